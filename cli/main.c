@@ -96,11 +96,9 @@ static void print_help(void)
 static int run_help(int argc, char **argv)
 {
     struct help_options o = {0};
-    bool help;
-    if (options_parse(&command_help, argc, argv, &o, &help) < 0)
-        return report_failure("help", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
+    int code;
+    if (!options_begin(&command_help, argc, argv, &o, NULL, &code))
+        return code;
     if (!o.command) {
         print_help();
         return EXIT_CODE_OK;
@@ -115,11 +113,9 @@ static int run_help(int argc, char **argv)
 static int run_generate(int argc, char **argv)
 {
     struct help_options o = {0};
-    bool help;
-    if (options_parse(&command_generate, argc, argv, &o, &help) < 0)
-        return report_failure("generate", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
+    int code;
+    if (!options_begin(&command_generate, argc, argv, &o, NULL, &code))
+        return code;
     dt_status status = generate(o.command ? o.command : "", commands, stdout);
     return status == DT_OK ? EXIT_CODE_OK : report_failure("generate", status == DT_ERR_INVALID ? EXIT_CODE_USAGE : EXIT_CODE_OTHER);
 }

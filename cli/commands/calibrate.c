@@ -20,14 +20,15 @@
 
 enum { MOST_WORLDS = 8, MOST_RANKS = 64, MOST_THREADS = 4096 };
 
-struct command_options {
-    const char *ranks, *threads, *dtypes, *directory;
-    bool quick, quiet;
-};
-
 struct campaign {
     int worlds[MOST_WORLDS], world_count;
     struct calibration_request request;
+};
+
+struct command_options {
+    const char *ranks, *threads, *dtypes, *directory;
+    bool quick, quiet;
+    struct campaign plan; /* of the others */
 };
 
 /* ---- options ---- */
@@ -92,8 +93,10 @@ static dt_status parse_dtypes(const char *text, bool dtypes[DT_DTYPE_COUNT])
     }
 }
 
-static dt_status make_plan(const struct command_options *o, struct campaign *plan)
+static dt_status make_plan(void *options_read)
 {
+    struct command_options *o = options_read;
+    struct campaign *plan = &o->plan;
     char advice[128], *end;
     plan->request.quick = o->quick;
     DT_TRY(parse_ranks(o->ranks ? o->ranks : "1,2,4", plan));
@@ -247,36 +250,19 @@ static dt_status write_files(const struct calibration *calibration, bool quick, 
     char source[256], *cluster = NULL, *profile = NULL;
     describe_source(quick, source, sizeof source);
     dt_status status = calibration_cluster_text(calibration, source, &cluster);
-    if (status < 0)
-        goto done;
-    status = calibration_profile_text(calibration, source, &profile);
-    if (status < 0)
-        goto done;
-    status = write_file(directory, "cluster.json", cluster);
-    if (status < 0)
-        goto done;
-    status = write_file(directory, "profile.json", profile);
-done:
+    if (status == DT_OK)
+        status = calibration_profile_text(calibration, source, &profile);
+    if (status == DT_OK)
+        status = write_file(directory, "cluster.json", cluster);
+    if (status == DT_OK)
+        status = write_file(directory, "profile.json", profile);
     free(cluster);
     free(profile);
     return status;
 }
 
-static enum exit_code code_of(dt_status status)
-{
-    switch (status) {
-    case DT_ERR_INTERRUPTED: return EXIT_CODE_SIGNAL + signals_first();
-    case DT_ERR_HOST_MEMORY: return EXIT_CODE_OTHER;
-    case DT_ERR_UNAVAILABLE:
-    case DT_ERR_INVALID: return EXIT_CODE_CONFIG;
-    case DT_ERR_IO: return EXIT_CODE_OUTPUT;
-    default: return EXIT_CODE_FAILED;
-    }
-}
-
 /* *calibration is too large for the stack. Of the ranks of a launcher rank 0 writes. */
-static dt_status calibrate(const struct command_options *o, const struct campaign *plan, const struct dt_world *world,
-                           struct calibration *calibration)
+static dt_status calibrate(const struct command_options *o, const struct dt_world *world, struct calibration *calibration)
 {
     const char *directory = o->directory ? o->directory : ".";
     char reason[256];
@@ -285,7 +271,7 @@ static dt_status calibrate(const struct command_options *o, const struct campaig
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"cpu\" is not available: %s", reason);
     if (world->rank == 0)
         DT_TRY(prepare_directory(directory));
-    DT_TRY(inside ? measure_inside(plan, world, o->quiet, calibration) : measure(plan, o->quiet, calibration));
+    DT_TRY(inside ? measure_inside(&o->plan, world, o->quiet, calibration) : measure(&o->plan, o->quiet, calibration));
     if (world->rank > 0)
         return DT_OK;
     DT_TRY(write_files(calibration, o->quick, directory));
@@ -298,13 +284,10 @@ static dt_status calibrate(const struct command_options *o, const struct campaig
 static int run(int argc, char **argv)
 {
     struct command_options o = {.directory = NULL};
-    struct campaign plan = {0};
     struct dt_world world;
-    bool help;
-    if (options_parse(&command_calibrate, argc, argv, &o, &help) < 0 || (!help && make_plan(&o, &plan) < 0))
-        return report_failure("calibrate", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
+    int code;
+    if (!options_begin(&command_calibrate, argc, argv, &o, make_plan, &code))
+        return code;
     if (dt_world_from_environment(&world) < 0)
         return report_failure("calibrate", EXIT_CODE_FAILED);
     if (world.size > 1 && o.ranks) {
@@ -313,11 +296,10 @@ static int run(int argc, char **argv)
     }
     signals_install();
     struct calibration *calibration = calloc(1, sizeof *calibration);
-    dt_status status =
-        calibration ? calibrate(&o, &plan, &world, calibration) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a calibration");
+    dt_status status = calibration ? calibrate(&o, &world, calibration) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a calibration");
     free(calibration);
     if (status < 0)
-        return report_failure("calibrate", code_of(status));
+        return report_failure("calibrate", signals_exit_code(status));
     dt_comm_library_finish();
     return EXIT_CODE_OK;
 }

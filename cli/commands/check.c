@@ -13,6 +13,7 @@ struct check_options {
     struct config_arguments config;
     bool json, plan;
     const char *times;
+    struct plan_times of_passes; /* of `times` */
 };
 
 #define AT(member) offsetof(struct check_options, member)
@@ -29,15 +30,14 @@ static const struct option_row options[] = {
     {0},
 };
 
-static dt_status parse_options(struct check_options *o, int argc, char **argv, bool *help)
+static dt_status check_options(void *options_read)
 {
-    DT_TRY(options_parse(&command_check, argc, argv, o, help));
-    if (*help)
-        return DT_OK;
+    struct check_options *o = options_read;
     o->config.passes_only = o->times != NULL;
     if (o->times && !o->plan)
         return dt_fail(DT_ERR_INVALID, "--times goes with --plan");
-    return config_arguments_check(&o->config);
+    DT_TRY(config_arguments_check(&o->config));
+    return o->times ? plan_parse_times(o->times, &o->of_passes) : DT_OK;
 }
 
 /* Units of the columns, and which of those that not every check has. */
@@ -171,8 +171,7 @@ static dt_status print_notes(const struct check *checks, int count)
     for (int i = 0; i < count; i++)
         all += checks[i].note_count;
     struct said *notes = malloc(((size_t)all + 1) * sizeof *notes);
-    if (!notes)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d notes", all);
+    DT_TRY(dt_allocated(notes, "no memory for %d notes", all));
     for (int i = 0, at = 0; i < count; i++)
         for (int n = 0; n < checks[i].note_count; n++, at++)
             notes[at] = (struct said){checks[i].notes[n], at, i, 1};
@@ -252,8 +251,6 @@ static dt_status print_stages(const struct experiment_list *experiments, const s
     }
     struct unit flops = unit_for_flops(most_flops), bytes = unit_for_bytes(most_bytes), seconds = unit_for_seconds(longest);
     struct table *t = table_create();
-    if (!t)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     table_column(t, TABLE_RIGHT, "stage");
     table_column(t, TABLE_RIGHT, "parameters");
     snprintf(title, sizeof title, "%s\nper step", flops.name);
@@ -280,9 +277,7 @@ static dt_status print_stages(const struct experiment_list *experiments, const s
     }
     printf("\n");
     table_heading(t, "stages of experiment %d, %s", i + 1, paradigm_name(experiment_list_get(experiments, i, &e)->paradigm));
-    dt_status status = table_print(t, stdout);
-    table_destroy(t);
-    return status;
+    return table_end(t, stdout);
 }
 
 /* "replica: all_reduce 1.55 GiB" */
@@ -381,8 +376,6 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     scales.communicates = most_traffic > 0;
     experiment_columns_of(experiments, &columns);
     struct table *table = table_create();
-    if (!table)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     add_columns(table, &columns, &scales);
     for (int i = 0; i < count; i++) {
         add_row(table, &columns, experiment_list_get(experiments, i, &e), &checks[i], &scales, above);
@@ -391,8 +384,7 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     }
     if (!columns.models_differ && !columns.names_differ)
         add_heading(table, experiment_list_get(experiments, 0, &e));
-    dt_status status = table_print(table, stdout);
-    table_destroy(table);
+    dt_status status = table_end(table, stdout);
     printf("\n");
     line_print(stdout, "%d experiment%s; memory is the peak of the rank that needs the most", count, count > 1 ? "s" : "");
     if (scales.timed)
@@ -454,7 +446,7 @@ static dt_status check_all(const struct experiment_list *experiments, struct che
     struct experiment own[2]; /* this one and the last one */
     int count = experiment_list_count(experiments);
     struct simulated_machine *machine = calloc(1, sizeof *machine);
-    dt_status status = machine ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a cluster");
+    dt_status status = dt_allocated(machine, "no memory for a cluster");
     for (int i = 0; status == DT_OK && i < count; i++) {
         const struct experiment *e = experiment_list_get(experiments, i, &own[i % 2]);
         bool again = i > 0 && experiment_predicted_alike(e, &own[(i - 1) % 2]);
@@ -498,20 +490,16 @@ static int run(int argc, char **argv)
 {
     struct check_options o = {0};
     struct experiment_list *experiments;
-    struct plan_times times = {0};
-    bool help;
-    if (parse_options(&o, argc, argv, &help) < 0 || (o.times && plan_parse_times(o.times, &times) < 0))
-        return report_failure("check", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
+    int code;
+    if (!options_begin(&command_check, argc, argv, &o, check_options, &code))
+        return code;
     if (config_arguments_read(&o.config, &experiments) < 0)
         return report_failure("check", EXIT_CODE_CONFIG);
     config_note_left_out(experiments);
-    int code;
     if (o.plan) {
         dt_status status = check_all(experiments, NULL);
         if (status == DT_OK)
-            status = o.times ? print_times(experiments, &times, o.json) : print_plans(experiments, o.json);
+            status = o.times ? print_times(experiments, &o.of_passes, o.json) : print_plans(experiments, o.json);
         code = status == DT_OK ? EXIT_CODE_OK : report_check(status);
     } else {
         code = print_checks(experiments, o.json);

@@ -61,11 +61,9 @@ static const struct option_row options[] = {
     {0},
 };
 
-static dt_status parse_options(struct command_options *o, int argc, char **argv, bool *help)
+static dt_status check_options(void *options_read)
 {
-    DT_TRY(options_parse(&command_compare, argc, argv, o, help));
-    if (*help)
-        return DT_OK;
+    struct command_options *o = options_read;
     if (o->by && o->records.count == 1)
         return DT_OK;
     if (o->records.count != 2)
@@ -160,12 +158,10 @@ static int run(int argc, char **argv)
     struct pairing by = {0};
     struct record_set base = {0}, new = {0};
     print_function *print = NULL;
-    bool help;
-    if (parse_options(&o, argc, argv, &help) < 0)
-        return report_failure("compare", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
-    int code = read_options(&o, &how, &by, &print) < 0 ? report_failure("compare", EXIT_CODE_USAGE) : EXIT_CODE_OK;
+    int code;
+    if (!options_begin(&command_compare, argc, argv, &o, check_options, &code))
+        return code;
+    code = read_options(&o, &how, &by, &print) < 0 ? report_failure("compare", EXIT_CODE_USAGE) : EXIT_CODE_OK;
     if (code == EXIT_CODE_OK)
         code = record_arguments_read("compare", &o.records.items[0], 1, &base);
     if (code == EXIT_CODE_OK && o.records.count > 1)

@@ -34,13 +34,6 @@ static void add_model(struct table *t, const struct dt_model_preset *preset, con
     table_text(t, format_number(parameters * STATE_BYTES / 0x1p30, text));
 }
 
-static dt_status print(struct table *t)
-{
-    dt_status status = table_print(t, stdout);
-    table_destroy(t);
-    return status;
-}
-
 static dt_status print_models(void)
 {
     static const char *const titles[] = {"model",  "layers",     "heads",         "hidden",    "vocab",
@@ -52,7 +45,7 @@ static dt_status print_models(void)
     const struct dt_model_family *family;
     for (int i = 0; (p = model_preset(i, &family)); i++)
         add_model(t, p, family);
-    return print(t);
+    return table_end(t, stdout);
 }
 
 static struct table *described(const char *key)
@@ -75,7 +68,7 @@ static dt_status print_paradigms(void)
     const struct paradigm *paradigm;
     for (int i = 0; (paradigm = paradigm_of((enum paradigm_kind)i)); i++)
         add_described(t, paradigm->name, paradigm->help);
-    return print(t);
+    return table_end(t, stdout);
 }
 
 static dt_status print_orders(void)
@@ -84,7 +77,7 @@ static dt_status print_orders(void)
     const struct pipeline_order *order;
     for (int i = 0; (order = pipeline_order_at(i)); i++)
         add_described(t, order->name, order->help);
-    return print(t);
+    return table_end(t, stdout);
 }
 
 /* "fp32 (native), bf16 (native), fp16 (converted)" */
@@ -175,7 +168,7 @@ static dt_status print_devices(void)
         table_text(t, available ? "yes" : "no");
         table_text(t, text);
     }
-    return print(t);
+    return table_end(t, stdout);
 }
 
 static dt_status print_communicators(void)
@@ -192,7 +185,7 @@ static dt_status print_communicators(void)
         table_text(t, available ? "yes" : "no");
         table_text(t, text);
     }
-    return print(t);
+    return table_end(t, stdout);
 }
 
 /* ---- files that come with dtbench ---- */
@@ -237,8 +230,7 @@ static dt_status add_files(struct table *t, const char *folder, dt_status (*add)
     glob_t found = {0};
     DT_TRY(dt_find_data_file(folder, NULL, path, sizeof path));
     char *pattern = glob_pattern(path, "/*.json");
-    if (!pattern)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the files of %s", path);
+    DT_TRY(dt_allocated(pattern, "no memory for the files of %s", path));
     dt_status status =
         glob(pattern, 0, NULL, &found) == GLOB_NOSPACE ? dt_fail(DT_ERR_HOST_MEMORY, "no memory for the files of %s", path) : DT_OK;
     for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++) {
@@ -255,7 +247,7 @@ static dt_status print_files(struct table *t, const char *folder, dt_status (*ad
 {
     dt_status status = add_files(t, folder, add);
     if (status == DT_OK)
-        return print(t);
+        return table_end(t, stdout);
     table_destroy(t);
     return status;
 }
@@ -296,11 +288,9 @@ static const struct option_row options[] = {
 static int run(int argc, char **argv)
 {
     struct command_options o = {0};
-    bool help;
-    if (options_parse(&command_list, argc, argv, &o, &help) < 0)
-        return report_failure("list", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
+    int code;
+    if (!options_begin(&command_list, argc, argv, &o, NULL, &code))
+        return code;
     bool all = !o.models && !o.clusters && !o.profiles, begun = false;
     const struct {
         bool wanted;

@@ -27,11 +27,9 @@ static const struct option_row options[] = {
     {0},
 };
 
-static dt_status parse_options(struct command_options *o, int argc, char **argv, bool *help)
+static dt_status check_options(void *options_read)
 {
-    DT_TRY(options_parse(&command_merge, argc, argv, o, help));
-    if (*help)
-        return DT_OK;
+    struct command_options *o = options_read;
     return o->records.count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "expected RECORDS, at least one file or folder");
 }
 
@@ -54,8 +52,7 @@ static int by_place(const void *left, const void *right)
 static dt_status sort_by_sweep(const struct record_set *set, int *chosen, int count)
 {
     struct place *places = malloc(((size_t)count + 1) * sizeof *places);
-    if (!places)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", count);
+    DT_TRY(dt_allocated(places, "no memory for %d records", count));
     for (int i = 0; i < count; i++) {
         const struct record_facts *record = &set->records[chosen[i]];
         places[i] = (struct place){i, record->sweep.index, chosen[i]};
@@ -122,8 +119,7 @@ static dt_status write_temporary(const struct record_set *set, const int *chosen
 static dt_status replace_file(const struct record_set *set, const int *chosen, int count, const char *path, bool force, mode_t mode)
 {
     char *temporary = malloc(strlen(path) + sizeof ".XXXXXX");
-    if (!temporary)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a file's name");
+    DT_TRY(dt_allocated(temporary, "no memory for a file's name"));
     strcat(strcpy(temporary, path), ".XXXXXX");
     int fd = mkstemp(temporary);
     if (fd < 0) {
@@ -193,12 +189,10 @@ static int run(int argc, char **argv)
 {
     struct command_options o = {0};
     struct record_set set = {0};
-    bool help;
-    if (parse_options(&o, argc, argv, &help) < 0)
-        return report_failure("merge", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
-    int code = record_arguments_read("merge", o.records.items, o.records.count, &set);
+    int code;
+    if (!options_begin(&command_merge, argc, argv, &o, check_options, &code))
+        return code;
+    code = record_arguments_read("merge", o.records.items, o.records.count, &set);
     if (code == EXIT_CODE_OK)
         code = merge(&set, &o);
     record_set_finish(&set);

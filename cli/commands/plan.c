@@ -176,8 +176,7 @@ static dt_status find_reasons(const struct plan_options *o, const struct planner
 static dt_status print(const struct plan_options *o, const struct planner *p, const struct measured *measured, struct progress_watch *w)
 {
     struct planner_reasons *reasons = calloc(1, sizeof *reasons);
-    if (!reasons)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan");
+    DT_TRY(dt_allocated(reasons, "no host memory for a plan"));
     dt_status status = find_reasons(o, p, w, reasons);
     if (w->drawn_s > 0)
         fputs("\r\033[K", stderr);
@@ -440,11 +439,9 @@ static int run(int argc, char **argv)
     struct plan_options o = {0};
     struct planner *p;
     double limit_s = 0;
-    bool help;
-    if (options_parse(&command_plan, argc, argv, &o, &help) < 0)
-        return report_failure("plan", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
+    int code;
+    if (!options_begin(&command_plan, argc, argv, &o, NULL, &code))
+        return code;
     if (sort_texts(&o) < 0)
         return report_failure("plan", EXIT_CODE_USAGE);
     if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &limit_s) < 0)
@@ -455,7 +452,7 @@ static int run(int argc, char **argv)
     if (planner_create(&o.planner, &p) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
     struct measuring wanted;
-    int code = read_measure(&o, p, &wanted) < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : run_plan(&o, p, &wanted, limit_s);
+    code = read_measure(&o, p, &wanted) < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : run_plan(&o, p, &wanted, limit_s);
     planner_destroy(p);
     return code;
 }

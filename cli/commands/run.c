@@ -25,6 +25,8 @@ struct run_options {
     struct dt_trace_wish trace;
     struct resume_options skip;
     bool dry_run, quiet, resume, verify;
+    int rounds;     /* of `repeat` and `until` */
+    double percent; /* of `until`; 0: none */
 };
 
 #define AT(member) offsetof(struct run_options, member)
@@ -71,34 +73,32 @@ static const struct option_row options[] = {
     {0},
 };
 
-static dt_status read_until(const struct run_options *o, int *repeat, double *until)
+static dt_status read_until(struct run_options *o)
 {
     char *end;
-    *until = strtod(o->until, &end);
-    if (*end || end == o->until || !(*until > 0 && *until <= 100))
+    o->percent = strtod(o->until, &end);
+    if (*end || end == o->until || !(o->percent > 0 && o->percent <= 100))
         return dt_fail(DT_ERR_INVALID, "--until %.40s: expected a percentage above 0 and up to 100", o->until);
     if (o->resume)
         return dt_fail(DT_ERR_INVALID, "'--until' looks at the rounds of this run alone: leave out --resume");
-    if (o->repeat && *repeat < SWEEP_ROUNDS_LEAST)
-        return dt_fail(DT_ERR_INVALID, "--repeat %d: '--until' needs %d rounds at least", *repeat, SWEEP_ROUNDS_LEAST);
+    if (o->repeat && o->rounds < SWEEP_ROUNDS_LEAST)
+        return dt_fail(DT_ERR_INVALID, "--repeat %d: '--until' needs %d rounds at least", o->rounds, SWEEP_ROUNDS_LEAST);
     if (!o->repeat)
-        *repeat = REPEAT_WITH_UNTIL;
+        o->rounds = REPEAT_WITH_UNTIL;
     return DT_OK;
 }
 
-static dt_status parse_options(struct run_options *o, int argc, char **argv, int *repeat, double *until, bool *help)
+static dt_status check_options(void *options_read)
 {
-    DT_TRY(options_parse(&command_run, argc, argv, o, help));
-    if (*help)
-        return DT_OK;
+    struct run_options *o = options_read;
     if ((o->skip.skip_oom || o->skip.skip_failed) && !o->resume)
         return dt_fail(DT_ERR_INVALID, "'--skip-%s' needs --resume", o->skip.skip_oom ? "oom" : "failed");
     if (o->trace.ranks && !o->trace.path)
         return dt_fail(DT_ERR_INVALID, "'--trace-ranks' needs --trace");
     if (o->repeat)
-        DT_TRY(options_read_count("repeat", o->repeat, SWEEP_ROUNDS_MOST, repeat));
+        DT_TRY(options_read_count("repeat", o->repeat, SWEEP_ROUNDS_MOST, &o->rounds));
     if (o->until)
-        DT_TRY(read_until(o, repeat, until));
+        DT_TRY(read_until(o));
     return config_arguments_check(&o->config);
 }
 
@@ -382,8 +382,7 @@ static dt_status select_shard(struct sweep *s, const char *text)
     struct sweep_shard shard;
     DT_TRY(sweep_shard_parse(text, &shard));
     bool *elsewhere = calloc((size_t)s->distinct, sizeof *elsewhere);
-    if (!elsewhere)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", s->distinct);
+    DT_TRY(dt_allocated(elsewhere, "no memory for %d experiments", s->distinct));
     dt_status status = sweep_shard_select(shard, s->experiments, elsewhere);
     for (int i = 0; status == DT_OK && i < s->count; i++)
         s->outcomes[i].elsewhere = elsewhere[i % s->distinct];
@@ -423,16 +422,12 @@ static int run_sweep(struct sweep *s, const struct run_options *o, char **argv)
 
 static int run(int argc, char **argv)
 {
-    struct run_options o = {0};
+    struct run_options o = {.rounds = 1};
     struct experiment_list *experiments;
     struct sweep s = {0};
-    int repeat = 1;
-    double until = 0;
-    bool help;
-    if (parse_options(&o, argc, argv, &repeat, &until, &help) < 0)
-        return report_failure("run", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
+    int code;
+    if (!options_begin(&command_run, argc, argv, &o, check_options, &code))
+        return code;
     if (dt_world_from_environment(&s.world) < 0)
         return report_failure("run", EXIT_CODE_CONFIG);
     if (config_arguments_read(&o.config, &experiments) < 0)
@@ -441,10 +436,10 @@ static int run(int argc, char **argv)
         config_note_left_out(experiments);
     s.experiments = experiments;
     s.distinct = experiment_list_count(experiments);
-    s.count = s.distinct * repeat;
+    s.count = s.distinct * o.rounds;
     s.inside = strcmp(s.world.launcher, "none") != 0;
     s.verify = o.verify;
-    s.until = until;
+    s.until = o.percent;
     s.trace = o.trace;
     s.end_lost = end_lost;
     s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);
@@ -452,7 +447,6 @@ static int run(int argc, char **argv)
     s.fewest_ranks = s.columns.worlds_differ ? malloc((size_t)s.distinct * sizeof *s.fewest_ranks) : NULL;
     progress_init(&s.progress, s.count, o.quiet || s.world.rank != 0);
     s.progress.live &= !s.inside;
-    int code;
     if (!s.outcomes || (s.columns.worlds_differ && !s.fewest_ranks)) {
         dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", s.count);
         code = refuse(&s, EXIT_CODE_OTHER);

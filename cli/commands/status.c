@@ -25,11 +25,9 @@ static const struct option_row options[] = {
     {0},
 };
 
-static dt_status parse_options(struct command_options *o, int argc, char **argv, bool *help)
+static dt_status check_options(void *options_read)
 {
-    DT_TRY(options_parse(&command_status, argc, argv, o, help));
-    if (*help)
-        return DT_OK;
+    struct command_options *o = options_read;
     if (o->records.count == 0)
         return dt_fail(DT_ERR_INVALID, "expected RECORDS, at least one file or folder");
     if (!o->config.config && (o->config.sets.count > 0 || o->config.device))
@@ -167,16 +165,14 @@ static int run(int argc, char **argv)
     struct command_options o = {0};
     struct record_set set = {0};
     struct experiment_list *experiments = NULL;
-    bool help;
-    if (parse_options(&o, argc, argv, &help) < 0)
-        return report_failure("status", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
+    int code;
+    if (!options_begin(&command_status, argc, argv, &o, check_options, &code))
+        return code;
     if (o.config.config && config_arguments_read(&o.config, &experiments) < 0)
         return report_failure("status", EXIT_CODE_CONFIG);
     if (experiments)
         config_note_left_out(experiments);
-    int code = record_arguments_read("status", o.records.items, o.records.count, &set);
+    code = record_arguments_read("status", o.records.items, o.records.count, &set);
     if (code == EXIT_CODE_OK)
         code = print_statuses(&set, experiments, &o);
     record_set_finish(&set);

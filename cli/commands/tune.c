@@ -115,19 +115,6 @@ static dt_status tune(const struct tune_options *o, const struct dt_tuner *tuner
     return DT_OK;
 }
 
-static enum exit_code code_of(dt_status status)
-{
-    switch (status) {
-    case DT_ERR_INTERRUPTED: return EXIT_CODE_SIGNAL + signals_first();
-    case DT_ERR_HOST_MEMORY: return EXIT_CODE_OTHER;
-    case DT_ERR_OOM: return EXIT_CODE_OOM;
-    case DT_ERR_UNAVAILABLE:
-    case DT_ERR_INVALID: return EXIT_CODE_CONFIG;
-    case DT_ERR_IO: return EXIT_CODE_OUTPUT;
-    default: return EXIT_CODE_FAILED;
-    }
-}
-
 static dt_status check_options(const struct tune_options *o)
 {
     char reason[512];
@@ -152,11 +139,9 @@ static int run(int argc, char **argv)
     struct tune_options o = {.output = NULL};
     const struct dt_model_family *family = model_family(0); /* the one whose kernels are on GPUs */
     struct dt_tuning *tuning;
-    bool help;
-    if (options_parse(&command_tune, argc, argv, &o, &help) < 0)
-        return report_failure("tune", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
+    int code;
+    if (!options_begin(&command_tune, argc, argv, &o, NULL, &code))
+        return code;
     dt_status status = check_options(&o);
     if (status < 0)
         return report_failure("tune", status == DT_ERR_UNAVAILABLE ? EXIT_CODE_CONFIG : EXIT_CODE_USAGE);
@@ -165,10 +150,10 @@ static int run(int argc, char **argv)
     signals_install();
     for (int i = 0; i < o.files.count && status == DT_OK; i++)
         status = list_config(&o, o.files.items[i], family, tuning);
-    enum exit_code code = status < 0 ? EXIT_CODE_CONFIG : EXIT_CODE_OK;
+    code = status < 0 ? EXIT_CODE_CONFIG : EXIT_CODE_OK;
     if (status == DT_OK) {
         status = tune(&o, family->tuner, tuning);
-        code = status < 0 ? code_of(status) : EXIT_CODE_OK;
+        code = status < 0 ? signals_exit_code(status) : EXIT_CODE_OK;
     }
     family->tuner->destroy(tuning);
     return status < 0 ? report_failure("tune", code) : EXIT_CODE_OK;

@@ -30,11 +30,9 @@ static const struct option_row options[] = {
     {0},
 };
 
-static dt_status parse_options(struct arguments *a, int argc, char **argv, bool *help)
+static dt_status check_options(void *options_read)
 {
-    DT_TRY(options_parse(&command_validate, argc, argv, a, help));
-    if (*help)
-        return DT_OK;
+    struct arguments *a = options_read;
     return a->data ? DT_OK : dt_fail(DT_ERR_INVALID, "expected --data FILE");
 }
 
@@ -75,11 +73,10 @@ static int run(int argc, char **argv)
     struct arguments a = {0};
     struct validate_rows rows = {0};
     struct validate_summary summary = {0};
-    bool help, of_collectives = false;
-    if (parse_options(&a, argc, argv, &help) < 0)
-        return report_failure("validate", EXIT_CODE_USAGE);
-    if (help)
-        return EXIT_CODE_OK;
+    bool of_collectives = false;
+    int code;
+    if (!options_begin(&command_validate, argc, argv, &a, check_options, &code))
+        return code;
     signals_install();
     dt_status status = validate_is_records(a.data) ? DT_OK : validate_is_collectives(a.data, &of_collectives);
     if (status == DT_OK)

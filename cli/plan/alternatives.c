@@ -71,25 +71,19 @@ static const struct {
 static dt_status search_best(const struct planner *p, const struct space *space, struct rule_result *out)
 {
     struct search_options options = p->options;
-    struct search_result result = {0};
-    options.top = 1;
-    options.diverse = false;
-    options.done = NULL;
+    struct planner_best best;
     options.progress = NULL;
     options.only_best = true;
-    dt_status status = search_run(space, &p->base, &p->machine, &options, &result);
-    if (status == DT_OK && result.ranked > 0) {
-        struct experiment e;
-        space_experiment(space, result.ranking[0], &e);
-        strategy_describe(&e, out->strategy);
-        out->batch = e.batch_size;
-        out->tokens_per_s = result.outcomes[result.ranking[0]].tokens_per_s;
-        if (p->result.ranked > 0)
-            out->regret = 1 - out->tokens_per_s / planner_outcome(p, 0)->tokens_per_s;
-    }
-    out->interrupted = result.interrupted;
-    search_result_finish(&result);
-    return status;
+    DT_TRY(planner_search_best(space, &p->base, &p->machine, &options, &best));
+    out->interrupted = best.interrupted;
+    if (!best.found)
+        return DT_OK;
+    strategy_describe(&best.experiment, out->strategy);
+    out->batch = best.experiment.batch_size;
+    out->tokens_per_s = best.outcome.tokens_per_s;
+    if (p->result.ranked > 0)
+        out->regret = 1 - out->tokens_per_s / planner_outcome(p, 0)->tokens_per_s;
+    return DT_OK;
 }
 
 /* Within what the user leaves: a rule that --fix, --allow or --forbid excludes has no strategy. */
@@ -191,36 +185,22 @@ static dt_status score_winner(const struct planner *p, const struct replan *r, d
 }
 
 /* The best of those that are like the earlier winner, or unlike it, if it scores less than `than` (0: whatever it scores). *score is NAN where
- * there is none, and *best and *rate are then left as they are. */
-static dt_status search_part(const struct planner *p, struct replan *r, bool like, double than, double *score, struct experiment *best,
-                             double *rate)
+ * there is none. */
+static dt_status search_part(const struct planner *p, struct replan *r, bool like, double than, double *score, struct planner_best *best)
 {
     struct search_options o = p->options;
-    struct search_result result = {0};
     *score = NAN;
-    o.top = 1;
-    o.diverse = false;
-    o.done = NULL;
     o.progress = NULL;
     o.only_best = true;
     o.better_than = than;
     o.wanted = like ? is_like : is_unlike;
     o.what = &r->winner;
-    dt_status status = search_run(r->space, &r->base, &r->machine, &o, &result);
-    r->stopped |= status == DT_OK && result.interrupted;
-    if (status == DT_OK && result.ranked > 0) {
-        struct experiment e;
-        const struct search_outcome *outcome = &result.outcomes[result.ranking[0]];
-        space_experiment(r->space, result.ranking[0], &e);
-        double found = search_score(o.objective, &e, outcome->step_s, outcome->peak_bytes);
-        if (than == 0 || found < than) {
-            *score = found;
-            *best = e;
-            *rate = outcome->tokens_per_s;
-        }
-    }
-    search_result_finish(&result);
-    return status;
+    DT_TRY(planner_search_best(r->space, &r->base, &r->machine, &o, best));
+    r->stopped |= best->interrupted;
+    double found = best->found ? search_score(o.objective, &best->experiment, best->outcome.step_s, best->outcome.peak_bytes) : NAN;
+    if (than == 0 || found < than)
+        *score = found;
+    return DT_OK;
 }
 
 /* What a prediction cannot tell from nothing: the larger error of the two. Bytes are exact. */
@@ -231,29 +211,30 @@ static double noise_of(const struct planner *p, const struct experiment *a, cons
 }
 
 /* After the change, find a strategy that is better than the earlier winner, and than the best of the winner's kind, by more than the
- * predictions' error.
- * *rate: NAN where none is. *gain: by how much less it scores than the earlier winner does there; NAN where that cannot run. */
-static dt_status find_other(const struct planner *p, struct replan *r, struct experiment *other, double *rate, double *gain)
+ * predictions' error; *found: there is one.
+ * *gain: by how much less it scores than the earlier winner does there; NAN where that cannot run. */
+static dt_status find_other(const struct planner *p, struct replan *r, struct planner_best *other, bool *found, double *gain)
 {
-    double score, other_score, like_score, of_other = NAN;
-    struct experiment like;
-    *rate = *gain = NAN;
+    double score, other_score, like_score;
+    struct planner_best like;
+    *found = false;
+    *gain = NAN;
     dt_status status = score_winner(p, r, &score);
     if (status == DT_ERR_INTERRUPTED) {
         r->stopped = true;
         return DT_OK;
     }
     DT_TRY(status);
-    DT_TRY(search_part(p, r, false, score * (1 - noise_of(p, &r->winner, &r->winner)), &other_score, other, &of_other));
+    DT_TRY(search_part(p, r, false, score * (1 - noise_of(p, &r->winner, &r->winner)), &other_score, other));
     if (isnan(other_score) || r->stopped)
         return DT_OK;
-    double noise = noise_of(p, &r->winner, other), of_like;
+    double noise = noise_of(p, &r->winner, &other->experiment);
     if (score > 0 && other_score >= score * (1 - noise))
         return DT_OK;
-    DT_TRY(search_part(p, r, true, other_score / (1 - noise), &like_score, &like, &of_like));
+    DT_TRY(search_part(p, r, true, other_score / (1 - noise), &like_score, &like));
     if (!isnan(like_score) || r->stopped)
         return DT_OK;
-    *rate = of_other;
+    *found = true;
     *gain = score > 0 ? 1 - other_score / score : NAN;
     return DT_OK;
 }
@@ -262,8 +243,9 @@ static dt_status say_change(const struct planner *p, const struct change *change
 {
     struct dt_sim_cluster *c = &r->machine.cluster;
     char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "the first one cannot run there";
-    struct experiment other;
-    double tokens_per_s, gain;
+    struct planner_best other;
+    double gain;
+    bool found;
     *r = (struct replan){.base = p->base, .machine = p->machine};
     c->nic.label_gbit_per_s *= change->network;
     c->nic.flow_gbit_per_s *= change->network;
@@ -275,17 +257,18 @@ static dt_status say_change(const struct planner *p, const struct change *change
         return DT_OK;
     space_experiment(p->space, p->result.ranking[0], &r->winner);
     DT_TRY(space_create(&r->base, &r->machine, &p->request, &r->space));
-    dt_status status = find_other(p, r, &other, &tokens_per_s, &gain);
+    dt_status status = find_other(p, r, &other, &found, &gain);
     space_destroy(r->space);
     DT_TRY(status);
     if (r->stopped)
         why_say(w, "%s: not known, the search was stopped before", change->name);
-    if (r->stopped || isnan(tokens_per_s))
+    if (r->stopped || !found)
         return DT_OK;
-    strategy_describe(&other, strategy);
+    strategy_describe(&other.experiment, strategy);
     if (!isnan(gain))
         snprintf(better, sizeof better, "%.0f %% better than the first one there", 100 * gain);
-    why_say(w, "%s: %s, batch %d, %s tokens/s; %s", change->name, strategy, other.batch_size, format_number(tokens_per_s, rate), better);
+    why_say(w, "%s: %s, batch %d, %s tokens/s; %s", change->name, strategy, other.experiment.batch_size,
+            format_number(other.outcome.tokens_per_s, rate), better);
     return DT_OK;
 }
 
@@ -301,7 +284,7 @@ dt_status changes_find(const struct planner *p, struct why *out)
     snprintf(nodes, sizeof nodes, "on %d nodes", 2 * p->nodes);
     const struct change changes[] = {{network, 4, 1, 1}, {memory, 1, 2, 1}, {nodes, 1, 1, 2}};
     struct replan *replan = malloc(sizeof *replan);
-    dt_status status = replan ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
+    dt_status status = dt_allocated(replan, "no host memory for a cluster");
     size_t end = sizeof changes / sizeof *changes - (c->nic.count == 0); /* no network, no second node */
     for (size_t i = p->nodes > 1 ? 0 : 1; i < end && status == DT_OK; i++)
         status = say_change(p, &changes[i], replan, out);

@@ -111,8 +111,7 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
         table_cell(t, found ? "%.1f" : "–", box->peak_bytes / 0x1p30);
         rule_cells(t, box, rules);
     }
-    dt_status status = table_print(t, to);
-    table_destroy(t);
+    dt_status status = table_end(t, to);
     if (rules > 0) {
         fputc('\n', to);
         line_print(to, "rules of thumb: what the best that follows them lacks of the best, in %%");

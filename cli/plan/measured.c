@@ -181,8 +181,7 @@ dt_status measured_run(const struct planner *p, const char *device, int count, i
                        struct measured *out)
 {
     struct campaign *c = calloc(1, sizeof *c);
-    if (!c)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an experiment");
+    DT_TRY(dt_allocated(c, "no host memory for an experiment"));
     *c = (struct campaign){.planner = p, .device = device, .records = records};
     *out = (struct measured){.device = device, .won = -1};
     out->count = choose_places(p, count, out->runs);
@@ -248,8 +247,6 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
     struct experiment e;
     char strategy[STRATEGY_BYTES];
     struct table *t = table_create();
-    if (!t)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     fprintf(to, "\nmeasured on device %s\n\n", m->device);
     table_column(t, TABLE_RIGHT, "");
     table_column(t, TABLE_LEFT, "strategy");
@@ -273,9 +270,7 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
         table_cell(t, known ? "%d" : "-", run->done);
         verdict_cell(t, m, i);
     }
-    dt_status status = table_print(t, to);
-    table_destroy(t);
-    DT_TRY(status);
+    DT_TRY(table_end(t, to));
     fprintf(to, "\n");
     say_winner(m, to);
     return DT_OK;

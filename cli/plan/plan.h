@@ -47,6 +47,17 @@ void planner_destroy(struct planner *planner); /* takes NULL */
 /* Search, with options.stop, progress and done as they are set. Errors: as search_run. */
 dt_status planner_search(struct planner *planner);
 
+/* The best of a space, and nothing else of it. */
+struct planner_best {
+    bool found, interrupted; /* interrupted: of what was reached */
+    struct experiment experiment;
+    struct search_outcome outcome;
+};
+/* Search once more: as the planner does (`options` are its own, but for what the caller has changed) on this space of this base and machine.
+ * Errors: as search_run. */
+dt_status planner_search_best(const struct space *space, const struct experiment *base, const struct simulated_machine *machine,
+                              const struct search_options *options, struct planner_best *out);
+
 /* The best candidate number `place`, complete with its hash; place < result.ranked. Errors: DT_ERR_HOST_MEMORY. */
 dt_status planner_experiment(const struct planner *planner, int place, struct experiment *out);
 static inline const struct search_outcome *planner_outcome(const struct planner *planner, int place)

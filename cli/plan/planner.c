@@ -315,8 +315,7 @@ static dt_status make_request(const struct planner_arguments *a, struct planner 
 static dt_status fill(const struct planner_arguments *a, struct planner *p)
 {
     struct sets *s = calloc(1, sizeof *s);
-    if (!s)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a config");
+    DT_TRY(dt_allocated(s, "no host memory for a config"));
     dt_status status = check_device(a);
     if (status == DT_OK)
         status = check_names(a);
@@ -335,8 +334,7 @@ dt_status planner_create(const struct planner_arguments *arguments, struct plann
 {
     struct planner *p = calloc(1, sizeof *p);
     *out = NULL;
-    if (!p)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan");
+    DT_TRY(dt_allocated(p, "no host memory for a plan"));
     dt_status status = fill(arguments, p);
     if (status < 0) {
         planner_destroy(p);
@@ -356,20 +354,35 @@ void planner_destroy(struct planner *p)
     free(p);
 }
 
+dt_status planner_search_best(const struct space *space, const struct experiment *base, const struct simulated_machine *machine,
+                              const struct search_options *options, struct planner_best *out)
+{
+    struct search_options o = *options;
+    struct search_result result;
+    o.top = 1;
+    o.diverse = false;
+    o.done = NULL;
+    dt_status status = search_run(space, base, machine, &o, &result);
+    out->interrupted = result.interrupted;
+    out->found = status == DT_OK && result.ranked > 0;
+    if (out->found) {
+        space_experiment(space, result.ranking[0], &out->experiment);
+        out->outcome = result.outcomes[result.ranking[0]];
+    }
+    search_result_finish(&result);
+    return status;
+}
+
 /* The floor of least memory is a part of the best throughput, where none is given: that is searched for first. */
 static dt_status find_floor(struct planner *p)
 {
     struct search_options fastest = p->options;
-    struct search_result result;
+    struct planner_best best;
     fastest.objective = SEARCH_TOKENS;
-    fastest.top = 1;
-    fastest.diverse = false;
-    fastest.done = NULL;
-    dt_status status = search_run(p->space, &p->base, &p->machine, &fastest, &result);
-    if (status == DT_OK && result.ranked > 0)
-        p->options.floor_tokens_per_s = DEFAULT_FLOOR * result.outcomes[result.ranking[0]].tokens_per_s;
-    search_result_finish(&result);
-    return status;
+    DT_TRY(planner_search_best(p->space, &p->base, &p->machine, &fastest, &best));
+    if (best.found)
+        p->options.floor_tokens_per_s = DEFAULT_FLOOR * best.outcome.tokens_per_s;
+    return DT_OK;
 }
 
 dt_status planner_search(struct planner *p)

@@ -154,13 +154,10 @@ static dt_status print_table(const struct planner *p, FILE *to)
 {
     struct columns columns = choose_columns(p);
     struct table *t = table_create();
-    if (!t)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     name_columns(t, p, &columns);
     for (int place = 0; place < planner_shown(p); place++)
         print_row(t, p, place, &columns);
-    dt_status status = table_print(t, to);
-    table_destroy(t);
+    dt_status status = table_end(t, to);
     if (columns.alike) {
         fputc('\n', to);
         line_print(to,

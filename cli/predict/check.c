@@ -128,7 +128,7 @@ static dt_status describe_stages(const struct experiment *e, const struct order_
     int virtual_stages = out->stages * layout->parts, *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
     struct mesh_shape mesh = e->strategy.mesh;
     double tokens = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) * e->model.block_size;
-    dt_status status = first_layer ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d stages", virtual_stages);
+    dt_status status = dt_allocated(first_layer, "no memory for %d stages", virtual_stages);
     if (status == DT_OK)
         status = experiment_partition(e, virtual_stages, first_layer);
     for (int rank = 0; status == DT_OK && rank < out->stages; rank++) {
@@ -278,8 +278,7 @@ static dt_status predict_here(const struct experiment *e, struct check *out)
 {
     struct simulated_system *system;
     struct experiment *predicted = malloc(sizeof *predicted);
-    if (!predicted)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a check");
+    DT_TRY(dt_allocated(predicted, "no host memory for a check"));
     dt_status status = DT_OK;
     if (out->fits && find_calibration(e, predicted, &system)) {
         status = predict_step(predicted, system, out);

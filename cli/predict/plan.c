@@ -384,8 +384,6 @@ static dt_status print_ranks(const struct timed_plan *t, FILE *to)
     static const char *const titles[] = {"rank", "begins\nms", "ends\nms", "busy\nms", "bubble", "micro-batches\nkept"};
     double makespan = plan_makespan(t->ranks, t->stages);
     struct table *table = table_create();
-    if (!table)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
         table_column(table, TABLE_RIGHT | TABLE_STAYS, titles[i]);
     for (int i = 0; i < t->stages; i++) {
@@ -397,9 +395,7 @@ static dt_status print_ranks(const struct timed_plan *t, FILE *to)
         table_cell(table, "%.4f", 1 - r->busy / makespan);
         table_cell(table, "%.4g", t->kept[i].activations);
     }
-    dt_status status = table_print(table, to);
-    table_destroy(table);
-    return status;
+    return table_end(table, to);
 }
 
 dt_status plan_print_times(const struct experiment *e, const struct plan_times *times, FILE *to)

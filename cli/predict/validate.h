@@ -76,6 +76,8 @@ struct validate_error {
     int rows;
     double median, p90, bias;
 };
+/* Of ratios [count], predicted / measured - 1. Errors: DT_ERR_HOST_MEMORY. */
+dt_status validate_error_of(const double *ratios, int count, struct validate_error *out);
 
 /* Rows with something in common. */
 struct validate_group {
@@ -170,6 +172,9 @@ struct measured_table {
     bool is_study;                 /* has a column "paradigm" */
 };
 
+/* Read a whole table. Owner: the caller, dt_csv_finish, also after a failure. Errors: DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+dt_status validate_csv_read(const char *path, struct dt_csv *out);
+
 /* Owner: the caller, measured_table_finish, also after a failure.
  * Errors: DT_ERR_IO; DT_ERR_INVALID when a column that is needed is not there, or there are no rows; DT_ERR_HOST_MEMORY. */
 dt_status measured_table_read(const char *path, struct measured_table *out);
@@ -254,13 +259,6 @@ dt_status validate_is_collectives(const char *path, bool *out);
 dt_status validate_collectives_predict(const char *path, const char *cluster, const char *const *where, int where_count,
                                        struct validate_collectives *out);
 void validate_collectives_finish(struct validate_collectives *collectives); /* takes a zeroed one */
-
-/* Errors of rows of a kind, or of all (kind DT_SIM_COLLECTIVES), as validate.h has them; nothing but 0 rows where there are none. */
-enum { VALIDATE_COLLECTIVES_SUMMARIES = DT_SIM_COLLECTIVES + 1 };
-struct validate_collectives_summary {
-    int rows;
-    double median, p90, bias;
-};
 
 /* Errors: DT_ERR_HOST_MEMORY. */
 dt_status validate_collectives_print(const struct validate_collectives *collectives, FILE *to);

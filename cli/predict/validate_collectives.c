@@ -32,24 +32,13 @@ static bool complete(const struct columns *c)
     return c->collective >= 0 && c->size >= 0 && c->gpus >= 0 && c->bus >= 0;
 }
 
-static dt_status read_csv(const char *path, struct dt_csv *out)
-{
-    char *text;
-    size_t length;
-    *out = (struct dt_csv){0};
-    DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = dt_csv_parse(text, length, path, out);
-    free(text);
-    return status;
-}
-
 dt_status validate_is_collectives(const char *path, bool *out)
 {
     struct dt_csv csv;
     *out = false;
     if (strcmp(path, "-") == 0)
         return DT_OK;
-    dt_status status = read_csv(path, &csv);
+    dt_status status = validate_csv_read(path, &csv);
     if (status == DT_OK) {
         struct columns columns = find_columns(&csv);
         *out = complete(&columns);
@@ -140,8 +129,7 @@ static dt_status read_rows(const char *path, const struct dt_csv *csv, struct va
     if (!complete(&columns))
         return dt_fail(DT_ERR_INVALID, "%s:1: expected columns collective, size, gpus and busbw_GB_s", path);
     out->rows = calloc((size_t)csv->row_count + 1, sizeof *out->rows);
-    if (!out->rows)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d rows", csv->row_count);
+    DT_TRY(dt_allocated(out->rows, "no host memory for %d rows", csv->row_count));
     for (out->count = 0; out->count < csv->row_count; out->count++)
         DT_TRY(read_row(path, csv, &columns, out->count, &out->rows[out->count]));
     return DT_OK;
@@ -174,8 +162,7 @@ static dt_status predict_rows(const char *cluster, struct validate_collectives *
     char name[256], path[4096];
     int skipped = 0;
     struct dt_sim_cluster *machines = calloc(1, sizeof *machines);
-    if (!machines)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
+    DT_TRY(dt_allocated(machines, "no host memory for a cluster"));
     dt_data_file_name("clusters", cluster, name, sizeof name);
     dt_status status = dt_find_data_file(name, NULL, path, sizeof path);
     if (status == DT_OK)
@@ -196,7 +183,7 @@ dt_status validate_collectives_predict(const char *path, const char *cluster, co
 {
     struct dt_csv csv;
     *out = (struct validate_collectives){0};
-    dt_status status = read_csv(path, &csv);
+    dt_status status = validate_csv_read(path, &csv);
     if (status == DT_OK)
         status = validate_where(&csv, path, where, where_count);
     if (status == DT_OK)
@@ -212,31 +199,24 @@ void validate_collectives_finish(struct validate_collectives *c)
 
 /* ---- what comes out ---- */
 
-static dt_status validate_collectives_summarize(const struct validate_collectives *c, int kind, struct validate_collectives_summary *out)
+static dt_status summarize(const struct validate_collectives *c, int kind, struct validate_error *out)
 {
-    double *sizes = malloc(2 * ((size_t)c->count + 1) * sizeof *sizes), *ratios = sizes + c->count;
-    *out = (struct validate_collectives_summary){0};
-    if (!sizes)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d errors", c->count);
-    for (int i = 0; i < c->count; i++) {
-        const struct validate_collective *row = &c->rows[i];
-        if (row->skipped || (kind != DT_SIM_COLLECTIVES && (int)row->kind != kind))
-            continue;
-        ratios[out->rows] = row->predicted / row->measured - 1;
-        sizes[out->rows] = fabs(ratios[out->rows]);
-        out->rows++;
-    }
-    dt_status status = dt_statistics_quantile(sizes, out->rows, 0.5, &out->median);
-    if (status == DT_OK)
-        status = dt_statistics_quantile(sizes, out->rows, 0.9, &out->p90);
-    if (status == DT_OK)
-        status = dt_statistics_quantile(ratios, out->rows, 0.5, &out->bias);
-    free(sizes);
+    int rows = 0;
+    double *ratios = malloc(((size_t)c->count + 1) * sizeof *ratios);
+    DT_TRY(dt_allocated(ratios, "no host memory for %d errors", c->count));
+    for (int i = 0; i < c->count; i++)
+        if (!c->rows[i].skipped && (kind == DT_SIM_COLLECTIVES || (int)c->rows[i].kind == kind))
+            ratios[rows++] = c->rows[i].predicted / c->rows[i].measured - 1;
+    dt_status status = validate_error_of(ratios, rows, out);
+    free(ratios);
     return status;
 }
 
 /* "all_reduce", ..., "all" */
-static const char *validate_collectives_summary_name(int kind)
+/* Errors of rows of a kind, or of all (kind DT_SIM_COLLECTIVES); nothing but 0 rows where there are none. */
+enum { SUMMARIES = DT_SIM_COLLECTIVES + 1 };
+
+static const char *summary_name(int kind)
 {
     return kind == DT_SIM_COLLECTIVES ? "all" : dt_sim_collective_name((enum dt_sim_collective)kind);
 }
@@ -263,12 +243,12 @@ static void print_rows(const struct validate_collectives *c, struct table *t)
 static dt_status print_summaries(const struct validate_collectives *c, FILE *to)
 {
     fprintf(to, "\n");
-    for (int kind = 0; kind < VALIDATE_COLLECTIVES_SUMMARIES; kind++) {
-        struct validate_collectives_summary s;
-        DT_TRY(validate_collectives_summarize(c, kind, &s));
+    for (int kind = 0; kind < SUMMARIES; kind++) {
+        struct validate_error s;
+        DT_TRY(summarize(c, kind, &s));
         if (s.rows)
-            line_print(to, "%s: %d row%s, off by %.1f %% in the median, p90 %.1f %%, bias %+.1f %%",
-                       validate_collectives_summary_name(kind), s.rows, s.rows > 1 ? "s" : "", 100 * s.median, 100 * s.p90, 100 * s.bias);
+            line_print(to, "%s: %d row%s, off by %.1f %% in the median, p90 %.1f %%, bias %+.1f %%", summary_name(kind), s.rows,
+                       s.rows > 1 ? "s" : "", 100 * s.median, 100 * s.p90, 100 * s.bias);
     }
     for (int i = 0; i < c->count; i++)
         if (c->rows[i].skipped)
@@ -280,14 +260,11 @@ dt_status validate_collectives_print(const struct validate_collectives *c, FILE 
 {
     static const char *const titles[] = {"MiB", "nodes", "GPUs", "measured\nGB/s", "predicted\nGB/s", "error\n%"};
     struct table *t = table_create();
-    if (!t)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     table_column(t, TABLE_LEFT, "collective");
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
         table_column(t, TABLE_RIGHT | (i < 3 ? 0 : TABLE_STAYS), titles[i]);
     print_rows(c, t);
-    dt_status status = table_print(t, to);
-    table_destroy(t);
+    dt_status status = table_end(t, to);
     return status == DT_OK ? print_summaries(c, to) : status;
 }
 
@@ -297,12 +274,11 @@ dt_status validate_collectives_print_json(const struct validate_collectives *c, 
 {
     struct cJSON *bus = dt_json_object(""), *rows = dt_json_array();
     dt_status status = DT_OK;
-    for (int kind = 0; kind < VALIDATE_COLLECTIVES_SUMMARIES && status == DT_OK; kind++) {
-        struct validate_collectives_summary s;
-        status = validate_collectives_summarize(c, kind, &s);
+    for (int kind = 0; kind < SUMMARIES && status == DT_OK; kind++) {
+        struct validate_error s;
+        status = summarize(c, kind, &s);
         if (status == DT_OK && s.rows)
-            dt_json_add(&bus, "%s: {rows: %d, median: %g, p90: %g, bias: %g}", validate_collectives_summary_name(kind), s.rows, s.median,
-                        s.p90, s.bias);
+            dt_json_add(&bus, "%s: {rows: %d, median: %g, p90: %g, bias: %g}", summary_name(kind), s.rows, s.median, s.p90, s.bias);
     }
     for (int i = 0; i < c->count; i++) {
         const struct validate_collective *row = &c->rows[i];

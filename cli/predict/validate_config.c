@@ -117,8 +117,7 @@ static dt_status row_of_record(const struct record_facts *record, const struct v
         return DT_OK;
     }
     char *text = simulated_text(record, system);
-    if (!text)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the config of a record");
+    DT_TRY(dt_allocated(text, "no memory for the config of a record"));
     snprintf(where, sizeof where, "%.400s: record %d", record->file, number);
     dt_status status = validate_row_experiment(text, where, system, row);
     free(text);
@@ -129,8 +128,7 @@ static dt_status rows_of_records(const struct record_set *set, const char *path,
                                  struct validate_rows *out)
 {
     out->rows = calloc((size_t)set->count + 1, sizeof *out->rows);
-    if (!out->rows)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no memory for %d records", path, set->count);
+    DT_TRY(dt_allocated(out->rows, "%s: no memory for %d records", path, set->count));
     for (int i = 0; i < set->count; i++)
         if (set->records[i].experiment)
             DT_TRY(row_of_record(&set->records[i], system, i + 1, &out->rows[out->count++]));
@@ -173,65 +171,59 @@ static bool parameters_offloaded(const struct measured_run *run, double peak_byt
            peak_bytes < FP16_PARAMETER_AND_GRADIENT_BYTES * (double)dt_model_parameter_count(&model) / run->gpus;
 }
 
-static void add_model(cJSON *config, const struct measured_run *run)
+static cJSON *model_as_json(const struct measured_run *run)
 {
-    cJSON *model = cJSON_AddObjectToObject(config, "model");
-    if (run->preset) {
-        cJSON_AddStringToObject(model, "preset", run->preset->name);
-    } else {
-        cJSON_AddNumberToObject(model, "layers", run->layers);
-        cJSON_AddNumberToObject(model, "hidden", run->hidden);
-        cJSON_AddNumberToObject(model, "heads", run->heads);
-        if (run->ffn != 4 * run->hidden)
-            cJSON_AddNumberToObject(model, "ffn", run->ffn);
-        if (run->kv_heads != run->heads)
-            cJSON_AddNumberToObject(model, "kv_heads", run->kv_heads);
-        if (run->tied)
-            cJSON_AddTrueToObject(model, "tied");
-    }
+    cJSON *model = run->preset ? dt_json_object("preset: %s", run->preset->name)
+                               : dt_json_object("layers: %d, hidden: %d, heads: %d", run->layers, run->hidden, run->heads);
+    if (!run->preset && run->ffn != 4 * run->hidden)
+        dt_json_add(&model, "ffn: %d", run->ffn);
+    if (!run->preset && run->kv_heads != run->heads)
+        dt_json_add(&model, "kv_heads: %d", run->kv_heads);
+    if (!run->preset && run->tied)
+        dt_json_add(&model, "tied: %hhd", run->tied);
     if (run->vocab)
-        cJSON_AddNumberToObject(model, "vocab_size", run->vocab);
+        dt_json_add(&model, "vocab_size: %d", run->vocab);
     if (run->sequence)
-        cJSON_AddNumberToObject(model, "block_size", run->sequence);
-    cJSON_AddStringToObject(model, "dtype", run->dtype);
-    cJSON_AddStringToObject(model, "attention", run->attention);
+        dt_json_add(&model, "block_size: %d", run->sequence);
+    dt_json_add(&model, "dtype: %s, attention: %s", run->dtype, run->attention);
+    return model;
 }
 
 /* Which blocks the stages have: with several parts of the model on each rank, the parts. */
-static void add_split(cJSON *pipeline, const struct measured_run *run)
+static void add_split(cJSON **pipeline, const struct measured_run *run)
 {
     int parts = run->stages * run->virtual_stages, of_ends = run->split == SPLIT_EQUAL_BUT_ENDS ? 1 : 0;
     if (run->split == SPLIT_BY_PARAMETERS)
-        cJSON_AddStringToObject(pipeline, "split", "parameters");
+        dt_json_add(pipeline, "split: %s", "parameters");
     if (run->split != SPLIT_EQUAL_BLOCKS && run->split != SPLIT_EQUAL_BUT_ENDS)
         return;
-    cJSON *first_blocks = cJSON_AddArrayToObject(pipeline, "split");
+    cJSON *first_blocks = dt_json_array();
     for (int part = 1; part < parts; part++)
-        cJSON_AddItemToArray(first_blocks, cJSON_CreateNumber(part * (run->layers + 2 * of_ends) / parts - of_ends));
+        dt_json_append(&first_blocks, cJSON_CreateNumber(part * (run->layers + 2 * of_ends) / parts - of_ends));
+    dt_json_add(pipeline, "split: %p", first_blocks);
 }
 
-static void add_mesh(cJSON *config, const struct measured_run *run)
+static void add_mesh(cJSON **config, const struct measured_run *run)
 {
     if (run->stages > 1 || paradigm_of(run->paradigm)->axes & MESH_ON_PIPELINE) {
-        cJSON *pipeline = cJSON_AddObjectToObject(config, "pipeline");
-        cJSON_AddNumberToObject(pipeline, "stages", run->stages);
-        cJSON_AddNumberToObject(pipeline, "chunks", run->chunks);
+        cJSON *pipeline = dt_json_object("stages: %d, chunks: %d", run->stages, run->chunks);
         if (run->order)
-            cJSON_AddStringToObject(pipeline, "order", run->order);
-        add_split(pipeline, run);
+            dt_json_add(&pipeline, "order: %s", run->order);
+        add_split(&pipeline, run);
         if (run->virtual_stages > 1)
-            cJSON_AddNumberToObject(pipeline, "virtual_stages", run->virtual_stages);
+            dt_json_add(&pipeline, "virtual_stages: %d", run->virtual_stages);
+        dt_json_add(config, "pipeline: %p", pipeline);
     }
     if (run->tensor > 1) {
-        cJSON *tensor = cJSON_AddObjectToObject(config, "tensor");
-        cJSON_AddNumberToObject(tensor, "size", run->tensor);
+        cJSON *tensor = dt_json_object("size: %d", run->tensor);
         if (run->sequence_parallel_told)
-            cJSON_AddBoolToObject(tensor, "sequence_parallel", run->sequence_parallel);
+            dt_json_add(&tensor, "sequence_parallel: %hhd", run->sequence_parallel);
+        dt_json_add(config, "tensor: %p", tensor);
     }
     if (run->micro_batches > 1)
-        cJSON_AddNumberToObject(config, "micro_batches", run->micro_batches);
+        dt_json_add(config, "micro_batches: %d", run->micro_batches);
     if (run->shard_size && paradigm_has_key(paradigm_of(run->paradigm), "hsdp.shard_size"))
-        cJSON_AddNumberToObject(cJSON_AddObjectToObject(config, "hsdp"), "shard_size", run->shard_size);
+        dt_json_add(config, "hsdp: {shard_size: %d}", run->shard_size);
 }
 
 static int replica_gpus(const struct measured_run *run)
@@ -239,36 +231,27 @@ static int replica_gpus(const struct measured_run *run)
     return run->stages * run->tensor;
 }
 
-/* The workload with what the row says. Owner: the caller, free. */
+/* The workload with what the row says. batch_size: enough, as make_experiment needs it; straddle_nodes: it was run as it was. Owner: the
+ * caller, free. */
 static char *config_text(const struct validate_system *system, const struct measured_run *run, double peak_bytes)
 {
-    static const char *const policies[] = {[ACTIVATION_KEEP] = "keep",
-                                           [ACTIVATION_CHECKPOINT] = "checkpoint",
-                                           [ACTIVATION_OFFLOAD] = "offload",
-                                           [ACTIVATION_SELECTIVE] = "selective"};
-    cJSON *config = cJSON_CreateObject();
+    int replica = replica_gpus(run);
     char *text = NULL;
-    cJSON_AddStringToObject(config, "name", "measured");
-    cJSON_AddStringToObject(config, "device", "sim");
-    cJSON_AddStringToObject(config, "cluster", system->cluster);
-    cJSON_AddStringToObject(config, "profile", system->profile);
-    cJSON_AddNumberToObject(config, "world_size", run->gpus);
+    cJSON *config =
+        dt_json_object("name: %s, device: %s, cluster: %s, profile: %s, world_size: %d, paradigm: %s, batch_size: %d, "
+                       "straddle_nodes: %hhd, loss: %s, activation: %s, model: %p",
+                       "measured", "sim", system->cluster, system->profile, run->gpus, paradigm_name(run->paradigm),
+                       (run->samples + replica - 1) / replica, (bool)true, run->loss, activation_name(run->activation), model_as_json(run));
     if (run->gpus_per_node)
-        cJSON_AddNumberToObject(config, "gpus_per_node", run->gpus_per_node);
-    cJSON_AddStringToObject(config, "paradigm", paradigm_name(run->paradigm));
-    cJSON_AddNumberToObject(config, "batch_size", (run->samples + replica_gpus(run) - 1) / replica_gpus(run)); /* enough; make_experiment */
-    cJSON_AddTrueToObject(config, "straddle_nodes");                                                           /* it was run as it was */
-    cJSON_AddStringToObject(config, "loss", run->loss);
+        dt_json_add(&config, "gpus_per_node: %d", run->gpus_per_node);
     if (run->optimizer)
-        cJSON_AddStringToObject(cJSON_AddObjectToObject(config, "optimizer"), "name", run->optimizer);
-    cJSON_AddStringToObject(config, "activation", policies[run->activation]);
-    add_model(config, run);
-    add_mesh(config, run);
+        dt_json_add(&config, "optimizer: {name: %s}", run->optimizer);
+    add_mesh(&config, run);
     if (run->wrap == 0 || run->wrap == 1)
-        cJSON_AddStringToObject(cJSON_AddObjectToObject(config, "fsdp"), "unit", run->wrap ? "linear" : "block");
+        dt_json_add(&config, "fsdp: {unit: %s}", run->wrap ? "linear" : "block");
     if (parameters_offloaded(run, peak_bytes))
-        cJSON_AddTrueToObject(config, "parameter_offload");
-    if (dt_json_print(config, DT_JSON_COMPACT, &text) < 0)
+        dt_json_add(&config, "parameter_offload: %hhd", (bool)true);
+    if (config && dt_json_print(config, DT_JSON_COMPACT, &text) < 0)
         text = NULL;
     cJSON_Delete(config);
     return text;
@@ -285,8 +268,7 @@ static dt_status make_experiment(const char *path, const struct validate_system 
         return DT_OK;
     }
     char *text = config_text(system, run, row->measured_bytes);
-    if (!text)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no memory for its experiment", where);
+    DT_TRY(dt_allocated(text, "%s: no memory for its experiment", where));
     dt_status status = validate_row_experiment(text, where, system, row);
     free(text);
     DT_TRY(status);
@@ -357,8 +339,7 @@ static int model_order(const struct validate_rows *rows, int i)
 static dt_status read_rows(const struct measured_table *t, const struct validate_system *system, struct validate_rows *out)
 {
     out->rows = calloc((size_t)t->csv.row_count, sizeof *out->rows);
-    if (!out->rows)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no memory for %d rows", t->path, t->csv.row_count);
+    DT_TRY(dt_allocated(out->rows, "%s: no memory for %d rows", t->path, t->csv.row_count));
     out->count = t->csv.row_count;
     measured_table_unused(t, out->unused, sizeof out->unused);
     for (int i = 0; i < out->count; i++)

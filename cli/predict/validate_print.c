@@ -145,8 +145,6 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     if (rows->records)
         DT_TRY(print_pairs(rows, to));
     struct table *t = table_create();
-    if (!t)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     table_column(t, TABLE_LEFT, "");
     table_column(t, TABLE_LEFT, "");
     for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++)
@@ -162,8 +160,7 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
         error_cells(t, &group->time);
         error_cells(t, &group->memory);
     }
-    dt_status status = table_print(t, to);
-    table_destroy(t);
+    dt_status status = table_end(t, to);
     fputc('\n', to);
     line_print(to, "errors are |predicted - measured| / measured; bias is the median with its sign; rows out of memory have no step time");
     print_winners(&summary->winners, to);

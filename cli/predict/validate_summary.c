@@ -98,10 +98,6 @@ static int nodes_of(const struct validate_row *row)
 
 static void value_of(const struct validate_row *row, int key, char value[24])
 {
-    static const char *const policies[] = {[ACTIVATION_KEEP] = "keep",
-                                           [ACTIVATION_CHECKPOINT] = "checkpoint",
-                                           [ACTIVATION_OFFLOAD] = "offload",
-                                           [ACTIVATION_SELECTIVE] = "selective"};
     const struct experiment *e = &row->experiment;
     switch (key) {
     case 0: snprintf(value, 24, "%s", paradigm_name(e->paradigm)); break;
@@ -110,7 +106,7 @@ static void value_of(const struct validate_row *row, int key, char value[24])
     case 3: snprintf(value, 24, "%s", nodes_of(row) == 1 ? "one" : "several"); break;
     case 4: snprintf(value, 24, "%d", row->stages); break;
     case 5: snprintf(value, 24, "%d", row->tensor); break;
-    case 6: snprintf(value, 24, "%s", policies[e->activation]); break;
+    case 6: snprintf(value, 24, "%s", activation_name(e->activation)); break;
     default: *value = 0;
     }
 }
@@ -129,12 +125,11 @@ static int rank_of(const struct validate_row *row, int key)
     return ranks[key];
 }
 
-static dt_status error_of(const double *ratios, int count, struct validate_error *out)
+dt_status validate_error_of(const double *ratios, int count, struct validate_error *out)
 {
     *out = (struct validate_error){.rows = count, .median = NAN, .p90 = NAN, .bias = NAN};
     double *sizes = malloc((size_t)(count + 1) * sizeof *sizes);
-    if (!sizes)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the errors of %d rows", count);
+    DT_TRY(dt_allocated(sizes, "no memory for the errors of %d rows", count));
     for (int i = 0; i < count; i++)
         sizes[i] = fabs(ratios[i]);
     dt_status status = dt_statistics_quantile(sizes, count, 0.5, &out->median);
@@ -166,8 +161,8 @@ static dt_status summarize_group(const struct validate_rows *rows, int key, int 
         if (!isnan(memory))
             bytes[byte_count++] = memory;
     }
-    DT_TRY(error_of(times, time_count, &out->time));
-    return error_of(bytes, byte_count, &out->memory);
+    DT_TRY(validate_error_of(times, time_count, &out->time));
+    return validate_error_of(bytes, byte_count, &out->memory);
 }
 
 /* The next rank after `rank` that any row has; INT32_MAX when there is none. */
@@ -236,9 +231,7 @@ static void find_winners(const struct validate_rows *rows, struct validate_winne
 
 static bool same_work(const struct validate_row *a, const struct validate_row *b)
 {
-    return a->experiment.world_size == b->experiment.world_size && a->gpus_per_node == b->gpus_per_node &&
-           a->batch_per_gpu == b->batch_per_gpu && a->experiment.model.block_size == b->experiment.model.block_size &&
-           strcmp(a->model, b->model) == 0;
+    return same_cell(a, b) && a->experiment.model.block_size == b->experiment.model.block_size;
 }
 
 static bool counts(const struct validate_row *row)

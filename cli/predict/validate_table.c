@@ -232,15 +232,21 @@ static dt_status check_columns(const struct measured_table *t)
     return t->csv.row_count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: no rows", t->path);
 }
 
-dt_status measured_table_read(const char *path, struct measured_table *out)
+dt_status validate_csv_read(const char *path, struct dt_csv *out)
 {
     char *text;
     size_t length;
-    *out = (struct measured_table){.path = path};
+    *out = (struct dt_csv){0};
     DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = dt_csv_parse(text, length, path, &out->csv);
+    dt_status status = dt_csv_parse(text, length, path, out);
     free(text);
-    DT_TRY(status);
+    return status;
+}
+
+dt_status measured_table_read(const char *path, struct measured_table *out)
+{
+    *out = (struct measured_table){.path = path};
+    DT_TRY(validate_csv_read(path, &out->csv));
     find_columns(out);
     return check_columns(out);
 }

@@ -369,8 +369,7 @@ static dt_status label(struct compare *c, const struct pairing *by)
     struct experiment *all = malloc((2 * (size_t)c->count + 1) * sizeof *all);
     struct experiment_columns columns;
     int known = 0;
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d experiments", c->count);
+    DT_TRY(dt_allocated(all, "no memory for %d experiments", c->count));
     for (int i = 0; i < c->count; i++) {
         const struct comparison *row = &c->rows[i];
         if (row->base && row->base->experiment)
@@ -519,8 +518,7 @@ dt_status compare_records(const struct record_set *base, const struct record_set
 {
     int most = base->count + new->count;
     *out = (struct compare){.rows = calloc((size_t)most + 1, sizeof *out->rows)};
-    if (!out->rows)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory to compare %d records", most);
+    DT_TRY(dt_allocated(out->rows, "no memory to compare %d records", most));
     for (int i = 0; i < most; i++)
         out->rows[i] = (struct comparison){.ratio = {NAN, NAN, NAN, 1}, .memory_bytes = NAN, .loss_step = -1};
     DT_TRY(find_pairs(out, base, new, options->by));

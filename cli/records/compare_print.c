@@ -114,8 +114,6 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
     char title[CELL_BYTES], gates[128], remark[TEXT_BYTES];
     struct line line;
     bool colour = terminal_has_colour(to);
-    if (!table)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
     for (int i = 0; i < COLUMNS; i++) {
         snprintf(title, sizeof title, "%s", columns[i].title);
         if (i == PEAK)
@@ -129,8 +127,7 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
             table_text(table, cells.text[j]);
         table_colour_cell(table, colour ? colour_of(row) : COLOUR_NONE, cells.text[COLUMNS - 1]);
     }
-    dt_status status = table_print(table, to);
-    table_destroy(table);
+    dt_status status = table_end(table, to);
     fputc('\n', to);
     for (int i = 0; i < c->count; i++) {
         const struct comparison *row = &c->rows[i];

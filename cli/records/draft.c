@@ -145,8 +145,7 @@ static int lock_of_dead(const char *path)
 static dt_status find(const char *records, glob_t *found)
 {
     char *pattern = glob_pattern(records, ".??????" ENDING);
-    if (!pattern)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a file's name");
+    DT_TRY(dt_allocated(pattern, "no memory for a file's name"));
     int failed = glob(pattern, 0, NULL, found);
     free(pattern);
     return failed == GLOB_NOSPACE ? dt_fail(DT_ERR_HOST_MEMORY, "no memory for the names of files") : DT_OK;

@@ -45,8 +45,7 @@ static dt_status name_key(struct pairing *pairing, const char *key, size_t key_b
 dt_status pairing_parse(const char *keys, struct pairing *out)
 {
     *out = (struct pairing){.keys = keys, .named = calloc((size_t)experiment_table()->count, sizeof *out->named)};
-    if (!out->named)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the keys of a config");
+    DT_TRY(dt_allocated(out->named, "no memory for the keys of a config"));
     for (const char *key = keys;; key++) {
         size_t bytes = strcspn(key, ",");
         DT_TRY(name_key(out, key, bytes));

@@ -142,13 +142,11 @@ static dt_status add_file(struct record_set *set, const char *path, int *torn)
     if (access(opened, R_OK) < 0)
         return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
     struct record_file *files = realloc(set->files, ((size_t)set->file_count + 1) * sizeof *files);
-    if (!files)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", path);
+    DT_TRY(dt_allocated(files, "no memory for the records of %s", path));
     set->files = files;
     struct record_file *file = &set->files[set->file_count];
     *file = (struct record_file){.name = strdup(standard ? "standard input" : path)};
-    if (!file->name)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", path);
+    DT_TRY(dt_allocated(file->name, "no memory for the records of %s", path));
     set->file_count++;
     return dt_records_read(opened, &file->records, torn);
 }
@@ -162,8 +160,7 @@ static dt_status read_file(struct record_set *set, const char *command, const ch
     const struct record_file *file = &set->files[set->file_count - 1];
     size_t most = (size_t)set->count + (size_t)cJSON_GetArraySize(file->records);
     struct record_facts *grown = realloc(set->records, (most + 1) * sizeof *grown);
-    if (!grown)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", file->name);
+    DT_TRY(dt_allocated(grown, "no memory for the records of %s", file->name));
     set->records = grown;
     cJSON_ArrayForEach(json, file->records)
     {
@@ -222,8 +219,7 @@ static dt_status read_pattern(struct record_set *set, const char *command, const
 static dt_status read_folder(struct record_set *set, const char *command, const char *folder)
 {
     char *pattern = glob_pattern(folder, "/*.jsonl");
-    if (!pattern)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the records of %s", folder);
+    DT_TRY(dt_allocated(pattern, "no memory for the records of %s", folder));
     dt_status status = read_pattern(set, command, folder, pattern);
     free(pattern);
     return status;

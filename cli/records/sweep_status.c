@@ -153,8 +153,7 @@ dt_status forecaster_add(struct forecaster *f, const struct experiment *done, do
     if (!isfinite(step_s) || step_s <= 0)
         return DT_OK;
     struct group *g = find_group(f, done);
-    if (!g)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a forecast");
+    DT_TRY(dt_allocated(g, "no memory for a forecast"));
     double steps_s = forecast_steps_s(done, step_s);
     double overhead_s = isfinite(wall_s) ? wall_s - steps_s : startup_s;
     struct sample *s = &g->samples[g->added++ % KEPT];
@@ -238,8 +237,7 @@ static dt_status label(struct sweep_status *sweep)
     struct experiment *all = malloc(((size_t)sweep->count + 1) * sizeof *all);
     struct experiment_columns columns;
     int known = 0;
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", sweep->count);
+    DT_TRY(dt_allocated(all, "no memory for a sweep of %d experiments", sweep->count));
     for (int i = 0; i < sweep->count; i++)
         if (sweep->items[i].experiment)
             all[known++] = *sweep->items[i].experiment;
@@ -362,13 +360,11 @@ static dt_status find_of_config(const struct record_set *set, const int *chosen,
                                 const struct experiment_list *experiments, struct sweep_statuses *out)
 {
     struct sweep_status *sweep = out->sweeps = calloc(1, sizeof *out->sweeps);
-    if (!sweep)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", experiment_list_count(experiments));
+    DT_TRY(dt_allocated(sweep, "no memory for a sweep of %d experiments", experiment_list_count(experiments)));
     out->count = 1;
     DT_TRY(take_experiments(out, experiments));
     struct dt_place *places = malloc(((size_t)sweep->count + 1) * sizeof *places);
-    if (!places)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", sweep->count);
+    DT_TRY(dt_allocated(places, "no memory for a sweep of %d experiments", sweep->count));
     out->others = match(sweep, places, set, chosen, chosen_count);
     free(places);
     return complete(sweep);
@@ -384,8 +380,7 @@ static dt_status sweep_of(struct sweep_statuses *out, const struct record_set *s
             return DT_OK;
     }
     struct sweep_status *sweeps = realloc(out->sweeps, ((size_t)out->count + 1) * sizeof *sweeps);
-    if (!sweeps)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d sweeps", out->count + 1);
+    DT_TRY(dt_allocated(sweeps, "no memory for %d sweeps", out->count + 1));
     out->sweeps = sweeps;
     *found = &sweeps[out->count++];
     **found = (struct sweep_status){0};
@@ -421,8 +416,7 @@ dt_status sweep_statuses_find(const struct record_set *set, const struct experim
 {
     int chosen_count, *chosen = malloc(((size_t)set->count + 1) * sizeof *chosen);
     *out = (struct sweep_statuses){0};
-    if (!chosen)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", set->count);
+    DT_TRY(dt_allocated(chosen, "no memory for %d records", set->count));
     dt_status status = record_set_newest(set, chosen, &chosen_count);
     if (status < 0)
         goto end;

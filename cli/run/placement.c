@@ -172,8 +172,7 @@ static dt_status check_placement(struct sweep *s, const char *all, size_t bytes)
     struct placement_rank *ranks = calloc((size_t)s->world.size, sizeof *ranks);
     struct experiment e;
     dt_status status = DT_OK;
-    if (!ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", s->world.size);
+    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", s->world.size));
     for (int rank = 0; rank < s->world.size; rank++)
         ranks[rank] = entry_of(all, bytes, rank)->place;
     for (int i = 0; status == DT_OK && i < s->distinct; i++)

@@ -25,6 +25,8 @@ void signals_install(void);
 int signals_count(void);
 /* The first that came: its number; 0: none. */
 int signals_first(void);
+/* How a command ends that measures and writes a file, after this failure. */
+enum exit_code signals_exit_code(dt_status status);
 
 /* What a run prints on stderr while it runs: a line for each finished experiment, and on a terminal below them one that is redrawn. */
 

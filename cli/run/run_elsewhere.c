@@ -57,8 +57,7 @@ static const char *without_echo(const char *text)
 static dt_status write_for_ranks(const struct experiment *experiment, char **out)
 {
     struct experiment *found = malloc(sizeof *found);
-    if (!found)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the experiment");
+    DT_TRY(dt_allocated(found, "no host memory for the experiment"));
     *found = *experiment;
     dt_status status = experiment_find_order(found);
     if (status == DT_OK)

@@ -43,6 +43,19 @@ int signals_first(void)
     return first_signal;
 }
 
+enum exit_code signals_exit_code(dt_status status)
+{
+    switch (status) {
+    case DT_ERR_INTERRUPTED: return EXIT_CODE_SIGNAL + signals_first();
+    case DT_ERR_HOST_MEMORY: return EXIT_CODE_OTHER;
+    case DT_ERR_OOM: return EXIT_CODE_OOM;
+    case DT_ERR_UNAVAILABLE:
+    case DT_ERR_INVALID: return EXIT_CODE_CONFIG;
+    case DT_ERR_IO: return EXIT_CODE_OUTPUT;
+    default: return EXIT_CODE_FAILED;
+    }
+}
+
 /* ---- a rank's device and communicator ---- */
 
 dt_status execution_open(const struct experiment *e, const struct dt_world *place, struct report *report, struct execution *out)
@@ -262,8 +275,7 @@ static dt_status gather_over_tcp(const struct dt_world *place, double timeout_s,
     DT_TRY(dt_world_meeting_point(place, address, &where.port));
     DT_TRY(dt_secret_of_job(place, &secret));
     int *ranks = calloc((size_t)place->size, sizeof *ranks);
-    if (!ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", place->size);
+    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", place->size));
     for (int i = 0; i < place->size; i++)
         ranks[i] = i;
     struct dt_rendezvous_group world = {.ranks = ranks, .size = place->size, .rank = place->rank};
@@ -305,8 +317,7 @@ dt_status run_inside_gather(const struct experiment *experiment, const struct dt
 dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, double patience_s, int *number)
 {
     int *all = calloc((size_t)place->size, sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", place->size);
+    DT_TRY(dt_allocated(all, "no host memory for %d ranks", place->size));
     dt_status status = run_inside_gather(experiment, place, patience_s, number, sizeof *number, all);
     for (int i = 0; status == DT_OK && i < place->size; i++)
         *number = all[i] > *number ? all[i] : *number;

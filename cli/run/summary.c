@@ -41,9 +41,7 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
         table_text(t, e->hash);
         table_text(t, s->outcomes[i].skipped ? "skipped: has a record" : "");
     }
-    dt_status status = table_print(t, to);
-    table_destroy(t);
-    return status;
+    return table_end(t, to);
 }
 
 /* ---- what has run ---- */
@@ -261,8 +259,6 @@ dt_status summary_print(const struct sweep *s, FILE *to)
     find_scaling(s);
     struct scale scales[COLUMNS];
     struct table *table = table_create();
-    if (!table)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the table of results");
     for (int c = 0; c < COLUMNS; c++)
         scales[c] = choose_scale(s, &columns[c]);
     add_columns(table, s, scales);
@@ -270,8 +266,7 @@ dt_status summary_print(const struct sweep *s, FILE *to)
         if (s->outcomes[i].run || s->outcomes[i].skipped)
             add_row(table, s, i, scales, !s->inside && terminal_has_colour(to)); /* a launcher's terminal is not the user's */
     print_heading(s, table, to);
-    dt_status status = table_print(table, to);
-    table_destroy(table);
+    dt_status status = table_end(table, to);
     print_remarks(s, to);
     return status;
 }

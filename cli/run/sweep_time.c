@@ -122,8 +122,7 @@ dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment_l
     int count = experiment_list_count(experiments);
     struct experiment own;
     struct load *loads = malloc(((size_t)count + 1) * sizeof *loads);
-    if (!loads)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
+    DT_TRY(dt_allocated(loads, "no memory for a sweep of %d experiments", count));
     for (int i = 0; i < count; i++) {
         const struct experiment *e = experiment_list_get(experiments, i, &own);
         double steps = (double)e->steps.warmup + e->steps.timed;

@@ -228,6 +228,16 @@ dt_status options_parse(const struct command *command, int argc, char **argv, vo
     return DT_OK;
 }
 
+bool options_begin(const struct command *command, int argc, char **argv, void *target, dt_status (*check)(void *target), int *code)
+{
+    bool help;
+    dt_status status = options_parse(command, argc, argv, target, &help);
+    if (status == DT_OK && !help && check)
+        status = check(target);
+    *code = status < 0 ? report_failure(command->name, EXIT_CODE_USAGE) : EXIT_CODE_OK;
+    return status == DT_OK && !help;
+}
+
 dt_status options_read_count(const char *option, const char *text, int most, int *out)
 {
     char *end;

@@ -440,3 +440,10 @@ dt_status table_print(const struct table *table, FILE *to)
     }
     return DT_OK;
 }
+
+dt_status table_end(struct table *table, FILE *to)
+{
+    dt_status status = table_print(table, to);
+    table_destroy(table);
+    return status;
+}

@@ -62,6 +62,10 @@ struct command {
  * has been printed, and the caller has nothing else to do. Errors: DT_ERR_INVALID, one line. */
 dt_status options_parse(const struct command *command, int argc, char **argv, void *target, bool *help);
 
+/* How a command begins: read the options and hold them against each other with `check` (NULL: nothing is to be checked). False: the command
+ * is over with *code, after its help, or a failure that is printed. */
+bool options_begin(const struct command *command, int argc, char **argv, void *target, dt_status (*check)(void *target), int *code);
+
 /* The value of an option that takes a whole number from 1 to `most`. Errors: DT_ERR_INVALID. */
 dt_status options_read_count(const char *option, const char *text, int most, int *out);
 
@@ -240,6 +244,8 @@ void table_colour_cell(struct table *table, int colour, const char *text);
  * have no place follow in further tables, beside the keys.
  * Errors: DT_ERR_HOST_MEMORY, when a cell could not be kept; nothing is printed then. */
 dt_status table_print(const struct table *table, FILE *to);
+/* The same, and destroy it. */
+dt_status table_end(struct table *table, FILE *to);
 
 /* ---- in what the experiments of a run differ: columns of a table, and a label for each ---- */
 

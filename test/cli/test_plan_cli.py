@@ -275,7 +275,7 @@ def test_wrong_requests_get_a_line():
 
 def test_errors_are_those_of_the_study():
     """The figures of cli/plan/strategy.c stand in results/study/README.md."""
-    with open(os.path.join(ROOT, "cli", "plan", "confidence.c"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "cli", "plan", "strategy.c"), encoding="utf-8") as file:
         source = file.read()
     with open(os.path.join(ROOT, "results", "study", "README.md"), encoding="utf-8") as file:
         table = file.read()
