@@ -90,9 +90,9 @@ class Checks:
             raise Failed(f"{name} is missing in {self.programs.tests}")
         return found
 
-    def test(self, name, wrapper=(), log=None, ranks=0):
+    def test(self, name, wrapper=(), log=None, ranks=0, **variables):
         """Its cases; ranks: started so many times, as ranks of one world."""
-        environment = {**self.environment, "DTBENCH_TEST_DEVICE": self.options.device, "DTBENCH_SOURCE_ROOT": self.options.root}
+        environment = {**self.environment, **variables, "DTBENCH_TEST_DEVICE": self.options.device, "DTBENCH_SOURCE_ROOT": self.options.root}
         starter = [sys.executable, os.path.join(self.options.root, "test/run_ranks.py"), str(ranks)] if ranks else []
         log = log or name + (f"_{ranks}" if ranks else "")
         try:
@@ -116,11 +116,12 @@ class Checks:
                 + (f", {errors} lines of the sanitizer's with errors" if errors else ""))
 
     def sanitize(self, name, tool):
-        """Buffers are pieces of larger allocations: what is past the end of one, and within the allocation, is not seen."""
+        """Each buffer is an allocation of its own, and the kernels' arrays are on the device: of pieces of a larger one, and of memory of the
+        host's, the sanitizer does not see where they end."""
         sanitizer = find_tool("compute-sanitizer")
         if not sanitizer:
             raise Skipped("compute-sanitizer is not here")
-        return self.test(name, (sanitizer, "--error-exitcode", "9", "--tool", tool), f"{name}_{tool}")
+        return self.test(name, (sanitizer, "--error-exitcode", "9", "--tool", tool), f"{name}_{tool}", DTBENCH_SEPARATE_BUFFERS="1")
 
     # ---- dtbench ----
 

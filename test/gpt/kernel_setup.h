@@ -5,6 +5,7 @@
 
 #include "gpt/cpu/kernels.h"
 #include "test/check.h"
+#include "test/gpt/device_arrays.h"
 #include "test/gpt/reference.h"
 #include "test/lib/device/device_kind.h"
 
@@ -28,7 +29,7 @@ struct setup {
 };
 
 /* Where a body's memory comes from. On a GPU it is the host's that kernels reach too, so that bodies read and write it as they do on cpu; a
- * margin after each piece shows what wrote past the end. */
+ * margin after each piece shows what wrote past the end. With DTBENCH_SEPARATE_BUFFERS kernels work on copies on the device. */
 enum { TEST_ALLOCATIONS = 512, TEST_MARGIN_BYTES = 64 };
 
 static struct {
@@ -82,6 +83,8 @@ static inline void *test_alloc(size_t bytes)
             dt_stream_synchronize(test_heap.stream) < 0)
             test_bail_out(dt_error_message());
         memset(test_heap.buffer[i].data, 0xFF, bytes + TEST_MARGIN_BYTES);
+        if (on_device.kernels && device_array_add(test_heap.stream, test_heap.buffer[i].data, bytes) < 0)
+            test_bail_out(dt_error_message());
         return test_heap.memory[i] = test_heap.buffer[i].data;
     }
     test_heap.memory[i] = malloc(bytes ? bytes : 1);
@@ -92,6 +95,8 @@ static inline void *test_alloc(size_t bytes)
 
 static inline void test_free_all(void)
 {
+    if (test_heap.stream)
+        device_arrays_free(test_heap.stream);
     while (test_heap.count > 0) {
         int i = --test_heap.count;
         if (!test_heap.stream) {
@@ -203,11 +208,17 @@ static inline void for_every_gpu_setup(const char *kind, void (*body)(struct set
     CHECK_OK(dt_device_create(kind, NULL, &s.device));
     CHECK_OK(dt_stream_create(s.device, "compute", &s.stream));
     test_heap.stream = s.stream;
+    struct gpt_kernel_table arrays_on_device;
+    if (getenv("DTBENCH_SEPARATE_BUFFERS")) {
+        device_arrays_table(s.table, &arrays_on_device);
+        s.table = &arrays_on_device;
+    }
     for (test_heap.shift_elems = 0; test_heap.shift_elems < 2; test_heap.shift_elems++)
         for (s.dtype = 0; s.dtype < DT_DTYPE_COUNT; s.dtype++)
             setup_run(&s, body);
     test_heap.stream = NULL;
     test_heap.shift_elems = 0;
+    on_device.kernels = NULL;
     dt_stream_destroy(s.stream);
     dt_device_destroy(s.device);
 }

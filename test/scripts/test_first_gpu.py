@@ -43,6 +43,7 @@ def make_archive(folder):
     script(os.path.join(folder, "test/test_device"), "echo 1..2; echo ok 1 - good; echo '# x.c:3: 1 == 2: bad'; echo not ok 2 - bad; exit 1")
     script(os.path.join(folder, "test/test_kernels"), "echo 1..2; echo ok 1 - before; sleep 1000 & sleep 1000")
     script(os.path.join(folder, "test/test_attention"), "echo '1..0 # SKIP no GPU'")
+    script(os.path.join(folder, "test/test_kernels_update"), "echo 1..1; echo ok 1 - separate buffers: $DTBENCH_SEPARATE_BUFFERS")
     shutil.copy(os.path.join(ROOT, "scripts/first_gpu"), os.path.join(folder, "scripts"))
     for name in ("runner", "machine", "checks", "speed", "__init__"):
         shutil.copy(os.path.join(ROOT, f"scripts/gpu/{name}.py"), os.path.join(folder, "scripts/gpu"))
@@ -110,6 +111,15 @@ def test_what_fails_stops_nothing():
     check(found["test_device_graph"] == "ok", results["test_device_graph"])
     check(found["test_kernels"] == "TIMEOUT" and "1 passed" in results["test_kernels"]["said"], results["test_kernels"])
     check(found["test_attention"] == "not run" and found["memcheck of test_kernels"] == "not run", found)
+
+
+def test_the_sanitizer_sees_where_buffers_end():
+    tools = os.path.join(WORK, "tools")
+    os.mkdir(tools)
+    script(os.path.join(tools, "compute-sanitizer"), 'while [ "${1#/}" = "$1" ]; do shift; done; test "$DTBENCH_SEPARATE_BUFFERS" = 1 || exit 9; exec "$@"')
+    ENVIRONMENT["PATH"] += ":" + tools
+    code, said, results = run("sanitized", "--only", "test_kernels_update")
+    check(code == 0 and verdicts(results) == {"test_kernels_update": "ok", "memcheck of test_kernels_update": "ok"}, code, "\n" + said)
 
 
 def test_the_end_is_in_order():

@@ -39,6 +39,7 @@ static void shrink_host(void *context, void *data)
 void dt_cuda_memory_init(struct cuda_device *device)
 {
     device->pool = (struct cuda_pool){.name = "device", .grow = grow_device, .shrink = shrink_device, .context = &device->source};
+    device->pool.separate = getenv("DTBENCH_SEPARATE_BUFFERS") != NULL;
     device->host_pool = (struct cuda_pool){.name = "host", .grow = grow_host, .shrink = shrink_host};
 }
 

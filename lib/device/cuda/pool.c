@@ -220,6 +220,23 @@ static void split(struct cuda_pool *pool, struct cuda_block *block, size_t bytes
     add_free(pool, rest);
 }
 
+/* A block that is not among the free ones, from one that is or from the driver. */
+static dt_status get_block(struct cuda_pool *pool, enum cuda_pool_kind kind, const struct cuda_order *order, int stream, size_t asked_bytes,
+                           struct cuda_block **out)
+{
+    size_t bytes = round_up(asked_bytes, DT_ALLOCATION_BYTES);
+    if (pool->separate) {
+        DT_TRY(add_segment(pool, kind, asked_bytes));
+        *out = pool->segments->first;
+        remove_free(pool, *out);
+        return DT_OK;
+    }
+    DT_TRY(find_block(pool, kind, order, stream, bytes, out));
+    remove_free(pool, *out);
+    split(pool, *out, bytes);
+    return DT_OK;
+}
+
 dt_status dt_cuda_pool_take(struct cuda_pool *pool, const struct cuda_order *order, int stream, size_t asked_bytes, struct cuda_block **out,
                             struct cuda_places *waits)
 {
@@ -227,12 +244,9 @@ dt_status dt_cuda_pool_take(struct cuda_pool *pool, const struct cuda_order *ord
     *waits = (struct cuda_places){{0}};
     if (asked_bytes > SIZE_MAX - SEGMENT_UNIT_BYTES)
         return dt_fail(DT_ERR_OOM, "out of %s memory: no machine has %zu bytes", pool->name, asked_bytes);
-    size_t bytes = round_up(asked_bytes, DT_ALLOCATION_BYTES);
-    enum cuda_pool_kind kind = bytes < SMALL_BYTES ? CUDA_POOL_SMALL : CUDA_POOL_LARGE;
+    enum cuda_pool_kind kind = round_up(asked_bytes, DT_ALLOCATION_BYTES) < SMALL_BYTES ? CUDA_POOL_SMALL : CUDA_POOL_LARGE;
     struct cuda_block *block;
-    DT_TRY(find_block(pool, kind, order, stream, bytes, &block));
-    remove_free(pool, block);
-    split(pool, block, bytes);
+    DT_TRY(get_block(pool, kind, order, stream, asked_bytes, &block));
     block->taken = true;
     for (int i = 0; i < CUDA_STREAMS; i++)
         waits->at[i] = block->after.at[i] > order->behind[stream].at[i] ? block->after.at[i] : 0;
@@ -295,6 +309,8 @@ uint64_t dt_cuda_pool_release(struct cuda_pool *pool)
 bool dt_cuda_pool_unsettled(const struct cuda_pool *pool)
 {
     uint64_t peak = live_peak_bytes(pool);
+    if (pool->separate)
+        return pool->free[CUDA_POOL_SMALL].count + pool->free[CUDA_POOL_LARGE].count > 0;
     return pool->settled_peak_bytes != peak && pool->reserved_bytes > peak + peak / 8 + SLACK_BYTES;
 }
 
@@ -303,7 +319,7 @@ void dt_cuda_pool_settle(struct cuda_pool *pool)
     size_t bytes = round_up(pool->live_peak_bytes[CUDA_POOL_LARGE] - pool->live_bytes[CUDA_POOL_LARGE], SEGMENT_UNIT_BYTES);
     pool->settled_peak_bytes = live_peak_bytes(pool);
     uint64_t released = dt_cuda_pool_release(pool);
-    if (bytes > 0 && bytes < released) /* a refusal leaves it to the next requests */
+    if (bytes > 0 && bytes < released && !pool->separate) /* a refusal leaves it to the next requests */
         add_segment(pool, CUDA_POOL_LARGE, bytes);
 }
 

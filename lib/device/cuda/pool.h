@@ -37,10 +37,11 @@ struct cuda_block {
 };
 
 struct cuda_pool {
-    const char *name; /* "device" or "host", for error texts; the caller sets these three, the rest is zeroed */
+    const char *name; /* "device" or "host", for error texts; the caller sets these, the rest is zeroed */
     dt_status (*grow)(void *context, size_t bytes, void **out); /* DT_ERR_OOM: there is no more */
     void (*shrink)(void *context, void *data);
     void *context;
+    bool separate; /* likewise: each block is a segment of its own, of as many bytes as asked for, and goes back at the next release */
 
     struct cuda_segment *segments;
     struct {

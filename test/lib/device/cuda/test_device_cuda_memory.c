@@ -272,6 +272,41 @@ static void a_capture_may_need_new_memory(void)
     end();
 }
 
+/* What goes past the end of a buffer, far enough for an emulated GPU, which gives whole pieces of 256 bytes. A GPU that has none the wiser
+ * says so only under compute-sanitizer. */
+static dt_status write_past_the_end(void)
+{
+    enum { BYTES = 1000 };
+    struct dt_buffer a, b;
+    CHECK_OK(dt_alloc(streams[0], DT_WORKSPACE, BYTES, &a));
+    CHECK_OK(dt_alloc(streams[0], DT_WORKSPACE, BYTES, &b));
+    CHECK_OK(dt_stream_synchronize(streams[0]));
+    dt_status status = dt_zero(streams[0], a.data, BYTES + 256);
+    if (status == DT_OK)
+        status = dt_stream_synchronize(streams[0]);
+    dt_free(streams[0], &a);
+    dt_free(streams[0], &b);
+    end();
+    return status;
+}
+
+static void separate_buffers_end_where_they_end(void)
+{
+    struct dt_device_info info;
+    if (!begin())
+        return;
+    dt_device_info(device, &info);
+    if (strcmp(info.name, "emulated GPU") != 0) {
+        end();
+        SKIP("a GPU is not to be broken");
+    }
+    CHECK_OK(write_past_the_end()); /* a neighbour's, or nobody's */
+    setenv("DTBENCH_SEPARATE_BUFFERS", "1", 1);
+    if (begin())
+        CHECK(write_past_the_end() == DT_ERR_DEVICE);
+    unsetenv("DTBENCH_SEPARATE_BUFFERS");
+}
+
 static const struct test_case cases[] = {
     {"reuse never overlaps live data", reuse_never_overlaps_live_data},
     {"another stream's memory is waited for", another_streams_memory_is_waited_for},
@@ -281,5 +316,6 @@ static const struct test_case cases[] = {
     {"a graph's memory stays as long as it does", a_graphs_memory_stays},
     {"the kernels' own memory is zeroed and not counted", own_memory_is_zeroed_and_uncounted},
     {"a capture may need new memory", a_capture_may_need_new_memory},
+    {"separate buffers end where they end", separate_buffers_end_where_they_end}, /* last: the GPU is broken then */
 };
 TEST_MAIN(cases)

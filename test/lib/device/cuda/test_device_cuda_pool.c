@@ -17,7 +17,7 @@ static dt_status grow(void *context, size_t bytes, void **out)
     if (pool.reserved_bytes + bytes > most_bytes)
         return dt_fail(DT_ERR_OOM, "no more");
     *out = (void *)next_address;
-    next_address += bytes + 4 * MIB; /* segments are no neighbours */
+    next_address += (bytes + 4 * MIB) / MIB * MIB; /* segments are no neighbours */
     grown++;
     return DT_OK;
 }
@@ -267,6 +267,25 @@ static void refusals_leave_the_pool_as_it_was(void)
     dt_cuda_pool_finish(&pool);
 }
 
+static void separate_blocks_have_their_own_segments(void)
+{
+    begin();
+    pool.separate = true;
+    struct cuda_block *a = take(0, 1000, NULL), *b = take(0, 3 * MIB + 8, NULL);
+    CHECK(a->bytes == 1000 && b->bytes == 3 * MIB + 8 && grown == 2 && pool.reserved_bytes == 3 * MIB + 1008);
+    CHECK(dt_cuda_pool_contains(&pool, a->data + 999) && !dt_cuda_pool_contains(&pool, a->data + 1000));
+    CHECK(!dt_cuda_pool_unsettled(&pool));
+    give(0, a);
+    struct cuda_block *c = take(0, 1000, NULL);
+    CHECK(grown == 3 && shrunk == 0 && dt_cuda_pool_unsettled(&pool), "what was freed is nobody's until it goes back");
+    dt_cuda_pool_settle(&pool);
+    CHECK(shrunk == 1 && grown == 3 && !dt_cuda_pool_unsettled(&pool));
+    give(0, b);
+    give(0, c);
+    CHECK(dt_cuda_pool_release(&pool) == 3 * MIB + 1008 && !pool.segments);
+    dt_cuda_pool_finish(&pool);
+}
+
 static const struct test_case cases[] = {
     {"a stream takes its own memory as it is", a_stream_takes_its_own_memory_as_it_is},
     {"another stream waits for what it is not behind", another_stream_waits_for_what_it_is_not_behind},
@@ -275,5 +294,6 @@ static const struct test_case cases[] = {
     {"a steady step gets the same addresses", a_steady_step_gets_the_same_addresses},
     {"what is held settles near the peak", what_is_held_settles_near_the_peak},
     {"refusals leave the pool as it was", refusals_leave_the_pool_as_it_was},
+    {"separate blocks have their own segments", separate_blocks_have_their_own_segments},
 };
 TEST_MAIN(cases)
