@@ -9,8 +9,9 @@
 
 /* The number of blocks of each virtual stage, by the number of virtual stages. */
 struct division {
+    struct division *next;
     int virtual_stages; /* -1: for one experiment only */
-    int *blocks;
+    int blocks[];
 };
 
 struct bounds {
@@ -19,8 +20,7 @@ struct bounds {
     struct simulated_system *system; /* of the base */
     struct network_bounds *network;
     struct recordings *recordings, *own_recordings; /* own_recordings: NULL where they are the caller's */
-    struct division *divisions;                     /* [division_count] */
-    int division_count, division_room;
+    struct division *divisions;
 };
 
 dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings *recordings,
@@ -56,9 +56,10 @@ void bounds_destroy(struct bounds *b)
         return;
     network_bounds_destroy(b->network);
     simulated_system_destroy(b->system);
-    for (int i = 0; i < b->division_count; i++)
-        free(b->divisions[i].blocks);
-    free(b->divisions);
+    for (struct division *d = b->divisions, *next; d; d = next) {
+        next = d->next;
+        free(d);
+    }
     recordings_destroy(b->own_recordings);
     free(b);
 }
@@ -141,16 +142,16 @@ static double compute_s(const struct experiment *e, const struct mesh_shape *mes
 static dt_status find_blocks(struct bounds *b, const struct experiment *e, int virtual_stages, const int **out)
 {
     bool known = strcmp(e->pipeline.split, b->base->pipeline.split) == 0;
-    for (int i = 0; i < b->division_count && known; i++)
-        if (b->divisions[i].virtual_stages == virtual_stages) {
-            *out = b->divisions[i].blocks;
+    for (const struct division *d = b->divisions; d && known; d = d->next)
+        if (d->virtual_stages == virtual_stages) {
+            *out = d->blocks;
             return DT_OK;
         }
-    DT_TRY(recordings_make_room((void **)&b->divisions, b->division_count, &b->division_room, sizeof *b->divisions));
-    struct division *d = &b->divisions[b->division_count];
-    *d = (struct division){.virtual_stages = known ? virtual_stages : -1, .blocks = malloc((size_t)virtual_stages * sizeof *d->blocks)};
-    DT_TRY(dt_allocated(d->blocks, "no host memory for %d stages", virtual_stages));
-    b->division_count++;
+    struct division *d = malloc(sizeof *d + (size_t)virtual_stages * sizeof *d->blocks);
+    DT_TRY(dt_allocated(d, "no host memory for %d stages", virtual_stages));
+    d->virtual_stages = known ? virtual_stages : -1;
+    d->next = b->divisions;
+    b->divisions = d;
     *out = d->blocks;
     return pipeline_blocks(e, virtual_stages, d->blocks);
 }

@@ -15,24 +15,14 @@ struct group_rate {
     double all_reduce_s_per_byte, gather_s_per_byte; /* of the message, at best */
 };
 
-/* How many equal ranks of a stage send on one network card, always at the same times (schedules/predict/symmetry.h): of the largest number
- * of those that are equal. */
-struct sharing {
-    struct mesh_shape mesh;
-    const struct dp_mode *mode;
-    bool offload;
-    int senders;
-};
-
 struct network_bounds {
     const struct simulated_machine *machine;
     const struct simulated_system *system; /* of the base */
     struct dt_sim_network *network;
     struct dt_sim_links *links;
-    struct group_rate *rates; /* [rate_count] */
-    int rate_count, rate_room;
-    struct sharing *sharings; /* [sharing_count] */
-    int sharing_count, sharing_room;
+    struct once *rates;   /* of struct group_rate */
+    struct once *senders; /* of int: how many equal ranks of a stage send on one network card, always at the same times
+                             (schedules/predict/symmetry.h): of the largest number of those that are equal */
 };
 
 dt_status network_bounds_create(const struct simulated_machine *machine, const struct simulated_system *system, struct network_bounds **out)
@@ -41,6 +31,8 @@ dt_status network_bounds_create(const struct simulated_machine *machine, const s
     *out = b;
     DT_TRY(dt_allocated(b, "no host memory for bounds"));
     *b = (struct network_bounds){.machine = machine, .system = system};
+    DT_TRY(once_create(sizeof(struct group_rate), &b->rates));
+    DT_TRY(once_create(sizeof(int), &b->senders));
     DT_TRY(dt_sim_network_create(&b->network));
     return dt_sim_links_create(&machine->cluster, &system->placement, b->network, &b->links);
 }
@@ -51,8 +43,8 @@ void network_bounds_destroy(struct network_bounds *b)
         return;
     dt_sim_links_destroy(b->links);
     dt_sim_network_destroy(b->network);
-    free(b->sharings);
-    free(b->rates);
+    once_destroy(b->rates);
+    once_destroy(b->senders);
     free(b);
 }
 
@@ -69,14 +61,23 @@ static double best_s_per_byte(const struct dt_sim_nccl_comm *comm, enum dt_sim_c
     return best;
 }
 
-/* The first group with this number of ranks at this distance from each other. */
-static dt_status measure_rate(const struct network_bounds *b, struct group_rate *rate)
+/* What is asked: a rate, of the first group with this number of ranks at this distance from each other; or the senders of an experiment. */
+struct question {
+    const struct network_bounds *bounds;
+    int ranks, stride;
+    const struct experiment *experiment;
+};
+
+static dt_status measure_rate(void *context, void *value)
 {
-    int *ranks = malloc((size_t)rate->ranks * sizeof *ranks);
-    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", rate->ranks));
+    const struct question *q = context;
+    struct group_rate *rate = value;
+    int *ranks = malloc((size_t)q->ranks * sizeof *ranks);
+    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", q->ranks));
+    *rate = (struct group_rate){.ranks = q->ranks, .stride = q->stride};
     for (int i = 0; i < rate->ranks; i++)
         ranks[i] = i * rate->stride;
-    dt_status status = dt_sim_links_nccl(b->links, ranks, rate->ranks, &rate->comm);
+    dt_status status = dt_sim_links_nccl(q->bounds->links, ranks, rate->ranks, &rate->comm);
     free(ranks);
     DT_TRY(status);
     rate->all_reduce_s_per_byte = best_s_per_byte(&rate->comm, DT_SIM_ALL_REDUCE);
@@ -86,16 +87,9 @@ static dt_status measure_rate(const struct network_bounds *b, struct group_rate 
 
 static dt_status find_rate(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, struct group_rate *out)
 {
-    *out = (struct group_rate){.ranks = mesh->size[axis], .stride = mesh_moved(mesh, axis, 0, 1)};
-    for (int i = 0; i < b->rate_count; i++)
-        if (b->rates[i].ranks == out->ranks && b->rates[i].stride == out->stride) {
-            *out = b->rates[i];
-            return DT_OK;
-        }
-    DT_TRY(recordings_make_room((void **)&b->rates, b->rate_count, &b->rate_room, sizeof *b->rates));
-    DT_TRY(measure_rate(b, out));
-    b->rates[b->rate_count++] = *out;
-    return DT_OK;
+    const int key[] = {mesh->size[axis], mesh_moved(mesh, axis, 0, 1)};
+    struct question q = {.bounds = b, .ranks = key[0], .stride = key[1]};
+    return once_find(b->rates, key, sizeof key, measure_rate, &q, out);
 }
 
 /* What `flows` flows get out of a card together, at most. More flows get more out of it: of each of its ranks a message in each of four channels
@@ -280,36 +274,36 @@ static int messenger_of(const struct network_bounds *b, const struct symmetric_p
     return part->stand_in[divides ? mesh_moved(&part->mesh, MESH_SHARD, rank, 0) : rank];
 }
 
-static dt_status count_senders(const struct network_bounds *b, const struct experiment *e, int *out)
+static dt_status count_senders(void *context, void *value)
 {
-    const struct dt_sim_cluster *c = &b->machine->cluster;
-    int per_node = b->system->placement.ranks_per_node;
+    const struct question *q = context;
+    const struct experiment *e = q->experiment;
+    const struct dt_sim_cluster *c = &q->bounds->machine->cluster;
+    int per_node = q->bounds->system->placement.ranks_per_node, most = 1;
     struct symmetric_part part;
-    dt_status status = symmetric_part_find(e, b->system, &part);
-    *out = 1;
+    dt_status status = symmetric_part_find(e, q->bounds->system, &part);
     for (int one = 0; status == DT_OK && one < per_node && one < e->world_size; one++) {
         int senders = 0;
         for (int gpu = 0; gpu < per_node && gpu < e->world_size; gpu++)
-            senders += messenger_of(b, &part, e, gpu) == messenger_of(b, &part, e, one) && card_of(c, gpu) == card_of(c, one);
-        *out = senders > *out ? senders : *out;
+            senders +=
+                messenger_of(q->bounds, &part, e, gpu) == messenger_of(q->bounds, &part, e, one) && card_of(c, gpu) == card_of(c, one);
+        most = senders > most ? senders : most;
     }
     symmetric_part_finish(&part);
+    *(int *)value = most;
     return status;
 }
 
+/* What decides it: the mesh, the mode, and whether parameters are offloaded. */
 static dt_status find_senders(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int *out)
 {
     const struct dp_mode *mode = e->strategy.mode;
-    for (int i = 0; i < b->sharing_count; i++)
-        if (b->sharings[i].mode == mode && b->sharings[i].offload == e->parameter_offload &&
-            memcmp(&b->sharings[i].mesh, mesh, sizeof *mesh) == 0) {
-            *out = b->sharings[i].senders;
-            return DT_OK;
-        }
-    DT_TRY(count_senders(b, e, out));
-    DT_TRY(recordings_make_room((void **)&b->sharings, b->sharing_count, &b->sharing_room, sizeof *b->sharings));
-    b->sharings[b->sharing_count++] = (struct sharing){*mesh, mode, e->parameter_offload, *out};
-    return DT_OK;
+    unsigned char key[sizeof *mesh + sizeof mode + 1];
+    struct question q = {.bounds = b, .experiment = e};
+    memcpy(key, mesh, sizeof *mesh);
+    memcpy(key + sizeof *mesh, &mode, sizeof mode);
+    key[sizeof key - 1] = e->parameter_offload;
+    return once_find(b->senders, key, sizeof key, count_senders, &q, out);
 }
 
 dt_status network_bounds_messages(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,

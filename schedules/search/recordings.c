@@ -10,32 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_INTS = 10, BUCKETS = 512 };
-
-/* What is known, or on its way: only who is recording it writes it before `ready`. */
-struct recording {
-    int key[KEY_INTS];
-    bool has_ends;
-    struct alone alone; /* without ends */
-    struct ends ends;   /* otherwise; ends.of says of what */
-    bool ready;
-    dt_status status;
-    struct recording *next; /* of the same bucket */
-};
-
 struct recordings {
     const struct experiment *base;
     const struct simulated_machine *machine;
-    pthread_mutex_t lock; /* of what follows */
-    pthread_cond_t ready;
-    struct recording *buckets[BUCKETS];
+    struct once *alone, *ends; /* of struct alone, struct ends */
 };
 
 dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings **out)
 {
-    *out = calloc(1, sizeof **out);
-    DT_TRY(dt_allocated(*out, "no host memory for recordings"));
-    **out = (struct recordings){.base = base, .machine = machine, .lock = PTHREAD_MUTEX_INITIALIZER, .ready = PTHREAD_COND_INITIALIZER};
+    struct recordings *r = calloc(1, sizeof *r);
+    *out = NULL;
+    DT_TRY(dt_allocated(r, "no host memory for recordings"));
+    *r = (struct recordings){.base = base, .machine = machine};
+    dt_status status = once_create(sizeof(struct alone), &r->alone);
+    if (status == DT_OK)
+        status = once_create(sizeof(struct ends), &r->ends);
+    if (status < 0) {
+        recordings_destroy(r);
+        return status;
+    }
+    *out = r;
     return DT_OK;
 }
 
@@ -43,24 +37,9 @@ void recordings_destroy(struct recordings *r)
 {
     if (!r)
         return;
-    for (int i = 0; i < BUCKETS; i++)
-        for (struct recording *one = r->buckets[i], *next; one; one = next) {
-            next = one->next;
-            free(one);
-        }
+    once_destroy(r->alone);
+    once_destroy(r->ends);
     free(r);
-}
-
-dt_status recordings_make_room(void **entries, int count, int *room, size_t entry_bytes)
-{
-    if (count < *room)
-        return DT_OK;
-    int larger = *room ? 2 * *room : 64;
-    void *grown = realloc(*entries, (size_t)larger * entry_bytes);
-    DT_TRY(dt_allocated(grown, "no host memory for %d recordings", larger));
-    *entries = grown;
-    *room = larger;
-    return DT_OK;
 }
 
 static int ranks_per_node(const struct recordings *r)
@@ -107,12 +86,9 @@ static dt_status record(const struct recordings *r, const struct alone *what, co
 static dt_status record_alone(const struct recordings *r, const struct alone *what, int layers, int micro_batches,
                               struct simulated_work *out)
 {
-    struct experiment *e = malloc(sizeof *e);
-    DT_TRY(dt_allocated(e, "no host memory for an experiment"));
-    describe(r, what, layers, micro_batches, e);
-    dt_status status = record(r, what, e, 0, out);
-    free(e);
-    return status;
+    struct experiment e;
+    describe(r, what, layers, micro_batches, &e);
+    return record(r, what, &e, 0, out);
 }
 
 /* Of a model of `layers` layers. */
@@ -163,20 +139,17 @@ static dt_status measure_alone(const struct recordings *r, struct alone *what)
 /* Two layers on a pipeline of two stages, the first or the last of them. Its ranks share the samples, so micro-batches are even in number. */
 static dt_status record_end(const struct recordings *r, const struct alone *what, int stage, int micro_batches, struct simulated_work *out)
 {
-    struct experiment *e = malloc(sizeof *e);
-    DT_TRY(dt_allocated(e, "no host memory for an experiment"));
-    describe(r, what, 2, micro_batches, e);
-    e->world_size *= 2;
-    e->batch_size /= 2;
-    e->paradigm = PARADIGM_PDP;
-    e->pipeline.stages = 2;
-    e->pipeline.chunks = 1;
-    snprintf(e->pipeline.order, sizeof e->pipeline.order, "gpipe");
-    snprintf(e->pipeline.split, sizeof e->pipeline.split, "1");
-    experiment_settle(e);
-    dt_status status = record(r, what, e, mesh_moved(&e->strategy.mesh, MESH_PIPELINE, 0, stage), out);
-    free(e);
-    return status;
+    struct experiment e;
+    describe(r, what, 2, micro_batches, &e);
+    e.world_size *= 2;
+    e.batch_size /= 2;
+    e.paradigm = PARADIGM_PDP;
+    e.pipeline.stages = 2;
+    e.pipeline.chunks = 1;
+    snprintf(e.pipeline.order, sizeof e.pipeline.order, "gpipe");
+    snprintf(e.pipeline.split, sizeof e.pipeline.split, "1");
+    experiment_settle(&e);
+    return record(r, what, &e, mesh_moved(&e.strategy.mesh, MESH_PIPELINE, 0, stage), out);
 }
 
 /* Without the one block that it has. */
@@ -205,64 +178,36 @@ static void divide(struct alone *a, double ranks)
 
 /* ---- kept ---- */
 
-static void make_key(struct recording *wanted)
+/* What is to be recorded. */
+struct question {
+    const struct recordings *recordings;
+    struct alone of; /* without what is measured */
+};
+
+static dt_status make_alone(void *context, void *value)
 {
-    const struct alone *a = wanted->has_ends ? &wanted->ends.of : &wanted->alone;
-    const int key[KEY_INTS] = {(int)a->paradigm,     a->tensor,  a->sequence_parallel, (int)a->unit,    (int)a->gather, (int)a->activation,
-                               a->activation_blocks, a->samples, a->sharers,           wanted->has_ends};
-    memcpy(wanted->key, key, sizeof key);
+    const struct question *q = context;
+    struct alone *alone = value;
+    *alone = q->of;
+    return measure_alone(q->recordings, alone);
 }
 
-/* An empty one with the key of `wanted`. */
-static dt_status add(struct recording **bucket, const struct recording *wanted, struct recording **out)
+static dt_status make_ends(void *context, void *value)
 {
-    *out = malloc(sizeof **out);
-    DT_TRY(dt_allocated(*out, "no host memory for a recording"));
-    **out = *wanted;
-    (*out)->next = *bucket;
-    *bucket = *out;
-    return DT_OK;
+    const struct question *q = context;
+    struct ends *ends = value;
+    ends->of = q->of;
+    DT_TRY(measure_end(q->recordings, &q->of, 0, &ends->first_s, &ends->first_forward_s));
+    return measure_end(q->recordings, &q->of, 1, &ends->last_s, &ends->last_forward_s);
 }
 
-static dt_status measure_recording(const struct recordings *r, struct recording *recording)
+static dt_status find(struct once *once, struct question *q, dt_status (*make)(void *context, void *value), void *out)
 {
-    struct ends *ends = &recording->ends;
-    if (!recording->has_ends)
-        return measure_alone(r, &recording->alone);
-    DT_TRY(measure_end(r, &ends->of, 0, &ends->first_s, &ends->first_forward_s));
-    return measure_end(r, &ends->of, 1, &ends->last_s, &ends->last_forward_s);
-}
-
-/* The lock is held, but for the recording itself. */
-static dt_status find_locked(struct recordings *r, struct recording *wanted)
-{
-    struct recording **bucket = &r->buckets[dt_hash_fnv1a(wanted->key, sizeof wanted->key) % BUCKETS], *found = *bucket;
-    while (found && memcmp(found->key, wanted->key, sizeof found->key) != 0)
-        found = found->next;
-    if (!found) {
-        DT_TRY(add(bucket, wanted, &found));
-        pthread_mutex_unlock(&r->lock);
-        dt_status status = measure_recording(r, found);
-        pthread_mutex_lock(&r->lock);
-        found->status = status;
-        found->ready = true;
-        pthread_cond_broadcast(&r->ready);
-        DT_TRY(status);
-    }
-    while (!found->ready)
-        pthread_cond_wait(&r->ready, &r->lock);
-    *wanted = *found;
-    return found->status < 0 ? dt_fail(found->status, "a recording failed") : DT_OK;
-}
-
-/* What is wanted, complete. */
-static dt_status find(struct recordings *r, struct recording *wanted)
-{
-    make_key(wanted);
-    pthread_mutex_lock(&r->lock);
-    dt_status status = find_locked(r, wanted);
-    pthread_mutex_unlock(&r->lock);
-    return status;
+    const struct alone *a = &q->of;
+    const int key[] = {(int)a->paradigm,     a->tensor,      a->sequence_parallel,
+                       (int)a->unit,         (int)a->gather, (int)a->activation,
+                       a->activation_blocks, a->samples,     a->sharers};
+    return once_find(once, key, sizeof key, make, q, out);
 }
 
 /* A batch is samples for each rank: fewer samples than ranks that share layers are recorded on one. */
@@ -271,31 +216,29 @@ dt_status recordings_alone(struct recordings *r, const struct experiment *e, enu
 {
     bool sharded = e->strategy.mode->holds.parameters == DP_SHARE;
     int tensor = samples % e->tensor.size == 0 ? e->tensor.size : 1;
-    struct recording wanted = {.alone = {.paradigm = sharded      ? e->paradigm
-                                                     : tensor > 1 ? PARADIGM_DDP
-                                                                  : PARADIGM_NONE,
-                                         .tensor = tensor,
-                                         .sequence_parallel = tensor > 1 && e->tensor.sequence_parallel,
-                                         .unit = sharded ? e->fsdp.unit : r->base->fsdp.unit,
-                                         .gather = sharded ? e->fsdp.gather : r->base->fsdp.gather,
-                                         .activation = activation,
-                                         .activation_blocks = e->activation_blocks,
-                                         .samples = samples,
-                                         .sharers = r->machine->profile.host.stages_share ? e->strategy.stages : 1}};
-    DT_TRY(find(r, &wanted));
-    *out = wanted.alone;
+    struct question wanted = {r,
+                              {.paradigm = sharded      ? e->paradigm
+                                           : tensor > 1 ? PARADIGM_DDP
+                                                        : PARADIGM_NONE,
+                               .tensor = tensor,
+                               .sequence_parallel = tensor > 1 && e->tensor.sequence_parallel,
+                               .unit = sharded ? e->fsdp.unit : r->base->fsdp.unit,
+                               .gather = sharded ? e->fsdp.gather : r->base->fsdp.gather,
+                               .activation = activation,
+                               .activation_blocks = e->activation_blocks,
+                               .samples = samples,
+                               .sharers = r->machine->profile.host.stages_share ? e->strategy.stages : 1}};
+    DT_TRY(find(r->alone, &wanted, make_alone, out));
     divide(out, (double)e->tensor.size / tensor);
     return DT_OK;
 }
 
 dt_status recordings_ends(struct recordings *r, const struct experiment *e, const struct alone *alone, struct ends *out)
 {
-    struct recording wanted = {.has_ends = true, .ends = {.of = *alone}};
-    wanted.ends.of.sharers = 1; /* of hosts, and this is about kernels */
-    *out = wanted.ends;
+    struct question wanted = {r, *alone};
+    wanted.of.sharers = 1; /* of hosts, and this is about kernels */
+    *out = (struct ends){.of = wanted.of};
     if (alone->block_s <= 0 || alone->tensor != e->tensor.size)
         return DT_OK;
-    DT_TRY(find(r, &wanted));
-    *out = wanted.ends;
-    return DT_OK;
+    return find(r->ends, &wanted, make_ends, out);
 }

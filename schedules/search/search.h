@@ -8,6 +8,20 @@
 #include "schedules/predict/simulated_system.h"
 #include "schedules/run/measure.h"
 
+/* ---- what several threads want to know, found out once: who comes second waits for who came first ---- */
+
+struct once;
+
+/* value_bytes: of each value. Owner of *out: the caller. Errors: DT_ERR_HOST_MEMORY. */
+dt_status once_create(size_t value_bytes, struct once **out);
+void once_destroy(struct once *once); /* takes NULL */
+
+/* Copies the value of this key (at most 64 bytes, none of them padding) to *out. Where it is not known yet, make(context, value) fills in a
+ * zeroed one; other keys may be asked for meanwhile. For any number of threads. Errors: those of `make`, also for whoever asks again;
+ * DT_ERR_HOST_MEMORY. */
+dt_status once_find(struct once *once, const void *key, size_t key_bytes, dt_status (*make)(void *context, void *value), void *context,
+                    void *out);
+
 /* ---- the space: config keys, the values of each that are worth a look, and all combinations that are experiments ----
  *
  * A key is an axis by its row in the table of axes.c: which experiments it concerns, and what is proposed for them. Rows are in the order in
@@ -149,9 +163,6 @@ dt_status recordings_alone(struct recordings *recordings, const struct experimen
 /* Of a pipeline whose stages have what `alone` says: nothing where blocks are not known, or where fewer samples than ranks share them.
  * Errors: as trainer_create. */
 dt_status recordings_ends(struct recordings *recordings, const struct experiment *experiment, const struct alone *alone, struct ends *out);
-
-/* Room for one more of `count` entries of entry_bytes each, here and of what bounds keep. Errors: DT_ERR_HOST_MEMORY. */
-dt_status recordings_make_room(void **entries, int count, int *room, size_t entry_bytes);
 
 /* ---- what a candidate's ranks send at least, in seconds: the network's part of bounds ---- */
 

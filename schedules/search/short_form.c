@@ -10,13 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A short form that is known, or on its way. */
+/* What is found out of a short form; step_s: 0 where it was not simulated. */
 struct known {
-    char hash[17];
-    bool timed, ready;
-    dt_status status;
     bool fits;
-    double bytes, step_s; /* step_s: 0 where it was not simulated */
+    double bytes, step_s;
 };
 
 struct short_forms {
@@ -24,10 +21,7 @@ struct short_forms {
     double capacity_bytes;
     bool (*stop)(void *context);
     void *context;
-    pthread_mutex_t lock; /* of what follows */
-    pthread_cond_t ready;
-    struct known **all; /* [count]; they stay where they are */
-    int count, room;
+    struct once *known; /* of struct known */
 };
 
 dt_status short_forms_create(const struct simulated_machine *machine, double capacity_bytes, bool (*stop)(void *context), void *context,
@@ -36,22 +30,14 @@ dt_status short_forms_create(const struct simulated_machine *machine, double cap
     struct short_forms *f = calloc(1, sizeof *f);
     *out = f;
     DT_TRY(dt_allocated(f, "no host memory for short forms"));
-    *f = (struct short_forms){.machine = machine,
-                              .capacity_bytes = capacity_bytes,
-                              .stop = stop,
-                              .context = context,
-                              .lock = PTHREAD_MUTEX_INITIALIZER,
-                              .ready = PTHREAD_COND_INITIALIZER};
-    return DT_OK;
+    *f = (struct short_forms){.machine = machine, .capacity_bytes = capacity_bytes, .stop = stop, .context = context};
+    return once_create(sizeof(struct known), &f->known);
 }
 
 void short_forms_destroy(struct short_forms *f)
 {
-    if (!f)
-        return;
-    for (int i = 0; i < f->count; i++)
-        free(f->all[i]);
-    free(f->all);
+    if (f)
+        once_destroy(f->known);
     free(f);
 }
 
@@ -118,68 +104,30 @@ static dt_status simulate(const struct short_forms *f, const struct experiment *
     return status == DT_ERR_OOM ? DT_OK : status;
 }
 
-static dt_status make(const struct short_forms *f, const struct experiment *e, bool time, struct known *out)
+struct question {
+    const struct short_forms *forms;
+    const struct experiment *experiment;
+    bool time;
+};
+
+static dt_status make(void *context, void *value)
 {
+    const struct question *q = context;
+    struct known *out = value;
     struct simulated_system *system;
-    DT_TRY(simulated_system_create_on(f->machine, e, &system));
-    dt_status status = DT_OK;
-    if (!time)
-        status = record_ends(f, e, system, out);
-    else
-        out->fits = true;
-    if (status == DT_OK && out->fits && time)
-        status = simulate(f, e, system, out);
+    DT_TRY(simulated_system_create_on(q->forms->machine, q->experiment, &system));
+    dt_status status = (q->time ? simulate : record_ends)(q->forms, q->experiment, system, out);
     simulated_system_destroy(system);
     return status;
 }
 
-/* ---- finding it ---- */
-
-static dt_status add(struct short_forms *f, const char *hash, bool timed, struct known **out)
-{
-    if (f->count == f->room) {
-        int room = f->room ? 2 * f->room : 256;
-        struct known **grown = realloc(f->all, (size_t)room * sizeof *grown);
-        DT_TRY(dt_allocated(grown, "no host memory for %d short forms", room));
-        f->all = grown;
-        f->room = room;
-    }
-    *out = calloc(1, sizeof **out);
-    DT_TRY(dt_allocated(*out, "no host memory for a short form"));
-    (*out)->timed = timed;
-    memcpy((*out)->hash, hash, sizeof(*out)->hash);
-    f->all[f->count++] = *out;
-    return DT_OK;
-}
-
-/* The lock is held, but for the simulation itself. Who comes second waits for who came first. */
-static dt_status find_locked(struct short_forms *f, const struct experiment *few, bool time, struct known **out)
-{
-    for (int i = 0; i < f->count; i++)
-        if (strcmp(f->all[i]->hash, few->hash) == 0 && (f->all[i]->timed || !time)) {
-            *out = f->all[i];
-            while (!(*out)->ready)
-                pthread_cond_wait(&f->ready, &f->lock);
-            return (*out)->status < 0 ? dt_fail((*out)->status, "a simulation failed") : DT_OK;
-        }
-    DT_TRY(add(f, few->hash, time, out));
-    pthread_mutex_unlock(&f->lock);
-    dt_status status = make(f, few, time, *out);
-    pthread_mutex_lock(&f->lock);
-    (*out)->status = status;
-    (*out)->ready = true;
-    pthread_cond_broadcast(&f->ready);
-    return status;
-}
-
 /* e: shortened already. */
-static dt_status find_known(struct short_forms *f, struct experiment *e, bool time, struct known **out)
+static dt_status find_known(struct short_forms *f, struct experiment *e, bool time, struct known *out)
 {
+    char key[sizeof e->hash + 1];
     DT_TRY(experiment_resolve(e, NULL, "a shortened experiment"));
-    pthread_mutex_lock(&f->lock);
-    dt_status status = find_locked(f, e, time, out);
-    pthread_mutex_unlock(&f->lock);
-    return status;
+    int bytes = snprintf(key, sizeof key, "%s%s", e->hash, time ? "t" : "");
+    return once_find(f->known, key, (size_t)bytes, make, &(struct question){f, e, time}, out);
 }
 
 /* The most that is held is the greatest of what is held at some moments, each of which grows by the same with every block: so that it grows
@@ -189,7 +137,7 @@ static dt_status find_memory_of_blocks(struct short_forms *f, const struct exper
 {
     enum { FEW = 3, MORE = 5, WORTH_IT = 16, ROUNDED_BYTES = 8 * 512 };
     struct experiment few = *e, more;
-    struct known *of_few, *of_more;
+    struct known of_few, of_more;
     int left, segments = e->model.layers / e->activation_blocks;
     if (e->strategy.mode->holds.parameters != DP_SHARE || segments < WORTH_IT)
         return DT_OK;
@@ -200,10 +148,10 @@ static dt_status find_memory_of_blocks(struct short_forms *f, const struct exper
     DT_TRY(find_known(f, &few, false, &of_few));
     DT_TRY(find_known(f, &more, false, &of_more));
     *out = (struct short_form){.exists = true, .fits = false, .bytes = f->capacity_bytes};
-    if (!of_few->fits || !of_more->fits)
+    if (!of_few.fits || !of_more.fits)
         return DT_OK;
-    double each = fmax(of_more->bytes - of_few->bytes - ROUNDED_BYTES, 0) / (MORE - FEW);
-    out->bytes = of_few->bytes + (segments - FEW) * each;
+    double each = fmax(of_more.bytes - of_few.bytes - ROUNDED_BYTES, 0) / (MORE - FEW);
+    out->bytes = of_few.bytes + (segments - FEW) * each;
     out->fits = out->bytes <= f->capacity_bytes;
     return DT_OK;
 }
@@ -218,11 +166,11 @@ static void note_memory(const struct known *known, struct short_form *out)
 static dt_status find_memory(struct short_forms *f, const struct experiment *e, struct short_form *out)
 {
     struct experiment few = *e;
-    struct known *known;
+    struct known known;
     int left;
     shorten(&few, 2, &left);
     DT_TRY(find_known(f, &few, false, &known));
-    note_memory(known, out);
+    note_memory(&known, out);
     return DT_OK;
 }
 
@@ -230,12 +178,12 @@ static dt_status find_memory(struct short_forms *f, const struct experiment *e, 
 static dt_status find_memory_of_all(struct short_forms *f, const struct experiment *e, struct short_form *out)
 {
     struct experiment few = *e, all = *e;
-    struct known *known;
+    struct known known;
     int left;
     if (e->strategy.stages == 1 || !shorten(&few, 2, &left))
         return DT_OK;
     DT_TRY(find_known(f, &all, false, &known));
-    note_memory(known, out);
+    note_memory(&known, out);
     return DT_OK;
 }
 
@@ -249,7 +197,7 @@ dt_status short_forms_fit(struct short_forms *f, const struct experiment *e, str
 dt_status short_forms_find(struct short_forms *f, const struct experiment *e, const struct bound *bound, struct short_form *out)
 {
     struct experiment few = *e;
-    struct known *known;
+    struct known known;
     int left;
     DT_TRY(short_forms_fit(f, e, out));
     if (out->fits)
@@ -258,9 +206,9 @@ dt_status short_forms_find(struct short_forms *f, const struct experiment *e, co
         return DT_OK;
     DT_TRY(find_known(f, &few, true, &known));
     out->exists = true;
-    out->fits = known->fits;
-    out->bytes = fmax(out->bytes, known->bytes);
-    if (known->step_s > 0)
-        out->step_s = fmax(out->step_s, known->step_s + left * bound->micro_batch_s);
+    out->fits = known.fits;
+    out->bytes = fmax(out->bytes, known.bytes);
+    if (known.step_s > 0)
+        out->step_s = fmax(out->step_s, known.step_s + left * bound->micro_batch_s);
     return DT_OK;
 }
