@@ -352,7 +352,7 @@ def draw_losses(axes, records, names):
         # Curves that coincide, as they should, stay visible: later ones are thinner and lie on top.
         axes.plot(range(1, len(losses) + 1), losses, color=colour_of(record), marker=MARKERS[i % len(MARKERS)],
                   markersize=max(10 - 2 * i, 4), linewidth=max(5 - 1.6 * i, 1.2), label=names[i].replace("\n", ", "))
-    warmup = {(record["config"].get("steps") or {}).get("warmup") for record in records}
+    warmup = {len(record.get("losses") or []) - len(((record.get("metrics") or {}).get("step_s") or {}).get("all") or []) for record in records}
     finish(axes, None, "Loss (the curves should coincide)", "mean loss of the step")
     axes.set_xlabel("step")
     most = max((len(record.get("losses") or []) for record in records), default=0)

@@ -35,7 +35,9 @@ static const double least_interval_s = 1, times_its_cost = 1000;
 static dt_status format(const struct draft *draft, char **line)
 {
     struct report last = *draft->report; /* owns nothing */
-    int steps = draft->experiment->steps.warmup + draft->experiment->steps.timed;
+    const struct measure_result *result = &draft->report->result;
+    int warmup = result->losses_done - result->steps_done, least = draft->experiment->steps.warmup;
+    int steps = (warmup > least ? warmup : least) + draft->experiment->steps.timed;
     char error[128];
     snprintf(error, sizeof error, "ended without a result after step %d of %d: dtbench was killed, or its node was lost",
              last.result.losses_done, steps);

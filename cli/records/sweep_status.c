@@ -115,7 +115,7 @@ void forecaster_destroy(struct forecaster *forecaster)
 
 double forecast_steps_s(const struct experiment *e, double step_s)
 {
-    return experiment_is_simulated(e) ? 0 : steps_of(e) * step_s;
+    return experiment_is_simulated(e) ? 0 : fmax(e->steps.warmup * step_s, e->steps.warmup_s) + e->steps.timed * step_s;
 }
 
 static bool is_alike(const struct group *g, const struct experiment *e, enum forecast_basis basis)

@@ -78,6 +78,8 @@ void progress_phase(struct progress *progress, const char *what)
 void progress_step(struct progress *progress, double seconds, double loss)
 {
     char text[256], shown[32] = "", rate[FORMAT_BYTES], rest[FORMAT_BYTES];
+    if (progress->steps_done == progress->steps)
+        progress->steps++; /* the warm-up goes by time */
     if (progress->steps_done++ == 0)
         progress->first_s = dt_clock_s();
     if (!progress->live || (progress->steps_done > 1 && dt_clock_s() - progress->drawn_s < REDRAW_S))

@@ -199,7 +199,8 @@ static void end_hanging(void *context)
 {
     struct run *run = context;
     const struct experiment *e = run->experiment;
-    int done = run->report->result.losses_done, steps = e->steps.warmup + e->steps.timed;
+    int done = run->report->result.losses_done, warmup = done - run->report->result.steps_done;
+    int steps = (warmup > e->steps.warmup ? warmup : e->steps.warmup) + e->steps.timed;
     char error[200];
     alarm(3 * RANK_0_WRITES_S); /* the thread that hangs may hold a lock that printing needs */
     if (run->report->status == DT_OK) {

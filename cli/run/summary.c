@@ -33,7 +33,10 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
             table_text(t, e->model.preset);
         else
             table_cell(t, "%dx%d", e->model.layers, e->model.hidden);
-        table_cell(t, "%d+%d", e->steps.warmup, e->steps.timed);
+        if (e->steps.warmup_s > 0)
+            table_cell(t, "%d, %g s+%d", e->steps.warmup, e->steps.warmup_s, e->steps.timed);
+        else
+            table_cell(t, "%d+%d", e->steps.warmup, e->steps.timed);
         for (int c = 0; c < s->columns.count; c++) {
             experiment_cell(e, s->columns.fields[c], value);
             table_text(t, value);

@@ -50,8 +50,12 @@ static dt_status run_reference(struct sweep *s, int index, const struct experime
 /* Compare the experiment's losses with those of one device, which is run unless an earlier experiment has the same reference. */
 static void run_verification(struct sweep *s, int index, const struct experiment *e, struct report *report)
 {
-    struct experiment reference;
-    if (verify_reference_of(e, &reference) < 0) {
+    struct experiment reference, same_steps = *e;
+    if (e->steps.warmup_s > 0) {
+        same_steps.steps.warmup = report->result.losses_done - e->steps.timed;
+        same_steps.steps.warmup_s = 0;
+    }
+    if (verify_reference_of(&same_steps, &reference) < 0) {
         report->verification = "failed";
         report_end(report, DT_ERR_VERIFY, dt_error_message());
         return;
@@ -167,7 +171,7 @@ static void keep_outcome(struct sweep *s, int index, const struct experiment *e,
 static double longest_run_s(const struct experiment *e)
 {
     double steps = (double)e->steps.warmup + e->steps.timed;
-    return e->timeout.init_s > 0 && e->timeout.step_s > 0 ? e->timeout.init_s + steps * e->timeout.step_s : 0;
+    return e->timeout.init_s > 0 && e->timeout.step_s > 0 ? e->timeout.init_s + steps * e->timeout.step_s + e->steps.warmup_s : 0;
 }
 
 /* An experiment under way. */

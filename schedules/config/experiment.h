@@ -79,6 +79,7 @@ struct experiment {
     uint64_t seed;
     struct {
         int warmup, timed;
+        double warmup_s; /* further warm-up steps until so much time has gone into them */
     } steps;
     struct {
         double init_s, step_s; /* 0: never */

@@ -247,6 +247,12 @@ static bool of_gpus(const void *source)
     return !e->strategy.device || e->strategy.device->gpus;
 }
 
+static bool of_timed_warmup(const void *source)
+{
+    const struct experiment *e = source;
+    return e->steps.warmup_s > 0 && (!e->strategy.device || !e->strategy.device->simulated);
+}
+
 /* A profile that was measured on a CPU has threads, too. */
 static bool of_processors(const void *source)
 {
@@ -466,6 +472,10 @@ static const struct dt_field fields[] = {
      .description = "Seed of initial weights, tokens and dropout masks."},
     {"steps.warmup", DT_FIELD_INT, AT(steps.warmup), .min = 0, .max = 1000000, .initial = "4",
      .description = "Steps before the timed ones."},
+    {"steps.warmup_s", DT_FIELD_NUMBER, AT(steps.warmup_s), .min = 0, .max = 3600, .initial = "0", .matters = of_timed_warmup,
+     .description =
+         "Seconds of warm-up: beyond steps.warmup there are more steps before the timed ones until the slowest rank has spent so long in "
+         "them. Clocks of a GPU that was idle are low for a second or two."},
     {"steps.timed", DT_FIELD_INT, AT(steps.timed), .min = 1, .max = 1000000, .initial = "4", .description = "Timed steps."},
     {"timeout.init_s", DT_FIELD_NUMBER, AT(timeout.init_s), .min = 0, .max = 1e6, .initial = "120",
      .description =

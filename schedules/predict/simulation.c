@@ -408,7 +408,7 @@ static void fill_steps(const struct experiment *e, const double seconds[RECORDED
         if (i >= e->steps.warmup)
             result->step_s[result->steps_done++] = step_s;
         if (hooks->step_done)
-            hooks->step_done(hooks->context, i - e->steps.warmup, step_s, NAN);
+            hooks->step_done(hooks->context, i, step_s, NAN);
     }
 }
 

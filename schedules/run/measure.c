@@ -9,6 +9,7 @@
 #include "schedules/run/step_trace.h"
 #include "schedules/run/trainer.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,6 @@ static dt_status reduce_metrics(struct run *r, const struct dt_step_metrics *min
 
 static dt_status run_step(struct run *r, int index)
 {
-    int warmup = r->experiment->steps.warmup;
     struct step_times times;
     struct dt_step_metrics mine, step;
     struct {
@@ -132,14 +132,12 @@ static dt_status run_step(struct run *r, int index)
     DT_TRY(reduce_metrics(r, &mine, &step));
 
     struct measure_result *result = r->result;
-    result->losses[result->losses_done++] = loss;
     dt_metrics_add_step(&result->metrics, &step);
-    if (index >= warmup) {
+    if (measure_is_warm(result, r->experiment))
         r->timed[result->steps_done] = step;
-        result->step_s[result->steps_done++] = slowest;
-    }
+    DT_TRY(measure_result_add_step(result, r->experiment, slowest, loss));
     if (r->hooks->step_done)
-        r->hooks->step_done(r->hooks->context, index - warmup, slowest, loss);
+        r->hooks->step_done(r->hooks->context, index, slowest, loss);
     result->together = !isfinite(loss) && r->experiment->loss == LOSS_CROSS_ENTROPY; /* the loss is the same on all ranks */
     if (result->together)
         return dt_fail(DT_ERR_DEVICE, "the loss of step %d is not a finite number: with %s, try a smaller learning rate%s", index + 1,
@@ -186,12 +184,11 @@ static dt_status gather_conditions(struct run *r, struct dt_device *device)
 static bool allocate_result(struct run *r)
 {
     const struct experiment *e = r->experiment;
-    size_t timed = (size_t)e->steps.timed, all = timed + (size_t)e->steps.warmup, size = (size_t)dt_comm_size(r->world);
+    size_t timed = (size_t)e->steps.timed, size = (size_t)dt_comm_size(r->world);
     struct measure_result *result = r->result;
 
     *result = (struct measure_result){
         .step_s = calloc(timed + 1, sizeof(double)),
-        .losses = calloc(all + 1, sizeof(double)),
         .rank_count = (int)size,
         .ranks = calloc(size, sizeof *result->ranks),
     };
@@ -199,7 +196,7 @@ static bool allocate_result(struct run *r)
     dt_metrics_init(&result->metrics);
     dt_metrics_begin_sums(&result->metrics);
     r->timed = calloc(timed + 1, sizeof *r->timed);
-    return result->step_s && result->losses && result->ranks && r->timed;
+    return result->step_s && result->ranks && r->timed;
 }
 
 /* Everything before the first step: does it fit, and a trainer on every rank. */
@@ -222,18 +219,22 @@ static dt_status set_up(struct run *r, struct experiment *placed, struct dt_devi
 
 static dt_status run_steps(struct run *r, struct dt_device *device, struct step_trace *trace)
 {
-    int steps = r->experiment->steps.warmup + r->experiment->steps.timed;
-    for (int i = 0; i < steps && !r->stop; i++) {
-        if (i == r->experiment->steps.warmup)
+    struct measure_result *result = r->result;
+    int timed = r->experiment->steps.timed;
+    bool begun = false;
+    while (result->steps_done < timed && !r->stop) {
+        if (!begun && measure_is_warm(result, r->experiment)) {
+            begun = true;
             DT_TRY(begin_conditions(r, device));
-        DT_TRY(run_step(r, i));
+        }
+        DT_TRY(run_step(r, result->losses_done));
     }
     DT_TRY(gather_conditions(r, device));
     DT_TRY(gather_memory(r, device));
     DT_TRY(trainer_tuning(r->trainer, &r->result->tuning));
-    if (r->stop && r->result->losses_done < steps)
-        return dt_fail(DT_ERR_INTERRUPTED, "stopped after step %d of %d", r->result->losses_done, steps);
-    return trace ? step_trace_run(trace, r->trainer, steps) : DT_OK;
+    if (r->stop && result->steps_done < timed)
+        return dt_fail(DT_ERR_INTERRUPTED, "stopped after step %d, timed step %d of %d", result->losses_done, result->steps_done, timed);
+    return trace ? step_trace_run(trace, r->trainer, result->losses_done) : DT_OK;
 }
 
 /* The trace's file is opened before the first step: a path that cannot be written shows at once. */
@@ -280,6 +281,33 @@ bool measure_ended_together(dt_status status, const struct measure_result *resul
 {
     bool agreed = (status == DT_ERR_OOM || status == DT_ERR_DEVICE) && result->together;
     return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID || agreed;
+}
+
+/* Numbers of samples have 32 bits: a warm-up by time ends before they do (schedules/config/check.c bounds what is asked for). */
+static bool has_samples(const struct measure_result *result, const struct experiment *e)
+{
+    double steps = (double)result->losses_done + e->steps.timed + 1;
+    return steps * (double)experiment_global_batch(e) < 0x1p32 && steps < INT_MAX;
+}
+
+bool measure_is_warm(const struct measure_result *result, const struct experiment *e)
+{
+    return result->losses_done - result->steps_done >= e->steps.warmup &&
+           (result->warmup_s >= e->steps.warmup_s || !has_samples(result, e));
+}
+
+dt_status measure_result_add_step(struct measure_result *result, const struct experiment *e, double seconds, double loss)
+{
+    bool timed = measure_is_warm(result, e);
+    double *losses = realloc(result->losses, ((size_t)result->losses_done + 1) * sizeof *losses);
+    DT_TRY(dt_allocated(losses, "no host memory for the losses of %d steps", result->losses_done + 1));
+    result->losses = losses;
+    losses[result->losses_done++] = loss;
+    if (timed)
+        result->step_s[result->steps_done++] = seconds;
+    else
+        result->warmup_s += seconds;
+    return DT_OK;
 }
 
 void measure_result_finish(struct measure_result *result)

@@ -14,7 +14,7 @@ struct measure_hooks {
     void *context;
     /* This rank has built and initialised everything, startup_s after measure_run's start; the first step comes next. */
     void (*ready)(void *context, double startup_s);
-    /* After every step (warm-up steps have index < 0, the last of them -1). Loss is the global batch's; NaN where this rank has none. */
+    /* After every step; they count from 0, warm-up included. Loss is the global batch's; NaN where this rank has none. */
     void (*step_done)(void *context, int step, double seconds, double loss);
     /* Asked between steps; all ranks stop together after the step in which any says true: DT_ERR_INTERRUPTED. */
     bool (*stop_requested)(void *context);
@@ -25,8 +25,9 @@ struct measure_hooks {
 struct measure_result {
     int steps_done; /* timed steps that every rank finished */
     double *step_s; /* [timed] the slowest rank's time of each step */
-    double *losses; /* [warmup + timed] the global batch's mean loss of each step, the same on all ranks */
+    double *losses; /* [losses_done] the global batch's mean loss of each step, warm-up included, the same on all ranks */
     int losses_done;
+    double warmup_s;                /* spent in warm-up steps by the slowest rank of each */
     struct dt_metrics metrics;      /* what the ranks measure; what follows from it (report_measure) is unknown */
     bool together;                  /* it failed on every rank alike and with no work under way: they may go on with something else */
     char graph[256];                /* trainer_graph's, of this rank; "": no graphs, or unknown */
@@ -49,6 +50,10 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
 /* Whether all ranks have come to this end, so that they can go on together. Else some may be gone or hang, and what waits for the device
  * may wait for ever: measure_run has then left its trainer as it is, and the process reports its failure and ends (_exit). */
 bool measure_ended_together(dt_status status, const struct measure_result *result);
+/* Keep one more step, in which the slowest rank spent `seconds`: a warm-up step or a timed one. Errors: DT_ERR_HOST_MEMORY. */
+dt_status measure_result_add_step(struct measure_result *result, const struct experiment *experiment, double seconds, double loss);
+/* Whether the next step is a timed one: the same on all ranks, as what they know of the steps before is. */
+bool measure_is_warm(const struct measure_result *result, const struct experiment *experiment);
 void measure_result_finish(struct measure_result *result);
 
 #endif

@@ -128,21 +128,12 @@ void report_end(struct report *report, dt_status status, const char *error)
 dt_status report_add_step(struct report *report, const struct experiment *experiment, int step, double seconds, double loss)
 {
     struct measure_result *result = &report->result;
-    int warmup = experiment->steps.warmup;
     if (step != result->losses_done)
         return DT_OK;
-    if (!result->losses)
-        result->losses = calloc((size_t)warmup + (size_t)experiment->steps.timed, sizeof(double));
     if (!result->step_s)
         result->step_s = calloc((size_t)experiment->steps.timed, sizeof(double));
-    if (!result->losses || !result->step_s)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d steps", experiment->steps.timed);
-    if (step >= warmup + experiment->steps.timed)
-        return DT_OK;
-    result->losses[result->losses_done++] = loss;
-    if (step >= warmup)
-        result->step_s[result->steps_done++] = seconds;
-    return DT_OK;
+    DT_TRY(dt_allocated(result->step_s, "no host memory for the results of %d steps", experiment->steps.timed));
+    return result->steps_done < experiment->steps.timed ? measure_result_add_step(result, experiment, seconds, loss) : DT_OK;
 }
 
 /* The ranks' bytes are gathered at the end: without that they are not zero but unknown. */

@@ -13,7 +13,7 @@ COUNTED = ("gpu__time_duration.sum", "dram__throughput.avg.pct_of_peak_sustained
            "sm__inst_executed_pipe_tensor.sum", "sm__warps_active.avg.pct_of_peak_sustained_active", "launch__registers_per_thread",
            "launch__occupancy_limit_registers", "launch__occupancy_limit_shared_mem", "l1tex__data_bank_conflicts_pipe_lsu.sum",
            "lts__t_bytes.sum", "dram__bytes.sum")
-LARGE = {"name": "large", "device": "cuda", "batch_size": 20, "steps": {"warmup": 4, "timed": 10},
+LARGE = {"name": "large", "device": "cuda", "batch_size": 20, "steps": {"warmup": 4, "warmup_s": 2, "timed": 10},
          "model": {"preset": "GPTLarge", "vocab_size": 50000, "block_size": 256, "dtype": "fp16", "dropout": 0.1}}
 
 

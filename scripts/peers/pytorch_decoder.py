@@ -24,6 +24,7 @@ try:
     from torch import nn
 except ImportError:
     sys.exit("pytorch_decoder: PyTorch is missing: install python3-torch (scripts/setup --with-torch)")
+from pytorch_gpt import timed
 
 F = nn.functional
 HAS_GROUPED_ATTENTION = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 5)  # fused, with enable_gqa
@@ -201,7 +202,8 @@ def arguments():
     parser.add_argument("--block", type=int, help="sequence length; else the model's, or 1024")
     parser.add_argument("--layers", type=int)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--warmup", type=int, default=1)
+    parser.add_argument("--warmup", type=int, default=1, help="steps before the timed ones, at least")
+    parser.add_argument("--warmup-s", type=float, default=0, help="seconds of them, at least")
     parser.add_argument("--steps", type=int, default=3)
     options = parser.parse_args()
     if options.attention == "sdpa" and not HAS_GROUPED_ATTENTION:
@@ -224,7 +226,7 @@ def main():
     step_model = torch.compile(model) if options.compile else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     startup_s, losses, step_s = time.monotonic() - STARTED, [], []
-    for _ in range(options.warmup + options.steps):
+    while len(timed(options, step_s)) < options.steps:
         tokens = torch.randint(keys["vocab_size"], (options.batch, keys["block_size"] + 1), device=options.device)
         wait(options.device)
         start = time.monotonic()
@@ -235,7 +237,7 @@ def main():
         wait(options.device)
         step_s.append(time.monotonic() - start)
         losses.append(loss.item())
-    step_s = step_s[options.warmup :]
+    step_s = timed(options, step_s)
     record = {
         "peer": "pytorch",
         "version": "PyTorch " + torch.__version__,

@@ -171,9 +171,20 @@ def parser(description):
     options.add_argument("--vocab", type=int, default=50000)
     options.add_argument("--dropout", type=float, default=0.1)
     options.add_argument("--threads", type=int, default=2, help="of the CPU")
-    options.add_argument("--warmup", type=int, default=1)
+    options.add_argument("--warmup", type=int, default=1, help="steps before the timed ones, at least")
+    options.add_argument("--warmup-s", type=float, default=0, help="seconds of them, at least")
     options.add_argument("--steps", type=int, default=3)
     return options
+
+
+def timed(options, step_s):
+    """The timed ones of the steps so far: behind --warmup steps that took --warmup-s seconds, or more of both."""
+    spent_s = 0.0
+    for i, seconds in enumerate(step_s):
+        if i >= options.warmup and spent_s >= options.warmup_s:
+            return step_s[i:]
+        spent_s += seconds
+    return []
 
 
 def check(options):
@@ -223,7 +234,7 @@ def main():
     startup_s = time.monotonic() - STARTED
 
     losses, step_s = [], []
-    for _ in range(options.warmup + options.steps):
+    while len(timed(options, step_s)) < options.steps:
         inputs, targets = random_tokens(options)
         wait(options.device)
         start = time.monotonic()
@@ -232,7 +243,7 @@ def main():
         step_s.append(time.monotonic() - start)
         losses.append(loss.item())
     parameters = sum(p.numel() for p in model.parameters())
-    print(json.dumps(record(options, parameters, startup_s, step_s[options.warmup :], losses)))
+    print(json.dumps(record(options, parameters, startup_s, timed(options, step_s), losses)))
 
 
 if __name__ == "__main__":

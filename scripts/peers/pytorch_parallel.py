@@ -74,7 +74,7 @@ def measure(options):
     startup_s = time.monotonic() - STARTED
 
     losses, step_s = [], []
-    for _ in range(options.warmup + options.steps):
+    while len(pytorch_gpt.timed(options, step_s)) < options.steps:  # the same on all ranks, as the slowest one's times are
         inputs, targets = pytorch_gpt.random_tokens(options)
         pytorch_gpt.wait(options.device)
         dist.barrier()
@@ -86,7 +86,7 @@ def measure(options):
         losses.append(of_all(loss.item(), options.device, dist.ReduceOp.SUM) / ranks)
     allocated = torch.cuda.max_memory_allocated() if on_gpu else 0
     reserved = torch.cuda.max_memory_reserved() if on_gpu else 0
-    record = pytorch_gpt.record(options, parameters, startup_s, step_s[options.warmup :], losses, ranks)
+    record = pytorch_gpt.record(options, parameters, startup_s, pytorch_gpt.timed(options, step_s), losses, ranks)
     record["mode"] = options.mode
     record["peak_device_bytes"] = int(of_all(allocated, options.device, dist.ReduceOp.MAX)) if on_gpu else None
     record["peak_device_reserved_bytes"] = int(of_all(reserved, options.device, dist.ReduceOp.MAX)) if on_gpu else None

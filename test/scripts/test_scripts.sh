@@ -195,13 +195,13 @@ cat >"$work/venv/bin/python" <<'FAKE'
 case "$*" in
 *ceilings*) echo '{"device": "fake", "devices": 2, "flops_per_s": 1e15, "bytes_per_s": 1e12}' ;;
 *reduce-overhead*) echo "pytorch_gpt: no graphs" >&2; exit 1 ;;
-*) echo '{"version": "fake", "ranks": 2, "parameters": 1000, "step_s": [0.5], "tokens_per_s": 100.0, "peak_device_bytes": 1000000}' ;;
+*"--warmup-s 0.5 "*) echo '{"version": "fake", "ranks": 2, "parameters": 1000, "step_s": [0.5], "tokens_per_s": 100.0, "peak_device_bytes": 1000000}' ;;
 esac
 FAKE
 expect "benchmark_gpu holds FSDP against PyTorch's on all GPUs" 0 'PyTorch FSDP2, tokens/s +100$' scripts/benchmark_gpu --device sim \
-    --dtbench "$unpacked/bin/dtbench" --venv "$work/venv" --cases GPTSmall:1 --rounds 1 --warmup 1 --steps 1 --output "$work/benchmark.json"
+    --dtbench "$unpacked/bin/dtbench" --venv "$work/venv" --cases GPTSmall:1 --rounds 1 --warmup 1 --warmup-s 0.5 --steps 1 --output "$work/benchmark.json"
 expect "benchmark_gpu goes on after a peer that fails" 0 'CUDA graphs: pytorch_gpt.py: exit status 1: pytorch_gpt: no graphs' scripts/benchmark_gpu \
-    --device sim --dtbench "$unpacked/bin/dtbench" --venv "$work/venv" --cases GPTSmall:1 --ranks 1 --rounds 1 --warmup 1 --steps 1 --output "$work/benchmark.json"
+    --device sim --dtbench "$unpacked/bin/dtbench" --venv "$work/venv" --cases GPTSmall:1 --ranks 1 --rounds 1 --warmup 1 --warmup-s 0.5 --steps 1 --output "$work/benchmark.json"
 mkdir "$work/few"
 for program in bash dirname env id; do ln -s "$(command -v $program)" "$work/few/$program"; done
 expect "bundle refuses a CUDA that it cannot fetch" 2 "cuda wants 12, not '11'" scripts/bundle --cuda 11

@@ -172,6 +172,28 @@ static void test_steps_that_were_heard(void)
     free(e);
 }
 
+/* Steps of 0.5 s each until 1.25 s have gone into the warm-up: the third ends it. */
+static void test_warmup_by_time(void)
+{
+    struct experiment *e = make_experiment();
+    struct report report;
+    report_init(&report);
+    e->steps.warmup_s = 1.25;
+    for (int step = 0; step < 8; step++)
+        CHECK(report_add_step(&report, e, step, 0.5, 10 - step) == DT_OK, "%s", dt_error_message());
+    CHECK(report.result.losses_done == 6 && report.result.losses[5] == 5, "%d losses", report.result.losses_done);
+    CHECK(report.result.steps_done == 3 && report.result.warmup_s == 1.5, "%d timed steps", report.result.steps_done);
+    report_finish(&report);
+
+    report_init(&report);
+    e->steps.warmup = 4; /* at least */
+    for (int step = 0; step < 8; step++)
+        CHECK(report_add_step(&report, e, step, 0.5, 10 - step) == DT_OK, "%s", dt_error_message());
+    CHECK(report.result.losses_done == 7 && report.result.steps_done == 3, "%d losses", report.result.losses_done);
+    report_finish(&report);
+    free(e);
+}
+
 static void test_record(void)
 {
     struct experiment *e = make_experiment();
@@ -208,6 +230,6 @@ static void test_ended_together(void)
 static const struct test_case cases[] = {
     {"who ended together", test_ended_together},   {"tokens/s, TFLOP/s, ACO and the highest rank's peak", test_metrics},
     {"rank 0's record is taken over", test_taken}, {"steps that were heard of before a crash", test_steps_that_were_heard},
-    {"a record is one line", test_record},
+    {"a warm-up by time", test_warmup_by_time},    {"a record is one line", test_record},
 };
 TEST_MAIN(cases)

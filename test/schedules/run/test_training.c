@@ -458,6 +458,26 @@ static void interrupted(void)
     measure_result_finish(&result);
 }
 
+/* The ranks go on with the warm-up until its time is over, and agree on when that is. */
+static void warmup_by_time(void)
+{
+    struct experiment e;
+    struct measure_result result;
+    char world_size[32];
+    int losses[64];
+    const char *sets[] = {world_size, "paradigm=ddp", "steps.warmup_s=0.05", ranks_device_setting()};
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    if (world.size > 64 || !parse(sets, 4, &e))
+        return;
+    CHECK_OK(measure_run(&e, device, everyone, NULL, &result));
+    CHECK(result.warmup_s >= 0.05 && result.steps_done == STEPS - 1, "%g s, then %d steps", result.warmup_s, result.steps_done);
+    CHECK(result.losses_done > STEPS, "%d losses", result.losses_done);
+    CHECK_OK(dt_host_all_gather(everyone, &result.losses_done, sizeof result.losses_done, losses));
+    for (int i = 0; i < world.size; i++)
+        CHECK(losses[i] == losses[0]);
+    measure_result_finish(&result);
+}
+
 static const struct test_case cases[] = {
     {"one device", one_device},
     {"updates matter", updates_matter},
@@ -473,6 +493,7 @@ static const struct test_case cases[] = {
     {"gradients that are not finite are left out alike", overflow},
     {"a memory limit is refused by all ranks", out_of_memory},
     {"all ranks stop together", interrupted},
+    {"a warm-up by time", warmup_by_time},
 };
 
 int main(void)
