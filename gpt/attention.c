@@ -6,9 +6,9 @@ static dt_status attend(const struct layer_run *r)
 {
     const struct dt_model *model = r->stage->base.model;
     struct gpt_part heads = gpt_cut_heads(r->stage->cut, model);
-    size_t T = (size_t)model->block_size, samples = r->stash->samples;
+    size_t T = (size_t)gpt_of(model)->block_size, samples = r->stash->samples;
 
-    if (model->attention == DT_ATTENTION_FUSED)
+    if (gpt_of(model)->attention == GPT_ATTENTION_FUSED)
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, samples * heads.count * T * sizeof(float), &r->kept->lse));
     else
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, samples * heads.count * T * T * r->element_bytes, &r->kept->weights));
@@ -89,18 +89,18 @@ static dt_status make_qkv(const struct layer_run *r, const void *normed)
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->c, &r->kept->qkv));
     /* The weights of k and v follow those of q: one product. */
     DT_TRY(layer_linear(r, r->kept->qkv.data, normed, GPT_Q_WEIGHT, GPT_Q_BIAS, r->c, r->d));
-    if (model->qk_norm)
+    if (gpt_of(model)->qk_norm)
         DT_TRY(normalize_heads(r));
-    return model->position == DT_POSITION_ROPE ? turn(r, r->kept->qkv.data, false) : DT_OK;
+    return gpt_of(model)->position == GPT_POSITION_ROPE ? turn(r, r->kept->qkv.data, false) : DT_OK;
 }
 
 /* From the gradient of what is attended to, to that of the product. */
 static dt_status make_dqkv(const struct layer_run *r)
 {
     const struct dt_model *model = r->stage->base.model;
-    if (model->position == DT_POSITION_ROPE)
+    if (gpt_of(model)->position == GPT_POSITION_ROPE)
         DT_TRY(turn(r, r->kept->dqkv.data, true));
-    return model->qk_norm ? normalize_heads_backward(r) : DT_OK;
+    return gpt_of(model)->qk_norm ? normalize_heads_backward(r) : DT_OK;
 }
 
 dt_status layer_attention_forward(const struct layer_run *r)

@@ -3,13 +3,13 @@
 
 static bool learned(const struct layer_run *r)
 {
-    return r->stage->base.model->position == DT_POSITION_LEARNED;
+    return gpt_of(r->stage->base.model)->position == GPT_POSITION_LEARNED;
 }
 
 /* This rank's rows of the table of positions; none where there is no table. */
 static struct gpt_part positions_of(const struct layer_run *r)
 {
-    return learned(r) ? gpt_cut_table(r->stage->cut, r->stage->base.model->block_size) : (struct gpt_part){0, 0};
+    return learned(r) ? gpt_cut_table(r->stage->cut, gpt_of(r->stage->base.model)->block_size) : (struct gpt_part){0, 0};
 }
 
 /* The summands of the ranks that share it are rows of the tables: where a rank has none of them, zeros. Dropout is behind their sum. */
@@ -25,7 +25,7 @@ dt_status layer_embedding_forward(const struct layer_run *r)
         .position_table = learned(r) ? layer_param(r, GPT_POSITION_WEIGHT) : NULL,
         .out = r->stash->x.data,
         .samples = r->stash->samples,
-        .vocab = gpt_cut_table(r->stage->cut, model->vocab_size),
+        .vocab = gpt_cut_table(r->stage->cut, gpt_of(model)->vocab_size),
         .positions = positions_of(r),
         .dropout = shared(r) ? none : layer_dropout(r),
     };
@@ -33,7 +33,7 @@ dt_status layer_embedding_forward(const struct layer_run *r)
     if (!shared(r))
         return DT_OK;
     DT_TRY(layer_sum_up(r, DT_ACTIVATIONS, &r->stash->x));
-    if (model->dropout == 0)
+    if (gpt_of(model)->dropout == 0)
         return DT_OK;
     struct gpt_dropout_gradient mask = {
         .dout = r->stash->x.data, .dbranch = r->stash->x.data, .rows = r->stream_rows, .dropout = layer_stream_dropout(r)};
@@ -54,7 +54,7 @@ dt_status layer_embedding_backward(const struct layer_run *r)
         .dtoken_table = layer_grad(r, GPT_TOKEN_WEIGHT),
         .dposition_table = learned(r) ? layer_grad(r, GPT_POSITION_WEIGHT) : NULL,
         .samples = r->stash->samples,
-        .vocab = gpt_cut_table(r->stage->cut, model->vocab_size),
+        .vocab = gpt_cut_table(r->stage->cut, gpt_of(model)->vocab_size),
         .positions = positions_of(r),
         .accumulate = r->accumulate,
         .dropout = layer_dropout(r),

@@ -1,5 +1,6 @@
 #include "gpt/family.h"
 #include "gpt/kernel_set.h"
+#include "gpt/keys.h"
 #include "gpt/layout.h"
 #include "gpt/model.h"
 #include "gpt/partition.h"
@@ -8,14 +9,28 @@
 const struct dt_model_family gpt_family = {
     .name = "gpt",
     .presets = gpt_presets,
+    .keys = gpt_keys,
+    .key_count = GPT_KEYS,
+    .sizes = GPT_SIZES,
+    .first_keys = GPT_FIRST_KEYS,
+    .titles = gpt_key_titles,
+    .shape = gpt_shape,
+    .own_bytes = sizeof(struct gpt_model),
+    .sections = gpt_sections,
+    .unit = "token",
     .check_model = gpt_check_model,
+    .facts = gpt_facts,
+    .describe = gpt_describe,
+    .set_blocks = gpt_set_blocks,
+    .divide_evenly = gpt_divide_evenly,
+    .largest_tensor = gpt_largest_tensor,
+    .end_elems = gpt_end_elems,
     .parameter_count = gpt_parameter_count,
     .step_flops = gpt_step_flops,
     .causal_step_flops = gpt_causal_step_flops,
     .flops_formula = gpt_flops_formula,
     .partition = gpt_partition,
     .block_layer = gpt_block_layer,
-    .block_columns = gpt_block_columns,
     .layers_size = gpt_layers_size,
     .check_tensor_group = gpt_cut_check,
     .tensor_copies = gpt_cut_copies,

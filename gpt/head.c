@@ -26,7 +26,7 @@ dt_status layer_final_norm_backward(const struct layer_run *r)
 /* The rows of the vocabulary whose logits this rank has. */
 static struct gpt_part vocab_of(const struct layer_run *r)
 {
-    return gpt_cut_table(r->stage->cut, r->stage->base.model->vocab_size);
+    return gpt_cut_table(r->stage->cut, gpt_of(r->stage->base.model)->vocab_size);
 }
 
 /* As loss(), where each rank has the logits of its part of the vocabulary: three numbers a row tell the others what they need of them. */

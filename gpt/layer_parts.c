@@ -29,7 +29,7 @@ struct gpt_dropout layer_dropout(const struct layer_run *r)
         .layer = (uint32_t)r->layer->index,
         .first_sample = r->stash->first_sample,
         .first_row = 0,
-        .probability = r->stage->base.model->dropout,
+        .probability = gpt_of(r->stage->base.model)->dropout,
     };
 }
 
@@ -92,13 +92,13 @@ static dt_status rms_norm(const struct layer_run *r, void *normed)
 
 dt_status layer_normalize(const struct layer_run *r, void *normed)
 {
-    return model_of(r)->norm == DT_NORM_RMS ? rms_norm(r, normed) : layer_norm(r, normed);
+    return gpt_of(model_of(r))->norm == GPT_NORM_RMS ? rms_norm(r, normed) : layer_norm(r, normed);
 }
 
 dt_status layer_keep_norm_input(const struct layer_run *r)
 {
     take(&r->kept->input, &r->stash->x);
-    if (model_of(r)->norm == DT_NORM_LAYER)
+    if (gpt_of(model_of(r))->norm == GPT_NORM_LAYER)
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->mean));
     return dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->rstd);
 }
@@ -165,7 +165,7 @@ dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, vo
         DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, count * r->element_bytes, &r->kept->dnorm));
         sums = r->kept->dnorm.data;
     }
-    bool rms = model_of(r)->norm == DT_NORM_RMS, accumulate = r->accumulate && !apart;
+    bool rms = gpt_of(model_of(r))->norm == GPT_NORM_RMS, accumulate = r->accumulate && !apart;
     DT_TRY((rms ? rms_norm_backward : layer_norm_backward)(r, dy, dx, sums, overwrite, accumulate));
     if (!r->stage->sliced)
         return DT_OK;

@@ -9,7 +9,7 @@ enum { LAYERS_PER_BLOCK = 3 };
 
 int gpt_layer_count(const struct dt_model *model)
 {
-    return 1 + LAYERS_PER_BLOCK * model->layers + 2;
+    return 1 + LAYERS_PER_BLOCK * gpt_of(model)->layers + 2;
 }
 
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind)
@@ -32,7 +32,7 @@ struct gpt_part gpt_cut_table(struct gpt_cut cut, int rows)
 
 struct gpt_part gpt_cut_heads(struct gpt_cut cut, const struct dt_model *model)
 {
-    size_t count = (size_t)model->heads / (size_t)cut.size;
+    size_t count = (size_t)gpt_of(model)->heads / (size_t)cut.size;
     return (struct gpt_part){(size_t)cut.rank * count, count};
 }
 
@@ -44,7 +44,7 @@ int gpt_cut_copies(const struct dt_model *model, int size)
 
 bool gpt_cut_alike(const struct dt_model *model, int size, int left, int right)
 {
-    const int tables[] = {model->vocab_size, model->block_size};
+    const int tables[] = {gpt_of(model)->vocab_size, gpt_of(model)->block_size};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (gpt_cut_table((struct gpt_cut){left, size}, tables[i]).count != gpt_cut_table((struct gpt_cut){right, size}, tables[i]).count)
             return false;
@@ -66,8 +66,9 @@ static bool kv_heads_fit(const struct dt_model *model, int size)
 
 static bool cut_fits(const struct dt_model *model, int size, bool sequence_parallel)
 {
-    return model->heads % size == 0 && kv_heads_fit(model, size) && gpt_ffn(model) % size == 0 && size <= model->vocab_size &&
-           size <= model->block_size && (!sequence_parallel || model->block_size % size == 0);
+    return gpt_of(model)->heads % size == 0 && kv_heads_fit(model, size) && gpt_ffn(model) % size == 0 &&
+           size <= gpt_of(model)->vocab_size && size <= gpt_of(model)->block_size &&
+           (!sequence_parallel || gpt_of(model)->block_size % size == 0);
 }
 
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel)
@@ -75,22 +76,22 @@ dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_pa
     char fitting[128] = "1";
     if (cut_fits(model, size, sequence_parallel))
         return DT_OK;
-    for (int i = 2; i <= model->heads; i++)
+    for (int i = 2; i <= gpt_of(model)->heads; i++)
         if (cut_fits(model, i, sequence_parallel) && strlen(fitting) < sizeof fitting - 16)
             snprintf(fitting + strlen(fitting), 16, ", %d", i);
-    if (model->heads % size != 0)
-        return dt_fail(DT_ERR_INVALID, "%d does not divide model.heads %d; of this model %s do", size, model->heads, fitting);
+    if (gpt_of(model)->heads % size != 0)
+        return dt_fail(DT_ERR_INVALID, "%d does not divide model.heads %d; of this model %s do", size, gpt_of(model)->heads, fitting);
     if (!kv_heads_fit(model, size))
         return dt_fail(DT_ERR_INVALID, "%d neither divides model.kv_heads %d nor is a multiple of it; of this model %s do", size,
                        gpt_kv_heads(model), fitting);
     if (gpt_ffn(model) % size != 0)
         return dt_fail(DT_ERR_INVALID, "%d does not divide model.ffn %d; of this model %s do", size, gpt_ffn(model), fitting);
-    if (size > model->vocab_size || size > model->block_size)
+    if (size > gpt_of(model)->vocab_size || size > gpt_of(model)->block_size)
         return dt_fail(DT_ERR_INVALID, "%d ranks for model.vocab_size %d and model.block_size %d; of this model %s do", size,
-                       model->vocab_size, model->block_size, fitting);
+                       gpt_of(model)->vocab_size, gpt_of(model)->block_size, fitting);
     return dt_fail(DT_ERR_INVALID,
                    "%d does not divide model.block_size %d, which tensor.sequence_parallel divides, too; of this model %s do", size,
-                   model->block_size, fitting);
+                   gpt_of(model)->block_size, fitting);
 }
 
 /* ---- tensors ---- */
@@ -140,7 +141,7 @@ static struct gpt_part even_part(struct gpt_cut cut, size_t features)
 
 static void add_norm(struct gpt_layer *layer, const struct dt_model *model)
 {
-    size_t d = (size_t)model->hidden;
+    size_t d = (size_t)gpt_of(model)->hidden;
     add_whole(layer, GPT_NORM_GAIN, d, GPT_INIT_ONE);
     if (gpt_norm_has_bias(model))
         add_whole(layer, GPT_NORM_BIAS, d, GPT_INIT_ZERO);
@@ -148,24 +149,24 @@ static void add_norm(struct gpt_layer *layer, const struct dt_model *model)
 
 static void describe_attention(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
 {
-    size_t d = (size_t)model->hidden, w = (size_t)gpt_head_width(model);
+    size_t d = (size_t)gpt_of(model)->hidden, w = (size_t)gpt_head_width(model);
     struct gpt_part heads = gpt_cut_heads(cut, model), kv_heads = gpt_cut_kv_heads(cut, model);
     struct gpt_part q = {heads.first * w, heads.count * w}, kv = {kv_heads.first * w, kv_heads.count * w};
     add_norm(out, model);
     add_rows(out, GPT_Q_WEIGHT, q, d, GPT_INIT_NORMAL);
     add_rows(out, GPT_K_WEIGHT, kv, d, GPT_INIT_NORMAL);
     add_rows(out, GPT_V_WEIGHT, kv, d, GPT_INIT_NORMAL);
-    if (model->bias != DT_BIAS_NONE) {
+    if (gpt_of(model)->bias != GPT_BIAS_NONE) {
         add_rows(out, GPT_Q_BIAS, q, 1, GPT_INIT_ZERO);
         add_rows(out, GPT_K_BIAS, kv, 1, GPT_INIT_ZERO);
         add_rows(out, GPT_V_BIAS, kv, 1, GPT_INIT_ZERO);
     }
-    if (model->qk_norm) {
+    if (gpt_of(model)->qk_norm) {
         add_whole(out, GPT_Q_NORM_GAIN, w, GPT_INIT_ONE);
         add_whole(out, GPT_K_NORM_GAIN, w, GPT_INIT_ONE);
     }
     add_columns(out, GPT_PROJECTION_WEIGHT, d, d, q);
-    if (model->bias == DT_BIAS_ALL)
+    if (gpt_of(model)->bias == GPT_BIAS_ALL)
         add_whole(out, GPT_PROJECTION_BIAS, d, GPT_INIT_ZERO);
 }
 
@@ -173,11 +174,11 @@ static void describe_attention(const struct dt_model *model, struct gpt_cut cut,
 static void describe_mlp_up(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
 {
     struct gpt_part features = even_part(cut, (size_t)gpt_ffn(model));
-    bool gated = model->mlp == DT_MLP_SWIGLU, biased = model->bias == DT_BIAS_ALL;
+    bool gated = gpt_of(model)->mlp == GPT_MLP_SWIGLU, biased = gpt_of(model)->bias == GPT_BIAS_ALL;
     add_norm(out, model);
     if (gated)
-        add_rows(out, GPT_GATE_WEIGHT, features, (size_t)model->hidden, GPT_INIT_NORMAL);
-    add_rows(out, GPT_WEIGHT, features, (size_t)model->hidden, GPT_INIT_NORMAL);
+        add_rows(out, GPT_GATE_WEIGHT, features, (size_t)gpt_of(model)->hidden, GPT_INIT_NORMAL);
+    add_rows(out, GPT_WEIGHT, features, (size_t)gpt_of(model)->hidden, GPT_INIT_NORMAL);
     if (gated && biased)
         add_rows(out, GPT_GATE_BIAS, features, 1, GPT_INIT_ZERO);
     if (biased)
@@ -186,38 +187,38 @@ static void describe_mlp_up(const struct dt_model *model, struct gpt_cut cut, st
 
 static void describe_mlp_down(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
 {
-    size_t d = (size_t)model->hidden, f = (size_t)gpt_ffn(model);
+    size_t d = (size_t)gpt_of(model)->hidden, f = (size_t)gpt_ffn(model);
     add_columns(out, GPT_WEIGHT, d, f, even_part(cut, f));
-    if (model->bias == DT_BIAS_ALL)
+    if (gpt_of(model)->bias == GPT_BIAS_ALL)
         add_whole(out, GPT_BIAS, d, GPT_INIT_ZERO);
 }
 
 static void describe_embedding(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
 {
-    size_t d = (size_t)model->hidden;
-    add_rows(out, GPT_TOKEN_WEIGHT, gpt_cut_table(cut, model->vocab_size), d, GPT_INIT_NORMAL);
-    if (model->position == DT_POSITION_LEARNED)
-        add_rows(out, GPT_POSITION_WEIGHT, gpt_cut_table(cut, model->block_size), d, GPT_INIT_NORMAL);
+    size_t d = (size_t)gpt_of(model)->hidden;
+    add_rows(out, GPT_TOKEN_WEIGHT, gpt_cut_table(cut, gpt_of(model)->vocab_size), d, GPT_INIT_NORMAL);
+    if (gpt_of(model)->position == GPT_POSITION_LEARNED)
+        add_rows(out, GPT_POSITION_WEIGHT, gpt_cut_table(cut, gpt_of(model)->block_size), d, GPT_INIT_NORMAL);
 }
 
 static void describe_head(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
 {
-    if (!model->tied)
-        add_rows(out, GPT_WEIGHT, gpt_cut_table(cut, model->vocab_size), (size_t)model->hidden, GPT_INIT_NORMAL);
+    if (!gpt_of(model)->tied)
+        add_rows(out, GPT_WEIGHT, gpt_cut_table(cut, gpt_of(model)->vocab_size), (size_t)gpt_of(model)->hidden, GPT_INIT_NORMAL);
 }
 
 void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *head)
 {
     struct gpt_layer embedding;
     gpt_describe_layer(model, cut, 0, &embedding);
-    add_rows(head, GPT_WEIGHT, gpt_cut_table(cut, model->vocab_size), (size_t)model->hidden, GPT_INIT_NORMAL);
+    add_rows(head, GPT_WEIGHT, gpt_cut_table(cut, gpt_of(model)->vocab_size), (size_t)gpt_of(model)->hidden, GPT_INIT_NORMAL);
     head->tensors[head->tensor_count - 1].id = embedding.tensors[0].id; /* token.weight's: the same random numbers */
 }
 
 static enum gpt_layer_kind kind_of(const struct dt_model *model, int index)
 {
     static const enum gpt_layer_kind of_block[LAYERS_PER_BLOCK] = {GPT_ATTENTION, GPT_MLP_UP, GPT_MLP_DOWN};
-    int behind_blocks = gpt_block_layer(model->layers);
+    int behind_blocks = gpt_block_layer(gpt_of(model)->layers);
     if (index == 0)
         return GPT_EMBEDDING;
     if (index >= behind_blocks)
@@ -227,7 +228,7 @@ static enum gpt_layer_kind kind_of(const struct dt_model *model, int index)
 
 void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int index, struct gpt_layer *out)
 {
-    bool in_block = index >= 1 && index < gpt_block_layer(model->layers);
+    bool in_block = index >= 1 && index < gpt_block_layer(gpt_of(model)->layers);
     *out = (struct gpt_layer){.kind = kind_of(model, index), .index = index, .block = in_block ? (index - 1) / LAYERS_PER_BLOCK : -1};
     switch (out->kind) {
     case GPT_EMBEDDING: describe_embedding(model, cut, out); break;
@@ -284,7 +285,7 @@ size_t gpt_tensor_offset(const struct gpt_layer *layer, enum gpt_tensor_name nam
 
 int gpt_piece_end(const struct dt_model *model, int layer)
 {
-    int first_after_blocks = 1 + LAYERS_PER_BLOCK * model->layers;
+    int first_after_blocks = 1 + LAYERS_PER_BLOCK * gpt_of(model)->layers;
     return layer >= 1 && layer < first_after_blocks ? layer + LAYERS_PER_BLOCK : layer + 1;
 }
 
@@ -309,8 +310,8 @@ int gpt_group_layers(const struct dt_model *model, int first_layer, int end_laye
 
 uint64_t gpt_parameter_count(const struct dt_model *model)
 {
-    uint64_t blocks = (uint64_t)model->layers, count = 0;
-    int layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1), behind_blocks = gpt_block_layer(model->layers);
+    uint64_t blocks = (uint64_t)gpt_of(model)->layers, count = 0;
+    int layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1), behind_blocks = gpt_block_layer(gpt_of(model)->layers);
     for (int i = 0; i < layers; i = i + 1 == first_of_second ? behind_blocks : i + 1) { /* blocks are alike */
         struct gpt_layer layer;
         gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);

@@ -123,13 +123,13 @@ static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stas
 }
 
 static const struct mlp mlps[] = {
-    [DT_MLP_GELU] = {GPT_WEIGHT, GPT_BIAS, gelu_forward, gelu_backward, gelu_weights},
-    [DT_MLP_SWIGLU] = {GPT_GATE_WEIGHT, GPT_GATE_BIAS, swiglu_forward, swiglu_backward, swiglu_weights},
+    [GPT_MLP_GELU] = {GPT_WEIGHT, GPT_BIAS, gelu_forward, gelu_backward, gelu_weights},
+    [GPT_MLP_SWIGLU] = {GPT_GATE_WEIGHT, GPT_GATE_BIAS, swiglu_forward, swiglu_backward, swiglu_weights},
 };
 
 static const struct mlp *mlp_of(const struct layer_run *r)
 {
-    return &mlps[r->stage->base.model->mlp];
+    return &mlps[gpt_of(r->stage->base.model)->mlp];
 }
 
 /* ---- the two layers ---- */

@@ -1,40 +1,118 @@
 #include "gpt/model.h"
 
-dt_status gpt_check_model(const struct dt_model *model)
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct dt_model gpt_model_of(enum dt_dtype dtype, const struct gpt_model *gpt)
 {
-    if (model->hidden % model->heads != 0)
-        return dt_fail(DT_ERR_INVALID, "model.heads: %d does not divide model.hidden %d", model->heads, model->hidden);
-    if (model->heads % gpt_kv_heads(model) != 0)
-        return dt_fail(DT_ERR_INVALID, "model.kv_heads: %d does not divide model.heads %d", model->kv_heads, model->heads);
-    if (model->position == DT_POSITION_ROPE && gpt_head_width(model) % 2 != 0)
+    struct dt_model model = {.dtype = dtype};
+    memcpy(model.own, gpt, sizeof *gpt);
+    return model;
+}
+
+dt_status gpt_check_model(struct dt_model *model)
+{
+    struct gpt_model *m = gpt_change(model);
+    m->ffn = m->ffn == 4 * m->hidden ? 0 : m->ffn;
+    m->kv_heads = m->kv_heads == m->heads ? 0 : m->kv_heads;
+    if (gpt_of(model)->hidden % gpt_of(model)->heads != 0)
+        return dt_fail(DT_ERR_INVALID, "model.heads: %d does not divide model.hidden %d", gpt_of(model)->heads, gpt_of(model)->hidden);
+    if (gpt_of(model)->heads % gpt_kv_heads(model) != 0)
+        return dt_fail(DT_ERR_INVALID, "model.kv_heads: %d does not divide model.heads %d", gpt_of(model)->kv_heads, gpt_of(model)->heads);
+    if (gpt_of(model)->position == GPT_POSITION_ROPE && gpt_head_width(model) % 2 != 0)
         return dt_fail(DT_ERR_INVALID,
                        "model.position: rope rotates pairs of features, and model.hidden / model.heads is %d, an odd number",
                        gpt_head_width(model));
-    if (model->position == DT_POSITION_ROPE && model->rope.scaling == DT_ROPE_LLAMA3 &&
-        model->rope.low_frequency_factor >= model->rope.high_frequency_factor)
+    if (gpt_of(model)->position == GPT_POSITION_ROPE && gpt_of(model)->rope.scaling == GPT_ROPE_LLAMA3 &&
+        gpt_of(model)->rope.low_frequency_factor >= gpt_of(model)->rope.high_frequency_factor)
         return dt_fail(DT_ERR_INVALID, "model.rope.low_frequency_factor: %g is not below model.rope.high_frequency_factor %g",
-                       model->rope.low_frequency_factor, model->rope.high_frequency_factor);
+                       gpt_of(model)->rope.low_frequency_factor, gpt_of(model)->rope.high_frequency_factor);
     return DT_OK;
+}
+
+void gpt_facts(const struct dt_model *model, struct dt_model_facts *out)
+{
+    /* Logits of a large vocabulary are not kept. Large is what 16 bits do not number: the 50 thousand entries of GPT-2 and the study are kept
+     * as they always were, Llama 3's 128 thousand are not. */
+    enum { LARGE_VOCABULARY = 1 << 16 };
+    const struct gpt_model *m = gpt_of(model);
+    *out = (struct dt_model_facts){.blocks = m->layers,
+                                   .units = m->block_size,
+                                   .loss_terms = m->block_size,
+                                   .outputs = (double)m->block_size * m->vocab_size,
+                                   .least_boundary_elems = (double)m->block_size * m->hidden,
+                                   .ends_share = m->tied,
+                                   .late_head = m->vocab_size > LARGE_VOCABULARY};
+}
+
+void gpt_describe(const struct dt_model *model, struct dt_model_texts *out)
+{
+    const struct gpt_model *m = gpt_of(model);
+    snprintf(out->label, sizeof out->label, "%dx%d", m->layers, m->hidden);
+    snprintf(out->sizes, sizeof out->sizes, "%d layers, %d heads, hidden %d, vocabulary %d", m->layers, m->heads, m->hidden, m->vocab_size);
+    snprintf(out->sample, sizeof out->sample, "%d tokens a sample", m->block_size);
+}
+
+void gpt_set_blocks(struct dt_model *model, int blocks)
+{
+    gpt_change(model)->layers = blocks;
+}
+
+void gpt_divide_evenly(struct dt_model *model, int ranks)
+{
+    struct gpt_model *m = gpt_change(model);
+    m->vocab_size -= m->vocab_size % ranks;
+}
+
+double gpt_largest_tensor(const struct dt_model *model, double samples, const char **keys)
+{
+    const struct gpt_model *m = gpt_of(model);
+    double tokens = samples * m->block_size, logits = tokens * m->vocab_size, wide = tokens * 4 * m->hidden * m->layers;
+    double weights = tokens * m->heads * m->block_size * m->layers, largest = fmax(logits, fmax(wide, weights));
+    *keys = "model.block_size and model.heads";
+    if (largest == logits)
+        *keys = "model.block_size and model.vocab_size";
+    else if (largest == wide)
+        *keys = "model.block_size and model.hidden";
+    return largest;
+}
+
+/* The tables of tokens and positions, or the head; and norms. */
+double gpt_end_elems(const struct dt_model *model, int ranks)
+{
+    const struct gpt_model *m = gpt_of(model);
+    return ((double)m->vocab_size / ranks + m->block_size + 3) * m->hidden;
 }
 
 size_t gpt_block_columns(const struct dt_model *model)
 {
-    size_t qkv = (size_t)gpt_qkv_features(model) * (model->qk_norm ? 2 : 1);
-    return 3 * (size_t)model->hidden + qkv + (size_t)gpt_mlp_features(model);
+    size_t qkv = (size_t)gpt_qkv_features(model) * (gpt_of(model)->qk_norm ? 2 : 1);
+    return 3 * (size_t)gpt_of(model)->hidden + qkv + (size_t)gpt_mlp_features(model);
+}
+
+/* A segment's layers keep the block's columns of each block between them; the first input is there before the recomputation. The head comes
+ * while one more segment's input is kept than in any recomputation, and has another input behind its norm: three inputs' columns are not left
+ * for the logits. */
+size_t gpt_logit_rows(const struct dt_model *model, int blocks, size_t rows)
+{
+    size_t columns = gpt_block_columns(model) * (size_t)blocks - 3 * (size_t)gpt_of(model)->hidden;
+    size_t pieces = ((size_t)gpt_of(model)->vocab_size + columns - 1) / columns;
+    return (rows + pieces - 1) / pieces;
 }
 
 /* Weights that tokens are multiplied with; the embedding looks rows up and multiplies nothing. */
 static double linear_weights(const struct dt_model *model)
 {
-    double d = model->hidden, V = model->vocab_size;
+    double d = gpt_of(model)->hidden, V = gpt_of(model)->vocab_size;
     double block = d * gpt_qkv_features(model) + d * d + d * gpt_mlp_features(model) + d * gpt_ffn(model);
-    return model->layers * block + V * d;
+    return gpt_of(model)->layers * block + V * d;
 }
 
 /* Scores and weighted values, T keys per query each. */
 static double attention_products(const struct dt_model *model)
 {
-    return (double)model->layers * 2 * model->block_size * model->hidden;
+    return (double)gpt_of(model)->layers * 2 * gpt_of(model)->block_size * gpt_of(model)->hidden;
 }
 
 double gpt_forward_flops_per_token(const struct dt_model *model)
@@ -54,7 +132,8 @@ double gpt_causal_step_flops(const struct dt_model *model, uint64_t tokens)
 
 const char *gpt_flops_formula(const struct dt_model *model)
 {
-    bool as_in_study = gpt_qkv_features(model) == 3 * model->hidden && gpt_mlp_features(model) + gpt_ffn(model) == 8 * model->hidden;
+    bool as_in_study =
+        gpt_qkv_features(model) == 3 * gpt_of(model)->hidden && gpt_mlp_features(model) + gpt_ffn(model) == 8 * gpt_of(model)->hidden;
     return as_in_study ? "3 * 2 * (L * 12 d^2 + V d + 2 L T d) per token, PaLM appendix B"
                        : "3 * 2 * (N + 2 L T d) per token, N weights of all linear layers with the head, PaLM appendix B";
 }

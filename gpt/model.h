@@ -2,13 +2,66 @@
  *
  * Token embedding, dropout; per block x + dropout(projection(attention(norm(x)))) and x + dropout(mlp(norm(x))); final norm; head. The
  * study's is minGPT's: learned positions added to the tokens' embedding, layer norms, down(gelu(up(x))), a bias in every projection, and a
- * head of its own without one. The keys of `struct dt_model` change each of these: Llama, Mistral, Qwen2.5, MPT and GPT-2 are presets.
+ * head of its own without one. The keys of `struct gpt_model` change each of these: Llama, Mistral, Qwen2.5, MPT and GPT-2 are presets.
  * Source  Li et al., "PyTorch Data Parallel Best Practices on Google Cloud", 2022; karpathy/minGPT; Touvron et al., "LLaMA", 2023, section
  *         2.2 (rms norm, swiglu, rope); Ainslie et al., "GQA", 2023; Press et al., "Train Short, Test Long", ICLR 2022 (ALiBi). */
 #ifndef GPT_MODEL_H
 #define GPT_MODEL_H
 
 #include "lib/model/model.h"
+
+enum gpt_attention_kind { GPT_ATTENTION_FUSED, GPT_ATTENTION_UNFUSED };
+
+enum gpt_mlp_kind { GPT_MLP_GELU, GPT_MLP_SWIGLU };
+enum gpt_norm_kind { GPT_NORM_LAYER, GPT_NORM_RMS };
+enum gpt_position_kind { GPT_POSITION_LEARNED, GPT_POSITION_ROPE, GPT_POSITION_ALIBI };
+enum gpt_bias_kind { GPT_BIAS_ALL, GPT_BIAS_QKV, GPT_BIAS_NONE }; /* of linear layers; a layer norm has one with GPT_BIAS_ALL alone */
+
+/* Rotary position embedding: pair i of a head's w features turns by position * base^(-2i/w), which `scaling` changes.
+ * Source  Su et al., "RoFormer", 2021; llama3: how Llama 3.1 stretches the slow pairs (its published inference code). */
+enum gpt_rope_scaling { GPT_ROPE_UNSCALED, GPT_ROPE_LLAMA3 };
+struct gpt_rope_scheme {
+    double base; /* 0: 10000 */
+    enum gpt_rope_scaling scaling;
+    double factor, low_frequency_factor, high_frequency_factor; /* llama3 */
+    int original_length;                                        /* llama3: of the sequences before they were made longer */
+};
+
+/* A decoder, as configs describe it. What is 0 or false from `mlp` on is as in the study's GPT; the functions below say what a 0 stands
+ * for. */
+struct gpt_model {
+    int layers;     /* L, transformer blocks */
+    int heads;      /* h, divides hidden */
+    int hidden;     /* d */
+    int vocab_size; /* V */
+    int block_size; /* T, the sequence length */
+    float dropout;  /* [0, 1): embedding, attention weights, residual branches */
+    enum gpt_attention_kind attention;
+    enum gpt_mlp_kind mlp;
+    int ffn; /* features of the MLP's hidden layer; 0: 4 d */
+    enum gpt_norm_kind norm;
+    double norm_epsilon; /* added to the variance; 0: 1e-5 */
+    enum gpt_position_kind position;
+    struct gpt_rope_scheme rope;
+    int kv_heads; /* K, the heads of keys and values; divides h, and h / K query heads share each; 0: h */
+    enum gpt_bias_kind bias;
+    bool tied;    /* the head's weight is the embedding's token table; where they are in two parts, each has a copy */
+    bool qk_norm; /* each head of q and k goes through an rms norm with a gain of its own, before rope */
+};
+
+/* The decoder of a model of this family. */
+static inline const struct gpt_model *gpt_of(const struct dt_model *model)
+{
+    return (const struct gpt_model *)dt_model_own(model);
+}
+
+static inline struct gpt_model *gpt_change(struct dt_model *model)
+{
+    return (struct gpt_model *)(void *)(model->own + model->own_at);
+}
+
+/* A model of these sizes, for kernels, layouts and stages: it names no family. */
+struct dt_model gpt_model_of(enum dt_dtype dtype, const struct gpt_model *gpt);
 
 /* Published models (presets.c); the last entry has a NULL name. */
 extern const struct dt_model_preset gpt_presets[];
@@ -18,60 +71,69 @@ extern const struct dt_model_preset gpt_presets[];
 /* f, features of the MLP's hidden layer. */
 static inline int gpt_ffn(const struct dt_model *model)
 {
-    return model->ffn ? model->ffn : 4 * model->hidden;
+    return gpt_of(model)->ffn ? gpt_of(model)->ffn : 4 * gpt_of(model)->hidden;
 }
 
 /* Output features of the MLP's first product: gate and up, or up alone. */
 static inline int gpt_mlp_features(const struct dt_model *model)
 {
-    return model->mlp == DT_MLP_SWIGLU ? 2 * gpt_ffn(model) : gpt_ffn(model);
+    return gpt_of(model)->mlp == GPT_MLP_SWIGLU ? 2 * gpt_ffn(model) : gpt_ffn(model);
 }
 
 /* w, features of a head. */
 static inline int gpt_head_width(const struct dt_model *model)
 {
-    return model->hidden / model->heads;
+    return gpt_of(model)->hidden / gpt_of(model)->heads;
 }
 
 /* K, heads of keys and values. */
 static inline int gpt_kv_heads(const struct dt_model *model)
 {
-    return model->kv_heads ? model->kv_heads : model->heads;
+    return gpt_of(model)->kv_heads ? gpt_of(model)->kv_heads : gpt_of(model)->heads;
 }
 
 /* Columns of qkv: q's h heads, k's and v's K each. */
 static inline int gpt_qkv_features(const struct dt_model *model)
 {
-    return (model->heads + 2 * gpt_kv_heads(model)) * gpt_head_width(model);
+    return (gpt_of(model)->heads + 2 * gpt_kv_heads(model)) * gpt_head_width(model);
 }
 
 static inline bool gpt_norm_has_bias(const struct dt_model *model)
 {
-    return model->norm == DT_NORM_LAYER && model->bias == DT_BIAS_ALL;
+    return gpt_of(model)->norm == GPT_NORM_LAYER && gpt_of(model)->bias == GPT_BIAS_ALL;
 }
 
 /* Elements of a norm's gain and bias together. */
 static inline size_t gpt_norm_elems(const struct dt_model *model)
 {
-    return (size_t)model->hidden * (gpt_norm_has_bias(model) ? 2 : 1);
+    return (size_t)gpt_of(model)->hidden * (gpt_norm_has_bias(model) ? 2 : 1);
 }
 
 static inline double gpt_norm_epsilon(const struct dt_model *model)
 {
-    return model->norm_epsilon > 0 ? model->norm_epsilon : 1e-5;
+    return gpt_of(model)->norm_epsilon > 0 ? gpt_of(model)->norm_epsilon : 1e-5;
 }
 
 static inline double gpt_rope_base(const struct dt_model *model)
 {
-    return model->rope.base > 0 ? model->rope.base : 10000;
+    return gpt_of(model)->rope.base > 0 ? gpt_of(model)->rope.base : 10000;
 }
 
 /* Whether its parts go together, and can be trained. DT_ERR_INVALID: the key that does not, and why. */
-dt_status gpt_check_model(const struct dt_model *model);
+dt_status gpt_check_model(struct dt_model *model);
+
+void gpt_facts(const struct dt_model *model, struct dt_model_facts *out);
+void gpt_describe(const struct dt_model *model, struct dt_model_texts *out);
+void gpt_set_blocks(struct dt_model *model, int blocks);
+void gpt_divide_evenly(struct dt_model *model, int ranks);
+double gpt_largest_tensor(const struct dt_model *model, double samples, const char **keys);
+double gpt_end_elems(const struct dt_model *model, int ranks);
 
 /* Elements per token that the layers of a block keep between them for backward: the inputs of its two halves, q, k, v (before their norms,
  * too), the heads' outputs, and what the MLP's first product makes. */
 size_t gpt_block_columns(const struct dt_model *model);
+/* Rows of the logits, of `rows`, that are made at a time: no more bytes than the layers of a segment of `blocks` blocks keep between them. */
+size_t gpt_logit_rows(const struct dt_model *model, int blocks, size_t rows);
 
 /* Multiply-adds counted as 2, per token, forward only: every matrix product that a step does (linears, head, and attention's two products
  * over the full T x T square, as PaLM's appendix B and the usual MFU count do). Backward is twice that. What keys and values are shared by

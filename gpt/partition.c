@@ -11,12 +11,12 @@
 /* Per token, forward: so that the layers together make gpt_forward_flops_per_token. */
 static int64_t layer_flops(const struct dt_model *model, const struct gpt_layer *layer)
 {
-    int64_t d = model->hidden;
+    int64_t d = gpt_of(model)->hidden;
     switch (layer->kind) {
-    case GPT_ATTENTION: return 2 * ((gpt_qkv_features(model) + d) * d + 2 * (int64_t)model->block_size * d);
+    case GPT_ATTENTION: return 2 * ((gpt_qkv_features(model) + d) * d + 2 * (int64_t)gpt_of(model)->block_size * d);
     case GPT_MLP_UP: return 2 * gpt_mlp_features(model) * d;
     case GPT_MLP_DOWN: return 2 * gpt_ffn(model) * d;
-    case GPT_HEAD: return 2 * (int64_t)model->vocab_size * d;
+    case GPT_HEAD: return 2 * (int64_t)gpt_of(model)->vocab_size * d;
     case GPT_EMBEDDING: /* looks rows up and multiplies nothing */
     case GPT_FINAL_NORM: break;
     }
@@ -48,12 +48,12 @@ static void add_name(char *text, size_t text_bytes, size_t *used, const char *na
 void gpt_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out)
 {
     struct size size = size_of(model, layers.first, layers.end);
-    int first_block = -1, last_block = -1, norm = gpt_block_layer(model->layers);
+    int first_block = -1, last_block = -1, norm = gpt_block_layer(gpt_of(model)->layers);
     char blocks[48];
     size_t used = 0;
     *out = (struct dt_layers_size){.parameters = size.parameters, .flops_per_token = 3 * (double)size.flops};
-    if (model->tied && layers.first > 0 && layers.end == gpt_layer_count(model)) /* a copy of the table */
-        out->parameters += (uint64_t)model->vocab_size * (uint64_t)model->hidden;
+    if (gpt_of(model)->tied && layers.first > 0 && layers.end == gpt_layer_count(model)) /* a copy of the table */
+        out->parameters += (uint64_t)gpt_of(model)->vocab_size * (uint64_t)gpt_of(model)->hidden;
     for (int i = layers.first; i < layers.end; i++) {
         struct gpt_layer layer;
         gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
@@ -163,7 +163,7 @@ static dt_status split_balanced(const struct dt_model *model, int count, int sta
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d pieces of a model", count);
     for (int i = 0, layer = 0; i < count; i++) {
         int end = gpt_piece_end(model, layer);
-        bool alike = layer >= gpt_block_layer(1) && end <= gpt_block_layer(model->layers); /* a block that is not the first */
+        bool alike = layer >= gpt_block_layer(1) && end <= gpt_block_layer(gpt_of(model)->layers); /* a block that is not the first */
         int64_t cost = alike ? pieces[i - 1].cost : size_of(model, layer, end).flops;
         pieces[i] = (struct piece){.first_layer = layer, .cost = cost};
         layer = end;
@@ -175,10 +175,10 @@ static dt_status split_balanced(const struct dt_model *model, int count, int sta
 
 dt_status gpt_partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer)
 {
-    int pieces = model->layers + 3;
+    int pieces = gpt_of(model)->layers + 3;
     if (stages > pieces)
         return dt_fail(DT_ERR_INVALID, "%d pipeline stages need as many pieces, and %d blocks with embedding, norm and head make %d",
-                       stages, model->layers, pieces);
+                       stages, gpt_of(model)->layers, pieces);
     first_layer[0] = 0;
     first_layer[stages] = gpt_layer_count(model);
     if (rule == DT_SPLIT_BALANCED)

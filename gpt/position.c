@@ -4,9 +4,9 @@
 
 double gpt_rope_frequency(const struct dt_model *model, int pair)
 {
-    const struct dt_rope *r = &model->rope;
+    const struct gpt_rope_scheme *r = &gpt_of(model)->rope;
     double plain = pow(gpt_rope_base(model), -2.0 * pair / gpt_head_width(model));
-    if (r->scaling != DT_ROPE_LLAMA3)
+    if (r->scaling != GPT_ROPE_LLAMA3)
         return plain;
     double turns = r->original_length * plain / (2 * M_PI);
     double kept = (turns - r->low_frequency_factor) / (r->high_frequency_factor - r->low_frequency_factor);

@@ -3,13 +3,14 @@
 /* What models of one kind have in common. Sequence lengths are those that they were trained with first. */
 /* clang-format off */
 #define LLAMA_3                                                                                                                            \
-    .vocab_size = 128256, .block_size = 8192, .mlp = DT_MLP_SWIGLU, .norm = DT_NORM_RMS, .norm_epsilon = 1e-5,                             \
-    .position = DT_POSITION_ROPE, .kv_heads = 8, .bias = DT_BIAS_NONE
-#define LLAMA_ROPE(factor) .rope = {500000, DT_ROPE_LLAMA3, factor, 1, 4, 8192}
+    .vocab_size = 128256, .block_size = 8192, .mlp = GPT_MLP_SWIGLU, .norm = GPT_NORM_RMS, .norm_epsilon = 1e-5,                             \
+    .position = GPT_POSITION_ROPE, .kv_heads = 8, .bias = GPT_BIAS_NONE
+#define LLAMA_ROPE(factor) .rope = {500000, GPT_ROPE_LLAMA3, factor, 1, 4, 8192}
 #define MPT                                                                                                                                \
-    .block_size = 2048, .norm_epsilon = 1e-5, .position = DT_POSITION_ALIBI, .bias = DT_BIAS_NONE, .tied = true
+    .block_size = 2048, .norm_epsilon = 1e-5, .position = GPT_POSITION_ALIBI, .bias = GPT_BIAS_NONE, .tied = true
 #define GPT_2 .vocab_size = 50257, .block_size = 1024, .norm_epsilon = 1e-5, .dropout = 0.1f, .tied = true
-#define SIZES(l, h, d) {.layers = l, .heads = h, .hidden = d}
+#define DECODER(...) &(const struct gpt_model) {__VA_ARGS__}
+#define SIZES(l, h, d) DECODER(.layers = l, .heads = h, .hidden = d), true
 /* clang-format on */
 
 const struct dt_model_preset gpt_presets[] = {
@@ -28,60 +29,43 @@ const struct dt_model_preset gpt_presets[] = {
     {"GPT175B", SIZES(96, 96, 12288)},
     {"GPT1T", SIZES(128, 128, 25600)},
     /* Source  the models' config.json as published by Meta; Llama Team, "The Llama 3 Herd of Models", 2024, Table 3. */
-    {"Llama-3.2-1B", {LLAMA_3, LLAMA_ROPE(32), .layers = 16, .heads = 32, .hidden = 2048, .ffn = 8192, .tied = true}},
-    {"Llama-3.2-3B", {LLAMA_3, LLAMA_ROPE(32), .layers = 28, .heads = 24, .hidden = 3072, .ffn = 8192, .tied = true}},
-    {"Llama-3.1-8B", {LLAMA_3, LLAMA_ROPE(8), .layers = 32, .heads = 32, .hidden = 4096, .ffn = 14336}},
-    {"Llama-3.1-70B", {LLAMA_3, LLAMA_ROPE(8), .layers = 80, .heads = 64, .hidden = 8192, .ffn = 28672}},
-    {"Llama-3.1-405B", {LLAMA_3, LLAMA_ROPE(8), .layers = 126, .heads = 128, .hidden = 16384, .ffn = 53248}},
+    {"Llama-3.2-1B", DECODER(LLAMA_3, LLAMA_ROPE(32), .layers = 16, .heads = 32, .hidden = 2048, .ffn = 8192, .tied = true), false},
+    {"Llama-3.2-3B", DECODER(LLAMA_3, LLAMA_ROPE(32), .layers = 28, .heads = 24, .hidden = 3072, .ffn = 8192, .tied = true), false},
+    {"Llama-3.1-8B", DECODER(LLAMA_3, LLAMA_ROPE(8), .layers = 32, .heads = 32, .hidden = 4096, .ffn = 14336), false},
+    {"Llama-3.1-70B", DECODER(LLAMA_3, LLAMA_ROPE(8), .layers = 80, .heads = 64, .hidden = 8192, .ffn = 28672), false},
+    {"Llama-3.1-405B", DECODER(LLAMA_3, LLAMA_ROPE(8), .layers = 126, .heads = 128, .hidden = 16384, .ffn = 53248), false},
     /* Source  Jiang et al., "Mistral 7B", 2023, Table 1, and config.json of v0.1. Its attention looks back 4,096 tokens: of sequences of that
      * length, which this one has unless block_size is given, all of them. */
     {"Mistral-7B",
-     {.layers = 32,
-      .heads = 32,
-      .hidden = 4096,
-      .vocab_size = 32000,
-      .block_size = 4096,
-      .mlp = DT_MLP_SWIGLU,
-      .ffn = 14336,
-      .norm = DT_NORM_RMS,
-      .norm_epsilon = 1e-5,
-      .position = DT_POSITION_ROPE,
-      .rope = {.base = 10000},
-      .kv_heads = 8,
-      .bias = DT_BIAS_NONE}},
+     DECODER(.layers = 32, .heads = 32, .hidden = 4096, .vocab_size = 32000, .block_size = 4096, .mlp = GPT_MLP_SWIGLU, .ffn = 14336,
+             .norm = GPT_NORM_RMS, .norm_epsilon = 1e-5, .position = GPT_POSITION_ROPE, .rope = {.base = 10000}, .kv_heads = 8,
+             .bias = GPT_BIAS_NONE),
+     false},
     /* Source  Qwen Team, "Qwen2.5 Technical Report", 2024, and config.json. */
     {"Qwen2.5-7B",
-     {.layers = 28,
-      .heads = 28,
-      .hidden = 3584,
-      .vocab_size = 152064,
-      .block_size = 4096,
-      .mlp = DT_MLP_SWIGLU,
-      .ffn = 18944,
-      .norm = DT_NORM_RMS,
-      .norm_epsilon = 1e-6,
-      .position = DT_POSITION_ROPE,
-      .rope = {.base = 1000000},
-      .kv_heads = 4,
-      .bias = DT_BIAS_QKV}},
+     DECODER(.layers = 28, .heads = 28, .hidden = 3584, .vocab_size = 152064, .block_size = 4096, .mlp = GPT_MLP_SWIGLU, .ffn = 18944,
+             .norm = GPT_NORM_RMS, .norm_epsilon = 1e-6, .position = GPT_POSITION_ROPE, .rope = {.base = 1000000}, .kv_heads = 4,
+             .bias = GPT_BIAS_QKV),
+     false},
     /* Source  7B and 30B: config.json of the published models; sizes of the others: MosaicML's llm-foundry,
      * scripts/train/yamls/pretrain. */
-    {"MPT-125M", {MPT, .vocab_size = 50368, .layers = 12, .heads = 12, .hidden = 768}},
-    {"MPT-350M", {MPT, .vocab_size = 50368, .layers = 24, .heads = 16, .hidden = 1024}},
-    {"MPT-760M", {MPT, .vocab_size = 50368, .layers = 24, .heads = 12, .hidden = 1536}},
-    {"MPT-1B", {MPT, .vocab_size = 50368, .layers = 24, .heads = 16, .hidden = 2048}},
-    {"MPT-3B", {MPT, .vocab_size = 50368, .layers = 32, .heads = 20, .hidden = 2560}},
-    {"MPT-7B", {MPT, .vocab_size = 50432, .layers = 32, .heads = 32, .hidden = 4096}},
-    {"MPT-13B", {MPT, .vocab_size = 50368, .layers = 40, .heads = 40, .hidden = 5120}},
-    {"MPT-30B", {MPT, .vocab_size = 50432, .layers = 48, .heads = 64, .hidden = 7168}},
-    {"MPT-70B", {MPT, .vocab_size = 50368, .layers = 80, .heads = 64, .hidden = 8192}},
+    {"MPT-125M", DECODER(MPT, .vocab_size = 50368, .layers = 12, .heads = 12, .hidden = 768), false},
+    {"MPT-350M", DECODER(MPT, .vocab_size = 50368, .layers = 24, .heads = 16, .hidden = 1024), false},
+    {"MPT-760M", DECODER(MPT, .vocab_size = 50368, .layers = 24, .heads = 12, .hidden = 1536), false},
+    {"MPT-1B", DECODER(MPT, .vocab_size = 50368, .layers = 24, .heads = 16, .hidden = 2048), false},
+    {"MPT-3B", DECODER(MPT, .vocab_size = 50368, .layers = 32, .heads = 20, .hidden = 2560), false},
+    {"MPT-7B", DECODER(MPT, .vocab_size = 50432, .layers = 32, .heads = 32, .hidden = 4096), false},
+    {"MPT-13B", DECODER(MPT, .vocab_size = 50368, .layers = 40, .heads = 40, .hidden = 5120), false},
+    {"MPT-30B", DECODER(MPT, .vocab_size = 50432, .layers = 48, .heads = 64, .hidden = 7168), false},
+    {"MPT-70B", DECODER(MPT, .vocab_size = 50368, .layers = 80, .heads = 64, .hidden = 8192), false},
     /* Source  Radford et al., "Language Models are Unsupervised Multitask Learners", 2019, and config.json of the published weights. */
-    {"GPT-2-small", {GPT_2, .layers = 12, .heads = 12, .hidden = 768}},
-    {"GPT-2-medium", {GPT_2, .layers = 24, .heads = 16, .hidden = 1024}},
-    {"GPT-2-large", {GPT_2, .layers = 36, .heads = 20, .hidden = 1280}},
-    {"GPT-2-XL", {GPT_2, .layers = 48, .heads = 25, .hidden = 1600}},
+    {"GPT-2-small", DECODER(GPT_2, .layers = 12, .heads = 12, .hidden = 768), false},
+    {"GPT-2-medium", DECODER(GPT_2, .layers = 24, .heads = 16, .hidden = 1024), false},
+    {"GPT-2-large", DECODER(GPT_2, .layers = 36, .heads = 20, .hidden = 1280), false},
+    {"GPT-2-XL", DECODER(GPT_2, .layers = 48, .heads = 25, .hidden = 1600), false},
     /* Source  Brown et al., "Language Models are Few-Shot Learners", 2020, Table 2.1. Here attention is dense in every block. */
     {"GPT-3-175B",
-     {.layers = 96, .heads = 96, .hidden = 12288, .vocab_size = 50257, .block_size = 2048, .norm_epsilon = 1e-5, .tied = true}},
-    {NULL, {0}},
+     DECODER(.layers = 96, .heads = 96, .hidden = 12288, .vocab_size = 50257, .block_size = 2048, .norm_epsilon = 1e-5, .tied = true),
+     false},
+    {0},
 };

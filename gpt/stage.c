@@ -34,10 +34,10 @@ static struct dt_group describe_group(const struct gpt_stage *s, const struct dt
         .block = first->block,
         .backward_reads_params = first != last || first->kind != GPT_EMBEDDING,
         .kept_with_next = last->kind == GPT_MLP_UP, /* mlp_down reads what mlp_up keeps */
-        .reads_first = s->base.model->tied && last->kind == GPT_HEAD && part->first,
+        .reads_first = gpt_of(s->base.model)->tied && last->kind == GPT_HEAD && part->first,
     };
     for (const struct gpt_layer *layer = first; layer <= last; layer++) {
-        if (s->base.model->tied && has_copy(layer, part)) {
+        if (gpt_of(s->base.model)->tied && has_copy(layer, part)) {
             group.copy_first_elem = group.param_elems; /* the table is the layer's first tensor */
             group.copy_elems = layer->tensors[0].count_elems;
         }
@@ -68,7 +68,7 @@ static void add_part(struct gpt_stage *s, const struct dt_layers *from, enum dt_
     for (int layer = from->first; layer < from->end; layer++) {
         struct gpt_layer *out = &s->layers[s->layer_count++];
         gpt_describe_layer(base->model, s->cut, layer, out);
-        if (base->model->tied && out->kind == GPT_HEAD && has_copy(out, part))
+        if (gpt_of(base->model)->tied && out->kind == GPT_HEAD && has_copy(out, part))
             gpt_add_table_copy(base->model, s->cut, out);
         base->param_elems += out->param_elems;
     }
@@ -138,8 +138,8 @@ void gpt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream)
 
 size_t gpt_stream_elems(const struct dt_stage *stage, size_t samples)
 {
-    size_t rows = samples * (size_t)stage->model->block_size;
-    return (own_const(stage)->sliced ? rows / (size_t)own_const(stage)->cut.size : rows) * (size_t)stage->model->hidden;
+    size_t rows = samples * (size_t)gpt_of(stage->model)->block_size;
+    return (own_const(stage)->sliced ? rows / (size_t)own_const(stage)->cut.size : rows) * (size_t)gpt_of(stage->model)->hidden;
 }
 
 /* Write elements [from, until) of this rank's part of a tensor to `to`. */
@@ -230,7 +230,7 @@ dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, 
     stash->first_sample = first_sample;
     if (!stage->parts[stash->part].first && !stage->parts[stash->part].last)
         return DT_OK;
-    size_t bytes = samples * (size_t)stage->model->block_size * sizeof(int32_t);
+    size_t bytes = samples * (size_t)gpt_of(stage->model)->block_size * sizeof(int32_t);
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->tokens));
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->targets));
     struct gpt_tokens a = {
@@ -268,10 +268,10 @@ static struct layer_run run_of(struct dt_stage *stage, int g, struct dt_stash *s
         .stream = stream,
         .k = stage->kernels->table,
         .kernels = stage->kernels->state,
-        .rows = stash->samples * (size_t)stage->model->block_size,
-        .stream_rows = gpt_stream_elems(stage, stash->samples) / (size_t)stage->model->hidden,
-        .d = (size_t)stage->model->hidden,
-        .e = (size_t)stage->model->hidden / (size_t)own(stage)->cut.size,
+        .rows = stash->samples * (size_t)gpt_of(stage->model)->block_size,
+        .stream_rows = gpt_stream_elems(stage, stash->samples) / (size_t)gpt_of(stage->model)->hidden,
+        .d = (size_t)gpt_of(stage->model)->hidden,
+        .e = (size_t)gpt_of(stage->model)->hidden / (size_t)own(stage)->cut.size,
         .c = qkv_columns(own(stage)),
         .u = (size_t)gpt_mlp_features(stage->model) / (size_t)own(stage)->cut.size,
         .f = (size_t)gpt_ffn(stage->model) / (size_t)own(stage)->cut.size,
@@ -375,7 +375,7 @@ dt_status gpt_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, b
     return DT_OK;
 }
 
-dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, size_t piece_rows, struct dt_loss_scales scales,
+dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
                                struct dt_stream *stream)
 {
     struct layer_run norm = run_of(stage, g, stash, stream), head = norm;
@@ -385,7 +385,7 @@ dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *s
 
     head.layer = &own(stage)->layers[own(stage)->layer_count - 1];
     head.scales = scales;
-    DT_TRY(layer_head_in_pieces(&head, piece_rows));
+    DT_TRY(layer_head_in_pieces(&head, gpt_logit_rows(stage->model, blocks, head.rows)));
     if (with_norm)
         DT_TRY(layer_passes[GPT_FINAL_NORM].backward(&norm));
     return layer_finish_gradients(&norm);

@@ -26,7 +26,7 @@ void gpt_stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int 
 dt_status gpt_forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream);
 dt_status gpt_backward(struct dt_stage *stage, int g, struct dt_stash *stash, enum dt_backward part, struct dt_stream *stream);
 dt_status gpt_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream);
-dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, size_t piece_rows, struct dt_loss_scales scales,
+dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
                                struct dt_stream *stream);
 
 #endif

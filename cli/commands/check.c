@@ -347,8 +347,8 @@ static dt_status print_pipelines(const struct experiment_list *experiments, cons
 static void add_heading(struct table *t, const struct experiment *e)
 {
     const struct dt_model *m = &e->model;
-    table_heading(t, "%s: %s%s%d layers, %d heads, hidden %d, vocabulary %d, %d tokens a sample, %s", e->name, m->preset,
-                  *m->preset ? ", " : "", m->layers, m->heads, m->hidden, m->vocab_size, m->block_size, dt_dtype_name(m->dtype));
+    struct dt_model_texts texts = dt_model_texts(m);
+    table_heading(t, "%s: %s%s%s, %s, %s", e->name, m->preset, *m->preset ? ", " : "", texts.sizes, texts.sample, dt_dtype_name(m->dtype));
 }
 
 static dt_status print_table(const struct experiment_list *experiments, const struct check *checks)

@@ -5,6 +5,7 @@
 #include "cli/text/text.h"
 #include "lib/comm/comm.h"
 #include "lib/config/data_file.h"
+#include "lib/config/json.h"
 #include "schedules/config/experiment.h"
 #include "schedules/config/families.h"
 #include "schedules/plan/orders.h"
@@ -18,34 +19,52 @@
 /* Parameters and gradients of 16 bits, Adam's two moments and master weights of 32. */
 static const double STATE_BYTES = 2 + 2 + 3 * 4;
 
-static void add_model(struct table *t, const struct dt_model_preset *preset, const struct dt_model_family *family)
+static dt_status add_model(struct table *t, const struct dt_model_preset *preset, const struct dt_model_family *family)
 {
     struct dt_model model = model_of_preset(preset, family);
     double parameters = (double)dt_model_parameter_count(&model);
-    char text[FORMAT_BYTES];
+    char text[FORMAT_BYTES], *value;
     table_text(t, preset->name);
-    table_cell(t, "%d", model.layers);
-    table_cell(t, "%d", model.heads);
-    table_cell(t, "%d", model.hidden);
-    table_cell(t, "%d", model.vocab_size);
-    table_cell(t, "%d", model.block_size);
+    for (int i = 0; i < family->first_keys; i++) {
+        DT_TRY(dt_config_write_value(&family->keys[i], dt_model_own(&model), DT_JSON_COMPACT, &value));
+        table_text(t, value);
+        free(value);
+    }
     table_text(t, format_count((uint64_t)parameters, text));
     table_text(t, format_number(dt_model_step_flops(&model, 1) / 1e9, text));
     table_text(t, format_number(parameters * STATE_BYTES / 0x1p30, text));
+    return DT_OK;
+}
+
+static dt_status print_models_of(const struct dt_model_family *family)
+{
+    char operations[64];
+    struct table *t = table_create();
+    table_column(t, TABLE_LEFT, "model");
+    for (int i = 0; i < family->first_keys; i++)
+        table_column(t, TABLE_RIGHT, family->titles[i]);
+    snprintf(operations, sizeof operations, "GFLOP\n/%s", family->unit);
+    table_column(t, TABLE_RIGHT, "parameters");
+    table_column(t, TABLE_RIGHT, operations);
+    table_column(t, TABLE_RIGHT, "state\nGiB");
+    for (const struct dt_model_preset *preset = family->presets; preset->name; preset++) {
+        dt_status status = add_model(t, preset, family);
+        if (status < 0) {
+            table_destroy(t);
+            return status;
+        }
+    }
+    return table_end(t, stdout);
 }
 
 static dt_status print_models(void)
 {
-    static const char *const titles[] = {"model",  "layers",     "heads",         "hidden",    "vocab",
-                                         "tokens", "parameters", "GFLOP\n/token", "state\nGiB"};
-    struct table *t = table_create();
-    for (int c = 0; c < (int)(sizeof titles / sizeof *titles); c++)
-        table_column(t, c == 0 ? TABLE_LEFT : TABLE_RIGHT, titles[c]);
-    const struct dt_model_preset *p;
-    const struct dt_model_family *family;
-    for (int i = 0; (p = model_preset(i, &family)); i++)
-        add_model(t, p, family);
-    return table_end(t, stdout);
+    for (int f = 0; model_family(f); f++) {
+        if (f > 0)
+            printf("\n");
+        DT_TRY(print_models_of(model_family(f)));
+    }
+    return DT_OK;
 }
 
 static struct table *described(const char *key)

@@ -148,7 +148,7 @@ static dt_status run_candidate(struct campaign *c, bool counts, struct measured_
     DT_TRY(make_real(c->planner, c->device, run->place, e));
     strategy_describe(e, strategy);
     progress_begin(&c->progress, ++c->runs, strategy, e->steps.warmup + e->steps.timed,
-                   (double)experiment_global_batch(e) * e->model.block_size);
+                   (double)experiment_global_batch(e) * dt_model_units(&e->model));
     return run_once(e, &c->progress, c->records, counts, run);
 }
 

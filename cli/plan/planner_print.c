@@ -17,8 +17,8 @@ static void print_heading(const struct planner *p, FILE *to)
     char optimizer[VALUE_BYTES];
     experiment_value(e, &experiment_table()->fields[dt_config_find(experiment_table(), "optimizer.name")], optimizer);
     format_count(dt_model_parameter_count(&e->model), parameters);
-    line_print(to, "%s%s%s parameters; %s, %s, %d tokens a sample", e->model.preset, *e->model.preset ? ", " : "", parameters, optimizer,
-               dt_dtype_name(e->model.dtype), e->model.block_size);
+    line_print(to, "%s%s%s parameters; %s, %s, %s", e->model.preset, *e->model.preset ? ", " : "", parameters, optimizer,
+               dt_dtype_name(e->model.dtype), dt_model_texts(&e->model).sample);
     line_begin(&line, to);
     if (c->gpu.architecture == DT_SIM_CPU)
         line_add(&line, "%d rank%s on %s", e->world_size, e->world_size > 1 ? "s" : "", c->gpu.name);

@@ -133,7 +133,7 @@ struct validation {
     uint64_t least_parameters, most_parameters;
     int most_gpus;
     int block_size;
-    enum dt_attention attention;
+    const char *attention; /* as in configs */
     enum dt_dtype dtype;
     enum optimizer_kind optimizer;
 };
@@ -150,7 +150,7 @@ static const struct validation validations[] = {
      .most_parameters = 175000000000,
      .most_gpus = 128,
      .block_size = 256,
-     .attention = DT_ATTENTION_UNFUSED,
+     .attention = "unfused",
      .dtype = DT_FP16,
      .optimizer = OPTIMIZER_SGD},
 };
@@ -214,11 +214,13 @@ static bool doubts_gpus(const struct experiment *e, const struct simulated_machi
 static bool doubts_workload(const struct experiment *e, const struct simulated_machine *m, const struct validation *v, char *text,
                             size_t bytes)
 {
-    char what[160] = "";
+    const struct dt_table *table = experiment_table();
+    char what[160] = "", attention[VALUE_BYTES];
     size_t used = 0;
-    if (e->model.attention != v->attention)
-        used += (size_t)snprintf(what + used, sizeof what - used, ", unfused attention");
-    if (e->model.block_size != v->block_size)
+    experiment_value(e, &table->fields[dt_config_find(table, "model.attention")], attention);
+    if (strcmp(attention, v->attention) != 0)
+        used += (size_t)snprintf(what + used, sizeof what - used, ", %s attention", v->attention);
+    if (dt_model_units(&e->model) != v->block_size)
         used += (size_t)snprintf(what + used, sizeof what - used, ", %d tokens a sample", v->block_size);
     if (e->optimizer.name != v->optimizer)
         used += (size_t)snprintf(what + used, sizeof what - used, ", SGD");

@@ -127,7 +127,7 @@ static dt_status describe_stages(const struct experiment *e, const struct order_
 {
     int virtual_stages = out->stages * layout->parts, *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
     struct mesh_shape mesh = e->strategy.mesh;
-    double tokens = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) * e->model.block_size;
+    double tokens = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) * dt_model_units(&e->model);
     dt_status status = dt_allocated(first_layer, "no memory for %d stages", virtual_stages);
     if (status == DT_OK)
         status = experiment_partition(e, virtual_stages, first_layer);
@@ -187,7 +187,7 @@ static void take_busiest(const struct step_traffic *traffic, struct step_traffic
 static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
     out->parameters = dt_model_parameter_count(&e->model);
-    out->tokens_per_step = experiment_global_batch(e) * (uint64_t)e->model.block_size;
+    out->tokens_per_step = experiment_global_batch(e) * (uint64_t)dt_model_units(&e->model);
     out->flops_per_step = dt_model_step_flops(&e->model, out->tokens_per_step);
     for (int kind = 0, rank; (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;

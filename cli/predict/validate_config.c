@@ -110,7 +110,7 @@ static dt_status row_of_record(const struct record_facts *record, const struct v
     if (*e->model.preset)
         snprintf(row->model, sizeof row->model, "%.31s", e->model.preset);
     else
-        snprintf(row->model, sizeof row->model, "%d x %d", e->model.layers, e->model.hidden);
+        snprintf(row->model, sizeof row->model, "%s", dt_model_texts(&e->model).label);
     reason_to_skip(record, reason, sizeof reason);
     if (*reason) {
         validate_row_skip(row, reason);
@@ -276,7 +276,7 @@ static dt_status make_experiment(const char *path, const struct validate_system 
         return DT_OK;
     if (run->samples % replica_gpus(run))
         row->experiment.replica_samples = run->samples;
-    row->experiment.model.vocab_size -= row->experiment.model.vocab_size % run->tensor; /* no framework here deals unequal parts of it */
+    run->family->divide_evenly(&row->experiment.model, run->tensor); /* no framework here deals unequal parts */
     return DT_OK;
 }
 

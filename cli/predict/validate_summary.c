@@ -231,7 +231,7 @@ static void find_winners(const struct validate_rows *rows, struct validate_winne
 
 static bool same_work(const struct validate_row *a, const struct validate_row *b)
 {
-    return same_cell(a, b) && a->experiment.model.block_size == b->experiment.model.block_size;
+    return same_cell(a, b) && dt_model_units(&a->experiment.model) == dt_model_units(&b->experiment.model);
 }
 
 static bool counts(const struct validate_row *row)

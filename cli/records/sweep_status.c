@@ -90,7 +90,7 @@ struct forecaster {
 
 static double flops_of_rank(const struct experiment *e)
 {
-    uint64_t tokens = experiment_global_batch(e) * (uint64_t)e->model.block_size;
+    uint64_t tokens = experiment_global_batch(e) * (uint64_t)dt_model_units(&e->model);
     return dt_model_step_flops(&e->model, tokens) / e->world_size;
 }
 

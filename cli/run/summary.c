@@ -32,7 +32,7 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
         if (*e->model.preset)
             table_text(t, e->model.preset);
         else
-            table_cell(t, "%dx%d", e->model.layers, e->model.hidden);
+            table_text(t, dt_model_texts(&e->model).label);
         if (e->steps.warmup_s > 0)
             table_cell(t, "%d, %g s+%d", e->steps.warmup, e->steps.warmup_s, e->steps.timed);
         else
@@ -221,8 +221,8 @@ static void print_heading(const struct sweep *s, struct table *t, FILE *to)
     if (*predictions_describe(&predictions, predicted))
         line_print(to, "%s", predicted);
     if (alike)
-        table_heading(t, "%s: %s%s%s parameters, %s, %d tokens a sample", e->name, e->model.preset, *e->model.preset ? ", " : "",
-                      parameters, dt_dtype_name(e->model.dtype), e->model.block_size);
+        table_heading(t, "%s: %s%s%s parameters, %s, %s", e->name, e->model.preset, *e->model.preset ? ", " : "", parameters,
+                      dt_dtype_name(e->model.dtype), dt_model_texts(&e->model).sample);
 }
 
 /* By now all of the sweep has run, whatever came first. */

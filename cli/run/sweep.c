@@ -16,7 +16,7 @@ const struct experiment *sweep_experiment(const struct sweep *s, int index, stru
 
 static double tokens_per_step(const struct experiment *e)
 {
-    return (double)experiment_global_batch(e) * e->model.block_size;
+    return (double)experiment_global_batch(e) * dt_model_units(&e->model);
 }
 
 static void begin(struct sweep *s, int index, const struct experiment *e, const char *suffix)

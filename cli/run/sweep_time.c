@@ -127,7 +127,8 @@ dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment_l
         const struct experiment *e = experiment_list_get(experiments, i, &own);
         double steps = (double)e->steps.warmup + e->steps.timed;
         loads[i] = (struct load){
-            .flops = dt_model_step_flops(&e->model, experiment_global_batch(e) * (uint64_t)e->model.block_size) / e->world_size * steps,
+            .flops =
+                dt_model_step_flops(&e->model, experiment_global_batch(e) * (uint64_t)dt_model_units(&e->model)) / e->world_size * steps,
             .experiment = i,
         };
     }

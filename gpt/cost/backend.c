@@ -110,7 +110,7 @@ static dt_status flat(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_
 static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t table_rows,
                         const struct gpt_dropout *dropout)
 {
-    double rows = (double)samples * k->model->block_size, d = k->model->hidden, entries = (double)table_rows;
+    double rows = (double)samples * gpt_of(k->model)->block_size, d = gpt_of(k->model)->hidden, entries = (double)table_rows;
     return memory_bound(k, stream, &(struct call){kind, dropped(dropout), {rows, d, entries}}, rows * d, entries * d);
 }
 
@@ -318,17 +318,17 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
         return DT_OK;
     double batch = (double)samples * (double)heads;
     const struct call c = {kind,
-                           k->model->attention == DT_ATTENTION_UNFUSED ? GPT_VARIANT_UNFUSED : dropped(dropout),
-                           {batch, k->model->block_size, (double)k->model->hidden / k->model->heads}};
+                           gpt_of(k->model)->attention == GPT_ATTENTION_UNFUSED ? GPT_VARIANT_UNFUSED : dropped(dropout),
+                           {batch, gpt_of(k->model)->block_size, (double)gpt_of(k->model)->hidden / gpt_of(k->model)->heads}};
     DT_TRY(measured_work(k, stream, &c, &measured));
     if (measured)
         return DT_OK;
     const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
     const struct dt_model *model = k->model;
-    size_t T = (size_t)model->block_size, width = (size_t)(model->hidden / model->heads);
+    size_t T = (size_t)gpt_of(model)->block_size, width = (size_t)(gpt_of(model)->hidden / gpt_of(model)->heads);
     double square = batch * (double)T * (double)T;
     double narrower = (2 * (double)heads + 2 * (double)kv_heads) / (4 * (double)heads); /* of q, k, v and the output: with fewer k and v */
-    bool fused = model->attention == DT_ATTENTION_FUSED;
+    bool fused = gpt_of(model)->attention == GPT_ATTENTION_FUSED;
     double products_s =
         to_square * product_s(k, batch, T, T, width, width, width) + from_square * product_s(k, batch, T, width, T, T, width);
     double fused_peak = k->costs->profile.gemm.fused_peak_fraction;
@@ -348,14 +348,14 @@ static GPT_KERNEL_FUNCTION(cost_attention, gpt_attention_forward)
 /* dV and dQ, dK read a square each; dP makes one, and without stored weights the scores are made again. */
 static GPT_KERNEL_FUNCTION(cost_attention_gradient, gpt_attention_backward)
 {
-    bool fused = k->model->attention == DT_ATTENTION_FUSED;
+    bool fused = gpt_of(k->model)->attention == GPT_ATTENTION_FUSED;
     return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, a->heads.count, a->kv_heads.count, &a->dropout, fused ? 2 : 1,
                      3);
 }
 
 static GPT_KERNEL_FUNCTION(cost_dropout_residual, gpt_dropout_residual)
 {
-    return by_rows(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, dropped(&a->dropout), (double)a->rows, k->model->hidden);
+    return by_rows(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, dropped(&a->dropout), (double)a->rows, gpt_of(k->model)->hidden);
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear_residual, gpt_linear_residual)
@@ -369,12 +369,12 @@ static GPT_KERNEL_FUNCTION(cost_linear_residual, gpt_linear_residual)
 
 static GPT_KERNEL_FUNCTION(cost_dropout_gradient, gpt_dropout_gradient)
 {
-    return by_rows(k, stream, GPT_KERNEL_DROPOUT_GRADIENT, dropped(&a->dropout), (double)a->rows, k->model->hidden);
+    return by_rows(k, stream, GPT_KERNEL_DROPOUT_GRADIENT, dropped(&a->dropout), (double)a->rows, gpt_of(k->model)->hidden);
 }
 
 static GPT_KERNEL_FUNCTION(cost_loss, gpt_loss)
 {
-    return by_rows(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows, k->model->vocab_size);
+    return by_rows(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows, gpt_of(k->model)->vocab_size);
 }
 
 /* Half of loss each, on this rank's columns. */

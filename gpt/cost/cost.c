@@ -23,10 +23,11 @@ static size_t above(double kept, double own)
 size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct dt_model *model, enum gpt_layer_kind layer, size_t samples,
                            int ranks, bool sequence_parallel)
 {
-    double element = (double)dt_dtype_bytes(model->dtype), tokens = (double)samples * model->block_size, d = model->hidden;
-    double square = tokens * model->block_size * model->heads / ranks, logits = element * tokens * model->vocab_size / ranks;
+    double element = (double)dt_dtype_bytes(model->dtype), tokens = (double)samples * gpt_of(model)->block_size, d = gpt_of(model)->hidden;
+    double square = tokens * gpt_of(model)->block_size * gpt_of(model)->heads / ranks,
+           logits = element * tokens * gpt_of(model)->vocab_size / ranks;
     double shared = 1.0 / ranks, stream = sequence_parallel ? shared : 1;
-    bool unfused = model->attention == DT_ATTENTION_UNFUSED;
+    bool unfused = gpt_of(model)->attention == GPT_ATTENTION_UNFUSED;
     double wider = (double)gpt_block_columns(model) / (10 * d); /* than the block whose bytes the profile knows, 10 d columns */
     size_t of_block = above(wider * (p->memory.block_elems * element + p->memory.block_mask_bytes) / 2 * tokens * d *
                                 (STREAM_SHARE * stream + (1 - STREAM_SHARE) * shared),
@@ -44,8 +45,8 @@ size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct dt_mod
 
 size_t gpt_cost_output_bytes(const struct gpt_cost_profile *p, const struct dt_model *model, size_t samples, int ranks)
 {
-    double element = (double)dt_dtype_bytes(model->dtype), tokens = (double)samples * model->block_size;
-    return (size_t)(p->memory.output_elems * element * tokens * model->vocab_size / ranks);
+    double element = (double)dt_dtype_bytes(model->dtype), tokens = (double)samples * gpt_of(model)->block_size;
+    return (size_t)(p->memory.output_elems * element * tokens * gpt_of(model)->vocab_size / ranks);
 }
 
 double gpt_cost_update_bytes(const struct gpt_cost_profile *p, size_t element_bytes, bool adam)
@@ -57,10 +58,11 @@ double gpt_cost_update_bytes(const struct gpt_cost_profile *p, size_t element_by
 double gpt_cost_tensors(const struct dt_model *model, double elems)
 {
     struct gpt_layer layer;
-    int tensors = 0, layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1), behind_blocks = gpt_block_layer(model->layers);
+    int tensors = 0, layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1),
+        behind_blocks = gpt_block_layer(gpt_of(model)->layers);
     for (int i = 0; i < layers; i = i + 1 == first_of_second ? behind_blocks : i + 1) { /* blocks are alike */
         gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
-        tensors += layer.tensor_count * (layer.block >= 0 ? model->layers : 1);
+        tensors += layer.tensor_count * (layer.block >= 0 ? gpt_of(model)->layers : 1);
     }
     return fmax(1, round(tensors * elems / (double)gpt_parameter_count(model)));
 }

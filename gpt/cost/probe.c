@@ -162,9 +162,9 @@ static dt_status probe_attention(struct gpt_probe *p)
                                       .out = elements(p, &p->outputs, stream),
                                       .lse = unfused ? NULL : take(&p->weights, heads * T * sizeof(float)),
                                       .weights = unfused ? elements(p, &p->weights, heads * T * T) : NULL,
-                                      .samples = (size_t)heads / (size_t)p->model.heads,
-                                      .heads = {0, (size_t)p->model.heads},
-                                      .kv_heads = {0, (size_t)p->model.heads},
+                                      .samples = (size_t)heads / (size_t)gpt_of(&p->model)->heads,
+                                      .heads = {0, (size_t)gpt_of(&p->model)->heads},
+                                      .kv_heads = {0, (size_t)gpt_of(&p->model)->heads},
                                       .dropout = dropout_of(p)};
     return p->table->attention(p->kernels, p->stream, &a);
 }
@@ -179,9 +179,9 @@ static dt_status probe_attention_gradient(struct gpt_probe *p)
                                        .lse = unfused ? NULL : take(&p->weights, heads * T * sizeof(float)),
                                        .weights = unfused ? elements(p, &p->weights, heads * T * T) : NULL,
                                        .dqkv = elements(p, &p->outputs, 3 * stream),
-                                       .samples = (size_t)heads / (size_t)p->model.heads,
-                                       .heads = {0, (size_t)p->model.heads},
-                                       .kv_heads = {0, (size_t)p->model.heads},
+                                       .samples = (size_t)heads / (size_t)gpt_of(&p->model)->heads,
+                                       .heads = {0, (size_t)gpt_of(&p->model)->heads},
+                                       .kv_heads = {0, (size_t)gpt_of(&p->model)->heads},
                                        .dropout = dropout_of(p)};
     return p->table->attention_gradient(p->kernels, p->stream, &a);
 }
@@ -252,7 +252,7 @@ static dt_status probe_head_norm(struct gpt_probe *p)
                               .k_gain = elements(p, &p->weights, gpt_head_width(&p->model)),
                               .out = elements(p, &p->outputs, count),
                               .rows = (size_t)p->what.shape[0],
-                              .heads = (size_t)p->model.heads,
+                              .heads = (size_t)gpt_of(&p->model)->heads,
                               .kv_heads = (size_t)gpt_kv_heads(&p->model),
                               .epsilon = EPSILON};
     return p->table->head_norm(p->kernels, p->stream, &a);
@@ -268,7 +268,7 @@ static dt_status probe_head_norm_gradient(struct gpt_probe *p)
                                        .dq_gain = elements(p, &p->outputs, gpt_head_width(&p->model)),
                                        .dk_gain = elements(p, &p->outputs, gpt_head_width(&p->model)),
                                        .rows = (size_t)p->what.shape[0],
-                                       .heads = (size_t)p->model.heads,
+                                       .heads = (size_t)gpt_of(&p->model)->heads,
                                        .kv_heads = (size_t)gpt_kv_heads(&p->model),
                                        .epsilon = EPSILON};
     return p->table->head_norm_gradient(p->kernels, p->stream, &a);
@@ -297,7 +297,7 @@ static dt_status probe_swiglu_gradient(struct gpt_probe *p)
 static dt_status probe_rope(struct gpt_probe *p)
 {
     double rows = p->what.shape[0], columns = p->what.shape[1];
-    struct gpt_rope a = {elements(p, &p->inputs, rows * columns), (size_t)rows, (size_t)p->model.heads, (size_t)columns, false};
+    struct gpt_rope a = {elements(p, &p->inputs, rows * columns), (size_t)rows, (size_t)gpt_of(&p->model)->heads, (size_t)columns, false};
     return p->table->rope(p->kernels, p->stream, &a);
 }
 
@@ -315,12 +315,12 @@ static dt_status probe_embedding(struct gpt_probe *p)
     double rows = p->what.shape[0], d = p->what.shape[1];
     int32_t *targets;
     struct gpt_embedding a = {.tokens = tokens_of(p, rows, &targets),
-                              .token_table = elements(p, &p->weights, p->model.vocab_size * d),
-                              .position_table = elements(p, &p->weights, p->model.block_size * d),
+                              .token_table = elements(p, &p->weights, gpt_of(&p->model)->vocab_size * d),
+                              .position_table = elements(p, &p->weights, gpt_of(&p->model)->block_size * d),
                               .out = elements(p, &p->outputs, rows * d),
-                              .samples = (size_t)rows / (size_t)p->model.block_size,
-                              .vocab = {0, (size_t)p->model.vocab_size},
-                              .positions = {0, (size_t)p->model.block_size},
+                              .samples = (size_t)rows / (size_t)gpt_of(&p->model)->block_size,
+                              .vocab = {0, (size_t)gpt_of(&p->model)->vocab_size},
+                              .positions = {0, (size_t)gpt_of(&p->model)->block_size},
                               .dropout = dropout_of(p)};
     return p->table->embedding(p->kernels, p->stream, &a);
 }
@@ -331,11 +331,11 @@ static dt_status probe_embedding_gradient(struct gpt_probe *p)
     int32_t *targets, *tokens = tokens_of(p, rows, &targets);
     struct gpt_embedding_gradient a = {.tokens = tokens,
                                        .dout = elements(p, &p->inputs, rows * d),
-                                       .dtoken_table = elements(p, &p->outputs, p->model.vocab_size * d),
-                                       .dposition_table = elements(p, &p->outputs, p->model.block_size * d),
-                                       .samples = (size_t)rows / (size_t)p->model.block_size,
-                                       .vocab = {0, (size_t)p->model.vocab_size},
-                                       .positions = {0, (size_t)p->model.block_size},
+                                       .dtoken_table = elements(p, &p->outputs, gpt_of(&p->model)->vocab_size * d),
+                                       .dposition_table = elements(p, &p->outputs, gpt_of(&p->model)->block_size * d),
+                                       .samples = (size_t)rows / (size_t)gpt_of(&p->model)->block_size,
+                                       .vocab = {0, (size_t)gpt_of(&p->model)->vocab_size},
+                                       .positions = {0, (size_t)gpt_of(&p->model)->block_size},
                                        .dropout = dropout_of(p)};
     return p->table->embedding_gradient(p->kernels, p->stream, &a);
 }
@@ -446,10 +446,10 @@ static dt_status run_once(struct gpt_probe *p)
 /* ---- choosing ---- */
 
 /* Heads that `columns` are of: of HEAD_WIDTH where that divides them; with_keys: half of them q's, and a quarter each k's and v's. */
-static void set_heads(struct dt_model *m, int columns, bool with_keys)
+static void set_heads(struct gpt_model *m, int columns, bool with_keys)
 {
     int parts = with_keys ? 4 : 1, width = columns % (parts * HEAD_WIDTH) == 0 ? HEAD_WIDTH : columns / parts / 2 * 2;
-    m->position = DT_POSITION_ROPE;
+    m->position = GPT_POSITION_ROPE;
     m->kv_heads = width ? columns / width / parts : 1;
     m->heads = with_keys ? 2 * m->kv_heads : m->kv_heads;
     m->hidden = m->heads * (width ? width : 2);
@@ -458,9 +458,8 @@ static void set_heads(struct dt_model *m, int columns, bool with_keys)
 /* A model that has a kernel of this shape. */
 static struct dt_model model_for(const struct gpt_measured *what)
 {
-    struct dt_model m = {
-        .layers = 1, .heads = 1, .hidden = DROPOUT_WIDTH, .vocab_size = 64, .block_size = TOKENS_PER_SAMPLE, .dtype = what->dtype};
-    m.attention = what->variant == GPT_VARIANT_UNFUSED ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
+    struct gpt_model m = {.layers = 1, .heads = 1, .hidden = DROPOUT_WIDTH, .vocab_size = 64, .block_size = TOKENS_PER_SAMPLE};
+    m.attention = what->variant == GPT_VARIANT_UNFUSED ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
     m.dropout = what->variant == GPT_VARIANT_DROPOUT ? 0.1f : 0;
     switch (gpt_kernel_info(what->kernel)->shape) {
     case GPT_SHAPE_HEADS:
@@ -486,7 +485,7 @@ static struct dt_model model_for(const struct gpt_measured *what)
     case GPT_SHAPE_PRODUCT:
     case GPT_SHAPE_FLAT: break;
     }
-    return m;
+    return gpt_model_of(what->dtype, &m);
 }
 
 /* Small numbers of both signs in all memory. */

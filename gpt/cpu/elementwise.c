@@ -223,8 +223,8 @@ static dt_status run_tokens(void *arguments)
 {
     const struct tokens_task *t = arguments;
     const struct gpt_tokens *a = &t->a;
-    size_t T = (size_t)t->k->model.block_size;
-    uint32_t vocab = (uint32_t)t->k->model.vocab_size;
+    size_t T = (size_t)gpt_of(&t->k->model)->block_size;
+    uint32_t vocab = (uint32_t)gpt_of(&t->k->model)->vocab_size;
     for (size_t s = 0; s < a->samples; s++)
         for (size_t position = 0; position <= T; position++) {
             uint32_t token = dt_random_token(a->seed, a->first_sample + (uint32_t)s, (uint32_t)position, vocab);

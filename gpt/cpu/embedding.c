@@ -8,7 +8,7 @@
 
 static void *row_of(const struct gpt_kernels *k, const void *matrix, size_t r)
 {
-    return (char *)matrix + r * (size_t)k->model.hidden * gpt_cpu_element_bytes(k);
+    return (char *)matrix + r * (size_t)gpt_of(&k->model)->hidden * gpt_cpu_element_bytes(k);
 }
 
 struct embedding_task {
@@ -26,7 +26,7 @@ static const void *table_row(const struct gpt_kernels *k, const void *table, con
 static void embed(const struct embedding_task *t, size_t m)
 {
     const struct gpt_embedding *a = &t->a;
-    size_t T = (size_t)t->k->model.block_size, d = (size_t)t->k->model.hidden;
+    size_t T = (size_t)gpt_of(&t->k->model)->block_size, d = (size_t)gpt_of(&t->k->model)->hidden;
     struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &a->dropout, m);
     const void *token = table_row(t->k, a->token_table, &a->vocab, (size_t)a->tokens[m]);
     const void *position = table_row(t->k, a->position_table, &a->positions, m % T);
@@ -41,7 +41,7 @@ static void embed(const struct embedding_task *t, size_t m)
 static void embedding_part(void *argument, int thread, int threads)
 {
     const struct embedding_task *t = argument;
-    struct gpt_cpu_share share = gpt_cpu_share(t->a.samples * (size_t)t->k->model.block_size, 1, thread, threads);
+    struct gpt_cpu_share share = gpt_cpu_share(t->a.samples * (size_t)gpt_of(&t->k->model)->block_size, 1, thread, threads);
     for (size_t m = share.first; m < share.end; m++)
         embed(t, m);
 }
@@ -72,20 +72,20 @@ struct embedding_gradient_task {
 static void add_row(const struct embedding_gradient_task *t, float *sums, size_t m)
 {
     struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &t->a.dropout, m);
-    t->k->simd->dropout_sum(sums, row_of(t->k, t->a.dout, m), (size_t)t->k->model.hidden, &row);
+    t->k->simd->dropout_sum(sums, row_of(t->k, t->a.dout, m), (size_t)gpt_of(&t->k->model)->hidden, &row);
 }
 
 static void finish_row(const struct embedding_gradient_task *t, void *table, size_t r, const float *sums)
 {
     if (t->a.accumulate)
-        t->k->simd->narrow_add(row_of(t->k, table, r), sums, (size_t)t->k->model.hidden);
+        t->k->simd->narrow_add(row_of(t->k, table, r), sums, (size_t)gpt_of(&t->k->model)->hidden);
     else
-        t->k->simd->narrow(row_of(t->k, table, r), sums, (size_t)t->k->model.hidden);
+        t->k->simd->narrow(row_of(t->k, table, r), sums, (size_t)gpt_of(&t->k->model)->hidden);
 }
 
 static void token_table_part(const struct embedding_gradient_task *t, float *sums, struct gpt_cpu_share share)
 {
-    size_t d = (size_t)t->k->model.hidden;
+    size_t d = (size_t)gpt_of(&t->k->model)->hidden;
     for (size_t v = share.first; v < share.end; v++) {
         size_t unused = v;
         while (unused < share.end && t->first[unused] < 0)
@@ -105,7 +105,7 @@ static void token_table_part(const struct embedding_gradient_task *t, float *sum
 static void embedding_gradient_part(void *argument, int thread, int threads)
 {
     const struct embedding_gradient_task *t = argument;
-    size_t T = (size_t)t->k->model.block_size, d = (size_t)t->k->model.hidden;
+    size_t T = (size_t)gpt_of(&t->k->model)->block_size, d = (size_t)gpt_of(&t->k->model)->hidden;
     float *sums = t->sums + (size_t)thread * d;
     token_table_part(t, sums, gpt_cpu_share(t->a.vocab.count, 1, thread, threads));
     struct gpt_cpu_share share = gpt_cpu_share(t->a.positions.count, 1, thread, threads);
@@ -119,12 +119,12 @@ static void embedding_gradient_part(void *argument, int thread, int threads)
 
 static dt_status list_rows(struct embedding_gradient_task *t)
 {
-    size_t rows = t->a.samples * (size_t)t->k->model.block_size;
+    size_t rows = t->a.samples * (size_t)gpt_of(&t->k->model)->block_size;
     memset(t->first, 0xFF, t->a.vocab.count * sizeof *t->first);
     for (size_t m = rows; m-- > 0;) {
         int32_t token = t->a.tokens[m];
-        if (token < 0 || token >= t->k->model.vocab_size)
-            return dt_fail(DT_ERR_INVALID, "token %d at row %zu: the vocabulary has %d", (int)token, m, t->k->model.vocab_size);
+        if (token < 0 || token >= gpt_of(&t->k->model)->vocab_size)
+            return dt_fail(DT_ERR_INVALID, "token %d at row %zu: the vocabulary has %d", (int)token, m, gpt_of(&t->k->model)->vocab_size);
         size_t place = (size_t)token - t->a.vocab.first;
         if ((size_t)token < t->a.vocab.first || place >= t->a.vocab.count)
             continue; /* another rank's */
@@ -137,9 +137,9 @@ static dt_status list_rows(struct embedding_gradient_task *t)
 static dt_status run_embedding_gradient(void *arguments)
 {
     struct embedding_gradient_task *t = arguments;
-    size_t rows = t->a.samples * (size_t)t->k->model.block_size, vocab = t->a.vocab.count;
+    size_t rows = t->a.samples * (size_t)gpt_of(&t->k->model)->block_size, vocab = t->a.vocab.count;
     t->first = malloc((vocab + rows) * sizeof *t->first);
-    t->sums = malloc((size_t)t->k->threads * (size_t)t->k->model.hidden * sizeof *t->sums);
+    t->sums = malloc((size_t)t->k->threads * (size_t)gpt_of(&t->k->model)->hidden * sizeof *t->sums);
     dt_status status;
     if (!t->first || !t->sums) {
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the gradient of the embedding");

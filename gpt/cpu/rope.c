@@ -9,9 +9,9 @@
 
 dt_status gpt_cpu_rope_table(const struct dt_model *model, float **out)
 {
-    size_t T = (size_t)model->block_size, half = (size_t)gpt_head_width(model) / 2;
+    size_t T = (size_t)gpt_of(model)->block_size, half = (size_t)gpt_head_width(model) / 2;
     *out = NULL;
-    if (model->position != DT_POSITION_ROPE)
+    if (gpt_of(model)->position != GPT_POSITION_ROPE)
         return DT_OK;
     if (gpt_head_width(model) % 2)
         return dt_fail(DT_ERR_INVALID, "rope: heads of %d features have no pairs", gpt_head_width(model));
@@ -37,7 +37,7 @@ struct rope_task {
 static void rope_part(void *argument, int thread, int threads)
 {
     const struct rope_task *t = argument;
-    size_t T = (size_t)t->k->model.block_size, half = (size_t)gpt_head_width(&t->k->model) / 2;
+    size_t T = (size_t)gpt_of(&t->k->model)->block_size, half = (size_t)gpt_head_width(&t->k->model) / 2;
     struct gpt_cpu_share share = gpt_cpu_share(t->a.rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         const float *cosines = t->k->rope + r % T * 2 * half;

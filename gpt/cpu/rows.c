@@ -19,7 +19,7 @@ struct dropout_task {
 static void dropout_part(void *argument, int thread, int threads)
 {
     const struct dropout_task *t = argument;
-    size_t d = (size_t)t->k->model.hidden;
+    size_t d = (size_t)gpt_of(&t->k->model)->hidden;
     struct gpt_cpu_share share = gpt_cpu_share(t->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &t->dropout, r);
@@ -62,7 +62,7 @@ static void loss_part(void *argument, int thread, int threads)
 {
     const struct loss_task *t = argument;
     const struct gpt_loss *a = &t->a;
-    size_t vocab = (size_t)t->k->model.vocab_size;
+    size_t vocab = (size_t)gpt_of(&t->k->model)->vocab_size;
     struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         void *logits = gpt_cpu_row(t->k, a->logits, r, vocab);

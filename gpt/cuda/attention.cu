@@ -60,23 +60,24 @@ dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropou
                    const struct gpt_part *kv_heads, attention_shape *shape)
 {
     const struct dt_model *m = &k->model;
-    if (m->heads < 1 || m->block_size < 1 || m->hidden % m->heads != 0 || m->hidden / m->heads > ATTENTION_MAX_WIDTH)
+    if (gpt_of(m)->heads < 1 || gpt_of(m)->block_size < 1 || gpt_of(m)->hidden % gpt_of(m)->heads != 0 ||
+        gpt_of(m)->hidden / gpt_of(m)->heads > ATTENTION_MAX_WIDTH)
         return dt_fail(DT_ERR_INVALID, "attention: %d heads of hidden %d: the cuda kernels take heads of the same width, up to %d",
-                       m->heads, m->hidden, (int)ATTENTION_MAX_WIDTH);
-    if (gpt_kv_heads(m) < 1 || m->heads % gpt_kv_heads(m) != 0)
-        return dt_fail(DT_ERR_INVALID, "attention: %d heads for %d heads of keys and values, which must divide them", m->heads,
+                       gpt_of(m)->heads, gpt_of(m)->hidden, (int)ATTENTION_MAX_WIDTH);
+    if (gpt_kv_heads(m) < 1 || gpt_of(m)->heads % gpt_kv_heads(m) != 0)
+        return dt_fail(DT_ERR_INVALID, "attention: %d heads for %d heads of keys and values, which must divide them", gpt_of(m)->heads,
                        gpt_kv_heads(m));
-    size_t group = (size_t)(m->heads / gpt_kv_heads(m)), last = heads->first + heads->count - 1;
+    size_t group = (size_t)(gpt_of(m)->heads / gpt_kv_heads(m)), last = heads->first + heads->count - 1;
     if (heads->count < 1 || heads->first / group != kv_heads->first || last / group != kv_heads->first + kv_heads->count - 1)
         return dt_fail(DT_ERR_INVALID, "attention: heads %zu to %zu read other kv heads than the %zu from %zu on", heads->first, last,
                        kv_heads->count, kv_heads->first);
-    if (samples * heads->count * (size_t)m->block_size > INT32_MAX)
+    if (samples * heads->count * (size_t)gpt_of(m)->block_size > INT32_MAX)
         return dt_fail(DT_ERR_INVALID, "attention: %zu samples of %d rows and %zu heads are more than one call can take", samples,
-                       m->block_size, heads->count);
+                       gpt_of(m)->block_size, heads->count);
     int width = gpt_head_width(m), power = 0;
-    for (int next = 1; m->position == DT_POSITION_ALIBI && next <= m->heads; next *= 2)
+    for (int next = 1; gpt_of(m)->position == GPT_POSITION_ALIBI && next <= gpt_of(m)->heads; next *= 2)
         power = next;
-    *shape = {m->block_size,
+    *shape = {gpt_of(m)->block_size,
               width,
               (int)heads->count,
               (uint32_t)heads->first,
@@ -99,9 +100,9 @@ dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropou
 extern "C" dt_status gpt_cuda_attention_check(struct gpt_kernels *k)
 {
     const struct dt_model *m = &k->model;
-    struct gpt_part heads = {0, (size_t)m->heads}, kv_heads = {0, (size_t)gpt_kv_heads(m)};
+    struct gpt_part heads = {0, (size_t)gpt_of(m)->heads}, kv_heads = {0, (size_t)gpt_kv_heads(m)};
     struct gpt_dropout none = {};
-    bool fused = m->attention == DT_ATTENTION_FUSED;
+    bool fused = gpt_of(m)->attention == GPT_ATTENTION_FUSED;
     attention_forward f = {};
     attention_backward b = {};
     b.weights = fused ? nullptr : k; /* unfused needs room for tiles of them */
@@ -119,7 +120,7 @@ extern "C" dt_status gpt_cuda_attention_check(struct gpt_kernels *k)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
 {
-    bool fused = k->model.attention == DT_ATTENTION_FUSED;
+    bool fused = gpt_of(&k->model)->attention == GPT_ATTENTION_FUSED;
     if (fused ? !a->lse : !a->weights)
         return dt_fail(DT_ERR_INVALID, "attention forward: fused needs lse, unfused needs weights");
     attention_forward f = {{}, a->qkv, a->out, fused ? a->lse : nullptr, fused ? nullptr : a->weights};
@@ -136,7 +137,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backward)
 {
-    bool fused = k->model.attention == DT_ATTENTION_FUSED;
+    bool fused = gpt_of(&k->model)->attention == GPT_ATTENTION_FUSED;
     if (!a->out || (fused ? !a->lse : !a->weights))
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs out and weights");
     attention_backward b = {{}, a->dout, a->qkv, fused ? a->lse : nullptr, nullptr, fused ? nullptr : a->weights, a->dqkv};

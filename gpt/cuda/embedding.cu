@@ -208,7 +208,7 @@ template <typename E, typename Rows>
 dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a, void *table,
                          const Rows &rows, size_t table_rows)
 {
-    size_t d = (size_t)k->model.hidden, slices = (d + LANES * COLUMNS - 1) / (LANES * COLUMNS);
+    size_t d = (size_t)gpt_of(&k->model)->hidden, slices = (d + LANES * COLUMNS - 1) / (LANES * COLUMNS);
     if (table_rows == 0) /* a rank may have none of a small table */
         return DT_OK;
     return for_pack<E>(
@@ -224,7 +224,7 @@ dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
 /* Where each of this part's tokens stands in the batch. */
 dt_status make_lists(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a, const token_lists &lists)
 {
-    size_t vocab = a->vocab.count, rows = a->samples * (size_t)k->model.block_size;
+    size_t vocab = a->vocab.count, rows = a->samples * (size_t)gpt_of(&k->model)->block_size;
     /* 8,192 counters are 32 KiB of shared memory, and every launch may have 48. */
     size_t ranges = (size_t)k->multiprocessors * RANGES_PER_MULTIPROCESSOR, least = (vocab + 8191) / 8192;
     size_t range = (vocab + (ranges < least ? least : ranges) - 1) / (ranges < least ? least : ranges);
@@ -242,7 +242,7 @@ table_part part_of(const struct gpt_part &part)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
 {
-    size_t d = (size_t)k->model.hidden, rows = a->samples * (size_t)k->model.block_size;
+    size_t d = (size_t)gpt_of(&k->model)->hidden, rows = a->samples * (size_t)gpt_of(&k->model)->block_size;
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         return for_pack<E>(
@@ -251,7 +251,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
                 return launch("embedding", embedding_kernel<E, decltype(n)::value>,
                               dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR)), dim3(LANES, ROWS), 0, stream, (E *)a->out,
                               a->tokens, (const E *)a->token_table, part_of(a->vocab), (const E *)a->position_table, part_of(a->positions),
-                              rows, (uint32_t)d, (uint32_t)k->model.block_size, dropout_of(&a->dropout), k->step);
+                              rows, (uint32_t)d, (uint32_t)gpt_of(&k->model)->block_size, dropout_of(&a->dropout), k->step);
             },
             a->out, a->token_table, a->position_table);
     });
@@ -259,7 +259,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding_gradient, gpt_embedding_gradient)
 {
-    size_t T = (size_t)k->model.block_size, rows = a->samples * T, vocab = a->vocab.count;
+    size_t T = (size_t)gpt_of(&k->model)->block_size, rows = a->samples * T, vocab = a->vocab.count;
     DT_TRY(gpt_cuda_scratch(k, (vocab + 1 + 2 * rows) * sizeof(int32_t)));
     token_lists lists = {(int32_t *)k->scratch, (int32_t *)k->scratch + vocab + 1, (int32_t *)k->scratch + vocab + 1 + rows};
     if (vocab > 0)

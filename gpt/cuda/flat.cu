@@ -224,8 +224,8 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_init_normal, gpt_init_normal)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_tokens, gpt_tokens)
 {
-    uint32_t T = (uint32_t)k->model.block_size;
+    uint32_t T = (uint32_t)gpt_of(&k->model)->block_size;
     unsigned blocks = blocks_for(k, a->samples * (T / 4 + 1), THREADS, BLOCKS_PER_MULTIPROCESSOR);
     return launch("tokens", tokens_kernel, dim3(blocks), dim3(THREADS), 0, stream, a->inputs, a->targets, a->samples, T,
-                  (uint32_t)k->model.vocab_size, a->seed, a->first_sample, k->step);
+                  (uint32_t)gpt_of(&k->model)->vocab_size, a->seed, a->first_sample, k->step);
 }

@@ -278,7 +278,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss, gpt_loss)
     DT_TRY(most_kept_bytes(&most));
     DT_TRY(for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
-        int vocab = k->model.vocab_size;
+        int vocab = gpt_of(&k->model)->vocab_size;
         size_t bytes = (size_t)vocab * sizeof(E);
         dim3 grid((unsigned)a->rows), block(vocab < MANY * pack_elems<E> ? FEW : MANY);
         double *losses = (double *)k->scratch;

@@ -58,9 +58,9 @@ __global__ void __launch_bounds__(LANES *ROWS)
 extern "C" dt_status gpt_cuda_rope_create(struct gpt_kernels *k, struct dt_stream *stream)
 {
     const struct dt_model *m = &k->model;
-    size_t T = (size_t)m->block_size;
+    size_t T = (size_t)gpt_of(m)->block_size;
     int width = gpt_head_width(m), half = width / 2;
-    if (m->position != DT_POSITION_ROPE)
+    if (gpt_of(m)->position != GPT_POSITION_ROPE)
         return DT_OK;
     if (width % 2 != 0 || half > MOST_PAIRS)
         return dt_fail(DT_ERR_INVALID, "rope: heads of %d features: the cuda kernels take an even number up to %d", width, 2 * MOST_PAIRS);
@@ -88,6 +88,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rope, gpt_rope)
         size_t items = a->heads * (size_t)(half / (fit ? N : 1)), tiles = (items + LANES * ACCESSES - 1) / (LANES * ACCESSES);
         return launch("rope", fit ? rope_kernel<E, N> : rope_kernel<E, 1>,
                       dim3(blocks_for(k, a->rows, ROWS, BLOCKS_PER_MULTIPROCESSOR), (unsigned)tiles), dim3(LANES, ROWS), 0, stream,
-                      (E *)a->x, k->rope, a->rows, (int)a->heads, half, a->columns, (size_t)k->model.block_size, a->inverse ? -1.0f : 1.0f);
+                      (E *)a->x, k->rope, a->rows, (int)a->heads, half, a->columns, (size_t)gpt_of(&k->model)->block_size,
+                      a->inverse ? -1.0f : 1.0f);
     });
 }

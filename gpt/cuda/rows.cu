@@ -47,7 +47,7 @@ template <bool RESIDUAL>
 dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream *stream, void *out, const void *residual,
                        const void *branch, size_t rows, const struct gpt_dropout *how)
 {
-    size_t d = (size_t)k->model.hidden;
+    size_t d = (size_t)gpt_of(&k->model)->hidden;
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         return for_pack<E>(
@@ -55,8 +55,8 @@ dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream
             [&](auto n) {
                 return launch(name, dropout_kernel<E, decltype(n)::value, RESIDUAL>,
                               dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR)), dim3(LANES, ROWS), 0, stream, (E *)out,
-                              (const E *)residual, (const E *)branch, rows, (uint32_t)d, (uint32_t)k->model.block_size, dropout_of(how),
-                              k->step);
+                              (const E *)residual, (const E *)branch, rows, (uint32_t)d, (uint32_t)gpt_of(&k->model)->block_size,
+                              dropout_of(how), k->step);
             },
             out, residual, branch);
     });

@@ -222,7 +222,8 @@ static dt_status open_bench(struct bench *b, struct dt_device *device)
 {
     struct cudaDeviceProp properties;
     struct dt_device_info info;
-    struct dt_model least = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8, .dtype = b->dtype};
+    struct dt_model least =
+        gpt_model_of(b->dtype, &(struct gpt_model){.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8});
     DT_TRY(dt_cuda_status(cudaGetDeviceProperties(&properties, dt_cuda_ordinal(device)), "tuning: the GPU's properties"));
     b->cache_bytes = properties.l2CacheSize > 0 ? (size_t)properties.l2CacheSize : 0;
     DT_TRY(dt_stream_create(device, "tuning", &b->stream));

@@ -15,69 +15,62 @@
 #include "lib/base/dtype.h"
 #include "lib/base/status.h"
 #include "lib/comm/comm.h"
+#include "lib/config/schema.h"
 #include "lib/device/device.h"
 #include "lib/model/tuning.h"
 
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* ---- the model ---- */
 
-enum dt_attention { DT_ATTENTION_FUSED, DT_ATTENTION_UNFUSED };
+enum { DT_MODEL_OWN_BYTES = 512, DT_MODEL_KEYS_MAX = 64 };
 
-enum dt_mlp { DT_MLP_GELU, DT_MLP_SWIGLU };
-enum dt_norm { DT_NORM_LAYER, DT_NORM_RMS };
-enum dt_position { DT_POSITION_LEARNED, DT_POSITION_ROPE, DT_POSITION_ALIBI };
-enum dt_bias { DT_BIAS_ALL, DT_BIAS_QKV, DT_BIAS_NONE }; /* of linear layers; a layer norm has one with DT_BIAS_ALL alone */
-
-/* Rotary position embedding: pair i of a head's w features turns by position * base^(-2i/w), which `scaling` changes.
- * Source  Su et al., "RoFormer", 2021; llama3: how Llama 3.1 stretches the slow pairs (its published inference code). */
-enum dt_rope_scaling { DT_ROPE_UNSCALED, DT_ROPE_LLAMA3 };
-struct dt_rope {
-    double base; /* 0: 10000 */
-    enum dt_rope_scaling scaling;
-    double factor, low_frequency_factor, high_frequency_factor; /* llama3 */
-    int original_length;                                        /* llama3: of the sequences before they were made longer */
-};
-
-/* A decoder's description, as configs give it. What is 0 or false from `mlp` on is as in the study's GPT; a family says what a 0 stands for
- * (gpt/model.h). */
+/* A model: what configs say of all families, and its family's own description of it. */
 struct dt_model {
     const struct dt_model_family *family;
     char preset[24];     /* "" when the sizes were given */
-    int layers;          /* L, transformer blocks */
-    int heads;           /* h, divides hidden */
-    int hidden;          /* d */
-    int vocab_size;      /* V */
-    int block_size;      /* T, the sequence length */
     enum dt_dtype dtype; /* parameters, gradients, activations */
-    float dropout;       /* [0, 1): embedding, attention weights, residual branches */
-    enum dt_attention attention;
-    enum dt_mlp mlp;
-    int ffn; /* features of the MLP's hidden layer; 0: 4 d */
-    enum dt_norm norm;
-    double norm_epsilon; /* added to the variance; 0: 1e-5 */
-    enum dt_position position;
-    struct dt_rope rope;
-    int kv_heads; /* K, the heads of keys and values; divides h, and h / K query heads share each; 0: h */
-    enum dt_bias bias;
-    bool tied;    /* the head's weight is the embedding's token table; where they are in two parts, each has a copy */
-    bool qk_norm; /* each head of q and k goes through an rms norm with a gain of its own, before rope */
+    /* The family's description of it, from byte own_at: a struct of the family's, which nobody else looks into. Each family that configs can
+     * name has another place (schedules/config/families.h). */
+    int own_at;
+    alignas(8) unsigned char own[DT_MODEL_OWN_BYTES];
 };
 
+static inline const void *dt_model_own(const struct dt_model *model)
+{
+    return model->own + model->own_at;
+}
+
+/* A published model, or one of a study. */
 struct dt_model_preset {
     const char *name;
-    struct dt_model model; /* its dtype and attention say nothing; where its vocab_size is 0, layers, heads and hidden alone do */
+    const void *own; /* the family's description of it */
+    bool sizes_only; /* of which only the first keys, the sizes, say something: the rest is as in the config */
 };
-
-static inline bool dt_preset_is_whole(const struct dt_model_preset *preset)
-{
-    return preset->model.vocab_size > 0;
-}
 
 /* Sizes of groups. block: the embedding, each transformer block, the head; linear: each linear layer with its norm. */
 enum dt_unit { DT_UNIT_BLOCK, DT_UNIT_LINEAR };
+
+/* What schedules, records and predictions know of a model beside its layers. */
+struct dt_model_facts {
+    int blocks;                  /* runs of layers that are alike; recomputation and stages are counted in them */
+    int units;                   /* of a sample: tokens, say (dt_model_family.unit) */
+    int loss_terms;              /* of a sample, whose mean is the loss */
+    double outputs;              /* elements of a sample that the loss reads */
+    double least_boundary_elems; /* of a sample, where it goes from one layer to the next: the fewest anywhere between blocks */
+    bool ends_share;             /* the last layer has parameters of the first: where they are in two parts, each has a copy */
+    bool late_head;              /* its outputs are so many that they are not kept: the last group's forward runs with its backward */
+};
+
+/* For people. */
+struct dt_model_texts {
+    char label[32];  /* "12x768" */
+    char sizes[96];  /* "12 layers, 12 heads, hidden 768, vocabulary 50000" */
+    char sample[48]; /* "256 tokens a sample" */
+};
 
 /* ---- one rank's part of it ---- */
 
@@ -205,11 +198,32 @@ struct dt_stage_options {
 struct dt_model_family {
     const char *name;
     const struct dt_model_preset *presets; /* the last one's name is NULL */
+    /* The keys of its description in a config: paths in "model", offsets in the family's own struct; `matters` gets the whole experiment,
+     * which begins with its model. The first `sizes` of them are said by a preset, or all of them by a config without one; documents and
+     * records have the first `first_keys` before model.dtype. No two families have a key of one name. */
+    const struct dt_field *keys;
+    int key_count, sizes, first_keys;
+    const char *const *titles;                /* [first_keys] of those in tables */
+    const char *const *shape;                 /* NULL-terminated paths of keys, or objects of keys, that a preset says */
+    size_t own_bytes;                         /* of that struct */
+    const struct dt_schema_section *sections; /* of the schema, for objects in "model"; the last has a NULL path; NULL: none */
 
-    /* Whether this family can be that. DT_ERR_INVALID: which key, and why not. */
-    dt_status (*check_model)(const struct dt_model *model);
+    const char *unit; /* what samples are made of and counted in: "token" */
+
+    /* Whether this family can be that. DT_ERR_INVALID: which key, and why not. Two ways to say the same become one. */
+    dt_status (*check_model)(struct dt_model *model);
 
     /* Arithmetic: nothing is queued. */
+    void (*facts)(const struct dt_model *model, struct dt_model_facts *out);
+    void (*describe)(const struct dt_model *model, struct dt_model_texts *out);
+    /* The same model with another number of blocks. */
+    void (*set_blocks)(struct dt_model *model, int blocks);
+    /* Make it a model of which `ranks` that share each layer have equal parts, by taking from what is outside of the blocks. */
+    void (*divide_evenly)(struct dt_model *model, int ranks);
+    /* Elements of the largest tensor that `samples` samples make anywhere in the model; *keys: of the keys that it comes of, for a message. */
+    double (*largest_tensor)(const struct dt_model *model, double samples, const char **keys);
+    /* Parameters of what comes before the blocks, or after them, whichever is more, on one of `ranks` that share each layer; at least. */
+    double (*end_elems)(const struct dt_model *model, int ranks);
     uint64_t (*parameter_count)(const struct dt_model *model);
     /* Multiply-adds counted as 2, forward and backward, without recomputation. */
     double (*step_flops)(const struct dt_model *model, uint64_t tokens);
@@ -222,8 +236,6 @@ struct dt_model_family {
     dt_status (*partition)(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);
     /* The first layer of transformer block `block` in [0, layers]; `layers`: what comes after the last. */
     int (*block_layer)(int block);
-    /* Elements per token that the layers of a block keep between them for backward, with fused attention. */
-    size_t (*block_columns)(const struct dt_model *model);
     void (*layers_size)(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
     /* Whether `ranks` ranks can share each layer. DT_ERR_INVALID: what does not divide, and the numbers that would do. */
     dt_status (*check_tensor_group)(const struct dt_model *model, int ranks, bool sequence_parallel);
@@ -287,9 +299,9 @@ struct dt_model_family {
     /* Compute what the backward of group `g` needs once more, from stash->x as it was before forward. ends_here: nobody reads the output of
      * this group, and a product that only makes it is left out; stash->x may then be none. Not for the group with the head. */
     dt_status (*recompute)(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream);
-    /* Forward, loss and whole backward of the last group of a last stage in one go, from stash->x. The logits exist for `piece_rows` of the
-     * M rows at a time. The head's weight gradient is rounded to the model's dtype after every piece. */
-    dt_status (*forward_backward)(struct dt_stage *stage, int g, struct dt_stash *stash, size_t piece_rows, struct dt_loss_scales scales,
+    /* Forward, loss and whole backward of the last group of a last stage in one go, from stash->x. Of the outputs no more exist at a time than
+     * what a segment of `blocks` blocks keeps between its layers. The last layer's gradient is rounded to the model's dtype after every piece. */
+    dt_status (*forward_backward)(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
                                   struct dt_stream *stream);
 };
 
@@ -298,6 +310,30 @@ struct dt_model_family {
 static inline uint64_t dt_model_parameter_count(const struct dt_model *model)
 {
     return model->family->parameter_count(model);
+}
+
+static inline struct dt_model_facts dt_model_facts(const struct dt_model *model)
+{
+    struct dt_model_facts facts;
+    model->family->facts(model, &facts);
+    return facts;
+}
+
+static inline struct dt_model_texts dt_model_texts(const struct dt_model *model)
+{
+    struct dt_model_texts texts;
+    model->family->describe(model, &texts);
+    return texts;
+}
+
+static inline int dt_model_units(const struct dt_model *model)
+{
+    return dt_model_facts(model).units;
+}
+
+static inline int dt_model_blocks(const struct dt_model *model)
+{
+    return dt_model_facts(model).blocks;
 }
 
 static inline double dt_model_step_flops(const struct dt_model *model, uint64_t tokens)

@@ -23,48 +23,15 @@ enum { MOST_PASSES = 1 << 20 };
 
 enum { PATH_OF_A_FILE = 128 }; /* the keys' cluster and profile are shorter */
 
+enum { SIZES_BYTES = 256 };
+
 static bool is_given(const bool *given, const char *path)
 {
     return !given || given[dt_config_find(experiment_table(), path)];
 }
 
-/* Does the preset say it? A number of 0 that is no probability is the key's default. */
-static bool preset_says(const struct dt_field *field, const void *value)
-{
-    double number;
-    if (strcmp(field->path, "model.dtype") == 0 || strcmp(field->path, "model.attention") == 0)
-        return false;
-    if (field->kind != DT_FIELD_NUMBER)
-        return field->kind != DT_FIELD_INT || *(const int *)value != 0;
-    memcpy(&number, value, sizeof number);
-    return number != 0;
-}
-
-/* What the config does not give is as in the published model. */
-static void take_preset(struct experiment *e, const struct dt_model_preset *preset, const bool *given)
-{
-    const struct dt_table *table = experiment_table();
-    for (int i = 0; i < table->count && given && dt_preset_is_whole(preset); i++) {
-        const struct dt_field *field = &table->fields[i];
-        bool of_model = strncmp(field->path, "model.", 6) == 0 && field->kind != DT_FIELD_STRING;
-        if (!of_model || given[i])
-            continue;
-        const char *from = (const char *)&preset->model + (field->offset - offsetof(struct experiment, model));
-        if (preset_says(field, from))
-            memcpy((char *)e + field->offset, from, field->size);
-    }
-}
-
-/* Two ways to say the same have one hash. */
-static void settle_model(struct dt_model *m)
-{
-    m->ffn = m->ffn == 4 * m->hidden ? 0 : m->ffn;
-    m->kv_heads = m->kv_heads == m->heads ? 0 : m->kv_heads;
-}
-
 static dt_status check_model(struct experiment *e, const char *where)
 {
-    settle_model(&e->model);
     if (e->model.family->check_model(&e->model) == DT_OK)
         return DT_OK;
     char why[512];
@@ -72,58 +39,85 @@ static dt_status check_model(struct experiment *e, const char *where)
     return dt_fail(DT_ERR_INVALID, "%s: %s", where, why);
 }
 
+/* "layers, heads and hidden" */
+static const char *sizes_text(const struct dt_model_family *family, char text[SIZES_BYTES])
+{
+    size_t used = 0;
+    for (int i = 0; i < family->sizes; i++) {
+        const char *between = i == 0 ? "" : i + 1 == family->sizes ? " and " : ", ";
+        used += (size_t)snprintf(text + used, SIZES_BYTES - used, "%s%s", between, family->keys[i].path + strlen("model."));
+    }
+    return text;
+}
+
+/* The family of a model without a preset: of the first size that is given; else the first family. */
+static const struct dt_model_family *family_of_sizes(const bool *given)
+{
+    for (int f = 0; model_family(f); f++)
+        for (int i = 0; i < model_family(f)->sizes; i++)
+            if (is_given(given, model_family(f)->keys[i].path))
+                return model_family(f);
+    return model_family(0);
+}
+
+/* Of the family's keys which are given; a key of another family is none. */
+static dt_status find_given(const struct dt_model *m, const bool *given, const char *where, bool own[DT_MODEL_KEYS_MAX])
+{
+    const struct dt_table *table = experiment_table();
+    int k = 0;
+    for (int i = 0; i < table->count; i++) {
+        const struct dt_model_family *family = experiment_field_family(&table->fields[i]);
+        if (family == m->family)
+            own[k++] = !given || given[i];
+        else if (family && given && given[i])
+            return dt_fail(DT_ERR_INVALID, "%s: %s: a key of models of the family %s; this one is of the family %s", where,
+                           table->fields[i].path, family->name, m->family->name);
+    }
+    return DT_OK;
+}
+
 static dt_status resolve_model(struct experiment *e, const bool *given, const char *where)
 {
-    static const char *const sizes[] = {"model.layers", "model.heads", "model.hidden"};
     struct dt_model *m = &e->model;
-    bool preset = given ? is_given(given, "model.preset") : m->preset[0] != 0;
+    const struct dt_model_family *family = given || !m->family ? NULL : m->family;
+    const struct dt_model_preset *preset = NULL;
     const char *present = NULL, *missing = NULL;
-    for (int i = 0; i < 3 && (given || !preset); i++) {
-        if (is_given(given, sizes[i]))
-            present = sizes[i];
-        else
-            missing = sizes[i];
+    bool own[DT_MODEL_KEYS_MAX];
+    char sizes[SIZES_BYTES];
+    if (given ? is_given(given, "model.preset") : m->preset[0] != 0) {
+        preset = model_find_preset(m->preset, &family);
+        if (!preset)
+            return dt_fail(DT_ERR_INVALID, "%s: model.preset: \"%s\" is not known", where, m->preset);
+    } else if (!family) {
+        family = family_of_sizes(given);
     }
-    if (preset && present)
+    model_set_family(m, family);
+    DT_TRY(find_given(m, given, where, own));
+    for (int i = 0; i < family->sizes; i++)
+        *(own[i] ? &present : &missing) = family->keys[i].path;
+    if (preset && given && present)
         return dt_fail(DT_ERR_INVALID, "%s: model: both a preset and %s are given; a preset says the sizes itself", where, present);
     if (!preset && !present)
-        return dt_fail(DT_ERR_INVALID, "%s: model: needs a preset (\"GPTSmall\", say), or layers, heads and hidden", where);
+        return dt_fail(DT_ERR_INVALID, "%s: model: needs a preset (\"GPTSmall\", say), or %s", where, sizes_text(family, sizes));
     if (!preset && missing)
-        return dt_fail(DT_ERR_INVALID, "%s: %s: missing; expected layers, heads and hidden, or a preset", where, missing);
-    if (preset) {
-        const struct dt_model_preset *p = model_find_preset(m->preset, &m->family);
-        if (!p)
-            return dt_fail(DT_ERR_INVALID, "%s: model.preset: \"%s\" is not known", where, m->preset);
-        m->layers = p->model.layers;
-        m->heads = p->model.heads;
-        m->hidden = p->model.hidden;
-        take_preset(e, p, given);
-    } else {
-        m->family = model_family(0);
+        return dt_fail(DT_ERR_INVALID, "%s: %s: missing; expected %s, or a preset", where, missing, sizes_text(family, sizes));
+    if (preset)
+        model_take_preset(m, preset, own);
+    else
         m->preset[0] = 0;
-    }
     return DT_OK;
 }
 
 /* Everything a rank allocates must have a size: the largest tensors, in bytes, stay far below 2^63. */
 static dt_status check_sizes(const struct experiment *e, const char *where)
 {
-    const struct dt_model *m = &e->model;
-    double samples = (double)e->batch_size * mesh_count(&e->strategy.mesh, ~MESH_ON_DATA), tokens = samples * m->block_size;
-    double logits = tokens * m->vocab_size, wide = tokens * 4 * m->hidden * m->layers,
-           weights = tokens * m->heads * m->block_size * m->layers;
-    double largest = fmax(logits, fmax(wide, weights));
+    const char *keys;
+    double samples = (double)e->batch_size * mesh_count(&e->strategy.mesh, ~MESH_ON_DATA);
+    double largest = e->model.family->largest_tensor(&e->model, samples, &keys);
     if (largest * 16 < 0x1p62)
         return DT_OK;
-    const char *which = "heads";
-    if (largest == logits)
-        which = "vocab_size";
-    else if (largest == wide)
-        which = "hidden";
-    return dt_fail(
-        DT_ERR_INVALID,
-        "%s: batch_size: together with model.block_size and model.%s it makes tensors of %.3g elements; no machine can hold them", where,
-        which, largest);
+    return dt_fail(DT_ERR_INVALID, "%s: batch_size: together with %s it makes tensors of %.3g elements; no machine can hold them", where,
+                   keys, largest);
 }
 
 /* A config with the keys of paradigms that one experiment cannot have together was written out by dtbench, as in records: `pipeline` was

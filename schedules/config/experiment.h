@@ -19,9 +19,10 @@ enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 
 struct experiment {
-    char name[256]; /* at most 63 characters of UTF-8 */
-    char device[8]; /* "auto", "cpu", "cuda", "sim" */
-    int world_size; /* all ranks, those of a pipeline and of a tensor-parallel group included */
+    struct dt_model model; /* the first: what a family says of its keys finds it here */
+    char name[256];        /* at most 63 characters of UTF-8 */
+    char device[8];        /* "auto", "cpu", "cuda", "sim" */
+    int world_size;        /* all ranks, those of a pipeline and of a tensor-parallel group included */
     enum paradigm_kind paradigm;
     int gpus_per_node;   /* ranks on each node; 0: wherever the launcher puts them */
     bool share_gpus;     /* cuda: several ranks may be on one GPU; for correctness alone */
@@ -31,7 +32,6 @@ struct experiment {
                           * No part of a config */
     int micro_batches;   /* gradient accumulation: the number of parts of a step's batch; pdp divides each into chunks */
     enum reduction_kind gradient_reduction; /* after the last micro-batch, or after each */
-    struct dt_model model;
     struct {
         enum mesh_order order;
     } mesh;
@@ -106,6 +106,8 @@ struct experiment {
     struct strategy strategy; /* found from what stands above: experiment_settle */
     char hash[17];            /* FNV-1a 64 of the resolved config's canonical JSON without "name"; hexadecimal */
 };
+
+_Static_assert(offsetof(struct experiment, model) == 0, "an experiment begins with its model");
 
 /* Is it a prediction, on device "sim"? */
 static inline bool experiment_is_simulated(const struct experiment *e)

@@ -17,6 +17,15 @@ const struct dt_model_family *model_family(int index)
     return index < FAMILIES ? families[index] : model_family_more(index - FAMILIES);
 }
 
+void model_set_family(struct dt_model *model, const struct dt_model_family *family)
+{
+    size_t at = 0;
+    model->family = family;
+    for (int f = 0; model_family(f) && model_family(f) != family; f++)
+        at += (model_family(f)->own_bytes + 7) / 8 * 8;
+    model->own_at = (int)at;
+}
+
 const struct dt_model_preset *model_preset(int index, const struct dt_model_family **family)
 {
     for (int f = 0; (*family = model_family(f)); f++)
@@ -35,13 +44,33 @@ const struct dt_model_preset *model_find_preset(const char *name, const struct d
     return NULL;
 }
 
+/* A number of 0 that is no probability is the key's default. */
+static bool says(const struct dt_model_preset *preset, const struct dt_field *key)
+{
+    const void *value = (const char *)preset->own + key->offset;
+    double number;
+    if (key->kind != DT_FIELD_NUMBER)
+        return key->kind != DT_FIELD_INT || *(const int *)value != 0;
+    memcpy(&number, value, sizeof number);
+    return number != 0;
+}
+
+void model_take_preset(struct dt_model *model, const struct dt_model_preset *preset, const bool *given)
+{
+    const struct dt_model_family *family = model->family;
+    for (int i = 0; i < (preset->sizes_only ? family->sizes : family->key_count); i++) {
+        const struct dt_field *key = &family->keys[i];
+        if (i < family->sizes || (!given[i] && says(preset, key)))
+            memcpy(model->own + model->own_at + key->offset, (const char *)preset->own + key->offset, key->size);
+    }
+}
+
 struct dt_model model_of_preset(const struct dt_model_preset *preset, const struct dt_model_family *family)
 {
-    struct dt_model model = preset->model;
-    model.family = family;
-    if (!dt_preset_is_whole(preset)) {
-        model.vocab_size = 50000;
-        model.block_size = 256;
-    }
+    static const bool none[DT_MODEL_KEYS_MAX];
+    struct dt_model model = {.family = NULL};
+    model_set_family(&model, family);
+    (void)dt_config_defaults(&(struct dt_table){.fields = family->keys, .count = family->key_count}, model.own + model.own_at);
+    model_take_preset(&model, preset, none);
     return model;
 }

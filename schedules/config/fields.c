@@ -5,6 +5,8 @@
 #include "schedules/config/split.h"
 #include "schedules/plan/orders.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Choices are functions from an index to a name, NULL past the end: names stay where their enum is. */
@@ -34,42 +36,6 @@ static const char *preset_choice(int index)
 static const char *dtype_choice(int index)
 {
     return index < DT_DTYPE_COUNT ? dt_dtype_name((enum dt_dtype)index) : NULL;
-}
-
-static const char *attention_choice(int index)
-{
-    static const char *const names[] = {[DT_ATTENTION_FUSED] = "fused", [DT_ATTENTION_UNFUSED] = "unfused"};
-    return pick(names, 2, index);
-}
-
-static const char *mlp_choice(int index)
-{
-    static const char *const names[] = {[DT_MLP_GELU] = "gelu", [DT_MLP_SWIGLU] = "swiglu"};
-    return pick(names, 2, index);
-}
-
-static const char *norm_choice(int index)
-{
-    static const char *const names[] = {[DT_NORM_LAYER] = "layer", [DT_NORM_RMS] = "rms"};
-    return pick(names, 2, index);
-}
-
-static const char *position_choice(int index)
-{
-    static const char *const names[] = {[DT_POSITION_LEARNED] = "learned", [DT_POSITION_ROPE] = "rope", [DT_POSITION_ALIBI] = "alibi"};
-    return pick(names, 3, index);
-}
-
-static const char *rope_scaling_choice(int index)
-{
-    static const char *const names[] = {[DT_ROPE_UNSCALED] = "none", [DT_ROPE_LLAMA3] = "llama3"};
-    return pick(names, 2, index);
-}
-
-static const char *bias_choice(int index)
-{
-    static const char *const names[] = {[DT_BIAS_ALL] = "all", [DT_BIAS_QKV] = "qkv", [DT_BIAS_NONE] = "none"};
-    return pick(names, 3, index);
 }
 
 static const char *reduction_choice(int index)
@@ -217,24 +183,6 @@ static bool of_near_ranks(const void *source)
     return of_a_pipeline(source) || of_tensor_groups(source) || of_shard_groups(source);
 }
 
-static bool of_own_sizes(const void *source)
-{
-    const struct experiment *e = source;
-    return !*e->model.preset;
-}
-
-static bool of_rope(const void *source)
-{
-    const struct experiment *e = source;
-    return e->model.position == DT_POSITION_ROPE;
-}
-
-static bool of_scaled_rope(const void *source)
-{
-    const struct experiment *e = source;
-    return of_rope(e) && e->model.rope.scaling != DT_ROPE_UNSCALED;
-}
-
 static bool of_adam(const void *source)
 {
     const struct experiment *e = source;
@@ -271,12 +219,6 @@ static const struct dt_refused_choice refused_orders[] = {
     {"zero_bubble", "zb_h1"},
     {0},
 };
-
-static const char *const model_shape[] = {
-    "model.layers",       "model.heads",    "model.hidden", "model.kv_heads", "model.mlp",  "model.ffn",     "model.norm",
-    "model.norm_epsilon", "model.position", "model.rope",   "model.bias",     "model.tied", "model.qk_norm", NULL};
-
-static const char *const bias_of_booleans[] = {"none", "all"};
 
 #define AT(member) .offset = offsetof(struct experiment, member), .size = sizeof(((struct experiment *)0)->member)
 
@@ -316,61 +258,11 @@ static const struct dt_field fields[] = {
     {"gradient_reduction", DT_FIELD_ENUM, AT(gradient_reduction), .choice = reduction_choice, .initial = "\"last\"",
      .description = "When gradients are reduced over the ranks: after the last micro-batch of a step, or after each."},
 
-    {"model.preset", DT_FIELD_STRING, AT(model.preset), .group = "The model", .choice = preset_choice, .replaces = model_shape,
+    {"model.preset", DT_FIELD_STRING, AT(model.preset), .group = "The model", .choice = preset_choice,
      .description = "A model that was published (dtbench list prints them), instead of layers, heads and hidden."},
-    {"model.layers", DT_FIELD_INT, AT(model.layers), .min = 1, .max = 4096, .matters = of_own_sizes, .description = "Transformer blocks."},
-    {"model.heads", DT_FIELD_INT, AT(model.heads), .min = 1, .max = 4096, .matters = of_own_sizes,
-     .description = "Attention heads; must divide hidden."},
-    {"model.hidden", DT_FIELD_INT, AT(model.hidden), .min = 1, .max = 65536, .matters = of_own_sizes,
-     .description = "Hidden size d: the width of the residual stream."},
-    {"model.vocab_size", DT_FIELD_INT, AT(model.vocab_size), .min = 2, .max = 2147483647, .initial = "50000",
-     .description = "Vocabulary size V; tokens are random integers below it."},
-    {"model.block_size", DT_FIELD_INT, AT(model.block_size), .min = 1, .max = 1048576, .initial = "256",
-     .description = "Sequence length T."},
     {"model.dtype", DT_FIELD_ENUM, AT(model.dtype), .choice = dtype_choice, .initial = "\"fp16\"",
      .description = "Data type of parameters, gradients, activations and messages. bf16 is the fast one on processors that compute "
                     "it natively."},
-    {"model.dropout", DT_FIELD_FLOAT, AT(model.dropout), .min = 0, .max = 0.999, .initial = "0.1",
-     .description = "Dropout probability, of the embedding, the attention weights and the residual branches."},
-    {"model.attention", DT_FIELD_ENUM, AT(model.attention), .choice = attention_choice, .initial = "\"fused\"",
-     .description = "fused does not store the T x T attention weights; unfused does, as the study's framework did."},
-
-    {"model.mlp", DT_FIELD_ENUM, AT(model.mlp), .choice = mlp_choice, .initial = "\"gelu\"",
-     .description = "The MLP of a block. gelu: down(gelu(up(x))); swiglu: down(silu(gate(x)) * up(x)), with three weights."},
-    {"model.ffn", DT_FIELD_INT, AT(model.ffn), .min = 0, .max = 1048576, .initial = "0",
-     .description = "Features of the MLP's hidden layer; 0: 4 * hidden."},
-    {"model.norm", DT_FIELD_ENUM, AT(model.norm), .choice = norm_choice, .initial = "\"layer\"",
-     .description = "Normalisation before attention, MLP and head. layer: layer norm; rms: by the root of the mean square, without bias."},
-    {"model.norm_epsilon", DT_FIELD_NUMBER, AT(model.norm_epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-5",
-     .description = "Added to a norm's variance, or mean square."},
-    {"model.position", DT_FIELD_ENUM, AT(model.position), .choice = position_choice, .initial = "\"learned\"",
-     .description = "How positions get in. learned: a table of block_size rows, added to the tokens' embedding; rope: q and k are "
-                    "rotated; alibi: scores get a bias that grows with the distance."},
-    {"model.rope.base", DT_FIELD_NUMBER, AT(model.rope.base), .min = 1, .above = true, .max = 1e12, .initial = "10000", .matters = of_rope,
-     .description = "rope: base of the frequencies, often called theta."},
-    {"model.rope.scaling", DT_FIELD_ENUM, AT(model.rope.scaling), .choice = rope_scaling_choice, .initial = "\"none\"", .matters = of_rope,
-     .description =
-         "rope: how frequencies are changed for sequences longer than original_length. llama3: slow ones are divided by factor."},
-    {"model.rope.factor", DT_FIELD_NUMBER, AT(model.rope.factor), .min = 1, .max = 1e6, .initial = "8", .matters = of_scaled_rope,
-     .description = "llama3 scaling: what the slow frequencies are divided by."},
-    {"model.rope.low_frequency_factor", DT_FIELD_NUMBER, AT(model.rope.low_frequency_factor), .min = 0, .above = true, .max = 1e6,
-     .initial = "1", .matters = of_scaled_rope,
-     .description = "llama3 scaling: frequencies of fewer turns in original_length than this are slow."},
-    {"model.rope.high_frequency_factor", DT_FIELD_NUMBER, AT(model.rope.high_frequency_factor), .min = 0, .above = true, .max = 1e6,
-     .initial = "4", .matters = of_scaled_rope,
-     .description = "llama3 scaling: frequencies of more turns in original_length than this stay as they are."},
-    {"model.rope.original_length", DT_FIELD_INT, AT(model.rope.original_length), .min = 1, .max = 1048576, .initial = "8192",
-     .matters = of_scaled_rope, .description = "llama3 scaling: the sequence length before it was made longer."},
-    {"model.kv_heads", DT_FIELD_INT, AT(model.kv_heads), .min = 0, .max = 4096, .initial = "0",
-     .description = "Heads of keys and values (grouped-query attention); must divide heads. 0: heads."},
-    {"model.bias", DT_FIELD_ENUM, AT(model.bias), .choice = bias_choice, .booleans = bias_of_booleans, .initial = "\"all\"",
-     .description = "Biases. all: of every linear layer but the head, and of layer norms; qkv: of q, k and v alone; none. true is all, "
-                    "false none."},
-    {"model.tied", DT_FIELD_BOOL, AT(model.tied), .max = 1, .initial = "false",
-     .description = "The head's weight is the embedding's token table."},
-    {"model.qk_norm", DT_FIELD_BOOL, AT(model.qk_norm), .max = 1, .initial = "false",
-     .description = "Each head of q and k goes through an rms norm of its own, before rope."},
-
     {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .group = "Paradigms", .min = 1, .max = 4096, .initial = "2",
      .matters = of_a_pipeline,
      .description = "Ranks of a pipeline; must divide world_size / tensor.size. It goes with every paradigm but data_parallel and "
@@ -518,21 +410,68 @@ static const struct dt_field fields[] = {
                     "cluster file's. -1: the file's."},
 };
 
-static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0]};
+/* ---- with the keys of the families ---- */
 
-const struct dt_table *experiment_table(void)
+enum { FIELDS_MAX = 256, SECTIONS_MAX = 32, REPLACED_MAX = 128, RULES_BYTES = 1024 };
+
+/* The rows above with those of each family among them, made once. */
+static struct {
+    pthread_once_t once;
+    struct dt_field fields[FIELDS_MAX];
+    const struct dt_model_family *families[FIELDS_MAX]; /* of the field; NULL: it is a key of all models */
+    const char *replaced[REPLACED_MAX];                 /* by model.preset */
+    struct dt_schema_section sections[SECTIONS_MAX];
+    char rules[RULES_BYTES], model_rules[RULES_BYTES]; /* of the schema */
+    struct dt_table table;
+} all = {.once = PTHREAD_ONCE_INIT};
+
+static void add(const struct dt_field *field, const struct dt_model_family *family, size_t offset)
 {
-    return &table;
+    int at = all.table.count++;
+    all.fields[at] = *field;
+    all.fields[at].offset += offset;
+    all.families[at] = family;
+}
+
+/* Keys [first, end) of each family. */
+static void add_keys(bool before_dtype)
+{
+    struct dt_model place;
+    for (int f = 0; model_family(f); f++) {
+        const struct dt_model_family *family = model_family(f);
+        model_set_family(&place, family);
+        for (int i = before_dtype ? 0 : family->first_keys; i < (before_dtype ? family->first_keys : family->key_count); i++)
+            add(&family->keys[i], family, offsetof(struct experiment, model.own) + (size_t)place.own_at);
+    }
+}
+
+static void join_fields(void)
+{
+    int replaced = 0;
+    for (int f = 0; model_family(f); f++)
+        for (const char *const *path = model_family(f)->shape; *path; path++)
+            all.replaced[replaced++] = *path;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        bool dtype = strcmp(fields[i].path, "model.dtype") == 0;
+        if (dtype)
+            add_keys(true);
+        add(&fields[i], NULL, 0);
+        if (dtype)
+            add_keys(false);
+        if (strcmp(fields[i].path, "model.preset") == 0)
+            all.fields[all.table.count - 1].replaces = all.replaced;
+    }
+    all.table.fields = all.fields;
+}
+
+const struct dt_model_family *experiment_field_family(const struct dt_field *field)
+{
+    return all.families[field - all.fields];
 }
 
 static const struct dt_schema_section sections[] = {
-    {"", "One experiment, or a sweep of them. dtbench also checks what no schema can express, such as that heads divides hidden.",
-     "\"if\": {\"not\": {\"required\": [\"sweep\"]}},"
-     "\"then\": {\"required\": [\"model\"],"
-     "\"properties\": {\"model\": {\"anyOf\": [{\"required\": [\"preset\"]}, {\"required\": [\"layers\", \"heads\", \"hidden\"]}]}}}"},
-    {"model", "The decoder: a preset, or layers, heads and hidden.",
-     "\"if\": {\"required\": [\"preset\"]}, \"then\": {\"properties\": {\"layers\": false, \"heads\": false, \"hidden\": false}}"},
-    {"model.rope", "Rotary position embedding.", NULL},
+    {"", "One experiment, or a sweep of them. dtbench also checks what no schema can express, such as that heads divides hidden.", NULL},
+    {"model", "The model: a preset, or sizes (of a decoder layers, heads and hidden).", NULL},
     {"mesh", "How the ranks are laid out.", NULL},
     {"pipeline", "The pipeline, where there is one.", NULL},
     {"fsdp", "Options of paradigms fsdp and hsdp.", NULL},
@@ -547,8 +486,60 @@ static const struct dt_schema_section sections[] = {
     {0},
 };
 
+/* A model has a preset, or the sizes of one family; where it has a preset it has no sizes. */
+static void write_rules(void)
+{
+    size_t model = sizeof all.model_rules, whole = sizeof all.rules, used = 0, taken = 0;
+    used += (size_t)snprintf(all.rules, whole,
+                             "\"if\": {\"not\": {\"required\": [\"sweep\"]}},\"then\": {\"required\": [\"model\"],"
+                             "\"properties\": {\"model\": {\"anyOf\": [{\"required\": [\"preset\"]}");
+    taken += (size_t)snprintf(all.model_rules, model, "\"if\": {\"required\": [\"preset\"]}, \"then\": {\"properties\": {");
+    for (int f = 0; model_family(f); f++) {
+        used += (size_t)snprintf(all.rules + used, whole - used, ", {\"required\": [");
+        for (int i = 0; i < model_family(f)->sizes; i++) {
+            const char *key = model_family(f)->keys[i].path + strlen("model.");
+            used += (size_t)snprintf(all.rules + used, whole - used, "%s\"%s\"", i ? ", " : "", key);
+            taken += (size_t)snprintf(all.model_rules + taken, model - taken, "%s\"%s\": false", f + i ? ", " : "", key);
+        }
+        used += (size_t)snprintf(all.rules + used, whole - used, "]}");
+    }
+    snprintf(all.rules + used, whole - used, "]}}}");
+    snprintf(all.model_rules + taken, model - taken, "}}");
+}
+
+static void join_sections(void)
+{
+    int count = 0;
+    write_rules();
+    for (const struct dt_schema_section *s = sections; s->path; s++) {
+        struct dt_schema_section *to = &all.sections[count++];
+        *to = *s;
+        if (strcmp(s->path, "") == 0)
+            to->rules = all.rules;
+        if (strcmp(s->path, "model") != 0)
+            continue;
+        to->rules = all.model_rules;
+        for (int f = 0; model_family(f); f++)
+            for (const struct dt_schema_section *own = model_family(f)->sections; own && own->path; own++)
+                all.sections[count++] = *own;
+    }
+}
+
+static void join(void)
+{
+    join_fields();
+    join_sections();
+}
+
+const struct dt_table *experiment_table(void)
+{
+    pthread_once(&all.once, join);
+    return &all.table;
+}
+
 const struct dt_schema *experiment_schema(void)
 {
-    static const struct dt_schema schema = {.title = "dtbench config", .table = &table, .sections = sections, .sweeps = true};
+    static const struct dt_schema schema = {.title = "dtbench config", .table = &all.table, .sections = all.sections, .sweeps = true};
+    (void)experiment_table();
     return &schema;
 }

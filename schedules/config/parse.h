@@ -70,8 +70,10 @@ void experiment_resolver_finish(struct experiment_resolver *resolver);
  * DT_ERR_HOST_MEMORY. */
 dt_status experiment_check(struct experiment *experiment, const char *where);
 
-/* The table of fields, and what is known of them beside it. */
+/* The table of fields, those of all families among them, and what is known of them beside it. */
 const struct dt_table *experiment_table(void);
+/* The family whose models have this row of it; NULL: all have. */
+const struct dt_model_family *experiment_field_family(const struct dt_field *field);
 const struct dt_schema *experiment_schema(void);
 
 #endif

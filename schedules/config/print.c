@@ -9,7 +9,8 @@
 
 bool experiment_depends_on(const struct experiment *e, const struct dt_field *field)
 {
-    return !field->matters || field->matters(e);
+    const struct dt_model_family *family = experiment_field_family(field);
+    return (!family || family == e->model.family) && (!field->matters || field->matters(e));
 }
 
 bool experiment_shows(const struct experiment *e, const struct dt_field *field)

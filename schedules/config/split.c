@@ -40,9 +40,9 @@ static dt_status split_at_points(const struct experiment *e, int virtual_stages,
         int block = (int)strtol(at, &end, 10);
         if (block <= last)
             return dt_fail(DT_ERR_INVALID, "pipeline.split: %d comes after %d; each point is behind the one before", block, last);
-        if (block > model->layers)
+        if (block > dt_model_blocks(model))
             return dt_fail(DT_ERR_INVALID, "pipeline.split: %d of a model of %d blocks; a last stage of the head alone begins at %d", block,
-                           model->layers, model->layers);
+                           dt_model_blocks(model), dt_model_blocks(model));
         first_layer[i] = model->family->block_layer(block);
         last = block;
         at = *end ? end + 1 : end;

@@ -54,12 +54,10 @@ static struct plan_segment new_segment(const struct activation *a, int g)
     };
 }
 
-/* Logits of a large vocabulary are not kept: the head runs late, on pieces of the rows, as where activations are computed again. Large is what
- * 16 bits do not number: the 50 thousand entries of GPT-2 and the study are kept as they always were, Llama 3's 128 thousand are not. */
+/* A model with many outputs does not keep them: its head runs late, in pieces, as where activations are computed again. */
 static bool has_late_head(const struct activation *a, const struct dt_part *part)
 {
-    enum { LARGE_VOCABULARY = 1 << 16 };
-    return part->last && a->setup.stage->model->vocab_size > LARGE_VOCABULARY && a->setup.rules.head == ACTIVATION_HEAD_LATE;
+    return part->last && a->setup.rules.head == ACTIVATION_HEAD_LATE && dt_model_facts(a->setup.stage->model).late_head;
 }
 
 /* Blocks are counted from the part's first one. What is no block, embedding and final norm or head, is a segment by itself. */
@@ -95,18 +93,6 @@ void activation_describe(const struct activation *a, int part, struct plan_part 
     out->segments = a->parts[part].segments;
     out->segment_count = a->parts[part].segment_count;
     out->offload = a->parts[part].offload;
-}
-
-/* A segment's layers keep block_columns of each block between them; the first input is there before the recomputation. The head comes while
- * one more segment's input is kept than in any recomputation, and has another input behind its norm: three inputs' columns are not left for
- * the logits. */
-size_t activation_logit_rows(const struct activation *a, size_t rows)
-{
-    const struct dt_model *model = a->setup.stage->model;
-    size_t of_block = model->family->block_columns(model);
-    size_t columns = of_block * (size_t)a->setup.experiment->activation_blocks - 3 * (size_t)model->hidden;
-    size_t pieces = ((size_t)model->vocab_size + columns - 1) / columns;
-    return (rows + pieces - 1) / pieces;
 }
 
 /* ---- the plan's actions ---- */

@@ -63,7 +63,4 @@ dt_status activation_copy_in(struct activation *activation, const struct action 
 /* Those of the copies, to be synchronized at the end of a step; NULL where nothing is copied. */
 void activation_streams(const struct activation *activation, struct dt_stream *streams[2]);
 
-/* Rows of logits that a late head computes at a time, of `rows`: together no larger than what a segment's recomputation takes. */
-size_t activation_logit_rows(const struct activation *activation, size_t rows);
-
 #endif

@@ -89,10 +89,9 @@ static dt_status run_forward_backward(struct pipeline *p, const struct action *a
 {
     struct data_parallel *dp = p->setup.dp;
     struct dt_stash *stash = stash_of(p, a);
-    size_t rows = stash->samples * (size_t)p->setup.experiment->model.block_size;
     DT_TRY(use(p, a));
     DT_TRY(dp->mode->begin_gradients(dp, group_of(p, a), a));
-    return p->family->forward_backward(p->setup.stage, a->group, stash, activation_logit_rows(p->activation, rows), p->scales,
+    return p->family->forward_backward(p->setup.stage, a->group, stash, p->setup.experiment->activation_blocks, p->scales,
                                        p->setup.compute);
 }
 
@@ -501,7 +500,7 @@ static dt_status create_parts(struct pipeline *p)
     if (s->mesh->shape.size[MESH_PIPELINE] == 1)
         return DT_OK;
     DT_TRY(links_init(&p->links, s->mesh, s->compute, &p->plan, &p->receipts));
-    return s->experiment->model.tied ? copies_init(&p->copies, s->mesh, s->device, &p->plan) : DT_OK;
+    return dt_model_facts(&s->experiment->model).ends_share ? copies_init(&p->copies, s->mesh, s->device, &p->plan) : DT_OK;
 }
 
 dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **out)
@@ -513,7 +512,7 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
     p->family = setup->experiment->model.family;
 
     /* The mean over the replica's step, whatever pieces it is done in. The study's sum of logits is taken per sample for the same reason. */
-    double rows = (double)setup->samples * (setup->experiment->loss == LOSS_SUM ? 1 : setup->experiment->model.block_size);
+    double rows = (double)setup->samples * (setup->experiment->loss == LOSS_SUM ? 1 : dt_model_facts(&setup->experiment->model).loss_terms);
     p->scales = (struct dt_loss_scales){.loss = (float)(1 / rows), .gradient = (float)(setup->experiment->loss_scaling / rows)};
 
     dt_status status = create_parts(p);

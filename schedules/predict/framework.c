@@ -27,7 +27,7 @@ enum extra_kind {
 
 static int piece_end(const struct dt_model *model, int layer)
 {
-    int first = model->family->block_layer(0), behind = model->family->block_layer(model->layers);
+    int first = model->family->block_layer(0), behind = model->family->block_layer(dt_model_blocks(model));
     return layer >= first && layer < behind ? layer + model->family->block_layer(1) - first : layer + 1;
 }
 
@@ -367,7 +367,7 @@ static dt_status exchange_outputs(struct framework *f, size_t samples, const str
 {
     const struct dp_setup *s = &dp->setup;
     const struct dt_model *model = &f->experiment->model;
-    size_t elems = samples * (size_t)model->block_size * (size_t)model->vocab_size;
+    size_t elems = samples * (size_t)dt_model_facts(model).outputs;
     size_t others = dt_comm_rank(s->replicas) == 0 ? (size_t)dt_comm_size(s->replicas) - 1 : 1;
     dt_free(s->compute, &f->exchanged);
     DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, others * dp_bytes(s, elems), &f->exchanged));

@@ -71,13 +71,13 @@ static int own_coordinates(const struct mesh_shape *mesh, enum mesh_axis axis, c
  * where that is tied. */
 static double smallest_layer_elems(const struct dt_model *model, int tensor)
 {
-    int behind = model->family->block_layer(model->layers), ends[2];
+    int behind = model->family->block_layer(dt_model_blocks(model)), ends[2];
     double smallest = INFINITY;
     if (model->family->partition(model, DT_SPLIT_BALANCED, 1, ends) < 0)
         return 0;
     for (int i = 0; i <= behind; i = i + 1 == model->family->block_layer(1) ? behind : i + 1) { /* blocks are alike */
         struct dt_layers_size size;
-        int end = i == behind && !model->tied ? ends[1] : i + 1;
+        int end = i == behind && !dt_model_facts(model).ends_share ? ends[1] : i + 1;
         model->family->layers_size(model, (struct dt_layers){.first = i, .end = end}, &size);
         smallest = fmin(smallest, (double)size.parameters / tensor);
     }

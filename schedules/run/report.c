@@ -158,7 +158,7 @@ static dt_status ideal_bubble(const struct experiment *e, double *out)
 static dt_status measure_own(const struct report *report, const struct experiment *e, struct dt_metrics *out)
 {
     const struct measure_result *result = &report->result;
-    double samples = (double)experiment_global_batch(e), tokens = samples * e->model.block_size;
+    double samples = (double)experiment_global_batch(e), tokens = samples * dt_model_units(&e->model);
     DT_TRY(dt_metrics_set_steps(out, result->step_s, result->steps_done));
     dt_metrics_set_peaks(out, result->ranks, known_ranks(result));
     double step_s = out->step_s.median, flops_per_gpu = dt_model_step_flops(&e->model, (uint64_t)tokens) / step_s / e->world_size;

@@ -126,7 +126,7 @@ static void propose_stages(struct proposal *p)
 {
     if (p->experiment->paradigm != PARADIGM_PDP)
         propose(p, "1");
-    propose_group_sizes(p, p->experiment->model.layers);
+    propose_group_sizes(p, dt_model_blocks(&p->experiment->model));
 }
 
 static void propose_choices(struct proposal *p, const char *key)

@@ -96,8 +96,8 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
         seconds = host_link_s(b, (sharded && e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches) * moved);
     }
     if (e->activation == ACTIVATION_OFFLOAD) {
-        double segments = floor((double)e->model.layers / e->activation_blocks / mesh->size[MESH_PIPELINE]) - 2;
-        double input = (double)samples * e->model.block_size * e->model.hidden * element / mesh->size[MESH_TENSOR];
+        double segments = floor((double)dt_model_blocks(&e->model) / e->activation_blocks / mesh->size[MESH_PIPELINE]) - 2;
+        double input = samples * dt_model_facts(&e->model).least_boundary_elems * element / mesh->size[MESH_TENSOR];
         seconds = fmax(seconds, host_link_s(b, fmax(segments, 0) * input * micro_batches));
     }
     return seconds;
@@ -191,9 +191,9 @@ static double activation_bytes(const struct bounds *b, const struct experiment *
                                int samples, double alone)
 {
     int stages = mesh->size[MESH_PIPELINE];
-    double element = (double)dt_dtype_bytes(e->model.dtype), rows = (double)samples * e->model.block_size;
-    double vocab = (double)e->model.vocab_size / mesh->size[MESH_TENSOR] + 1;
-    double of_blocks = fmax(0, alone - 4 * element * rows * vocab); /* without what the head has for a moment */
+    struct dt_model_facts facts = dt_model_facts(&e->model);
+    double outputs = samples * (facts.outputs / mesh->size[MESH_TENSOR] + facts.units);       /* a column more where they do not divide */
+    double of_blocks = fmax(0, alone - 4 * (double)dt_dtype_bytes(e->model.dtype) * outputs); /* without what the head has for a moment */
     const struct pipeline_order *order = e->strategy.order;
     struct order_shape shape = {.stages = stages, .micro_batches = micro_batches, .window = e->pipeline.chunks};
     if (stages == 1 || e->activation != ACTIVATION_KEEP || b->machine->profile.schedule.keeps_last_chunk || !drains_whole(order) ||
@@ -239,8 +239,9 @@ static double least_of_ends(const struct experiment *e)
 {
     const double rows = 16;
     int tensor = e->tensor.size;
+    struct dt_model_facts facts = dt_model_facts(&e->model);
     bool alike = e->model.family->tensor_ranks_alike(&e->model, tensor, 0, tensor - 1);
-    return alike ? 1 : fmax(1 - rows * tensor / e->model.vocab_size, 0);
+    return alike ? 1 : fmax(1 - rows * tensor * facts.units / facts.outputs, 0);
 }
 
 /* Passes of a pipeline's micro-batches. again_s: of a block's forward that the framework computes once more. */
@@ -282,14 +283,14 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     int most;
     struct summing sums;
     DT_TRY(network_bounds_summing(b->network, e, &mesh, samples, e->strategy.order->halves, &sums));
-    double shared_s = e->model.layers * (sums.forward + sums.again + sums.backward);
+    double shared_s = dt_model_blocks(&e->model) * (sums.forward + sums.again + sums.backward);
     out->micro_batch_s = (work + shared_s) / stages;
     if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk &&
         alone.block_forward_s > 0) { /* the forward of all other chunks again */
         double others = (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
         again_s = alone.block_forward_s + sums.forward;
-        work += e->model.layers * alone.block_forward_s * others;
-        shared_again_s = e->model.layers * sums.forward * others;
+        work += dt_model_blocks(&e->model) * alone.block_forward_s * others;
+        shared_again_s = dt_model_blocks(&e->model) * sums.forward * others;
     } else if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk) {
         struct alone kept, again;
         DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &kept));
@@ -319,8 +320,8 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
     double own_update_s = stages == 1 ? update_s(b, e, &mesh, bytes) : 0;
     double behind_s = fmax(fmax(in_turn_s(b, e, &mesh, &traffic), own_update_s), stored_s(b, e, &mesh, bytes));
-    double in_line_s =
-        fmax(out->compute_s + behind_s, after_all_s(e, &mesh, micro_batches, work + shared_s, e->model.layers * forward_s, &traffic));
+    double in_line_s = fmax(out->compute_s + behind_s,
+                            after_all_s(e, &mesh, micro_batches, work + shared_s, dt_model_blocks(&e->model) * forward_s, &traffic));
     out->step_s = fmax(fmax(in_line_s, fill), fmax(fmax(out->host_s, out->network_s), out->host_link_s));
     return DT_OK;
 }

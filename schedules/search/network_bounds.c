@@ -167,10 +167,9 @@ static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mes
 
 double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mesh, double parameter_bytes)
 {
-    double element = (double)dt_dtype_bytes(model->dtype), d = model->hidden;
-    double table = ((double)model->vocab_size / mesh->size[MESH_TENSOR] + model->block_size + 3) * d * element;
-    double block = parameter_bytes * mesh->size[MESH_PIPELINE] / model->layers;
-    return fmax(parameter_bytes - block - 2 * table / mesh->size[MESH_PIPELINE], 0);
+    double end = model->family->end_elems(model, mesh->size[MESH_TENSOR]) * (double)dt_dtype_bytes(model->dtype);
+    double block = parameter_bytes * mesh->size[MESH_PIPELINE] / dt_model_blocks(model);
+    return fmax(parameter_bytes - block - 2 * end / mesh->size[MESH_PIPELINE], 0);
 }
 
 /* The part of a node's ranks that is of one stage. 0: nodes differ in that. */
@@ -246,7 +245,7 @@ dt_status network_bounds_summing(struct network_bounds *b, const struct experime
                                  bool halves, struct summing *out)
 {
     struct group_rate rate;
-    double bytes = (double)samples * e->model.block_size * e->model.hidden * (double)dt_dtype_bytes(e->model.dtype);
+    double bytes = samples * dt_model_facts(&e->model).least_boundary_elems * (double)dt_dtype_bytes(e->model.dtype);
     bool again = e->activation == ACTIVATION_CHECKPOINT || e->activation == ACTIVATION_OFFLOAD, sliced = e->tensor.sequence_parallel;
     *out = (struct summing){.forward = 0};
     if (mesh->size[MESH_TENSOR] == 1 || b->machine->cluster.collectives.library != DT_SIM_NCCL)
@@ -313,7 +312,7 @@ dt_status network_bounds_messages(struct network_bounds *b, const struct experim
     int per_node = b->system->placement.ranks_per_node, senders;
     DT_TRY(find_senders(b, e, mesh, &senders));
     double share = b->machine->cluster.nic.count > 0 ? card_bytes_per_s(b, senders) / senders : INFINITY; /* they move alike */
-    double bytes = (double)samples * e->model.block_size * e->model.hidden * (double)dt_dtype_bytes(e->model.dtype);
+    double bytes = samples * dt_model_facts(&e->model).least_boundary_elems * (double)dt_dtype_bytes(e->model.dtype);
     bytes /= e->tensor.sequence_parallel ? mesh->size[MESH_TENSOR] : 1;
     *out = (struct message_times){.near_s = INFINITY, .away_s = INFINITY, .ranks_per_node = per_node};
     for (int k = 0; k + 1 < mesh->size[MESH_PIPELINE]; k++) {

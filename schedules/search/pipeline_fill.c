@@ -16,10 +16,10 @@ dt_status pipeline_blocks(const struct experiment *e, int virtual_stages, int *b
     DT_TRY(dt_allocated(first, "no host memory for %d stages", virtual_stages));
     dt_status status = experiment_partition(e, virtual_stages, first);
     for (int v = 0; status == DT_OK && v < virtual_stages; v++) {
-        while (block < e->model.layers && e->model.family->block_layer(block) < first[v])
+        while (block < dt_model_blocks(&e->model) && e->model.family->block_layer(block) < first[v])
             block++;
         blocks[v] = 0;
-        while (block < e->model.layers && e->model.family->block_layer(block + 1) <= first[v + 1]) {
+        while (block < dt_model_blocks(&e->model) && e->model.family->block_layer(block + 1) <= first[v + 1]) {
             blocks[v]++;
             block++;
         }
@@ -193,7 +193,7 @@ static double least_of_inputs(const struct experiment *e)
     const double many_rows = 1024; /* more than a GPU computes for each byte that it reads */
     struct mesh_shape mesh = e->strategy.mesh;
     double samples = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) / e->micro_batches / e->pipeline.chunks;
-    return samples * e->model.block_size < many_rows ? 0.2 : 0.5;
+    return samples * dt_model_units(&e->model) < many_rows ? 0.2 : 0.5;
 }
 
 static dt_status play_shortest(struct pipeline_play *p, const struct pass_times *t, double least, double *out)

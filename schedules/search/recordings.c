@@ -56,7 +56,7 @@ static void describe(const struct recordings *r, const struct alone *what, int l
     e->gpus_per_node = what->tensor > 1 ? ranks_per_node(r) : 0;
     e->straddle_nodes = true;
     e->paradigm = what->paradigm;
-    e->model.layers = layers;
+    e->model.family->set_blocks(&e->model, layers);
     e->hsdp.shard_size = 1;
     e->fsdp.unit = what->unit;
     e->fsdp.gather = what->gather;
@@ -111,7 +111,7 @@ enum { ROUNDED_BYTES = 512 }; /* an allocation's size is a multiple of that at m
 /* Blocks are alike, so what a segment of them adds to one tells what all add. */
 static dt_status measure_alone(const struct recordings *r, struct alone *what)
 {
-    int layers = r->base->model.layers, segment = what->activation_blocks;
+    int layers = dt_model_blocks(&r->base->model), segment = what->activation_blocks;
     struct alone more = *what;
     if (layers <= 2 * segment) {
         DT_TRY(measure_layers(r, layers, what));

@@ -54,7 +54,8 @@ static int find_level(const struct search *s, const struct experiment *e)
 {
     const double of_first = 2048;
     int level = 0;
-    double passes = (double)symmetric_part_count(e, s->system) * e->strategy.micro_batches * e->model.layers / e->strategy.stages;
+    double passes =
+        (double)symmetric_part_count(e, s->system) * e->strategy.micro_batches * dt_model_blocks(&e->model) / e->strategy.stages;
     for (double most = of_first; passes > most && level + 1 < LEVELS; most *= 4)
         level++;
     return level;

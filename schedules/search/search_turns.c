@@ -10,7 +10,7 @@
 
 double search_score(enum search_objective objective, const struct experiment *e, double step_s, double bytes)
 {
-    double tokens = (double)experiment_global_batch(e) * e->model.block_size;
+    double tokens = (double)experiment_global_batch(e) * dt_model_units(&e->model);
     switch (objective) {
     case SEARCH_MEMORY: return bytes;
     case SEARCH_COST:
@@ -21,7 +21,7 @@ double search_score(enum search_objective objective, const struct experiment *e,
 
 double search_tokens_per_s(const struct experiment *e, double step_s)
 {
-    return (double)experiment_global_batch(e) * e->model.block_size / step_s;
+    return (double)experiment_global_batch(e) * dt_model_units(&e->model) / step_s;
 }
 
 enum { TRIES_OF_PARADIGM = 16, TRIES_OF_FAMILY = 6, LEVEL_OF_OPENING = 1 };
@@ -290,7 +290,7 @@ static bool plays_for_long(const struct experiment *e)
 {
     const double passes_of_block = 20, recorded = 8; /* two ranks, two micro-batches for each stage, two steps */
     double passes = (double)e->strategy.stages * e->strategy.window * (e->strategy.order->halves ? 5 : 1);
-    return passes > passes_of_block * recorded * e->model.layers;
+    return passes > passes_of_block * recorded * dt_model_blocks(&e->model);
 }
 
 /* First what is soonest told: whether few micro-batches fit, or the time in which the order is played. */

@@ -70,7 +70,7 @@ static bool tells_time(const struct experiment *few, int left)
 /* The same with few blocks: `segments` runs of activation_blocks. */
 static void take_few_blocks(struct experiment *e, int segments)
 {
-    e->model.layers = segments * e->activation_blocks;
+    e->model.family->set_blocks(&e->model, segments * e->activation_blocks);
     *e->model.preset = '\0';
 }
 
@@ -138,7 +138,7 @@ static dt_status find_memory_of_blocks(struct short_forms *f, const struct exper
     enum { FEW = 3, MORE = 5, WORTH_IT = 16, ROUNDED_BYTES = 8 * 512 };
     struct experiment few = *e, more;
     struct known of_few, of_more;
-    int left, segments = e->model.layers / e->activation_blocks;
+    int left, segments = dt_model_blocks(&e->model) / e->activation_blocks;
     if (e->strategy.mode->holds.parameters != DP_SHARE || segments < WORTH_IT)
         return DT_OK;
     shorten(&few, 2, &left);

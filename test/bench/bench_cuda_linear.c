@@ -173,7 +173,7 @@ static double bench_layer(struct bench *b, struct layer *l, int per_step, double
 static void bench_model(struct bench *b, const char *name, size_t samples)
 {
     const struct dt_model_preset *preset = dt_model_find_preset(&gpt_family, name);
-    size_t d = (size_t)preset->model.hidden, rows = samples * BLOCK;
+    size_t d = (size_t)((const struct gpt_model *)preset->own)->hidden, rows = samples * BLOCK;
     struct layer layers[] = {
         {.name = "q k v", .rows = rows, .in = d, .out = 3 * d, .bias = true},
         {.name = "projection", .rows = rows, .in = d, .out = d, .bias = true},
@@ -184,14 +184,15 @@ static void bench_model(struct bench *b, const char *name, size_t samples)
     double s = 0, flops = 0;
     printf("%s, %zu samples\n", name, samples);
     for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++)
-        s += bench_layer(b, &layers[i], strcmp(layers[i].name, "head") == 0 ? 1 : preset->model.layers, &flops);
+        s += bench_layer(b, &layers[i], strcmp(layers[i].name, "head") == 0 ? 1 : ((const struct gpt_model *)preset->own)->layers, &flops);
     printf("  all of a step: %.2f ms, %.1f TFLOP/s, %.1f %%\n", s * 1e3, flops / s * 1e-12, 100 * flops / s / b->peak_flops_per_s);
 }
 
 int main(int argc, char **argv)
 {
     struct bench b = {0};
-    struct dt_model model = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = VOCAB, .block_size = BLOCK, .dtype = DT_FP16};
+    struct dt_model model =
+        gpt_model_of(DT_FP16, &(struct gpt_model){.layers = 1, .heads = 1, .hidden = 8, .vocab_size = VOCAB, .block_size = BLOCK});
     struct dt_device_info info;
     char libraries[128];
     for (enum dt_dtype dtype = 0; argc > 1 && dtype < DT_DTYPE_COUNT; dtype++)

@@ -195,22 +195,22 @@ static void bench_linear(struct bench *b, const char *name, int per_step, size_t
 
 static void bench_attention(struct bench *b, const struct gpt_dropout *dropout)
 {
-    size_t d = (size_t)b->model.hidden;
+    size_t d = (size_t)gpt_of(&b->model)->hidden;
     double flops = 4.0 * (double)b->rows * BLOCK * (double)d; /* the whole square, as model.h counts */
     void *qkv = array(b, b->rows * 3 * d), *out = array(b, b->rows * d), *dqkv = array(b, b->rows * 3 * d);
-    float *lse = floats(b, b->rows * (size_t)b->model.heads);
-    struct gpt_part heads = {0, (size_t)b->model.heads};
+    float *lse = floats(b, b->rows * (size_t)gpt_of(&b->model)->heads);
+    struct gpt_part heads = {0, (size_t)gpt_of(&b->model)->heads};
     struct gpt_attention_forward forward = {qkv, out, lse, NULL, b->samples, heads, heads, *dropout};
     struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, heads, heads, *dropout};
-    show_products(b, "attention", b->model.layers, flops, launch_attention, &forward);
-    show_products(b, "attention gradient", b->model.layers, 2 * flops, launch_attention_gradient, &backward);
+    show_products(b, "attention", gpt_of(&b->model)->layers, flops, launch_attention, &forward);
+    show_products(b, "attention gradient", gpt_of(&b->model)->layers, 2 * flops, launch_attention_gradient, &backward);
     free_arrays(b);
 }
 
 static void bench_rows(struct bench *b, const struct gpt_dropout *dropout)
 {
-    int L = b->model.layers;
-    size_t d = (size_t)b->model.hidden, count = b->rows * d, wide = 4 * count;
+    int L = gpt_of(&b->model)->layers;
+    size_t d = (size_t)gpt_of(&b->model)->hidden, count = b->rows * d, wide = 4 * count;
     double narrow_bytes = (double)(count * b->element_bytes), wide_bytes = (double)(wide * b->element_bytes);
     void *x = array(b, count), *y = array(b, count), *z = array(b, count), *gain = array(b, d), *bias = array(b, d);
     void *dgain = array(b, d), *dbias = array(b, d), *up = array(b, wide), *down = array(b, wide);
@@ -235,11 +235,12 @@ static void bench_decoder(struct bench *b)
 {
     struct dt_model model = b->model;
     struct gpt_kernels *gpt = b->k;
-    model.position = DT_POSITION_ROPE;
-    model.kv_heads = model.heads % 3 ? model.heads : model.heads / 3;
+    gpt_change(&model)->position = GPT_POSITION_ROPE;
+    gpt_change(&model)->kv_heads = gpt_of(&model)->heads % 3 ? gpt_of(&model)->heads : gpt_of(&model)->heads / 3;
     must(b->table->create(b->device, &model, &b->k));
-    size_t d = (size_t)model.hidden, f = 4 * d, count = b->rows * d, wide = b->rows * f, columns = (size_t)gpt_qkv_features(&model);
-    size_t heads = (size_t)model.heads, kv_heads = (size_t)model.kv_heads, w = (size_t)gpt_head_width(&model);
+    size_t d = (size_t)gpt_of(&model)->hidden, f = 4 * d, count = b->rows * d, wide = b->rows * f,
+           columns = (size_t)gpt_qkv_features(&model);
+    size_t heads = (size_t)gpt_of(&model)->heads, kv_heads = (size_t)gpt_of(&model)->kv_heads, w = (size_t)gpt_head_width(&model);
     double row_bytes = (double)(b->rows * b->element_bytes);
     void *x = array(b, count), *y = array(b, count), *z = array(b, count), *gain = array(b, d), *dgain = array(b, d), *dk = array(b, d);
     void *hidden = array(b, 2 * wide), *dhidden = array(b, 2 * wide), *active = array(b, wide), *dactive = array(b, wide);
@@ -272,13 +273,13 @@ static void bench_decoder(struct bench *b)
 
 static void bench_vocabulary(struct bench *b, const struct gpt_dropout *dropout)
 {
-    size_t d = (size_t)b->model.hidden;
+    size_t d = (size_t)gpt_of(&b->model)->hidden;
     void *table = array(b, VOCAB * d), *positions = array(b, BLOCK * d), *out = array(b, b->rows * d), *logits = array(b, b->rows * VOCAB);
     int32_t *inputs = room(b, b->rows * sizeof *inputs), *targets = room(b, b->rows * sizeof *targets);
     double *loss = (double *)(void *)floats(b, 2), row_bytes = (double)(b->rows * d * b->element_bytes),
            table_bytes = (double)(VOCAB * d * b->element_bytes);
     must(b->table->tokens(b->k, b->stream, &(struct gpt_tokens){inputs, targets, b->samples, 1, 0}));
-    struct gpt_part vocab = {0, (size_t)b->model.vocab_size}, all_positions = {0, (size_t)b->model.block_size};
+    struct gpt_part vocab = {0, (size_t)gpt_of(&b->model)->vocab_size}, all_positions = {0, (size_t)gpt_of(&b->model)->block_size};
     struct gpt_embedding embedding = {inputs, table, positions, out, b->samples, vocab, all_positions, *dropout};
     struct gpt_embedding_gradient gradient = {inputs, out, table, positions, b->samples, vocab, all_positions, false, *dropout};
     struct gpt_loss cross_entropy = {logits, targets, loss, b->rows, 1e-3f, 1, false};
@@ -316,12 +317,11 @@ static dt_status arguments(struct bench *b, int argc, char **argv)
         return dt_fail(DT_ERR_INVALID, "there is no model %s", model);
     b->samples = argc > 3 ? (size_t)atoi(argv[3]) : 8;
     b->threads = argc > 5 ? atoi(argv[5]) : 2;
-    b->model = (struct dt_model){.layers = preset->model.layers,
-                                 .heads = preset->model.heads,
-                                 .hidden = preset->model.hidden,
-                                 .vocab_size = VOCAB,
-                                 .block_size = BLOCK,
-                                 .dtype = DT_DTYPE_COUNT};
+    b->model = gpt_model_of(DT_DTYPE_COUNT, &(struct gpt_model){.layers = ((const struct gpt_model *)preset->own)->layers,
+                                                                .heads = ((const struct gpt_model *)preset->own)->heads,
+                                                                .hidden = ((const struct gpt_model *)preset->own)->hidden,
+                                                                .vocab_size = VOCAB,
+                                                                .block_size = BLOCK});
     for (int i = 0; i < DT_DTYPE_COUNT; i++)
         if (strcmp(dtype, dt_dtype_name((enum dt_dtype)i)) == 0)
             b->model.dtype = (enum dt_dtype)i;
@@ -355,8 +355,8 @@ int main(int argc, char **argv)
     printf("\n");
 
     struct gpt_dropout dropout = {.seed = 1, .layer = 1, .probability = 0.1f};
-    size_t d = (size_t)b.model.hidden;
-    int L = b.model.layers;
+    size_t d = (size_t)gpt_of(&b.model)->hidden;
+    int L = gpt_of(&b.model)->layers;
     measure_limits(&b);
     bench_linear(&b, "q k v", L, d, 3 * d, true, false);
     bench_linear(&b, "projection", L, d, d, true, false);

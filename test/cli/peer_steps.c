@@ -5,6 +5,7 @@
  * follow: all parameters as they are before the first step, and all gradients of each step, the model's dtype widened. The config's model,
  * device, batch_size, seed and learning rate count; updates are SGD's. */
 #include "gpt/layer.h"
+#include "gpt/model.h"
 #include "gpt/stage.h"
 #include "schedules/config/parse.h"
 
@@ -83,7 +84,7 @@ static dt_status fetch(struct run *r, const struct dt_buffer *from, float *to)
 
 static dt_status train_step(struct run *r, int step, struct result *out)
 {
-    size_t samples = (size_t)r->e->batch_size, rows = samples * (size_t)r->e->model.block_size;
+    size_t samples = (size_t)r->e->batch_size, rows = samples * (size_t)gpt_of(&r->e->model)->block_size;
     float scale = 1 / (float)rows;
     DT_TRY(gpt_kernel_set_begin_step(r->kernels, r->stream, (uint32_t)((size_t)step * samples), step + 1));
     DT_TRY(gpt_stash_begin(r->stage, &r->stash, samples, 0, r->stream));
@@ -128,7 +129,7 @@ static void print_numbers(FILE *file, const int32_t *numbers, size_t count)
 
 static dt_status write_out(const struct run *r, const char *path, int steps, const float *params, const struct result *results)
 {
-    size_t count = r->stage->param_elems, rows = (size_t)r->e->batch_size * (size_t)r->e->model.block_size;
+    size_t count = r->stage->param_elems, rows = (size_t)r->e->batch_size * (size_t)gpt_of(&r->e->model)->block_size;
     FILE *file = fopen(path, "wb");
     if (!file)
         return dt_fail(DT_ERR_IO, "%s: cannot be written", path);
@@ -151,7 +152,7 @@ static dt_status write_out(const struct run *r, const char *path, int steps, con
 
 static dt_status train(struct run *r, int steps, const char *path)
 {
-    size_t rows = (size_t)r->e->batch_size * (size_t)r->e->model.block_size;
+    size_t rows = (size_t)r->e->batch_size * (size_t)gpt_of(&r->e->model)->block_size;
     DT_TRY(open_run(r));
     size_t count = r->stage->param_elems;
     float *floats = calloc((size_t)(steps + 1) * count, sizeof *floats);

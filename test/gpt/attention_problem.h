@@ -34,7 +34,7 @@ static inline void problem_start(void)
 
 static inline size_t rows_of(const struct problem *p)
 {
-    return p->samples * (size_t)p->model.block_size;
+    return p->samples * (size_t)gpt_of(&p->model)->block_size;
 }
 
 static inline size_t qkv_count(const struct problem *p)
@@ -44,12 +44,12 @@ static inline size_t qkv_count(const struct problem *p)
 
 static inline size_t lse_count(const struct problem *p)
 {
-    return rows_of(p) * (size_t)p->model.heads;
+    return rows_of(p) * (size_t)gpt_of(&p->model)->heads;
 }
 
 static inline size_t weight_count(const struct problem *p)
 {
-    return lse_count(p) * (size_t)p->model.block_size;
+    return lse_count(p) * (size_t)gpt_of(&p->model)->block_size;
 }
 
 static inline double problem_uniform(void)
@@ -75,7 +75,7 @@ static inline double *random_values(size_t count, double size)
 /* What kernels get is qkv and dout, as they are now and the dtype rounds them. */
 static inline void problem_round(struct problem *p)
 {
-    size_t elems = rows_of(p) * (size_t)p->model.hidden;
+    size_t elems = rows_of(p) * (size_t)gpt_of(&p->model)->hidden;
     ref_round(p->model.dtype, p->qkv, qkv_count(p));
     ref_round(p->model.dtype, p->dout, elems);
     ref_encode(p->model.dtype, p->qkv, p->qkv_memory, qkv_count(p));
@@ -95,14 +95,19 @@ static inline void problem_draw(struct problem *p, enum dt_dtype dtype, int T, i
                                 size_t samples, float dropout)
 {
     size_t d = (size_t)(heads * width), bytes = dt_dtype_bytes(dtype);
+    struct gpt_model model = {.layers = 1,
+                              .heads = heads,
+                              .hidden = heads * width,
+                              .vocab_size = 8,
+                              .block_size = T,
+                              .dropout = dropout,
+                              .kv_heads = kv_heads,
+                              .position = alibi ? GPT_POSITION_ALIBI : GPT_POSITION_LEARNED};
     *p = (struct problem){
-        .model =
-            {.layers = 1, .heads = heads, .hidden = heads * width, .vocab_size = 8, .block_size = T, .dtype = dtype, .dropout = dropout},
+        .model = gpt_model_of(dtype, &model),
         .samples = samples,
         .dropout = {.seed = problem_seed, .layer = 5, .first_sample = 11, .probability = dropout},
     };
-    p->model.kv_heads = kv_heads;
-    p->model.position = alibi ? DT_POSITION_ALIBI : DT_POSITION_LEARNED;
     size_t rows = rows_of(p);
     p->qkv = random_values(qkv_count(p), 2);
     p->dout = random_values(rows * d, 1);
@@ -146,8 +151,8 @@ static inline void *poisoned(size_t bytes)
 
 static inline void result_init(const struct problem *p, struct result *r)
 {
-    size_t rows = rows_of(p), d = (size_t)p->model.hidden, bytes = dt_dtype_bytes(p->model.dtype);
-    bool fused = p->model.attention == DT_ATTENTION_FUSED;
+    size_t rows = rows_of(p), d = (size_t)gpt_of(&p->model)->hidden, bytes = dt_dtype_bytes(p->model.dtype);
+    bool fused = gpt_of(&p->model)->attention == GPT_ATTENTION_FUSED;
     r->out = poisoned(rows * d * bytes);
     r->dqkv = poisoned(qkv_count(p) * bytes);
     r->lse = fused ? poisoned(lse_count(p) * sizeof(float)) : NULL;
@@ -177,18 +182,19 @@ static inline void check_part(const struct problem *p, const char *table, const 
 {
     double error = error_of(dtype, got, want, count);
     CHECK(error <= limit, "%s, %s, table %s: T %d, width %d, heads %d, kv heads %d%s, dropout %g: %s is off by %.2e",
-          dt_dtype_name(p->model.dtype), p->model.attention == DT_ATTENTION_FUSED ? "fused" : "unfused", table, p->model.block_size,
-          p->model.hidden / p->model.heads, p->model.heads, gpt_kv_heads(&p->model),
-          p->model.position == DT_POSITION_ALIBI ? ", alibi" : "", (double)p->dropout.probability, what, error);
+          dt_dtype_name(p->model.dtype), gpt_of(&p->model)->attention == GPT_ATTENTION_FUSED ? "fused" : "unfused", table,
+          gpt_of(&p->model)->block_size, gpt_of(&p->model)->hidden / gpt_of(&p->model)->heads, gpt_of(&p->model)->heads,
+          gpt_kv_heads(&p->model), gpt_of(&p->model)->position == GPT_POSITION_ALIBI ? ", alibi" : "", (double)p->dropout.probability, what,
+          error);
 }
 
 static inline void check_result(const struct problem *p, const struct result *r, const char *table)
 {
     static const double tolerance[DT_DTYPE_COUNT] = {[DT_FP32] = 1e-5, [DT_BF16] = 1e-2, [DT_FP16] = 1e-3};
     enum dt_dtype dtype = p->model.dtype;
-    size_t elems = rows_of(p) * (size_t)p->model.hidden;
+    size_t elems = rows_of(p) * (size_t)gpt_of(&p->model)->hidden;
     /* Backward takes the rounded `out`; with few keys the scores' gradients are near zero, and that rounding stands out in what is left. */
-    double few_keys = p->model.block_size < 64 ? 3 : 1;
+    double few_keys = gpt_of(&p->model)->block_size < 64 ? 3 : 1;
     check_part(p, table, "out", dtype, r->out, p->out, elems, tolerance[dtype]);
     check_part(p, table, "dqkv", dtype, r->dqkv, p->dqkv, qkv_count(p), few_keys * tolerance[dtype]);
     if (r->lse)

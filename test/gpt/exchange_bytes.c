@@ -5,6 +5,7 @@
  * loss gathers three numbers a row; norms of heads sum their gains, and ranks with the same heads of keys and values those weights'
  * gradients. */
 #include "test/gpt/exchange_bytes.h"
+#include "gpt/model.h"
 
 #include "gpt/layer.h"
 
@@ -62,7 +63,7 @@ static uint64_t copied_elems(const struct gpt_stage *s)
 {
     const struct dt_model *model = s->base.model;
     uint64_t features = 2 * gpt_cut_kv_heads(s->cut, model).count * (uint64_t)gpt_head_width(model);
-    uint64_t inputs = (uint64_t)model->hidden + (model->bias != DT_BIAS_NONE);
+    uint64_t inputs = (uint64_t)gpt_of(model)->hidden + (gpt_of(model)->bias != GPT_BIAS_NONE);
     return gpt_cut_copies(model, s->cut.size) > 1 ? features * inputs : 0;
 }
 
@@ -70,12 +71,12 @@ void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct gpt_pass pa
 {
     const struct gpt_stage *s = (const struct gpt_stage *)stage;
     const struct dt_group *group = &stage->groups[g];
-    uint64_t rows = samples * (uint64_t)stage->model->block_size, d = (uint64_t)stage->model->hidden;
+    uint64_t rows = samples * (uint64_t)gpt_of(stage->model)->block_size, d = (uint64_t)gpt_of(stage->model)->hidden;
     uint64_t element = dt_dtype_bytes(stage->model->dtype), ranks = (uint64_t)s->cut.size;
     struct sizes sizes = {.rows = rows * d * element,
                           .norm = gpt_norm_elems(stage->model) * element,
                           .loss = ranks * rows * sizeof(struct gpt_logit_row),
-                          .gains = stage->model->qk_norm ? 2 * (uint64_t)gpt_head_width(stage->model) * element : 0,
+                          .gains = gpt_of(stage->model)->qk_norm ? 2 * (uint64_t)gpt_head_width(stage->model) * element : 0,
                           .copies = copied_elems(s) * element,
                           .sliced = s->sliced};
     *out = (struct dt_exchanged){0};

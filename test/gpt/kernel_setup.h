@@ -167,7 +167,8 @@ static inline const char *setup_text(const struct setup *s)
 
 static inline void setup_kernels(struct setup *s, int heads, int hidden, int vocab, int block)
 {
-    struct dt_model model = {.layers = 1, .heads = heads, .hidden = hidden, .vocab_size = vocab, .block_size = block, .dtype = s->dtype};
+    struct dt_model model = gpt_model_of(
+        s->dtype, &(struct gpt_model){.layers = 1, .heads = heads, .hidden = hidden, .vocab_size = vocab, .block_size = block});
     s->table->destroy(s->kernels);
     if (s->table == &gpt_kernels_cpu)
         CHECK_OK(gpt_kernels_cpu_create(s->device, &model, s->isa, &s->kernels));

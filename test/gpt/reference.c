@@ -194,13 +194,13 @@ void ref_swiglu_gradient(const double *dy, const double *hidden, double *dhidden
 /* By complex numbers, one a pair: multiplied by e^(i angle). */
 void ref_rope(const struct dt_model *model, double *x, size_t rows, size_t heads, size_t columns, bool inverse)
 {
-    size_t w = (size_t)(model->hidden / model->heads), T = (size_t)model->block_size;
-    const struct dt_rope *rope = &model->rope;
+    size_t w = (size_t)(gpt_of(model)->hidden / gpt_of(model)->heads), T = (size_t)gpt_of(model)->block_size;
+    const struct gpt_rope_scheme *rope = &gpt_of(model)->rope;
     for (size_t r = 0; r < rows; r++)
         for (size_t head = 0; head < heads; head++)
             for (size_t i = 0; i < w / 2; i++) {
                 double frequency = exp(-log(rope->base) * 2 * (double)i / (double)w), wavelength = 2 * M_PI / frequency;
-                if (rope->scaling == DT_ROPE_LLAMA3) {
+                if (rope->scaling == GPT_ROPE_LLAMA3) {
                     double longest = rope->original_length / rope->low_frequency_factor;
                     double shortest = rope->original_length / rope->high_frequency_factor;
                     double smooth = (rope->original_length / wavelength - rope->low_frequency_factor) /
@@ -253,13 +253,14 @@ struct ref_head {
 
 static struct ref_head ref_head_of(const struct dt_model *model, size_t head)
 {
-    size_t heads = (size_t)model->heads, kv_heads = model->kv_heads ? (size_t)model->kv_heads : heads, w = (size_t)model->hidden / heads;
+    size_t heads = (size_t)gpt_of(model)->heads, kv_heads = gpt_of(model)->kv_heads ? (size_t)gpt_of(model)->kv_heads : heads,
+           w = (size_t)gpt_of(model)->hidden / heads;
     size_t kv_head = head / (heads / kv_heads);
-    struct ref_head h = {.T = (size_t)model->block_size, .w = w, .row = (heads + 2 * kv_heads) * w};
+    struct ref_head h = {.T = (size_t)gpt_of(model)->block_size, .w = w, .row = (heads + 2 * kv_heads) * w};
     h.q = head * w;
     h.k = (heads + kv_head) * w;
     h.v = (heads + kv_heads + kv_head) * w;
-    if (model->position == DT_POSITION_ALIBI) {
+    if (gpt_of(model)->position == GPT_POSITION_ALIBI) {
         double *slopes = calloc(heads, sizeof *slopes);
         alibi_slopes(heads, slopes);
         h.slope = slopes[head];
@@ -289,7 +290,7 @@ static double attention_row(const struct ref_head *h, const double *qkv, size_t 
 void ref_attention(const struct dt_model *model, const double *qkv, double *out, double *lse, double *weights, size_t samples,
                    const struct gpt_dropout *dropout)
 {
-    size_t T = (size_t)model->block_size, heads = (size_t)model->heads, d = (size_t)model->hidden;
+    size_t T = (size_t)gpt_of(model)->block_size, heads = (size_t)gpt_of(model)->heads, d = (size_t)gpt_of(model)->hidden;
     double *row = calloc(T, sizeof *row);
     for (size_t head = 0; head < heads; head++) {
         struct ref_head h = ref_head_of(model, head);
@@ -313,7 +314,7 @@ void ref_attention(const struct dt_model *model, const double *qkv, double *out,
 void ref_attention_gradient(const struct dt_model *model, const double *dout, const double *qkv, double *dqkv, size_t samples,
                             const struct gpt_dropout *dropout)
 {
-    size_t T = (size_t)model->block_size, heads = (size_t)model->heads, d = (size_t)model->hidden;
+    size_t T = (size_t)gpt_of(model)->block_size, heads = (size_t)gpt_of(model)->heads, d = (size_t)gpt_of(model)->hidden;
     double *row = calloc(2 * T, sizeof *row), *dweight = row + T;
     memset(dqkv, 0, samples * T * ref_head_of(model, 0).row * sizeof *dqkv);
     for (size_t head = 0; head < heads; head++) {
@@ -348,7 +349,7 @@ void ref_attention_gradient(const struct dt_model *model, const double *dout, co
 void ref_embedding(const struct dt_model *model, const int32_t *tokens, const double *token_table, const double *position_table,
                    double *out, size_t samples, const struct gpt_dropout *dropout)
 {
-    size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
+    size_t T = (size_t)gpt_of(model)->block_size, d = (size_t)gpt_of(model)->hidden;
     for (size_t m = 0; m < samples * T; m++)
         for (size_t c = 0; c < d; c++)
             out[m * d + c] = (token_table[(size_t)tokens[m] * d + c] + (position_table ? position_table[m % T * d + c] : 0)) *
@@ -358,8 +359,8 @@ void ref_embedding(const struct dt_model *model, const int32_t *tokens, const do
 void ref_embedding_gradient(const struct dt_model *model, const int32_t *tokens, const double *dout, double *dtoken_table,
                             double *dposition_table, size_t samples, const struct gpt_dropout *dropout)
 {
-    size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
-    memset(dtoken_table, 0, (size_t)model->vocab_size * d * sizeof *dtoken_table);
+    size_t T = (size_t)gpt_of(model)->block_size, d = (size_t)gpt_of(model)->hidden;
+    memset(dtoken_table, 0, (size_t)gpt_of(model)->vocab_size * d * sizeof *dtoken_table);
     if (dposition_table)
         memset(dposition_table, 0, T * d * sizeof *dposition_table);
     for (size_t m = 0; m < samples * T; m++)
@@ -374,7 +375,7 @@ void ref_embedding_gradient(const struct dt_model *model, const int32_t *tokens,
 void ref_dropout_residual(const struct dt_model *model, const double *residual, const double *branch, double *out, size_t samples,
                           const struct gpt_dropout *dropout)
 {
-    size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
+    size_t T = (size_t)gpt_of(model)->block_size, d = (size_t)gpt_of(model)->hidden;
     for (size_t m = 0; m < samples * T; m++)
         for (size_t c = 0; c < d; c++)
             out[m * d + c] = residual[m * d + c] + branch[m * d + c] * ref_dropout(dropout, m / T, m % T, c);
@@ -383,7 +384,7 @@ void ref_dropout_residual(const struct dt_model *model, const double *residual, 
 void ref_dropout_gradient(const struct dt_model *model, const double *dout, double *dbranch, size_t samples,
                           const struct gpt_dropout *dropout)
 {
-    size_t T = (size_t)model->block_size, d = (size_t)model->hidden;
+    size_t T = (size_t)gpt_of(model)->block_size, d = (size_t)gpt_of(model)->hidden;
     for (size_t m = 0; m < samples * T; m++)
         for (size_t c = 0; c < d; c++)
             dbranch[m * d + c] = dout[m * d + c] * ref_dropout(dropout, m / T, m % T, c);

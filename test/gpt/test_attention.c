@@ -51,8 +51,8 @@ static void back(struct dt_buffer *buffer, void *to)
  * problem's but for one, so that both count. */
 static void run_part(const struct problem *p, struct result *r, size_t first, size_t count)
 {
-    size_t T = (size_t)p->model.block_size, d = (size_t)p->model.hidden, bytes = dt_dtype_bytes(p->model.dtype);
-    size_t place = first * T * d * bytes, size = count * T * d * bytes, heads = (size_t)p->model.heads;
+    size_t T = (size_t)gpt_of(&p->model)->block_size, d = (size_t)gpt_of(&p->model)->hidden, bytes = dt_dtype_bytes(p->model.dtype);
+    size_t place = first * T * d * bytes, size = count * T * d * bytes, heads = (size_t)gpt_of(&p->model)->heads;
     size_t wide_row = T * (size_t)gpt_qkv_features(&p->model) * bytes, wide_place = first * wide_row, wide_size = count * wide_row;
     struct gpt_dropout dropout = p->dropout;
     dropout.first_sample = 1 + (uint32_t)first;
@@ -101,7 +101,7 @@ static void check_grouped(enum dt_dtype dtype, int T, int heads, int kv_heads, b
     problem_init_grouped(&p, dtype, T, heads, kv_heads, alibi, width, samples, dropout);
     for (int unfused = 0; unfused < 2; unfused++) {
         struct result r;
-        p.model.attention = unfused ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
+        gpt_change(&p.model)->attention = unfused ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
         result_init(&p, &r);
         run_part(&p, &r, 0, samples);
         check_result(&p, &r, table->name);
@@ -150,13 +150,13 @@ static void check_against_fp32(enum dt_dtype dtype, int T, int heads, int kv_hea
     same = p;
     same.model.dtype = DT_FP32;
     same.qkv_memory = malloc(qkv_count(&p) * sizeof(float));
-    same.dout_memory = malloc(rows_of(&p) * (size_t)p.model.hidden * sizeof(float));
+    same.dout_memory = malloc(rows_of(&p) * (size_t)gpt_of(&p.model)->hidden * sizeof(float));
     problem_round(&same);
     result_init(&same, &right);
     result_init(&p, &r);
     run_part(&same, &right, 0, samples);
     run_part(&p, &r, 0, samples);
-    ref_decode(DT_FP32, right.out, p.out, rows_of(&p) * (size_t)p.model.hidden);
+    ref_decode(DT_FP32, right.out, p.out, rows_of(&p) * (size_t)gpt_of(&p.model)->hidden);
     ref_decode(DT_FP32, right.dqkv, p.dqkv, qkv_count(&p));
     ref_decode(DT_FP32, right.lse, p.lse, lse_count(&p));
     check_result(&p, &r, table->name);
@@ -259,14 +259,13 @@ static void long_sequences(void)
     }
     const char *given = getenv("DTBENCH_LONG_T");
     struct long_problem l = {.heads = 2, .kv_heads = 1, .w = 8, .T = given ? (size_t)atoi(given) : 2500, .row = 4 * 8, .d = 2 * 8};
-    l.p = (struct problem){.model = {.layers = 1,
-                                     .heads = 2,
-                                     .kv_heads = 1,
-                                     .hidden = 16,
-                                     .vocab_size = 8,
-                                     .block_size = (int)l.T,
-                                     .dtype = DT_FP32,
-                                     .position = DT_POSITION_ALIBI},
+    l.p = (struct problem){.model = gpt_model_of(DT_FP32, &(struct gpt_model){.layers = 1,
+                                                                              .heads = 2,
+                                                                              .kv_heads = 1,
+                                                                              .hidden = 16,
+                                                                              .vocab_size = 8,
+                                                                              .block_size = (int)l.T,
+                                                                              .position = GPT_POSITION_ALIBI}),
                            .samples = 1};
     l.p.qkv = random_values(l.T * l.row, 2);
     l.p.dout = random_values(l.T * l.d, 1);
@@ -342,13 +341,13 @@ static void division_changes_nothing(void)
         struct problem p;
         struct result whole, parts;
         problem_init(&p, DT_BF16, 40, 2, 24, 3, 0.1f);
-        p.model.attention = unfused ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
+        gpt_change(&p.model)->attention = unfused ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
         result_init(&p, &whole);
         result_init(&p, &parts);
         run_part(&p, &whole, 0, 3);
         run_part(&p, &parts, 0, 1);
         run_part(&p, &parts, 1, 2);
-        size_t bytes = rows_of(&p) * (size_t)p.model.hidden * dt_dtype_bytes(DT_BF16);
+        size_t bytes = rows_of(&p) * (size_t)gpt_of(&p.model)->hidden * dt_dtype_bytes(DT_BF16);
         CHECK(memcmp(whole.out, parts.out, bytes) == 0);
         CHECK(memcmp(whole.dqkv, parts.dqkv, 3 * bytes) == 0);
         result_finish(&whole);
@@ -379,8 +378,8 @@ static void heads_by_themselves(void)
     result_init(&p, &whole);
     run_part(&p, &whole, 0, 3);
     mine = p;
-    mine.model.hidden = MINE * WIDTH; /* sizes of results; the kernels are the whole model's */
-    mine.model.heads = MINE;
+    gpt_change(&mine.model)->hidden = MINE * WIDTH; /* sizes of results; the kernels are the whole model's */
+    gpt_change(&mine.model)->heads = MINE;
     result_init(&mine, &alone);
     size_t rows = rows_of(&p), bytes = rows * MINE * WIDTH * sizeof(uint16_t), lse_bytes = lse_count(&mine) * sizeof(float);
     void *qkv_values = pick_columns(p.qkv_memory, rows, 3, HEADS * WIDTH, FIRST * WIDTH, MINE * WIDTH);
@@ -433,7 +432,8 @@ static void heads_by_themselves(void)
  * which are those of these heads alone, to `dkv` [rows, 2 K w]; out, lse and q's gradients must be the whole's to the last bit. */
 static void check_some_heads(const struct problem *p, const struct result *whole, size_t first, size_t count, double *dkv)
 {
-    size_t rows = rows_of(p), T = (size_t)p->model.block_size, w = (size_t)gpt_head_width(&p->model), H = (size_t)p->model.heads;
+    size_t rows = rows_of(p), T = (size_t)gpt_of(&p->model)->block_size, w = (size_t)gpt_head_width(&p->model),
+           H = (size_t)gpt_of(&p->model)->heads;
     size_t K = (size_t)gpt_kv_heads(&p->model), group = H / K, first_kv = first / group, kv = (first + count - 1) / group - first_kv + 1;
     size_t columns = (count + 2 * kv) * w, whole_columns = (H + 2 * K) * w;
     float *qkv_values = malloc(rows * columns * sizeof(float)), *dout_values = malloc(rows * count * w * sizeof(float));
@@ -500,7 +500,7 @@ static void parts_of_a_group(void)
         return;
     for (int alibi = 0; alibi < 2; alibi++) {
         problem_init_grouped(&p, DT_FP32, 40, 6, 2, alibi, 20, 2, 0.1f);
-        p.model.attention = DT_ATTENTION_FUSED;
+        gpt_change(&p.model)->attention = GPT_ATTENTION_FUSED;
         result_init(&p, &whole);
         run_part(&p, &whole, 0, 2);
         size_t rows = rows_of(&p), of_q = 6 * 20, of_kv = 2 * 2 * 20;

@@ -20,19 +20,20 @@ struct fixture {
 };
 
 /* The model is deliberately odd: 3 heads of width 5, 7 positions, 11 tokens. */
-static bool fixture_init_of(struct fixture *f, enum dt_attention attention, enum dt_mlp mlp, bool tied, float dropout, bool sum_loss)
+static bool fixture_init_of(struct fixture *f, enum gpt_attention_kind attention, enum gpt_mlp_kind mlp, bool tied, float dropout,
+                            bool sum_loss)
 {
     struct dt_device_options options = {.threads = 2, .local_size = 1};
-    *f = (struct fixture){.model = {.layers = 2,
-                                    .heads = 3,
-                                    .hidden = 15,
-                                    .vocab_size = 11,
-                                    .block_size = 7,
-                                    .dtype = DT_FP32,
-                                    .dropout = dropout,
-                                    .attention = attention,
-                                    .mlp = mlp,
-                                    .tied = tied}};
+    struct gpt_model model = {.layers = 2,
+                              .heads = 3,
+                              .hidden = 15,
+                              .vocab_size = 11,
+                              .block_size = 7,
+                              .dropout = dropout,
+                              .attention = attention,
+                              .mlp = mlp,
+                              .tied = tied};
+    *f = (struct fixture){.model = gpt_model_of(DT_FP32, &model)};
     char reason[256];
     if (!dt_device_available("cpu", reason, sizeof reason)) {
         snprintf(test_skip_reason, sizeof test_skip_reason, "%.200s", reason);
@@ -63,9 +64,9 @@ static bool fixture_init_of(struct fixture *f, enum dt_attention attention, enum
     return true;
 }
 
-static bool fixture_init(struct fixture *f, enum dt_attention attention, bool tied, float dropout, bool sum_loss)
+static bool fixture_init(struct fixture *f, enum gpt_attention_kind attention, bool tied, float dropout, bool sum_loss)
 {
-    return fixture_init_of(f, attention, DT_MLP_GELU, tied, dropout, sum_loss);
+    return fixture_init_of(f, attention, GPT_MLP_GELU, tied, dropout, sum_loss);
 }
 
 static void fixture_finish(struct fixture *f)
@@ -90,7 +91,7 @@ static void backward(struct fixture *f, int g, enum dt_backward part)
 
 static double loss_of(struct fixture *f)
 {
-    double loss = 0, scale = 1.0 / (SAMPLES * f->model.block_size);
+    double loss = 0, scale = 1.0 / (SAMPLES * gpt_of(&f->model)->block_size);
     for (int g = 0; g < f->stage->group_count; g++)
         f->stage->groups[g].accumulate = f->adds;
     if (!f->adds) /* what is not written, or is added to by mistake, is no number */
@@ -110,7 +111,7 @@ static double loss_of(struct fixture *f)
     return loss;
 }
 
-static void compare(enum dt_attention attention, bool tied, float dropout, bool sum_loss)
+static void compare(enum gpt_attention_kind attention, bool tied, float dropout, bool sum_loss)
 {
     struct fixture f;
     if (!fixture_init(&f, attention, tied, dropout, sum_loss))
@@ -158,34 +159,34 @@ static void compare(enum dt_attention attention, bool tied, float dropout, bool 
 
 static void fused(void)
 {
-    compare(DT_ATTENTION_FUSED, false, 0, false);
+    compare(GPT_ATTENTION_FUSED, false, 0, false);
 }
 
 static void fused_dropout(void)
 {
-    compare(DT_ATTENTION_FUSED, false, 0.2f, false);
+    compare(GPT_ATTENTION_FUSED, false, 0.2f, false);
 }
 
 static void unfused_dropout(void)
 {
-    compare(DT_ATTENTION_UNFUSED, false, 0.2f, false);
+    compare(GPT_ATTENTION_UNFUSED, false, 0.2f, false);
 }
 
 static void tied_table(void)
 {
-    compare(DT_ATTENTION_FUSED, true, 0.1f, false);
+    compare(GPT_ATTENTION_FUSED, true, 0.1f, false);
 }
 
 static void sum_of_logits(void)
 {
-    compare(DT_ATTENTION_FUSED, false, 0.1f, true);
+    compare(GPT_ATTENTION_FUSED, false, 0.1f, true);
 }
 
 /* Backward with accumulate adds: twice the same micro-batch gives twice the gradient. */
 static void accumulates(bool tied)
 {
     struct fixture f;
-    if (!fixture_init(&f, DT_ATTENTION_FUSED, tied, 0.1f, false))
+    if (!fixture_init(&f, GPT_ATTENTION_FUSED, tied, 0.1f, false))
         return;
     loss_of(&f);
     float *once = malloc(f.stage->param_elems * sizeof(float));
@@ -222,9 +223,9 @@ static uint64_t activation_bytes(struct fixture *f)
 /* Input gradients of the whole stage first and weight gradients behind them: the same gradients bit for bit, and an empty stash. */
 static void in_halves(void)
 {
-    for (int attention = DT_ATTENTION_FUSED; attention <= DT_ATTENTION_UNFUSED; attention++) {
+    for (int attention = GPT_ATTENTION_FUSED; attention <= GPT_ATTENTION_UNFUSED; attention++) {
         struct fixture f;
-        if (!fixture_init(&f, (enum dt_attention)attention, true, 0.1f, false))
+        if (!fixture_init(&f, (enum gpt_attention_kind)attention, true, 0.1f, false))
             return;
         uint64_t before = activation_bytes(&f);
         double loss = loss_of(&f);
@@ -244,9 +245,9 @@ static void in_halves(void)
 /* Attention computed again by backward, whole or in halves: the same gradients bit for bit, and between the passes it keeps q, k and v alone. */
 static void attention_again(void)
 {
-    for (int attention = DT_ATTENTION_FUSED; attention <= DT_ATTENTION_UNFUSED; attention++) {
+    for (int attention = GPT_ATTENTION_FUSED; attention <= GPT_ATTENTION_UNFUSED; attention++) {
         struct fixture f;
-        if (!fixture_init(&f, (enum dt_attention)attention, true, 0.1f, false))
+        if (!fixture_init(&f, (enum gpt_attention_kind)attention, true, 0.1f, false))
             return;
         uint64_t before = activation_bytes(&f);
         double loss = loss_of(&f);
@@ -275,11 +276,11 @@ static void attention_again(void)
  * bytes between the passes. */
 static void cheap_kept(void)
 {
-    for (int mlp = DT_MLP_GELU; mlp <= DT_MLP_SWIGLU; mlp++) {
+    for (int mlp = GPT_MLP_GELU; mlp <= GPT_MLP_SWIGLU; mlp++) {
         struct fixture f;
-        if (!fixture_init_of(&f, DT_ATTENTION_FUSED, (enum dt_mlp)mlp, true, 0.1f, false))
+        if (!fixture_init_of(&f, GPT_ATTENTION_FUSED, (enum gpt_mlp_kind)mlp, true, 0.1f, false))
             return;
-        size_t bytes = f.stage->param_elems * sizeof(float), rows = (size_t)(SAMPLES * f.model.block_size);
+        size_t bytes = f.stage->param_elems * sizeof(float), rows = (size_t)(SAMPLES * gpt_of(&f.model)->block_size);
         float *again = malloc(bytes);
         uint64_t before = activation_bytes(&f);
         double loss = loss_of(&f);
@@ -298,7 +299,8 @@ static void cheap_kept(void)
             CHECK_OK(gpt_forward(f.stage, g, &f.stash, (struct dt_loss_scales){1, 1}, f.stream));
         CHECK_OK(dt_stream_synchronize(f.stream));
         const struct dt_layer_stash *layers = f.stash.layers;
-        CHECK(layers[1].normed.bytes == rows * (size_t)f.model.hidden * sizeof(float) && layers[2].normed.bytes == layers[1].normed.bytes);
+        CHECK(layers[1].normed.bytes == rows * (size_t)gpt_of(&f.model)->hidden * sizeof(float) &&
+              layers[2].normed.bytes == layers[1].normed.bytes);
         CHECK(layers[3].active.bytes == rows * (size_t)gpt_ffn(&f.model) * sizeof(float));
         free(again);
         fixture_finish(&f);

@@ -146,7 +146,7 @@ static void linear_residual_body(struct setup *s)
             ref_round(s->dtype, x.values, x.count);
         }
         ref_linear(x.values, w.values, a.b ? b.values : NULL, y.values, z.rows, z.in, z.out);
-        struct dt_model model = {.hidden = (int)z.out, .block_size = (int)T};
+        struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.hidden = (int)z.out, .block_size = (int)T});
         ref_dropout_residual(&model, residual.values, y.values, y.values, z.rows / T, &dropout);
         double error = error_of(s->dtype, y.data, y.values, y.count); /* the branch may be rounded on its own */
         CHECK(error <= 2 * bound_of(s->dtype), "y: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));
@@ -309,7 +309,7 @@ static void dropout_body(struct setup *s)
         CHECK_OK(s->table->dropout_residual(s->kernels, s->stream, &forward));
         CHECK_OK(s->table->dropout_gradient(s->kernels, s->stream, &backward));
         CHECK_OK(dt_stream_synchronize(s->stream));
-        struct dt_model model = {.hidden = d, .block_size = T};
+        struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.hidden = d, .block_size = T});
         dropout.first_sample += 100; /* the step's */
         ref_dropout_residual(&model, residual.values, branch.values, out.values, samples, &dropout);
         ref_dropout_gradient(&model, dout.values, dbranch.values, samples, &dropout);
@@ -329,10 +329,11 @@ static void embedding_body(struct setup *s)
         int hidden, vocab, samples;
     } sizes[] = {{20, 301, 4}, {86, 301, 4}, {264, 6, 4}, {86, 6, 4}, {8, 1500, 300}};
     for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++) {
-        struct dt_model model = {.heads = 1, .hidden = sizes[i].hidden, .vocab_size = sizes[i].vocab, .block_size = 7};
-        size_t samples = (size_t)sizes[i].samples, d = (size_t)model.hidden, T = 7, V = (size_t)model.vocab_size;
+        struct dt_model model = gpt_model_of(
+            DT_FP32, &(struct gpt_model){.heads = 1, .hidden = sizes[i].hidden, .vocab_size = sizes[i].vocab, .block_size = 7});
+        size_t samples = (size_t)sizes[i].samples, d = (size_t)gpt_of(&model)->hidden, T = 7, V = (size_t)gpt_of(&model)->vocab_size;
         struct gpt_dropout dropout = some_dropout(i == 3 ? 0 : 0.25f);
-        setup_kernels(s, 1, model.hidden, model.vocab_size, model.block_size);
+        setup_kernels(s, 1, gpt_of(&model)->hidden, gpt_of(&model)->vocab_size, gpt_of(&model)->block_size);
         struct array tokens_table = input(s->dtype, V * d, 0, 1), positions = input(s->dtype, T * d, 0, 1);
         struct array out = output(s->dtype, samples * T * d), dout = input(s->dtype, samples * T * d, 0, 1);
         int32_t *tokens = test_alloc(samples * T * sizeof *tokens);

@@ -271,10 +271,10 @@ static void swiglu_far_from_zero(void)
 
 static void rope_kernels(struct setup *s, struct dt_model model)
 {
-    model.layers = 1;
-    model.vocab_size = 8;
+    gpt_change(&model)->layers = 1;
+    gpt_change(&model)->vocab_size = 8;
     model.dtype = s->dtype;
-    model.position = DT_POSITION_ROPE;
+    gpt_change(&model)->position = GPT_POSITION_ROPE;
     s->table->destroy(s->kernels);
     if (s->table == &gpt_kernels_cpu)
         CHECK_OK(gpt_kernels_cpu_create(s->device, &model, s->isa, &s->kernels));
@@ -285,21 +285,21 @@ static void rope_kernels(struct setup *s, struct dt_model model)
 /* Widths of a head with every kind of end, both scalings, positions up to some thousands; v is behind what turns. And back. */
 static void rope_body(struct setup *s)
 {
-    const struct dt_rope plain = {.base = 10000};
-    const struct dt_rope scaled = {.base = 500000,
-                                   .scaling = DT_ROPE_LLAMA3,
-                                   .factor = 32,
-                                   .low_frequency_factor = 1,
-                                   .high_frequency_factor = 4,
-                                   .original_length = 512};
-    const struct dt_model models[] = {{.heads = 3, .kv_heads = 1, .hidden = 12, .block_size = 7, .rope = plain},
-                                      {.heads = 2, .kv_heads = 2, .hidden = 128, .block_size = 33, .rope = scaled},
-                                      {.heads = 2, .kv_heads = 1, .hidden = 172, .block_size = 20, .rope = plain},
-                                      {.heads = 1, .kv_heads = 1, .hidden = 64, .block_size = 3000, .rope = scaled}};
+    const struct gpt_rope_scheme plain = {.base = 10000};
+    const struct gpt_rope_scheme scaled = {.base = 500000,
+                                           .scaling = GPT_ROPE_LLAMA3,
+                                           .factor = 32,
+                                           .low_frequency_factor = 1,
+                                           .high_frequency_factor = 4,
+                                           .original_length = 512};
+    const struct gpt_model models[] = {{.heads = 3, .kv_heads = 1, .hidden = 12, .block_size = 7, .rope = plain},
+                                       {.heads = 2, .kv_heads = 2, .hidden = 128, .block_size = 33, .rope = scaled},
+                                       {.heads = 2, .kv_heads = 1, .hidden = 172, .block_size = 20, .rope = plain},
+                                       {.heads = 1, .kv_heads = 1, .hidden = 64, .block_size = 3000, .rope = scaled}};
     for (int i = 0; i < (int)(sizeof models / sizeof models[0]); i++) {
-        const struct dt_model *m = &models[i];
-        size_t columns = (size_t)gpt_qkv_features(m), turning = (size_t)(m->heads + m->kv_heads);
-        size_t rows = (size_t)m->block_size * (m->block_size < 100 ? 3 : 1);
+        struct dt_model of = gpt_model_of(s->dtype, &models[i]), *m = &of;
+        size_t columns = (size_t)gpt_qkv_features(m), turning = (size_t)(gpt_of(m)->heads + gpt_of(m)->kv_heads);
+        size_t rows = (size_t)gpt_of(m)->block_size * (gpt_of(m)->block_size < 100 ? 3 : 1);
         rope_kernels(s, *m);
         struct array x = input(s->dtype, rows * columns, 0, 1);
         struct array back = {test_alloc(rows * columns * sizeof(double)), x.data, x.count};
@@ -323,14 +323,14 @@ static void rope(void)
 /* Llama 3.1's own numbers (base 500,000, factor 8, 1, 4, 8,192): the fastest pair stays, the slowest is 8 times as slow. */
 static void published_frequencies(void)
 {
-    struct dt_model m = {.heads = 1,
-                         .hidden = 128,
-                         .rope = {.base = 500000,
-                                  .scaling = DT_ROPE_LLAMA3,
-                                  .factor = 8,
-                                  .low_frequency_factor = 1,
-                                  .high_frequency_factor = 4,
-                                  .original_length = 8192}};
+    struct dt_model m = gpt_model_of(DT_FP32, &(struct gpt_model){.heads = 1,
+                                                                  .hidden = 128,
+                                                                  .rope = {.base = 500000,
+                                                                           .scaling = GPT_ROPE_LLAMA3,
+                                                                           .factor = 8,
+                                                                           .low_frequency_factor = 1,
+                                                                           .high_frequency_factor = 4,
+                                                                           .original_length = 8192}});
     CHECK(gpt_rope_frequency(&m, 0) == 1);
     double slowest = pow(500000, -126.0 / 128);
     CHECK(fabs(gpt_rope_frequency(&m, 63) - slowest / 8) < 1e-12 * slowest);

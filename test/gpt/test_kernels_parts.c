@@ -82,7 +82,7 @@ static struct array rows_of_table(const struct setup *s, const struct array *tab
 /* What the ranks' summands come to, before any dropout; and each rank's rows of the tables' gradients. */
 static void embedding_case(struct setup *s, int hidden, int vocab, size_t samples)
 {
-    struct dt_model model = {.heads = 1, .hidden = hidden, .vocab_size = vocab, .block_size = 7};
+    struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.heads = 1, .hidden = hidden, .vocab_size = vocab, .block_size = 7});
     size_t d = (size_t)hidden, T = 7, V = (size_t)vocab, count = samples * T * d;
     struct gpt_dropout none = {.probability = 0}, dropout = {.seed = 5, .layer = 3, .first_sample = 9, .probability = 0.25f};
     struct array tokens_table = input(s->dtype, V * d, 0, 1), positions = input(s->dtype, T * d, 0, 1), dout = input(s->dtype, count, 0, 1);
@@ -136,7 +136,7 @@ static void dropout_body(struct setup *s)
     for (int i = 0; i < 2; i++) {
         size_t d = i ? 86 : 256, T = 5, samples = 3, rows = samples * T;
         struct gpt_dropout dropout = {.seed = 5, .layer = 3, .first_sample = 9, .probability = 0.25f};
-        struct dt_model model = {.hidden = (int)d, .block_size = (int)T};
+        struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.hidden = (int)d, .block_size = (int)T});
         struct array residual = input(s->dtype, rows * d, 0, 1), branch = input(s->dtype, rows * d, 0, 1), in_place = branch;
         struct array out = output(s->dtype, rows * d);
         in_place.values = test_alloc(rows * d * sizeof(double));

@@ -9,12 +9,12 @@
 static struct dt_model model_of(const char *preset)
 {
     const struct dt_model_preset *p = dt_model_find_preset(&gpt_family, preset);
-    struct dt_model model = p->model;
-    if (!dt_preset_is_whole(p)) {
-        model.vocab_size = 50000;
-        model.block_size = 256;
+    struct gpt_model own = *(const struct gpt_model *)p->own;
+    if (p->sizes_only) {
+        own.vocab_size = 50000;
+        own.block_size = 256;
     }
-    return model;
+    return gpt_model_of(DT_FP32, &own);
 }
 
 static uint64_t params_between(const struct dt_model *model, int first, int end)
@@ -146,12 +146,13 @@ static void check_parts(const struct dt_model *model, int ranks, int layer_index
 
 static void parts_make_the_whole(void)
 {
-    struct dt_model m = {.layers = 1, .heads = 12, .hidden = 48, .vocab_size = 1003, .block_size = 13};
+    struct dt_model m =
+        gpt_model_of(DT_FP32, &(struct gpt_model){.layers = 1, .heads = 12, .hidden = 48, .vocab_size = 1003, .block_size = 13});
     for (int ranks = 1; ranks <= 12; ranks++)
-        for (int i = 0; m.heads % ranks == 0 && i < gpt_layer_count(&m); i++)
+        for (int i = 0; gpt_of(&m)->heads % ranks == 0 && i < gpt_layer_count(&m); i++)
             check_parts(&m, ranks, i);
-    m.kv_heads = 3;
-    m.qk_norm = true;
+    gpt_change(&m)->kv_heads = 3;
+    gpt_change(&m)->qk_norm = true;
     for (int ranks = 1; ranks <= 12; ranks++)
         if (gpt_cut_check(&m, ranks, false) == DT_OK)
             check_parts(&m, ranks, gpt_block_layer(0));
@@ -160,7 +161,8 @@ static void parts_make_the_whole(void)
 /* The ranks with copies of a head of keys and values are those whose heads of q read it. */
 static void copies_follow_their_heads(void)
 {
-    struct dt_model m = {.layers = 1, .heads = 24, .hidden = 48, .vocab_size = 1000, .block_size = 24, .kv_heads = 4};
+    struct dt_model m = gpt_model_of(
+        DT_FP32, &(struct gpt_model){.layers = 1, .heads = 24, .hidden = 48, .vocab_size = 1000, .block_size = 24, .kv_heads = 4});
     CHECK(gpt_cut_copies(&m, 4) == 1 && gpt_cut_copies(&m, 8) == 2 && gpt_cut_copies(&m, 24) == 6);
     for (int ranks = 1; ranks <= 24; ranks++)
         for (int rank = 0; rank < ranks && gpt_cut_check(&m, ranks, false) == DT_OK; rank++) {
@@ -177,7 +179,8 @@ static void copies_follow_their_heads(void)
 /* What a tied head has away from the embedding begins as the token table: the same rows, of the same random numbers. */
 static void a_copy_of_the_table_begins_as_the_table(void)
 {
-    struct dt_model m = {.layers = 1, .heads = 2, .hidden = 8, .vocab_size = 100, .block_size = 4, .tied = true};
+    struct dt_model m =
+        gpt_model_of(DT_FP32, &(struct gpt_model){.layers = 1, .heads = 2, .hidden = 8, .vocab_size = 100, .block_size = 4, .tied = true});
     struct gpt_layer embedding, head;
     struct gpt_cut cut = {1, 2};
     gpt_describe_layer(&m, cut, 0, &embedding);
@@ -201,7 +204,8 @@ static void tables_divide_unevenly(void)
 
 static void groups_that_do_not_fit(void)
 {
-    struct dt_model m = {.layers = 1, .heads = 12, .hidden = 48, .vocab_size = 1000, .block_size = 8};
+    struct dt_model m =
+        gpt_model_of(DT_FP32, &(struct gpt_model){.layers = 1, .heads = 12, .hidden = 48, .vocab_size = 1000, .block_size = 8});
     CHECK_OK(gpt_cut_check(&m, 4, true));
     CHECK_OK(gpt_cut_check(&m, 3, false));
     CHECK(gpt_cut_check(&m, 5, false) == DT_ERR_INVALID && strstr(dt_error_message(), "model.heads 12; of this model 1, 2, 3, 4, 6 do"),
@@ -209,7 +213,7 @@ static void groups_that_do_not_fit(void)
     CHECK(gpt_cut_check(&m, 3, true) == DT_ERR_INVALID && strstr(dt_error_message(), "model.block_size 8") &&
               strstr(dt_error_message(), "of this model 1, 2, 4 do"),
           "%s", dt_error_message());
-    m.vocab_size = 3;
+    gpt_change(&m)->vocab_size = 3;
     CHECK(gpt_cut_check(&m, 4, true) == DT_ERR_INVALID && strstr(dt_error_message(), "model.vocab_size 3"), "%s", dt_error_message());
 }
 
@@ -244,14 +248,17 @@ static void partition(void)
             CHECK(first[0] == 0 && first[stages] == gpt_layer_count(&m));
             for (int s = 1; s < stages; s++) {
                 CHECK(first[s] > first[s - 1]);
-                CHECK(first[s] >= 1 + 3 * m.layers || (first[s] - 1) % 3 == 0, "stage %d of %s starts inside a block", s, p->name);
+                CHECK(first[s] >= 1 + 3 * gpt_of(&m)->layers || (first[s] - 1) % 3 == 0, "stage %d of %s starts inside a block", s,
+                      p->name);
                 double share = (double)params_between(&m, 0, first[s]) * stages / (double)gpt_parameter_count(&m);
-                int pieces_behind = first[s] >= 1 + 3 * m.layers ? gpt_layer_count(&m) - first[s] : m.layers - (first[s] - 1) / 3 + 2;
+                int pieces_behind =
+                    first[s] >= 1 + 3 * gpt_of(&m)->layers ? gpt_layer_count(&m) - first[s] : gpt_of(&m)->layers - (first[s] - 1) / 3 + 2;
                 CHECK(share > s || pieces_behind == stages - s, "stage %d of %d of %s closes at %.3f", s, stages, p->name, share);
             }
         }
     }
-    struct dt_model tiny = {.layers = 2, .heads = 2, .hidden = 8, .vocab_size = 10, .block_size = 8};
+    struct dt_model tiny =
+        gpt_model_of(DT_FP32, &(struct gpt_model){.layers = 2, .heads = 2, .hidden = 8, .vocab_size = 10, .block_size = 8});
     int first[65];
     CHECK(gpt_partition(&tiny, DT_SPLIT_PARAMETERS, 64, first) == DT_ERR_INVALID);
     CHECK(gpt_partition(&tiny, DT_SPLIT_BALANCED, 64, first) == DT_ERR_INVALID);
@@ -269,7 +276,7 @@ enum { MOST_PIECES = 40, MOST_STAGES = 12 };
 /* What the slowest stage costs at least, by dynamic programming: of the first `end` pieces in s stages the best place for the last cut. */
 static double least_cost(const struct dt_model *m, int stages)
 {
-    int pieces = m->layers + 3, layer[MOST_PIECES + 1] = {0};
+    int pieces = gpt_of(m)->layers + 3, layer[MOST_PIECES + 1] = {0};
     double best[MOST_STAGES + 1][MOST_PIECES + 1];
     for (int i = 0; i < pieces; i++)
         layer[i + 1] = gpt_piece_end(m, layer[i]);
@@ -287,10 +294,12 @@ static void balanced_partition(void)
 {
     static const int sizes[][3] = {{1, 8, 10}, {2, 8, 10}, {3, 16, 5000}, {7, 64, 100}, {12, 768, 50000}, {24, 1024, 50000}, {32, 512, 3}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct dt_model m = {.layers = sizes[i][0], .heads = 2, .hidden = sizes[i][1], .vocab_size = sizes[i][2], .block_size = 32};
+        struct dt_model m = gpt_model_of(
+            DT_FP32,
+            &(struct gpt_model){.layers = sizes[i][0], .heads = 2, .hidden = sizes[i][1], .vocab_size = sizes[i][2], .block_size = 32});
         double whole = cost_of(&m, 0, gpt_layer_count(&m));
         CHECK(whole == 3 * gpt_forward_flops_per_token(&m));
-        for (int stages = 1; stages <= MOST_STAGES && stages <= m.layers + 3; stages++) {
+        for (int stages = 1; stages <= MOST_STAGES && stages <= gpt_of(&m)->layers + 3; stages++) {
             int first[MOST_STAGES + 1];
             double slowest = 0;
             uint64_t parameters = 0;
@@ -302,12 +311,13 @@ static void balanced_partition(void)
                 parameters += params_between(&m, first[s], first[s + 1]);
             }
             CHECK(parameters == gpt_parameter_count(&m));
-            CHECK(slowest == least_cost(&m, stages), "%d blocks on %d stages: %.0f, and %.0f can be had", m.layers, stages, slowest,
-                  least_cost(&m, stages));
+            CHECK(slowest == least_cost(&m, stages), "%d blocks on %d stages: %.0f, and %.0f can be had", gpt_of(&m)->layers, stages,
+                  slowest, least_cost(&m, stages));
         }
     }
     /* 10 equal blocks on 4 stages, and a head that costs nothing: 3 is the slowest in any case, and none has 1. */
-    struct dt_model m = {.layers = 10, .heads = 2, .hidden = 64, .vocab_size = 2, .block_size = 32};
+    struct dt_model m =
+        gpt_model_of(DT_FP32, &(struct gpt_model){.layers = 10, .heads = 2, .hidden = 64, .vocab_size = 2, .block_size = 32});
     int first[5];
     CHECK_OK(gpt_partition(&m, DT_SPLIT_BALANCED, 4, first));
     for (int s = 1; s < 4; s++)

@@ -6,7 +6,23 @@
 
 enum { ROWS = 6, IN = 5, OUT = 7, T = 5, D = 6, SAMPLES = 2, V = 11 };
 
-static const struct dt_model model = {.layers = 1, .heads = 2, .hidden = D, .vocab_size = V, .block_size = T};
+static const struct gpt_model model = {.layers = 1, .heads = 2, .hidden = D, .vocab_size = V, .block_size = T};
+static const struct gpt_model turned = {
+    .heads = 3,
+    .hidden = 18,
+    .block_size = T,
+    .rope = {
+        .base = 50, .scaling = GPT_ROPE_LLAMA3, .factor = 8, .low_frequency_factor = 1, .high_frequency_factor = 4, .original_length = 12}};
+static const struct gpt_model grouped = {
+    .heads = 6, .kv_heads = 2, .hidden = 12, .vocab_size = V, .block_size = T, .position = GPT_POSITION_ALIBI};
+
+/* A model of these sizes, until the next one. */
+static const struct dt_model *decoder(const struct gpt_model *gpt)
+{
+    static struct dt_model one;
+    one = gpt_model_of(DT_FP32, gpt);
+    return &one;
+}
 static const struct gpt_dropout dropout = {.seed = 3, .layer = 5, .first_sample = 9, .probability = 0.3f};
 
 static void randomise(double *values, size_t count)
@@ -126,17 +142,10 @@ static void swiglu(void)
     differences_agree("hidden", swiglu_of_hidden, x, ROWS * (OUT / 2) * 2, dy, ROWS * (OUT / 2), dhidden);
 }
 
-static const struct dt_model turned = {
-    .heads = 3,
-    .hidden = 18,
-    .block_size = T,
-    .rope = {
-        .base = 50, .scaling = DT_ROPE_LLAMA3, .factor = 8, .low_frequency_factor = 1, .high_frequency_factor = 4, .original_length = 12}};
-
 static void rope_of_x(const double *from, double *y)
 {
     memcpy(y, from, ROWS * 12 * sizeof *y);
-    ref_rope(&turned, y, ROWS, 2, 12, false);
+    ref_rope(decoder(&turned), y, ROWS, 2, 12, false);
 }
 
 /* The gradient is the rotation back; of two heads of six elements. */
@@ -146,7 +155,7 @@ static void rope(void)
     randomise(from, ROWS * 12);
     randomise(dy, ROWS * 12);
     memcpy(dx, dy, sizeof dx);
-    ref_rope(&turned, dx, ROWS, 2, 12, true);
+    ref_rope(decoder(&turned), dx, ROWS, 2, 12, true);
     differences_agree("x", rope_of_x, from, ROWS * 12, dy, ROWS * 12, dx);
 }
 
@@ -164,12 +173,9 @@ static void gelu(void)
     differences_agree("x", gelu_of_x, x, ROWS * D, dy, ROWS * D, dx);
 }
 
-static const struct dt_model grouped = {
-    .heads = 6, .kv_heads = 2, .hidden = 12, .vocab_size = V, .block_size = T, .position = DT_POSITION_ALIBI};
-
 static void grouped_attention_of_qkv(const double *from, double *y)
 {
-    ref_attention(&grouped, from, y, NULL, NULL, SAMPLES, &dropout);
+    ref_attention(decoder(&grouped), from, y, NULL, NULL, SAMPLES, &dropout);
 }
 
 static void grouped_attention(void)
@@ -178,13 +184,13 @@ static void grouped_attention(void)
     double qkv[SAMPLES * T * ROW], dout[SAMPLES * T * 12], dqkv[SAMPLES * T * ROW];
     randomise(qkv, SAMPLES * T * ROW);
     randomise(dout, SAMPLES * T * 12);
-    ref_attention_gradient(&grouped, dout, qkv, dqkv, SAMPLES, &dropout);
+    ref_attention_gradient(decoder(&grouped), dout, qkv, dqkv, SAMPLES, &dropout);
     differences_agree("qkv", grouped_attention_of_qkv, qkv, SAMPLES * T * ROW, dout, SAMPLES * T * 12, dqkv);
 }
 
 static void attention_of_qkv(const double *from, double *y)
 {
-    ref_attention(&model, from, y, NULL, NULL, SAMPLES, &dropout);
+    ref_attention(decoder(&model), from, y, NULL, NULL, SAMPLES, &dropout);
 }
 
 static void attention(void)
@@ -192,7 +198,7 @@ static void attention(void)
     double qkv[SAMPLES * T * 3 * D], dout[SAMPLES * T * D], dqkv[SAMPLES * T * 3 * D];
     randomise(qkv, SAMPLES * T * 3 * D);
     randomise(dout, SAMPLES * T * D);
-    ref_attention_gradient(&model, dout, qkv, dqkv, SAMPLES, &dropout);
+    ref_attention_gradient(decoder(&model), dout, qkv, dqkv, SAMPLES, &dropout);
     differences_agree("qkv", attention_of_qkv, qkv, SAMPLES * T * 3 * D, dout, SAMPLES * T * D, dqkv);
 }
 
@@ -202,7 +208,7 @@ static void attention_is_causal(void)
     static const struct gpt_dropout none = {0};
     double qkv[T * 3 * D], out[T * D], changed[T * D], weights[2 * T * T], lse[2 * T];
     randomise(qkv, T * 3 * D);
-    ref_attention(&model, qkv, out, lse, weights, 1, &none);
+    ref_attention(decoder(&model), qkv, out, lse, weights, 1, &none);
     for (int row = 0; row < 2 * T; row++) {
         double sum = 0;
         for (int key = 0; key < T; key++) {
@@ -212,7 +218,7 @@ static void attention_is_causal(void)
         CHECK(fabs(sum - 1) < 1e-12);
     }
     randomise(qkv + (T - 1) * 3 * D, 3 * D);
-    ref_attention(&model, qkv, changed, NULL, NULL, 1, &none);
+    ref_attention(decoder(&model), qkv, changed, NULL, NULL, 1, &none);
     CHECK(memcmp(out, changed, (T - 1) * D * sizeof *out) == 0);
     CHECK(memcmp(out + (T - 1) * D, changed + (T - 1) * D, D * sizeof *out) != 0);
 }
@@ -221,11 +227,11 @@ static double position_table[T * D], token_table[V * D];
 
 static void embedding_of_tokens(const double *from, double *y)
 {
-    ref_embedding(&model, tokens, from, position_table, y, SAMPLES, &dropout);
+    ref_embedding(decoder(&model), tokens, from, position_table, y, SAMPLES, &dropout);
 }
 static void embedding_of_positions(const double *from, double *y)
 {
-    ref_embedding(&model, tokens, token_table, from, y, SAMPLES, &dropout);
+    ref_embedding(decoder(&model), tokens, token_table, from, y, SAMPLES, &dropout);
 }
 
 static void embedding(void)
@@ -234,7 +240,7 @@ static void embedding(void)
     randomise(token_table, V * D);
     randomise(position_table, T * D);
     randomise(dout, SAMPLES * T * D);
-    ref_embedding_gradient(&model, tokens, dout, dtoken, dposition, SAMPLES, &dropout);
+    ref_embedding_gradient(decoder(&model), tokens, dout, dtoken, dposition, SAMPLES, &dropout);
     differences_agree("tokens", embedding_of_tokens, token_table, V * D, dout, SAMPLES * T * D, dtoken);
     differences_agree("positions", embedding_of_positions, position_table, T * D, dout, SAMPLES * T * D, dposition);
 }

@@ -43,12 +43,13 @@ dt_status gpt_cpu_attention_create_with(const struct dt_model *model, int thread
                                         struct gpt_cpu_attention **out)
 {
     *out = NULL;
-    if (threads < 1 || model->heads < 1 || model->hidden < 1 || model->hidden % model->heads || model->block_size < 1)
+    if (threads < 1 || gpt_of(model)->heads < 1 || gpt_of(model)->hidden < 1 || gpt_of(model)->hidden % gpt_of(model)->heads ||
+        gpt_of(model)->block_size < 1)
         return dt_fail(DT_ERR_INVALID,
                        "attention: hidden %d, heads %d, block size %d, %d threads: heads must divide hidden, all be positive",
-                       model->hidden, model->heads, model->block_size, threads);
-    if (gpt_kv_heads(model) < 1 || model->heads % gpt_kv_heads(model))
-        return dt_fail(DT_ERR_INVALID, "attention: %d heads for %d heads of keys and values, which must divide them", model->heads,
+                       gpt_of(model)->hidden, gpt_of(model)->heads, gpt_of(model)->block_size, threads);
+    if (gpt_kv_heads(model) < 1 || gpt_of(model)->heads % gpt_kv_heads(model))
+        return dt_fail(DT_ERR_INVALID, "attention: %d heads for %d heads of keys and values, which must divide them", gpt_of(model)->heads,
                        gpt_kv_heads(model));
     struct gpt_cpu_attention *a = calloc(1, sizeof *a);
     if (!a)
@@ -56,11 +57,11 @@ dt_status gpt_cpu_attention_create_with(const struct dt_model *model, int thread
     a->model = *model;
     a->ops = ops;
     a->threads = threads;
-    a->group = model->heads / gpt_kv_heads(model);
-    a->width = model->hidden / model->heads;
+    a->group = gpt_of(model)->heads / gpt_kv_heads(model);
+    a->width = gpt_of(model)->hidden / gpt_of(model)->heads;
     a->padded_width = gpt_tile_round(a->width);
-    a->padded_rows = (model->block_size + GPT_TILE_ROWS - 1) / GPT_TILE_ROWS * GPT_TILE_ROWS;
-    a->chunk = model->attention == DT_ATTENTION_UNFUSED || a->padded_rows < GPT_TILE_KEYS ? a->padded_rows : GPT_TILE_KEYS;
+    a->padded_rows = (gpt_of(model)->block_size + GPT_TILE_ROWS - 1) / GPT_TILE_ROWS * GPT_TILE_ROWS;
+    a->chunk = gpt_of(model)->attention == GPT_ATTENTION_UNFUSED || a->padded_rows < GPT_TILE_KEYS ? a->padded_rows : GPT_TILE_KEYS;
     a->scratch = calloc((size_t)threads, sizeof *a->scratch);
     if (!a->scratch)
         goto fail;
@@ -106,7 +107,7 @@ static dt_status check_heads(const struct gpt_cpu_attention *a, const struct gpt
 /* Workers take the next (sample, head) when they are free: which one computes a pair has no influence on its result. */
 dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *a, const struct gpt_attention_forward *x)
 {
-    if (a->model.attention == DT_ATTENTION_FUSED ? !x->lse : !x->weights)
+    if (gpt_of(&a->model)->attention == GPT_ATTENTION_FUSED ? !x->lse : !x->weights)
         return dt_fail(DT_ERR_INVALID, "attention forward: fused needs lse, unfused needs weights");
     DT_TRY(check_heads(a, &x->heads, &x->kv_heads));
     size_t heads = x->heads.count, pairs = x->samples * heads, next = 0;
@@ -123,7 +124,7 @@ dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *a, const struct gp
  * many as the others are computed by all of them together. */
 dt_status gpt_cpu_attention_backward(struct gpt_cpu_attention *a, const struct gpt_attention_backward *x)
 {
-    if (a->model.attention == DT_ATTENTION_FUSED ? !x->lse || !x->out : !x->weights)
+    if (gpt_of(&a->model)->attention == GPT_ATTENTION_FUSED ? !x->lse || !x->out : !x->weights)
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs weights");
     DT_TRY(check_heads(a, &x->heads, &x->kv_heads));
     size_t kv_heads = x->kv_heads.count, groups = x->samples * kv_heads, alone = groups - groups % (size_t)a->threads, next = 0;

@@ -37,13 +37,13 @@ static size_t kv_head_of(const struct gpt_cpu_attention *a, const struct gpt_par
 static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const struct gpt_dropout *dropout, size_t sample,
                       const struct gpt_part *heads, const struct gpt_part *kv_heads, int head)
 {
-    size_t T = (size_t)a->model.block_size, w = (size_t)a->width, kv_head = kv_head_of(a, heads, kv_heads, head);
+    size_t T = (size_t)gpt_of(&a->model)->block_size, w = (size_t)a->width, kv_head = kv_head_of(a, heads, kv_heads, head);
     size_t columns = (heads->count + 2 * kv_heads->count) * w, qkv = sample * T * columns;
     *p = (struct pair){
         .attention = a,
         .ops = a->ops,
         .dtype = a->model.dtype,
-        .T = a->model.block_size,
+        .T = gpt_of(&a->model)->block_size,
         .width = a->width,
         .padded_width = a->padded_width,
         .padded_rows = a->padded_rows,
@@ -59,7 +59,9 @@ static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const s
                     .threshold = dt_dropout_threshold(dropout->probability),
                     .scale = dt_dropout_scale(dropout->probability)},
         .scale = 1 / sqrtf((float)a->width),
-        .slope = a->model.position == DT_POSITION_ALIBI ? (float)gpt_alibi_slope(a->model.heads, (int)heads->first + head) : 0,
+        .slope = gpt_of(&a->model)->position == GPT_POSITION_ALIBI
+                     ? (float)gpt_alibi_slope(gpt_of(&a->model)->heads, (int)heads->first + head)
+                     : 0,
     };
 }
 

@@ -1,5 +1,6 @@
 /* Measured runs: what is read, what is said of them, and how good the predictions of those that come with dtbench are. */
 #include "cli/predict/validate.h"
+#include "gpt/model.h"
 #include "test/check.h"
 
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static void rows_become_experiments(void)
     const struct experiment *pdp = &rows.rows[0].experiment;
     CHECK(pdp->paradigm == PARADIGM_PDP && pdp->world_size == 16 && pdp->gpus_per_node == 8 && pdp->batch_size == 12 &&
           pdp->pipeline.stages == 2 && pdp->pipeline.chunks == 4 && pdp->activation == ACTIVATION_CHECKPOINT && pdp->loss == LOSS_SUM &&
-          pdp->model.attention == DT_ATTENTION_UNFUSED && rows.rows[0].measured_s == 1.5 && rows.rows[0].measured_bytes == 4e9);
+          gpt_of(&pdp->model)->attention == GPT_ATTENTION_UNFUSED && rows.rows[0].measured_s == 1.5 && rows.rows[0].measured_bytes == 4e9);
     CHECK(rows.rows[1].experiment.activation == ACTIVATION_KEEP && !rows.rows[1].experiment.parameter_offload);
     CHECK(rows.rows[2].experiment.parameter_offload, "81e9 parameters and gradients of 2 bytes on 8 GPUs are more than 4948 MB");
     CHECK(rows.rows[3].outcome == VALIDATE_SKIPPED && strstr(rows.rows[3].reason, "no multiple of 2 stages") &&
@@ -86,12 +87,12 @@ static void meshes_become_experiments(void)
     const struct experiment *pipelines = &rows.rows[0].experiment, *shards = &rows.rows[1].experiment;
     CHECK(rows.rows[0].outcome == VALIDATE_PREDICTED, "%s", rows.rows[0].reason);
     CHECK(pipelines->paradigm == PARADIGM_PDP && pipelines->pipeline.stages == 4 && pipelines->pipeline.chunks == 8 &&
-          pipelines->batch_size == 4 && strcmp(pipelines->pipeline.order, "1f1b") == 0 && pipelines->model.block_size == 2048 &&
+          pipelines->batch_size == 4 && strcmp(pipelines->pipeline.order, "1f1b") == 0 && gpt_of(&pipelines->model)->block_size == 2048 &&
           pipelines->model.dtype == DT_BF16 && pipelines->optimizer.name == OPTIMIZER_ADAM && rows.rows[0].measured_s == 0.5 &&
           rows.rows[0].measured_bytes == 10 * 0x1p30 && strcmp(rows.rows[0].model, "24 x 1024") == 0);
     CHECK(shards->paradigm == PARADIGM_ZERO1 && shards->batch_size == 4 && shards->micro_batches == 2 &&
           shards->activation == ACTIVATION_CHECKPOINT && rows.rows[1].measured_fit == VALIDATE_FIT_NOT);
-    CHECK(rows.rows[2].outcome == VALIDATE_PREDICTED && rows.rows[2].experiment.model.kv_heads == 8, "%s", rows.rows[2].reason);
+    CHECK(rows.rows[2].outcome == VALIDATE_PREDICTED && gpt_of(&rows.rows[2].experiment.model)->kv_heads == 8, "%s", rows.rows[2].reason);
     CHECK(strstr(rows.rows[3].reason, "context parallelism of 2") && strstr(rows.rows[4].reason, "no multiple of dp times micro_batch"),
           "%s; %s", rows.rows[3].reason, rows.rows[4].reason);
     CHECK(rows.rows[2].measured_bytes == 10e9, "the note says that these are not GiB");
@@ -139,9 +140,9 @@ static void columns_in_any_order(void)
                   "red,fp16,ok,1,8,1,2048,24,16,1024,2,32,8,250\n",
                   &rows, path));
     const struct experiment *e = &rows.rows[0].experiment;
-    CHECK(rows.count == 1 && e->model.heads == 16 && e->model.hidden == 1024 && e->model.layers == 24 && e->model.block_size == 2048 &&
-              e->world_size == 8 && e->micro_batches == 2 && rows.rows[0].measured_s == 0.25,
-          "heads %d, hidden %d", e->model.heads, e->model.hidden);
+    CHECK(rows.count == 1 && gpt_of(&e->model)->heads == 16 && gpt_of(&e->model)->hidden == 1024 && gpt_of(&e->model)->layers == 24 &&
+              gpt_of(&e->model)->block_size == 2048 && e->world_size == 8 && e->micro_batches == 2 && rows.rows[0].measured_s == 0.25,
+          "heads %d, hidden %d", gpt_of(&e->model)->heads, gpt_of(&e->model)->hidden);
     validate_rows_finish(&rows);
 }
 
@@ -153,8 +154,8 @@ static void widths_of_layers(void)
     CHECK_OK(read_text(MESH "ffn," MESH_REST "8,32,2,1024,16,24,2048,1,8,1,250,,1,,3000,,16,1,ok,,fp16,red,c\n"
                             "8,32,2,1024,16,24,2048,1,8,1,250,,1,,4096,,16,1,ok,,fp16,red,c\n",
                        &rows, path));
-    CHECK(rows.rows[0].experiment.model.ffn == 3000 && rows.rows[1].experiment.model.ffn == 0, "%d, %d", rows.rows[0].experiment.model.ffn,
-          rows.rows[1].experiment.model.ffn);
+    CHECK(gpt_of(&rows.rows[0].experiment.model)->ffn == 3000 && gpt_of(&rows.rows[1].experiment.model)->ffn == 0, "%d, %d",
+          gpt_of(&rows.rows[0].experiment.model)->ffn, gpt_of(&rows.rows[1].experiment.model)->ffn);
     validate_rows_finish(&rows);
 }
 

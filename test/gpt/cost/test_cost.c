@@ -70,13 +70,10 @@ static void memory(void)
 static void kept(void)
 {
     struct gpt_costs c = make_costs();
-    struct dt_model m = {.layers = 24,
-                         .heads = 16,
-                         .hidden = 1024,
-                         .vocab_size = 50000,
-                         .block_size = 256,
-                         .dtype = DT_FP16,
-                         .attention = DT_ATTENTION_UNFUSED};
+    struct dt_model m = gpt_model_of(
+        DT_FP16,
+        &(struct gpt_model){
+            .layers = 24, .heads = 16, .hidden = 1024, .vocab_size = 50000, .block_size = 256, .attention = GPT_ATTENTION_UNFUSED});
     CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_ATTENTION, 3, 1, false) == 0 &&
           gpt_cost_kept_bytes(&c.profile, &m, GPT_HEAD, 3, 1, false) == 0);
     c.profile.memory.block_elems = 16;

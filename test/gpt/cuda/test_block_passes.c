@@ -19,8 +19,7 @@ static struct dt_device *device;
 static struct dt_stream *stream;
 
 /* d is small beside the rows, so that what is of a size of d alone is little of a pass. */
-static const struct dt_model gpt = {
-    .layers = 1, .heads = 2, .hidden = 128, .vocab_size = 64, .block_size = 256, .dtype = DT_FP16, .dropout = 0.1f};
+static const struct gpt_model gpt = {.layers = 1, .heads = 2, .hidden = 128, .vocab_size = 64, .block_size = 256, .dropout = 0.1f};
 
 struct count {
     int launches, passes;
@@ -41,7 +40,7 @@ static int passes_of(const struct emulator_touch *touch, double pass_bytes)
 static void add_up(const char *when, const struct dt_model *model, struct count *sum)
 {
     struct emulator_touch touches[MOST];
-    double pass_bytes = (double)SAMPLES * model->block_size * model->hidden * (double)dt_dtype_bytes(model->dtype);
+    double pass_bytes = (double)SAMPLES * gpt_of(model)->block_size * gpt_of(model)->hidden * (double)dt_dtype_bytes(model->dtype);
     CHECK_OK(dt_stream_synchronize(stream));
     size_t count = emulator_watch_end(touches, MOST);
     CHECK(count <= MOST, "%zu pieces of work", count);
@@ -80,7 +79,7 @@ static struct count count_block(const struct dt_model *model, int keep)
     struct dt_stash stash;
     struct dt_layers all = {.end = gpt_layer_count(model)};
     struct dt_stage_options options = {.parts = &all, .part_count = 1, .unit = DT_UNIT_BLOCK, .keep = keep, .seed = 3};
-    float scale = 1.0f / (float)(SAMPLES * model->block_size);
+    float scale = 1.0f / (float)(SAMPLES * gpt_of(model)->block_size);
 
     CHECK_OK(gpt_kernel_set_create(model, device, &kernels));
     CHECK_OK(gpt_stage_create(model, &options, kernels, stream, &stage));
@@ -126,12 +125,14 @@ static void check(const struct dt_model *model, int keep, struct count most)
 
 static void study(void)
 {
-    check(&gpt, 0, (struct count){31, 56});
+    struct dt_model model = gpt_model_of(DT_FP16, &gpt);
+    check(&model, 0, (struct count){31, 56});
 }
 
 static void study_keeping(void)
 {
-    check(&gpt, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){28, 44});
+    struct dt_model model = gpt_model_of(DT_FP16, &gpt);
+    check(&model, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){28, 44});
 }
 
 static const struct test_case cases[] = {

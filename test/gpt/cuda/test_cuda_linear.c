@@ -76,7 +76,8 @@ static double bound(void)
 static void for_every_dtype(void (*body)(void))
 {
     for (dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
-        struct dt_model model = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8, .dtype = dtype};
+        struct dt_model model =
+            gpt_model_of(dtype, &(struct gpt_model){.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8});
         CHECK_OK(gpt_kernels_cuda.create(device, &model, &kernels));
         if (kernels)
             body();
@@ -258,7 +259,8 @@ static void first_named_body(void)
     static const size_t none[5];
     for (int i = 0; i < SHAPES; i++) {
         struct layer l = make_layer(shapes[i], none);
-        struct dt_model model = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8, .dtype = dtype};
+        struct dt_model model =
+            gpt_model_of(dtype, &(struct gpt_model){.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8});
         struct gpt_kernels *several = kernels;
         const struct array *results[] = {&l.y, &l.dx, &l.dw, &l.db};
         char *seen[4];

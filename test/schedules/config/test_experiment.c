@@ -1,3 +1,4 @@
+#include "gpt/model.h"
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/print.h"
@@ -25,9 +26,11 @@ static void defaults(void)
         return;
     CHECK(count == 1 && strcmp(e->name, "experiment") == 0 && strcmp(e->device, "auto") == 0 && e->world_size == 1);
     CHECK(e->paradigm == PARADIGM_NONE && e->batch_size == 8 && e->micro_batches == 1);
-    CHECK(e->model.layers == 12 && e->model.heads == 12 && e->model.hidden == 768 && strcmp(e->model.preset, "GPTSmall") == 0);
-    CHECK(e->model.vocab_size == 50000 && e->model.block_size == 256 && e->model.dtype == DT_FP16 && e->model.dropout == 0.1f);
-    CHECK(e->model.attention == DT_ATTENTION_FUSED && dt_model_parameter_count(&e->model) == 162052608);
+    CHECK(gpt_of(&e->model)->layers == 12 && gpt_of(&e->model)->heads == 12 && gpt_of(&e->model)->hidden == 768 &&
+          strcmp(e->model.preset, "GPTSmall") == 0);
+    CHECK(gpt_of(&e->model)->vocab_size == 50000 && gpt_of(&e->model)->block_size == 256 && e->model.dtype == DT_FP16 &&
+          gpt_of(&e->model)->dropout == 0.1f);
+    CHECK(gpt_of(&e->model)->attention == GPT_ATTENTION_FUSED && dt_model_parameter_count(&e->model) == 162052608);
     CHECK(e->pipeline.stages == 2 && e->pipeline.chunks == 2 && strcmp(e->pipeline.order, "gpipe") == 0 && e->fsdp.unit == DT_UNIT_BLOCK);
     CHECK(e->ddp.bucket_mib == 25 && e->tensor.size == 1 && e->activation == ACTIVATION_KEEP && e->activation_blocks == 1 &&
           !e->parameter_offload);

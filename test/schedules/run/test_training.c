@@ -1,5 +1,6 @@
 /* Every paradigm against one cpu device, and the bytes that ran against those that were predicted. Run alone, or by mpirun on any number of
  * ranks: each rank trains its part of every experiment of that world size, and rank 0 the whole of it alone. */
+#include "gpt/model.h"
 #include "lib/base/random.h"
 #include "lib/comm/backend.h"
 #include "schedules/config/parse.h"
@@ -70,8 +71,9 @@ static const double *losses_alone(const struct experiment *e)
     struct measure_result result;
     char key[sizeof kept[0].key];
     size_t i = 0;
-    snprintf(key, sizeof key, "%d/%d %d %d %d %g %d %g", alone.batch_size, alone.micro_batches, alone.model.dtype, alone.model.attention,
-             alone.optimizer.name, alone.optimizer.learning_rate, alone.model.vocab_size * 2 + alone.loss, alone.loss_scaling);
+    snprintf(key, sizeof key, "%d/%d %d %d %d %g %d %g", alone.batch_size, alone.micro_batches, alone.model.dtype,
+             gpt_of(&alone.model)->attention, alone.optimizer.name, alone.optimizer.learning_rate,
+             gpt_of(&alone.model)->vocab_size * 2 + alone.loss, alone.loss_scaling);
     while (i < sizeof kept / sizeof *kept - 1 && kept[i].key[0] && strcmp(kept[i].key, key) != 0)
         i++;
     if (strcmp(kept[i].key, key) == 0)
@@ -109,8 +111,8 @@ static double large_scaling(void)
  * occur as an input, or as a target. */
 static double count_overflows(const struct experiment *e)
 {
-    double count = 0, width = e->model.hidden;
-    int V = e->model.vocab_size, T = e->model.block_size;
+    double count = 0, width = gpt_of(&e->model)->hidden;
+    int V = gpt_of(&e->model)->vocab_size, T = gpt_of(&e->model)->block_size;
     uint32_t samples = (uint32_t)experiment_global_batch(e);
     for (uint32_t step = 0; e->loss_scaling >= large_scaling() && step < STEPS; step++) {
         char *is_input = calloc(2, (size_t)V), *is_target = is_input + V;

@@ -6,8 +6,8 @@
 /* Samples first to first + count of the problem, forward and backward, into their places of the result. */
 static void run_part(const struct problem *p, struct gpt_cpu_attention *a, struct result *r, size_t first, size_t count)
 {
-    size_t T = (size_t)p->model.block_size, d = (size_t)p->model.hidden, bytes = dt_dtype_bytes(p->model.dtype);
-    size_t place = first * T * d * bytes, heads = (size_t)p->model.heads;
+    size_t T = (size_t)gpt_of(&p->model)->block_size, d = (size_t)gpt_of(&p->model)->hidden, bytes = dt_dtype_bytes(p->model.dtype);
+    size_t place = first * T * d * bytes, heads = (size_t)gpt_of(&p->model)->heads;
     size_t wide_place = first * T * (size_t)gpt_qkv_features(&p->model) * bytes;
     struct gpt_dropout dropout = p->dropout;
     dropout.first_sample += (uint32_t)first;
@@ -36,7 +36,7 @@ static void run_part(const struct problem *p, struct gpt_cpu_attention *a, struc
 static void check_all_tables(struct problem *p, int threads)
 {
     for (int kind = 0; kind < 2; kind++) {
-        p->model.attention = kind ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
+        gpt_change(&p->model)->attention = kind ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
         const struct gpt_tile_ops *ops;
         for (int i = 0; (ops = gpt_tile_ops_for(p->model.dtype, i)); i++) {
             struct gpt_cpu_attention *a;
@@ -100,7 +100,7 @@ static void division_changes_nothing(void)
         for (int kind = 0; kind < 2; kind++) {
             struct problem p;
             problem_init(&p, dtypes[i], 70, 3, 24, 3, 0.1f);
-            p.model.attention = kind ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
+            gpt_change(&p.model)->attention = kind ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
             struct gpt_cpu_attention *one, *three;
             struct result whole, parts;
             CHECK_OK(gpt_cpu_attention_create(&p.model, 1, &one));
@@ -110,7 +110,7 @@ static void division_changes_nothing(void)
             run_part(&p, three, &whole, 0, 3);
             run_part(&p, one, &parts, 0, 1);
             run_part(&p, three, &parts, 1, 2);
-            size_t elems = rows_of(&p) * (size_t)p.model.hidden, bytes = dt_dtype_bytes(dtypes[i]);
+            size_t elems = rows_of(&p) * (size_t)gpt_of(&p.model)->hidden, bytes = dt_dtype_bytes(dtypes[i]);
             CHECK(memcmp(whole.out, parts.out, elems * bytes) == 0);
             CHECK(memcmp(whole.dqkv, parts.dqkv, 3 * elems * bytes) == 0);
             result_finish(&whole);
@@ -130,7 +130,7 @@ static void shared_group_changes_nothing(void)
         struct gpt_cpu_attention *one, *four;
         struct result alone, shared;
         problem_init_grouped(&p, dtypes[i / 2], 590, 3, 1, false, 16, 1, 0.1f);
-        p.model.attention = i % 2 ? DT_ATTENTION_UNFUSED : DT_ATTENTION_FUSED;
+        gpt_change(&p.model)->attention = i % 2 ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
         CHECK_OK(gpt_cpu_attention_create(&p.model, 1, &one));
         CHECK_OK(gpt_cpu_attention_create(&p.model, 4, &four));
         result_init(&p, &alone);
@@ -201,7 +201,7 @@ static void scratch_is_linear(void)
 {
     size_t bytes[2];
     for (int i = 0; i < 2; i++) {
-        struct dt_model model = {.heads = 2, .hidden = 256, .block_size = i ? 32768 : 4096, .dtype = DT_FP32};
+        struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.heads = 2, .hidden = 256, .block_size = i ? 32768 : 4096});
         struct gpt_cpu_attention *a;
         CHECK_OK(gpt_cpu_attention_create(&model, 2, &a));
         bytes[i] = a->scratch_bytes;
@@ -212,10 +212,10 @@ static void scratch_is_linear(void)
 
 static void bad_arguments(void)
 {
-    struct dt_model model = {.heads = 3, .hidden = 64, .block_size = 8, .dtype = DT_FP32};
+    struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.heads = 3, .hidden = 64, .block_size = 8});
     struct gpt_cpu_attention *a = NULL;
     CHECK(gpt_cpu_attention_create(&model, 1, &a) == DT_ERR_INVALID && !a);
-    model.heads = 2;
+    gpt_change(&model)->heads = 2;
     CHECK(gpt_cpu_attention_create(&model, 0, &a) == DT_ERR_INVALID && !a);
     CHECK_OK(gpt_cpu_attention_create(&model, 1, &a));
     float memory[1];
@@ -228,8 +228,8 @@ static void bad_arguments(void)
     struct gpt_attention_forward other = {.qkv = memory, .out = memory, .lse = memory, .samples = 1, .heads = {0, 2}, .kv_heads = {0, 1}};
     CHECK(gpt_cpu_attention_forward(a, &other) == DT_ERR_INVALID, "heads without their kv heads");
     gpt_cpu_attention_destroy(a);
-    model.heads = 4;
-    model.kv_heads = 3;
+    gpt_change(&model)->heads = 4;
+    gpt_change(&model)->kv_heads = 3;
     CHECK(gpt_cpu_attention_create(&model, 1, &a) == DT_ERR_INVALID && !a);
     gpt_cpu_attention_destroy(NULL);
 }

@@ -371,7 +371,8 @@ static void kernels_agree(void)
     struct array y[2], dx[2], dw[2], db[2], out[2], behind[2], active = output(DT_BF16, s.m * s.k);
     struct array residual = input(DT_BF16, s.m * s.n, 0, 1);
     for (int i = 0; i < 2; i++) {
-        struct dt_model model = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8, .dtype = DT_BF16};
+        struct dt_model model =
+            gpt_model_of(DT_BF16, &(struct gpt_model){.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8});
         struct dt_device *device;
         struct dt_stream *stream;
         struct gpt_kernels *k;
