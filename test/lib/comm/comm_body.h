@@ -309,6 +309,10 @@ static inline void body_concurrent(struct comm_body *b)
     CHECK(members <= 64);
     for (int i = 0; i < members && i < 64; i++)
         ranks[i] = b->rank % 2 + 2 * (members - 1 - i);
+    const int stranger = b->rank == 0;
+    CHECK(b->size == 1 ||
+              (dt_comm_subset(b->comm, &stranger, 1, "other", &parity) == DT_ERR_INVALID && strstr(dt_error_message(), "itself")),
+          "a list of one, without this rank: %s", dt_error_message());
     CHECK_OK(dt_comm_subset(b->comm, ranks, members, "parity", &parity));
     if (!parity)
         return;

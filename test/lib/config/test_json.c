@@ -54,6 +54,7 @@ static void refuses(void)
         {"\"\\ud800\"", "t:1:2: \\uD800 is half a surrogate pair"},
         {"\"\\ud800\\u0041\"", "t:1:2: \\uD800 is half a surrogate pair"},
         {"\"\\udc00\"", "t:1:2: \\uDC00 is half a surrogate pair"},
+        {"\"\\udfff\"", "t:1:2: \\uDFFF is half a surrogate pair"},
         {"\"\xff\"", "t:1:2: byte 0xFF is not valid UTF-8"},
         {"\"\xc0\xaf\"", "t:1:2: byte 0xC0 is not valid UTF-8"},
         {"\"\xe0\x80\x80\"", "t:1:2: byte 0xE0 is not valid UTF-8"},
@@ -109,6 +110,7 @@ static void accepts_and_prints(void)
         {"[1, [2, {\"a\": null}], true,false]", "[1,[2,{\"a\":null}],true,false]"},
         {"{\"b\": 1, \"a\": {\"d\": 2, \"c\": 3}, \"B\": 4}", "{\"B\":4,\"a\":{\"c\":3,\"d\":2},\"b\":1}"},
         {"\"\\u00e9\\n\\\\\\\"\\/\\b\\u001f\"", "\"\xc3\xa9\\n\\\\\\\"/\\u0008\\u001f\""},
+        {"\"\\u0800\\u20ac\\uffff\"", "\"\xe0\xa0\x80\xe2\x82\xac\xef\xbf\xbf\""},
         {"\"\\uD83D\\uDE00\"", "\"\xf0\x9f\x98\x80\""},
         {"\"\xf4\x8f\xbf\xbf\xed\x9f\xbf\"", "\"\xf4\x8f\xbf\xbf\xed\x9f\xbf\""},
         {"\"\"", "\"\""},
@@ -252,6 +254,8 @@ static void numbers_round_trip(void)
     char text[32];
     dt_format_float(0.1f, text, sizeof text);
     CHECK(strcmp(text, "0.1") == 0, "%s", text);
+    dt_format_float(0x1p-149f, text, sizeof text); /* one digit tells the least number there is */
+    CHECK(strcmp(text, "1e-45") == 0, "%s", text);
 }
 
 static void hashes(void)

@@ -17,13 +17,14 @@ static void only_between_start_and_finish(void)
     struct dt_device_options options = {.sim = &description};
     struct dt_device *device;
     struct dt_stream *a, *b;
-    struct dt_event *early, *late;
+    struct dt_event *early, *late, *never;
     struct dt_sim_program *program;
     int64_t ns;
     CHECK_OK(dt_device_create("sim", &options, &device));
     CHECK_OK(dt_stream_create(device, "a", &a));
     CHECK_OK(dt_event_create_timed(device, &early));
     CHECK_OK(dt_event_create_timed(device, &late));
+    CHECK_OK(dt_event_create_timed(device, &never));
     CHECK_OK(dt_sim_work(a, 1, 1, 1, "before"));
     CHECK_OK(dt_event_record(early, a));
     CHECK_OK(dt_sim_record_start(device, false));
@@ -42,6 +43,8 @@ static void only_between_start_and_finish(void)
     CHECK(program->ops[1].kind == DT_SIM_WORK && program->ops[1].amount == 2 && program->ops[1].host_s == 0.5);
     CHECK(program->ops[3].kind == DT_SIM_WAIT && program->ops[3].stream == 1 && program->ops[3].target == program->ops[2].target);
     CHECK(dt_event_elapsed_ns(early, late, &ns) == DT_OK && ns == 0, "not replayed");
+    CHECK(dt_event_elapsed_ns(early, never, &ns) == DT_ERR_INVALID && dt_event_elapsed_ns(never, late, &ns) == DT_ERR_INVALID,
+          "not recorded");
     struct dt_stream_idle idle;
     CHECK(dt_event_idle(early, late, &idle) == DT_OK && idle.host_ns == 0 && idle.copy_ns == 0, "not replayed");
     dt_sim_replayed(device, (const struct dt_sim_moment[]){{1, {0.5, 0}}, {3.5, {1.5, 0.25}}});
@@ -52,6 +55,7 @@ static void only_between_start_and_finish(void)
     dt_sim_program_destroy(program);
     dt_event_destroy(early);
     dt_event_destroy(late);
+    dt_event_destroy(never);
     dt_stream_destroy(a);
     dt_stream_destroy(b);
     dt_device_destroy(device);

@@ -35,16 +35,18 @@ static void copies_and_streams_are_told_apart(void)
     CHECK_OK(dt_zero(compute, from, sizeof from)); /* part of the work around it */
     CHECK_OK(dt_span_end(compute));
     CHECK_OK(dt_zero(compute, from, 100));
+    CHECK_OK(dt_copy_to_host_around(compute, to, from, 1000, 100, 300));
     CHECK_OK(dt_stream_synchronize(compute));
     CHECK_OK(dt_stream_synchronize(copies));
     CHECK_OK(dt_spans_collect(device, &recorded));
     const struct dt_span *spans = recorded.all;
     int count = recorded.count;
-    CHECK(count == 3, "%d", count);
+    CHECK(count == 4, "%d", count);
     CHECK(strcmp(spans[0].name, "copy") == 0 && strcmp(spans[0].stream, "copies") == 0 && spans[0].bytes == sizeof to);
     CHECK(spans[0].category == DT_SPAN_COPY && spans[0].stream_number == 0 && spans[1].stream_number == 1);
     CHECK(strcmp(spans[1].name, "work") == 0 && spans[1].category == DT_SPAN_COMPUTE && spans[1].bytes == 0);
     CHECK(strcmp(spans[2].name, "zero") == 0 && spans[2].bytes == 100);
+    CHECK(strcmp(spans[3].name, "copy_to_host") == 0 && spans[3].bytes == 800, "%s, %zu bytes", spans[3].name, (size_t)spans[3].bytes);
     for (int i = 0; i < count; i++)
         CHECK(spans[i].start_ns >= 0 && spans[i].end_ns >= spans[i].start_ns, "%lld %lld", (long long)spans[i].start_ns,
               (long long)spans[i].end_ns);

@@ -2,6 +2,7 @@
 #include "lib/launch/wire.h"
 #include "test/check.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -97,8 +98,23 @@ static void names(void)
     CHECK(dt_wire_listen(name, &fd) == DT_ERR_INVALID && dt_wire_connect(name, &fd) == DT_ERR_INVALID, "one more");
 }
 
+/* An end is one, whatever a call before it has left in errno. */
+static void an_end(void)
+{
+    struct dt_wire_reader reader = {.end = DT_WIRE_RANK, .passed_fd = -1};
+    int fd[2];
+    bool closed = false;
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fd) == 0);
+    close(fd[0]);
+    errno = EAGAIN;
+    CHECK(dt_wire_receive(&reader, fd[1], &closed) == DT_OK && closed, "an end after EAGAIN");
+    dt_wire_finish(&reader);
+    close(fd[1]);
+}
+
 static const struct test_case cases[] = {
     {"each rule", each_rule},
+    {"an end", an_end},
     {"names", names},
 };
 

@@ -173,6 +173,30 @@ static void gatherings(void)
     }
 }
 
+/* Frames that are longer than what is received at a time, two behind each other. */
+static void long_frames(void)
+{
+    enum { BYTES = 60001 };
+    static char payload[BYTES];
+    struct dt_link sender = {.fd = -1}, receiver = {.reader = {.hub = true, .met = true, .rank = 1, .size = 2}};
+    const struct dt_frame frame = {.type = DT_FRAME_GATHER, .index = 1, .count = 2, .bytes = BYTES};
+    int fd[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fd) == 0);
+    sender.fd = fd[0];
+    receiver.fd = fd[1];
+    for (int i = 0; i < BYTES; i++)
+        payload[i] = (char)(i % 251);
+    CHECK(dt_link_send(&sender, &frame, payload) && dt_link_send(&sender, &frame, payload));
+    CHECK(dt_link_receive(&receiver), "the connection is there");
+    for (int i = 0; i < 2; i++) {
+        struct dt_frame got;
+        const char *data = NULL;
+        CHECK(dt_link_next(&receiver, &got, &data) && got.bytes == BYTES && memcmp(data, payload, BYTES) == 0, "frame %d", i);
+    }
+    dt_link_close(&sender);
+    dt_link_close(&receiver);
+}
+
 /* ---- what goes through rank 0 ---- */
 
 enum { NUMBERS = 40, REDUCTIONS = 10 };
@@ -420,6 +444,28 @@ static void gather_different(struct rank *rank)
     keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "metrics", bytes, rank->place.rank == 1 ? 4 : 8, all, 5));
 }
 
+/* Rank 2 takes part in a gathering that rank 1 has begun for two. */
+static void gather_of_two(struct rank *rank)
+{
+    static const int after_ms[] = {400, 0, 200};
+    char byte = 0, all[MOST];
+    int me = rank->place.rank;
+    struct dt_rendezvous_group group = {.id = 7, .ranks = rank->world, .size = me < 2 ? 2 : 3, .rank = me};
+    dt_sleep_ms(after_ms[me]);
+    keep(rank, dt_rendezvous_all_gather(rank->r, &group, "metrics", &byte, 1, all, 5));
+    rank->well = me < 2;
+}
+
+static void one_too_many(void)
+{
+    struct rank ranks[MOST];
+    set_up(ranks, 3, free_port(), gather_of_two);
+    run_ranks(ranks, 3, -1);
+    for (int i = 0; i < 2; i++)
+        expect(&ranks[i], DT_OK, "");
+    expect(&ranks[2], DT_ERR_COMM, "metrics: rank 1 is gone: it has left");
+}
+
 static void late_and_different(void)
 {
     struct rank ranks[MOST];
@@ -567,6 +613,8 @@ static const struct test_case cases[] = {
     {"strangers", strangers},
     {"two jobs on one port", two_jobs_on_one_port},
     {"late and different pieces", late_and_different},
+    {"one too many", one_too_many},
+    {"long frames", long_frames},
     {"questions", questions},
     {"a rank that is killed is named", deaths},
     {"leaving in order", leaves},

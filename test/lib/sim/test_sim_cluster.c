@@ -98,6 +98,7 @@ static void test_impossible_clusters(void)
     check_refused("gcp_a2", "nic.total_gbit_per_s", "200", "nic.total_gbit_per_s: 200 is more than nic.label_gbit_per_s, which is 100");
     check_refused("gcp_a2", "pcie.gpus_per_link", "3", "pcie.gpus_per_link: 3 does not divide gpus_per_node, which is 8");
     check_refused("gcp_a2", "pcie.gb_per_s", "0", "pcie.gb_per_s: must be above 0");
+    check_refused("gcp_a2", "fabric.blocking_factor", "1001", "fabric.blocking_factor: 1001 is out of range");
     check_refused("gcp_a2", "fabric.blocking_factor", "0.5", "fabric.blocking_factor: 0.5 is out of range");
     check_refused("gcp_a2", "collectives.version", "\"2.9\"",
                   "collectives.version: the tables of NCCL 2.9 are not known; known are 2.10.3, 2.20.3");

@@ -283,6 +283,27 @@ static void measured_messages_are_carried(void)
     }
 }
 
+/* A message is the work of two ranks, which the operating system deals processors to beside the work of a third. */
+static void messages_share_processors(void)
+{
+    struct sim_case c;
+    struct dt_sim_program *programs[] = {message_of(true, 1), message_of(false, 0), work_of(1, 1)};
+    sim_case_load(&c, "cpu_node");
+    c.cluster.gpus_per_node = 3;
+    c.cluster.collectives.measured.entries[0] = (struct dt_sim_measured){DT_SIM_MESSAGE, 3, 1 << 20, 1, 1, 1};
+    c.cluster.collectives.measured.count = 1;
+    sim_case_start(&c, 3, 0);
+    int group = sim_case_group(&c, 0, 1, 3);
+    for (int r = 0; r < 3; r++)
+        CHECK_OK(dt_sim_engine_set_program(c.engine, r, programs[r], &group));
+    CHECK_OK(dt_sim_engine_run(c.engine));
+    CHECK(fabs(dt_sim_engine_end_s(c.engine, 1) - 1.5) < 1e-9, "two of three parts for the message: %g", dt_sim_engine_end_s(c.engine, 1));
+    CHECK(fabs(dt_sim_engine_end_s(c.engine, 2) - 2) < 1e-9, "the rest: %g", dt_sim_engine_end_s(c.engine, 2));
+    sim_case_finish(&c);
+    for (int r = 0; r < 3; r++)
+        dt_sim_program_destroy(programs[r]);
+}
+
 /* Two nodes of two ranks, on cards of 4 MB/s: as many communicators over both nodes as `count`, whose all_reduce of 1 MiB was measured. */
 static double time_across(int count, double measured_s, double load, bool shared)
 {
@@ -420,6 +441,7 @@ static const struct test_case cases[] = {
     {"busy processors", processors_are_busy},
     {"measured collectives are carried", measured_collectives_are_carried},
     {"measured messages are carried", measured_messages_are_carried},
+    {"messages share processors", messages_share_processors},
     {"kernels are probed", kernels_are_probed},
 };
 TEST_MAIN(cases)
