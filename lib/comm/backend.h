@@ -49,6 +49,9 @@ struct dt_comm_backend {
     /* As dt_host_reduce and dt_host_gather_among; NULL: made of host_all_gather. */
     dt_status (*host_reduce)(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest);
     dt_status (*host_gather_among)(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, void *all);
+    /* *out: fp32 0 on the device, which is in no ledger, for dt_comm_start_together; it lives as long as the device. NULL, or *out is: the
+     * hosts exchange a number instead. */
+    dt_status (*number)(struct dt_comm *comm, float **out);
     void (*abort)(struct dt_comm *comm);                                       /* NULL: nothing ever waits for anybody */
     void (*give_up)(struct dt_comm *comm, dt_status status, const char *text); /* NULL: the others cannot be told */
     /* Bring the ring's states up to date; from any thread. NULL: they always are. */

@@ -297,6 +297,21 @@ dt_status dt_host_gather_among(struct dt_comm *comm, const int *ranks, int count
                                             : pick_gathered(comm, ranks, count, mine, bytes, all);
 }
 
+dt_status dt_comm_start_together(struct dt_comm *comm, struct dt_stream *stream)
+{
+    float *number = NULL;
+    double mine = 0, all[2];
+    if (comm->size == 1)
+        return DT_OK;
+    if (comm->backend->number)
+        DT_TRY(comm->backend->number(comm, &number));
+    if (!number)
+        return dt_host_reduce(comm, &mine, 1, all);
+    DT_TRY(dt_all_reduce(comm, number, 1, DT_FP32, DT_SUM, stream));
+    comm->bytes[DT_COMM_ALL_REDUCE] -= sizeof *number;
+    return dt_stream_synchronize(stream);
+}
+
 void dt_comm_give_up(struct dt_comm *comm, dt_status status, const char *text)
 {
     if (comm->backend->give_up)

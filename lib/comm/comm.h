@@ -128,6 +128,10 @@ dt_status dt_host_reduce(struct dt_comm *comm, const double *mine, int count, do
  * all of these, and in every call on this communicator. */
 dt_status dt_host_gather_among(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, void *all);
 
+/* Return at about the same moment on all ranks, which have nothing queued: where there are GPUs, by a sum of one number on `stream`, since
+ * hosts that hear of each other through rank 0 hear it one after another. The sum is none of dt_comm_bytes'. */
+dt_status dt_comm_start_together(struct dt_comm *comm, struct dt_stream *stream);
+
 /* Give up: every waiting operation of this process returns soon with DT_ERR_COMM. Callable from any thread. */
 void dt_comm_abort(struct dt_comm *comm);
 /* This rank alone cannot go on, and ends: the others, which wait for it, hear the status and the text instead of seeing it vanish. Not where

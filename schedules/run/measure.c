@@ -108,6 +108,8 @@ static dt_status run_step(struct run *r, int index)
         struct step_report sums, highest;
     } all;
 
+    /* What ranks do between steps, as rank 0 that tells of them, is no time that the others have to wait for it in the step. */
+    DT_TRY(trainer_start_together(r->trainer));
     double start = dt_clock_s();
     dt_range_push("step", index + 1);
     DT_TRY(trainer_step(r->trainer, index));

@@ -391,6 +391,11 @@ dt_status trainer_traced_step(struct trainer *t, int step, struct dt_spans_recor
     return status;
 }
 
+dt_status trainer_start_together(struct trainer *t)
+{
+    return dt_comm_start_together(t->mesh.world, t->network);
+}
+
 dt_status trainer_synchronize(struct trainer *t)
 {
     /* The network first: when a peer is gone, its failure is the cause and the compute stream's the effect. */

@@ -41,6 +41,8 @@ dt_status trainer_list_products(struct trainer *trainer, struct dt_tuning *tunin
 /* The same, piece by piece and traced: *out is what ran when, phases first. Waits before and after.
  * Errors: as trainer_step and trainer_synchronize; *out is then zeroed. */
 dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_spans_recorded *out);
+/* Between steps, after trainer_synchronize: return at about the same moment on all ranks (dt_comm_start_together). */
+dt_status trainer_start_together(struct trainer *trainer);
 /* Wait for all that is queued; the first failure wins. */
 dt_status trainer_synchronize(struct trainer *trainer);
 

@@ -436,6 +436,16 @@ static dt_status nccl_subset(struct dt_comm *base, const int *ranks, int count, 
 
 /* ---- the rest ---- */
 
+/* Not where buffers are registered: one that is not takes the others' way with it. */
+static dt_status nccl_number(struct dt_comm *base, float **out)
+{
+    struct nccl_comm *comm = dt_nccl_of(base);
+    if (!comm->number && !comm->family->registrar)
+        DT_TRY(dt_cuda_own_alloc(base->device, sizeof **out, &comm->number));
+    *out = comm->number;
+    return DT_OK;
+}
+
 /* The host thread sees it in its next poll, and then aborts NCCL there. */
 static void nccl_abort(struct dt_comm *base)
 {
@@ -464,6 +474,7 @@ static const struct dt_comm_backend nccl_backend = {
     .host_all_gather = dt_nccl_host_all_gather,
     .host_reduce = dt_nccl_host_reduce,
     .host_gather_among = dt_nccl_host_gather_among,
+    .number = nccl_number,
     .abort = nccl_abort,
     .give_up = nccl_give_up,
     .refresh = dt_nccl_refresh,

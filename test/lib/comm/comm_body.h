@@ -2,6 +2,7 @@
 #ifndef TEST_LIB_COMM_COMM_BODY_H
 #define TEST_LIB_COMM_COMM_BODY_H
 
+#include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 #include "test/check.h"
 
@@ -370,6 +371,26 @@ static inline void body_concurrent(struct comm_body *b)
     dt_comm_destroy(parity);
 }
 
+/* Nobody is through before the last has come, and nothing is counted. */
+static inline void body_start_together(struct comm_body *b)
+{
+    double times[2], all[64][2], last = 0;
+    CHECK(b->size <= 64);
+    for (int i = 0; i < 3; i++) {
+        uint64_t bytes = dt_comm_bytes(b->comm, DT_COMM_ALL_REDUCE);
+        if (b->rank == i % b->size)
+            dt_sleep_ms(20);
+        times[0] = dt_clock_s();
+        CHECK_OK(dt_comm_start_together(b->comm, b->first));
+        times[1] = dt_clock_s();
+        CHECK(dt_comm_bytes(b->comm, DT_COMM_ALL_REDUCE) == bytes);
+        CHECK_OK(dt_host_all_gather(b->comm, times, sizeof times, all));
+        for (int r = 0; r < b->size && r < 64; r++)
+            last = fmax(last, all[r][0]);
+        CHECK(times[1] >= last, "rank %d is through %g s before the last has come", b->rank, last - times[1]);
+    }
+}
+
 static inline void body_arguments_and_dump(struct comm_body *b)
 {
     struct body_buffer x = body_alloc(b, 16, DT_FP32);
@@ -495,6 +516,7 @@ static inline void comm_body_run(struct comm_body *b)
     body_concurrent(b);
     if (b->size > 1 && dt_device_captures(b->device))
         body_graph(b);
+    body_start_together(b);
     body_arguments_and_dump(b);
 }
 

@@ -1,6 +1,7 @@
 /* Every paradigm against one cpu device, and the bytes that ran against those that were predicted. Run alone, or by mpirun on any number of
  * ranks: each rank trains its part of every experiment of that world size, and rank 0 the whole of it alone. */
 #include "gpt/model.h"
+#include "lib/base/clock.h"
 #include "lib/base/random.h"
 #include "lib/comm/backend.h"
 #include "schedules/config/parse.h"
@@ -480,6 +481,31 @@ static void warmup_by_time(void)
     measure_result_finish(&result);
 }
 
+static void dawdle(void *context, int step, double seconds, double loss)
+{
+    if (world.rank == world.size - 1)
+        dt_sleep_ms(200);
+}
+
+/* One rank has something to do between steps: the others' steps do not begin before it is back. */
+static void steps_begin_together(void)
+{
+    struct experiment e;
+    struct measure_result result;
+    struct measure_hooks hooks = {.step_done = dawdle};
+    char world_size[32];
+    double least = INFINITY;
+    const char *sets[] = {world_size, "paradigm=ddp", ranks_device_setting()};
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    if (!parse(sets, 3, &e))
+        return;
+    CHECK_OK(measure_run(&e, device, everyone, &hooks, &result));
+    for (int i = 1; i < result.steps_done; i++) /* before the first one the ranks exchange other things */
+        least = fmin(least, result.step_s[i]);
+    CHECK(least < 0.15, "%g s, of which the others wait for a rank that is not in the step", least);
+    measure_result_finish(&result);
+}
+
 static const struct test_case cases[] = {
     {"one device", one_device},
     {"updates matter", updates_matter},
@@ -496,6 +522,7 @@ static const struct test_case cases[] = {
     {"a memory limit is refused by all ranks", out_of_memory},
     {"all ranks stop together", interrupted},
     {"a warm-up by time", warmup_by_time},
+    {"steps begin together", steps_begin_together},
 };
 
 int main(void)
