@@ -57,6 +57,7 @@ const char *dt_frame_fault_text(enum dt_frame_fault fault)
         [DT_FRAME_BAD_UNUSED] = "it sent a frame with numbers where there are none",
         [DT_FRAME_BAD_LENGTH] = "it sent a frame with a length out of range",
         [DT_FRAME_TOO_MANY] = "it began more gatherings than a rank waits for",
+        [DT_FRAME_UNREAD] = "it read nothing for 10 s, so it hangs or was stopped",
     };
     return texts[fault];
 }

@@ -49,6 +49,7 @@ enum dt_frame_fault {
     DT_FRAME_BAD_UNUSED, /* a part that this type does not use is not 0 */
     DT_FRAME_BAD_LENGTH,
     DT_FRAME_TOO_MANY, /* fine, but one more than a rank may have open */
+    DT_FRAME_UNREAD,   /* not of a frame: the other end reads nothing any more */
     DT_FRAME_FAULTS
 };
 /* "it sent a frame with an index out of range" */

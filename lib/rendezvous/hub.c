@@ -4,17 +4,34 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-/* To a rank, which may be this process. */
+/* To ranks, of which this process may be one; ranks [count], -1: none. What one of them does not read now is kept for it, and nobody waits. */
+static void send_to_each(struct dt_rendezvous *r, const int *ranks, int count, const struct dt_frame *frame, const void *payload)
+{
+    struct dt_parcel *copy = NULL;
+    const uint64_t one = 1;
+    bool kept = false;
+    pthread_mutex_lock(&r->sending);
+    for (int i = 0; i < count; i++) {
+        struct dt_link *link = ranks[i] > 0 ? &r->links[ranks[i]] : NULL;
+        if (link && !dt_link_post(link, frame, payload, &copy) && link->fd >= 0)
+            shutdown(link->fd, SHUT_RDWR); /* the thread finds it closed */
+        kept |= link && link->outgoing;
+    }
+    dt_parcel_leave(copy);
+    pthread_mutex_unlock(&r->sending);
+    if (kept && write(r->wake_fd, &one, sizeof one) < 0) /* the thread looks every second, too */
+        kept = false;
+    for (int i = 0; i < count; i++)
+        if (ranks[i] == 0)
+            dt_rendezvous_deliver(r, frame, payload);
+}
+
 static void send_to(struct dt_rendezvous *r, int rank, const struct dt_frame *frame, const void *payload)
 {
-    if (rank == 0) {
-        dt_rendezvous_deliver(r, frame, payload);
-        return;
-    }
-    pthread_mutex_lock(&r->sending);
-    dt_link_send(&r->links[rank], frame, payload); /* a link that fails is found closed by the thread */
-    pthread_mutex_unlock(&r->sending);
+    send_to_each(r, &rank, 1, frame, payload);
 }
 
 static void send_to_others(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload)
@@ -122,8 +139,8 @@ static void handle_piece(struct dt_rendezvous *r, int from, const struct dt_fram
                              .sequence = g->sequence,
                              .bytes = g->different ? 0 : (g->reduces ? 2 : (uint64_t)g->count) * g->bytes};
     double *reduced = g->reduces && !g->different ? reduce(g) : NULL;
-    for (int i = 0; i < g->count && (reduced || !g->reduces || g->different); i++) /* without memory the ranks time out */
-        send_to(r, g->ranks[i], &reply, g->reduces ? (const void *)reduced : g->pieces);
+    if (reduced || !g->reduces || g->different) /* without memory the ranks time out */
+        send_to_each(r, g->ranks, g->count, &reply, g->reduces ? (const void *)reduced : g->pieces);
     free(reduced);
     free_gathering(g);
 }
@@ -144,9 +161,8 @@ static void handle_withdrawal(struct dt_rendezvous *r, const struct dt_frame *fr
     reply.bytes = missing ? (uint64_t)g->count : 0;
     for (int i = 0; missing && i < g->count; i++)
         missing[i] = g->ranks[i] < 0;
-    for (int i = 0; i < g->count; i++)
-        if (g->ranks[i] >= 0)
-            send_to(r, g->ranks[i], &reply, missing);
+    if (missing)
+        send_to_each(r, g->ranks, g->count, &reply, missing);
     free(missing);
     free_gathering(g);
 }

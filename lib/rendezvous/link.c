@@ -1,3 +1,4 @@
+#include "lib/base/clock.h"
 #include "lib/rendezvous/parts.h"
 
 #include <errno.h>
@@ -45,6 +46,93 @@ bool dt_link_send(struct dt_link *link, const struct dt_frame *frame, const void
 {
     return link->fd >= 0 && send_bytes(link->fd, frame, sizeof *frame, frame->bytes ? MSG_MORE : 0) &&
            send_bytes(link->fd, payload, frame->bytes, 0);
+}
+
+/* Both are under the mutex of the links' sends. */
+static struct dt_parcel *make_parcel(const void *payload, size_t bytes)
+{
+    struct dt_parcel *parcel = malloc(sizeof *parcel + bytes);
+    if (!parcel)
+        return NULL;
+    parcel->users = 1;
+    memcpy(parcel->bytes, payload, bytes);
+    return parcel;
+}
+
+void dt_parcel_leave(struct dt_parcel *parcel)
+{
+    if (parcel && --parcel->users == 0)
+        free(parcel);
+}
+
+/* As much of frame and payload as goes now, from *sent on. False: the connection is of no use any more. */
+static bool send_now(int fd, const struct dt_frame *frame, const char *payload, size_t *sent)
+{
+    size_t all = sizeof *frame + frame->bytes;
+    while (*sent < all) {
+        bool in_frame = *sent < sizeof *frame;
+        const char *from = in_frame ? (const char *)frame + *sent : payload + (*sent - sizeof *frame);
+        size_t bytes = in_frame ? sizeof *frame - *sent : all - *sent;
+        ssize_t went = send(fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT | (in_frame && frame->bytes ? MSG_MORE : 0));
+        if (went < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return true;
+        if (went < 0 && errno == EINTR)
+            continue;
+        if (went <= 0)
+            return false;
+        *sent += (size_t)went;
+    }
+    return true;
+}
+
+bool dt_link_post(struct dt_link *link, const struct dt_frame *frame, const void *payload, struct dt_parcel **copy)
+{
+    size_t sent = 0;
+    if (link->fd < 0 || (!link->outgoing && !send_now(link->fd, frame, payload, &sent)))
+        return false;
+    if (sent == sizeof *frame + frame->bytes)
+        return true;
+    if (frame->bytes && !*copy)
+        *copy = make_parcel(payload, frame->bytes);
+    struct dt_outgoing *kept = frame->bytes && !*copy ? NULL : malloc(sizeof *kept), **last = &link->outgoing;
+    if (!kept)
+        return false;
+    *kept = (struct dt_outgoing){.frame = *frame, .payload = frame->bytes ? *copy : NULL, .sent = sent};
+    if (kept->payload)
+        kept->payload->users++;
+    if (!link->outgoing)
+        link->moved_ns = dt_clock_ns();
+    while (*last)
+        last = &(*last)->next;
+    *last = kept;
+    return true;
+}
+
+static void drop_first(struct dt_link *link)
+{
+    struct dt_outgoing *first = link->outgoing;
+    link->outgoing = first->next;
+    dt_parcel_leave(first->payload);
+    free(first);
+}
+
+bool dt_link_move(struct dt_link *link)
+{
+    while (link->outgoing) {
+        struct dt_outgoing *first = link->outgoing;
+        size_t before = first->sent;
+        if (!send_now(link->fd, &first->frame, first->payload ? first->payload->bytes : NULL, &first->sent))
+            return false;
+        if (first->sent > before)
+            link->moved_ns = dt_clock_ns();
+        if (first->sent < sizeof first->frame + first->frame.bytes)
+            break;
+        drop_first(link);
+    }
+    if (!link->outgoing || dt_clock_ns() - link->moved_ns < SEND_TIMEOUT_S * INT64_C(1000000000))
+        return true;
+    link->fault = DT_FRAME_UNREAD;
+    return false;
 }
 
 static bool make_room(struct dt_link *link, size_t bytes)
@@ -100,5 +188,7 @@ void dt_link_close(struct dt_link *link)
     if (link->fd >= 0)
         close(link->fd);
     free(link->data);
+    while (link->outgoing)
+        drop_first(link);
     *link = (struct dt_link){.fd = -1, .reader = link->reader, .fault = link->fault};
 }

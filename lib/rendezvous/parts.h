@@ -13,8 +13,24 @@
 
 enum dt_link_state { DT_LINK_HERE, DT_LINK_LEFT, DT_LINK_LOST };
 
+/* A payload that several links are still to send. */
+struct dt_parcel {
+    int users;
+    char bytes[];
+};
+
+/* A frame that has not left yet, or not whole. */
+struct dt_outgoing {
+    struct dt_outgoing *next;
+    struct dt_frame frame;
+    struct dt_parcel *payload; /* NULL: none */
+    size_t sent;               /* of frame and payload */
+};
+
 struct dt_link {
-    int fd; /* -1: none */
+    int fd;                       /* -1: none */
+    struct dt_outgoing *outgoing; /* the oldest first; by dt_link_post alone */
+    int64_t moved_ns;             /* when some of it left last */
     struct dt_frame_reader reader;
     enum dt_frame_fault fault; /* the rule that the other end has broken: nothing more is taken from it */
     char *data;                /* [capacity] received and not taken: taken..used */
@@ -25,6 +41,12 @@ struct dt_link {
 void dt_link_prepare(int fd);
 /* Send a frame whole. False: the connection is of no use any more. */
 bool dt_link_send(struct dt_link *link, const struct dt_frame *frame, const void *payload);
+/* Send what the other end takes now, and keep the rest for dt_link_move: never waits. *copy is the payload's, made for the first of the links
+ * that cannot send it whole; NULL before that, and given up with dt_parcel_leave in the end. False: as dt_link_send. */
+bool dt_link_post(struct dt_link *link, const struct dt_frame *frame, const void *payload, struct dt_parcel **copy);
+/* Send more of what was kept. False: as dt_link_send, or the other end has taken nothing for too long; `fault` then says so. */
+bool dt_link_move(struct dt_link *link);
+void dt_parcel_leave(struct dt_parcel *parcel); /* takes NULL */
 /* Take in what has arrived, without waiting and a bounded amount at a time, so that frames are looked at before more is taken. False:
  * closed, or memory is out. */
 bool dt_link_receive(struct dt_link *link);
@@ -57,8 +79,8 @@ struct dt_rendezvous {
     struct dt_link *links; /* rank 0: [size] by rank; the others: only [0] is used */
     pthread_t thread;
     bool thread_runs;
-    int wake_fd; /* eventfd: ends the thread */
-    atomic_bool interrupted, leaving;
+    int wake_fd; /* eventfd: there is more to send, or the thread is to end */
+    atomic_bool interrupted, leaving, ending;
     pthread_mutex_t routing; /* rank 0: all frames of one event go out before those of the next; taken first */
     pthread_mutex_t sending; /* one frame at a time; taken after `mutex` or alone */
     pthread_mutex_t mutex;   /* everything below */

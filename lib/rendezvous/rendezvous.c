@@ -72,6 +72,31 @@ static void read_link(struct dt_rendezvous *r, int index)
     dt_rendezvous_set_state(r, 0, atomic_load(&r->leaving) ? DT_LINK_LEFT : DT_LINK_LOST, fault);
 }
 
+/* At rank 0: what others have not read is sent as they read on, and who reads no more is lost. */
+static void move_outgoing(struct dt_rendezvous *r, int index)
+{
+    pthread_mutex_lock(&r->sending);
+    struct dt_link *link = &r->links[index];
+    bool open = link->fd < 0 || dt_link_move(link);
+    enum dt_frame_fault fault = link->fault;
+    pthread_mutex_unlock(&r->sending);
+    if (!open)
+        dt_rendezvous_hub_lose(r, index, DT_LINK_LOST, fault);
+}
+
+/* What to wait for on each connection; whether something is kept to be sent. */
+static bool prepare_polls(struct dt_rendezvous *r, struct pollfd *polls, int count)
+{
+    bool keeps = false;
+    pthread_mutex_lock(&r->sending);
+    for (int i = 0; i < count; i++) {
+        keeps |= r->links[i].outgoing != NULL;
+        polls[i] = (struct pollfd){.fd = r->links[i].fd, .events = POLLIN | (r->links[i].outgoing ? POLLOUT : 0)};
+    }
+    pthread_mutex_unlock(&r->sending);
+    return keeps;
+}
+
 static void *look_after_links(void *context)
 {
     struct dt_rendezvous *r = context;
@@ -81,16 +106,18 @@ static void *look_after_links(void *context)
         if (r->links[i].fd >= 0)
             read_link(r, i);
     while (polls) {
-        for (int i = 0; i < count; i++)
-            polls[i] = (struct pollfd){.fd = r->links[i].fd, .events = POLLIN};
+        uint64_t wakes;
+        bool keeps = prepare_polls(r, polls, count);
         polls[count] = (struct pollfd){.fd = r->wake_fd, .events = POLLIN};
-        if (poll(polls, (nfds_t)count + 1, -1) < 0 && errno != EINTR)
+        if (poll(polls, (nfds_t)count + 1, keeps ? 1000 : -1) < 0 && errno != EINTR)
             break;
-        if (polls[count].revents)
+        if (polls[count].revents && (read(r->wake_fd, &wakes, sizeof wakes) != sizeof wakes || atomic_load(&r->ending)))
             break;
         for (int i = 0; i < count; i++) {
-            if (polls[i].fd >= 0 && polls[i].revents)
+            if (polls[i].fd >= 0 && polls[i].revents & ~POLLOUT)
                 read_link(r, i);
+            if (polls[i].events & POLLOUT)
+                move_outgoing(r, i);
         }
     }
     free(polls);
@@ -352,6 +379,7 @@ static dt_status start_thread(struct dt_rendezvous *r)
 static void stop_thread(struct dt_rendezvous *r)
 {
     const uint64_t one = 1;
+    atomic_store(&r->ending, true);
     if (r->thread_runs && write(r->wake_fd, &one, sizeof one) == sizeof one)
         pthread_join(r->thread, NULL);
     r->thread_runs = false;
@@ -416,12 +444,29 @@ static void take_leave(struct dt_rendezvous *r)
     pthread_mutex_unlock(&r->mutex);
 }
 
+/* What rank 0 has said last, as why it gave up, is to reach those who read. */
+static void finish_sending(struct dt_rendezvous *r)
+{
+    int64_t end_ns = dt_deadline_ns(answer_s);
+    for (bool keeps = true; keeps && !dt_deadline_passed(end_ns);) {
+        keeps = false;
+        pthread_mutex_lock(&r->sending);
+        for (int i = 0; i < r->size; i++)
+            keeps |= r->links[i].outgoing != NULL;
+        pthread_mutex_unlock(&r->sending);
+        if (keeps)
+            dt_sleep_ms(5);
+    }
+}
+
 void dt_rendezvous_destroy(struct dt_rendezvous *r, bool well)
 {
     if (!r)
         return;
     if (well && r->thread_runs)
         take_leave(r);
+    if (r->rank == 0 && r->thread_runs)
+        finish_sending(r);
     stop_thread(r);
     for (int i = 0; r->links && i < (r->rank == 0 ? r->size : 1); i++)
         dt_link_close(&r->links[i]);

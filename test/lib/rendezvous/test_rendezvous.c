@@ -602,6 +602,45 @@ static void names(void)
     CHECK(strstr(text, "14, 15 and 4 more"), "%s", text);
 }
 
+/* The last rank gives its piece of a gathering that no buffer of the system takes, and reads no answer: the others go on at once. */
+static void gather_beside_a_deaf_one(struct rank *rank)
+{
+    enum { BYTES = 16 << 20 };
+    struct dt_rendezvous_group three = {.id = 9, .ranks = (const int[]){0, 1, 2}, .size = 3, .rank = rank->place.rank};
+    char byte = 0, few[3], *mine = calloc(1, BYTES), *all = malloc((size_t)4 * BYTES);
+    const struct dt_frame frame = {.type = DT_FRAME_GATHER, .index = 3, .count = 4, .sequence = rank->all.gatherings, .bytes = BYTES};
+    rank->well = false;
+    if (rank->place.rank == 3) {
+        dt_link_send(&rank->r->links[0], &frame, mine);
+        raise(SIGSTOP);
+    }
+    dt_sleep_ms(300);
+    keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "large", mine, BYTES, all, 20));
+    double start = dt_clock_s();
+    for (int i = 0; i < 3 && rank->status == DT_OK; i++)
+        keep(rank, dt_rendezvous_all_gather(rank->r, &three, "small", &byte, 1, few, 20));
+    rank->wrong = dt_clock_s() - start > 5;
+    free(mine);
+    free(all);
+}
+
+static void a_rank_that_does_not_read(void)
+{
+    struct rank ranks[MOST];
+    set_up(ranks, 4, free_port(), gather_beside_a_deaf_one);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        run_rank(&ranks[3]);
+        _exit(0);
+    }
+    run_ranks(ranks, 4, 3);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(ranks[i].status == DT_OK && !ranks[i].wrong, "rank %d: %s%s", i, ranks[i].text, ranks[i].wrong ? "it waited" : "");
+}
+
 static const struct test_case cases[] = {
     {"a port of this machine alone", local_ports},
     {"an address of elsewhere", an_address_of_elsewhere},
@@ -618,6 +657,7 @@ static const struct test_case cases[] = {
     {"questions", questions},
     {"a rank that is killed is named", deaths},
     {"leaving in order", leaves},
+    {"a rank that does not read keeps nobody waiting", a_rank_that_does_not_read},
     {"names of ranks", names},
 };
 
