@@ -13,6 +13,7 @@ import sys
 from command import (CONFIG, DTBENCH, ENVIRONMENT, FAILED, FOREVER, OK, OOM, WORK, Started, config, main, ranks_of, read_records, records_path,
                      run)  # beside this script
 from tap_cases import check
+from trace_file import check_pipeline, events_of
 
 ENVIRONMENT["PATH"] = "/nowhere"
 ENVIRONMENT["DTBENCH_EMULATED_GPUS"] = "4"
@@ -72,6 +73,17 @@ def test_list_and_auto():
         check(read_records(output)[0]["provenance"]["device"] == device and not result.stderr, environment, result.stderr)
     text = run("run", gpus(world_size=1, sweep=None), code=CONFIG, environment={"CUDA_VISIBLE_DEVICES": ""}).stderr
     check('CUDA_VISIBLE_DEVICES=""' in text and len(text.splitlines()) == 1, text)
+
+
+def test_a_trace_has_one_clock():
+    """Marks are on a GPU's own clock: the ranks' rows are on one all the same, and say how exactly; so messages go forwards."""
+    trace = os.path.join(WORK, "trace.json")
+    run("run", gpus(paradigm="pdp", world_size=2, sweep=None, batch_size=4, model={**TINY, "layers": 4},
+                    pipeline={"stages": 2, "chunks": 4, "order": "interleaved", "split": [1, 2, 3]}, steps={"warmup": 0, "timed": 1}),
+        "-q", "--trace", trace, "-o", records_path("traced.jsonl"), code=OK)
+    check_pipeline(trace, 1, stages=2, parts=2, micro_batches=4, blocks=1)
+    names = [e["args"]["name"] for e in events_of(trace) if e["ph"] == "M" and e["name"] == "process_name"]
+    check(len(names) == 2 and all(re.fullmatch(r"rank \d \(.+, times to \d+\.\d us\)", name) for name in names), names)
 
 
 def test_a_full_gpu_is_a_result():

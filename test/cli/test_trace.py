@@ -11,11 +11,16 @@ import sys
 import tempfile
 
 from tap_cases import Skip, check, chosen, run_all
+from trace_file import check_pipeline, events_of, number_of, slices_and_arrows  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
 CONFIG = {"device": "cpu", "batch_size": 2, "model": {"layers": 2, "heads": 2, "hidden": 64, "vocab_size": 300, "block_size": 32, "dtype": "fp32"},
           "steps": {"warmup": 1, "timed": 2}, "timeout": {"init_s": 60, "step_s": 30}}
+
+
+def path(name):
+    return os.path.join(WORK, name)
 
 
 def run(config, *arguments, code=0):
@@ -34,8 +39,7 @@ def records(name):
 
 def rows_of(name):
     """{(rank, row's name): spans in order}; the rows' spans must not overlap, and no row has a name twice in a rank but pipelines' links."""
-    with open(os.path.join(WORK, name), encoding="utf-8") as file:
-        events = json.load(file)["traceEvents"]
+    events = events_of(path(name))
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
     rows = collections.defaultdict(list)
     for event in events:
@@ -114,76 +118,6 @@ SIM = {"device": "sim", "paradigm": "pdp", "world_size": 4, "pipeline": {"stages
        "model": {**CONFIG["model"], "layers": 8}}
 
 
-def events_of(name):
-    with open(os.path.join(WORK, name), encoding="utf-8") as file:
-        return json.load(file)["traceEvents"]
-
-
-def slices_and_arrows(name):
-    """The slices, and [(slice it leaves, slice it reaches)] for each arrow, read as strictly as a viewer may: all that Perfetto would drop fails.
-
-    Every event has a process and a thread with a name; times are whole nanoseconds; slices of a thread do not overlap; an arrow has two ends of its own,
-    each within one slice of its thread, and goes forwards in time.
-    """
-    events = events_of(name)
-    threads = {(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
-    processes = {e["pid"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
-    slices, ends = collections.defaultdict(list), collections.defaultdict(list)
-    for event in events:
-        check(event["ph"] in ("M", "X", "s", "f"), event)
-        if event["ph"] == "M":
-            continue
-        check((event["pid"], event["tid"]) in threads and event["pid"] in processes and event["name"] and event["cat"], event)
-        event["begin"], length = (round(1e3 * event.get(key, 0)) for key in ("ts", "dur"))
-        check(abs(1e3 * event["ts"] - event["begin"]) < 1e-3 and event["begin"] >= 0 and length >= 0, event)
-        event["end"] = event["begin"] + length
-        if event["ph"] == "X":
-            slices[event["pid"], event["tid"]].append(event)
-        else:
-            ends[event["id"]].append(event)
-    for row in slices.values():
-        row.sort(key=lambda e: (e["begin"], e["end"]))
-        for one, other in zip(row, row[1:]):
-            check(one["end"] <= other["begin"], "slices of a thread overlap:", one, other)
-    arrows = []
-    for both in ends.values():
-        check([e["ph"] for e in both] in (["s", "f"], ["f", "s"]), "an arrow has two ends:", both)
-        both.sort(key=lambda e: e["ph"], reverse=True)
-        check(both[0]["begin"] <= both[1]["begin"] and both[1]["bp"] == "e", "an arrow goes backwards:", both)
-        found = [[s for s in slices[e["pid"], e["tid"]] if s["begin"] <= e["begin"] < s["end"]] for e in both]
-        check([len(f) for f in found] == [1, 1], "an arrow's end is outside of the slices:", both, found)
-        arrows.append((found[0][0], found[1][0]))
-    return [s for row in slices.values() for s in row], arrows
-
-
-def number_of(event):
-    """(micro-batch, part) of a slice; None where it belongs to none."""
-    arguments = event.get("args", {})
-    check(("micro_batch" in arguments) == ("part" in arguments), event)
-    return (arguments["micro_batch"], arguments["part"]) if "part" in arguments else None
-
-
-def holds_its_pipeline(name, steps, stages, parts, micro_batches, blocks):
-    """Slices have the numbers of their micro-batches and parts, and each message has one arrow, from virtual stage to virtual stage."""
-    slices, arrows = slices_and_arrows(name)
-    for rank in range(stages):
-        for kernel in ("attention", "attention_gradient"):
-            counts = collections.Counter(number_of(s) for s in slices if (s["pid"], s["name"], s["cat"]) == (rank, kernel, "compute"))
-            check(counts == {(m, p): steps * blocks for m in range(micro_batches) for p in range(parts)}, rank, kernel, counts)
-    updates = [s for s in slices if s["name"] in ("sgd", "optimizer")]
-    check(updates and all(number_of(s) is None for s in updates), "an update is of no micro-batch:", updates)
-    found = collections.Counter()
-    for source, target in arrows:
-        (batch, part), communicator = number_of(source), source["args"]["communicator"]
-        check(source["name"].startswith("send") and target["name"].startswith("recv") and source["args"]["bytes"] == target["args"]["bytes"], source, target)
-        check(communicator == target["args"]["communicator"] and batch == number_of(target)[0], "the ends are of two messages:", source, target)
-        found[communicator, batch, part * stages + source["pid"], number_of(target)[1] * stages + target["pid"]] += 1
-    last = parts * stages - 1
-    forward = [("activations", m, v, v + 1) for m in range(micro_batches) for v in range(last)]
-    backward = [("gradients", m, v + 1, v) for m in range(micro_batches) for v in range(last)]
-    check(found == {message: steps for message in forward + backward}, found)
-
-
 def test_slices_have_numbers_and_messages_arrows():
     """On cpu and sim; there one step shows all where the host waits for its end."""
     settings = {"paradigm": "pdp", "world_size": 2, "batch_size": 4, "model": {**CONFIG["model"], "layers": 4}, "steps": {"warmup": 0, "timed": 1},
@@ -192,16 +126,16 @@ def test_slices_have_numbers_and_messages_arrows():
     own = {"cluster": "clusters/dgx_h100.json", "profile": "profiles/dtbench_cuda_h100.json"}  # a framework of the past would compute more again
     for device, steps, more in (("cpu", 1, {}), ("sim", 1, own)):
         run({**settings, **more, "device": device}, "--trace", device + ".json", "-o", device + ".jsonl")
-        holds_its_pipeline(device + "-1.json", steps, stages=2, parts=1, micro_batches=4, blocks=2)
-        holds_its_pipeline(device + "-2.json", steps, stages=2, parts=2, micro_batches=4, blocks=1)
+        check_pipeline(path(device + "-1.json"), steps, stages=2, parts=1, micro_batches=4, blocks=2)
+        check_pipeline(path(device + "-2.json"), steps, stages=2, parts=2, micro_batches=4, blocks=1)
     run({**SIM, **own, "pipeline": {**SIM["pipeline"], "split": [2, 4, 6]}}, "--trace", "sim.json", "-o", "sim.jsonl")
-    holds_its_pipeline("sim.json", 1, stages=4, parts=1, micro_batches=8, blocks=2)
+    check_pipeline(path("sim.json"), 1, stages=4, parts=1, micro_batches=8, blocks=2)
 
 
 def test_a_groups_messages_have_arrows():
     """A server sends what each worker has asked for in one group: one slice, and an arrow to each of them."""
     run({"paradigm": "parameter_server", "world_size": 3}, "--trace", "server.json", "-o", "server.jsonl")
-    _, arrows = slices_and_arrows("server.json")
+    _, arrows = slices_and_arrows(path("server.json"))
     groups = collections.defaultdict(set)
     for source, target in arrows:
         if source["name"] == "group":
@@ -215,7 +149,7 @@ def test_a_groups_messages_have_arrows():
 def test_micro_batches_of_other_paradigms_have_numbers():
     """Gathers and reductions have the number of the pass that they belong to."""
     run({"paradigm": "fsdp", "world_size": 2, "micro_batches": 2}, "--trace", "sharded.json", "-o", "sharded.jsonl")
-    slices, _ = slices_and_arrows("sharded.json")
+    slices, _ = slices_and_arrows(path("sharded.json"))
     for name in ("attention", "attention_gradient", "all_gather"):
         numbers = {number_of(s) for s in slices if s["name"] == name}
         check(numbers == {(0, 0), (1, 0)}, name, numbers)
@@ -224,7 +158,7 @@ def test_micro_batches_of_other_paradigms_have_numbers():
 def test_chosen_ranks_alone_are_traced():
     run(SIM, "--trace", "some.json", "--trace-ranks", "0,2-3", "-o", "some.jsonl")
     check({rank for rank, _ in rows_of("some.json")} == {0, 2, 3}, "sim")
-    pairs = {e["id"].split(" ")[-2] for e in events_of("some.json") if e["ph"] in "sf"}
+    pairs = {e["id"].split(" ")[-2] for e in events_of(path("some.json")) if e["ph"] in "sf"}
     check(pairs == {"2>3", "3>2"}, "an arrow needs both ranks:", pairs)
     run({"paradigm": "ddp", "world_size": 2}, "--trace", "one.json", "--trace-ranks", "1", "-o", "one.jsonl")
     check({rank for rank, _ in rows_of("one.json")} == {1}, "cpu")
