@@ -27,6 +27,7 @@ struct pipeline {
     int range_phase;      /* and of the pass whose range is open */
     uint32_t range_batch; /* its micro-batch */
     bool range_open;
+    unsigned begun; /* a bit for each phase */
 };
 
 static struct dt_stash *stash_at(struct pipeline *p, int part, int slot)
@@ -330,10 +331,19 @@ static struct dt_pass pass_named(const struct action *a)
     return of_step ? dt_no_pass() : (struct dt_pass){(int)a->micro_batch, a->part};
 }
 
+static void note_memory(struct pipeline *p, int phase)
+{
+    if (!p->setup.memory_at || phase == SAME_PHASE || p->begun & 1u << phase)
+        return;
+    p->begun |= 1u << phase;
+    dt_memory_usage(p->setup.device, &p->setup.memory_at[phase]);
+}
+
 static dt_status enter(struct pipeline *p, int at)
 {
     const struct action *a = pass_of(p, at);
     int phase = a->flags & ACTION_AGAIN ? TIMELINE_BACKWARD : ops[a->op].phase;
+    note_memory(p, phase);
     if (phase == SAME_PHASE || (!enter_range(p, a, phase) && phase == p->phase))
         return DT_OK;
     p->phase = phase;
@@ -371,6 +381,7 @@ dt_status pipeline_step(struct pipeline *p, int step)
 {
     p->step = step;
     p->phase = TIMELINE_FORWARD;
+    p->begun = 0;
     dt_status status = run_plan(p);
     if (p->range_open)
         dt_range_pop();

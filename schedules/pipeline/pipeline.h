@@ -38,6 +38,7 @@ struct pipeline_setup {
     const struct experiment_order *order;
     struct activation_rules activation;
     const struct pipeline_extra *extra; /* NULL: none */
+    struct dt_memory_usage *memory_at;  /* [TIMELINE_PHASES] gets what is held where each phase of a step first begins; NULL: nothing */
     int repetitions;                    /* above 0: a step to count with, of which so many repetitions are left (plans_shorten) */
 };
 

@@ -12,9 +12,10 @@
 dt_status plan_add_messages(struct plan *plan);
 
 /* Of a step that is played to count, and not run: leave out micro-batches in the middle of the plans of a rank and its neighbours, which have
- * messages and no slots. There each plan's passes of a few micro-batches are those of the few before them, again and again; `left` such
- * repetitions stay, each of a multiple of `step` micro-batches. What is left is numbered anew, and is the plan of a step with fewer micro-batches.
- * The number that is left out: 0 where plans do not repeat themselves, or where it would not be half of them. */
+ * messages and no slots. There each plan's passes of a few micro-batches are those of the few before them, again and again; or all of its forward
+ * passes come first, and then all backward ones. `left` such repetitions stay, each of a multiple of `step` micro-batches. What is left is
+ * numbered anew, and is the plan of a step with fewer micro-batches. Returns how many are left out: 0 where plans do not repeat themselves, or
+ * where it would not be half of them. */
 int plans_shorten(struct plan *plans, int count, int step, int left);
 
 /* ---- 2. slots ---- */

@@ -53,12 +53,74 @@ static void leave_out(struct plan *plan, int shift, int times)
         to->micro_batch -= (uint32_t)(times * shift);
 }
 
+/* ---- all forward passes, then all backward ones ---- */
+
+static bool is_forward(const struct action *a)
+{
+    return a->op == ACTION_FORWARD || a->op == ACTION_RECV_INPUT || a->op == ACTION_SEND_OUTPUT || a->op == ACTION_TAKE_OVER;
+}
+
+static bool repeats(const struct plan *plan, int first, int end, int length, int shift)
+{
+    bool all = length > 0;
+    for (int i = first; i + length < end && all; i++)
+        all = comes_again(plan, i, length, shift);
+    return all;
+}
+
+/* Each micro-batch goes forward like the one before it, and then each goes backward like it, from either end. */
+static bool is_in_phases(const struct plan *plan)
+{
+    int turn = 0, micro_batches = plan->micro_batches;
+    while (turn < plan->count && is_forward(&plan->actions[turn]))
+        turn++;
+    if (turn == plan->count || turn % micro_batches)
+        return false;
+    int way = plan->actions[turn].micro_batch == 0 ? 1 : -1;
+    return repeats(plan, 0, turn, turn / micro_batches, 1) && repeats(plan, turn, plan->count, (plan->count - turn) / micro_batches, way);
+}
+
+static void leave_out_of_phases(struct plan *plan, int times)
+{
+    uint32_t first = (uint32_t)(plan->micro_batches - times) / 2, end = first + (uint32_t)times;
+    int left = 0;
+    for (int i = 0; i < plan->count; i++) {
+        struct action a = plan->actions[i];
+        if (a.micro_batch >= first && a.micro_batch < end)
+            continue;
+        a.micro_batch -= a.micro_batch >= end ? (uint32_t)times : 0;
+        plan->actions[left++] = a;
+    }
+    plan->count = left;
+    plan->micro_batches -= times;
+}
+
+/* A neighbour's begin and end of the step are as far away as there are stages. */
+static int shorten_phases(struct plan *plans, int count, int step, int left)
+{
+    int times = plans[0].micro_batches - left * step - 2 * plans[0].stages;
+    times -= times > 0 ? times % step : 0;
+    if (times < plans[0].micro_batches / 2)
+        return 0;
+    for (int i = 0; i < count; i++)
+        if (!is_in_phases(&plans[i]))
+            return 0;
+    for (int i = 0; i < count; i++)
+        leave_out_of_phases(&plans[i], times);
+    return times;
+}
+
+/* ---- */
+
 int plans_shorten(struct plan *plans, int count, int step, int left)
 {
     int micro_batches = plans[0].micro_batches;
     for (int i = 0; i < count; i++)
         if (plans[i].micro_batches != micro_batches || plans[i].count % micro_batches)
             return 0;
+    int of_phases = shorten_phases(plans, count, step, left);
+    if (of_phases > 0)
+        return of_phases;
     for (int shift = step; shift <= micro_batches / (left + 1); shift += step) {
         int times = repetitions(plans, count, shift) - left;
         if (times * shift < micro_batches / 2)

@@ -9,6 +9,7 @@ struct dry_rank {
     struct dt_device *device;
     struct dt_comm *world;
     struct trainer *trainer;
+    struct dt_memory_usage memory_at[TIMELINE_PHASES]; /* where each phase of the last step has first begun; 0: it has none */
 };
 
 /* No limits and no timeouts. repetitions: 0, or those that are left of a step's (struct trainer_options). The experiment outlives it. Finish

@@ -4,6 +4,7 @@
 #include "lib/device/range.h"
 #include "schedules/run/dry_rank.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,8 +16,8 @@ static bool holds_the_same(const struct dt_memory_bytes *a, const struct dt_memo
 
 /* What a rank holds and communicates in a step. */
 struct dry_step {
-    int micro_batches; /* of it */
-    struct dt_memory_usage usage;
+    int micro_batches;                                 /* of it */
+    struct dt_memory_usage usage, at[TIMELINE_PHASES]; /* at: where each phase first begins */
     struct step_traffic traffic;
 };
 
@@ -44,43 +45,104 @@ static dt_status take_dry_step(const struct experiment *experiment, int rank, in
     if (status == DT_OK) {
         out->micro_batches = trainer_plan(dry.trainer)->micro_batches;
         dt_memory_usage(dry.device, &out->usage);
+        memcpy(out->at, dry.memory_at, sizeof out->at);
         trainer_traffic(dry.trainer, &out->traffic);
     }
     dry_rank_finish(&dry);
     return status;
 }
 
-/* Where memory is the same with one repetition more, each further one finds what that one found: it changes no peak, and communicates as much.
- * False: nothing can be said of the whole step. */
-static bool extend(const struct dry_step *fewer, const struct dry_step *more, int micro_batches, struct dry_step *out)
+/* One number of a rank's memory in a step with `fewer` repetitions and in one with one more. */
+struct two_steps {
+    uint64_t peak[2];
+    uint64_t held[2][TIMELINE_PHASES]; /* where each phase first begins */
+};
+
+/* A peak is the highest of lines over the number of repetitions: of each moment in the step one. None rises faster than what is held where a
+ * phase first begins, since in between memory changes evenly or falls. Once the peak rises as fast as the fastest of these, it stays so.
+ * *missing: after how many more repetitions it is bound to, at least so many as it has been, 0: it does. */
+static uint64_t extend_peak(const struct two_steps *s, int times, int *missing)
+{
+    uint64_t grows = 0, held = 0, grew = s->peak[1] - s->peak[0];
+    for (int phase = 0; phase < TIMELINE_PHASES; phase++)
+        if (s->held[1][phase] > s->held[0][phase] + grows) {
+            grows = s->held[1][phase] - s->held[0][phase];
+            held = s->held[1][phase];
+        }
+    if (grew > grows) /* also where the peak fell */
+        *missing = INT_MAX;
+    else if (grew < grows) {
+        uint64_t more = (s->peak[1] - held) / (grows - grew) + 1;
+        *missing = more > INT_MAX ? INT_MAX : (int)more > *missing ? (int)more : *missing;
+    }
+    return s->peak[1] + (uint64_t)times * grows;
+}
+
+static const struct dt_memory_bytes *bytes_of(const struct dt_memory_usage *usage, bool on_host)
+{
+    return on_host ? &usage->host : &usage->device;
+}
+
+static void extend_memory(const struct dry_step *const steps[2], bool on_host, int times, struct dt_memory_bytes *out, int *missing)
+{
+    for (int c = 0; c <= DT_CATEGORY_COUNT; c++) { /* the last is their total */
+        bool total = c == DT_CATEGORY_COUNT;
+        struct two_steps s;
+        for (int i = 0; i < 2; i++) {
+            const struct dt_memory_bytes *whole = bytes_of(&steps[i]->usage, on_host);
+            s.peak[i] = total ? whole->peak_total_bytes : whole->peak_bytes[c];
+            for (int phase = 0; phase < TIMELINE_PHASES; phase++) {
+                const struct dt_memory_bytes *at = bytes_of(&steps[i]->at[phase], on_host);
+                s.held[i][phase] = total ? at->current_total_bytes : at->current_bytes[c];
+            }
+        }
+        *(total ? &out->peak_total_bytes : &out->peak_bytes[c]) = extend_peak(&s, times, missing);
+    }
+    if (!holds_the_same(bytes_of(&steps[0]->usage, on_host), bytes_of(&steps[1]->usage, on_host)))
+        *missing = INT_MAX;
+}
+
+/* Each further repetition does what the last one did, and communicates as much. *missing: as of extend_peak; INT_MAX: nothing can be said of the
+ * whole step, whatever their number. */
+static void extend(const struct dry_step *fewer, const struct dry_step *more, int micro_batches, struct dry_step *out, int *missing)
 {
     int each = more->micro_batches - fewer->micro_batches, left = micro_batches - more->micro_batches;
-    if (each <= 0 || left % each || memcmp(&fewer->usage, &more->usage, sizeof more->usage) != 0)
-        return false;
     *out = *more;
+    *missing = 0;
+    if (each <= 0 || left % each) {
+        *missing = INT_MAX;
+        return;
+    }
+    extend_memory((const struct dry_step *const[]){fewer, more}, false, left / each, &out->usage.device, missing);
+    extend_memory((const struct dry_step *const[]){fewer, more}, true, left / each, &out->usage.host, missing);
     out->micro_batches = micro_batches;
     for (int axis = 0; axis < MESH_AXES; axis++)
         for (int kind = 0; kind < DT_COMM_KINDS; kind++) {
             uint64_t before = fewer->traffic.bytes[axis][kind], after = more->traffic.bytes[axis][kind];
             if (after < before)
-                return false;
+                *missing = INT_MAX;
             out->traffic.bytes[axis][kind] += (uint64_t)(left / each) * (after - before);
         }
-    return true;
 }
 
 enum { REPETITIONS = 3 };
 
+/* By a step of a few repetitions, or of as many as it takes to be certain, where that is little beside the whole. */
 static dt_status predict(const struct experiment *experiment, int rank, struct dry_step *out)
 {
-    int micro_batches = experiment->strategy.micro_batches;
-    struct dry_step fewer, more;
-    DT_TRY(take_dry_step(experiment, rank, REPETITIONS, &fewer));
-    *out = fewer;
-    if (fewer.micro_batches == micro_batches)
-        return DT_OK;
-    DT_TRY(take_dry_step(experiment, rank, REPETITIONS + 1, &more));
-    return extend(&fewer, &more, micro_batches, out) ? DT_OK : take_dry_step(experiment, rank, 0, out);
+    int micro_batches = experiment->strategy.micro_batches, missing = 0;
+    for (int repetitions = REPETITIONS; missing < micro_batches / 4 - repetitions; repetitions += missing) {
+        struct dry_step fewer, more;
+        DT_TRY(take_dry_step(experiment, rank, repetitions, &fewer));
+        *out = fewer;
+        if (fewer.micro_batches == micro_batches)
+            return DT_OK;
+        DT_TRY(take_dry_step(experiment, rank, repetitions + 1, &more));
+        extend(&fewer, &more, micro_batches, out, &missing);
+        if (missing == 0)
+            return DT_OK;
+    }
+    return take_dry_step(experiment, rank, 0, out);
 }
 
 dt_status memory_fit_predict(const struct experiment *experiment, int rank, struct dt_memory_usage *out, struct step_traffic *traffic)

@@ -157,6 +157,7 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .order = &t->order,
         .activation = t->options.activation,
         .extra = t->options.extra,
+        .memory_at = t->options.memory_at,
         .repetitions = t->options.repetitions,
     };
     return pipeline_create(&pipeline, &t->pipeline);

@@ -17,7 +17,8 @@ struct trainer_options {
     bool wide_reduction;   /* gradients in 16 bits travel in 32: on device sim alone */
     struct activation_rules activation;
     const struct pipeline_extra *extra;
-    int repetitions; /* as of struct pipeline_setup: steps are shorter than the experiment's, to count with */
+    struct dt_memory_usage *memory_at; /* as of struct pipeline_setup */
+    int repetitions;                   /* as of struct pipeline_setup: steps are shorter than the experiment's, to count with */
 };
 
 /* Build it for this rank of `world`, whose size is the experiment's. Collective. Parameters are initialised where they live; the work is
