@@ -96,9 +96,9 @@ _dtbench_keys() {
         pipeline.activation= pipeline.paradigms= fsdp.unit= fsdp.gather= hsdp.shard_size= ddp.bucket_mib=
         parameter_server.servers= tensor.size= tensor.sequence_parallel= activation= activation_blocks= keep_cheap=
         parameter_offload= optimizer.name= optimizer.learning_rate= optimizer.beta1= optimizer.beta2= optimizer.epsilon= loss=
-        loss_scaling= graph= graph_across_nodes= graph_in_pipelines= seed= steps.warmup= steps.warmup_s= steps.timed=
-        timeout.init_s= timeout.step_s= nccl.NCCL_ register_buffers= tuning= memory_limit_gib= host_memory_limit_gib= threads=
-        cluster= profile= any_profile= network.gbit_per_s= network.latency_us="
+        loss_scaling= fused_kernels= graph= graph_across_nodes= graph_in_pipelines= seed= steps.warmup= steps.warmup_s=
+        steps.timed= timeout.init_s= timeout.step_s= nccl.NCCL_ register_buffers= tuning= memory_limit_gib=
+        host_memory_limit_gib= threads= cluster= profile= any_profile= network.gbit_per_s= network.latency_us="
 }
 
 # The values of key $1, where they have names.
@@ -132,6 +132,7 @@ _dtbench_choices() {
     parameter_offload) echo "true false" ;;
     optimizer.name) echo "sgd adam" ;;
     loss) echo "cross_entropy sum" ;;
+    fused_kernels) echo "true false" ;;
     graph) echo "true false" ;;
     graph_across_nodes) echo "true false" ;;
     graph_in_pipelines) echo "true false" ;;

@@ -151,7 +151,7 @@ dt_status layer_attention_backward(const struct layer_run *r)
     if (attends_again(r) && inputs_now(r))
         DT_TRY(attend(r));
     if (inputs_now(r))
-        DT_TRY(layer_branch_gradient(r, &kept->dbranch));
+        DT_TRY(layer_branch_gradient(r));
     if (weights_now(r))
         DT_TRY(layer_weight_gradients(r, kept->dbranch.data, kept->mixed.data, GPT_PROJECTION_WEIGHT, GPT_PROJECTION_BIAS, r->d, r->e));
     if (inputs_now(r)) {

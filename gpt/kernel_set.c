@@ -18,7 +18,7 @@ dt_status gpt_kernel_set_create(const struct dt_model *model, struct dt_device *
     status = k->plain.table->create(device, model, &k->plain.state);
     if (status < 0)
         goto fail;
-    k->table = k->plain.table;
+    k->table = k->offers = k->plain.table;
     k->state = k->plain.state;
     *out = k;
     return DT_OK;
@@ -55,7 +55,7 @@ dt_status gpt_kernel_set_list(struct dt_kernels *k, struct dt_tuning *to, enum d
     struct gpt_kernels *listing;
     DT_TRY(gpt_kernels_listing_create(to, dtype, &listing));
     put_back_plain(k);
-    k->table = &gpt_kernels_listing;
+    k->table = k->offers = &gpt_kernels_listing;
     k->state = listing;
     return DT_OK;
 }

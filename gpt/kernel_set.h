@@ -14,6 +14,7 @@ struct dt_kernels {
         const struct gpt_kernel_table *table;
         struct gpt_kernels *state;
     } plain;
+    const struct gpt_kernel_table *offers; /* the plain one or the listing one: what there is of several kernels in one */
 };
 
 dt_status gpt_kernel_set_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);

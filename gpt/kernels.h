@@ -336,9 +336,47 @@ struct gpt_add {
     size_t count;
 };
 
+/* ---- several kernels in one ----
+ *
+ * The same results in fewer passes over memory. These are entries that a backend may lack: callers then run the kernels named, one after the
+ * other. */
+
+/* dropout_residual, whose output the next layer's norm reads: layer_norm, or rms_norm where mean is NULL. */
+struct gpt_residual_norm {
+    struct gpt_dropout_residual sum;
+    const void *gain, *bias; /* [d]; bias may be NULL */
+    void *y;                 /* [rows, d] */
+    float *mean, *rstd;      /* [rows] */
+    size_t d;
+    float epsilon;
+};
+
+/* layer_norm_gradient, or rms_norm_gradient where mean is NULL, that adds to dx; and dropout_gradient of dx, of the branch that the norm
+ * reads the sum of. */
+struct gpt_norm_branch_gradient {
+    const void *dy, *x, *gain;
+    const float *mean, *rstd;
+    void *dx, *dgain, *dbias, *dbranch; /* dbranch [rows, d] */
+    size_t rows, d;
+    bool accumulate;
+    struct gpt_dropout dropout;
+};
+
+/* linear_gelu_input_gradient, and the column sums of its dx: db [in], the gradient of the bias in front of the GELU. accumulate: db adds. */
+struct gpt_gelu_gradient_sums {
+    struct gpt_linear_gelu_input_gradient product;
+    void *db;
+    bool accumulate;
+};
+
+#define GPT_FUSED_KERNELS(ROW)                                                                                                             \
+    ROW(residual_norm, gpt_residual_norm)                                                                                                  \
+    ROW(norm_branch_gradient, gpt_norm_branch_gradient)                                                                                    \
+    ROW(gelu_gradient_sums, gpt_gelu_gradient_sums)
+
 /* ---- the list ----
  *
- * Every kernel, once. From it follow the entries of struct gpt_kernel_table, the functions gpt_cpu_<entry> and gpt_cuda_<entry> with their
+ * Every kernel that all backends have, once. From it follow the entries of struct gpt_kernel_table, the functions gpt_cpu_<entry> and gpt_cuda_<entry> with their
  * rows, cost_<entry>, the spans of a trace, enum gpt_kernel_kind with its names, and the keys "kernels.<entry>" of a profile. Whatever is
  * still missing after a new row does not compile or link, and the error names it; what no compiler sees is in gpt/README.md.
  *
@@ -449,6 +487,11 @@ struct gpt_kernel_table {
 #undef GPT_KERNEL_ENTRY
 
     /* ---- optional, from here on: what NULL means is said of each ---- */
+
+    /* NULL: there are only the kernels that it stands for. */
+#define GPT_FUSED_ENTRY(entry, arguments) GPT_KERNEL_FUNCTION((*entry), arguments);
+    GPT_FUSED_KERNELS(GPT_FUSED_ENTRY)
+#undef GPT_FUSED_ENTRY
 
     bool (*available)(char *text, size_t text_bytes); /* gpt_kernels_available. NULL: they need no library */
     /* What computes the products of a linear layer ("amx", "onednn"), where that is chosen as the program runs. NULL: there is no choice. */

@@ -37,6 +37,7 @@ static void traced_destroy(struct gpt_kernels *k)
         return dt_span_end(stream);                                                                                                        \
     }
 GPT_KERNELS(TRACED, GPT_NO_KERNEL_ROW, TRACED)
+GPT_FUSED_KERNELS(TRACED) /* called only where the others have them */
 
 static dt_status traced_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number)
 {
@@ -56,4 +57,4 @@ const struct gpt_kernel_table gpt_kernels_traced = {.name = "traced",
                                                     .destroy = traced_destroy,
                                                     .begin_step = traced_begin_step,
                                                     .step_overflows = traced_step_overflows,
-                                                    GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};
+                                                    GPT_FUSED_KERNELS(ROW) GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

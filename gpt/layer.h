@@ -27,7 +27,8 @@ struct gpt_stage {
     struct gpt_cut cut; /* the part of each layer */
     bool sliced;        /* sequence parallelism: R = M / cut.size rows of the residual stream; else R = M */
     struct gpt_exchange exchange;
-    int keep; /* enum dt_keep, added up */
+    int keep;              /* enum dt_keep, added up */
+    bool separate_kernels; /* as in dt_stage_options */
     uint64_t seed;
     bool sum_loss; /* the study's plain sum of logits */
 };
@@ -45,6 +46,7 @@ struct dt_layer_stash {
     struct dt_buffer lse;        /* [samples, H, T] fp32, fused attention */
     struct dt_buffer weights;    /* [samples, H, T, T], unfused attention */
     struct dt_buffer hidden;     /* [M, u] mlp_up: before GELU; gate | up */
+    bool bias_summed;            /* mlp_up: mlp_down's backward has made the gradient of its bias */
     struct dt_buffer active;     /* [M, f] mlp_down, with DT_KEEP_MLP: what its product has read */
     struct dt_buffer besides;    /* what the kernels keep besides all this (besides_bytes of their table); nobody reads it */
     struct dt_buffer logits;     /* [M, V] head: the loss has turned them into their gradient */

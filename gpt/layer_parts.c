@@ -50,6 +50,26 @@ dt_status layer_allocate_stream(const struct layer_run *r, enum dt_category cate
     return dt_alloc(r->stream, category, r->stream_rows * r->d * r->element_bytes, out);
 }
 
+bool layer_before(const struct layer_run *r, struct layer_run *before)
+{
+    *before = *r;
+    if (r->layer == &r->stage->layers[r->group->first_layer])
+        return false;
+    before->layer--;
+    before->kept--;
+    return true;
+}
+
+bool layer_behind(const struct layer_run *r, struct layer_run *behind)
+{
+    *behind = *r;
+    if (r->layer == &r->stage->layers[r->group->first_layer + r->group->layer_count - 1])
+        return false;
+    behind->layer++;
+    behind->kept++;
+    return true;
+}
+
 static enum dt_dtype dtype_of(const struct layer_run *r)
 {
     return r->stage->base.model->dtype;
@@ -60,10 +80,10 @@ static const struct dt_model *model_of(const struct layer_run *r)
     return r->stage->base.model;
 }
 
-static dt_status layer_norm(const struct layer_run *r, void *normed)
+static dt_status layer_norm(const struct layer_run *r, const void *x, void *normed)
 {
     struct gpt_layer_norm a = {
-        .x = r->kept->input.data,
+        .x = x,
         .gain = layer_param(r, GPT_NORM_GAIN),
         .bias = gpt_norm_has_bias(model_of(r)) ? layer_param(r, GPT_NORM_BIAS) : NULL,
         .y = normed,
@@ -76,10 +96,10 @@ static dt_status layer_norm(const struct layer_run *r, void *normed)
     return r->k->layer_norm(r->kernels, r->stream, &a);
 }
 
-static dt_status rms_norm(const struct layer_run *r, void *normed)
+static dt_status rms_norm(const struct layer_run *r, const void *x, void *normed)
 {
     struct gpt_rms_norm a = {
-        .x = r->kept->input.data,
+        .x = x,
         .gain = layer_param(r, GPT_NORM_GAIN),
         .y = normed,
         .rstd = r->kept->rstd.data,
@@ -90,17 +110,27 @@ static dt_status rms_norm(const struct layer_run *r, void *normed)
     return r->k->rms_norm(r->kernels, r->stream, &a);
 }
 
+static dt_status normalize(const struct layer_run *r, const void *x, void *normed)
+{
+    return gpt_of(model_of(r))->norm == GPT_NORM_RMS ? rms_norm(r, x, normed) : layer_norm(r, x, normed);
+}
+
 dt_status layer_normalize(const struct layer_run *r, void *normed)
 {
-    return gpt_of(model_of(r))->norm == GPT_NORM_RMS ? rms_norm(r, normed) : layer_norm(r, normed);
+    return normalize(r, r->kept->input.data, normed);
+}
+
+static dt_status allocate_norm_numbers(const struct layer_run *r)
+{
+    if (gpt_of(model_of(r))->norm == GPT_NORM_LAYER)
+        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->mean));
+    return dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->rstd);
 }
 
 dt_status layer_keep_norm_input(const struct layer_run *r)
 {
     take(&r->kept->input, &r->stash->x);
-    if (gpt_of(model_of(r))->norm == GPT_NORM_LAYER)
-        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->mean));
-    return dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->rstd);
+    return r->kept->rstd.bytes > 0 ? DT_OK : allocate_norm_numbers(r);
 }
 
 void layer_free_norm_input(const struct layer_run *r)
@@ -156,7 +186,31 @@ static dt_status rms_norm_backward(const struct layer_run *r, const void *dy, vo
     return r->k->rms_norm_gradient(r->kernels, r->stream, &a);
 }
 
-dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite)
+/* Its gradient, and that of the branch of `branch`'s layer from the finished dx. */
+static dt_status norm_branch_backward(const struct layer_run *r, const void *dy, void *dx, void *sums, bool accumulate,
+                                      const struct layer_run *branch)
+{
+    bool bias = gpt_norm_has_bias(model_of(r));
+    struct gpt_norm_branch_gradient a = {
+        .dy = dy,
+        .x = r->kept->input.data,
+        .gain = layer_param(r, GPT_NORM_GAIN),
+        .mean = r->kept->mean.data,
+        .rstd = r->kept->rstd.data,
+        .dx = dx,
+        .dgain = sums,
+        .dbias = bias ? (char *)sums + r->d * r->element_bytes : NULL,
+        .dbranch = branch->kept->dbranch.data,
+        .rows = r->stream_rows,
+        .d = r->d,
+        .accumulate = accumulate,
+        .dropout = layer_stream_dropout(branch),
+    };
+    return r->k->norm_branch_gradient(r->kernels, r->stream, &a);
+}
+
+/* branch: NULL, or the run of the layer whose dbranch is made, too. */
+static dt_status normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite, const struct layer_run *branch)
 {
     size_t count = gpt_norm_elems(model_of(r));
     void *sums = layer_grad(r, GPT_NORM_GAIN);
@@ -166,10 +220,18 @@ dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, vo
         sums = r->kept->dnorm.data;
     }
     bool rms = gpt_of(model_of(r))->norm == GPT_NORM_RMS, accumulate = r->accumulate && !apart;
-    DT_TRY((rms ? rms_norm_backward : layer_norm_backward)(r, dy, dx, sums, overwrite, accumulate));
+    if (branch)
+        DT_TRY(norm_branch_backward(r, dy, dx, sums, accumulate, branch));
+    else
+        DT_TRY((rms ? rms_norm_backward : layer_norm_backward)(r, dy, dx, sums, overwrite, accumulate));
     if (!r->stage->sliced)
         return DT_OK;
     return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_GRADIENTS, r->stream, sums, count, dtype_of(r));
+}
+
+dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite)
+{
+    return normalize_backward(r, dy, dx, overwrite, NULL);
 }
 
 static bool has_norm(const struct gpt_layer *layer)
@@ -362,6 +424,11 @@ dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, str
     return layer_sum_end(r, summand, &sum);
 }
 
+static enum dt_category normed_category(const struct layer_run *r)
+{
+    return keeps(r, DT_KEEP_NORMS) ? DT_ACTIVATIONS : DT_WORKSPACE;
+}
+
 /* A bias behind a sum over the ranks is added by one of them. */
 static enum gpt_tensor_name bias_of_sum(const struct layer_run *r, enum gpt_tensor_name bias)
 {
@@ -370,17 +437,50 @@ static enum gpt_tensor_name bias_of_sum(const struct layer_run *r, enum gpt_tens
 
 /* ---- pieces that attention and MLP share ---- */
 
-/* stash->x [R, d] = residual + layer_dropout(branch), where the branch is stash->x itself. */
-static dt_status add_residual(const struct layer_run *r, const void *residual)
+/* The norm behind the sum, with its output's memory: none where the layer behind is in another group. Attention that is computed again frees
+ * its weights behind the sum, and the norm's output is not to lie beside them. */
+static bool has_norm_behind(const struct layer_run *r, struct layer_run *behind)
 {
-    struct gpt_dropout_residual a = {
+    return layer_behind(r, behind) && has_norm(behind->layer) && !attends_again(r);
+}
+
+static dt_status allocate_norm(const struct layer_run *r)
+{
+    DT_TRY(allocate_norm_numbers(r));
+    return layer_allocate_stream(r, normed_category(r), &r->kept->normed);
+}
+
+/* stash->x [R, d] = residual + layer_dropout(branch), where the branch is stash->x itself. */
+static struct gpt_dropout_residual residual_sum(const struct layer_run *r, const void *residual)
+{
+    return (struct gpt_dropout_residual){
         .residual = residual,
         .branch = r->stash->x.data,
         .out = r->stash->x.data,
         .rows = r->stream_rows,
         .dropout = layer_stream_dropout(r),
     };
+}
+
+static dt_status add_residual(const struct layer_run *r, const void *residual)
+{
+    struct gpt_dropout_residual a = residual_sum(r, residual);
     return r->k->dropout_residual(r->kernels, r->stream, &a);
+}
+
+static dt_status add_residual_and_normalize(const struct layer_run *r, const void *residual, const struct layer_run *behind)
+{
+    struct gpt_residual_norm a = {
+        .sum = residual_sum(r, residual),
+        .gain = layer_param(behind, GPT_NORM_GAIN),
+        .bias = gpt_norm_has_bias(model_of(r)) ? layer_param(behind, GPT_NORM_BIAS) : NULL,
+        .y = behind->kept->normed.data,
+        .mean = behind->kept->mean.data,
+        .rstd = behind->kept->rstd.data,
+        .d = r->d,
+        .epsilon = (float)gpt_norm_epsilon(model_of(r)),
+    };
+    return r->k->residual_norm(r->kernels, r->stream, &a);
 }
 
 /* Where the rank has the whole layer there is nothing between product and residual. */
@@ -403,35 +503,61 @@ static dt_status project_alone(const struct layer_run *r, const void *x, void *a
     return r->k->linear_residual(r->kernels, r->stream, &a);
 }
 
-dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
-                                  enum gpt_tensor_name bias, size_t in, const void *residual)
+static dt_status project_shared(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
+                                enum gpt_tensor_name bias, size_t in)
 {
-    DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->x));
-    if (!shared(r))
-        return project_alone(r, x, active, weight, bias, in, residual);
     if (active)
         DT_TRY(r->k->gelu(r->kernels, r->stream, &(struct gpt_gelu){active, x, r->rows * in}));
     DT_TRY(layer_linear(r, r->stash->x.data, active ? active : x, weight, bias_of_sum(r, bias), r->d, in));
-    DT_TRY(layer_sum_up(r, DT_ACTIVATIONS, &r->stash->x));
-    return add_residual(r, residual);
+    return layer_sum_up(r, DT_ACTIVATIONS, &r->stash->x);
 }
 
-dt_status layer_branch_gradient(const struct layer_run *r, struct dt_buffer *dbranch)
+dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
+                                  enum gpt_tensor_name bias, size_t in, const void *residual)
 {
-    enum dt_category category = gradient_category(r);
-    DT_TRY(layer_allocate_stream(r, r->stage->sliced ? DT_WORKSPACE : category, dbranch));
-    struct gpt_dropout_gradient a = {
-        .dout = r->stash->dx.data, .dbranch = dbranch->data, .rows = r->stream_rows, .dropout = layer_stream_dropout(r)};
-    DT_TRY(r->k->dropout_gradient(r->kernels, r->stream, &a));
-    return layer_gather(r, category, dbranch);
+    struct layer_run behind;
+    bool normalizes = has_norm_behind(r, &behind), at_once = normalizes && !active && fused(r) && fused(r)->residual_norm;
+    DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->x));
+    if (shared(r))
+        DT_TRY(project_shared(r, x, active, weight, bias, in));
+    else if (at_once)
+        DT_TRY(layer_linear(r, r->stash->x.data, x, weight, bias, r->d, in));
+    if (normalizes)
+        DT_TRY(allocate_norm(&behind));
+    if (at_once)
+        return add_residual_and_normalize(r, residual, &behind);
+    DT_TRY(shared(r) ? add_residual(r, residual) : project_alone(r, x, active, weight, bias, in, residual));
+    return normalizes ? normalize(&behind, r->stash->x.data, behind.kept->normed.data) : DT_OK;
 }
 
-/* This rank's rows of the norm's output: kept, or made now. */
+/* This rank's rows of it. */
+static dt_status allocate_branch_gradient(const struct layer_run *r)
+{
+    return layer_allocate_stream(r, r->stage->sliced ? DT_WORKSPACE : gradient_category(r), &r->kept->dbranch);
+}
+
+static dt_status branch_gradient(const struct layer_run *r)
+{
+    struct gpt_dropout_gradient a = {
+        .dout = r->stash->dx.data, .dbranch = r->kept->dbranch.data, .rows = r->stream_rows, .dropout = layer_stream_dropout(r)};
+    return r->k->dropout_gradient(r->kernels, r->stream, &a);
+}
+
+dt_status layer_branch_gradient(const struct layer_run *r)
+{
+    if (r->kept->dbranch.bytes == 0) {
+        DT_TRY(allocate_branch_gradient(r));
+        DT_TRY(branch_gradient(r));
+    }
+    return layer_gather(r, gradient_category(r), &r->kept->dbranch);
+}
+
+/* This rank's rows of the norm's output: there already, or made now. */
 static dt_status own_normed_rows(const struct layer_run *r)
 {
     if (r->kept->normed.bytes > 0)
         return DT_OK;
-    DT_TRY(layer_allocate_stream(r, keeps(r, DT_KEEP_NORMS) ? DT_ACTIVATIONS : DT_WORKSPACE, &r->kept->normed));
+    DT_TRY(layer_allocate_stream(r, normed_category(r), &r->kept->normed));
     return layer_normalize(r, r->kept->normed.data);
 }
 
@@ -455,6 +581,20 @@ void layer_normed_read(const struct layer_run *r, struct dt_buffer *normed)
         take(&r->kept->normed, normed);
     else
         dt_free(r->stream, normed);
+}
+
+/* Through the norm into stash->dx, which is then complete, and through the dropout of the branch that ended before the norm, if its layer is in
+ * the group. Attention that is computed again makes room for its weights first. */
+static dt_status through_norm(const struct layer_run *r, const void *dnormed)
+{
+    struct layer_run before;
+    bool to_branch = layer_before(r, &before) && before.layer->kind == GPT_ATTENTION && !attends_again(&before);
+    if (to_branch)
+        DT_TRY(allocate_branch_gradient(&before));
+    if (to_branch && fused(r) && fused(r)->norm_branch_gradient)
+        return normalize_backward(r, dnormed, r->stash->dx.data, false, &before);
+    DT_TRY(layer_normalize_backward(r, dnormed, r->stash->dx.data, false));
+    return to_branch ? branch_gradient(&before) : DT_OK;
 }
 
 /* Weight gradients of a product that ranks share. */
@@ -489,7 +629,7 @@ static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy
     }
     dt_free(r->stream, &all);
     DT_TRY(layer_sum_end(r, &dnormed, &sum));
-    DT_TRY(layer_normalize_backward(r, dnormed.data, r->stash->dx.data, false));
+    DT_TRY(through_norm(r, dnormed.data));
     dt_free(r->stream, &dnormed);
     return DT_OK;
 }
@@ -507,7 +647,7 @@ static dt_status backward_alone(const struct layer_run *r, struct dt_buffer *dy,
     if (weights_now(r))
         dt_free(r->stream, dy);
     if (inputs_now(r))
-        DT_TRY(layer_normalize_backward(r, normed.data, r->stash->dx.data, false));
+        DT_TRY(through_norm(r, normed.data));
     dt_free(r->stream, &normed);
     return DT_OK;
 }

@@ -56,6 +56,19 @@ struct gpt_dropout layer_dropout(const struct layer_run *r);
 /* The same for this rank's rows of the residual stream. */
 struct gpt_dropout layer_stream_dropout(const struct layer_run *r);
 
+/* ---- several kernels in one ---- */
+
+/* What the kernels in use have of those (GPT_FUSED_KERNELS); NULL: they are not to be used. */
+static inline const struct gpt_kernel_table *fused(const struct layer_run *r)
+{
+    return r->stage->separate_kernels ? NULL : r->stage->base.kernels->offers;
+}
+
+/* The layer before or behind this one, where the pass runs it in the same group: what the two do at their border can be one kernel. What that
+ * needs is allocated there on every device, so that bytes do not depend on the kernels. */
+bool layer_before(const struct layer_run *r, struct layer_run *before);
+bool layer_behind(const struct layer_run *r, struct layer_run *behind);
+
 /* ---- norms ---- */
 
 /* stash->x becomes the norm's input, and stays until layer_free_norm_input. */
@@ -115,14 +128,15 @@ dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, str
 
 /* ---- what attention and MLP share ---- */
 
-/* stash->x = residual + dropout(y), y [M, d] the product of x [M, in] that every rank makes a summand of. active: NULL, or room [M, in] for
+/* stash->x = residual + dropout(y), and where the layer behind is in the group its norm, y [M, d] the product of x [M, in] that every rank makes a summand of. active: NULL, or room [M, in] for
  * gelu(x), which is then what is multiplied. */
 dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
                                   enum gpt_tensor_name bias, size_t in, const void *residual);
-/* dbranch [M, d]: the residual stream's gradient through the branch's dropout. */
-dt_status layer_branch_gradient(const struct layer_run *r, struct dt_buffer *dbranch);
+/* kept->dbranch [M, d]: the residual stream's gradient through the branch's dropout; its own rows may be there already. */
+dt_status layer_branch_gradient(const struct layer_run *r);
 /* The end of attention's and mlp_up's backward: dy [M, out] is the gradient of product(norm(input)). Weight gradients with the norm's output
- * computed again; through product and norm into stash->dx. Frees dy behind the weight gradients. */
+ * kept or computed again; through product and norm into stash->dx, and from there into the branch of the layer before, if that is in the group.
+ * Frees dy behind the weight gradients. */
 dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight,
                                       enum gpt_tensor_name bias, size_t out);
 

@@ -56,6 +56,13 @@ static dt_status gelu_weights(const struct layer_run *r, const struct dt_layer_s
     return r->k->linear_gelu_weight_gradient(r->kernels, r->stream, &a);
 }
 
+/* Whether the gradient of mlp_up's bias, the sums of the gradient that is made here, is made with it: in a whole backward of both. */
+static bool sums_bias(const struct layer_run *r, struct layer_run *up)
+{
+    return layer_before(r, up) && r->part == DT_BACKWARD_WHOLE && gpt_has_tensor(up->layer, GPT_BIAS) && fused(r) &&
+           fused(r)->gelu_gradient_sums;
+}
+
 static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash *up)
 {
     DT_TRY(layer_allocate(r, gradient_category(r), r->u, &up->dhidden));
@@ -63,16 +70,22 @@ static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash 
         DT_TRY(weight_gradients(r, r->kept->active.data));
     else if (weights_now(r)) /* gelu(hidden) is read before its memory takes the gradient of hidden */
         DT_TRY(gelu_weights(r, up, up->dhidden.data));
-    struct gpt_linear_gelu_input_gradient a = {
-        .dy = r->kept->dbranch.data,
-        .w = layer_param(r, GPT_WEIGHT),
-        .hidden = up->hidden.data,
-        .dx = up->dhidden.data,
-        .rows = r->rows,
-        .in = r->f,
-        .out = r->d,
-    };
-    return r->k->linear_gelu_input_gradient(r->kernels, r->stream, &a);
+    struct layer_run before;
+    struct gpt_gelu_gradient_sums a = {.product = {
+                                           .dy = r->kept->dbranch.data,
+                                           .w = layer_param(r, GPT_WEIGHT),
+                                           .hidden = up->hidden.data,
+                                           .dx = up->dhidden.data,
+                                           .rows = r->rows,
+                                           .in = r->f,
+                                           .out = r->d,
+                                       }};
+    up->bias_summed = sums_bias(r, &before);
+    if (!up->bias_summed)
+        return r->k->linear_gelu_input_gradient(r->kernels, r->stream, &a.product);
+    a.db = layer_grad(&before, GPT_BIAS);
+    a.accumulate = r->accumulate;
+    return r->k->gelu_gradient_sums(r->kernels, r->stream, &a);
 }
 
 /* ---- down(silu(gate(x)) * up(x)) ---- */
@@ -176,7 +189,7 @@ dt_status layer_mlp_down_backward(const struct layer_run *r)
     struct dt_layer_stash *up = r->kept - 1;
 
     if (inputs_now(r)) {
-        DT_TRY(layer_branch_gradient(r, &r->kept->dbranch));
+        DT_TRY(layer_branch_gradient(r));
         DT_TRY(mlp_of(r)->backward(r, up));
     } else {
         DT_TRY(late_weight_gradients(r, up));
@@ -194,5 +207,7 @@ dt_status layer_mlp_down_backward(const struct layer_run *r)
 dt_status layer_mlp_up_backward(const struct layer_run *r)
 {
     const struct mlp *mlp = mlp_of(r);
-    return layer_backward_through_norm(r, &r->kept->dhidden, mlp->up_weight, mlp->up_bias, r->u);
+    bool summed = r->kept->bias_summed;
+    r->kept->bias_summed = false;
+    return layer_backward_through_norm(r, &r->kept->dhidden, mlp->up_weight, summed ? GPT_NO_TENSOR : mlp->up_bias, r->u);
 }

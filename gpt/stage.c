@@ -92,6 +92,7 @@ dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_o
         .base = {.model = model, .kernels = kernels},
         .cut = {0, 1},
         .keep = options->keep,
+        .separate_kernels = options->separate_kernels,
         .seed = options->seed,
         .sum_loss = options->sum_loss,
     };

@@ -26,6 +26,7 @@ static void cuda_destroy(struct gpt_kernels *k)
     gpt_cuda_linear_destroy(k);
     dt_cuda_own_free(k->device, k->rope);
     dt_cuda_own_free(k->device, k->scratch);
+    dt_cuda_own_free(k->device, k->arrivals);
     dt_cuda_own_free(k->device, k->step);
     free(k);
 }
@@ -36,6 +37,9 @@ static dt_status fill_memory(struct gpt_kernels *k)
     struct dt_stream *stream;
     DT_TRY(dt_stream_create(k->device, "kernels", &stream));
     dt_status status = gpt_cuda_begin_step(k, stream, 0, 1);
+    if (status < 0)
+        goto end;
+    status = dt_zero(stream, k->arrivals, GPT_CUDA_ARRIVALS * sizeof *k->arrivals);
     if (status < 0)
         goto end;
     status = gpt_cuda_rope_create(k, stream);
@@ -56,7 +60,7 @@ static dt_status cuda_create(struct dt_device *device, const struct dt_model *mo
     k->model = *model;
     k->device = device;
     k->multiprocessors = dt_cuda_multiprocessors(device);
-    void *step;
+    void *step, *arrivals;
     dt_status status = gpt_cuda_attention_check(k);
     if (status < 0)
         goto fail;
@@ -64,6 +68,10 @@ static dt_status cuda_create(struct dt_device *device, const struct dt_model *mo
     if (status < 0)
         goto fail;
     k->step = step;
+    status = dt_cuda_own_alloc(device, GPT_CUDA_ARRIVALS * sizeof *k->arrivals, &arrivals);
+    if (status < 0)
+        goto fail;
+    k->arrivals = arrivals;
     status = fill_memory(k);
     if (status < 0)
         goto fail;
@@ -86,4 +94,4 @@ const struct gpt_kernel_table gpt_kernels_cuda = {.name = "cuda",
                                                   .step_overflows = gpt_cuda_step_overflows,
                                                   .use_tuning = gpt_cuda_use_tuning,
                                                   .tuned = gpt_cuda_tuned,
-                                                  GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};
+                                                  GPT_FUSED_KERNELS(ROW) GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

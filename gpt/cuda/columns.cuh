@@ -1,5 +1,5 @@
-/* Sums over the rows of a matrix, column by column, in two stages through scratch memory: blocks sum chunks of rows, and a second small
- * kernel sums the chunks. No atomics: the order depends on the shape and the GPU alone, so every run gives the same bits. */
+/* Sums over the rows of a matrix, column by column, through scratch memory: blocks sum chunks of rows, and of each tile of columns the block
+ * that comes last sums the chunks. No atomics on the sums: the order depends on the shape and the GPU alone, so every run gives the same bits. */
 #ifndef GPT_CUDA_COLUMNS_CUH
 #define GPT_CUDA_COLUMNS_CUH
 
@@ -9,11 +9,25 @@ namespace gpt_cuda {
 
 enum { COLUMN_LANES = 32, COLUMN_ROWS = 8, COMBINE_ROWS = 32, COLUMN_LEAST_ROWS = 64 };
 
-/* First stage, block (COLUMN_LANES, COLUMN_ROWS): chunk blockIdx.y of the rows, the N * COLUMN_LANES columns of tile blockIdx.x.
- * Source::SUMS sums for each column; source.add(row, column, sums) adds N columns of a row. partials [chunks, SUMS, columns] */
-template <typename Source, int N>
+/* Where the sums go. */
+template <typename E, int SUMS> struct column_outputs {
+    E *to[SUMS]; /* [columns] each; NULL: nobody wants the sum */
+
+    __device__ void put(int s, size_t column, float sum, bool accumulate) const
+    {
+        if (to[s])
+            to[s][column] = from_float<E>(accumulate ? to_float(to[s][column]) + sum : sum);
+    }
+};
+
+/* Block (COLUMN_LANES, COLUMN_ROWS): chunk blockIdx.y of the rows, the N * COLUMN_LANES columns of tile blockIdx.x. Source::SUMS sums for each
+ * column; source.add(row, column, sums) adds N columns of a row. partials [chunks, SUMS, columns]. arrivals [tiles]: how many of a tile's
+ * blocks are done, 0 before and after the kernel. The last one sums the tile's chunks: a thread every COLUMN_ROWS-th of them, and the block
+ * these. arrivals NULL: column_combine_kernel does. */
+template <typename E, typename Source, int N>
 __global__ void __launch_bounds__(COLUMN_LANES *COLUMN_ROWS)
-    column_partials_kernel(Source source, size_t rows, size_t columns, size_t rows_of_chunk, float *partials)
+    column_partials_kernel(Source source, size_t rows, size_t columns, size_t rows_of_chunk, float *partials, uint32_t *arrivals,
+                           column_outputs<E, Source::SUMS> outputs, bool accumulate)
 {
     constexpr int SUMS = Source::SUMS;
     __shared__ float parts[COLUMN_ROWS][SUMS][N][COLUMN_LANES];
@@ -39,14 +53,42 @@ __global__ void __launch_bounds__(COLUMN_LANES *COLUMN_ROWS)
         if (tile + c < columns)
             partials[(blockIdx.y * (size_t)SUMS + s) * columns + tile + c] = sum;
     }
+    if (!arrivals)
+        return;
+    __shared__ bool last;
+    __threadfence(); /* the partial sums are there for whoever sees the arrival */
+    __syncthreads();
+    if (threadIdx.x == 0 && threadIdx.y == 0)
+        last = atomicAdd(&arrivals[blockIdx.x], 1u) == gridDim.y - 1;
+    __syncthreads();
+    if (!last)
+        return;
+    __threadfence();
+    if (threadIdx.x == 0 && threadIdx.y == 0)
+        arrivals[blockIdx.x] = 0;
+#pragma unroll
+    for (int s = 0; s < SUMS; s++)
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            size_t at = tile + j * COLUMN_LANES + threadIdx.x;
+            float sum = 0;
+#pragma unroll 4
+            for (size_t chunk = threadIdx.y; chunk < gridDim.y && at < columns; chunk += COLUMN_ROWS)
+                sum += __ldcg(partials + (chunk * SUMS + s) * columns + at);
+            parts[threadIdx.y][s][j][threadIdx.x] = sum;
+        }
+    __syncthreads();
+    for (int i = threadIdx.y * COLUMN_LANES + threadIdx.x; i < SUMS * N * COLUMN_LANES; i += COLUMN_LANES * COLUMN_ROWS) {
+        int s = i / (N * COLUMN_LANES), c = i % (N * COLUMN_LANES);
+        float sum = 0;
+        for (int y = 0; y < COLUMN_ROWS; y++)
+            sum += parts[y][s][c / COLUMN_LANES][c % COLUMN_LANES];
+        if (tile + c < columns)
+            outputs.put(s, tile + c, sum, accumulate);
+    }
 }
 
-/* Where the sums of the second stage go. */
-template <typename E, int SUMS> struct column_outputs {
-    E *to[SUMS]; /* [columns] each; NULL: nobody wants the sum */
-};
-
-/* Second stage, block (COLUMN_LANES, COMBINE_ROWS): a thread sums every COMBINE_ROWS-th chunk of one column, and the block these. */
+/* Block (COLUMN_LANES, COMBINE_ROWS): a thread sums every COMBINE_ROWS-th chunk of one column, and the block these. */
 template <typename E, int SUMS>
 __global__ void __launch_bounds__(COLUMN_LANES *COMBINE_ROWS)
     column_combine_kernel(column_outputs<E, SUMS> outputs, const float *partials, size_t chunks, size_t columns, bool accumulate)
@@ -67,10 +109,8 @@ __global__ void __launch_bounds__(COLUMN_LANES *COMBINE_ROWS)
         sum += parts[y][threadIdx.x];
 #pragma unroll
     for (int s = 0; s < SUMS; s++)
-        if (place / columns == (size_t)s && outputs.to[s]) {
-            E *to = outputs.to[s] + place % columns;
-            *to = from_float<E>(accumulate ? to_float(*to) + sum : sum);
-        }
+        if (place / columns == (size_t)s)
+            outputs.put(s, place % columns, sum, accumulate);
 }
 
 template <typename E, int SUMS>
@@ -81,7 +121,7 @@ inline dt_status combine_columns(const char *name, struct dt_stream *stream, col
                   dim3(COLUMN_LANES, COMBINE_ROWS), 0, stream, outputs, partials, chunks, columns, accumulate);
 }
 
-/* Both stages. Uses k->scratch. */
+/* All of it. Uses k->scratch. */
 template <typename E, int N, typename Source>
 inline dt_status sum_columns(const char *name, struct gpt_kernels *k, struct dt_stream *stream, const Source &source, size_t rows,
                              size_t columns, column_outputs<E, Source::SUMS> outputs, bool accumulate)
@@ -92,8 +132,11 @@ inline dt_status sum_columns(const char *name, struct gpt_kernels *k, struct dt_
     size_t of_chunk = (rows + (wanted < most ? wanted : most) - 1) / (wanted < most ? wanted : most);
     size_t chunks = (rows + of_chunk - 1) / of_chunk;
     DT_TRY(gpt_cuda_scratch(k, chunks * Source::SUMS * columns * sizeof(float)));
-    DT_TRY(launch(name, column_partials_kernel<Source, N>, dim3((unsigned)tiles, (unsigned)chunks), dim3(COLUMN_LANES, COLUMN_ROWS), 0,
-                  stream, source, rows, columns, of_chunk, (float *)k->scratch));
+    bool at_once = tiles <= GPT_CUDA_ARRIVALS;
+    DT_TRY(launch(name, column_partials_kernel<E, Source, N>, dim3((unsigned)tiles, (unsigned)chunks), dim3(COLUMN_LANES, COLUMN_ROWS), 0,
+                  stream, source, rows, columns, of_chunk, (float *)k->scratch, at_once ? k->arrivals : nullptr, outputs, accumulate));
+    if (at_once)
+        return DT_OK;
     return combine_columns<E, Source::SUMS>(name, stream, outputs, (const float *)k->scratch, chunks, columns, accumulate);
 }
 

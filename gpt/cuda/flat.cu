@@ -1,6 +1,6 @@
 /* Arrays without rows: initial weights, tokens, GELU and its gradient, sums, fills. The floor of each is the bytes it reads and writes over
  * the memory's bandwidth, and all but GELU in fp16 are far from any other limit; 16 bytes an access, and nothing is read twice. */
-#include "gpt/cuda/kernels.cuh"
+#include "gpt/cuda/columns.cuh"
 
 namespace {
 
@@ -92,6 +92,24 @@ dt_status map(const char *name, struct gpt_kernels *k, struct dt_stream *stream,
             to, from);
     });
 }
+
+/* GELU's gradient by rows, which makes the sums of its columns (columns.cuh) as it goes. */
+template <typename E, int N> struct gelu_gradient_rows {
+    static constexpr int SUMS = 1;
+    E *dy_to_dx;
+    const E *x;
+    size_t columns;
+    __device__ void add(size_t row, size_t column, float (&sums)[SUMS][N]) const
+    {
+        pack<E, N> hidden = load_pack<N>(x + row * columns + column), d = load_pack<N>(dy_to_dx + row * columns + column);
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            d.at[j] = from_float<E>(gelu_gradient_op::apply(to_float(d.at[j]), to_float(hidden.at[j])));
+            sums[0][j] += to_float(d.at[j]);
+        }
+        store_pack<N>(dy_to_dx + row * columns + column, d);
+    }
+};
 
 template <typename E, int N> __global__ void __launch_bounds__(THREADS) fill_kernel(E *to, size_t count, float value)
 {
@@ -186,6 +204,25 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_gelu, gpt_gelu)
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient, gpt_gelu_gradient)
 {
     return map<gelu_gradient_op>("gelu gradient", k, stream, a->dy_to_dx, a->x, a->count);
+}
+
+extern "C" dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x,
+                                                    void *sums, size_t rows, size_t columns, bool accumulate)
+{
+    const struct gpt_fill zeros = {sums, columns, 0};
+    if (rows == 0 || columns == 0)
+        return accumulate ? DT_OK : gpt_cuda_fill(k, stream, &zeros);
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        return for_pack<E>(
+            columns,
+            [&](auto n) {
+                constexpr int N = decltype(n)::value;
+                gelu_gradient_rows<E, N> source = {(E *)dy_to_dx, (const E *)x, columns};
+                return sum_columns<E, N>("gelu gradient", k, stream, source, rows, columns, {{(E *)sums}}, accumulate);
+            },
+            dy_to_dx, x);
+    });
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_add, gpt_add)

@@ -20,6 +20,8 @@ struct gpt_cuda_step {
     uint64_t overflows;    /* gradient elements of this step that were not finite, and whose updates were left out */
 };
 
+enum { GPT_CUDA_ARRIVALS = 4096 };
+
 struct gpt_kernels {
     struct dt_model model;
     struct dt_device *device;
@@ -28,6 +30,7 @@ struct gpt_kernels {
     struct gpt_cuda_step host_step; /* the same for kernels on the host */
     void *scratch;                  /* [scratch_bytes] device memory for one call at a time: only on the stream of a step's kernels */
     size_t scratch_bytes;
+    uint32_t *arrivals;             /* [GPT_CUDA_ARRIVALS] device memory, zeros between kernels (columns.cuh) */
     struct gpt_cuda_linear *linear; /* linear.c */
     float *rope;      /* rope.cu: [T, 2, w / 2] device memory, cosines and sines of every position; NULL for a model without */
     int host_threads; /* host.c: of a kernel on the host; 0 before the first one */
@@ -37,6 +40,7 @@ struct gpt_kernels {
  * linear.c on cuBLASLt; host.c on the host's processor, in the stream's order. */
 #define GPT_CUDA_DECLARE(entry, arguments, ...) GPT_KERNEL_FUNCTION(gpt_cuda_##entry, arguments);
 GPT_KERNELS(GPT_CUDA_DECLARE, GPT_NO_KERNEL_ROW, GPT_CUDA_DECLARE)
+GPT_FUSED_KERNELS(GPT_CUDA_DECLARE)
 #undef GPT_CUDA_DECLARE
 
 dt_status gpt_cuda_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number); /* optimizer.cu */
@@ -58,6 +62,10 @@ dt_status gpt_cuda_check_shared_memory(const char *name, size_t bytes);
 
 /* bias.cu: every row of to [rows, columns] becomes `row` [columns]. */
 dt_status gpt_cuda_repeat_row(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *row, size_t rows, size_t columns);
+
+/* flat.cu: gelu_gradient of dy_to_dx [rows, columns], and the column sums of what it becomes. */
+dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, void *sums,
+                                         size_t rows, size_t columns, bool accumulate);
 
 /* sums.cu: sums [columns] of the rows of x [rows, columns], for biases; accumulate adds to what is there. */
 dt_status gpt_cuda_column_sums(struct gpt_kernels *k, struct dt_stream *stream, void *sums, const void *x, size_t rows, size_t columns,

@@ -125,6 +125,15 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_input_gradient, gpt_linear_gelu_input_g
     return gpt_cuda_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
 }
 
+/* The sums are taken where dx is made, and the weight gradient that would make them beside its product is a plain one. */
+GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient_sums, gpt_gelu_gradient_sums)
+{
+    const struct gpt_linear_gelu_input_gradient *p = &a->product;
+    struct gpt_linear_input_gradient plain = {p->dy, p->w, p->dx, p->rows, p->in, p->out, 1};
+    DT_TRY(gpt_cuda_linear_input_gradient(k, stream, &plain));
+    return gpt_cuda_gelu_gradient_sums_of(k, stream, p->dx, p->hidden, a->db, p->rows, p->in, a->accumulate);
+}
+
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_weight_gradient, gpt_linear_weight_gradient)
 {
     struct gpt_cuda_product product = gpt_cuda_product_weight_gradient(a);

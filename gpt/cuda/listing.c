@@ -67,6 +67,8 @@ NOTHING(loss_gradient, gpt_loss_gradient)
 NOTHING(sgd, gpt_sgd)
 NOTHING(adam, gpt_adam)
 NOTHING(add, gpt_add)
+NOTHING(residual_norm, gpt_residual_norm)
+NOTHING(norm_branch_gradient, gpt_norm_branch_gradient)
 NOTHING(sgd_host, gpt_sgd)
 NOTHING(adam_host, gpt_adam)
 NOTHING(add_host, gpt_add)
@@ -92,6 +94,11 @@ static GPT_KERNEL_FUNCTION(list_linear_gelu_input_gradient, gpt_linear_gelu_inpu
 {
     struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};
     return note(k, gpt_cuda_product_input_gradient(&plain));
+}
+
+static GPT_KERNEL_FUNCTION(list_gelu_gradient_sums, gpt_gelu_gradient_sums)
+{
+    return list_linear_gelu_input_gradient(k, stream, &a->product);
 }
 
 static GPT_KERNEL_FUNCTION(list_linear_weight_gradient, gpt_linear_weight_gradient)
@@ -122,4 +129,4 @@ const struct gpt_kernel_table gpt_kernels_listing = {.name = "listing",
                                                      .destroy = listing_destroy,
                                                      .begin_step = list_begin_step,
                                                      .step_overflows = list_step_overflows,
-                                                     GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};
+                                                     GPT_FUSED_KERNELS(ROW) GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

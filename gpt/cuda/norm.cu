@@ -2,8 +2,11 @@
  *
  * The two are the same kernels: with RMS, a constant of theirs, there is no mean, nor a bias.
  *
- * Floors, in bytes an element: forward reads x and writes y, 4 in fp16; the gradient reads dy, x and dx and writes dx, 8 (6 with
- * overwrite). A row is read once and stays in registers, as the 16-byte packs that it came in: forward has a warp for a row of up to 1,024
+ * Either may also do what stands beside it: forward makes x as the sum of the residual stream and a branch through its dropout, and writes
+ * it; the gradient writes that of the branch.
+ *
+ * Floors, in bytes an element: forward reads x and writes y, 4 in fp16, and 8 with the sum; the gradient reads dy, x and dx and writes dx, 8
+ * (6 with overwrite), and 10 with the branch's. A row is read once and stays in registers, as the 16-byte packs that it came in: forward has a warp for a row of up to 1,024
  * elements of fp16 and a block of up to 1,024 threads for one of up to 32,768; the gradient, whose sums over the rows take registers too,
  * blocks of 64 to 512 threads for up to 12,288. What is longer or does not lie on 16 bytes is read again for each sum, from the caches. */
 #include "gpt/cuda/columns.cuh"
@@ -52,11 +55,88 @@ template <typename E, int N> __device__ inline pack<E, N> bias_at(const norm_for
     return zeros;
 }
 
+/* Which rows of the model a call's rows are, for the dropout of a branch. */
+struct dropped_rows {
+    dropout drop;
+    uint32_t T;
+    const struct gpt_cuda_step *step;
+
+    struct place {
+        uint32_t sample, position;
+    };
+    __device__ place at(size_t row) const
+    {
+        uint32_t count = drop.first_row + (uint32_t)row;
+        return {drop.first_sample + step->first_sample + count / T, count % T};
+    }
+    /* The factors of N columns from a multiple of N, which divides 8. */
+    template <int N> __device__ void factors(const place &p, int column, float (&factor)[N]) const
+    {
+        static_assert(N == 8 || N == 4);
+        float all[8];
+        dropout_factors(drop, p.sample, p.position, (uint32_t)column / 8 * 8, all);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            factor[j] = N == 4 && column % 8 != 0 ? all[(j + 4) % 8] : all[j];
+    }
+};
+
+inline dropped_rows dropped_rows_of(const struct gpt_kernels *k, const struct gpt_dropout *how)
+{
+    return {dropout_of(how), (uint32_t)gpt_of(&k->model)->block_size, k->step};
+}
+
+/* Where a row comes from: from memory, */
+template <typename E> struct stored_rows {
+    const E *x;
+
+    struct place {
+        const E *row;
+    };
+    __device__ place at(size_t row, int d) const
+    {
+        return {x + row * d};
+    }
+    template <int N> __device__ pack<E, N> load(const place &p, int column) const
+    {
+        return load_pack<N>(p.row + column);
+    }
+};
+
+/* or it is residual + dropout(branch), which is rounded and written to `out` first; out may be branch. */
+template <typename E> struct summed_rows {
+    const E *residual, *branch;
+    E *out;
+    dropped_rows dropped;
+
+    struct place {
+        size_t start;
+        dropped_rows::place dropped;
+    };
+    __device__ place at(size_t row, int d) const
+    {
+        return {row * d, dropped.at(row)};
+    }
+    template <int N> __device__ pack<E, N> load(const place &p, int column) const
+    {
+        pack<E, N> r = load_pack<N>(residual + p.start + column), b = load_pack<N>(branch + p.start + column);
+        float factor[N];
+        dropped.factors<N>(p.dropped, column, factor);
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            float through = to_float(b.at[j]) * factor[j];
+            b.at[j] = from_float<E>(to_float(r.at[j]) + through);
+        }
+        store_pack<N>(out + p.start + column, b);
+        return b;
+    }
+};
+
 /* Threads of a block whose rows have THREADS each. */
 template <int THREADS> constexpr int block_threads = THREADS == WARP ? 256 : THREADS;
 
-template <typename E, bool RMS, int THREADS, int PACKS>
-__global__ void __launch_bounds__(block_threads<THREADS>) norm_kernel(norm_forward a)
+template <typename E, typename Rows, bool RMS, int THREADS, int PACKS>
+__global__ void __launch_bounds__(block_threads<THREADS>) norm_kernel(Rows rows, norm_forward a)
 {
     constexpr int N = pack_elems<E>;
     __shared__ float2 warps[2][WARP];
@@ -64,13 +144,13 @@ __global__ void __launch_bounds__(block_threads<THREADS>) norm_kernel(norm_forwa
     size_t row = blockIdx.x * (size_t)(block_threads<THREADS> / THREADS) + threadIdx.x / THREADS;
     if (row >= a.rows)
         return;
-    const E *x = (const E *)a.x + row * a.d;
+    const auto place = rows.at(row, a.d);
     pack<E, N> part[PACKS];
     float sum = 0, squares = 0, mean = 0;
 #pragma unroll
     for (int p = 0; p < PACKS; p++)
         if ((p * THREADS + lane) * N < a.d)
-            part[p] = load_pack<N>(x + (p * THREADS + lane) * N);
+            part[p] = rows.template load<N>(place, (p * THREADS + lane) * N);
     if constexpr (!RMS) {
 #pragma unroll
         for (int p = 0; p < PACKS; p++)
@@ -137,12 +217,31 @@ template <typename E, bool RMS, int N> __global__ void __launch_bounds__(LOOP_TH
     }
 }
 
-template <typename E, bool RMS, int THREADS, int PACKS> dt_status norm_in_registers(struct dt_stream *stream, const norm_forward &a)
+template <typename E, bool RMS, int THREADS, int PACKS, typename Rows>
+dt_status norm_in_registers(const char *name, struct dt_stream *stream, const Rows &rows, const norm_forward &a)
 {
     size_t of_block = block_threads<THREADS> / THREADS;
-    return launch(RMS ? "rms norm" : "layer norm", norm_kernel<E, RMS, THREADS, PACKS>,
-                  dim3((unsigned)((a.rows + of_block - 1) / of_block)), dim3(block_threads<THREADS>), 0, stream, a);
+    return launch(name, norm_kernel<E, Rows, RMS, THREADS, PACKS>, dim3((unsigned)((a.rows + of_block - 1) / of_block)),
+                  dim3(block_threads<THREADS>), 0, stream, rows, a);
 }
+
+/* Packs of the longest row that registers hold. */
+enum { MOST_PACKS = 1024 * 4 };
+
+template <typename E, bool RMS, typename Rows>
+dt_status norm_of_packs(const char *name, struct dt_stream *stream, const Rows &rows, const norm_forward &a)
+{
+    int packs = a.d / pack_elems<E>;
+    if (packs <= 32 * 4)
+        return norm_in_registers<E, RMS, 32, 4>(name, stream, rows, a);
+    if (packs <= 128 * 4)
+        return norm_in_registers<E, RMS, 128, 4>(name, stream, rows, a);
+    if (packs <= 512 * 4)
+        return norm_in_registers<E, RMS, 512, 4>(name, stream, rows, a);
+    return norm_in_registers<E, RMS, 1024, 4>(name, stream, rows, a);
+}
+
+template <bool RMS> constexpr const char *norm_name = RMS ? "rms norm" : "layer norm";
 
 template <bool RMS> dt_status queue_norm(const struct gpt_kernels *k, struct dt_stream *stream, const norm_forward &a)
 {
@@ -151,18 +250,32 @@ template <bool RMS> dt_status queue_norm(const struct gpt_kernels *k, struct dt_
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         constexpr int N = pack_elems<E>;
-        size_t packs = (size_t)a.d / N;
         bool fit = packs_fit<E, N>((size_t)a.d, a.x, a.gain, a.bias) && packs_fit<E, N>((size_t)a.d, a.y);
-        if (fit && packs <= 32 * 4)
-            return norm_in_registers<E, RMS, 32, 4>(stream, a);
-        if (fit && packs <= 128 * 4)
-            return norm_in_registers<E, RMS, 128, 4>(stream, a);
-        if (fit && packs <= 512 * 4)
-            return norm_in_registers<E, RMS, 512, 4>(stream, a);
-        if (fit && packs <= 1024 * 4)
-            return norm_in_registers<E, RMS, 1024, 4>(stream, a);
-        return launch(RMS ? "rms norm" : "layer norm", fit ? norm_loop_kernel<E, RMS, N> : norm_loop_kernel<E, RMS, 1>,
-                      dim3((unsigned)a.rows), dim3(LOOP_THREADS), 0, stream, a);
+        if (fit && a.d / N <= MOST_PACKS)
+            return norm_of_packs<E, RMS>(norm_name<RMS>, stream, stored_rows<E>{(const E *)a.x}, a);
+        return launch(norm_name<RMS>, fit ? norm_loop_kernel<E, RMS, N> : norm_loop_kernel<E, RMS, 1>, dim3((unsigned)a.rows),
+                      dim3(LOOP_THREADS), 0, stream, a);
+    });
+}
+
+/* One after the other where rows are too long, or do not lie on 16 bytes. */
+template <bool RMS>
+dt_status queue_residual_norm(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_residual &sum,
+                              const norm_forward &a)
+{
+    if (a.rows == 0)
+        return DT_OK;
+    return for_dtype(k->model.dtype, [&](auto element) -> dt_status {
+        using E = decltype(element);
+        constexpr int N = pack_elems<E>;
+        size_t d = (size_t)a.d;
+        bool fit = packs_fit<E, N>(d, a.x, a.gain, a.bias) && packs_fit<E, N>(d, a.y, sum.residual, sum.branch);
+        if (!fit || a.d / N > MOST_PACKS) {
+            DT_TRY(gpt_cuda_dropout_residual(k, stream, &sum));
+            return queue_norm<RMS>(k, stream, a);
+        }
+        summed_rows<E> rows = {(const E *)sum.residual, (const E *)sum.branch, (E *)sum.out, dropped_rows_of(k, &sum.dropout)};
+        return norm_of_packs<E, RMS>(RMS ? "residual and rms norm" : "residual and layer norm", stream, rows, a);
     });
 }
 
@@ -183,10 +296,47 @@ struct norm_gradient {
 /* Sums over the rows: dgain and, without RMS, dbias. */
 template <bool RMS> constexpr int norm_sums = RMS ? 1 : 2;
 
+/* What becomes of the finished dx of a row: nothing more, */
+struct no_branch {
+    struct place {};
+    __device__ place at(size_t, int) const
+    {
+        return {};
+    }
+    template <typename E, int N> __device__ void store(const place &, int, const pack<E, N> &) const
+    {
+    }
+};
+
+/* or it goes back through the dropout of the branch that ended there. */
+template <typename T> struct dropped_branch {
+    T *dbranch;
+    dropped_rows dropped;
+
+    struct place {
+        size_t start;
+        dropped_rows::place dropped;
+    };
+    __device__ place at(size_t row, int d) const
+    {
+        return {row * d, dropped.at(row)};
+    }
+    template <typename E, int N> __device__ void store(const place &p, int column, const pack<E, N> &dx) const
+    {
+        pack<E, N> out;
+        float factor[N];
+        dropped.factors<N>(p.dropped, column, factor);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            out.at[j] = from_float<E>(to_float(dx.at[j]) * factor[j]);
+        store_pack<N>(dbranch + p.start + column, out);
+    }
+};
+
 /* The blocks take the rows in turn, and each thread sums its own columns of dgain and dbias in registers, in fp32, over all its rows: 512
  * threads on a multiprocessor, with 128 registers each. partials [blocks, norm_sums, d] */
-template <typename E, bool RMS, int THREADS, int PACKS>
-__global__ void __launch_bounds__(THREADS, 512 / THREADS) norm_gradient_kernel(norm_gradient a, float *partials)
+template <typename E, typename Branch, bool RMS, int THREADS, int PACKS>
+__global__ void __launch_bounds__(THREADS, 512 / THREADS) norm_gradient_kernel(norm_gradient a, Branch branch, float *partials)
 {
     constexpr int N = pack_elems<E>;
     __shared__ float2 warps[2][WARP];
@@ -223,6 +373,7 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) norm_gradient_kernel(n
             }
         }
         float2 sums = row_sums<THREADS>(sum_g, sum_gx, warps[turn]);
+        const auto place = branch.at(row, a.d);
         float mean_g = sums.x / a.d, mean_gx = sums.y / a.d;
 #pragma unroll
         for (int p = 0; p < PACKS; p++) {
@@ -239,6 +390,7 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) norm_gradient_kernel(n
                 out.at[j] = from_float<E>(a.overwrite ? dx : to_float(out.at[j]) + dx);
             }
             store_pack<N>(dx_row + column, out);
+            branch.store(place, column, out);
         }
     }
     float *of_block = partials + blockIdx.x * norm_sums<RMS> * (size_t)a.d;
@@ -304,15 +456,33 @@ template <typename E, bool RMS> using norm_outputs = column_outputs<E, norm_sums
 
 template <bool RMS> constexpr const char *gradient_name = RMS ? "rms norm gradient" : "layer norm gradient";
 
-template <typename E, bool RMS, int THREADS, int PACKS>
-dt_status gradient_in_registers(struct gpt_kernels *k, struct dt_stream *stream, const norm_gradient &a, norm_outputs<E, RMS> outputs,
-                                bool accumulate)
+template <typename E, bool RMS, int THREADS, int PACKS, typename Branch>
+dt_status gradient_in_registers(const char *name, struct gpt_kernels *k, struct dt_stream *stream, const norm_gradient &a,
+                                const Branch &branch, norm_outputs<E, RMS> outputs, bool accumulate)
 {
     size_t most = (size_t)k->multiprocessors * (512 / THREADS), blocks = a.rows < most ? a.rows : most;
     DT_TRY(gpt_cuda_scratch(k, blocks * norm_sums<RMS> * (size_t)a.d * sizeof(float)));
-    DT_TRY(launch(gradient_name<RMS>, norm_gradient_kernel<E, RMS, THREADS, PACKS>, dim3((unsigned)blocks), dim3(THREADS), 0, stream, a,
+    DT_TRY(launch(name, norm_gradient_kernel<E, Branch, RMS, THREADS, PACKS>, dim3((unsigned)blocks), dim3(THREADS), 0, stream, a, branch,
                   (float *)k->scratch));
-    return combine_columns(gradient_name<RMS>, stream, outputs, (const float *)k->scratch, blocks, (size_t)a.d, accumulate);
+    return combine_columns(name, stream, outputs, (const float *)k->scratch, blocks, (size_t)a.d, accumulate);
+}
+
+enum { MOST_GRADIENT_PACKS = 512 * 3 };
+
+template <typename E, bool RMS, typename Branch>
+dt_status gradient_of_packs(const char *name, struct gpt_kernels *k, struct dt_stream *stream, const norm_gradient &a, const Branch &branch,
+                            norm_outputs<E, RMS> outputs, bool accumulate)
+{
+    int packs = a.d / pack_elems<E>;
+    if (packs <= 64 * 2)
+        return gradient_in_registers<E, RMS, 64, 2>(name, k, stream, a, branch, outputs, accumulate);
+    if (packs <= 128 * 2)
+        return gradient_in_registers<E, RMS, 128, 2>(name, k, stream, a, branch, outputs, accumulate);
+    if (packs <= 128 * 3)
+        return gradient_in_registers<E, RMS, 128, 3>(name, k, stream, a, branch, outputs, accumulate);
+    if (packs <= 256 * 3)
+        return gradient_in_registers<E, RMS, 256, 3>(name, k, stream, a, branch, outputs, accumulate);
+    return gradient_in_registers<E, RMS, 512, 3>(name, k, stream, a, branch, outputs, accumulate);
 }
 
 template <typename E, bool RMS>
@@ -320,25 +490,37 @@ dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
                          bool accumulate)
 {
     constexpr int N = pack_elems<E>;
-    size_t d = (size_t)a.d, packs = d / N;
+    size_t d = (size_t)a.d;
     bool fit = packs_fit<E, N>(d, a.dy, a.x, a.gain) && packs_fit<E, N>(d, a.dx);
     if (a.rows == 0)
         return DT_OK;
-    if (fit && packs <= 64 * 2)
-        return gradient_in_registers<E, RMS, 64, 2>(k, stream, a, outputs, accumulate);
-    if (fit && packs <= 128 * 2)
-        return gradient_in_registers<E, RMS, 128, 2>(k, stream, a, outputs, accumulate);
-    if (fit && packs <= 128 * 3)
-        return gradient_in_registers<E, RMS, 128, 3>(k, stream, a, outputs, accumulate);
-    if (fit && packs <= 256 * 3)
-        return gradient_in_registers<E, RMS, 256, 3>(k, stream, a, outputs, accumulate);
-    if (fit && packs <= 512 * 3)
-        return gradient_in_registers<E, RMS, 512, 3>(k, stream, a, outputs, accumulate);
+    if (fit && a.d / N <= MOST_GRADIENT_PACKS)
+        return gradient_of_packs<E, RMS>(gradient_name<RMS>, k, stream, a, no_branch{}, outputs, accumulate);
     DT_TRY(launch(gradient_name<RMS>, fit ? norm_gradient_loop_kernel<E, RMS, N> : norm_gradient_loop_kernel<E, RMS, 1>,
                   dim3((unsigned)a.rows), dim3(LOOP_THREADS), 0, stream, a));
     if (fit)
         return sum_columns<E, N>(gradient_name<RMS>, k, stream, norm_columns<E, RMS, N>{a}, a.rows, d, outputs, accumulate);
     return sum_columns<E, 1>(gradient_name<RMS>, k, stream, norm_columns<E, RMS, 1>{a}, a.rows, d, outputs, accumulate);
+}
+
+/* One after the other where rows are too long, or do not lie on 16 bytes. */
+template <typename E, bool RMS>
+dt_status queue_branch_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_norm_branch_gradient *a,
+                                norm_outputs<E, RMS> outputs)
+{
+    const norm_gradient g = {a->dy, a->x, a->gain, a->mean, a->rstd, a->dx, a->rows, (int)a->d, false};
+    constexpr int N = pack_elems<E>;
+    bool fit = packs_fit<E, N>(a->d, a->dy, a->x, a->gain) && packs_fit<E, N>(a->d, a->dx, a->dbranch);
+    if (a->rows == 0)
+        return DT_OK;
+    if (!fit || g.d / N > MOST_GRADIENT_PACKS) {
+        DT_TRY((queue_gradient<E, RMS>(k, stream, g, outputs, a->accumulate)));
+        struct gpt_dropout_gradient behind = {a->dx, a->dbranch, a->rows, a->dropout};
+        return gpt_cuda_dropout_gradient(k, stream, &behind);
+    }
+    dropped_branch<E> branch = {(E *)a->dbranch, dropped_rows_of(k, &a->dropout)};
+    return gradient_of_packs<E, RMS>(RMS ? "rms norm and branch gradient" : "layer norm and branch gradient", k, stream, g, branch, outputs,
+                                     a->accumulate);
 }
 
 } // namespace
@@ -368,5 +550,21 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rms_norm_gradient, gpt_rms_norm_gradient
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         return queue_gradient<E, true>(k, stream, g, {{(E *)a->dgain}}, a->accumulate);
+    });
+}
+
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_residual_norm, gpt_residual_norm)
+{
+    const norm_forward f = {a->sum.out, a->gain, a->bias, a->y, a->mean, a->rstd, a->sum.rows, (int)a->d, a->epsilon};
+    return a->mean ? queue_residual_norm<false>(k, stream, a->sum, f) : queue_residual_norm<true>(k, stream, a->sum, f);
+}
+
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_norm_branch_gradient, gpt_norm_branch_gradient)
+{
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        if (a->mean)
+            return queue_branch_gradient<E, false>(k, stream, a, {{(E *)a->dgain, (E *)a->dbias}});
+        return queue_branch_gradient<E, true>(k, stream, a, {{(E *)a->dgain}});
     });
 }

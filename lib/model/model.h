@@ -188,7 +188,8 @@ struct dt_stage_options {
     int part_count;
     enum dt_unit unit;
     struct dt_tensor_group tensor;
-    int keep; /* enum dt_keep, added up */
+    int keep;              /* enum dt_keep, added up */
+    bool separate_kernels; /* never one kernel for the work of several: to measure what that gains */
     uint64_t seed;
     bool sum_loss; /* the study's plain sum of the logits instead of cross-entropy */
 };

@@ -72,6 +72,7 @@ struct experiment {
     } optimizer;
     enum loss_kind loss;
     double loss_scaling; /* the loss's gradient is multiplied by it, divided again in the optimizer; 65536 for fp16 cross-entropy, else 1 */
+    bool fused_kernels;  /* cuda: one kernel does the work of several where there is one */
     bool graph;          /* on devices that have graphs, a step is captured and replayed (schedules/run/trainer.h) */
     bool graph_across_nodes; /* also where the ranks are on several nodes */
     bool graph_in_pipelines; /* also in a pipeline */

@@ -201,6 +201,11 @@ static bool of_timed_warmup(const void *source)
     return e->steps.warmup_s > 0 && (!e->strategy.device || !e->strategy.device->simulated);
 }
 
+static bool of_separate_kernels(const void *source)
+{
+    return of_gpus(source) && !((const struct experiment *)source)->fused_kernels;
+}
+
 /* A profile that was measured on a CPU has threads, too. */
 static bool of_processors(const void *source)
 {
@@ -346,7 +351,12 @@ static const struct dt_field fields[] = {
     {"loss_scaling", DT_FIELD_NUMBER, AT(loss_scaling), .min = 0, .above = true, .max = 4294967296,
      .description = "Static loss scaling: the loss's gradient is multiplied by it, and the optimizer divides by it. When not given "
                     "65536 for fp16 with cross_entropy, else 1."},
-    {"graph", DT_FIELD_BOOL, AT(graph), .group = "The run", .max = 1, .initial = "true", .matters = of_gpus,
+    {"fused_kernels", DT_FIELD_BOOL, AT(fused_kernels), .group = "The run", .max = 1, .initial = "true", .matters = of_separate_kernels,
+     .description =
+         "cuda: one kernel does the work of several where there is one: the residual stream's sum and the norm behind it, a norm's "
+         "gradient and that of the branch before it, GELU's gradient and that of the bias in front of it. false: one after the "
+         "other, to measure what that gains."},
+    {"graph", DT_FIELD_BOOL, AT(graph), .max = 1, .initial = "true", .matters = of_gpus,
      .description =
          "cuda: the third step is captured as a CUDA graph, which later steps replay. With steps.warmup of 3 or more no "
          "timed step is the captured one. Not where the ranks are on several nodes, or in a pipeline: see graph_across_nodes and "

@@ -76,6 +76,7 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
                        .wait = wait_for_tensor_group,
                        .context = t->timeline},
             .keep = e->keep_cheap,
+            .separate_kernels = !e->fused_kernels,
             .seed = e->seed,
             .sum_loss = e->loss == LOSS_SUM,
         };

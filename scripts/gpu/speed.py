@@ -75,6 +75,19 @@ class Speed:
         metrics = record["metrics"]
         return f"{1e3 * metrics['step_s']['median']:.2f} ms a step, {metrics['tokens_per_s']:,.0f} tokens/s; graph: {record['provenance']['graph']}"
 
+    def ways(self, case):
+        """Steps with one kernel for the work of several and without, and with what is cheap to make again made again and kept."""
+        model, batch = case.split(":")
+        config = {**LARGE, "device": self.options.device, "batch_size": int(batch), "model": {**LARGE["model"], "preset": model},
+                  "sweep": {"fused_kernels": [True, False], "keep_cheap": ["nothing", "norms", "mlp", "all"]}}
+        said = []
+        for record in self.checks.run(f"ways_{model}_{batch}", config):
+            metrics, given = record["metrics"], record["config"]
+            kernels = "in one" if given.get("fused_kernels", True) else "one by one"
+            said.append(f"{kernels}, {given.get('keep_cheap', 'nothing')} kept {1e3 * metrics['step_s']['median']:.2f} ms, "
+                        f"{metrics['peak_bytes']['total'] / 2**30:.2f} GiB")
+        return "; ".join(said)
+
     def counters(self):
         """ncu: each kernel of a step once; the five that take the longest."""
         ncu = find_tool("ncu")

@@ -89,6 +89,12 @@ def test_attention_computed_again():
     alone("activation=selective", "model.attention=unfused", "micro_batches=2")
 
 
+def test_kernels_in_one_and_one_by_one():
+    """The same dropout masks and sums, whatever one kernel does; bias gradients in micro-batches add up."""
+    for how in ((), ("micro_batches=2", "keep_cheap=all"), ("activation=checkpoint", "activation_blocks=2", "keep_cheap=mlp")):
+        compare(alone(*how), alone("fused_kernels=false", *how))
+
+
 def test_gpus_that_others_use_are_marked():
     """The library that stands for NVML says that two processes compute on each GPU, of which one is the rank."""
     shown = []

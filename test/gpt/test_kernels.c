@@ -490,6 +490,153 @@ static void tokens(void)
     for_every_setup(tokens_body);
 }
 
+/* ---- several kernels in one: where the backend has them, what those they stand for compute ---- */
+
+static void residual_norm_case(struct setup *s, int d, bool rms, float probability)
+{
+    enum { SAMPLES = 3, T = 5, ROWS = SAMPLES * T };
+    size_t count = ROWS * (size_t)d, width = (size_t)d;
+    struct gpt_dropout dropout = some_dropout(probability);
+    struct array residual = input(s->dtype, count, 3, 1), branch = input(s->dtype, count, 0, 1), gain = input(s->dtype, width, 1, 0.5);
+    struct array bias = input(s->dtype, width, 0, 1), y = output(s->dtype, count);
+    struct array sum = {test_alloc(count * sizeof(double)), branch.data, count};
+    float *mean = test_alloc(ROWS * sizeof *mean), *rstd = test_alloc(ROWS * sizeof *rstd);
+    double *ref_mean = test_alloc(ROWS * sizeof *ref_mean), *ref_rstd = test_alloc(ROWS * sizeof *ref_rstd);
+    struct gpt_residual_norm a = {.sum = {residual.data, branch.data, sum.data, ROWS, dropout},
+                                  .gain = gain.data,
+                                  .bias = rms ? NULL : bias.data,
+                                  .y = y.data,
+                                  .mean = rms ? NULL : mean,
+                                  .rstd = rstd,
+                                  .d = width,
+                                  .epsilon = 1e-5f};
+    struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.hidden = d, .block_size = T});
+    setup_kernels(s, 1, d, 8, T);
+    CHECK_OK(s->table->begin_step(s->kernels, s->stream, 100, 1));
+    CHECK_OK(s->table->residual_norm(s->kernels, s->stream, &a));
+    CHECK_OK(dt_stream_synchronize(s->stream));
+    dropout.first_sample += 100; /* the step's */
+    ref_dropout_residual(&model, residual.values, branch.values, sum.values, SAMPLES, &dropout);
+    CHECK_ARRAY(s, sum, "the sum in the branch's place");
+    ref_decode(s->dtype, sum.data, sum.values, count); /* the norm reads it as it was rounded */
+    if (rms)
+        ref_rms_norm(sum.values, gain.values, y.values, ref_rstd, ROWS, width, 1e-5);
+    else
+        ref_layer_norm(sum.values, gain.values, bias.values, y.values, ref_mean, ref_rstd, ROWS, width, 1e-5);
+    CHECK_ARRAY(s, y, "y");
+    CHECK(rms || error_of(DT_FP32, mean, ref_mean, ROWS) < 1e-6);
+    CHECK(error_of(DT_FP32, rstd, ref_rstd, ROWS) < 3e-6);
+}
+
+static void norm_branch_gradient_case(struct setup *s, int d, bool rms, bool accumulate)
+{
+    enum { SAMPLES = 3, T = 5, ROWS = SAMPLES * T };
+    size_t count = ROWS * (size_t)d, width = (size_t)d;
+    struct gpt_dropout dropout = some_dropout(accumulate ? 0.1f : 0);
+    struct array x = input(s->dtype, count, rms ? 0 : 3, 1), gain = input(s->dtype, width, 1, 0.5), dy = input(s->dtype, count, 0, 1);
+    double *old_dx = test_alloc(count * sizeof(double)), *old = test_alloc(2 * width * sizeof(double));
+    struct array dx = target(s, count, true, old_dx), dgain = target(s, width, accumulate, old),
+                 dbias = target(s, width, accumulate, old + d);
+    struct array dbranch = output(s->dtype, count);
+    float *mean = test_alloc(ROWS * sizeof *mean), *rstd = test_alloc(ROWS * sizeof *rstd);
+    double *ref_mean = test_alloc(ROWS * sizeof *ref_mean), *ref_rstd = test_alloc(ROWS * sizeof *ref_rstd);
+    double *ref_y = test_alloc(count * sizeof *ref_y);
+    struct gpt_norm_branch_gradient a = {.dy = dy.data,
+                                         .x = x.data,
+                                         .gain = gain.data,
+                                         .mean = rms ? NULL : mean,
+                                         .rstd = rstd,
+                                         .dx = dx.data,
+                                         .dgain = dgain.data,
+                                         .dbias = rms ? NULL : dbias.data,
+                                         .dbranch = dbranch.data,
+                                         .rows = ROWS,
+                                         .d = width,
+                                         .accumulate = accumulate,
+                                         .dropout = dropout};
+    struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.hidden = d, .block_size = T});
+    if (rms)
+        ref_rms_norm(x.values, gain.values, ref_y, ref_rstd, ROWS, width, 1e-5);
+    else
+        ref_layer_norm(x.values, gain.values, NULL, ref_y, ref_mean, ref_rstd, ROWS, width, 1e-5);
+    for (int r = 0; r < ROWS; r++) {
+        mean[r] = rms ? 0.0f : (float)ref_mean[r];
+        rstd[r] = (float)ref_rstd[r];
+    }
+    setup_kernels(s, 1, d, 8, T);
+    CHECK_OK(s->table->begin_step(s->kernels, s->stream, 100, 1));
+    CHECK_OK(s->table->norm_branch_gradient(s->kernels, s->stream, &a));
+    CHECK_OK(dt_stream_synchronize(s->stream));
+    if (rms)
+        ref_rms_norm_gradient(dy.values, x.values, gain.values, dx.values, dgain.values, ROWS, width, 1e-5);
+    else
+        ref_layer_norm_gradient(dy.values, x.values, gain.values, dx.values, dgain.values, dbias.values, ROWS, width, 1e-5);
+    add_old(&dx, old_dx);
+    add_old(&dgain, old);
+    CHECK_ARRAY(s, dx, "dx");
+    CHECK_ARRAY(s, dgain, "dgain");
+    if (!rms) {
+        add_old(&dbias, old + d);
+        CHECK_ARRAY(s, dbias, "dbias");
+    }
+    dropout.first_sample += 100;
+    ref_decode(s->dtype, dx.data, dx.values, count); /* the branch's gradient is that of dx as it was rounded */
+    ref_dropout_gradient(&model, dx.values, dbranch.values, SAMPLES, &dropout);
+    CHECK_ARRAY(s, dbranch, "dbranch");
+}
+
+/* Rows in the registers of a warp and of blocks, and longer ones. */
+static void norms_in_one_body(struct setup *s)
+{
+    static const int widths[] = {64, 86, 1032, 2064, 5184, 16392, 33000};
+    if (!s->table->residual_norm)
+        return;
+    for (int i = 0; i < (int)(sizeof widths / sizeof *widths); i++)
+        for (int rms = 0; rms < 2; rms++) {
+            bool other = (i + rms + (int)s->dtype) % 2;
+            residual_norm_case(s, widths[i], rms, other ? 0.25f : 0);
+            norm_branch_gradient_case(s, widths[i], rms, other);
+        }
+}
+
+static void gelu_gradient_sums_body(struct setup *s)
+{
+    if (!s->table->gelu_gradient_sums)
+        return;
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 2 * shapes_for(s); i++) {
+        struct shape z = shapes[i / 2];
+        bool accumulate = i % 2;
+        struct array dy = input(s->dtype, z.rows * z.out, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1);
+        struct array hidden = input(s->dtype, z.rows * z.in, 0, 3), dx = output(s->dtype, z.rows * z.in);
+        double *product = test_alloc(dx.count * sizeof *product), *old_db = test_alloc(z.in * sizeof *old_db);
+        struct array db = target(s, z.in, accumulate, old_db);
+        struct gpt_gelu_gradient_sums a = {{dy.data, w.data, hidden.data, dx.data, z.rows, z.in, z.out}, db.data, accumulate};
+        CHECK_OK(s->table->gelu_gradient_sums(s->kernels, s->stream, &a));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        ref_linear_gradient(dy.values, hidden.values, w.values, product, NULL, NULL, z.rows, z.in, z.out);
+        ref_gelu_gradient(product, hidden.values, dx.values, dx.count);
+        double error = error_of(s->dtype, dx.data, dx.values, dx.count); /* the product is rounded on its own */
+        CHECK(error <= 2 * bound_of(s->dtype), "dx: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));
+        ref_decode(s->dtype, dx.data, dx.values, dx.count); /* and the sums are of dx as it was rounded */
+        for (size_t column = 0; column < z.in; column++) {
+            db.values[column] = 0;
+            for (size_t row = 0; row < z.rows; row++)
+                db.values[column] += dx.values[row * z.in + column];
+        }
+        add_old(&db, old_db);
+        CHECK_ARRAY(s, db, "db");
+    }
+}
+
+static void in_one(void)
+{
+    if (!gpt_kernels_for(test_device_kind()) || !gpt_kernels_for(test_device_kind())->residual_norm)
+        SKIP("device \"%s\" has kernels of their own for each", test_device_kind());
+    for_every_setup(norms_in_one_body);
+    for_every_setup(gelu_gradient_sums_body);
+}
+
 static const struct test_case cases[] = {
     {"linear", linear},
     {"linear's gradients", linear_gradient},
@@ -497,6 +644,7 @@ static const struct test_case cases[] = {
     {"linear and the residual stream", linear_residual},
     {"linear's weight gradient behind GELU", linear_gelu_weights},
     {"layer norm and its gradients", layer_norm},
+    {"several kernels in one", in_one},
     {"GELU and its gradient", gelu},
     {"dropout, with the residual and alone", dropout},
     {"embedding and its gradients", embedding},
