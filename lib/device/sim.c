@@ -54,8 +54,7 @@ static struct sim_device *sim_of(const struct dt_device *device)
 static dt_status sim_create(const struct dt_device_options *options, struct dt_device **out)
 {
     struct sim_device *device = calloc(1, sizeof *device);
-    if (!device)
-        return dt_fail(DT_ERR_HOST_MEMORY, "sim device: no host memory");
+    DT_TRY(dt_allocated(device, "sim device: no host memory"));
     device->next_address = SIM_FIRST_ADDRESS;
     device->described = options->sim != NULL;
     if (options->sim)
@@ -275,8 +274,7 @@ static dt_status sim_stream_wait(struct dt_stream *stream, const struct dt_event
 static dt_status sim_event_create(struct dt_device *device, bool timed, struct dt_event **out)
 {
     struct sim_event *event = calloc(1, sizeof *event);
-    if (!event)
-        return dt_fail(DT_ERR_HOST_MEMORY, "sim event: no host memory");
+    DT_TRY(dt_allocated(event, "sim event: no host memory"));
     *out = &event->base;
     return DT_OK;
 }

@@ -60,8 +60,7 @@ dt_status dt_spans_start(struct dt_stream *stream)
     if (stream->device->spans)
         return dt_fail(DT_ERR_INVALID, "spans: they are recorded already");
     struct dt_spans *spans = calloc(1, sizeof *spans);
-    if (!spans)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for spans");
+    DT_TRY(dt_allocated(spans, "no host memory for spans"));
     dt_status status = mark_base(spans, stream);
     if (status < 0)
         goto fail;
@@ -91,8 +90,7 @@ static dt_status add(struct dt_spans *spans, struct dt_device *device, struct ma
     if (spans->count == spans->capacity) {
         int capacity = spans->capacity ? 2 * spans->capacity : 256;
         struct marked *marked = realloc(spans->marked, (size_t)capacity * sizeof *marked);
-        if (!marked)
-            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", capacity);
+        DT_TRY(dt_allocated(marked, "no host memory for %d spans", capacity));
         spans->marked = marked;
         spans->capacity = capacity;
     }

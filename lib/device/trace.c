@@ -31,8 +31,7 @@ dt_status dt_trace_open(const char *path, struct dt_trace **out)
 {
     struct dt_trace *trace = calloc(1, sizeof *trace);
     *out = NULL;
-    if (!trace)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no host memory for a trace", path);
+    DT_TRY(dt_allocated(trace, "%s: no host memory for a trace", path));
     dt_status status = dt_output_open(path, &trace->output);
     if (status < 0) {
         free(trace);

@@ -27,8 +27,7 @@ static dt_status prepare(struct alone *a, const struct dt_sim_cluster *cluster)
 {
     int world = a->placement.world_size, group;
     a->ranks = malloc((size_t)world * sizeof *a->ranks);
-    if (!a->ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", world);
+    DT_TRY(dt_allocated(a->ranks, "no host memory for %d ranks", world));
     DT_TRY(dt_sim_network_create(&a->network));
     DT_TRY(dt_sim_links_create(cluster, &a->placement, a->network, &a->links));
     struct dt_sim_transport transport = dt_sim_links_transport(a->links);

@@ -46,8 +46,7 @@ static dt_status make_room(struct dt_sim_heap *heap, uint32_t item)
     if (item >= heap->item_room) {
         uint32_t room = item < 64 ? 128 : 2 * item;
         uint32_t *grown = realloc(heap->place, room * sizeof *grown);
-        if (!grown)
-            return dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for %u events", room);
+        DT_TRY(dt_allocated(grown, "simulation: no host memory for %u events", room));
         memset(grown + heap->item_room, 0, (room - heap->item_room) * sizeof *grown);
         heap->place = grown;
         heap->item_room = room;
@@ -55,8 +54,7 @@ static dt_status make_room(struct dt_sim_heap *heap, uint32_t item)
     if (heap->count == heap->room) {
         uint32_t room = heap->room ? 2 * heap->room : 128;
         struct dt_sim_heap_entry *grown = realloc(heap->entries, room * sizeof *grown);
-        if (!grown)
-            return dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for %u events", room);
+        DT_TRY(dt_allocated(grown, "simulation: no host memory for %u events", room));
         heap->entries = grown;
         heap->room = room;
     }

@@ -6,8 +6,7 @@ static dt_status create_axis_comm(struct mesh *mesh, enum mesh_axis axis)
 {
     int size = mesh->shape.size[axis], rank = dt_comm_rank(mesh->world);
     int *ranks = calloc((size_t)size, sizeof *ranks);
-    if (!ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
+    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", size));
     for (int i = 0; i < size; i++)
         ranks[i] = mesh_moved(&mesh->shape, axis, rank, i);
     dt_status status = dt_comm_subset(mesh->world, ranks, size, mesh_group_name(axis), &mesh->comm[axis]);

@@ -23,8 +23,7 @@ struct timeline {
 dt_status timeline_create(struct dt_device *device, struct dt_stream *compute, struct timeline **out)
 {
     *out = calloc(1, sizeof **out);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a timeline");
+    DT_TRY(dt_allocated(*out, "no host memory for a timeline"));
     (*out)->device = device;
     (*out)->compute = compute;
     return DT_OK;
@@ -44,8 +43,7 @@ static dt_status grow(struct timeline *timeline)
 {
     int capacity = timeline->capacity ? 2 * timeline->capacity : 64;
     struct mark *marks = realloc(timeline->marks, (size_t)capacity * sizeof *marks);
-    if (!marks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d timeline marks", capacity);
+    DT_TRY(dt_allocated(marks, "no host memory for %d timeline marks", capacity));
     timeline->marks = marks;
     while (timeline->capacity < capacity) {
         struct mark *mark = &marks[timeline->capacity];
@@ -135,8 +133,7 @@ dt_status timeline_messages(const struct timeline *timeline, bool sent, struct t
     struct timeline_message *messages = calloc((size_t)timeline->count + 1, sizeof *messages);
     *out = messages;
     *count = 0;
-    if (!messages)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of a step");
+    DT_TRY(dt_allocated(messages, "no host memory for the messages of a step"));
     for (int i = 0; i < timeline->count; i++) {
         const struct mark *mark = &timeline->marks[i];
         struct timeline_message *message = &messages[*count];

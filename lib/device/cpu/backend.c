@@ -22,8 +22,7 @@ struct cpu_device {
 static dt_status cpu_create(const struct dt_device_options *options, struct dt_device **out)
 {
     struct cpu_device *device = calloc(1, sizeof *device);
-    if (!device)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cpu device: no host memory");
+    DT_TRY(dt_allocated(device, "cpu device: no host memory"));
     device->threads = dt_threads_of_rank(options->threads, options->local_size, dt_machine_processors());
     device->poison = getenv("DTBENCH_POISON") != NULL;
     device->base.ledger.limit_bytes = device->base.host_ledger.limit_bytes = dt_machine_memory_bytes();

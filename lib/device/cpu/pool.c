@@ -87,8 +87,7 @@ static dt_status add_bin(struct cpu_pool *pool, size_t bytes)
     if (pool->bin_count == pool->bin_capacity) {
         size_t capacity = pool->bin_capacity ? 2 * pool->bin_capacity : 64;
         struct cpu_bin *bins = realloc(pool->bins, capacity * sizeof *bins);
-        if (!bins)
-            return dt_fail(DT_ERR_HOST_MEMORY, "%s memory: no memory for %zu bins", pool->name, capacity);
+        DT_TRY(dt_allocated(bins, "%s memory: no memory for %zu bins", pool->name, capacity));
         pool->bins = bins;
         pool->bin_capacity = capacity;
     }

@@ -253,8 +253,7 @@ dt_status dt_cpu_stream_wait(struct dt_stream *stream, const struct dt_event *ev
 dt_status dt_cpu_event_create(struct dt_device *device, bool timed, struct dt_event **out)
 {
     struct cpu_event *event = calloc(1, sizeof *event);
-    if (!event)
-        return dt_fail(DT_ERR_HOST_MEMORY, "event: no host memory");
+    DT_TRY(dt_allocated(event, "event: no host memory"));
     pthread_mutex_init(&event->mutex, NULL);
     *out = &event->base;
     return DT_OK;

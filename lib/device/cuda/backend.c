@@ -30,8 +30,7 @@ static dt_status cuda_create(const struct dt_device_options *options, struct dt_
     int ordinal;
     DT_TRY(dt_cuda_choose(options, &ordinal));
     struct cuda_device *device = calloc(1, sizeof *device);
-    if (!device)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cuda device: no host memory");
+    DT_TRY(dt_allocated(device, "cuda device: no host memory"));
     dt_status status;
     device->ordinal = ordinal;
     if (!dt_cuda_look(ordinal, &device->info)) {

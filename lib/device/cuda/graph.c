@@ -56,8 +56,7 @@ static dt_status instantiate(struct cuda_device *device, cudaGraph_t captured, s
 {
     struct cuda_graph *graph = calloc(1, sizeof *graph);
     *out = graph;
-    if (!graph)
-        return dt_fail(DT_ERR_HOST_MEMORY, "graph: no host memory");
+    DT_TRY(dt_allocated(graph, "graph: no host memory"));
     graph->base.device = &device->base;
     dt_status status = dt_cuda_status(cudaGraphInstantiate(&graph->exec, captured, cudaGraphInstantiateFlagUseNodePriority), "graph");
     if (status < 0)

@@ -242,8 +242,7 @@ dt_status dt_cuda_own_alloc(struct dt_device *base, size_t bytes, void **out)
     if (bytes == 0)
         return DT_OK;
     struct cuda_own *own = calloc(1, sizeof *own);
-    if (!own)
-        return dt_fail(DT_ERR_HOST_MEMORY, "memory of the kernels' own: no host memory");
+    DT_TRY(dt_allocated(own, "memory of the kernels' own: no host memory"));
     dt_status status = grow_or_make_room(device, bytes, &own->data);
     if (status < 0)
         goto fail;

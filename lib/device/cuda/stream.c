@@ -134,8 +134,7 @@ dt_status dt_cuda_stream_create(struct dt_device *base, const char *name, struct
     if (index == CUDA_STREAMS)
         return dt_fail(DT_ERR_DEVICE, "stream %s: a cuda device has at most %d", name, CUDA_STREAMS);
     struct cuda_stream *stream = calloc(1, sizeof *stream);
-    if (!stream)
-        return dt_fail(DT_ERR_HOST_MEMORY, "stream %s: no host memory", name);
+    DT_TRY(dt_allocated(stream, "stream %s: no host memory", name));
     stream->base.device = base;
     stream->index = index;
     dt_status status = create_handle(stream, name);
@@ -227,8 +226,7 @@ static dt_status create_event_handles(struct cuda_event *event, bool timed)
 dt_status dt_cuda_event_create(struct dt_device *device, bool timed, struct dt_event **out)
 {
     struct cuda_event *event = calloc(1, sizeof *event);
-    if (!event)
-        return dt_fail(DT_ERR_HOST_MEMORY, "event: no host memory");
+    DT_TRY(dt_allocated(event, "event: no host memory"));
     dt_status status = create_event_handles(event, timed);
     if (status < 0) {
         dt_cuda_event_destroy(&event->base);
@@ -385,8 +383,7 @@ dt_status dt_cuda_submit_host(struct dt_stream *stream, const char *label, dt_cu
     struct cuda_device *device = (struct cuda_device *)stream->device;
     struct cuda_tasks *tasks = device->capture ? &device->captured_tasks : &device->tasks;
     struct cuda_task *task = take_task(tasks, arguments_bytes);
-    if (!task)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no host memory", label);
+    DT_TRY(dt_allocated(task, "%s: no host memory", label));
     task->device = device;
     task->label = label;
     task->run = run;
