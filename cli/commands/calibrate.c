@@ -41,13 +41,13 @@ static const char *dtype_choice(int index)
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
-    {"output-dir", 'o', OPTION_TEXT, AT(directory), "DIR", "write cluster.json and profile.json here; default: .", NULL},
-    {"ranks", 'r', OPTION_TEXT, AT(ranks), "LIST", "numbers of ranks to measure with; default: 1,2,4", NULL},
-    {"threads", 't', OPTION_TEXT, AT(threads), "N", "threads of each rank; default: processors / ranks, as in experiments", NULL},
-    {"dtype", 'T', OPTION_TEXT, AT(dtypes), "LIST",
-     "data types to measure, comma-separated; default: those that this processor computes natively. They are", dtype_choice},
-    {"quick", 0, OPTION_FLAG, AT(quick), NULL, "few and small measurements, to try the command: they are no base for predictions", NULL},
-    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "no progress", NULL},
+    {"output-dir", 'o', OPTION_TEXT, AT(directory), "DIR", NULL, "write cluster.json and profile.json here; default: ."},
+    {"ranks", 'r', OPTION_TEXT, AT(ranks), "LIST", NULL, "numbers of ranks to measure with; default: 1,2,4"},
+    {"threads", 't', OPTION_TEXT, AT(threads), "N", NULL, "threads of each rank; default: processors / ranks, as in experiments"},
+    {"dtype", 'T', OPTION_TEXT, AT(dtypes), "LIST", dtype_choice,
+     "data types to measure, comma-separated; default: those that this processor computes natively. They are"},
+    {"quick", 0, OPTION_FLAG, AT(quick), NULL, NULL, "few and small measurements, to try the command: they are no base for predictions"},
+    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress"},
     {0},
 };
 

@@ -20,13 +20,12 @@ struct check_options {
 
 static const struct option_row options[] = {
     CONFIG_OPTION_ROWS(struct check_options, config),
-    {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: an array of the resolved experiments with all numbers, in bytes", NULL},
-    {"plan", 'p', OPTION_FLAG, AT(plan), NULL, "print what every rank does in a step, a letter for each action; with --json all of it",
-     NULL},
-    {"times", 't', OPTION_TEXT, AT(times), "TIMES",
+    {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: an array of the resolved experiments with all numbers, in bytes"},
+    {"plan", 'p', OPTION_FLAG, AT(plan), NULL, NULL,
+     "print what every rank does in a step, a letter for each action; with --json all of it"},
+    {"times", 't', OPTION_TEXT, AT(times), "TIMES", NULL,
      "with --plan: play the pipeline's passes with these times, in ms, and print how long they take and the bubble; TIMES is "
-     "forward=MS,backward_input=MS,backward_weight=MS,send=MS, of a micro-batch through a whole rank and of a message",
-     NULL},
+     "forward=MS,backward_input=MS,backward_weight=MS,send=MS, of a micro-batch through a whole rank and of a message"},
     {0},
 };
 
@@ -51,33 +50,25 @@ static void add_columns(struct table *t, const struct experiment_columns *column
     const char *flops = scales->flops.name, *bytes = scales->bytes.name;
     static const char *const names[DT_CATEGORY_COUNT] = {[DT_PARAMETERS] = "params", [DT_GRADIENTS] = "grads",    [DT_OPTIMIZER] = "optim",
                                                          [DT_ACTIVATIONS] = "activ", [DT_COMMUNICATION] = "comm", [DT_WORKSPACE] = "work"};
-    char title[64];
     if (columns->names_differ)
         table_column(t, TABLE_LEFT | TABLE_KEY, "name");
     table_column(t, TABLE_LEFT | TABLE_KEY, "paradigm");
     table_column(t, TABLE_RIGHT | TABLE_KEY, "ranks");
     table_column(t, TABLE_RIGHT | TABLE_KEY, "batch");
     for (int c = 0; c < columns->count; c++)
-        table_column(t, TABLE_RIGHT | TABLE_KEY, experiment_column_title(columns->fields[c]));
+        table_column(t, TABLE_RIGHT | TABLE_KEY, "%s", experiment_column_title(columns->fields[c]));
     table_column(t, TABLE_RIGHT, "parameters");
     table_column(t, TABLE_RIGHT, "tokens\nper step");
-    snprintf(title, sizeof title, "%s\nper step", flops);
-    table_column(t, TABLE_RIGHT, title);
-    for (int c = 0; c < DT_CATEGORY_COUNT; c++) {
-        snprintf(title, sizeof title, "%s\n%s", names[c], bytes);
-        table_column(t, TABLE_RIGHT | TABLE_UNIT, title);
-    }
-    snprintf(title, sizeof title, "total\n%s", bytes);
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, title);
-    snprintf(title, sizeof title, "traffic\n%s", scales->traffic.name);
+    table_column(t, TABLE_RIGHT, "%s\nper step", flops);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        table_column(t, TABLE_RIGHT | TABLE_UNIT, "%s\n%s", names[c], bytes);
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "total\n%s", bytes);
     if (scales->communicates)
-        table_column(t, TABLE_RIGHT | TABLE_UNIT, title);
-    snprintf(title, sizeof title, "host\n%s", bytes);
+        table_column(t, TABLE_RIGHT | TABLE_UNIT, "traffic\n%s", scales->traffic.name);
     if (scales->host)
-        table_column(t, TABLE_RIGHT | TABLE_UNIT, title);
-    snprintf(title, sizeof title, "step\n%s", scales->seconds.name);
+        table_column(t, TABLE_RIGHT | TABLE_UNIT, "host\n%s", bytes);
     if (scales->timed)
-        table_column(t, TABLE_RIGHT | TABLE_STAYS, title);
+        table_column(t, TABLE_RIGHT | TABLE_STAYS, "step\n%s", scales->seconds.name);
 }
 
 static void number_cell(struct table *table, double value)
@@ -107,16 +98,8 @@ static void add_row(struct table *t, const struct experiment_columns *columns, c
                     const struct scales *scales, struct shown above[NUMBERS_MOST])
 {
     const struct unit *flops = &scales->flops, *bytes = &scales->bytes;
-    char text[FORMAT_BYTES], value[VALUE_BYTES];
-    if (columns->names_differ)
-        table_text(t, e->name);
-    table_text(t, paradigm_name(e->paradigm));
-    table_cell(t, "%d", e->world_size);
-    table_cell(t, "%d", e->batch_size);
-    for (int c = 0; c < columns->count; c++) {
-        experiment_cell(e, columns->fields[c], value);
-        table_text(t, value);
-    }
+    char text[FORMAT_BYTES];
+    experiment_cells(t, e, columns);
     table_text(t, format_count(check->parameters, text));
     table_text(t, format_count(check->tokens_per_step, text));
     number_again(t, above++, check->flops_per_step / flops->size);
@@ -243,7 +226,7 @@ static dt_status print_stages(const struct experiment_list *experiments, const s
     struct experiment e;
     const struct check_pipeline *p = &checks[i].pipeline;
     double most_flops = 0, most_bytes = 0, longest = NAN;
-    char title[64], text[FORMAT_BYTES];
+    char text[FORMAT_BYTES];
     for (int s = 0; s < p->stages; s++) {
         most_flops = fmax(most_flops, p->ranks[s].flops_per_step);
         most_bytes = fmax(most_bytes, (double)p->ranks[s].device.peak_total_bytes);
@@ -253,16 +236,12 @@ static dt_status print_stages(const struct experiment_list *experiments, const s
     struct table *t = table_create();
     table_column(t, TABLE_RIGHT, "stage");
     table_column(t, TABLE_RIGHT, "parameters");
-    snprintf(title, sizeof title, "%s\nper step", flops.name);
-    table_column(t, TABLE_RIGHT, title);
-    snprintf(title, sizeof title, "computes\n%s", seconds.name);
+    table_column(t, TABLE_RIGHT, "%s\nper step", flops.name);
     if (!isnan(longest))
-        table_column(t, TABLE_RIGHT | TABLE_UNIT, title);
+        table_column(t, TABLE_RIGHT | TABLE_UNIT, "computes\n%s", seconds.name);
     table_column(t, TABLE_RIGHT, "keeps\nmicro-batches");
-    snprintf(title, sizeof title, "activ\n%s", bytes.name);
-    table_column(t, TABLE_RIGHT | TABLE_UNIT, title);
-    snprintf(title, sizeof title, "total\n%s", bytes.name);
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, title);
+    table_column(t, TABLE_RIGHT | TABLE_UNIT, "activ\n%s", bytes.name);
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "total\n%s", bytes.name);
     table_column(t, TABLE_LEFT, "layers");
     for (int s = 0; s < p->stages; s++) {
         table_cell(t, "%d", s);

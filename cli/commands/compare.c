@@ -45,19 +45,18 @@ static const char *gate_choice(int index)
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
-    {"threshold", 't', OPTION_TEXT, AT(threshold), "N%",
-     "a loss of throughput or a growth of memory by more than this is a regression; default: " THRESHOLD, NULL},
-    {"format", 'f', OPTION_TEXT, AT(format), "FORMAT", "how the result is printed; default: table. The formats are", format_choice},
-    {"gate", 'g', OPTION_TEXT, AT(gate), "LIST", "what counts as a regression, comma-separated; default: all of them. The words are",
-     gate_choice},
-    {"by", 'b', OPTION_TEXT, AT(by), "KEYS",
+    {"threshold", 't', OPTION_TEXT, AT(threshold), "N%", NULL,
+     "a loss of throughput or a growth of memory by more than this is a regression; default: " THRESHOLD},
+    {"format", 'f', OPTION_TEXT, AT(format), "FORMAT", format_choice, "how the result is printed; default: table. The formats are"},
+    {"gate", 'g', OPTION_TEXT, AT(gate), "LIST", gate_choice,
+     "what counts as a regression, comma-separated; default: all of them. The words are"},
+    {"by", 'b', OPTION_TEXT, AT(by), "KEYS", NULL,
      "pair experiments that differ only in these keys of the config, comma-separated, such as activation or pipeline.order; BASE alone is "
-     "enough; without --gate nothing is then a regression",
-     NULL},
-    {"allow-different", 'a', OPTION_FLAG, AT(allow_different), NULL,
-     "compare although devices, drivers, library versions, threads or numbers of machines differ", NULL},
-    {"single", 's', OPTION_FLAG, AT(single), NULL,
-     "compare the newest run of each side alone, and call it slower or faster although one run is no evidence", NULL},
+     "enough; without --gate nothing is then a regression"},
+    {"allow-different", 'a', OPTION_FLAG, AT(allow_different), NULL, NULL,
+     "compare although devices, drivers, library versions, threads or numbers of machines differ"},
+    {"single", 's', OPTION_FLAG, AT(single), NULL, NULL,
+     "compare the newest run of each side alone, and call it slower or faster although one run is no evidence"},
     {0},
 };
 

@@ -38,14 +38,12 @@ static dt_status add_model(struct table *t, const struct dt_model_preset *preset
 
 static dt_status print_models_of(const struct dt_model_family *family)
 {
-    char operations[64];
     struct table *t = table_create();
     table_column(t, TABLE_LEFT, "model");
     for (int i = 0; i < family->first_keys; i++)
-        table_column(t, TABLE_RIGHT, family->titles[i]);
-    snprintf(operations, sizeof operations, "GFLOP\n/%s", family->unit);
+        table_column(t, TABLE_RIGHT, "%s", family->titles[i]);
     table_column(t, TABLE_RIGHT, "parameters");
-    table_column(t, TABLE_RIGHT, operations);
+    table_column(t, TABLE_RIGHT, "GFLOP\n/%s", family->unit);
     table_column(t, TABLE_RIGHT, "state\nGiB");
     for (const struct dt_model_preset *preset = family->presets; preset->name; preset++) {
         dt_status status = add_model(t, preset, family);
@@ -70,7 +68,7 @@ static dt_status print_models(void)
 static struct table *described(const char *key)
 {
     struct table *t = table_create();
-    table_column(t, TABLE_LEFT, key);
+    table_column(t, TABLE_LEFT, "%s", key);
     table_column(t, TABLE_LEFT, "what it does");
     return t;
 }
@@ -296,11 +294,11 @@ struct command_options {
 };
 
 static const struct option_row options[] = {
-    {"models", 'm', OPTION_FLAG, offsetof(struct command_options, models), NULL, "Print the models.", NULL},
-    {"clusters", 'c', OPTION_FLAG, offsetof(struct command_options, clusters), NULL, "Print the clusters of device sim that come along.",
-     NULL},
-    {"profiles", 'p', OPTION_FLAG, offsetof(struct command_options, profiles), NULL, "Print the profiles of device sim that come along.",
-     NULL},
+    {"models", 'm', OPTION_FLAG, offsetof(struct command_options, models), NULL, NULL, "Print the models."},
+    {"clusters", 'c', OPTION_FLAG, offsetof(struct command_options, clusters), NULL, NULL,
+     "Print the clusters of device sim that come along."},
+    {"profiles", 'p', OPTION_FLAG, offsetof(struct command_options, profiles), NULL, NULL,
+     "Print the profiles of device sim that come along."},
     {0},
 };
 

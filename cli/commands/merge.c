@@ -21,9 +21,9 @@ struct command_options {
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
-    {"output", 'o', OPTION_TEXT, AT(output), "FILE", "write the records to this file, all of them or none; default: '-', standard output",
-     NULL},
-    {"force", 'f', OPTION_FLAG, AT(force), NULL, "replace FILE if it exists, even if it is one of RECORDS", NULL},
+    {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL,
+     "write the records to this file, all of them or none; default: '-', standard output"},
+    {"force", 'f', OPTION_FLAG, AT(force), NULL, NULL, "replace FILE if it exists, even if it is one of RECORDS"},
     {0},
 };
 

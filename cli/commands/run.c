@@ -33,43 +33,36 @@ struct run_options {
 
 static const struct option_row options[] = {
     CONFIG_OPTION_ROWS(struct run_options, config),
-    {"output", 'o', OPTION_TEXT, AT(output), "RECORDS",
+    {"output", 'o', OPTION_TEXT, AT(output), "RECORDS", NULL,
      "append the records to this file ('-': standard output); default: standard output when that is a pipe or a file, "
-     "and " DEFAULT_RECORDS " on a terminal and under mpirun, srun or torchrun",
-     NULL},
-    {"resume", 'r', OPTION_FLAG, AT(resume), NULL, "skip experiments of which RECORDS has a record with status ok and the same config hash",
-     NULL},
-    {"skip-oom", 0, OPTION_FLAG, AT(skip.skip_oom), NULL, "with --resume: also skip those that ran out of memory, which is a result", NULL},
-    {"skip-failed", 0, OPTION_FLAG, AT(skip.skip_failed), NULL,
-     "with --resume: also skip those that failed, such as those that end the whole run with them", NULL},
-    {"repeat", 0, OPTION_TEXT, AT(repeat), "N",
+     "and " DEFAULT_RECORDS " on a terminal and under mpirun, srun or torchrun"},
+    {"resume", 'r', OPTION_FLAG, AT(resume), NULL, NULL,
+     "skip experiments of which RECORDS has a record with status ok and the same config hash"},
+    {"skip-oom", 0, OPTION_FLAG, AT(skip.skip_oom), NULL, NULL, "with --resume: also skip those that ran out of memory, which is a result"},
+    {"skip-failed", 0, OPTION_FLAG, AT(skip.skip_failed), NULL, NULL,
+     "with --resume: also skip those that failed, such as those that end the whole run with them"},
+    {"repeat", 0, OPTION_TEXT, AT(repeat), "N", NULL,
      "run each experiment N times, with a record each, in rounds: all experiments once, then all of them again; with --resume only as "
-     "often as ok records are missing",
-     NULL},
-    {"until", 0, OPTION_TEXT, AT(until), "PERCENT",
+     "often as ok records are missing"},
+    {"until", 0, OPTION_TEXT, AT(until), "PERCENT", NULL,
      "repeat an experiment, three times at least, until the 90 % interval of its rounds' median step times is within PERCENT % to each "
-     "side (the interval of dtbench compare), and at most as often as --repeat says (20)",
-     NULL},
-    {"shard", 0, OPTION_TEXT, AT(shard), "K/N",
+     "side (the interval of dtbench compare), and at most as often as --repeat says (20)"},
+    {"shard", 0, OPTION_TEXT, AT(shard), "K/N", NULL,
      "run part K of N of the sweep, K from 1. The division is always the same; the parts have about as many "
-     "experiments and as much work each",
-     NULL},
-    {"time-limit", 0, OPTION_TEXT, AT(time_limit), "SECONDS",
+     "experiments and as much work each"},
+    {"time-limit", 0, OPTION_TEXT, AT(time_limit), "SECONDS", NULL,
      "start no experiment that is not expected to end by then, as estimated from those that are done; default: in a "
-     "Slurm job with a time limit, what is left of it, less two minutes or a tenth",
-     NULL},
-    {"verify", 'v', OPTION_FLAG, AT(verify), NULL,
+     "Slurm job with a time limit, what is left of it, less two minutes or a tenth"},
+    {"verify", 'v', OPTION_FLAG, AT(verify), NULL, NULL,
      "also run each experiment's work on one device, and compare the losses of all steps. They may differ by 1e-5 of their value in "
-     "fp32, 1e-4 in fp16 and 1e-3 in bf16; an experiment with a larger difference has failed",
-     NULL},
-    {"trace", 0, OPTION_TEXT, AT(trace.path), "FILE",
+     "fp32, 1e-4 in fp16 and 1e-3 in bf16; an experiment with a larger difference has failed"},
+    {"trace", 0, OPTION_TEXT, AT(trace.path), "FILE", NULL,
      "write a trace of one step of all ranks for ui.perfetto.dev: of an additional step after the timed ones; on "
      "device sim in virtual time, and of two steps where the profile's host runs ahead. Several experiments write a "
-     "file each, with the experiment's number before the extension",
-     NULL},
-    {"trace-ranks", 0, OPTION_TEXT, AT(trace.ranks), "RANKS", "with --trace: of these ranks only, such as 0,3,8-15", NULL},
-    {"dry-run", 'n', OPTION_FLAG, AT(dry_run), NULL, "print the experiments that would run, and exit", NULL},
-    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "no progress; only results and errors", NULL},
+     "file each, with the experiment's number before the extension"},
+    {"trace-ranks", 0, OPTION_TEXT, AT(trace.ranks), "RANKS", NULL, "with --trace: of these ranks only, such as 0,3,8-15"},
+    {"dry-run", 'n', OPTION_FLAG, AT(dry_run), NULL, NULL, "print the experiments that would run, and exit"},
+    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress; only results and errors"},
     {0},
 };
 

@@ -17,11 +17,11 @@ struct command_options {
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
-    {"config", 'c', OPTION_TEXT, AT(config.config), "FILE", "the sweep's config: what is missing gets its name, and a forecast", NULL},
-    {"set", 's', OPTION_LIST, AT(config.sets), "PATH=VALUE", "change the config as for the run; any number of times", NULL},
-    {"device", 'd', OPTION_TEXT, AT(config.device), "DEVICE", "the same as --set device=DEVICE", config_device_choice},
-    {"all", 'a', OPTION_FLAG, AT(all), NULL, "list the experiments that are done, too", NULL},
-    {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON, with all experiments", NULL},
+    {"config", 'c', OPTION_TEXT, AT(config.config), "FILE", NULL, "the sweep's config: what is missing gets its name, and a forecast"},
+    {"set", 's', OPTION_LIST, AT(config.sets), "PATH=VALUE", NULL, "change the config as for the run; any number of times"},
+    {"device", 'd', OPTION_TEXT, AT(config.device), "DEVICE", config_device_choice, "the same as --set device=DEVICE"},
+    {"all", 'a', OPTION_FLAG, AT(all), NULL, NULL, "list the experiments that are done, too"},
+    {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON, with all experiments"},
     {0},
 };
 

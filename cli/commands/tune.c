@@ -25,11 +25,11 @@ struct tune_options {
 #define AT(member) offsetof(struct tune_options, member)
 
 static const struct option_row options[] = {
-    {"output", 'o', OPTION_TEXT, AT(output), "FILE",
-     "write here; what is there of other products, GPUs and libraries stays; default: tuning.json", NULL},
-    {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", "change the configs before they are read, as in dtbench run. Any number of times",
-     NULL},
-    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "no progress", NULL},
+    {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL,
+     "write here; what is there of other products, GPUs and libraries stays; default: tuning.json"},
+    {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", NULL,
+     "change the configs before they are read, as in dtbench run. Any number of times"},
+    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress"},
     {0},
 };
 

@@ -19,14 +19,14 @@ struct arguments {
 #define AT(member) offsetof(struct arguments, member)
 
 static const struct option_row options[] = {
-    {"data", 'D', OPTION_TEXT, AT(data), "FILE",
-     "measured runs: comma-separated values ('-' is standard input), or dtbench's own records (a folder: all *.jsonl in it)", NULL},
-    {"cluster", 'C', OPTION_TEXT, AT(cluster), "FILE", "the cluster of the runs; default for tables: " DEFAULT_CLUSTER, NULL},
-    {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", "the software of the runs; default for tables: " DEFAULT_PROFILE, NULL},
-    {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", "change every run's config: --set model.attention=fused; any number of times", NULL},
-    {"where", 'w', OPTION_LIST, AT(where), "COND",
-     "only rows that meet a condition on a column, with = != < <= > or >=: --where 'tp<=8'; several: all of them", NULL},
-    {"json", 'j', OPTION_FLAG, AT(json), NULL, "print JSON: the same, and the prediction of each row", NULL},
+    {"data", 'D', OPTION_TEXT, AT(data), "FILE", NULL,
+     "measured runs: comma-separated values ('-' is standard input), or dtbench's own records (a folder: all *.jsonl in it)"},
+    {"cluster", 'C', OPTION_TEXT, AT(cluster), "FILE", NULL, "the cluster of the runs; default for tables: " DEFAULT_CLUSTER},
+    {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", NULL, "the software of the runs; default for tables: " DEFAULT_PROFILE},
+    {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", NULL, "change every run's config: --set model.attention=fused; any number of times"},
+    {"where", 'w', OPTION_LIST, AT(where), "COND", NULL,
+     "only rows that meet a condition on a column, with = != < <= > or >=: --where 'tp<=8'; several: all of them"},
+    {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: the same, and the prediction of each row"},
     {0},
 };
 

@@ -99,7 +99,7 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "tokens/s");
     table_column(t, TABLE_RIGHT, "GiB");
     for (int i = 0; i < rules; i++)
-        table_column(t, TABLE_RIGHT, boxes[with_rules].rules.all[i].name);
+        table_column(t, TABLE_RIGHT, "%s", boxes[with_rules].rules.all[i].name);
     for (int i = 0; i < count; i++) {
         const struct map_box *box = &boxes[i];
         bool found = *box->strategy != '\0';

@@ -252,7 +252,7 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
     table_column(t, TABLE_LEFT, "strategy");
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "predicted\nstep, s");
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "measured\nstep, s");
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, "off by\n%");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "off by\n%%");
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "measured\ntokens/s");
     table_column(t, TABLE_RIGHT, "runs");
     table_column(t, TABLE_LEFT, "");

@@ -97,7 +97,6 @@ static void cost_cells(struct table *t, const struct planner *p, int place, cons
 
 static void name_columns(struct table *t, const struct planner *p, const struct columns *c)
 {
-    char title[64];
     const char *unit = planner_unit(p);
     table_column(t, TABLE_RIGHT, "");
     table_column(t, TABLE_LEFT, "strategy");
@@ -105,22 +104,18 @@ static void name_columns(struct table *t, const struct planner *p, const struct 
         table_column(t, TABLE_RIGHT, *unit == 'G' ? "GPUs" : "ranks");
     table_column(t, TABLE_RIGHT, "batch");
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "tokens/s");
-    snprintf(title, sizeof title, "GiB of\n%.1f", p->result.capacity_bytes / 0x1p30);
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, title);
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "GiB of\n%.1f", p->result.capacity_bytes / 0x1p30);
     if (c->host)
         table_column(t, TABLE_RIGHT | TABLE_UNIT, "host\nGiB");
-    table_column(t, TABLE_RIGHT | TABLE_UNIT, "bubble\n%");
-    table_column(t, TABLE_RIGHT | TABLE_UNIT, "exposed\n%");
+    table_column(t, TABLE_RIGHT | TABLE_UNIT, "bubble\n%%");
+    table_column(t, TABLE_RIGHT | TABLE_UNIT, "exposed\n%%");
     if (c->cost)
-        snprintf(title, sizeof title, "%s%s per\n1e9 tokens", isnan(p->price_per_hour) ? unit : "price",
-                 isnan(p->price_per_hour) ? " h" : "");
-    if (c->cost)
-        table_column(t, TABLE_RIGHT, title);
+        table_column(t, TABLE_RIGHT, "%s%s per\n1e9 tokens", isnan(p->price_per_hour) ? unit : "price",
+                     isnan(p->price_per_hour) ? " h" : "");
     if (c->energy)
         table_column(t, TABLE_RIGHT, "J per token\nat most");
-    snprintf(title, sizeof title, isnan(p->tokens) ? "%s per\n1e9 tokens" : "%s for\nall tokens", c->duration_unit.name);
     if (c->duration)
-        table_column(t, TABLE_RIGHT, title);
+        table_column(t, TABLE_RIGHT, isnan(p->tokens) ? "%s per\n1e9 tokens" : "%s for\nall tokens", c->duration_unit.name);
     table_column(t, TABLE_RIGHT, "margin");
     if (c->alike)
         table_column(t, TABLE_RIGHT, "alike");

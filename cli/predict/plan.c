@@ -385,7 +385,7 @@ static dt_status print_ranks(const struct timed_plan *t, FILE *to)
     double makespan = plan_makespan(t->ranks, t->stages);
     struct table *table = table_create();
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        table_column(table, TABLE_RIGHT | TABLE_STAYS, titles[i]);
+        table_column(table, TABLE_RIGHT | TABLE_STAYS, "%s", titles[i]);
     for (int i = 0; i < t->stages; i++) {
         const struct rank_time *r = &t->ranks[i];
         table_cell(table, "%d", i);

@@ -262,7 +262,7 @@ dt_status validate_collectives_print(const struct validate_collectives *c, FILE 
     struct table *t = table_create();
     table_column(t, TABLE_LEFT, "collective");
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        table_column(t, TABLE_RIGHT | (i < 3 ? 0 : TABLE_STAYS), titles[i]);
+        table_column(t, TABLE_RIGHT | (i < 3 ? 0 : TABLE_STAYS), "%s", titles[i]);
     print_rows(c, t);
     dt_status status = table_end(t, to);
     return status == DT_OK ? print_summaries(c, to) : status;

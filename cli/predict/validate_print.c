@@ -86,11 +86,9 @@ static void pair_cells(struct table *t, double measured, double predicted, const
 
 static void add_pair_columns(struct table *t, const char *what, const struct unit *unit)
 {
-    char title[64];
-    snprintf(title, sizeof title, "%s %s:\nmeasured", what, unit->name);
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, title);
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "%s %s:\nmeasured", what, unit->name);
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "\npredicted");
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, "\nerror %");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "\nerror %%");
 }
 
 /* Predicted beside measured, a line for each record that was predicted. */
@@ -148,7 +146,7 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     table_column(t, TABLE_LEFT, "");
     table_column(t, TABLE_LEFT, "");
     for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++)
-        table_column(t, TABLE_RIGHT | (c == 1 || c == 2 ? 0 : TABLE_STAYS), titles[c]);
+        table_column(t, TABLE_RIGHT | (c == 1 || c == 2 ? 0 : TABLE_STAYS), "%s", titles[c]);
     for (int g = 0; g < summary->group_count; g++) {
         const struct validate_group *group = &summary->groups[g];
         bool first = g == 0 || strcmp(group->key, group[-1].key) != 0;

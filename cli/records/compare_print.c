@@ -111,15 +111,12 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
     struct unit bytes = unit_of(c);
     struct table *table = table_create();
     struct cells cells;
-    char title[CELL_BYTES], gates[128], remark[TEXT_BYTES];
+    char gates[128], remark[TEXT_BYTES];
     struct line line;
     bool colour = terminal_has_colour(to);
-    for (int i = 0; i < COLUMNS; i++) {
-        snprintf(title, sizeof title, "%s", columns[i].title);
-        if (i == PEAK)
-            snprintf(title, sizeof title, "peak %s\nbase", bytes.name);
-        table_column(table, columns[i].flags, title);
-    }
+    for (int i = 0; i < COLUMNS; i++)
+        table_column(table, columns[i].flags, "%s%s%s", i == PEAK ? "peak " : columns[i].title, i == PEAK ? bytes.name : "",
+                     i == PEAK ? "\nbase" : "");
     for (int i = 0; i < c->count; i++) {
         const struct comparison *row = &c->rows[i];
         fill(row, &bytes, &cells);

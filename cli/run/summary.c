@@ -12,12 +12,11 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
 {
     struct table *t = table_create();
     struct experiment own;
-    char value[VALUE_BYTES];
     static const char *const titles[] = {"#", "name", "paradigm", "ranks", "batch", "model", "steps"};
     for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++)
-        table_column(t, c == 1 || c == 2 || c == 5 ? TABLE_LEFT : TABLE_RIGHT, titles[c]);
+        table_column(t, c == 1 || c == 2 || c == 5 ? TABLE_LEFT : TABLE_RIGHT, "%s", titles[c]);
     for (int c = 0; c < s->columns.count; c++)
-        table_column(t, TABLE_RIGHT, experiment_column_title(s->columns.fields[c]));
+        table_column(t, TABLE_RIGHT, "%s", experiment_column_title(s->columns.fields[c]));
     table_column(t, TABLE_LEFT, "config hash");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; i < s->count; i++) {
@@ -37,10 +36,7 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
             table_cell(t, "%d, %g s+%d", e->steps.warmup, e->steps.warmup_s, e->steps.timed);
         else
             table_cell(t, "%d+%d", e->steps.warmup, e->steps.timed);
-        for (int c = 0; c < s->columns.count; c++) {
-            experiment_cell(e, s->columns.fields[c], value);
-            table_text(t, value);
-        }
+        experiment_value_cells(t, e, &s->columns);
         table_text(t, e->hash);
         table_text(t, s->outcomes[i].skipped ? "skipped: has a record" : "");
     }
@@ -104,11 +100,10 @@ static struct scale choose_scale(const struct sweep *s, const struct column *col
 
 static void metric_column(struct table *table, const char *title, const char *unit, int flags)
 {
-    char text[64];
     const char *per = strchr(unit, '/'); /* on a third line */
     int length = per ? (int)(per - unit) : (int)strlen(unit);
-    snprintf(text, sizeof text, "%s%s%.*s%s%s", title, *unit ? "\n" : "", length, unit, per ? "\n" : "", per ? per : "");
-    table_column(table, TABLE_RIGHT | (*unit ? TABLE_UNIT : 0) | flags, text);
+    table_column(table, TABLE_RIGHT | (*unit ? TABLE_UNIT : 0) | flags, "%s%s%.*s%s%s", title, *unit ? "\n" : "", length, unit,
+                 per ? "\n" : "", per ? per : "");
 }
 
 /* A long name takes two lines, as its values are short: "parameter" over "offload". */
@@ -119,7 +114,7 @@ static void key_column(struct table *table, const struct dt_field *field)
     char *between = strrchr(title, '_');
     if (between && strlen(title) > 10)
         *between = '\n';
-    table_column(table, TABLE_RIGHT | TABLE_KEY, title);
+    table_column(table, TABLE_RIGHT | TABLE_KEY, "%s", title);
 }
 
 static void add_columns(struct table *t, const struct sweep *s, const struct scale scales[COLUMNS])
@@ -184,16 +179,7 @@ static void add_row(struct table *t, const struct sweep *s, int index, const str
     struct experiment own;
     const struct experiment *e = sweep_experiment(s, index, &own);
     const struct outcome *o = &s->outcomes[index];
-    char value[VALUE_BYTES];
-    if (s->columns.names_differ)
-        table_text(t, e->name);
-    table_text(t, paradigm_name(e->paradigm));
-    table_cell(t, "%d", e->world_size);
-    table_cell(t, "%d", e->batch_size);
-    for (int c = 0; c < s->columns.count; c++) {
-        experiment_cell(e, s->columns.fields[c], value);
-        table_text(t, value);
-    }
+    experiment_cells(t, e, &s->columns);
     for (int c = 0; c < COLUMNS; c++)
         if (scales[c].shown)
             number_cell(t, value_of(o, columns[c].offset) / scales[c].unit.size);

@@ -139,12 +139,25 @@ void experiment_value(const struct experiment *e, const struct dt_field *field, 
     }
 }
 
-void experiment_cell(const struct experiment *e, const struct dt_field *field, char text[VALUE_BYTES])
+void experiment_value_cells(struct table *table, const struct experiment *e, const struct experiment_columns *columns)
 {
-    if (experiment_depends_on(e, field))
-        experiment_value(e, field, text);
-    else
-        snprintf(text, VALUE_BYTES, "-");
+    char text[VALUE_BYTES];
+    for (int c = 0; c < columns->count; c++) {
+        bool depends = experiment_depends_on(e, columns->fields[c]);
+        if (depends)
+            experiment_value(e, columns->fields[c], text);
+        table_text(table, depends ? text : "-");
+    }
+}
+
+void experiment_cells(struct table *table, const struct experiment *e, const struct experiment_columns *columns)
+{
+    if (columns->names_differ)
+        table_text(table, e->name);
+    table_text(table, paradigm_name(e->paradigm));
+    table_cell(table, "%d", e->world_size);
+    table_cell(table, "%d", e->batch_size);
+    experiment_value_cells(table, e, columns);
 }
 
 void experiment_label(const struct experiment *e, const struct experiment_columns *columns, char *text, size_t text_bytes)

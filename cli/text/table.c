@@ -86,11 +86,16 @@ void table_destroy(struct table *table)
     free(table);
 }
 
-void table_column(struct table *table, int flags, const char *title)
+void table_column(struct table *table, int flags, const char *title, ...)
 {
+    char text[128];
+    va_list arguments;
     if (!table || table->column_count == MAX_COLUMNS)
         return;
-    char *copy = strdup(title);
+    va_start(arguments, title);
+    vsnprintf(text, sizeof text, title, arguments);
+    va_end(arguments);
+    char *copy = strdup(text);
     table->failed |= !copy;
     table->columns[table->column_count].title = copy;
     table->columns[table->column_count++].flags = flags;

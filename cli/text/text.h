@@ -38,8 +38,8 @@ struct option_row {
     enum option_kind kind;
     size_t offset;        /* of its value in the command's struct */
     const char *argument; /* "FILE", for the help; NULL for a flag. FILE and RECORDS are completed as files, DIR as a directory */
-    const char *help;     /* a text, see cli/text/paragraph.h */
     const char *(*choice)(int index); /* the words that it takes, or a list of them; NULL after the last. NULL: anything */
+    const char *help;                 /* a text, see paragraph_print */
 };
 
 struct command {
@@ -116,11 +116,9 @@ struct config_arguments {
 
 /* Rows of the option table that fill `member` of the command's struct `type`. */
 #define CONFIG_OPTION_ROWS(type, member)                                                                                                   \
-    {"config", 'c', OPTION_TEXT, offsetof(type, member.config), "FILE", "the same as FILE; '-' is standard input", NULL},                  \
-        {"set", 's', OPTION_LIST, offsetof(type, member.sets), "PATH=VALUE", CONFIG_SET_HELP, NULL},                                       \
-    {                                                                                                                                      \
-        "device", 'd', OPTION_TEXT, offsetof(type, member.device), "DEVICE", "the same as --set device=DEVICE", config_device_choice       \
-    }
+    {"config", 'c', OPTION_TEXT, offsetof(type, member.config), "FILE", NULL, "the same as FILE; '-' is standard input"},                  \
+        {"set", 's', OPTION_LIST, offsetof(type, member.sets), "PATH=VALUE", NULL, CONFIG_SET_HELP},                                       \
+        {"device", 'd', OPTION_TEXT, offsetof(type, member.device), "DEVICE", config_device_choice, "the same as --set device=DEVICE"}
 
 #define CONFIG_SET_HELP                                                                                                                    \
     "change the config before it is read: --set model.dtype=bf16 or --set sweep.batch_size=[1,2,4]. The value is JSON, or a string where " \
@@ -230,7 +228,7 @@ struct table *table_create(void);
 void table_destroy(struct table *table); /* takes NULL */
 
 /* All columns come before the first row. A title of two lines ("step\nms") takes two lines. */
-void table_column(struct table *table, int flags, const char *title);
+void table_column(struct table *table, int flags, const char *title, ...) __attribute__((format(printf, 3, 4)));
 /* What is printed above the table. */
 void table_heading(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The next cell: row by row, all columns of each. Its text is made printable (lib/base/text.h). */
@@ -264,8 +262,10 @@ bool experiment_field_follows(const char *path, const char *from);
 /* The short name of a field: "dtype" for model.dtype. */
 const char *experiment_column_title(const struct dt_field *field);
 void experiment_value(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
-/* The same for a table: "-" where the value makes no difference to the experiment. */
-void experiment_cell(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
+/* Cells of a row: the columns' values, "-" where one makes no difference to the experiment; and before them the name where names differ, the
+ * paradigm, the ranks and the batch. */
+void experiment_value_cells(struct table *table, const struct experiment *experiment, const struct experiment_columns *columns);
+void experiment_cells(struct table *table, const struct experiment *experiment, const struct experiment_columns *columns);
 
 /* "ddp, batch 8, dtype fp32, parameter_offload": what tells it from the others. LABEL_BYTES suffice for all but the strangest sweeps. */
 void experiment_label(const struct experiment *experiment, const struct experiment_columns *columns, char *text, size_t text_bytes);
