@@ -15,38 +15,35 @@
 #include "schedules/run/memory_fit.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Without memory for it, it is not said. */
-static void note(struct check *check, const char *text)
+static void note(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void note(struct check *check, const char *format, ...)
 {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     char *copy = check->note_count < CHECK_NOTES ? strdup(text) : NULL;
     if (copy)
         check->notes[check->note_count++] = copy;
-}
-
-/* It would not run: exit code 5 says so. */
-static void note_no_room(struct check *check, const char *text)
-{
-    check->fits = false;
-    note(check, text);
 }
 
 /* A device that is elsewhere is no fault of the config. */
 static void note_device(const struct experiment *e, struct check *check)
 {
     const struct dt_device_kind *kind;
-    char text[512], advice[256];
+    char advice[256];
     if (!experiment_is_simulated(e) && device_choose(e, &kind) < 0) {
-        snprintf(text, sizeof text, "cannot run here: %.400s", dt_error_message());
-        note(check, text);
+        note(check, "cannot run here: %.400s", dt_error_message());
     } else if (device_choice_skips_gpu(e, advice, sizeof advice)) {
-        snprintf(text, sizeof text, "would run on the cpu, though there is a GPU: %.400s", advice);
-        note(check, text);
+        note(check, "would run on the cpu, though there is a GPU: %.400s", advice);
     } else if (!experiment_is_simulated(e) && !kind->gpus && !e->model.family->cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
-        snprintf(text, sizeof text, "%s is not native on this machine's cpu: %s", dt_dtype_name(e->model.dtype), advice);
-        note(check, text);
+        note(check, "%s is not native on this machine's cpu: %s", dt_dtype_name(e->model.dtype), advice);
     }
 }
 
@@ -63,30 +60,30 @@ static uint64_t smallest_gpu(const struct experiment *e, struct dt_device_info *
 
 static void note_memory(const struct experiment *e, struct check *check)
 {
-    char text[512], need[DT_MEMORY_TEXT], memory[DT_MEMORY_TEXT];
+    char need[DT_MEMORY_TEXT], memory[DT_MEMORY_TEXT];
     const struct dt_device_kind *kind;
     struct dt_device_info gpu;
     const struct dt_memory_usage *usage = &check->usage;
     uint64_t both = usage->device.peak_total_bytes + usage->host.peak_total_bytes, has;
     if (e->host_memory_limit_bytes && usage->host.peak_total_bytes > e->host_memory_limit_bytes) {
-        snprintf(text, sizeof text, "will run out of host memory: rank %d needs %s of it, and host_memory_limit_gib is %.3g",
-                 check->host_rank, dt_memory_text(usage->host.peak_total_bytes, need), e->host_memory_limit_gib);
-        note_no_room(check, text);
+        check->fits = false; /* exit code 5 says so */
+        note(check, "will run out of host memory: rank %d needs %s of it, and host_memory_limit_gib is %.3g", check->host_rank,
+             dt_memory_text(usage->host.peak_total_bytes, need), e->host_memory_limit_gib);
     }
     if (e->memory_limit_bytes && usage->device.peak_total_bytes > e->memory_limit_bytes) {
-        snprintf(text, sizeof text, "will run out of memory: rank %d needs %s, and memory_limit_gib is %.3g", check->rank,
-                 dt_memory_text(usage->device.peak_total_bytes, need), e->memory_limit_gib);
-        note_no_room(check, text);
+        check->fits = false; /* exit code 5 says so */
+        note(check, "will run out of memory: rank %d needs %s, and memory_limit_gib is %.3g", check->rank,
+             dt_memory_text(usage->device.peak_total_bytes, need), e->memory_limit_gib);
     } else if (device_choose(e, &kind) < 0) {
         return;
     } else if (kind->gpus && usage->device.peak_total_bytes > smallest_gpu(e, &gpu)) {
-        snprintf(text, sizeof text, "will run out of memory: rank %d needs %s, and a GPU here (%.100s) has %s, CUDA's own share included",
-                 check->rank, dt_memory_text(usage->device.peak_total_bytes, need), gpu.name, dt_memory_text(gpu.memory_bytes, memory));
-        note_no_room(check, text);
+        check->fits = false; /* exit code 5 says so */
+        note(check, "will run out of memory: rank %d needs %s, and a GPU here (%.100s) has %s, CUDA's own share included", check->rank,
+             dt_memory_text(usage->device.peak_total_bytes, need), gpu.name, dt_memory_text(gpu.memory_bytes, memory));
     } else if (!kind->gpus && !kind->simulated && (double)both * e->world_size > (double)(has = dt_machine_memory_bytes())) {
-        snprintf(text, sizeof text, "all %d ranks on this machine may not fit: up to %s each, and it has %s", e->world_size,
-                 dt_memory_text(both, need), dt_memory_text(has, memory));
-        note_no_room(check, text);
+        check->fits = false; /* exit code 5 says so */
+        note(check, "all %d ranks on this machine may not fit: up to %s each, and it has %s", e->world_size, dt_memory_text(both, need),
+             dt_memory_text(has, memory));
     }
 }
 
@@ -218,7 +215,7 @@ static void note_framework(const struct experiment *e, const struct simulated_sy
 {
     char text[512];
     if (simulated_system_ignores_unit(system, e, text, sizeof text))
-        note(check, text);
+        note(check, "%s", text);
 }
 
 static void take_times(const struct experiment *e, const struct measure_result *result, struct check *out)
@@ -233,14 +230,13 @@ static void take_times(const struct experiment *e, const struct measure_result *
 static dt_status predict_step(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
     struct measure_result result = {0};
-    char text[512];
     dt_status status = simulation_run_symmetric(e, system, NULL, &result);
     if (status == DT_OK)
         take_times(e, &result, out);
     measure_result_finish(&result);
     if (status == DT_ERR_OOM && out->fits) {
-        snprintf(text, sizeof text, "will run out of memory: %.400s", dt_error_message());
-        note_no_room(out, text);
+        out->fits = false; /* exit code 5 says so */
+        note(out, "will run out of memory: %.400s", dt_error_message());
     }
     return status == DT_ERR_OOM ? DT_OK : status;
 }
@@ -307,7 +303,7 @@ dt_status check_copy(const struct check *from, struct check *out)
     out->pipeline.ranks = NULL;
     out->note_count = 0;
     for (int i = 0; i < from->note_count; i++)
-        note(out, from->notes[i]);
+        note(out, "%s", from->notes[i]);
     if (stages == 0)
         return DT_OK;
     out->pipeline.kept = malloc(stages * sizeof *p->kept);

@@ -4,6 +4,7 @@
 #include "lib/base/statistics.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,9 +37,15 @@ const char *compare_losses_name(enum compare_losses losses)
 }
 
 /* Add a part to a row's reason. */
-static void add_reason(struct comparison *row, const char *text)
+static void add_reason(struct comparison *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_reason(struct comparison *row, const char *format, ...)
 {
+    char text[sizeof row->reason];
     size_t used = strlen(row->reason);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     snprintf(row->reason + used, sizeof row->reason - used, "%s%s", used ? "; " : "", text);
 }
 
@@ -197,7 +204,6 @@ static dt_status collect_steps(const struct record_set *set, const struct record
  * measurement, must show the change, too. Else the verdict is unclear. */
 static dt_status judge_runs(struct comparison *row)
 {
-    char text[160];
     int base = row->base_steps.runs, new = row->new_steps.runs;
     struct dt_ratio runs;
     DT_TRY(dt_ratio_compare(row->base_steps.run_s, base, row->new_steps.run_s, new, &runs));
@@ -206,12 +212,11 @@ static dt_status judge_runs(struct comparison *row)
     row->verdict = COMPARE_UNCLEAR;
     double percent = (row->ratio.ratio - 1) * 100;
     if (base == 1 && new == 1)
-        snprintf(text, sizeof text, "one run each: no evidence (throughput %+.1f %%)", percent);
+        add_reason(row, "one run each: no evidence (throughput %+.1f %%)", percent);
     else if (isnan(runs.low))
-        snprintf(text, sizeof text, "%d and %d runs: no evidence (throughput %+.1f %%)", base, new, percent);
+        add_reason(row, "%d and %d runs: no evidence (throughput %+.1f %%)", base, new, percent);
     else
-        snprintf(text, sizeof text, "runs of one side differ as much as the sides do (throughput %+.1f %%)", percent);
-    add_reason(row, text);
+        add_reason(row, "runs of one side differ as much as the sides do (throughput %+.1f %%)", percent);
     add_reason(row, "measure both with dtbench run --repeat 5");
     return DT_OK;
 }
@@ -221,7 +226,6 @@ static dt_status judge_throughput(struct comparison *row, const struct compare_o
     static const enum compare_verdict verdicts[] = {
         [DT_SAME] = COMPARE_SAME, [DT_FASTER] = COMPARE_FASTER, [DT_SLOWER] = COMPARE_SLOWER, [DT_UNCLEAR] = COMPARE_UNCLEAR};
     const struct record_facts *base = row->base, *new = row->new;
-    char text[64];
     DT_TRY(dt_ratio_compare(row->base_steps.step_s, row->base_steps.count, row->new_steps.step_s, row->new_steps.count, &row->ratio));
     /* A simulated step has no noise: what is computed twice is the same, and any difference is one of the programs. */
     bool predicted = is_simulated(base) && is_simulated(new);
@@ -240,12 +244,10 @@ static dt_status judge_throughput(struct comparison *row, const struct compare_o
     if ((row->verdict == COMPARE_SLOWER || row->verdict == COMPARE_FASTER) && !o->single && !predicted) {
         DT_TRY(judge_runs(row));
     } else if (row->verdict == COMPARE_UNCLEAR && !isnan(row->ratio.low) && !row->no_slowdown) {
-        snprintf(text, sizeof text, "the interval is too wide to exclude a loss of %g %%", o->threshold * 100);
-        add_reason(row, text);
+        add_reason(row, "the interval is too wide to exclude a loss of %g %%", o->threshold * 100);
     }
     if (row->verdict == COMPARE_SLOWER) {
-        snprintf(text, sizeof text, "throughput %+.1f %%", (row->ratio.ratio - 1) * 100);
-        add_reason(row, text);
+        add_reason(row, "throughput %+.1f %%", (row->ratio.ratio - 1) * 100);
         row->regressions |= GATE_THROUGHPUT;
     }
     return DT_OK;
@@ -268,7 +270,6 @@ static void judge_losses(struct comparison *row, bool same_machine, bool say)
 {
     const struct record_facts *base = row->base, *new = row->new;
     int count = base->loss_count < new->loss_count ? base->loss_count : new->loss_count;
-    char text[160];
     if (!has_loss(base) && !has_loss(new)) /* a prediction's are null */
         return;
     row->losses = LOSSES_EQUAL;
@@ -284,26 +285,21 @@ static void judge_losses(struct comparison *row, bool same_machine, bool say)
     for (int i = 0; i < count; i++)
         if (!equal(base->losses[i], new->losses[i]) && !(fabs(base->losses[i] - new->losses[i]) <= tolerance * fabs(base->losses[i])))
             row->losses = LOSSES_DIFFER;
-    if (row->loss_step < count)
-        snprintf(text, sizeof text, "losses differ from step %d on: %.9g, now %.9g%s", row->loss_step + 1, base->losses[row->loss_step],
-                 new->losses[row->loss_step], row->losses == LOSSES_ROUNDING ? " (by no more than rounding)" : "");
-    else
-        snprintf(text, sizeof text, "%d losses, now %d", base->loss_count, new->loss_count);
-    if (say)
-        add_reason(row, text);
+    if (say && row->loss_step < count)
+        add_reason(row, "losses differ from step %d on: %.9g, now %.9g%s", row->loss_step + 1, base->losses[row->loss_step],
+                   new->losses[row->loss_step], row->losses == LOSSES_ROUNDING ? " (by no more than rounding)" : "");
+    else if (say)
+        add_reason(row, "%d losses, now %d", base->loss_count, new->loss_count);
     if (same_machine || row->losses == LOSSES_DIFFER)
         row->regressions |= GATE_LOSSES;
 }
 
 static void judge_memory(struct comparison *row, double threshold)
 {
-    char text[96];
     row->memory_bytes = row->new->metrics.peak_bytes.total - row->base->metrics.peak_bytes.total;
     if (!(row->memory_bytes > 0 || row->memory_bytes < 0))
         return;
-    snprintf(text, sizeof text, "peak memory %+.0f bytes (%+.2f %%)", row->memory_bytes,
-             row->memory_bytes / row->base->metrics.peak_bytes.total * 100);
-    add_reason(row, text);
+    add_reason(row, "peak memory %+.0f bytes (%+.2f %%)", row->memory_bytes, row->memory_bytes / row->base->metrics.peak_bytes.total * 100);
     if (row->memory_bytes > threshold * row->base->metrics.peak_bytes.total)
         row->regressions |= GATE_MEMORY;
 }
@@ -312,27 +308,25 @@ static void judge_memory(struct comparison *row, double threshold)
 static void judge_status(struct comparison *row)
 {
     const struct record_facts *base = row->base, *new = row->new;
-    char text[320];
     if (!new) {
         row->verdict = COMPARE_MISSING;
         row->regressions |= record_is_ok(base) ? GATE_MISSING : 0;
-        snprintf(text, sizeof text, "was %.20s", base->status);
+        add_reason(row, "was %.20s", base->status);
     } else if (!base) {
         row->verdict = COMPARE_NEW;
-        snprintf(text, sizeof text, "is %.20s", new->status);
+        add_reason(row, "is %.20s", new->status);
     } else if (record_is_ok(base)) {
         row->verdict = COMPARE_FAILED;
         row->regressions |= GATE_STATUS;
-        snprintf(text, sizeof text, "was ok, is %.20s: %.256s", new->status, new->error);
+        add_reason(row, "was ok, is %.20s: %.256s", new->status, new->error);
     } else if (record_is_ok(new)) {
         row->verdict = COMPARE_FIXED;
-        snprintf(text, sizeof text, "was %.20s, is ok", base->status);
+        add_reason(row, "was %.20s, is ok", base->status);
     } else {
         bool same = strcmp(base->status, new->status) == 0;
         row->verdict = same ? COMPARE_SAME : COMPARE_UNCLEAR;
-        snprintf(text, sizeof text, same ? "%.20s, as before" : "was %.20s, is %.20s", base->status, new->status);
+        add_reason(row, same ? "%.20s, as before" : "was %.20s, is %.20s", base->status, new->status);
     }
-    add_reason(row, text);
 }
 
 static dt_status judge(struct compare *c, const struct compare_options *o)
