@@ -3,7 +3,7 @@
 #include "cli/generate/generate.h"
 #include "cli/text/text.h"
 #include "lib/base/text.h"
-#include "lib/record/provenance.h"
+#include "lib/record/record.h"
 
 #include <string.h>
 

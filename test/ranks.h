@@ -3,7 +3,7 @@
 #define TEST_RANKS_H
 
 #include "lib/comm/comm.h"
-#include "lib/launch/world.h"
+#include "lib/launch/launch.h"
 #include "schedules/run/measure.h"
 #include "test/check.h"
 #include "test/lib/device/device_kind.h"

@@ -3,7 +3,7 @@
 
 #include "cli/run/run.h"
 #include "cli/text/text.h"
-#include "lib/launch/rank.h"
+#include "lib/launch/launch.h"
 #include "schedules/predict/calibration.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "cli/run/run.h"
 #include "cli/text/text.h"
-#include "lib/launch/rank.h"
+#include "lib/launch/launch.h"
 #include "schedules/config/parse.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "lib/base/output_file.h"
 #include "lib/config/json.h"
 #include "lib/device/device.h"
-#include "lib/launch/world.h"
+#include "lib/launch/launch.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/product_list.h"

@@ -1,7 +1,7 @@
 #include "cli/run/run.h"
 
 #include "lib/base/machine.h"
-#include "lib/launch/secret.h"
+#include "lib/launch/launch.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/device_choice.h"
 

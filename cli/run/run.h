@@ -5,7 +5,7 @@
 #include "cli/records/records.h"
 #include "cli/text/text.h"
 #include "lib/comm/comm.h"
-#include "lib/launch/world.h"
+#include "lib/launch/launch.h"
 #include "lib/record/record.h"
 #include "lib/slurm/facts.h"
 #include "schedules/config/experiment.h"

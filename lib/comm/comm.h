@@ -15,7 +15,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/device/device.h"
-#include "lib/launch/world.h"
+#include "lib/launch/launch.h"
 
 #include <stdio.h>
 
@@ -73,7 +73,7 @@ int dt_comm_size(const struct dt_comm *comm);
 int dt_comm_world_rank(const struct dt_comm *comm, int rank); /* the number of `rank` in the communicator that all subsets came of */
 /* "Open MPI 4.1.4" and the like, for provenance; "none" for self and sim. */
 const char *dt_comm_library(const struct dt_comm *comm);
-/* Where the secret came from with which the ranks proved that they belong together: "variable", "file" or "none" (lib/launch/secret.h);
+/* Where the secret came from with which the ranks proved that they belong together: "variable", "file" or "none" (lib/launch/secret.c);
  * NULL where they met without one, over MPI or in one process. */
 const char *dt_comm_secret(const struct dt_comm *comm);
 

@@ -1,7 +1,7 @@
-#include "lib/launch/child.h"
+#include "lib/launch/launch_parts.h"
 
 #include "lib/base/machine.h"
-#include "lib/launch/secret.h"
+#include "lib/launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,7 +85,7 @@ static bool is_replaced(const char *variable, const char *const *settings)
 }
 
 /* This process's environment without the variables in which an outer launcher gave it a place. port > 0: with the place of rank `rank` of
- * `size` on this machine, in the variables that lib/launch/world.h calls torchrun's, and the ranks' `secret`; else mpirun sets it, or it
+ * `size` on this machine, in the variables that lib/launch/world.c calls torchrun's, and the ranks' `secret`; else mpirun sets it, or it
  * is alone. passive: and the variable by which the ranks' threads sleep while they wait, unless the user's own say how. settings:
  * "NAME=value", NULL-terminated, which replace this process's own variables of these names; or NULL. They are referred to, not copied.
  * Owner: the caller, free(out->variables). *out must not move meanwhile. Errors: DT_ERR_HOST_MEMORY. */

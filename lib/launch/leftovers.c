@@ -1,4 +1,4 @@
-#include "lib/launch/leftovers.h"
+#include "lib/launch/launch_parts.h"
 
 #include "lib/base/clock.h"
 

@@ -1,6 +1,6 @@
-#include "lib/launch/rank.h"
+#include "lib/launch/launch.h"
 
-#include "lib/launch/wire.h"
+#include "lib/launch/launch_parts.h"
 
 #include <errno.h>
 #include <pthread.h>

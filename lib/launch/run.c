@@ -2,10 +2,7 @@
 #include "lib/launch/launch.h"
 
 #include "lib/base/clock.h"
-#include "lib/launch/child.h"
-#include "lib/launch/leftovers.h"
-#include "lib/launch/secret.h"
-#include "lib/launch/wire.h"
+#include "lib/launch/launch_parts.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "lib/launch/secret.h"
+#include "lib/launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "lib/launch/wire.h"
+#include "lib/launch/launch_parts.h"
 
 #include <errno.h>
 #include <stdio.h>

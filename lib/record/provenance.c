@@ -1,8 +1,8 @@
-#include "lib/record/provenance.h"
+#include "lib/record/record.h"
 
 #include "lib/base/machine.h"
 #include "lib/config/json.h"
-#include "lib/launch/node_list.h"
+#include "lib/launch/launch.h"
 #include "lib/slurm/facts.h"
 
 #include <cjson/cJSON.h>

@@ -1,5 +1,5 @@
 /* What a rank says of itself, and how places and ranks are named in messages. */
-#include "lib/record/provenance.h"
+#include "lib/record/record.h"
 #include "lib/rendezvous/parts.h"
 
 #include <stdio.h>

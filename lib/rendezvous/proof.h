@@ -9,7 +9,7 @@
 #ifndef LIB_RENDEZVOUS_PROOF_H
 #define LIB_RENDEZVOUS_PROOF_H
 
-#include "lib/launch/secret.h"
+#include "lib/launch/launch.h"
 
 #include <stdbool.h>
 #include <stdint.h>

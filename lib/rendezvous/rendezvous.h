@@ -1,7 +1,7 @@
 /* Rendezvous over TCP: how the ranks of a world connect where no MPI does it, and what they exchange apart from their devices.
  *
  * Rank 0 listens at the meeting point (dt_world_meeting_point), the others connect and try again until it is there. Both ends of a
- * connection prove that they know the job's secret (lib/launch/secret.h) before anything that they say counts, so that neither a stranger
+ * connection prove that they know the job's secret (lib/launch/secret.c) before anything that they say counts, so that neither a stranger
  * nor a rank of another job gets in, delays the ranks, or ends their meeting. The connections stay open until the end: gatherings of a
  * few bytes go through rank 0, and a rank whose connection closes is known to be gone on all others. A thread in each process looks after
  * them. Nothing here touches a device.
@@ -11,7 +11,7 @@
 #define LIB_RENDEZVOUS_RENDEZVOUS_H
 
 #include "lib/base/status.h"
-#include "lib/launch/secret.h"
+#include "lib/launch/launch.h"
 
 #include <stdbool.h>
 #include <stddef.h>

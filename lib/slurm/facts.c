@@ -1,7 +1,7 @@
 #include "lib/slurm/facts.h"
 
 #include "lib/base/clock.h"
-#include "lib/launch/node_list.h"
+#include "lib/launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -25,7 +25,7 @@ enum dt_slurm_key {
     DT_SLURM_NODES,
     DT_SLURM_NODE_LIST,
     DT_SLURM_TASKS,
-    DT_SLURM_NODE_NAMES, /* the node list in full, with blanks between; by the parser of lib/launch/node_list.h where libslurm is missing */
+    DT_SLURM_NODE_NAMES, /* the node list in full, with blanks between; by the parser of lib/launch/world.c where libslurm is missing */
     DT_SLURM_ARRAY_JOB_ID,
     DT_SLURM_ARRAY_TASK_ID,
     DT_SLURM_RESTARTS, /* how often the job was requeued */

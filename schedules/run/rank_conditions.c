@@ -1,7 +1,7 @@
 #include "schedules/run/rank_conditions.h"
 
 #include "lib/base/text.h"
-#include "lib/record/conditions.h"
+#include "lib/record/record.h"
 
 #include <stdlib.h>
 #include <string.h>

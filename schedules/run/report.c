@@ -3,7 +3,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/machine.h"
 #include "lib/config/json.h"
-#include "lib/record/provenance.h"
 #include "lib/record/record.h"
 #include "schedules/config/families.h"
 #include "schedules/config/order.h"

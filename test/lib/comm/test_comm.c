@@ -5,7 +5,6 @@
 #include "test/lib/device/device_kind.h"
 
 #include "lib/launch/launch.h"
-#include "lib/launch/rank.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,10 +1,8 @@
 /* The supervisor, with this program itself as the rank: `test_launch rank MODE SOCKET`. Ranks need no MPI for this. `test_launch mpirun`
  * has mpirun start them, and without that word the supervisor does. */
 #include "lib/base/clock.h"
-#include "lib/launch/child.h"
 #include "lib/launch/launch.h"
-#include "lib/launch/rank.h"
-#include "lib/launch/world.h"
+#include "lib/launch/launch_parts.h"
 #include "test/check.h"
 
 #include <arpa/inet.h>

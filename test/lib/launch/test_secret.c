@@ -1,5 +1,5 @@
 /* Where the secret of a job's ranks comes from. */
-#include "lib/launch/secret.h"
+#include "lib/launch/launch.h"
 #include "test/check.h"
 
 #include <fcntl.h>

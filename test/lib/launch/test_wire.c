@@ -1,5 +1,5 @@
 /* The rules of messages between supervisor and ranks: what is refused before there is memory for it. */
-#include "lib/launch/wire.h"
+#include "lib/launch/launch_parts.h"
 #include "test/check.h"
 
 #include <errno.h>

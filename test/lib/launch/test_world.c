@@ -1,4 +1,4 @@
-#include "lib/launch/world.h"
+#include "lib/launch/launch.h"
 #include "test/check.h"
 
 #include <stdlib.h>

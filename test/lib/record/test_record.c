@@ -1,5 +1,4 @@
 #include "lib/config/json.h"
-#include "lib/record/provenance.h"
 #include "lib/record/record.h"
 #include "test/check.h"
 

@@ -4,7 +4,6 @@
  * "resolved": like the first, but a line for each experiment with its resolved
  * config. */
 #include "lib/config/json.h"
-#include "lib/record/provenance.h"
 #include "lib/record/record.h"
 #include "schedules/config/parse.h"
 
