@@ -70,7 +70,7 @@ CONFIGS = [
     ({"optimizer": "adam"},
      'optimizer: expected an object with name, learning_rate, beta1, beta2, epsilon, not "adam"'),
     ({"steps": 5},
-     'steps: expected an object with warmup, timed, not 5'),
+     'steps: expected an object with warmup, warmup_s, timed, not 5'),
     ({"steps": {"timed": 0}},
      'steps.timed: 0 is out of range; expected an integer from 1 to 1000000'),
     ({"seed": -1},
