@@ -20,7 +20,7 @@ dt_status layer_embedding_forward(const struct layer_run *r)
     none.probability = 0;
     DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->x));
     struct gpt_embedding a = {
-        .tokens = r->stash->tokens.data,
+        .tokens = r->stash->inputs.data,
         .token_table = layer_param(r, GPT_TOKEN_WEIGHT),
         .position_table = learned(r) ? layer_param(r, GPT_POSITION_WEIGHT) : NULL,
         .out = r->stash->x.data,
@@ -49,7 +49,7 @@ dt_status layer_embedding_backward(const struct layer_run *r)
         return DT_OK;
     DT_TRY(layer_gather(r, DT_WORKSPACE, &r->kept->dout));
     struct gpt_embedding_gradient a = {
-        .tokens = r->stash->tokens.data,
+        .tokens = r->stash->inputs.data,
         .dout = r->kept->dout.data,
         .dtoken_table = layer_grad(r, GPT_TOKEN_WEIGHT),
         .dposition_table = learned(r) ? layer_grad(r, GPT_POSITION_WEIGHT) : NULL,

@@ -137,10 +137,17 @@ void gpt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream)
     free(stage);
 }
 
-size_t gpt_stream_elems(const struct dt_stage *stage, size_t samples)
+/* Of the residual stream, which is as large everywhere: M rows of d elements; with sequence parallelism M / N rows, on rank r of N those from
+ * r M / N on. */
+static size_t stream_elems(const struct dt_stage *stage, size_t samples)
 {
     size_t rows = samples * (size_t)gpt_of(stage->model)->block_size;
     return (own_const(stage)->sliced ? rows / (size_t)own_const(stage)->cut.size : rows) * (size_t)gpt_of(stage->model)->hidden;
+}
+
+size_t gpt_boundary_elems(const struct dt_stage *stage, int part, bool output, size_t samples)
+{
+    return stream_elems(stage, samples);
 }
 
 /* Write elements [from, until) of this rank's part of a tensor to `to`. */
@@ -232,10 +239,10 @@ dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, 
     if (!stage->parts[stash->part].first && !stage->parts[stash->part].last)
         return DT_OK;
     size_t bytes = samples * (size_t)gpt_of(stage->model)->block_size * sizeof(int32_t);
-    DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->tokens));
+    DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->inputs));
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->targets));
     struct gpt_tokens a = {
-        .inputs = stash->tokens.data,
+        .inputs = stash->inputs.data,
         .targets = stash->targets.data,
         .samples = samples,
         .seed = own_const(stage)->seed,
@@ -246,7 +253,7 @@ dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, 
 
 void gpt_stash_end(struct dt_stash *stash, struct dt_stream *stream)
 {
-    dt_free(stream, &stash->tokens);
+    dt_free(stream, &stash->inputs);
     dt_free(stream, &stash->targets);
 }
 
@@ -270,7 +277,7 @@ static struct layer_run run_of(struct dt_stage *stage, int g, struct dt_stash *s
         .k = stage->kernels->table,
         .kernels = stage->kernels->state,
         .rows = stash->samples * (size_t)gpt_of(stage->model)->block_size,
-        .stream_rows = gpt_stream_elems(stage, stash->samples) / (size_t)gpt_of(stage->model)->hidden,
+        .stream_rows = stream_elems(stage, stash->samples) / (size_t)gpt_of(stage->model)->hidden,
         .d = (size_t)gpt_of(stage->model)->hidden,
         .e = (size_t)gpt_of(stage->model)->hidden / (size_t)own(stage)->cut.size,
         .c = qkv_columns(own(stage)),

@@ -11,7 +11,7 @@
 dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
                            struct dt_stream *stream, struct dt_stage **out);
 void gpt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream);
-size_t gpt_stream_elems(const struct dt_stage *stage, size_t samples);
+size_t gpt_boundary_elems(const struct dt_stage *stage, int part, bool output, size_t samples);
 dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
                           struct dt_stream *stream);
 

@@ -276,7 +276,8 @@ static dt_status make_experiment(const char *path, const struct validate_system 
         return DT_OK;
     if (run->samples % replica_gpus(run))
         row->experiment.replica_samples = run->samples;
-    run->family->divide_evenly(&row->experiment.model, run->tensor); /* no framework here deals unequal parts */
+    if (run->family->divide_evenly)
+        run->family->divide_evenly(&row->experiment.model, run->tensor); /* no framework here deals unequal parts */
     return DT_OK;
 }
 

@@ -6,8 +6,7 @@
  * Words: a layer is the smallest piece that runs by itself. A stage is the layers of one rank: a run of consecutive ones, or several such
  * runs, its parts. A group is a run of a
  * stage's layers whose parameters are gathered, reduced and freed together. A stash contains what the forward of one micro-batch keeps for
- * its backward. A tensor group is the ranks that compute each layer together, each with a part of it. M = samples * block_size rows; d =
- * hidden. Unless said otherwise functions queue work on `stream` and return; their errors
+ * its backward. A tensor group is the ranks that compute each layer together, each with a part of it. Unless said otherwise functions queue work on `stream` and return; their errors
  * are DT_ERR_OOM, DT_ERR_HOST_MEMORY and what queueing reports. */
 #ifndef LIB_MODEL_MODEL_H
 #define LIB_MODEL_MODEL_H
@@ -150,11 +149,10 @@ struct dt_stash {
     int part; /* of the stage */
     size_t samples;
     uint32_t first_sample;            /* from the step's first one (begin_step) */
-    struct dt_buffer tokens, targets; /* int32 [samples, T]; first and last part */
-    struct dt_buffer x;  /* [R, d] the residual stream: what the next layer's forward reads; at the stage's ends input and output */
-    struct dt_buffer dx; /* [R, d] its gradient: from the next stage before, for the previous stage after backward */
-    /* R is M; with sequence parallelism M / N, on rank r of N the rows from r * R on */
-    struct dt_layer_stash *layers; /* [layers of the stage]: the family's */
+    struct dt_buffer inputs, targets; /* the family's own, from stash_begin to stash_end; what its first and its last part read */
+    struct dt_buffer x;               /* what the next layer's forward reads; at a part's ends its input and output (boundary_elems) */
+    struct dt_buffer dx;              /* its gradient: from the next stage before, for the previous stage after backward */
+    struct dt_layer_stash *layers;    /* [layers of the stage]: the family's */
 };
 
 /* Which part of a backward to run. The weight gradients may come later than the input gradients: the stash then keeps what they need
@@ -178,8 +176,9 @@ struct dt_update {
     size_t count;
     float learning_rate, gradient_scale;
     bool adam;
-    float *first_moment, *second_moment, *master; /* adam: [count] fp32 */
-    float beta1, beta2, epsilon;                  /* adam */
+    /* adam: [count] fp32. In step 1 (begin_step) they hold nothing yet: moments begin at 0, and master as params. */
+    float *first_moment, *second_moment, *master;
+    float beta1, beta2, epsilon; /* adam */
     bool on_host; /* all arrays are in host memory (dt_alloc_host), and the host's processor does the work, in the stream's order */
 };
 
@@ -194,7 +193,7 @@ struct dt_stage_options {
     bool sum_loss; /* the study's plain sum of the logits instead of cross-entropy */
 };
 
-/* ---- what a family provides: every entry is present ---- */
+/* ---- what a family provides: every entry that is not called optional is present ---- */
 
 struct dt_model_family {
     const char *name;
@@ -219,7 +218,7 @@ struct dt_model_family {
     void (*describe)(const struct dt_model *model, struct dt_model_texts *out);
     /* The same model with another number of blocks. */
     void (*set_blocks)(struct dt_model *model, int blocks);
-    /* Make it a model of which `ranks` that share each layer have equal parts, by taking from what is outside of the blocks. */
+    /* Optional as they are: make it a model of which `ranks` that share each layer have equal parts, by taking from what is outside of the blocks. */
     void (*divide_evenly)(struct dt_model *model, int ranks);
     /* Elements of the largest tensor that `samples` samples make anywhere in the model; *keys: of the keys that it comes of, for a message. */
     double (*largest_tensor)(const struct dt_model *model, double samples, const char **keys);
@@ -228,7 +227,7 @@ struct dt_model_family {
     uint64_t (*parameter_count)(const struct dt_model *model);
     /* Multiply-adds counted as 2, forward and backward, without recomputation. */
     double (*step_flops)(const struct dt_model *model, uint64_t tokens);
-    /* The same with half of attention's products, which a causal mask leaves. */
+    /* Optional, where it is another number: the same with half of attention's products, which a causal mask leaves. */
     double (*causal_step_flops)(const struct dt_model *model, uint64_t tokens);
     /* For records: how step_flops counts, and whose way of counting it is. */
     const char *(*flops_formula)(const struct dt_model *model);
@@ -238,7 +237,8 @@ struct dt_model_family {
     /* The first layer of transformer block `block` in [0, layers]; `layers`: what comes after the last. */
     int (*block_layer)(int block);
     void (*layers_size)(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
-    /* Whether `ranks` ranks can share each layer. DT_ERR_INVALID: what does not divide, and the numbers that would do. */
+    /* The next three are optional together: without them no two ranks can share a layer.
+     * Whether `ranks` ranks can share each layer. DT_ERR_INVALID: what does not divide, and the numbers that would do. */
     dt_status (*check_tensor_group)(const struct dt_model *model, int ranks, bool sequence_parallel);
     /* Some parameters are too few to be divided over the `ranks` that share each layer: how many neighbouring ranks hold copies of the same
      * ones. 1: no parameters are copied. */
@@ -256,15 +256,15 @@ struct dt_model_family {
     /* Kernels on `device`, which outlives them, as does the model. Errors: also DT_ERR_UNAVAILABLE. */
     dt_status (*kernels_create)(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
     void (*kernels_destroy)(struct dt_kernels *kernels); /* takes NULL */
-    /* What computes the matrix products, in a word ("amx", "onednn"), where that is chosen as the program runs; "" where it is not. */
+    /* Optional: what computes the matrix products, in a word ("amx", "onednn"), where that is chosen as the program runs; "" where it is not. */
     const char *(*products)(const struct dt_kernels *kernels);
-    const struct dt_tuner *tuner;
+    const struct dt_tuner *tuner; /* optional */
     /* Before the other work of a step: the number of its first sample, and of the step from 1. */
     dt_status (*begin_step)(struct dt_kernels *kernels, struct dt_stream *stream, uint32_t first_sample, int step);
-    /* Copies to *overflows how many parameters this step's updates have left out because their gradient was not finite; valid once the
+    /* Optional: copies to *overflows how many parameters this step's updates have left out because their gradient was not finite; valid once the
      * stream is synchronized. */
     dt_status (*step_overflows)(struct dt_kernels *kernels, struct dt_stream *stream, uint64_t *overflows);
-    /* From here on each kernel is a span of the trace (lib/device/span.h), or no longer. Streams must be synchronized. */
+    /* Optional: from here on each kernel is a span of the trace (lib/device/span.h), or no longer. Streams must be synchronized. */
     dt_status (*trace_kernels)(struct dt_kernels *kernels, bool on);
     dt_status (*update)(struct dt_kernels *kernels, struct dt_stream *stream, const struct dt_update *update);
     /* to[i] += from[i], both [count] of the model's dtype; on_host as in dt_update. */
@@ -274,8 +274,9 @@ struct dt_model_family {
     dt_status (*stage_create)(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
                               struct dt_stream *stream, struct dt_stage **out);
     void (*stage_destroy)(struct dt_stage *stage, struct dt_stream *stream); /* takes NULL */
-    /* Elements of the residual stream for `samples` samples on this rank: the size of x, of dx, and of a message between stages. */
-    size_t (*stream_elems)(const struct dt_stage *stage, size_t samples);
+    /* Elements of x, and of dx, for `samples` samples on this rank where a part begins, or ends (output): the size of a message there. Both of
+     * its sides have the same. */
+    size_t (*boundary_elems)(const struct dt_stage *stage, int part, bool output, size_t samples);
     /* Write elements [first, first + count) of the group's flat parameters, freshly initialised, to `to`: whole replicas and shards alike
      * are initialised where they live. */
     dt_status (*init_params)(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
@@ -283,10 +284,10 @@ struct dt_model_family {
 
     dt_status (*stash_create)(const struct dt_stage *stage, int part, struct dt_stash *out);
     void (*stash_destroy)(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream); /* frees what is left in it */
-    /* Begin a micro-batch of `samples` samples from number `first_sample` of the step: draws tokens where its part needs them. */
+    /* Begin a micro-batch of `samples` samples from number `first_sample` of the step: draws inputs and targets where its part needs them. */
     dt_status (*stash_begin)(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
                              struct dt_stream *stream);
-    /* End it, after its backward: frees the tokens. */
+    /* End it, after its backward: frees inputs and targets. */
     void (*stash_end)(struct dt_stash *stash, struct dt_stream *stream);
     /* Free what the forward of groups [first, end) kept for their backward; what the first of them read moves to *input. */
     void (*stash_forget)(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,

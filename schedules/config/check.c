@@ -193,6 +193,9 @@ static dt_status check_pipeline(const struct experiment *e, const char *where)
 static dt_status check_tensor_group(const struct experiment *e, const char *where)
 {
     char why[512];
+    if (e->tensor.size > 1 && !e->model.family->check_tensor_group)
+        return dt_fail(DT_ERR_INVALID, "%s: tensor.size: layers of the family %s are not divided; 1 is all that goes", where,
+                       e->model.family->name);
     if (e->tensor.size > 1 && e->model.family->check_tensor_group(&e->model, e->tensor.size, e->tensor.sequence_parallel) < 0) {
         snprintf(why, sizeof why, "%s", dt_error_message());
         return dt_fail(DT_ERR_INVALID, "%s: tensor.size: %s", where, why);

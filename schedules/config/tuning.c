@@ -16,6 +16,8 @@ static dt_status check_text(const struct experiment *e, const char *text)
 {
     const struct dt_tuner *tuner = e->model.family->tuner;
     struct dt_tuning *tuning;
+    if (!tuner)
+        return dt_fail(DT_ERR_INVALID, "models of the family %s have no products to tune", e->model.family->name);
     DT_TRY(tuner->create(&tuning));
     dt_status status = tuner->read(tuning, e->tuning, text);
     tuner->destroy(tuning);

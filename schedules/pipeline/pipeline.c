@@ -98,7 +98,7 @@ static dt_status run_forward_backward(struct pipeline *p, const struct action *a
 
 /* ---- neighbours ---- */
 
-/* The residual stream on its way forward, its gradient on its way back. */
+/* Activations on their way forward, their gradient on its way back. */
 static struct dt_buffer *message_of(struct pipeline *p, const struct action *a)
 {
     bool forward = a->op == ACTION_RECV_INPUT || a->op == ACTION_SEND_OUTPUT;
@@ -113,7 +113,7 @@ static struct link_message describe_message(struct pipeline *p, const struct act
     uint64_t boundary = (uint64_t)(plan_virtual_stage(&p->plan, a) - above);
     return (struct link_message){
         .dtype = p->setup.experiment->model.dtype,
-        .elems = p->family->stream_elems(p->setup.stage, stash_of(p, a)->samples),
+        .elems = p->family->boundary_elems(p->setup.stage, a->part, !above, stash_of(p, a)->samples),
         .key = (boundary << 33 | (uint64_t)gradient << 32 | a->micro_batch) + 1,
     };
 }

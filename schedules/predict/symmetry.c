@@ -137,7 +137,7 @@ static int stand_in_of(const struct symmetric_part *part, int rank)
 
 static bool have_as_much(const struct experiment *e, int ranks, int left, int right)
 {
-    return e->model.family->tensor_ranks_alike(&e->model, ranks, left, right);
+    return left == right || e->model.family->tensor_ranks_alike(&e->model, ranks, left, right);
 }
 
 /* The ranks of a tensor group may have parts of unequal size. Equal ranks can stand for each other where the size changes only at the edge of
@@ -162,7 +162,7 @@ struct tensor_axis {
 static struct tensor_axis tensor_axis_of(const struct experiment *e, const struct mesh_shape *mesh, const struct simulated_system *s)
 {
     int size = mesh->size[MESH_TENSOR], alike = 1;
-    if (e->model.family->tensor_copies(&e->model, size) > 1)
+    if (size > 1 && e->model.family->tensor_copies(&e->model, size) > 1)
         return (struct tensor_axis){size, size, false};
     while (alike < size && have_as_much(e, size, 0, alike))
         alike++;

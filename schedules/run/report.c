@@ -161,14 +161,16 @@ static dt_status measure_own(const struct report *report, const struct experimen
     DT_TRY(dt_metrics_set_steps(out, result->step_s, result->steps_done));
     dt_metrics_set_peaks(out, result->ranks, known_ranks(result));
     double step_s = out->step_s.median, flops_per_gpu = dt_model_step_flops(&e->model, (uint64_t)tokens) / step_s / e->world_size;
-    double causal_per_gpu = e->model.family->causal_step_flops(&e->model, (uint64_t)tokens) / step_s / e->world_size;
+    const struct dt_model_family *family = e->model.family;
+    double (*causal)(const struct dt_model *, uint64_t) = family->causal_step_flops ? family->causal_step_flops : family->step_flops;
+    double causal_per_gpu = causal(&e->model, (uint64_t)tokens) / step_s / e->world_size;
     out->tokens_per_s = tokens / step_s;
     out->samples_per_s = samples / step_s;
     out->tflops_per_gpu = flops_per_gpu / 1e12;
     out->mfu = report->peak_flops > 0 ? flops_per_gpu / report->peak_flops : NAN;
     out->causal_tflops_per_gpu = causal_per_gpu / 1e12;
     out->causal_mfu = report->peak_flops > 0 ? causal_per_gpu / report->peak_flops : NAN;
-    out->flops_formula = e->model.family->flops_formula(&e->model);
+    out->flops_formula = family->flops_formula(&e->model);
     /* The study defines ACO with the time of a step that does not communicate. That is taken to be this step less the time in which it did
      * nothing but wait for communication, so no second run is needed. */
     out->aco_ms_per_sample = out->step.exposed_comm_s * 1000 / e->batch_size;

@@ -269,7 +269,7 @@ const char *trainer_graph(const struct trainer *t)
 
 const char *trainer_products(const struct trainer *t)
 {
-    return t->family->products(t->kernels);
+    return t->family->products ? t->family->products(t->kernels) : "";
 }
 
 dt_status trainer_tuning(struct trainer *t, struct tuning_facts *out)
@@ -342,7 +342,8 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
     DT_TRY(t->family->begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
     DT_TRY(queue_step(t, step, by_graph));
     take_traffic(t);
-    DT_TRY(t->family->step_overflows(t->kernels, t->compute, &t->overflows));
+    if (t->family->step_overflows)
+        DT_TRY(t->family->step_overflows(t->kernels, t->compute, &t->overflows));
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
 }
 
@@ -386,10 +387,12 @@ dt_status trainer_traced_step(struct trainer *t, int step, struct dt_spans_recor
 {
     *out = (struct dt_spans_recorded){0};
     DT_TRY(trainer_synchronize(t));
-    DT_TRY(t->family->trace_kernels(t->kernels, true));
+    if (t->family->trace_kernels)
+        DT_TRY(t->family->trace_kernels(t->kernels, true));
     dt_status status = run_traced_step(t, step, out);
     dt_spans_forget(dt_stream_device(t->compute));
-    t->family->trace_kernels(t->kernels, false);
+    if (t->family->trace_kernels)
+        t->family->trace_kernels(t->kernels, false);
     return status;
 }
 

@@ -54,7 +54,7 @@ dt_status tuning_init(struct tuning *t, const struct experiment *e, struct dt_de
     struct dt_device_info info;
     *t = (struct tuning){.family = e->model.family};
     dt_device_info(device, &info);
-    if (!*e->tuning || !info.kind->gpus)
+    if (!*e->tuning || !info.kind->gpus || !t->family->tuner)
         return DT_OK;
     int size = dt_comm_size(world);
     struct opinion mine = {0}, *all = calloc((size_t)size, sizeof *all);
@@ -73,7 +73,7 @@ dt_status tuning_init(struct tuning *t, const struct experiment *e, struct dt_de
 
 void tuning_finish(struct tuning *t)
 {
-    if (t->family)
+    if (t->known)
         t->family->tuner->destroy(t->known);
     *t = (struct tuning){0};
 }

@@ -117,7 +117,7 @@ static void propose_tensor_sizes(struct proposal *p)
     const struct dt_model *model = &p->experiment->model;
     propose(p, "1");
     for (int n = 2; n <= p->scope->ranks_per_node; n *= 2)
-        if (p->scope->ranks_per_node % n == 0 &&
+        if (p->scope->ranks_per_node % n == 0 && model->family->check_tensor_group &&
             model->family->check_tensor_group(model, n, p->experiment->tensor.sequence_parallel) == DT_OK)
             propose(p, "%d", n);
 }

@@ -240,7 +240,7 @@ static double least_of_ends(const struct experiment *e)
     const double rows = 16;
     int tensor = e->tensor.size;
     struct dt_model_facts facts = dt_model_facts(&e->model);
-    bool alike = e->model.family->tensor_ranks_alike(&e->model, tensor, 0, tensor - 1);
+    bool alike = tensor == 1 || e->model.family->tensor_ranks_alike(&e->model, tensor, 0, tensor - 1);
     return alike ? 1 : fmax(1 - rows * tensor * facts.units / facts.outputs, 0);
 }
 

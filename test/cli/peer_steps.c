@@ -88,7 +88,7 @@ static dt_status train_step(struct run *r, int step, struct result *out)
     float scale = 1 / (float)rows;
     DT_TRY(gpt_kernel_set_begin_step(r->kernels, r->stream, (uint32_t)((size_t)step * samples), step + 1));
     DT_TRY(gpt_stash_begin(r->stage, &r->stash, samples, 0, r->stream));
-    DT_TRY(dt_copy_to_host(r->stream, out->tokens, r->stash.tokens.data, rows * sizeof *out->tokens));
+    DT_TRY(dt_copy_to_host(r->stream, out->tokens, r->stash.inputs.data, rows * sizeof *out->tokens));
     DT_TRY(dt_copy_to_host(r->stream, out->targets, r->stash.targets.data, rows * sizeof *out->targets));
     DT_TRY(dt_zero(r->stream, r->stage->loss.data, sizeof out->loss));
     for (int g = 0; g < r->stage->group_count; g++)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A made-up paradigm, mode and pipeline order (made_up.c) in check, run, predictions, plan and list: rows are all that the commands read.
+"""A made-up paradigm, mode and pipeline order (made_up.c), and a family of models (toy.c), in check, run, predictions, plan and list: rows are all that the commands read.
 
 Usage: test_made_up.py DTBENCH [CASE...]; DTBENCH is the program with the made-up rows. Prints TAP.
 """
@@ -60,6 +60,44 @@ def test_plan_finds_them():
     check(plan["plans"][0]["config"]["paradigm"] == "rooted", plan["plans"][0]["config"])
     plan = json.loads(answer("plan", *asked, "--fix", "paradigm=pdp", "--fix", "pipeline.order=one_by_one"))
     check(plan["plans"][0]["config"]["pipeline"]["order"] == "one_by_one", plan["plans"][0]["config"])
+
+
+def toys(**changes):
+    model = changes.pop("model", {"width": 6, "depth": 8, "dtype": "fp32"})
+    return config("toys.json", world_size=2, batch_size=4, micro_batches=2, model=model, **changes)
+
+
+def test_a_family_of_its_own_trains_under_every_paradigm():
+    others = ["none", "ddp", "fsdp", "zero1", "zero2", "hsdp", "data_parallel", "parameter_server"]
+    paradigms = [{"paradigm": p, "world_size": 1 if p == "none" else 2} for p in others]
+    orders = [{"paradigm": "pdp", "pipeline": {"order": order}} for order in ("gpipe", "1f1b", "interleaved", "zb_h1")]
+    path = records_path("toys.jsonl")
+    for activation, optimizer in (("keep", "adam"), ("checkpoint", "sgd")):
+        swept = toys(sweep={"cases": paradigms + orders}, activation=activation, optimizer={"name": optimizer})
+        answer("run", swept, "--verify", "--output", path)
+        checked = {row["config_hash"]: row for row in json.loads(answer("check", swept, "--json"))}
+        records = read_records(path)
+        check(len(records) == len(paradigms + orders) and all(r["status"] == "ok" for r in records), records)
+        for r in records:
+            foreseen, peak = checked[r["config_hash"]]["predicted_peak_bytes"]["total"], r["metrics"]["peak_bytes"]["total"]
+            check(foreseen == peak, f"{r['config']['paradigm']}: {foreseen}, and {peak} were held")
+        os.remove(path)
+
+
+def test_a_family_of_its_own_is_predicted_and_listed():
+    path = records_path("toys_predicted.jsonl")
+    answer("run", toys(sweep={"paradigm": ["ddp", "fsdp", "pdp"]}), "--device", "sim", "--output", path)
+    check([r["status"] for r in read_records(path)] == ["ok"] * 3, read_records(path))
+    check("ToySmall" in answer("list", "--models"), "list has no ToySmall")
+    check('"model.width"' in answer("generate", "config-schema"), "the schema does not have its keys")
+
+
+def test_keys_of_another_family_are_refused():
+    for model, key in (({"preset": "ToySmall", "dtype": "fp32", "vocab_size": 7}, "model.vocab_size"),
+                       ({"preset": "GPTSmall", "width": 6}, "model.width"),
+                       ({"width": 6, "depth": 4, "kv_heads": 1}, "model.kv_heads")):
+        done = subprocess.run([DTBENCH, "check", toys(model=model)], capture_output=True, text=True, env=ENVIRONMENT, cwd=WORK, timeout=60)
+        check(done.returncode == 3 and key in done.stderr, f"{model}: {done.returncode} {done.stderr}")
 
 
 if __name__ == "__main__":

@@ -170,7 +170,8 @@ static void add_action(struct traffic *t, const struct action *a)
     case ACTION_REDUCE: add_reduction(t, run_of(t, a->group)); break;
     case ACTION_SEND_OUTPUT:
     case ACTION_SEND_GRADIENT:
-        add(t, MESH_PIPELINE, DT_COMM_SEND, t->experiment->model.family->stream_elems(t->stage, samples_of(t, a)) * t->element);
+        add(t, MESH_PIPELINE, DT_COMM_SEND,
+            t->experiment->model.family->boundary_elems(t->stage, a->part, a->op == ACTION_SEND_OUTPUT, samples_of(t, a)) * t->element);
         break;
     default:
         if (action_computes(a))

@@ -1,0 +1,553 @@
+/* A family of models of this file's own: perceptrons on random vectors. It is no decoder: it has no tokens and no embedding, the places
+ * between its layers have two sizes, it comes with its own keys, its own kernels for cpu, and their costs for sim. test_made_up.py tries it.
+ *
+ * Layer i of `depth`: y = tanh(W x), W [out, in]; widths alternate between `width` and twice of it. The loss is the mean over samples of half
+ * the squared distance to a random target. fp32 alone. */
+#include "gpt/cost/cost.h"
+#include "lib/base/random.h"
+#include "lib/device/cpu/device.h"
+#include "lib/device/sim.h"
+#include "schedules/config/families.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct toy {
+    int width, depth;
+};
+
+struct toy_stage {
+    struct dt_stage base;
+    int *layers; /* [group_count] of the model: a group is a layer */
+    uint64_t seed;
+};
+
+struct dt_kernels {
+    bool simulated;
+    uint32_t first_sample;
+    int step;
+};
+
+struct dt_layer_stash {
+    struct dt_buffer input, dout;
+};
+
+static const struct toy *toy_of(const struct dt_model *model)
+{
+    return dt_model_own(model);
+}
+
+/* Features before layer i, which is after layer i - 1. */
+static size_t width_at(const struct dt_model *model, int i)
+{
+    return (size_t)toy_of(model)->width * (i % 2 ? 2 : 1);
+}
+
+static size_t weights_of(const struct dt_model *model, int i)
+{
+    return width_at(model, i) * width_at(model, i + 1);
+}
+
+/* ---- its description ---- */
+
+#define AT(member) .offset = offsetof(struct toy, member), .size = sizeof(((struct toy *)0)->member)
+
+static bool without_preset(const void *source)
+{
+    return !*((const struct dt_model *)source)->preset;
+}
+
+static const struct dt_field keys[] = {
+    {"model.width", DT_FIELD_INT, AT(width), .min = 1, .max = 4096, .matters = without_preset, .description = "Features of a vector."},
+    {"model.depth", DT_FIELD_INT, AT(depth), .min = 1, .max = 4096, .matters = without_preset, .description = "Layers."},
+};
+static const char *const titles[] = {"width", "depth"}, *const shape[] = {"model.width", "model.depth", NULL};
+static const struct dt_model_preset presets[] = {{"ToySmall", &(const struct toy){16, 6}, true}, {0}};
+
+static dt_status check_model(struct dt_model *model)
+{
+    return model->dtype == DT_FP32 ? DT_OK : dt_fail(DT_ERR_INVALID, "model.dtype: perceptrons compute fp32 alone");
+}
+
+static void facts(const struct dt_model *model, struct dt_model_facts *out)
+{
+    const struct toy *toy = toy_of(model);
+    *out = (struct dt_model_facts){.blocks = toy->depth,
+                                   .units = 1,
+                                   .loss_terms = 1,
+                                   .outputs = (double)width_at(model, toy->depth),
+                                   .least_boundary_elems = toy->width};
+}
+
+static void describe(const struct dt_model *model, struct dt_model_texts *out)
+{
+    snprintf(out->label, sizeof out->label, "%dx%d", toy_of(model)->depth, toy_of(model)->width);
+    snprintf(out->sizes, sizeof out->sizes, "%d layers of width %d", toy_of(model)->depth, toy_of(model)->width);
+    snprintf(out->sample, sizeof out->sample, "a vector a sample");
+}
+
+static void set_blocks(struct dt_model *model, int blocks)
+{
+    ((struct toy *)(void *)(model->own + model->own_at))->depth = blocks;
+}
+
+static double largest_tensor(const struct dt_model *model, double samples, const char **names)
+{
+    *names = "model.width";
+    return fmax(2 * samples, 2.0 * toy_of(model)->width) * toy_of(model)->width;
+}
+
+static double end_elems(const struct dt_model *model, int ranks)
+{
+    return 0;
+}
+
+static uint64_t parameters_between(const struct dt_model *model, int first, int end)
+{
+    uint64_t sum = 0;
+    for (int i = first; i < end; i++)
+        sum += weights_of(model, i);
+    return sum;
+}
+
+static uint64_t parameter_count(const struct dt_model *model)
+{
+    return parameters_between(model, 0, toy_of(model)->depth);
+}
+
+static double step_flops(const struct dt_model *model, uint64_t units)
+{
+    return 3 * 2 * (double)parameter_count(model) * (double)units;
+}
+
+static const char *flops_formula(const struct dt_model *model)
+{
+    return "3 * 2 * N per vector, N weights";
+}
+
+static dt_status partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer)
+{
+    int depth = toy_of(model)->depth;
+    for (int i = 0; i <= stages; i++)
+        first_layer[i] = (int)((int64_t)depth * i / stages);
+    return stages <= depth ? DT_OK : dt_fail(DT_ERR_INVALID, "%d stages of %d layers", stages, depth);
+}
+
+static int block_layer(int block)
+{
+    return block;
+}
+
+static void layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out)
+{
+    out->parameters = parameters_between(model, layers.first, layers.end);
+    out->flops_per_token = 3 * 2 * (double)out->parameters;
+    snprintf(out->text, sizeof out->text, "layers %d to %d", layers.first, layers.end - 1);
+}
+
+/* ---- kernels ---- */
+
+enum kind { DRAW, FORWARD, LOSS, INPUT_GRADIENT, WEIGHT_GRADIENT, UPDATE, ADD };
+
+struct task {
+    enum kind kind;
+    float *to, *x, *w, *dy, *target;
+    double *loss;
+    size_t rows, in, out;
+    uint64_t seed, first; /* of what is drawn */
+    uint32_t number;
+    float scale, loss_scale;
+    bool accumulate;
+    struct dt_update update;
+    int step;
+};
+
+/* tanh(W x) of one row's output `o`. */
+static float activated(const struct task *t, size_t row, size_t o)
+{
+    float sum = 0;
+    for (size_t i = 0; i < t->in; i++)
+        sum += t->w[o * t->in + i] * t->x[row * t->in + i];
+    return tanhf(sum);
+}
+
+/* The gradient before the activation. */
+static float inner(const struct task *t, size_t row, size_t o)
+{
+    float y = activated(t, row, o);
+    return t->dy[row * t->out + o] * (1 - y * y);
+}
+
+static void update(const struct dt_update *u, int step)
+{
+    float *params = u->params;
+    const float *grads = u->grads;
+    for (size_t i = 0; i < u->count; i++) {
+        float g = grads[i] * u->gradient_scale;
+        if (u->adam && step == 1) {
+            u->first_moment[i] = u->second_moment[i] = 0;
+            u->master[i] = params[i];
+        }
+        if (!u->adam) {
+            params[i] -= u->learning_rate * g;
+            continue;
+        }
+        u->first_moment[i] = u->beta1 * u->first_moment[i] + (1 - u->beta1) * g;
+        u->second_moment[i] = u->beta2 * u->second_moment[i] + (1 - u->beta2) * g * g;
+        float m = u->first_moment[i] / (1 - powf(u->beta1, (float)step)), v = u->second_moment[i] / (1 - powf(u->beta2, (float)step));
+        params[i] = u->master[i] -= u->learning_rate * m / (sqrtf(v) + u->epsilon);
+    }
+}
+
+static dt_status run(void *arguments)
+{
+    const struct task *t = arguments;
+    if (t->kind == UPDATE)
+        update(&t->update, t->step);
+    for (size_t i = 0; t->kind == DRAW && i < t->rows; i++)
+        t->to[i] = t->scale * dt_random_normal(t->seed, t->number, t->first + i);
+    for (size_t i = 0; t->kind == ADD && i < t->rows; i++)
+        t->to[i] += t->x[i];
+    for (size_t i = 0; t->kind == LOSS && i < t->rows * t->out; i++) {
+        float off = t->to[i] - t->target[i];
+        *t->loss += 0.5 * (double)(off * off) * (double)t->loss_scale;
+        t->to[i] = off * t->scale;
+    }
+    for (size_t r = 0; t->kind == FORWARD && r < t->rows; r++)
+        for (size_t o = 0; o < t->out; o++)
+            t->to[r * t->out + o] = activated(t, r, o);
+    if (t->kind == INPUT_GRADIENT)
+        memset(t->to, 0, t->rows * t->in * sizeof *t->to);
+    if (t->kind == WEIGHT_GRADIENT && !t->accumulate)
+        memset(t->to, 0, t->in * t->out * sizeof *t->to);
+    for (size_t r = 0; (t->kind == INPUT_GRADIENT || t->kind == WEIGHT_GRADIENT) && r < t->rows; r++)
+        for (size_t o = 0; o < t->out; o++) {
+            float g = inner(t, r, o);
+            for (size_t i = 0; i < t->in; i++)
+                if (t->kind == INPUT_GRADIENT)
+                    t->to[r * t->in + i] += g * t->w[o * t->in + i];
+                else
+                    t->to[o * t->in + i] += g * t->x[r * t->in + i];
+        }
+    return DT_OK;
+}
+
+/* On sim: two products [rows, in] x [in, out] at most, or memory alone. */
+static dt_status queue(const struct dt_kernels *k, struct dt_stream *stream, const char *label, const struct task *t)
+{
+    const struct dt_sim_device *described = k->simulated ? dt_sim_device_of(dt_stream_device(stream)) : NULL;
+    if (!k->simulated)
+        return dt_cpu_submit(stream, label, run, t, sizeof *t);
+    const struct gpt_costs *costs = described ? described->costs : NULL;
+    if (!costs)
+        return DT_OK;
+    double seconds = t->in > 0 ? gpt_cost_product_s(costs, 1, (double)t->rows, (double)t->out, (double)t->in, t->in, t->in, sizeof(float))
+                               : gpt_cost_memory_s(costs, 1, (double)(t->rows + t->update.count) * sizeof(float));
+    return dt_sim_work(stream, 1, costs->profile.host.launch_s, seconds, label);
+}
+
+static bool kernels_available(const char *device_kind, char *text, size_t text_bytes)
+{
+    bool known = strcmp(device_kind, "cpu") == 0 || strcmp(device_kind, "sim") == 0;
+    snprintf(text, text_bytes, "%s", known ? "" : "perceptrons run on cpu and sim");
+    return known;
+}
+
+static bool cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes)
+{
+    snprintf(advice, advice_bytes, "%s", dtype == DT_FP32 ? "" : "fp32");
+    return dtype == DT_FP32;
+}
+
+static dt_status kernels_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out)
+{
+    struct dt_device_info info;
+    dt_device_info(device, &info);
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for kernels");
+    (*out)->simulated = info.kind->simulated;
+    return DT_OK;
+}
+
+static void kernels_destroy(struct dt_kernels *kernels)
+{
+    free(kernels);
+}
+
+static dt_status begin_step(struct dt_kernels *kernels, struct dt_stream *stream, uint32_t first_sample, int step)
+{
+    kernels->first_sample = first_sample;
+    kernels->step = step;
+    return DT_OK;
+}
+
+static dt_status queue_update(struct dt_kernels *kernels, struct dt_stream *stream, const struct dt_update *u)
+{
+    return queue(kernels, stream, "update", &(struct task){.kind = UPDATE, .update = *u, .step = kernels->step});
+}
+
+static dt_status queue_add(struct dt_kernels *kernels, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
+{
+    return queue(kernels, stream, "add", &(struct task){.kind = ADD, .to = to, .x = (void *)from, .rows = count});
+}
+
+/* ---- a rank's part ---- */
+
+static struct toy_stage *own(const struct dt_stage *stage)
+{
+    return (struct toy_stage *)stage;
+}
+
+static void stage_destroy(struct dt_stage *stage, struct dt_stream *stream)
+{
+    if (!stage)
+        return;
+    dt_free(stream, &stage->loss);
+    free(own(stage)->layers);
+    free(stage->parts);
+    free(stage->groups);
+    free(stage);
+}
+
+static void add_part(struct toy_stage *s, const struct dt_layers *layers)
+{
+    struct dt_stage *base = &s->base;
+    bool first = layers->first == 0, last = layers->end == toy_of(base->model)->depth;
+    base->parts[base->part_count++] =
+        (struct dt_part){base->group_count, base->group_count + layers->end - layers->first, first, last, false};
+    base->first |= first;
+    base->last |= last;
+    for (int i = layers->first; i < layers->end; i++) {
+        int g = base->group_count++;
+        s->layers[g] = i;
+        base->groups[g] = (struct dt_group){.index = g,
+                                            .first_layer = g,
+                                            .layer_count = 1,
+                                            .block = i,
+                                            .param_elems = weights_of(base->model, i),
+                                            .backward_reads_params = true};
+        base->param_elems += weights_of(base->model, i);
+    }
+}
+
+static dt_status stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
+                              struct dt_stream *stream, struct dt_stage **out)
+{
+    size_t depth = (size_t)toy_of(model)->depth;
+    struct toy_stage *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stage");
+    *s = (struct toy_stage){.base = {.model = model, .kernels = kernels}, .seed = options->seed};
+    s->layers = calloc(depth, sizeof *s->layers);
+    s->base.groups = calloc(depth, sizeof *s->base.groups);
+    s->base.parts = calloc((size_t)options->part_count, sizeof *s->base.parts);
+    dt_status status = s->layers && s->base.groups && s->base.parts ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stage");
+    for (int i = 0; status == DT_OK && i < options->part_count; i++)
+        add_part(s, &options->parts[i]);
+    if (status == DT_OK && s->base.last)
+        status = dt_alloc(stream, DT_ACTIVATIONS, sizeof(double), &s->base.loss);
+    if (status < 0)
+        stage_destroy(&s->base, stream);
+    else
+        *out = &s->base;
+    return status;
+}
+
+static size_t boundary_elems(const struct dt_stage *stage, int part, bool output, size_t samples)
+{
+    const struct dt_part *p = &stage->parts[part];
+    return samples * width_at(stage->model, output ? own(stage)->layers[p->end_group - 1] + 1 : own(stage)->layers[p->first_group]);
+}
+
+static dt_status draw(const struct dt_stage *stage, struct dt_stream *stream, void *to, size_t count, uint32_t number, uint64_t first,
+                      float scale)
+{
+    struct task t = {.kind = DRAW, .to = to, .rows = count, .seed = own(stage)->seed, .number = number, .first = first, .scale = scale};
+    return queue(stage->kernels, stream, "draw", &t);
+}
+
+static dt_status init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
+                             struct dt_stream *stream)
+{
+    int layer = own(stage)->layers[group->index];
+    return draw(stage, stream, to, count, 2 + (uint32_t)layer, first, 1 / sqrtf((float)width_at(stage->model, layer)));
+}
+
+static dt_status stash_create(const struct dt_stage *stage, int part, struct dt_stash *out)
+{
+    *out = (struct dt_stash){.part = part, .layers = calloc((size_t)stage->group_count, sizeof *out->layers)};
+    return out->layers ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stash");
+}
+
+static void stash_end(struct dt_stash *stash, struct dt_stream *stream)
+{
+    dt_free(stream, &stash->targets);
+}
+
+static void stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream)
+{
+    for (int g = 0; stash->layers && g < stage->group_count; g++) {
+        dt_free(stream, &stash->layers[g].input);
+        dt_free(stream, &stash->layers[g].dout);
+    }
+    stash_end(stash, stream);
+    dt_free(stream, &stash->x);
+    dt_free(stream, &stash->dx);
+    free(stash->layers);
+    stash->layers = NULL;
+}
+
+static dt_status stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
+                             struct dt_stream *stream)
+{
+    const struct dt_part *part = &stage->parts[stash->part];
+    size_t ends[] = {width_at(stage->model, 0), width_at(stage->model, toy_of(stage->model)->depth)};
+    uint64_t sample = (uint64_t)stage->kernels->first_sample + first_sample;
+    stash->samples = samples;
+    stash->first_sample = first_sample;
+    if (part->first) {
+        DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, samples * ends[0] * sizeof(float), &stash->x));
+        DT_TRY(draw(stage, stream, stash->x.data, samples * ends[0], 0, sample * ends[0], 1));
+    }
+    if (!part->last)
+        return DT_OK;
+    DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, samples * ends[1] * sizeof(float), &stash->targets));
+    return draw(stage, stream, stash->targets.data, samples * ends[1], 1, sample * ends[1], 0.5f);
+}
+
+static void stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
+                         struct dt_buffer *input)
+{
+    *input = stash->layers[first].input;
+    stash->layers[first].input = (struct dt_buffer){0};
+    for (int g = first; g < end; g++)
+        dt_free(stream, &stash->layers[g].input);
+}
+
+static struct task task_of(const struct dt_stage *stage, int g, const struct dt_stash *stash, enum kind kind)
+{
+    int layer = own(stage)->layers[g];
+    return (struct task){.kind = kind,
+                         .x = stash->layers[g].input.data,
+                         .w = stage->groups[g].params,
+                         .rows = stash->samples,
+                         .in = width_at(stage->model, layer),
+                         .out = width_at(stage->model, layer + 1)};
+}
+
+/* x moves to what is kept; ends_here: and nobody reads the output. */
+static dt_status recompute(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream)
+{
+    stash->layers[g].input = stash->x;
+    stash->x = (struct dt_buffer){0};
+    struct task t = task_of(stage, g, stash, FORWARD);
+    if (ends_here)
+        return DT_OK;
+    DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, t.rows * t.out * sizeof(float), &stash->x));
+    t.to = stash->x.data;
+    return queue(stage->kernels, stream, "forward", &t);
+}
+
+static dt_status forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream)
+{
+    DT_TRY(recompute(stage, g, stash, false, stream));
+    if (own(stage)->layers[g] != toy_of(stage->model)->depth - 1)
+        return DT_OK;
+    stash->dx = stash->x;
+    stash->x = (struct dt_buffer){0};
+    struct task t = task_of(stage, g, stash, LOSS);
+    t.in = 0;
+    t.to = stash->dx.data;
+    t.target = stash->targets.data;
+    t.loss = stage->loss.data;
+    t.scale = scales.gradient;
+    t.loss_scale = scales.loss;
+    return queue(stage->kernels, stream, "loss", &t);
+}
+
+static dt_status backward(struct dt_stage *stage, int g, struct dt_stash *stash, enum dt_backward part, struct dt_stream *stream)
+{
+    struct dt_layer_stash *kept = &stash->layers[g];
+    struct task t = task_of(stage, g, stash, INPUT_GRADIENT);
+    if (part & DT_BACKWARD_INPUT) {
+        kept->dout = stash->dx;
+        stash->dx = (struct dt_buffer){0};
+        t.dy = kept->dout.data;
+        if (own(stage)->layers[g] > 0) {
+            DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, t.rows * t.in * sizeof(float), &stash->dx));
+            t.to = stash->dx.data;
+            DT_TRY(queue(stage->kernels, stream, "input gradient", &t));
+        }
+    }
+    if (!(part & DT_BACKWARD_WEIGHTS))
+        return DT_OK;
+    t.kind = WEIGHT_GRADIENT;
+    t.dy = kept->dout.data;
+    t.to = stage->groups[g].grads;
+    t.accumulate = stage->groups[g].accumulate;
+    DT_TRY(queue(stage->kernels, stream, "weight gradient", &t));
+    dt_free(stream, &kept->input);
+    dt_free(stream, &kept->dout);
+    return DT_OK;
+}
+
+static dt_status forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
+                                  struct dt_stream *stream)
+{
+    DT_TRY(forward(stage, g, stash, scales, stream));
+    return backward(stage, g, stash, DT_BACKWARD_WHOLE, stream);
+}
+
+static const struct dt_model_family toys = {
+    .name = "toy",
+    .presets = presets,
+    .keys = keys,
+    .key_count = 2,
+    .sizes = 2,
+    .first_keys = 2,
+    .titles = titles,
+    .shape = shape,
+    .own_bytes = sizeof(struct toy),
+    .unit = "vector",
+    .check_model = check_model,
+    .facts = facts,
+    .describe = describe,
+    .set_blocks = set_blocks,
+    .largest_tensor = largest_tensor,
+    .end_elems = end_elems,
+    .parameter_count = parameter_count,
+    .step_flops = step_flops,
+    .flops_formula = flops_formula,
+    .partition = partition,
+    .block_layer = block_layer,
+    .layers_size = layers_size,
+    .kernels_available = kernels_available,
+    .cpu_dtype_native = cpu_dtype_native,
+    .kernels_create = kernels_create,
+    .kernels_destroy = kernels_destroy,
+    .begin_step = begin_step,
+    .update = queue_update,
+    .add = queue_add,
+    .stage_create = stage_create,
+    .stage_destroy = stage_destroy,
+    .boundary_elems = boundary_elems,
+    .init_params = init_params,
+    .stash_create = stash_create,
+    .stash_destroy = stash_destroy,
+    .stash_begin = stash_begin,
+    .stash_end = stash_end,
+    .stash_forget = stash_forget,
+    .forward = forward,
+    .backward = backward,
+    .recompute = recompute,
+    .forward_backward = forward_backward,
+};
+
+const struct dt_model_family *model_family_more(int index)
+{
+    return index == 0 ? &toys : NULL;
+}
