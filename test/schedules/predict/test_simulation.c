@@ -139,6 +139,8 @@ static void keys_without_a_part(void)
             struct experiment other = *e;
             if (experiment_depends_on(e, field) || !change_field(field, &other))
                 continue;
+            if (experiment_depends_on(&other, field)) /* it has no part as long as it has its default */
+                continue;
             run(&other, system, &changed);
             CHECK(changed.step_s[0] == plain.step_s[0] && changed.rank_count == plain.rank_count &&
                       memcmp(changed.ranks, plain.ranks, (size_t)plain.rank_count * sizeof *plain.ranks) == 0,
