@@ -46,7 +46,8 @@ struct dt_comm_backend {
     /* As dt_comm_subset, for ranks that are in the list and those that are not. */
     dt_status (*subset)(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
     dt_status (*host_all_gather)(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
-    /* As dt_host_reduce and dt_host_gather_among; NULL: made of host_all_gather. */
+    /* As dt_host_gather, dt_host_reduce and dt_host_gather_among; NULL: made of host_all_gather. */
+    dt_status (*host_gather)(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
     dt_status (*host_reduce)(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest);
     dt_status (*host_gather_among)(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, void *all);
     /* *out: fp32 0 on the device, which is in no ledger, for dt_comm_start_together; it lives as long as the device. NULL, or *out is: the

@@ -279,6 +279,22 @@ dt_status dt_host_reduce(struct dt_comm *comm, const double *mine, int count, do
                                       : reduce_gathered(comm, mine, (size_t)count, sums_and_highest, sums_and_highest + count);
 }
 
+static dt_status gather_and_forget(struct dt_comm *comm, const void *mine, size_t bytes)
+{
+    char *all = malloc((size_t)comm->size * bytes + 1);
+    DT_TRY(dt_allocated(all, "no host memory for what %d ranks give", comm->size));
+    dt_status status = dt_host_all_gather(comm, mine, bytes, all);
+    free(all);
+    return status;
+}
+
+dt_status dt_host_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all)
+{
+    if (comm->backend->host_gather)
+        return comm->backend->host_gather(comm, mine, bytes, all);
+    return comm->rank == 0 ? dt_host_all_gather(comm, mine, bytes, all) : gather_and_forget(comm, mine, bytes);
+}
+
 static dt_status pick_gathered(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, char *out)
 {
     char *all = malloc((size_t)comm->size * bytes + 1);

@@ -121,6 +121,9 @@ uint64_t dt_comm_bytes(const struct dt_comm *comm, enum dt_comm_kind kind);
  * communicator has work queued on a stream. Subject to the step timeout. sim: copies `mine` to every place. */
 dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
 
+/* The same for rank 0 alone; elsewhere `all` is not touched. */
+dt_status dt_host_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
+
 /* The same, for numbers of every step: sums_and_highest [2 * count] gets the sums of mine [count] over the ranks, then the highest of
  * each; NaN where a rank's is. Nobody gets size * count numbers but rank 0. sim: the others are taken to have what this rank has. */
 dt_status dt_host_reduce(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest);

@@ -26,6 +26,7 @@ struct rule {
 static const struct rule to_hub[DT_FRAME_TYPES] = {
     [DT_FRAME_GATHER] = {true, false, PLACE, MEMBERS, true, 0, DT_FRAME_PIECE_BYTES},
     [DT_FRAME_REDUCE] = {true, false, PLACE, MEMBERS, true, sizeof(double), DT_FRAME_REDUCED_BYTES},
+    [DT_FRAME_GIVE] = {true, false, PLACE, MEMBERS, true, 0, DT_FRAME_PIECE_BYTES},
     [DT_FRAME_WITHDRAW] = {true, false, ZERO, ZERO, true, 0, 0},
     [DT_FRAME_GOODBYE] = {true, false, ZERO, ZERO, false, 0, 0},
     [DT_FRAME_ASK] = {true, false, OWN, ZERO, true, 0, 0},

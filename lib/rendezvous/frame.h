@@ -24,6 +24,7 @@ enum dt_frame_type {
     DT_FRAME_STATE,  /* to rank 0, and from it to rank `index`: rank `count` answers with a struct dt_rendezvous_progress */
     DT_FRAME_FAILED, /* to rank 0, and from it to all: rank `index` gives up; count: the status, negated; a text */
     DT_FRAME_REDUCE, /* to rank 0: as DT_FRAME_GATHER, but the pieces are doubles, and DT_FRAME_GATHERED has their sums and the highest */
+    DT_FRAME_GIVE, /* to rank 0: as DT_FRAME_GATHER, but the group's first rank alone gets the pieces; DT_FRAME_GATHERED of the others is empty */
     DT_FRAME_TYPES
 };
 

@@ -76,7 +76,7 @@ static struct gathering *begin(int from, const struct dt_frame *frame)
     g->begun_by = from;
     g->count = (int)frame->count;
     g->bytes = frame->bytes;
-    g->reduces = frame->type == DT_FRAME_REDUCE;
+    g->type = (enum dt_frame_type)frame->type;
     g->ranks = malloc(frame->count * sizeof *g->ranks);
     g->pieces = malloc(frame->count * frame->bytes + 1);
     if (!g->ranks || !g->pieces) {
@@ -99,7 +99,7 @@ static struct gathering *add_piece(struct dt_rendezvous *r, int from, const stru
     else if (!g)
         r->links[from].fault = DT_FRAME_TOO_MANY;                               /* the thread that reads this link closes it */
     if (g && frame->index < (uint32_t)g->count && g->ranks[frame->index] < 0) { /* the gathering may have been begun with another count */
-        if (g->bytes == frame->bytes && g->count == (int)frame->count && g->reduces == (frame->type == DT_FRAME_REDUCE))
+        if (g->bytes == frame->bytes && g->count == (int)frame->count && g->type == (enum dt_frame_type)frame->type)
             memcpy(g->pieces + frame->index * frame->bytes, payload, frame->bytes);
         else
             g->different = true;
@@ -134,13 +134,17 @@ static void handle_piece(struct dt_rendezvous *r, int from, const struct dt_fram
     struct gathering *g = add_piece(r, from, frame, payload);
     if (!g)
         return;
+    bool reduces = g->type == DT_FRAME_REDUCE && !g->different;
+    int first = g->type == DT_FRAME_GIVE && !g->different ? 1 : g->count; /* that get an answer with the pieces */
     struct dt_frame reply = {.type = g->different ? DT_FRAME_DIFFERENT : DT_FRAME_GATHERED,
                              .group = g->group,
                              .sequence = g->sequence,
-                             .bytes = g->different ? 0 : (g->reduces ? 2 : (uint64_t)g->count) * g->bytes};
-    double *reduced = g->reduces && !g->different ? reduce(g) : NULL;
-    if (reduced || !g->reduces || g->different) /* without memory the ranks time out */
-        send_to_each(r, g->ranks, g->count, &reply, g->reduces ? (const void *)reduced : g->pieces);
+                             .bytes = g->different ? 0 : (reduces ? 2 : (uint64_t)g->count) * g->bytes};
+    double *reduced = reduces ? reduce(g) : NULL;
+    if (reduced || !reduces) /* without memory the ranks time out */
+        send_to_each(r, g->ranks, first, &reply, reduces ? (const void *)reduced : g->pieces);
+    reply.bytes = 0;
+    send_to_each(r, g->ranks + first, g->count - first, &reply, NULL);
     free(reduced);
     free_gathering(g);
 }
@@ -192,6 +196,7 @@ void dt_rendezvous_hub_handle(struct dt_rendezvous *r, int from, const struct dt
 {
     pthread_mutex_lock(&r->routing);
     switch (frame->type) {
+    case DT_FRAME_GIVE:
     case DT_FRAME_REDUCE:
     case DT_FRAME_GATHER: handle_piece(r, from, frame, payload); break;
     case DT_FRAME_WITHDRAW: handle_withdrawal(r, frame); break;

@@ -68,8 +68,8 @@ struct gathering {
     int begun_by; /* the world's rank */
     int count, arrived;
     size_t bytes;
-    int *ranks;   /* [count] the world's rank that gave the piece; -1: none yet */
-    bool reduces; /* the answer is sums and the highest of the pieces, which are doubles */
+    int *ranks;              /* [count] the world's rank that gave the piece; -1: none yet */
+    enum dt_frame_type type; /* DT_FRAME_GATHER, DT_FRAME_REDUCE or DT_FRAME_GIVE */
     bool different;
     char *pieces; /* [count * bytes] */
 };

@@ -207,7 +207,8 @@ static dt_status check_wait(const struct dt_rendezvous *r, const struct dt_rende
     return DT_OK;
 }
 
-/* Give rank 0 a piece, and wait for what it makes of all: all [all_bytes]. type: DT_FRAME_GATHER or DT_FRAME_REDUCE. */
+/* Give rank 0 a piece, and wait for what it makes of all: all [all_bytes]. type: DT_FRAME_GATHER,
+ * DT_FRAME_REDUCE or DT_FRAME_GIVE. */
 static dt_status collect(struct dt_rendezvous *r, struct dt_rendezvous_group *group, enum dt_frame_type type, const char *what,
                          const void *mine, size_t bytes, void *all, size_t all_bytes, double timeout_s)
 {
@@ -244,8 +245,11 @@ static dt_status collect(struct dt_rendezvous *r, struct dt_rendezvous_group *gr
         pthread_mutex_lock(&r->mutex);
     }
     pthread_mutex_unlock(&r->mutex);
-    if (letter && letter->frame.type == DT_FRAME_GATHERED && letter->frame.bytes == all_bytes)
+    bool fits = letter && letter->frame.type == DT_FRAME_GATHERED && letter->frame.bytes == all_bytes;
+    if (fits && all_bytes > 0)
         memcpy(all, letter->payload, all_bytes);
+    else if (fits)
+        status = DT_OK;
     else if (letter && letter->frame.type == DT_FRAME_GATHERED)
         status = dt_fail(DT_ERR_COMM, "%s: the world's rank 0 answered with %llu bytes instead of %zu", what,
                          (unsigned long long)letter->frame.bytes, all_bytes);
@@ -257,11 +261,24 @@ static dt_status collect(struct dt_rendezvous *r, struct dt_rendezvous_group *gr
     return status;
 }
 
-dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous_group *group, const char *what, const void *mine,
-                                   size_t bytes, void *all, double timeout_s)
+static dt_status check_bytes(const struct dt_rendezvous_group *group, const char *what, size_t bytes)
 {
     if (bytes > DT_FRAME_PIECE_BYTES || (uint64_t)group->size * bytes > UINT64_C(1) << DT_FRAME_GATHERED_BYTES_LOG2)
         return dt_fail(DT_ERR_INVALID, "%s: %d ranks with %zu bytes each are more than a rendezvous passes on", what, group->size, bytes);
+    return DT_OK;
+}
+
+dt_status dt_rendezvous_gather(struct dt_rendezvous *r, struct dt_rendezvous_group *group, const char *what, const void *mine, size_t bytes,
+                               void *all, double timeout_s)
+{
+    DT_TRY(check_bytes(group, what, bytes));
+    return collect(r, group, DT_FRAME_GIVE, what, mine, bytes, all, group->rank == 0 ? (size_t)group->size * bytes : 0, timeout_s);
+}
+
+dt_status dt_rendezvous_all_gather(struct dt_rendezvous *r, struct dt_rendezvous_group *group, const char *what, const void *mine,
+                                   size_t bytes, void *all, double timeout_s)
+{
+    DT_TRY(check_bytes(group, what, bytes));
     return collect(r, group, DT_FRAME_GATHER, what, mine, bytes, all, (size_t)group->size * bytes, timeout_s);
 }
 

@@ -54,6 +54,10 @@ struct dt_rendezvous_group {
 dt_status dt_rendezvous_all_gather(struct dt_rendezvous *rendezvous, struct dt_rendezvous_group *group, const char *what, const void *mine,
                                    size_t bytes, void *all, double timeout_s);
 
+/* The same for the group's rank 0 alone; elsewhere `all` is not touched. */
+dt_status dt_rendezvous_gather(struct dt_rendezvous *rendezvous, struct dt_rendezvous_group *group, const char *what, const void *mine,
+                               size_t bytes, void *all, double timeout_s);
+
 /* sums_and_highest [2 * count]: the sums of mine [count] over the group's ranks, then the highest of each; NaN where a rank's number is.
  * The same bits on all. Costs rank 0 size * count numbers. The rest as for dt_rendezvous_all_gather. */
 dt_status dt_rendezvous_reduce(struct dt_rendezvous *rendezvous, struct dt_rendezvous_group *group, const char *what, const double *mine,

@@ -88,9 +88,8 @@ static void name_rank(struct dt_trace *file, int rank, const struct header *head
     dt_trace_process(file, rank, name);
 }
 
-/* Rows of a rank: the phases first, then its streams. */
-static void write_rank(struct dt_trace *file, int rank, const struct header *header, const struct placed *placed,
-                       const struct dt_span *spans)
+/* Spans [count] of a rank. Its rows: the phases first, then its streams, of which `named` have a name. */
+static void write_spans(struct dt_trace *file, int rank, const struct placed *placed, const struct dt_span *spans, int count, int *named)
 {
     static const char *const categories[] = {
         [DT_SPAN_COMPUTE] = "compute",
@@ -98,15 +97,12 @@ static void write_rank(struct dt_trace *file, int rank, const struct header *hea
         [DT_SPAN_COPY] = "copy",
         [DT_SPAN_PHASE] = "phase",
     };
-    int named = 0; /* streams are numbered in the order in which they come */
-    name_rank(file, rank, header, placed->error_ns);
-    dt_trace_thread(file, rank, 0, "phases");
-    for (int i = 0; i < header->count; i++) {
+    for (int i = 0; i < count; i++) {
         const struct dt_span *span = &spans[i];
         int thread = span->category == DT_SPAN_PHASE ? 0 : span->stream_number + 1;
-        if (thread > named) {
+        if (thread > *named) { /* streams are numbered in the order in which they come */
             dt_trace_thread(file, rank, thread, span->stream);
-            named = thread;
+            *named = thread;
         }
         struct dt_trace_span bar = {
             .process = rank,
@@ -126,29 +122,58 @@ static void write_rank(struct dt_trace *file, int rank, const struct header *hea
     }
 }
 
-/* Everybody's spans to everybody, as long as the longest list; rank 0 writes. */
+/* Spans that go to rank 0 at once of each rank: a trace of many ranks is larger than its memory. */
+enum { SPANS_A_ROUND = 256 };
+
+static int in_round(const struct header *header, int at)
+{
+    int left = header->count - at;
+    return left < 0 ? 0 : left < SPANS_A_ROUND ? left : SPANS_A_ROUND;
+}
+
+/* mine: this rank's spans. piece [SPANS_A_ROUND]; rank 0: all [size * SPANS_A_ROUND], placed and named [size]. */
+static dt_status exchange_rounds(struct step_trace *trace, const struct header *headers, const struct dt_span *mine, struct dt_span *piece,
+                                 struct dt_span *all, const struct placed *placed, int *named)
+{
+    int size = dt_comm_size(trace->world), most = 0, rank = dt_comm_rank(trace->world);
+    for (int i = 0; i < size; i++)
+        most = dt_trace_has(&trace->wish, i) && headers[i].count > most ? headers[i].count : most;
+    for (int at = 0; at < most; at += SPANS_A_ROUND) {
+        int own = in_round(&headers[rank], at);
+        if (own > 0)
+            memcpy(piece, mine + at, (size_t)own * sizeof *piece);
+        DT_TRY(dt_host_gather(trace->world, piece, SPANS_A_ROUND * sizeof *piece, all));
+        for (int i = 0; trace->file && i < size; i++)
+            if (dt_trace_has(&trace->wish, i))
+                write_spans(trace->file, i, &placed[i], all + (size_t)i * SPANS_A_ROUND, in_round(&headers[i], at), &named[i]);
+    }
+    return DT_OK;
+}
+
+/* Everybody's spans to rank 0, which writes them. */
 static dt_status exchange(struct step_trace *trace, const struct header *headers, const struct dt_span *mine)
 {
-    int size = dt_comm_size(trace->world), most = 1, rank = dt_comm_rank(trace->world);
-    for (int i = 0; i < size; i++)
-        most = headers[i].count > most ? headers[i].count : most;
-    size_t bytes = (size_t)most * sizeof(struct dt_span);
-    struct dt_span *padded = calloc((size_t)most, sizeof *padded), *all = calloc((size_t)size, bytes);
+    int size = dt_comm_size(trace->world);
+    bool writes = dt_comm_rank(trace->world) == 0;
+    size_t places = writes ? (size_t)size : 1;
+    struct dt_span *piece = calloc(SPANS_A_ROUND, sizeof *piece), *all = calloc(places * SPANS_A_ROUND, sizeof *all);
     struct placed *placed = calloc((size_t)size, sizeof *placed);
-    dt_status status = padded && all && placed ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the spans of %d ranks", size);
+    int *named = calloc(places, sizeof *named);
+    dt_status status = dt_allocated(piece && all && placed && named ? piece : NULL, "no host memory for the spans of %d ranks", size);
     status = agree(trace->world, status, "hold all ranks' spans");
-    if (status == DT_OK) {
-        if (headers[rank].count > 0)
-            memcpy(padded, mine, (size_t)headers[rank].count * sizeof *mine);
-        status = dt_host_all_gather(trace->world, padded, bytes, all);
-    }
     if (status == DT_OK)
         place_ranks(headers, size, placed);
-    for (int i = 0; status == DT_OK && trace->file && i < size; i++)
-        if (dt_trace_has(&trace->wish, i))
-            write_rank(trace->file, i, &headers[i], &placed[i], all + (size_t)i * (size_t)most);
+    for (int i = 0; status == DT_OK && trace->file && i < size; i++) {
+        if (!dt_trace_has(&trace->wish, i))
+            continue;
+        name_rank(trace->file, i, &headers[i], placed[i].error_ns);
+        dt_trace_thread(trace->file, i, 0, "phases");
+    }
+    if (status == DT_OK)
+        status = exchange_rounds(trace, headers, mine, piece, all, placed, named);
+    free(named);
     free(placed);
-    free(padded);
+    free(piece);
     free(all);
     return status;
 }

@@ -472,6 +472,7 @@ static const struct dt_comm_backend nccl_backend = {
     .group_end = dt_nccl_group_end,
     .subset = nccl_subset,
     .host_all_gather = dt_nccl_host_all_gather,
+    .host_gather = dt_nccl_host_gather,
     .host_reduce = dt_nccl_host_reduce,
     .host_gather_among = dt_nccl_host_gather_among,
     .number = nccl_number,

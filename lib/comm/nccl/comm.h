@@ -107,6 +107,7 @@ bool dt_nccl_answer(void *context, uint64_t group, struct dt_rendezvous_progress
 dt_status dt_nccl_gather(struct nccl_comm *comm, const char *what, const void *mine, size_t bytes, void *all, double timeout_s);
 /* The backend's entries of these names. */
 dt_status dt_nccl_host_all_gather(struct dt_comm *base, const void *mine, size_t bytes, void *all);
+dt_status dt_nccl_host_gather(struct dt_comm *base, const void *mine, size_t bytes, void *all);
 dt_status dt_nccl_host_reduce(struct dt_comm *base, const double *mine, int count, double *sums_and_highest);
 dt_status dt_nccl_host_gather_among(struct dt_comm *base, const int *ranks, int count, const void *mine, size_t bytes, void *all);
 

@@ -31,6 +31,15 @@ dt_status dt_nccl_host_all_gather(struct dt_comm *base, const void *mine, size_t
     return bytes ? dt_nccl_gather(dt_nccl_of(base), "host_all_gather", mine, bytes, all, base->options.step_timeout_s) : DT_OK;
 }
 
+dt_status dt_nccl_host_gather(struct dt_comm *base, const void *mine, size_t bytes, void *all)
+{
+    struct nccl_comm *comm = dt_nccl_of(base);
+    if (atomic_load(&comm->family->given_up))
+        return dt_nccl_is_over(comm->family);
+    return exchanged(
+        comm, dt_rendezvous_gather(comm->family->rendezvous, &comm->group, "host_gather", mine, bytes, all, base->options.step_timeout_s));
+}
+
 dt_status dt_nccl_host_reduce(struct dt_comm *base, const double *mine, int count, double *sums_and_highest)
 {
     struct nccl_comm *comm = dt_nccl_of(base);

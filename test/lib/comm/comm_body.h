@@ -255,6 +255,18 @@ static inline void body_host_numbers(struct comm_body *b)
     }
 }
 
+/* Numbers that rank 0 alone gets. */
+static inline void body_host_gather(struct comm_body *b)
+{
+    for (int turn = 0; turn < 3; turn++) {
+        int mine[2] = {b->rank, turn}, all[2 * 64];
+        CHECK(b->size <= 64);
+        CHECK_OK(dt_host_gather(b->comm, mine, sizeof mine, b->rank == 0 ? all : NULL));
+        for (int r = 0; b->rank == 0 && r < b->size; r++)
+            CHECK(all[2 * r] == r && all[2 * r + 1] == turn, "rank %d gave %d, %d", r, all[2 * r], all[2 * r + 1]);
+    }
+}
+
 /* Everybody sends to the next rank and receives from the previous one: a deadlock unless grouped. Two messages each way, of a size that no
  * buffer of the library takes, and received in the order in which they were sent. */
 static inline void body_group(struct comm_body *b, size_t count)
@@ -492,6 +504,7 @@ static inline void comm_body_run(struct comm_body *b)
     CHECK(dt_comm_rank(b->comm) == b->rank && dt_comm_size(b->comm) == b->size);
     CHECK(b->size > 1 ? dt_comm_library(b->comm)[0] != 0 : strcmp(dt_comm_library(b->comm), "none") == 0, "%s", dt_comm_library(b->comm));
     body_host_numbers(b);
+    body_host_gather(b);
     for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
         for (size_t n = 0; n < most && !test_failures; n++) {
             enum dt_reduction op = n % 2 ? DT_AVG : DT_SUM;

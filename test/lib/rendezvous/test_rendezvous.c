@@ -254,6 +254,40 @@ static void reductions(void)
     }
 }
 
+enum { PIECE_BYTES = 4096 };
+
+static void give_often(struct rank *rank)
+{
+    unsigned char mine[PIECE_BYTES], all[MOST * PIECE_BYTES];
+    char byte = 0, bytes[MOST];
+    bool first = rank->place.rank == 0;
+    uint64_t before = first ? bytes_through_rank_0(rank->r) : 0;
+    for (int turn = 0; turn < REDUCTIONS && rank->status == DT_OK; turn++) {
+        memset(mine, 16 * rank->place.rank + turn, sizeof mine);
+        keep(rank, dt_rendezvous_gather(rank->r, &rank->all, "give", mine, sizeof mine, first ? all : NULL, 20));
+        for (int i = 0; first && i < rank->place.size * PIECE_BYTES; i++)
+            rank->wrong += all[i] != 16 * (i / PIECE_BYTES) + turn;
+    }
+    if (rank->status == DT_OK)
+        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "end", &byte, 1, bytes, 20));
+    rank->through = first ? bytes_through_rank_0(rank->r) - before : 0;
+    if (rank->status == DT_OK)
+        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "counted", &byte, 1, bytes, 20));
+}
+
+/* A piece goes to rank 0, and nothing of the others' comes back. */
+static void pieces_for_rank_0(void)
+{
+    struct rank ranks[MOST];
+    set_up(ranks, MOST, free_port(), give_often);
+    run_ranks(ranks, MOST, -1);
+    for (int i = 0; i < MOST; i++)
+        CHECK(ranks[i].status == DT_OK && ranks[i].wrong == 0, "rank %d: %d wrong, %s", i, ranks[i].wrong, ranks[i].text);
+    uint64_t each = ranks[0].through / (uint64_t)((MOST - 1) * REDUCTIONS);
+    CHECK(each >= PIECE_BYTES / 2 /* some may have come before rank 0 looked */ && each <= PIECE_BYTES + 3 * 64, "%llu bytes",
+          (unsigned long long)each);
+}
+
 /* Who goes well waits for the others' goodbye, and for nobody where there is no other. */
 static void leaving(void)
 {
@@ -646,6 +680,7 @@ static const struct test_case cases[] = {
     {"an address of elsewhere", an_address_of_elsewhere},
     {"gatherings, of all and of halves", gatherings},
     {"reductions cost rank 0 as much for each rank, however many there are", reductions},
+    {"what rank 0 alone gets goes to nobody else", pieces_for_rank_0},
     {"leaving", leaving},
     {"a rank that never comes is named", a_rank_never_comes},
     {"ranks that disagree", ranks_that_disagree},
