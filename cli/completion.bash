@@ -13,7 +13,7 @@ _dtbench_options() {
     merge) echo "--output --force --help" ;;
     status) echo "--config --set --device --all --json --help" ;;
     validate) echo "--data --cluster --profile --set --where --json --help" ;;
-    calibrate) echo "--output-dir --ranks --threads --dtype --quick --quiet --help" ;;
+    calibrate) echo "--output-dir --device --ranks --threads --dtype --quick --quiet --help" ;;
     tune) echo "--output --set --quiet --help" ;;
     list) echo "--models --clusters --profiles --help" ;;
     help) echo "--help" ;;
@@ -78,6 +78,7 @@ _dtbench_values() {
     "validate --set" | "validate -s") echo "@key" ;;
     "validate --where" | "validate -w") echo "@other" ;;
     "calibrate --output-dir" | "calibrate -o") echo "@directory" ;;
+    "calibrate --device" | "calibrate -d") echo "cuda cpu" ;;
     "calibrate --ranks" | "calibrate -r") echo "@other" ;;
     "calibrate --threads" | "calibrate -t") echo "@other" ;;
     "calibrate --dtype" | "calibrate -T") echo "fp32 fp16 bf16" ;;

@@ -26,7 +26,7 @@ struct campaign {
 };
 
 struct command_options {
-    const char *ranks, *threads, *dtypes, *directory;
+    const char *device, *ranks, *threads, *dtypes, *directory;
     bool quick, quiet;
     struct campaign plan; /* of the others */
 };
@@ -38,14 +38,25 @@ static const char *dtype_choice(int index)
     return index < DT_DTYPE_COUNT ? dt_dtype_name((enum dt_dtype)index) : NULL;
 }
 
+/* What can be measured: "cpu", "cuda". */
+static const char *measured_device(int index)
+{
+    const struct dt_device_kind *kind = NULL;
+    for (int i = 0; index >= 0 && (kind = dt_device_kind_at(i)); i++)
+        index -= !kind->simulated;
+    return kind ? kind->name : NULL;
+}
+
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
     {"output-dir", 'o', OPTION_TEXT, AT(directory), "DIR", NULL, "write cluster.json and profile.json here; default: ."},
-    {"ranks", 'r', OPTION_TEXT, AT(ranks), "LIST", NULL, "numbers of ranks to measure with; default: 1,2,4"},
-    {"threads", 't', OPTION_TEXT, AT(threads), "N", NULL, "threads of each rank; default: processors / ranks, as in experiments"},
+    {"device", 'd', OPTION_TEXT, AT(device), "DEVICE", measured_device, "what to measure; default: cpu. They are"},
+    {"ranks", 'r', OPTION_TEXT, AT(ranks), "LIST", NULL,
+     "numbers of ranks to measure with; default: 1,2,4, and of GPUs 1, 2, 4 and so on up to all"},
+    {"threads", 't', OPTION_TEXT, AT(threads), "N", NULL, "cpu: threads of each rank; default: processors / ranks, as in experiments"},
     {"dtype", 'T', OPTION_TEXT, AT(dtypes), "LIST", dtype_choice,
-     "data types to measure, comma-separated; default: those that this processor computes natively. They are"},
+     "data types to measure, comma-separated; default: those that this processor computes natively, and of a GPU all. They are"},
     {"quick", 0, OPTION_FLAG, AT(quick), NULL, NULL, "few and small measurements, to try the command: they are no base for predictions"},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress"},
     {0},
@@ -93,13 +104,36 @@ static dt_status parse_dtypes(const char *text, bool dtypes[DT_DTYPE_COUNT])
     }
 }
 
+static dt_status parse_device(const char *name, struct campaign *plan)
+{
+    const char *known;
+    for (int i = 0; (known = measured_device(i)); i++)
+        if (strcmp(known, name) == 0)
+            snprintf(plan->request.device, sizeof plan->request.device, "%s", name);
+    return *plan->request.device ? DT_OK : dt_fail(DT_ERR_INVALID, "--device %s: expected cpu or cuda", name);
+}
+
+/* 1, 2, 4, ..., and all GPUs of this machine. */
+static dt_status ranks_of_gpus(const char *device, struct campaign *plan)
+{
+    int count = dt_device_count(device);
+    plan->worlds[plan->world_count++] = 1;
+    for (int ranks = 2; ranks <= count && plan->world_count < MOST_WORLDS; ranks = ranks < count && 2 * ranks > count ? count : 2 * ranks)
+        plan->worlds[plan->world_count++] = ranks;
+    return DT_OK;
+}
+
 static dt_status make_plan(void *options_read)
 {
     struct command_options *o = options_read;
     struct campaign *plan = &o->plan;
     char advice[128], *end;
     plan->request.quick = o->quick;
-    DT_TRY(parse_ranks(o->ranks ? o->ranks : "1,2,4", plan));
+    DT_TRY(parse_device(o->device ? o->device : "cpu", plan));
+    bool gpus = !calibration_shares(&plan->request);
+    DT_TRY(gpus && !o->ranks ? ranks_of_gpus(o->device, plan) : parse_ranks(o->ranks ? o->ranks : "1,2,4", plan));
+    if (gpus && o->threads)
+        return dt_fail(DT_ERR_INVALID, "--threads: only of device cpu");
     if (o->threads) {
         long threads;
         if (!read_number(o->threads, MOST_THREADS, &threads, &end) || *end)
@@ -109,7 +143,7 @@ static dt_status make_plan(void *options_read)
     if (o->dtypes)
         return parse_dtypes(o->dtypes, plan->request.dtypes);
     for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
-        plan->request.dtypes[dtype] = model_family(0)->cpu_dtype_native((enum dt_dtype)dtype, advice, sizeof advice);
+        plan->request.dtypes[dtype] = gpus || model_family(0)->cpu_dtype_native((enum dt_dtype)dtype, advice, sizeof advice);
     return DT_OK;
 }
 
@@ -137,16 +171,16 @@ static int stop_requests(void *context)
     return signals_count();
 }
 
-static dt_status measure_world(const char *input, struct run *run, struct calibration *calibration)
+static dt_status measure_world(const struct calibration_request *request, struct run *run, struct calibration *calibration)
 {
+    const struct dt_device_kind *kind = dt_device_kind_find(request->device);
     static const char *const argv[] = {"/proc/self/exe", "calibrate-rank", NULL};
     struct dt_launch_outcome outcome;
     struct dt_launch launch = {
         .argv = argv,
         .world_size = run->ranks,
-        .mpirun = true,
-        .passive = dt_crowded(run->threads, run->ranks, dt_machine_processors()),
-        .input = input,
+        .mpirun = strcmp(dt_comm_backend_for(kind, run->ranks), "mpi") == 0,
+        .passive = !kind->gpus && dt_crowded(run->threads, run->ranks, dt_machine_processors()),
         .init_timeout_s = 120,
         .step_timeout_s = 120,
         .grace_s = 3,
@@ -154,7 +188,11 @@ static dt_status measure_world(const char *input, struct run *run, struct calibr
         .stop_requests = stop_requests,
         .context = run,
     };
+    char *input;
+    DT_TRY(calibration_request_write(request, &input));
+    launch.input = input;
     dt_status status = dt_launch_run(&launch, &outcome);
+    free(input);
     if (status == DT_OK)
         status = outcome.result ? calibration_read(outcome.result, calibration) : dt_fail(DT_ERR_COMM, "rank 0 sent no result");
     dt_launch_outcome_finish(&outcome);
@@ -164,19 +202,20 @@ static dt_status measure_world(const char *input, struct run *run, struct calibr
 static dt_status measure(const struct campaign *plan, bool quiet, struct calibration *calibration)
 {
     struct run run = {.threads = plan->request.threads, .live = !quiet && terminal_is_live(stderr)};
-    char *input;
+    struct calibration_request request = plan->request;
     dt_status status = DT_OK;
-    DT_TRY(calibration_request_write(&plan->request, &input));
-    for (int w = 0; w < plan->world_count; w++)
-        run.total += calibration_count(&plan->request, plan->worlds[w] > 1);
+    for (int w = 0; w < plan->world_count; w++) {
+        request.kernels = w == 0;
+        run.total += calibration_count(&request, plan->worlds[w] > 1);
+    }
     for (int w = 0; w < plan->world_count && status == DT_OK; w++) {
         run.ranks = plan->worlds[w];
-        status = measure_world(input, &run, calibration);
-        run.before += calibration_count(&plan->request, plan->worlds[w] > 1);
+        request.kernels = w == 0;
+        status = measure_world(&request, &run, calibration);
+        run.before += calibration_count(&request, plan->worlds[w] > 1);
     }
     if (run.live)
         fprintf(stderr, "\r\033[K");
-    free(input);
     return status;
 }
 
@@ -202,9 +241,11 @@ static dt_status measure_inside(const struct campaign *plan, const struct dt_wor
     const struct calibration_hooks hooks = {&run, count_inside};
     struct dt_device *device;
     struct dt_comm *comm;
-    DT_TRY(dt_device_create("cpu", &place, &device));
+    DT_TRY(dt_device_create(plan->request.device, &place, &device));
     DT_TRY(dt_comm_create(device, world, &limits, &comm));
-    DT_TRY(calibration_run(&plan->request, world, device, comm, &hooks, calibration));
+    struct calibration_request request = plan->request;
+    request.kernels = true;
+    DT_TRY(calibration_run(&request, world, device, comm, &hooks, calibration));
     dt_comm_destroy(comm);
     dt_device_destroy(device);
     if (run.live)
@@ -232,8 +273,8 @@ static dt_status write_file(const char *directory, const char *name, const char 
     return dt_output_write(path, text);
 }
 
-/* "measured by dtbench calibrate on Intel Xeon ..., 2 processors, 2026-11-22" */
-static void describe_source(bool quick, char *text, size_t text_bytes)
+/* "measured by dtbench calibrate on Intel Xeon ..., 2 processors, 2026-11-22", or on a GPU by its name */
+static void describe_source(const struct calibration *calibration, bool quick, char *text, size_t text_bytes)
 {
     char processor[96], day[32];
     time_t now = time(NULL);
@@ -241,14 +282,18 @@ static void describe_source(bool quick, char *text, size_t text_bytes)
     localtime_r(&now, &date);
     strftime(day, sizeof day, "%Y-%m-%d", &date);
     dt_machine_processor_name(processor, sizeof processor);
-    snprintf(text, text_bytes, "measured by dtbench calibrate%s on %s, %d processors, %s",
-             quick ? " --quick, no base for predictions," : "", processor, dt_machine_processors(), day);
+    const char *few = quick ? " --quick, no base for predictions," : "";
+    if (*calibration->gpu.name)
+        snprintf(text, text_bytes, "measured by dtbench calibrate%s on %s, %s", few, calibration->gpu.name, day);
+    else
+        snprintf(text, text_bytes, "measured by dtbench calibrate%s on %s, %d processors, %s", few, processor, dt_machine_processors(),
+                 day);
 }
 
 static dt_status write_files(const struct calibration *calibration, bool quick, const char *directory)
 {
     char source[256], *cluster = NULL, *profile = NULL;
-    describe_source(quick, source, sizeof source);
+    describe_source(calibration, quick, source, sizeof source);
     dt_status status = calibration_cluster_text(calibration, source, &cluster);
     if (status == DT_OK)
         status = calibration_profile_text(calibration, source, &profile);
@@ -267,8 +312,9 @@ static dt_status calibrate(const struct command_options *o, const struct dt_worl
     const char *directory = o->directory ? o->directory : ".";
     char reason[256];
     bool inside = world->size > 1;
-    if (!dt_device_available("cpu", reason, sizeof reason))
-        return dt_fail(DT_ERR_UNAVAILABLE, "device \"cpu\" is not available: %s", reason);
+    const char *device = o->plan.request.device;
+    if (!dt_device_available(device, reason, sizeof reason))
+        return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", device, reason);
     if (world->rank == 0)
         DT_TRY(prepare_directory(directory));
     DT_TRY(inside ? measure_inside(&o->plan, world, o->quiet, calibration) : measure(&o->plan, o->quiet, calibration));
@@ -308,15 +354,17 @@ const struct command command_calibrate = {
     .name = "calibrate",
     .summary = "measure this machine for device sim",
     .usage = "[OPTION]...",
-    .description = "Measures this machine's processors: the kernels of a training step by shape, copies, and collectives by size, "
-                   "for each number of ranks in --ranks; kernels on one rank alone, and on all ranks at once. Then\n"
-                   "\n"
-                   "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n"
-                   "\n"
-                   "predicts a run of CONFIG on this machine. Takes about a minute. The machine should be idle: the times include "
-                   "the effect of whatever else is running.\n"
-                   "\n"
-                   "Started by mpirun or srun on several nodes, it measures their network too, and the files describe these nodes.",
+    .description =
+        "Measures this machine's processors, or with --device cuda its GPUs: the kernels of a training step by shape, copies, and "
+        "collectives by size, "
+        "for each number of ranks in --ranks; kernels on one rank alone, and, where ranks share processors, on all of them at once. Then\n"
+        "\n"
+        "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n"
+        "\n"
+        "predicts a run of CONFIG on this machine. Takes about a minute. The machine should be idle: the times include "
+        "the effect of whatever else is running.\n"
+        "\n"
+        "Started by mpirun or srun on several nodes, it measures their network too, and the files describe these nodes.",
     .options = options,
     .run = run,
 };

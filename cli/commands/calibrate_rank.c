@@ -49,7 +49,7 @@ static dt_status measure(struct rank *rank, const struct dt_world *place, struct
     const struct dt_comm_options limits = {.step_timeout_s = 60, .init_timeout_s = 60};
     DT_TRY(calibration_request_read(dt_launch_rank_input(rank->link), &request));
     const struct dt_device_options options = {.threads = request.threads, .local_rank = place->local_rank, .local_size = place->local_size};
-    DT_TRY(dt_device_create("cpu", &options, &means->device));
+    DT_TRY(dt_device_create(request.device, &options, &means->device));
     DT_TRY(dt_comm_create(means->device, place, &limits, &means->world));
     DT_TRY(calibration_run(&request, place, means->device, means->world, &hooks, calibration));
     return send_result(rank, calibration);

@@ -86,7 +86,7 @@ struct dt_sim_cluster {
         double step_us;                       /* mpi: of a message, and of each of a collective's phases */
         double gb_per_s;                      /* mpi: what a rank of a node sends to others of it */
         double sum_gb_per_s;                  /* mpi: the same in phases that sum; 0: the same */
-        struct dt_sim_measured_list measured; /* mpi: where it has the kind, instead of the three above and of nic's rates */
+        struct dt_sim_measured_list measured; /* where it has the kind, instead of the constants above and of nic's rates */
     } collectives;
 };
 

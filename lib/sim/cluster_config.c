@@ -172,8 +172,8 @@ static const struct dt_schema_section sections[] = {
 
 const struct dt_schema *dt_sim_cluster_schema(void)
 {
-    static const char measured[] = "mpi: collectives and messages as they were measured (dtbench calibrate), instead of the three "
-                                   "constants above and, between nodes, of the cards' rates.";
+    static const char measured[] = "Collectives and messages as they were measured (dtbench calibrate), instead of the constants above "
+                                   "and, between nodes, of the cards' rates.";
     static const struct dt_schema_part parts[] = {
         {.path = "collectives.measured", .description = measured, .list = dt_sim_measured_table},
         {0},
@@ -250,10 +250,7 @@ static dt_status read_cluster(struct cJSON *object, const struct cJSON *measured
     char label[512];
     DT_TRY(parse_object(object, where, out));
     snprintf(label, sizeof label, "%.400s: collectives.measured", where);
-    DT_TRY(dt_sim_measured_read(measured, label, &out->collectives.measured));
-    if (measured && out->collectives.library != DT_SIM_MPI)
-        return dt_fail(DT_ERR_INVALID, "%s: collectives.measured: only with library \"mpi\"", where);
-    return DT_OK;
+    return dt_sim_measured_read(measured, label, &out->collectives.measured);
 }
 
 dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *where, struct dt_sim_cluster *out)

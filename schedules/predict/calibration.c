@@ -9,8 +9,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { WINDOWS = 3, REGION_BYTES = 48 << 20, QUICK_REGION_BYTES = 8 << 20 };
+enum { WINDOWS = 3, REGION_BYTES = 48 << 20, QUICK_REGION_BYTES = 8 << 20, GPU_REGION_BYTES = 1200 << 20 };
+enum { COPIED_BYTES = 64 << 20, QUICK_COPIED_BYTES = 1 << 20 };
+enum { QUEUED = 8 }; /* collectives of GPUs that are queued before one waits for them: waiting is no part of their time */
 enum { REPETITIONS = 7, QUICK_REPETITIONS = 2 };
 
 /* What one rank measures with. */
@@ -106,7 +109,7 @@ static dt_status measure_kernel(const struct measuring *m, struct gpt_measured *
         DT_TRY(time_windows(m, window_s(m, 1), &what->alone_s));
     DT_TRY(share(m, &what->alone_s));
     what->together_s = what->alone_s;
-    if (ranks == 1)
+    if (ranks == 1 || !calibration_shares(m->request))
         return DT_OK;
     DT_TRY(begin_together(m));
     DT_TRY(time_windows(m, window_s(m, ranks), &mine));
@@ -120,7 +123,7 @@ static dt_status add_kernel(const struct measuring *m, struct gpt_measured *what
     if (m->out->kernels.count == GPT_MEASURED_MAX)
         return dt_fail(DT_ERR_INVALID, "more than %d measurements: name fewer numbers of ranks, or dtypes", GPT_MEASURED_MAX);
     what->ranks = m->beside;
-    what->threads = m->threads;
+    what->threads = calibration_shares(m->request) ? m->threads : 1;
     DT_TRY(measure_kernel(m, what));
     m->out->kernels.entries[m->out->kernels.count++] = *what;
     return DT_OK;
@@ -136,6 +139,64 @@ static dt_status measure_kernels(struct measuring *m)
     return DT_OK;
 }
 
+/* ---- copies between host and GPU ---- */
+
+struct copying {
+    struct dt_stream *stream;
+    struct dt_buffer device, host;
+};
+
+static dt_status copy(const struct copying *c, size_t bytes, bool to_host)
+{
+    DT_TRY(to_host ? dt_copy_to_host(c->stream, c->host.data, c->device.data, bytes)
+                   : dt_copy_from_host(c->stream, c->device.data, c->host.data, bytes));
+    return dt_stream_synchronize(c->stream);
+}
+
+/* Seconds of one copy, the median of several after a first. */
+static dt_status time_copy(const struct copying *c, size_t bytes, bool to_host, double *out)
+{
+    double seconds[REPETITIONS];
+    struct dt_statistics statistics;
+    DT_TRY(copy(c, bytes, to_host));
+    for (int i = 0; i < REPETITIONS; i++) {
+        double start = dt_clock_s();
+        DT_TRY(copy(c, bytes, to_host));
+        seconds[i] = dt_clock_s() - start;
+    }
+    DT_TRY(dt_statistics_compute(seconds, REPETITIONS, &statistics));
+    *out = statistics.median;
+    return DT_OK;
+}
+
+static dt_status time_copies(const struct copying *c, size_t bytes, struct calibration_gpu *gpu)
+{
+    double from, to;
+    DT_TRY(time_copy(c, bytes, false, &from));
+    DT_TRY(time_copy(c, bytes, true, &to));
+    DT_TRY(time_copy(c, sizeof(float), false, &gpu->copy_s));
+    gpu->copy_bytes_per_s = (double)bytes / fmax(from, to);
+    return DT_OK;
+}
+
+static dt_status measure_copies(const struct measuring *m)
+{
+    size_t bytes = m->request->quick ? QUICK_COPIED_BYTES : COPIED_BYTES;
+    struct copying c = {.stream = NULL};
+    if (dt_comm_rank(m->world) > 0)
+        return DT_OK;
+    DT_TRY(dt_stream_create(m->device, "copies", &c.stream));
+    dt_status status = dt_alloc(c.stream, DT_WORKSPACE, bytes, &c.device);
+    if (status == DT_OK)
+        status = dt_alloc_host(c.stream, DT_WORKSPACE, bytes, &c.host);
+    if (status == DT_OK)
+        status = time_copies(&c, bytes, &m->out->gpu);
+    dt_free(c.stream, &c.host);
+    dt_free(c.stream, &c.device);
+    dt_stream_destroy(c.stream);
+    return status;
+}
+
 /* ---- collectives ----
  *
  * Collectives and messages by size, while nothing else runs. How much processor time they take tells how much they slow down kernels that
@@ -149,6 +210,7 @@ struct exchange {
     struct dt_comm *group; /* NULL: this rank is no member */
     int nodes;             /* that the group spans */
     int processors;        /* of these nodes */
+    int queued;            /* of each before one waits for them */
     struct dt_stream *stream;
     struct dt_buffer send, receive; /* each of the largest size */
     double *everybody;              /* [2 * ranks] */
@@ -197,10 +259,11 @@ static dt_status time_exchange(struct exchange *x, int repetitions, struct dt_si
     struct dt_statistics statistics;
     for (int i = 0; i < repetitions; i++) {
         double start = dt_clock_s();
-        DT_TRY(queue(x, m->kind, m->bytes));
+        for (int q = 0; q < x->queued; q++)
+            DT_TRY(queue(x, m->kind, m->bytes));
         DT_TRY(dt_stream_synchronize(x->stream));
-        seconds[i] = dt_clock_s() - start;
-        wall += seconds[i];
+        seconds[i] = (dt_clock_s() - start) / x->queued;
+        wall += seconds[i] * x->queued;
     }
     int times = m->kind == DT_SIM_MESSAGE ? 2 : 1;
     bool takes_part = m->kind != DT_SIM_MESSAGE || dt_comm_rank(x->group) < 2;
@@ -225,6 +288,7 @@ static dt_status create_exchange(struct measuring *m, struct exchange *x)
 {
     size_t bytes = largest_bytes(m->request);
     x->everybody = m->everybody;
+    x->queued = calibration_shares(m->request) ? 1 : QUEUED;
     DT_TRY(dt_stream_create(m->device, "network", &x->stream));
     DT_TRY(dt_alloc(x->stream, DT_COMMUNICATION, bytes, &x->send));
     DT_TRY(dt_alloc(x->stream, DT_COMMUNICATION, bytes, &x->receive));
@@ -317,20 +381,41 @@ static dt_status measure_collectives(struct measuring *m, struct exchange *x)
 
 /* ---- both ---- */
 
+/* All that no other rank has a part in. */
+static dt_status measure_alone(struct measuring *m)
+{
+    size_t full = calibration_shares(m->request) ? REGION_BYTES : GPU_REGION_BYTES;
+    DT_TRY(gpt_probe_create(m->device, m->request->quick ? QUICK_REGION_BYTES : full, &m->probe));
+    DT_TRY(measure_kernels(m));
+    gpt_probe_destroy(m->probe); /* before the buffers of copies and collectives are taken */
+    m->probe = NULL;
+    return calibration_shares(m->request) ? DT_OK : measure_copies(m);
+}
+
 static dt_status measure(struct measuring *m)
 {
     struct exchange exchange = {.group = NULL};
     struct calibration_place *place = &m->out->place;
     DT_TRY(calibration_place_find(m->place, m->world, place));
     m->beside = place->shared_processors ? dt_comm_size(m->world) : place->ranks_per_node;
+    if (!calibration_shares(m->request))
+        m->beside = 1;
     m->total = calibration_count(m->request, dt_comm_size(m->world) > 1 ? calibration_group_count(place) : 0);
-    DT_TRY(gpt_probe_create(m->device, m->request->quick ? QUICK_REGION_BYTES : REGION_BYTES, &m->probe));
-    DT_TRY(measure_kernels(m));
+    if (calibration_shares(m->request) || m->request->kernels)
+        DT_TRY(measure_alone(m));
     if (dt_comm_size(m->world) == 1)
         return DT_OK;
     dt_status status = measure_collectives(m, &exchange);
     finish_exchange(&exchange);
     return status;
+}
+
+static void describe_gpu(const struct dt_device_info *info, struct calibration_gpu *out)
+{
+    snprintf(out->name, sizeof out->name, "%.63s", info->name);
+    out->memory_bytes = (double)info->memory_bytes;
+    out->reserved_bytes = info->available_bytes > 0 ? (double)(info->memory_bytes - info->available_bytes) : 0;
+    memcpy(out->peak_flops, info->peak_flops, sizeof out->peak_flops);
 }
 
 dt_status calibration_run(const struct calibration_request *request, const struct dt_world *world, struct dt_device *device,
@@ -349,6 +434,8 @@ dt_status calibration_run(const struct calibration_request *request, const struc
                           .out = out};
     if (!m.everybody)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", ranks);
+    if (!calibration_shares(request))
+        describe_gpu(&info, &out->gpu);
     dt_status status = measure(&m);
     gpt_probe_destroy(m.probe);
     free(m.everybody);

@@ -1,5 +1,8 @@
 /* Measuring a machine for the sim device: kernels by shape, copies, collectives by size, with as many ranks as experiments will have.
  *
+ * Ranks of GPUs have one each: their kernels, and copies from and to the host, are timed on one rank alone, and beside each other they take
+ * as long. What collectives take from kernels that run at the same time is not measured.
+ *
  * Ranks of one machine share its processors, so one rank's kernel is timed twice: while the others rest, and while all of them do the same.
  * Every number is the median of several windows of a few milliseconds, each filled with as many calls as fit.
  *
@@ -12,7 +15,16 @@
 #include "schedules/predict/calibration_place.h"
 #include "schedules/predict/calibration_points.h"
 
+/* Of GPUs, a rank's own. */
+struct calibration_gpu {
+    char name[64];                       /* "": processors were measured */
+    double memory_bytes, reserved_bytes; /* of the second, what context and libraries have taken */
+    double peak_flops[DT_DTYPE_COUNT];   /* by the maker's sheet; 0: unknown */
+    double copy_bytes_per_s, copy_s;     /* between host and device, the slower direction; and the shortest copy */
+};
+
 struct calibration {
+    struct calibration_gpu gpu;
     char library[16]; /* of collectives: "Open MPI 4.1.4"; "" where one rank was measured alone */
     struct gpt_measured_list kernels;
     struct dt_sim_measured_list collectives;

@@ -48,8 +48,9 @@ static dt_status attach_collectives(struct cJSON *object, const char *key, const
 dt_status calibration_request_write(const struct calibration_request *request, char **out_text)
 {
     struct cJSON *object = cJSON_CreateObject();
-    bool complete =
-        object && cJSON_AddBoolToObject(object, "quick", request->quick) && cJSON_AddNumberToObject(object, "threads", request->threads);
+    bool complete = object && cJSON_AddStringToObject(object, "device", request->device) &&
+                    cJSON_AddBoolToObject(object, "kernels", request->kernels) && cJSON_AddBoolToObject(object, "quick", request->quick) &&
+                    cJSON_AddNumberToObject(object, "threads", request->threads);
     for (int i = 0; i < DT_DTYPE_COUNT && complete; i++)
         complete = cJSON_AddBoolToObject(object, dt_dtype_name((enum dt_dtype)i), request->dtypes[i]);
     dt_status status = complete ? dt_json_print(object, DT_JSON_COMPACT, out_text) : no_memory();
@@ -61,6 +62,9 @@ dt_status calibration_request_read(const char *text, struct calibration_request 
 {
     struct cJSON *object;
     DT_TRY(dt_json_parse(text, strlen(text), "calibration", &object));
+    const char *device = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "device"));
+    snprintf(out->device, sizeof out->device, "%s", device ? device : "");
+    out->kernels = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "kernels"));
     out->quick = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "quick"));
     out->threads = (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, "threads"));
     for (int i = 0; i < DT_DTYPE_COUNT; i++)
@@ -73,6 +77,12 @@ static dt_status write_calibration(const struct calibration *c, struct cJSON *ob
 {
     DT_TRY(attach_kernels(object, "kernels", c));
     DT_TRY(attach_collectives(object, "collectives", c));
+    const struct calibration_gpu *g = &c->gpu;
+    if (*g->name)
+        DT_TRY(attach(object, "gpu",
+                      dt_json_object("name: %s, memory_bytes: %g, reserved_bytes: %g, copy_bytes_per_s: %g, copy_s: %g, peak_flops: %p",
+                                     g->name, g->memory_bytes, g->reserved_bytes, g->copy_bytes_per_s, g->copy_s,
+                                     dt_json_numbers(g->peak_flops, DT_DTYPE_COUNT))));
     if (!cJSON_AddStringToObject(object, "library", c->library))
         return no_memory();
     return dt_json_print(object, DT_JSON_COMPACT, out_text);
@@ -86,10 +96,31 @@ dt_status calibration_write(const struct calibration *c, char **out_text)
     return status;
 }
 
+static double number_of(const struct cJSON *object, const char *key)
+{
+    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, key));
+}
+
+static void read_gpu(const struct cJSON *object, struct calibration_gpu *out)
+{
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "name"));
+    const struct cJSON *peaks = cJSON_GetObjectItemCaseSensitive(object, "peak_flops");
+    if (!name)
+        return;
+    snprintf(out->name, sizeof out->name, "%.63s", name);
+    out->memory_bytes = number_of(object, "memory_bytes");
+    out->reserved_bytes = number_of(object, "reserved_bytes");
+    out->copy_bytes_per_s = number_of(object, "copy_bytes_per_s");
+    out->copy_s = number_of(object, "copy_s");
+    for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
+        out->peak_flops[dtype] = cJSON_GetNumberValue(cJSON_GetArrayItem(peaks, dtype));
+}
+
 static dt_status read_calibration(const struct cJSON *object, struct calibration *out)
 {
     const char *library = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "library"));
     snprintf(out->library, sizeof out->library, "%s", library ? library : "");
+    read_gpu(cJSON_GetObjectItemCaseSensitive(object, "gpu"), &out->gpu);
     DT_TRY(gpt_measured_read(cJSON_GetObjectItemCaseSensitive(object, "kernels"), "calibration", &out->kernels));
     return dt_sim_measured_read(cJSON_GetObjectItemCaseSensitive(object, "collectives"), "calibration", &out->collectives);
 }
@@ -103,6 +134,8 @@ static dt_status append(const struct calibration *part, struct calibration *out)
         out->kernels.entries[out->kernels.count++] = part->kernels.entries[i];
     for (int i = 0; i < part->collectives.count; i++)
         out->collectives.entries[out->collectives.count++] = part->collectives.entries[i];
+    if (part->gpu.copy_bytes_per_s > 0) /* of the ranks that measured kernels */
+        out->gpu = part->gpu;
     if (*part->library)
         memcpy(out->library, part->library, sizeof out->library);
     return DT_OK;
@@ -226,6 +259,75 @@ static void describe_cluster(const struct calibration *c, const char *source, st
         describe_network(c, source, out);
 }
 
+/* Whose tables NCCL takes where nothing was measured: by what the GPU is called. */
+static enum dt_sim_architecture architecture_of(const char *gpu)
+{
+    static const char *const hoppers[] = {"H100", "H200", "H800",
+                                          "B100", "B200", "B300"}; /* and later ones, which 2.20.3 does not tell apart */
+    for (size_t i = 0; i < sizeof hoppers / sizeof *hoppers; i++)
+        if (strstr(gpu, hoppers[i]))
+            return DT_SIM_HOPPER;
+    return strstr(gpu, "V100") ? DT_SIM_VOLTA : DT_SIM_AMPERE;
+}
+
+/* GB/s of the largest message within a node; 0 where none was measured. */
+static double message_gb_per_s(const struct calibration *c)
+{
+    double most = 0, speed = 0;
+    for (int i = 0; i < c->collectives.count; i++) {
+        const struct dt_sim_measured *m = &c->collectives.entries[i];
+        if (m->kind != DT_SIM_MESSAGE || m->nodes > 1 || m->bytes < most)
+            continue;
+        most = m->bytes;
+        speed = 1e-9 * m->bytes / m->seconds;
+    }
+    return speed;
+}
+
+/* What is not as of processors. describe_cluster() has filled in the rest. */
+static void describe_gpus(const struct calibration *c, const char *source, struct dt_sim_cluster *out)
+{
+    bool alone = c->collectives.count == 0;
+    const struct calibration_gpu *g = &c->gpu;
+    snprintf(out->gpu.name, sizeof out->gpu.name, "%.63s", g->name);
+    snprintf(out->gpu.source, sizeof out->gpu.source,
+             "%s: peaks by the maker's data sheet where dtbench knows it, else the fastest product; memory as the driver tells it", source);
+    out->gpu.architecture = architecture_of(g->name);
+    out->gpu.memory_gib = g->memory_bytes / 0x1p30;
+    for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
+        if (out->gpu.peak_tflops[dtype] > 0 && g->peak_flops[dtype] > 0)
+            out->gpu.peak_tflops[dtype] = 1e-12 * g->peak_flops[dtype];
+    for (int i = 0; i < c->collectives.count && c->place.nodes < 2; i++)
+        out->gpus_per_node = (int)fmax(out->gpus_per_node, c->collectives.entries[i].ranks);
+    snprintf(out->pcie.source, sizeof out->pcie.source, "%s: copies of pinned memory, the slower direction; one GPU alone", source);
+    out->pcie.gb_per_s = 1e-9 * g->copy_bytes_per_s;
+    out->pcie.gpus_per_link = 1;
+    out->pcie.latency_us = 1e6 * g->copy_s;
+    snprintf(out->nvlink.source, sizeof out->nvlink.source, "%s: messages between two GPUs of a node, over whatever links there are",
+             source);
+    out->nvlink.gb_per_s = message_gb_per_s(c);
+    snprintf(out->collectives.source, sizeof out->collectives.source,
+             "%s%s%s; what is not under \"measured\" follows the tables of NCCL 2.20.3", source,
+             alone ? ": one GPU, so that nothing was sent" : ", ", alone ? "" : c->library);
+    out->collectives.library = DT_SIM_NCCL;
+    snprintf(out->collectives.version, sizeof out->collectives.version, "2.20.3");
+    out->collectives.channels = 1;
+    out->collectives.channel_gb_per_s = alone ? out->pcie.gb_per_s : sent_gb_per_s(c, DT_SIM_ALL_GATHER);
+    if (c->place.nodes > 1)
+        out->nic.transport = DT_SIM_RDMA;
+}
+
+/* Keys that GPUs have, beside those of their networks. */
+static bool belongs_to_gpus(const char *path)
+{
+    static const char *const not_nccl[] = {"collectives.step_us", "collectives.gb_per_s", "collectives.sum_gb_per_s"};
+    for (size_t i = 0; i < sizeof not_nccl / sizeof *not_nccl; i++)
+        if (strcmp(path, not_nccl[i]) == 0)
+            return false;
+    return strncmp(path, "pcie.", 5) == 0 || strcmp(path, "nvlink.source") == 0 || strcmp(path, "nvlink.gb_per_s") == 0 ||
+           strncmp(path, "collectives.", 12) == 0;
+}
+
 /* Keys that machines without GPUs have, and several of them beside. */
 static bool belongs(const char *path, bool several)
 {
@@ -245,8 +347,12 @@ static dt_status write_cluster(const struct calibration *c, const char *source, 
     const struct dt_table *table = dt_sim_cluster_table();
     DT_TRY(dt_config_defaults(table, cluster));
     describe_cluster(c, source, cluster);
+    if (*c->gpu.name)
+        describe_gpus(c, source, cluster);
     for (int i = 0; i < table->count; i++)
-        wanted[i] = belongs(table->fields[i].path, c->place.nodes > 1);
+        wanted[i] = *c->gpu.name && strncmp(table->fields[i].path, "collectives.", 12) == 0
+                        ? belongs_to_gpus(table->fields[i].path)
+                        : belongs(table->fields[i].path, c->place.nodes > 1) || (*c->gpu.name && belongs_to_gpus(table->fields[i].path));
     DT_TRY(dt_config_write(table, cluster, wanted, object));
     DT_TRY(attach_collectives(cJSON_GetObjectItemCaseSensitive(*object, "collectives"), "measured", c));
     return dt_json_print(*object, DT_JSON_INDENT, out_text);
@@ -266,11 +372,26 @@ dt_status calibration_cluster_text(const struct calibration *c, const char *sour
 
 /* ---- the profile ---- */
 
+/* The word that tells the GPU from others: "H100" of "NVIDIA H100 80GB HBM3". */
+static void gpu_word(const char *name, char *out, size_t out_bytes)
+{
+    static const char blanks[] = " -";
+    size_t length = strcspn(name, blanks);
+    while (name[length] && ((length == 6 && strncmp(name, "NVIDIA", 6) == 0) || (length == 5 && strncmp(name, "Tesla", 5) == 0))) {
+        name += length + strspn(name + length, blanks);
+        length = strcspn(name, blanks);
+    }
+    snprintf(out, out_bytes, "%.*s", (int)length, name);
+}
+
 /* Every kernel is measured: the constants are those of a stack that adds nothing. */
-static void describe_profile(struct gpt_cost_profile *p)
+static void describe_profile(const struct calibration *c, struct gpt_cost_profile *p)
 {
     snprintf(p->name, sizeof p->name, "dtbench, calibrated");
     snprintf(p->gpu, sizeof p->gpu, "cpu");
+    if (*c->gpu.name)
+        gpu_word(c->gpu.name, p->gpu, sizeof p->gpu);
+    p->memory.reserve_bytes = c->gpu.reserved_bytes;
     snprintf(p->basis, sizeof p->basis, "measured here");
     p->gemm.peak_fraction = p->gemm.least_fill = 1;
     p->gemm.aligned_bytes = 1;
@@ -305,7 +426,7 @@ static dt_status write_profile(const struct calibration *c, const char *source, 
 {
     const struct dt_table *table = gpt_cost_profile_table();
     DT_TRY(dt_config_defaults(table, profile));
-    describe_profile(profile);
+    describe_profile(c, profile);
     DT_TRY(dt_config_write(table, profile, NULL, object));
     DT_TRY(add_sources(*object, table, source));
     DT_TRY(attach_kernels(*object, "measured", c));

@@ -2,8 +2,13 @@
  * sizes from which on speed no longer changes. */
 #include "schedules/predict/calibration_points.h"
 
+#include "lib/device/device.h"
+
 enum { MOST_DIMS = 6 };
-#define MOST_WORK 2.5e9 /* larger products run at the speed of this one */
+#define MOST_WORK 2.5e9 /* larger products run at the speed of this one; on a GPU they are as much larger as its shapes allow */
+
+/* A GPU reaches its speed at larger shapes: rows, columns and inner dimensions are so many times as long, but for the width of a head. */
+enum { GPU_SCALE = 4 };
 
 /* A kernel, its variant, and the numbers that its shape is made of: all combinations. */
 struct grid {
@@ -101,15 +106,25 @@ static double pick(const double dims[MOST_DIMS], int index)
     return dims[index] > 0 ? dims[index] : 1;
 }
 
-/* Combination *index of the grid; otherwise *index is what remains for the grids behind it. */
-static bool combination(const struct grid *g, int *index, struct gpt_measured *out)
+bool calibration_shares(const struct calibration_request *request)
 {
+    const struct dt_device_kind *kind = dt_device_kind_find(request->device);
+    return !kind || !kind->gpus;
+}
+
+/* Combination *index of the grid with lengths `scale` times as long; otherwise *index is what remains for the grids behind it. */
+static bool combination(const struct grid *g, double scale, int *index, struct gpt_measured *out)
+{
+    bool heads = gpt_kernel_info(g->kernel)->shape == GPT_SHAPE_HEADS;
+    double columns = length(g->columns) > 1 || g->columns[0] > 0 ? scale : 1, inner = g->inner[0] > 0 && !heads ? scale : 1;
     for (int r = 0; r < length(g->rows); r++)
         for (int c = 0; c < length(g->columns); c++)
             for (int i = 0; i < length(g->inner); i++) {
-                *out = (struct gpt_measured){
-                    .kernel = g->kernel, .variant = g->variant, .shape = {pick(g->rows, r), pick(g->columns, c), pick(g->inner, i)}};
-                if (gpt_measured_work(g->kernel, out->shape) <= MOST_WORK && (*index)-- == 0)
+                *out = (struct gpt_measured){.kernel = g->kernel,
+                                             .variant = g->variant,
+                                             .shape = {scale * pick(g->rows, r), columns * pick(g->columns, c), inner * pick(g->inner, i)}};
+                double least = gpt_measured_work(g->kernel, (const double[]){pick(g->rows, r), pick(g->columns, c), pick(g->inner, i)});
+                if (least <= MOST_WORK && (*index)-- == 0)
                     return true;
             }
     return false;
@@ -118,10 +133,11 @@ static bool combination(const struct grid *g, int *index, struct gpt_measured *o
 bool calibration_kernel(const struct calibration_request *request, int index, struct gpt_measured *out)
 {
     const struct grid *grids = request->quick ? quick : full;
+    double scale = request->quick || calibration_shares(request) ? 1 : GPU_SCALE;
     int count = request->quick ? sizeof quick / sizeof *quick : sizeof full / sizeof *full;
     for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
         for (int g = 0; g < count && request->dtypes[dtype]; g++)
-            if (combination(&grids[g], &index, out)) {
+            if (combination(&grids[g], scale, &index, out)) {
                 out->dtype = (enum dt_dtype)dtype;
                 return true;
             }
@@ -141,7 +157,7 @@ int calibration_count(const struct calibration_request *request, int groups)
     struct gpt_measured kernel;
     struct dt_sim_measured collective;
     int kernels = 0, collectives = 0;
-    while (calibration_kernel(request, kernels, &kernel))
+    while ((calibration_shares(request) || request->kernels) && calibration_kernel(request, kernels, &kernel))
         kernels++;
     while (calibration_collective(request, collectives, &collective))
         collectives++;

@@ -6,10 +6,15 @@
 #include "lib/sim/cluster_measured.h"
 
 struct calibration_request {
+    char device[8]; /* the kind of device: "cpu", whose ranks share the processors, or one of GPUs ("cuda") */
+    bool kernels;   /* of GPUs: kernels and copies, too; ranks have a GPU each, so that one number of ranks tells all there is */
     bool dtypes[DT_DTYPE_COUNT]; /* which are measured */
     int threads;                 /* of a rank; 0: processors / ranks */
     bool quick;                  /* few, small shapes: for a look at the format, not for predictions */
 };
+
+/* Do ranks share what computes: processors, not a GPU for each? */
+bool calibration_shares(const struct calibration_request *request);
 
 /* Kernel `index` of those that are measured; false past the last. ranks and threads are left alone. */
 bool calibration_kernel(const struct calibration_request *request, int index, struct gpt_measured *out);

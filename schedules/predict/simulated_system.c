@@ -128,7 +128,7 @@ static dt_status find_measurements(const struct experiment *e, struct simulated_
         return DT_OK;
     int beside = s->cluster.host.shared_processors ? e->world_size : s->placement.ranks_per_node; /* ranks that share processors */
     gpt_measured_nearest(list, beside, e->threads, &s->costs.measured_ranks, &s->costs.measured_threads);
-    if (e->threads > 0 && e->threads != s->costs.measured_threads)
+    if (e->threads > 0 && e->threads != s->costs.measured_threads && s->cluster.gpu.architecture == DT_SIM_CPU)
         return dt_fail(DT_ERR_UNAVAILABLE,
                        "threads: %d, and profile %s was measured with %d; measure again: dtbench calibrate --threads %d", e->threads,
                        e->profile, s->costs.measured_threads, e->threads);

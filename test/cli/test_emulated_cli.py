@@ -64,6 +64,39 @@ def test_paradigms_on_one_two_and_four_gpus():
     check("NCCL" in records[-1]["provenance"]["versions"] and "NCCL" not in records[0]["provenance"]["versions"], "libraries")
 
 
+def test_calibration():
+    """Of GPUs, emulated ones: what is written is what device sim reads. Times here say nothing of any GPU."""
+    folder = os.path.join(WORK, "calibration")
+    said = run("calibrate", "--device", "cuda", "--quick", "--ranks", "1,2", "--dtype", "fp32", "-o", folder, code=OK).stdout
+    check("kernels and" in said, said)
+    with open(os.path.join(folder, "cluster.json"), encoding="utf-8") as file:
+        cluster = json.load(file)
+    with open(os.path.join(folder, "profile.json"), encoding="utf-8") as file:
+        profile = json.load(file)
+    gpu, collectives = cluster["gpu"], cluster["collectives"]
+    check(gpu["name"] == "emulated GPU" and gpu["memory_gib"] == 4 and gpu["peak_tflops"]["fp32"] > 0 and gpu["architecture"] == "ampere", gpu)
+    check(cluster["gpus_per_node"] == 2 and cluster["pcie"]["gb_per_s"] > 0 and cluster["nvlink"]["gb_per_s"] > 0, cluster)
+    check("on emulated GPU" in cluster["source"] and "on emulated GPU" in gpu["source"] and "processors" not in cluster["source"], cluster["source"])
+    check(collectives["library"] == "nccl" and "NCCL" in collectives["source"], collectives)
+    check({entry["kind"] for entry in collectives["measured"]} == {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "message"}
+          and {entry["ranks"] for entry in collectives["measured"]} == {2}, collectives["measured"])
+    check(profile["gpu"] == "emulated" and profile["basis"] == "measured here" and profile["measured"], profile["gpu"])
+    check({(entry["ranks"], entry["alone_s"] == entry["together_s"]) for entry in profile["measured"]} == {(1, True)}, "a GPU each")
+    sim = ["--device", "sim", "--set", f"cluster={folder}/cluster.json", "--set", f"profile={folder}/profile.json"]
+    output = records_path("predicted.jsonl")
+    run("run", gpus(world_size=2, sweep={"paradigm": ["ddp", "pdp", "fsdp"]}), *sim, "-o", output, "-q", code=OK)
+    check([(r["status"], r["metrics"]["step_s"]["median"] > 0) for r in read_records(output)] == [("ok", True)] * 3, read_records(output))
+    text = run("check", gpus(world_size=4, sweep=None, paradigm="ddp"), *sim, code=CONFIG).stderr
+    check("has 2 (1 node of 2)" in text, text)
+    run("check", gpus(world_size=2, sweep=None, paradigm="ddp", threads=3), *sim, code=OK)
+    text = run("calibrate", "--device", "cuda", "--threads", "2", code=2).stderr
+    check("--threads: only of device cpu" in text, text)
+    text = run("calibrate", "--device", "sim", code=2).stderr
+    check("--device sim: expected cpu or cuda" in text, text)
+    text = run("calibrate", "--device", "cuda", "-o", folder, code=CONFIG, environment={"DTBENCH_EMULATED_GPUS": "0"}).stderr
+    check('device "cuda" is not available' in text, text)
+
+
 def test_list_and_auto():
     text = run("list", code=OK).stdout
     check(re.search(r"^cuda +yes +4 x emulated GPU, 4 GiB; driver ", text, re.M) and re.search(r"^nccl +yes ", text, re.M), text)

@@ -186,6 +186,69 @@ static void wrong_measurements(void)
     check_refused(ENTRY("linear", "1", ",\"x\":1"), "p.json: measured[0]: x: unknown key");
 }
 
+/* ---- GPUs ---- */
+
+/* Longer rows, columns and inner dimensions than processors have, and heads that kernels can compute; --quick is the same for both. */
+static void points_of_gpus(void)
+{
+    struct calibration_request gpus = {.device = "cuda", .dtypes = {[DT_BF16] = true}, .kernels = true}, cpu = gpus;
+    struct gpt_measured a, b;
+    snprintf(cpu.device, sizeof cpu.device, "cpu");
+    CHECK(!calibration_shares(&gpus) && calibration_shares(&cpu));
+    CHECK(calibration_count(&gpus, 0) == calibration_count(&cpu, 0) && calibration_count(&gpus, 1) == calibration_count(&cpu, 1));
+    for (int i = 0; calibration_kernel(&gpus, i, &a); i++) {
+        CHECK(calibration_kernel(&cpu, i, &b) && a.kernel == b.kernel && a.variant == b.variant);
+        CHECK(a.shape[0] == 4 * b.shape[0] && (a.shape[1] == 4 * b.shape[1] || b.shape[1] == 1), "%d: %g x %g", i, a.shape[0], a.shape[1]);
+        bool heads = gpt_kernel_info(a.kernel)->shape == GPT_SHAPE_HEADS;
+        CHECK(a.shape[2] == (heads || b.shape[2] == 1 ? 1 : 4) * b.shape[2] && (!heads || a.shape[2] <= 128), "%d: %g", i, a.shape[2]);
+    }
+    int all = calibration_count(&gpus, 1);
+    gpus.kernels = false;
+    CHECK(calibration_count(&gpus, 0) == 0 && calibration_count(&gpus, 1) == all - calibration_count(&cpu, 0), "a further number of ranks");
+    gpus.kernels = gpus.quick = cpu.quick = true;
+    for (int i = 0; calibration_kernel(&gpus, i, &a); i++)
+        CHECK(calibration_kernel(&cpu, i, &b) && memcmp(a.shape, b.shape, sizeof a.shape) == 0, "%d", i);
+}
+
+/* What ranks tell of their GPUs, and the files that are made of it. */
+static void files_of_gpus(void)
+{
+    static const struct {
+        const char *name, *word;
+        enum dt_sim_architecture architecture;
+    } gpus[] = {{"NVIDIA H100 80GB HBM3", "H100", DT_SIM_HOPPER},
+                {"NVIDIA A100-SXM4-40GB", "A100", DT_SIM_AMPERE},
+                {"Tesla V100-SXM2-16GB", "V100", DT_SIM_VOLTA}};
+    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
+        struct calibration *c = made_up(), *again = calloc(1, sizeof *again);
+        struct gpt_cost_profile *profile = calloc(1, sizeof *profile);
+        struct dt_sim_cluster *cluster = calloc(1, sizeof *cluster);
+        char *text = NULL;
+        c->gpu = (struct calibration_gpu){.memory_bytes = 0x1p36, .reserved_bytes = 1e9, .copy_bytes_per_s = 50e9, .copy_s = 8e-6};
+        c->gpu.peak_flops[DT_BF16] = 989e12;
+        snprintf(c->gpu.name, sizeof c->gpu.name, "%s", gpus[i].name);
+        CHECK_OK(calibration_write(c, &text));
+        CHECK_OK(calibration_read(text, again));
+        free(text);
+        CHECK_OK(calibration_cluster_text(again, "here", &text));
+        CHECK_OK(dt_sim_cluster_parse(text, strlen(text), "cluster.json", cluster));
+        free(text);
+        CHECK(strcmp(cluster->gpu.name, gpus[i].name) == 0 && cluster->gpu.architecture == gpus[i].architecture, "%s", cluster->gpu.name);
+        CHECK(cluster->collectives.library == DT_SIM_NCCL && cluster->collectives.measured.count == 4 && cluster->gpus_per_node == 4);
+        CHECK(cluster->gpu.memory_gib == 64 && cluster->gpu.peak_tflops[DT_BF16] == 989 && cluster->gpu.peak_tflops[DT_FP32] == 0);
+        CHECK(cluster->pcie.gb_per_s == 50 && cluster->pcie.latency_us == 8 && fabs(cluster->nvlink.gb_per_s - 1024e-9 / 2e-4) < 1e-12,
+              "%g", cluster->nvlink.gb_per_s);
+        CHECK_OK(calibration_profile_text(again, "here", &text));
+        CHECK_OK(gpt_cost_profile_parse(text, strlen(text), "profile.json", profile));
+        free(text);
+        CHECK(strcmp(profile->gpu, gpus[i].word) == 0 && profile->memory.reserve_bytes == 1e9, "%s", profile->gpu);
+        free(cluster);
+        free(profile);
+        free(again);
+        free(c);
+    }
+}
+
 /* ---- shared processors ---- */
 
 static struct dt_sim_program *work_of(double seconds, double load)
@@ -434,6 +497,8 @@ static const struct test_case cases[] = {
     {"files that sim reads", files_that_sim_reads},
     {"what ranks tell", what_ranks_tell},
     {"wrong measurements", wrong_measurements},
+    {"points of GPUs", points_of_gpus},
+    {"files of GPUs", files_of_gpus},
     {"processors are shared", processors_are_shared},
     {"collectives between nodes share cards", collectives_between_nodes_share_cards},
     {"emulated nodes share processors", emulated_nodes_share_processors},
