@@ -7,21 +7,23 @@ using namespace gpt_cuda;
 
 enum { DOTS_THREADS = 256, DOTS_LANES = 8 };
 
-/* dots [samples, heads, T] = sums of dout * out over each head's columns: eight lanes for each (row, head), N elements an access.
+/* dots [samples, heads, T] = sums of dout * out over each head's columns: eight lanes for each (row, head), N elements an access. For fp32; the
+ * tensor cores' kernel for dq makes them itself.
  * Floor: dout and out read once, bytes of 2 * rows * d elements. */
-template <typename E, int N>
-__global__ void __launch_bounds__(DOTS_THREADS) dots_kernel(float *dots, const E *dout, const E *out, size_t rows, attention_shape shape)
+template <int N>
+__global__ void __launch_bounds__(DOTS_THREADS)
+    dots_kernel(float *dots, const float *dout, const float *out, size_t rows, attention_shape shape)
 {
     size_t heads = (size_t)shape.heads, T = (size_t)shape.T, width = (size_t)shape.width;
     size_t item = (blockIdx.x * (size_t)DOTS_THREADS + threadIdx.x) / DOTS_LANES;
     bool valid = item < rows * heads;
-    const E *a = dout + (valid ? item * width : 0), *b = out + (valid ? item * width : 0);
+    const float *a = dout + (valid ? item * width : 0), *b = out + (valid ? item * width : 0);
     float sum = 0;
     for (size_t i = threadIdx.x % DOTS_LANES * N; valid && i < width; i += DOTS_LANES * N) {
-        pack<E, N> x = load_pack<N>(a + i), y = load_pack<N>(b + i);
+        pack<float, N> x = load_pack<N>(a + i), y = load_pack<N>(b + i);
 #pragma unroll
         for (int j = 0; j < N; j++)
-            sum += to_float(x.at[j]) * to_float(y.at[j]);
+            sum += x.at[j] * y.at[j];
     }
 #pragma unroll
     for (int distance = DOTS_LANES / 2; distance > 0; distance /= 2)
@@ -32,17 +34,13 @@ __global__ void __launch_bounds__(DOTS_THREADS) dots_kernel(float *dots, const E
     }
 }
 
-template <typename E>
-dt_status queue_dots(struct dt_stream *stream, float *dots, const E *dout, const E *out, size_t rows, const attention_shape &shape)
+dt_status queue_dots(struct dt_stream *stream, float *dots, const float *dout, const float *out, size_t rows, const attention_shape &shape)
 {
     size_t items = rows * (size_t)shape.heads * DOTS_LANES;
     dim3 blocks((unsigned)((items + DOTS_THREADS - 1) / DOTS_THREADS)), threads(DOTS_THREADS);
-    constexpr int N = pack_elems<E>;
-    if (packs_fit<E, N>((size_t)shape.width, dout, out))
-        return launch("attention dots", dots_kernel<E, N>, blocks, threads, 0, stream, dots, dout, out, rows, shape);
-    if (packs_fit<E, 2>((size_t)shape.width, dout, out))
-        return launch("attention dots", dots_kernel<E, 2>, blocks, threads, 0, stream, dots, dout, out, rows, shape);
-    return launch("attention dots", dots_kernel<E, 1>, blocks, threads, 0, stream, dots, dout, out, rows, shape);
+    bool fit = packs_fit<float, pack_elems<float>>((size_t)shape.width, dout, out);
+    return launch("attention dots", fit ? dots_kernel<pack_elems<float>> : dots_kernel<1>, blocks, threads, 0, stream, dots, dout, out,
+                  rows, shape);
 }
 
 /* The largest access of at most 16 bytes for rows whose starts are multiples of `elems` elements of 2 bytes beyond these bases. */
@@ -140,23 +138,22 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backwa
     bool fused = gpt_of(&k->model)->attention == GPT_ATTENTION_FUSED;
     if (!a->out || (fused ? !a->lse : !a->weights))
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs out and weights");
-    attention_backward b = {{}, a->dout, a->qkv, fused ? a->lse : nullptr, nullptr, fused ? nullptr : a->weights, a->dqkv};
+    attention_backward b = {{}, a->dout, a->out, a->qkv, fused ? a->lse : nullptr, nullptr, fused ? nullptr : a->weights, a->dqkv};
     DT_TRY(shape_of(k, &a->dropout, a->samples, &a->heads, &a->kv_heads, &b.shape));
     if (a->samples == 0)
         return DT_OK;
     b.shape.row_bytes = access_bytes((size_t)b.shape.width, a->dout, a->qkv, a->dqkv);
+    if (access_bytes((size_t)b.shape.width, a->out) < b.shape.row_bytes)
+        b.shape.row_bytes = access_bytes((size_t)b.shape.width, a->out);
     b.shape.weight_bytes = access_bytes((size_t)b.shape.T, b.weights);
     size_t rows = a->samples * (size_t)b.shape.T;
     DT_TRY(gpt_cuda_scratch(k, rows * (size_t)b.shape.heads * sizeof(float)));
-    float *dots = (float *)k->scratch;
-    b.dots = dots;
-    DT_TRY(for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
-        return queue_dots(stream, dots, (const E *)a->dout, (const E *)a->out, rows, b.shape);
-    }));
+    b.dots = (float *)k->scratch;
     switch (k->model.dtype) {
     case DT_FP16: return attention_backward_tensor<__half>(stream, a->samples, b);
     case DT_BF16: return attention_backward_tensor<__nv_bfloat16>(stream, a->samples, b);
-    default: return attention_backward_fp32(stream, a->samples, b);
+    default:
+        DT_TRY(queue_dots(stream, b.dots, (const float *)a->dout, (const float *)a->out, rows, b.shape));
+        return attention_backward_fp32(stream, a->samples, b);
     }
 }

@@ -1,7 +1,8 @@
 /* Attention's gradient on the tensor cores.
  *
  * Two kernels compute the weights again from lse (unfused: read them), so that each sum has one owner: no atomics, the same bits in every
- * run. The first owns a tile of Br = ROWS queries, loops over tiles of Bc = KEYS keys up to the causal diagonal and computes dq; the second
+ * run. The first owns a tile of Br = ROWS queries, makes D of its rows, which it leaves for the second, loops over tiles of Bc = KEYS keys up to the
+ * causal diagonal and computes dq; the second
  * owns a tile of Bc = KEYS keys, loops over tiles of Br = QUERIES queries from the diagonal on, of every query head that reads these keys,
  * and computes dk and dv. With P the weights, Z dropout's factors (0 or 1 / (1 - p)) and D = dots, the rows' sums of dout * out:
  *
@@ -90,6 +91,27 @@ __device__ inline void score_gradients(float (&dp)[BLOCKS][KEYS / 8][4], const f
             }
 }
 
+/* One row's sum of dout * out, of `width` columns that its quad's four lanes share; the same on each. */
+template <typename E> __device__ inline float dot_of_row(const E *dout, const E *out, int width, int bytes)
+{
+    constexpr int N = pack_elems<E>;
+    int c = (int)threadIdx.x % 4;
+    float sum = 0;
+    if (bytes == 16) {
+        for (int i = c * N; i < width; i += 4 * N) {
+            pack<E, N> x = load_pack<N>(dout + i), y = load_pack<N>(out + i);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                sum += to_float(x.at[j]) * to_float(y.at[j]);
+        }
+    } else {
+        for (int i = c; i < width; i += 4)
+            sum += to_float(dout[i]) * to_float(out[i]);
+    }
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    return sum + __shfl_xor_sync(0xffffffffu, sum, 2);
+}
+
 template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THREADS) query_gradient_kernel(attention_backward a)
 {
     using tiles = query_tiles<WIDTH>;
@@ -142,7 +164,10 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
         for (int half = 0; half < 2; half++) {
             int row = lane_row + block * 16 + half * 8;
             lse_log2[block][half] = a.lse && row < T ? a.lse[head_rows + (size_t)row] * LOG2_E : 0.0f;
-            dots[block][half] = row < T ? a.dots[head_rows + (size_t)row] : 0.0f;
+            size_t start = row < T ? (sample_row + (size_t)row) * d + column : 0;
+            dots[block][half] = dot_of_row((const E *)a.dout + start, (const E *)a.out + start, row < T ? width : 0, bytes);
+            if (row < T && lane % 4 == 0)
+                a.dots[head_rows + (size_t)row] = dots[block][half];
             scale[block][half] = shape.scale;
         }
     float dq[BLOCKS][WIDTH / 8][4];

@@ -44,9 +44,10 @@ struct attention_forward {
 
 struct attention_backward {
     attention_shape shape;
-    const void *dout, *qkv;
-    const float *lse, *dots; /* dots [samples, heads, T]: sums of dout * out over a head's columns */
-    const void *weights;     /* NULL: fused */
+    const void *dout, *out, *qkv;
+    const float *lse;
+    float *dots;         /* [samples, heads, T]: sums of dout * out over a head's columns; the kernel for dq writes them (fp32: reads) */
+    const void *weights; /* NULL: fused */
     void *dqkv;
 };
 

@@ -126,13 +126,13 @@ static void check(const struct dt_model *model, int keep, struct count most)
 static void study(void)
 {
     struct dt_model model = gpt_model_of(DT_FP16, &gpt);
-    check(&model, 0, (struct count){29, 54});
+    check(&model, 0, (struct count){28, 52});
 }
 
 static void study_keeping(void)
 {
     struct dt_model model = gpt_model_of(DT_FP16, &gpt);
-    check(&model, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){26, 42});
+    check(&model, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){25, 40});
 }
 
 static const struct test_case cases[] = {
