@@ -8,7 +8,7 @@
 #include "lib/config/json.h"
 #include "schedules/config/experiment.h"
 #include "schedules/config/families.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 #include "schedules/predict/simulated_system.h"
 
 #include <glob.h>

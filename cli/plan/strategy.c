@@ -3,7 +3,7 @@
 #include "cli/text/text.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 
 #include <stdarg.h>
 #include <stdio.h>

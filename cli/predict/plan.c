@@ -3,8 +3,7 @@
 #include "cli/text/text.h"
 #include "lib/config/json.h"
 #include "schedules/config/order.h"
-#include "schedules/plan/plans.h"
-#include "schedules/plan/play.h"
+#include "schedules/plan/plan.h"
 #include "schedules/run/rank_plan.h"
 
 #include <ctype.h>
@@ -355,7 +354,7 @@ static dt_status time_plans(const struct experiment_order *order, struct plan *p
     return DT_OK;
 }
 
-/* Errors: as plans_make (schedules/plan/plans.h); finish it also then. */
+/* Errors: as plans_make (schedules/plan/plans.c); finish it also then. */
 static dt_status timed_plan_init(struct timed_plan *t, const struct experiment *e, const struct plan_times *times)
 {
     struct experiment_order order = {0};

@@ -4,7 +4,7 @@
 
 #include "lib/device/memory.h"
 #include "schedules/config/experiment_list.h"
-#include "schedules/plan/play.h"
+#include "schedules/plan/plan.h"
 #include "schedules/predict/simulated_system.h"
 #include "schedules/step/step_traffic.h"
 

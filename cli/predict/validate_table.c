@@ -3,7 +3,7 @@
 #include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "schedules/config/families.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 
 #include <errno.h>
 #include <math.h>

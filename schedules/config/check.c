@@ -5,7 +5,7 @@
 #include "schedules/config/hash.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/split.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>

@@ -39,7 +39,7 @@ struct experiment {
         int stages;                    /* ranks in one pipeline; times tensor.size divides world_size */
         int chunks;                    /* parts in the pipeline at a time; times micro_batches at most the samples of a pipeline's step */
         enum pipeline_reach paradigms; /* PIPELINE_OF_ALL: this experiment has one, though it is not pdp */
-        char order[1024];              /* a name of schedules/plan/orders.c, or a file (schedules/plan/order_file.h) */
+        char order[1024];              /* a name of schedules/plan/orders.c, or a file (schedules/plan/order_file.c) */
         char split[1280];              /* a rule of split.h, or points as "4-8" */
         int virtual_stages;            /* interleaved: parts of the model on each rank */
         char activation[768]; /* "keep-checkpoint": of each part of a rank, in place of `activation`; "": that one in all of them */

@@ -3,7 +3,7 @@
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/split.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -3,8 +3,7 @@
 
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
-#include "schedules/plan/orders.h"
-#include "schedules/plan/plans.h"
+#include "schedules/plan/plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define SCHEDULES_CONFIG_ORDER_H
 
 #include "schedules/config/experiment.h"
-#include "schedules/plan/order.h"
+#include "schedules/plan/plan.h"
 
 struct experiment_order {
     const struct pipeline_order *row; /* the strategy's; without a pipeline gradient accumulation has one too */

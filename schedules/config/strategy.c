@@ -1,7 +1,7 @@
 #include "schedules/config/strategy.h"
 
 #include "schedules/config/experiment.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 
 #include <limits.h>
 #include <stdio.h>

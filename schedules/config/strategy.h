@@ -6,7 +6,7 @@
 #include "lib/base/status.h"
 #include "lib/device/device.h"
 #include "schedules/config/paradigm.h"
-#include "schedules/plan/order.h"
+#include "schedules/plan/plan.h"
 
 #include <stdbool.h>
 #include <stdint.h>

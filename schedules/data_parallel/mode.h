@@ -10,7 +10,7 @@
 #include "lib/comm/comm.h"
 #include "lib/model/model.h"
 #include "schedules/config/experiment.h"
-#include "schedules/plan/passes.h"
+#include "schedules/plan/plan.h"
 #include "schedules/step/timeline.h"
 
 struct offload;
@@ -56,7 +56,7 @@ struct data_parallel {
     struct dp_setup setup;
     bool repeats_updates; /* another rank makes the same updates and counts their overflows; otherwise no one else does */
 
-    /* Where a plan places the mode's actions, once it is created (schedules/plan/passes.h). */
+    /* Where a plan places the mode's actions, once it is created (schedules/plan/plan.h). */
     struct plan_rules rules;
     const int *bucket_of; /* [group_count] groups with the same number are reduced together; NULL: each by itself */
 

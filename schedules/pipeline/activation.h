@@ -21,7 +21,7 @@
 
 #include "lib/model/model.h"
 #include "schedules/config/experiment.h"
-#include "schedules/plan/passes.h"
+#include "schedules/plan/plan.h"
 #include "schedules/step/timeline.h"
 
 /* What becomes of the head where activations are not kept, or its logits are many: it runs late; it is computed again, with whole logits, as

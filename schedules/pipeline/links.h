@@ -6,7 +6,7 @@
 #define SCHEDULES_PIPELINE_LINKS_H
 
 #include "schedules/mesh/mesh.h"
-#include "schedules/plan/receipts.h"
+#include "schedules/plan/plan.h"
 #include "schedules/step/timeline.h"
 
 /* One end of a channel. */

@@ -4,8 +4,7 @@
 #include "schedules/data_parallel/residency.h"
 #include "schedules/pipeline/copies.h"
 #include "schedules/pipeline/links.h"
-#include "schedules/plan/passes.h"
-#include "schedules/plan/plans.h"
+#include "schedules/plan/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

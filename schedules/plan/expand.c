@@ -1,5 +1,5 @@
 /* From passes through a part to passes through its groups, with what is kept, recomputed and copied in between. */
-#include "schedules/plan/passes.h"
+#include "schedules/plan/plan.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "schedules/plan/order_file.h"
+#include "schedules/plan/plan.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,7 +1,4 @@
-#include "schedules/plan/orders.h"
-
-#include "schedules/plan/order_file.h"
-#include "schedules/plan/search.h"
+#include "schedules/plan/plan.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* What a data-parallel mode does with parameters and gradients, placed around the passes that read and write them. */
-#include "schedules/plan/passes.h"
+#include "schedules/plan/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A plan: what one rank does in one step, as data.
  *
- * An order (orders.h) emits the forward and backward passes of one rank. Passes over the plan (passes.h) add the rest: messages between
+ * An order (orders.c) emits the forward and backward passes of one rank. Passes over the plan (passes.c) add the rest: messages between
  * neighbouring stages, the stash slot of every micro-batch, the groups of layers that a pass consists of, recomputation, and what the
  * data-parallel mode does with parameters and gradients. The executor (schedules/pipeline/pipeline.c) walks the result, and
  * `dtbench check --plan` prints it.
@@ -191,5 +191,254 @@ static inline int plan_rank_of(const struct plan *plan, int v)
 {
     return virtual_stage_rank(v, plan->stages, plan->folded);
 }
+
+/* ---- what an order is: the row of the table in orders.c, and what its passes are made for ---- */
+
+/* What an order is made for. Gradient accumulation and a pipeline's chunks are one idea: a step has micro_batches = (the config's)
+ * micro_batches * pipeline.chunks of them. An order that flushes has only `window` of them, the config's chunks, between forward and
+ * backward at a time. */
+struct order_shape {
+    int stages;              /* ranks of the pipeline */
+    int virtual_stages;      /* parts on each rank, for orders that leave the number open */
+    int micro_batches;       /* of a step */
+    int window;              /* divides micro_batches */
+    int memory_limit;        /* micro-batches; 0: the order's own. Of zb_auto and files */
+    struct plan_times times; /* zb_auto is found for these */
+    const char *file, *text; /* of an order file: its name for messages, and what is in it */
+    const struct plan *made; /* [stages] plans_make's of this order, for an order that says only what all ranks do; NULL: not made yet */
+};
+
+enum { ORDER_MOST_PARTS = 64 }; /* of the model on each rank */
+
+/* What a model is divided into for an order: parts on each rank, placed as a ring or folded. */
+struct order_layout {
+    int parts;
+    bool folded;
+};
+
+/* When each rank's last pass is a whole backward through its first part, so that what began ends where it began: */
+enum order_drain {
+    ORDER_DRAINS_NEVER, /* or it is not known */
+    ORDER_DRAINS_WINDOWS,
+    ORDER_DRAINS_STEPS,
+};
+
+struct pipeline_order {
+    const char *name;   /* in configs */
+    const char *title;  /* in papers; NULL: the name */
+    const char *abroad; /* how tables of other projects begin their name for it; NULL: with the name */
+    const char *help;
+    enum order_drain drains;
+    bool folded, halves; /* parts are placed as a V; backward comes in halves */
+    int parts;           /* of the model on each rank; 0: the shape's virtual_stages */
+    /* A plan, which has its place, gets the passes of that rank. NULL: one rank's are not known without those of the others. Errors:
+     * DT_ERR_HOST_MEMORY. */
+    dt_status (*emit)(const struct order_shape *shape, struct plan *plan);
+    /* The same of plans [stages] of all ranks; NULL where there is `emit`. Errors: also DT_ERR_INVALID, of a file. */
+    dt_status (*emit_all)(const struct order_shape *shape, struct plan *plans);
+    /* What was tried to find it, in words, for who reads a check; NULL: nothing. */
+    void (*tell)(const struct order_shape *shape, char *text, size_t bytes);
+    /* By the order's source: plan_kept.activations of a rank, at most; and by how much the longest rank of a step is longer than its
+     * passes, without messages. NULL: no closed form. */
+    double (*kept)(const struct pipeline_order *order, const struct order_shape *shape, int rank);
+    double (*bubble)(const struct order_shape *shape);
+};
+
+/* Pipeline orders: which forward or backward pass of which micro-batch a rank does next. An order is one row of a table in orders.c and
+ * emits computing actions only; passes.h adds the rest. */
+
+#define ORDER_FILE_ENDING ".csv"
+
+/* By its name in a config; of a file (order_file.c), whose name ends so, the row that reads it. NULL: no such order. */
+const struct pipeline_order *pipeline_order_find(const char *name);
+bool pipeline_order_is_file(const struct pipeline_order *order);
+/* The orders that have names, one after the other; NULL after the last. */
+const struct pipeline_order *pipeline_order_at(int index);
+
+/* Orders after dtbench's own; NULL past the last. Here there are none. The function is weak, as paradigm_more (schedules/config/paradigm.h). */
+const struct pipeline_order *pipeline_order_more(int index);
+
+/* Parts and their places; a file says so itself. Errors: as pipeline_order_emit. */
+dt_status pipeline_order_layout(const struct pipeline_order *order, const struct order_shape *shape, struct order_layout *out);
+
+/* plans [stages] get the passes of all ranks. Owner: the caller, who calls plan_finish on each, also after a failure. Errors:
+ * DT_ERR_INVALID for a file that does not fit, DT_ERR_HOST_MEMORY. */
+dt_status pipeline_order_emit(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans);
+/* The same of one rank, where the order's row has `emit`. Owner: the caller, also after a failure. */
+dt_status pipeline_order_emit_rank(const struct pipeline_order *order, const struct order_shape *shape, int rank, struct plan *out);
+
+/* An order as a file: a line of passes for each rank of the pipeline.
+ *
+ *   # comment
+ *   F0 F1 B0 B1          rank 0: forward and backward of micro-batches 0 and 1
+ *   F0, I0, W0, F1, I1, W1     rank 1, with backward in halves: gradients of the inputs, of the weights
+ *   F0 F0.1 B0.1 B0      part 1 of the rank behind a dot; none is part 0
+ *   0F0 3F0 3I0 0B0      or the virtual stage in front, counted over all ranks, as PyTorch's pipeline schedules are written
+ *
+ * Passes are separated by commas, blanks or both. Empty lines do not count. Each micro-batch goes through each part once: F, then B, or I
+ * and later W. Parts are placed as a ring; where virtual stages are given and say so, as a V. */
+
+/* Of shape->text: the parts, and how they are placed. Errors: DT_ERR_INVALID, with line and pass, and DT_ERR_HOST_MEMORY. */
+dt_status order_file_layout(const struct order_shape *shape, struct order_layout *out);
+
+/* The passes of all ranks: a row of orders.c. Checks that there is a line for each rank, that each micro-batch of the step goes through each
+ * part as it must, and that no rank keeps more than shape->memory_limit, where there is one. Errors: as order_file_layout. */
+dt_status order_file_emit(const struct order_shape *shape, struct plan *plans);
+
+/* ---- passes over plans: each adds one kind of decision to what an order has emitted, in this sequence ---- */
+
+/* ---- 1. messages ---- */
+
+/* Before every forward pass its input is received, behind it the output is sent; the same for gradients around backward. The first and the
+ * last virtual stage have only one neighbour. What comes from or goes to this rank itself is no message but a TAKE_OVER or GIVE_BACK.
+ * Errors: DT_ERR_HOST_MEMORY. */
+dt_status plan_add_messages(struct plan *plan);
+
+/* Of a step that is played to count, and not run: leave out micro-batches in the middle of the plans of a rank and its neighbours, which have
+ * messages and no slots. There each plan's passes of a few micro-batches are those of the few before them, again and again; or all of its forward
+ * passes come first, and then all backward ones. `left` such repetitions stay, each of a multiple of `step` micro-batches. What is left is
+ * numbered anew, and is the plan of a step with fewer micro-batches. Returns how many are left out: 0 where plans do not repeat themselves, or
+ * where it would not be half of them. */
+int plans_shorten(struct plan *plans, int count, int step, int left);
+
+/* ---- 2. slots ---- */
+
+/* Give each micro-batch a stash slot, the lowest that is free, from the first of its actions to the last, and set plan->slots: the fewest
+ * that do. Slots of a part are numbered by themselves. Errors: DT_ERR_HOST_MEMORY. */
+dt_status plan_assign_slots(struct plan *plan);
+
+/* ---- 3. groups and segments ---- */
+
+/* Groups [first_group, end_group) of the rank, all of one part, whose activations have one fate between forward and backward. */
+struct plan_segment {
+    int first_group, end_group;
+    bool input_only; /* forward leaves the input alone */
+    bool late;       /* forward is not run at all, backward does it; one group, the one with the head. Otherwise input_only segments are
+                      * recomputed. */
+};
+
+struct plan_group {
+    bool backward_reads_params;
+    bool kept_with_next; /* the next group's backward reads what this one's forward keeps */
+    /* Its passes read the parameters of the part's first group, too, and its backward adds to their gradients before that group's own does:
+     * a head whose weight is the embedding's table. Of a backward in one piece. */
+    bool reads_first;
+    /* Another part, at the other end of the pipeline, has a copy of some of its parameters. */
+    bool has_copy;
+    int bucket; /* groups with the same number are consecutive, and their gradients are reduced together */
+};
+
+/* What passes must know of a part: groups [first_group, end_group) of the rank. */
+struct plan_part {
+    const struct plan_group *groups; /* of the rank: the parts' groups one after the other */
+    int first_group, end_group;
+    const struct plan_segment *segments; /* [segment_count], all of the part's groups in sequence */
+    int segment_count;
+    bool offload; /* inputs of segments wait in host memory; all but the two that backward needs first, where it follows at once */
+};
+
+/* Expand passes through a part into passes through its groups, with what its segments keep, recompute and copy. A recomputation that does
+ * not need the output's gradient runs before that is received: it fills part of the bubble. parts: [plan->parts].
+ * Errors: DT_ERR_HOST_MEMORY. */
+dt_status plan_expand(struct plan *plan, const struct plan_part *parts);
+
+/* ---- 4. parameters and gradients ---- */
+
+/* Where a data-parallel mode wants its actions. */
+struct plan_rules {
+    bool publishes;       /* PUBLISH before the step's first pass */
+    bool gathers;         /* GATHER before a group is used, FREE after, unless the next pass uses the same group */
+    bool gathers_once;    /* GATHER before a group's first pass of the step that reads it, FREE after the last */
+    bool gathers_in_turn; /* GATHER right before each use; otherwise one pass ahead, so that at most two groups are there */
+    /* REDUCE after the backward passes of this number of micro-batches; 0: never. Where an order puts weight gradients off, gradients of later micro-batches
+     * would be reduced half: then the reduction waits until no half is outstanding. Always after the last. */
+    int reduce_every;
+    bool updates_at_once; /* UPDATE after a group's last backward pass */
+};
+
+/* Mark first and last passes and those whose gradients are reduced, and place GATHER, FREE, REDUCE, UPDATE and END_STEP. Gradients of a group
+ * with a copy are complete once both parts' are: behind all passes they are summed up, SUM_COPIES, and only then reduced with their bucket,
+ * once a step, or updated. No pass of either end waits for the other's: that could close a circle.
+ * Errors: DT_ERR_HOST_MEMORY. */
+dt_status plan_place_parameters(struct plan *plan, const struct plan_part *parts, const struct plan_rules *rules);
+
+/* ---- the plans of all ranks of a pipeline: an order's passes, with their messages, played once ---- */
+
+/* plans [shape->stages] get the passes of all ranks with messages, once they have been played. Owner: the caller,
+ * who calls plan_finish on each, also after a failure. Errors: as pipeline_order_emit (orders.c) and plan_play (play.c). */
+dt_status plans_make(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans);
+
+/* Of an array from malloc: with the plans. Takes NULL. */
+void plans_destroy(struct plan *plans, int stages);
+
+/* Those of some ranks alone, out [count], which are different ones. Where the order can say what one rank does it is not played: of an order that
+ * has a name the tests know that it runs. Owner of out: the caller, also after a failure. */
+dt_status plans_of_stages(const struct pipeline_order *order, const struct order_shape *shape, const int *stages, int count,
+                          struct plan *out);
+
+/* *out: the part of the ranks' time in which they wait, when an order is played with shape->times. Errors: as plans_make. */
+dt_status plan_order_bubble(const struct pipeline_order *order, const struct order_shape *shape, double *out);
+
+/* ---- playing the plans of all ranks of a pipeline against each other: the proof that they run, and how long they take ---- */
+
+/* Play plans [stages], with messages. Messages of one kind (activations, or gradients) from one rank to another arrive in the sequence in
+ * which they were sent; sending does not block, receiving does. Finds what cannot run:
+ *   a deadlock               names the ranks that wait for each other, and for what each does
+ *   messages that cross      the sequence in which they are received is not the one in which they were sent
+ *   messages nobody receives
+ * A pass takes its part of `times` (NULL: plan_unit_times), and a message is there `send` after the pass that made it (with uneven times: and after
+ * the one before it in its channel); no rank is busy with it meanwhile. ends: NULL, or [stages] arrays of [count]: when each action ends, from the step's beginning.
+ * Errors: DT_ERR_INVALID with that text, DT_ERR_HOST_MEMORY. */
+dt_status plan_play(const struct plan *plans, int stages, const struct plan_times *times, double **ends);
+
+/* A rank's time in a step. */
+struct rank_time {
+    double begin, end; /* of its first and its last pass, from the step's beginning */
+    double busy;       /* of its passes */
+};
+
+/* The same, summed up: out [stages]. */
+dt_status plan_time(const struct plan *plans, int stages, const struct plan_times *times, struct rank_time *out);
+
+/* The longest of `ranks` [stages], each from its own first pass to its last: what a step takes where the next one begins on each rank as soon
+ * as this one has ended there. Source: Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 5.3 ("cost"). */
+double plan_makespan(const struct rank_time *ranks, int stages);
+
+/* The part of the makespan in which a rank does nothing: 1 - busy / makespan, with the busiest rank's passes. */
+double plan_bubble(const struct rank_time *ranks, int stages);
+
+/* Receipts: a message that arrives proves that its sender had received certain messages of this rank before. What this rank sends is in memory
+ * until that is known: nothing else tells it without waiting for the other rank. */
+
+struct plan_receipts {
+    /* received[channel][n]: how many messages of this rank, in each channel that it sends in, were received before message n (from 0) of
+     * `channel` was made for this rank. count[channel]: the messages that it gets there in a step. */
+    int (*received[PLAN_CHANNELS])[PLAN_CHANNELS];
+    int count[PLAN_CHANNELS];
+};
+
+/* Those of rank `stage`, from the plans (with messages) of its neighbours; the same plan twice where there are two stages. Owner of *out: the
+ * caller, also after a failure. Errors: DT_ERR_HOST_MEMORY. */
+dt_status plan_receipts_find(int stage, const struct plan *previous, const struct plan *next, struct plan_receipts *out);
+void plan_receipts_finish(struct plan_receipts *receipts); /* takes zeroed ones */
+
+/* most [PLAN_CHANNELS]: how many messages of each channel this rank has to keep at a time, while it goes through its plan. */
+void plan_receipts_most_kept(const struct plan_receipts *receipts, const struct plan *plan, int most[PLAN_CHANNELS]);
+
+/* The order zb_auto: found by playing a pipeline in which each rank decides by a few rules what it does next, with several settings of the
+ * rules, and keeping the shortest.
+ *
+ * Source  Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 3.1: a greedy heuristic and a grid search over its settings.
+ *         Its ZB-1p and ZB-2p are this with a memory limit of `stages` and of twice as many micro-batches.
+ * Differs the rules are our own. A rank knows of its neighbours only what is already on its way. */
+
+/* plans [stages], one part each, get the passes that the shortest play needs with shape->times. No rank keeps more than
+ * shape->memory_limit micro-batches at any time, those that wait for weight gradients alone counted half (plan_kept.weighted); 0: as many
+ * as there are stages. Errors: DT_ERR_HOST_MEMORY. */
+dt_status search_emit(const struct order_shape *shape, struct plan *plans);
+
+/* What is tried: "12 of 50 settings tried with 1024 micro-batches, and the best one with all". Of a large pipeline less is tried: the number of
+ * its passes decides, and no clock. */
+void search_tell(const struct order_shape *shape, char *text, size_t bytes);
 
 #endif

@@ -1,8 +1,4 @@
-#include "schedules/plan/plans.h"
-
-#include "schedules/plan/orders.h"
-#include "schedules/plan/passes.h"
-#include "schedules/plan/play.h"
+#include "schedules/plan/plan.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "schedules/plan/play.h"
+#include "schedules/plan/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "schedules/plan/search.h"
+#include "schedules/plan/plan.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Plans of fewer micro-batches, where the middle of a step does the same over and over. */
-#include "schedules/plan/passes.h"
+#include "schedules/plan/plan.h"
 
 #include <string.h>
 

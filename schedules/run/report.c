@@ -7,7 +7,7 @@
 #include "schedules/config/families.h"
 #include "schedules/config/order.h"
 #include "schedules/config/parse.h"
-#include "schedules/plan/plans.h"
+#include "schedules/plan/plan.h"
 #include "schedules/run/ranks_per_node.h"
 
 #include <cjson/cJSON.h>

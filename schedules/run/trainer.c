@@ -2,7 +2,7 @@
 #include "schedules/config/split.h"
 #include "schedules/data_parallel/mode.h"
 #include "schedules/data_parallel/offload.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "schedules/search/search.h"
 
 #include "schedules/config/parse.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "schedules/search/search.h"
 
 #include "schedules/data_parallel/mode.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,9 +2,7 @@
 
 #include "schedules/config/order.h"
 #include "schedules/config/split.h"
-#include "schedules/plan/orders.h"
-#include "schedules/plan/plans.h"
-#include "schedules/plan/play.h"
+#include "schedules/plan/plan.h"
 
 #include <math.h>
 #include <stdlib.h>

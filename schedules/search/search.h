@@ -4,7 +4,7 @@
 #define SCHEDULES_SEARCH_SEARCH_H
 
 #include "schedules/config/experiment.h"
-#include "schedules/plan/order.h"
+#include "schedules/plan/plan.h"
 #include "schedules/predict/simulated_system.h"
 #include "schedules/run/measure.h"
 

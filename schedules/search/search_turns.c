@@ -1,7 +1,7 @@
 #include "schedules/search/search_parts.h"
 
 #include "schedules/config/parse.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 #include "schedules/predict/simulation.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 
 #include "schedules/config/parse.h"
 #include "schedules/data_parallel/mode.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 #include "schedules/predict/simulation.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * are: what is true of a row stands in the row, or some command would not know it. test_made_up.py tries the commands. */
 #include "schedules/data_parallel/buckets.h"
 #include "schedules/data_parallel/mode.h"
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 
 /* ---- a mode: a root averages the gradients and sends the averages to all, which make the same update ---- */
 

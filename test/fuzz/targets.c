@@ -11,10 +11,7 @@
 #include "lib/sim/cluster.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
-#include "schedules/plan/order_file.h"
-#include "schedules/plan/orders.h"
-#include "schedules/plan/passes.h"
-#include "schedules/plan/plans.h"
+#include "schedules/plan/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

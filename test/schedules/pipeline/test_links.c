@@ -1,9 +1,7 @@
 /* Messages of a pipeline without a model: each pass fills a buffer and keeps what it read. What arrives is what was sent, and the device holds
  * no more memory than the ledger has counted. Run on any number of ranks. */
 #include "schedules/pipeline/links.h"
-#include "schedules/plan/orders.h"
-#include "schedules/plan/passes.h"
-#include "schedules/plan/plans.h"
+#include "schedules/plan/plan.h"
 #include "test/ranks.h"
 
 enum { MICRO_BATCHES = 40, PARTS = 2, STEPS = 2, ELEMS = 1 << 17 };

@@ -1,8 +1,6 @@
 /* Orders against their sources: what a rank keeps, how long the bubble is, the bubbles that the authors of the zero-bubble orders publish; and
  * that every plan of any shape runs. */
-#include "schedules/plan/orders.h"
-#include "schedules/plan/plans.h"
-#include "schedules/plan/play.h"
+#include "schedules/plan/plan.h"
 #include "test/check.h"
 
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 /* Plans of whole pipelines: what an order emits, that its messages arrive, how long it takes in unit times, and how many stashes it needs.
  * The times and the stashes are the closed forms of the papers that orders.c names. */
-#include "schedules/plan/orders.h"
-#include "schedules/plan/passes.h"
-#include "schedules/plan/plans.h"
-#include "schedules/plan/play.h"
-#include "schedules/plan/receipts.h"
+#include "schedules/plan/plan.h"
 #include "test/check.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  *
  * All combinations of the axes below are numbered. By default a fixed sample of them is trained; with DTBENCH_COMBINATIONS=FIRST:COUNT
  * those numbers of the whole list, and with DTBENCH_COMBINATIONS=random:SEED:COUNT a random walk. */
-#include "schedules/plan/orders.h"
+#include "schedules/plan/plan.h"
 #include "test/schedules/run/one_device.h"
 
 #include "lib/base/random.h"
