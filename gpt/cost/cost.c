@@ -43,12 +43,6 @@ size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct dt_mod
     }
 }
 
-size_t gpt_cost_output_bytes(const struct gpt_cost_profile *p, const struct dt_model *model, size_t samples, int ranks)
-{
-    double element = (double)dt_dtype_bytes(model->dtype), tokens = (double)samples * gpt_of(model)->block_size;
-    return (size_t)(p->memory.output_elems * element * tokens * gpt_of(model)->vocab_size / ranks);
-}
-
 double gpt_cost_update_bytes(const struct gpt_cost_profile *p, size_t element_bytes, bool adam)
 {
     double passes = p->kernels[adam ? GPT_KERNEL_ADAM : GPT_KERNEL_SGD].passes;

@@ -45,9 +45,6 @@ double gpt_cost_memory_s(const struct gpt_costs *costs, double launches, double 
 size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *profile, const struct dt_model *model, enum gpt_layer_kind layer, size_t samples,
                            int ranks, bool sequence_parallel);
 
-/* Bytes of the model's output, of `samples` samples, that the profile's framework holds on one of `ranks` that share the head. */
-size_t gpt_cost_output_bytes(const struct gpt_cost_profile *profile, const struct dt_model *model, size_t samples, int ranks);
-
 /* What an update moves of each parameter: parameters and gradients, and Adam's moments and master weights, read and written. */
 double gpt_cost_update_bytes(const struct gpt_cost_profile *profile, size_t element_bytes, bool adam);
 

@@ -270,8 +270,9 @@ static dt_status change_plan(void *context, const struct data_parallel *dp, stru
 /* As many copies of a chunk's output. */
 static dt_status hold(const struct framework *f, const struct data_parallel *dp, size_t samples, int copies, struct dt_buffer *out)
 {
-    size_t bytes = gpt_cost_output_bytes(f->profile, &f->experiment->model, samples, f->experiment->tensor.size);
-    return dt_alloc(dp->setup.compute, DT_ACTIVATIONS, bytes * (size_t)copies, out);
+    const struct experiment *e = f->experiment;
+    double elems = f->profile->memory.output_elems * (double)samples * dt_model_facts(&e->model).outputs / e->tensor.size;
+    return dt_alloc(dp->setup.compute, DT_ACTIVATIONS, dp_bytes(&dp->setup, (size_t)elems) * (size_t)copies, out);
 }
 
 static dt_status flatten(const struct framework *f, const struct data_parallel *dp, int group)
