@@ -235,11 +235,8 @@ double why_too_slow(const struct planner *p, int paradigm)
 /* No candidate of it was simulated. */
 static void say_rejected(struct why *w, const struct planner *p, int paradigm)
 {
-    double least = p->result.least_bytes[paradigm], capacity = p->result.capacity_bytes, fastest = INFINITY;
+    double least = p->result.least_bytes[paradigm], capacity = p->result.capacity_bytes;
     const char *name = paradigm_of((enum paradigm_kind)paradigm)->title;
-    for (int i = 0; i < p->result.count; i++)
-        if (p->result.outcomes[i].paradigm == paradigm && p->result.outcomes[i].bound.bytes <= capacity)
-            fastest = fmin(fastest, p->result.outcomes[i].bound.step_s);
     double slow = why_too_slow(p, paradigm);
     char rate[FORMAT_BYTES], asked[FORMAT_BYTES];
     if (slow > 0)
@@ -252,7 +249,7 @@ static void say_rejected(struct why *w, const struct planner *p, int paradigm)
     else if (*p->result.short_of[paradigm])
         why_say(w, "%s: the smallest candidate takes %.4g of a %s's %.4g GiB, and is short of another memory: %s", name, least / 0x1p30,
                 planner_unit(p), capacity / 0x1p30, p->result.short_of[paradigm]);
-    else if (isfinite(fastest))
+    else if (least > 0) /* 0: something of it fits */
         why_say(w, "%s: what is fast of it does not fit; its smallest candidate needs %.4g of %.4g GiB", name, least / 0x1p30,
                 capacity / 0x1p30);
 }
