@@ -144,6 +144,12 @@ inline dropout dropout_of(const struct gpt_dropout *a)
 /* The factor (0 or scale) of each of the eight columns from `column` (a multiple of 8) of row `position` of `sample`. */
 __device__ inline void dropout_factors(const dropout &d, uint32_t sample, uint32_t position, uint32_t column, float factor[8])
 {
+    if (d.threshold == 0) { /* no bits are drawn, which takes longer than all else that such a kernel computes */
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            factor[i] = d.scale;
+        return;
+    }
     struct dt_philox bits = dt_philox4x32(d.seed, column / 8, position, sample, (uint32_t)DT_RANDOM_DROPOUT << 24 | d.layer);
     for (int i = 0; i < 8; i++) {
         uint32_t half = bits.word[i / 2] >> (i % 2 * 16) & 0xffff;
