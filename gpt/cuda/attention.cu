@@ -138,7 +138,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backwa
     bool fused = gpt_of(&k->model)->attention == GPT_ATTENTION_FUSED;
     if (!a->out || (fused ? !a->lse : !a->weights))
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs out and weights");
-    attention_backward b = {{}, a->dout, a->out, a->qkv, fused ? a->lse : nullptr, nullptr, fused ? nullptr : a->weights, a->dqkv};
+    attention_backward b = {{}, a->dout, a->out, a->qkv, fused ? a->lse : nullptr, nullptr, fused ? nullptr : a->weights, a->dqkv, false};
     DT_TRY(shape_of(k, &a->dropout, a->samples, &a->heads, &a->kv_heads, &b.shape));
     if (a->samples == 0)
         return DT_OK;
@@ -149,6 +149,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backwa
     size_t rows = a->samples * (size_t)b.shape.T;
     DT_TRY(gpt_cuda_scratch(k, rows * (size_t)b.shape.heads * sizeof(float)));
     b.dots = (float *)k->scratch;
+    b.keeps_bits = b.shape.drop.threshold > 0 && b.shape.width <= ATTENTION_ONE_KERNEL_WIDTH && bits_fit(b.shape, a->dqkv);
     switch (k->model.dtype) {
     case DT_FP16: return attention_backward_tensor<__half>(stream, a->samples, b);
     case DT_BF16: return attention_backward_tensor<__nv_bfloat16>(stream, a->samples, b);

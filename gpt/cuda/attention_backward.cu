@@ -11,7 +11,8 @@
  * The second computes transposed scores, k q^T: then P^T and dS^T are where the next product needs its left operand, in registers.
  *
  * Floor: 5 products over half of the square, 5 * T^2 * width FLOPs for one head, at the tensor cores' rate; these kernels do 7, two of
- * them twice (8 past a width of 128). qkv, dout, out read and dqkv written once: 16 * T * width bytes. Dropout's bits are drawn twice.
+ * them twice (8 past a width of 128). qkv, dout, out read and dqkv written once: 16 * T * width bytes. Dropout's bits are drawn
+ * once where the second kernel's results have room for them until then, up to 32 queries for each column of a head; else twice.
  *
  * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 2; Dao et al., "FlashAttention", NeurIPS 2022, appendix B.4 for dropout. */
 #include "gpt/cuda/attention_tile.cuh"
@@ -66,11 +67,11 @@ __device__ inline void weights_from_scores(float (&s)[BLOCKS][KEYS / 8][4], cons
             }
 }
 
-/* dp = P (Z dp - D), the scores' gradients before their scale. */
-template <int BLOCKS, int KEYS>
+/* dp = P (Z dp - D), the scores' gradients before their scale. keep(row, key, bits): gets the bits of 32 keys. */
+template <int BLOCKS, int KEYS, typename Keep>
 __device__ inline void score_gradients(float (&dp)[BLOCKS][KEYS / 8][4], const float (&p)[BLOCKS][KEYS / 8][4],
                                        const float (&dots)[BLOCKS][2], const head_dropout &d, float drop_scale, int first_row,
-                                       int first_key)
+                                       int first_key, Keep keep)
 {
     int c = (int)threadIdx.x % 4;
 #pragma unroll
@@ -80,8 +81,12 @@ __device__ inline void score_gradients(float (&dp)[BLOCKS][KEYS / 8][4], const f
 #pragma unroll
             for (int i = 0; i < KEYS / 8; i += 4) {
                 uint32_t kept = 0xffffffffu;
-                if (d.threshold > 0)
-                    kept = kept_of_32_keys(d, (uint32_t)(first_row + block * 16 + half * 8), (uint32_t)(first_key + i * 8)) >> c * 2;
+                if (d.threshold > 0) {
+                    int row = first_row + block * 16 + half * 8;
+                    kept = kept_of_32_keys(d, (uint32_t)row, (uint32_t)(first_key + i * 8));
+                    keep(row, first_key + i * 8, kept);
+                    kept >>= c * 2;
+                }
 #pragma unroll
                 for (int e = 0; e < 8; e++) {
                     float &x = dp[block][i + e / 2][half * 2 + e % 2];
@@ -170,6 +175,13 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
                 a.dots[head_rows + (size_t)row] = dots[block][half];
             scale[block][half] = shape.scale;
         }
+    int key_head = key_head_of(shape, place.head), reader = place.head - readers_of(shape, key_head).first;
+    E *head_dk = (E *)a.dqkv + sample_row * stride + key_column(shape, key_head);
+    auto keep = [&](int row, int key, uint32_t bits) {
+        int tile_key = key / BITS_KEYS * BITS_KEYS;
+        if (a.keeps_bits && lane % 4 == 0 && row >= tile_key && row < T)
+            *kept_bits(shape, head_dk, tile_key, reader, row, (key - tile_key) / 32) = bits;
+    };
     float dq[BLOCKS][WIDTH / 8][4];
     clear(dq);
 
@@ -197,7 +209,7 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
             weights_from_scores<BLOCKS, KEYS>(p, lse_log2, scale_log2, lane_row, first_key + lane_key);
         }
         multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(dp, dout, value_tile);
-        score_gradients<BLOCKS, KEYS>(dp, p, dots, dropped, shape.drop.scale, lane_row, first_key);
+        score_gradients<BLOCKS, KEYS>(dp, p, dots, dropped, shape.drop.scale, lane_row, first_key, keep);
         multiply_accumulators<E, WIDTH, BLOCKS, KEYS>(dq, dp, key_tile);
     }
     E *to = (E *)a.dqkv + (sample_row + (size_t)warp_first) * stride + column;
@@ -212,7 +224,7 @@ template <int WIDTH> struct key_tiles {
     static constexpr int STAGE = 2 * QUERIES * tile_stride<WIDTH>, WEIGHTS = QUERIES * tile_stride<KEYS>;
     static constexpr size_t bytes(size_t element, bool fused)
     {
-        return 4 * QUERIES * sizeof(float) + element * (size_t)(2 * KEYS * tile_stride<WIDTH> + 2 * STAGE + (fused ? 0 : 2 * WEIGHTS));
+        return 8 * QUERIES * sizeof(float) + element * (size_t)(2 * KEYS * tile_stride<WIDTH> + 2 * STAGE + (fused ? 0 : 2 * WEIGHTS));
     }
 };
 
@@ -259,15 +271,17 @@ __device__ inline void weights_from_transposed_scores(float (&s)[1][QUERIES / 8]
         }
 }
 
-/* dp = P (Z dp - D), then p = P Z without its scale. dots: from the lane's column 0 on. */
+/* dp = P (Z dp - D), then p = P Z without its scale. dots: from the lane's column 0 on. words: NULL, or the kept bits from there on. */
 template <int QUERIES>
 __device__ inline void transposed_gradients(float (&dp)[1][QUERIES / 8][4], float (&p)[1][QUERIES / 8][4], const float *dots,
-                                            const head_dropout &d, float drop_scale, int warp_key, int first_query)
+                                            const head_dropout &d, float drop_scale, int warp_key, int first_query, const uint32_t *words)
 {
 #pragma unroll
     for (int i = 0; i < QUERIES / 8; i += 2) {
         uint32_t kept[2] = {0xffffffffu, 0xffffffffu};
-        if (d.threshold > 0)
+        if (words)
+            kept_of_words(words + i * 8 * 2, warp_key % 32, kept);
+        else if (d.threshold > 0)
             kept_of_16_queries(d, (uint32_t)(first_query + i * 8), (uint32_t)warp_key, kept);
 #pragma unroll
         for (int j = 0; j < 2; j++)
@@ -295,12 +309,14 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
     const E *queries = (const E *)a.qkv + sample_row * stride, *keys = queries + (size_t)first * stride + column;
     const E *values = keys + values_behind(shape), *douts = (const E *)a.dout + sample_row * d;
 
-    float *row_stages = dynamic_shared<float>(); /* two stages of lse and dots */
-    E *key_tile = (E *)(row_stages + 4 * QUERIES), *value_tile = key_tile + KEYS * tile_stride<WIDTH>,
+    float *row_stages = dynamic_shared<float>();                   /* two stages of lse and dots */
+    uint32_t *bit_stages = (uint32_t *)(row_stages + 4 * QUERIES); /* and of kept bits, two words for a query */
+    E *key_tile = (E *)(row_stages + 8 * QUERIES), *value_tile = key_tile + KEYS * tile_stride<WIDTH>,
       *stages = value_tile + KEYS * tile_stride<WIDTH>, *weight_stages = stages + 2 * tiles::STAGE;
     int lane = (int)threadIdx.x % 32, warp_row = (int)threadIdx.x / 32 * 16, warp_key = first + warp_row;
     int first_tile = first / QUERIES, query_tiles = (T + QUERIES - 1) / QUERIES;
     head_range readers = readers_of(shape, place.head);
+    E *head_dk = (E *)a.dqkv + sample_row * stride + column;
     float scale_log2 = shape.scale * LOG2_E;
 
     auto load_stage = [&](int turn, int head, int tile) {
@@ -319,6 +335,12 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
         bool valid = from && first_query + row < T;
         if (part < 2)
             copy_async<4>(row_stages + (turn % 2 * 2 + part) * QUERIES + row, valid ? from + head_row + (size_t)row : a.dots, valid);
+        for (int i = (int)threadIdx.x; a.keeps_bits && i < 2 * QUERIES; i += ATTENTION_THREADS) {
+            bool there = first_query + i / 2 < T;
+            copy_async<4>(bit_stages + turn % 2 * 2 * QUERIES + i,
+                          there ? kept_bits(shape, head_dk, first, head - readers.first, first_query + i / 2, i % 2) : (uint32_t *)a.dots,
+                          there);
+        }
     };
 
     load_tile<E, WIDTH, KEYS>(key_tile, keys, stride, T - first, width, bytes);
@@ -365,13 +387,17 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
         }
         if (DK)
             multiply_by_rows<E, WIDTH, 1, QUERIES>(dp, value, dout_tile);
-        transposed_gradients<QUERIES>(dp, p, dots, head_dropout_of(shape, place.sample, head), shape.drop.scale, warp_key, first_query);
+        const uint32_t *words = bit_stages + turn % 2 * 2 * QUERIES + lane % 4 * 2 * 2 + warp_row / 32;
+        transposed_gradients<QUERIES>(dp, p, dots, head_dropout_of(shape, place.sample, head), shape.drop.scale, warp_key, first_query,
+                                      a.keeps_bits ? words : nullptr);
         if constexpr (DV)
             multiply_accumulators<E, WIDTH, 1, QUERIES>(dv, p, dout_tile);
         if constexpr (DK)
             multiply_accumulators<E, WIDTH, 1, QUERIES>(dk, dp, query_tile);
     }
 
+    if (a.keeps_bits)
+        __syncthreads(); /* every warp has the bits that lie where these rows go */
     E *to = (E *)a.dqkv + (sample_row + (size_t)warp_key) * stride + column, *warp_tile = key_tile + warp_row * tile_stride<WIDTH>;
     const float key_scale[1][2] = {{shape.scale, shape.scale}}, value_scale[1][2] = {{shape.drop.scale, shape.drop.scale}};
     if constexpr (DK)
@@ -399,7 +425,7 @@ template <typename E> dt_status attention_backward_tensor(struct dt_stream *stre
         size_t pairs = samples * (size_t)a.shape.heads, row_tiles = ((size_t)a.shape.T + tiles::ROWS - 1) / tiles::ROWS;
         DT_TRY(launch("attention gradient", query_gradient_kernel<E, WIDTH>, dim3((unsigned)(row_tiles * pairs)), dim3(ATTENTION_THREADS),
                       tiles::elems(!a.weights) * sizeof(E), stream, a));
-        if constexpr (WIDTH <= 128) {
+        if constexpr (WIDTH <= ATTENTION_ONE_KERNEL_WIDTH) {
             return launch_keys<E, WIDTH, true, true>(stream, samples, a);
         } else {
             DT_TRY((launch_keys<E, WIDTH, true, false>(stream, samples, a)));

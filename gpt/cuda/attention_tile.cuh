@@ -16,7 +16,12 @@
 
 namespace gpt_cuda {
 
-enum { ATTENTION_WARPS = 4, ATTENTION_THREADS = 32 * ATTENTION_WARPS, ATTENTION_MAX_WIDTH = 256 };
+enum {
+    ATTENTION_WARPS = 4,
+    ATTENTION_THREADS = 32 * ATTENTION_WARPS,
+    ATTENTION_MAX_WIDTH = 256,
+    ATTENTION_ONE_KERNEL_WIDTH = 128 /* for dk and dv */
+};
 
 constexpr float LOG2_E = 1.4426950408889634f;
 
@@ -49,6 +54,7 @@ struct attention_backward {
     float *dots;         /* [samples, heads, T]: sums of dout * out over a head's columns; the kernel for dq writes them (fp32: reads) */
     const void *weights; /* NULL: fused */
     void *dqkv;
+    bool keeps_bits; /* the kernel for dq leaves dropout's bits for that of dk and dv (kept_bits) */
 };
 
 /* Queue what gpt_cuda_attention and gpt_cuda_attention_gradient have prepared. E: fp16 or bf16. */
@@ -357,6 +363,45 @@ __device__ inline uint32_t kept_of_32_keys(const head_dropout &d, uint32_t query
     uint32_t c = threadIdx.x % 4, kept = kept_of_8(d, query, first_key / 8 + c) << c * 8;
     kept |= __shfl_xor_sync(0xffffffffu, kept, 1);
     return kept | __shfl_xor_sync(0xffffffffu, kept, 2);
+}
+
+/* Where backward's first kernel leaves dropout's bits, so that they are drawn once: in the rows of dk and dv of the very keys, BITS_KEYS of
+ * them at a time, which the second kernel's block of these keys reads, and overwrites at its end. A word has the bits of 32 keys for a query.
+ * The words of query q are 2 n and 2 n + 1, n its number among the queries from first_key on, of all heads that read the keys, one head after
+ * the other. A row has width / 2 words in dk and as many in dv. */
+enum { BITS_KEYS = 64 };
+
+/* Whether the words of all queries that see a tile of keys find room there, be it whole or the last. */
+inline bool bits_fit(const attention_shape &s, const void *dqkv)
+{
+    size_t most = 2 * (size_t)s.T * (size_t)s.group;
+    return most <= (size_t)(BITS_KEYS * s.width) && 2 * s.group <= s.width && s.width % 2 == 0 && (uintptr_t)dqkv % 4 == 0;
+}
+
+/* head_dk: the head's dk in row 0 of the sample. first_key: a multiple of BITS_KEYS. reader: the query head's number among those that read
+ * the keys. */
+template <typename E>
+__device__ inline uint32_t *kept_bits(const attention_shape &s, E *head_dk, int first_key, int reader, int query, int half)
+{
+    int word = 2 * (reader * (s.T - first_key) + query - first_key) + half, row = word / s.width, column = word % s.width * 2;
+    E *at = head_dk + (size_t)(first_key + row) * s.qkv_row;
+    return reinterpret_cast<uint32_t *>(column < s.width ? at + column : at + values_behind(s) + (column - s.width));
+}
+
+/* As kept_of_16_queries, of bits that are there: `words` [queries][2], from the lane's query 0 of the first matrices on, of the half that has
+ * the warp's keys; shift: where in it they begin. */
+__device__ inline void kept_of_words(const uint32_t *words, int shift, uint32_t (&kept)[2])
+{
+    uint32_t r = threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        kept[i] = 0;
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            uint32_t bits = words[(i * 8 + e) * 2] >> shift >> r;
+            kept[i] |= ((bits & 1) | (bits >> 8 & 1) << 8) << e * 16;
+        }
+    }
 }
 
 /* For accumulators [16 keys, 16 queries] from first_key and first_query, multiples of 16: bit (e * 2 + g) * 8 of kept[i] says whether key
