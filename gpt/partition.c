@@ -51,7 +51,7 @@ void gpt_layers_size(const struct dt_model *model, struct dt_layers layers, stru
     int first_block = -1, last_block = -1, norm = gpt_block_layer(gpt_of(model)->layers);
     char blocks[48];
     size_t used = 0;
-    *out = (struct dt_layers_size){.parameters = size.parameters, .flops_per_token = 3 * (double)size.flops};
+    *out = (struct dt_layers_size){.parameters = size.parameters, .flops_per_unit = 3 * (double)size.flops};
     if (gpt_of(model)->tied && layers.first > 0 && layers.end == gpt_layer_count(model)) /* a copy of the table */
         out->parameters += (uint64_t)gpt_of(model)->vocab_size * (uint64_t)gpt_of(model)->hidden;
     for (int i = layers.first; i < layers.end; i++) {

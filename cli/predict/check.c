@@ -136,7 +136,7 @@ static dt_status describe_stages(const struct experiment *e, const struct order_
             size_t used = strlen(stage->layers);
             snprintf(stage->layers + used, sizeof stage->layers - used, "%s%s", i ? " | " : "", size.text);
             stage->parameters += size.parameters;
-            stage->flops_per_step += size.flops_per_token * tokens;
+            stage->flops_per_step += size.flops_per_unit * tokens;
         }
     }
     free(first_layer);

@@ -113,8 +113,8 @@ struct dt_layers {
 
 struct dt_layers_size {
     uint64_t parameters;
-    double flops_per_token; /* forward and backward, as step_flops counts */
-    char text[64];          /* "embedding, blocks 0 to 7" */
+    double flops_per_unit; /* forward and backward, as step_flops counts */
+    char text[64];         /* "embedding, blocks 0 to 7" */
 };
 
 /* What forward may keep although backward could make it again from what is kept anyway, each in one pass over memory: outputs of norms, and
@@ -226,9 +226,9 @@ struct dt_model_family {
     double (*end_elems)(const struct dt_model *model, int ranks);
     uint64_t (*parameter_count)(const struct dt_model *model);
     /* Multiply-adds counted as 2, forward and backward, without recomputation. */
-    double (*step_flops)(const struct dt_model *model, uint64_t tokens);
+    double (*step_flops)(const struct dt_model *model, uint64_t units);
     /* Optional, where it is another number: the same with half of attention's products, which a causal mask leaves. */
-    double (*causal_step_flops)(const struct dt_model *model, uint64_t tokens);
+    double (*causal_step_flops)(const struct dt_model *model, uint64_t units);
     /* For records: how step_flops counts, and whose way of counting it is. */
     const char *(*flops_formula)(const struct dt_model *model);
     /* first_layer [stages + 1] gets the layer with which each stage begins. The model alone decides, so that every rank on every device
@@ -338,9 +338,9 @@ static inline int dt_model_blocks(const struct dt_model *model)
     return dt_model_facts(model).blocks;
 }
 
-static inline double dt_model_step_flops(const struct dt_model *model, uint64_t tokens)
+static inline double dt_model_step_flops(const struct dt_model *model, uint64_t units)
 {
-    return model->family->step_flops(model, tokens);
+    return model->family->step_flops(model, units);
 }
 
 /* The preset of that name, exactly; NULL when the family has none. */

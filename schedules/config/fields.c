@@ -5,6 +5,7 @@
 #include "schedules/config/split.h"
 #include "schedules/plan/plan.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -450,6 +451,7 @@ static void add_keys(bool before_dtype)
     for (int f = 0; model_family(f); f++) {
         const struct dt_model_family *family = model_family(f);
         model_set_family(&place, family);
+        assert(place.own_at + family->own_bytes <= DT_MODEL_OWN_BYTES && family->key_count <= DT_MODEL_KEYS_MAX);
         for (int i = before_dtype ? 0 : family->first_keys; i < (before_dtype ? family->first_keys : family->key_count); i++)
             add(&family->keys[i], family, offsetof(struct experiment, model.own) + (size_t)place.own_at);
     }
@@ -472,6 +474,7 @@ static void join_fields(void)
             all.fields[all.table.count - 1].replaces = all.replaced;
     }
     all.table.fields = all.fields;
+    assert(all.table.count <= FIELDS_MAX && replaced < REPLACED_MAX);
 }
 
 const struct dt_model_family *experiment_field_family(const struct dt_field *field)

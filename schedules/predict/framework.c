@@ -48,7 +48,7 @@ static double flops_of(const struct dt_model *model, int first, int end)
 {
     struct dt_layers_size size;
     model->family->layers_size(model, (struct dt_layers){.first = first, .end = end}, &size);
-    return size.flops_per_token; /* a whole number */
+    return size.flops_per_unit; /* a whole number */
 }
 
 dt_status framework_fill_stages(const struct experiment *e, int stages, int *first_layer)

@@ -143,7 +143,7 @@ static int block_layer(int block)
 static void layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out)
 {
     out->parameters = parameters_between(model, layers.first, layers.end);
-    out->flops_per_token = 3 * 2 * (double)out->parameters;
+    out->flops_per_unit = 3 * 2 * (double)out->parameters;
     snprintf(out->text, sizeof out->text, "layers %d to %d", layers.first, layers.end - 1);
 }
 

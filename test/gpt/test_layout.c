@@ -268,7 +268,7 @@ static double cost_of(const struct dt_model *m, int first, int end)
 {
     struct dt_layers_size size;
     gpt_layers_size(m, (struct dt_layers){.first = first, .end = end}, &size);
-    return size.flops_per_token;
+    return size.flops_per_unit;
 }
 
 enum { MOST_PIECES = 40, MOST_STAGES = 12 };
