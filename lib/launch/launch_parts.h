@@ -95,8 +95,11 @@ bool dt_mpirun_names_rank(const char *noise, int *out_rank, int *out_signal, int
 /* Remove this user's segments that no process of this user has mapped, and that are older than a minute: a younger one may be on its way
  * from its maker to its mapping. Returns how many were removed. `folder` is "/dev/shm" but for tests. */
 int dt_launch_remove_leftovers(const char *folder);
-/* Remove this user's session folders in `folder` (NULL: where Open MPI has them) of the mpirun `ended`, and those older than a minute whose
- * mpirun is no more. Returns how many were removed. */
+/* A folder of this process's own for what mpirun keeps in files. In one that all of a user's share, as Open MPI has it, one mpirun can remove
+ * what another one is making. dt_launch_remove_sessions with this process's number takes it away. Errors: DT_ERR_IO. */
+dt_status dt_launch_make_session(char *path, size_t path_bytes);
+/* Remove this user's session folders in `folder` (NULL: where Open MPI has them) of the process `ended`, mpirun or the one that started
+ * it, and those older than a minute whose process is no more. Returns how many were removed. */
 int dt_launch_remove_sessions(const char *folder, pid_t ended);
 
 #endif

@@ -20,6 +20,8 @@ enum { MOST_SEGMENTS = 256 };
 /* Younger ones stay. */
 static const double least_age_s = 60;
 
+#define OWN_PREFIX "dtbench-mpirun."
+
 struct segments {
     char names[MOST_SEGMENTS][256];
     bool mapped[MOST_SEGMENTS];
@@ -144,7 +146,7 @@ static int remove_sessions_of_user(const char *path, const char *name, pid_t end
     return removed;
 }
 
-/* Open MPI 5: prterun.HOST.PID.UID. */
+/* Open MPI 5: prterun.HOST.PID.UID, and as dt_launch_make_session does. */
 static pid_t mpirun_of(const char *name)
 {
     const char *uid = strrchr(name, '.'), *pid = uid;
@@ -153,20 +155,38 @@ static pid_t mpirun_of(const char *name)
     return (pid_t)atoi(pid);
 }
 
-int dt_launch_remove_sessions(const char *path, pid_t ended)
+/* Where Open MPI has its folders. */
+static const char *sessions_folder(void)
 {
     static const char *const variables[] = {"TMPDIR", "TEMP", "TMP"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (getenv(variables[i]))
+            return getenv(variables[i]);
+    return "/tmp";
+}
+
+dt_status dt_launch_make_session(char *path, size_t path_bytes)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    int length = snprintf(path, path_bytes, "%s/" OWN_PREFIX "%.*s.%d.%d", sessions_folder(), (int)strcspn(host, "."), host, (int)getpid(),
+                          (int)geteuid());
+    if (length >= (int)path_bytes || (mkdir(path, 0700) < 0 && errno != EEXIST))
+        return dt_fail(DT_ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
+    return DT_OK;
+}
+
+int dt_launch_remove_sessions(const char *path, pid_t ended)
+{
     int removed = 0;
-    for (size_t i = 0; !path && i < sizeof variables / sizeof *variables; i++)
-        path = getenv(variables[i]);
-    path = path ? path : "/tmp";
+    path = path ? path : sessions_folder();
     DIR *folder = opendir(path);
     if (!folder)
         return 0;
     for (const struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
         if (is_of_this_machine(entry->d_name, "ompi.") && age_of_own(dirfd(folder), entry->d_name, S_IFDIR) >= 0)
             removed += remove_sessions_of_user(path, entry->d_name, ended);
-        else if (is_of_this_machine(entry->d_name, "prterun."))
+        else if (is_of_this_machine(entry->d_name, "prterun.") || is_of_this_machine(entry->d_name, OWN_PREFIX))
             removed += remove_session(folder, path, entry->d_name, mpirun_of(entry->d_name), ended);
     }
     closedir(folder);

@@ -581,7 +581,7 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
         supervise(&s);
     end_processes(&s);
     if (dt_launch_uses_mpirun(launch) && s.child_count > 0 && s.children[0].gone)
-        dt_launch_remove_sessions(NULL, s.children[0].pid);
+        dt_launch_remove_sessions(NULL, getpid());
     explain_vanished(&s);
     explain_launcher(&s);
     if (s.status == DT_OK && !out->result)
