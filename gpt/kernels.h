@@ -488,11 +488,6 @@ struct gpt_kernel_table {
 
     /* ---- optional, from here on: what NULL means is said of each ---- */
 
-    /* NULL: there are only the kernels that it stands for. */
-#define GPT_FUSED_ENTRY(entry, arguments) GPT_KERNEL_FUNCTION((*entry), arguments);
-    GPT_FUSED_KERNELS(GPT_FUSED_ENTRY)
-#undef GPT_FUSED_ENTRY
-
     bool (*available)(char *text, size_t text_bytes); /* gpt_kernels_available. NULL: they need no library */
     /* What computes the products of a linear layer ("amx", "onednn"), where that is chosen as the program runs. NULL: there is no choice. */
     const char *(*products)(const struct gpt_kernels *k);
@@ -502,6 +497,11 @@ struct gpt_kernel_table {
     /* Bytes to be kept of a layer for its backward besides what the stage keeps. NULL: none. Of one of `ranks` that share the layer;
      * sequence_parallel: the residual stream, too. */
     size_t (*besides_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);
+
+    /* NULL: there are only the kernels that it stands for. */
+#define GPT_FUSED_ENTRY(entry, arguments) GPT_KERNEL_FUNCTION((*entry), arguments);
+    GPT_FUSED_KERNELS(GPT_FUSED_ENTRY)
+#undef GPT_FUSED_ENTRY
 };
 
 /* The table for a device of this kind ("cpu", "sim", "cuda"); NULL, with dt_fail's text, when this build has none. */
