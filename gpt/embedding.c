@@ -12,7 +12,7 @@ static struct gpt_part positions_of(const struct layer_run *r)
     return learned(r) ? gpt_cut_table(r->stage->cut, gpt_of(r->stage->base.model)->block_size) : (struct gpt_part){0, 0};
 }
 
-/* The summands of the ranks that share it are rows of the tables: where a rank has none of them, zeros. Dropout is behind their sum. */
+/* The summands of the ranks that share it are rows of the tables: where a rank has none of them, zeros. Dropout is after their sum. */
 dt_status layer_embedding_forward(const struct layer_run *r)
 {
     const struct dt_model *model = r->stage->base.model;

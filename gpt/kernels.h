@@ -185,7 +185,7 @@ struct gpt_swiglu {
 };
 
 /* dhidden [rows, 2f] from dy [rows, f] and hidden; dhidden may be hidden. y, or NULL, gets silu(gate) * up again, which the gradient of
- * the weight behind it needs; it may be dy. */
+ * the weight after it needs; it may be dy. */
 struct gpt_swiglu_gradient {
     const void *dy, *hidden;
     void *dhidden, *y;

@@ -53,7 +53,7 @@ struct dt_layer_stash {
 
     /* Gradients between the two halves of backward; there for a moment where it is one. */
     struct dt_buffer dout;    /* [R, d] embedding: of its output */
-    struct dt_buffer dbranch; /* [M, d] attention, mlp_down: of the branch's last product, behind its dropout */
+    struct dt_buffer dbranch; /* [M, d] attention, mlp_down: of the branch's last product, after its dropout */
     struct dt_buffer dqkv;    /* [M, c] attention */
     struct dt_buffer dhidden; /* [M, u] mlp_up: of hidden; mlp_down's backward computes it */
     struct dt_buffer

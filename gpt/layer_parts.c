@@ -149,7 +149,7 @@ static void free_behind_norm(const struct layer_run *r)
         layer_free_norm_input(r);
 }
 
-/* dgain, and dbias behind it. */
+/* dgain, and dbias after it. */
 static dt_status layer_norm_backward(const struct layer_run *r, const void *dy, void *dx, void *sums, bool overwrite, bool accumulate)
 {
     struct gpt_layer_norm_gradient a = {
@@ -241,7 +241,7 @@ static bool has_norm(const struct gpt_layer *layer)
 
 dt_status layer_sum_head_gains_begin(const struct layer_run *r)
 {
-    size_t gains = 2 * (size_t)gpt_head_width(model_of(r)); /* k's lies behind q's */
+    size_t gains = 2 * (size_t)gpt_head_width(model_of(r)); /* k's lies after q's */
     if (!shared(r))
         return DT_OK;
     return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_Q_NORM_GAIN), gains, dtype_of(r));
@@ -255,7 +255,7 @@ static int copies_of_kv(const struct layer_run *r)
     return r->layer->kind == GPT_ATTENTION ? gpt_cut_copies(model_of(r), r->stage->cut.size) : 1;
 }
 
-/* k's and v's elements behind q's: v lies behind k. */
+/* k's and v's elements after q's: v lies after k. */
 static size_t kv_elems(const struct layer_run *r, enum gpt_tensor_name of_q)
 {
     size_t features = 2 * gpt_cut_kv_heads(r->stage->cut, model_of(r)).count * (size_t)gpt_head_width(model_of(r));
@@ -429,7 +429,7 @@ static enum dt_category normed_category(const struct layer_run *r)
     return keeps(r, DT_KEEP_NORMS) ? DT_ACTIVATIONS : DT_WORKSPACE;
 }
 
-/* A bias behind a sum over the ranks is added by one of them. */
+/* A bias after a sum over the ranks is added by one of them. */
 static enum gpt_tensor_name bias_of_sum(const struct layer_run *r, enum gpt_tensor_name bias)
 {
     return r->stage->cut.rank == 0 ? bias : GPT_NO_TENSOR;
@@ -437,8 +437,8 @@ static enum gpt_tensor_name bias_of_sum(const struct layer_run *r, enum gpt_tens
 
 /* ---- pieces that attention and MLP share ---- */
 
-/* The norm behind the sum, with its output's memory: none where the layer behind is in another group. Attention that is computed again frees
- * its weights behind the sum, and the norm's output is not to lie beside them. */
+/* The norm after the sum, with its output's memory: none where the layer after is in another group. Attention that is computed again frees
+ * its weights after the sum, and the norm's output is not to lie beside them. */
 static bool has_norm_behind(const struct layer_run *r, struct layer_run *behind)
 {
     return layer_behind(r, behind) && has_norm(behind->layer) && !attends_again(r);

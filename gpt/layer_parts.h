@@ -64,7 +64,7 @@ static inline const struct gpt_kernel_table *fused(const struct layer_run *r)
     return r->stage->separate_kernels ? NULL : r->stage->base.kernels->offers;
 }
 
-/* The layer before or behind this one, where the pass runs it in the same group: what the two do at their border can be one kernel. What that
+/* The layer before or after this one, where the pass runs it in the same group: what the two do at their border can be one kernel. What that
  * needs is allocated there on every device, so that bytes do not depend on the kernels. */
 bool layer_before(const struct layer_run *r, struct layer_run *before);
 bool layer_behind(const struct layer_run *r, struct layer_run *behind);
@@ -74,12 +74,12 @@ bool layer_behind(const struct layer_run *r, struct layer_run *behind);
 /* stash->x becomes the norm's input, and stays until layer_free_norm_input. */
 dt_status layer_keep_norm_input(const struct layer_run *r);
 void layer_free_norm_input(const struct layer_run *r);
-/* dgain, and dbias where there is one, lie one behind the other. Where each rank has its part of the rows they are summed up beside what
+/* dgain, and dbias where there is one, lie one after the other. Where each rank has its part of the rows they are summed up beside what
  * follows, and layer_finish_gradients waits. */
 dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite);
 /* normed [R, d] */
 dt_status layer_normalize(const struct layer_run *r, void *normed);
-/* The norm's output, as the product behind it reads it: all rows. The caller gives it back. */
+/* The norm's output, as the product after it reads it: all rows. The caller gives it back. */
 dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed);
 /* Forward's product has read it: it is kept for backward, or freed. */
 void layer_normed_read(const struct layer_run *r, struct dt_buffer *normed);
@@ -128,7 +128,7 @@ dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, str
 
 /* ---- what attention and MLP share ---- */
 
-/* stash->x = residual + dropout(y), and where the layer behind is in the group its norm, y [M, d] the product of x [M, in] that every rank makes a summand of. active: NULL, or room [M, in] for
+/* stash->x = residual + dropout(y), and where the layer after is in the group its norm, y [M, d] the product of x [M, in] that every rank makes a summand of. active: NULL, or room [M, in] for
  * gelu(x), which is then what is multiplied. */
 dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
                                   enum gpt_tensor_name bias, size_t in, const void *residual);
@@ -136,7 +136,7 @@ dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void
 dt_status layer_branch_gradient(const struct layer_run *r);
 /* The end of attention's and mlp_up's backward: dy [M, out] is the gradient of product(norm(input)). Weight gradients with the norm's output
  * kept or computed again; through product and norm into stash->dx, and from there into the branch of the layer before, if that is in the group.
- * Frees dy behind the weight gradients. */
+ * Frees dy after the weight gradients. */
 dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight,
                                       enum gpt_tensor_name bias, size_t out);
 

@@ -20,7 +20,7 @@ enum gpt_layer_kind { GPT_EMBEDDING, GPT_ATTENTION, GPT_MLP_UP, GPT_MLP_DOWN, GP
 
 /* The part of each layer that one rank of a tensor group has. Output features of q, k, v and mlp_up, and with them heads, are divided evenly;
  * so are the input features of the projection and of mlp_down. The rows of the embedding's two tables and of the head need not divide: the
- * first ranks have more. Norms, those of heads too, and the biases behind the sum over the ranks (projection, mlp_down), are whole on every
+ * first ranks have more. Norms, those of heads too, and the biases after the sum over the ranks (projection, mlp_down), are whole on every
  * rank.
  * Source  Shoeybi et al., "Megatron-LM", 2019, section 3. There the vocabulary is padded until it divides, and positions are whole. */
 struct gpt_cut {
@@ -54,7 +54,7 @@ enum gpt_tensor_name {
 struct gpt_tensor {
     enum gpt_tensor_name name;
     size_t offset_elems, count_elems; /* within the layer, of this rank's part */
-    /* Where the part is in the whole tensor: from first_elem on, in runs of run_elems, each stride_elems behind the one before. */
+    /* Where the part is in the whole tensor: from first_elem on, in runs of run_elems, each stride_elems after the one before. */
     size_t first_elem, run_elems, stride_elems;
     enum gpt_init init;
     uint32_t id; /* the random stream of its weights: layer index in the whole model * 16 + place in the layer */

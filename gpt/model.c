@@ -92,7 +92,7 @@ size_t gpt_block_columns(const struct dt_model *model)
 }
 
 /* A segment's layers keep the block's columns of each block between them; the first input is there before the recomputation. The head comes
- * while one more segment's input is kept than in any recomputation, and has another input behind its norm: three inputs' columns are not left
+ * while one more segment's input is kept than in any recomputation, and has another input after its norm: three inputs' columns are not left
  * for the logits. */
 size_t gpt_logit_rows(const struct dt_model *model, int blocks, size_t rows)
 {

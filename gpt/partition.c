@@ -133,7 +133,7 @@ static int64_t distance(int64_t a, int64_t b)
     return a > b ? a - b : b - a;
 }
 
-/* Stages from the front, each as near to the mean of what is left as the bound and the stages behind it allow. */
+/* Stages from the front, each as near to the mean of what is left as the bound and the stages after it allow. */
 static void fill_evenly(struct piece *pieces, int count, int stages, int64_t bound, int *first_layer)
 {
     int64_t left = 0;

@@ -54,7 +54,7 @@ static int count_layers(const struct dt_stage_options *options)
     return count;
 }
 
-/* Layers and groups of one part, behind those that the stage has. group_first: room for the part's groups. */
+/* Layers and groups of one part, after those that the stage has. group_first: room for the part's groups. */
 static void add_part(struct gpt_stage *s, const struct dt_layers *from, enum dt_unit unit, int *group_first)
 {
     struct dt_stage *base = &s->base;

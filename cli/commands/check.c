@@ -218,7 +218,7 @@ static bool is_said(const struct experiment_list *experiments, const struct chec
     return said;
 }
 
-enum { STAGES_SHOWN = 4 }; /* of so many experiments; of more, --json tells them */
+enum { STAGES_SHOWN = 4 }; /* stages of this number of experiments are shown; --json has those of all */
 
 /* The stages of experiment i. */
 static dt_status print_stages(const struct experiment_list *experiments, const struct check *checks, int i)
@@ -418,7 +418,7 @@ static void fail_of_experiment(dt_status status, int i, int count)
         dt_fail(status, "experiment %d of %d: %s", i + 1, count, error);
 }
 
-/* Experiments that are predicted alike stand behind each other in a sweep: each of them once. checks: NULL where only those on device sim are to be
+/* Experiments that are predicted alike stand after each other in a sweep: each of them once. checks: NULL where only those on device sim are to be
  * known to be possible. */
 static dt_status check_all(const struct experiment_list *experiments, struct check *checks)
 {

@@ -59,10 +59,10 @@ static const struct option_row options[] = {
     {"forbid", 0, OPTION_LIST, AT(planner.forbid), "KEY=VALUE,...", NULL, "try no candidate with one of these values"},
     {"set", 's', OPTION_LIST, AT(planner.sets), "PATH=VALUE", NULL, CONFIG_SET_HELP},
     {"top", 't', OPTION_TEXT, AT(planner.top), "N", NULL,
-     "show so many of the best, however alike they are; default: the best of each of 5 kinds, by paradigm and groups"},
-    {"threads", 0, OPTION_TEXT, AT(planner.threads), "N", NULL, "simulate on so many threads; default: as many as there are processors"},
+     "show the N best, however alike they are; default: the best of each of 5 kinds, by paradigm and groups"},
+    {"threads", 0, OPTION_TEXT, AT(planner.threads), "N", NULL, "simulate on N threads; default: as many as there are processors"},
     {"seconds", 0, OPTION_TEXT, AT(seconds), "N", NULL,
-     "stop after so many seconds with the best so far, as Ctrl-C does; --rule then has as long again; default: " DEFAULT_SECONDS
+     "stop after this number of seconds with the best so far, as Ctrl-C does; --rule then has as long again; default: " DEFAULT_SECONDS
      "; 0: no limit"},
     {"map", 0, OPTION_LIST, AT(map), "KEY=VALUE,...", NULL,
      "the best for each of several models and batches: --map model=GPTSmall,GPT13B batch=64,256. scripts/plan_map draws it"},

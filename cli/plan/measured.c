@@ -18,7 +18,7 @@ static const double APART = 0.02;
 /* In the plan's order: those that are apart first, then what was left out, until there are `count`. Returns how many there are. */
 static int choose_places(const struct planner *p, int count, struct measured_run runs[MEASURED_MOST])
 {
-    bool chosen[MEASURED_MOST] = {false}; /* of the first ones; behind these nothing is taken only to have more */
+    bool chosen[MEASURED_MOST] = {false}; /* of the first ones; after these nothing is taken only to have more */
     int found = 0;
     for (int place = 0; place < p->result.ranked && found < count; place++) {
         if (found > 0 && why_margin(p, place) < why_margin(p, runs[found - 1].place) + APART)

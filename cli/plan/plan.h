@@ -66,7 +66,7 @@ static inline const struct search_outcome *planner_outcome(const struct planner 
 }
 /* What the GPUs take for a token, each at its full power all the time: an upper estimate. NAN where the cluster does not know it. */
 double planner_joules_per_token(const struct planner *planner, int place);
-/* How many are shown: the best of so many kinds, or with --top so many of the best; or all there are. */
+/* How many are shown: the best of each of a few kinds, or with --top N the N best; or all there are. */
 int planner_shown(const struct planner *planner);
 /* "GPU", or "rank" where processors compute. */
 const char *planner_unit(const struct planner *planner);
@@ -128,7 +128,7 @@ bool why_margin_tells(const struct planner *planner, int place);
 /* Tokens a second that none of the candidates which are too slow can exceed, of a paradigm or of all (-1). 0: none is too slow. */
 double why_too_slow(const struct planner *planner, int paradigm);
 
-/* How many more of the kind of the one at `place` the predictions cannot tell from it; none are folded where --top asks for so many. */
+/* How many more of the kind of the one at `place` the predictions cannot tell from it; none are folded where --top N asks for the N best. */
 int why_alike(const struct planner *planner, int place);
 
 /* ---- what would change a plan: a network four times as fast, twice the memory of each GPU, twice the nodes ---- */
@@ -254,7 +254,7 @@ dt_status map_read(const struct option_list *texts, const struct planner_argumen
 
 void map_fill(const struct planner *planner, struct map_box *box);
 
-/* A row for each of so many boxes. Errors: DT_ERR_HOST_MEMORY. */
+/* A row for each box. Errors: DT_ERR_HOST_MEMORY. */
 dt_status map_print(const struct map_box *boxes, int count, FILE *to);
 
 /* Add {"model": ..., "global_batch": ..., "plan": what the plan alone would print} to an array. */

@@ -60,7 +60,7 @@ struct columns {
     struct unit duration_unit;
 };
 
-/* What costs little may take long: the time stands beside every cost, of so many tokens. */
+/* What costs little may take long: the time to train on the given number of tokens stands beside every cost. */
 static double trained_tokens(const struct planner *p)
 {
     return isnan(p->tokens) ? 1e9 : p->tokens;
@@ -155,8 +155,8 @@ static dt_status print_table(const struct planner *p, FILE *to)
     dt_status status = table_end(t, to);
     if (columns.alike) {
         fputc('\n', to);
-        line_print(to,
-                   "alike: so many more of this paradigm and these groups cannot be told from the row's; --top N shows the first N of all");
+        line_print(to, "alike: the number of others of this paradigm and these groups that cannot be told from the row's; --top N shows "
+                       "the first N of all");
     }
     return status;
 }

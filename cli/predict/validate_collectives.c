@@ -68,7 +68,7 @@ static bool is_kind(const char *text, enum dt_sim_collective kind)
     return true;
 }
 
-/* Bytes, or so many K, M or G (powers of two, as nccl-tests has them), with or without B or iB. 0: no size. */
+/* A number of bytes, or of K, M or G (powers of two, as nccl-tests has them), with or without B or iB. 0: no size. */
 static double size_of(const char *text)
 {
     static const struct {

@@ -55,16 +55,16 @@ static const struct column {
     bool stays;  /* also where all have the same */
 } columns[] = {
     {.title = "tokens\n/s", .offset = AT(tokens_per_s), .stays = true},
-    {.title = "step", .offset = AT(step_s.median), .unit = DT_UNIT_SECONDS, .stays = true},
-    {.title = "MFU", .offset = AT(mfu), .unit = DT_UNIT_FRACTION, .if_any = true},
-    {.title = "scaling", .offset = AT(scaling_efficiency), .unit = DT_UNIT_FRACTION, .if_any = true},
-    {.title = "cv", .offset = AT(step_s.cv), .unit = DT_UNIT_FRACTION},
-    {.title = "peak", .offset = AT(peak_bytes.total), .unit = DT_UNIT_BYTES},
-    {.title = "host", .offset = AT(host_peak_bytes.total), .unit = DT_UNIT_BYTES, .if_any = true},
-    {.title = "comm", .offset = AT(step.comm_bytes), .unit = DT_UNIT_BYTES, .if_any = true},
-    {.title = "bubble", .offset = AT(bubble), .unit = DT_UNIT_FRACTION, .if_any = true},
-    {.title = "exposed", .offset = AT(step.exposed_comm_s), .unit = DT_UNIT_SECONDS},
-    {.title = "ACO", .offset = AT(aco_ms_per_sample), .unit = DT_UNIT_MS_PER_SAMPLE},
+    {.title = "step", .offset = AT(step_s.median), .unit = DT_IN_SECONDS, .stays = true},
+    {.title = "MFU", .offset = AT(mfu), .unit = DT_IN_FRACTION, .if_any = true},
+    {.title = "scaling", .offset = AT(scaling_efficiency), .unit = DT_IN_FRACTION, .if_any = true},
+    {.title = "cv", .offset = AT(step_s.cv), .unit = DT_IN_FRACTION},
+    {.title = "peak", .offset = AT(peak_bytes.total), .unit = DT_IN_BYTES},
+    {.title = "host", .offset = AT(host_peak_bytes.total), .unit = DT_IN_BYTES, .if_any = true},
+    {.title = "comm", .offset = AT(step.comm_bytes), .unit = DT_IN_BYTES, .if_any = true},
+    {.title = "bubble", .offset = AT(bubble), .unit = DT_IN_FRACTION, .if_any = true},
+    {.title = "exposed", .offset = AT(step.exposed_comm_s), .unit = DT_IN_SECONDS},
+    {.title = "ACO", .offset = AT(aco_ms_per_sample), .unit = DT_IN_MS_PER_SAMPLE},
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
@@ -91,9 +91,9 @@ static struct scale choose_scale(const struct sweep *s, const struct column *col
 {
     bool shown = !column->if_any || largest(s, column->offset) > 0;
     switch (column->unit) {
-    case DT_UNIT_SECONDS: return (struct scale){shown, unit_for_seconds(largest(s, column->offset))};
-    case DT_UNIT_BYTES: return (struct scale){shown, unit_for_bytes(largest(s, AT(peak_bytes.total)))}; /* both memories in one unit */
-    case DT_UNIT_FRACTION: return (struct scale){shown, {"%", 0.01}};
+    case DT_IN_SECONDS: return (struct scale){shown, unit_for_seconds(largest(s, column->offset))};
+    case DT_IN_BYTES: return (struct scale){shown, unit_for_bytes(largest(s, AT(peak_bytes.total)))}; /* both memories in one unit */
+    case DT_IN_FRACTION: return (struct scale){shown, {"%", 0.01}};
     default: return (struct scale){shown, {dt_unit_name(column->unit), 1}};
     }
 }

@@ -49,7 +49,7 @@ enum {
     NARROWEST = 14, /* a column of text that is broken into several lines */
 };
 
-/* Cells' texts stand behind each other: a sweep's table has a million. */
+/* Cells' texts stand after each other: a sweep's table has a million. */
 struct cell {
     size_t text; /* where it begins in `texts` */
     int colour;
@@ -116,7 +116,7 @@ void table_heading(struct table *table, const char *format, ...)
     table->failed |= !table->heading;
 }
 
-/* Room for one more cell with a text of so many bytes. */
+/* Room for one more cell whose text has this number of bytes. */
 static bool make_room(struct table *table, size_t bytes)
 {
     if (table->cell_count == table->cell_capacity) {

@@ -173,7 +173,7 @@ enum { LINE_BYTES = 4096 }; /* of one part */
 struct line {
     FILE *to;
     int width;  /* of the terminal; 0: it is none */
-    int column; /* behind the words that are written */
+    int column; /* after the words that are written */
     int blanks; /* that are due before the next word */
     size_t used;
     char word[LINE_BYTES]; /* that another part may continue */

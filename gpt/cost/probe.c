@@ -301,7 +301,7 @@ static dt_status probe_rope(struct gpt_probe *p)
     return p->table->rope(p->kernels, p->stream, &a);
 }
 
-/* The first `rows` tokens of the inputs, as gpt_probe_set has placed them; the targets are behind them. */
+/* The first `rows` tokens of the inputs, as gpt_probe_set has placed them; the targets are after them. */
 static int32_t *tokens_of(struct gpt_probe *p, double rows, int32_t **out_targets)
 {
     p->inputs.used = 0;

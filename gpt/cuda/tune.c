@@ -15,7 +15,7 @@ enum { TURNS = 5, MOST_CALLS = 1 << 14, BLOCK_BYTES = 256 };
 static const int64_t least_ns = 2000000;
 static const double least_gain = 0.02;
 
-/* One product's operands, many times behind one another. */
+/* One product's operands, many times after one another. */
 struct places {
     struct dt_buffer memory;
     size_t stride_bytes;
@@ -37,7 +37,7 @@ struct bench {
 
 /* ---- operands ---- */
 
-/* An array of `bytes` behind *at, no better aligned than the shape says. */
+/* An array of `bytes` after *at, no better aligned than the shape says. */
 static size_t place_array(size_t *at, size_t bytes, uint32_t alignment_bytes)
 {
     size_t offset = *at + (alignment_bytes < 16 ? alignment_bytes : 0);

@@ -39,7 +39,7 @@ dt_status dt_spans_start(struct dt_stream *stream);
 /* Around the queueing of one piece of work. A span inside another of the same stream is part of that one. group may be NULL. */
 dt_status dt_span_begin(struct dt_stream *stream, const char *name, enum dt_span_category category, uint64_t bytes, const char *group);
 dt_status dt_span_end(struct dt_stream *stream);
-/* The span that is open on `stream` is, or is among others, a message of so many bytes from or to rank `peer` of the world. Its bytes
+/* The span that is open on `stream` is, or is among others, a message of `bytes` bytes from or to rank `peer` of the world. Its bytes
  * become more by them. */
 dt_status dt_span_message(struct dt_stream *stream, bool sends, int peer, uint64_t bytes);
 

@@ -11,67 +11,67 @@
 
 /* clang-format off */
 static const struct dt_metric table[] = {
-    {"tokens_per_s", AT(tokens_per_s), .unit = DT_UNIT_TOKENS_PER_S,
+    {"tokens_per_s", AT(tokens_per_s), .unit = DT_IN_TOKENS_PER_S,
      .help = "Of all ranks together, at the median step time."},
-    {"samples_per_s", AT(samples_per_s), .unit = DT_UNIT_SAMPLES_PER_S,
+    {"samples_per_s", AT(samples_per_s), .unit = DT_IN_SAMPLES_PER_S,
      .help = "Of all ranks together, at the median step time."},
-    {"step_s", AT(step_s), DT_METRIC_STEPS, DT_UNIT_SECONDS, DT_RANKS_MAX, DT_STEPS_MEDIAN,
+    {"step_s", AT(step_s), DT_METRIC_STEPS, DT_IN_SECONDS, DT_RANKS_MAX, DT_STEPS_MEDIAN,
      .help = "Each timed step's time, as long as its slowest rank: median, p95, coefficient of variation (cv), and the list of all."},
-    {"tflops_per_gpu", AT(tflops_per_gpu), .unit = DT_UNIT_TFLOP_PER_S,
+    {"tflops_per_gpu", AT(tflops_per_gpu), .unit = DT_IN_TFLOP_PER_S,
      .help = "10^12 floating-point operations a second of one rank, counted by flops_formula."},
-    {"mfu", AT(mfu), .unit = DT_UNIT_FRACTION,
+    {"mfu", AT(mfu), .unit = DT_IN_FRACTION,
      .help = "Model FLOPs utilization: tflops_per_gpu over the device's peak; null where the peak is unknown."},
-    {"causal_tflops_per_gpu", AT(causal_tflops_per_gpu), .unit = DT_UNIT_TFLOP_PER_S, .later = true,
+    {"causal_tflops_per_gpu", AT(causal_tflops_per_gpu), .unit = DT_IN_TFLOP_PER_S, .later = true,
      .help = "tflops_per_gpu with half of attention's products: those that a causal mask leaves."},
-    {"causal_mfu", AT(causal_mfu), .unit = DT_UNIT_FRACTION, .later = true,
+    {"causal_mfu", AT(causal_mfu), .unit = DT_IN_FRACTION, .later = true,
      .help = "mfu counted like causal_tflops_per_gpu; null where the peak is unknown."},
-    {"scaling_efficiency", AT(scaling_efficiency), .unit = DT_UNIT_FRACTION, .later = true,
+    {"scaling_efficiency", AT(scaling_efficiency), .unit = DT_IN_FRACTION, .later = true,
      .help = "Tokens per second and rank over those of the same experiment on the fewest ranks; null where its sweep has not run that one before."},
     {"flops_formula", AT(flops_formula), DT_METRIC_TEXT,
      .help = "How the floating-point operations of a step are counted."},
-    {"forward_s", AT(step.forward_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
+    {"forward_s", AT(step.forward_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
      .help = "Time of a step in which the device computes the forward pass. These six times add up to the step."},
-    {"backward_s", AT(step.backward_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
+    {"backward_s", AT(step.backward_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
      .help = "Time of a step in which it computes the backward pass, with what checkpointing computes again."},
-    {"optimizer_s", AT(step.optimizer_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
+    {"optimizer_s", AT(step.optimizer_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
      .help = "Time of a step in which it updates parameters."},
-    {"exposed_comm_s", AT(step.exposed_comm_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
+    {"exposed_comm_s", AT(step.exposed_comm_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
      .help = "Time of a step in which computing waits for communication or for copies from or to host memory."},
-    {"bubble_s", AT(step.bubble_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .later = true,
+    {"bubble_s", AT(step.bubble_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .later = true,
      .help = "Time of a step in which it waits for a neighbouring stage of its pipeline, or for other stages to finish."},
-    {"host_s", AT(step.host_s), DT_METRIC_NUMBER, DT_UNIT_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .later = true,
+    {"host_s", AT(step.host_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .later = true,
      .help = "Time of a step in which it waits for the host: for launches, and around the step."},
-    {"bubble", AT(bubble), .unit = DT_UNIT_FRACTION, .later = true,
+    {"bubble", AT(bubble), .unit = DT_IN_FRACTION, .later = true,
      .help = "bubble_s over the step's time."},
-    {"bubble_ideal", AT(bubble_ideal), .unit = DT_UNIT_FRACTION, .later = true,
+    {"bubble_ideal", AT(bubble_ideal), .unit = DT_IN_FRACTION, .later = true,
      .help = "The same of the pipeline's order alone, with equal stages and messages that take no time; 0 without a pipeline."},
-    {"aco_ms_per_sample", AT(aco_ms_per_sample), .unit = DT_UNIT_MS_PER_SAMPLE,
+    {"aco_ms_per_sample", AT(aco_ms_per_sample), .unit = DT_IN_MS_PER_SAMPLE,
      .help = "Amortised communication overhead: exposed_comm_s in ms, per sample of a rank."},
-    {"comm_bytes", AT(step.comm_bytes), DT_METRIC_NUMBER, DT_UNIT_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"comm_bytes", AT(step.comm_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
      .help = "What a rank communicates in a step, counted by its communicators: whole buffers of all collectives, and messages sent."},
-    {"all_reduce_bytes", AT(step.all_reduce_bytes), DT_METRIC_NUMBER, DT_UNIT_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"all_reduce_bytes", AT(step.all_reduce_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
      .help = "Of these what is all-reduced."},
-    {"reduce_scatter_bytes", AT(step.reduce_scatter_bytes), DT_METRIC_NUMBER, DT_UNIT_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"reduce_scatter_bytes", AT(step.reduce_scatter_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
      .help = "What is reduced and scattered, of all ranks' parts together."},
-    {"all_gather_bytes", AT(step.all_gather_bytes), DT_METRIC_NUMBER, DT_UNIT_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"all_gather_bytes", AT(step.all_gather_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
      .help = "What is gathered, of all ranks' parts together."},
-    {"broadcast_bytes", AT(step.broadcast_bytes), DT_METRIC_NUMBER, DT_UNIT_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"broadcast_bytes", AT(step.broadcast_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
      .help = "What one rank sends to all."},
-    {"reduce_bytes", AT(step.reduce_bytes), DT_METRIC_NUMBER, DT_UNIT_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"reduce_bytes", AT(step.reduce_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
      .help = "What one rank has the sum of."},
-    {"send_bytes", AT(step.send_bytes), DT_METRIC_NUMBER, DT_UNIT_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"send_bytes", AT(step.send_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
      .help = "Messages sent: between stages of a pipeline, and to and from parameter servers."},
-    {"overflow_steps", AT(step.overflow_steps), DT_METRIC_NUMBER, DT_UNIT_STEPS, DT_RANKS_MAX, DT_STEPS_SUM, .later = true,
+    {"overflow_steps", AT(step.overflow_steps), DT_METRIC_NUMBER, DT_IN_STEPS, DT_RANKS_MAX, DT_STEPS_SUM, .later = true,
      .help = "Steps, warm-up included, in which some gradients were not finite and their parameters were not updated."},
-    {"overflow_elements", AT(step.overflow_elements), DT_METRIC_NUMBER, DT_UNIT_PARAMETERS, DT_RANKS_SUM, DT_STEPS_SUM, .later = true,
+    {"overflow_elements", AT(step.overflow_elements), DT_METRIC_NUMBER, DT_IN_PARAMETERS, DT_RANKS_SUM, DT_STEPS_SUM, .later = true,
      .help = "Parameters that were not updated for that reason, over all steps; each once a step, however many ranks hold it."},
-    {"startup_s", AT(startup_s), .unit = DT_UNIT_SECONDS,
+    {"startup_s", AT(startup_s), .unit = DT_IN_SECONDS,
      .help = "Rank 0's time from the start of its run to the first step, the initialisation of parameters included."},
-    {"wall_s", AT(wall_s), .unit = DT_UNIT_SECONDS, .later = true,
+    {"wall_s", AT(wall_s), .unit = DT_IN_SECONDS, .later = true,
      .help = "All of the experiment's time, with the start and the end of its ranks, and the reference of --verify where it was run for it."},
-    {"peak_bytes", AT(peak_bytes), DT_METRIC_DEVICE_PEAKS, DT_UNIT_BYTES, DT_RANKS_MAX,
+    {"peak_bytes", AT(peak_bytes), DT_METRIC_DEVICE_PEAKS, DT_IN_BYTES, DT_RANKS_MAX,
      .help = "Peak device memory of the highest rank, by category (each at its own time), and of all ranks; process_rss: of each whole process."},
-    {"host_peak_bytes", AT(host_peak_bytes), DT_METRIC_HOST_PEAKS, DT_UNIT_BYTES, DT_RANKS_MAX, .later = true,
+    {"host_peak_bytes", AT(host_peak_bytes), DT_METRIC_HOST_PEAKS, DT_IN_BYTES, DT_RANKS_MAX, .later = true,
      .help = "The same of host memory, which holds what is offloaded; 0 where nothing is."},
 };
 /* clang-format on */
@@ -85,23 +85,23 @@ const struct dt_metric *dt_metric_at(int index)
 const char *dt_unit_name(enum dt_metric_unit unit)
 {
     static const char *const names[] = {
-        [DT_UNIT_NONE] = "",
-        [DT_UNIT_TOKENS_PER_S] = "tokens/s",
-        [DT_UNIT_SAMPLES_PER_S] = "samples/s",
-        [DT_UNIT_TFLOP_PER_S] = "TFLOP/s",
-        [DT_UNIT_FRACTION] = "fraction",
-        [DT_UNIT_SECONDS] = "s",
-        [DT_UNIT_MS_PER_SAMPLE] = "ms/sample",
-        [DT_UNIT_STEPS] = "steps",
-        [DT_UNIT_PARAMETERS] = "parameters",
-        [DT_UNIT_BYTES] = "bytes",
+        [DT_IN_NONE] = "",
+        [DT_IN_TOKENS_PER_S] = "tokens/s",
+        [DT_IN_SAMPLES_PER_S] = "samples/s",
+        [DT_IN_TFLOP_PER_S] = "TFLOP/s",
+        [DT_IN_FRACTION] = "fraction",
+        [DT_IN_SECONDS] = "s",
+        [DT_IN_MS_PER_SAMPLE] = "ms/sample",
+        [DT_IN_STEPS] = "steps",
+        [DT_IN_PARAMETERS] = "parameters",
+        [DT_IN_BYTES] = "bytes",
     };
     return names[unit];
 }
 
 bool dt_unit_is_whole(enum dt_metric_unit unit)
 {
-    return unit == DT_UNIT_STEPS || unit == DT_UNIT_PARAMETERS || unit == DT_UNIT_BYTES;
+    return unit == DT_IN_STEPS || unit == DT_IN_PARAMETERS || unit == DT_IN_BYTES;
 }
 
 /* ---- members by their rows ---- */
@@ -350,16 +350,16 @@ static cJSON *steps_schema(const struct dt_metric *metric)
     enum dt_metric_unit unit = metric->unit;
     return object_schema(metric->help, dt_json_words("median p95 cv all", " "),
                          dt_json_object("median: %p, p95: %p, cv: %p, all: %p", number_schema(NULL, unit), number_schema(NULL, unit),
-                                        number_schema(variation, DT_UNIT_FRACTION), list_schema(NULL, number_schema(NULL, unit))));
+                                        number_schema(variation, DT_IN_FRACTION), list_schema(NULL, number_schema(NULL, unit))));
 }
 
 static void add_bytes(cJSON **required, cJSON **properties)
 {
     dt_json_append(required, dt_json_text("total"));
-    dt_json_add(properties, "total: %p", number_schema(NULL, DT_UNIT_BYTES));
+    dt_json_add(properties, "total: %p", number_schema(NULL, DT_IN_BYTES));
     for (int c = 0; c < DT_CATEGORY_COUNT; c++) {
         dt_json_append(required, dt_json_text(dt_category_name((enum dt_category)c)));
-        dt_json_add(properties, "%s: %p", dt_category_name((enum dt_category)c), number_schema(NULL, DT_UNIT_BYTES));
+        dt_json_add(properties, "%s: %p", dt_category_name((enum dt_category)c), number_schema(NULL, DT_IN_BYTES));
     }
 }
 
@@ -377,9 +377,9 @@ static cJSON *peaks_schema(const char *help, bool of_host)
                 list_schema("Ranks that hold the same, together.", object_schema(NULL, group_required, group)));
     if (!of_host) {
         dt_json_add(&properties, "process_rss: %p",
-                    list_schema("Of each rank's whole process; empty where nobody knows.", number_schema(NULL, DT_UNIT_BYTES)));
+                    list_schema("Of each rank's whole process; empty where nobody knows.", number_schema(NULL, DT_IN_BYTES)));
         dt_json_append(&rank_required, dt_json_text("process_rss"));
-        dt_json_add(&rank, "process_rss: %p", number_schema(NULL, DT_UNIT_BYTES));
+        dt_json_add(&rank, "process_rss: %p", number_schema(NULL, DT_IN_BYTES));
     }
     dt_json_add(
         &properties, "per_rank: %p",

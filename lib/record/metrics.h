@@ -55,16 +55,16 @@ enum dt_metric_kind {
 };
 
 enum dt_metric_unit {
-    DT_UNIT_NONE,
-    DT_UNIT_TOKENS_PER_S,
-    DT_UNIT_SAMPLES_PER_S,
-    DT_UNIT_TFLOP_PER_S,
-    DT_UNIT_FRACTION,
-    DT_UNIT_SECONDS,
-    DT_UNIT_MS_PER_SAMPLE,
-    DT_UNIT_STEPS,
-    DT_UNIT_PARAMETERS,
-    DT_UNIT_BYTES,
+    DT_IN_NONE,
+    DT_IN_TOKENS_PER_S,
+    DT_IN_SAMPLES_PER_S,
+    DT_IN_TFLOP_PER_S,
+    DT_IN_FRACTION,
+    DT_IN_SECONDS,
+    DT_IN_MS_PER_SAMPLE,
+    DT_IN_STEPS,
+    DT_IN_PARAMETERS,
+    DT_IN_BYTES,
 };
 
 /* How the ranks' values become one. */

@@ -236,7 +236,7 @@ static dt_status add_line(cJSON *records, const char *line, size_t bytes, const 
 }
 
 struct line {
-    char *text; /* NUL behind `bytes`; owned */
+    char *text; /* NUL after `bytes`; owned */
     size_t bytes, room;
 };
 

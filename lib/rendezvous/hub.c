@@ -113,7 +113,7 @@ static struct gathering *add_piece(struct dt_rendezvous *r, int from, const stru
     return complete;
 }
 
-/* The sums of all pieces' numbers over the ranks, in their order, and behind them the highest of each; a number that is none makes both so.
+/* The sums of all pieces' numbers over the ranks, in their order, and after them the highest of each; a number that is none makes both so.
  * Owner: the caller. */
 static double *reduce(const struct gathering *g)
 {

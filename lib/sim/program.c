@@ -223,7 +223,7 @@ dt_status dt_sim_program_pass(struct dt_sim_program *p, int micro_batch, int par
 
 struct dt_sim_pass dt_sim_program_pass_of(const struct dt_sim_program *p, size_t op)
 {
-    size_t low = 0, high = p->pass_count; /* entries before low begin at or before op, those from high on behind it */
+    size_t low = 0, high = p->pass_count; /* entries before low begin at or before op, those from high on after it */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (p->passes[middle].first_op <= op)

@@ -28,7 +28,7 @@ void experiment_list_drop(struct experiment_list *list, const bool *dropped);
 
 /* Combinations of a sweep that are not in the list, because their values do not go together: no strategy has them. */
 struct left_out {
-    int count, of;    /* of so many combinations */
+    int count, of;    /* the number of combinations */
     char first[1024]; /* one line: which the first is, and why; "" where there is none */
 };
 void experiment_list_leave_out(struct experiment_list *list, const struct left_out *left_out);

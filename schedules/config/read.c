@@ -184,7 +184,7 @@ static dt_status resolve_all(const struct cJSON *config, bool for_pdp, struct so
     const struct dt_table *table = experiment_table();
     struct experiment *base = calloc(1, sizeof *base);
     struct dt_sweep *sweep = malloc(sizeof *sweep);
-    bool *base_given = calloc(2 * (size_t)table->count, sizeof *base_given); /* and each combination's own behind it */
+    bool *base_given = calloc(2 * (size_t)table->count, sizeof *base_given); /* and each combination's own after it */
     dt_status status = DT_ERR_HOST_MEMORY;
     if (!base || !sweep || !base_given) {
         dt_fail(status, "%s: out of memory", source->name);

@@ -234,7 +234,7 @@ dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *gro
     return DT_OK;
 }
 
-/* The bucket's gradients leave behind their reduction; with the last micro-batch's the host makes the update. */
+/* The bucket's gradients leave after their reduction; with the last micro-batch's the host makes the update. */
 static dt_status offload_bucket(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
     const struct dp_setup *s = &b->base.setup;

@@ -80,7 +80,7 @@ double buckets_configured_bytes(const struct experiment *experiment); /* ddp.buc
 /* `begin` with gradients that the replica keeps. keeps_sum: a reduction leaves this rank's buffer with what the next micro-batch is to be
  * added to; otherwise backward overwrites what has been reduced. */
 dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct action *action, bool keeps_sum);
-/* Send the bucket's parameters with the scheme's publish or another function, behind this rank's last update. */
+/* Send the bucket's parameters with the scheme's publish or another function, after this rank's last update. */
 dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket));
 
 /* Hooks; `unit` is the finest there is, so that buckets close near their size. */

@@ -45,7 +45,7 @@ static enum dt_unit fsdp_unit(const struct experiment *experiment)
     return experiment->fsdp.unit;
 }
 
-/* This rank's share of a group, initialised where it lives; the padding behind the last parameter is zero. */
+/* This rank's share of a group, initialised where it lives; the padding after the last parameter is zero. */
 static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
 {
     const struct dp_setup *s = &fsdp->base.setup;
@@ -155,7 +155,7 @@ static dt_status fsdp_begin_gradients(struct data_parallel *dp, struct dt_group 
     return DT_OK;
 }
 
-/* The share leaves behind the reduction; the last micro-batch's is updated with at once, while backward goes on. */
+/* The share leaves after the reduction; the last micro-batch's is updated with at once, while backward goes on. */
 static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, const struct action *action)
 {
     const struct dp_setup *s = &dp->setup;

@@ -111,13 +111,13 @@ struct dp_mode {
 
     /* PUBLISH: send the step's parameters to the ranks that do not have them. */
     dt_status (*publish)(struct data_parallel *dp);
-    /* GATHER: queue what brings group `g`; allocate to->params and record to->there behind it. */
+    /* GATHER: queue what brings group `g`; allocate to->params and record to->there after it. */
     dt_status (*fetch)(struct data_parallel *dp, int g, struct resident *to);
     /* Before kernels use a group's parameters: have compute wait for what else they need. */
     dt_status (*use)(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
     /* Before a group's backward: set group->grads and group->accumulate. */
     dt_status (*begin_gradients)(struct data_parallel *dp, struct dt_group *group, const struct action *action);
-    /* REDUCE: behind the backward of the last group of a bucket. */
+    /* REDUCE: after the backward of the last group of a bucket. */
     dt_status (*reduce)(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
     /* UPDATE: the group's gradients are complete. */
     dt_status (*update)(struct data_parallel *dp, const struct dt_group *group);

@@ -25,7 +25,7 @@ dt_status offload_synchronize(struct offload *offload); /* the first failure win
 /* Memory where parameters live: the host's with offload, else the device's. Errors: DT_ERR_OOM. */
 dt_status offload_alloc_home(const struct dp_setup *setup, enum dt_category category, size_t bytes, struct dt_buffer *out);
 
-/* Write parameters [first, first + count) of the group to `to` in host memory, freshly initialised, and zeros behind them up to `padded`
+/* Write parameters [first, first + count) of the group to `to` in host memory, freshly initialised, and zeros after them up to `padded`
  * elements. They are made on the device. Queues on compute. Errors: DT_ERR_OOM. */
 dt_status offload_init_params(const struct dp_setup *setup, const struct dt_group *group, size_t first, size_t count, size_t padded,
                               void *to);
@@ -39,11 +39,11 @@ struct offload_home {
     struct dt_event *current; /* parameters in host memory are the last step's: recorded by whoever wrote them last */
 };
 
-/* Records `current` on compute: call it behind the initialisation. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY; finish it also then. */
+/* Records `current` on compute: call it after the initialisation. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY; finish it also then. */
 dt_status offload_home_init(struct offload_home *home, const struct dp_setup *setup, size_t elems);
 void offload_home_finish(struct offload_home *home, const struct dp_setup *setup);
 
-/* grads [elems], reduced and on the device from `ready` on, go to the home's, or are added to them; behind that `holder`, the device memory
+/* grads [elems], reduced and on the device from `ready` on, go to the home's, or are added to them; after that `holder`, the device memory
  * they are in, is freed. Errors: DT_ERR_OOM. */
 dt_status offload_gradients(struct offload_home *home, const struct dp_setup *setup, const struct dt_event *ready, const void *grads,
                             struct dt_buffer *holder);

@@ -12,7 +12,7 @@
 
 /* What of it a mode wants. */
 struct replica_options {
-    const size_t *offset_elems; /* [group_count] where each group begins; NULL: one behind the other */
+    const size_t *offset_elems; /* [group_count] where each group begins; NULL: one after the other */
     size_t flat_elems;          /* with offset_elems: the length of the whole run, gaps for padding included */
     bool keep_gradients;        /* a flat buffer for them; otherwise the mode keeps gradients itself */
     size_t state_elems;         /* parameters that this rank updates */
@@ -39,7 +39,7 @@ void *replica_grads(const struct replica *replica, const struct dp_setup *setup,
 dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, size_t state_first,
                          const void *grads);
 
-/* With offload: copy group `g` to the device, behind what its home waits for. A residency's fetch. */
+/* With offload: copy group `g` to the device, after what its home waits for. A residency's fetch. */
 dt_status replica_fetch(const struct replica *replica, const struct dp_setup *setup, int g, const struct offload_home *home,
                         struct resident *to);
 

@@ -32,7 +32,7 @@ void mesh_finish(struct mesh *mesh)
     *mesh = (struct mesh){0};
 }
 
-/* The pair of coordinate `lower` and the one behind it; of no rank where there is no such pair. */
+/* The pair of coordinate `lower` and the one after it; of no rank where there is no such pair. */
 static dt_status create_pair(const struct mesh *mesh, enum mesh_axis axis, int lower, int upper, const char *name, struct dt_comm **out)
 {
     int rank = dt_comm_rank(mesh->world), size = mesh->shape.size[axis];

@@ -1,7 +1,7 @@
 /* The table that embedding and tied head share, where they are in two parts of the model: the first and the last virtual stage of a pipeline
- * have a copy each. Their gradients are summed up once a step, behind all passes, so that both make the same update and stay equal.
+ * have a copy each. Their gradients are summed up once a step, after all passes, so that both make the same update and stay equal.
  * Source  Shoeybi et al., "Megatron-LM", 2019: its pipelines all-reduce the gradients of word embeddings between their ends.
- * Differs there behind the reduction over replicas, here before it, since shards of the two ranks' parameters do not line up. */
+ * Differs there after the reduction over replicas, here before it, since shards of the two ranks' parameters do not line up. */
 #ifndef SCHEDULES_PIPELINE_COPIES_H
 #define SCHEDULES_PIPELINE_COPIES_H
 

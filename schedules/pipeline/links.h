@@ -1,7 +1,7 @@
 /* Messages between the ranks of a pipeline: activations to the next virtual stage, their gradients to the one before.
  *
  * A channel is one kind of message from each rank to its neighbour on one side (schedules/plan/plan.h). Each has communicators of its own,
- * one for each pair of neighbours, and each end drives its part on a stream of its own: a message never queues behind another channel's. */
+ * one for each pair of neighbours, and each end drives its part on a stream of its own: a message never queues after another channel's. */
 #ifndef SCHEDULES_PIPELINE_LINKS_H
 #define SCHEDULES_PIPELINE_LINKS_H
 
@@ -55,7 +55,7 @@ dt_status links_recv(struct links *links, const struct action *action, const str
 /* `buffer`, which compute has just been given the work to fill, goes to the neighbour, and is kept until that has proved to have it. */
 dt_status links_send(struct links *links, const struct action *action, const struct link_message *message, struct timeline *timeline,
                      struct dt_buffer *buffer);
-/* The step's last message is on its way: what is still kept is freed behind it. The host waits for the links' streams before the next step. */
+/* The step's last message is on its way: what is still kept is freed after it. The host waits for the links' streams before the next step. */
 void links_end_step(struct links *links);
 
 /* What this rank has sent so far, as dt_comm_bytes. */

@@ -39,7 +39,7 @@ struct pipeline_setup {
     struct activation_rules activation;
     const struct pipeline_extra *extra; /* NULL: none */
     struct dt_memory_usage *memory_at;  /* [TIMELINE_PHASES] gets what is held where each phase of a step first begins; NULL: nothing */
-    int repetitions;                    /* above 0: a step to count with, of which so many repetitions are left (plans_shorten) */
+    int repetitions;                    /* above 0: a step to count with, of which this number of repetitions is left (plans_shorten) */
 };
 
 struct pipeline;

@@ -10,7 +10,7 @@ struct written {
     int rank, line;
     enum action_op op;
     int micro_batch;
-    int part;          /* behind the dot; 0 without one */
+    int part;          /* after the dot; 0 without one */
     int virtual_stage; /* in front; -1 without one */
     char text[24];
 };
@@ -24,7 +24,7 @@ struct contents {
 
 /* ---- reading ---- */
 
-/* The digits at *text as a number, behind which *text then is; -1: there are none, or too many. */
+/* The digits at *text as a number, after which *text then is; -1: there are none, or too many. */
 static int read_number(const char **text)
 {
     int number = -1;

@@ -67,7 +67,7 @@ static dt_status emit_1f1b(const struct order_shape *shape, struct plan *plan)
     return take_turns(&(struct turns){.plan = plan, .micro_batches = shape->micro_batches, .warm_up = shape->stages - 1 - plan->stage});
 }
 
-/* Stages behind a rank count twice, since it takes `stages` micro-batches of one part before those of the next part. */
+/* Stages after a rank count twice, since it takes `stages` micro-batches of one part before those of the next part. */
 static int interleaved_warm_up(int stages, int parts, int rank)
 {
     return 2 * (stages - 1 - rank) + (parts - 1) * stages;

@@ -18,7 +18,7 @@ struct placement {
     int group_count, micro_batches;
     bool *there;                 /* [group_count] parameters that are on the device, or on their way */
     struct group_passes *passes; /* [group_count] */
-    bool *reduces;               /* [group_count, micro_batches] gradients are reduced behind this micro-batch's */
+    bool *reduces;               /* [group_count, micro_batches] gradients are reduced after this micro-batch's */
     struct action *put_off;      /* REDUCE or UPDATE of a group, which wait for the sums over copies */
     int put_off_count;
     bool published;
@@ -129,7 +129,7 @@ static void count(struct placement *p, const struct action *a)
     passes->left_weight |= makes_weight_gradients(a);
 }
 
-/* Backward goes from the last group of a bucket to the first, which completes it. *end: behind its last one. */
+/* Backward goes from the last group of a bucket to the first, which completes it. *end: after its last one. */
 static bool completes_bucket(const struct placement *p, const struct action *a, int *end)
 {
     const struct plan_part *part = &p->parts[a->part];
@@ -150,7 +150,7 @@ static bool waits_for_copies(const struct placement *p, const struct action *a, 
     return false;
 }
 
-/* Whether the gradients of groups [a->group, end) are reduced behind `a`: enough are there, and none of them half. */
+/* Whether the gradients of groups [a->group, end) are reduced after `a`: enough are there, and none of them half. */
 static bool is_time_to_reduce(const struct placement *p, const struct action *a, int end)
 {
     const struct group_passes *first = &p->passes[a->group];
@@ -228,7 +228,7 @@ static int flags_of(const struct placement *p, const struct action *a)
     return done == 0 ? ACTION_FIRST : 0;
 }
 
-/* Of groups [a->group, end): now, or behind the sums over copies. */
+/* Of groups [a->group, end): now, or after the sums over copies. */
 static dt_status append_or_put_off(struct placement *p, enum action_op op, const struct action *pass, int end, struct plan *out)
 {
     struct action a = *pass;
@@ -252,7 +252,7 @@ static dt_status reduce_and_update(struct placement *p, const struct action *pas
     return DT_OK;
 }
 
-/* Behind all passes: first the sums, since two copies may be on one rank, then what waits for them. */
+/* After all passes: first the sums, since two copies may be on one rank, then what waits for them. */
 static dt_status end_copies(const struct placement *p, struct plan *plan)
 {
     for (int i = 0; i < p->put_off_count; i++) {

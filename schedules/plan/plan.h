@@ -166,7 +166,7 @@ static inline bool action_receives(const struct action *action)
 {
     return action->op == ACTION_RECV_INPUT || action->op == ACTION_RECV_GRADIENT;
 }
-/* The next computing action behind `at`; NULL. */
+/* The next computing action after `at`; NULL. */
 const struct action *plan_next_computing(const struct plan *plan, int at);
 
 /* Where virtual stage v is: its rank in the pipeline; its part there is v / stages. And the reverse. */
@@ -272,7 +272,7 @@ dt_status pipeline_order_emit_rank(const struct pipeline_order *order, const str
  *   # comment
  *   F0 F1 B0 B1          rank 0: forward and backward of micro-batches 0 and 1
  *   F0, I0, W0, F1, I1, W1     rank 1, with backward in halves: gradients of the inputs, of the weights
- *   F0 F0.1 B0.1 B0      part 1 of the rank behind a dot; none is part 0
+ *   F0 F0.1 B0.1 B0      part 1 of the rank after a dot; none is part 0
  *   0F0 3F0 3I0 0B0      or the virtual stage in front, counted over all ranks, as PyTorch's pipeline schedules are written
  *
  * Passes are separated by commas, blanks or both. Empty lines do not count. Each micro-batch goes through each part once: F, then B, or I
@@ -289,7 +289,7 @@ dt_status order_file_emit(const struct order_shape *shape, struct plan *plans);
 
 /* ---- 1. messages ---- */
 
-/* Before every forward pass its input is received, behind it the output is sent; the same for gradients around backward. The first and the
+/* Before every forward pass its input is received, after it the output is sent; the same for gradients around backward. The first and the
  * last virtual stage have only one neighbour. What comes from or goes to this rank itself is no message but a TAKE_OVER or GIVE_BACK.
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status plan_add_messages(struct plan *plan);
@@ -357,7 +357,7 @@ struct plan_rules {
 };
 
 /* Mark first and last passes and those whose gradients are reduced, and place GATHER, FREE, REDUCE, UPDATE and END_STEP. Gradients of a group
- * with a copy are complete once both parts' are: behind all passes they are summed up, SUM_COPIES, and only then reduced with their bucket,
+ * with a copy are complete once both parts' are: after all passes they are summed up, SUM_COPIES, and only then reduced with their bucket,
  * once a step, or updated. No pass of either end waits for the other's: that could close a circle.
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status plan_place_parameters(struct plan *plan, const struct plan_part *parts, const struct plan_rules *rules);

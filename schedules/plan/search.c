@@ -27,7 +27,7 @@ enum {
     FINALISTS = 4, /* settings that are tried with all micro-batches; the others with fewer */
     ROUNDS = 4,    /* times the stages, in micro-batches: enough to tell good settings from bad ones */
     FEWEST = 4,    /* settings that are tried with any pipeline */
-    /* Of a large one are tried as many as play so many passes, which takes about a second, and of finalists as many as play half of them. */
+    /* The number of passes that are played in trying settings of a large plan, which takes about a second; half as many with finalists. */
     MOST_PASSES = 10000000,
 };
 
@@ -270,14 +270,14 @@ static bool has_room(const struct game *g, int by_hand)
     return true;
 }
 
-/* How many plays of so many micro-batches so many passes are, within limits. */
+/* How many plays of this number of micro-batches the given number of passes allows, within limits. */
 static int plays_of(const struct order_shape *shape, int micro_batches, int passes, int least, int most)
 {
     int64_t plays = passes / (3 * (int64_t)shape->stages * micro_batches);
     return plays < least ? least : plays < most ? (int)plays : most;
 }
 
-/* So many settings are tried with so many micro-batches, and the best of them, the finalists, with all. */
+/* How many settings are tried with few micro-batches, with how many, and how many of the best of them, the finalists, with all. */
 struct effort {
     int tried, micro_batches, finalists;
 };
@@ -304,7 +304,7 @@ static struct rules setting(int number)
     return (struct rules){.least_gap = least_gaps[number / 2 / AHEADS], .ahead = aheads[number / 2 % AHEADS], .backward_first = number % 2};
 }
 
-/* Settings with few micro-batches, of all of them every so many-th, and the best of these, and what is known by hand, with all. */
+/* Settings with few micro-batches, in equal strides through all of them, and the best of these, and what is known by hand, with all. */
 static struct rules find_rules(struct game *g)
 {
     struct trial trials[TRIED + BY_HAND];

@@ -7,7 +7,7 @@
 enum { MOST_DIMS = 6 };
 #define MOST_WORK 2.5e9 /* larger products run at the speed of this one; on a GPU they are as much larger as its shapes allow */
 
-/* A GPU reaches its speed at larger shapes: rows, columns and inner dimensions are so many times as long, but for the width of a head. */
+/* A GPU reaches its speed at larger shapes: rows, columns and inner dimensions are this many times as long, but for the width of a head. */
 enum { GPU_SCALE = 4 };
 
 /* A kernel, its variant, and the numbers that its shape is made of: all combinations. */
@@ -112,7 +112,7 @@ bool calibration_shares(const struct calibration_request *request)
     return !kind || !kind->gpus;
 }
 
-/* Combination *index of the grid with lengths `scale` times as long; otherwise *index is what remains for the grids behind it. */
+/* Combination *index of the grid with lengths `scale` times as long; otherwise *index is what remains for the grids after it. */
 static bool combination(const struct grid *g, double scale, int *index, struct gpt_measured *out)
 {
     bool heads = gpt_kernel_info(g->kernel)->shape == GPT_SHAPE_HEADS;

@@ -309,7 +309,7 @@ static dt_status copy_gradients(const struct data_parallel *dp, struct dt_stream
     return copy_in_pieces(dp, stream, dt_comm_size(s->shards), (double)(elems * dt_dtype_bytes(s->reduce_dtype)));
 }
 
-/* PyTorch's copies. What waits for the reduction is queued behind it; where all streams share a queue, kernels are behind that. */
+/* PyTorch's copies. What waits for the reduction is queued after it; where all streams share a queue, kernels are after that. */
 static dt_status copy_again(struct framework *f, const struct data_parallel *dp, int group)
 {
     const struct dp_setup *s = &dp->setup;

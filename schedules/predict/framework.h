@@ -25,7 +25,7 @@
  *                              one, before it reduces them. Parameters are gathered once, after the optimizer, into a piece for each rank,
  *                              and every rank's share of every tensor (here: of every layer) is copied to its place: so many small copies
  *                              that the host takes longer than the device. Where ranks share layers all streams share one queue
- *                              (CUDA_DEVICE_MAX_CONNECTIONS=1), and kernels come behind what waits for a reduction.
+ *                              (CUDA_DEVICE_MAX_CONNECTIONS=1), and kernels come after what waits for a reduction.
  *                              Source: huggingface/nanotron, src/nanotron/distributed.py (reduce_scatter_coalesced, all_gather_coalesced),
  *                              optim/gradient_accumulator.py, optim/zero.py, parallel/utils.py; PyTorch 2.x, ProcessGroupNCCL.cpp:
  *                              reduce_scatter and allgather of lists of tensors. */

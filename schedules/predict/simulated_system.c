@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The text of the last failure, behind the key that names the file; of one that is not there, with those that are. */
+/* The text of the last failure, after the key that names the file; of one that is not there, with those that are. */
 static dt_status fail_of_file(dt_status status, const char *key, const char *folder)
 {
     char error[1024], names[700] = "";

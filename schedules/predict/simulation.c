@@ -271,7 +271,7 @@ struct interval {
     double begin_s, end_s;
 };
 
-/* moments: room for the events of any role. A rank's own end is its last mark: what its host does behind that takes no time. */
+/* moments: room for the events of any role. A rank's own end is its last mark: what its host does after that takes no time. */
 static dt_status times_of_rank(const struct replay *replay, const struct simulated_ranks *r, int place, const struct interval *step,
                                struct dt_sim_moment *moments, struct rank_times *out)
 {

@@ -39,7 +39,7 @@ static dt_status queue_step(struct simulated_role *role, const struct simulated_
     return trainer_step(role->trainer, step);
 }
 
-/* Where the host runs ahead, the second program has another step behind it: less the program of one step, it shows how long a step takes in
+/* Where the host runs ahead, the second program has another step after it: less the program of one step, it shows how long a step takes in
  * the middle of many. */
 static dt_status queue_program(struct simulated_role *role, const struct simulated_system *system, int step)
 {

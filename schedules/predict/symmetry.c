@@ -67,7 +67,7 @@ static int own_coordinates(const struct mesh_shape *mesh, enum mesh_axis axis, c
     return of_node < size && size % of_node == 0 ? of_node : size;
 }
 
-/* The fewest elements of one of a rank's layers; tensor: ranks that share each. What comes behind the blocks is one, with no table of its own
+/* The fewest elements of one of a rank's layers; tensor: ranks that share each. What comes after the blocks is one, with no table of its own
  * where that is tied. */
 static double smallest_layer_elems(const struct dt_model *model, int tensor)
 {

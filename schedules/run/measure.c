@@ -168,7 +168,7 @@ static dt_status begin_conditions(struct run *r, struct dt_device *device)
     return r->on_processors ? rank_processors_begin(&r->processors, r->world, info.threads) : DT_OK;
 }
 
-/* Right behind the last step, while clocks are still those of the work. */
+/* Right after the last step, while clocks are still those of the work. */
 static dt_status gather_conditions(struct run *r, struct dt_device *device)
 {
     struct dt_device_info info;

@@ -18,7 +18,7 @@ struct measure_hooks {
     void (*step_done)(void *context, int step, double seconds, double loss);
     /* Asked between steps; all ranks stop together after the step in which any says true: DT_ERR_INTERRUPTED. */
     bool (*stop_requested)(void *context);
-    /* A trace of one more step, which is run behind the timed ones and counts nowhere (schedules/run/step_trace.h). */
+    /* A trace of one more step, which is run after the timed ones and counts nowhere (schedules/run/step_trace.h). */
     struct dt_trace_wish trace;
 };
 

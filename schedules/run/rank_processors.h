@@ -11,7 +11,7 @@ struct rank_processors {
     struct processor_use use;    /* since the beginning */
 };
 
-/* Collective over `world`: the timed steps begin; this rank's kernels have so many threads.
+/* Collective over `world`: the timed steps begin; this rank's kernels have `threads` threads.
  * Errors: DT_ERR_COMM, DT_ERR_TIMEOUT, DT_ERR_HOST_MEMORY. */
 dt_status rank_processors_begin(struct rank_processors *p, struct dt_comm *world, int threads);
 

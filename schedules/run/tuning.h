@@ -21,7 +21,7 @@ struct tuning {
 };
 
 /* Have the kernels compute products as the experiment's tuning says; nothing happens where it names none, or the device is not cuda.
- * Collective: the ranks agree that all have read the same file. Finish it behind the kernels, also after a failure. Errors:
+ * Collective: the ranks agree that all have read the same file. Finish it after the kernels, also after a failure. Errors:
  * DT_ERR_INVALID on all ranks where one cannot use its file; DT_ERR_COMM, DT_ERR_HOST_MEMORY. */
 dt_status tuning_init(struct tuning *tuning, const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
                       struct dt_kernels *kernels);

@@ -104,7 +104,7 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
 }
 
 /* Where each rank's host updates a share of the parameters, the others' shares go to its memory through the device, on the stream that brings
- * the gradients there: behind the last ones of a step. The next step's first layers wait for theirs, which are the last. */
+ * the gradients there: after the last ones of a step. The next step's first layers wait for theirs, which are the last. */
 static double stored_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
 {
     bool stores = e->parameter_offload && e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS && mesh->size[MESH_PIPELINE] == 1;
@@ -208,16 +208,16 @@ static double activation_bytes(const struct bounds *b, const struct experiment *
 /* ---- one after the other ---- */
 
 /* Where a framework gathers a group only when its turn comes, this cannot be beside kernels: in a step's last backward, the reduction of a
- * group waits for its gradients, the next group's gathering comes behind it on the same stream, and that group's kernels wait for it. */
+ * group waits for its gradients, the next group's gathering comes after it on the same stream, and that group's kernels wait for it. */
 static double in_turn_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, const struct traffic *traffic)
 {
     bool in_turn = b->machine->profile.schedule.gathers_in_turn && e->fsdp.gather != GATHER_ONCE && mesh->size[MESH_PIPELINE] == 1;
     return in_turn && traffic->gather > 0 ? traffic->gather + traffic->end : 0;
 }
 
-/* Without a pipeline: what is sent for gradients begins behind all other micro-batches and the last one's forward, and what is gathered for
- * the last backward comes behind the first of it, since both are on one stream. Updates wait for all kernels, and what they make is sent
- * behind them. */
+/* Without a pipeline: what is sent for gradients begins after all other micro-batches and the last one's forward, and what is gathered for
+ * the last backward comes after the first of it, since both are on one stream. Updates wait for all kernels, and what they make is sent
+ * after them. */
 static double after_all_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work, double forward,
                           const struct traffic *traffic)
 {

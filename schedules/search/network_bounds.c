@@ -264,7 +264,7 @@ static int card_of(const struct dt_sim_cluster *c, int gpu)
     return gpu * c->nic.count / c->gpus_per_node;
 }
 
-/* Who stands for a rank as far as messages go: shards of zero1 and zero2 differ in what they update, behind all messages of a step and before the
+/* Who stands for a rank as far as messages go: shards of zero1 and zero2 differ in what they update, after all messages of a step and before the
  * gathering for which all of them wait alike. */
 static int messenger_of(const struct network_bounds *b, const struct symmetric_part *part, const struct experiment *e, int rank)
 {

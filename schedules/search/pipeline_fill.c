@@ -87,7 +87,7 @@ static int blocks_of_rank(const struct pipeline_play *p, int rank)
     return blocks;
 }
 
-/* Behind the last pass of a rank: that completes the gradients of one of its parts, which are on the network from its begin at the earliest. */
+/* After the last pass of a rank: that completes the gradients of one of its parts, which are on the network from its begin at the earliest. */
 static double gradients_left_s(const struct pipeline_play *p, int rank, double end_s)
 {
     double least = INFINITY;
@@ -99,7 +99,7 @@ static double gradients_left_s(const struct pipeline_play *p, int rank, double e
     return fmax(least, 0);
 }
 
-/* Behind the last pass of a rank: a group is updated as soon as its gradients are there, while others' are on their way. */
+/* After the last pass of a rank: a group is updated as soon as its gradients are there, while others' are on their way. */
 static double behind_passes_s(const struct pipeline_play *p, const struct pass_times *t, int rank)
 {
     return fmax(gradients_left_s(p, rank, t->end_s), t->update_s * blocks_of_rank(p, rank));
@@ -156,7 +156,7 @@ static double carried_s(const struct pipeline_play *p, const struct pass_times *
     return longest;
 }
 
-/* Whichever rank of the first node has the last gradients: its next step begins behind them, and takes no less from there than this one took from
+/* Whichever rank of the first node has the last gradients: its next step begins after them, and takes no less from there than this one took from
  * its first pass. The last stage of them has the least before it. */
 static dt_status play_node(const struct pipeline_play *p, const struct pass_times *t, struct plan_times *times,
                            struct plan_uneven_times *uneven, double *out)

@@ -89,12 +89,12 @@ struct block_times {
     double last_s;    /* of them, those of the last micro-batch */
     double forward_s; /* one forward */
     double end_s;     /* its gradients on the network, which are complete with the last micro-batch */
-    double update_s;  /* its parameters' update, behind all passes of a rank */
+    double update_s;  /* its parameters' update, after all passes of a rank */
     bool drains;      /* the order does (order.h) */
 };
 
 /* Where orders drain, rank k begins once the first micro-batch has passed the virtual stages before its first one, and the last one goes
- * back through them after all its own; in others a rank may be at the next step by then. What it sends begins behind all but its last
+ * back through them after all its own; in others a rank may be at the next step by then. What it sends begins after all but its last
  * micro-batch. most: blocks of the rank that has most. */
 double pipeline_fill_s(const int *blocks, int stages, const struct order_layout *layout, const struct block_times *times, int *most);
 
@@ -113,12 +113,12 @@ struct pass_times {
     double last_s, last_forward_s;
     double end_s;    /* of a block: its gradients on the network, once a step and between its last pass and its update */
     double card_s;   /* of that, what a card needs that carries gradients of several stages at a time */
-    double update_s; /* of a block, once a step: behind all passes of a rank, and the next step waits for it */
+    double update_s; /* of a block, once a step: after all passes of a rank, and the next step waits for it */
     struct message_times messages;
 };
 
 /* What a step takes at least when the order is played with passes of these times: from the first pass to the last of the rank that it
- * begins with, and what is left of its gradients on the network or its update, since the next step begins there behind it; the same of
+ * begins with, and what is left of its gradients on the network or its update, since the next step begins there after it; the same of
  * all passes of the rank that has most; and until the card of the first node has carried the gradients of all stages there. Backward is
  * divided into halves as makes this shortest. Errors: as plans_make. */
 dt_status pipeline_played_s(const struct experiment *experiment, const struct pass_times *times, double *out);
@@ -220,8 +220,8 @@ dt_status network_bounds_messages(struct network_bounds *bounds, const struct ex
  * step's work follows its host, however far that runs ahead. Compute: the kernels of all micro-batches, of the same recordings, with the
  * sums over ranks that share layers in forward, what backward waits for of them, and the update of the rank's parameters. Network: bytes
  * that the mode sends once a step, or gathers for each micro-batch, at the best rate of the group's algorithms; and over each network
- * card at no more than all its flows get together. Host links: bytes that are offloaded. One after the other: gradients go behind all
- * micro-batches but the last one's backward; parameters that other ranks' hosts have updated come to this one's behind all of it.
+ * card at no more than all its flows get together. Host links: bytes that are offloaded. One after the other: gradients go after all
+ * micro-batches but the last one's backward; parameters that other ranks' hosts have updated come to this one's after all of it.
  * Pipelines: p stages with m micro-batches of work W in all cannot be faster than W / (1 - (1 - 1/m)^p), however layers are divided: a
  * stage waits for the first micro-batch to pass those before it, and these for its last one to come back. As they are divided, the same
  * of the blocks of each virtual stage; pipeline_played_s plays the order with the passes and messages that are told here, and adds what

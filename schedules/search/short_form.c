@@ -74,7 +74,7 @@ static void take_few_blocks(struct experiment *e, int segments)
     *e->model.preset = '\0';
 }
 
-/* Of the last and the first stage, which have the head and what a framework does behind it, and most micro-batches at a time. */
+/* Of the last and the first stage, which have the head and what a framework does after it, and most micro-batches at a time. */
 static dt_status record_ends(const struct short_forms *f, const struct experiment *e, const struct simulated_system *system,
                              struct known *out)
 {

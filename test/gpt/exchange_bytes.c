@@ -1,5 +1,5 @@
 /* What the ranks of a tensor group exchange for a layer, in closed form. With M rows of d elements a layer's collective on them moves A = M d
- * elements: an all-reduce, or with sequence parallelism an all-gather before the products and a reduce-scatter behind them, for the same in
+ * elements: an all-reduce, or with sequence parallelism an all-gather before the products and a reduce-scatter after them, for the same in
  * backward the reverse. Source  Shoeybi et al., "Megatron-LM", 2019, section 3; Korthikanti et al., "Reducing Activation Recomputation in
  * Large Transformer Models", 2022, section 4.2.2. Besides: weight gradients gather their inputs again, norms sum their gains and biases, the
  * loss gathers three numbers a row; norms of heads sum their gains, and ranks with the same heads of keys and values those weights'

@@ -220,7 +220,7 @@ static uint64_t activation_bytes(struct fixture *f)
     return memory.device.current_bytes[DT_ACTIVATIONS] + memory.device.current_bytes[DT_WORKSPACE];
 }
 
-/* Input gradients of the whole stage first and weight gradients behind them: the same gradients bit for bit, and an empty stash. */
+/* Input gradients of the whole stage first and weight gradients after them: the same gradients bit for bit, and an empty stash. */
 static void in_halves(void)
 {
     for (int attention = GPT_ATTENTION_FUSED; attention <= GPT_ATTENTION_UNFUSED; attention++) {

@@ -263,7 +263,7 @@ static void gelu_body(struct setup *s)
     }
 }
 
-/* The limits where x is infinite, and NaN where it is none; in vectors and behind them. */
+/* The limits where x is infinite, and NaN where it is none; in vectors and after them. */
 static void gelu_limits_body(struct setup *s)
 {
     enum { COUNT = 5 * 9 };

@@ -282,7 +282,7 @@ static void rope_kernels(struct setup *s, struct dt_model model)
         CHECK_OK(s->table->create(s->device, &model, &s->kernels));
 }
 
-/* Widths of a head with every kind of end, both scalings, positions up to some thousands; v is behind what turns. And back. */
+/* Widths of a head with every kind of end, both scalings, positions up to some thousands; v is after what turns. And back. */
 static void rope_body(struct setup *s)
 {
     const struct gpt_rope_scheme plain = {.base = 10000};

@@ -3,7 +3,7 @@
  * Source  K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008: operands are packed into
  * the order in which they are read, a block of one stays in a near cache while the other streams past it. Here:
  *
- *   strip   32 lines (rows of op(a), columns of op(b)) over all of a block's K: for each 32 of K two tiles of 1 KiB, one behind the other
+ *   strip   32 lines (rows of op(a), columns of op(b)) over all of a block's K: for each 32 of K two tiles of 1 KiB, one after the other
  *   group   GPT_MATMUL_GROUP strips of a against one strip of b: 256 of K at a time, so that 16 KiB of b stay in the first-level cache
  *           while the strips of a come from the second level; the group's sums (16 KiB) stay near, too, until their K is complete
  *   chunk   as many groups of a as half a megabyte holds: they meet each strip of b before the next chunk

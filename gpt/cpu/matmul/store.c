@@ -41,7 +41,7 @@ V_INLINE void store_dropped_row(const struct gpt_matmul_block *b, const float *s
     }
 }
 
-/* Masks are drawn for several rows at once. Those behind the strip's last row, or in the next sample, are drawn for nothing. */
+/* Masks are drawn for several rows at once. Those after the strip's last row, or in the next sample, are drawn for nothing. */
 static void store_dropped(const struct gpt_matmul_block *b, const float *sums, size_t row, size_t column, size_t rows, size_t count)
 {
     uint16_t bits[V_DROPOUT_ROWS * STRIP];

@@ -20,7 +20,7 @@ static void nap(int64_t waited_ns)
 
 /* ---- how far operations are ---- */
 
-/* One communicator; the family's mutex is held. NCCL runs its operations one behind the other, so the first that has not ended is the
+/* One communicator; the family's mutex is held. NCCL runs its operations one after the other, so the first that has not ended is the
  * current one. */
 static void refresh(struct nccl_comm *comm)
 {
@@ -208,7 +208,7 @@ static dt_status time_out(struct nccl_family *f, double waited_s)
         if (c->finished >= atomic_load(&c->queued))
             continue;
         const struct dt_comm_entry *entry = &c->base.ring[(c->finished + 1) % DT_COMM_RING];
-        if (atomic_load(&entry->state) != DT_COMM_WAITING) /* behind something else on its stream */
+        if (atomic_load(&entry->state) != DT_COMM_WAITING) /* after something else on its stream */
             continue;
         describe_wait(c, c->finished + 1, waited_s, text, sizeof text);
         return dt_nccl_give_up(f, DT_ERR_TIMEOUT, text);

@@ -139,7 +139,7 @@ void replay(const std::shared_ptr<const graph> &g, const std::vector<std::shared
 
 /* ---- stream.cpp; the lock is held ---- */
 
-/* The stream behind a handle: NULL is the current device's default stream. NULL: no such stream. */
+/* The stream of a handle: NULL is the current device's default stream. NULL: no such stream. */
 stream *stream_of(cudaStream_t handle);
 /* Queue, not capture. */
 cudaError_t push(stream *s, task t);
@@ -168,7 +168,7 @@ void watch_task(const char *name);
 /* A fault inside of it: true when it was a page that is watched, and is open now. */
 bool watch_fault(void *address, const void *context);
 
-/* The event behind a handle, shared so that captures and queues may keep it; NULL: no such event. The lock is held. */
+/* The event of a handle, shared so that captures and queues may keep it; NULL: no such event. The lock is held. */
 std::shared_ptr<event> event_of(cudaEvent_t handle);
 
 } // namespace emulator

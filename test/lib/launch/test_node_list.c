@@ -25,7 +25,7 @@ static void lists(void)
         {"", "", 0},
         {"n1-3", "n1-3", 1},
         {"10.0.0.[1-2]", "10.0.0.1 10.0.0.2", 2},
-        {"gpu-a[1-2]-ib", "gpu-a1-ib gpu-a2-ib", 2}, /* 22.05 refuses text behind brackets, later versions do not */
+        {"gpu-a[1-2]-ib", "gpu-a1-ib gpu-a2-ib", 2}, /* 22.05 refuses text after brackets, later versions do not */
     };
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         char *lines = NULL, first[DT_NODE_NAME_BYTES] = "";

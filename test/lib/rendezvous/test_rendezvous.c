@@ -158,7 +158,7 @@ static void gatherings(void)
     static const char *const addresses[] = {"127.0.0.1", "localhost", "::1"};
     struct rank ranks[MOST];
     int port = free_port();
-    for (int round = 0; round < 5; round++) { /* on the same port, one behind the other */
+    for (int round = 0; round < 5; round++) { /* on the same port, one after the other */
         set_up(ranks, MOST, port, gather_often);
         for (int i = 0; i < MOST; i++) {
             ranks[i].place.local = round > 2;
@@ -173,7 +173,7 @@ static void gatherings(void)
     }
 }
 
-/* Frames that are longer than what is received at a time, two behind each other. */
+/* Frames that are longer than what is received at a time, two after each other. */
 static void long_frames(void)
 {
     enum { BYTES = 60001 };
@@ -214,7 +214,7 @@ static uint64_t bytes_through_rank_0(const struct dt_rendezvous *r)
     return bytes;
 }
 
-/* One gathering is behind everybody's reductions; for the other all wait until rank 0 has counted, and has lost nobody's connection. */
+/* One gathering is after everybody's reductions; for the other all wait until rank 0 has counted, and has lost nobody's connection. */
 static void reduce_often(struct rank *rank)
 {
     double mine[NUMBERS], all[2 * NUMBERS];

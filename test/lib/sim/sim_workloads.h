@@ -4,7 +4,7 @@
 
 #include "test/lib/sim/sim_case.h"
 
-/* FSDP as schedules/data_parallel/fsdp.c queues it: each block is gathered one ahead of its forward and of its backward, gradients are scattered behind
+/* FSDP as schedules/data_parallel/fsdp.c queues it: each block is gathered one ahead of its forward and of its backward, gradients are scattered after
  * it. Streams 0 compute and 1 network; slot 0 all ranks. `kernels` launches of a block's pass, one operation where work is coalesced. */
 static inline struct dt_sim_program *sim_fsdp_program(int blocks, int kernels, double block_bytes, double block_s, bool coalesce)
 {

@@ -322,7 +322,7 @@ static void huge(void)
 }
 
 /* GPTSmall, 8 samples, fp16: what each activation policy leaves on the device, in columns of M rows and d elements. A block keeps ten: two
- * inputs, q, k, v, the heads' outputs, and the MLP's four. Backward of a block needs the nine behind its input, and the gradient of the
+ * inputs, q, k, v, the heads' outputs, and the MLP's four. Backward of a block needs the nine after its input, and the gradient of the
  * residual stream. */
 static const struct {
     const char *activation;

@@ -334,7 +334,7 @@ static void test_buckets_are_reduced_behind_their_last_backward(void)
     check_step("zb_h1", 2, 2, &keep, &at_once, "IWu", "I3 I2 I1 I0 W3 W2 W1 W0 I3 I2 I1 I0 W3 u3 W2 u2 W1 u1 W0 u0");
 }
 
-/* The head's group has a copy at the pipeline's other end: behind all passes, first the sum, then what it waited for; others are as before. */
+/* The head's group has a copy at the pipeline's other end: after all passes, first the sum, then what it waited for; others are as before. */
 static void test_copies_are_summed_up_behind_all_passes(void)
 {
     struct plan_rules each = {.reduce_every = 1}, at_once = {.updates_at_once = true};
@@ -429,7 +429,7 @@ static void test_a_forgotten_forward_is_computed_again(void)
     ranks_finish(&r);
 }
 
-/* A stage between two others: the gradient is received behind the recomputation that does not need it. */
+/* A stage between two others: the gradient is received after the recomputation that does not need it. */
 static void test_messages_surround_the_groups(void)
 {
     static const struct plan_group blocks[] = {{.backward_reads_params = true}, {.backward_reads_params = true, .bucket = 1}};

@@ -89,7 +89,7 @@ static void expect_sum(struct problem *p, size_t row)
     p->sums_tolerance[row] = tolerance_of(sum, magnitudes, p->shape.k);
 }
 
-/* shift: elements by which everything begins behind an aligned address. SUMS also accumulates. */
+/* shift: elements by which everything begins after an aligned address. SUMS also accumulates. */
 static struct problem problem_make(struct shape s, bool transpose_a, bool transpose_b, enum follows follows, size_t shift)
 {
     struct problem p = {.shape = s, .transpose_a = transpose_a, .transpose_b = transpose_b, .follows = follows};

@@ -78,7 +78,7 @@ static void events_order_streams(void)
     end();
 }
 
-/* A wait means the record before it, not one that comes later: that one is behind the gate. */
+/* A wait means the record before it, not one that comes later: that one is after the gate. */
 static void a_wait_means_the_record_before_it(void)
 {
     struct gate gate = {0};
