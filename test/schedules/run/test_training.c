@@ -474,7 +474,7 @@ static void warmup_by_time(void)
         return;
     CHECK_OK(measure_run(&e, device, everyone, NULL, &result));
     CHECK(result.warmup_s >= 0.05 && result.steps_done == STEPS - 1, "%g s, then %d steps", result.warmup_s, result.steps_done);
-    CHECK(result.losses_done > STEPS, "%d losses", result.losses_done);
+    CHECK(result.losses_done >= STEPS, "%d losses", result.losses_done); /* on a slow machine one step may take all of the time */
     CHECK_OK(dt_host_all_gather(everyone, &result.losses_done, sizeof result.losses_done, losses));
     for (int i = 0; i < world.size; i++)
         CHECK(losses[i] == losses[0]);
