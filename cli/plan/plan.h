@@ -168,8 +168,8 @@ dt_status rules_follow(const struct planner *planner, struct rule_results *out);
 
 /* ---- a plan, printed ---- */
 
-/* What is said of a plan beside its table: the first one's why, why not the others, what would change it, how sure it is,
- * and what rules of thumb would cost. */
+/* The reasons that are printed after a plan's table: why the first one, why not the others, what would change the choice, how far it can be
+ * trusted, and what rules of thumb would cost. */
 struct planner_reasons {
     struct why chosen, not, changes, trusted;
     struct rule_results rules; /* none where they are not asked for */

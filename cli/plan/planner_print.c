@@ -60,7 +60,7 @@ struct columns {
     struct unit duration_unit;
 };
 
-/* What costs little may take long: the time to train on the given number of tokens stands beside every cost. */
+/* The tokens that costs and times are given for: those asked for, or 1e9. A cheap plan may be a slow one, so that a row has both. */
 static double trained_tokens(const struct planner *p)
 {
     return isnan(p->tokens) ? 1e9 : p->tokens;

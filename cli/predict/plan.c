@@ -331,7 +331,7 @@ dt_status plan_parse_times(const char *text, struct plan_times *out)
 
 /* ---- a pipeline with them ---- */
 
-/* What the passes of a pipeline come to. */
+/* A pipeline's step: how long each of its ranks takes and waits, and what each keeps. */
 struct timed_plan {
     char order[64];
     int stages, micro_batches;

@@ -74,8 +74,8 @@ dt_status plan_print_json(const struct experiment_list *experiments, FILE *to);
  * DT_ERR_INVALID, with what is wrong. */
 dt_status plan_parse_times(const char *text, struct plan_times *out);
 
-/* What the passes of a pipeline come to with these times, for each rank and for all; zb_auto is found for them. The model is not asked: an
- * experiment may have more stages than layers (passes_only). Errors: DT_ERR_HOST_MEMORY. */
+/* Print how long a pipeline's step takes, and how long each rank waits in it, when its passes take these times, for which zb_auto's order is
+ * searched. The model is not asked: an experiment may have more stages than layers (passes_only). Errors: DT_ERR_HOST_MEMORY. */
 dt_status plan_print_times(const struct experiment *experiment, const struct plan_times *times, FILE *to);
 
 /* The same: an object with "plan" for one experiment, an array of them for several. */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* ---- `dtbench validate`: predictions of the simulated cluster beside what was measured ---- */
+/* ---- `dtbench validate`: predictions of the simulated cluster, compared with measured runs ---- */
 
 enum validate_outcome {
     VALIDATE_PREDICTED,

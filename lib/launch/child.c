@@ -55,7 +55,7 @@ static const char *const mpirun_settings[] = {
 enum { PLACE_VARIABLES = 7 };
 
 struct environment {
-    char session[2][4200]; /* mpirun's, as each of its versions calls it */
+    char folder[2][4200]; /* mpirun's folder, in the variables of Open MPI 4 and 5 */
     char place[PLACE_VARIABLES][96];
     char **variables; /* NULL-terminated: this process's own, the settings, and `place` */
 };
@@ -89,10 +89,10 @@ static bool is_replaced(const char *variable, const char *const *settings)
  * `size` on this machine, in the variables that lib/launch/world.c calls torchrun's, and the ranks' `secret`; else mpirun sets it, or it
  * is alone. passive: and the variable by which the ranks' threads sleep while they wait, unless the user's own say how. settings:
  * "NAME=value", NULL-terminated, which replace this process's own variables of these names; or NULL. They are referred to, not copied.
- * session: the folder for what mpirun keeps in files; or NULL.
+ * folder: for what mpirun keeps in files; or NULL.
  * Owner: the caller, free(out->variables). *out must not move meanwhile. Errors: DT_ERR_HOST_MEMORY. */
 static dt_status make_environment(int rank, int size, int port, const char *secret, bool passive, const char *const *settings,
-                                  const char *session, struct environment *out)
+                                  const char *folder, struct environment *out)
 {
     static const char *const nothing[] = {NULL};
     size_t count = 0, added = 0, kept = 0;
@@ -110,11 +110,11 @@ static dt_status make_environment(int rank, int size, int port, const char *secr
     }
     for (size_t i = 0; i < added; i++)
         out->variables[kept++] = (char *)settings[i]; /* execve changes nothing of it */
-    if (session) {
-        snprintf(out->session[0], sizeof out->session[0], "OMPI_MCA_orte_tmpdir_base=%s", session);
-        snprintf(out->session[1], sizeof out->session[1], "PRTE_MCA_prte_tmpdir_base=%s", session);
-        out->variables[kept++] = out->session[0];
-        out->variables[kept++] = out->session[1];
+    if (folder) {
+        snprintf(out->folder[0], sizeof out->folder[0], "OMPI_MCA_orte_tmpdir_base=%s", folder);
+        snprintf(out->folder[1], sizeof out->folder[1], "PRTE_MCA_prte_tmpdir_base=%s", folder);
+        out->variables[kept++] = out->folder[0];
+        out->variables[kept++] = out->folder[1];
     }
     if (passive && !dt_waiting_is_set())
         out->variables[kept++] = (char *)(DT_WAITING_NAME "=" DT_WAITING_PASSIVE);
@@ -253,7 +253,7 @@ bool dt_launch_uses_mpirun(const struct dt_launch *launch)
 dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, const char *secret, const char *socket_name,
                          struct dt_child *out)
 {
-    char program[4096], session[4096], size_text[16], **arguments = NULL;
+    char program[4096], folder[4096], size_text[16], **arguments = NULL;
     struct environment environment = {.variables = NULL};
     if (dt_launch_uses_mpirun(launch) && !on_path("mpirun"))
         return dt_fail(DT_ERR_UNAVAILABLE, "%d ranks need mpirun, which is not on the PATH: install Debian's openmpi-bin",
@@ -263,7 +263,7 @@ dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, con
         goto done;
     bool mpirun = dt_launch_uses_mpirun(launch);
     status = make_environment(rank, launch->world_size, port, secret, launch->passive, mpirun ? mpirun_settings : NULL,
-                              mpirun && dt_launch_make_session(session, sizeof session) == DT_OK ? session : NULL, &environment);
+                              mpirun && dt_launch_make_session(folder, sizeof folder) == DT_OK ? folder : NULL, &environment);
     if (status < 0)
         goto done;
     status = start(launch, arguments, environment.variables, out);
