@@ -1,6 +1,7 @@
 #include "gpt/partition.h"
 
 #include "gpt/layout.h"
+#include "lib/model/split.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -71,118 +72,26 @@ void gpt_layers_size(const struct dt_model *model, struct dt_layers layers, stru
         add_name(out->text, sizeof out->text, &used, gpt_layer_kind_name(GPT_HEAD));
 }
 
-/* ---- the study's rule ---- */
+/* ---- pieces ---- */
 
-static void split_by_parameters(const struct dt_model *model, int pieces, int stages, int *first_layer)
+dt_status gpt_partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer)
 {
-    int layer_count = gpt_layer_count(model), stage = 0, pieces_left = pieces;
-    uint64_t total = gpt_parameter_count(model), seen = 0;
-    for (int layer = 0; layer < layer_count && stage < stages - 1;) {
-        int end = gpt_piece_end(model, layer);
-        seen += size_of(model, layer, end).parameters;
-        layer = end;
-        pieces_left--;
-        bool share_passed = seen * (uint64_t)stages > total * (uint64_t)(stage + 1); /* seen > total * (stage + 1) / stages */
-        bool rest_needed = pieces_left == stages - 1 - stage;                        /* a heavy head would leave the last stages empty */
-        if (share_passed || rest_needed)
-            first_layer[++stage] = layer;
-    }
-}
-
-/* ---- balanced ---- */
-
-struct piece {
-    int first_layer;
-    int64_t cost;
-    int stages; /* that the pieces from here on need, where none costs more than the bound */
-};
-
-/* Fill `stages` of all pieces [count] from the back: the fewest runs of which none costs more than `bound`, which no piece exceeds. */
-static int stages_needed(struct piece *pieces, int count, int64_t bound)
-{
-    int64_t cost = 0;
-    for (int first = count - 1, end = count; first >= 0; first--) {
-        cost += pieces[first].cost;
-        for (; cost > bound; end--)
-            cost -= pieces[end - 1].cost;
-        pieces[first].stages = 1 + (end < count ? pieces[end].stages : 0);
-    }
-    return pieces[0].stages;
-}
-
-/* The least that the slowest of `stages` stages costs. */
-static int64_t least_bound(struct piece *pieces, int count, int stages)
-{
-    int64_t low = 0, high = 0;
-    for (int i = 0; i < count; i++) {
-        low = pieces[i].cost > low ? pieces[i].cost : low;
-        high += pieces[i].cost;
-    }
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (stages_needed(pieces, count, middle) <= stages)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-static int64_t distance(int64_t a, int64_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
-/* Stages from the front, each as near to the mean of what is left as the bound and the stages after it allow. */
-static void fill_evenly(struct piece *pieces, int count, int stages, int64_t bound, int *first_layer)
-{
-    int64_t left = 0;
-    stages_needed(pieces, count, bound);
-    for (int i = 0; i < count; i++)
-        left += pieces[i].cost;
-    for (int stage = 0, at = 0; stage < stages; stage++) {
-        int behind = stages - 1 - stage;
-        int64_t cost = 0;
-        first_layer[stage] = pieces[at].first_layer;
-        for (bool first = true; at < count && count - at > behind; first = false, at++) {
-            int64_t more = cost + pieces[at].cost, parts = behind + 1;
-            bool nearer = distance(more * parts, left) < distance(cost * parts, left);
-            bool needed = first || behind == 0 || pieces[at].stages > behind;
-            if (!needed && (!nearer || more > bound))
-                break;
-            cost = more;
-        }
-        left -= cost;
-    }
-}
-
-static dt_status split_balanced(const struct dt_model *model, int count, int stages, int *first_layer)
-{
-    struct piece *pieces = malloc((size_t)count * sizeof *pieces);
+    int count = gpt_of(model)->layers + 3;
+    if (stages > count)
+        return dt_fail(DT_ERR_INVALID, "%d pipeline stages need as many pieces, and %d blocks with embedding, norm and head make %d",
+                       stages, gpt_of(model)->layers, count);
+    struct dt_piece *pieces = malloc((size_t)count * sizeof *pieces);
     if (!pieces)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d pieces of a model", count);
     for (int i = 0, layer = 0; i < count; i++) {
         int end = gpt_piece_end(model, layer);
         bool alike = layer >= gpt_block_layer(1) && end <= gpt_block_layer(gpt_of(model)->layers); /* a block that is not the first */
-        int64_t cost = alike ? pieces[i - 1].cost : size_of(model, layer, end).flops;
-        pieces[i] = (struct piece){.first_layer = layer, .cost = cost};
+        struct size size = alike ? (struct size){pieces[i - 1].parameters, pieces[i - 1].cost} : size_of(model, layer, end);
+        pieces[i] = (struct dt_piece){.first_layer = layer, .parameters = size.parameters, .cost = size.flops};
         layer = end;
     }
-    fill_evenly(pieces, count, stages, least_bound(pieces, count, stages), first_layer);
-    free(pieces);
-    return DT_OK;
-}
-
-dt_status gpt_partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer)
-{
-    int pieces = gpt_of(model)->layers + 3;
-    if (stages > pieces)
-        return dt_fail(DT_ERR_INVALID, "%d pipeline stages need as many pieces, and %d blocks with embedding, norm and head make %d",
-                       stages, gpt_of(model)->layers, pieces);
-    first_layer[0] = 0;
+    dt_split(pieces, count, rule, stages, first_layer);
     first_layer[stages] = gpt_layer_count(model);
-    if (rule == DT_SPLIT_BALANCED)
-        return split_balanced(model, pieces, stages, first_layer);
-    split_by_parameters(model, pieces, stages, first_layer);
+    free(pieces);
     return DT_OK;
 }
