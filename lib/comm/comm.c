@@ -255,20 +255,26 @@ dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t byte
     return comm->backend->host_all_gather(comm, mine, bytes, all);
 }
 
-static dt_status reduce_gathered(struct dt_comm *comm, const double *mine, size_t count, double *sums, double *highest)
+/* all [ranks * count] */
+static void sum_up(const double *all, size_t ranks, size_t count, double *sums, double *highest)
 {
-    double *all = malloc((size_t)comm->size * count * sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the numbers of %d ranks", comm->size);
-    dt_status status = dt_host_all_gather(comm, mine, count * sizeof *mine, all);
-    for (size_t j = 0; status == DT_OK && j < count; j++) {
+    for (size_t j = 0; j < count; j++) {
         sums[j] = highest[j] = all[j];
-        for (size_t i = 1; i < (size_t)comm->size; i++) {
+        for (size_t i = 1; i < ranks; i++) {
             double value = all[i * count + j];
             sums[j] += value;
             highest[j] = highest[j] > value || isnan(highest[j]) ? highest[j] : value;
         }
     }
+}
+
+static dt_status reduce_gathered(struct dt_comm *comm, const double *mine, size_t count, double *sums_and_highest)
+{
+    double *all = malloc((size_t)comm->size * count * sizeof *all);
+    DT_TRY(dt_allocated(all, "no host memory for the numbers of %d ranks", comm->size));
+    dt_status status = dt_host_all_gather(comm, mine, count * sizeof *mine, all);
+    if (status == DT_OK)
+        sum_up(all, (size_t)comm->size, count, sums_and_highest, sums_and_highest + count);
     free(all);
     return status;
 }
@@ -276,7 +282,7 @@ static dt_status reduce_gathered(struct dt_comm *comm, const double *mine, size_
 dt_status dt_host_reduce(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest)
 {
     return comm->backend->host_reduce ? comm->backend->host_reduce(comm, mine, count, sums_and_highest)
-                                      : reduce_gathered(comm, mine, (size_t)count, sums_and_highest, sums_and_highest + count);
+                                      : reduce_gathered(comm, mine, (size_t)count, sums_and_highest);
 }
 
 static dt_status gather_and_forget(struct dt_comm *comm, const void *mine, size_t bytes)
@@ -313,19 +319,60 @@ dt_status dt_host_gather_among(struct dt_comm *comm, const int *ranks, int count
                                             : pick_gathered(comm, ranks, count, mine, bytes, all);
 }
 
+/* Where the ranks' numbers are in a backend's memory for control: after the one of which dt_comm_start_together makes sums. */
+enum { NUMBERS_AT = 256 };
+
+static dt_status find_control(struct dt_comm *comm, size_t bytes, char **out)
+{
+    *out = NULL;
+    return comm->backend->control ? comm->backend->control(comm, bytes, (void **)out) : DT_OK;
+}
+
 dt_status dt_comm_start_together(struct dt_comm *comm, struct dt_stream *stream)
 {
-    float *number = NULL;
+    char *control;
     double mine = 0, all[2];
     if (comm->size == 1)
         return DT_OK;
-    if (comm->backend->number)
-        DT_TRY(comm->backend->number(comm, &number));
-    if (!number)
+    DT_TRY(find_control(comm, sizeof(float), &control));
+    if (!control)
         return dt_host_reduce(comm, &mine, 1, all);
-    DT_TRY(dt_all_reduce(comm, number, 1, DT_FP32, DT_SUM, stream));
-    comm->bytes[DT_COMM_ALL_REDUCE] -= sizeof *number;
+    DT_TRY(dt_all_reduce(comm, control, 1, DT_FP32, DT_SUM, stream));
+    comm->bytes[DT_COMM_ALL_REDUCE] -= sizeof(float);
     return dt_stream_synchronize(stream);
+}
+
+/* numbers: on the device, [ranks * count]. NCCL moves what it gathers without looking at it: two words are a number. */
+static dt_status gather_numbers(struct dt_comm *comm, const double *mine, size_t count, char *numbers, struct dt_stream *stream,
+                                double *all)
+{
+    size_t bytes = count * sizeof *mine;
+    char *own = numbers + (size_t)comm->rank * bytes;
+    DT_TRY(dt_copy_from_host(stream, own, mine, bytes));
+    DT_TRY(dt_all_gather(comm, own, numbers, bytes / sizeof(float), DT_FP32, stream));
+    comm->bytes[DT_COMM_ALL_GATHER] -= (size_t)comm->size * bytes;
+    DT_TRY(dt_copy_to_host(stream, all, numbers, (size_t)comm->size * bytes));
+    return dt_stream_synchronize(stream);
+}
+
+dt_status dt_comm_reduce_numbers(struct dt_comm *comm, const double *mine, int count, struct dt_stream *stream, double *sums_and_highest)
+{
+    size_t each = (size_t)count, ranks = (size_t)comm->size;
+    char *control;
+    if (ranks == 1) {
+        sum_up(mine, 1, each, sums_and_highest, sums_and_highest + count);
+        return DT_OK;
+    }
+    DT_TRY(find_control(comm, NUMBERS_AT + ranks * each * sizeof *mine, &control));
+    if (!control)
+        return dt_host_reduce(comm, mine, count, sums_and_highest);
+    double *all = malloc(ranks * each * sizeof *all);
+    DT_TRY(dt_allocated(all, "no host memory for the numbers of %d ranks", comm->size));
+    dt_status status = gather_numbers(comm, mine, each, control + NUMBERS_AT, stream, all);
+    if (status == DT_OK)
+        sum_up(all, ranks, each, sums_and_highest, sums_and_highest + count);
+    free(all);
+    return status;
 }
 
 void dt_comm_give_up(struct dt_comm *comm, dt_status status, const char *text)

@@ -124,7 +124,7 @@ dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t byte
 /* The same for rank 0 alone; elsewhere `all` is not touched. */
 dt_status dt_host_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
 
-/* The same, for numbers of every step: sums_and_highest [2 * count] gets the sums of mine [count] over the ranks, then the highest of
+/* The same, for few numbers of many ranks: sums_and_highest [2 * count] gets the sums of mine [count] over the ranks, then the highest of
  * each; NaN where a rank's is. Nobody gets size * count numbers but rank 0. sim: the others are taken to have what this rank has. */
 dt_status dt_host_reduce(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest);
 /* all [count * bytes] gets what `ranks` [count] give, in their order; every rank calls it, with a list that has itself and is the same on
@@ -134,6 +134,9 @@ dt_status dt_host_gather_among(struct dt_comm *comm, const int *ranks, int count
 /* Return at about the same moment on all ranks, which have nothing queued: where there are GPUs, by a sum of one number on `stream`, since
  * hosts that hear of each other through rank 0 hear it one after another. The sum is none of dt_comm_bytes'. */
 dt_status dt_comm_start_together(struct dt_comm *comm, struct dt_stream *stream);
+/* As dt_host_reduce, for numbers of every step, in the same moment and by the same way: where there are GPUs they gather the numbers on
+ * `stream`, and no rank waits for another one's turn at rank 0. dt_comm_bytes does not count it. */
+dt_status dt_comm_reduce_numbers(struct dt_comm *comm, const double *mine, int count, struct dt_stream *stream, double *sums_and_highest);
 
 /* Give up: every waiting operation of this process returns soon with DT_ERR_COMM. Callable from any thread. */
 void dt_comm_abort(struct dt_comm *comm);

@@ -242,20 +242,24 @@ static int compare_times(const void *left, const void *right)
     return a->step_s == b->step_s ? a->index - b->index : (a->step_s > b->step_s) - (a->step_s < b->step_s);
 }
 
-/* Of an even number of steps the median is the mean of two, and so are its parts. */
-dt_status dt_metrics_take_medians(struct dt_metrics *metrics, const struct dt_step_metrics *timed, const double *step_s, int count)
+dt_status dt_metrics_middle(const double *step_s, int count, int middle[2])
 {
-    struct timed_step *steps = calloc((size_t)count + 1, sizeof *steps);
+    struct timed_step *steps = calloc((size_t)count, sizeof *steps);
     DT_TRY(dt_allocated(steps, "no host memory for the medians of %d steps", count));
     for (int i = 0; i < count; i++)
         steps[i] = (struct timed_step){step_s[i], i};
     qsort(steps, (size_t)count, sizeof *steps, compare_times);
-    int lower = count > 0 ? steps[(count - 1) / 2].index : 0, upper = count > 0 ? steps[count / 2].index : 0;
+    middle[0] = steps[(count - 1) / 2].index;
+    middle[1] = steps[count / 2].index;
     free(steps);
+    return DT_OK;
+}
+
+void dt_metrics_set_middle(struct dt_metrics *metrics, const struct dt_step_metrics middle[2])
+{
     for (const struct dt_metric *m = table; m < end; m++)
         if (is_of_step(m) && m->steps == DT_STEPS_MIDDLE)
-            set_of_step(m, &metrics->step, count > 0 ? (value_of_step(m, &timed[lower]) + value_of_step(m, &timed[upper])) / 2 : NAN);
-    return DT_OK;
+            set_of_step(m, &metrics->step, (value_of_step(m, &middle[0]) + value_of_step(m, &middle[1])) / 2);
 }
 
 dt_status dt_metrics_set_steps(struct dt_metrics *metrics, const double *step_s, int count)

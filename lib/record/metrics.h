@@ -114,12 +114,13 @@ void dt_metrics_over_ranks(const struct dt_step_metrics *first, size_t stride, i
 void dt_metrics_from_sums(const struct dt_step_metrics *sums, const struct dt_step_metrics *highest, int count,
                           struct dt_step_metrics *out);
 
-/* Over steps: sums begin at 0, grow with every step, and medians are taken at the end from the timed steps [count] (unknown for none),
- * of which the time is step_s.
+/* Over steps: sums begin at 0 and grow with every step. At the end the parts of a step are those of the step whose time is the median: of
+ * an odd number one step, twice, of an even number the mean of two, whose times' mean is the median. step_s [count], one at least.
  * Errors: DT_ERR_HOST_MEMORY. */
 void dt_metrics_begin_sums(struct dt_metrics *metrics);
 void dt_metrics_add_step(struct dt_metrics *metrics, const struct dt_step_metrics *step);
-dt_status dt_metrics_take_medians(struct dt_metrics *metrics, const struct dt_step_metrics *timed, const double *step_s, int count);
+dt_status dt_metrics_middle(const double *step_s, int count, int middle[2]);
+void dt_metrics_set_middle(struct dt_metrics *metrics, const struct dt_step_metrics middle[2]);
 
 /* step_s of the timed steps [count]. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_metrics_set_steps(struct dt_metrics *metrics, const double *step_s, int count);

@@ -17,14 +17,25 @@
 
 /* ---- steps ---- */
 
-/* What the ranks tell each other after each step, all of it doubles for dt_host_reduce: first how the step went, then, once all know the
- * slowest rank's time, where each one's own went. */
+/* What the ranks tell each other after each step, all of it doubles for dt_comm_reduce_numbers: whether and how they go on depends on it. */
 struct step_report {
     double own_s;
     double loss, has_loss; /* 0 on ranks without the last stage */
     double stop;
+    double overflows;
 };
-enum { REPORT_NUMBERS = sizeof(struct step_report) / sizeof(double), METRIC_NUMBERS = sizeof(struct dt_step_metrics) / sizeof(double) };
+
+/* What this rank alone knows of a timed step. The ranks tell each other after the last one, and of the middle of them alone. */
+struct kept_step {
+    struct step_times times;
+    struct step_traffic traffic;
+    struct step_messages sent, received; /* of a pipeline */
+};
+enum {
+    REPORT_NUMBERS = sizeof(struct step_report) / sizeof(double),
+    METRIC_NUMBERS = sizeof(struct dt_step_metrics) / sizeof(double),
+    MIDDLE = 2
+};
 
 struct run {
     const struct experiment *experiment;
@@ -32,78 +43,28 @@ struct run {
     const struct measure_hooks *hooks;
     struct trainer *trainer;
     struct measure_result *result;
-    struct timeline_message *sent; /* [stages, the trainer's limit] once needed */
-    struct dt_step_metrics *timed; /* [timed] over the ranks */
+    struct kept_step *kept; /* [timed] */
     struct dt_device_condition before;
     struct rank_processors processors;
     bool on_processors; /* these are known: the timed steps have begun */
     bool stop;
 };
 
-/* The senders tell when they had made what this rank has waited for; every rank's list is as long as any can be. */
-static dt_status exchange_messages(struct run *r, const struct step_messages *mine, int limit, int64_t *bubble_ns)
+static dt_status keep_step(struct run *r, double own_s, struct kept_step *out)
 {
-    struct step_messages received = {0}, sent[2] = {0};
-    struct timeline_message *padded = malloc((size_t)limit * sizeof *padded);
-    int from[2], stages = trainer_stages(r->trainer), *ranks = malloc((size_t)stages * sizeof *ranks);
-    if (!r->sent)
-        r->sent = calloc((size_t)stages * (size_t)limit, sizeof *r->sent);
-    dt_status status =
-        padded && ranks && r->sent ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %d ranks", stages);
-    if (status < 0)
-        goto end;
-    for (int i = 0; i < limit; i++)
-        padded[i] = i < mine->count ? mine->all[i] : (struct timeline_message){.key = UINT64_MAX};
-    trainer_pipeline(r->trainer, ranks);
-    status = dt_host_gather_among(r->world, ranks, stages, padded, (size_t)limit * sizeof *padded, r->sent);
-    if (status < 0)
-        goto end;
-    status = trainer_messages(r->trainer, false, &received);
-    if (status < 0)
-        goto end;
-    trainer_neighbours(r->trainer, dt_comm_rank(r->world), from);
-    for (int stage = 0; stage < stages; stage++)
-        for (int i = 0; i < 2; i++)
-            if (ranks[stage] == from[i])
-                sent[i] = (struct step_messages){&r->sent[(size_t)stage * (size_t)limit], limit};
-    *bubble_ns = step_bubble_ns(&received, sent, 2);
-end:
-    free(received.all);
-    free(padded);
-    free(ranks);
-    return status;
-}
-
-static dt_status take_times(struct run *r, double own_s, struct step_times *out)
-{
-    int limit = trainer_messages_limit(r->trainer);
-    struct step_messages sent = {0};
-    *out = (struct step_times){.own_s = own_s};
-    DT_TRY(trainer_times(r->trainer, &out->timeline));
-    if (limit == 0)
+    out->times.own_s = own_s;
+    trainer_traffic(r->trainer, &out->traffic);
+    DT_TRY(trainer_times(r->trainer, &out->times.timeline));
+    if (trainer_messages_limit(r->trainer) == 0)
         return DT_OK;
-    dt_status status = trainer_messages(r->trainer, true, &sent);
-    if (status == DT_OK)
-        status = exchange_messages(r, &sent, limit, &out->bubble_ns);
-    free(sent.all);
-    return status;
-}
-
-/* mine: this rank's own times divided; *out: over the ranks. */
-static dt_status reduce_metrics(struct run *r, const struct dt_step_metrics *mine, struct dt_step_metrics *out)
-{
-    struct {
-        struct dt_step_metrics sums, highest;
-    } all;
-    DT_TRY(dt_host_reduce(r->world, (const double *)mine, METRIC_NUMBERS, (double *)&all));
-    dt_metrics_from_sums(&all.sums, &all.highest, dt_comm_size(r->world), out);
-    return DT_OK;
+    DT_TRY(trainer_messages(r->trainer, true, &out->sent));
+    return trainer_messages(r->trainer, false, &out->received);
 }
 
 static dt_status run_step(struct run *r, int index)
 {
-    struct step_times times;
-    struct dt_step_metrics mine, step;
+    struct measure_result *result = r->result;
+    bool timed = measure_is_warm(result, r->experiment);
     struct {
         struct step_report sums, highest;
     } all;
@@ -119,24 +80,15 @@ static dt_status run_step(struct run *r, int index)
     report.has_loss = trainer_has_loss(r->trainer);
     report.loss = report.has_loss > 0 ? trainer_loss(r->trainer) : 0;
     report.stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
-    DT_TRY(take_times(r, report.own_s, &times));
-    DT_TRY(dt_host_reduce(r->world, (const double *)&report, REPORT_NUMBERS, (double *)&all));
+    report.overflows = (double)trainer_overflows(r->trainer);
+    if (timed)
+        DT_TRY(keep_step(r, report.own_s, &r->kept[result->steps_done]));
+    DT_TRY(trainer_reduce_numbers(r->trainer, (const double *)&report, REPORT_NUMBERS, (double *)&all));
     double slowest = all.highest.own_s, loss = all.sums.loss / all.sums.has_loss;
     r->stop |= all.highest.stop > 0;
 
-    dt_step_metrics_init(&mine);
-    mine.overflow_elements = (double)trainer_overflows(r->trainer);
-    mine.overflow_steps = mine.overflow_elements > 0;
-    struct step_traffic traffic;
-    trainer_traffic(r->trainer, &traffic);
-    step_traffic_measure(&traffic, &mine);
-    step_times_divide(&times, slowest, trainer_end(r->trainer), &mine);
-    DT_TRY(reduce_metrics(r, &mine, &step));
-
-    struct measure_result *result = r->result;
-    dt_metrics_add_step(&result->metrics, &step);
-    if (measure_is_warm(result, r->experiment))
-        r->timed[result->steps_done] = step;
+    dt_metrics_add_step(&result->metrics,
+                        &(struct dt_step_metrics){.overflow_elements = all.sums.overflows, .overflow_steps = all.sums.overflows > 0});
     DT_TRY(measure_result_add_step(result, r->experiment, slowest, loss));
     if (r->hooks->step_done)
         r->hooks->step_done(r->hooks->context, index, slowest, loss);
@@ -144,6 +96,67 @@ static dt_status run_step(struct run *r, int index)
     if (result->together)
         return dt_fail(DT_ERR_DEVICE, "the loss of step %d is not a finite number: with %s, try a smaller learning rate%s", index + 1,
                        dt_dtype_name(r->experiment->model.dtype), r->experiment->model.dtype == DT_FP16 ? " or another loss_scaling" : "");
+    return DT_OK;
+}
+
+/* ---- after the last step ---- */
+
+/* The senders tell when they had made what this rank has waited for; every rank's list is as long as any can be.
+ * all, padded: [stages], [1] of such lists; ranks [stages]. */
+static dt_status exchange_messages(struct run *r, struct kept_step *step, struct timeline_message *all, struct timeline_message *padded,
+                                   int *ranks)
+{
+    struct step_messages sent[2] = {0};
+    int from[2], stages = trainer_stages(r->trainer), limit = trainer_messages_limit(r->trainer);
+    for (int i = 0; i < limit; i++)
+        padded[i] = i < step->sent.count ? step->sent.all[i] : (struct timeline_message){.key = UINT64_MAX};
+    trainer_pipeline(r->trainer, ranks);
+    DT_TRY(dt_host_gather_among(r->world, ranks, stages, padded, (size_t)limit * sizeof *padded, all));
+    trainer_neighbours(r->trainer, dt_comm_rank(r->world), from);
+    for (int stage = 0; stage < stages; stage++)
+        for (int i = 0; i < 2; i++)
+            if (ranks[stage] == from[i])
+                sent[i] = (struct step_messages){&all[(size_t)stage * (size_t)limit], limit};
+    step->times.bubble_ns = step_bubble_ns(&step->received, sent, 2);
+    return DT_OK;
+}
+
+static dt_status find_bubbles(struct run *r, const int middle[MIDDLE])
+{
+    size_t stages = (size_t)trainer_stages(r->trainer), limit = (size_t)trainer_messages_limit(r->trainer);
+    if (limit == 0)
+        return DT_OK;
+    struct timeline_message *lists = calloc((stages + 1) * limit, sizeof *lists);
+    int *ranks = calloc(stages, sizeof *ranks);
+    dt_status status = lists && ranks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %zu ranks", stages);
+    for (int i = 0; i < MIDDLE && status == DT_OK; i++)
+        status = exchange_messages(r, &r->kept[middle[i]], lists, lists + stages * limit, ranks);
+    free(lists);
+    free(ranks);
+    return status;
+}
+
+/* Where the time of the middle steps went, over the ranks. Collective. */
+static dt_status measure_middle(struct run *r)
+{
+    struct measure_result *result = r->result;
+    int middle[MIDDLE];
+    struct dt_step_metrics mine[MIDDLE], over_ranks[MIDDLE];
+    struct {
+        struct dt_step_metrics sums[MIDDLE], highest[MIDDLE];
+    } all;
+    DT_TRY(dt_metrics_middle(result->step_s, result->steps_done, middle));
+    DT_TRY(find_bubbles(r, middle));
+    for (int i = 0; i < MIDDLE; i++) {
+        const struct kept_step *kept = &r->kept[middle[i]];
+        dt_step_metrics_init(&mine[i]);
+        step_traffic_measure(&kept->traffic, &mine[i]);
+        step_times_divide(&kept->times, result->step_s[middle[i]], trainer_end(r->trainer), &mine[i]);
+    }
+    DT_TRY(dt_host_reduce(r->world, (const double *)mine, MIDDLE * METRIC_NUMBERS, (double *)&all));
+    for (int i = 0; i < MIDDLE; i++)
+        dt_metrics_from_sums(&all.sums[i], &all.highest[i], dt_comm_size(r->world), &over_ranks[i]);
+    dt_metrics_set_middle(&result->metrics, over_ranks);
     return DT_OK;
 }
 
@@ -197,8 +210,8 @@ static bool allocate_result(struct run *r)
     dt_condition_init(&r->before);
     dt_metrics_init(&result->metrics);
     dt_metrics_begin_sums(&result->metrics);
-    r->timed = calloc(timed + 1, sizeof *r->timed);
-    return result->step_s && result->ranks && r->timed;
+    r->kept = calloc(timed + 1, sizeof *r->kept);
+    return result->step_s && result->ranks && r->kept;
 }
 
 /* Everything before the first step: does it fit, and a trainer on every rank. */
@@ -264,9 +277,10 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
         r.hooks->ready(r.hooks->context, result->metrics.startup_s);
     if (status == DT_OK)
         status = run_traced_steps(&r, device);
-    dt_status taken =
-        dt_metrics_take_medians(&result->metrics, r.timed, result->step_s, result->steps_done); /* of a run that failed, too */
-    status = status < 0 ? status : taken;
+    if (measure_ended_together(status, result) && result->steps_done > 0) {
+        dt_status measured = measure_middle(&r);
+        status = status < 0 ? status : measured;
+    }
 
     if (r.trainer) {
         snprintf(result->graph, sizeof result->graph, "%s", trainer_graph(r.trainer));
@@ -274,8 +288,11 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     }
     if (measure_ended_together(status, result))
         trainer_destroy(r.trainer);
-    free(r.timed);
-    free(r.sent);
+    for (int i = 0; i < result->steps_done; i++) {
+        free(r.kept[i].sent.all);
+        free(r.kept[i].received.all);
+    }
+    free(r.kept);
     return status;
 }
 

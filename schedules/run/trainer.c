@@ -401,6 +401,11 @@ dt_status trainer_start_together(struct trainer *t)
     return dt_comm_start_together(t->mesh.world, t->network);
 }
 
+dt_status trainer_reduce_numbers(struct trainer *t, const double *mine, int count, double *sums_and_highest)
+{
+    return dt_comm_reduce_numbers(t->mesh.world, mine, count, t->network, sums_and_highest);
+}
+
 dt_status trainer_synchronize(struct trainer *t)
 {
     /* The network first: when a peer is gone, its failure is the cause and the compute stream's the effect. */

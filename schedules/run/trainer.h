@@ -44,6 +44,8 @@ dt_status trainer_list_products(struct trainer *trainer, struct dt_tuning *tunin
 dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_spans_recorded *out);
 /* Between steps, after trainer_synchronize: return at about the same moment on all ranks (dt_comm_start_together). */
 dt_status trainer_start_together(struct trainer *trainer);
+/* At the same place: every rank's numbers of the step (dt_comm_reduce_numbers). */
+dt_status trainer_reduce_numbers(struct trainer *trainer, const double *mine, int count, double *sums_and_highest);
 /* Wait for all that is queued; the first failure wins. */
 dt_status trainer_synchronize(struct trainer *trainer);
 

@@ -437,12 +437,19 @@ static dt_status nccl_subset(struct dt_comm *base, const int *ranks, int count, 
 /* ---- the rest ---- */
 
 /* Not where buffers are registered: one that is not takes the others' way with it. */
-static dt_status nccl_number(struct dt_comm *base, float **out)
+static dt_status nccl_control(struct dt_comm *base, size_t bytes, void **out)
 {
     struct nccl_comm *comm = dt_nccl_of(base);
-    if (!comm->number && !comm->family->registrar)
-        DT_TRY(dt_cuda_own_alloc(base->device, sizeof **out, &comm->number));
-    *out = comm->number;
+    *out = NULL;
+    if (comm->family->registrar)
+        return DT_OK;
+    if (comm->control_bytes < bytes) {
+        dt_cuda_own_free(base->device, comm->control);
+        comm->control_bytes = 0;
+        DT_TRY(dt_cuda_own_alloc(base->device, bytes, &comm->control));
+        comm->control_bytes = bytes;
+    }
+    *out = comm->control;
     return DT_OK;
 }
 
@@ -475,7 +482,7 @@ static const struct dt_comm_backend nccl_backend = {
     .host_gather = dt_nccl_host_gather,
     .host_reduce = dt_nccl_host_reduce,
     .host_gather_among = dt_nccl_host_gather_among,
-    .number = nccl_number,
+    .control = nccl_control,
     .abort = nccl_abort,
     .give_up = nccl_give_up,
     .refresh = dt_nccl_refresh,

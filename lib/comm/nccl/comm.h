@@ -56,7 +56,8 @@ struct nccl_comm {
     _Atomic uint64_t queued;                              /* all up to this sequence number are on their streams */
     uint64_t finished;                                    /* all up to this sequence number were seen finished */
 
-    void *number;            /* nccl_number's; NULL: not needed yet */
+    void *control; /* nccl_control's [control_bytes], which the device frees at the latest; NULL: not needed yet */
+    size_t control_bytes;
     uint64_t gathered_among; /* calls of host_gather_among */
     struct nccl_registration *registrations;
 

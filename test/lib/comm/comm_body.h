@@ -403,6 +403,22 @@ static inline void body_start_together(struct comm_body *b)
     }
 }
 
+/* Sums and the highest of each; what the devices exchange counts nowhere, and fewer numbers after more of them are no others'. */
+static inline void body_numbers(struct comm_body *b)
+{
+    uint64_t bytes = dt_comm_bytes(b->comm, DT_COMM_ALL_GATHER);
+    for (int count = 3; count > 0; count -= 2) {
+        double mine[3] = {b->rank + 1 / 3.0, -b->rank, b->rank == b->size - 1 ? NAN : 1}, all[6];
+        CHECK_OK(dt_comm_reduce_numbers(b->comm, mine, count, b->first, all));
+        double sum = b->size * (b->size - 1) / 2.0;
+        CHECK(fabs(all[0] - sum - b->size / 3.0) < 1e-14 * b->size * b->size && all[count] == b->size - 1 + 1 / 3.0, "%g, highest %g",
+              all[0], all[count]);
+        CHECK(count == 1 || (all[1] == -sum && all[4] == 0 && isnan(all[2]) && isnan(all[5])), "%g %g, %g %g", all[1], all[4], all[2],
+              all[5]);
+    }
+    CHECK(dt_comm_bytes(b->comm, DT_COMM_ALL_GATHER) == bytes);
+}
+
 static inline void body_arguments_and_dump(struct comm_body *b)
 {
     struct body_buffer x = body_alloc(b, 16, DT_FP32);
@@ -530,6 +546,7 @@ static inline void comm_body_run(struct comm_body *b)
     if (b->size > 1 && dt_device_captures(b->device))
         body_graph(b);
     body_start_together(b);
+    body_numbers(b);
     body_arguments_and_dump(b);
 }
 

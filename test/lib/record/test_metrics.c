@@ -72,18 +72,20 @@ static void over_steps(void)
                                             {.forward_s = 4, .overflow_steps = 1, .overflow_elements = 10},
                                             {.forward_s = 2, .overflow_steps = 1, .overflow_elements = 1}};
     struct dt_metrics metrics;
+    int middle[2];
     dt_metrics_init(&metrics);
     dt_metrics_begin_sums(&metrics);
     CHECK(metrics.step.overflow_steps == 0 && isnan(metrics.step.forward_s), "before the first step");
     for (int i = 0; i < 4; i++)
         dt_metrics_add_step(&metrics, &steps[i]);
-    CHECK_OK(dt_metrics_take_medians(&metrics, steps + 1, (double[]){7, 9, 8}, 3));
     CHECK(metrics.step.overflow_steps == 3 && metrics.step.overflow_elements == 111, "sums of all steps");
-    CHECK(metrics.step.forward_s == 2, "that of the median step: %g", metrics.step.forward_s);
-    CHECK_OK(dt_metrics_take_medians(&metrics, steps, (double[]){6, 7, 9, 8}, 4));
-    CHECK(metrics.step.forward_s == 1.5, "of two in the middle, their mean: %g", metrics.step.forward_s);
-    CHECK_OK(dt_metrics_take_medians(&metrics, steps, NULL, 0));
-    CHECK(isnan(metrics.step.forward_s) && metrics.step.overflow_steps == 3, "no timed step");
+    CHECK(isnan(metrics.step.forward_s), "no timed step");
+    CHECK_OK(dt_metrics_middle((double[]){7, 9, 8}, 3, middle));
+    CHECK(middle[0] == 2 && middle[1] == 2, "the median step: %d and %d", middle[0], middle[1]);
+    CHECK_OK(dt_metrics_middle((double[]){6, 7, 9, 8}, 4, middle));
+    CHECK(middle[0] == 1 && middle[1] == 3, "two in the middle: %d and %d", middle[0], middle[1]);
+    dt_metrics_set_middle(&metrics, (struct dt_step_metrics[]){steps[1], steps[3]});
+    CHECK(metrics.step.forward_s == 1.5 && metrics.step.overflow_steps == 3, "their mean: %g", metrics.step.forward_s);
     CHECK_OK(dt_metrics_set_steps(&metrics, (double[]){1, 3, 2}, 3));
     CHECK(metrics.step_s.median == 2 && fabs(metrics.step_s.p95 - 2.9) < 1e-12 && metrics.step_s.cv == 0.5, "step times");
 }
