@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-PARTS = ('lib', 'gpt', 'schedules', 'cli')
+PARTS = ('lib', 'gpt', 'vision', 'schedules', 'cli')
 HEADERS = ('.h', '.cuh')
 CODE = ('.c', '.cu', '.cpp')
 
@@ -43,6 +43,7 @@ ALLOWED = {
     'gpt/cpu/attention': ['gpt', 'gpt/cpu/loops'],
     'gpt/cpu': ['gpt', 'gpt/cpu/attention', 'gpt/cpu/loops', 'gpt/cpu/matmul', 'lib/device/cpu'],
     'gpt/cuda': ['gpt', 'gpt/cpu/loops', 'lib/config', 'lib/device/cuda', 'lib/model'],  # gpt/cpu/loops: the optimizer of offloaded parameters runs on the host
+    'vision': ['lib/comm', 'lib/config', 'lib/device', 'lib/model'],
     'schedules/mesh': ['lib/comm'],
     'schedules/plan': [],
     'schedules/config': ['gpt', 'lib/config', 'lib/device', 'lib/model', 'schedules/mesh', 'schedules/plan'],  # gpt: families.c alone

@@ -40,7 +40,7 @@ architecture() {
 
 # foreign HEADERS ALLOWED: files that include one of HEADERS (an expression) and whose path does not match ALLOWED.
 foreign() {
-    { grep -rnE --include='*.[ch]' "^[[:space:]]*#[[:space:]]*include[[:space:]]+[\"<]($1)[\">]" lib gpt schedules cli || true; } |
+    { grep -rnE --include='*.[ch]' "^[[:space:]]*#[[:space:]]*include[[:space:]]+[\"<]($1)[\">]" lib gpt vision schedules cli || true; } |
         { grep -vE "^($2)[^/]*\.[ch]:" || true; }
 }
 
@@ -55,17 +55,17 @@ else
 fi
 
 verdict "mpi.h and pmix.h only in lib/comm/mpi" "$(foreign '(mpi|pmix)\.h' 'lib/comm/mpi/')"
-verdict "dnnl.h only in the cpu device and its matrix products" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' 'lib/device/cpu/|gpt/cpu/matmul/')"
+verdict "dnnl.h only in the cpu device and the kernels on oneDNN" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' 'lib/device/cpu/|gpt/cpu/matmul/|vision/cpu/')"
 verdict "CUDA's headers only in the cuda folders" \
     "$(foreign 'cuda[a-z_]*\.h|cublas[A-Za-z_0-9]*\.h' '(lib/device|gpt)/cuda/')"
 verdict "NVTX only in lib/device/range*" "$(foreign 'nvtx3/[A-Za-z]*\.h' 'lib/device/range')"
 verdict "nccl.h only in lib/comm/nccl" "$(foreign 'nccl\.h' 'lib/comm/nccl/')"
 verdict "slurm.h only in lib/slurm" "$(foreign 'slurm/[a-z_]*\.h|slurm\.h' 'lib/slurm/')"
 verdict "cJSON.h only where configs and records are read and written" \
-    "$(foreign '(cjson/)?cJSON\.h' 'lib/(config|record)/|schedules/config/|(lib|gpt|schedules|cli)/[a-z_/]*(json|config|record|report|profile|resume)')"
+    "$(foreign '(cjson/)?cJSON\.h' 'lib/(config|record)/|schedules/config/|(lib|gpt|vision|schedules|cli)/[a-z_/]*(json|config|record|report|profile|resume)')"
 
 verdict "no #if inside a function" "$(
-    find lib gpt schedules cli -name '*.[ch]' -exec awk '
+    find lib gpt vision schedules cli -name '*.[ch]' -exec awk '
         FNR == 1 { inside = 0 }
         /^\{/ { inside = 1 }
         /^\}/ { inside = 0 }
@@ -77,13 +77,13 @@ if ! command -v clang-format-19 >/dev/null; then
     skip "$name" "no clang-format-19"
 else
     verdict "$name" "$(
-        find lib gpt schedules cli test scripts \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
+        find lib gpt vision schedules cli test scripts \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
             xargs -0 clang-format-19 --dry-run -Werror 2>&1 | grep 'error:' || true
     )"
 fi
 
 # A file is as long as its thought. Past 500 lines it is worth another look, no more.
-find lib gpt schedules cli test scripts \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -exec awk '
+find lib gpt vision schedules cli test scripts \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -exec awk '
     FNR == 501 { print "# warning: " FILENAME " has more than 500 lines" }' {} +
 
 # A header says all it needs (those of the emulated GPU are C++, and stand in for CUDA's). The wrappers of a library may include that
@@ -98,7 +98,7 @@ else
     # $flags and $compiler may hold several words.
     # shellcheck disable=SC2086
     verdict "$name" "$(
-        find lib gpt schedules cli test -name '*.h' -not -path 'test/cuda_emulator/*' | sort | while read -r header; do
+        find lib gpt vision schedules cli test -name '*.h' -not -path 'test/cuda_emulator/*' | sort | while read -r header; do
             $compiler -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wno-unused -Wno-unused-parameter -Wno-format-zero-length -Werror $flags -I. \
                 -fsyntax-only -include "$header" -x c /dev/null 2>&1 || echo "$header does not compile alone"
         done
@@ -106,7 +106,7 @@ else
 fi
 
 name="no file is left with a trailing blank or a tab"
-verdict "$name" "$(grep -rnE --include='*.[ch]' --include='*.py' --include='*.json' $'[ \t]+$|\t' lib gpt schedules cli test scripts configs 2>/dev/null || true)"
+verdict "$name" "$(grep -rnE --include='*.[ch]' --include='*.py' --include='*.json' $'[ \t]+$|\t' lib gpt vision schedules cli test scripts configs 2>/dev/null || true)"
 
 echo "1..$count"
 exit $((failures > 0))

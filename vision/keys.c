@@ -1,0 +1,80 @@
+/* The keys that describe a convolutional network in a config: rows for the table of an experiment's keys (schedules/config/fields.c), below
+ * "model". After a change run scripts/generate. */
+#include "vision/keys.h"
+#include "vision/model.h"
+
+static const char *pick(const char *const *names, int count, int index)
+{
+    return index >= 0 && index < count ? names[index] : NULL;
+}
+
+static const char *block_choice(int index)
+{
+    static const char *const names[] = {[VISION_BASIC] = "basic", [VISION_BOTTLENECK] = "bottleneck"};
+    return pick(names, 2, index);
+}
+
+static const char *head_choice(int index)
+{
+    static const char *const names[] = {[VISION_CLASSIFIER] = "classifier", [VISION_DEEPLAB] = "deeplab"};
+    return pick(names, 2, index);
+}
+
+/* ---- which keys have a part in an experiment, which begins with its model ---- */
+
+static bool of_own_sizes(const void *source)
+{
+    return !*((const struct dt_model *)source)->preset;
+}
+
+static bool of_deeplab(const void *source)
+{
+    return vision_of(source)->head == VISION_DEEPLAB;
+}
+
+#define AT(member) .offset = offsetof(struct vision_model, member), .size = sizeof(((struct vision_model *)0)->member)
+
+const struct dt_field vision_keys[] = {
+    {"model.blocks.c2", DT_FIELD_INT, AT(blocks[0]), .min = 1, .max = 256, .matters = of_own_sizes,
+     .description = "Residual blocks of the first stage, conv2_x."},
+    {"model.blocks.c3", DT_FIELD_INT, AT(blocks[1]), .min = 1, .max = 256, .matters = of_own_sizes,
+     .description = "Residual blocks of conv3_x."},
+    {"model.blocks.c4", DT_FIELD_INT, AT(blocks[2]), .min = 1, .max = 256, .matters = of_own_sizes,
+     .description = "Residual blocks of conv4_x."},
+    {"model.blocks.c5", DT_FIELD_INT, AT(blocks[3]), .min = 1, .max = 256, .matters = of_own_sizes,
+     .description = "Residual blocks of conv5_x."},
+    {"model.image_size", DT_FIELD_INT, AT(image_size), .min = 1, .max = 8192, .initial = "224",
+     .description = "Pixels of an image's side; images are square, with three colours."},
+    {"model.classes", DT_FIELD_INT, AT(classes), .min = 2, .max = 65536, .initial = "1000",
+     .description = "Classes of an image, or of a pixel."},
+    {"model.block", DT_FIELD_ENUM, AT(block), .choice = block_choice, .initial = "\"bottleneck\"",
+     .description = "Residual blocks. basic: two 3x3 convolutions; bottleneck: 1x1, 3x3, and 1x1 to four times the channels."},
+    {"model.channels", DT_FIELD_INT, AT(width), .min = 4, .max = 1024, .initial = "64",
+     .description = "Channels of the stem and of the first stage's 3x3 convolutions; a multiple of 4. Each later stage has twice as many."},
+    {"model.head", DT_FIELD_ENUM, AT(head), .choice = head_choice, .initial = "\"classifier\"",
+     .description = "classifier: a class for each image; deeplab: DeepLabV3's, a class for each pixel."},
+    {"model.output_stride", DT_FIELD_INT, AT(output_stride), .min = 8, .max = 32, .initial = "32",
+     .description =
+         "Pixels of the image, on a side, for one position of the last stage: 32, 16 or 8. Below 32 the last stages dilate their "
+         "convolutions instead of taking every second position."},
+    {"model.head_channels", DT_FIELD_INT, AT(head_channels), .min = 1, .max = 8192, .initial = "256", .matters = of_deeplab,
+     .description = "deeplab: channels of each of the head's branches."},
+    {"model.auxiliary", DT_FIELD_NUMBER, AT(auxiliary), .min = 0, .max = 1, .initial = "0", .matters = of_deeplab,
+     .description = "deeplab: weight of the loss of an auxiliary head after conv4_x; 0: there is no such head."},
+    {"model.head_dropout", DT_FIELD_BOOL, AT(head_dropout), .max = 1, .initial = "true", .matters = of_deeplab,
+     .description = "deeplab: dropout in the heads, of 0.5, and of 0.1 in the auxiliary one."},
+    {"model.norm_group", DT_FIELD_INT, AT(norm_group), .min = 0, .max = 65536, .initial = "0",
+     .description =
+         "Consecutive samples that a batch normalisation takes its statistics of. 0: those of a rank's micro-batch, as PyTorch does; "
+         "losses then depend on how samples are divided."},
+};
+
+_Static_assert(sizeof vision_keys / sizeof *vision_keys == VISION_KEYS, "vision_keys has VISION_KEYS rows");
+
+const char *const vision_key_titles[] = {"c2", "c3", "c4", "c5", "pixels", "classes"};
+
+const char *const vision_shape_keys[] = {"model.blocks",        "model.block",         "model.channels",  "model.head",
+                                         "model.output_stride", "model.head_channels", "model.auxiliary", NULL};
+
+const struct dt_schema_section vision_sections[] = {{"model.blocks", "Residual blocks of each stage of a convolutional network.", NULL},
+                                                    {0}};

@@ -1,0 +1,77 @@
+/* Convolutional networks: ResNets, and DeepLabV3 on top of them.
+ *
+ * Stem (7x7 convolution, norm, 3x3 max pooling), four stages of residual blocks, and a head: global average pooling with a linear layer, or
+ * atrous spatial pyramid pooling with a class for each pixel. Every convolution but those that make outputs is followed by batch
+ * normalisation. The stride of a bottleneck is that of its 3x3 convolution, as in torchvision ("v1.5").
+ * Source  He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, Table 1; Chen et al., "Rethinking Atrous Convolution for
+ *         Semantic Image Segmentation", 2017; torchvision, models/resnet.py and models/segmentation/deeplabv3.py and fcn.py (sizes,
+ *         initialisation, dilations). */
+#ifndef VISION_MODEL_H
+#define VISION_MODEL_H
+
+#include "lib/model/model.h"
+
+enum vision_block_kind { VISION_BASIC, VISION_BOTTLENECK }; /* two 3x3 convolutions; 1x1, 3x3, 1x1 to four times the width */
+enum vision_head_kind { VISION_CLASSIFIER, VISION_DEEPLAB };
+
+enum { VISION_STAGES = 4 };
+
+/* A network, as configs describe it. */
+struct vision_model {
+    int blocks[VISION_STAGES]; /* residual blocks of conv2_x to conv5_x */
+    int image_size;            /* pixels of a side */
+    int classes;
+    enum vision_block_kind block;
+    int width; /* channels of the stem and of the first stage's 3x3 convolutions; each later stage has twice as many */
+    enum vision_head_kind head;
+    int output_stride; /* pixels of the image for one of the last stage, on a side: below 32 convolutions are dilated instead */
+    int head_channels; /* deeplab: of each branch */
+    double auxiliary;  /* deeplab: weight of the loss of an auxiliary head after conv4_x; 0: there is no such head */
+    bool head_dropout; /* deeplab: 0.5 in the head, 0.1 in the auxiliary one */
+    int norm_group;    /* consecutive samples whose statistics a batch normalisation takes together; 0: those of a micro-batch */
+};
+
+static inline const struct vision_model *vision_of(const struct dt_model *model)
+{
+    return (const struct vision_model *)dt_model_own(model);
+}
+
+static inline struct vision_model *vision_change(struct dt_model *model)
+{
+    return (struct vision_model *)(void *)(model->own + model->own_at);
+}
+
+/* A model of these sizes, for kernels, layers and stages: it names no family. */
+struct dt_model vision_model_of(enum dt_dtype dtype, const struct vision_model *vision);
+
+extern const struct dt_model_preset vision_presets[]; /* presets.c; the last entry has a NULL name */
+
+static inline int vision_block_count(const struct dt_model *model)
+{
+    const int *blocks = vision_of(model)->blocks;
+    return blocks[0] + blocks[1] + blocks[2] + blocks[3];
+}
+
+/* Channels that leave a block, for each of its width. */
+static inline int vision_expansion(const struct dt_model *model)
+{
+    return vision_of(model)->block == VISION_BOTTLENECK ? 4 : 1;
+}
+
+/* The entries of the same name in struct dt_model_family. */
+dt_status vision_check_model(struct dt_model *model);
+dt_status vision_check_micro_batch(const struct dt_model *model, int64_t samples);
+void vision_fix_micro_batch(struct dt_model *model, int64_t samples);
+void vision_facts(const struct dt_model *model, struct dt_model_facts *out);
+void vision_describe(const struct dt_model *model, struct dt_model_texts *out);
+void vision_set_blocks(struct dt_model *model, int blocks);
+double vision_largest_tensor(const struct dt_model *model, double samples, const char **keys);
+double vision_end_elems(const struct dt_model *model, int ranks);
+uint64_t vision_parameter_count(const struct dt_model *model);
+double vision_step_flops(const struct dt_model *model, uint64_t images);
+const char *vision_flops_formula(const struct dt_model *model);
+dt_status vision_partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);
+int vision_block_layer(int block);
+void vision_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
+
+#endif
