@@ -10,7 +10,7 @@
 #include "lib/launch/launch.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
-#include "schedules/run/product_list.h"
+#include "schedules/run/dry_rank.h"
 
 #include <stdlib.h>
 #include <string.h>

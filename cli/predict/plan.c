@@ -4,7 +4,7 @@
 #include "lib/config/json.h"
 #include "schedules/config/order.h"
 #include "schedules/plan/plan.h"
-#include "schedules/run/rank_plan.h"
+#include "schedules/run/dry_rank.h"
 
 #include <ctype.h>
 #include <math.h>

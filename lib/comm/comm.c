@@ -255,6 +255,20 @@ dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t byte
     return comm->backend->host_all_gather(comm, mine, bytes, all);
 }
 
+dt_status dt_host_collect(struct dt_comm *comm, const void *mine, size_t bytes, void *all)
+{
+    void *memory = calloc((size_t)comm->size, bytes);
+    dt_status status = dt_allocated(memory, "no host memory for what %d ranks say", comm->size);
+    if (status == DT_OK)
+        status = dt_host_all_gather(comm, mine, bytes, memory);
+    if (status < 0) {
+        free(memory);
+        memory = NULL;
+    }
+    memcpy(all, &memory, sizeof memory);
+    return status;
+}
+
 /* all [ranks * count] */
 static void sum_up(const double *all, size_t ranks, size_t count, double *sums, double *highest)
 {
@@ -270,13 +284,11 @@ static void sum_up(const double *all, size_t ranks, size_t count, double *sums, 
 
 static dt_status reduce_gathered(struct dt_comm *comm, const double *mine, size_t count, double *sums_and_highest)
 {
-    double *all = malloc((size_t)comm->size * count * sizeof *all);
-    DT_TRY(dt_allocated(all, "no host memory for the numbers of %d ranks", comm->size));
-    dt_status status = dt_host_all_gather(comm, mine, count * sizeof *mine, all);
-    if (status == DT_OK)
-        sum_up(all, (size_t)comm->size, count, sums_and_highest, sums_and_highest + count);
+    double *all;
+    DT_TRY(dt_host_collect(comm, mine, count * sizeof *mine, &all));
+    sum_up(all, (size_t)comm->size, count, sums_and_highest, sums_and_highest + count);
     free(all);
-    return status;
+    return DT_OK;
 }
 
 dt_status dt_host_reduce(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest)
@@ -285,20 +297,16 @@ dt_status dt_host_reduce(struct dt_comm *comm, const double *mine, int count, do
                                       : reduce_gathered(comm, mine, (size_t)count, sums_and_highest);
 }
 
-static dt_status gather_and_forget(struct dt_comm *comm, const void *mine, size_t bytes)
-{
-    char *all = malloc((size_t)comm->size * bytes + 1);
-    DT_TRY(dt_allocated(all, "no host memory for what %d ranks give", comm->size));
-    dt_status status = dt_host_all_gather(comm, mine, bytes, all);
-    free(all);
-    return status;
-}
-
 dt_status dt_host_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all)
 {
     if (comm->backend->host_gather)
         return comm->backend->host_gather(comm, mine, bytes, all);
-    return comm->rank == 0 ? dt_host_all_gather(comm, mine, bytes, all) : gather_and_forget(comm, mine, bytes);
+    if (comm->rank == 0)
+        return dt_host_all_gather(comm, mine, bytes, all);
+    void *unread;
+    DT_TRY(dt_host_collect(comm, mine, bytes, &unread));
+    free(unread);
+    return DT_OK;
 }
 
 static dt_status pick_gathered(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, char *out)

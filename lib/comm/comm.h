@@ -121,6 +121,9 @@ uint64_t dt_comm_bytes(const struct dt_comm *comm, enum dt_comm_kind kind);
  * communicator has work queued on a stream. Subject to the step timeout. sim: copies `mine` to every place. */
 dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
 
+/* The same into memory of its own. all: the address of a pointer, which gets it, NULL after a failure; owner: the caller, free. */
+dt_status dt_host_collect(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
+
 /* The same for rank 0 alone; elsewhere `all` is not touched. */
 dt_status dt_host_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
 

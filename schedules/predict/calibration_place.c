@@ -36,13 +36,10 @@ static dt_status check_places(const struct told *all, int ranks)
 dt_status calibration_place_find(const struct dt_world *world, struct dt_comm *comm, struct calibration_place *out)
 {
     int ranks = dt_comm_size(comm);
-    struct told mine = {.local_rank = world->local_rank, .local_size = world->local_size}, *all = calloc((size_t)ranks, sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", ranks);
+    struct told mine = {.local_rank = world->local_rank, .local_size = world->local_size}, *all;
     read_boot_id(mine.boot, sizeof mine.boot);
-    dt_status status = dt_host_all_gather(comm, &mine, sizeof mine, all);
-    if (status == DT_OK)
-        status = check_places(all, ranks);
+    DT_TRY(dt_host_collect(comm, &mine, sizeof mine, &all));
+    dt_status status = check_places(all, ranks);
     int per_node = all[0].local_size > 0 ? all[0].local_size : 1;
     *out = (struct calibration_place){.nodes = ranks / per_node, .ranks_per_node = per_node};
     out->shared_processors = out->nodes > 1 && mine.boot[0] && status == DT_OK;

@@ -17,4 +17,12 @@ struct dry_rank {
 dt_status dry_rank_init(struct dry_rank *dry, const struct experiment *experiment, int rank, int repetitions);
 void dry_rank_finish(struct dry_rank *dry); /* takes a zeroed one */
 
+/* What rank `rank` does in a step, without running it. Owner of *out: the caller, who calls plan_finish, also after a failure.
+ * Errors: DT_ERR_HOST_MEMORY, DT_ERR_INVALID where the pipeline's order does not fit. */
+dt_status rank_plan(const struct experiment *experiment, int rank, struct plan *out);
+
+/* Add to the family's tuning the matrix products that a step asks for, on every rank that has products of its own: one for each place in the
+ * pipeline and in the tensor group. Needs no device. Errors: as dry_rank_init and trainer_step. */
+dt_status product_list_add(struct dt_tuning *tuning, const struct experiment *experiment);
+
 #endif

@@ -2,10 +2,7 @@
 #include "lib/base/clock.h"
 #include "lib/device/range.h"
 #include "schedules/run/memory_fit.h"
-#include "schedules/run/rank_conditions.h"
-#include "schedules/run/rank_network.h"
-#include "schedules/run/rank_processors.h"
-#include "schedules/run/ranks_per_node.h"
+#include "schedules/run/ranks.h"
 #include "schedules/run/step_trace.h"
 #include "schedules/run/trainer.h"
 

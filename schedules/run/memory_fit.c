@@ -251,23 +251,21 @@ dt_status memory_fit_agree(const struct experiment *e, const struct dt_device *d
     if (info.kind->simulated)
         return DT_OK;
 
-    int size = dt_comm_size(world), rank = dt_comm_rank(world);
-    struct memory_fit_rank mine = {0}, *all = calloc((size_t)size, sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
+    struct memory_fit_rank mine = {0}, *all;
     gethostname(mine.host, sizeof mine.host - 1);
     memcpy(mine.gpu, info.uuid, sizeof mine.gpu);
     mine.gpu_bytes = info.memory_bytes;
     mine.gpu_free_bytes = info.available_bytes;
     mine.machine_bytes = dt_machine_memory_bytes();
-    mine.status = memory_fit_predict(e, rank, &usage, NULL);
+    mine.status = memory_fit_predict(e, dt_comm_rank(world), &usage, NULL);
     snprintf(own, sizeof own, "%s", dt_error_message());
     mine.device_bytes = usage.device.peak_total_bytes;
     mine.host_bytes = usage.host.peak_total_bytes;
 
-    dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
-    if (status == DT_OK) /* a rank's own text says more than "could not be laid out" */
-        status = mine.status < 0 ? dt_fail((dt_status)mine.status, "%s", own) : memory_fit_check(e, all, size);
+    DT_TRY(dt_host_collect(world, &mine, sizeof mine, &all));
+    dt_status status = mine.status < 0 /* a rank's own text says more than "could not be laid out" */
+                           ? dt_fail((dt_status)mine.status, "%s", own)
+                           : memory_fit_check(e, all, dt_comm_size(world));
     free(all);
     return status;
 }

@@ -8,7 +8,7 @@
 #include "schedules/config/order.h"
 #include "schedules/config/parse.h"
 #include "schedules/plan/plan.h"
-#include "schedules/run/ranks_per_node.h"
+#include "schedules/run/ranks.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -95,16 +95,9 @@ dt_status report_describe(struct report *report, const struct dt_model_family *f
     add_version(report, kernels, family->kernels_available(info.kind->name, kernels, sizeof kernels));
     add_version(report, library, strcmp(library, "none") != 0);
 
-    gethostname(mine.host.text, sizeof mine.host.text - 1);
+    mine.host = host_name();
     memcpy(mine.gpu, info.uuid, sizeof mine.gpu);
-    all = calloc((size_t)size, sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the places of %d ranks", size);
-    dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
-    if (status < 0) {
-        free(all);
-        return status;
-    }
+    DT_TRY(dt_host_collect(world, &mine, sizeof mine, &all));
     free(report->hosts);
     free(report->gpus);
     report->hosts = all_hosts(all, size);

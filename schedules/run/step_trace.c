@@ -1,7 +1,7 @@
 #include "schedules/run/step_trace.h"
 
 #include "lib/device/trace.h"
-#include "schedules/run/rank_clock.h"
+#include "schedules/run/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,11 +28,9 @@ struct placed {
 /* `failure` names what a rank could not do, for the others. */
 static dt_status agree(struct dt_comm *world, dt_status mine, const char *failure)
 {
-    int size = dt_comm_size(world), status = mine, *all = calloc((size_t)size, sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
-    dt_status gathered = dt_host_all_gather(world, &status, sizeof status, all);
-    for (int i = 0; gathered == DT_OK && mine == DT_OK && i < size; i++)
+    int status = mine, *all;
+    dt_status gathered = dt_host_collect(world, &status, sizeof status, &all);
+    for (int i = 0; gathered == DT_OK && mine == DT_OK && i < dt_comm_size(world); i++)
         if (all[i] < 0)
             gathered = dt_fail(all[i], "rank %d cannot %s", i, failure);
     free(all);
@@ -82,9 +80,9 @@ static void name_rank(struct dt_trace *file, int rank, const struct header *head
 {
     char name[160];
     if (error_ns > 0)
-        snprintf(name, sizeof name, "rank %d (%.63s, times to %.1f us)", rank, header->clock.host, (double)error_ns / 1e3);
+        snprintf(name, sizeof name, "rank %d (%.63s, times to %.1f us)", rank, header->clock.host.text, (double)error_ns / 1e3);
     else
-        snprintf(name, sizeof name, "rank %d (%.63s)", rank, header->clock.host);
+        snprintf(name, sizeof name, "rank %d (%.63s)", rank, header->clock.host.text);
     dt_trace_process(file, rank, name);
 }
 

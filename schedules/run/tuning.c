@@ -56,17 +56,13 @@ dt_status tuning_init(struct tuning *t, const struct experiment *e, struct dt_de
     dt_device_info(device, &info);
     if (!*e->tuning || !info.kind->gpus || !t->family->tuner)
         return DT_OK;
-    int size = dt_comm_size(world);
-    struct opinion mine = {0}, *all = calloc((size_t)size, sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
+    struct opinion mine = {0}, *all;
     mine.status = read_and_use(t, e, kernels);
     mine.hash = t->facts.hash;
     if (mine.status < 0)
         snprintf(mine.error, sizeof mine.error, "%s", dt_error_message());
-    dt_status status = dt_host_all_gather(world, &mine, sizeof mine, all);
-    if (status == DT_OK)
-        status = agree(&mine, all, size);
+    DT_TRY(dt_host_collect(world, &mine, sizeof mine, &all));
+    dt_status status = agree(&mine, all, dt_comm_size(world));
     free(all);
     return status;
 }

@@ -1,7 +1,7 @@
 /* Places, and the bytes of every paradigm against closed forms; all on the sim device. */
 #include "schedules/config/parse.h"
+#include "schedules/run/dry_rank.h"
 #include "schedules/run/memory_fit.h"
-#include "schedules/run/rank_plan.h"
 #include "schedules/run/trainer.h"
 #include "test/check.h"
 #include "test/schedules/run/expected_traffic.h"

@@ -1,7 +1,7 @@
 #include "schedules/config/parse.h"
 #include "schedules/run/dry_rank.h"
 #include "schedules/run/memory_fit.h"
-#include "schedules/run/ranks_per_node.h"
+#include "schedules/run/ranks.h"
 #include "test/check.h"
 
 #include <stdlib.h>

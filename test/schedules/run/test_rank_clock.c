@@ -1,5 +1,5 @@
 /* How far one rank's clock is ahead of another's, by exchanges of which the true times are known. */
-#include "schedules/run/rank_clock.h"
+#include "schedules/run/ranks.h"
 #include "test/check.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 static void read_both(int64_t ahead_ns, struct rank_clock *first, struct rank_clock *other)
 {
     uint64_t seed = 7;
-    *first = (struct rank_clock){.host = "one"};
-    *other = (struct rank_clock){.host = "two"};
+    *first = (struct rank_clock){.host.text = "one"};
+    *other = (struct rank_clock){.host.text = "two"};
     for (int i = 0; i < RANK_CLOCK_ROUNDS; i++) {
         int64_t delays_ns[4];
         for (int j = 0; j < 4; j++) {
@@ -45,10 +45,10 @@ static void ranks_of_a_host_have_one_clock(void)
     struct rank_clock first, other;
     int64_t error_ns = -1;
     read_both(0, &first, &other);
-    snprintf(other.host, sizeof other.host, "%s", first.host);
+    snprintf(other.host.text, sizeof other.host.text, "%s", first.host.text);
     CHECK(rank_clock_ahead_ns(&first, &other, &error_ns) == 0 && error_ns == 0);
     read_both(123456789, &first, &other); /* two hosts that share a name */
-    snprintf(other.host, sizeof other.host, "%s", first.host);
+    snprintf(other.host.text, sizeof other.host.text, "%s", first.host.text);
     CHECK(llabs(rank_clock_ahead_ns(&first, &other, &error_ns) - 123456789) <= error_ns && error_ns > 0);
 }
 
