@@ -16,7 +16,7 @@ enum validate_outcome {
     VALIDATE_PREDICTED,
     VALIDATE_OUT_OF_MEMORY, /* its bytes are predicted, its time is not */
     VALIDATE_REFUSED,       /* the profile's framework does not run it: `reason` says why */
-    VALIDATE_SKIPPED,       /* not an experiment of this version: `reason` says why */
+    VALIDATE_SKIPPED,       /* not an experiment of this version: `reason` says why; where it could not be read, world_size is 0 */
 };
 
 enum validate_fit { VALIDATE_FIT_UNKNOWN, VALIDATE_FIT, VALIDATE_FIT_NOT };
@@ -35,6 +35,7 @@ struct validate_row {
     double batch_per_gpu;
     enum validate_outcome outcome;
     char reason[256];
+    char note[96]; /* what of it is taken for what; "": as it stands */
 };
 
 struct validate_rows {
@@ -57,7 +58,8 @@ struct validate_system {
 bool validate_is_records(const char *path);
 
 /* Read a table with a column "paradigm" (results/study/README.md), one of meshes (results/validation/README.md), or measured records of
- * dtbench. Owner: the caller, validate_rows_finish, also after a failure.
+ * dtbench. A row of a table that lacks a value, or names what is not known, is skipped with its reason.
+ * Owner: the caller, validate_rows_finish, also after a failure.
  * Errors, "FILE:LINE: ...": DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status validate_rows_read(const char *path, const struct validate_system *system, struct validate_rows *out);
 void validate_rows_finish(struct validate_rows *rows); /* takes a zeroed one */
@@ -128,6 +130,7 @@ enum measured_column {
     COLUMN_MODEL,
     COLUMN_STEP_S,
     COLUMN_STEP_MS,
+    COLUMN_TOKENS,
     COLUMN_PEAK_MB,
     COLUMN_PEAK_GIB,
     COLUMN_STATUS,
@@ -171,6 +174,9 @@ struct measured_table {
     int columns[MEASURED_COLUMNS]; /* where each stands in the file; -1: it does not */
     bool is_study;                 /* has a column "paradigm" */
 };
+
+/* What dt_error_message() says of a row, without "PATH:LINE: ", which differs where the reason is the same. */
+void validate_reason(const char *path, int line, char *text, size_t text_bytes);
 
 /* Read a whole table. Owner: the caller, dt_csv_finish, also after a failure. Errors: DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status validate_csv_read(const char *path, struct dt_csv *out);
@@ -218,9 +224,10 @@ struct measured_run {
     int wrap, offload; /* -1: not told */
     bool sequence_parallel, sequence_parallel_told;
     char reason[256]; /* why no experiment can be made of it; "": one can */
+    char note[96];    /* of struct validate_row */
 };
 
-/* Row i. What cannot be an experiment of any version gets a reason; what is no number is an error.
+/* Row i. What cannot be an experiment of any version gets a reason; what lacks a value, or is no number, is an error of that row.
  * Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
 dt_status measured_run_of_study(const struct measured_table *table, int i, struct measured_run *out);
 dt_status measured_run_of_mesh(const struct measured_table *table, int i, struct measured_run *out);

@@ -3,6 +3,7 @@
 #include "cli/text/text.h"
 #include "lib/base/csv.h"
 #include "lib/base/statistics.h"
+#include "lib/base/text.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "lib/sim/alone.h"
@@ -10,7 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* ---- reading ---- */
 
@@ -53,21 +53,6 @@ static dt_status wrong(const char *path, const struct dt_csv *csv, int row, int 
                    dt_csv_field(csv, row, column), expected);
 }
 
-/* "AllReduce", "all_reduce", "all-reduce" */
-static bool is_kind(const char *text, enum dt_sim_collective kind)
-{
-    const char *name = dt_sim_collective_name(kind);
-    while (*text || *name) {
-        text += *text == '_' || *text == '-' || *text == ' ';
-        name += *name == '_';
-        if (strncasecmp(text, name, 1) != 0)
-            return false;
-        text += *text != 0;
-        name += *name != 0;
-    }
-    return true;
-}
-
 /* A number of bytes, or of K, M or G (powers of two, as nccl-tests has them), with or without B or iB. 0: no size. */
 static double size_of(const char *text)
 {
@@ -102,8 +87,7 @@ static dt_status read_row(const char *path, const struct dt_csv *csv, const stru
 {
     int kind = 0, per_node, nodes;
     char *end;
-    *out = (struct validate_collective){.line = csv->lines[i], .predicted = NAN};
-    while (kind < DT_SIM_COLLECTIVES && !is_kind(dt_csv_field(csv, i, c->collective), (enum dt_sim_collective)kind))
+    while (kind < DT_SIM_COLLECTIVES && !dt_same_name(dt_csv_field(csv, i, c->collective), dt_sim_collective_name(kind)))
         kind++;
     if (kind == DT_SIM_COLLECTIVES)
         return wrong(path, csv, i, c->collective, "all_reduce, reduce_scatter, all_gather, broadcast or reduce");
@@ -111,8 +95,8 @@ static dt_status read_row(const char *path, const struct dt_csv *csv, const stru
     out->bytes = size_of(dt_csv_field(csv, i, c->size));
     if (out->bytes < 1)
         return wrong(path, csv, i, c->size, "a size, such as 256MB");
-    out->measured = strtod(dt_csv_field(csv, i, c->bus), &end);
-    if (*end || !(out->measured > 0) || !isfinite(out->measured))
+    double measured = strtod(dt_csv_field(csv, i, c->bus), &end);
+    if (*end || !(measured > 0) || !isfinite(measured))
         return wrong(path, csv, i, c->bus, "a number above 0");
     DT_TRY(read_count(path, csv, i, c->gpus, 0, &out->gpus));
     DT_TRY(read_count(path, csv, i, c->gpus_per_node, out->gpus, &per_node));
@@ -120,6 +104,7 @@ static dt_status read_row(const char *path, const struct dt_csv *csv, const stru
     out->nodes = nodes;
     if (out->gpus < 2)
         return wrong(path, csv, i, c->gpus, "2 or more");
+    out->measured = measured;
     return out->gpus % nodes == 0 ? DT_OK : wrong(path, csv, i, c->gpus, "a multiple of the nodes");
 }
 
@@ -130,8 +115,13 @@ static dt_status read_rows(const char *path, const struct dt_csv *csv, struct va
         return dt_fail(DT_ERR_INVALID, "%s:1: expected columns collective, size, gpus and busbw_GB_s", path);
     out->rows = calloc((size_t)csv->row_count + 1, sizeof *out->rows);
     DT_TRY(dt_allocated(out->rows, "no host memory for %d rows", csv->row_count));
-    for (out->count = 0; out->count < csv->row_count; out->count++)
-        DT_TRY(read_row(path, csv, &columns, out->count, &out->rows[out->count]));
+    for (out->count = 0; out->count < csv->row_count; out->count++) {
+        struct validate_collective *row = &out->rows[out->count];
+        *row = (struct validate_collective){.line = csv->lines[out->count], .measured = NAN, .predicted = NAN};
+        row->skipped = read_row(path, csv, &columns, out->count, row) < 0;
+        if (row->skipped)
+            validate_reason(path, row->line, row->reason, sizeof row->reason);
+    }
     return DT_OK;
 }
 
@@ -168,7 +158,8 @@ static dt_status predict_rows(const char *cluster, struct validate_collectives *
     if (status == DT_OK)
         status = dt_sim_cluster_load(path, machines);
     for (int i = 0; status == DT_OK && i < out->count; i++) {
-        status = predict(machines, cluster, &out->rows[i]);
+        if (!out->rows[i].skipped)
+            status = predict(machines, cluster, &out->rows[i]);
         skipped += out->rows[i].skipped;
     }
     free(machines);
@@ -225,6 +216,8 @@ static void print_rows(const struct validate_collectives *c, struct table *t)
 {
     for (int i = 0; i < c->count; i++) {
         const struct validate_collective *row = &c->rows[i];
+        if (isnan(row->measured)) /* it could not be read */
+            continue;
         table_text(t, dt_sim_collective_name(row->kind));
         table_cell(t, "%.0f", row->bytes / 0x1p20);
         table_cell(t, "%d", row->nodes);

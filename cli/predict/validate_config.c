@@ -282,15 +282,17 @@ static dt_status make_experiment(const char *path, const struct validate_system 
 }
 
 /* What the run came to: a time, an end for want of memory, or neither. */
-static dt_status read_outcome(const struct measured_table *t, int i, struct validate_row *row)
+static dt_status read_outcome(const struct measured_table *t, int i, const struct measured_run *run, struct validate_row *row)
 {
     const char *status = measured_text(t, i, COLUMN_STATUS);
-    double milliseconds = NAN, peak_mb, peak_gib;
+    double milliseconds = NAN, tokens, peak_mb, peak_gib;
     DT_TRY(measured_amount(t, i, COLUMN_STEP_S, &row->measured_s));
     DT_TRY(measured_amount(t, i, COLUMN_STEP_MS, &milliseconds));
     DT_TRY(measured_amount(t, i, COLUMN_PEAK_MB, &peak_mb));
     DT_TRY(measured_amount(t, i, COLUMN_PEAK_GIB, &peak_gib));
-    row->measured_s = isnan(row->measured_s) ? milliseconds / 1e3 : row->measured_s;
+    DT_TRY(measured_amount(t, i, COLUMN_TOKENS, &tokens));
+    if (isnan(row->measured_s))
+        row->measured_s = isnan(milliseconds) ? (double)run->samples * run->sequence / (replica_gpus(run) * tokens) : milliseconds / 1e3;
     bool decimal = strstr(measured_text(t, i, COLUMN_NOTES), "peak_mem printed as GB") != NULL;
     row->measured_bytes = isnan(peak_mb) ? peak_gib * (decimal ? 1e9 : 0x1p30) : peak_mb * 1e6;
     row->measured_fit = strncasecmp(status, "oom", 3) == 0 ? VALIDATE_FIT_NOT
@@ -299,15 +301,31 @@ static dt_status read_outcome(const struct measured_table *t, int i, struct vali
     return DT_OK;
 }
 
+/* What a row's fields say. Errors, "FILE:LINE: ...": DT_ERR_INVALID. */
+static dt_status read_fields(const struct measured_table *t, int i, struct measured_run *run, struct validate_row *row)
+{
+    int count = t->csv.counts[i], columns = t->csv.column_count;
+    if (count != columns)
+        return dt_fail(DT_ERR_INVALID, "%s:%d: %d fields, and the first line names %d columns", t->path, row->line, count, columns);
+    DT_TRY(t->is_study ? measured_run_of_study(t, i, run) : measured_run_of_mesh(t, i, run));
+    DT_TRY(read_outcome(t, i, run, row));
+    return run->gpus_per_node <= run->gpus
+               ? DT_OK
+               : dt_fail(DT_ERR_INVALID, "%s:%d: gpus_per_node: %d of %d gpus", t->path, row->line, run->gpus_per_node, run->gpus);
+}
+
 static dt_status read_row(const struct measured_table *t, const struct validate_system *system, int i, struct validate_row *row)
 {
-    struct measured_run run;
-    row->line = t->csv.lines[i];
-    DT_TRY(t->is_study ? measured_run_of_study(t, i, &run) : measured_run_of_mesh(t, i, &run));
-    DT_TRY(read_outcome(t, i, row));
-    if (run.gpus_per_node > run.gpus)
-        return dt_fail(DT_ERR_INVALID, "%s:%d: gpus_per_node: %d of %d gpus", t->path, row->line, run.gpus_per_node, run.gpus);
-    row->predicted_s = row->predicted_bytes = NAN;
+    struct measured_run run = {0};
+    *row = (struct validate_row){
+        .line = t->csv.lines[i], .measured_s = NAN, .measured_bytes = NAN, .predicted_s = NAN, .predicted_bytes = NAN};
+    if (read_fields(t, i, &run, row) < 0) {
+        row->outcome = VALIDATE_SKIPPED;
+        validate_reason(t->path, row->line, row->reason, sizeof row->reason);
+        snprintf(row->model, sizeof row->model, "%.31s", measured_text(t, i, COLUMN_MODEL));
+        return DT_OK;
+    }
+    snprintf(row->note, sizeof row->note, "%s", run.note);
     row->batch_per_gpu = (double)run.samples / replica_gpus(&run);
     row->gpus_per_node = run.gpus_per_node;
     row->stages = run.stages;

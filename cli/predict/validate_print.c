@@ -55,23 +55,36 @@ static void print_fits(const struct validate_fits *f, FILE *to)
                    f->rows[1][0] + f->rows[1][1], f->rows[1][0]);
 }
 
-/* Rows that came to no prediction of time, a line for each reason. */
-static void print_reasons(const struct validate_rows *rows, enum validate_outcome outcome, const char *title, FILE *to)
+static const char *why_refused(const struct validate_row *row)
+{
+    return row->outcome == VALIDATE_REFUSED ? row->reason : "";
+}
+
+static const char *why_skipped(const struct validate_row *row)
+{
+    return row->outcome == VALIDATE_SKIPPED ? row->reason : "";
+}
+
+static const char *note_of(const struct validate_row *row)
+{
+    return row->outcome == VALIDATE_SKIPPED ? "" : row->note;
+}
+
+/* What is to be said of rows ("": nothing), a line for all that have it in common. */
+static void print_texts(const struct validate_rows *rows, const char *(*text_of)(const struct validate_row *row), const char *title,
+                        FILE *to)
 {
     for (int i = 0; i < rows->count; i++) {
-        int same = 0;
-        bool said = false;
-        if (rows->rows[i].outcome != outcome)
-            continue;
-        const char *reason = rows->rows[i].reason;
+        const char *text = text_of(&rows->rows[i]);
+        int same = 0, before = 0;
         for (int j = 0; j < rows->count; j++) {
-            bool equal = rows->rows[j].outcome == outcome && strcmp(reason, rows->rows[j].reason) == 0;
+            bool equal = strcmp(text, text_of(&rows->rows[j])) == 0;
             same += equal;
-            said |= equal && j < i;
+            before += equal && j < i;
         }
-        if (!said)
+        if (*text && before == 0)
             line_print(to, "%s: %d row%s from %s %d on: %s", title, same, same > 1 ? "s" : "", rows->records ? "record" : "line",
-                       rows->rows[i].line, reason);
+                       rows->rows[i].line, text);
     }
 }
 
@@ -164,8 +177,9 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     print_winners(&summary->winners, to);
     print_choices(&summary->choices, to);
     print_fits(&summary->fits, to);
-    print_reasons(rows, VALIDATE_REFUSED, "not run by the framework", to);
-    print_reasons(rows, VALIDATE_SKIPPED, "skipped", to);
+    print_texts(rows, why_refused, "not run by the framework", to);
+    print_texts(rows, why_skipped, "skipped", to);
+    print_texts(rows, note_of, "read", to);
     if (*rows->unused)
         line_print(to, "columns not used: %s", rows->unused);
     return status;
@@ -182,13 +196,16 @@ static struct cJSON *row_as_json(const struct validate_row *row, bool is_record)
 {
     static const char *const outcomes[] = {
         [VALIDATE_PREDICTED] = "ok", [VALIDATE_OUT_OF_MEMORY] = "oom", [VALIDATE_REFUSED] = "refused", [VALIDATE_SKIPPED] = "skipped"};
-    struct cJSON *object = dt_json_object("%s: %d, paradigm: %s, model: %s, gpus: %d, batch_per_gpu: %g, status: %s",
-                                          is_record ? "record" : "line", row->line, paradigm_name(row->experiment.paradigm), row->model,
-                                          row->experiment.world_size, row->batch_per_gpu, outcomes[row->outcome]);
+    const char *paradigm = row->experiment.world_size > 0 ? paradigm_name(row->experiment.paradigm) : "";
+    struct cJSON *object =
+        dt_json_object("%s: %d, paradigm: %s, model: %s, gpus: %d, batch_per_gpu: %g, status: %s", is_record ? "record" : "line", row->line,
+                       paradigm, row->model, row->experiment.world_size, row->batch_per_gpu, outcomes[row->outcome]);
     if (is_record)
         dt_json_add(&object, "config_hash: %s", row->recorded_hash);
     if (row->outcome == VALIDATE_SKIPPED || row->outcome == VALIDATE_REFUSED)
         dt_json_add(&object, "reason: %s", row->reason);
+    if (*row->note)
+        dt_json_add(&object, "note: %s", row->note);
     dt_json_add(&object, "measured_step_s: %g, predicted_step_s: %g, measured_peak_bytes: %g, predicted_peak_bytes: %g", row->measured_s,
                 row->predicted_s, row->measured_bytes, row->predicted_bytes);
     return object;

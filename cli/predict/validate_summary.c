@@ -111,9 +111,12 @@ static void value_of(const struct validate_row *row, int key, char value[24])
     }
 }
 
-/* Presets in their table's order, GPU counts by number, all else as it comes in the enums. */
+/* Presets in their table's order, GPU counts by number, all else as it comes in the enums. -1: the row could not be read, and is only
+ * among all. */
 static int rank_of(const struct validate_row *row, int key)
 {
+    if (row->experiment.world_size == 0)
+        return key == KEYS - 1 ? 0 : -1;
     const int ranks[KEYS] = {(int)row->experiment.paradigm,
                              row->model_order,
                              row->experiment.world_size,

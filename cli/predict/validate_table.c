@@ -102,7 +102,7 @@ dt_status validate_where(struct dt_csv *csv, const char *path, const char *const
 
 /* ---- columns ---- */
 
-enum { NAMES = 3, MISTYPED = 3 };
+enum { NAMES = 4, MISTYPED = 3 };
 
 static const char *const names[MEASURED_COLUMNS][NAMES] = {
     [COLUMN_GPUS] = {"gpus", "# GPUs"},
@@ -110,6 +110,7 @@ static const char *const names[MEASURED_COLUMNS][NAMES] = {
     [COLUMN_MODEL] = {"model"},
     [COLUMN_STEP_S] = {"step_s"},
     [COLUMN_STEP_MS] = {"step_ms", "iteration time (ms)"},
+    [COLUMN_TOKENS] = {"tokens_per_s_per_gpu"},
     [COLUMN_PEAK_MB] = {"peak_mb"},
     [COLUMN_PEAK_GIB] = {"peak_mem_gib"},
     [COLUMN_STATUS] = {"status"},
@@ -122,11 +123,11 @@ static const char *const names[MEASURED_COLUMNS][NAMES] = {
     [COLUMN_CHUNKS] = {"chunks"},
     [COLUMN_FSDP_WRAP] = {"fsdp_wrap"},
     [COLUMN_PARAMETER_OFFLOAD] = {"parameter_offload"},
-    [COLUMN_LAYERS] = {"layers", "# layers"},
-    [COLUMN_HIDDEN] = {"hidden", "hidden size"},
-    [COLUMN_HEADS] = {"heads", "attention heads"},
-    [COLUMN_VOCAB] = {"vocab"},
-    [COLUMN_SEQUENCE] = {"seq", "sequence length"},
+    [COLUMN_LAYERS] = {"layers", "# layers", "num_layers"},
+    [COLUMN_HIDDEN] = {"hidden", "hidden size", "hidden_size"},
+    [COLUMN_HEADS] = {"heads", "attention heads", "num_heads"},
+    [COLUMN_VOCAB] = {"vocab", "vocab_size"},
+    [COLUMN_SEQUENCE] = {"seq", "sequence length", "seq_len", "sequence_length"},
     [COLUMN_DTYPE] = {"dtype"},
     [COLUMN_FFN] = {"ffn"},
     [COLUMN_KV_HEADS] = {"kv_heads"},
@@ -135,23 +136,22 @@ static const char *const names[MEASURED_COLUMNS][NAMES] = {
     [COLUMN_PIPELINE] = {"pp", "pipeline parallelism"},
     [COLUMN_DATA] = {"dp", "data parallelism"},
     [COLUMN_CONTEXT] = {"cp"},
-    [COLUMN_ZERO] = {"zero/fsdp", "zero"},
+    [COLUMN_ZERO] = {"zero/fsdp", "zero", "fsdp"},
     [COLUMN_VIRTUAL_STAGES] = {"vpp"},
     [COLUMN_ORDER] = {"schedule"},
-    [COLUMN_MICRO_BATCH] = {"micro_batch", "micro batch"},
-    [COLUMN_GLOBAL_BATCH] = {"global_batch", "global batch"},
+    [COLUMN_MICRO_BATCH] = {"micro_batch", "micro batch", "micro_batch_size"},
+    [COLUMN_GLOBAL_BATCH] = {"global_batch", "global batch", "global_batch_size"},
     [COLUMN_RECOMPUTE] = {"recompute"},
     [COLUMN_SEQUENCE_PARALLEL] = {"seq_parallel"},
 };
 
 /* Said for people, or following from others. */
-static const char *const for_people[] = {
-    "placement_known", "step_s_stdev",         "source_file",         "source", "gpu", "network", "tflops_per_gpu", "grad_acc",
-    "mfu_pct",         "tokens_per_s_per_gpu", "Parameters (billion)"};
+static const char *const for_people[] = {"placement_known", "step_s_stdev",   "source_file", "source",  "gpu",
+                                         "network",         "tflops_per_gpu", "grad_acc",    "mfu_pct", "Parameters (billion)"};
 
 static const enum measured_column study_needs[] = {COLUMN_PARADIGM, COLUMN_MODEL, COLUMN_GPUS, COLUMN_BATCH_PER_REPLICA};
-static const enum measured_column mesh_needs[] = {COLUMN_GPUS,     COLUMN_LAYERS, COLUMN_HIDDEN,      COLUMN_HEADS,
-                                                  COLUMN_SEQUENCE, COLUMN_DATA,   COLUMN_MICRO_BATCH, COLUMN_GLOBAL_BATCH};
+static const enum measured_column mesh_needs[] = {COLUMN_GPUS,     COLUMN_LAYERS,      COLUMN_HIDDEN,      COLUMN_HEADS,
+                                                  COLUMN_SEQUENCE, COLUMN_MICRO_BATCH, COLUMN_GLOBAL_BATCH};
 
 /* ---- columns ---- */
 
@@ -263,8 +263,18 @@ const char *measured_text(const struct measured_table *t, int row, enum measured
     return dt_csv_field(&t->csv, row, t->columns[column]);
 }
 
+void validate_reason(const char *path, int line, char *text, size_t text_bytes)
+{
+    char where[512];
+    int length = snprintf(where, sizeof where, "%.400s:%d: ", path, line);
+    const char *error = dt_error_message();
+    snprintf(text, text_bytes, "%s", strncmp(error, where, (size_t)length) == 0 ? error + length : error);
+}
+
 static dt_status measured_wrong(const struct measured_table *t, int row, enum measured_column column, const char *expected)
 {
+    if (!*measured_text(t, row, column))
+        return dt_fail(DT_ERR_INVALID, "%s:%d: %s: no value; expected %s", t->path, t->csv.lines[row], column_name(t, column), expected);
     return dt_fail(DT_ERR_INVALID, "%s:%d: %s: \"%.64s\" is not %s", t->path, t->csv.lines[row], column_name(t, column),
                    measured_text(t, row, column), expected);
 }
@@ -392,23 +402,40 @@ dt_status measured_run_of_study(const struct measured_table *t, int i, struct me
 
 /* A row of a table of meshes, as papers and projects publish them: sizes of the model, of each kind of parallelism, and of the batch. */
 
-/* By ZeRO's stage, FSDP's sharding strategy, or dtbench's own name of what shards. */
+/* By ZeRO's stage, FSDP's version or sharding strategy, or dtbench's own name of what shards. */
 static bool is_called(const struct paradigm *paradigm, const char *text)
 {
     for (const char *const *name = paradigm->abroad; name && *name; name++)
-        if (strcasecmp(*name, text) == 0)
+        if (dt_same_name(*name, text))
             return true;
-    return paradigm->axes & MESH_ON_SHARD && strcasecmp(paradigm->name, text) == 0;
+    return paradigm->axes & MESH_ON_SHARD && dt_same_name(paradigm->name, text);
+}
+
+/* "zero1 group=8", "HSDP (shard 8)": the ranks that share one copy stand after the name. */
+static dt_status group_in(const struct measured_table *t, int row, char name[64], struct measured_run *run)
+{
+    snprintf(name, 64, "%s", measured_text(t, row, COLUMN_ZERO));
+    char *group = strpbrk(name, " (,;"), *end;
+    if (!group || !strpbrk(group, "0123456789"))
+        return DT_OK;
+    long size = strtol(strpbrk(group, "0123456789"), &end, 10);
+    if (end[strspn(end, " )")] || size < 1 || size > 1 << 20)
+        return measured_wrong(t, row, COLUMN_ZERO, "a name and the ranks of a group, such as \"zero1 group=8\"");
+    *group = '\0';
+    run->shard_size = (int)size;
+    return DT_OK;
 }
 
 static dt_status replicas_in(const struct measured_table *t, int row, int replicas_count, struct measured_run *run)
 {
-    const char *text = measured_text(t, row, COLUMN_ZERO);
+    char name[64];
     int i = 0;
-    while (paradigm_of((enum paradigm_kind)i) && !is_called(paradigm_of((enum paradigm_kind)i), text))
+    DT_TRY(group_in(t, row, name, run));
+    while (paradigm_of((enum paradigm_kind)i) && !is_called(paradigm_of((enum paradigm_kind)i), name))
         i++;
     if (!paradigm_of((enum paradigm_kind)i))
-        return measured_wrong(t, row, COLUMN_ZERO, "one of none, zero0 to zero3, NO_SHARD, SHARD_GRAD_OP, FULL_SHARD, HYBRID_SHARD");
+        return measured_wrong(t, row, COLUMN_ZERO,
+                              "one of none, ddp, zero0 to zero3, fsdp, fsdp2, hsdp, NO_SHARD, SHARD_GRAD_OP, FULL_SHARD, HYBRID_SHARD");
     run->paradigm = (enum paradigm_kind)i;
     if (run->stages > 1 && run->paradigm == PARADIGM_DDP)
         run->paradigm = PARADIGM_PDP;
@@ -451,6 +478,19 @@ static void recomputed_in(const struct measured_table *t, int row, struct measur
         snprintf(run->reason, sizeof run->reason, "recompute \"%.64s\"", text);
 }
 
+/* A number, or thousands of a rounded one ("250k"). */
+static dt_status vocabulary_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    const char *text = measured_text(t, row, COLUMN_VOCAB);
+    char *end;
+    double thousands = strtod(text, &end);
+    if (end == text || strcasecmp(end, "k") != 0 || !(thousands > 0) || thousands > 1 << 14)
+        return measured_count(t, row, COLUMN_VOCAB, 0, &run->vocab);
+    run->vocab = (int)lround(1000 * thousands);
+    snprintf(run->note, sizeof run->note, "%s %.32s is taken for %d", column_name(t, COLUMN_VOCAB), text, run->vocab);
+    return DT_OK;
+}
+
 static dt_status model_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     int tied;
@@ -463,9 +503,7 @@ static dt_status model_in(const struct measured_table *t, int row, struct measur
     DT_TRY(measured_count(t, row, COLUMN_KV_HEADS, run->heads, &run->kv_heads));
     DT_TRY(measured_choice(t, row, COLUMN_TIED, "no,yes", &tied));
     run->tied = tied == 1;
-    if (*measured_text(t, row, COLUMN_VOCAB))
-        DT_TRY(measured_count(t, row, COLUMN_VOCAB, 0, &run->vocab));
-    return DT_OK;
+    return *measured_text(t, row, COLUMN_VOCAB) ? vocabulary_in(t, row, run) : DT_OK;
 }
 
 /* Stages have equally many blocks in Megatron-LM (megatron/model/transformer.py, --num-layers) and DeepSpeed (pipe/module.py,
@@ -501,10 +539,11 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
         DT_TRY(measured_count(t, i, COLUMN_GPUS_PER_NODE, 1, &run->gpus_per_node));
     if (*measured_text(t, i, COLUMN_SHARD_SIZE))
         DT_TRY(measured_count(t, i, COLUMN_SHARD_SIZE, 1, &run->shard_size));
-    DT_TRY(measured_count(t, i, COLUMN_DATA, 0, &data));
     DT_TRY(measured_count(t, i, COLUMN_TENSOR, 1, &run->tensor));
     DT_TRY(measured_count(t, i, COLUMN_PIPELINE, 1, &run->stages));
     DT_TRY(measured_count(t, i, COLUMN_CONTEXT, 1, &context));
+    long long copy = (long long)run->tensor * run->stages * context;
+    DT_TRY(measured_count(t, i, COLUMN_DATA, copy < run->gpus ? (int)(run->gpus / copy) : 1, &data));
     DT_TRY(measured_count(t, i, COLUMN_VIRTUAL_STAGES, 1, &run->virtual_stages));
     DT_TRY(model_in(t, i, run));
     DT_TRY(replicas_in(t, i, data, run));
@@ -520,7 +559,11 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
     }
     if (context > 1)
         snprintf(run->reason, sizeof run->reason, "context parallelism of %d", context);
-    if ((long long)data * run->tensor * run->stages * context != run->gpus)
+    if (run->shard_size && run->shard_size < data && run->paradigm == PARADIGM_FSDP)
+        run->paradigm = PARADIGM_HSDP;
+    else if (run->shard_size && run->shard_size != data && run->paradigm != PARADIGM_HSDP)
+        snprintf(run->reason, sizeof run->reason, "%s in groups of %d of %d replicas", paradigm_name(run->paradigm), run->shard_size, data);
+    if (data * copy != run->gpus)
         snprintf(run->reason, sizeof run->reason, "%d GPUs are not dp times tp times pp times cp", run->gpus);
     return DT_OK;
 }

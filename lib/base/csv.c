@@ -69,17 +69,6 @@ static dt_status field(struct reader *r, char **out, bool *last)
     return DT_OK;
 }
 
-static bool room(struct dt_csv *csv, size_t field_count)
-{
-    enum { STEP = 4096 };
-    if (field_count % STEP)
-        return true;
-    char **grown = realloc(csv->fields, (field_count + STEP) * sizeof *grown);
-    if (grown)
-        csv->fields = grown;
-    return grown != NULL;
-}
-
 static int by_text(const void *left, const void *right)
 {
     return strcmp(*(char *const *)left, *(char *const *)right);
@@ -103,15 +92,33 @@ static dt_status names_differ(const struct reader *r, const struct dt_csv *csv)
     return status;
 }
 
+static dt_status has_room(const struct reader *r, struct dt_csv *csv, size_t field_count)
+{
+    enum { STEP = 4096 };
+    if (field_count % STEP)
+        return DT_OK;
+    char **grown = realloc(csv->fields, (field_count + STEP) * sizeof *grown);
+    DT_TRY(dt_allocated(grown, "%s: no memory for its fields", r->source));
+    csv->fields = grown;
+    return DT_OK;
+}
+
+static dt_status next_field(struct reader *r, struct dt_csv *csv, size_t place, bool *last)
+{
+    DT_TRY(has_room(r, csv, place));
+    return field(r, &csv->fields[place], last);
+}
+
 /* The first record becomes the names, every other one a row. */
 static dt_status record(struct reader *r, struct dt_csv *csv)
 {
     size_t before = (size_t)csv->row_count * (size_t)csv->column_count;
     int line = r->line, count = 0;
-    for (bool last = false; !last; count++) {
-        if (!room(csv, before + (size_t)count))
-            return dt_fail(DT_ERR_HOST_MEMORY, "%s: no memory for its fields", r->source);
-        DT_TRY(field(r, &csv->fields[before + (size_t)count], &last));
+    for (bool last = false; !last; count++)
+        DT_TRY(next_field(r, csv, before + (size_t)count, &last));
+    for (int i = count; i < csv->column_count; i++) {
+        DT_TRY(has_room(r, csv, before + (size_t)i));
+        csv->fields[before + (size_t)i] = r->end; /* "" */
     }
     if (!csv->names) {
         csv->names = csv->fields;
@@ -119,9 +126,8 @@ static dt_status record(struct reader *r, struct dt_csv *csv)
         csv->column_count = count;
         return names_differ(r, csv);
     }
-    if (count != csv->column_count)
-        return dt_fail(DT_ERR_INVALID, "%s:%d: %d fields, and the first line names %d columns", r->source, line, count, csv->column_count);
-    csv->lines[csv->row_count++] = line;
+    csv->lines[csv->row_count] = line;
+    csv->counts[csv->row_count++] = count;
     return DT_OK;
 }
 
@@ -136,7 +142,8 @@ dt_status dt_csv_parse(const char *text, size_t length, const char *source, stru
         line_count += text[i] == '\n';
     out->text = malloc(length + 1);
     out->lines = malloc(line_count * sizeof *out->lines);
-    if (!out->text || !out->lines)
+    out->counts = malloc(line_count * sizeof *out->counts);
+    if (!out->text || !out->lines || !out->counts)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: no memory for its text", source);
     memcpy(out->text, text, length);
     out->text[length] = 0;
@@ -158,6 +165,7 @@ void dt_csv_finish(struct dt_csv *csv)
     free(csv->names);
     free(csv->fields);
     free(csv->lines);
+    free(csv->counts);
     free(csv->text);
     *csv = (struct dt_csv){0};
 }

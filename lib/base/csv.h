@@ -1,7 +1,7 @@
 /* Tables as comma-separated text, as RFC 4180 has them: fields in double quotes may hold commas, quotes (doubled) and line breaks; a line
- * ends with LF or CRLF. The first record names the columns. Stricter than most readers: every record has as many fields as there are
- * columns, names are not empty and all different, and a quote is only where the RFC allows one. Blank lines and a byte order mark before
- * the first name are passed over.
+ * ends with LF or CRLF. The first record names the columns. Stricter than most readers: names are not empty and all different, and a quote is only where
+ * the RFC allows one. Blank lines and a byte order mark before the first name are passed over. A record with another number of fields than
+ * there are columns is a row, too, whose `counts` say so: what it lacks is "", and what it has more is left out.
  * Source  Shafranovich, "Common Format and MIME Type for CSV Files", RFC 4180, 2005. */
 #ifndef LIB_BASE_CSV_H
 #define LIB_BASE_CSV_H
@@ -15,6 +15,7 @@ struct dt_csv {
     char **names;  /* [column_count] */
     char **fields; /* [row_count][column_count] */
     int *lines;    /* [row_count] line on which a record begins; the first line is 1 */
+    int *counts;   /* [row_count] fields that a record has */
     int column_count, row_count;
 };
 

@@ -131,6 +131,24 @@ int dt_edit_distance(const char *left, const char *right)
     return rows[n % 3][m];
 }
 
+static const char *next_letter(const char *at)
+{
+    while (*at && !isalnum((unsigned char)*at))
+        at++;
+    return at;
+}
+
+bool dt_same_name(const char *left, const char *right)
+{
+    left = next_letter(left);
+    right = next_letter(right);
+    while (*left && tolower((unsigned char)*left) == tolower((unsigned char)*right)) {
+        left = next_letter(left + 1);
+        right = next_letter(right + 1);
+    }
+    return !*left && !*right;
+}
+
 bool dt_looks_like(const char *word, const char *known)
 {
     int length = (int)strlen(word), its = (int)strlen(known), third = (length + 1) / 3, allowed = third > 1 ? third : 1;

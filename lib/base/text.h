@@ -25,6 +25,9 @@ void dt_append(char *text, size_t bytes, const char *separator, const char *form
  * Words longer than 63 bytes count as far from everything (1000). Source: the optimal string alignment distance. */
 int dt_edit_distance(const char *left, const char *right);
 
+/* Are they the same but for letters' case, and for what is neither letter nor digit? "AllReduce" is "all_reduce". */
+bool dt_same_name(const char *left, const char *right);
+
 /* Is `word` near enough to `known` to be a slip of the finger? The distance is a third of the word at most. */
 bool dt_looks_like(const char *word, const char *known);
 

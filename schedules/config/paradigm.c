@@ -42,7 +42,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
         {
             .name = "ddp",
             .title = "DDP",
-            .abroad = (const char *const[]){"", "none", "zero0", "NO_SHARD", NULL},
+            .abroad = (const char *const[]){"", "none", "0", "zero0", "NO_SHARD", "ddp", "dp", NULL},
             .help = "every rank has the whole model; gradients are averaged in buckets during backward",
             .axes = MESH_ON_REPLICA,
             .mode = &dp_ddp,
@@ -63,7 +63,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
         {
             .name = "fsdp",
             .title = "FSDP",
-            .abroad = (const char *const[]){"zero3", "FULL_SHARD", NULL},
+            .abroad = (const char *const[]){"3", "zero3", "FULL_SHARD", "fsdp1", "fsdp2", NULL},
             .help = "every rank keeps a shard; parameters are gathered before use and freed after it (ZeRO-3)",
             .axes = MESH_ON_SHARD,
             .mode = &dp_fsdp,
@@ -74,7 +74,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
         {
             .name = "zero1",
             .title = "ZeRO-1",
-            .abroad = (const char *const[]){"zero1", NULL},
+            .abroad = (const char *const[]){"1", "zero1", NULL},
             .help = "ddp with the optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = &dp_zero1,
@@ -85,7 +85,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
         {
             .name = "zero2",
             .title = "ZeRO-2",
-            .abroad = (const char *const[]){"zero2", "SHARD_GRAD_OP", NULL},
+            .abroad = (const char *const[]){"2", "zero2", "SHARD_GRAD_OP", NULL},
             .help = "ddp with gradients and optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = &dp_zero2,

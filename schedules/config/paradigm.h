@@ -33,7 +33,7 @@ extern const struct dp_mode dp_none, dp_ddp, dp_zero1, dp_zero2, dp_fsdp, dp_dat
 struct paradigm {
     const char *name;          /* in configs and records */
     const char *title;         /* in papers */
-    const char *const *abroad; /* what other projects call it in their tables; NULL at the end, or nothing */
+    const char *const *abroad; /* what other projects call it in their tables, whatever the case; NULL at the end, or nothing */
     const char *help;          /* a line, in `dtbench list` */
     bool of_the_past;          /* a search proposes it only where it is asked to */
     unsigned axes;           /* of the mesh: on the others there is one rank, but for what the config adds (schedules/config/strategy.h) */
