@@ -9,6 +9,7 @@
 
 static int run_help(int argc, char **argv);
 static int run_generate(int argc, char **argv);
+static int run_complete(int argc, char **argv);
 
 struct help_options {
     const char *command;
@@ -33,10 +34,17 @@ static const struct command command_generate = {
     .hidden = true,
 };
 
+static const struct command command_complete = {
+    .name = "complete",
+    .summary = "what a shell may offer, for cli/completion",
+    .run = run_complete,
+    .hidden = true,
+};
+
 static const struct command *const commands[] = {
-    &command_run,       &command_check, &command_plan, &command_compare, &command_merge, &command_status,         &command_validate,
-    &command_calibrate, &command_tune,  &command_list, &command_help,    &command_rank,  &command_calibrate_rank, &command_slurm,
-    &command_generate,  NULL,
+    &command_run,       &command_check,    &command_plan, &command_compare, &command_merge, &command_status,         &command_validate,
+    &command_calibrate, &command_tune,     &command_list, &command_help,    &command_rank,  &command_calibrate_rank, &command_slurm,
+    &command_generate,  &command_complete, NULL,
 };
 
 static const struct command *find_command(const char *name)
@@ -118,6 +126,12 @@ static int run_generate(int argc, char **argv)
         return code;
     dt_status status = generate(o.command ? o.command : "", commands, stdout);
     return status == DT_OK ? EXIT_CODE_OK : report_failure("generate", status == DT_ERR_INVALID ? EXIT_CODE_USAGE : EXIT_CODE_OTHER);
+}
+
+static int run_complete(int argc, char **argv)
+{
+    completions_print(commands, argc - 1, (const char *const *)argv + 1, stdout);
+    return EXIT_CODE_OK;
 }
 
 /* Results that nobody can read are no success: a full disk shows when the buffer is flushed. */

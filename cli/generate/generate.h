@@ -1,5 +1,5 @@
-/* The files of the source tree, and parts of them, that are made from dtbench's tables: schemas from those of keys, the manual page and the
- * completion from those of commands, the reference pages. scripts/generate writes them; a test fails where one is stale. Only texts are
+/* The files of the source tree, and parts of them, that are made from dtbench's tables: schemas from those of keys, the manual page
+ * from that of commands, the reference pages. scripts/generate writes them; a test fails where one is stale. Only texts are
  * made here, and nothing at run time depends on them. */
 #ifndef CLI_GENERATE_GENERATE_H
 #define CLI_GENERATE_GENERATE_H

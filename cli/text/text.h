@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Commands and their options, as tables: the command line is read by them, and the help, the manual page and the completion are made from
- * them.
+/* Commands and their options, as tables: the command line is read by them, and the help, the manual page and what shells complete
+ * come from them.
  *
  * "--name value" and "--name=value" mean the same, and so does "-n value" where there is a letter. Names are not abbreviated: a script that
  * works today works when another option comes. "--" ends the options; "-" alone is an argument. Every command has --help. */
@@ -73,6 +73,11 @@ void options_print_help(const struct command *command, FILE *to);
 
 /* The help of an option with the words that it takes, "...: table, json or markdown", in out[out_bytes]. */
 void options_describe(const struct option_row *row, char *out, size_t out_bytes);
+
+/* What a shell may offer for the last of `words`, those of a command line after its program up to the cursor; the last may be "". Lines of
+ * `to`: each a whole word that it may become; ":files" and ":directories": also such names, in place of what comes after the word's last =;
+ * ":nospace": no blank follows. commands: the last is NULL. */
+void completions_print(const struct command *const *commands, int count, const char *const *words, FILE *to);
 
 /* ---- what `dtbench` returns, and how a command says that it failed ---- */
 

@@ -74,36 +74,95 @@ def test_parts_of_files():
             generate(folder, "--check", code=1)
 
 
-def complete(*words):
-    """What the shell offers for the last of `words`, as bash breaks a command line into them."""
-    script = (f"source '{ROOT}/cli/completion.bash'\ncompopt() {{ :; }}\nCOMP_WORDS=(\"$@\")\nCOMP_CWORD=$(($# - 1))\n_dtbench\n"
-              "printf '%s\\n' \"${COMPREPLY[@]}\"")
-    result = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, timeout=30, check=True, cwd=ROOT)
-    check(not result.stderr, words, result.stderr)
-    return result.stdout.split()
+FILES = ["meson.build", "meson_options.txt"]
+COMPLETED = (  # a command line up to the cursor, and what its last word may become
+    ("comp", ["compare"]),
+    ("help va", ["validate"]),
+    ("run --time", ["--time-limit"]),
+    ("run --device cu", ["cuda"]),
+    ("run --device=cu", ["--device=cuda"]),
+    ("--config x.json --dev", ["--device"]),
+    ("check --set optimizer.l", ["optimizer.learning_rate="]),
+    ("check -s paradigm=dd", ["paradigm=ddp"]),
+    ("check --set=model.dtype=bf", ["--set=model.dtype=bf16"]),
+    ("check --set nccl", ["nccl.NCCL_"]),
+    ("check --set seed=", []),
+    ("compare --format j", ["json", "junit"]),
+    ("plan --model GPT13", ["GPT13B"]),
+    ("plan --cluster dgx_h", ["dgx_h100", "dgx_h100_1", "dgx_h200"]),
+    ("calibrate --output-dir schedu", ["schedules/"]),
+    ("run meson", FILES),
+    ("run --resume meson", FILES),
+    ("run --output=meson", ["--output=" + name for name in FILES]),
+    ("nothing --de", []))
 
 
-def test_completion():
-    if not shutil.which("bash"):
-        raise Skip("bash is not installed")
-    for words, offered in (
-            (["dtbench", "comp"], ["compare"]),
-            (["dtbench", "help", "va"], ["validate"]),
-            (["dtbench", "run", "--time"], ["--time-limit"]),
-            (["dtbench", "run", "--device", "cu"], ["cuda"]),
-            (["dtbench", "run", "--device", "=", "cu"], ["cuda"]),
-            (["dtbench", "--config", "x.json", "--dev"], ["--device"]),
-            (["dtbench", "check", "--set", "optimizer.l"], ["optimizer.learning_rate="]),
-            (["dtbench", "check", "-s", "paradigm", "=", "dd"], ["ddp"]),
-            (["dtbench", "check", "--set", "=", "model.dtype", "=", "bf"], ["bf16"]),
-            (["dtbench", "check", "--set", "nccl"], ["nccl.NCCL_"]),
-            (["dtbench", "check", "--set", "seed", "=", ""], []),
-            (["dtbench", "compare", "--format", "j"], ["json", "junit"]),
-            (["dtbench", "calibrate", "--output-dir", "schedu"], ["schedules"]),
-            (["dtbench", "run", "meson.b"], ["meson.build"]),
-            (["dtbench", "run", "--resume", "meson.b"], ["meson.build"])):
-        found = complete(*words)
-        check(found == offered, words, "offers", found)
+def shell(name, script, *arguments):
+    """Words that a shell's script prints, where `dtbench` is this one."""
+    if not shutil.which(name):
+        raise Skip(f"{name} is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(DTBENCH, os.path.join(folder, "dtbench"))
+        result = subprocess.run([name, "-c", script, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
+                                env={**os.environ, "PATH": folder + ":" + os.environ["PATH"], "HOME": folder})
+    check(result.returncode == 0 and not result.stderr, arguments, result)
+    return result.stdout.split("\n")[:-1]
+
+
+def offered(said):
+    """[[word...] of each command line]: the shell ends each with a line "."."""
+    lines = [[]]
+    for word in said:
+        lines.append([]) if word == "." else lines[-1].append(word)
+    return lines[:-1]
+
+
+def check_offered(found):
+    check(len(found) == len(COMPLETED), found)
+    for (line, words), these in zip(COMPLETED, found):
+        check(sorted(set(these)) == sorted(words), line, "offers", these)
+
+
+def test_completion_of_bash():
+    found = offered(shell("bash", f"""source {ROOT}/cli/completion/dtbench.bash
+        compopt() {{ directory=1; }}
+        for line in "$@"; do
+            COMP_LINE="dtbench $line" COMP_POINT=$((${{#line}} + 8)) directory=
+            _dtbench
+            for reply in "${{COMPREPLY[@]}}"; do
+                [ -z "$directory" ] || [ ! -d "$reply" ] || reply+=/
+                printf '%s\\n' "$reply"
+            done
+            echo .
+        done""", "bash", *(line for line, _ in COMPLETED)))
+    for i, (line, _) in enumerate(COMPLETED):  # bash replaces only what comes after a word's last =
+        word = line.split(" ")[-1]
+        found[i] = [word[:word.rfind("=") + 1] + reply for reply in found[i]]
+    check_offered(found)
+
+
+def test_completion_of_fish():
+    check_offered(offered(shell("fish", f"""source {ROOT}/cli/completion/dtbench.fish
+        for line in $argv
+            complete --do-complete "dtbench $line" | string replace -r '\\t.*' ''
+            echo .
+        end""", *(line for line, _ in COMPLETED))))
+
+
+def test_completion_of_zsh():
+    """The function's own work: zsh's compadd, compset and _files are these."""
+    found = offered(shell("zsh", f"""
+        compadd() {{ while [[ $1 == -* && $1 != -- ]]; do [[ $1 != -S ]] || shift; shift; done; [[ $1 != -- ]] || shift; print -rl -- "$@"; }}
+        compset() {{ prefix=${{PREFIX%${{PREFIX##*=}}}} PREFIX=${{PREFIX##*=}}; }}
+        _files() {{ local -a names=($PREFIX*(N)); [[ $1 != -/ ]] || names=($PREFIX*(N/:s/%/\\//)); (( ! $#names )) || print -rl -- $prefix$^names; }}
+        offer() {{ source {ROOT}/cli/completion/dtbench.zsh; }}
+        for line in "$@"; do
+            words=(dtbench "${{(@s: :)line}}") CURRENT=$(($#words)) PREFIX=$words[-1] prefix=
+            offer
+            echo .
+        done""", "zsh", *(line for line, _ in COMPLETED)))
+    begun = [[word for word in words if word.startswith(line.split(" ")[-1])] for (line, _), words in zip(COMPLETED, found)]
+    check_offered([[word + "/" if word == "schedules" else word for word in words] for words in begun])
 
 
 if __name__ == "__main__":

@@ -225,7 +225,7 @@ SAID = {
     "docs/simulator.md": ("a sweep of `cluster` changes the software", "a line for each config"),
     "docs/models.md": ("16.0 billion parameters", "Not supported: mixtures of experts, context parallelism, fp8"),
     "docs/comparing.md": ("predicted, not measured: cluster gcp_a2",),
-    "docs/running.md": ("cli/completion.bash",),
+    "docs/running.md": ("cli/completion/dtbench.bash",),
     "docs/planning.md": ("--deadline 90d", "with Adam, in bf16"),
 }
 
