@@ -216,7 +216,8 @@ static void print_results(const struct sweep *s)
         left += outcome_is_left(&s->outcomes[i]);
         own += !s->outcomes[i].elsewhere;
     }
-    if (finished > 0 && !(records_on_stdout && quiet) && summary_print(s, records_on_stdout ? stderr : stdout) < 0)
+    if (s->results && results_count(s->results) > 0 && !(records_on_stdout && quiet) &&
+        summary_print(s, records_on_stdout ? stderr : stdout) < 0)
         line_print(stderr, "dtbench run: %s", dt_error_message());
     fflush(stdout);
     if (s->output_failed)
@@ -336,6 +337,8 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
         return EXIT_CODE_USAGE;
     sweep_time_follow(&s->time, ask_job, s);
     s->limited = sweep_time_is_limited(&s->time);
+    if (results_create(show_wish, summary_options(), &s->results) < 0)
+        return EXIT_CODE_OTHER;
     if (o->resume && resume_find_finished(s, path, &o->skip) < 0)
         return EXIT_CODE_OUTPUT;
     if (!o->dry_run && open_records(s, path) < 0)
@@ -450,6 +453,7 @@ static int run(int argc, char **argv)
     }
 
     dt_record_close(s.records);
+    results_destroy(s.results);
     verify_finish(&s.references);
     dt_slurm_facts_finish(&s.slurm);
     sweep_time_finish(&s.time);

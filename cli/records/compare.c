@@ -221,16 +221,18 @@ static dt_status judge_runs(struct comparison *row)
     return DT_OK;
 }
 
-static dt_status judge_throughput(struct comparison *row, const struct compare_options *o)
+dt_status compare_judge_steps(struct comparison *row, bool predicted, const struct compare_options *o)
 {
     static const enum compare_verdict verdicts[] = {
         [DT_SAME] = COMPARE_SAME, [DT_FASTER] = COMPARE_FASTER, [DT_SLOWER] = COMPARE_SLOWER, [DT_UNCLEAR] = COMPARE_UNCLEAR};
-    const struct record_facts *base = row->base, *new = row->new;
-    DT_TRY(dt_ratio_compare(row->base_steps.step_s, row->base_steps.count, row->new_steps.step_s, row->new_steps.count, &row->ratio));
+    const struct compare_steps *base = &row->base_steps, *new = &row->new_steps;
+    struct dt_statistics before, after;
+    DT_TRY(dt_ratio_compare(base->step_s, base->count, new->step_s, new->count, &row->ratio));
+    DT_TRY(dt_statistics_compute(base->step_s, base->count, &before));
+    DT_TRY(dt_statistics_compute(new->step_s, new->count, &after));
     /* A simulated step has no noise: what is computed twice is the same, and any difference is one of the programs. */
-    bool predicted = is_simulated(base) && is_simulated(new);
-    if (predicted && base->metrics.step_s.median > 0 && new->metrics.step_s.median > 0) {
-        double ratio = base->metrics.step_s.median / new->metrics.step_s.median;
+    if (predicted && before.median > 0 && after.median > 0) {
+        double ratio = before.median / after.median;
         row->ratio = (struct dt_ratio){ratio, ratio, ratio, 1};
     }
     row->verdict = verdicts[dt_ratio_judge(&row->ratio, o->threshold)];
@@ -241,11 +243,16 @@ static dt_status judge_throughput(struct comparison *row, const struct compare_o
         add_reason(row, "too few timed steps for an interval: three each are enough");
     else if (row->ratio.widened > 1)
         add_reason(row, "slow steps follow one another: the interval is widened");
-    if ((row->verdict == COMPARE_SLOWER || row->verdict == COMPARE_FASTER) && !o->single && !predicted) {
-        DT_TRY(judge_runs(row));
-    } else if (row->verdict == COMPARE_UNCLEAR && !isnan(row->ratio.low) && !row->no_slowdown) {
+    if ((row->verdict == COMPARE_SLOWER || row->verdict == COMPARE_FASTER) && !o->single && !predicted)
+        return judge_runs(row);
+    if (row->verdict == COMPARE_UNCLEAR && !isnan(row->ratio.low) && !row->no_slowdown)
         add_reason(row, "the interval is too wide to exclude a loss of %g %%", o->threshold * 100);
-    }
+    return DT_OK;
+}
+
+static dt_status judge_throughput(struct comparison *row, const struct compare_options *o)
+{
+    DT_TRY(compare_judge_steps(row, is_simulated(row->base) && is_simulated(row->new), o));
     if (row->verdict == COMPARE_SLOWER) {
         add_reason(row, "throughput %+.1f %%", (row->ratio.ratio - 1) * 100);
         row->regressions |= GATE_THROUGHPUT;

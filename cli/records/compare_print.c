@@ -147,19 +147,6 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
     return status;
 }
 
-/* What Markdown would take for its own, or for HTML or a formula: a table's bar first of all. */
-static void put_escaped(const char *foreign, FILE *to)
-{
-    char text[TEXT_BYTES];
-    snprintf(text, sizeof text, "%s", foreign);
-    dt_printable(text);
-    for (const char *c = text; *c; c++) {
-        if (strchr("|\\`*_<>[]&~#$", *c))
-            fputc('\\', to);
-        fputc(*c, to);
-    }
-}
-
 dt_status compare_print_markdown(const struct compare *c, const struct compare_options *o, FILE *to)
 {
     struct unit bytes = unit_of(c);
@@ -175,7 +162,7 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
         for (int j = 0; j < COLUMNS; j++) {
             fputs("| ", to);
             fputs(j == COLUMNS - 1 && c->rows[i].regressions ? "**" : "", to);
-            put_escaped(cells.text[j], to);
+            text_print_markdown(cells.text[j], to);
             fputs(j == COLUMNS - 1 && c->rows[i].regressions ? "** " : " ", to);
         }
         fputs("|\n", to);
@@ -186,18 +173,18 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
         if (!row->regressions && !*row->reason)
             continue;
         fputs("- ", to);
-        put_escaped(row->label, to);
+        text_print_markdown(row->label, to);
         if (row->regressions)
             fprintf(to, ": **regression** in %s", gates_text(row->regressions, gates, sizeof gates));
         fputs(*row->reason ? ": " : "", to);
-        put_escaped(row->reason, to);
+        text_print_markdown(row->reason, to);
         fputc('\n', to);
     }
     for (int i = 0; compare_remark(c, i, remark, sizeof remark); i++) {
         if (!*remark)
             continue;
         fputs("- ", to);
-        put_escaped(remark, to);
+        text_print_markdown(remark, to);
         fputc('\n', to);
     }
     fputc('\n', to);

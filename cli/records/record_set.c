@@ -96,8 +96,7 @@ static bool is_newer(const cJSON *json)
     return number_at(json, "schema_version") > DT_RECORD_SCHEMA_VERSION;
 }
 
-/* A line for each kind of line that is left out. */
-static void warn_of_left_out(const char *command, const char *file, int torn, int newer, double version)
+void records_warn_of_left_out(const char *command, const char *file, int torn, int newer, double version)
 {
     if (torn > 0)
         line_print(stderr, "dtbench %s: %s: %d line%s left out: half-written, or no record", command, file, torn, torn > 1 ? "s" : "");
@@ -174,31 +173,30 @@ static dt_status read_file(struct record_set *set, const char *command, const ch
         }
     }
     set->newer += newer;
-    warn_of_left_out(command, file->name, torn, newer, version);
+    records_warn_of_left_out(command, file->name, torn, newer, version);
     return DT_OK;
 }
 
-struct draft_reader {
-    struct record_set *set;
-    const char *command;
+struct file_visit {
+    record_file_use *use;
+    void *context;
 };
 
-static dt_status read_draft(void *context, const char *path)
+static dt_status use_draft(void *context, const char *path)
 {
-    const struct draft_reader *reader = context;
-    return read_file(reader->set, reader->command, path);
+    const struct file_visit *visit = context;
+    return visit->use(visit->context, path);
 }
 
 /* A file of records, and what a killed run left beside it. */
-static dt_status read_file_and_drafts(struct record_set *set, const char *command, const char *path)
+static dt_status visit_file(struct file_visit *visit, const char *path)
 {
-    struct draft_reader reader = {set, command};
-    DT_TRY(read_file(set, command, path));
-    return strcmp(path, "-") == 0 ? DT_OK : drafts_visit(path, read_draft, &reader);
+    DT_TRY(visit->use(visit->context, path));
+    return strcmp(path, "-") == 0 ? DT_OK : drafts_visit(path, use_draft, visit);
 }
 
 /* All that the pattern matches, by name. */
-static dt_status read_pattern(struct record_set *set, const char *command, const char *argument, const char *pattern)
+static dt_status visit_pattern(struct file_visit *visit, const char *argument, const char *pattern)
 {
     glob_t found = {0};
     dt_status status = DT_OK;
@@ -210,35 +208,53 @@ static dt_status read_pattern(struct record_set *set, const char *command, const
         status =
             dt_fail(DT_ERR_IO, "cannot read records from %s: %s", argument, failed == GLOB_NOSPACE ? "out of memory" : strerror(errno));
     for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++)
-        status = read_file_and_drafts(set, command, found.gl_pathv[i]);
+        status = visit_file(visit, found.gl_pathv[i]);
     globfree(&found);
     return status;
 }
 
 /* All *.jsonl of a folder. */
-static dt_status read_folder(struct record_set *set, const char *command, const char *folder)
+static dt_status visit_folder(struct file_visit *visit, const char *folder)
 {
     char *pattern = glob_pattern(folder, "/*.jsonl");
     DT_TRY(dt_allocated(pattern, "no memory for the records of %s", folder));
-    dt_status status = read_pattern(set, command, folder, pattern);
+    dt_status status = visit_pattern(visit, folder, pattern);
     free(pattern);
     return status;
 }
 
-dt_status record_set_read(struct record_set *set, const char *command, const char *const *arguments, int argument_count)
+dt_status record_files_visit(const char *const *arguments, int argument_count, record_file_use *use, void *context)
 {
-    *set = (struct record_set){0};
+    struct file_visit visit = {use, context};
     for (int i = 0; i < argument_count; i++) {
         struct stat facts;
         bool there = stat(arguments[i], &facts) == 0;
         if (there && S_ISDIR(facts.st_mode))
-            DT_TRY(read_folder(set, command, arguments[i]));
+            DT_TRY(visit_folder(&visit, arguments[i]));
         else if (!there && strpbrk(arguments[i], "*?["))
-            DT_TRY(read_pattern(set, command, arguments[i], arguments[i]));
+            DT_TRY(visit_pattern(&visit, arguments[i], arguments[i]));
         else
-            DT_TRY(read_file_and_drafts(set, command, arguments[i]));
+            DT_TRY(visit_file(&visit, arguments[i]));
     }
     return DT_OK;
+}
+
+struct set_reader {
+    struct record_set *set;
+    const char *command;
+};
+
+static dt_status read_into_set(void *context, const char *path)
+{
+    const struct set_reader *reader = context;
+    return read_file(reader->set, reader->command, path);
+}
+
+dt_status record_set_read(struct record_set *set, const char *command, const char *const *arguments, int argument_count)
+{
+    struct set_reader reader = {set, command};
+    *set = (struct record_set){0};
+    return record_files_visit(arguments, argument_count, read_into_set, &reader);
 }
 
 int record_arguments_read(const char *command, const char *const *arguments, int count, struct record_set *out)

@@ -62,8 +62,17 @@ struct record_set {
     int newer; /* records left out, because only a later version of dtbench understands them */
 };
 
-/* Read all records of `arguments`: files, folders (all *.jsonl in them, by name), patterns that the shell left alone, and "-" for standard
- * input. Lines that are no records, such as a writer's half-written last one, and records of a schema_version that is newer than this
+/* Call `use` for each file that `arguments` name: files, folders (all *.jsonl in them, by name), patterns that the shell left alone, and "-" for
+ * standard input; and for the drafts of killed runs beside them. Errors: DT_ERR_IO for what is not there, DT_ERR_HOST_MEMORY, and those of
+ * `use`, which ends the visit with them. */
+typedef dt_status record_file_use(void *context, const char *path);
+dt_status record_files_visit(const char *const *arguments, int argument_count, record_file_use *use, void *context);
+
+/* A line on standard error for each kind of line that a command leaves out of a file: `torn` that are no records, and `newer` ones of at most
+ * schema_version `version`. */
+void records_warn_of_left_out(const char *command, const char *file, int torn, int newer, double version);
+
+/* Read all records of `arguments`, as record_files_visit finds them. Lines that are no records, such as a writer's half-written last one, and records of a schema_version that is newer than this
  * program's are left out, with a line to stderr that begins with "dtbench COMMAND: ". Owner of the set, also after a failure: the caller, record_set_finish.
  * Errors: DT_ERR_IO for what cannot be read or is not there, DT_ERR_HOST_MEMORY. */
 dt_status record_set_read(struct record_set *set, const char *command, const char *const *arguments, int argument_count);
@@ -329,6 +338,10 @@ struct compare {
 dt_status compare_records(const struct record_set *base, const struct record_set *new, const struct compare_options *options,
                           struct compare *out);
 void compare_finish(struct compare *compare);
+
+/* Fill ratio, verdict and reason of a row from the steps of its two sides alone, whatever they are times of; steps that are `predicted` have no
+ * noise. Errors: DT_ERR_HOST_MEMORY. */
+dt_status compare_judge_steps(struct comparison *row, bool predicted, const struct compare_options *options);
 
 /* What is to be said below the rows, from 0 on: what differs, and what is predicted. "" where there is nothing of it; NULL past the last. */
 const char *compare_remark(const struct compare *compare, int index, char *text, size_t text_bytes);

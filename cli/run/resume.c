@@ -36,8 +36,19 @@ static bool is_end(const struct record_facts *record, const struct resume_option
     return record_is_ok(record) || (options->skip_failed && strcmp(record->status, "interrupted") != 0);
 }
 
+/* The record has its line in the table of results. */
+static dt_status keep(struct sweep *s, const struct record_facts *record)
+{
+    char *line;
+    int row;
+    DT_TRY(dt_json_print(record->json, DT_JSON_COMPACT, &line));
+    dt_status status = results_add(s->results, line, &row);
+    free(line);
+    return status;
+}
+
 /* The runs that a record is the end of: where it is ok, those of its experiment in one round; else in all, for they would end alike. */
-static dt_status take(struct sweep *s, const struct dt_place *places, const char *hash, const struct record_facts *record)
+static dt_status take(struct sweep *s, const struct dt_place *places, const char *hash, const struct record_facts *record, bool *taken)
 {
     struct experiment own;
     int first = dt_places_find(places, s->count, dt_hash_fnv1a(hash, strlen(hash)));
@@ -48,7 +59,7 @@ static dt_status take(struct sweep *s, const struct dt_place *places, const char
         const struct experiment *e = sweep_experiment(s, at, &own);
         if (s->outcomes[at].skipped || (its_round >= 0 && round != its_round) || !still_stands(record, e))
             continue;
-        s->outcomes[at].skipped = true;
+        s->outcomes[at].skipped = *taken = true;
         if (!record_is_ok(record))
             continue;
         its_round = round;
@@ -71,9 +82,12 @@ static dt_status take_all(struct sweep *s, const struct record_set *set, const s
         const struct record_facts *record = &set->records[i];
         if (!is_end(record, options))
             continue;
-        DT_TRY(take(s, places, record->hash, record));
+        bool taken = false;
+        DT_TRY(take(s, places, record->hash, record, &taken));
         if (record->experiment && strcmp(record->experiment->hash, record->hash) != 0)
-            DT_TRY(take(s, places, record->experiment->hash, record));
+            DT_TRY(take(s, places, record->experiment->hash, record, &taken));
+        if (taken)
+            DT_TRY(keep(s, record));
     }
     return DT_OK;
 }

@@ -3,6 +3,7 @@
 #define CLI_RUN_RUN_H
 
 #include "cli/records/records.h"
+#include "cli/records/show.h"
 #include "cli/text/text.h"
 #include "lib/comm/comm.h"
 #include "lib/launch/launch.h"
@@ -224,8 +225,7 @@ struct outcome {
     dt_status status;
     char error[1024];
     char doubts[512]; /* measure_result's */
-    bool verified;
-    double verification_error;
+    int row;          /* of its record among the results; -1: none */
     struct dt_metrics metrics;
     double first_loss, last_loss; /* NaN: unknown */
 };
@@ -243,6 +243,7 @@ struct sweep {
     struct dt_trace_wish trace;
     struct dt_record_file *records; /* NULL on ranks that write none */
     const char *output;             /* its path, "-": standard output */
+    struct results *results; /* all records so far, and those of what is skipped: the table at the end; NULL on ranks that write none */
     struct experiment_columns columns;
     struct progress progress;
     struct verify_cache references;
@@ -351,7 +352,10 @@ void crowded_note(const struct sweep *sweep);
 /* The table of experiments, without running any. Errors: DT_ERR_HOST_MEMORY. */
 dt_status summary_print_planned(const struct sweep *sweep, FILE *to);
 
-/* The table of results, and below it why experiments failed. Errors: DT_ERR_HOST_MEMORY. */
+/* What the table of results needs of records: a context for show_wish. */
+const struct show_options *summary_options(void);
+
+/* The table of results (show_print), also of what an earlier run has finished, and below it why experiments failed. Errors: DT_ERR_HOST_MEMORY. */
 dt_status summary_print(const struct sweep *sweep, FILE *to);
 
 #endif

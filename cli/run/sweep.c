@@ -79,7 +79,7 @@ double sweep_scaling_reference(const struct sweep *s, int index)
     return o->metrics.tokens_per_s / sweep_experiment(s, fewest, &e)->world_size;
 }
 
-static void write_record(struct sweep *s, const struct experiment *e, const struct report *report)
+static void write_record(struct sweep *s, int index, const struct experiment *e, const struct report *report)
 {
     char *line = NULL;
     if (!s->records)
@@ -88,6 +88,8 @@ static void write_record(struct sweep *s, const struct experiment *e, const stru
         s->output_failed = true;
         snprintf(s->output_error, sizeof s->output_error, "%s", dt_error_message());
     }
+    if (line && results_add(s->results, line, &s->outcomes[index].row) < 0)
+        s->outcomes[index].row = -1; /* the table lacks it, and the record is written */
     free(line);
 }
 
@@ -159,8 +161,6 @@ static void keep_outcome(struct sweep *s, int index, const struct experiment *e,
     o->status = report->status;
     memcpy(o->error, report->error, sizeof o->error);
     memcpy(o->doubts, result->doubts, sizeof o->doubts);
-    o->verified = report->verification != NULL;
-    o->verification_error = report->verification_error;
     o->first_loss = result->losses_done > 0 ? result->losses[0] : NAN;
     o->last_loss = result->losses_done > 0 ? result->losses[result->losses_done - 1] : NAN;
     if (report_measure(report, e, &o->metrics) < 0)
@@ -191,7 +191,7 @@ static void end_one(struct current *c)
     begin(s, c->index, e, "");
     keep_outcome(s, c->index, e, &c->report);
     c->report.fewest_tokens_per_s = sweep_scaling_reference(s, c->index);
-    write_record(s, e, &c->report);
+    write_record(s, c->index, e, &c->report);
     draft_end(&c->draft);
     note_result(s, c->index, e);
     note_overflows(s, c->index, e);
@@ -359,7 +359,7 @@ void sweep_fail(struct sweep *s, dt_status status, const char *error)
         sweep_experiment(s, i, &e);
         begin(s, i, &e, "");
         keep_outcome(s, i, &e, &report);
-        write_record(s, &e, &report);
+        write_record(s, i, &e, &report);
         note_result(s, i, &e);
         report_finish(&report);
         break;

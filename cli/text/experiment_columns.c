@@ -92,10 +92,25 @@ void experiment_columns_of(const struct experiment_list *experiments, struct exp
 
 const char *experiment_column_title(const struct dt_field *field)
 {
-    if (strcmp(field->path, "mesh.order") == 0 || strcmp(field->path, "tensor.size") == 0) /* their last words say too little */
-        return field->path[0] == 'm' ? "mesh" : "tensor";
-    const char *dot = strrchr(field->path, '.');
-    return dot && strcmp(dot, ".name") != 0 ? dot + 1 : field->path;
+    return experiment_key_title(field->path);
+}
+
+const char *experiment_key_title(const char *path)
+{
+    if (strcmp(path, "mesh.order") == 0 || strcmp(path, "tensor.size") == 0) /* their last words say too little */
+        return path[0] == 'm' ? "mesh" : "tensor";
+    const char *dot = strrchr(path, '.');
+    return dot && strcmp(dot, ".name") != 0 ? dot + 1 : path;
+}
+
+void experiment_key_column(struct table *table, const char *path)
+{
+    char title[64];
+    snprintf(title, sizeof title, "%s", experiment_key_title(path));
+    char *between = strrchr(title, '_');
+    if (between && strlen(title) > 10)
+        *between = '\n';
+    table_column(table, TABLE_RIGHT | TABLE_KEY, "%s", title);
 }
 
 /* {"NCCL_ALGO":"Ring","NCCL_PROTO":"LL"} as NCCL_ALGO=Ring NCCL_PROTO=LL. */
@@ -116,11 +131,12 @@ static void describe_settings(const char *json, char text[VALUE_BYTES])
     text[used] = 0;
 }
 
-/* A cluster's or a profile's name, without the folder that its file is in: "dgx_a100". */
-static void describe_text(const char *value, char text[VALUE_BYTES])
+void experiment_text_shown(const char *value, char text[VALUE_BYTES])
 {
     const char *slash = strrchr(value, '/'), *name = slash ? slash + 1 : value, *end = strstr(name, ".json");
-    int length = end && !end[5] ? (int)(end - name) : (int)strlen(name);
+    bool is_file = end && !end[5];
+    name = is_file ? name : value;
+    int length = is_file ? (int)(end - name) : (int)strlen(name);
     snprintf(text, VALUE_BYTES, "%.*s", length > 0 ? length : 1, length > 0 ? name : "-");
 }
 
@@ -133,7 +149,7 @@ void experiment_value(const struct experiment *e, const struct dt_field *field, 
     case DT_FIELD_U64: snprintf(text, VALUE_BYTES, "%" PRIu64, *(const uint64_t *)value); break;
     case DT_FIELD_NUMBER: dt_format_double(*(const double *)value, text, VALUE_BYTES); break;
     case DT_FIELD_FLOAT: dt_format_float(*(const float *)value, text, VALUE_BYTES); break;
-    case DT_FIELD_STRING: describe_text(value, text); break;
+    case DT_FIELD_STRING: experiment_text_shown(value, text); break;
     case DT_FIELD_SETTINGS: describe_settings(value, text); break;
     case DT_FIELD_ENUM: snprintf(text, VALUE_BYTES, "%s", field->choice(*(const int *)value)); break;
     }
@@ -199,13 +215,17 @@ static void add_name(char *list, size_t list_bytes, const char *folder, const ch
 
 void predictions_add(struct predictions *all, const struct experiment *e)
 {
-    if (!experiment_is_simulated(e)) {
+    if (experiment_is_simulated(e))
+        predictions_add_files(all, e->cluster, e->profile);
+    else
         all->measured++;
-        return;
-    }
+}
+
+void predictions_add_files(struct predictions *all, const char *cluster, const char *profile)
+{
     all->predicted++;
-    add_name(all->clusters, sizeof all->clusters, "clusters/", e->cluster);
-    add_name(all->profiles, sizeof all->profiles, "profiles/", e->profile);
+    add_name(all->clusters, sizeof all->clusters, "clusters/", cluster);
+    add_name(all->profiles, sizeof all->profiles, "profiles/", profile);
 }
 
 const char *predictions_describe(const struct predictions *all, char text[PREDICTIONS_BYTES])

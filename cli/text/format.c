@@ -89,6 +89,18 @@ struct unit unit_for_flops(double largest)
     return choose(units, 5, largest);
 }
 
+void text_print_markdown(const char *foreign, FILE *to)
+{
+    char text[LINE_BYTES];
+    snprintf(text, sizeof text, "%s", foreign);
+    dt_printable(text);
+    for (const char *c = text; *c; c++) {
+        if (strchr("|\\`*_<>[]&~#$", *c))
+            fputc('\\', to);
+        fputc(*c, to);
+    }
+}
+
 /* ---- lines ---- */
 
 enum { LINE_INDENT = 2 }; /* of what goes on */

@@ -193,6 +193,10 @@ void line_end(struct line *line);
 /* A whole line. */
 void line_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A text in Markdown, with a backslash before what that would take for its own, or for HTML or a formula: a table's bar first of all. What is longer
+ * than LINE_BYTES is cut. */
+void text_print_markdown(const char *foreign, FILE *to);
+
 /* Texts for people. A text is lines: each is a paragraph, which is broken where it is printed; an empty line stands between two; one that
  * begins with a blank is a command, printed as it is; on a terminal that is narrower it is broken as a shell reads it. */
 
@@ -266,6 +270,11 @@ void experiment_columns_of(const struct experiment_list *experiments, struct exp
 bool experiment_field_follows(const char *path, const char *from);
 /* The short name of a field: "dtype" for model.dtype. */
 const char *experiment_column_title(const struct dt_field *field);
+const char *experiment_key_title(const char *path);
+/* A column with the key's title; a long one takes two lines, as its values are short: "parameter" over "offload". */
+void experiment_key_column(struct table *table, const char *path);
+/* A text of a config as it is shown: of a cluster or a profile the name, without the folder that its file is in: "dgx_a100"; "-" for none. */
+void experiment_text_shown(const char *value, char text[VALUE_BYTES]);
 void experiment_value(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
 /* Cells of a row: the columns' values, "-" where one makes no difference to the experiment; and before them the name where names differ, the
  * paradigm, the ranks and the batch. */
@@ -286,6 +295,8 @@ struct predictions {
 };
 
 void predictions_add(struct predictions *all, const struct experiment *experiment);
+/* One that is predicted, for this cluster with this profile. */
+void predictions_add_files(struct predictions *all, const char *cluster, const char *profile);
 
 /* "predicted, not measured: cluster gcp_a2, profile pytorch_1.11_a100". Where others are measured, the rows of device sim are named; "" where
  * nothing is predicted. Returns text. */

@@ -5,7 +5,9 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define AT(member) offsetof(struct dt_metrics, member)
 
@@ -15,63 +17,63 @@ static const struct dt_metric table[] = {
      .help = "Of all ranks together, at the median step time."},
     {"samples_per_s", AT(samples_per_s), .unit = DT_IN_SAMPLES_PER_S,
      .help = "Of all ranks together, at the median step time."},
-    {"step_s", AT(step_s), DT_METRIC_STEPS, DT_IN_SECONDS, DT_RANKS_MAX, DT_STEPS_MEDIAN,
+    {"step_s", AT(step_s), DT_METRIC_STEPS, DT_IN_SECONDS, DT_RANKS_MAX, DT_STEPS_MEDIAN, .title = "step",
      .help = "Each timed step's time, as long as its slowest rank: median, p95, coefficient of variation (cv), and the list of all."},
-    {"tflops_per_gpu", AT(tflops_per_gpu), .unit = DT_IN_TFLOP_PER_S,
+    {"tflops_per_gpu", AT(tflops_per_gpu), .unit = DT_IN_TFLOP_PER_S, .title = "FLOPs",
      .help = "10^12 floating-point operations a second of one rank, counted by flops_formula."},
-    {"mfu", AT(mfu), .unit = DT_IN_FRACTION,
+    {"mfu", AT(mfu), .unit = DT_IN_FRACTION, .title = "MFU",
      .help = "Model FLOPs utilization: tflops_per_gpu over the device's peak; null where the peak is unknown."},
-    {"causal_tflops_per_gpu", AT(causal_tflops_per_gpu), .unit = DT_IN_TFLOP_PER_S, .later = true,
+    {"causal_tflops_per_gpu", AT(causal_tflops_per_gpu), .unit = DT_IN_TFLOP_PER_S, .later = true, .title = "causal FLOPs",
      .help = "tflops_per_gpu with half of attention's products: those that a causal mask leaves."},
-    {"causal_mfu", AT(causal_mfu), .unit = DT_IN_FRACTION, .later = true,
+    {"causal_mfu", AT(causal_mfu), .unit = DT_IN_FRACTION, .later = true, .title = "causal MFU",
      .help = "mfu counted like causal_tflops_per_gpu; null where the peak is unknown."},
-    {"scaling_efficiency", AT(scaling_efficiency), .unit = DT_IN_FRACTION, .later = true,
+    {"scaling_efficiency", AT(scaling_efficiency), .unit = DT_IN_FRACTION, .later = true, .title = "scaling",
      .help = "Tokens per second and rank over those of the same experiment on the fewest ranks; null where its sweep has not run that one before."},
     {"flops_formula", AT(flops_formula), DT_METRIC_TEXT,
      .help = "How the floating-point operations of a step are counted."},
-    {"forward_s", AT(step.forward_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
+    {"forward_s", AT(step.forward_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .title = "forward",
      .help = "Time of a step in which the device computes the forward pass. These six times add up to the step."},
-    {"backward_s", AT(step.backward_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
+    {"backward_s", AT(step.backward_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .title = "backward",
      .help = "Time of a step in which it computes the backward pass, with what checkpointing computes again."},
-    {"optimizer_s", AT(step.optimizer_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
+    {"optimizer_s", AT(step.optimizer_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .title = "optimizer",
      .help = "Time of a step in which it updates parameters."},
-    {"exposed_comm_s", AT(step.exposed_comm_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE,
+    {"exposed_comm_s", AT(step.exposed_comm_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .title = "exposed",
      .help = "Time of a step in which computing waits for communication or for copies from or to host memory."},
-    {"bubble_s", AT(step.bubble_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .later = true,
+    {"bubble_s", AT(step.bubble_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .later = true, .title = "bubble",
      .help = "Time of a step in which it waits for a neighbouring stage of its pipeline, or for other stages to finish."},
-    {"host_s", AT(step.host_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .later = true,
+    {"host_s", AT(step.host_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .later = true, .title = "host wait",
      .help = "Time of a step in which it waits for the host: for launches, and around the step."},
     {"bubble", AT(bubble), .unit = DT_IN_FRACTION, .later = true,
      .help = "bubble_s over the step's time."},
-    {"bubble_ideal", AT(bubble_ideal), .unit = DT_IN_FRACTION, .later = true,
+    {"bubble_ideal", AT(bubble_ideal), .unit = DT_IN_FRACTION, .later = true, .title = "ideal bubble",
      .help = "The same of the pipeline's order alone, with equal stages and messages that take no time; 0 without a pipeline."},
-    {"aco_ms_per_sample", AT(aco_ms_per_sample), .unit = DT_IN_MS_PER_SAMPLE,
+    {"aco_ms_per_sample", AT(aco_ms_per_sample), .unit = DT_IN_MS_PER_SAMPLE, .title = "ACO",
      .help = "Amortised communication overhead: exposed_comm_s in ms, per sample of a rank."},
-    {"comm_bytes", AT(step.comm_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"comm_bytes", AT(step.comm_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true, .title = "comm",
      .help = "What a rank communicates in a step, counted by its communicators: whole buffers of all collectives, and messages sent."},
-    {"all_reduce_bytes", AT(step.all_reduce_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"all_reduce_bytes", AT(step.all_reduce_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true, .title = "all-reduce",
      .help = "Of these what is all-reduced."},
-    {"reduce_scatter_bytes", AT(step.reduce_scatter_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"reduce_scatter_bytes", AT(step.reduce_scatter_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true, .title = "reduce-scatter",
      .help = "What is reduced and scattered, of all ranks' parts together."},
-    {"all_gather_bytes", AT(step.all_gather_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"all_gather_bytes", AT(step.all_gather_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true, .title = "all-gather",
      .help = "What is gathered, of all ranks' parts together."},
-    {"broadcast_bytes", AT(step.broadcast_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"broadcast_bytes", AT(step.broadcast_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true, .title = "broadcast",
      .help = "What one rank sends to all."},
-    {"reduce_bytes", AT(step.reduce_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"reduce_bytes", AT(step.reduce_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true, .title = "reduce",
      .help = "What one rank has the sum of."},
-    {"send_bytes", AT(step.send_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true,
+    {"send_bytes", AT(step.send_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true, .title = "send",
      .help = "Messages sent: between stages of a pipeline, and to and from parameter servers."},
     {"overflow_steps", AT(step.overflow_steps), DT_METRIC_NUMBER, DT_IN_STEPS, DT_RANKS_MAX, DT_STEPS_SUM, .later = true,
      .help = "Steps, warm-up included, in which some gradients were not finite and their parameters were not updated."},
     {"overflow_elements", AT(step.overflow_elements), DT_METRIC_NUMBER, DT_IN_PARAMETERS, DT_RANKS_SUM, DT_STEPS_SUM, .later = true,
      .help = "Parameters that were not updated for that reason, over all steps; each once a step, however many ranks hold it."},
-    {"startup_s", AT(startup_s), .unit = DT_IN_SECONDS,
+    {"startup_s", AT(startup_s), .unit = DT_IN_SECONDS, .title = "start",
      .help = "Rank 0's time from the start of its run to the first step, the initialisation of parameters included."},
-    {"wall_s", AT(wall_s), .unit = DT_IN_SECONDS, .later = true,
+    {"wall_s", AT(wall_s), .unit = DT_IN_SECONDS, .later = true, .title = "wall",
      .help = "All of the experiment's time, with the start and the end of its ranks, and the reference of --verify where it was run for it."},
-    {"peak_bytes", AT(peak_bytes), DT_METRIC_DEVICE_PEAKS, DT_IN_BYTES, DT_RANKS_MAX,
+    {"peak_bytes", AT(peak_bytes), DT_METRIC_DEVICE_PEAKS, DT_IN_BYTES, DT_RANKS_MAX, .title = "peak",
      .help = "Peak device memory of the highest rank, by category (each at its own time), and of all ranks; process_rss: of each whole process."},
-    {"host_peak_bytes", AT(host_peak_bytes), DT_METRIC_HOST_PEAKS, DT_IN_BYTES, DT_RANKS_MAX, .later = true,
+    {"host_peak_bytes", AT(host_peak_bytes), DT_METRIC_HOST_PEAKS, DT_IN_BYTES, DT_RANKS_MAX, .later = true, .title = "host",
      .help = "The same of host memory, which holds what is offloaded; 0 where nothing is."},
 };
 /* clang-format on */
@@ -102,6 +104,51 @@ const char *dt_unit_name(enum dt_metric_unit unit)
 bool dt_unit_is_whole(enum dt_metric_unit unit)
 {
     return unit == DT_IN_STEPS || unit == DT_IN_PARAMETERS || unit == DT_IN_BYTES;
+}
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t bytes = strlen(text), ending_bytes = strlen(ending);
+    return bytes > ending_bytes && strcmp(text + bytes - ending_bytes, ending) == 0;
+}
+
+/* The unit that a name ends with. */
+static void read_unit(const char *key, struct dt_metric_name *out)
+{
+    if (ends_with(key, "_per_s"))
+        snprintf(out->unit, sizeof out->unit, "%.*s/s", (int)(strlen(key) - strlen("_per_s")) % 24, key);
+    else if (ends_with(key, "_bytes"))
+        snprintf(out->unit, sizeof out->unit, "bytes");
+    else if (ends_with(key, "_s"))
+        snprintf(out->unit, sizeof out->unit, "s");
+}
+
+struct dt_metric_name dt_metric_named(const char *name)
+{
+    struct dt_metric_name out = {0};
+    const struct dt_metric *metric = NULL;
+    const char *dot = strchr(name, '.');
+    int bytes = dot ? (int)(dot - name) : (int)strlen(name);
+    bool is_main = !dot || strcmp(dot, ".median") == 0 || strcmp(dot, ".total") == 0;
+    char key[64];
+    snprintf(key, sizeof key, "%.*s", bytes, name);
+    for (const struct dt_metric *m = table; m < end && !metric; m++)
+        metric = strcmp(m->key, key) == 0 ? m : NULL;
+    read_unit(key, &out);
+    if (metric)
+        snprintf(out.unit, sizeof out.unit, "%s", dt_unit_name(metric->unit));
+    out.is_rate = ends_with(key, "_per_s") && !dot;
+    if (dot && strcmp(dot, ".cv") == 0)
+        snprintf(out.unit, sizeof out.unit, "%s", dt_unit_name(DT_IN_FRACTION));
+    out.is_fraction = strcmp(out.unit, dt_unit_name(DT_IN_FRACTION)) == 0;
+    out.is_seconds = strcmp(out.unit, dt_unit_name(DT_IN_SECONDS)) == 0;
+    out.is_bytes = strcmp(out.unit, dt_unit_name(DT_IN_BYTES)) == 0;
+    const char *title = metric && metric->title ? metric->title : key, *part = is_main ? "" : dot + 1;
+    if (metric && metric->kind == DT_METRIC_STEPS && *part)
+        title = "";
+    if (!out.is_rate)
+        snprintf(out.title, sizeof out.title, "%s%s%s", title, *title && *part ? " " : "", part);
+    return out;
 }
 
 /* ---- members by their rows ---- */

@@ -91,6 +91,7 @@ struct dt_metric {
     enum dt_over_ranks ranks;
     enum dt_over_steps steps; /* of numbers: other than RUN for the members of dt_step_metrics, and for no others */
     bool later;               /* records of older versions do not have it */
+    const char *title;        /* a word for the head of a column; NULL: the key is one */
     const char *help;         /* one sentence */
 };
 
@@ -98,6 +99,14 @@ struct dt_metric {
 const struct dt_metric *dt_metric_at(int index);
 const char *dt_unit_name(enum dt_metric_unit unit); /* "s", "bytes"; "" for none */
 bool dt_unit_is_whole(enum dt_metric_unit unit);    /* counts and bytes */
+
+/* What is known of a value by its name, "step_s.cv" or "peak_bytes.total", also of one that only another version of dtbench has: its unit from the
+ * table, or else from the name's end ("images_per_s", "_bytes", "_s"). */
+struct dt_metric_name {
+    char title[128], unit[32]; /* "step" and "s"; "" for no unit. A rate has no title but its unit */
+    bool is_fraction, is_seconds, is_bytes, is_rate;
+};
+struct dt_metric_name dt_metric_named(const char *name);
 
 /* A number's value; of step_s its median, of peaks their total, of a text NaN. */
 double dt_metric_value(const struct dt_metric *metric, const struct dt_metrics *metrics);

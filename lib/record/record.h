@@ -123,10 +123,16 @@ dt_status dt_record_open(const char *path, struct dt_record_file **out);
 dt_status dt_record_append(struct dt_record_file *file, const char *line);
 void dt_record_close(struct dt_record_file *file); /* takes NULL */
 
-/* All records of a file, as a JSON array; a file that does not exist has none. Lines that are not a JSON object (a torn tail, say) are
- * skipped and counted in *skipped. Owner: the caller, dt_json_destroy. Errors: DT_ERR_IO, also of a line past DT_RECORD_MAX_BYTES, which
- * is three times the record of 65,536 ranks; DT_ERR_HOST_MEMORY. */
+/* The lines of a file one after another, without reading all of it: each with its length, a NUL in place of its end, and where it begins in the
+ * file. Empty lines are left out. A file that does not exist has none. The text is the callee's to change, until it returns; what is not DT_OK
+ * ends the visit. Errors: DT_ERR_IO, also of a line past DT_RECORD_MAX_BYTES, which is three times the record of 65,536 ranks;
+ * DT_ERR_HOST_MEMORY, and those of `use`. */
 enum { DT_RECORD_MAX_BYTES = 128 << 20 };
+typedef dt_status dt_line_use(void *context, char *line, size_t bytes, uint64_t offset);
+dt_status dt_record_lines_visit(const char *path, dt_line_use *use, void *context);
+
+/* All records of a file, as a JSON array; a file that does not exist has none. Lines that are not a JSON object (a torn tail, say) are
+ * skipped and counted in *skipped. Owner: the caller, dt_json_destroy. Errors: those of dt_record_lines_visit. */
 dt_status dt_records_read(const char *path, struct cJSON **out, int *skipped);
 /* Does one of them have this hash and status "ok"? */
 bool dt_records_have_ok(const struct cJSON *records, const char *config_hash);

@@ -217,88 +217,117 @@ dt_status dt_record_append(struct dt_record_file *file, const char *line)
     return status;
 }
 
-/* A line that is not one object is skipped: a torn tail, or something else. */
-static dt_status add_line(cJSON *records, const char *line, size_t bytes, const char *path, int *skipped)
+enum { BLOCK_BYTES = 1 << 20 };
+
+/* What has been read and not used: text [used], of which the first `begin` bytes are done with. */
+struct lines {
+    char *text; /* owned; room for a NUL after `room` bytes */
+    size_t begin, used, room;
+};
+
+/* Another block after what is there. A device gives as many bytes as one asks for, so that a line has a longest length. */
+static dt_status read_block(int fd, const char *path, struct lines *l, bool *end)
 {
+    memmove(l->text, l->text + l->begin, l->used - l->begin);
+    l->used -= l->begin;
+    l->begin = 0;
+    if (l->used > DT_RECORD_MAX_BYTES)
+        return dt_fail(DT_ERR_IO, "cannot read records from %s: a line of more than %d MiB, and no record has that", path,
+                       DT_RECORD_MAX_BYTES >> 20);
+    if (l->room - l->used < BLOCK_BYTES) {
+        size_t room = 2 * l->room + BLOCK_BYTES;
+        char *text = realloc(l->text, room + 1);
+        DT_TRY(dt_allocated(text, "out of memory while reading %s", path));
+        l->text = text;
+        l->room = room;
+    }
+    ssize_t count;
+    do {
+        count = read(fd, l->text + l->used, BLOCK_BYTES);
+    } while (count < 0 && errno == EINTR);
+    if (count < 0)
+        return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
+    *end = count == 0;
+    l->used += (size_t)count;
+    return DT_OK;
+}
+
+static dt_status visit_lines(int fd, const char *path, struct lines *l, dt_line_use *use, void *context)
+{
+    uint64_t offset = 0; /* of the line in the file */
+    size_t searched = 0; /* bytes of the line that have no end */
+    for (bool end = false; !end;) {
+        DT_TRY(read_block(fd, path, l, &end));
+        while (l->begin < l->used) {
+            char *line = l->text + l->begin, *stop = memchr(line + searched, '\n', l->used - l->begin - searched);
+            size_t bytes = stop ? (size_t)(stop - line) : l->used - l->begin;
+            searched = stop ? 0 : bytes;
+            if (!stop && !end)
+                break;
+            line[bytes] = 0;
+            if (bytes > DT_RECORD_MAX_BYTES)
+                return dt_fail(DT_ERR_IO, "cannot read records from %s: a line of more than %d MiB, and no record has that", path,
+                               DT_RECORD_MAX_BYTES >> 20);
+            if (bytes > 0)
+                DT_TRY(use(context, line, bytes, offset));
+            l->begin += bytes + (stop != NULL);
+            offset += bytes + (stop != NULL);
+        }
+    }
+    return DT_OK;
+}
+
+dt_status dt_record_lines_visit(const char *path, dt_line_use *use, void *context)
+{
+    struct lines lines = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? DT_OK : dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
+    dt_status status = visit_lines(fd, path, &lines, use, context);
+    free(lines.text);
+    close(fd);
+    return status;
+}
+
+struct all_records {
+    const char *path;
+    cJSON *array;
+    int skipped;
+};
+
+/* A line that is not one object is skipped: a torn tail, or something else. */
+static dt_status add_line(void *context, char *line, size_t bytes, uint64_t offset)
+{
+    struct all_records *all = context;
     cJSON *record;
+    (void)offset;
     if (strspn(line, " \t\r\n") == bytes)
         return DT_OK;
-    dt_status status = dt_json_parse(line, bytes, path, &record);
+    dt_status status = dt_json_parse(line, bytes, all->path, &record);
     if (status == DT_ERR_HOST_MEMORY)
         return status;
     if (status == DT_OK && cJSON_IsObject(record)) {
-        cJSON_AddItemToArray(records, record);
+        cJSON_AddItemToArray(all->array, record);
         return DT_OK;
     }
     cJSON_Delete(record);
-    ++*skipped;
+    all->skipped++;
     return DT_OK;
-}
-
-struct line {
-    char *text; /* NUL after `bytes`; owned */
-    size_t bytes, room;
-};
-
-/* The next line, without its end. False: there is none. A device gives as many bytes as one asks for, so that a line has a longest length. */
-static dt_status read_line(FILE *file, const char *path, struct line *line, bool *found)
-{
-    int c = getc_unlocked(file);
-    *found = c != EOF;
-    line->bytes = 0;
-    for (; c != EOF && c != '\n'; c = getc_unlocked(file)) {
-        if (line->bytes == DT_RECORD_MAX_BYTES)
-            return dt_fail(DT_ERR_IO, "cannot read records from %s: a line of more than %d MiB, and no record has that", path,
-                           DT_RECORD_MAX_BYTES >> 20);
-        if (line->bytes + 1 >= line->room) {
-            size_t room = 2 * line->room + 4096;
-            char *text = realloc(line->text, room);
-            DT_TRY(dt_allocated(text, "out of memory while reading %s", path));
-            line->text = text;
-            line->room = room;
-        }
-        line->text[line->bytes++] = (char)c;
-    }
-    if (line->bytes > 0)
-        line->text[line->bytes] = 0;
-    return DT_OK;
-}
-
-static dt_status read_lines(FILE *file, const char *path, cJSON *records, int *skipped)
-{
-    struct line line = {0};
-    bool found = true;
-    dt_status status = DT_OK;
-    errno = 0;
-    while (found && status == DT_OK) {
-        status = read_line(file, path, &line, &found);
-        if (status == DT_OK && line.bytes > 0)
-            status = add_line(records, line.text, line.bytes, path, skipped);
-    }
-    free(line.text);
-    if (status == DT_OK && ferror(file))
-        return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
-    return status;
 }
 
 dt_status dt_records_read(const char *path, struct cJSON **out, int *skipped)
 {
+    struct all_records all = {path, cJSON_CreateArray(), 0};
     *skipped = 0;
-    errno = 0;
-    FILE *file = fopen(path, "re");
-    if (!file && errno != ENOENT)
-        return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
-    cJSON *records = cJSON_CreateArray();
-    dt_status status = dt_allocated(records, "out of memory while reading %s", path);
-    if (records && file)
-        status = read_lines(file, path, records, skipped);
-    if (file)
-        fclose(file);
-    if (status < 0)
-        cJSON_Delete(records);
-    else
-        *out = records;
-    return status;
+    DT_TRY(dt_allocated(all.array, "out of memory while reading %s", path));
+    dt_status status = dt_record_lines_visit(path, add_line, &all);
+    if (status < 0) {
+        cJSON_Delete(all.array);
+        return status;
+    }
+    *skipped = all.skipped;
+    *out = all.array;
+    return DT_OK;
 }
 
 bool dt_records_have_ok(const struct cJSON *records, const char *config_hash)

@@ -132,6 +132,7 @@ COMMANDS = [
     (['compare'], USAGE, 'dtbench compare: expected two arguments, BASE and NEW, not 0'),
     (['compare', 'nowhere.jsonl', 'nowhere.jsonl'], CONFIG, 'dtbench compare: cannot read records from nowhere.jsonl: No such file or directory'),
     (['status', 'nowhere.jsonl'], CONFIG, 'dtbench status: cannot read records from nowhere.jsonl: No such file or directory'),
+    (['show', 'nowhere.jsonl'], CONFIG, 'dtbench show: cannot read records from nowhere.jsonl: No such file or directory'),
     (['merge'], USAGE, 'dtbench merge: expected RECORDS, at least one file or folder'),
     (['list', 'everything'], USAGE, "dtbench list: takes no argument, and there is 'everything'"),
     (['calibrate', '--ranks', '0'], USAGE, 'dtbench calibrate: --ranks 0: expected comma-separated integers from 1 to 64'),

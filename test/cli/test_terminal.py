@@ -80,6 +80,8 @@ def test_run():
             fits("status", output, *more)
         fits("compare", output, output)
         fits("merge", output, "-o", records_path("merged.jsonl"))
+        for more in ([], ["--best", "paradigm"], ["--columns", "paradigm,tokens_per_s,git_commit,config_hash,device,step_s"]):
+            fits("show", output, *more)
     fits("run", config(), "--verify", "--repeat", "2", "-o", records_path("verified.jsonl"))
     fits("run", config(), "--resume", "-o", os.path.join(WORK, "verified.jsonl"))
 

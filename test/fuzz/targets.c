@@ -1,6 +1,7 @@
 #include "test/fuzz/targets.h"
 
 #include "cli/records/records.h"
+#include "cli/records/results.h"
 #include "gpt/cost/profile.h"
 #include "lib/base/csv.h"
 #include "lib/base/text.h"
@@ -71,6 +72,24 @@ static void run_config(const uint8_t *data, size_t bytes)
     free(text);
 }
 
+static bool want_all(const void *context, const char *name)
+{
+    return true;
+}
+
+/* The same records as values: what can be asked of each. */
+static void run_results(const char *const *arguments)
+{
+    struct results *results;
+    char number[32];
+    require(results_create(want_all, NULL, &results) == DT_OK);
+    (void)results_read(results, "fuzz", arguments, 1);
+    for (int c = 0; c < results_columns(results); c++)
+        for (int r = 0; r < results_count(results); r++)
+            require(results_same(results, r, r, c) && results_text(results, r, c, number) && results_kind(results, r, c) <= RESULT_TRUTH);
+    results_destroy(results);
+}
+
 /* Records are read from a file: one in memory, which is used again. */
 static void run_record(const uint8_t *data, size_t bytes)
 {
@@ -86,6 +105,7 @@ static void run_record(const uint8_t *data, size_t bytes)
         free(chosen);
     }
     record_set_finish(&set);
+    run_results(arguments);
     close(fd);
 }
 

@@ -1,0 +1,82 @@
+/* `dtbench show`: the table of records again, sorted, filtered, and who is the fastest. */
+#include "cli/commands/commands.h"
+
+#include "cli/records/show.h"
+#include "cli/text/text.h"
+
+#include <string.h>
+
+struct command_options {
+    struct option_list records;
+    const char *format;
+    struct show_options show;
+};
+
+static const char *format_choice(int index)
+{
+    return show_format_name((enum show_format)index);
+}
+
+#define AT(member) offsetof(struct command_options, member)
+
+static const struct option_row options[] = {
+    {"sort", 's', OPTION_TEXT, AT(show.sort), "KEY", NULL, "by this key, smallest first; -KEY: largest first"},
+    {"where", 'w', OPTION_LIST, AT(show.where), "KEY=VALUE", NULL,
+     "only what is so; also != < <= > >=, and after = and != a list, of which one must match: paradigm=ddp,fsdp. Any number of times"},
+    {"columns", 'c', OPTION_TEXT, AT(show.columns), "KEYS", NULL, "these columns instead of the usual ones, comma-separated"},
+    {"best", 'b', OPTION_TEXT, AT(show.best), "KEYS", NULL,
+     "one line for each value of these keys, comma-separated: the fastest that is ok, and by how much it leads the next"},
+    {"format", 'f', OPTION_TEXT, AT(format), "FORMAT", format_choice, "how it is printed; default: table. The formats are"},
+    {0},
+};
+
+static dt_status check_options(void *options_read)
+{
+    struct command_options *o = options_read;
+    if (o->records.count == 0)
+        return dt_fail(DT_ERR_INVALID, "expected RECORDS, at least one file or folder");
+    while (o->format && o->show.format < SHOW_FORMATS && strcmp(o->format, show_format_name(o->show.format)) != 0)
+        o->show.format++;
+    if (o->show.format == SHOW_FORMATS)
+        return dt_fail(DT_ERR_INVALID, "--format %s: expected table, csv, json or markdown", o->format);
+    return DT_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    struct command_options o = {0};
+    struct results *results = NULL;
+    int code;
+    if (!options_begin(&command_show, argc, argv, &o, check_options, &code))
+        return code;
+    o.show.colour = terminal_has_colour(stdout);
+    dt_status status = results_create(show_wish, &o.show, &results);
+    if (status == DT_OK)
+        status = results_read(results, "show", o.records.items, o.records.count);
+    if (status == DT_OK)
+        status = show_print(results, &o.show, stdout);
+    results_destroy(results);
+    if (status == DT_OK)
+        return EXIT_CODE_OK;
+    return report_failure("show", status == DT_ERR_INVALID ? EXIT_CODE_USAGE : status == DT_ERR_IO ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
+}
+
+const struct command command_show = {
+    .name = "show",
+    .summary = "the table of a run again: sorted, filtered, the fastest",
+    .usage = "[OPTION]... RECORDS...",
+    .description =
+        "Prints the table that dtbench run ends with, from records. Keys are those of the config and of the record's metrics and "
+        "provenance by their names: pipeline.order, tokens_per_s, step_s.p95, peak_bytes.activations, git_commit. Several runs of one "
+        "experiment, by one build on one device, are one line: the medians of the ok ones, and by how much the slowest run's step is "
+        "longer "
+        "than the fastest one's.\n"
+        "\n"
+        "With --best the lead is that of dtbench compare over all steps of both, with its interval where both have steps enough; unclear "
+        "is one of less than three runs a side, or within the interval. Times of device sim have no interval.\n"
+        "\n"
+        "RECORDS are files, folders (all *.jsonl in them, sorted by name), quoted patterns, or '-' for standard input.",
+    .options = options,
+    .argument = {"records", OPTION_LIST, AT(records)},
+    .run = run,
+};

@@ -1,0 +1,216 @@
+"""show: the table of a run again, from records. Prints TAP.
+
+Usage: test_show.py DTBENCH [CASE...]. One sweep is predicted; the records of all cases are made from its records.
+"""
+import copy
+import csv
+import io
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from tap_cases import check, chosen, run_all  # beside this script
+
+DTBENCH = os.path.abspath(sys.argv[1])
+WORK = tempfile.mkdtemp(prefix="dtbench-test-")
+CONFIG = {
+    "name": "tiny", "device": "sim", "cluster": "clusters/dgx_h100_1.json", "world_size": 2, "batch_size": 1,
+    "model": {"layers": 2, "heads": 1, "hidden": 16, "vocab_size": 50, "block_size": 8},
+    "steps": {"warmup": 1, "timed": 1}, "sweep": {"paradigm": ["ddp", "fsdp"], "batch_size": [1, 2, 4]},
+}
+OK, USAGE, CONFIG_CODE = 0, 2, 3
+
+
+def run(*arguments, code=OK, **options):
+    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=60, check=False, **options)
+    check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
+    return result
+
+
+def predicted():
+    """The file of the sweep's records, and the records."""
+    path = os.path.join(WORK, "predicted.jsonl")
+    if not os.path.exists(path):
+        with open(os.path.join(WORK, "tiny.json"), "w", encoding="utf-8") as file:
+            json.dump(CONFIG, file)
+        run("run", "tiny.json", "--output", path, "--quiet")
+    with open(path, encoding="utf-8") as file:
+        return path, [json.loads(line) for line in file]
+
+
+def write(name, records, tail=""):
+    path = os.path.join(WORK, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+        file.write(tail)
+    return path
+
+
+def changed(record, **changes):
+    """With other values: config__device="cpu"."""
+    new = copy.deepcopy(record)
+    for path, value in changes.items():
+        *keys, last = path.split("__")
+        here = new
+        for key in keys:
+            here = here[key]
+        here[last] = value
+    return new
+
+
+def measured(record, steps, **changes):
+    """As if it had been measured, with these times of steps."""
+    median = statistics.median(steps)
+    units = record["metrics"]["tokens_per_s"] * record["metrics"]["step_s"]["median"]
+    step = {"median": median, "p95": max(steps), "cv": 0.1, "all": steps}
+    return changed(record, config__device="cpu", metrics__step_s=step, metrics__tokens_per_s=units / median, **changes)
+
+
+def shown(*arguments, code=OK):
+    return json.loads(run("show", *arguments, "--format", "json", code=code).stdout)
+
+
+def test_the_table_of_the_run():
+    """show prints what run has printed, on whatever the records came."""
+    path, _ = predicted()
+    table = run("show", path).stdout
+    check("ddp" in table and "fsdp" in table and "predicted, not measured: cluster dgx_h100_1" in table, table)
+    again = run("run", "tiny.json", "--output", path, "--resume").stdout
+    check(again.splitlines()[0] == table.splitlines()[0] and again.splitlines()[-6:] == table.splitlines()[-6:], again, table)
+    piped = subprocess.run([DTBENCH, "run", "tiny.json"], cwd=WORK, capture_output=True, text=True, timeout=60, check=True)
+    check(piped.stderr.splitlines()[-6:] == table.splitlines()[-6:] and len(piped.stdout.splitlines()) == 6, piped.stderr)
+
+
+def test_values_are_the_records():
+    path, records = predicted()
+    names = ["config_hash", "paradigm", "batch_size", "tokens_per_s", "step_s.p95", "peak_bytes", "bubble_ideal", "git_commit", "model.dtype"]
+    rows = shown(path, "--columns", ",".join(names))
+    check(len(rows) == len(records), rows)
+    for row, record in zip(rows, records):
+        metrics = record["metrics"]
+        want = {"config_hash": record["config_hash"], "paradigm": record["config"]["paradigm"], "batch_size": record["config"]["batch_size"],
+                "tokens_per_s": metrics["tokens_per_s"], "step_s.p95": metrics["step_s"]["p95"], "peak_bytes.total": metrics["peak_bytes"]["total"],
+                "bubble_ideal": metrics["bubble_ideal"], "git_commit": record["provenance"]["git_commit"], "model.dtype": record["config"]["model"]["dtype"]}
+        check(row == want, row, want)
+    with open(path, encoding="utf-8") as file:
+        piped = run("show", "-", "--columns", "paradigm,step_s", "--format", "csv", stdin=file).stdout
+    table = list(csv.DictReader(io.StringIO(piped)))
+    check([float(row["step_s.median"]) for row in table] == [r["metrics"]["step_s"]["median"] for r in records], piped)
+
+
+def test_sort_and_where():
+    path, records = predicted()
+    rates = [row["tokens_per_s"] for row in shown(path, "--sort", "-tokens_per_s")]
+    check(rates == sorted((r["metrics"]["tokens_per_s"] for r in records), reverse=True), rates)
+    rows = shown(path, "--where", "paradigm=fsdp,pdp", "--where", "batch_size>=2", "--columns", "paradigm,batch_size")
+    check(rows == [{"paradigm": "fsdp", "batch_size": 2}, {"paradigm": "fsdp", "batch_size": 4}], rows)
+    check(len(shown(path, "--where", "cluster=dgx_h100_1", "--where", "batch_size!=2.0")) == 4, "a cluster by its name")
+    check("paradigm ddp" in run("show", path, "--where", "paradigm=ddp").stdout.split("\n\n")[0], "what is equal stands above")
+
+
+def test_runs_are_one_line():
+    """Of several runs the ok ones count; another build's, and another machine's, are lines of their own."""
+    _, (first, *_) = predicted()
+    runs = [measured(first, [time] * 3) for time in (1.0, 1.25, 1.1)]
+    failed = changed(runs[0], status="failed", error="rank 1 crashed", metrics__tokens_per_s=None)
+    row, = shown(write("runs.jsonl", [failed, *runs]))
+    check(row["runs"] == 3 and row["step_s.median"] == 1.1 and abs(row["spread"] - 0.25) < 1e-12 and row["status"] == "ok", row)
+    others = [changed(runs[0], provenance__git_commit="a"), changed(runs[0], provenance__device_name="b"), changed(failed, config_hash="c")]
+    rows = shown(write("others.jsonl", runs + others))
+    check([row.get("runs") for row in rows] == [3, 1, 1, 1] and [row["git_commit"] for row in rows].count("a") == 1, rows)
+    text = run("show", write("failed.jsonl", [runs[0], changed(failed, config_hash="c")])).stdout
+    check("failed: rank 1 crashed" in text, text)
+
+
+def test_best():
+    """The fastest of each kind; by how much, and whether that is certain, is what compare says."""
+    path, records = predicted()
+    for row in shown(path, "--best", "paradigm"):
+        rates = sorted(r["metrics"]["tokens_per_s"] for r in records if r["config"]["paradigm"] == row["paradigm"])
+        check(row["tokens_per_s"] == rates[-1] and abs(row["lead"] - (rates[-1] / rates[-2] - 1)) < 1e-9 and row["next"] == "batch_size 2", row)
+    check(shown(path, "--best", "batch_size,paradigm")[0]["next"] is None, "alone")
+    slow, fast = records[0], records[3]
+    noise = [0.99, 1.0, 1.01, 1.0, 1.005]
+
+    def lead_of(runs):
+        sides = [(slow, 1.2), (fast, 1.0)]
+        all_of = [measured(side, [time * drift * (1 + 0.001 * r) for drift in noise]) for side, time in sides for r in range(runs)]
+        return shown(write("best.jsonl", all_of), "--best", "batch_size")[0]
+
+    certain, single = lead_of(3), lead_of(1)
+    check(certain["paradigm"] == "fsdp" and certain["verdict"] == "faster" and certain["next"] == "ddp", certain)
+    check(certain["lead_interval"][0] < certain["lead"] < certain["lead_interval"][1] and abs(certain["lead"] - 0.2) < 0.02, certain)
+    check(single["verdict"] == "unclear" and "one run each: no evidence" in single["reason"], single)
+    failed = changed(measured(fast, [0.1]), status="oom")
+    row, = shown(write("oom.jsonl", [measured(slow, [1.0]), failed]), "--best", "batch_size")
+    check(row["paradigm"] == "ddp" and row["status"] == "ok", "what ran out of memory is not the fastest", row)
+
+
+def test_names_of_others():
+    """Texts in records are somebody else's."""
+    _, (first, *_) = predicted()
+    name = "<script>alert(1)</script> | \u001b[31m,\"quoted\" \u00e9"
+    path = write("names.jsonl", [changed(first, config__name=name), changed(first, config__name="b", config_hash="b")])
+    check(shown(path)[0]["name"] == name, "JSON")
+    check(next(csv.reader(io.StringIO(run("show", path, "--format", "csv").stdout.split("\n", 1)[1])))[0] == name, "CSV")
+    check("\u001b" not in run("show", path).stdout, "a terminal")
+    markdown = run("show", path, "--format", "markdown").stdout
+    check("\\<script\\>" in markdown and "\\|" in markdown, markdown)
+
+
+def test_lines_that_are_no_records():
+    path, (first, *_) = predicted()
+    lines = open(path, encoding="utf-8").read()
+    torn = ['{"config_hash": "x"}', "[1]", "no", '{"a": {"b": [}', lines[:500], '{"status":"ok","config_hash":"x","config":{}} x', '{"status":1e999,"config_hash":"x"}']
+    mixed = os.path.join(WORK, "mixed.jsonl")
+    with open(mixed, "w", encoding="utf-8") as file:
+        file.write("\n".join(torn[:3]) + "\n\n" + lines + "\n".join(torn[3:]))
+    result = run("show", mixed, "--columns", "config_hash,step_s", "--format", "csv")
+    check(result.stdout == run("show", path, "--columns", "config_hash,step_s", "--format", "csv").stdout, "what was torn leaves nothing", result.stdout)
+    check("7 lines left out" in result.stderr, result.stderr)
+    newer = write("newer.jsonl", [first, changed(first, schema_version=2)])
+    check("1 record left out: schema_version" in run("show", newer).stderr, "a newer one")
+
+
+def test_refusals():
+    path, _ = predicted()
+    for arguments, words in (
+            ([path, "--columns", "step_z"], "'step_z' is no key of these records; did you mean step_s"),
+            ([path, "--where", "paradigm"], "--where paradigm: expected KEY=VALUE"),
+            ([path, "--where", "batch_size<few"], "expected a number after '<'"),
+            ([path, "--where", "paradigm=pdp"], "no record is so: paradigm=pdp"),
+            ([path, "--best", "nothing"], "'nothing' is no key"),
+            ([path, "--format", "xml"], "expected table, csv, json or markdown"),
+            ([], "expected RECORDS"), ([write("empty.jsonl", [])], "there is no record")):
+        error = run("show", *arguments, code=USAGE).stderr
+        check(words in error, error)
+    run("show", "nowhere.jsonl", code=CONFIG_CODE)
+
+
+def test_many_records():
+    """5,000 records take the memory of their values: as trees of JSON they took 300 MB."""
+    _, records = predicted()
+    path = os.path.join(WORK, "many.jsonl")
+    line = json.dumps(changed(records[0], config_hash="HASH", metrics__tokens_per_s="RATE"), separators=(",", ":"))
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(line.replace("HASH", f"{i:016x}").replace('"RATE"', f"{1 + i * 0.37:.3f}") + "\n" for i in range(5000))
+    code = "import resource,subprocess,sys;subprocess.run(sys.argv[1:],check=True,stdout=subprocess.DEVNULL);" \
+           "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    result = subprocess.run([sys.executable, "-c", code, DTBENCH, "show", path, "--best", "paradigm"], capture_output=True, text=True, check=True)
+    check(int(result.stdout) < 100 * 1024, result.stdout)
+    os.remove(path)
+
+
+def main():
+    try:
+        return run_all(chosen(globals()))
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
