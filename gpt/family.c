@@ -1,4 +1,5 @@
 #include "gpt/family.h"
+#include "gpt/hugging_face_config.h"
 #include "gpt/kernel_set.h"
 #include "gpt/keys.h"
 #include "gpt/layout.h"
@@ -16,6 +17,7 @@ const struct dt_model_family gpt_family = {
     .titles = gpt_key_titles,
     .shape = gpt_shape,
     .own_bytes = sizeof(struct gpt_model),
+    .hugging_face = gpt_hugging_face,
     .sections = gpt_sections,
     .unit = "token",
     .check_model = gpt_check_model,

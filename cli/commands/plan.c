@@ -32,7 +32,8 @@ struct plan_options {
 #define AT(member) offsetof(struct plan_options, member)
 
 static const struct option_row options[] = {
-    {"model", 'm', OPTION_TEXT, AT(planner.model), "NAME", NULL, "a model of dtbench list; other sizes: --set model.layers=24 and so on"},
+    {"model", 'm', OPTION_TEXT, AT(planner.model), "NAME", NULL,
+     "a model of dtbench list, or a Hugging Face model's config.json; other sizes: --set model.layers=24 and so on"},
     {"cluster", 'C', OPTION_TEXT, AT(planner.cluster), "NAME", NULL,
      "a cluster of dtbench's own (gcp_a2) or a file; default: what a config for device sim has"},
     {"profile", 'P', OPTION_TEXT, AT(planner.profile), "NAME", NULL,

@@ -134,6 +134,13 @@ static dt_status check_device(const struct planner_arguments *a)
     return DT_OK;
 }
 
+/* Names of models have no slash, and do not end so. */
+static bool is_file(const char *model)
+{
+    size_t length = strlen(model);
+    return strchr(model, '/') || (length > 5 && strcmp(model + length - 5, ".json") == 0);
+}
+
 static dt_status check_names(const struct planner_arguments *a)
 {
     const struct dt_model_family *family;
@@ -142,9 +149,11 @@ static dt_status check_names(const struct planner_arguments *a)
         sized |= strncmp(a->sets.items[i], "model.", 6) == 0;
     if (!a->model && !sized)
         return dt_fail(DT_ERR_INVALID, "needs a model: --model GPT13B (dtbench list names them), or a config file");
-    if (a->model && !model_find_preset(a->model, &family))
+    if (a->model && !is_file(a->model) && !model_find_preset(a->model, &family))
         return dt_fail(DT_ERR_INVALID,
-                       "--model %.40s: is not known; dtbench list names the models, and --set model.layers=... takes any size", a->model);
+                       "--model %.40s: is not known; dtbench list names the models, a Hugging Face config.json describes one, and --set "
+                       "model.layers=... takes any size",
+                       a->model);
     if (a->gpus && a->nodes)
         return dt_fail(DT_ERR_INVALID, "--gpus and --nodes say the same: give one of them");
     if (a->global_batch && a->max_batch)
@@ -196,7 +205,7 @@ static dt_status set_common(const struct planner_arguments *a, enum dt_dtype dty
     set(s, "name=\"plan\"");
     set(s, "device=\"sim\"");
     if (a->model)
-        set(s, "model.preset=\"%.64s\"", a->model);
+        set(s, is_file(a->model) ? "model.from=\"%.400s\"" : "model.preset=\"%.64s\"", a->model);
     if (here && strcmp(a->device, "cpu") == 0)
         set(s, "model.dtype=\"fp32\"");
     if (a->cluster || here)

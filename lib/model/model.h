@@ -15,6 +15,7 @@
 #include "lib/base/status.h"
 #include "lib/comm/comm.h"
 #include "lib/config/schema.h"
+#include "lib/config/words.h"
 #include "lib/device/device.h"
 #include "lib/model/tuning.h"
 
@@ -48,6 +49,14 @@ struct dt_model_preset {
     const char *name;
     const void *own; /* the family's description of it */
     bool sizes_only; /* of which only the first keys, the sizes, say something: the rest is as in the config */
+};
+
+/* How another library describes models of one of its types. */
+struct dt_model_dialect {
+    const char *type;  /* its name for them; "": any other one, of which the words say why it cannot be */
+    const char *fixed; /* what all of that type are, as JSON of our config; NULL: nothing */
+    const struct dt_word *words;
+    void (*settle)(struct dt_translation *t); /* what words alone cannot tell, after them; NULL: nothing */
 };
 
 /* Sizes of groups. block: the embedding, each transformer block, the head; linear: each linear layer with its norm. */
@@ -203,9 +212,11 @@ struct dt_model_family {
      * records have the first `first_keys` before model.dtype. No two families have a key of one name. */
     const struct dt_field *keys;
     int key_count, sizes, first_keys;
-    const char *const *titles;                /* [first_keys] of those in tables */
-    const char *const *shape;                 /* NULL-terminated paths of keys, or objects of keys, that a preset says */
-    size_t own_bytes;                         /* of that struct */
+    const char *const *titles; /* [first_keys] of those in tables */
+    const char *const *shape;  /* NULL-terminated paths of keys, or objects of keys, that a preset says */
+    size_t own_bytes;          /* of that struct */
+    /* Optional: config.json of Hugging Face models, by model_type; the last has a NULL type. */
+    const struct dt_model_dialect *hugging_face;
     const struct dt_schema_section *sections; /* of the schema, for objects in "model"; the last has a NULL path; NULL: none */
 
     const char *unit; /* what samples are made of and counted in: "token" */

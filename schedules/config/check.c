@@ -3,6 +3,7 @@
 #include "lib/config/json.h"
 #include "schedules/config/families.h"
 #include "schedules/config/hash.h"
+#include "schedules/config/model_from.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/split.h"
 #include "schedules/plan/plan.h"
@@ -76,8 +77,33 @@ static dt_status find_given(const struct dt_model *m, const bool *given, const c
     return DT_OK;
 }
 
+/* A model that a file describes is as if the config had all that the file says and itself does not. */
+static dt_status resolve_model_from(struct experiment *e, const bool *given, const char *where)
+{
+    struct dt_model described = {.family = NULL}, *m = &e->model;
+    bool says[DT_MODEL_KEYS_MAX], own[DT_MODEL_KEYS_MAX];
+    if (is_given(given, "model.preset"))
+        return dt_fail(DT_ERR_INVALID, "%s: model: both a preset and from are given; each says the sizes itself", where);
+    DT_TRY(model_read_from(e->model_from, e->directory, where, &described, says));
+    const struct dt_model_family *family = described.family;
+    model_set_family(m, family);
+    DT_TRY(find_given(m, given, where, own));
+    for (int i = 0; i < family->key_count; i++) {
+        const struct dt_field *key = &family->keys[i];
+        if (i < family->sizes && !own[i] && !says[i])
+            return dt_fail(DT_ERR_INVALID, "%s: model.from: %s: does not say %s", where, e->model_from, key->path);
+        if (says[i] && !own[i])
+            memcpy(m->own + m->own_at + key->offset, described.own + described.own_at + key->offset, key->size);
+    }
+    m->preset[0] = e->model_from[0] = 0;
+    return DT_OK;
+}
+
 static dt_status resolve_model(struct experiment *e, const bool *given, const char *where)
 {
+    if (given && is_given(given, "model.from"))
+        return resolve_model_from(e, given, where);
+    e->model_from[0] = 0;
     struct dt_model *m = &e->model;
     const struct dt_model_family *family = given || !m->family ? NULL : m->family;
     const struct dt_model_preset *preset = NULL;

@@ -20,6 +20,7 @@ enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 
 struct experiment {
     struct dt_model model; /* the first: what a family says of its keys finds it here */
+    char model_from[512];  /* a file that describes the model, until experiment_resolve has read it; "": none */
     char name[256];        /* at most 63 characters of UTF-8 */
     char device[8];        /* "auto", "cpu", "cuda", "sim" */
     int world_size;        /* all ranks, those of a pipeline and of a tensor-parallel group included */

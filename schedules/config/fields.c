@@ -266,6 +266,9 @@ static const struct dt_field fields[] = {
 
     {"model.preset", DT_FIELD_STRING, AT(model.preset), .group = "The model", .choice = preset_choice,
      .description = "A model that was published (dtbench list prints them), instead of layers, heads and hidden."},
+    {"model.from", DT_FIELD_STRING, AT(model_from), .min = 1, .max = 127, .matters = in_no_result,
+     .description = "A Hugging Face model's config.json, which says the sizes and the rest of the model, instead of a preset; what the "
+                    "config gives besides takes its place. Looked for beside the config, then as clusters are."},
     {"model.dtype", DT_FIELD_ENUM, AT(model.dtype), .choice = dtype_choice, .initial = "\"fp16\"",
      .description = "Data type of parameters, gradients, activations and messages. bf16 is the fast one on processors that compute "
                     "it natively."},
@@ -430,7 +433,7 @@ static struct {
     pthread_once_t once;
     struct dt_field fields[FIELDS_MAX];
     const struct dt_model_family *families[FIELDS_MAX]; /* of the field; NULL: it is a key of all models */
-    const char *replaced[REPLACED_MAX];                 /* by model.preset */
+    const char *replaced[REPLACED_MAX];                 /* by model.preset and model.from */
     struct dt_schema_section sections[SECTIONS_MAX];
     char rules[RULES_BYTES], model_rules[RULES_BYTES]; /* of the schema */
     struct dt_table table;
@@ -460,6 +463,8 @@ static void add_keys(bool before_dtype)
 static void join_fields(void)
 {
     int replaced = 0;
+    all.replaced[replaced++] = "model.preset";
+    all.replaced[replaced++] = "model.from";
     for (int f = 0; model_family(f); f++)
         for (const char *const *path = model_family(f)->shape; *path; path++)
             all.replaced[replaced++] = *path;
@@ -470,7 +475,7 @@ static void join_fields(void)
         add(&fields[i], NULL, 0);
         if (dtype)
             add_keys(false);
-        if (strcmp(fields[i].path, "model.preset") == 0)
+        if (strcmp(fields[i].path, "model.preset") == 0 || strcmp(fields[i].path, "model.from") == 0)
             all.fields[all.table.count - 1].replaces = all.replaced;
     }
     all.table.fields = all.fields;
@@ -505,14 +510,14 @@ static void write_rules(void)
     size_t model = sizeof all.model_rules, whole = sizeof all.rules, used = 0, taken = 0;
     used += (size_t)snprintf(all.rules, whole,
                              "\"if\": {\"not\": {\"required\": [\"sweep\"]}},\"then\": {\"required\": [\"model\"],"
-                             "\"properties\": {\"model\": {\"anyOf\": [{\"required\": [\"preset\"]}");
-    taken += (size_t)snprintf(all.model_rules, model, "\"if\": {\"required\": [\"preset\"]}, \"then\": {\"properties\": {");
+                             "\"properties\": {\"model\": {\"anyOf\": [{\"required\": [\"preset\"]}, {\"required\": [\"from\"]}");
+    taken += (size_t)snprintf(all.model_rules, model, "\"if\": {\"required\": [\"preset\"]}, \"then\": {\"properties\": {\"from\": false");
     for (int f = 0; model_family(f); f++) {
         used += (size_t)snprintf(all.rules + used, whole - used, ", {\"required\": [");
         for (int i = 0; i < model_family(f)->sizes; i++) {
             const char *key = model_family(f)->keys[i].path + strlen("model.");
             used += (size_t)snprintf(all.rules + used, whole - used, "%s\"%s\"", i ? ", " : "", key);
-            taken += (size_t)snprintf(all.model_rules + taken, model - taken, "%s\"%s\": false", f + i ? ", " : "", key);
+            taken += (size_t)snprintf(all.model_rules + taken, model - taken, ", \"%s\": false", key);
         }
         used += (size_t)snprintf(all.rules + used, whole - used, "]}");
     }

@@ -136,7 +136,7 @@ static void refuses_combinations(void)
          "paradigm"},
         {"[]", "t: expected an object with name, device, world_size, ..., not []"},
         {"{" TINY ",\"colour\":1}", "t: colour: unknown key; the nearest are loss, model, tensor"},
-        {"{\"model\":{\"preset\":\"GPTSmall\",\"xyzzy\":1}}", "t: model.xyzzy: unknown key; the nearest are layers, heads, dtype"},
+        {"{\"model\":{\"preset\":\"GPTSmall\",\"xyzzy\":1}}", "t: model.xyzzy: unknown key; the nearest are from, layers, heads"},
         {"{\"model\":{\"preset\":\"GPTXL\"},\"model\":{}}", "t:1:29: model: this key is given twice"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

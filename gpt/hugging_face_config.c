@@ -1,0 +1,275 @@
+/* Which decoders a Hugging Face config describes: names and defaults of the configuration classes of transformers 4.57.1, and what their models
+ * make of them (src/transformers/models/TYPE/configuration_TYPE.py, modeling_TYPE.py). */
+#include "gpt/hugging_face_config.h"
+
+#include "lib/config/json.h"
+
+#include <cjson/cJSON.h>
+#include <stddef.h>
+
+/* ---- values that several types have ---- */
+
+#define HIDDEN_SIZES                                                                                                                       \
+    DT_WORD("num_hidden_layers", "model.layers", NULL), DT_WORD("num_attention_heads", "model.heads", NULL),                               \
+        DT_WORD("hidden_size", "model.hidden", NULL)
+
+/* tanh's approximations of GELU are the exact one here. */
+#define GELU                                                                                                                               \
+    .values =                                                                                                                              \
+        DT_VALUES({"gelu", "gelu"}, {"gelu_new", "gelu"}, {"gelu_fast", "gelu"}, {"gelu_pytorch_tanh", "gelu"}, {"gelu_python", "gelu"})
+#define NO_OTHER_ACTIVATION .why = "the MLP of a decoder is gelu or swiglu", .alike = true
+
+#define TIED(by_default) DT_WORD("tie_word_embeddings", "model.tied", by_default)
+
+#define ROPE_TYPES                                                                                                                         \
+    .values = DT_VALUES({"default", "none"}, {"llama3", "llama3"}), .why = "this scaling of rope's frequencies cannot be", .alike = true
+#define ROPE_SCALING(object)                                                                                                               \
+    DT_WORD(object ".rope_type", "model.rope.scaling", NULL, ROPE_TYPES), DT_WORD(object ".type", "model.rope.scaling", NULL, ROPE_TYPES), \
+        DT_WORD(object ".factor", "model.rope.factor", NULL), DT_WORD(object ".low_freq_factor", "model.rope.low_frequency_factor", NULL), \
+        DT_WORD(object ".high_freq_factor", "model.rope.high_frequency_factor", NULL),                                                     \
+        DT_WORD(object ".original_max_position_embeddings", "model.rope.original_length", NULL)
+#define ROPE                                                                                                                               \
+    DT_WORD("rope_parameters.rope_theta", "model.rope.base", NULL), DT_WORD("rope_theta", "model.rope.base", "10000"),                     \
+        ROPE_SCALING("rope_parameters"), ROPE_SCALING("rope_scaling")
+
+/* Llama, Mistral and Qwen. */
+#define LLAMA_WORDS(ffn_by_default)                                                                                                        \
+    HIDDEN_SIZES, DT_WORD("vocab_size", "model.vocab_size", NULL), DT_WORD("intermediate_size", "model.ffn", ffn_by_default),              \
+        DT_WORD("num_key_value_heads", "model.kv_heads", NULL), DT_WORD("max_position_embeddings", "model.block_size", NULL),              \
+        DT_WORD("rms_norm_eps", "model.norm_epsilon", "1e-6"), TIED("false"), ROPE,                                                        \
+        DT_WORD("hidden_act", NULL, "silu", DT_ONLY("silu"), NO_OTHER_ACTIVATION),                                                         \
+        DT_WORD("attention_dropout", "model.dropout", "0", .values = DT_VALUES({"0", "0"}), .why = "dropout of attention alone cannot be")
+#define LLAMA_FIXED(bias) "{\"model\": {\"mlp\": \"swiglu\", \"norm\": \"rms\", \"position\": \"rope\", \"bias\": \"" bias "\"}}"
+
+#define NO_BIAS(key) DT_WORD(key, NULL, "false", DT_ONLY("false"), .why = "biases of these layers alone cannot be")
+#define NO_WINDOW DT_WORD("use_sliding_window", NULL, "false", DT_ONLY("false"), .why = "attention looks at the whole sequence here")
+
+/* ---- what words alone cannot tell ---- */
+
+static double number_at(const struct cJSON *tree, const char *path, double otherwise)
+{
+    const struct cJSON *value = dt_json_at(tree, path);
+    return cJSON_IsNumber(value) ? value->valuedouble : otherwise;
+}
+
+static void put_number(struct dt_translation *t, const char *path, double value)
+{
+    dt_json_put(t->ours, path, cJSON_CreateNumber(value));
+}
+
+/* A number of theirs which has to be `expected` where it is given. */
+static void expect(struct dt_translation *t, const char *key, double expected, const char *why)
+{
+    double number = number_at(t->theirs, key, expected);
+    if (number != expected)
+        dt_remark(t, DT_REMARK_CANNOT, "%s: %g; %s, %g", key, number, why, expected);
+}
+
+/* A sequence is as long as those that the model was first trained with: longer ones came with the scaled frequencies, or with a window. */
+static void settle_length(struct dt_translation *t)
+{
+    double given = number_at(t->ours, "model.block_size", 2048), length = given;
+    if (dt_json_is(dt_json_at(t->ours, "model.rope.scaling"), "llama3"))
+        length = number_at(t->ours, "model.rope.original_length", length);
+    double window = number_at(t->theirs, "sliding_window", length);
+    bool windowed = window < length && !dt_json_at(t->theirs, "use_sliding_window");
+    length = windowed ? window : length;
+    if (length != given)
+        dt_remark(t, DT_REMARK_ASSUMED, "%s: sequences are as long as that: model.block_size %g",
+                  windowed ? "sliding_window" : "original_max_position_embeddings", length);
+    put_number(t, "model.block_size", length);
+}
+
+static void settle_heads(struct dt_translation *t)
+{
+    double hidden = number_at(t->ours, "model.hidden", 0), heads = number_at(t->ours, "model.heads", 1);
+    expect(t, "head_dim", hidden / heads, "a head's width is hidden_size / num_attention_heads here");
+}
+
+static void settle_llama(struct dt_translation *t)
+{
+    settle_heads(t);
+    const struct cJSON *kind;
+    cJSON_ArrayForEach(kind, dt_json_at(t->theirs, "layer_types")) if (!dt_json_is(kind, "full_attention"))
+    {
+        dt_remark(t, DT_REMARK_CANNOT, "layer_types: %s; attention looks at the whole sequence here", cJSON_GetStringValue(kind));
+        break;
+    }
+    settle_length(t);
+}
+
+/* Heads of 128 features unless the config says it. */
+static void settle_qwen3(struct dt_translation *t)
+{
+    if (!dt_json_at(t->theirs, "head_dim"))
+        dt_json_put(t->theirs, "head_dim", cJSON_CreateNumber(128));
+    settle_llama(t);
+}
+
+/* One number for all dropouts: the first of these keys, which the words have read. */
+static void same_dropouts(struct dt_translation *t, const char *second, const char *third, double by_default)
+{
+    double dropout = number_at(t->ours, "model.dropout", 0);
+    const char *const keys[] = {second, third};
+    for (int i = 0; i < 2 && keys[i]; i++)
+        if (number_at(t->theirs, keys[i], by_default) != dropout)
+            dt_remark(t, DT_REMARK_CANNOT, "%s: %g; all dropouts are the same here, %g", keys[i], number_at(t->theirs, keys[i], by_default),
+                      dropout);
+}
+
+static void settle_gpt2(struct dt_translation *t)
+{
+    same_dropouts(t, "embd_pdrop", "attn_pdrop", 0.1);
+}
+
+static void settle_neox(struct dt_translation *t)
+{
+    same_dropouts(t, "attention_dropout", NULL, 0);
+}
+
+static void settle_mpt(struct dt_translation *t)
+{
+    same_dropouts(t, "emb_pdrop", "attn_config.attn_pdrop", 0);
+    put_number(t, "model.ffn", number_at(t->theirs, "expansion_ratio", 4) * number_at(t->ours, "model.hidden", 0));
+}
+
+static void settle_opt(struct dt_translation *t)
+{
+    same_dropouts(t, "attention_dropout", NULL, 0);
+    expect(t, "word_embed_proj_dim", number_at(t->ours, "model.hidden", 0), "embeddings are as wide as the model here");
+    dt_remark(t, DT_REMARK_ALIKE, "max_position_embeddings: the table of OPT has two rows more, which no token reads");
+}
+
+static void settle_falcon(struct dt_translation *t)
+{
+    bool grouped = dt_json_is(dt_json_at(t->theirs, "new_decoder_architecture"), "true");
+    bool shared = !dt_json_is(dt_json_at(t->theirs, "multi_query"), "false");
+    double heads = number_at(t->ours, "model.heads", 0),
+           given = number_at(t->theirs, "n_head_kv", number_at(t->theirs, "num_kv_heads", heads));
+    put_number(t, "model.kv_heads", grouped ? given : shared ? 1 : heads);
+    same_dropouts(t, "attention_dropout", NULL, 0);
+    settle_heads(t);
+}
+
+/* ---- the types ---- */
+
+static const struct dt_word gpt2[] = {
+    DT_WORD("n_layer", "model.layers", "12"),
+    DT_WORD("n_head", "model.heads", "12"),
+    DT_WORD("n_embd", "model.hidden", "768"),
+    DT_WORD("vocab_size", "model.vocab_size", "50257"),
+    DT_WORD("n_positions", "model.block_size", "1024"),
+    DT_WORD("n_inner", "model.ffn", NULL),
+    DT_WORD("layer_norm_epsilon", "model.norm_epsilon", "1e-5"),
+    DT_WORD("resid_pdrop", "model.dropout", "0.1"),
+    DT_WORD("activation_function", "model.mlp", "gelu_new", GELU, NO_OTHER_ACTIVATION),
+    DT_WORD("scale_attn_by_inverse_layer_idx", NULL, NULL, DT_ONLY("false"), .alike = true),
+    DT_WORD("scale_attn_weights", NULL, NULL, DT_ONLY("true"), .alike = true),
+    DT_WORD("add_cross_attention", NULL, NULL, DT_ONLY("false"), .why = "there is no encoder here"),
+    TIED("true"),
+    {0},
+};
+
+static const struct dt_word gpt_neox[] = {
+    HIDDEN_SIZES,
+    DT_WORD("vocab_size", "model.vocab_size", "50432"),
+    DT_WORD("intermediate_size", "model.ffn", "24576"),
+    DT_WORD("max_position_embeddings", "model.block_size", "2048"),
+    DT_WORD("layer_norm_eps", "model.norm_epsilon", "1e-5"),
+    DT_WORD("hidden_dropout", "model.dropout", "0"),
+    DT_WORD("hidden_act", "model.mlp", "gelu", GELU, NO_OTHER_ACTIVATION),
+    DT_WORD("use_parallel_residual", NULL, "true", DT_ONLY("false"), .why = "attention and MLP of a block are one after the other here"),
+    DT_WORD("rotary_pct", NULL, "0.25", DT_ONLY("1"), .why = "rope turns all features of a head here", .alike = true),
+    DT_WORD("attention_bias", NULL, "true", DT_ONLY("true"), .why = "biases of some layers alone cannot be"),
+    DT_WORD("rotary_emb_base", "model.rope.base", "10000"),
+    ROPE_SCALING("rope_scaling"),
+    TIED("false"),
+    {0},
+};
+
+static const struct dt_word llama[] = {LLAMA_WORDS("11008"), NO_BIAS("attention_bias"), NO_BIAS("mlp_bias"), {0}};
+static const struct dt_word mistral[] = {DT_WORD("num_key_value_heads", "model.kv_heads", "8"), LLAMA_WORDS("14336"), {0}};
+static const struct dt_word qwen2[] = {LLAMA_WORDS("22016"), NO_WINDOW, {0}};
+static const struct dt_word qwen3[] = {LLAMA_WORDS("22016"), NO_BIAS("attention_bias"), NO_WINDOW, {0}};
+
+static const struct dt_word mpt[] = {
+    DT_WORD("n_layers", "model.layers", "24"),
+    DT_WORD("n_heads", "model.heads", "16"),
+    DT_WORD("d_model", "model.hidden", "2048"),
+    DT_WORD("vocab_size", "model.vocab_size", "50368"),
+    DT_WORD("max_seq_len", "model.block_size", "2048"),
+    DT_WORD("layer_norm_epsilon", "model.norm_epsilon", "1e-5"),
+    DT_WORD("resid_pdrop", "model.dropout", "0"),
+    DT_WORD("no_bias", NULL, NULL, DT_ONLY("true"), .why = "these decoders have no biases"),
+    DT_WORD("attn_config.attn_type", NULL, NULL, DT_ONLY("multihead_attention"), .why = "every head has keys and values of its own here"),
+    DT_WORD("attn_config.alibi", NULL, NULL, DT_ONLY("true"), .why = "positions are alibi's in these decoders"),
+    DT_WORD("attn_config.qk_ln", NULL, NULL, DT_ONLY("false"), .why = "q and k go through no layer norm here"),
+    DT_WORD("attn_config.prefix_lm", NULL, NULL, DT_ONLY("false"), .alike = true),
+    DT_WORD("attn_config.clip_qkv", NULL, NULL, DT_ONLY("null"), .why = "q, k and v are not clipped here", .alike = true),
+    TIED("true"),
+    {0},
+};
+
+static const struct dt_word opt[] = {
+    HIDDEN_SIZES,
+    DT_WORD("vocab_size", "model.vocab_size", "50272"),
+    DT_WORD("ffn_dim", "model.ffn", "3072"),
+    DT_WORD("max_position_embeddings", "model.block_size", "2048"),
+    DT_WORD("dropout", "model.dropout", "0.1"),
+    DT_WORD("activation_function", "model.mlp", "relu", GELU, NO_OTHER_ACTIVATION),
+    DT_WORD("do_layer_norm_before", NULL, "true", DT_ONLY("true"), .why = "norms are before attention and MLP here"),
+    DT_WORD("_remove_final_layer_norm", NULL, "false", DT_ONLY("false"), .why = "a norm is before the head here"),
+    DT_WORD("enable_bias", NULL, "true", DT_ONLY("true"), .why = "biases of norms alone cannot be"),
+    DT_WORD("layer_norm_elementwise_affine", NULL, "true", DT_ONLY("true"), .why = "norms have gain and bias here"),
+    TIED("true"),
+    {0},
+};
+
+static const struct dt_word falcon[] = {
+    DT_WORD("n_layer", "model.layers", NULL),
+    DT_WORD("n_head", "model.heads", NULL),
+    DT_WORD("n_embed", "model.hidden", NULL),
+    DT_WORD("num_hidden_layers", "model.layers", "32"),
+    DT_WORD("num_attention_heads", "model.heads", "71"),
+    DT_WORD("hidden_size", "model.hidden", "4544"),
+    DT_WORD("vocab_size", "model.vocab_size", "65024"),
+    DT_WORD("ffn_hidden_size", "model.ffn", NULL),
+    DT_WORD("max_position_embeddings", "model.block_size", "2048"),
+    DT_WORD("layer_norm_epsilon", "model.norm_epsilon", "1e-5"),
+    DT_WORD("hidden_dropout", "model.dropout", "0"),
+    DT_WORD("alibi", "model.position", "false", .values = DT_VALUES({"false", "rope"}, {"true", "alibi"})),
+    DT_WORD("bias", NULL, "false", DT_ONLY("true"), .why = "biases of norms alone cannot be"),
+    DT_WORD("parallel_attn", NULL, "true", DT_ONLY("false"), .why = "attention and MLP of a block are one after the other here"),
+    DT_WORD("activation", "model.mlp", "gelu", GELU, NO_OTHER_ACTIVATION),
+    DT_WORD("rope_theta", "model.rope.base", "10000"),
+    TIED("true"),
+    {0},
+};
+
+#define NO_EXPERTS DT_ONLY("0"), .why = "mixtures of experts cannot be"
+
+/* Of all other types: the keys by which what cannot be is known. */
+static const struct dt_word others[] = {
+    DT_WORD("num_local_experts", NULL, NULL, NO_EXPERTS),
+    DT_WORD("num_experts", NULL, NULL, NO_EXPERTS),
+    DT_WORD("n_routed_experts", NULL, NULL, NO_EXPERTS),
+    DT_WORD("moe_num_experts", NULL, NULL, NO_EXPERTS),
+    DT_WORD("kv_lora_rank", NULL, NULL, DT_ONLY("0"), .why = "latent attention cannot be"),
+    DT_WORD("is_encoder_decoder", NULL, NULL, DT_ONLY("false"), .why = "there is no encoder here"),
+    {0},
+};
+
+const struct dt_model_dialect gpt_hugging_face[] = {
+    {"gpt2", NULL, gpt2, settle_gpt2},
+    {"gpt_neox", "{\"model\": {\"position\": \"rope\"}}", gpt_neox, settle_neox},
+    {"llama", LLAMA_FIXED("none"), llama, settle_llama},
+    {"mistral", LLAMA_FIXED("none"), mistral, settle_llama},
+    {"qwen2", LLAMA_FIXED("qkv"), qwen2, settle_llama},
+    {"qwen3", "{\"model\": {\"mlp\": \"swiglu\", \"norm\": \"rms\", \"position\": \"rope\", \"bias\": \"none\", \"qk_norm\": true}}", qwen3,
+     settle_qwen3},
+    {"mpt", "{\"model\": {\"position\": \"alibi\", \"bias\": \"none\"}}", mpt, settle_mpt},
+    {"opt", NULL, opt, settle_opt},
+    {"falcon", NULL, falcon, settle_falcon},
+    {"", NULL, others, NULL},
+    {0},
+};
