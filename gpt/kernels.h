@@ -11,6 +11,7 @@
 #include "gpt/layout.h"
 #include "gpt/model.h"
 #include "lib/device/device.h"
+#include "lib/kernels/kernels.h"
 #include "lib/model/tuning.h"
 
 #include <stdbool.h>
@@ -19,28 +20,9 @@
 struct gpt_dropout {
     uint64_t seed;
     uint32_t layer;        /* a number of its own for each dropout of the model, below 2^24 */
-    uint32_t first_sample; /* number of the first of the call's samples, from the step's first one (begin_step) */
+    uint32_t first_sample; /* number of the first of the call's samples, from the step's first one (struct dt_kernels) */
     uint32_t first_row;    /* the call's first row among the rows [samples * T] that begin with first_sample's */
     float probability;
-};
-
-/* to [count] = normal deviates with this standard deviation (lib/base/random.h): elements of the tensor `tensor_id`, from first_element on in
- * runs of run_elems, of which one begins stride_elems after the one before: columns of a matrix. The first run may have begun already:
- * run_done of its elements are left out. run_elems 0: one run. */
-struct gpt_init_normal {
-    void *to;
-    size_t count;
-    uint64_t seed, first_element;
-    size_t run_elems, run_done, stride_elems;
-    uint32_t tensor_id;
-    float standard_deviation;
-};
-
-/* to[i] = value */
-struct gpt_fill {
-    void *to;
-    size_t count;
-    float value;
 };
 
 /* inputs, targets [samples * T] int32: a sample is T + 1 random tokens; targets are the inputs one position later. */
@@ -310,32 +292,6 @@ struct gpt_loss_gradient {
     bool sum;
 };
 
-/* params -= learning_rate * gradient_scale * grads. In this and in Adam's an element whose gradient is not finite is left out: its
- * parameter, moments and master stay as they are, and the step counts it (step_overflows). */
-struct gpt_sgd {
-    void *params;
-    const void *grads;
-    size_t count;
-    float learning_rate, gradient_scale;
-};
-
-/* Adam (Kingma and Ba, ICLR 2015, algorithm 1) on fp32 master weights; params gets their rounded copy. moments and master [count] fp32. At
- * step 1 (begin_step) the master is taken from params and the moments from zero, whatever the three arrays hold. */
-struct gpt_adam {
-    void *params;
-    const void *grads;
-    float *first_moment, *second_moment, *master;
-    size_t count;
-    float learning_rate, beta1, beta2, epsilon, gradient_scale;
-};
-
-/* to[i] += from[i] */
-struct gpt_add {
-    void *to;
-    const void *from;
-    size_t count;
-};
-
 /* ---- several kernels in one ----
  *
  * The same results in fewer passes over memory. These are entries that a backend may lack: callers then run the kernels named, one after the
@@ -388,8 +344,6 @@ struct gpt_gelu_gradient_sums {
  *   UNCOSTED(entry, struct of its arguments, why it has no costs of its own) */
 /* clang-format off */
 #define GPT_KERNELS(COSTED, OTHER_PASSES, UNCOSTED)                                                                                       \
-    UNCOSTED(init_normal, gpt_init_normal, "before the first step")                                                                       \
-    UNCOSTED(fill, gpt_fill, "before the first step")                                                                                     \
     UNCOSTED(tokens, gpt_tokens, "small, and a trainer has them ready")                                                                   \
     COSTED(embedding, gpt_embedding, EMBEDDING, FORWARD, LOOKUP, "rows x d", NULL)                                                        \
     COSTED(embedding_gradient, gpt_embedding_gradient, EMBEDDING_GRADIENT, BACKWARD, LOOKUP_GRADIENT, "rows x d", NULL)                   \
@@ -420,16 +374,14 @@ struct gpt_gelu_gradient_sums {
     COSTED(dropout_gradient, gpt_dropout_gradient, DROPOUT_GRADIENT, BACKWARD, ROWS, "rows x d", NULL)                                    \
     COSTED(loss, gpt_loss, LOSS, FORWARD, ROWS, "rows x V", NULL)                                                                         \
     UNCOSTED(loss_part, gpt_loss_part, "half of loss")                                                                                    \
-    UNCOSTED(loss_gradient, gpt_loss_gradient, "half of loss")                                                                            \
-    COSTED(sgd, gpt_sgd, SGD, UPDATE, FLAT, "the parameters", NULL)                                                                       \
-    COSTED(adam, gpt_adam, ADAM, UPDATE, FLAT, "the parameters", NULL) /* its fp32 state is counted by gpt/cost/backend.c */              \
-    COSTED(add, gpt_add, ADD, UPDATE, FLAT, "the elements", NULL)                                                                         \
-    /* The same three where parameters live in host memory: every array is in buffers of dt_alloc_host, and the host's processor does */  \
-    /* the work, in `stream`'s order like any other. On a stream of its own it runs beside the device's kernels and the copies. */        \
-    UNCOSTED(sgd_host, gpt_sgd, "on the host")                                                                                            \
-    UNCOSTED(adam_host, gpt_adam, "on the host")                                                                                          \
-    UNCOSTED(add_host, gpt_add, "on the host")
+    UNCOSTED(loss_gradient, gpt_loss_gradient, "half of loss")
 /* clang-format on */
+
+/* Those of lib/kernels, which profiles know, too: as COSTED. */
+#define GPT_SHARED_KERNELS(COSTED)                                                                                                         \
+    COSTED(sgd, , SGD, UPDATE, FLAT, "the parameters", NULL)                                                                               \
+    COSTED(adam, , ADAM, UPDATE, FLAT, "the parameters", NULL) /* its fp32 state is counted by gpt_cost_update */                          \
+    COSTED(add, , ADD, UPDATE, FLAT, "the elements", NULL)
 
 #define GPT_NO_KERNEL_ROW(...) /* for uses of the list that need nothing of one of its three forms */
 
@@ -440,7 +392,7 @@ struct gpt_gelu_gradient_sums {
 
 #define GPT_KERNEL_ENUM(entry, arguments, kind, ...) GPT_KERNEL_##kind,
 enum gpt_kernel_kind {
-    GPT_KERNELS(GPT_KERNEL_ENUM, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)
+    GPT_KERNELS(GPT_KERNEL_ENUM, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW) GPT_SHARED_KERNELS(GPT_KERNEL_ENUM)
         GPT_KERNEL_COUNT /* in measurements: a copy within the device, in bytes */
 };
 #undef GPT_KERNEL_ENUM
@@ -472,15 +424,9 @@ struct gpt_kernels;
 
 struct gpt_kernel_table {
     const char *name; /* "cpu", "cost", "cuda" */
-    dt_status (*create)(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out);
+    /* base: the kernels of all families beside them, which outlive these, and know device and step. */
+    dt_status (*create)(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out);
     void (*destroy)(struct gpt_kernels *kernels); /* streams must be synchronized; takes NULL */
-
-    /* What changes from step to step, so that all other calls can be the same in each: from here on `first_sample` is added to every
-     * first_sample that a call carries, Adam is at its step `number`, from 1 (both as after create: 0 and 1), and no overflow is counted.
-     * Queues on `stream`, which the step's other streams wait for; none of an earlier step's host kernels may be left in a queue. */
-    dt_status (*begin_step)(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number);
-    /* *to, in host memory, gets the number of elements that this step's updates have left out, once `stream` gets here. */
-    dt_status (*step_overflows)(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to);
 
 #define GPT_KERNEL_ENTRY(entry, arguments, ...) GPT_KERNEL_FUNCTION((*entry), arguments);
     GPT_KERNELS(GPT_KERNEL_ENTRY, GPT_NO_KERNEL_ROW, GPT_KERNEL_ENTRY)

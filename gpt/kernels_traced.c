@@ -17,7 +17,7 @@ dt_status gpt_kernels_traced_create(const struct gpt_kernel_table *table, struct
     return DT_OK;
 }
 
-static dt_status traced_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
+static dt_status traced_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
 {
     *out = NULL;
     return dt_fail(DT_ERR_INVALID, "traced kernels are made of others");
@@ -39,22 +39,6 @@ static void traced_destroy(struct gpt_kernels *k)
 GPT_KERNELS(TRACED, GPT_NO_KERNEL_ROW, TRACED)
 GPT_FUSED_KERNELS(TRACED) /* called only where the others have them */
 
-static dt_status traced_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number)
-{
-    DT_TRY(dt_span_begin(stream, "begin_step", DT_SPAN_COMPUTE, 0, NULL));
-    DT_TRY(k->table->begin_step(k->inner, stream, first_sample, number));
-    return dt_span_end(stream);
-}
-
-static dt_status traced_step_overflows(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to)
-{
-    return k->table->step_overflows(k->inner, stream, to); /* a copy, which is a span itself */
-}
-
 #define ROW(entry, ...) .entry = traced_##entry,
-const struct gpt_kernel_table gpt_kernels_traced = {.name = "traced",
-                                                    .create = traced_create,
-                                                    .destroy = traced_destroy,
-                                                    .begin_step = traced_begin_step,
-                                                    .step_overflows = traced_step_overflows,
-                                                    GPT_FUSED_KERNELS(ROW) GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};
+const struct gpt_kernel_table gpt_kernels_traced = {
+    .name = "traced", .create = traced_create, .destroy = traced_destroy, GPT_FUSED_KERNELS(ROW) GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

@@ -308,8 +308,8 @@ dt_status layer_finish_gradients(const struct layer_run *r)
         }
         if (at.kept->dnorm.bytes == 0)
             continue;
-        DT_TRY(r->k->add(r->kernels, r->stream,
-                         &(struct gpt_add){layer_grad(&at, GPT_NORM_GAIN), at.kept->dnorm.data, gpt_norm_elems(model_of(r))}));
+        DT_TRY(dt_kernels_add(r->stage->base.kernels, r->stream, false, layer_grad(&at, GPT_NORM_GAIN), at.kept->dnorm.data,
+                              gpt_norm_elems(model_of(r))));
         dt_free(r->stream, &at.kept->dnorm);
     }
     return DT_OK;

@@ -319,3 +319,15 @@ uint64_t gpt_parameter_count(const struct dt_model *model)
     }
     return count;
 }
+
+int gpt_tensor_count(const struct dt_model *model)
+{
+    struct gpt_layer layer;
+    int tensors = 0, layers = gpt_layer_count(model), second_block = gpt_block_layer(1),
+        after_blocks = gpt_block_layer(gpt_of(model)->layers);
+    for (int i = 0; i < layers; i = i + 1 == second_block ? after_blocks : i + 1) { /* blocks are alike */
+        gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
+        tensors += layer.tensor_count * (layer.block >= 0 ? gpt_of(model)->layers : 1);
+    }
+    return tensors;
+}

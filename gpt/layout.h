@@ -80,6 +80,7 @@ void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int in
 void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *head);
 /* Parameters of all layers. Tied tables count once. */
 uint64_t gpt_parameter_count(const struct dt_model *model);
+int gpt_tensor_count(const struct dt_model *model);
 /* Rows of a table of `rows` that this rank has. In a large table a part begins at a multiple of 8 rows, so that rows of logits are aligned. */
 struct gpt_part gpt_cut_table(struct gpt_cut cut, int rows);
 /* This rank's of the model's heads, which divide evenly. */

@@ -154,8 +154,7 @@ size_t gpt_boundary_elems(const struct dt_stage *stage, int part, bool output, s
 static dt_status init_tensor(const struct gpt_stage *s, const struct gpt_tensor *tensor, size_t from, size_t until, void *to,
                              struct dt_stream *stream)
 {
-    const struct dt_kernels *k = s->base.kernels;
-    struct gpt_init_normal normal = {
+    struct dt_normal normal = {
         .to = to,
         .count = until - from,
         .seed = s->seed,
@@ -166,8 +165,9 @@ static dt_status init_tensor(const struct gpt_stage *s, const struct gpt_tensor 
         .tensor_id = tensor->id,
         .standard_deviation = INITIAL_STANDARD_DEVIATION,
     };
-    struct gpt_fill constant = {.to = to, .count = until - from, .value = tensor->init == GPT_INIT_ONE ? 1.0f : 0.0f};
-    return tensor->init == GPT_INIT_NORMAL ? k->table->init_normal(k->state, stream, &normal) : k->table->fill(k->state, stream, &constant);
+    if (tensor->init == GPT_INIT_NORMAL)
+        return dt_kernels_normal(s->base.kernels, stream, &normal);
+    return dt_kernels_fill(s->base.kernels, stream, to, until - from, tensor->init == GPT_INIT_ONE ? 1.0f : 0.0f);
 }
 
 dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
@@ -233,7 +233,7 @@ void gpt_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, str
 dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
                           struct dt_stream *stream)
 {
-    const struct dt_kernels *k = stage->kernels;
+    const struct gpt_kernel_set *k = gpt_kernel_set(stage->kernels);
     stash->samples = samples;
     stash->first_sample = first_sample;
     if (!stage->parts[stash->part].first && !stage->parts[stash->part].last)
@@ -274,8 +274,8 @@ static struct layer_run run_of(struct dt_stage *stage, int g, struct dt_stash *s
         .accumulate = stage->groups[g].accumulate,
         .stash = stash,
         .stream = stream,
-        .k = stage->kernels->table,
-        .kernels = stage->kernels->state,
+        .k = gpt_kernel_set(stage->kernels)->table,
+        .kernels = gpt_kernel_set(stage->kernels)->state,
         .rows = stash->samples * (size_t)gpt_of(stage->model)->block_size,
         .stream_rows = stream_elems(stage, stash->samples) / (size_t)gpt_of(stage->model)->hidden,
         .d = (size_t)gpt_of(stage->model)->hidden,
@@ -322,7 +322,7 @@ static size_t kept_cheaply_bytes(const struct layer_run *r)
 /* What the kernels keep besides of a layer of this kind; of the head where its forward is run for the backward that follows. */
 static dt_status keep_besides(const struct layer_run *r, enum gpt_layer_kind kind)
 {
-    const struct dt_kernels *kernels = r->stage->base.kernels;
+    const struct gpt_kernel_set *kernels = gpt_kernel_set(r->stage->base.kernels);
     if (!kernels->plain.table->besides_bytes || (kind == GPT_HEAD && !r->recompute))
         return DT_OK;
     size_t bytes = kernels->plain.table->besides_bytes(kernels->plain.state, kind, r->stash->samples, r->stage->cut.size, r->stage->sliced);

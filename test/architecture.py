@@ -35,15 +35,18 @@ ALLOWED = {
     'lib/comm': ['lib/device', 'lib/launch'],
     'lib/comm/mpi': ['lib/comm', 'lib/device/cpu'],
     'lib/comm/nccl': ['lib/comm', 'lib/device/cuda', 'lib/rendezvous'],
-    'lib/model': ['lib/comm', 'lib/config', 'lib/device'],
-    'gpt': ['lib/comm', 'lib/config', 'lib/device', 'lib/model'],
-    'gpt/cost': ['gpt', 'lib/config', 'lib/device', 'lib/sim'],
-    'gpt/cpu/loops': ['gpt'],
-    'gpt/cpu/matmul': ['gpt/cpu/loops'],
-    'gpt/cpu/attention': ['gpt', 'gpt/cpu/loops'],
-    'gpt/cpu': ['gpt', 'gpt/cpu/attention', 'gpt/cpu/loops', 'gpt/cpu/matmul', 'lib/device/cpu'],
-    'gpt/cuda': ['gpt', 'gpt/cpu/loops', 'lib/config', 'lib/device/cuda', 'lib/model'],  # gpt/cpu/loops: the optimizer of offloaded parameters runs on the host
-    'vision': ['lib/comm', 'lib/config', 'lib/device', 'lib/model'],
+    'lib/kernels': ['lib/device'],
+    'lib/kernels/cpu': ['lib/device/cpu', 'lib/kernels'],
+    'lib/kernels/cuda': ['lib/device/cuda', 'lib/kernels', 'lib/kernels/cpu'],  # cpu: updates of offloaded parameters run on the host
+    'lib/model': ['lib/comm', 'lib/config', 'lib/device', 'lib/kernels'],
+    'gpt': ['lib/comm', 'lib/config', 'lib/device', 'lib/kernels', 'lib/model'],
+    'gpt/cost': ['gpt', 'lib/config', 'lib/device', 'lib/kernels', 'lib/sim'],
+    'gpt/cpu/loops': ['gpt', 'lib/kernels/cpu'],
+    'gpt/cpu/matmul': ['gpt/cpu/loops', 'lib/kernels/cpu'],
+    'gpt/cpu/attention': ['gpt', 'lib/kernels/cpu'],
+    'gpt/cpu': ['gpt', 'gpt/cpu/attention', 'gpt/cpu/loops', 'gpt/cpu/matmul', 'lib/device/cpu', 'lib/kernels/cpu'],
+    'gpt/cuda': ['gpt', 'lib/config', 'lib/device/cuda', 'lib/kernels', 'lib/kernels/cuda', 'lib/model'],
+    'vision': ['lib/comm', 'lib/config', 'lib/device', 'lib/kernels', 'lib/model'],
     'schedules/mesh': ['lib/comm'],
     'schedules/plan': [],
     'schedules/config': ['gpt', 'lib/config', 'lib/device', 'lib/model', 'schedules/mesh', 'schedules/plan'],  # gpt: families.c alone
@@ -102,7 +105,7 @@ def objects(root, build):
     for command in commands:
         source = os.path.relpath(os.path.join(build, command['file']), root)
         if source.endswith('.cu.cpp'):
-            source = 'gpt/cuda/' + os.path.basename(source)[:-len('.cpp')]
+            source = os.path.basename(source)[:-len('.cpp')].replace('+', '/')
         output = os.path.join(build, command.get('output', ''))
         if source.split(os.sep)[0] in PARTS and os.path.isfile(output):
             compiled[output] = module_of(source)

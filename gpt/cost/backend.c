@@ -1,6 +1,6 @@
 /* Kernels of the sim device: they accept everything and compute nothing. Memory is what the callers allocate around them. Where the device
  * has costs (lib/device/sim.h), each adds the work that it would be to the program that is recorded. */
-#include "gpt/cost/cost.h"
+#include "gpt/cost/work.h"
 #include "gpt/kernels.h"
 #include "lib/device/sim.h"
 
@@ -18,13 +18,12 @@ struct gpt_kernels {
     const struct dt_model *model;
     const struct gpt_costs *costs; /* NULL: nothing costs anything */
     double element_bytes;
-    bool updated;                                  /* in this step: a framework's one update of all parameters has been launched */
     struct known_product products[KNOWN_PRODUCTS]; /* each where its shape's hash says; m 0: none */
 };
 
-static dt_status cost_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
+static dt_status cost_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
 {
-    const struct dt_sim_device *described = dt_sim_device_of(device);
+    const struct dt_sim_device *described = dt_sim_device_of(base->device);
     *out = calloc(1, sizeof **out);
     if (!*out)
         return dt_fail(DT_ERR_HOST_MEMORY, "kernels of the sim device: no memory");
@@ -41,69 +40,24 @@ static void cost_destroy(struct gpt_kernels *kernels)
 
 /* ---- what a kernel adds to the program ---- */
 
-/* One call: a kernel, its variant, and its shape as enum gpt_kernel_shape says. */
-struct call {
-    enum gpt_kernel_kind kind;
-    enum gpt_kernel_variant variant;
-    double shape[3];
-};
-
-/* `launches` kernels that take `seconds` together. Forward and the optimizer are issued by the framework's interpreter, operation for
- * operation; backward by its compiled engine. */
-static dt_status work(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, double launches, double seconds)
-{
-    const struct gpt_cost_profile *p = &k->costs->profile;
-    const struct gpt_kernel_info *info = gpt_kernel_info(kind);
-    bool compiled = info->phase == GPT_PHASE_BACKWARD;
-    double launch_s = compiled ? p->host.launch_s : p->host.interpreter_launch_s * k->costs->interpreter_sharers;
-    return dt_sim_work(stream, launches, launches * launch_s, seconds, info->name);
-}
-
-/* Queue a call whose time follows from the profile's measurements. *out_found: there are some of this kernel; otherwise nothing is queued. */
-static dt_status measured_work(struct gpt_kernels *k, struct dt_stream *stream, const struct call *c, bool *out_found)
-{
-    const struct gpt_costs *costs = k->costs;
-    const struct gpt_measured what = {.kernel = c->kind,
-                                      .variant = c->variant,
-                                      .dtype = k->model->dtype,
-                                      .ranks = costs->measured_ranks,
-                                      .threads = costs->measured_threads,
-                                      .shape = {c->shape[0], c->shape[1], c->shape[2]}};
-    double seconds, load;
-    *out_found = costs->profile.measured.count > 0 && gpt_measured_find(&costs->profile.measured, &what, &seconds, &load);
-    return *out_found ? dt_sim_shared_work(stream, seconds, load, gpt_kernel_info(c->kind)->name) : DT_OK;
-}
-
 static enum gpt_kernel_variant dropped(const struct gpt_dropout *dropout)
 {
     return dropout->probability > 0 ? GPT_VARIANT_DROPOUT : GPT_VARIANT_PLAIN;
-}
-
-/* A kernel that only moves memory: its passes over elems, and its other passes over other_elems. */
-static dt_status memory_bound(struct gpt_kernels *k, struct dt_stream *stream, const struct call *c, double elems, double other_elems)
-{
-    bool measured;
-    if (!k->costs)
-        return DT_OK;
-    DT_TRY(measured_work(k, stream, c, &measured));
-    if (measured)
-        return DT_OK;
-    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[c->kind];
-    double bytes = (cost->passes * elems + cost->other_passes * other_elems) * k->element_bytes;
-    return work(k, stream, c->kind, cost->launches, gpt_cost_memory_s(k->costs, cost->launches, bytes));
 }
 
 /* One over [rows, columns]. */
 static dt_status by_rows(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, enum gpt_kernel_variant variant,
                          double rows, double columns)
 {
-    return memory_bound(k, stream, &(struct call){kind, variant, {rows, columns, 1}}, rows * columns, 0);
+    return gpt_cost_memory_bound(k->costs, stream, &(struct gpt_cost_call){kind, variant, k->model->dtype, {rows, columns, 1}},
+                                 rows * columns, 0);
 }
 
 /* One over `count` elements that stand alone. */
 static dt_status flat(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t count)
 {
-    return memory_bound(k, stream, &(struct call){kind, GPT_VARIANT_PLAIN, {(double)count, 1, 1}}, (double)count, 0);
+    return gpt_cost_memory_bound(k->costs, stream, &(struct gpt_cost_call){kind, GPT_VARIANT_PLAIN, k->model->dtype, {(double)count, 1, 1}},
+                                 (double)count, 0);
 }
 
 /* The model's token rows [samples * T, d], and `entries` rows of the two tables. */
@@ -111,7 +65,8 @@ static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gp
                         const struct gpt_dropout *dropout)
 {
     double rows = (double)samples * gpt_of(k->model)->block_size, d = gpt_of(k->model)->hidden, entries = (double)table_rows;
-    return memory_bound(k, stream, &(struct call){kind, dropped(dropout), {rows, d, entries}}, rows * d, entries * d);
+    return gpt_cost_memory_bound(k->costs, stream, &(struct gpt_cost_call){kind, dropped(dropout), k->model->dtype, {rows, d, entries}},
+                                 rows * d, entries * d);
 }
 
 static double product_s(struct gpt_kernels *k, double batch, size_t m, size_t n, size_t inner, size_t left_elems, size_t right_elems)
@@ -142,31 +97,17 @@ static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum g
     const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
     double bytes = (cost->passes * elems + cost->other_passes * (double)out * (double)in) * k->element_bytes;
     double beside_s = bytes > 0 ? gpt_cost_memory_s(k->costs, 0, bytes) : 0;
-    return work(k, stream, kind, cost->launches * parts, piece_s * parts + beside_s);
+    return gpt_cost_work(k->costs, stream, kind, cost->launches * parts, piece_s * parts + beside_s);
 }
 
 /* ---- the kernels ---- */
 
-static dt_status cost_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number)
-{
-    k->updated = false;
-    return DT_OK;
-}
-
-static dt_status cost_step_overflows(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to)
-{
-    *to = 0;
-    return DT_OK;
-}
-
-/* Whatever the list says has no costs. Updates on the host, and what is done together with a product, have some: below. */
+/* Whatever the list says has no costs. What is done together with a product has some: below. */
 #define FREE(entry, arguments)                                                                                                             \
     static GPT_KERNEL_FUNCTION(cost_##entry, arguments)                                                                                    \
     {                                                                                                                                      \
         return DT_OK;                                                                                                                      \
     }
-FREE(init_normal, gpt_init_normal)
-FREE(fill, gpt_fill)
 FREE(tokens, gpt_tokens)
 
 static GPT_KERNEL_FUNCTION(cost_embedding, gpt_embedding)
@@ -232,11 +173,12 @@ static GPT_KERNEL_FUNCTION(cost_rope, gpt_rope)
 
 static GPT_KERNEL_FUNCTION(cost_linear, gpt_linear)
 {
-    const struct call c = {GPT_KERNEL_LINEAR, GPT_VARIANT_PLAIN, {(double)a->rows, (double)a->out, (double)a->in}};
+    const struct gpt_cost_call c = {
+        GPT_KERNEL_LINEAR, GPT_VARIANT_PLAIN, k->model->dtype, {(double)a->rows, (double)a->out, (double)a->in}};
     bool measured;
     if (!k->costs)
         return DT_OK;
-    DT_TRY(measured_work(k, stream, &c, &measured));
+    DT_TRY(gpt_cost_measured(k->costs, stream, &c, &measured));
     if (measured)
         return DT_OK;
     int parts = parts_of(k, a->joined);
@@ -247,11 +189,12 @@ static GPT_KERNEL_FUNCTION(cost_linear, gpt_linear)
 
 static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient)
 {
-    const struct call c = {GPT_KERNEL_LINEAR_INPUT_GRADIENT, GPT_VARIANT_PLAIN, {(double)a->rows, (double)a->out, (double)a->in}};
+    const struct gpt_cost_call c = {
+        GPT_KERNEL_LINEAR_INPUT_GRADIENT, GPT_VARIANT_PLAIN, k->model->dtype, {(double)a->rows, (double)a->out, (double)a->in}};
     bool measured;
     if (!k->costs)
         return DT_OK;
-    DT_TRY(measured_work(k, stream, &c, &measured));
+    DT_TRY(gpt_cost_measured(k->costs, stream, &c, &measured));
     if (measured)
         return DT_OK;
     int parts = parts_of(k, a->joined);
@@ -262,13 +205,14 @@ static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient
 
 static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradient)
 {
-    const struct call c = {GPT_KERNEL_LINEAR_WEIGHT_GRADIENT,
-                           a->accumulate ? GPT_VARIANT_ACCUMULATE : GPT_VARIANT_PLAIN,
-                           {(double)a->rows, (double)a->out, (double)a->in}};
+    const struct gpt_cost_call c = {GPT_KERNEL_LINEAR_WEIGHT_GRADIENT,
+                                    a->accumulate ? GPT_VARIANT_ACCUMULATE : GPT_VARIANT_PLAIN,
+                                    k->model->dtype,
+                                    {(double)a->rows, (double)a->out, (double)a->in}};
     bool measured;
     if (!k->costs)
         return DT_OK;
-    DT_TRY(measured_work(k, stream, &c, &measured));
+    DT_TRY(gpt_cost_measured(k->costs, stream, &c, &measured));
     if (measured)
         return DT_OK;
     int parts = parts_of(k, a->joined);
@@ -317,10 +261,11 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
     if (!k->costs)
         return DT_OK;
     double batch = (double)samples * (double)heads;
-    const struct call c = {kind,
-                           gpt_of(k->model)->attention == GPT_ATTENTION_UNFUSED ? GPT_VARIANT_UNFUSED : dropped(dropout),
-                           {batch, gpt_of(k->model)->block_size, (double)gpt_of(k->model)->hidden / gpt_of(k->model)->heads}};
-    DT_TRY(measured_work(k, stream, &c, &measured));
+    const struct gpt_cost_call c = {kind,
+                                    gpt_of(k->model)->attention == GPT_ATTENTION_UNFUSED ? GPT_VARIANT_UNFUSED : dropped(dropout),
+                                    k->model->dtype,
+                                    {batch, gpt_of(k->model)->block_size, (double)gpt_of(k->model)->hidden / gpt_of(k->model)->heads}};
+    DT_TRY(gpt_cost_measured(k->costs, stream, &c, &measured));
     if (measured)
         return DT_OK;
     const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
@@ -336,8 +281,8 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
         products_s = (to_square + from_square) * 2 * square * (double)width / (k->costs->hardware.peak_flops * fused_peak);
     double bytes = (cost->passes * narrower * batch * (double)(T * width) + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
     double launches = fused ? 1 : cost->launches;
-    return work(k, stream, kind, launches,
-                products_s * (fused ? k->costs->profile.gemm.fused_attention : 1) + gpt_cost_memory_s(k->costs, launches, bytes));
+    return gpt_cost_work(k->costs, stream, kind, launches,
+                         products_s * (fused ? k->costs->profile.gemm.fused_attention : 1) + gpt_cost_memory_s(k->costs, launches, bytes));
 }
 
 static GPT_KERNEL_FUNCTION(cost_attention, gpt_attention_forward)
@@ -388,63 +333,6 @@ static GPT_KERNEL_FUNCTION(cost_loss_gradient, gpt_loss_gradient)
     return by_rows(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows / 2, (double)a->vocab.count);
 }
 
-static dt_status update(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t count)
-{
-    bool measured;
-    if (!k->costs)
-        return DT_OK;
-    DT_TRY(measured_work(k, stream, &(struct call){kind, GPT_VARIANT_PLAIN, {(double)count, 1, 1}}, &measured));
-    if (measured)
-        return DT_OK;
-    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
-    double bytes = gpt_cost_update_bytes(&k->costs->profile, k->element_bytes, kind == GPT_KERNEL_ADAM) * (double)count;
-    double launches = cost->launches;
-    switch (k->costs->profile.optimizer_fused) {
-    case 0: launches *= gpt_cost_tensors(k->model, (double)count); break;
-    case 1: break;
-    default: launches = k->updated ? 0 : launches; break;
-    }
-    k->updated = true;
-    return work(k, stream, kind, launches, gpt_cost_memory_s(k->costs, launches, bytes));
-}
-
-static GPT_KERNEL_FUNCTION(cost_sgd, gpt_sgd)
-{
-    return update(k, stream, GPT_KERNEL_SGD, a->count);
-}
-
-static GPT_KERNEL_FUNCTION(cost_adam, gpt_adam)
-{
-    return update(k, stream, GPT_KERNEL_ADAM, a->count);
-}
-
-static GPT_KERNEL_FUNCTION(cost_add, gpt_add)
-{
-    return flat(k, stream, GPT_KERNEL_ADD, a->count);
-}
-
-/* Updates on the host cost what they move of its memory. Parameters, gradients and sums are read, and what changes is written. */
-static dt_status host_update(struct gpt_kernels *k, struct dt_stream *stream, size_t count, double bytes_each, const char *label)
-{
-    return k->costs ? dt_sim_host_memory(stream, bytes_each * (double)count, label) : DT_OK;
-}
-
-static GPT_KERNEL_FUNCTION(cost_sgd_host, gpt_sgd)
-{
-    return host_update(k, stream, a->count, 3 * k->element_bytes, "sgd on the host");
-}
-
-static GPT_KERNEL_FUNCTION(cost_adam_host, gpt_adam)
-{
-    return host_update(k, stream, a->count, 2 * k->element_bytes + 3 * 2 * sizeof(float),
-                       "adam on the host"); /* moments and master twice */
-}
-
-static GPT_KERNEL_FUNCTION(cost_add_host, gpt_add)
-{
-    return host_update(k, stream, a->count, 3 * k->element_bytes, "add on the host");
-}
-
 static size_t cost_besides_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)
 {
     return k->costs ? gpt_cost_kept_bytes(&k->costs->profile, k->model, layer, samples, ranks, sequence_parallel) : 0;
@@ -454,7 +342,5 @@ static size_t cost_besides_bytes(const struct gpt_kernels *k, enum gpt_layer_kin
 const struct gpt_kernel_table gpt_kernels_cost = {.name = "cost",
                                                   .create = cost_create,
                                                   .destroy = cost_destroy,
-                                                  .begin_step = cost_begin_step,
-                                                  .step_overflows = cost_step_overflows,
                                                   .besides_bytes = cost_besides_bytes,
                                                   GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

@@ -48,15 +48,3 @@ double gpt_cost_update_bytes(const struct gpt_cost_profile *p, size_t element_by
     double passes = p->kernels[adam ? GPT_KERNEL_ADAM : GPT_KERNEL_SGD].passes;
     return passes * (double)element_bytes + (adam ? 3 * 2 * sizeof(float) : 0);
 }
-
-double gpt_cost_tensors(const struct dt_model *model, double elems)
-{
-    struct gpt_layer layer;
-    int tensors = 0, layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1),
-        behind_blocks = gpt_block_layer(gpt_of(model)->layers);
-    for (int i = 0; i < layers; i = i + 1 == first_of_second ? behind_blocks : i + 1) { /* blocks are alike */
-        gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
-        tensors += layer.tensor_count * (layer.block >= 0 ? gpt_of(model)->layers : 1);
-    }
-    return fmax(1, round(tensors * elems / (double)gpt_parameter_count(model)));
-}

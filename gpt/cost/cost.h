@@ -48,7 +48,4 @@ size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *profile, const struct 
 /* What an update moves of each parameter: parameters and gradients, and Adam's moments and master weights, read and written. */
 double gpt_cost_update_bytes(const struct gpt_cost_profile *profile, size_t element_bytes, bool adam);
 
-/* Tensors among `elems` parameters, of an average size; at least 1. */
-double gpt_cost_tensors(const struct dt_model *model, double elems);
-
 #endif

@@ -17,7 +17,8 @@ struct gpt_probe {
     struct dt_device *device;
     struct dt_stream *stream;
     const struct gpt_kernel_table *table;
-    struct gpt_kernels *kernels; /* of the model below; NULL before the first kernel */
+    struct dt_kernels base;      /* both of the model below */
+    struct gpt_kernels *kernels; /* NULL before the first kernel */
     struct dt_model model;
     struct gpt_measured what;
     struct region inputs, weights, outputs;
@@ -52,12 +53,19 @@ fail:
     return status;
 }
 
+static void destroy_kernels(struct gpt_probe *p)
+{
+    if (p->kernels)
+        p->table->destroy(p->kernels);
+    p->kernels = NULL;
+    dt_kernels_finish(&p->base);
+}
+
 void gpt_probe_destroy(struct gpt_probe *p)
 {
     if (!p)
         return;
-    if (p->kernels)
-        p->table->destroy(p->kernels);
+    destroy_kernels(p);
     struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
     for (int i = 0; i < 3 && p->stream; i++)
         dt_free(p->stream, &regions[i]->buffer);
@@ -392,36 +400,37 @@ static dt_status probe_gelu_gradient(struct gpt_probe *p)
 static dt_status probe_sgd(struct gpt_probe *p)
 {
     double count = p->what.shape[0];
-    struct gpt_sgd a = {.params = elements(p, &p->outputs, count),
-                        .grads = elements(p, &p->weights, count),
-                        .count = (size_t)count,
-                        .learning_rate = 1e-6f,
-                        .gradient_scale = 1};
-    return p->table->sgd(p->kernels, p->stream, &a);
+    struct dt_update u = {.params = elements(p, &p->outputs, count),
+                          .grads = elements(p, &p->weights, count),
+                          .count = (size_t)count,
+                          .learning_rate = 1e-6f,
+                          .gradient_scale = 1};
+    return dt_kernels_update(&p->base, p->stream, &u);
 }
 
 static dt_status probe_adam(struct gpt_probe *p)
 {
     double count = p->what.shape[0];
-    struct gpt_adam a = {.params = elements(p, &p->outputs, count),
-                         .grads = elements(p, &p->weights, count),
-                         .first_moment = take(&p->outputs, count * sizeof(float)),
-                         .second_moment = take(&p->outputs, count * sizeof(float)),
-                         .master = take(&p->outputs, count * sizeof(float)),
-                         .count = (size_t)count,
-                         .learning_rate = 1e-6f,
-                         .beta1 = 0.9f,
-                         .beta2 = 0.999f,
-                         .epsilon = 1e-8f,
-                         .gradient_scale = 1};
-    return p->table->adam(p->kernels, p->stream, &a);
+    struct dt_update u = {.params = elements(p, &p->outputs, count),
+                          .grads = elements(p, &p->weights, count),
+                          .count = (size_t)count,
+                          .learning_rate = 1e-6f,
+                          .gradient_scale = 1,
+                          .adam = true,
+                          .first_moment = take(&p->outputs, count * sizeof(float)),
+                          .second_moment = take(&p->outputs, count * sizeof(float)),
+                          .master = take(&p->outputs, count * sizeof(float)),
+                          .beta1 = 0.9f,
+                          .beta2 = 0.999f,
+                          .epsilon = 1e-8f};
+    return dt_kernels_update(&p->base, p->stream, &u);
 }
 
 static dt_status probe_add(struct gpt_probe *p)
 {
     double count = p->what.shape[0];
-    struct gpt_add a = {elements(p, &p->outputs, count), elements(p, &p->weights, count), (size_t)count};
-    return p->table->add(p->kernels, p->stream, &a);
+    void *to = elements(p, &p->outputs, count);
+    return dt_kernels_add(&p->base, p->stream, false, to, elements(p, &p->weights, count), (size_t)count);
 }
 
 static dt_status probe_copy(struct gpt_probe *p)
@@ -434,7 +443,7 @@ static dt_status run_once(struct gpt_probe *p)
 {
 #define PROBE(entry, arguments, kind, ...) [GPT_KERNEL_##kind] = probe_##entry,
     static dt_status (*const probes[])(struct gpt_probe *p) = {
-        GPT_KERNELS(PROBE, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)[GPT_KERNEL_COUNT] = probe_copy,
+        GPT_KERNELS(PROBE, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW) GPT_SHARED_KERNELS(PROBE)[GPT_KERNEL_COUNT] = probe_copy,
     };
 #undef PROBE
     p->inputs.used = 0;
@@ -493,11 +502,11 @@ static dt_status fill(struct gpt_probe *p)
 {
     const struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
     size_t width = dt_dtype_bytes(p->model.dtype);
-    struct gpt_init_normal a = {.seed = 1, .tensor_id = 1, .standard_deviation = 0.5f};
+    struct dt_normal a = {.seed = 1, .tensor_id = 1, .standard_deviation = 0.5f};
     for (int i = 0; i < 3; i++) {
         a.to = regions[i]->buffer.data;
         a.count = regions[i]->buffer.bytes / width;
-        DT_TRY(p->table->init_normal(p->kernels, p->stream, &a));
+        DT_TRY(dt_kernels_normal(&p->base, p->stream, &a));
     }
     return DT_OK;
 }
@@ -520,12 +529,11 @@ dt_status gpt_probe_set(struct gpt_probe *p, const struct gpt_measured *what)
         return dt_fail(DT_ERR_INVALID, "probe: a kernel on %g x %g x %g does not fit", what->shape[0], what->shape[1], what->shape[2]);
     bool refill = !p->kernels || p->model.dtype != what->dtype;
     p->what = *what;
-    if (p->kernels)
-        p->table->destroy(p->kernels);
-    p->kernels = NULL;
+    destroy_kernels(p);
     p->model = model_for(what);
-    DT_TRY(p->table->create(p->device, &p->model, &p->kernels));
-    DT_TRY(p->table->begin_step(p->kernels, p->stream, 0, 2)); /* the first one does not read Adam's state */
+    DT_TRY(dt_kernels_init(&p->base, p->device, p->model.dtype));
+    DT_TRY(p->table->create(&p->base, &p->model, &p->kernels));
+    DT_TRY(dt_kernels_begin_step(&p->base, p->stream, 0, 2)); /* the first one does not read Adam's state */
     if (refill)
         DT_TRY(fill(p));
     DT_TRY(place_tokens(p));

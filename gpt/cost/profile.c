@@ -71,8 +71,8 @@ static const struct dt_field fields[] = {
      .description = "Share of the memory's bandwidth that elementwise kernels get."},
     {"kernel_s", DT_FIELD_NUMBER, AT(kernel_s), .max = 1, .description = "Seconds that the shortest kernel takes on the device."},
 
-    GPT_KERNELS(COSTED, OTHER_PASSES,
-                GPT_NO_KERNEL_ROW){"optimizer_fused", DT_FIELD_INT, AT(optimizer_fused), .max = 2,
+    GPT_KERNELS(COSTED, OTHER_PASSES, GPT_NO_KERNEL_ROW)
+        GPT_SHARED_KERNELS(COSTED){"optimizer_fused", DT_FIELD_INT, AT(optimizer_fused), .max = 2,
                                    .description = "0: sgd's and adam's launches are for each tensor; 1: for each bucket or group that is "
                                                   "updated at a time; 2: for all parameters of a rank together."},
 

@@ -5,7 +5,7 @@
 struct gpt_dropout gpt_cpu_dropout(const struct gpt_kernels *k, const struct gpt_dropout *dropout)
 {
     struct gpt_dropout queued = *dropout;
-    queued.first_sample += k->first_sample;
+    queued.first_sample += k->base->first_sample;
     return queued;
 }
 

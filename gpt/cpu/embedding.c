@@ -1,7 +1,7 @@
 /* Token and position embedding, and the gradients of both tables. */
 #include "gpt/cpu/kernels.h"
-#include "gpt/cpu/loops/team.h"
 #include "lib/device/cpu/device.h"
+#include "lib/kernels/cpu/team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,13 +35,13 @@ static void embed(const struct embedding_task *t, size_t m)
     else if (token || position)
         t->k->simd->dropout_gradient(row_of(t->k, a->out, m), token ? token : position, d, &row);
     else
-        t->k->simd->fill(row_of(t->k, a->out, m), d, 0);
+        t->k->flat->fill(row_of(t->k, a->out, m), d, 0);
 }
 
 static void embedding_part(void *argument, int thread, int threads)
 {
     const struct embedding_task *t = argument;
-    struct gpt_cpu_share share = gpt_cpu_share(t->a.samples * (size_t)gpt_of(&t->k->model)->block_size, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(t->a.samples * (size_t)gpt_of(&t->k->model)->block_size, 1, thread, threads);
     for (size_t m = share.first; m < share.end; m++)
         embed(t, m);
 }
@@ -49,7 +49,7 @@ static void embedding_part(void *argument, int thread, int threads)
 static dt_status run_embedding(void *arguments)
 {
     struct embedding_task *t = arguments;
-    gpt_cpu_parallel(t->k->threads, embedding_part, t);
+    dt_cpu_parallel(t->k->threads, embedding_part, t);
     return DT_OK;
 }
 
@@ -78,12 +78,12 @@ static void add_row(const struct embedding_gradient_task *t, float *sums, size_t
 static void finish_row(const struct embedding_gradient_task *t, void *table, size_t r, const float *sums)
 {
     if (t->a.accumulate)
-        t->k->simd->narrow_add(row_of(t->k, table, r), sums, (size_t)gpt_of(&t->k->model)->hidden);
+        t->k->flat->narrow_add(row_of(t->k, table, r), sums, (size_t)gpt_of(&t->k->model)->hidden);
     else
-        t->k->simd->narrow(row_of(t->k, table, r), sums, (size_t)gpt_of(&t->k->model)->hidden);
+        t->k->flat->narrow(row_of(t->k, table, r), sums, (size_t)gpt_of(&t->k->model)->hidden);
 }
 
-static void token_table_part(const struct embedding_gradient_task *t, float *sums, struct gpt_cpu_share share)
+static void token_table_part(const struct embedding_gradient_task *t, float *sums, struct dt_cpu_share share)
 {
     size_t d = (size_t)gpt_of(&t->k->model)->hidden;
     for (size_t v = share.first; v < share.end; v++) {
@@ -107,8 +107,8 @@ static void embedding_gradient_part(void *argument, int thread, int threads)
     const struct embedding_gradient_task *t = argument;
     size_t T = (size_t)gpt_of(&t->k->model)->block_size, d = (size_t)gpt_of(&t->k->model)->hidden;
     float *sums = t->sums + (size_t)thread * d;
-    token_table_part(t, sums, gpt_cpu_share(t->a.vocab.count, 1, thread, threads));
-    struct gpt_cpu_share share = gpt_cpu_share(t->a.positions.count, 1, thread, threads);
+    token_table_part(t, sums, dt_cpu_share(t->a.vocab.count, 1, thread, threads));
+    struct dt_cpu_share share = dt_cpu_share(t->a.positions.count, 1, thread, threads);
     for (size_t position = share.first; position < share.end; position++) {
         memset(sums, 0, d * sizeof *sums);
         for (size_t s = 0; s < t->a.samples; s++)
@@ -149,7 +149,7 @@ static dt_status run_embedding_gradient(void *arguments)
     status = list_rows(t);
     if (status < 0)
         goto end;
-    gpt_cpu_parallel(t->k->threads, embedding_gradient_part, t);
+    dt_cpu_parallel(t->k->threads, embedding_gradient_part, t);
 end:
     free(t->first);
     free(t->sums);

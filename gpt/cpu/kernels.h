@@ -7,13 +7,11 @@
 #include <pthread.h>
 
 struct gpt_kernels {
+    struct dt_kernels *base; /* of all families: the step that calls are queued for, whose first sample they take with them */
     struct dt_model model;
     int threads;
-    const struct gpt_simd *simd, *simd_fp32; /* loops for the model's dtype, and for sums kept in fp32 */
-    /* The step that calls are queued for: they take these with them. */
-    uint32_t first_sample;
-    int step;
-    uint64_t overflows; /* of the step that runs; counted up atomically, as updates may run on two streams */
+    const struct gpt_simd *simd;
+    const struct dt_simd *flat, *flat_fp32; /* for arrays of the model's dtype, and for sums kept in fp32 */
     /* Products and attention keep scratch memory: one at a time, whatever streams they are queued on. */
     pthread_mutex_t mutex;
     struct gpt_cpu_products *products;
@@ -23,7 +21,7 @@ struct gpt_kernels {
 
 /* The table's create, with an instruction set of the caller's choice instead of the processor's best, for tests.
  * DT_ERR_UNAVAILABLE when this machine does not have it. */
-dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct dt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out);
+dt_status gpt_kernels_cpu_create(struct dt_kernels *base, const struct dt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out);
 
 /* The entries of the table: elementwise.c, embedding.c, norm.c, rows.c, swiglu.c, rope.c, linear.c, attention.c. */
 #define DECLARE(entry, arguments, ...) GPT_KERNEL_FUNCTION(gpt_cpu_##entry, arguments);

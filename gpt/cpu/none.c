@@ -11,15 +11,15 @@ static bool none_available(char *text, size_t text_bytes)
     return false;
 }
 
-dt_status gpt_kernels_cpu_create(struct dt_device *device, const struct dt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out)
+dt_status gpt_kernels_cpu_create(struct dt_kernels *base, const struct dt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out)
 {
     *out = NULL;
     return dt_fail(DT_ERR_UNAVAILABLE, "cpu kernels: %s", missing);
 }
 
-static dt_status none_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
+static dt_status none_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
 {
-    return gpt_kernels_cpu_create(device, model, DT_ISA_BASE, out);
+    return gpt_kernels_cpu_create(base, model, DT_ISA_BASE, out);
 }
 
 static void none_destroy(struct gpt_kernels *kernels)

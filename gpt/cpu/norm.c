@@ -1,7 +1,7 @@
 /* Norms of rows: layer norm, rms norm, and the rms norm of single heads. */
 #include "gpt/cpu/kernels.h"
-#include "gpt/cpu/loops/team.h"
 #include "lib/device/cpu/device.h"
+#include "lib/kernels/cpu/team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void layer_norm_part(void *argument, int thread, int threads)
 {
     const struct layer_norm_task *t = argument;
     const struct gpt_layer_norm *a = &t->a;
-    struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++)
         t->k->simd->layer_norm(gpt_cpu_row(t->k, a->y, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d), a->gain, a->bias, a->d, a->epsilon,
                                &a->mean[r], &a->rstd[r]);
@@ -26,7 +26,7 @@ static void layer_norm_part(void *argument, int thread, int threads)
 static dt_status run_layer_norm(void *arguments)
 {
     struct layer_norm_task *t = arguments;
-    gpt_cpu_parallel(t->k->threads, layer_norm_part, t);
+    dt_cpu_parallel(t->k->threads, layer_norm_part, t);
     return DT_OK;
 }
 
@@ -45,7 +45,7 @@ static void rms_norm_part(void *argument, int thread, int threads)
 {
     const struct rms_norm_task *t = argument;
     const struct gpt_rms_norm *a = &t->a;
-    struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++)
         t->k->simd->rms_norm(gpt_cpu_row(t->k, a->y, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d), a->gain, a->d, a->epsilon, &a->rstd[r]);
 }
@@ -53,7 +53,7 @@ static void rms_norm_part(void *argument, int thread, int threads)
 static dt_status run_rms_norm(void *arguments)
 {
     struct rms_norm_task *t = arguments;
-    gpt_cpu_parallel(t->k->threads, rms_norm_part, t);
+    dt_cpu_parallel(t->k->threads, rms_norm_part, t);
     return DT_OK;
 }
 
@@ -73,7 +73,7 @@ static void head_norm_part(void *argument, int thread, int threads)
     const struct head_norm_task *t = argument;
     const struct gpt_head_norm *a = &t->a;
     size_t w = (size_t)gpt_head_width(&t->k->model), normed = a->heads + a->kv_heads, columns = (normed + a->kv_heads) * w;
-    struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         char *from = gpt_cpu_row(t->k, a->qkv, r, columns), *to = gpt_cpu_row(t->k, a->out, r, columns);
         for (size_t head = 0; head < normed; head++) {
@@ -89,7 +89,7 @@ static void head_norm_part(void *argument, int thread, int threads)
 static dt_status run_head_norm(void *arguments)
 {
     struct head_norm_task *t = arguments;
-    gpt_cpu_parallel(t->k->threads, head_norm_part, t);
+    dt_cpu_parallel(t->k->threads, head_norm_part, t);
     return DT_OK;
 }
 
@@ -161,7 +161,7 @@ static void add_chunks_part(void *argument, int thread, int threads)
 {
     const struct norm_gradient_task *t = argument;
     size_t chunk_sums = (size_t)t->sum_count * t->columns;
-    struct gpt_cpu_share share = gpt_cpu_share(t->chunks, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(t->chunks, 1, thread, threads);
     for (size_t chunk = share.first; chunk < share.end; chunk++) {
         float *sums = t->sums + chunk * chunk_sums;
         memset(sums, 0, chunk_sums * sizeof *sums);
@@ -173,16 +173,16 @@ static void combine_chunks_part(void *argument, int thread, int threads)
 {
     const struct norm_gradient_task *t = argument;
     size_t chunk_sums = (size_t)t->sum_count * t->columns;
-    struct gpt_cpu_share share = gpt_cpu_share(t->columns, 64, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(t->columns, 64, thread, threads);
     for (int o = 0; o < t->sum_count && share.first < share.end; o++) {
         float *sums = t->sums + (size_t)o * t->columns + share.first;
         void *to = gpt_cpu_row(t->k, t->outputs[o], share.first, 1);
         for (size_t chunk = 1; chunk < t->chunks; chunk++)
-            t->k->simd_fp32->add(sums, sums + chunk * chunk_sums, share.end - share.first);
+            t->k->flat_fp32->add(sums, sums + chunk * chunk_sums, share.end - share.first);
         if (t->accumulate)
-            t->k->simd->narrow_add(to, sums, share.end - share.first);
+            t->k->flat->narrow_add(to, sums, share.end - share.first);
         else
-            t->k->simd->narrow(to, sums, share.end - share.first);
+            t->k->flat->narrow(to, sums, share.end - share.first);
     }
 }
 
@@ -194,8 +194,8 @@ static dt_status run_norm_gradient(void *arguments)
     t->sums = malloc(t->chunks * (size_t)t->sum_count * t->columns * sizeof *t->sums);
     if (!t->sums)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
-    gpt_cpu_parallel(t->k->threads, add_chunks_part, t);
-    gpt_cpu_parallel(t->k->threads, combine_chunks_part, t);
+    dt_cpu_parallel(t->k->threads, add_chunks_part, t);
+    dt_cpu_parallel(t->k->threads, combine_chunks_part, t);
     free(t->sums);
     return DT_OK;
 }

@@ -1,8 +1,8 @@
 /* Rotary position embedding: the table of angles, and the pass over q and k. */
 #include "gpt/cpu/kernels.h"
-#include "gpt/cpu/loops/team.h"
 #include "gpt/position.h"
 #include "lib/device/cpu/device.h"
+#include "lib/kernels/cpu/team.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void rope_part(void *argument, int thread, int threads)
 {
     const struct rope_task *t = argument;
     size_t T = (size_t)gpt_of(&t->k->model)->block_size, half = (size_t)gpt_head_width(&t->k->model) / 2;
-    struct gpt_cpu_share share = gpt_cpu_share(t->a.rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(t->a.rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         const float *cosines = t->k->rope + r % T * 2 * half;
         t->k->simd->rope(gpt_cpu_row(t->k, t->a.x, r, t->a.columns), t->a.heads, half, cosines, cosines + half, t->a.inverse ? -1 : 1);
@@ -48,7 +48,7 @@ static void rope_part(void *argument, int thread, int threads)
 static dt_status run_rope(void *arguments)
 {
     struct rope_task *t = arguments;
-    gpt_cpu_parallel(t->k->threads, rope_part, t);
+    dt_cpu_parallel(t->k->threads, rope_part, t);
     return DT_OK;
 }
 

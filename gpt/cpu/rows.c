@@ -1,7 +1,7 @@
 /* Kernels over the rows of a matrix: dropout and the residual stream, loss. */
 #include "gpt/cpu/kernels.h"
-#include "gpt/cpu/loops/team.h"
 #include "lib/device/cpu/device.h"
+#include "lib/kernels/cpu/team.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void dropout_part(void *argument, int thread, int threads)
 {
     const struct dropout_task *t = argument;
     size_t d = (size_t)gpt_of(&t->k->model)->hidden;
-    struct gpt_cpu_share share = gpt_cpu_share(t->rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(t->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &t->dropout, r);
         void *out = gpt_cpu_row(t->k, t->out, r, d), *branch = gpt_cpu_row(t->k, t->branch, r, d);
@@ -34,7 +34,7 @@ static void dropout_part(void *argument, int thread, int threads)
 static dt_status run_dropout(void *arguments)
 {
     struct dropout_task *t = arguments;
-    gpt_cpu_parallel(t->k->threads, dropout_part, t);
+    dt_cpu_parallel(t->k->threads, dropout_part, t);
     return DT_OK;
 }
 
@@ -63,11 +63,12 @@ static void loss_part(void *argument, int thread, int threads)
     const struct loss_task *t = argument;
     const struct gpt_loss *a = &t->a;
     size_t vocab = (size_t)gpt_of(&t->k->model)->vocab_size;
-    struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         void *logits = gpt_cpu_row(t->k, a->logits, r, vocab);
-        t->losses[r] = a->sum ? t->k->simd->logit_sum(logits, vocab, a->gradient_scale)
-                              : t->k->simd->cross_entropy(logits, vocab, a->targets[r], a->gradient_scale);
+        t->losses[r] = a->sum ? t->k->flat->sum(logits, vocab) : t->k->simd->cross_entropy(logits, vocab, a->targets[r], a->gradient_scale);
+        if (a->sum)
+            t->k->flat->fill(logits, vocab, a->gradient_scale);
     }
 }
 
@@ -78,7 +79,7 @@ static dt_status run_loss(void *arguments)
     t->losses = malloc(t->a.rows * sizeof *t->losses);
     if (!t->losses)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
-    gpt_cpu_parallel(t->k->threads, loss_part, t);
+    dt_cpu_parallel(t->k->threads, loss_part, t);
     for (size_t r = 0; r < t->a.rows; r++)
         loss += t->losses[r];
     free(t->losses);
@@ -110,26 +111,25 @@ static void loss_part_part(void *argument, int thread, int threads)
 {
     const struct loss_part_task *t = argument;
     const struct gpt_loss_part *a = &t->a;
-    const struct gpt_simd *simd = t->k->simd;
-    struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         const void *logits = gpt_cpu_row(t->k, a->logits, r, a->vocab.count);
         size_t place;
         a->out[r] = (struct gpt_logit_row){0};
         if (a->sum) {
-            a->out[r].exponentials = (float)simd->sum(logits, a->vocab.count);
+            a->out[r].exponentials = (float)t->k->flat->sum(logits, a->vocab.count);
             continue;
         }
-        a->out[r].exponentials = (float)simd->exponentials(logits, a->vocab.count, &a->out[r].largest);
+        a->out[r].exponentials = (float)t->k->simd->exponentials(logits, a->vocab.count, &a->out[r].largest);
         if (find_target(&a->vocab, a->targets[r], &place))
-            simd->widen(&a->out[r].at_target, (const char *)logits + place * gpt_cpu_element_bytes(t->k), 1);
+            t->k->flat->widen(&a->out[r].at_target, (const char *)logits + place * gpt_cpu_element_bytes(t->k), 1);
     }
 }
 
 static dt_status run_loss_part(void *arguments)
 {
     struct loss_part_task *t = arguments;
-    gpt_cpu_parallel(t->k->threads, loss_part_part, t);
+    dt_cpu_parallel(t->k->threads, loss_part_part, t);
     return DT_OK;
 }
 
@@ -166,18 +166,17 @@ static struct whole_row combine(const struct gpt_loss_gradient *a, size_t r)
 static double loss_row(const struct loss_gradient_task *t, size_t r)
 {
     const struct gpt_loss_gradient *a = &t->a;
-    const struct gpt_simd *simd = t->k->simd;
     struct whole_row all = combine(a, r);
     char *logits = gpt_cpu_row(t->k, a->logits, r, a->vocab.count);
     size_t place;
     if (a->sum) {
-        simd->fill(logits, a->vocab.count, a->gradient_scale);
+        t->k->flat->fill(logits, a->vocab.count, a->gradient_scale);
         return all.exponentials;
     }
-    simd->softmax(logits, a->vocab.count, (float)all.largest, (float)(a->gradient_scale / all.exponentials));
+    t->k->simd->softmax(logits, a->vocab.count, (float)all.largest, (float)(a->gradient_scale / all.exponentials));
     if (find_target(&a->vocab, a->targets[r], &place)) {
         float gradient = (float)(a->gradient_scale * (exp(all.at_target - all.largest) / all.exponentials - 1));
-        simd->narrow(logits + place * gpt_cpu_element_bytes(t->k), &gradient, 1);
+        t->k->flat->narrow(logits + place * gpt_cpu_element_bytes(t->k), &gradient, 1);
     }
     return all.largest + log(all.exponentials) - all.at_target;
 }
@@ -185,7 +184,7 @@ static double loss_row(const struct loss_gradient_task *t, size_t r)
 static void loss_gradient_part(void *argument, int thread, int threads)
 {
     const struct loss_gradient_task *t = argument;
-    struct gpt_cpu_share share = gpt_cpu_share(t->a.rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(t->a.rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++)
         t->losses[r] = loss_row(t, r);
 }
@@ -197,7 +196,7 @@ static dt_status run_loss_gradient(void *arguments)
     t->losses = malloc(t->a.rows * sizeof *t->losses);
     if (!t->losses)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
-    gpt_cpu_parallel(t->k->threads, loss_gradient_part, t);
+    dt_cpu_parallel(t->k->threads, loss_gradient_part, t);
     for (size_t r = 0; r < t->a.rows; r++)
         loss += t->losses[r];
     free(t->losses);

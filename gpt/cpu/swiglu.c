@@ -1,7 +1,7 @@
 /* SwiGLU and its gradient, row by row: gate and up lie beside each other. */
 #include "gpt/cpu/kernels.h"
-#include "gpt/cpu/loops/team.h"
 #include "lib/device/cpu/device.h"
+#include "lib/kernels/cpu/team.h"
 
 struct swiglu_task {
     struct gpt_kernels *k;
@@ -12,7 +12,7 @@ static void swiglu_part(void *argument, int thread, int threads)
 {
     const struct swiglu_task *t = argument;
     size_t f = t->a.f;
-    struct gpt_cpu_share share = gpt_cpu_share(t->a.rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(t->a.rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++)
         t->k->simd->swiglu(gpt_cpu_row(t->k, t->a.y, r, f), gpt_cpu_row(t->k, t->a.hidden, 2 * r, f),
                            gpt_cpu_row(t->k, t->a.hidden, 2 * r + 1, f), f);
@@ -21,7 +21,7 @@ static void swiglu_part(void *argument, int thread, int threads)
 static dt_status run_swiglu(void *arguments)
 {
     struct swiglu_task *t = arguments;
-    gpt_cpu_parallel(t->k->threads, swiglu_part, t);
+    dt_cpu_parallel(t->k->threads, swiglu_part, t);
     return DT_OK;
 }
 
@@ -40,7 +40,7 @@ static void swiglu_gradient_part(void *argument, int thread, int threads)
 {
     const struct swiglu_gradient_task *t = argument;
     const struct gpt_swiglu_gradient *a = &t->a;
-    struct gpt_cpu_share share = gpt_cpu_share(a->rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++)
         t->k->simd->swiglu_gradient(gpt_cpu_row(t->k, a->dhidden, 2 * r, a->f), gpt_cpu_row(t->k, a->dhidden, 2 * r + 1, a->f),
                                     a->y ? gpt_cpu_row(t->k, a->y, r, a->f) : NULL, gpt_cpu_row(t->k, a->dy, r, a->f),
@@ -50,7 +50,7 @@ static void swiglu_gradient_part(void *argument, int thread, int threads)
 static dt_status run_swiglu_gradient(void *arguments)
 {
     struct swiglu_gradient_task *t = arguments;
-    gpt_cpu_parallel(t->k->threads, swiglu_gradient_part, t);
+    dt_cpu_parallel(t->k->threads, swiglu_gradient_part, t);
     return DT_OK;
 }
 

@@ -89,13 +89,13 @@ dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropou
               2,
               1 / sqrtf((float)width),
               dropout_of(dropout),
-              k->step};
+              k->base->cuda_step};
     return DT_OK;
 }
 
 } // namespace
 
-extern "C" dt_status gpt_cuda_attention_check(struct gpt_kernels *k)
+static dt_status check_shared_memory(struct gpt_kernels *k)
 {
     const struct dt_model *m = &k->model;
     struct gpt_part heads = {0, (size_t)gpt_of(m)->heads}, kv_heads = {0, (size_t)gpt_kv_heads(m)};
@@ -114,6 +114,12 @@ extern "C" dt_status gpt_cuda_attention_check(struct gpt_kernels *k)
         return attention_backward_tensor<__nv_bfloat16>(nullptr, 1, b);
     default: DT_TRY(attention_forward_fp32(nullptr, 1, f)); return attention_backward_fp32(nullptr, 1, b);
     }
+}
+
+extern "C" dt_status gpt_cuda_attention_check(struct gpt_kernels *k)
+{
+    dt_status status = check_shared_memory(k);
+    return status < 0 ? dt_fail(status, "%s, or more and narrower heads (model.heads)", dt_error_message()) : DT_OK;
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)

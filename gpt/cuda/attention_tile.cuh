@@ -36,7 +36,7 @@ struct attention_shape {
     int weight_bytes; /* the same for rows of weights */
     float scale;      /* 1 / sqrt(width) */
     dropout drop;
-    const struct gpt_cuda_step *step;
+    const struct dt_cuda_step *step;
 };
 
 struct attention_forward {

@@ -24,22 +24,18 @@ static void cuda_destroy(struct gpt_kernels *k)
     if (!k)
         return;
     gpt_cuda_linear_destroy(k);
-    dt_cuda_own_free(k->device, k->rope);
-    dt_cuda_own_free(k->device, k->scratch);
-    dt_cuda_own_free(k->device, k->arrivals);
-    dt_cuda_own_free(k->device, k->step);
+    dt_cuda_own_free(k->base->device, k->rope);
+    dt_cuda_own_free(k->base->device, k->scratch);
+    dt_cuda_own_free(k->base->device, k->arrivals);
     free(k);
 }
 
-/* What kernels find in device memory: the step, as before the first one, and the model's tables. */
+/* What kernels find in device memory. */
 static dt_status fill_memory(struct gpt_kernels *k)
 {
     struct dt_stream *stream;
-    DT_TRY(dt_stream_create(k->device, "kernels", &stream));
-    dt_status status = gpt_cuda_begin_step(k, stream, 0, 1);
-    if (status < 0)
-        goto end;
-    status = dt_zero(stream, k->arrivals, GPT_CUDA_ARRIVALS * sizeof *k->arrivals);
+    DT_TRY(dt_stream_create(k->base->device, "kernels", &stream));
+    dt_status status = dt_zero(stream, k->arrivals, GPT_CUDA_ARRIVALS * sizeof *k->arrivals);
     if (status < 0)
         goto end;
     status = gpt_cuda_rope_create(k, stream);
@@ -51,24 +47,19 @@ end:
     return status;
 }
 
-static dt_status cuda_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
+static dt_status cuda_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
 {
     *out = NULL;
     struct gpt_kernels *k = calloc(1, sizeof *k);
     if (!k)
         return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
     k->model = *model;
-    k->device = device;
-    k->multiprocessors = dt_cuda_multiprocessors(device);
-    void *step, *arrivals;
+    k->base = base;
+    void *arrivals;
     dt_status status = gpt_cuda_attention_check(k);
     if (status < 0)
         goto fail;
-    status = dt_cuda_own_alloc(device, sizeof *k->step, &step);
-    if (status < 0)
-        goto fail;
-    k->step = step;
-    status = dt_cuda_own_alloc(device, GPT_CUDA_ARRIVALS * sizeof *k->arrivals, &arrivals);
+    status = dt_cuda_own_alloc(base->device, GPT_CUDA_ARRIVALS * sizeof *k->arrivals, &arrivals);
     if (status < 0)
         goto fail;
     k->arrivals = arrivals;
@@ -90,8 +81,6 @@ const struct gpt_kernel_table gpt_kernels_cuda = {.name = "cuda",
                                                   .available = cuda_available,
                                                   .create = cuda_create,
                                                   .destroy = cuda_destroy,
-                                                  .begin_step = gpt_cuda_begin_step,
-                                                  .step_overflows = gpt_cuda_step_overflows,
                                                   .use_tuning = gpt_cuda_use_tuning,
                                                   .tuned = gpt_cuda_tuned,
                                                   GPT_FUSED_KERNELS(ROW) GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

@@ -127,7 +127,7 @@ inline dt_status sum_columns(const char *name, struct gpt_kernels *k, struct dt_
                              size_t columns, column_outputs<E, Source::SUMS> outputs, bool accumulate)
 {
     /* As many blocks as the GPU holds at once, but rows enough for each that the partial sums are few beside what is read. */
-    size_t tiles = (columns + N * COLUMN_LANES - 1) / (N * COLUMN_LANES), wanted = (size_t)k->multiprocessors * 8 / tiles + 1;
+    size_t tiles = (columns + N * COLUMN_LANES - 1) / (N * COLUMN_LANES), wanted = (size_t)k->base->multiprocessors * 8 / tiles + 1;
     size_t most = (rows + COLUMN_LEAST_ROWS - 1) / COLUMN_LEAST_ROWS;
     size_t of_chunk = (rows + (wanted < most ? wanted : most) - 1) / (wanted < most ? wanted : most);
     size_t chunks = (rows + of_chunk - 1) / of_chunk;

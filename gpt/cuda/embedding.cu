@@ -26,7 +26,7 @@ __device__ inline pack<E, N> load_row(const E *table, const table_part &part, ui
 template <typename E, int N>
 __global__ void __launch_bounds__(LANES *ROWS, 4)
     embedding_kernel(E *out, const int32_t *tokens, const E *token_table, table_part vocab, const E *position_table, table_part positions,
-                     size_t rows, uint32_t d, uint32_t T, dropout drop, const struct gpt_cuda_step *step)
+                     size_t rows, uint32_t d, uint32_t T, dropout drop, const struct dt_cuda_step *step)
 {
     drop.first_sample += step->first_sample;
     for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
@@ -160,7 +160,7 @@ struct rows_of_position {
 /* table [table_rows, d]: a warp sums 256 columns of one row of the table. */
 template <typename E, int N, typename Rows>
 __global__ void __launch_bounds__(LANES *ROWS) table_gradient_kernel(E *table, const E *dout, Rows rows, size_t table_rows, uint32_t d,
-                                                                     bool accumulate, dropout drop, const struct gpt_cuda_step *step)
+                                                                     bool accumulate, dropout drop, const struct dt_cuda_step *step)
 {
     drop.first_sample += step->first_sample;
     uint32_t slices = (d + LANES * COLUMNS - 1) / (LANES * COLUMNS);
@@ -216,7 +216,8 @@ dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
         [&](auto n) {
             return launch("embedding gradient", table_gradient_kernel<E, decltype(n)::value, Rows>,
                           dim3(blocks_for(k, table_rows * slices, ROWS, BLOCKS_PER_MULTIPROCESSOR * 8)), dim3(LANES, ROWS), 0, stream,
-                          (E *)table, (const E *)a->dout, rows, table_rows, (uint32_t)d, a->accumulate, dropout_of(&a->dropout), k->step);
+                          (E *)table, (const E *)a->dout, rows, table_rows, (uint32_t)d, a->accumulate, dropout_of(&a->dropout),
+                          k->base->cuda_step);
         },
         table, a->dout);
 }
@@ -226,7 +227,7 @@ dt_status make_lists(struct gpt_kernels *k, struct dt_stream *stream, const stru
 {
     size_t vocab = a->vocab.count, rows = a->samples * (size_t)gpt_of(&k->model)->block_size;
     /* 8,192 counters are 32 KiB of shared memory, and every launch may have 48. */
-    size_t ranges = (size_t)k->multiprocessors * RANGES_PER_MULTIPROCESSOR, least = (vocab + 8191) / 8192;
+    size_t ranges = (size_t)k->base->multiprocessors * RANGES_PER_MULTIPROCESSOR, least = (vocab + 8191) / 8192;
     size_t range = (vocab + (ranges < least ? least : ranges) - 1) / (ranges < least ? least : ranges);
     return launch("embedding gradient", list_kernel, dim3((unsigned)((vocab + range - 1) / range)), dim3(LIST_THREADS),
                   range * sizeof(int32_t), stream, lists, a->tokens, (int32_t)rows, (int32_t)a->vocab.first, (int32_t)vocab,
@@ -251,7 +252,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
                 return launch("embedding", embedding_kernel<E, decltype(n)::value>,
                               dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR)), dim3(LANES, ROWS), 0, stream, (E *)a->out,
                               a->tokens, (const E *)a->token_table, part_of(a->vocab), (const E *)a->position_table, part_of(a->positions),
-                              rows, (uint32_t)d, (uint32_t)gpt_of(&k->model)->block_size, dropout_of(&a->dropout), k->step);
+                              rows, (uint32_t)d, (uint32_t)gpt_of(&k->model)->block_size, dropout_of(&a->dropout), k->base->cuda_step);
             },
             a->out, a->token_table, a->position_table);
     });

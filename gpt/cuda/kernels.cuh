@@ -1,18 +1,9 @@
-/* What the cuda kernels share on the device: launching, elements, 16-byte accesses, sums over warps and blocks, dropout's bits.
- *
- * Kernels keep to what <cuda_runtime.h>, <cuda_fp16.h> and <cuda_bf16.h> offer and to gpt/cuda/mma.cuh for the tensor cores, and are
- * started by launch() alone: so the tests can run them on a CPU, thread for thread (test/cuda_emulator). Shared memory is declared with
- * __shared__ (static) or through dynamic_shared<T>(). */
+/* What gpt's cuda kernels share on the device beyond lib/kernels/cuda/elements.cuh: dropout's bits. They keep to gpt/cuda/mma.cuh for the
+ * tensor cores. */
 #ifndef GPT_CUDA_KERNELS_CUH
 #define GPT_CUDA_KERNELS_CUH
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
-#include <type_traits>
-
-#include "gpt/cuda/launch.cuh"
+#include "lib/kernels/cuda/elements.cuh"
 
 #define DT_HOST_DEVICE __host__ __device__
 #include "gpt/cuda/kernels.h"
@@ -20,107 +11,7 @@
 
 namespace gpt_cuda {
 
-/* ---- elements: fp32, fp16, bf16; arithmetic is fp32 ---- */
-
-__device__ inline float to_float(float x)
-{
-    return x;
-}
-__device__ inline float to_float(__half x)
-{
-    return __half2float(x);
-}
-__device__ inline float to_float(__nv_bfloat16 x)
-{
-    return __bfloat162float(x);
-}
-
-template <typename E> __device__ inline E from_float(float x);
-template <> __device__ inline float from_float<float>(float x)
-{
-    return x;
-}
-template <> __device__ inline __half from_float<__half>(float x)
-{
-    return __float2half_rn(x);
-}
-template <> __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x)
-{
-    return __float2bfloat16_rn(x);
-}
-
-/* N elements that move as one access of at most 16 bytes. */
-template <typename E, int N> struct alignas(sizeof(E) * N) pack {
-    E at[N];
-};
-/* As many as 16 bytes hold: 4 of fp32, 8 of fp16 and bf16. */
-template <typename E> constexpr int pack_elems = 16 / (int)sizeof(E);
-
-template <int N, typename E> __device__ inline pack<E, N> load_pack(const E *from)
-{
-    return *reinterpret_cast<const pack<E, N> *>(from);
-}
-template <int N, typename E> __device__ inline void store_pack(E *to, const pack<E, N> &value)
-{
-    *reinterpret_cast<pack<E, N> *>(to) = value;
-}
-
-/* Whether every address of `stride` elements from these bases allows packs of N elements of E: for the choice between two instances of a
- * kernel, on the host. */
-template <typename E, int N> inline bool packs_fit(size_t stride, const void *a, const void *b = nullptr, const void *c = nullptr)
-{
-    uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
-    return stride % N == 0 && all % (sizeof(E) * N) == 0;
-}
-
-/* Calls f(std::integral_constant<int, N>()) with the widest N that packs_fit allows: 16 bytes' elements, or 1. */
-template <typename E, typename F>
-inline dt_status for_pack(size_t stride, F f, const void *a, const void *b = nullptr, const void *c = nullptr)
-{
-    if (packs_fit<E, pack_elems<E>>(stride, a, b, c))
-        return f(std::integral_constant<int, pack_elems<E>>());
-    return f(std::integral_constant<int, 1>());
-}
-
-/* ---- sums ---- */
-
-__device__ inline float warp_sum(float x)
-{
-    for (int distance = 16; distance > 0; distance /= 2)
-        x += __shfl_xor_sync(0xffffffffu, x, distance);
-    return x;
-}
-__device__ inline float warp_max(float x)
-{
-    for (int distance = 16; distance > 0; distance /= 2)
-        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, distance));
-    return x;
-}
-
-/* Over the block's threads, the same on every thread and in every run; `warps` [32] is shared memory that is free again after the call's
- * return. Every thread of the block calls. */
-__device__ inline float block_sum(float x, float *warps)
-{
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, count = ((int)blockDim.x + 31) / 32;
-    x = warp_sum(x);
-    if (lane == 0)
-        warps[warp] = x;
-    __syncthreads();
-    x = warp_sum(lane < count ? warps[lane] : 0.0f);
-    __syncthreads();
-    return x;
-}
-__device__ inline float block_max(float x, float *warps)
-{
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, count = ((int)blockDim.x + 31) / 32;
-    x = warp_max(x);
-    if (lane == 0)
-        warps[warp] = x;
-    __syncthreads();
-    x = warp_max(lane < count ? warps[lane] : -INFINITY);
-    __syncthreads();
-    return x;
-}
+using namespace dt_cuda;
 
 /* ---- dropout (lib/base/random.h) ---- */
 
@@ -157,24 +48,9 @@ __device__ inline void dropout_factors(const dropout &d, uint32_t sample, uint32
     }
 }
 
-/* ---- which element type a model has ---- */
-
-/* Calls f(E()) with the element type of `dtype`. */
-template <typename F> inline dt_status for_dtype(enum dt_dtype dtype, F f)
-{
-    switch (dtype) {
-    case DT_FP32: return f(float());
-    case DT_FP16: return f(__half());
-    case DT_BF16: return f(__nv_bfloat16());
-    default: return dt_fail(DT_ERR_INVALID, "cuda kernels: %d is no dtype", (int)dtype);
-    }
-}
-
-/* Blocks of `threads` for `items`, at most `per_multiprocessor` on each: a kernel's loop strides over the rest. */
 inline unsigned blocks_for(const struct gpt_kernels *k, size_t items, int threads, int per_multiprocessor)
 {
-    size_t needed = (items + (size_t)threads - 1) / (size_t)threads, most = (size_t)k->multiprocessors * (size_t)per_multiprocessor;
-    return (unsigned)(needed < 1 ? 1 : needed < most ? needed : most);
+    return dt_cuda::blocks_for(k->base->multiprocessors, items, threads, per_multiprocessor);
 }
 
 } // namespace gpt_cuda

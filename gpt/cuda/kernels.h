@@ -10,41 +10,26 @@ extern "C" {
 #endif
 
 #include "gpt/kernels.h"
-#include "lib/device/cuda/device.h"
-
-/* What changes from step to step, in device memory: a step that is replayed as a graph carries its arguments by value, so kernels read
- * these here. Written by begin_step alone. */
-struct gpt_cuda_step {
-    uint32_t first_sample; /* added to every first_sample that a call carries */
-    int32_t number;        /* Adam's step, from 1 */
-    uint64_t overflows;    /* gradient elements of this step that were not finite, and whose updates were left out */
-};
+#include "lib/kernels/cuda/kernels.h"
 
 enum { GPT_CUDA_ARRIVALS = 4096 };
 
 struct gpt_kernels {
+    struct dt_kernels *base; /* of all families: device, and the step in device memory */
     struct dt_model model;
-    struct dt_device *device;
-    int multiprocessors;
-    struct gpt_cuda_step *step;     /* device memory; create zeroes it and makes number 1, in both */
-    struct gpt_cuda_step host_step; /* the same for kernels on the host */
-    void *scratch;                  /* [scratch_bytes] device memory for one call at a time: only on the stream of a step's kernels */
+    void *scratch; /* [scratch_bytes] device memory for one call at a time: only on the stream of a step's kernels */
     size_t scratch_bytes;
     uint32_t *arrivals;             /* [GPT_CUDA_ARRIVALS] device memory, zeros between kernels (columns.cuh) */
     struct gpt_cuda_linear *linear; /* linear.c */
-    float *rope;      /* rope.cu: [T, 2, w / 2] device memory, cosines and sines of every position; NULL for a model without */
-    int host_threads; /* host.c: of a kernel on the host; 0 before the first one */
+    float *rope; /* rope.cu: [T, 2, w / 2] device memory, cosines and sines of every position; NULL for a model without */
 };
 
-/* The entries of the table: attention.cu, embedding.cu, flat.cu, head_norm.cu, loss.cu, norm.cu, optimizer.cu, rope.cu, rows.cu, swiglu.cu;
- * linear.c on cuBLASLt; host.c on the host's processor, in the stream's order. */
+/* The entries of the table: attention.cu, embedding.cu, flat.cu, head_norm.cu, loss.cu, norm.cu, rope.cu, rows.cu, swiglu.cu;
+ * linear.c on cuBLASLt. */
 #define GPT_CUDA_DECLARE(entry, arguments, ...) GPT_KERNEL_FUNCTION(gpt_cuda_##entry, arguments);
 GPT_KERNELS(GPT_CUDA_DECLARE, GPT_NO_KERNEL_ROW, GPT_CUDA_DECLARE)
 GPT_FUSED_KERNELS(GPT_CUDA_DECLARE)
 #undef GPT_CUDA_DECLARE
-
-dt_status gpt_cuda_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number); /* optimizer.cu */
-dt_status gpt_cuda_step_overflows(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to);                  /* host.c */
 
 dt_status gpt_cuda_linear_create(struct gpt_kernels *k); /* linear.c */
 void gpt_cuda_linear_destroy(struct gpt_kernels *k);
@@ -57,8 +42,6 @@ dt_status gpt_cuda_rope_create(struct gpt_kernels *k, struct dt_stream *stream);
 /* attention.cu: whether this GPU's blocks have the shared memory that the model's attention needs, which depends on the heads' width and on
  * the dtype. Asked once, before the first step. Errors: DT_ERR_UNAVAILABLE. */
 dt_status gpt_cuda_attention_check(struct gpt_kernels *k);
-/* shared_memory.c: the same of `bytes` for one block of the kernel `name`, on the current GPU. */
-dt_status gpt_cuda_check_shared_memory(const char *name, size_t bytes);
 
 /* bias.cu: every row of to [rows, columns] becomes `row` [columns]. */
 dt_status gpt_cuda_repeat_row(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *row, size_t rows, size_t columns);

@@ -22,7 +22,7 @@ dt_status gpt_cuda_linear_create(struct gpt_kernels *k)
         goto fail;
     }
     linear->most_named = GPT_CUDA_NAMED_FOR_A_RUN;
-    status = dt_cuda_own_alloc(k->device, GPT_CUDA_WORKSPACE_BYTES, &linear->workspace);
+    status = dt_cuda_own_alloc(k->base->device, GPT_CUDA_WORKSPACE_BYTES, &linear->workspace);
     if (status < 0)
         goto fail;
     return DT_OK;
@@ -37,7 +37,7 @@ void gpt_cuda_linear_destroy(struct gpt_kernels *k)
     if (!linear)
         return;
     gpt_cuda_plans_destroy(linear);
-    dt_cuda_own_free(k->device, linear->workspace);
+    dt_cuda_own_free(k->base->device, linear->workspace);
     if (linear->handle)
         linear->lt.destroy(linear->handle);
     free(linear);
@@ -50,7 +50,7 @@ dt_status gpt_cuda_use_tuning(struct gpt_kernels *k, const struct dt_tuning *tun
 {
     struct dt_device_info info;
     struct gpt_cuda_linear *linear = k->linear;
-    dt_device_info(k->device, &info);
+    dt_device_info(k->base->device, &info);
     memcpy(linear->gpu, info.name, sizeof info.name);
     gpt_cublaslt_name(&linear->lt, linear->library);
     DT_TRY(gpt_tuning_check(tuning, linear->gpu, linear->library));

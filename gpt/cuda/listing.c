@@ -18,7 +18,7 @@ dt_status gpt_kernels_listing_create(struct dt_tuning *to, enum dt_dtype dtype, 
     return DT_OK;
 }
 
-static dt_status listing_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
+static dt_status listing_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
 {
     *out = NULL;
     return dt_fail(DT_ERR_INVALID, "kernels that list products are made for a list");
@@ -41,8 +41,6 @@ static dt_status note(struct gpt_kernels *k, struct gpt_cuda_product product)
     {                                                                                                                                      \
         return DT_OK;                                                                                                                      \
     }
-NOTHING(init_normal, gpt_init_normal)
-NOTHING(fill, gpt_fill)
 NOTHING(tokens, gpt_tokens)
 NOTHING(embedding, gpt_embedding)
 NOTHING(embedding_gradient, gpt_embedding_gradient)
@@ -64,14 +62,8 @@ NOTHING(dropout_gradient, gpt_dropout_gradient)
 NOTHING(loss, gpt_loss)
 NOTHING(loss_part, gpt_loss_part)
 NOTHING(loss_gradient, gpt_loss_gradient)
-NOTHING(sgd, gpt_sgd)
-NOTHING(adam, gpt_adam)
-NOTHING(add, gpt_add)
 NOTHING(residual_norm, gpt_residual_norm)
 NOTHING(norm_branch_gradient, gpt_norm_branch_gradient)
-NOTHING(sgd_host, gpt_sgd)
-NOTHING(adam_host, gpt_adam)
-NOTHING(add_host, gpt_add)
 
 static GPT_KERNEL_FUNCTION(list_linear, gpt_linear)
 {
@@ -112,21 +104,8 @@ static GPT_KERNEL_FUNCTION(list_linear_gelu_weight_gradient, gpt_linear_gelu_wei
     return note(k, gpt_cuda_product_weight_gradient(&plain));
 }
 
-static dt_status list_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number)
-{
-    return DT_OK;
-}
-
-static dt_status list_step_overflows(struct gpt_kernels *k, struct dt_stream *stream, uint64_t *to)
-{
-    *to = 0;
-    return DT_OK;
-}
-
 #define ROW(entry, ...) .entry = list_##entry,
 const struct gpt_kernel_table gpt_kernels_listing = {.name = "listing",
                                                      .create = listing_create,
                                                      .destroy = listing_destroy,
-                                                     .begin_step = list_begin_step,
-                                                     .step_overflows = list_step_overflows,
                                                      GPT_FUSED_KERNELS(ROW) GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};

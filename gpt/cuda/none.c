@@ -12,7 +12,7 @@ static bool none_available(char *text, size_t text_bytes)
     return false;
 }
 
-static dt_status none_create(struct dt_device *device, const struct dt_model *model, struct gpt_kernels **out)
+static dt_status none_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
 {
     *out = NULL;
     return dt_fail(DT_ERR_UNAVAILABLE, "cuda kernels: %s", missing);

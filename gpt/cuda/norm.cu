@@ -59,7 +59,7 @@ template <typename E, int N> __device__ inline pack<E, N> bias_at(const norm_for
 struct dropped_rows {
     dropout drop;
     uint32_t T;
-    const struct gpt_cuda_step *step;
+    const struct dt_cuda_step *step;
 
     struct place {
         uint32_t sample, position;
@@ -83,7 +83,7 @@ struct dropped_rows {
 
 inline dropped_rows dropped_rows_of(const struct gpt_kernels *k, const struct gpt_dropout *how)
 {
-    return {dropout_of(how), (uint32_t)gpt_of(&k->model)->block_size, k->step};
+    return {dropout_of(how), (uint32_t)gpt_of(&k->model)->block_size, k->base->cuda_step};
 }
 
 /* Where a row comes from: from memory, */
@@ -460,7 +460,7 @@ template <typename E, bool RMS, int THREADS, int PACKS, typename Branch>
 dt_status gradient_in_registers(const char *name, struct gpt_kernels *k, struct dt_stream *stream, const norm_gradient &a,
                                 const Branch &branch, norm_outputs<E, RMS> outputs, bool accumulate)
 {
-    size_t most = (size_t)k->multiprocessors * (512 / THREADS), blocks = a.rows < most ? a.rows : most;
+    size_t most = (size_t)k->base->multiprocessors * (512 / THREADS), blocks = a.rows < most ? a.rows : most;
     DT_TRY(gpt_cuda_scratch(k, blocks * norm_sums<RMS> * (size_t)a.d * sizeof(float)));
     DT_TRY(launch(name, norm_gradient_kernel<E, Branch, RMS, THREADS, PACKS>, dim3((unsigned)blocks), dim3(THREADS), 0, stream, a, branch,
                   (float *)k->scratch));

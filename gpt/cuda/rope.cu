@@ -68,7 +68,7 @@ extern "C" dt_status gpt_cuda_rope_create(struct gpt_kernels *k, struct dt_strea
     for (int pair = 0; pair < half; pair++)
         f.of_pair[pair] = gpt_rope_frequency(m, pair);
     void *table;
-    DT_TRY(dt_cuda_own_alloc(k->device, T * (size_t)width * sizeof(float), &table));
+    DT_TRY(dt_cuda_own_alloc(k->base->device, T * (size_t)width * sizeof(float), &table));
     k->rope = (float *)table;
     return launch("rope", table_kernel, dim3((unsigned)((T * (size_t)half + TABLE_THREADS - 1) / TABLE_THREADS)), dim3(TABLE_THREADS), 0,
                   stream, k->rope, f, T, half);

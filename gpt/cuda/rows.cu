@@ -12,7 +12,7 @@ enum { LANES = 32, ROWS = 8, BLOCKS_PER_MULTIPROCESSOR = 8, COLUMNS = 8 };
 /* out = residual + dropout(branch), or dropout(branch) alone. [rows, d]; out may be branch. d is a multiple of N. */
 template <typename E, int N, bool RESIDUAL>
 __global__ void __launch_bounds__(LANES *ROWS) dropout_kernel(E *out, const E *residual, const E *branch, size_t rows, uint32_t d,
-                                                              uint32_t T, dropout drop, const struct gpt_cuda_step *step)
+                                                              uint32_t T, dropout drop, const struct dt_cuda_step *step)
 {
     drop.first_sample += step->first_sample;
     for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
@@ -56,7 +56,7 @@ dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream
                 return launch(name, dropout_kernel<E, decltype(n)::value, RESIDUAL>,
                               dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR)), dim3(LANES, ROWS), 0, stream, (E *)out,
                               (const E *)residual, (const E *)branch, rows, (uint32_t)d, (uint32_t)gpt_of(&k->model)->block_size,
-                              dropout_of(how), k->step);
+                              dropout_of(how), k->base->cuda_step);
             },
             out, residual, branch);
     });

@@ -23,9 +23,8 @@ template <typename E, int N> struct elements {
 extern "C" dt_status gpt_cuda_column_sums(struct gpt_kernels *k, struct dt_stream *stream, void *sums, const void *x, size_t rows,
                                           size_t columns, bool accumulate)
 {
-    const struct gpt_fill zeros = {sums, columns, 0};
     if (rows == 0 || columns == 0)
-        return rows == 0 && !accumulate ? gpt_cuda_fill(k, stream, &zeros) : DT_OK;
+        return rows == 0 && !accumulate ? dt_cuda_fill(k->base, stream, sums, columns, 0) : DT_OK;
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         return for_pack<E>(

@@ -24,6 +24,7 @@ struct places {
 };
 
 struct bench {
+    struct dt_kernels base;
     struct gpt_kernels *k;
     struct dt_stream *stream;
     struct dt_event *start, *end;
@@ -58,10 +59,9 @@ static dt_status make_places(struct bench *b)
     p->stride_bytes = at;
     p->count = 2 * b->cache_bytes / at + 2;
     DT_TRY(dt_alloc(b->stream, DT_WORKSPACE, p->count * at, &p->memory));
-    return gpt_kernels_cuda.init_normal(
-        b->k, b->stream,
-        &(struct gpt_init_normal){
-            .to = p->memory.data, .count = p->count * at / bytes, .seed = 1, .tensor_id = 1, .standard_deviation = 0.1f});
+    return dt_kernels_normal(
+        &b->base, b->stream,
+        &(struct dt_normal){.to = p->memory.data, .count = p->count * at / bytes, .seed = 1, .tensor_id = 1, .standard_deviation = 0.1f});
 }
 
 static struct gpt_cuda_product product_at(const struct bench *b, size_t index)
@@ -229,7 +229,8 @@ static dt_status open_bench(struct bench *b, struct dt_device *device)
     DT_TRY(dt_stream_create(device, "tuning", &b->stream));
     DT_TRY(dt_event_create_timed(device, &b->start));
     DT_TRY(dt_event_create_timed(device, &b->end));
-    DT_TRY(gpt_kernels_cuda.create(device, &least, &b->k));
+    DT_TRY(dt_kernels_init(&b->base, device, b->dtype));
+    DT_TRY(gpt_kernels_cuda.create(&b->base, &least, &b->k));
     dt_device_info(device, &info);
     memcpy(b->k->linear->gpu, info.name, sizeof info.name);
     gpt_cublaslt_name(&b->k->linear->lt, b->k->linear->library);
@@ -240,6 +241,7 @@ static dt_status open_bench(struct bench *b, struct dt_device *device)
 static void close_bench(struct bench *b)
 {
     gpt_kernels_cuda.destroy(b->k);
+    dt_kernels_finish(&b->base);
     dt_event_destroy(b->end);
     dt_event_destroy(b->start);
     dt_stream_destroy(b->stream);

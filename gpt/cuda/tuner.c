@@ -32,15 +32,15 @@ static int listed(const struct dt_tuning *t)
 
 static dt_status use(const struct dt_tuning *t, struct dt_kernels *kernels)
 {
-    const struct gpt_kernel_table *table = kernels->plain.table;
-    return table->use_tuning ? table->use_tuning(kernels->plain.state, t) : DT_OK;
+    const struct gpt_kernel_table *table = gpt_kernel_set(kernels)->plain.table;
+    return table->use_tuning ? table->use_tuning(gpt_kernel_set(kernels)->plain.state, t) : DT_OK;
 }
 
 static void used(const struct dt_kernels *kernels, struct dt_tuned *out)
 {
     *out = (struct dt_tuned){0};
-    if (kernels->plain.table->tuned)
-        kernels->plain.table->tuned(kernels->plain.state, out);
+    if (gpt_kernel_set(kernels)->plain.table->tuned)
+        gpt_kernel_set(kernels)->plain.table->tuned(gpt_kernel_set(kernels)->plain.state, out);
 }
 
 const struct dt_tuner gpt_tuner = {

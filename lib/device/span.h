@@ -1,7 +1,7 @@
 /* Spans: when the work on a device's streams began and ended, piece by piece, for the trace of a step.
  *
  * Between dt_spans_start and dt_spans_collect every dt_span_begin and dt_span_end marks its stream with a timed event; at other times both
- * do nothing. lib/device/device.c marks copies, lib/comm/comm.c collectives and messages, gpt's traced kernels themselves: whoever queues
+ * do nothing. lib/device/device.c marks copies, lib/comm/comm.c collectives and messages, lib/kernels and families' traced kernels themselves: whoever queues
  * work need not know. A span's time is the stream's own, waiting for peers included, but not waiting for other streams before the work. */
 #ifndef LIB_DEVICE_SPAN_H
 #define LIB_DEVICE_SPAN_H

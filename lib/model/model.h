@@ -17,6 +17,7 @@
 #include "lib/config/schema.h"
 #include "lib/config/words.h"
 #include "lib/device/device.h"
+#include "lib/kernels/kernels.h"
 #include "lib/model/tuning.h"
 
 #include <stdalign.h>
@@ -92,9 +93,6 @@ struct dt_tensor_group {
     dt_status (*wait)(void *context, const struct dt_event *event);
     void *context;
 };
-
-/* A family's kernels on one device, for one model. Its state is the family's. */
-struct dt_kernels;
 
 struct dt_group {
     int index;                    /* in the stage */
@@ -178,19 +176,6 @@ struct dt_loss_scales {
     float loss, gradient;
 };
 
-/* An update of `count` parameters by SGD or Adam. Gradients are multiplied by gradient_scale first. */
-struct dt_update {
-    void *params;      /* [count] the model's dtype */
-    const void *grads; /* [count] the model's dtype */
-    size_t count;
-    float learning_rate, gradient_scale;
-    bool adam;
-    /* adam: [count] fp32. In step 1 (begin_step) they hold nothing yet: moments begin at 0, and master as params. */
-    float *first_moment, *second_moment, *master;
-    float beta1, beta2, epsilon; /* adam */
-    bool on_host; /* all arrays are in host memory (dt_alloc_host), and the host's processor does the work, in the stream's order */
-};
-
 struct dt_stage_options {
     const struct dt_layers *parts; /* [part_count] of the model, in its sequence */
     int part_count;
@@ -236,6 +221,8 @@ struct dt_model_family {
     /* Parameters of what comes before the blocks, or after them, whichever is more, on one of `ranks` that share each layer; at least. */
     double (*end_elems)(const struct dt_model *model, int ranks);
     uint64_t (*parameter_count)(const struct dt_model *model);
+    /* Of how many tensors they are, each counted by itself as frameworks' optimizers do. */
+    int (*tensor_count)(const struct dt_model *model);
     /* Multiply-adds counted as 2, forward and backward, without recomputation. */
     double (*step_flops)(const struct dt_model *model, uint64_t units);
     /* Optional, where it is another number: the same with half of attention's products, which a causal mask leaves. */
@@ -264,22 +251,15 @@ struct dt_model_family {
     /* Whether this machine's processor computes `dtype` natively; if not, `advice` names the alternative. */
     bool (*cpu_dtype_native)(enum dt_dtype dtype, char *advice, size_t advice_bytes);
 
-    /* Kernels on `device`, which outlives them, as does the model. Errors: also DT_ERR_UNAVAILABLE. */
+    /* Kernels on `device`, which outlives them, as does the model: dt_kernels_init of their public part, and the family's own.
+     * Errors: also DT_ERR_UNAVAILABLE. */
     dt_status (*kernels_create)(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
     void (*kernels_destroy)(struct dt_kernels *kernels); /* takes NULL */
     /* Optional: what computes the matrix products, in a word ("amx", "onednn"), where that is chosen as the program runs; "" where it is not. */
     const char *(*products)(const struct dt_kernels *kernels);
     const struct dt_tuner *tuner; /* optional */
-    /* Before the other work of a step: the number of its first sample, and of the step from 1. */
-    dt_status (*begin_step)(struct dt_kernels *kernels, struct dt_stream *stream, uint32_t first_sample, int step);
-    /* Optional: copies to *overflows how many parameters this step's updates have left out because their gradient was not finite; valid once the
-     * stream is synchronized. */
-    dt_status (*step_overflows)(struct dt_kernels *kernels, struct dt_stream *stream, uint64_t *overflows);
-    /* Optional: from here on each kernel is a span of the trace (lib/device/span.h), or no longer. Streams must be synchronized. */
+    /* Optional: from here on each kernel of the family's own is a span of the trace (lib/device/span.h), or no longer. Streams must be synchronized. */
     dt_status (*trace_kernels)(struct dt_kernels *kernels, bool on);
-    dt_status (*update)(struct dt_kernels *kernels, struct dt_stream *stream, const struct dt_update *update);
-    /* to[i] += from[i], both [count] of the model's dtype; on_host as in dt_update. */
-    dt_status (*add)(struct dt_kernels *kernels, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
 
     /* A stage's kernels stay the caller's. */
     dt_status (*stage_create)(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,

@@ -95,7 +95,7 @@ static dt_status copy_and_add(struct offload_home *home, const struct dp_setup *
     DT_TRY(dt_copy_to_host(o->to_host, arrived->data, grads, arrived->bytes));
     DT_TRY(dt_event_record(home->arrived, o->to_host));
     DT_TRY(dt_stream_wait(o->update, home->arrived));
-    return setup->stage->model->family->add(setup->stage->kernels, o->update, true, home->grads.data, arrived->data, home->elems);
+    return dt_kernels_add(setup->stage->kernels, o->update, true, home->grads.data, arrived->data, home->elems);
 }
 
 /* Later micro-batches' gradients arrive beside the sum, and the host adds them. */

@@ -1,11 +1,14 @@
 #include "schedules/data_parallel/optimizer.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 struct optimizer {
     const struct experiment *experiment;
     const struct dt_stage *stage;
     float gradient_scale;
+    int tensors; /* of the whole model, which has so many parameters */
+    double parameters;
     struct dt_buffer first_moment, second_moment, master; /* [count] fp32, Adam only */
 };
 
@@ -16,6 +19,8 @@ dt_status optimizer_create(const struct experiment *experiment, const struct dt_
     DT_TRY(dt_allocated(optimizer, "no host memory for an optimizer"));
     optimizer->experiment = experiment;
     optimizer->stage = stage;
+    optimizer->tensors = experiment->model.family->tensor_count(&experiment->model);
+    optimizer->parameters = (double)dt_model_parameter_count(&experiment->model);
     optimizer->gradient_scale = (float)(1.0 / experiment->loss_scaling / summed_ranks);
     if (experiment->optimizer.name == OPTIMIZER_SGD || count == 0)
         return DT_OK;
@@ -47,13 +52,13 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
                           struct dt_stream *stream)
 {
     const struct experiment *e = optimizer->experiment;
-    const struct dt_stage *stage = optimizer->stage;
     if (count == 0)
         return DT_OK;
     struct dt_update update = {
         .params = params,
         .grads = grads,
         .count = count,
+        .tensors = fmax(1, round(optimizer->tensors * (double)count / optimizer->parameters)),
         .learning_rate = (float)e->optimizer.learning_rate,
         .gradient_scale = optimizer->gradient_scale,
         .on_host = e->parameter_offload,
@@ -67,5 +72,5 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
         update.beta2 = (float)e->optimizer.beta2;
         update.epsilon = (float)e->optimizer.epsilon;
     }
-    return stage->model->family->update(stage->kernels, stream, &update);
+    return dt_kernels_update(optimizer->stage->kernels, stream, &update);
 }

@@ -64,7 +64,7 @@ static dt_status receive_and_add(struct buckets *b, struct bucket *bucket, void 
         if (worker == bucket->server)
             continue;
         DT_TRY(dt_recv(s->replicas, arrived, bucket->elems, s->experiment->model.dtype, worker, s->network));
-        DT_TRY(s->stage->model->family->add(s->stage->kernels, s->network, false, bucket->grads, arrived, bucket->elems));
+        DT_TRY(dt_kernels_add(s->stage->kernels, s->network, false, bucket->grads, arrived, bucket->elems));
     }
     return DT_OK;
 }

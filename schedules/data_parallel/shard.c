@@ -39,7 +39,7 @@ dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setu
     if (setup->replicas && dt_comm_size(setup->replicas) > 1)
         DT_TRY(dt_all_reduce(setup->replicas, to, count, setup->reduce_dtype, DT_AVG, setup->network));
     g->has_sum = true;
-    return add ? stage->model->family->add(stage->kernels, setup->network, false, g->share.data, in_place, count) : DT_OK;
+    return add ? dt_kernels_add(stage->kernels, setup->network, false, g->share.data, in_place, count) : DT_OK;
 }
 
 void shard_gradients_finish(struct shard_gradients *g, const struct dp_setup *setup)

@@ -31,7 +31,7 @@ static dt_status sum_here(struct dt_stage *stage, struct dt_stream *compute)
 {
     const struct dt_group *embedding = &stage->groups[0], *head = &stage->groups[stage->group_count - 1];
     void *to = gradients_of(stage, embedding), *from = gradients_of(stage, head);
-    DT_TRY(stage->model->family->add(stage->kernels, compute, false, to, from, head->copy_elems));
+    DT_TRY(dt_kernels_add(stage->kernels, compute, false, to, from, head->copy_elems));
     return dt_copy(compute, from, to, head->copy_elems * dt_dtype_bytes(stage->model->dtype));
 }
 

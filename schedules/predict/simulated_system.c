@@ -1,5 +1,7 @@
 #include "schedules/predict/simulated_system.h"
 
+#include "gpt/cost/work.h"
+
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "schedules/predict/framework.h"
@@ -168,6 +170,8 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
     };
     s->device = (struct dt_sim_device){
         .costs = &s->costs,
+        .update = gpt_cost_update,
+        .add = gpt_cost_add,
         .memory_bytes_per_s = bandwidth,
         .copy_load = copy_load,
         .kernel_s = p->kernel_s,

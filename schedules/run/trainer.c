@@ -339,11 +339,10 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
     const struct experiment *e = t->experiment;
     uint64_t index = (uint64_t)mesh_index(&t->mesh.shape, MESH_ON_DATA, dt_comm_rank(t->mesh.world));
     uint64_t first_sample = (uint64_t)step * experiment_global_batch(e) + index * t->samples;
-    DT_TRY(t->family->begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
+    DT_TRY(dt_kernels_begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
     DT_TRY(queue_step(t, step, by_graph));
     take_traffic(t);
-    if (t->family->step_overflows)
-        DT_TRY(t->family->step_overflows(t->kernels, t->compute, &t->overflows));
+    DT_TRY(dt_kernels_overflows(t->kernels, t->compute, &t->overflows));
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
 }
 

@@ -4,9 +4,9 @@
  *
  * Usage: own_gemm [--batch N] [--block N] [--threads N] [--steps N] [--warmup N] [--dtype bf16|fp32]; prints one JSON line.
  * DTBENCH_CPU_PRODUCTS chooses as it does for dtbench (gpt/cpu/matmul/products.h). */
-#include "gpt/cpu/loops/team.h"
 #include "gpt/cpu/matmul/products.h"
 #include "lib/base/clock.h"
+#include "lib/kernels/cpu/team.h"
 #include "scripts/peers/tile_ceiling.h"
 #include "scripts/peers/vector_ceiling.h"
 
@@ -23,7 +23,7 @@ struct options {
 
 struct bench {
     struct gpt_cpu_products *products;
-    const struct gpt_simd *simd;
+    const struct dt_simd *simd;
     size_t rows, element_bytes;
     double flops;
 };
@@ -183,7 +183,7 @@ static double ceiling_flops_per_s(struct ceiling *c, int threads)
     double all = 0;
     if (!c->run || threads > (int)(sizeof c->flops / sizeof c->flops[0]))
         return 0;
-    gpt_cpu_parallel(threads, ceiling_part, c);
+    dt_cpu_parallel(threads, ceiling_part, c);
     for (int i = 0; i < threads; i++)
         all += c->seconds[i] > 0 ? c->flops[i] / c->seconds[i] : 0;
     return all;
@@ -193,10 +193,10 @@ int main(int argc, char **argv)
 {
     struct options o = parse(argv);
     struct bench b = {
-        .simd = gpt_simd_for(dt_cpu_isa(), o.dtype), .rows = (size_t)o.batch * (size_t)o.block, .element_bytes = dt_dtype_bytes(o.dtype)};
+        .simd = dt_simd_for(dt_cpu_isa(), o.dtype), .rows = (size_t)o.batch * (size_t)o.block, .element_bytes = dt_dtype_bytes(o.dtype)};
     struct linear all[LINEARS];
     double total = 0;
-    must(gpt_cpu_products_create(o.dtype, b.simd, o.threads, &b.products));
+    must(gpt_cpu_products_create(o.dtype, dt_cpu_isa(), o.threads, &b.products));
     make_linears(&b, all);
     for (int i = 0; i < o.warmup; i++)
         run_step(&b, all);

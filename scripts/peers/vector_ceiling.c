@@ -1,7 +1,7 @@
 /* Compiled once for each instruction set, with VECTOR_CEILING, the function's name. */
 #include "scripts/peers/vector_ceiling.h"
 
-#include "gpt/cpu/loops/simd.h"
+#include "lib/kernels/cpu/simd.h"
 
 enum { SUMS = 12 }; /* none waits for itself: two begin in a cycle, and each takes four or five */
 

@@ -19,6 +19,7 @@ struct bench {
     struct dt_device *device;
     struct dt_stream *stream;
     struct dt_event *start, *end;
+    struct dt_kernels base;
     struct gpt_kernels *k;
     size_t element_bytes;
     double peak_flops_per_s;
@@ -36,9 +37,9 @@ static struct dt_buffer array(struct bench *b, size_t count, float standard_devi
 {
     struct dt_buffer buffer;
     must(dt_alloc(b->stream, DT_WORKSPACE, count * b->element_bytes, &buffer));
-    must(gpt_kernels_cuda.init_normal(
-        b->k, b->stream,
-        &(struct gpt_init_normal){
+    must(dt_kernels_normal(
+        &b->base, b->stream,
+        &(struct dt_normal){
             .to = buffer.data, .count = count, .seed = 1, .tensor_id = (uint32_t)count, .standard_deviation = standard_deviation}));
     return buffer;
 }
@@ -204,7 +205,8 @@ int main(int argc, char **argv)
     must(dt_stream_create(b.device, "compute", &b.stream));
     must(dt_event_create_timed(b.device, &b.start));
     must(dt_event_create_timed(b.device, &b.end));
-    must(gpt_kernels_cuda.create(b.device, &model, &b.k));
+    must(dt_kernels_init(&b.base, b.device, model.dtype));
+    must(gpt_kernels_cuda.create(&b.base, &model, &b.k));
     dt_device_info(b.device, &info);
     gpt_kernels_available("cuda", libraries, sizeof libraries);
     printf("%s, %s, %s, %s\n", info.name, info.versions, libraries, dt_dtype_name(model.dtype));
@@ -221,6 +223,7 @@ int main(int argc, char **argv)
     bench_model(&b, "GPT2.7B", samples ? samples : 20);
 
     gpt_kernels_cuda.destroy(b.k);
+    dt_kernels_finish(&b.base);
     dt_event_destroy(b.start);
     dt_event_destroy(b.end);
     dt_stream_destroy(b.stream);

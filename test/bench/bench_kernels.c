@@ -5,10 +5,10 @@
  * rate of its products as a share of what one large product reaches, or the rate of the memory that it must read and write as a share of
  * what copying reaches. Small arrays may stay in a cache and so pass 100 %. Last, how often a training step runs it, and what a step of
  * these takes. */
-#include "gpt/cpu/loops/team.h"
 #include "gpt/family.h"
 #include "gpt/kernels.h"
 #include "gpt/model.h"
+#include "lib/kernels/cpu/team.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@ enum { VOCAB = 50000, BLOCK = 256, REPEATS = 7, MOST_ARRAYS = 16 };
 struct bench {
     struct dt_device *device;
     struct dt_stream *stream;
+    struct dt_kernels base;
     struct gpt_kernels *k;
     const struct gpt_kernel_table *table;
     struct dt_model model;
@@ -55,8 +56,8 @@ static void *room(struct bench *b, size_t bytes)
 static void *array(struct bench *b, size_t count)
 {
     void *memory = room(b, count * b->element_bytes);
-    must(b->table->init_normal(
-        b->k, b->stream, &(struct gpt_init_normal){.to = memory, .count = count, .seed = 1, .tensor_id = 1, .standard_deviation = 0.5f}));
+    must(dt_kernels_normal(&b->base, b->stream,
+                           &(struct dt_normal){.to = memory, .count = count, .seed = 1, .tensor_id = 1, .standard_deviation = 0.5f}));
     return memory;
 }
 
@@ -123,7 +124,7 @@ struct copy {
 static void copy_part(void *argument, int thread, int threads)
 {
     const struct copy *c = argument;
-    struct gpt_cpu_share share = gpt_cpu_share(c->bytes, 4096, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(c->bytes, 4096, thread, threads);
     memcpy(c->to + share.first, c->from + share.first, share.end - share.first);
 }
 
@@ -133,7 +134,7 @@ static dt_status launch_copy(struct bench *b, const void *arguments)
     if (!b->on_cpu)
         return dt_copy(b->stream, c->to, c->from, c->bytes);
     struct copy own = *c; /* a copy of the device's is one thread's */
-    gpt_cpu_parallel(b->threads, copy_part, &own);
+    dt_cpu_parallel(b->threads, copy_part, &own);
     return DT_OK;
 }
 
@@ -166,6 +167,29 @@ static void measure_limits(struct bench *b)
         return b->table->entry(b->k, b->stream, (const struct type *)arguments);                                                           \
     }
 GPT_KERNELS(LAUNCH, GPT_NO_KERNEL_ROW, LAUNCH)
+
+static dt_status launch_update(struct bench *b, const void *update)
+{
+    return dt_kernels_update(&b->base, b->stream, update);
+}
+
+/* The parameters and gradients of an update. */
+static dt_status launch_add(struct bench *b, const void *update)
+{
+    const struct dt_update *u = update;
+    return dt_kernels_add(&b->base, b->stream, false, u->params, u->grads, u->count);
+}
+
+static dt_status launch_fill(struct bench *b, const void *update)
+{
+    const struct dt_update *u = update;
+    return dt_kernels_fill(&b->base, b->stream, u->params, u->count, 0);
+}
+
+static dt_status launch_normal(struct bench *b, const void *normal)
+{
+    return dt_kernels_normal(&b->base, b->stream, normal);
+}
 
 /* ---- groups of kernels ---- */
 
@@ -237,7 +261,7 @@ static void bench_decoder(struct bench *b)
     struct gpt_kernels *gpt = b->k;
     gpt_change(&model)->position = GPT_POSITION_ROPE;
     gpt_change(&model)->kv_heads = gpt_of(&model)->heads % 3 ? gpt_of(&model)->heads : gpt_of(&model)->heads / 3;
-    must(b->table->create(b->device, &model, &b->k));
+    must(b->table->create(&b->base, &model, &b->k));
     size_t d = (size_t)gpt_of(&model)->hidden, f = 4 * d, count = b->rows * d, wide = b->rows * f,
            columns = (size_t)gpt_qkv_features(&model);
     size_t heads = (size_t)gpt_of(&model)->heads, kv_heads = (size_t)gpt_of(&model)->kv_heads, w = (size_t)gpt_head_width(&model);
@@ -295,17 +319,21 @@ static void bench_parameters(struct bench *b)
     double bytes = (double)(count * b->element_bytes);
     void *params = array(b, count), *grads = array(b, count);
     float *state[3] = {floats(b, few), floats(b, few), floats(b, few)};
-    struct gpt_sgd sgd = {params, grads, count, 0.01f, 1};
-    struct gpt_adam adam = {params, grads, state[0], state[1], state[2], few, 1e-4f, 0.9f, 0.999f, 1e-8f, 1};
-    struct gpt_add both = {params, grads, count};
-    struct gpt_fill zeros = {params, count, 0};
-    struct gpt_init_normal normal = {
-        .to = params, .count = count, .seed = 1, .first_element = 3, .tensor_id = 2, .standard_deviation = 0.02f};
-    show_memory(b, "sgd, all weights", 1, 3 * bytes, launch_sgd, &sgd);
-    show_memory(b, "adam, a quarter of them", 0, (double)few * (24.0 + 3.0 * (double)b->element_bytes), launch_adam, &adam);
-    show_memory(b, "add, all weights", 0, 3 * bytes, launch_add, &both);
-    show_memory(b, "fill, all weights", 0, bytes, launch_fill, &zeros);
-    show_memory(b, "initial weights", 0, bytes, launch_init_normal, &normal);
+    struct dt_update sgd = {.params = params, .grads = grads, .count = count, .learning_rate = 0.01f, .gradient_scale = 1}, adam = sgd;
+    adam.count = few;
+    adam.adam = true;
+    adam.first_moment = state[0];
+    adam.second_moment = state[1];
+    adam.master = state[2];
+    adam.beta1 = 0.9f;
+    adam.beta2 = 0.999f;
+    adam.epsilon = 1e-8f;
+    struct dt_normal normal = {.to = params, .count = count, .seed = 1, .first_element = 3, .tensor_id = 2, .standard_deviation = 0.02f};
+    show_memory(b, "sgd, all weights", 1, 3 * bytes, launch_update, &sgd);
+    show_memory(b, "adam, a quarter of them", 0, (double)few * (24.0 + 3.0 * (double)b->element_bytes), launch_update, &adam);
+    show_memory(b, "add, all weights", 0, 3 * bytes, launch_add, &sgd);
+    show_memory(b, "fill, all weights", 0, bytes, launch_fill, &sgd);
+    show_memory(b, "initial weights", 0, bytes, launch_normal, &normal);
     free_arrays(b);
 }
 
@@ -346,8 +374,9 @@ int main(int argc, char **argv)
     must(dt_stream_create(b.device, "compute", &b.stream));
     must(dt_event_create_timed(b.device, &b.start));
     must(dt_event_create_timed(b.device, &b.end));
-    must(b.table->create(b.device, &b.model, &b.k));
-    must(b.table->begin_step(b.k, b.stream, 0, 2)); /* the first one does not read Adam's state */
+    must(dt_kernels_init(&b.base, b.device, b.model.dtype));
+    must(b.table->create(&b.base, &b.model, &b.k));
+    must(dt_kernels_begin_step(&b.base, b.stream, 0, 2)); /* the first one does not read Adam's state */
     dt_device_info(b.device, &info);
     printf("%s, %zu rows, %s, on %s", argc > 2 ? argv[2] : "GPTSmall", b.rows, dt_dtype_name(b.model.dtype), info.name);
     if (b.on_cpu)
@@ -372,6 +401,7 @@ int main(int argc, char **argv)
     printf("a step of these: %.2f ms, %.0f tokens/s, %.2f TFLOP/s\n", b.step_s * 1e3, (double)b.rows / b.step_s, flops / b.step_s * 1e-12);
 
     b.table->destroy(b.k);
+    dt_kernels_finish(&b.base);
     dt_event_destroy(b.start);
     dt_event_destroy(b.end);
     dt_stream_destroy(b.stream);

@@ -86,7 +86,7 @@ static dt_status train_step(struct run *r, int step, struct result *out)
 {
     size_t samples = (size_t)r->e->batch_size, rows = samples * (size_t)gpt_of(&r->e->model)->block_size;
     float scale = 1 / (float)rows;
-    DT_TRY(gpt_kernel_set_begin_step(r->kernels, r->stream, (uint32_t)((size_t)step * samples), step + 1));
+    DT_TRY(dt_kernels_begin_step(r->kernels, r->stream, (uint32_t)((size_t)step * samples), step + 1));
     DT_TRY(gpt_stash_begin(r->stage, &r->stash, samples, 0, r->stream));
     DT_TRY(dt_copy_to_host(r->stream, out->tokens, r->stash.inputs.data, rows * sizeof *out->tokens));
     DT_TRY(dt_copy_to_host(r->stream, out->targets, r->stash.targets.data, rows * sizeof *out->targets));
@@ -107,7 +107,7 @@ static dt_status train_step(struct run *r, int step, struct result *out)
                                .count = r->stage->param_elems,
                                .learning_rate = (float)r->e->optimizer.learning_rate,
                                .gradient_scale = 1};
-    DT_TRY(gpt_kernel_set_update(r->kernels, r->stream, &update));
+    DT_TRY(dt_kernels_update(r->kernels, r->stream, &update));
     return dt_stream_synchronize(r->stream);
 }
 

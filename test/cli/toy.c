@@ -4,9 +4,9 @@
  * Layer i of `depth`: y = tanh(W x), W [out, in]; widths alternate between `width` and twice of it. The loss is the mean over samples of half
  * the squared distance to a random target. fp32 alone. */
 #include "gpt/cost/cost.h"
-#include "lib/base/random.h"
 #include "lib/device/cpu/device.h"
 #include "lib/device/sim.h"
+#include "lib/kernels/backend.h"
 #include "schedules/config/families.h"
 
 #include <math.h>
@@ -22,12 +22,6 @@ struct toy_stage {
     struct dt_stage base;
     int *layers; /* [group_count] of the model: a group is a layer */
     uint64_t seed;
-};
-
-struct dt_kernels {
-    bool simulated;
-    uint32_t first_sample;
-    int step;
 };
 
 struct dt_layer_stash {
@@ -117,6 +111,11 @@ static uint64_t parameter_count(const struct dt_model *model)
     return parameters_between(model, 0, toy_of(model)->depth);
 }
 
+static int tensor_count(const struct dt_model *model)
+{
+    return toy_of(model)->depth;
+}
+
 static double step_flops(const struct dt_model *model, uint64_t units)
 {
     return 3 * 2 * (double)parameter_count(model) * (double)units;
@@ -149,19 +148,15 @@ static void layers_size(const struct dt_model *model, struct dt_layers layers, s
 
 /* ---- kernels ---- */
 
-enum kind { DRAW, FORWARD, LOSS, INPUT_GRADIENT, WEIGHT_GRADIENT, UPDATE, ADD };
+enum kind { FORWARD, LOSS, INPUT_GRADIENT, WEIGHT_GRADIENT };
 
 struct task {
     enum kind kind;
     float *to, *x, *w, *dy, *target;
     double *loss;
     size_t rows, in, out;
-    uint64_t seed, first; /* of what is drawn */
-    uint32_t number;
     float scale, loss_scale;
     bool accumulate;
-    struct dt_update update;
-    int step;
 };
 
 /* tanh(W x) of one row's output `o`. */
@@ -180,36 +175,9 @@ static float inner(const struct task *t, size_t row, size_t o)
     return t->dy[row * t->out + o] * (1 - y * y);
 }
 
-static void update(const struct dt_update *u, int step)
-{
-    float *params = u->params;
-    const float *grads = u->grads;
-    for (size_t i = 0; i < u->count; i++) {
-        float g = grads[i] * u->gradient_scale;
-        if (u->adam && step == 1) {
-            u->first_moment[i] = u->second_moment[i] = 0;
-            u->master[i] = params[i];
-        }
-        if (!u->adam) {
-            params[i] -= u->learning_rate * g;
-            continue;
-        }
-        u->first_moment[i] = u->beta1 * u->first_moment[i] + (1 - u->beta1) * g;
-        u->second_moment[i] = u->beta2 * u->second_moment[i] + (1 - u->beta2) * g * g;
-        float m = u->first_moment[i] / (1 - powf(u->beta1, (float)step)), v = u->second_moment[i] / (1 - powf(u->beta2, (float)step));
-        params[i] = u->master[i] -= u->learning_rate * m / (sqrtf(v) + u->epsilon);
-    }
-}
-
 static dt_status run(void *arguments)
 {
     const struct task *t = arguments;
-    if (t->kind == UPDATE)
-        update(&t->update, t->step);
-    for (size_t i = 0; t->kind == DRAW && i < t->rows; i++)
-        t->to[i] = t->scale * dt_random_normal(t->seed, t->number, t->first + i);
-    for (size_t i = 0; t->kind == ADD && i < t->rows; i++)
-        t->to[i] += t->x[i];
     for (size_t i = 0; t->kind == LOSS && i < t->rows * t->out; i++) {
         float off = t->to[i] - t->target[i];
         *t->loss += 0.5 * (double)(off * off) * (double)t->loss_scale;
@@ -237,14 +205,14 @@ static dt_status run(void *arguments)
 /* On sim: two products [rows, in] x [in, out] at most, or memory alone. */
 static dt_status queue(const struct dt_kernels *k, struct dt_stream *stream, const char *label, const struct task *t)
 {
-    const struct dt_sim_device *described = k->simulated ? dt_sim_device_of(dt_stream_device(stream)) : NULL;
-    if (!k->simulated)
+    const struct dt_sim_device *described = dt_sim_device_of(k->device);
+    if (strcmp(k->backend->name, "sim") != 0)
         return dt_cpu_submit(stream, label, run, t, sizeof *t);
     const struct gpt_costs *costs = described ? described->costs : NULL;
     if (!costs)
         return DT_OK;
     double seconds = t->in > 0 ? gpt_cost_product_s(costs, 1, (double)t->rows, (double)t->out, (double)t->in, t->in, t->in, sizeof(float))
-                               : gpt_cost_memory_s(costs, 1, (double)(t->rows + t->update.count) * sizeof(float));
+                               : gpt_cost_memory_s(costs, 1, (double)t->rows * sizeof(float));
     return dt_sim_work(stream, 1, costs->profile.host.launch_s, seconds, label);
 }
 
@@ -263,35 +231,17 @@ static bool cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_by
 
 static dt_status kernels_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out)
 {
-    struct dt_device_info info;
-    dt_device_info(device, &info);
     *out = calloc(1, sizeof **out);
     if (!*out)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for kernels");
-    (*out)->simulated = info.kind->simulated;
-    return DT_OK;
+    return dt_kernels_init(*out, device, model->dtype);
 }
 
 static void kernels_destroy(struct dt_kernels *kernels)
 {
+    if (kernels)
+        dt_kernels_finish(kernels);
     free(kernels);
-}
-
-static dt_status begin_step(struct dt_kernels *kernels, struct dt_stream *stream, uint32_t first_sample, int step)
-{
-    kernels->first_sample = first_sample;
-    kernels->step = step;
-    return DT_OK;
-}
-
-static dt_status queue_update(struct dt_kernels *kernels, struct dt_stream *stream, const struct dt_update *u)
-{
-    return queue(kernels, stream, "update", &(struct task){.kind = UPDATE, .update = *u, .step = kernels->step});
-}
-
-static dt_status queue_add(struct dt_kernels *kernels, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
-{
-    return queue(kernels, stream, "add", &(struct task){.kind = ADD, .to = to, .x = (void *)from, .rows = count});
 }
 
 /* ---- a rank's part ---- */
@@ -366,8 +316,9 @@ static size_t boundary_elems(const struct dt_stage *stage, int part, bool output
 static dt_status draw(const struct dt_stage *stage, struct dt_stream *stream, void *to, size_t count, uint32_t number, uint64_t first,
                       float scale)
 {
-    struct task t = {.kind = DRAW, .to = to, .rows = count, .seed = own(stage)->seed, .number = number, .first = first, .scale = scale};
-    return queue(stage->kernels, stream, "draw", &t);
+    struct dt_normal normal = {
+        .to = to, .count = count, .seed = own(stage)->seed, .tensor_id = number, .first_element = first, .standard_deviation = scale};
+    return dt_kernels_normal(stage->kernels, stream, &normal);
 }
 
 static dt_status init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
@@ -520,6 +471,7 @@ static const struct dt_model_family toys = {
     .largest_tensor = largest_tensor,
     .end_elems = end_elems,
     .parameter_count = parameter_count,
+    .tensor_count = tensor_count,
     .step_flops = step_flops,
     .flops_formula = flops_formula,
     .partition = partition,
@@ -529,9 +481,6 @@ static const struct dt_model_family toys = {
     .cpu_dtype_native = cpu_dtype_native,
     .kernels_create = kernels_create,
     .kernels_destroy = kernels_destroy,
-    .begin_step = begin_step,
-    .update = queue_update,
-    .add = queue_add,
     .stage_create = stage_create,
     .stage_destroy = stage_destroy,
     .boundary_elems = boundary_elems,

@@ -5,6 +5,7 @@
 #define TEST_GPT_DEVICE_ARRAYS_H
 
 #include "gpt/kernels.h"
+#include "lib/kernels/backend.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct device_array {
 
 static struct {
     const struct gpt_kernel_table *kernels; /* that do the work; NULL: arrays stay on the host */
+    const struct dt_kernel_backend *backend;
     struct device_array arrays[512];
     int count;
 } on_device;
@@ -76,7 +78,7 @@ static inline dt_status device_arrays_fetch(struct dt_stream *stream, const bool
 GPT_KERNELS(ON_DEVICE, GPT_NO_KERNEL_ROW, ON_DEVICE)
 #undef ON_DEVICE
 
-/* A table whose kernels work on the device's arrays; those that work in host memory stay as they are. */
+/* A table whose kernels work on the device's arrays. */
 static inline void device_arrays_table(const struct gpt_kernel_table *kernels, struct gpt_kernel_table *out)
 {
     on_device.kernels = kernels;
@@ -84,9 +86,58 @@ static inline void device_arrays_table(const struct gpt_kernel_table *kernels, s
 #define ON_DEVICE(entry, arguments, ...) out->entry = entry##_on_device;
     GPT_KERNELS(ON_DEVICE, GPT_NO_KERNEL_ROW, ON_DEVICE)
 #undef ON_DEVICE
-    out->sgd_host = kernels->sgd_host;
-    out->adam_host = kernels->adam_host;
-    out->add_host = kernels->add_host;
+}
+
+/* ---- the kernels of all families ---- */
+
+static inline dt_status update_on_device(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
+{
+    struct dt_update there = *u;
+    bool used[sizeof on_device.arrays / sizeof on_device.arrays[0]] = {0};
+    if (!u->on_host)
+        DT_TRY(device_arrays_send(stream, &there, sizeof there, used));
+    DT_TRY(on_device.backend->update(k, stream, &there));
+    return device_arrays_fetch(stream, used);
+}
+
+static inline dt_status add_on_device(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from,
+                                      size_t count)
+{
+    const void *there[] = {to, from};
+    bool used[sizeof on_device.arrays / sizeof on_device.arrays[0]] = {0};
+    if (!on_host)
+        DT_TRY(device_arrays_send(stream, there, sizeof there, used));
+    DT_TRY(on_device.backend->add(k, stream, on_host, (void *)there[0], there[1], count));
+    return device_arrays_fetch(stream, used);
+}
+
+static inline dt_status fill_on_device(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
+{
+    bool used[sizeof on_device.arrays / sizeof on_device.arrays[0]] = {0};
+    DT_TRY(device_arrays_send(stream, &to, sizeof to, used));
+    DT_TRY(on_device.backend->fill(k, stream, to, count, value));
+    return device_arrays_fetch(stream, used);
+}
+
+static inline dt_status normal_on_device(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *a)
+{
+    struct dt_normal there = *a;
+    bool used[sizeof on_device.arrays / sizeof on_device.arrays[0]] = {0};
+    DT_TRY(device_arrays_send(stream, &there, sizeof there, used));
+    DT_TRY(on_device.backend->normal(k, stream, &there));
+    return device_arrays_fetch(stream, used);
+}
+
+static inline const struct dt_kernel_backend *device_arrays_backend(const struct dt_kernel_backend *backend)
+{
+    static struct dt_kernel_backend there;
+    on_device.backend = backend;
+    there = *backend;
+    there.update = update_on_device;
+    there.add = add_on_device;
+    there.fill = fill_on_device;
+    there.normal = normal_on_device;
+    return &there;
 }
 
 #endif

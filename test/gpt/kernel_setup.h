@@ -25,7 +25,8 @@ struct setup {
     const struct gpt_kernel_table *table;
     struct dt_device *device;
     struct dt_stream *stream;
-    struct gpt_kernels *kernels; /* of the model last given to setup_kernels */
+    struct dt_kernels base; /* both of the model last given to setup_kernels */
+    struct gpt_kernels *kernels;
 };
 
 /* Where a body's memory comes from. On a GPU it is the host's that kernels reach too, so that bodies read and write it as they do on cpu; a
@@ -165,23 +166,39 @@ static inline const char *setup_text(const struct setup *s)
               setup_text(s));                                                                                                              \
     } while (0)
 
+static inline void setup_end(struct setup *s)
+{
+    s->table->destroy(s->kernels);
+    s->kernels = NULL;
+    dt_kernels_finish(&s->base);
+}
+
+static inline void setup_model(struct setup *s, const struct dt_model *model)
+{
+    setup_end(s);
+    CHECK_OK(dt_kernels_init(&s->base, s->device, s->dtype));
+    if (s->table == &gpt_kernels_cpu) {
+        s->base.host.loops = dt_simd_for(s->isa, s->dtype);
+        CHECK_OK(gpt_kernels_cpu_create(&s->base, model, s->isa, &s->kernels));
+    } else {
+        CHECK_OK(s->table->create(&s->base, model, &s->kernels));
+    }
+    if (on_device.kernels)
+        s->base.backend = device_arrays_backend(s->base.backend);
+}
+
 static inline void setup_kernels(struct setup *s, int heads, int hidden, int vocab, int block)
 {
     struct dt_model model = gpt_model_of(
         s->dtype, &(struct gpt_model){.layers = 1, .heads = heads, .hidden = hidden, .vocab_size = vocab, .block_size = block});
-    s->table->destroy(s->kernels);
-    if (s->table == &gpt_kernels_cpu)
-        CHECK_OK(gpt_kernels_cpu_create(s->device, &model, s->isa, &s->kernels));
-    else
-        CHECK_OK(s->table->create(s->device, &model, &s->kernels));
+    setup_model(s, &model);
 }
 
 static inline void setup_run(struct setup *s, void (*body)(struct setup *s))
 {
     body(s);
     CHECK_OK(dt_stream_synchronize(s->stream));
-    s->table->destroy(s->kernels);
-    s->kernels = NULL;
+    setup_end(s);
     test_free_all();
 }
 

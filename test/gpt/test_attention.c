@@ -6,6 +6,19 @@
 static struct dt_device *device;
 static struct dt_stream *stream;
 static const struct gpt_kernel_table *table;
+static struct dt_kernels base;
+
+static dt_status create_kernels(const struct dt_model *model, struct gpt_kernels **out)
+{
+    DT_TRY(dt_kernels_init(&base, device, model->dtype));
+    return table->create(&base, model, out);
+}
+
+static void destroy_kernels(struct gpt_kernels *k)
+{
+    table->destroy(k);
+    dt_kernels_finish(&base);
+}
 
 static bool begin(void)
 {
@@ -59,8 +72,8 @@ static void run_part(const struct problem *p, struct result *r, size_t first, si
     char *lse_place = r->lse ? (char *)(r->lse + first * heads * T) : NULL;
     char *weights_place = r->weights ? (char *)r->weights + first * heads * T * T * bytes : NULL;
     struct gpt_kernels *k;
-    CHECK_OK(table->create(device, &p->model, &k));
-    CHECK_OK(table->begin_step(k, stream, p->dropout.first_sample - 1, 1));
+    CHECK_OK(create_kernels(&p->model, &k));
+    CHECK_OK(dt_kernels_begin_step(&base, stream, p->dropout.first_sample - 1, 1));
     struct dt_buffer qkv = on_device((char *)p->qkv_memory + wide_place, wide_size), dout = on_device((char *)p->dout_memory + place, size);
     struct dt_buffer out = on_device((char *)r->out + place, size), dqkv = on_device((char *)r->dqkv + wide_place, wide_size);
     struct dt_buffer lse = on_device(lse_place, r->lse ? count * heads * T * sizeof(float) : 0);
@@ -92,7 +105,7 @@ static void run_part(const struct problem *p, struct result *r, size_t first, si
     dt_free(stream, &qkv);
     dt_free(stream, &dout);
     CHECK_OK(dt_stream_synchronize(stream));
-    table->destroy(k);
+    destroy_kernels(k);
 }
 
 static void check_grouped(enum dt_dtype dtype, int T, int heads, int kv_heads, bool alibi, int width, size_t samples, float dropout)
@@ -403,7 +416,7 @@ static void heads_by_themselves(void)
                                               .heads = {FIRST, MINE},
                                               .kv_heads = {FIRST, MINE},
                                               .dropout = p.dropout};
-    CHECK_OK(table->create(device, &p.model, &k));
+    CHECK_OK(create_kernels(&p.model, &k));
     CHECK_OK(table->attention(k, stream, &forward));
     CHECK_OK(table->attention_gradient(k, stream, &backward));
     back(&out, alone.out);
@@ -412,7 +425,7 @@ static void heads_by_themselves(void)
     dt_free(stream, &qkv);
     dt_free(stream, &dout);
     CHECK_OK(dt_stream_synchronize(stream));
-    table->destroy(k);
+    destroy_kernels(k);
     void *out_wanted = pick_columns(whole.out, rows, 1, HEADS * WIDTH, FIRST * WIDTH, MINE * WIDTH);
     void *dqkv_wanted = pick_columns(whole.dqkv, rows, 3, HEADS * WIDTH, FIRST * WIDTH, MINE * WIDTH);
     CHECK(memcmp(alone.out, out_wanted, bytes) == 0, "out");
@@ -466,7 +479,7 @@ static void check_some_heads(const struct problem *p, const struct result *whole
                                               .kv_heads = {first_kv, kv},
                                               .dropout = p->dropout};
     struct gpt_kernels *k;
-    CHECK_OK(table->create(device, &p->model, &k));
+    CHECK_OK(create_kernels(&p->model, &k));
     CHECK_OK(table->attention(k, stream, &forward));
     CHECK_OK(table->attention_gradient(k, stream, &backward));
     back(&out, out_values);
@@ -475,7 +488,7 @@ static void check_some_heads(const struct problem *p, const struct result *whole
     dt_free(stream, &qkv);
     dt_free(stream, &dout);
     CHECK_OK(dt_stream_synchronize(stream));
-    table->destroy(k);
+    destroy_kernels(k);
     for (size_t row = 0; row < rows; row++) {
         const float *dq = dqkv_values + row * columns, *of_kv = dq + count * w;
         CHECK(memcmp(out_values + row * count * w, (float *)whole->out + row * H * w + first * w, count * w * sizeof(float)) == 0, "out");

@@ -301,7 +301,7 @@ static void dropout_body(struct setup *s)
         size_t samples = 3, count = samples * (size_t)(T * d);
         struct gpt_dropout dropout = some_dropout(i % 2 ? 0.1f : 0);
         setup_kernels(s, 1, d, 8, T);
-        CHECK_OK(s->table->begin_step(s->kernels, s->stream, 100, 1));
+        CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 100, 1));
         struct array residual = input(s->dtype, count, 0, 1), branch = input(s->dtype, count, 0, 1), dout = input(s->dtype, count, 0, 1);
         struct array out = {test_alloc(count * sizeof(double)), branch.data, count}, dbranch = output(s->dtype, count);
         struct gpt_dropout_residual forward = {residual.data, branch.data, out.data, samples * (size_t)T, dropout};
@@ -423,8 +423,8 @@ static void add_and_fill_body(struct setup *s)
     for (int i = 0; i < 6; i++) { /* from the fourth on those of host memory */
         size_t count = (size_t[]){17, 77, 30001}[i % 3];
         struct array to = input(s->dtype, count, 0, 1), from = input(s->dtype, count, 0, 1), filled = output(s->dtype, count);
-        CHECK_OK((i < 3 ? s->table->add : s->table->add_host)(s->kernels, s->stream, &(struct gpt_add){to.data, from.data, count}));
-        CHECK_OK(s->table->fill(s->kernels, s->stream, &(struct gpt_fill){filled.data, count, 0.75f}));
+        CHECK_OK(dt_kernels_add(&s->base, s->stream, i >= 3, to.data, from.data, count));
+        CHECK_OK(dt_kernels_fill(&s->base, s->stream, filled.data, count, 0.75f));
         CHECK_OK(dt_stream_synchronize(s->stream));
         for (size_t j = 0; j < count; j++) {
             to.values[j] += from.values[j];
@@ -448,9 +448,9 @@ static void normal_body(struct setup *s)
         uint64_t seed = test_random(), first = i == 3 ? (1ull << 34) - 77 : test_random() % 1000;
         uint32_t tensor = (uint32_t)test_random();
         struct array weights = output(s->dtype, count);
-        struct gpt_init_normal a = {
+        struct dt_normal a = {
             .to = weights.data, .count = count, .seed = seed, .first_element = first, .tensor_id = tensor, .standard_deviation = 0.02f};
-        CHECK_OK(s->table->init_normal(s->kernels, s->stream, &a));
+        CHECK_OK(dt_kernels_normal(&s->base, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         double *got = test_alloc(count * sizeof *got);
         ref_decode(s->dtype, weights.data, got, count);
@@ -475,7 +475,7 @@ static void tokens_body(struct setup *s)
     uint64_t seed = test_random();
     int32_t *inputs = test_alloc(samples * T * sizeof *inputs), *targets = test_alloc(samples * T * sizeof *targets);
     setup_kernels(s, 1, 8, 50000, (int)T);
-    CHECK_OK(s->table->begin_step(s->kernels, s->stream, 12, 1));
+    CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 12, 1));
     CHECK_OK(s->table->tokens(s->kernels, s->stream, &(struct gpt_tokens){inputs, targets, samples, seed, 5}));
     CHECK_OK(dt_stream_synchronize(s->stream));
     for (size_t m = 0; m < samples * T; m++) {
@@ -512,7 +512,7 @@ static void residual_norm_case(struct setup *s, int d, bool rms, float probabili
                                   .epsilon = 1e-5f};
     struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.hidden = d, .block_size = T});
     setup_kernels(s, 1, d, 8, T);
-    CHECK_OK(s->table->begin_step(s->kernels, s->stream, 100, 1));
+    CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 100, 1));
     CHECK_OK(s->table->residual_norm(s->kernels, s->stream, &a));
     CHECK_OK(dt_stream_synchronize(s->stream));
     dropout.first_sample += 100; /* the step's */
@@ -564,7 +564,7 @@ static void norm_branch_gradient_case(struct setup *s, int d, bool rms, bool acc
         rstd[r] = (float)ref_rstd[r];
     }
     setup_kernels(s, 1, d, 8, T);
-    CHECK_OK(s->table->begin_step(s->kernels, s->stream, 100, 1));
+    CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 100, 1));
     CHECK_OK(s->table->norm_branch_gradient(s->kernels, s->stream, &a));
     CHECK_OK(dt_stream_synchronize(s->stream));
     if (rms)

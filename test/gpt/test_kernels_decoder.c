@@ -275,11 +275,7 @@ static void rope_kernels(struct setup *s, struct dt_model model)
     gpt_change(&model)->vocab_size = 8;
     model.dtype = s->dtype;
     gpt_change(&model)->position = GPT_POSITION_ROPE;
-    s->table->destroy(s->kernels);
-    if (s->table == &gpt_kernels_cpu)
-        CHECK_OK(gpt_kernels_cpu_create(s->device, &model, s->isa, &s->kernels));
-    else
-        CHECK_OK(s->table->create(s->device, &model, &s->kernels));
+    setup_model(s, &model);
 }
 
 /* Widths of a head with every kind of end, both scalings, positions up to some thousands; v is after what turns. And back. */

@@ -5,7 +5,7 @@
 #define GPT_CPU_ATTENTION_ELEMENT_H
 
 #include "gpt/cpu/attention/tile.h"
-#include "gpt/cpu/loops/simd_math.h"
+#include "lib/kernels/cpu/simd_math.h"
 
 #define GPT_TILE_PASTE(a, b) a##_##b
 #define GPT_TILE_EXPAND(a, b) GPT_TILE_PASTE(a, b)

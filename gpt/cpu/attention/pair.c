@@ -1,8 +1,8 @@
 /* Attention of one (sample, head) forward, and of the heads of one (sample, kv head) backward: the loops over tiles of queries and keys. */
 #include "gpt/cpu/attention/tile.h"
-#include "gpt/cpu/loops/team.h"
 #include "gpt/position.h"
 #include "lib/base/random.h"
+#include "lib/kernels/cpu/team.h"
 
 #include <math.h>
 #include <sched.h>
@@ -391,6 +391,6 @@ void gpt_attention_backward_group_shared(const struct gpt_cpu_attention *a, cons
     pair_init(&p, a, &x->dropout, sample, &x->heads, &x->kv_heads, first_head);
     pack_for_backward(&p, g.keys, x->qkv);
     memset(g.keys->turns, 0, (size_t)(a->padded_rows / a->chunk + 1) * sizeof *g.keys->turns);
-    gpt_cpu_parallel(a->threads, shared_part, &g);
+    dt_cpu_parallel(a->threads, shared_part, &g);
     store_key_gradients(&p, g.keys, x->dqkv);
 }

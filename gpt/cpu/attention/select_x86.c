@@ -1,7 +1,7 @@
 /* Which tables of tile operations this processor can run. */
 #include "gpt/cpu/attention/tile.h"
-#include "gpt/cpu/loops/amx.h"
 #include "lib/base/cpu_isa.h"
+#include "lib/kernels/cpu/amx.h"
 
 extern const struct gpt_tile_ops gpt_tile_ops_base, gpt_tile_ops_avx2, gpt_tile_ops_avx512, gpt_tile_ops_bf16, gpt_tile_ops_amx;
 
@@ -13,8 +13,8 @@ const struct gpt_tile_ops *gpt_tile_ops_for(enum dt_dtype dtype, int index)
         const struct gpt_tile_ops *ops;
         bool usable;
     } tables[] = {
-        {&gpt_tile_ops_amx, bf16 && gpt_cpu_amx_usable()}, {&gpt_tile_ops_bf16, bf16}, {&gpt_tile_ops_avx512, isa >= DT_ISA_AVX512},
-        {&gpt_tile_ops_avx2, isa >= DT_ISA_AVX2},          {&gpt_tile_ops_base, true},
+        {&gpt_tile_ops_amx, bf16 && dt_cpu_amx_usable()}, {&gpt_tile_ops_bf16, bf16}, {&gpt_tile_ops_avx512, isa >= DT_ISA_AVX512},
+        {&gpt_tile_ops_avx2, isa >= DT_ISA_AVX2},         {&gpt_tile_ops_base, true},
     };
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if (tables[i].usable && tables[i].ops->name && index-- == 0) /* absent.c's have no name */

@@ -6,7 +6,7 @@
 #define GPT_CPU_LOOPS_H
 
 #include "gpt/kernels.h"
-#include "lib/base/cpu_isa.h"
+#include "lib/kernels/cpu/loops.h"
 
 /* Where in the model's dropout masks a row of d columns lies. threshold 0: nothing is dropped. */
 struct gpt_dropout_row {
@@ -36,27 +36,9 @@ static inline struct gpt_dropout_row gpt_dropout_row_of(const struct gpt_dropout
                                     .scale = rows->scale};
 }
 
-/* Adam's numbers for one step. */
-struct gpt_adam_step {
-    bool first; /* moments and master are written without being read */
-    float learning_rate, beta1, beta2, epsilon, gradient_scale;
-    float correction1, correction2; /* 1 / (1 - beta^step) */
-};
-
 struct gpt_simd {
-    void (*widen)(float *to, const void *from, size_t count);
-    void (*narrow)(void *to, const float *from, size_t count);     /* to = from */
-    void (*narrow_add)(void *to, const float *from, size_t count); /* to += from */
-
-    void (*fill)(void *to, size_t count, float value);
-    void (*add)(void *to, const void *from, size_t count);
     void (*gelu)(void *y, const void *x, size_t count);
     void (*gelu_gradient)(void *dy_to_dx, const void *x, size_t count);
-    /* These return how many elements they have left out for a gradient that is not finite. */
-    size_t (*sgd)(void *params, const void *grads, size_t count, float rate);
-    size_t (*adam)(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
-                   const struct gpt_adam_step *step);
-    void (*normal)(void *to, size_t count, uint64_t seed, uint32_t tensor_id, uint64_t first_element, float standard_deviation);
 
     /* One row of d columns. */
     void (*dropout_residual)(void *out, const void *residual, const void *branch, size_t d, const struct gpt_dropout_row *row);
@@ -82,12 +64,6 @@ struct gpt_simd {
     /* The same in two halves: the sum of exp(logit - *largest), and logits[i] = exp(logits[i] - largest) * scale. */
     double (*exponentials)(const void *logits, size_t vocab, float *largest);
     void (*softmax)(void *logits, size_t vocab, float largest, float scale);
-    double (*sum)(const void *x, size_t count);
-    /* sum of logits [vocab], which become gradient_scale */
-    double (*logit_sum)(void *logits, size_t vocab, float gradient_scale);
-
-    /* sums [columns] = sums over the rows of from [rows, columns], rows `stride` elements apart. */
-    void (*column_sums)(float *sums, const void *from, size_t rows, size_t columns, size_t stride);
 };
 
 /* NULL when this build or this processor does not have `isa`. */

@@ -1,8 +1,8 @@
 #include "gpt/cpu/matmul/matmul.h"
 
-#include "gpt/cpu/loops/scratch.h"
-#include "gpt/cpu/loops/team.h"
 #include "gpt/cpu/matmul/tiles.h"
+#include "lib/kernels/cpu/scratch.h"
+#include "lib/kernels/cpu/team.h"
 
 #include <stdlib.h>
 
@@ -12,12 +12,12 @@ enum { BLOCK_M = 2048, BLOCK_N = 4096, BLOCK_K = 4096 };
 
 struct gpt_matmul {
     const struct gpt_matmul_ops *ops;
-    const struct gpt_simd *simd;
+    const struct dt_simd *simd;
     int threads;
-    struct gpt_cpu_scratch a, b, partial, row_sums;
+    struct dt_cpu_scratch a, b, partial, row_sums;
 };
 
-dt_status gpt_matmul_create(const struct gpt_matmul_ops *ops, const struct gpt_simd *simd, int threads, struct gpt_matmul **out)
+dt_status gpt_matmul_create(const struct gpt_matmul_ops *ops, const struct dt_simd *simd, int threads, struct gpt_matmul **out)
 {
     struct gpt_matmul *matmul = calloc(1, sizeof *matmul);
     *out = matmul;
@@ -33,10 +33,10 @@ void gpt_matmul_destroy(struct gpt_matmul *matmul)
 {
     if (!matmul)
         return;
-    gpt_cpu_scratch_free(&matmul->a);
-    gpt_cpu_scratch_free(&matmul->b);
-    gpt_cpu_scratch_free(&matmul->partial);
-    gpt_cpu_scratch_free(&matmul->row_sums);
+    dt_cpu_scratch_free(&matmul->a);
+    dt_cpu_scratch_free(&matmul->b);
+    dt_cpu_scratch_free(&matmul->partial);
+    dt_cpu_scratch_free(&matmul->row_sums);
     free(matmul);
 }
 
@@ -60,7 +60,7 @@ struct packing_part {
 static void pack_part(void *argument, int thread, int threads)
 {
     const struct packing_part *p = argument;
-    struct gpt_cpu_share share = gpt_cpu_share(gpt_matmul_strips(p->packing.lines), 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(gpt_matmul_strips(p->packing.lines), 1, thread, threads);
     p->ops->pack(&p->packing, share.first, share.end);
 }
 
@@ -72,7 +72,7 @@ struct block_part {
 static void block_part(void *argument, int thread, int threads)
 {
     const struct block_part *p = argument;
-    struct gpt_cpu_share share = gpt_cpu_share(gpt_matmul_groups(p->block.m) * gpt_matmul_strips(p->block.n), 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(gpt_matmul_groups(p->block.m) * gpt_matmul_strips(p->block.n), 1, thread, threads);
     p->ops->multiply(&p->block, share.first, share.end);
 }
 
@@ -94,7 +94,7 @@ static void pack_a(struct gpt_matmul *matmul, const struct gpt_cpu_product *p, c
                                  .to = matmul->a.data,
                                  .sums = p->row_sums && at->column == 0 ? matmul->row_sums.data : NULL,
                                  .add_to_sums = at->depth > 0}};
-    gpt_cpu_parallel(matmul->threads, pack_part, &part);
+    dt_cpu_parallel(matmul->threads, pack_part, &part);
 }
 
 static void pack_b(struct gpt_matmul *matmul, const struct gpt_cpu_product *p, const struct place *at)
@@ -109,7 +109,7 @@ static void pack_b(struct gpt_matmul *matmul, const struct gpt_cpu_product *p, c
                                  .as_b = true,
                                  .gelu = p->gelu == GPT_CPU_OPERAND_B,
                                  .to = matmul->b.data}};
-    gpt_cpu_parallel(matmul->threads, pack_part, &part);
+    dt_cpu_parallel(matmul->threads, pack_part, &part);
 }
 
 static void multiply_block(struct gpt_matmul *matmul, const struct gpt_cpu_product *p, const struct place *at)
@@ -133,7 +133,7 @@ static void multiply_block(struct gpt_matmul *matmul, const struct gpt_cpu_produ
                                .dropout = p->dropout,
                                .first_row = at->row,
                                .first_column = at->column}};
-    gpt_cpu_parallel(matmul->threads, block_part, &part);
+    dt_cpu_parallel(matmul->threads, block_part, &part);
 }
 
 /* ---- all of them ---- */
@@ -152,10 +152,10 @@ static dt_status reserve(struct gpt_matmul *matmul, const struct gpt_cpu_product
     size_t m = gpt_matmul_strips(smaller(p->m, BLOCK_M)) * GPT_MATMUL_STRIP,
            n = gpt_matmul_strips(smaller(p->n, BLOCK_N)) * GPT_MATMUL_STRIP;
     size_t k = (smaller(p->k, BLOCK_K) + TILE_DEPTH - 1) / TILE_DEPTH * TILE_DEPTH;
-    DT_TRY(gpt_cpu_scratch_reserve(&matmul->a, m * k * sizeof(uint16_t)));
-    DT_TRY(gpt_cpu_scratch_reserve(&matmul->b, n * k * sizeof(uint16_t)));
-    DT_TRY(gpt_cpu_scratch_reserve(&matmul->row_sums, p->row_sums ? m * sizeof(float) : 0));
-    return gpt_cpu_scratch_reserve(&matmul->partial, p->k > BLOCK_K ? m * n * sizeof(float) : 0);
+    DT_TRY(dt_cpu_scratch_reserve(&matmul->a, m * k * sizeof(uint16_t)));
+    DT_TRY(dt_cpu_scratch_reserve(&matmul->b, n * k * sizeof(uint16_t)));
+    DT_TRY(dt_cpu_scratch_reserve(&matmul->row_sums, p->row_sums ? m * sizeof(float) : 0));
+    return dt_cpu_scratch_reserve(&matmul->partial, p->k > BLOCK_K ? m * n * sizeof(float) : 0);
 }
 
 dt_status gpt_matmul_run(struct gpt_matmul *matmul, const struct gpt_cpu_product *p)

@@ -80,7 +80,7 @@ const struct gpt_matmul_ops *gpt_matmul_ops_for(const char *name);
 struct gpt_matmul; /* scratch memory: at most 80 MiB, and not more than the largest product so far needed */
 
 /* simd: bf16's loops. Owner: the caller, who destroys. Both tables outlive it. Errors: DT_ERR_HOST_MEMORY. */
-dt_status gpt_matmul_create(const struct gpt_matmul_ops *ops, const struct gpt_simd *simd, int threads, struct gpt_matmul **out);
+dt_status gpt_matmul_create(const struct gpt_matmul_ops *ops, const struct dt_simd *simd, int threads, struct gpt_matmul **out);
 void gpt_matmul_destroy(struct gpt_matmul *matmul); /* takes NULL */
 const struct gpt_matmul_ops *gpt_matmul_ops_of(const struct gpt_matmul *matmul);
 

@@ -1,8 +1,8 @@
 /* Operands into tiles. A tile is 16 vectors of 16 words, a word two elements that are neighbours along k. In memory either k runs along a
  * line, then 16 elements' worth of words is a load; or lines run along memory, then two rows are taken in turns. The first gives 16 lines
  * of words, which is what a wants, the second 16 words of lines, which is what b wants; the other two need their 16 x 16 words turned. */
-#include "gpt/cpu/loops/simd_math.h"
 #include "gpt/cpu/matmul/element.h"
+#include "lib/kernels/cpu/simd_math.h"
 
 typedef uint32_t words __attribute__((vector_size(64)));
 typedef uint16_t halves __attribute__((vector_size(32)));

@@ -1,8 +1,8 @@
 #include "gpt/cpu/matmul/product_onednn.h"
 
-#include "gpt/cpu/loops/scratch.h"
-#include "gpt/cpu/loops/team.h"
 #include "gpt/cpu/matmul/onednn.h"
+#include "lib/kernels/cpu/scratch.h"
+#include "lib/kernels/cpu/team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +19,13 @@ struct primitive {
 
 struct gpt_onednn {
     enum dt_dtype dtype;
-    const struct gpt_simd *simd;
+    const struct dt_simd *simd;
     int threads;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     struct primitive *primitives;
     int count;
-    struct gpt_cpu_scratch scratchpad, blocks; /* oneDNN's; fp32 blocks of operands that are converted */
+    struct dt_cpu_scratch scratchpad, blocks; /* oneDNN's; fp32 blocks of operands that are converted */
 };
 
 static dt_status dnnl_failed(const char *what, dnnl_status_t status, const struct gpt_cpu_product *p)
@@ -34,7 +34,7 @@ static dt_status dnnl_failed(const char *what, dnnl_status_t status, const struc
                    "oneDNN: %s for a product of [%zu, %zu] and [%zu, %zu]: status %d", what, p->m, p->k, p->k, p->n, (int)status);
 }
 
-dt_status gpt_onednn_create(enum dt_dtype dtype, const struct gpt_simd *simd, int threads, struct gpt_onednn **out)
+dt_status gpt_onednn_create(enum dt_dtype dtype, const struct dt_simd *simd, int threads, struct gpt_onednn **out)
 {
     *out = NULL;
     struct gpt_onednn *products = calloc(1, sizeof *products);
@@ -75,8 +75,8 @@ void gpt_onednn_destroy(struct gpt_onednn *products)
     if (products->engine)
         dnnl_engine_destroy(products->engine);
     free(products->primitives);
-    gpt_cpu_scratch_free(&products->scratchpad);
-    gpt_cpu_scratch_free(&products->blocks);
+    dt_cpu_scratch_free(&products->scratchpad);
+    dt_cpu_scratch_free(&products->blocks);
     free(products);
 }
 
@@ -187,7 +187,7 @@ static dt_status find_primitive(struct gpt_onednn *products, enum dt_dtype dtype
 
 static dt_status run_primitive(struct gpt_onednn *products, struct primitive *p, const struct gpt_cpu_product *product)
 {
-    DT_TRY(gpt_cpu_scratch_reserve(&products->scratchpad, p->scratch_bytes));
+    DT_TRY(dt_cpu_scratch_reserve(&products->scratchpad, p->scratch_bytes));
     /* oneDNN only reads what it calls src, weights and bias; its interface has no const for that. */
     const dnnl_exec_arg_t all[] = {
         {DNNL_ARG_SRC, p->a}, {DNNL_ARG_WEIGHTS, p->b}, {DNNL_ARG_DST, p->c}, {DNNL_ARG_SCRATCHPAD, p->scratch}, {DNNL_ARG_BIAS, p->bias}};
@@ -207,7 +207,7 @@ static dt_status run_primitive(struct gpt_onednn *products, struct primitive *p,
 
 /* rows x columns, from or to dense fp32; in the model's dtype the rows are `stride` elements apart. */
 struct conversion {
-    const struct gpt_simd *simd;
+    const struct dt_simd *simd;
     const void *from;
     void *to;
     size_t rows, columns, stride;
@@ -217,7 +217,7 @@ struct conversion {
 static void widen_part(void *argument, int thread, int threads)
 {
     const struct conversion *c = argument;
-    struct gpt_cpu_share share = gpt_cpu_share(c->rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(c->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++)
         c->simd->widen((float *)c->to + r * c->columns, (const char *)c->from + r * c->stride * 2, c->columns);
 }
@@ -225,7 +225,7 @@ static void widen_part(void *argument, int thread, int threads)
 static void narrow_part(void *argument, int thread, int threads)
 {
     const struct conversion *c = argument;
-    struct gpt_cpu_share share = gpt_cpu_share(c->rows, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(c->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         void *to = (char *)c->to + r * c->stride * 2;
         const float *from = (const float *)c->from + r * c->columns;
@@ -246,7 +246,7 @@ static void widen_block(const struct gpt_onednn *products, float *to, const void
     c.rows = in_rows ? here : k;
     c.columns = in_rows ? k : here;
     c.stride = in_rows ? k : whole;
-    gpt_cpu_parallel(products->threads, widen_part, &c);
+    dt_cpu_parallel(products->threads, widen_part, &c);
 }
 
 static size_t smaller(size_t a, size_t b)
@@ -264,7 +264,7 @@ static dt_status multiply_in_fp32(struct gpt_onednn *products, const struct gpt_
         m = smaller(p->m, block);
         n = smaller(p->n, block);
     }
-    DT_TRY(gpt_cpu_scratch_reserve(&products->blocks, ((m + n) * p->k + m * n + n) * sizeof(float)));
+    DT_TRY(dt_cpu_scratch_reserve(&products->blocks, ((m + n) * p->k + m * n + n) * sizeof(float)));
     float *a = products->blocks.data, *b = a + m * p->k, *c = b + n * p->k, *bias = c + m * n;
 
     for (size_t row = 0; row < p->m; row += m) {
@@ -285,7 +285,7 @@ static dt_status multiply_in_fp32(struct gpt_onednn *products, const struct gpt_
             DT_TRY(find_primitive(products, DT_FP32, &part, &primitive));
             DT_TRY(run_primitive(products, primitive, &part));
             struct conversion back = {products->simd, c, (char *)p->c + (row * p->n + column) * 2, part.m, part.n, p->n, p->accumulate};
-            gpt_cpu_parallel(products->threads, narrow_part, &back);
+            dt_cpu_parallel(products->threads, narrow_part, &back);
         }
     }
     return DT_OK;

@@ -11,7 +11,7 @@
 struct gpt_onednn; /* primitives by shape, made when first needed, and their scratch memory */
 
 /* Owner: the caller, who destroys. Errors: DT_ERR_DEVICE, DT_ERR_HOST_MEMORY. */
-dt_status gpt_onednn_create(enum dt_dtype dtype, const struct gpt_simd *simd, int threads, struct gpt_onednn **out);
+dt_status gpt_onednn_create(enum dt_dtype dtype, const struct dt_simd *simd, int threads, struct gpt_onednn **out);
 void gpt_onednn_destroy(struct gpt_onednn *products); /* takes NULL */
 
 /* The product itself, with bias and accumulate; nothing else that comes before or after it is looked at. Errors: as gpt_cpu_multiply. */

@@ -1,10 +1,10 @@
 /* Which way products go, and the passes around those of oneDNN. */
 #include "gpt/cpu/matmul/products.h"
 
-#include "gpt/cpu/loops/scratch.h"
-#include "gpt/cpu/loops/team.h"
 #include "gpt/cpu/matmul/matmul.h"
 #include "gpt/cpu/matmul/product_onednn.h"
+#include "lib/kernels/cpu/scratch.h"
+#include "lib/kernels/cpu/team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,11 @@
 struct gpt_cpu_products {
     struct gpt_matmul *tiles; /* one of the two */
     struct gpt_onednn *onednn;
+    const struct dt_simd *flat;
     const struct gpt_simd *simd;
     size_t element_bytes;
     int threads;
-    struct gpt_cpu_scratch sums;
+    struct dt_cpu_scratch sums;
 };
 
 /* *out: the tile unit to use, or NULL for oneDNN. */
@@ -37,7 +38,7 @@ static dt_status choose(enum dt_dtype dtype, const struct gpt_matmul_ops **out)
     return DT_OK;
 }
 
-dt_status gpt_cpu_products_create(enum dt_dtype dtype, const struct gpt_simd *simd, int threads, struct gpt_cpu_products **out)
+dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, int threads, struct gpt_cpu_products **out)
 {
     const struct gpt_matmul_ops *ops;
     *out = NULL;
@@ -45,11 +46,12 @@ dt_status gpt_cpu_products_create(enum dt_dtype dtype, const struct gpt_simd *si
     struct gpt_cpu_products *products = calloc(1, sizeof *products);
     if (!products)
         return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
-    products->simd = simd;
+    products->flat = dt_simd_for(isa, dtype);
+    products->simd = gpt_simd_for(isa, dtype);
     products->element_bytes = dt_dtype_bytes(dtype);
     products->threads = threads;
-    dt_status status =
-        ops ? gpt_matmul_create(ops, simd, threads, &products->tiles) : gpt_onednn_create(dtype, simd, threads, &products->onednn);
+    dt_status status = ops ? gpt_matmul_create(ops, products->flat, threads, &products->tiles)
+                           : gpt_onednn_create(dtype, products->flat, threads, &products->onednn);
     if (status < 0) {
         gpt_cpu_products_destroy(products);
         return status;
@@ -64,7 +66,7 @@ void gpt_cpu_products_destroy(struct gpt_cpu_products *products)
         return;
     gpt_matmul_destroy(products->tiles);
     gpt_onednn_destroy(products->onednn);
-    gpt_cpu_scratch_free(&products->sums);
+    dt_cpu_scratch_free(&products->sums);
     free(products);
 }
 
@@ -86,23 +88,23 @@ static void row_sums_part(void *argument, int thread, int threads)
 {
     const struct pass *p = argument;
     size_t m = p->product->m, bytes = p->products->element_bytes;
-    struct gpt_cpu_share share = gpt_cpu_share(m, 64, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(m, 64, thread, threads);
     size_t count = share.end - share.first;
     if (count == 0)
         return;
     char *to = (char *)p->product->row_sums + share.first * bytes;
     float *sums = p->sums + share.first;
-    p->products->simd->column_sums(sums, (const char *)p->product->a + share.first * bytes, p->product->k, count, m);
+    p->products->flat->column_sums(sums, (const char *)p->product->a + share.first * bytes, p->product->k, count, m);
     if (p->product->accumulate)
-        p->products->simd->narrow_add(to, sums, count);
+        p->products->flat->narrow_add(to, sums, count);
     else
-        p->products->simd->narrow(to, sums, count);
+        p->products->flat->narrow(to, sums, count);
 }
 
 static void gelu_gradient_part(void *argument, int thread, int threads)
 {
     const struct pass *p = argument;
-    struct gpt_cpu_share share = gpt_cpu_share(p->product->m * p->product->n, 256, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(p->product->m * p->product->n, 256, thread, threads);
     size_t offset_bytes = share.first * p->products->element_bytes;
     p->products->simd->gelu_gradient((char *)p->product->c + offset_bytes, (const char *)p->product->gelu_of + offset_bytes,
                                      share.end - share.first);
@@ -113,7 +115,7 @@ static void gelu_part(void *argument, int thread, int threads)
     const struct pass *p = argument;
     const struct gpt_cpu_product *product = p->product;
     bool is_a = product->gelu == GPT_CPU_OPERAND_A;
-    struct gpt_cpu_share share = gpt_cpu_share((is_a ? product->m : product->n) * product->k, 256, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share((is_a ? product->m : product->n) * product->k, 256, thread, threads);
     size_t offset_bytes = share.first * p->products->element_bytes;
     p->products->simd->gelu((char *)product->active + offset_bytes, (const char *)(is_a ? product->a : product->b) + offset_bytes,
                             share.end - share.first);
@@ -124,7 +126,7 @@ static void residual_part(void *argument, int thread, int threads)
     const struct pass *p = argument;
     const struct gpt_cpu_product *product = p->product;
     size_t row_bytes = product->n * p->products->element_bytes;
-    struct gpt_cpu_share share = gpt_cpu_share(product->m, 1, thread, threads);
+    struct dt_cpu_share share = dt_cpu_share(product->m, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         struct gpt_dropout_row row = gpt_dropout_row_of(&product->dropout, r);
         void *c = (char *)product->c + r * row_bytes;
@@ -138,7 +140,7 @@ static dt_status multiply(struct gpt_cpu_products *products, const struct gpt_cp
     struct gpt_cpu_product active = *product;
     if (product->gelu == GPT_CPU_NO_OPERAND)
         return gpt_onednn_multiply(products->onednn, product);
-    gpt_cpu_parallel(products->threads, gelu_part, pass);
+    dt_cpu_parallel(products->threads, gelu_part, pass);
     *(product->gelu == GPT_CPU_OPERAND_A ? &active.a : &active.b) = product->active;
     return gpt_onednn_multiply(products->onednn, &active);
 }
@@ -149,14 +151,14 @@ dt_status gpt_cpu_multiply(struct gpt_cpu_products *products, const struct gpt_c
         return gpt_matmul_run(products->tiles, product);
     struct pass pass = {.products = products, .product = product};
     if (product->row_sums) {
-        DT_TRY(gpt_cpu_scratch_reserve(&products->sums, product->m * sizeof(float)));
+        DT_TRY(dt_cpu_scratch_reserve(&products->sums, product->m * sizeof(float)));
         pass.sums = products->sums.data;
-        gpt_cpu_parallel(products->threads, row_sums_part, &pass);
+        dt_cpu_parallel(products->threads, row_sums_part, &pass);
     }
     DT_TRY(multiply(products, product, &pass));
     if (product->gelu_of)
-        gpt_cpu_parallel(products->threads, gelu_gradient_part, &pass);
+        dt_cpu_parallel(products->threads, gelu_gradient_part, &pass);
     if (product->residual)
-        gpt_cpu_parallel(products->threads, residual_part, &pass);
+        dt_cpu_parallel(products->threads, residual_part, &pass);
     return DT_OK;
 }

@@ -1,6 +1,6 @@
 /* Sums become elements of c: everything that follows the product, while they are still in the nearest cache. */
-#include "gpt/cpu/loops/simd_math.h"
 #include "gpt/cpu/matmul/element.h"
+#include "lib/kernels/cpu/simd_math.h"
 
 V_INLINE vfloat at(const uint16_t *from, size_t i, size_t count)
 {

@@ -1,4 +1,4 @@
-/* What only the cpu backends (gpt's cpu kernels, the MPI communicator) may know of the cpu device. */
+/* What only the cpu backends (cpu kernels, the MPI communicator) may know of the cpu device. */
 #ifndef LIB_DEVICE_CPU_DEVICE_H
 #define LIB_DEVICE_CPU_DEVICE_H
 

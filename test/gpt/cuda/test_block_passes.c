@@ -86,7 +86,7 @@ static struct count count_block(const struct dt_model *model, int keep)
     CHECK(stage->group_count == GROUPS, "%d groups", stage->group_count);
     CHECK_OK(gpt_stash_create(stage, 0, &stash));
     give_memory(stage);
-    CHECK_OK(gpt_kernel_set_begin_step(kernels, stream, 0, 1));
+    CHECK_OK(dt_kernels_begin_step(kernels, stream, 0, 1));
     CHECK_OK(dt_zero(stream, stage->loss.data, sizeof(double)));
     CHECK_OK(gpt_stash_begin(stage, &stash, SAMPLES, 0, stream));
     for (int g = 0; g < GROUPS; g++) {

@@ -10,6 +10,7 @@
 
 static struct dt_device *device;
 static struct dt_stream *stream;
+static struct dt_kernels base;
 static struct gpt_kernels *kernels;
 static enum dt_dtype dtype;
 static char no_gpu[512]; /* why there is no device */
@@ -78,11 +79,13 @@ static void for_every_dtype(void (*body)(void))
     for (dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
         struct dt_model model =
             gpt_model_of(dtype, &(struct gpt_model){.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8});
-        CHECK_OK(gpt_kernels_cuda.create(device, &model, &kernels));
+        CHECK_OK(dt_kernels_init(&base, device, dtype));
+        CHECK_OK(gpt_kernels_cuda.create(&base, &model, &kernels));
         if (kernels)
             body();
         CHECK_OK(dt_stream_synchronize(stream));
         gpt_kernels_cuda.destroy(kernels);
+        dt_kernels_finish(&base);
     }
 }
 
@@ -270,7 +273,7 @@ static void first_named_body(void)
             read_back(results[r], seen[r]);
         }
         setenv("DTBENCH_EMULATED_ONE_ALGORITHM", "1", 1);
-        CHECK_OK(gpt_kernels_cuda.create(device, &model, &kernels));
+        CHECK_OK(gpt_kernels_cuda.create(&base, &model, &kernels));
         CHECK_OK(queue_all(&l, true, false));
         for (int r = 0; r < 4; r++) {
             size_t bytes = results[r]->count * dt_dtype_bytes(dtype);

@@ -11,7 +11,7 @@ static void every_half_widens(void)
                 size_t count = 1024 - first % 7; /* ends of all lengths */
                 for (size_t i = 0; i < 1024; i++)
                     bits[i] = (unsigned short)(first + i);
-                const struct gpt_simd *simd = gpt_simd_for(isa, dtype);
+                const struct dt_simd *simd = dt_simd_for(isa, dtype);
                 if (!simd) /* a build for the best level alone */
                     continue;
                 simd->widen(wide, bits, count);
@@ -36,7 +36,7 @@ static void narrowing_rounds_as_the_scalar_does(void)
     memcpy(values, special, sizeof special);
     for (enum dt_cpu_isa isa = 0; isa <= dt_cpu_isa(); isa++)
         for (enum dt_dtype dtype = DT_FP16; dtype < DT_DTYPE_COUNT; dtype++) {
-            const struct gpt_simd *simd = gpt_simd_for(isa, dtype);
+            const struct dt_simd *simd = dt_simd_for(isa, dtype);
             if (!simd)
                 continue;
             simd->narrow(got, values, COUNT);
@@ -84,7 +84,7 @@ static void compute_sums(enum dt_dtype dtype, int threads, const struct array *x
     CHECK_OK(s.table->embedding_gradient(s.kernels, s.stream, &embedding));
     CHECK_OK(s.table->loss(s.kernels, s.stream, &loss));
     CHECK_OK(dt_stream_synchronize(s.stream));
-    s.table->destroy(s.kernels);
+    setup_end(&s);
     dt_stream_destroy(s.stream);
     dt_device_destroy(s.device);
 }

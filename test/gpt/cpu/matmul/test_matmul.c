@@ -164,7 +164,7 @@ static struct result problem_run(const struct problem *p, const struct gpt_matmu
         memcpy(r.c.data, p->old.data, p->old.count * 2);
     if (p->follows == SUMS)
         memcpy(r.sums.data, p->old_sums.data, p->old_sums.count * 2);
-    CHECK_OK(gpt_matmul_create(ops, gpt_simd_for(dt_cpu_isa(), DT_BF16), threads, &matmul));
+    CHECK_OK(gpt_matmul_create(ops, dt_simd_for(dt_cpu_isa(), DT_BF16), threads, &matmul));
     CHECK_OK(gpt_matmul_run(matmul, &product));
     gpt_matmul_destroy(matmul);
     ref_decode(DT_BF16, r.c.data, r.c.values, r.c.count);
@@ -341,7 +341,7 @@ static const char *products_with(const char *value, enum dt_dtype dtype)
 {
     struct gpt_cpu_products *products;
     setenv("DTBENCH_CPU_PRODUCTS", value, 1);
-    dt_status status = gpt_cpu_products_create(dtype, gpt_simd_for(dt_cpu_isa(), dtype), 1, &products);
+    dt_status status = gpt_cpu_products_create(dtype, dt_cpu_isa(), 1, &products);
     const char *name = status == DT_OK ? gpt_cpu_products_name(products) : dt_status_name(status);
     gpt_cpu_products_destroy(products);
     unsetenv("DTBENCH_CPU_PRODUCTS");
@@ -375,6 +375,7 @@ static void kernels_agree(void)
             gpt_model_of(DT_BF16, &(struct gpt_model){.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8});
         struct dt_device *device;
         struct dt_stream *stream;
+        struct dt_kernels base;
         struct gpt_kernels *k;
         setenv("DTBENCH_CPU_PRODUCTS", ways[i], 1);
         y[i] = output(DT_BF16, s.m * s.n);
@@ -385,7 +386,8 @@ static void kernels_agree(void)
         db[i] = output(DT_BF16, s.n);
         CHECK_OK(dt_device_create("cpu", NULL, &device));
         CHECK_OK(dt_stream_create(device, "compute", &stream));
-        CHECK_OK(gpt_kernels_cpu.create(device, &model, &k));
+        CHECK_OK(dt_kernels_init(&base, device, DT_BF16));
+        CHECK_OK(gpt_kernels_cpu.create(&base, &model, &k));
         CHECK(strcmp(gpt_kernels_cpu.products(k), ways[i]) == 0);
         CHECK_OK(gpt_kernels_cpu.linear(k, stream, &(struct gpt_linear){x.data, w.data, p.bias.data, y[i].data, s.m, s.k, s.n, 1}));
         CHECK_OK(gpt_kernels_cpu.linear_gelu_input_gradient(
@@ -399,6 +401,7 @@ static void kernels_agree(void)
         CHECK_OK(gpt_kernels_cpu.linear_gelu_weight_gradient(k, stream, &through));
         CHECK_OK(dt_stream_synchronize(stream));
         gpt_kernels_cpu.destroy(k);
+        dt_kernels_finish(&base);
         dt_stream_destroy(stream);
         dt_device_destroy(device);
         unsetenv("DTBENCH_CPU_PRODUCTS");

@@ -2,15 +2,15 @@
  * processor cannot, it runs on most processors. */
 #include "test/gpt/cpu/matmul/units.h"
 
-#include "gpt/cpu/loops/amx.h"
 #include "lib/base/cpu_isa.h"
+#include "lib/kernels/cpu/amx.h"
 #include "test/gpt/cpu/matmul/amx_trap.h"
 
 extern const struct gpt_matmul_ops gpt_matmul_ops_trapped;
 
 void matmul_units_begin(void)
 {
-    if (!gpt_cpu_amx_usable())
+    if (!dt_cpu_amx_usable())
         trap_install();
 }
 
@@ -32,5 +32,5 @@ const char *matmul_unit_name(int index)
 
 bool matmul_unit_is_real(int index)
 {
-    return index > 0 && gpt_cpu_amx_usable();
+    return index > 0 && dt_cpu_amx_usable();
 }

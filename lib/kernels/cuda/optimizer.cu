@@ -1,20 +1,20 @@
 /* The optimizers, each over a whole run of parameters in one launch, and the step's own numbers. */
-#include "gpt/cuda/kernels.cuh"
+#include "lib/kernels/cuda/elements.cuh"
 
 namespace {
 
-using namespace gpt_cuda;
+using namespace dt_cuda;
 
 enum { THREADS = 256, BLOCKS_PER_MULTIPROCESSOR = 8, IN_FLIGHT = 2 };
 
 /* One thread: a launch's own time is the floor. */
-__global__ void begin_step_kernel(struct gpt_cuda_step *step, uint32_t first_sample, int32_t number)
+__global__ void begin_step_kernel(struct dt_cuda_step *step, uint32_t first_sample, int32_t number)
 {
     *step = {first_sample, number, 0};
 }
 
 /* Integers: the order of the additions does not show. */
-__device__ inline void count_overflows(struct gpt_cuda_step *step, unsigned left_out)
+__device__ inline void count_overflows(struct dt_cuda_step *step, unsigned left_out)
 {
     if (left_out)
         atomicAdd((unsigned long long *)&step->overflows, (unsigned long long)left_out);
@@ -27,7 +27,7 @@ __device__ inline bool is_finite(float x)
 
 /* Floor: 3 elements of memory traffic a parameter. */
 template <typename E, int N>
-__global__ void __launch_bounds__(THREADS) sgd_kernel(E *params, const E *grads, size_t count, float rate, struct gpt_cuda_step *step)
+__global__ void __launch_bounds__(THREADS) sgd_kernel(E *params, const E *grads, size_t count, float rate, struct dt_cuda_step *step)
 {
     const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
     unsigned left_out = 0;
@@ -93,7 +93,7 @@ template <typename E, int N> __device__ inline void load_state(const adam_arrays
 /* Packs of 4: 16 bytes of the fp32 arrays, which are most of the traffic, and of a warp's 16-bit elements two whole lines.
  * Floor: 3 elements and 24 bytes of memory traffic a parameter. */
 template <typename E, int N>
-__global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t count, adam_numbers c, struct gpt_cuda_step *step)
+__global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t count, adam_numbers c, struct dt_cuda_step *step)
 {
     __shared__ float corrections[2];
     const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
@@ -152,35 +152,45 @@ __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t 
 
 } // namespace
 
-extern "C" dt_status gpt_cuda_begin_step(struct gpt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int number)
+extern "C" dt_status dt_cuda_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step)
 {
-    k->host_step = {first_sample, number, 0};
-    return launch("begin step", begin_step_kernel, dim3(1), dim3(1), 0, stream, k->step, first_sample, number);
+    k->host.step = step;
+    k->host.overflows = 0;
+    return launch("begin step", begin_step_kernel, dim3(1), dim3(1), 0, stream, k->cuda_step, k->first_sample, step);
 }
 
-extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_sgd, gpt_sgd)
+static dt_status sgd(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
 {
-    return for_dtype(k->model.dtype, [&](auto element) {
+    return for_dtype(k->dtype, [&](auto element) {
         using E = decltype(element);
         constexpr int N = pack_elems<E>;
         float rate = a->learning_rate * a->gradient_scale;
         bool fits = packs_fit<E, N>(0, a->params, a->grads);
-        unsigned blocks = blocks_for(k, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+        unsigned blocks =
+            blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
         return launch("sgd", fits ? sgd_kernel<E, N> : sgd_kernel<E, 1>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->params,
-                      (const E *)a->grads, a->count, rate, k->step);
+                      (const E *)a->grads, a->count, rate, k->cuda_step);
     });
 }
 
-extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_adam, gpt_adam)
+static dt_status adam(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
 {
-    return for_dtype(k->model.dtype, [&](auto element) {
+    return for_dtype(k->dtype, [&](auto element) {
         using E = decltype(element);
         constexpr int N = 4;
         adam_arrays<E> arrays = {(E *)a->params, (const E *)a->grads, a->first_moment, a->second_moment, a->master};
         adam_numbers numbers = {a->learning_rate, a->beta1, a->beta2, a->epsilon, a->gradient_scale};
         bool fits = packs_fit<E, N>(0, a->params, a->grads) && packs_fit<float, N>(0, a->first_moment, a->second_moment, a->master);
-        unsigned blocks = blocks_for(k, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+        unsigned blocks =
+            blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
         return launch("adam", fits ? adam_kernel<E, N> : adam_kernel<E, 1>, dim3(blocks), dim3(THREADS), 0, stream, arrays, a->count,
-                      numbers, k->step);
+                      numbers, k->cuda_step);
     });
+}
+
+extern "C" dt_status dt_cuda_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
+{
+    if (u->on_host)
+        return dt_host_update(k, stream, u);
+    return u->adam ? adam(k, stream, u) : sgd(k, stream, u);
 }

@@ -1,11 +1,11 @@
 /* Functions on vectors of fp32, and the random bits of lib/base/random.h a vector of blocks at a time.
  *
  * Polynomials are minimax fits made for the ranges named; the errors given are relative, and come on top of fp32's own rounding. */
-#ifndef GPT_CPU_SIMD_MATH_H
-#define GPT_CPU_SIMD_MATH_H
+#ifndef LIB_KERNELS_CPU_SIMD_MATH_H
+#define LIB_KERNELS_CPU_SIMD_MATH_H
 
-#include "gpt/cpu/loops/simd.h"
 #include "lib/base/random.h"
+#include "lib/kernels/cpu/simd.h"
 
 /* e^x for x from -87 to 88; NaN stays NaN. Error 1e-7, and |x| times 1e-8 (6e-8 without fused multiply-add). */
 V_INLINE vfloat v_exp_within(vfloat x)

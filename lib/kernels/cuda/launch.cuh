@@ -1,13 +1,13 @@
 /* Starting a kernel, and its dynamic shared memory: the two things that a CPU which stands in for the GPU (test/cuda_emulator, which has a
  * file of this name of its own) does another way. */
-#ifndef GPT_CUDA_LAUNCH_CUH
-#define GPT_CUDA_LAUNCH_CUH
+#ifndef LIB_KERNELS_CUDA_LAUNCH_CUH
+#define LIB_KERNELS_CUDA_LAUNCH_CUH
 
 #include <cuda_runtime.h>
 
-#include "gpt/cuda/kernels.h"
+#include "lib/kernels/cuda/kernels.h"
 
-namespace gpt_cuda {
+namespace dt_cuda {
 
 /* Queue `kernel` on `stream`: grid and block as in <<<>>>. More than 48 KiB of dynamic shared memory is asked for first.
  * stream NULL: nothing is queued; whether this GPU's blocks have so much shared memory. Errors: DT_ERR_DEVICE, with `name`. */
@@ -16,7 +16,7 @@ inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, 
                         Actual... arguments)
 {
     if (!stream)
-        return gpt_cuda_check_shared_memory(name, shared_bytes);
+        return dt_cuda_check_shared_memory(name, shared_bytes);
     if (shared_bytes > 48 * 1024)
         DT_TRY(dt_cuda_status(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes),
                               name));
@@ -27,10 +27,10 @@ inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, 
 /* The block's dynamic shared memory. */
 template <typename T> __device__ inline T *dynamic_shared()
 {
-    extern __shared__ __align__(128) unsigned char gpt_cuda_dynamic_shared[];
-    return reinterpret_cast<T *>(gpt_cuda_dynamic_shared);
+    extern __shared__ __align__(128) unsigned char dt_cuda_dynamic_shared[];
+    return reinterpret_cast<T *>(dt_cuda_dynamic_shared);
 }
 
-} // namespace gpt_cuda
+} // namespace dt_cuda
 
 #endif

@@ -1,19 +1,19 @@
 /* One kernel's work spread over threads. */
-#ifndef GPT_CPU_TEAM_H
-#define GPT_CPU_TEAM_H
+#ifndef LIB_KERNELS_CPU_TEAM_H
+#define LIB_KERNELS_CPU_TEAM_H
 
 #include <stddef.h>
 
 /* The part of `thread` out of `threads`; both count what really runs, which may be fewer than asked for. */
-typedef void (*gpt_cpu_part)(void *argument, int thread, int threads);
+typedef void (*dt_cpu_part)(void *argument, int thread, int threads);
 
 /* Run `part` on a team of at most `threads` threads, the caller among them; returns when all are done. */
-void gpt_cpu_parallel(int threads, gpt_cpu_part part, void *argument);
+void dt_cpu_parallel(int threads, dt_cpu_part part, void *argument);
 
 /* Elements [first, end) of `count` that are this thread's: even shares, whose ends are multiples of `granule`. */
-struct gpt_cpu_share {
+struct dt_cpu_share {
     size_t first, end;
 };
-struct gpt_cpu_share gpt_cpu_share(size_t count, size_t granule, int thread, int threads);
+struct dt_cpu_share dt_cpu_share(size_t count, size_t granule, int thread, int threads);
 
 #endif

@@ -1,10 +1,10 @@
-#include "gpt/cpu/loops/amx.h"
+#include "lib/kernels/cpu/amx.h"
 
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-bool gpt_cpu_amx_usable(void)
+bool dt_cpu_amx_usable(void)
 {
     unsigned a, b, c, d = 0;
     __get_cpuid_count(7, 0, &a, &b, &c, &d);

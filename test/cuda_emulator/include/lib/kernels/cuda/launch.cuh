@@ -1,25 +1,25 @@
-/* Takes the place of gpt/cuda/launch.cuh: kernels run on the emulated stream's thread (simt.h). */
-#ifndef GPT_CUDA_LAUNCH_CUH
-#define GPT_CUDA_LAUNCH_CUH
+/* Takes the place of lib/kernels/cuda/launch.cuh: kernels run on the emulated stream's thread (simt.h). */
+#ifndef LIB_KERNELS_CUDA_LAUNCH_CUH
+#define LIB_KERNELS_CUDA_LAUNCH_CUH
 
 #include <cuda_runtime.h>
 
 extern "C" {
-#include "gpt/cuda/kernels.h"
+#include "lib/kernels/cuda/kernels.h"
 }
 #include "test/cuda_emulator/runtime/stream.h"
 #include "test/cuda_emulator/simt/simt.h"
 
 #include <tuple>
 
-namespace gpt_cuda {
+namespace dt_cuda {
 
 template <typename... Formal, typename... Actual>
 inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_bytes, struct dt_stream *stream,
                         Actual... arguments)
 {
     if (!stream)
-        return gpt_cuda_check_shared_memory(name, shared_bytes);
+        return dt_cuda_check_shared_memory(name, shared_bytes);
     if (shared_bytes > 48 * 1024)
         DT_TRY(dt_cuda_status(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes),
                               name));
@@ -41,6 +41,6 @@ template <typename T> inline T *dynamic_shared()
     return (T *)simt::dynamic_shared();
 }
 
-} // namespace gpt_cuda
+} // namespace dt_cuda
 
 #endif

@@ -1,23 +1,23 @@
-#include "gpt/cpu/loops/team.h"
+#include "lib/kernels/cpu/team.h"
 
 #if defined(_OPENMP)
 #include <omp.h>
 
-void gpt_cpu_parallel(int threads, gpt_cpu_part part, void *argument)
+void dt_cpu_parallel(int threads, dt_cpu_part part, void *argument)
 {
 #pragma omp parallel num_threads(threads)
     part(argument, omp_get_thread_num(), omp_get_num_threads());
 }
 #else
-void gpt_cpu_parallel(int threads, gpt_cpu_part part, void *argument)
+void dt_cpu_parallel(int threads, dt_cpu_part part, void *argument)
 {
     part(argument, 0, 1);
 }
 #endif
 
-struct gpt_cpu_share gpt_cpu_share(size_t count, size_t granule, int thread, int threads)
+struct dt_cpu_share dt_cpu_share(size_t count, size_t granule, int thread, int threads)
 {
     size_t granules = (count + granule - 1) / granule, t = (size_t)thread, n = (size_t)threads;
     size_t first = granules * t / n * granule, end = granules * (t + 1) / n * granule;
-    return (struct gpt_cpu_share){first < count ? first : count, end < count ? end : count};
+    return (struct dt_cpu_share){first < count ? first : count, end < count ? end : count};
 }

@@ -9,8 +9,9 @@ static void sgd_body(struct setup *s)
     for (int i = 0; i < 6; i++) { /* from the fourth on those of host memory */
         size_t count = (size_t[]){17, 77, 30001}[i % 3];
         struct array params = input(s->dtype, count, 0, 1), grads = input(s->dtype, count, 0, 1);
-        struct gpt_sgd a = {params.data, grads.data, count, 0.5f, 0.25f};
-        CHECK_OK((i < 3 ? s->table->sgd : s->table->sgd_host)(s->kernels, s->stream, &a));
+        struct dt_update u = {
+            .params = params.data, .grads = grads.data, .count = count, .learning_rate = 0.5f, .gradient_scale = 0.25f, .on_host = i >= 3};
+        CHECK_OK(dt_kernels_update(&s->base, s->stream, &u));
         CHECK_OK(dt_stream_synchronize(s->stream));
         for (size_t j = 0; j < count; j++)
             params.values[j] -= 0.125 * grads.values[j];
@@ -21,6 +22,22 @@ static void sgd_body(struct setup *s)
 static void sgd(void)
 {
     for_every_setup(sgd_body);
+}
+
+static struct dt_update adam_of(void *params, const void *grads, size_t count, float *first_moment, float *second_moment, float *master)
+{
+    return (struct dt_update){.params = params,
+                              .grads = grads,
+                              .count = count,
+                              .learning_rate = 0.01f,
+                              .gradient_scale = 0.5f,
+                              .adam = true,
+                              .first_moment = first_moment,
+                              .second_moment = second_moment,
+                              .master = master,
+                              .beta1 = 0.9f,
+                              .beta2 = 0.999f,
+                              .epsilon = 1e-8f};
 }
 
 static void adam_body(struct setup *s)
@@ -37,9 +54,10 @@ static void adam_body(struct setup *s)
         }
         for (int step = 1; step <= 4; step++) {
             struct array grads = input(s->dtype, count, 0, 1);
-            struct gpt_adam a = {params.data, grads.data, state, state + count, state + 2 * count, count, 0.01f, 0.9f, 0.999f, 1e-8f, 0.5f};
-            CHECK_OK(s->table->begin_step(s->kernels, s->stream, 0, step));
-            CHECK_OK((i < 3 ? s->table->adam : s->table->adam_host)(s->kernels, s->stream, &a));
+            struct dt_update u = adam_of(params.data, grads.data, count, state, state + count, state + 2 * count);
+            u.on_host = i >= 3;
+            CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 0, step));
+            CHECK_OK(dt_kernels_update(&s->base, s->stream, &u));
             CHECK_OK(dt_stream_synchronize(s->stream));
             ref_adam(grads.values, ref, ref + count, ref + 2 * count, count, step, 0.01f, 0.9f, 0.999f, 1e-8f, 0.5);
         }
@@ -61,7 +79,7 @@ static void overflow_body(struct setup *s)
     const size_t counts[] = {17, 77, 30001}, bytes = dt_dtype_bytes(s->dtype);
     uint64_t overflows = 77, expected = 0;
     setup_kernels(s, 1, 8, 8, 8);
-    CHECK_OK(s->table->begin_step(s->kernels, s->stream, 0, 2));
+    CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 0, 2));
     for (int i = 0; i < 12; i++) {
         bool on_host = i % 2, adam = i / 2 % 2;
         size_t count = counts[i / 4];
@@ -77,15 +95,13 @@ static void overflow_body(struct setup *s)
         memcpy(whole.data, params.data, count * bytes);
         for (int pass = 0; pass < 2; pass++) {
             void **at = pass ? state : plain;
-            struct gpt_sgd sgd = {at[0], grads.data, count, 0.5f, 0.25f};
-            struct gpt_adam a = {at[0], grads.data, at[1], at[2], at[3], count, 0.01f, 0.9f, 0.999f, 1e-8f, 0.5f};
+            struct dt_update u = adam_of(at[0], grads.data, count, at[1], at[2], at[3]);
+            u.adam = adam;
+            u.on_host = on_host;
             for (size_t j = 0; j < count; j++)
                 grads.values[j] = pass && j % 13 == 3 ? (double[]){INFINITY, -INFINITY, NAN}[j / 13 % 3] : grads.values[j];
             ref_encode(s->dtype, grads.values, grads.data, count);
-            if (adam)
-                CHECK_OK((on_host ? s->table->adam_host : s->table->adam)(s->kernels, s->stream, &a));
-            else
-                CHECK_OK((on_host ? s->table->sgd_host : s->table->sgd)(s->kernels, s->stream, &sgd));
+            CHECK_OK(dt_kernels_update(&s->base, s->stream, &u));
             CHECK_OK(dt_stream_synchronize(s->stream));
         }
         for (int part = 0; part < 4; part++) {
@@ -97,11 +113,11 @@ static void overflow_body(struct setup *s)
         }
         expected += (count + 9) / 13;
     }
-    CHECK_OK(s->table->step_overflows(s->kernels, s->stream, &overflows));
+    CHECK_OK(dt_kernels_overflows(&s->base, s->stream, &overflows));
     CHECK_OK(dt_stream_synchronize(s->stream));
     CHECK(overflows == expected, "%llu overflows, not %llu", (unsigned long long)overflows, (unsigned long long)expected);
-    CHECK_OK(s->table->begin_step(s->kernels, s->stream, 0, 3));
-    CHECK_OK(s->table->step_overflows(s->kernels, s->stream, &overflows));
+    CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 0, 3));
+    CHECK_OK(dt_kernels_overflows(&s->base, s->stream, &overflows));
     CHECK_OK(dt_stream_synchronize(s->stream));
     CHECK(overflows == 0);
 }

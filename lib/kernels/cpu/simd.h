@@ -6,8 +6,8 @@
  *
  * v_load and v_store take the number of elements that are left, and touch no more: loops need no second body for their ends. Missing
  * elements read as zero. Rounding to bf16 and fp16 is to nearest even. */
-#ifndef GPT_CPU_SIMD_H
-#define GPT_CPU_SIMD_H
+#ifndef LIB_KERNELS_CPU_SIMD_H
+#define LIB_KERNELS_CPU_SIMD_H
 
 #include "lib/base/dtype.h"
 

@@ -1,0 +1,23 @@
+/* What a backend of lib/kernels/kernels.h provides: its calls, without spans. */
+#ifndef LIB_KERNELS_BACKEND_H
+#define LIB_KERNELS_BACKEND_H
+
+#include "lib/kernels/kernels.h"
+
+struct dt_kernel_backend {
+    const char *name;                        /* the kind of device */
+    dt_status (*init)(struct dt_kernels *k); /* device and dtype are set, all else is zero */
+    void (*finish)(struct dt_kernels *k);    /* optional; also after an init that failed */
+    dt_status (*begin_step)(struct dt_kernels *k, struct dt_stream *stream, int step);
+    dt_status (*overflows)(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to);
+    dt_status (*update)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
+    dt_status (*add)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
+    dt_status (*fill)(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
+    dt_status (*normal)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
+};
+
+extern const struct dt_kernel_backend dt_kernels_sim;
+extern const struct dt_kernel_backend dt_kernels_cpu;  /* cpu/backend.c, or cpu/none.c */
+extern const struct dt_kernel_backend dt_kernels_cuda; /* cuda/backend.c, or cuda/none.c */
+
+#endif

@@ -1,0 +1,161 @@
+#include "lib/kernels/cpu/host.h"
+
+#include "lib/kernels/cpu/loops.h"
+#include "lib/kernels/cpu/team.h"
+
+#include <math.h>
+
+enum { GRANULE = 256, LEAST_FOR_A_TEAM = 8192 }; /* elements; waking a second thread costs about what these cost */
+
+struct task {
+    struct dt_kernels *k;
+    dt_cpu_part part;
+    size_t count;
+    union {
+        struct dt_update update;
+        struct dt_normal normal;
+        struct {
+            void *to;
+            const void *from;
+            float value;
+        } flat;
+        uint64_t *overflows;
+        int step;
+    };
+    struct dt_adam_step adam;
+};
+
+dt_status dt_host_init(struct dt_kernels *k, int threads)
+{
+    k->host.loops = dt_simd_for(dt_cpu_isa(), k->dtype);
+    k->host.threads = threads;
+    k->host.step = 1;
+    return k->host.loops ? DT_OK : dt_fail(DT_ERR_UNAVAILABLE, "kernels: this build has no loops for %s", dt_cpu_isa_name(dt_cpu_isa()));
+}
+
+/* ---- a thread's share ---- */
+
+/* Where a thread's elements begin in an array of the kernels' dtype. */
+static void *place(const struct task *t, const void *array, struct dt_cpu_share share)
+{
+    return (char *)array + share.first * dt_dtype_bytes(t->k->dtype);
+}
+
+static void fill_part(void *argument, int thread, int threads)
+{
+    const struct task *t = argument;
+    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
+    t->k->host.loops->fill(place(t, t->flat.to, share), share.end - share.first, t->flat.value);
+}
+
+static void add_part(void *argument, int thread, int threads)
+{
+    const struct task *t = argument;
+    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
+    t->k->host.loops->add(place(t, t->flat.to, share), place(t, t->flat.from, share), share.end - share.first);
+}
+
+static void update_part(void *argument, int thread, int threads)
+{
+    const struct task *t = argument;
+    const struct dt_update *u = &t->update;
+    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
+    const struct dt_simd *loops = t->k->host.loops;
+    void *params = place(t, u->params, share);
+    const void *grads = place(t, u->grads, share);
+    size_t first = share.first, count = share.end - first;
+    size_t left_out =
+        u->adam ? loops->adam(params, grads, u->first_moment + first, u->second_moment + first, u->master + first, count, &t->adam)
+                : loops->sgd(params, grads, count, u->learning_rate * u->gradient_scale);
+    if (left_out)
+        __atomic_fetch_add(&t->k->host.overflows, left_out, __ATOMIC_RELAXED);
+}
+
+static void normal_part(void *argument, int thread, int threads)
+{
+    const struct task *t = argument;
+    const struct dt_normal *a = &t->normal;
+    struct dt_cpu_share share = dt_cpu_share(a->count, GRANULE, thread, threads);
+    size_t whole = a->run_elems ? a->run_elems : a->run_done + a->count; /* of a run */
+    for (size_t at = share.first, here; at < share.end; at += here) {
+        size_t done = a->run_done + at, left = whole - done % whole;
+        here = share.end - at < left ? share.end - at : left;
+        t->k->host.loops->normal((char *)a->to + at * dt_dtype_bytes(t->k->dtype), here, a->seed, a->tensor_id,
+                                 a->first_element + done / whole * a->stride_elems + done % whole, a->standard_deviation);
+    }
+}
+
+/* ---- as the stream gets there ---- */
+
+/* The step's number is read here, not where the task is queued: a graph runs it again in other steps. */
+static dt_status run(void *arguments)
+{
+    struct task *t = arguments;
+    const struct dt_update *u = &t->update;
+    int step = t->k->host.step;
+    if (t->part == update_part && u->adam)
+        t->adam = (struct dt_adam_step){.first = step == 1,
+                                        .learning_rate = u->learning_rate,
+                                        .beta1 = u->beta1,
+                                        .beta2 = u->beta2,
+                                        .epsilon = u->epsilon,
+                                        .gradient_scale = u->gradient_scale,
+                                        .correction1 = (float)(1 / (1 - pow(u->beta1, step))),
+                                        .correction2 = (float)(1 / (1 - pow(u->beta2, step)))};
+    dt_cpu_parallel(t->count < LEAST_FOR_A_TEAM ? 1 : t->k->host.threads, t->part, t);
+    return DT_OK;
+}
+
+static dt_status run_begin_step(void *arguments)
+{
+    const struct task *t = arguments;
+    t->k->host.step = t->step;
+    __atomic_store_n(&t->k->host.overflows, 0, __ATOMIC_RELAXED);
+    return DT_OK;
+}
+
+static dt_status run_overflows(void *arguments)
+{
+    const struct task *t = arguments;
+    *t->overflows += __atomic_load_n(&t->k->host.overflows, __ATOMIC_RELAXED);
+    return DT_OK;
+}
+
+/* ---- queueing ---- */
+
+dt_status dt_host_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step)
+{
+    struct task t = {.k = k, .step = step};
+    return k->host.submit(stream, "begin step", run_begin_step, &t, sizeof t);
+}
+
+dt_status dt_host_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to)
+{
+    struct task t = {.k = k, .overflows = to};
+    return k->host.submit(stream, "step's overflows", run_overflows, &t, sizeof t);
+}
+
+dt_status dt_host_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
+{
+    struct task t = {.k = k, .part = update_part, .count = u->count, .update = *u};
+    k->host.updates = true;
+    return k->host.submit(stream, u->adam ? "adam" : "sgd", run, &t, sizeof t);
+}
+
+dt_status dt_host_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
+{
+    struct task t = {.k = k, .part = add_part, .count = count, .flat = {.to = to, .from = from}};
+    return k->host.submit(stream, "add", run, &t, sizeof t);
+}
+
+dt_status dt_host_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
+{
+    struct task t = {.k = k, .part = fill_part, .count = count, .flat = {.to = to, .value = value}};
+    return k->host.submit(stream, "fill", run, &t, sizeof t);
+}
+
+dt_status dt_host_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal)
+{
+    struct task t = {.k = k, .part = normal_part, .count = normal->count, .normal = *normal};
+    return k->host.submit(stream, "initial weights", run, &t, sizeof t);
+}

@@ -1,0 +1,44 @@
+/* Inner loops on a processor: one thread's part of the work, for one instruction set and one dtype.
+ *
+ * loops.c is compiled once for each pair. Pointers are to memory of the table's dtype unless typed; nothing here fails, allocates or
+ * starts threads. Families have tables of their own beside these (gpt/cpu/loops/loops.h). */
+#ifndef LIB_KERNELS_CPU_LOOPS_H
+#define LIB_KERNELS_CPU_LOOPS_H
+
+#include "lib/base/cpu_isa.h"
+#include "lib/base/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Adam's numbers for one step. */
+struct dt_adam_step {
+    bool first; /* moments and master are written without being read */
+    float learning_rate, beta1, beta2, epsilon, gradient_scale;
+    float correction1, correction2; /* 1 / (1 - beta^step) */
+};
+
+struct dt_simd {
+    void (*widen)(float *to, const void *from, size_t count);
+    void (*narrow)(void *to, const float *from, size_t count);     /* to = from */
+    void (*narrow_add)(void *to, const float *from, size_t count); /* to += from */
+
+    void (*fill)(void *to, size_t count, float value);
+    void (*add)(void *to, const void *from, size_t count);
+    /* These return how many elements they have left out for a gradient that is not finite. */
+    size_t (*sgd)(void *params, const void *grads, size_t count, float rate);
+    size_t (*adam)(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
+                   const struct dt_adam_step *step);
+    void (*normal)(void *to, size_t count, uint64_t seed, uint32_t tensor_id, uint64_t first_element, float standard_deviation);
+
+    double (*sum)(const void *x, size_t count);
+
+    /* sums [columns] = sums over the rows of from [rows, columns], rows `stride` elements apart. */
+    void (*column_sums)(float *sums, const void *from, size_t rows, size_t columns, size_t stride);
+};
+
+/* NULL when this build or this processor does not have `isa`. */
+const struct dt_simd *dt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
+
+#endif

@@ -1,0 +1,12 @@
+/* The tables that loops.c is compiled into; all but the baseline's exist on x86-64 alone. */
+#ifndef LIB_KERNELS_CPU_TABLES_H
+#define LIB_KERNELS_CPU_TABLES_H
+
+#include "lib/kernels/cpu/loops.h"
+
+extern const struct dt_simd dt_simd_base_fp32, dt_simd_base_fp16, dt_simd_base_bf16;
+extern const struct dt_simd dt_simd_avx2_fp32, dt_simd_avx2_fp16, dt_simd_avx2_bf16;
+extern const struct dt_simd dt_simd_avx512_fp32, dt_simd_avx512_fp16, dt_simd_avx512_bf16;
+extern const struct dt_simd dt_simd_avx512bf16_fp32, dt_simd_avx512bf16_fp16, dt_simd_avx512bf16_bf16;
+
+#endif

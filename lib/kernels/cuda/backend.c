@@ -1,0 +1,51 @@
+/* The cuda device; updates of parameters in host memory run on the host's processor, in the stream's order. */
+#include "lib/kernels/cuda/kernels.h"
+
+#include "lib/base/machine.h"
+
+/* The step in device memory, as before the first one. */
+static dt_status begin_first_step(struct dt_kernels *k)
+{
+    struct dt_stream *stream;
+    DT_TRY(dt_stream_create(k->device, "kernels", &stream));
+    dt_status status = dt_cuda_begin_step(k, stream, 1);
+    if (status == DT_OK)
+        status = dt_stream_synchronize(stream);
+    dt_stream_destroy(stream);
+    return status;
+}
+
+static dt_status cuda_init(struct dt_kernels *k)
+{
+    struct dt_device_info info;
+    void *step;
+    dt_device_info(k->device, &info);
+    k->multiprocessors = dt_cuda_multiprocessors(k->device);
+    k->host.submit = dt_cuda_submit_host;
+    DT_TRY(dt_host_init(k, info.threads > 0 ? info.threads : dt_machine_processors()));
+    DT_TRY(dt_cuda_own_alloc(k->device, sizeof *k->cuda_step, &step));
+    k->cuda_step = step;
+    return begin_first_step(k);
+}
+
+static void cuda_finish(struct dt_kernels *k)
+{
+    dt_cuda_own_free(k->device, k->cuda_step);
+}
+
+/* Those of the device, and where the host has made updates its own. */
+static dt_status cuda_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to)
+{
+    DT_TRY(dt_copy_to_host(stream, to, &k->cuda_step->overflows, sizeof *to));
+    return k->host.updates ? dt_host_overflows(k, stream, to) : DT_OK;
+}
+
+const struct dt_kernel_backend dt_kernels_cuda = {.name = "cuda",
+                                                  .init = cuda_init,
+                                                  .finish = cuda_finish,
+                                                  .begin_step = dt_cuda_begin_step,
+                                                  .overflows = cuda_overflows,
+                                                  .update = dt_cuda_update,
+                                                  .add = dt_cuda_add,
+                                                  .fill = dt_cuda_fill,
+                                                  .normal = dt_cuda_normal};

@@ -1,0 +1,118 @@
+/* Arrays without rows: initial weights, sums, fills. The floor of each is the bytes it reads and writes over the memory's bandwidth, and all
+ * are far from any other limit. */
+#include "lib/kernels/cuda/map.cuh"
+
+#define DT_HOST_DEVICE __host__ __device__
+#include "lib/base/random.h"
+
+namespace {
+
+using namespace dt_cuda;
+
+enum { THREADS = 256, BLOCKS_PER_MULTIPROCESSOR = 16 };
+
+struct add_op {
+    static constexpr bool READS_TO = true;
+    __device__ static float apply(float to, float from)
+    {
+        return to + from;
+    }
+};
+
+template <typename E, int N> __global__ void __launch_bounds__(THREADS) fill_kernel(E *to, size_t count, float value)
+{
+    size_t first = blockIdx.x * (size_t)THREADS + threadIdx.x, stride = gridDim.x * (size_t)THREADS;
+    pack<E, N> all;
+    for (int i = 0; i < N; i++)
+        all.at[i] = from_float<E>(value);
+    for (size_t i = first; i < count / N; i += stride)
+        store_pack<N>(to + i * N, all);
+    for (size_t i = count / N * N + first; i < count; i += stride)
+        to[i] = all.at[0];
+}
+
+/* ---- random weights (lib/base/random.h) ---- */
+
+/* Two normal deviates from two words, in fp32 and right to some units in the last place. Next to 1 the logarithm is taken of what is
+ * missing there, and the angle is brought into [-pi/4, pi/4] as an integer: a float of either word would have lost the low bits that count.
+ */
+__device__ inline void normal_pair(uint32_t first, uint32_t second, float pair[2])
+{
+    float logarithm = first >> 31 ? log1pf((float)~first * -0x1p-32f) : logf(((float)first + 1.0f) * 0x1p-32f);
+    float radius = sqrtf(-2.0f * logarithm), sine, cosine;
+    uint32_t quarter = (second + 0x20000000u) >> 30;
+    sincospif((float)(int32_t)(second - (quarter << 30)) * 0x1p-31f, &sine, &cosine);
+    float x = quarter % 2 ? -sine : cosine, y = quarter % 2 ? cosine : sine;
+    pair[0] = quarter / 2 ? -radius * x : radius * x;
+    pair[1] = quarter / 2 ? -radius * y : radius * y;
+}
+
+/* What is made: `runs` of run_elems elements, of which `skipped` are left out at the start. */
+struct normal_runs {
+    uint64_t first_element;
+    size_t count, runs, run_elems, skipped, stride_elems;
+
+    /* Calls of Philox that may serve a run: it may begin and end inside of one. */
+    __host__ __device__ size_t blocks() const
+    {
+        return run_elems / 4 + 2;
+    }
+};
+
+/* A thread makes the four elements of one call of Philox. */
+template <typename E>
+__global__ void __launch_bounds__(THREADS)
+    init_normal_kernel(E *to, normal_runs r, uint64_t seed, uint32_t tensor_id, float standard_deviation)
+{
+    size_t blocks = r.blocks();
+    for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < r.runs * blocks; i += gridDim.x * (size_t)THREADS) {
+        size_t run = i / blocks;
+        uint64_t begin = r.first_element + run * r.stride_elems, block = begin / 4 + i % blocks;
+        struct dt_philox random =
+            dt_philox4x32(seed, (uint32_t)block, (uint32_t)(block >> 32), tensor_id, (uint32_t)DT_RANDOM_WEIGHT << 24);
+        float normal[4];
+        normal_pair(random.word[0], random.word[1], normal);
+        normal_pair(random.word[2], random.word[3], normal + 2);
+        for (int j = 0; j < 4; j++) {
+            uint64_t element = block * 4 + j, in_run = element - begin, place = run * r.run_elems + in_run - r.skipped;
+            if (element >= begin && in_run < r.run_elems && place < r.count) /* what is skipped wraps round */
+                to[place] = from_float<E>(normal[j] * standard_deviation);
+        }
+    }
+}
+
+} // namespace
+
+extern "C" dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
+{
+    return on_host ? dt_host_add(k, stream, true, to, from, count) : map<add_op>("add", k, stream, to, from, count);
+}
+
+extern "C" dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
+{
+    return for_dtype(k->dtype, [&](auto element) {
+        using E = decltype(element);
+        return for_pack<E>(
+            0,
+            [&](auto n) {
+                constexpr int N = decltype(n)::value;
+                unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+                return launch("fill", fill_kernel<E, N>, dim3(blocks), dim3(THREADS), 0, stream, (E *)to, count, value);
+            },
+            to);
+    });
+}
+
+extern "C" dt_status dt_cuda_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *a)
+{
+    if (a->count == 0)
+        return DT_OK;
+    size_t run_elems = a->run_elems ? a->run_elems : a->run_done + a->count, runs = (a->run_done + a->count - 1) / run_elems + 1;
+    normal_runs r = {a->first_element, a->count, runs, run_elems, a->run_done, a->stride_elems};
+    return for_dtype(k->dtype, [&](auto element) {
+        using E = decltype(element);
+        unsigned blocks = blocks_for(k->multiprocessors, r.runs * r.blocks(), THREADS, BLOCKS_PER_MULTIPROCESSOR);
+        return launch("initial weights", init_normal_kernel<E>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->to, r, a->seed,
+                      a->tensor_id, a->standard_deviation);
+    });
+}

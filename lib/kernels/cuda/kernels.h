@@ -1,0 +1,34 @@
+/* The cuda backend's own header: its object, and its entries by file. cuda's own types stay out of here, so that C files may include it. */
+#ifndef LIB_KERNELS_CUDA_KERNELS_H
+#define LIB_KERNELS_CUDA_KERNELS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "lib/device/cuda/device.h"
+#include "lib/kernels/cpu/host.h"
+
+/* What changes from step to step, in device memory: a step that is replayed as a graph carries its arguments by value, so kernels read
+ * these here. Written by begin_step alone. */
+struct dt_cuda_step {
+    uint32_t first_sample; /* added to every first_sample that a call carries */
+    int32_t number;        /* Adam's step, from 1 */
+    uint64_t overflows;    /* gradient elements of this step that were not finite, and whose updates were left out */
+};
+
+/* optimizer.cu and flat.cu */
+dt_status dt_cuda_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step);
+dt_status dt_cuda_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
+dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
+dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
+dt_status dt_cuda_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
+
+/* shared_memory.c: whether the current GPU's blocks have `bytes` of shared memory, which one of the kernel `name` needs.
+ * Errors: DT_ERR_UNAVAILABLE. */
+dt_status dt_cuda_check_shared_memory(const char *name, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,66 @@
+/* Each call by the device's backend, as a span. */
+#include "lib/device/span.h"
+#include "lib/kernels/backend.h"
+
+#include <string.h>
+
+dt_status dt_kernels_init(struct dt_kernels *k, struct dt_device *device, enum dt_dtype dtype)
+{
+    static const struct dt_kernel_backend *const backends[] = {&dt_kernels_cpu, &dt_kernels_cuda, &dt_kernels_sim};
+    struct dt_device_info info;
+    dt_device_info(device, &info);
+    *k = (struct dt_kernels){.device = device, .dtype = dtype};
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
+        if (strcmp(backends[i]->name, info.kind->name) == 0)
+            k->backend = backends[i];
+    if (!k->backend)
+        return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": there are no kernels for it", info.kind->name);
+    return k->backend->init(k);
+}
+
+void dt_kernels_finish(struct dt_kernels *k)
+{
+    if (k->backend && k->backend->finish)
+        k->backend->finish(k);
+    k->backend = NULL;
+}
+
+/* Queue `call` between the marks of a span. */
+#define SPAN(name, call)                                                                                                                   \
+    do {                                                                                                                                   \
+        DT_TRY(dt_span_begin(stream, name, DT_SPAN_COMPUTE, 0, NULL));                                                                     \
+        DT_TRY(k->backend->call);                                                                                                          \
+        return dt_span_end(stream);                                                                                                        \
+    } while (0)
+
+dt_status dt_kernels_begin_step(struct dt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int step)
+{
+    k->first_sample = first_sample;
+    SPAN("begin_step", begin_step(k, stream, step));
+}
+
+dt_status dt_kernels_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to)
+{
+    return k->backend->overflows(k, stream, to); /* a copy, which is a span itself */
+}
+
+dt_status dt_kernels_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
+{
+    const char *device = u->adam ? "adam" : "sgd", *host = u->adam ? "adam_host" : "sgd_host";
+    SPAN(u->on_host ? host : device, update(k, stream, u));
+}
+
+dt_status dt_kernels_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
+{
+    SPAN(on_host ? "add_host" : "add", add(k, stream, on_host, to, from, count));
+}
+
+dt_status dt_kernels_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
+{
+    SPAN("fill", fill(k, stream, to, count, value));
+}
+
+dt_status dt_kernels_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal)
+{
+    SPAN("init_normal", normal(k, stream, normal));
+}

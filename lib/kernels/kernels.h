@@ -1,0 +1,89 @@
+/* The kernels that every family of models needs: they begin parameters, add gradients and update parameters, and know the step that runs.
+ *
+ * Backends by kind of device: cpu (cpu/), cuda (cuda/), and sim, which computes nothing. All calls queue on `stream` and return; arrays are
+ * in device memory and of the dtype given to dt_kernels_init unless said otherwise. Arithmetic is fp32 inside, rounded to the dtype once at
+ * the end. Arguments are copied. Each call is a span of a traced step (lib/device/span.h). Errors: what queueing can return; failures of the work itself come from dt_stream_synchronize. */
+#ifndef LIB_KERNELS_KERNELS_H
+#define LIB_KERNELS_KERNELS_H
+
+#include "lib/base/dtype.h"
+#include "lib/base/status.h"
+#include "lib/device/device.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* An update of `count` parameters by SGD or Adam. Gradients are multiplied by gradient_scale first; elements whose gradient is not finite
+ * stay as they are, and are counted (dt_kernels_overflows). */
+struct dt_update {
+    void *params;      /* [count] */
+    const void *grads; /* [count] */
+    size_t count;
+    double tensors; /* that these parameters are of, about: what an update costs on sim where a framework makes it tensor by tensor */
+    float learning_rate, gradient_scale;
+    bool adam;
+    /* adam: [count] fp32. In step 1 (begin_step) they hold nothing yet: moments begin at 0, and master as params. */
+    float *first_moment, *second_moment, *master;
+    float beta1, beta2, epsilon; /* adam */
+    bool on_host; /* all arrays are in host memory (dt_alloc_host), and the host's processor does the work, in the stream's order */
+};
+
+/* to [count] = normal deviates with this standard deviation (lib/base/random.h): elements of the tensor `tensor_id`, from first_element on in
+ * runs of run_elems, of which one begins stride_elems after the one before: columns of a matrix. The first run may have begun already:
+ * run_done of its elements are left out. run_elems 0: one run. */
+struct dt_normal {
+    void *to;
+    size_t count;
+    uint64_t seed, first_element;
+    size_t run_elems, run_done, stride_elems;
+    uint32_t tensor_id;
+    float standard_deviation;
+};
+
+struct dt_kernel_backend;
+struct dt_simd;
+struct dt_cuda_step;
+
+/* The public part of a family's kernels on one device, for one model; the family's own part follows it in memory. */
+struct dt_kernels {
+    const struct dt_kernel_backend *backend; /* NULL: dt_kernels_init was not called, or failed */
+    struct dt_device *device;
+    enum dt_dtype dtype;
+    uint32_t first_sample; /* of the step that calls are queued for: families add it to every first_sample of theirs */
+    int multiprocessors;   /* cuda alone */
+
+    /* What runs on the host's processor: all of it on cpu; updates of parameters that live there on cuda. */
+    struct {
+        const struct dt_simd *loops;
+        int threads;
+        bool updates;       /* it has made some */
+        int step;           /* of the work that runs, from 1 */
+        uint64_t overflows; /* of the same; counted up atomically, as updates may run on two streams */
+        /* dt_cpu_submit, or what queues work for the host on another device. */
+        dt_status (*submit)(struct dt_stream *stream, const char *label, dt_status (*task)(void *arguments), const void *arguments,
+                            size_t arguments_bytes);
+    } host;
+    struct dt_cuda_step *cuda_step; /* cuda alone: the step's numbers in device memory (cuda/kernels.h) */
+    bool updated;                   /* sim alone: in this step a framework's one update of all parameters has been launched */
+};
+
+/* Kernels for `device`, which outlives them; as in step 1. Owner of what they hold: k, until dt_kernels_finish. Errors: DT_ERR_UNAVAILABLE,
+ * DT_ERR_OOM; finish may be called then, too. */
+dt_status dt_kernels_init(struct dt_kernels *k, struct dt_device *device, enum dt_dtype dtype);
+void dt_kernels_finish(struct dt_kernels *k); /* streams must be synchronized; takes a zeroed one */
+
+/* Before the other work of a step: the number of its first sample, and its own from 1, which Adam counts in. No overflow is counted yet.
+ * Queues on `stream`, which the step's other streams wait for; no host kernel of an earlier step may be left in a queue. */
+dt_status dt_kernels_begin_step(struct dt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int step);
+/* *to, in host memory, gets the number of elements that this step's updates have left out, once `stream` gets here. */
+dt_status dt_kernels_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to);
+
+dt_status dt_kernels_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
+/* to[i] += from[i], both [count]; on_host as in struct dt_update. */
+dt_status dt_kernels_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
+/* to[i] = value, [count] */
+dt_status dt_kernels_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
+dt_status dt_kernels_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
+
+#endif
