@@ -38,12 +38,12 @@ def draw(found, picture):
             measured, predicted = devices.get("cpu", {}), devices.get("sim", {})
             axes.plot(sorted(predicted), [1e3 * predicted[x] for x in sorted(predicted)], linewidth=1.8, **style)
             axes.scatter(list(measured), [1e3 * y for y in measured.values()], marker=plot.MARKERS[i], s=45, label=WAYS[way], **style)
-        plot.finish(axes, None, f"{nodes} nodes (marks: measured, lines: predicted)", "ms of a step")
+        plot.finish(axes, f"{nodes} nodes (marks: measured, lines: predicted)", "ms of a step")
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("Mbit/s of each node's card")
         axes.legend(frameon=False, fontsize=9)
-    plot.save(figure, picture, dpi=120)
+    plot.save(figure, picture)
 
 
 def main():
@@ -59,7 +59,6 @@ def main():
         sys.exit(f"plot_emulated_network.py: no record of scripts/emulated_network in {options.records}")
     picture = options.output or os.path.splitext(options.records)[0] + ".png"
     draw(found, picture)
-    print(picture)
 
 
 if __name__ == "__main__":

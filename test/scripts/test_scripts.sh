@@ -54,27 +54,8 @@ record pdp failed null null >"$work/failed.jsonl"
 mkdir "$work/without" && echo 'raise ImportError("this is none")' >"$work/without/matplotlib.py"
 # shellcheck disable=SC2317 # called through expect
 without() { PYTHONPATH=$work/without "$@"; }
-# shellcheck disable=SC2317 # called through expect
-texts_of_svg() { /usr/bin/python3 -s -c 'import sys, xml.dom.minidom as d; print(*(t.firstChild.data for t in d.parse(sys.argv[1]).getElementsByTagName("tspan") if t.firstChild), sep="\n")' "$1"; }
-expect "plot.py draws without matplotlib" 0 '1 line left out' without scripts/plot.py "$work/mixed.jsonl"
-expect "plot.py's SVG has the results" 0 '^500$' texts_of_svg "$work/mixed.svg"
-expect "plot.py's SVG says what failed" 0 '^out of$' texts_of_svg "$work/mixed.svg"
-expect "plot.py draws failures only without matplotlib" 0 '' without scripts/plot.py "$work/failed.jsonl" --output "$work/other.svg"
-expect "plot.py has no axes for losses where there are none" 1 '' grep -q 'mean loss' "$work/other.svg"
-expect "plot.py draws all of many predictions" 0 '' without scripts/plot.py results/orders_sim.jsonl results/parallel_sim.jsonl -o "$work/many.svg"
-# shellcheck disable=SC2317 # called through expect
-labels_of() { texts_of_svg "$1" | grep -c 'micro batches\|order\|chunks'; }
-[ "$(labels_of "$work/many.svg")" -ge 140 ] && all=all || all=some
-expect "plot.py cuts none off" 0 '^all$' echo "$all"
-expect "plot.py says what is predicted" 0 '' without scripts/plot.py results/orders_sim.jsonl -o "$work/orders.svg"
-expect "plot.py names cluster and profile" 0 'predicted for cluster dgx_h100_1 with profile dtbench_cuda_h100' texts_of_svg "$work/orders.svg"
-cat results/parallel_sim.jsonl "$work/mixed.jsonl" >"$work/both.jsonl"
-expect "plot.py draws measured and predicted ones" 0 '' without scripts/plot.py "$work/both.jsonl" -o "$work/both.svg"
-expect "plot.py names the cluster of a part" 0 'in part predicted for cluster dgx_h100 with profile' texts_of_svg "$work/both.svg"
-expect "plot.py sets measured and predicted ones apart" 0 '^measured$' texts_of_svg "$work/both.svg"
-expect "pictures take their colours from one table" 1 '' grep -nE '(ddp|pdp|fsdp|zero1).*"#[0-9A-F]{6}"' scripts/plot.py scripts/plan_map scripts/study/style.py scripts/plot_orders.py
-expect "plot.py says what a PNG needs" 1 'install the package python3-matplotlib' without scripts/plot.py "$work/mixed.jsonl" -o "$work/none.png"
-expect "plot_memory.py says what it needs" 1 'plot_memory.py: no matplotlib: this is none' without scripts/plot_memory.py "$work/mixed.jsonl"
+expect "pictures take their colours from one table" 1 '' grep -nE '(ddp|pdp|fsdp|zero1).*"#[0-9A-F]{6}"' scripts/plot.py scripts/plan_map scripts/study/style.py
+expect "plot.py says what it needs" 1 'plot.py: no matplotlib: this is none; install the package python3-matplotlib' without scripts/plot.py "$work/mixed.jsonl"
 # Only a package that is not there is skipped: one that cannot be imported shows in the verdicts.
 if ! /usr/bin/python3 -s -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("matplotlib"))'; then
     skip "plots with matplotlib" "matplotlib is missing (python3-matplotlib)"
@@ -87,19 +68,31 @@ else
     : >"$work/empty.jsonl"
     expect "plot.py refuses a file without records" 1 'no record in' scripts/plot.py "$work/empty.jsonl"
     expect "plot.py names a file it cannot read" 1 'cannot read .*none.jsonl' scripts/plot.py "$work/none.jsonl"
-    expect "plot_memory.py draws results and failures" 0 '1 line left out' scripts/plot_memory.py "$work/mixed.jsonl" -o "$work/memory.png"
-    expect "plot_memory.py writes where it is told" 0 "" is_png "$work/memory.png"
-    expect "plot_memory.py draws a file of failures only" 0 '' scripts/plot_memory.py "$work/failed.jsonl"
-    expect "plot_orders.py draws orders" 0 '' scripts/plot_orders.py results/orders_sim.jsonl -o "$work/orders.png"
-    expect "plot_orders.py writes where it is told" 0 "" is_png "$work/orders.png"
-    expect "plot_parallel.py draws ways of dividing a model" 0 '' scripts/plot_parallel.py results/parallel_sim.jsonl -o "$work/parallel.png"
-    expect "plot_parallel.py writes where it is told" 0 "" is_png "$work/parallel.png"
-    expect "plot_parallel.py says that nothing ended well" 1 'no experiment has ended well' scripts/plot_parallel.py "$work/failed.jsonl"
+    expect "plot.py's SVG has the results" 0 '' scripts/plot.py "$work/mixed.jsonl" -o "$work/mixed.svg"
+    for text in '>500<' '>out of memory<' 'mean loss of the step' '>FSDP<' 'a processor, 2 ranks'; do
+        expect "plot.py's SVG has $text" 0 "" grep -q -- "$text" "$work/mixed.svg"
+    done
+    expect "plot.py makes the same file again" 0 '' scripts/plot.py "$work/mixed.jsonl" -o "$work/again.svg"
+    expect "the files are the same" 0 '' cmp "$work/mixed.svg" "$work/again.svg"
+    expect "plot.py has no axes for losses where there are none" 0 '' scripts/plot.py results/parallel_sim.jsonl "$work/mixed.jsonl" --y rate,time -o "$work/both.svg"
+    expect "nor are there any" 1 '' grep -q 'mean loss' "$work/both.svg"
+    for text in 'in part predicted for cluster dgx_h100 with profile' '>measured<' '>predicted<' 'ZeRO-1.*tensor 8'; do
+        expect "measured and predicted are set apart: $text" 0 '' grep -q -- "$text" "$work/both.svg"
+    done
+    expect "plot.py draws lines over a key" 0 '' scripts/plot.py results/orders_sim.jsonl --x pipeline.chunks --series pipeline.order \
+        --y bubble+bubble_ideal,peak_bytes.activations -o "$work/orders.svg"
+    for text in '>zb_auto<' '>micro-batches<' 'Bubble (dotted: bubble ideal)' '>GiB<' 'stroke-dasharray'; do
+        expect "the picture of orders has $text" 0 '' grep -q -- "$text" "$work/orders.svg"
+    done
+    expect "plot.py draws bars over words, and says what ran out of memory" 0 '' scripts/plot.py "$work/mixed.jsonl" --x paradigm --y rate,peak_bytes --facet world_size -o "$work/bars.pdf"
+    expect "it is a PDF" 0 '^%PDF' head -c 4 "$work/bars.pdf"
+    expect "plot.py names a key that is none" 1 "no record's config has this key" scripts/plot.py "$work/mixed.jsonl" --x nothing
+    expect "plot.py names a metric that is none" 1 'no record has this metric' scripts/plot.py "$work/mixed.jsonl" --y nothing
+    expect "plot.py says that no record is so" 1 'no record is so: paradigm=hsdp' scripts/plot.py "$work/mixed.jsonl" --where paradigm=hsdp
     sed 's/"config":{/&"name":"ddp, 2 nodes, 100 Mbit\/s","device":"cpu",/' "$work/mixed.jsonl" | head -1 >"$work/network.jsonl"
     expect "plot_emulated_network.py draws step times" 0 '' scripts/plot_emulated_network.py "$work/network.jsonl"
     expect "plot_emulated_network.py writes where it is told" 0 "" is_png "$work/network.png"
     expect "plot_emulated_network.py refuses other records" 1 'KeyError|name|no record' scripts/plot_emulated_network.py "$work/mixed.jsonl"
-    expect "plot_memory.py refuses a file without records" 1 'no record in' scripts/plot_memory.py "$work/empty.jsonl"
     box() { # box MODEL BATCH PLANS
         printf '{"model":"%s","global_batch":%s,"plan":{"plans":[%s],"search":{"interrupted":false},"cluster":"c","profile":"p","rules":[]}}' "$1" "$2" "$3"
     }
