@@ -23,7 +23,11 @@ bool terminal_has_colour(FILE *stream)
 int terminal_width(FILE *stream)
 {
     struct winsize size;
-    return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
+    const char *told = getenv("COLUMNS"); /* POSIX: the user's preferred width */
+    int columns = told ? atoi(told) : 0;
+    return columns >= 20 && columns <= 1000 ? columns : 80;
 }
 
 int terminal_columns(FILE *stream)

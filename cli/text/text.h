@@ -214,7 +214,7 @@ enum colour { COLOUR_NONE = 0, COLOUR_RED = 31, COLOUR_GREEN = 32, COLOUR_YELLOW
 bool terminal_is_live(FILE *stream);
 /* Colours too: live, and NO_COLOR is not set (https://no-color.org). */
 bool terminal_has_colour(FILE *stream);
-int terminal_width(FILE *stream);   /* 80 where unknown */
+int terminal_width(FILE *stream);   /* of what is no terminal the environment's COLUMNS, or 80 */
 int terminal_columns(FILE *stream); /* of a terminal; 0: it is none, and nobody reads its lines as columns */
 /* Characters of UTF-8 text, as a terminal counts them for letters and digits. */
 int text_width(const char *text);

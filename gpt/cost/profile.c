@@ -86,7 +86,7 @@ static const struct dt_field fields[] = {
     {"host.queue_kernels", DT_FIELD_NUMBER, AT(host.queue_kernels), .max = 1e9,
      .description = "Kernels that a stream's queue holds: the host waits when it is full; 0: any number."},
     {"host.gather_s", DT_FIELD_NUMBER, AT(host.gather_s), .max = 1,
-     .description = "To queue an all-gather or reduce-scatter, with what a framework does around it."},
+     .description = "To queue an all-gather or reduce-scatter of what data parallelism has divided, with what a framework does around it."},
     {"host.collective_s", DT_FIELD_NUMBER, AT(host.collective_s), .max = 1, .description = "To queue a collective."},
     {"host.message_s", DT_FIELD_NUMBER, AT(host.message_s), .max = 1, .description = "To queue a send or a receive."},
     {"host.tensor_rank_s", DT_FIELD_NUMBER, AT(host.tensor_rank_s), .max = 1, .initial = "0",

@@ -65,7 +65,7 @@ struct gpt_cost_profile {
         int replicas_share;          /* 1: so have data_parallel's replicas */
         double queue_kernels;        /* that a stream's queue holds: the host waits when it is full; 0: any number */
         double collective_s;         /* to queue a collective */
-        double gather_s;             /* to queue an all-gather or reduce-scatter, with what a framework does around it */
+        double gather_s;             /* to queue one of data parallelism's shares, with what a framework does around it */
         double message_s;            /* to queue a send or a receive */
         double tensor_rank_s;        /* the same more, for each rank that shares layers in a pipeline */
         double copy_s;               /* to queue a copy or a fill */

@@ -70,6 +70,11 @@ static dt_status sim_subset(struct dt_comm *parent, const int *ranks, int count,
     return create(parent->device, rank, count, members, name, &parent->options, out);
 }
 
+static bool is_of(const struct sim_comm *comm, const char *group)
+{
+    return group && strcmp(group, comm->base.name) == 0;
+}
+
 /* The allocator returns memory to the driver and takes it anew, for which the driver waits until the device is idle. */
 static dt_status reallocate(struct dt_sim_program *program, double seconds)
 {
@@ -89,10 +94,11 @@ static dt_status record(const struct sim_comm *comm, const struct dt_comm_operat
     bool of_parts = o->kind == DT_COMM_REDUCE_SCATTER || o->kind == DT_COMM_ALL_GATHER; /* their count is one rank's */
     double bytes = (double)o->count_elems * (double)dt_dtype_bytes(o->dtype) * (of_parts ? comm->base.size : 1);
     const char *label = comm->labels[o->kind];
-    if (o->kind == DT_COMM_ALL_GATHER && device->gather_host_s_per_byte > 0)
+    bool gathered = of_parts && is_of(comm, device->gathered_group);
+    if (gathered && o->kind == DT_COMM_ALL_GATHER && device->gather_host_s_per_byte > 0)
         DT_TRY(reallocate(program, device->gather_host_s_per_byte * bytes));
-    double host_s = of_parts ? device->gather_host_s : device->collective_host_s;
-    if (!message && device->slow_group && strcmp(device->slow_group, comm->base.name) == 0)
+    double host_s = gathered ? device->gather_host_s : device->collective_host_s;
+    if (!message && is_of(comm, device->slow_group))
         host_s += device->slow_group_rank_s * comm->base.size;
     DT_TRY(dt_sim_program_host(program, message ? device->message_host_s : host_s));
     if (o->kind == DT_COMM_SEND)

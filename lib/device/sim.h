@@ -22,8 +22,9 @@ struct dt_sim_device {
     double kernel_s;               /* the shortest time that one of them takes */
     double copy_host_s;            /* what queueing a copy or a fill costs the host */
     double collective_host_s;      /* the same of a collective */
-    double gather_host_s_per_byte; /* above 0: the host waits for the device before an all-gather, then so long for each of its bytes */
-    double gather_host_s;          /* of an all-gather or reduce-scatter */
+    const char *gathered_group;    /* communicators around whose all-gathers and reduce-scatters a framework does more; NULL: none */
+    double gather_host_s;          /* what queueing one of these costs */
+    double gather_host_s_per_byte; /* of such an all-gather, before which the host waits for the device; 0: neither */
     double message_host_s;         /* and of a send or receive */
     const char *slow_group;        /* collectives of communicators of this name cost the host more: lives on; NULL: none do */
     double slow_group_rank_s;      /* so much for each of their ranks */

@@ -7,8 +7,8 @@ struct optimizer {
     const struct experiment *experiment;
     const struct dt_stage *stage;
     float gradient_scale;
-    int tensors; /* of the whole model, which has so many parameters */
-    double parameters;
+    int tensors;                                          /* of the whole model */
+    double parameters;                                    /* that a rank has of all of them: ranks that share layers have a part of each */
     struct dt_buffer first_moment, second_moment, master; /* [count] fp32, Adam only */
 };
 
@@ -20,7 +20,7 @@ dt_status optimizer_create(const struct experiment *experiment, const struct dt_
     optimizer->experiment = experiment;
     optimizer->stage = stage;
     optimizer->tensors = experiment->model.family->tensor_count(&experiment->model);
-    optimizer->parameters = (double)dt_model_parameter_count(&experiment->model);
+    optimizer->parameters = (double)dt_model_parameter_count(&experiment->model) / experiment->tensor.size;
     optimizer->gradient_scale = (float)(1.0 / experiment->loss_scaling / summed_ranks);
     if (experiment->optimizer.name == OPTIMIZER_SGD || count == 0)
         return DT_OK;

@@ -177,6 +177,7 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
         .kernel_s = p->kernel_s,
         .copy_host_s = p->host.copy_s,
         .collective_host_s = p->host.collective_s,
+        .gathered_group = mesh_group_name(MESH_SHARD), /* not tensor parallelism's: its layers call collectives alone */
         .gather_host_s = p->host.gather_s,
         .queue_kernels = p->host.queue_kernels,
         .message_host_s = p->host.message_s,

@@ -336,8 +336,6 @@ static void one_rank_is_bound_by_its_launches(void)
     CHECK(fabs(unfused - (5 + 4 * 20 + 1 + 4 * 2)) < 1e-3, "unfused: %g s", unfused);
 }
 
-/* GPipe with s equal stages and m micro-batches takes (m + s - 1) times a micro-batch's forward and backward on a stage.
- * Source  Huang et al., "GPipe", NeurIPS 2019, section 2.3. */
 static void only_updates(struct simulated_system *s)
 {
     only_attention(s);
@@ -360,6 +358,37 @@ static void updates_are_launched_once(void)
     double together_s = run_keys("\"batch_size\": 1, \"paradigm\": \"ddp\", \"world_size\": 2, " SMALL, updates_together);
     CHECK(fabs(together_s - 10) < 1, "together: %g s", together_s);
     CHECK(each_s > 5 * together_s, "162M parameters are more than five buckets: %g s", each_s);
+}
+
+static void updates_by_tensors(struct simulated_system *s)
+{
+    only_updates(s);
+    s->costs.profile.optimizer_fused = 0;
+}
+
+/* Two ranks that share layers have a half of each tensor, so that each launches as many updates as one rank does for whole ones. */
+static void shared_tensors_are_updated_by_all(void)
+{
+    double whole_s = run_keys("\"batch_size\": 1, \"paradigm\": \"none\", " SMALL, updates_by_tensors);
+    double halves_s =
+        run_keys("\"batch_size\": 2, \"paradigm\": \"ddp\", \"world_size\": 2, \"tensor\": {\"size\": 2}, " SMALL, updates_by_tensors);
+    CHECK(whole_s > 1000 && fabs(halves_s / whole_s - 1) < 0.02, "%g s, and %g s with halves", whole_s, halves_s);
+}
+
+static void only_gathers(struct simulated_system *s)
+{
+    only_attention(s);
+    memset(s->costs.profile.kernels, 0, sizeof s->costs.profile.kernels);
+    s->device.gather_host_s = 10;
+}
+
+/* What a framework does around the gathers of its shards is not done around those of sequence parallelism. */
+static void only_shards_cost_gathers(void)
+{
+    double tensor_s =
+        run_keys("\"batch_size\": 2, \"paradigm\": \"ddp\", \"world_size\": 2, \"tensor\": {\"size\": 2}, " SMALL, only_gathers);
+    double shards_s = run_keys("\"batch_size\": 1, \"paradigm\": \"fsdp\", \"world_size\": 2, " SMALL, only_gathers);
+    CHECK(tensor_s < 1 && shards_s > 100, "%g s for layers, %g s for shards", tensor_s, shards_s);
 }
 
 static void copies_take_ten_seconds(struct simulated_system *s)
@@ -705,6 +734,8 @@ static const struct test_case cases[] = {
     {"fused attention has a peak of its own", fused_attention_has_its_own_peak},
     {"one rank is bound by its launches", one_rank_is_bound_by_its_launches},
     {"updates are launched once", updates_are_launched_once},
+    {"ranks that share layers update a part of each tensor", shared_tensors_are_updated_by_all},
+    {"sequence parallelism gathers as a collective", only_shards_cost_gathers},
     {"shares are copied", shares_are_copied},
     {"one queue waits for reductions", one_queue_waits_for_reductions},
     {"the bubble of a pipeline", the_bubble_of_a_pipeline},
