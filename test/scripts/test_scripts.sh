@@ -180,6 +180,7 @@ tar -xf "$work/bundle.tar.gz" -C "$work/elsewhere" || true
 unpacked=$(echo "$work"/elsewhere/dtbench-*)
 rm -rf "$packed"
 expect "the bundle brings its own libraries" 0 "$unpacked/bin/../lib/libcjson" env -i LD_DEBUG=libs "$unpacked/bin/dtbench" --version
+expect "the bundle has the licences of what is in it" 0 'Dave Gamble' cat "$unpacked/licences/libcjson1"
 expect "the bundle finds its configs" 0 '"status":"ok"' env -i "$unpacked/bin/dtbench" run "$unpacked/share/dtbench/configs/smoke.json" --device sim --output -
 
 # A PyTorch that says what the real one would say: the table of several GPUs, with dtbench's simulated ones.
