@@ -1,4 +1,5 @@
 #include "gpt/family.h"
+#include "gpt/data.h"
 #include "gpt/hugging_face_config.h"
 #include "gpt/kernel_set.h"
 #include "gpt/keys.h"
@@ -21,6 +22,9 @@ const struct dt_model_family gpt_family = {
     .sections = gpt_sections,
     .unit = "token",
     .check_model = gpt_check_model,
+    .sample_bytes = gpt_sample_bytes,
+    .sample_count = gpt_sample_count,
+    .read_sample = gpt_read_sample,
     .facts = gpt_facts,
     .describe = gpt_describe,
     .set_blocks = gpt_set_blocks,

@@ -241,6 +241,11 @@ dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, 
     size_t bytes = samples * (size_t)gpt_of(stage->model)->block_size * sizeof(int32_t);
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->inputs));
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->targets));
+    if (stage->batch.inputs) {
+        size_t from = first_sample * (bytes / samples);
+        DT_TRY(dt_copy_from_host(stream, stash->inputs.data, (const char *)stage->batch.inputs + from, bytes));
+        return dt_copy_from_host(stream, stash->targets.data, (const char *)stage->batch.targets + from, bytes);
+    }
     struct gpt_tokens a = {
         .inputs = stash->inputs.data,
         .targets = stash->targets.data,

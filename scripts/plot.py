@@ -34,6 +34,7 @@ PHASES = {
     "optimizer_s": ("optimizer", colours.PINK),
     "exposed_comm_s": ("exposed communication", colours.RED),
     "bubble_s": ("pipeline bubble", colours.YELLOW),
+    "data_s": ("waiting for data", "#999999"),
     "host_s": ("waiting for the host", "#000000"),
     "other": ("other", "#999999"),
 }

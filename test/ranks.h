@@ -63,7 +63,7 @@ static inline void ranks_check_times(const struct measure_result *result, const 
     const struct dt_step_metrics *t = &result->metrics.step;
     struct dt_metrics all = {0};
     CHECK_OK(dt_metrics_set_steps(&all, result->step_s, result->steps_done));
-    double parts = t->forward_s + t->backward_s + t->optimizer_s + t->exposed_comm_s + t->bubble_s + t->host_s;
+    double parts = t->forward_s + t->backward_s + t->optimizer_s + t->exposed_comm_s + t->bubble_s + t->data_s + t->host_s;
     CHECK(fabs(parts / all.step_s.median - 1) < 0.01, "%s: %g s of a step of %g s", what, parts, all.step_s.median);
     CHECK(t->forward_s > 0 && t->backward_s > 0 && t->exposed_comm_s >= 0 && t->bubble_s >= 0 && t->host_s >= 0, "%s: times", what);
 }

@@ -3,6 +3,7 @@
 #include "lib/base/machine.h"
 #include "lib/config/json.h"
 #include "lib/launch/launch.h"
+#include "schedules/config/data.h"
 #include "schedules/config/order.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/tuning.h"
@@ -62,6 +63,8 @@ static dt_status write_for_ranks(const struct experiment *experiment, char **out
     dt_status status = experiment_find_order(found);
     if (status == DT_OK)
         status = experiment_find_tuning(found);
+    if (status == DT_OK)
+        status = experiment_find_data(found);
     if (status == DT_OK)
         status = experiment_to_json(found, DT_JSON_COMPACT, out);
     free(found);

@@ -10,6 +10,7 @@
  *   DT_RANDOM_TOKEN         position / 4                   0                global sample   purpose << 24
  *   DT_RANDOM_DROPOUT       column / 8                     position t       global sample   purpose << 24 | layer
  *   DT_RANDOM_ATTENTION     head << 20 | key position / 8  query position   global sample   purpose << 24 | layer
+ *   DT_RANDOM_SAMPLE        half of a sample's number      round            epoch           purpose << 24 | epoch >> 32 (lib/data/sampler.h)
  *
  * Tensor ids and layers are a model's (docs/models.md, "What is computed"). WEIGHT and TOKEN use the four 32-bit words for four consecutive elements. A dropout block serves eight consecutive columns with 16 bits
  * each: column 2i takes the low half of word i, column 2i + 1 the high half; it is kept when these 16 bits are >= the threshold. */
@@ -22,7 +23,7 @@
 #define DT_HOST_DEVICE /* a CUDA file defines it: functions marked with it run on the device too */
 #endif
 
-enum dt_random_purpose { DT_RANDOM_WEIGHT = 1, DT_RANDOM_TOKEN = 2, DT_RANDOM_DROPOUT = 3, DT_RANDOM_ATTENTION = 4 };
+enum dt_random_purpose { DT_RANDOM_WEIGHT = 1, DT_RANDOM_TOKEN = 2, DT_RANDOM_DROPOUT = 3, DT_RANDOM_ATTENTION = 4, DT_RANDOM_SAMPLE = 5 };
 
 struct dt_philox {
     uint32_t word[4];

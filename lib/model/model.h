@@ -16,6 +16,7 @@
 #include "lib/comm/comm.h"
 #include "lib/config/schema.h"
 #include "lib/config/words.h"
+#include "lib/data/mapped_file.h"
 #include "lib/device/device.h"
 #include "lib/kernels/kernels.h"
 #include "lib/model/tuning.h"
@@ -81,6 +82,13 @@ struct dt_model_texts {
     char sample[48]; /* "256 tokens a sample" */
 };
 
+/* A file of samples: numbers of id_bytes each (2 or 4), one after the other, the lowest byte of each first. */
+struct dt_data_set {
+    struct dt_mapped_file file;
+    int id_bytes;
+    const char *path; /* for messages */
+};
+
 /* ---- one rank's part of it ---- */
 
 /* The ranks that share each layer (tensor parallelism), and where their collectives run. */
@@ -138,9 +146,15 @@ struct dt_part {
     bool attention_again;       /* as in dt_layers */
 };
 
+/* What a step's samples on this rank were read as from a file, one sample after the other, in host memory (dt_alloc_host). */
+struct dt_batch {
+    const void *inputs, *targets; /* NULL, NULL: there is no file, and the family draws them at random */
+};
+
 /* The public part of a family's stage; the family's own part follows it in memory. */
 struct dt_stage {
     const struct dt_model *model;
+    struct dt_batch batch;      /* the caller's; the same places in every step */
     struct dt_kernels *kernels; /* the caller's */
     struct dt_group *groups;    /* [group_count] */
     int group_count;
@@ -209,6 +223,13 @@ struct dt_model_family {
     /* Whether this family can be that. DT_ERR_INVALID: which key, and why not. Two ways to say the same become one. */
     dt_status (*check_model)(struct dt_model *model);
 
+    /* Optional together: samples from a file, as a batch has them. Bytes of one sample's inputs and of its targets. */
+    void (*sample_bytes)(const struct dt_model *model, size_t *inputs, size_t *targets);
+    /* Samples in a file of `bytes` bytes. DT_ERR_INVALID: it has none, or is no such file. */
+    dt_status (*sample_count)(const struct dt_model *model, uint64_t bytes, int id_bytes, uint64_t *out);
+    /* Sample `sample` of the file. May run on another thread than the family's other entries. DT_ERR_IO: it is not one of this model. */
+    dt_status (*read_sample)(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, void *inputs, void *targets);
+
     /* Arithmetic: nothing is queued. */
     void (*facts)(const struct dt_model *model, struct dt_model_facts *out);
     void (*describe)(const struct dt_model *model, struct dt_model_texts *out);
@@ -275,7 +296,8 @@ struct dt_model_family {
 
     dt_status (*stash_create)(const struct dt_stage *stage, int part, struct dt_stash *out);
     void (*stash_destroy)(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream); /* frees what is left in it */
-    /* Begin a micro-batch of `samples` samples from number `first_sample` of the step: draws inputs and targets where its part needs them. */
+    /* Begin a micro-batch of `samples` samples from number `first_sample` of the step: draws inputs and targets where its part needs them, or
+     * takes them from the stage's batch. */
     dt_status (*stash_begin)(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
                              struct dt_stream *stream);
     /* End it, after its backward: frees inputs and targets. */

@@ -1,6 +1,7 @@
 /* What no field can tell by itself: completing an experiment, and refusing combinations that make no sense. */
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
+#include "schedules/config/data.h"
 #include "schedules/config/families.h"
 #include "schedules/config/hash.h"
 #include "schedules/config/model_from.h"
@@ -340,6 +341,8 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     if (e->tensor.size == 1)
         e->tensor.sequence_parallel = true; /* it makes no difference */
     dt_status status = check_model(e, where);
+    if (status == DT_OK)
+        status = experiment_resolve_data(e, is_given(given, "steps.timed"), where);
     if (status == DT_OK)
         status = experiment_check(e, where);
     last->impossible = status == DT_ERR_INVALID;

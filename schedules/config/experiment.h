@@ -4,6 +4,7 @@
 #ifndef SCHEDULES_CONFIG_EXPERIMENT_H
 #define SCHEDULES_CONFIG_EXPERIMENT_H
 
+#include "lib/data/sampler.h"
 #include "lib/model/model.h"
 #include "schedules/config/strategy.h"
 
@@ -16,6 +17,7 @@ struct plan;
 enum reduction_kind { REDUCTION_LAST, REDUCTION_EACH };
 enum gather_kind { GATHER_EACH, GATHER_ONCE }; /* for every pass, or once a step */
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
+enum ids_kind { IDS_UINT16, IDS_UINT32 }; /* of numbers in a file */
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 
 struct experiment {
@@ -80,7 +82,15 @@ struct experiment {
     bool register_buffers;   /* with NCCL */
     uint64_t seed;
     struct {
+        char source[2048]; /* "random", or a file */
+        enum ids_kind ids;
+        enum dt_last_step last;
+        bool shuffle;
+    } data;
+    uint64_t data_samples; /* not in the JSON: of the file; 0: none, or unknown on this machine */
+    struct {
         int warmup, timed;
+        int epochs;      /* of the file, warm-up included; 0: as many steps as warmup and timed say */
         double warmup_s; /* further warm-up steps until so much time has gone into them */
     } steps;
     struct {
@@ -115,6 +125,17 @@ _Static_assert(offsetof(struct experiment, model) == 0, "an experiment begins wi
 static inline bool experiment_is_simulated(const struct experiment *e)
 {
     return e->strategy.device && e->strategy.device->simulated;
+}
+
+/* Do samples come from a file? */
+static inline bool experiment_reads_data(const struct experiment *e)
+{
+    return *e->data.source && strcmp(e->data.source, "random") != 0;
+}
+
+static inline int experiment_id_bytes(const struct experiment *e)
+{
+    return e->data.ids == IDS_UINT16 ? 2 : 4;
 }
 
 /* Samples of one step over all ranks: world_size * batch_size, whatever replica_samples says. */

@@ -108,6 +108,18 @@ static const char *loss_choice(int index)
     return pick(names, 2, index);
 }
 
+static const char *ids_choice(int index)
+{
+    static const char *const names[] = {[IDS_UINT16] = "uint16", [IDS_UINT32] = "uint32"};
+    return pick(names, 2, index);
+}
+
+static const char *last_choice(int index)
+{
+    static const char *const names[] = {[DT_LAST_DROPPED] = "drop", [DT_LAST_PADDED] = "pad"};
+    return pick(names, 2, index);
+}
+
 /* ---- which keys have a part in an experiment: those that its record has, and that its hash is made of ---- */
 
 static bool in_no_result(const void *source)
@@ -188,6 +200,16 @@ static bool of_adam(const void *source)
 {
     const struct experiment *e = source;
     return e->optimizer.name == OPTIMIZER_ADAM;
+}
+
+static bool of_data(const void *source)
+{
+    return experiment_reads_data(source);
+}
+
+static bool of_epochs(const void *source)
+{
+    return ((const struct experiment *)source)->steps.epochs > 0;
 }
 
 static bool of_gpus(const void *source)
@@ -348,6 +370,17 @@ static const struct dt_field fields[] = {
      .description = "adam: decay rate of the second moment."},
     {"optimizer.epsilon", DT_FIELD_NUMBER, AT(optimizer.epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-8", .matters = of_adam,
      .description = "adam: added to the root of the second moment."},
+    {"data.source", DT_FIELD_STRING, AT(data.source), .group = "Data", .min = 1, .max = 511, .initial = "\"random\"", .matters = of_data,
+     .description =
+         "Where samples come from. random: tokens are drawn as they are needed. Otherwise a file of token ids, which is looked for "
+         "as a cluster file is: its sample i are the block_size ids from i * block_size on, and the one after them."},
+    {"data.ids", DT_FIELD_ENUM, AT(data.ids), .choice = ids_choice, .initial = "\"uint16\"", .matters = of_data,
+     .description = "Type of the ids in the file, the lowest byte first."},
+    {"data.shuffle", DT_FIELD_BOOL, AT(data.shuffle), .max = 1, .initial = "true", .matters = of_data,
+     .description = "Each epoch has the file's samples in an order of its own, which seed says; false: as they are in the file."},
+    {"data.last", DT_FIELD_ENUM, AT(data.last), .choice = last_choice, .initial = "\"drop\"", .matters = of_data,
+     .description = "An epoch's last step, where it is not full. drop: its samples are left out of this epoch; pad: the first ones of the "
+                    "epoch's order come again."},
     {"loss", DT_FIELD_ENUM, AT(loss), .choice = loss_choice, .initial = "\"cross_entropy\"",
      .description =
          "cross_entropy of the next token, its mean over the step's tokens; or the plain sum of a sample's logits, its mean over the "
@@ -383,6 +416,8 @@ static const struct dt_field fields[] = {
          "Seconds of warm-up: beyond steps.warmup there are more steps before the timed ones until the slowest rank has spent so long in "
          "them. Clocks of a GPU that was idle are low for a second or two."},
     {"steps.timed", DT_FIELD_INT, AT(steps.timed), .min = 1, .max = 1000000, .initial = "4", .description = "Timed steps."},
+    {"steps.epochs", DT_FIELD_INT, AT(steps.epochs), .min = 0, .max = 1000000, .initial = "0", .matters = of_epochs,
+     .description = "Epochs of data.source, warm-up included, instead of steps.timed; 0: as many steps as that says."},
     {"timeout.init_s", DT_FIELD_NUMBER, AT(timeout.init_s), .min = 0, .max = 1e6, .initial = "120",
      .description =
          "Seconds until all ranks must be connected; 0: no limit. When not given 120, and in worlds of more ranks than that one for each "
@@ -499,6 +534,7 @@ static const struct dt_schema_section sections[] = {
     {"tensor", "Tensor parallelism.", NULL},
     {"network", "The simulated cluster's network, where it is to be another one.", NULL},
     {"optimizer", "The optimizer.", NULL},
+    {"data", "Where samples come from.", NULL},
     {"steps", "How many steps.", NULL},
     {"timeout", "How long to wait.", NULL},
     {0},

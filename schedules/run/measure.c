@@ -50,6 +50,7 @@ struct run {
 static dt_status keep_step(struct run *r, double own_s, struct kept_step *out)
 {
     out->times.own_s = own_s;
+    out->times.data_s = trainer_data_s(r->trainer);
     trainer_traffic(r->trainer, &out->traffic);
     DT_TRY(trainer_times(r->trainer, &out->times.timeline));
     if (trainer_messages_limit(r->trainer) == 0)

@@ -3,6 +3,7 @@
 #include "schedules/data_parallel/mode.h"
 #include "schedules/data_parallel/offload.h"
 #include "schedules/plan/plan.h"
+#include "schedules/run/batches.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ struct trainer {
     struct offload offload;                       /* with parameter_offload */
     struct timeline *timeline;
     struct dt_stage *stage;
+    struct batches batches; /* where samples come from a file */
     struct data_parallel *dp;
     struct pipeline *pipeline;
     struct dt_graph *graph;               /* a step, once it is captured */
@@ -120,7 +122,8 @@ static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mod
     if (e->parameter_offload)
         DT_TRY(offload_init(&t->offload, device));
     DT_TRY(timeline_create(device, t->compute, &t->timeline));
-    return create_stage(t, mode);
+    DT_TRY(create_stage(t, mode));
+    return batches_init(&t->batches, e, world, &t->mesh.shape, t->samples, t->stage, t->compute);
 }
 
 static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mode *mode, struct dt_device *device)
@@ -248,6 +251,7 @@ void trainer_destroy(struct trainer *t)
     pipeline_destroy(t->pipeline);
     if (t->dp)
         t->dp->mode->destroy(t->dp);
+    batches_finish(&t->batches, t->compute);
     t->family->stage_destroy(t->stage, t->compute);
     timeline_destroy(t->timeline);
     offload_finish(&t->offload);
@@ -260,6 +264,11 @@ void trainer_destroy(struct trainer *t)
     t->family->kernels_destroy(t->kernels);
     tuning_finish(&t->tuning);
     free(t);
+}
+
+double trainer_data_s(const struct trainer *t)
+{
+    return t->batches.waited_s;
 }
 
 const char *trainer_graph(const struct trainer *t)
@@ -337,8 +346,8 @@ static dt_status queue_step(struct trainer *t, int step, bool by_graph)
 static dt_status run_step(struct trainer *t, int step, bool by_graph)
 {
     const struct experiment *e = t->experiment;
-    uint64_t index = (uint64_t)mesh_index(&t->mesh.shape, MESH_ON_DATA, dt_comm_rank(t->mesh.world));
-    uint64_t first_sample = (uint64_t)step * experiment_global_batch(e) + index * t->samples;
+    uint64_t first_sample = batches_first(e, &t->mesh.shape, dt_comm_rank(t->mesh.world), t->samples, step);
+    DT_TRY(batches_take(&t->batches, step));
     DT_TRY(dt_kernels_begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
     DT_TRY(queue_step(t, step, by_graph));
     take_traffic(t);

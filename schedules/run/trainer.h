@@ -29,8 +29,11 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
 void trainer_destroy(struct trainer *trainer); /* collective; takes NULL */
 
 /* Queue step `step` (from 0 over warm-up and timed steps). Where the device has graphs, and unless the experiment says no, the third step is
- * captured and replayed from then on: a step is then one small kernel, the graph, and the copies of what the host wants to know. */
+ * captured and replayed from then on: a step is then one small kernel, the graph, and the copies of what the host wants to know. Where samples
+ * come from a file it waits until they are read, and the step before must be synchronized: their place is the same. */
 dt_status trainer_step(struct trainer *trainer, int step);
+/* How long this step, before it was queued, has waited for its samples to be read. */
+double trainer_data_s(const struct trainer *trainer);
 /* How steps are queued: "replayed" as a graph, "off" by the experiment's word, or else why not; "" where the device has no graphs. */
 const char *trainer_graph(const struct trainer *trainer);
 /* What computes the matrix products, where that is chosen as the program runs: "amx", "onednn"; "" elsewhere. */

@@ -46,5 +46,7 @@ void step_times_divide(const struct step_times *times, double step_s, enum step_
     out->optimizer_s = (double)t->phase_ns[TIMELINE_OPTIMIZER] * unit;
     out->exposed_comm_s = (double)(t->phase_ns[TIMELINE_EXPOSED] + waited - bubble) * unit + (end == STEP_ENDS_WITH_RANKS ? rest_s : 0);
     out->bubble_s = (double)bubble * unit + (end == STEP_ENDS_WITH_STAGES ? rest_s : 0);
-    out->host_s = ((double)t->host_ns + (own_s - all_s) * 1e9) * unit + (end == STEP_ENDS_ALONE ? rest_s : 0);
+    double data_s = fmin(times->data_s, own_s - all_s);
+    out->data_s = data_s * 1e9 * unit;
+    out->host_s = ((double)t->host_ns + (own_s - all_s - data_s) * 1e9) * unit + (end == STEP_ENDS_ALONE ? rest_s : 0);
 }

@@ -5,6 +5,7 @@
  *                                  of the step for other ranks
  *   bubble                         it waits for a neighbouring stage of its pipeline that has not yet made what comes next, or has nothing
  *                                  left to do while other stages have
+ *   data                           it waits for its samples to be read from a file
  *   host                           it waits for the host: for launches, at the begin and at the end of the step
  *
  * A wait for a message is bubble until the sender had made it, and communication from then on. Both times count from the step's first mark
@@ -22,6 +23,7 @@ enum step_end { STEP_ENDS_ALONE, STEP_ENDS_WITH_RANKS, STEP_ENDS_WITH_STAGES };
 struct step_times {
     struct timeline_times timeline;
     int64_t bubble_ns; /* of the waits for messages */
+    double data_s;     /* until its samples were read, before anything was queued */
     double own_s;      /* until it was done itself; what is not in the timeline is the host's */
 };
 

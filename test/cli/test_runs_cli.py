@@ -74,7 +74,7 @@ def test_offloaded_inputs_travel_beside_the_kernels():
     check(offload["step_s"]["median"] < 1.001 * checkpoint["step_s"]["median"], offload["step_s"], checkpoint["step_s"])
 
 
-PARTS = ["forward_s", "backward_s", "optimizer_s", "exposed_comm_s", "bubble_s", "host_s"]
+PARTS = ["forward_s", "backward_s", "optimizer_s", "exposed_comm_s", "bubble_s", "data_s", "host_s"]
 
 
 def test_times_add_up_to_the_step():

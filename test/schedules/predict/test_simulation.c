@@ -91,7 +91,8 @@ static void the_same_twice(void)
               "%s", divisions[d]);
         CHECK(step->forward_s > 0 && step->backward_s > 0, "%s", divisions[d]);
         CHECK(isnan(step->overflow_steps) && isnan(once.metrics.startup_s), "nothing is computed");
-        double sum = step->forward_s + step->backward_s + step->optimizer_s + step->exposed_comm_s + step->bubble_s + step->host_s;
+        double sum =
+            step->forward_s + step->backward_s + step->optimizer_s + step->exposed_comm_s + step->bubble_s + step->data_s + step->host_s;
         CHECK(fabs(sum - once.step_s[0]) < 1e-6 * once.step_s[0], "times of %g s in a step of %g s: %s", sum, once.step_s[0], divisions[d]);
         measure_result_finish(&once);
         measure_result_finish(&twice);

@@ -1,0 +1,42 @@
+#include "gpt/data.h"
+
+#include <inttypes.h>
+
+void gpt_sample_bytes(const struct dt_model *model, size_t *inputs, size_t *targets)
+{
+    *inputs = *targets = (size_t)gpt_of(model)->block_size * sizeof(int32_t);
+}
+
+dt_status gpt_sample_count(const struct dt_model *model, uint64_t bytes, int id_bytes, uint64_t *out)
+{
+    uint64_t length = (uint64_t)gpt_of(model)->block_size, ids = bytes / (uint64_t)id_bytes;
+    if (bytes % (uint64_t)id_bytes)
+        return dt_fail(DT_ERR_INVALID, "%" PRIu64 " bytes are no whole number of ids of %d bytes: see data.ids", bytes, id_bytes);
+    if (ids <= length)
+        return dt_fail(DT_ERR_INVALID, "%" PRIu64 " ids make no sample: model.block_size %" PRIu64 " needs one more than that", ids,
+                       length);
+    *out = (ids - 1) / length;
+    return DT_OK;
+}
+
+/* As unsigned: one that is above 2^31 is in no vocabulary. */
+static uint32_t id_at(const struct dt_data_set *set, uint64_t position)
+{
+    return set->id_bytes == 2 ? ((const uint16_t *)set->file.bytes)[position] : ((const uint32_t *)set->file.bytes)[position];
+}
+
+dt_status gpt_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, void *inputs, void *targets)
+{
+    uint64_t length = (uint64_t)gpt_of(model)->block_size, first = sample * length;
+    for (uint64_t i = 0; i <= length; i++) {
+        uint32_t id = id_at(set, first + i);
+        if (id >= (uint32_t)gpt_of(model)->vocab_size)
+            return dt_fail(DT_ERR_IO, "%s: id %" PRIu64 " is %" PRIu32 ", and model.vocab_size is %d", set->path, first + i, id,
+                           gpt_of(model)->vocab_size);
+        if (i < length)
+            ((int32_t *)inputs)[i] = (int32_t)id;
+        if (i > 0)
+            ((int32_t *)targets)[i - 1] = (int32_t)id;
+    }
+    return DT_OK;
+}

@@ -1,0 +1,40 @@
+#include "lib/data/mapped_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static dt_status map(int descriptor, const char *path, struct dt_mapped_file *out)
+{
+    struct stat facts;
+    if (fstat(descriptor, &facts) < 0)
+        return dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(facts.st_mode) || facts.st_size == 0)
+        return dt_fail(DT_ERR_IO, "%s: %s", path, S_ISREG(facts.st_mode) ? "the file is empty" : "not a file");
+    void *bytes = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, descriptor, 0);
+    if (bytes == MAP_FAILED)
+        return dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
+    *out = (struct dt_mapped_file){bytes, (size_t)facts.st_size};
+    return DT_OK;
+}
+
+dt_status dt_mapped_file_open(const char *path, struct dt_mapped_file *out)
+{
+    *out = (struct dt_mapped_file){0};
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
+    dt_status status = map(descriptor, path, out);
+    close(descriptor);
+    return status;
+}
+
+void dt_mapped_file_close(struct dt_mapped_file *file)
+{
+    if (file->bytes)
+        munmap((void *)file->bytes, file->size_bytes);
+    *file = (struct dt_mapped_file){0};
+}

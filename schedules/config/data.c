@@ -1,0 +1,80 @@
+#include "schedules/config/data.h"
+
+#include "lib/config/data_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct dt_sampler experiment_sampler(const struct experiment *e)
+{
+    return (struct dt_sampler){e->data_samples, experiment_global_batch(e), e->data.last, e->data.shuffle, e->seed};
+}
+
+dt_status experiment_find_data(struct experiment *e)
+{
+    char path[sizeof e->data.source];
+    if (!experiment_reads_data(e))
+        return DT_OK;
+    DT_TRY(dt_find_data_file(e->data.source, e->directory, path, sizeof path));
+    memcpy(e->data.source, path, sizeof path);
+    return DT_OK;
+}
+
+static dt_status count_samples(struct experiment *e)
+{
+    struct experiment found = *e;
+    struct stat facts;
+    if (!e->model.family->read_sample)
+        return dt_fail(DT_ERR_INVALID, "models of the family %s read no files", e->model.family->name);
+    DT_TRY(experiment_find_data(&found));
+    if (stat(found.data.source, &facts) < 0)
+        return dt_fail(DT_ERR_IO, "%s: %s", found.data.source, strerror(errno));
+    return e->model.family->sample_count(&e->model, (uint64_t)facts.st_size, experiment_id_bytes(e), &e->data_samples);
+}
+
+/* An epoch has a step or more. */
+static dt_status check_steps(const struct experiment *e, const char *where)
+{
+    struct dt_sampler sampler = experiment_sampler(e);
+    if (e->data_samples == 0 || dt_sampler_steps(&sampler) > 0)
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID,
+                   "%s: data.source: the file's %" PRIu64 " samples are less than a step of %" PRIu64
+                   "; use a smaller batch_size, or data.last \"pad\"",
+                   where, e->data_samples, sampler.batch);
+}
+
+static dt_status resolve_epochs(struct experiment *e, bool timed_given, const char *where)
+{
+    struct dt_sampler sampler = experiment_sampler(e);
+    if (e->data_samples == 0)
+        return dt_fail(DT_ERR_INVALID, "%s: steps.epochs: an epoch is one of data.source, %s", where,
+                       experiment_reads_data(e) ? "which is not on this machine" : "which is \"random\"");
+    uint64_t steps = dt_sampler_steps(&sampler) * (uint64_t)e->steps.epochs, warmup = (uint64_t)e->steps.warmup;
+    if (steps <= warmup || steps > INT_MAX)
+        return dt_fail(DT_ERR_INVALID, "%s: steps.epochs: %" PRIu64 " steps in all; more than steps.warmup %" PRIu64 " and at most %d",
+                       where, steps, warmup, INT_MAX);
+    if (timed_given && (uint64_t)e->steps.timed != steps - warmup)
+        return dt_fail(DT_ERR_INVALID, "%s: steps.epochs: they are %" PRIu64 " timed steps, and steps.timed says %d; give one of both",
+                       where, steps - warmup, e->steps.timed);
+    e->steps.timed = (int)(steps - warmup);
+    return DT_OK;
+}
+
+dt_status experiment_resolve_data(struct experiment *e, bool timed_given, const char *where)
+{
+    const struct dt_device_kind *kind = dt_device_kind_find(e->device);
+    e->data_samples = 0;
+    dt_status status = experiment_reads_data(e) ? count_samples(e) : DT_OK;
+    if (status < 0 && !(status == DT_ERR_IO && kind && kind->simulated)) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", dt_error_message());
+        return dt_fail(DT_ERR_INVALID, "%s: data.source: %s", where, why);
+    }
+    DT_TRY(check_steps(e, where));
+    return e->steps.epochs > 0 ? resolve_epochs(e, timed_given, where) : DT_OK;
+}
