@@ -53,6 +53,7 @@ const struct dt_model_family gpt_family = {
     .stage_destroy = gpt_stage_destroy,
     .boundary_elems = gpt_boundary_elems,
     .init_params = gpt_init_params,
+    .tensor = gpt_tensor,
     .stash_create = gpt_stash_create,
     .stash_destroy = gpt_stash_destroy,
     .stash_begin = gpt_stash_begin,

@@ -29,4 +29,7 @@ dt_status gpt_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, b
 dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
                                struct dt_stream *stream);
 
+/* Of the group's tensors the one at `index`, by its name in the whole model. */
+bool gpt_tensor(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out);
+
 #endif

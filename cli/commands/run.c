@@ -130,6 +130,9 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
             continue;
         if (s->verify && experiment_is_simulated(e))
             return dt_fail(DT_ERR_INVALID, "--verify needs losses, but device \"sim\" computes none");
+        if (s->verify && experiment_replaces_its_checkpoint(e))
+            return dt_fail(DT_ERR_INVALID, "--verify goes on with the same checkpoint on one device, which this run replaces: give "
+                                           "checkpoint.path another folder than checkpoint.from");
         if (experiment_is_simulated(e)) {
             DT_TRY(check_simulated(e, machine));
             continue;

@@ -3,6 +3,7 @@
 #include "lib/base/machine.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
+#include "schedules/checkpoint/checkpoint.h"
 #include "schedules/config/families.h"
 #include "schedules/config/order.h"
 #include "schedules/config/parse.h"
@@ -178,6 +179,16 @@ static void take_busiest(const struct step_traffic *traffic, struct step_traffic
                 most->bytes[axis][kind] = traffic->bytes[axis][kind];
 }
 
+static void note_checkpoints(const struct experiment *e, struct check *check)
+{
+    char bytes[DT_MEMORY_TEXT], step[64] = "after the last step";
+    if (e->checkpoint.save_every > 0)
+        snprintf(step, sizeof step, "every %d steps", e->checkpoint.save_every);
+    if (*e->checkpoint.path)
+        note(check, "saves %s in %d file%s in %.300s %s", dt_memory_text(checkpoint_bytes(e), bytes), e->world_size,
+             e->world_size > 1 ? "s" : "", e->checkpoint.path, step);
+}
+
 /* system: what a simulation runs on; NULL on other devices, which have dtbench's own bytes. */
 static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
@@ -204,6 +215,7 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
     }
     note_device(e, out);
     note_memory(e, out);
+    note_checkpoints(e, out);
     return DT_OK;
 }
 
@@ -393,10 +405,11 @@ static dt_status add_check(struct cJSON **array, const struct experiment *e, con
     dt_json_append(array,
                    dt_json_object("config: %p, config_hash: %s, parameters: %g, tokens_per_step: %g, flops_per_step: %g, fits: %hhd, "
                                   "predicted_step_s: %g, predicted_peak_bytes: %p, predicted_host_peak_bytes: %p, comm_bytes_per_step: %p, "
-                                  "pipeline: %p, notes: %p",
+                                  "checkpoint_bytes: %g, pipeline: %p, notes: %p",
                                   config, e->hash, (double)check->parameters, (double)check->tokens_per_step, check->flops_per_step,
                                   check->fits, check->step_s, usage_as_json(check->rank, &check->usage.device),
                                   usage_as_json(check->host_rank, &check->usage.host), traffic_as_json(&check->traffic),
+                                  *e->checkpoint.path ? (double)checkpoint_bytes(e) : NAN,
                                   check->pipeline.stages > 0 ? pipeline_as_json(e, &check->pipeline) : dt_json_text(NULL), notes));
     return DT_OK;
 }

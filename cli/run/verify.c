@@ -45,6 +45,8 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->ddp.bucket_mib = 25;
     out->parameter_server.servers = 1;
     out->gradient_reduction = REDUCTION_LAST;
+    out->checkpoint.path[0] = 0;
+    out->checkpoint.save_every = 0;
     return experiment_resolve(out, NULL, "the reference of --verify");
 }
 

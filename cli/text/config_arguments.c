@@ -27,13 +27,17 @@ dt_status config_arguments_check(struct config_arguments *a)
 
 dt_status config_arguments_read(const struct config_arguments *a, struct experiment_list **out)
 {
-    char device[128];
-    const char *sets[OPTION_LIST_MAX + 1];
+    char device[128], from[1024];
+    const char *sets[OPTION_LIST_MAX + 2];
     int set_count = a->sets.count;
     memcpy(sets, a->sets.items, sizeof a->sets.items);
     if (a->device) {
         snprintf(device, sizeof device, "device=\"%.100s\"", a->device);
         sets[set_count++] = device;
+    }
+    if (a->from) {
+        snprintf(from, sizeof from, "checkpoint.from=%.1000s", a->from);
+        sets[set_count++] = from;
     }
     return experiments_read(a->config ? a->config : a->file, sets, set_count, a->passes_only, out);
 }

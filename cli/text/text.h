@@ -114,7 +114,7 @@ int report_failure(const char *command, enum exit_code code);
 
 struct config_arguments {
     const char *file, *config; /* as an argument, as --config: the same */
-    const char *device;
+    const char *device, *from;
     struct option_list sets;
     bool passes_only; /* as of experiments_read */
 };
@@ -123,7 +123,14 @@ struct config_arguments {
 #define CONFIG_OPTION_ROWS(type, member)                                                                                                   \
     {"config", 'c', OPTION_TEXT, offsetof(type, member.config), "FILE", NULL, "the same as FILE; '-' is standard input"},                  \
         {"set", 's', OPTION_LIST, offsetof(type, member.sets), "PATH=VALUE", NULL, CONFIG_SET_HELP},                                       \
-        {"device", 'd', OPTION_TEXT, offsetof(type, member.device), "DEVICE", config_device_choice, "the same as --set device=DEVICE"}
+        {"device", 'd', OPTION_TEXT, offsetof(type, member.device), "DEVICE", config_device_choice, "the same as --set device=DEVICE"},    \
+        {"from",                                                                                                                           \
+         0,                                                                                                                                \
+         OPTION_TEXT,                                                                                                                      \
+         offsetof(type, member.from),                                                                                                      \
+         "FOLDER",                                                                                                                         \
+         NULL,                                                                                                                             \
+         "the same as --set checkpoint.from=FOLDER: go on with a checkpoint"}
 
 #define CONFIG_SET_HELP                                                                                                                    \
     "change the config before it is read: --set model.dtype=bf16 or --set sweep.batch_size=[1,2,4]. The value is JSON, or a string where " \

@@ -190,6 +190,16 @@ struct dt_loss_scales {
     float loss, gradient;
 };
 
+/* A tensor of a group, or the part of one that this rank of a tensor group has. */
+struct dt_model_tensor {
+    char name[96];                    /* of the whole, in the whole model: "blocks.3.attention.q.weight" */
+    size_t offset_elems, count_elems; /* within the group's parameters on this rank */
+    /* Where the part is in the whole tensor: from first_elem on, in runs of run_elems, each stride_elems after the one before. */
+    size_t first_elem, run_elems, stride_elems;
+    size_t rows, columns; /* of the whole; a vector has one column */
+    bool copy;            /* another rank, of this tensor group or of another stage, has the same elements, and says no */
+};
+
 struct dt_stage_options {
     const struct dt_layers *parts; /* [part_count] of the model, in its sequence */
     int part_count;
@@ -293,6 +303,9 @@ struct dt_model_family {
      * are initialised where they live. */
     dt_status (*init_params)(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
                              struct dt_stream *stream);
+
+    /* Optional: tensor `index` of the group's, in the sequence of its parameters; false past the last. Without it there are no checkpoints. */
+    bool (*tensor)(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out);
 
     dt_status (*stash_create)(const struct dt_stage *stage, int part, struct dt_stash *out);
     void (*stash_destroy)(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream); /* frees what is left in it */

@@ -71,6 +71,14 @@ static const struct dt_metric table[] = {
      .help = "Parameters that were not updated for that reason, over all steps; each once a step, however many ranks hold it."},
     {"startup_s", AT(startup_s), .unit = DT_IN_SECONDS, .title = "start",
      .help = "Rank 0's time from the start of its run to the first step, the initialisation of parameters included."},
+    {"load_s", AT(load_s), .unit = DT_IN_SECONDS, .later = true,
+     .help = "Of that, the time in which a checkpoint was loaded; null where there was none."},
+    {"save_s", AT(save_s), .unit = DT_IN_SECONDS, .later = true,
+     .help = "Time in which training stood still for checkpoints, all of them together; null without checkpoint.path."},
+    {"saves", AT(saves), .unit = DT_IN_CHECKPOINTS, .later = true,
+     .help = "Checkpoints that were saved."},
+    {"checkpoint_bytes", AT(checkpoint_bytes), .unit = DT_IN_BYTES, .later = true,
+     .help = "Of the last one, the files of all ranks."},
     {"wall_s", AT(wall_s), .unit = DT_IN_SECONDS, .later = true, .title = "wall",
      .help = "All of the experiment's time, with the start and the end of its ranks, and the reference of --verify where it was run for it."},
     {"peak_bytes", AT(peak_bytes), DT_METRIC_DEVICE_PEAKS, DT_IN_BYTES, DT_RANKS_MAX, .title = "peak",
@@ -97,6 +105,7 @@ const char *dt_unit_name(enum dt_metric_unit unit)
         [DT_IN_SECONDS] = "s",
         [DT_IN_MS_PER_SAMPLE] = "ms/sample",
         [DT_IN_STEPS] = "steps",
+        [DT_IN_CHECKPOINTS] = "checkpoints",
         [DT_IN_PARAMETERS] = "parameters",
         [DT_IN_BYTES] = "bytes",
     };
@@ -105,7 +114,7 @@ const char *dt_unit_name(enum dt_metric_unit unit)
 
 bool dt_unit_is_whole(enum dt_metric_unit unit)
 {
-    return unit == DT_IN_STEPS || unit == DT_IN_PARAMETERS || unit == DT_IN_BYTES;
+    return unit == DT_IN_STEPS || unit == DT_IN_CHECKPOINTS || unit == DT_IN_PARAMETERS || unit == DT_IN_BYTES;
 }
 
 static bool ends_with(const char *text, const char *ending)

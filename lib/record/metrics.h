@@ -41,7 +41,7 @@ struct dt_metrics {
     struct dt_step_metrics step;
     double bubble, bubble_ideal;
     double aco_ms_per_sample;
-    double startup_s, wall_s;
+    double startup_s, load_s, save_s, saves, checkpoint_bytes, wall_s;
     struct dt_peaks peak_bytes, host_peak_bytes;
 };
 
@@ -63,6 +63,7 @@ enum dt_metric_unit {
     DT_IN_SECONDS,
     DT_IN_MS_PER_SAMPLE,
     DT_IN_STEPS,
+    DT_IN_CHECKPOINTS,
     DT_IN_PARAMETERS,
     DT_IN_BYTES,
 };

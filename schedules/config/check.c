@@ -235,6 +235,16 @@ static dt_status check_tensor_group(const struct experiment *e, const char *wher
     return DT_OK;
 }
 
+static dt_status check_checkpoints(const struct experiment *e, const char *where)
+{
+    if ((*e->checkpoint.path || *e->checkpoint.from) && !e->model.family->tensor)
+        return dt_fail(DT_ERR_INVALID, "%s: checkpoint: models of the family %s have no names for tensors in files", where,
+                       e->model.family->name);
+    if (!*e->checkpoint.path && strcmp(e->checkpoint.from, "auto") == 0)
+        return dt_fail(DT_ERR_INVALID, "%s: checkpoint.from: auto goes on with what is in checkpoint.path, which is not given", where);
+    return DT_OK;
+}
+
 static dt_status check_division(const struct experiment *e, const char *where)
 {
     DT_TRY(experiment_check_mesh(e, where));
@@ -329,6 +339,7 @@ dt_status experiment_check(struct experiment *e, const char *where)
 {
     experiment_settle(e);
     DT_TRY(check_network(e, where));
+    DT_TRY(check_checkpoints(e, where));
     DT_TRY(check_division(e, where));
     return check_sizes(e, where);
 }

@@ -87,6 +87,10 @@ struct experiment {
         enum dt_last_step last;
         bool shuffle;
     } data;
+    struct {
+        char path[2048], from[2048]; /* folders; "": none */
+        int save_every;              /* steps; 0: after the last one alone */
+    } checkpoint;
     uint64_t data_samples; /* not in the JSON: of the file; 0: none, or unknown on this machine */
     struct {
         int warmup, timed;
@@ -125,6 +129,12 @@ _Static_assert(offsetof(struct experiment, model) == 0, "an experiment begins wi
 static inline bool experiment_is_simulated(const struct experiment *e)
 {
     return e->strategy.device && e->strategy.device->simulated;
+}
+
+/* Does it go on with a checkpoint that its own take the place of? */
+static inline bool experiment_replaces_its_checkpoint(const struct experiment *e)
+{
+    return strcmp(e->checkpoint.from, "auto") == 0 || (*e->checkpoint.from && strcmp(e->checkpoint.from, e->checkpoint.path) == 0);
 }
 
 /* Do samples come from a file? */

@@ -207,6 +207,11 @@ static bool of_data(const void *source)
     return experiment_reads_data(source);
 }
 
+static bool of_checkpoints(const void *source)
+{
+    return *((const struct experiment *)source)->checkpoint.path != 0;
+}
+
 static bool of_epochs(const void *source)
 {
     return ((const struct experiment *)source)->steps.epochs > 0;
@@ -381,6 +386,17 @@ static const struct dt_field fields[] = {
     {"data.last", DT_FIELD_ENUM, AT(data.last), .choice = last_choice, .initial = "\"drop\"", .matters = of_data,
      .description = "An epoch's last step, where it is not full. drop: its samples are left out of this epoch; pad: the first ones of the "
                     "epoch's order come again."},
+    {"checkpoint.path", DT_FIELD_STRING, AT(checkpoint.path), .group = "Checkpoints", .max = 511, .initial = "\"\"",
+     .description =
+         "Folder to which the run saves its state, of one run at a time; every rank must reach it. Not given: nothing is saved."},
+    {"checkpoint.save_every", DT_FIELD_INT, AT(checkpoint.save_every), .min = 0, .max = 1000000, .initial = "0", .matters = of_checkpoints,
+     .description =
+         "Steps after which a checkpoint is saved, again and again; 0: after the last step alone. A run that is stopped by a signal "
+         "saves one in any case."},
+    {"checkpoint.from", DT_FIELD_STRING, AT(checkpoint.from), .max = 511, .initial = "\"\"",
+     .description =
+         "Folder of the checkpoint with which the run goes on, after the step in which it was saved; auto: that of checkpoint.path, if "
+         "there is one yet. It may be of another world_size, paradigm or division. Not given: the run begins anew."},
     {"loss", DT_FIELD_ENUM, AT(loss), .choice = loss_choice, .initial = "\"cross_entropy\"",
      .description =
          "cross_entropy of the next token, its mean over the step's tokens; or the plain sum of a sample's logits, its mean over the "
@@ -535,6 +551,7 @@ static const struct dt_schema_section sections[] = {
     {"network", "The simulated cluster's network, where it is to be another one.", NULL},
     {"optimizer", "The optimizer.", NULL},
     {"data", "Where samples come from.", NULL},
+    {"checkpoint", "What is saved of a run, and where it goes on.", NULL},
     {"steps", "How many steps.", NULL},
     {"timeout", "How long to wait.", NULL},
     {0},

@@ -285,3 +285,24 @@ dt_status buckets_end_step(struct data_parallel *dp)
     }
     return DT_OK;
 }
+
+static size_t within(size_t at, size_t first, size_t end)
+{
+    return at < first ? first : at < end ? at : end;
+}
+
+/* Of a group what is before this rank's part of the bucket, that part, and what is after it. */
+dt_status buckets_visit(struct data_parallel *dp, dp_visit visit, void *context)
+{
+    struct buckets *b = buckets_of(dp);
+    for (int g = 0; g < dp->setup.stage->group_count; g++) {
+        const struct bucket *bucket = &b->buckets[b->bucket_of[g]];
+        size_t first = b->replica.offset_elems[g], end = first + dp->setup.stage->groups[g].param_elems;
+        size_t own = within(bucket->own_first_elem, first, end), own_end = within(bucket->own_first_elem + bucket->own_elems, first, end);
+        size_t state = bucket->own_state_elem + (own - bucket->own_first_elem);
+        DT_TRY(replica_visit(&b->replica, &dp->setup, g, first, own, false, 0, false, visit, context));
+        DT_TRY(replica_visit(&b->replica, &dp->setup, g, own, own_end, true, state, !dp->repeats_updates, visit, context));
+        DT_TRY(replica_visit(&b->replica, &dp->setup, g, own_end, end, false, 0, false, visit, context));
+    }
+    return DT_OK;
+}

@@ -89,6 +89,7 @@ void buckets_destroy(struct data_parallel *dp);
 dt_status buckets_fetch(struct data_parallel *dp, int g, struct resident *to);
 dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *group, const struct action *action);
 dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
+dt_status buckets_visit(struct data_parallel *dp, dp_visit visit, void *context);
 dt_status buckets_end_step(struct data_parallel *dp);
 
 #endif

@@ -89,5 +89,6 @@ const struct dp_mode dp_data_parallel = {
     .use = root_use,
     .begin_gradients = buckets_begin_gradients,
     .reduce = buckets_reduce,
+    .visit = buckets_visit,
     .end_step = buckets_end_step,
 };

@@ -197,6 +197,24 @@ static dt_status fsdp_end_step(struct data_parallel *dp)
     return DT_OK;
 }
 
+static dt_status fsdp_visit(struct data_parallel *dp, dp_visit visit, void *context)
+{
+    for (int g = 0; g < dp->setup.stage->group_count; g++) {
+        const struct fsdp_group *f = &fsdp_of(dp)->groups[g];
+        struct dp_held share = {.kind = DP_PARAMETERS,
+                                .group = g,
+                                .first_elem = f->grads.shard.first_elem,
+                                .count_elems = f->grads.shard.own_elems,
+                                .data = f->params.data,
+                                .own = !dp->repeats_updates};
+        if (share.count_elems == 0)
+            continue;
+        DT_TRY(visit(context, &share));
+        DT_TRY(optimizer_visit(f->optimizer, share, 0, visit, context));
+    }
+    return DT_OK;
+}
+
 const struct dp_mode dp_fsdp = {
     .name = "fsdp",
     .holds = {DP_SHARE, DP_SHARE, DP_SHARE},
@@ -209,5 +227,6 @@ const struct dp_mode dp_fsdp = {
     .fetch = fsdp_fetch,
     .begin_gradients = fsdp_begin_gradients,
     .reduce = fsdp_reduce,
+    .visit = fsdp_visit,
     .end_step = fsdp_end_step,
 };

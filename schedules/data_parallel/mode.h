@@ -88,6 +88,17 @@ static inline double dp_part_of(enum dp_part part, const struct mesh_shape *mesh
     return part == DP_ALL ? 1 : part == DP_SHARE ? 1.0 / mesh->size[MESH_SHARD] : 0;
 }
 
+/* What a rank holds between steps: a run of a group's parameters, or of what the optimizer keeps for them, which is fp32. */
+enum dp_kind { DP_PARAMETERS, DP_FIRST_MOMENT, DP_SECOND_MOMENT, DP_MASTER };
+struct dp_held {
+    enum dp_kind kind;
+    int group;
+    size_t first_elem, count_elems; /* of the group's */
+    void *data;                     /* of the first; on the device, or with offload in host memory */
+    bool own;                       /* of the ranks of the data axes this one writes it to a checkpoint, and no other */
+};
+typedef dt_status (*dp_visit)(void *context, const struct dp_held *held);
+
 /* Of an action, hooks read its flags: ACTION_FIRST, ACTION_LAST, ACTION_REDUCES. A hook may be NULL where the mode's rules place no action
  * that needs it; `use` always may. */
 struct dp_mode {
@@ -121,6 +132,8 @@ struct dp_mode {
     dt_status (*reduce)(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
     /* UPDATE: the group's gradients are complete. */
     dt_status (*update)(struct data_parallel *dp, const struct dt_group *group);
+    /* Between steps: call `visit` with all that the rank holds, until it fails. */
+    dt_status (*visit)(struct data_parallel *dp, dp_visit visit, void *context);
     /* END_STEP: finish reducing and update the parameters that have not been. */
     dt_status (*end_step)(struct data_parallel *dp);
 };

@@ -135,6 +135,16 @@ static dt_status none_end_step(struct data_parallel *dp)
     return DT_OK;
 }
 
+static dt_status none_visit(struct data_parallel *dp, dp_visit visit, void *context)
+{
+    const struct replica *replica = &none_of(dp)->replica;
+    for (int g = 0; g < dp->setup.stage->group_count; g++) {
+        size_t first = replica->offset_elems[g], end = first + dp->setup.stage->groups[g].param_elems;
+        DT_TRY(replica_visit(replica, &dp->setup, g, first, end, true, first, true, visit, context));
+    }
+    return DT_OK;
+}
+
 const struct dp_mode dp_none = {
     .name = "none",
     .holds = {.parameters = DP_ALL, .optimizer = DP_ALL},
@@ -146,5 +156,6 @@ const struct dp_mode dp_none = {
     .begin_gradients = none_begin_gradients,
     .reduce = none_reduce,
     .update = none_update,
+    .visit = none_visit,
     .end_step = none_end_step,
 };

@@ -74,3 +74,17 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
     }
     return dt_kernels_update(optimizer->stage->kernels, stream, &update);
 }
+
+dt_status optimizer_visit(const struct optimizer *optimizer, struct dp_held run, size_t first, dp_visit visit, void *context)
+{
+    const struct dt_buffer *state[] = {
+        [DP_FIRST_MOMENT] = &optimizer->first_moment, [DP_SECOND_MOMENT] = &optimizer->second_moment, [DP_MASTER] = &optimizer->master};
+    for (int kind = DP_FIRST_MOMENT; kind <= DP_MASTER && run.count_elems > 0; kind++) {
+        if (!state[kind]->data)
+            continue;
+        run.kind = (enum dp_kind)kind;
+        run.data = (float *)state[kind]->data + first;
+        DT_TRY(visit(context, &run));
+    }
+    return DT_OK;
+}

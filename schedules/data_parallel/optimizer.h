@@ -10,6 +10,7 @@
 
 #include "lib/model/model.h"
 #include "schedules/config/experiment.h"
+#include "schedules/data_parallel/mode.h"
 
 struct optimizer;
 
@@ -24,5 +25,8 @@ void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream); /
  * are divided by the experiment's loss scaling and by summed_ranks. Queues on `stream`. */
 dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count,
                           struct dt_stream *stream);
+
+/* Visit the state of a run of a group's parameters (`run`: kind and data are set here), which begins at element `first` of the state. */
+dt_status optimizer_visit(const struct optimizer *optimizer, struct dp_held run, size_t first, dp_visit visit, void *context);
 
 #endif

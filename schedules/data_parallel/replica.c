@@ -96,3 +96,18 @@ dt_status replica_fetch(const struct replica *replica, const struct dp_setup *se
     DT_TRY(dt_copy_from_host(copies, to->params.data, replica_params(replica, setup, replica->offset_elems[g]), to->params.bytes));
     return dt_event_record(to->there, copies);
 }
+
+dt_status replica_visit(const struct replica *replica, const struct dp_setup *setup, int g, size_t first, size_t end, bool update,
+                        size_t state_first, bool own, dp_visit visit, void *context)
+{
+    struct dp_held run = {.kind = DP_PARAMETERS,
+                          .group = g,
+                          .first_elem = first - replica->offset_elems[g],
+                          .count_elems = end - first,
+                          .data = replica_params(replica, setup, first),
+                          .own = own};
+    if (first >= end)
+        return DT_OK;
+    DT_TRY(visit(context, &run));
+    return update ? optimizer_visit(replica->optimizer, run, state_first, visit, context) : DT_OK;
+}

@@ -55,5 +55,6 @@ const struct dp_mode dp_zero1 = {
     .fetch = buckets_fetch,
     .begin_gradients = buckets_begin_gradients,
     .reduce = buckets_reduce,
+    .visit = buckets_visit,
     .end_step = buckets_end_step,
 };

@@ -3,6 +3,7 @@
 #include "lib/device/range.h"
 #include "schedules/run/memory_fit.h"
 #include "schedules/run/ranks.h"
+#include "schedules/run/run_checkpoints.h"
 #include "schedules/run/step_trace.h"
 #include "schedules/run/trainer.h"
 
@@ -40,6 +41,7 @@ struct run {
     const struct measure_hooks *hooks;
     struct trainer *trainer;
     struct measure_result *result;
+    struct run_checkpoints checkpoints;
     struct kept_step *kept; /* [timed] */
     struct dt_device_condition before;
     struct rank_processors processors;
@@ -71,7 +73,7 @@ static dt_status run_step(struct run *r, int index)
     DT_TRY(trainer_start_together(r->trainer));
     double start = dt_clock_s();
     dt_range_push("step", index + 1);
-    DT_TRY(trainer_step(r->trainer, index));
+    DT_TRY(trainer_step(r->trainer, r->checkpoints.first_step + index));
     DT_TRY(trainer_synchronize(r->trainer));
     dt_range_pop();
     struct step_report report = {.own_s = dt_clock_s() - start};
@@ -227,7 +229,8 @@ static dt_status set_up(struct run *r, struct experiment *placed, struct dt_devi
     r->result->together = fits == DT_ERR_OOM;
     DT_TRY(fits);
     DT_TRY(trainer_create(placed, device, r->world, NULL, &r->trainer));
-    return trainer_synchronize(r->trainer);
+    DT_TRY(trainer_synchronize(r->trainer));
+    return run_checkpoints_begin(&r->checkpoints, placed, r->trainer, r->world, &r->result->metrics);
 }
 
 static dt_status run_steps(struct run *r, struct dt_device *device, struct step_trace *trace)
@@ -241,13 +244,14 @@ static dt_status run_steps(struct run *r, struct dt_device *device, struct step_
             DT_TRY(begin_conditions(r, device));
         }
         DT_TRY(run_step(r, result->losses_done));
+        DT_TRY(run_checkpoints_save(&r->checkpoints, result->losses_done, r->stop || result->steps_done == timed, &result->metrics));
     }
     DT_TRY(gather_conditions(r, device));
     DT_TRY(gather_memory(r, device));
     DT_TRY(trainer_tuning(r->trainer, &r->result->tuning));
     if (r->stop && result->steps_done < timed)
         return dt_fail(DT_ERR_INTERRUPTED, "stopped after step %d, timed step %d of %d", result->losses_done, result->steps_done, timed);
-    return trace ? step_trace_run(trace, r->trainer, result->losses_done) : DT_OK;
+    return trace ? step_trace_run(trace, r->trainer, r->checkpoints.first_step + result->losses_done) : DT_OK;
 }
 
 /* The trace's file is opened before the first step: a path that cannot be written shows at once. */
@@ -280,6 +284,7 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
         status = status < 0 ? status : measured;
     }
 
+    run_checkpoints_end(&r.checkpoints);
     if (r.trainer) {
         snprintf(result->graph, sizeof result->graph, "%s", trainer_graph(r.trainer));
         snprintf(result->products, sizeof result->products, "%s", trainer_products(r.trainer));

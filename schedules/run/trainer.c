@@ -27,6 +27,7 @@ struct trainer {
     struct batches batches; /* where samples come from a file */
     struct data_parallel *dp;
     struct pipeline *pipeline;
+    int steps;                            /* that this trainer has queued */
     struct dt_graph *graph;               /* a step, once it is captured */
     bool refused;                         /* it could not be */
     char graph_text[256];                 /* trainer_graph's */
@@ -337,7 +338,7 @@ static void take_traffic(struct trainer *t)
 /* All of a step that is alike in each. */
 static dt_status queue_step(struct trainer *t, int step, bool by_graph)
 {
-    if (!by_graph || no_graph(t->experiment) || t->refused || step < STEPS_BEFORE_GRAPH ||
+    if (!by_graph || no_graph(t->experiment) || t->refused || t->steps < STEPS_BEFORE_GRAPH ||
         !dt_device_captures(dt_stream_device(t->compute)))
         return pipeline_step(t->pipeline, step + 1);
     return t->graph ? dt_graph_launch(t->graph, t->compute) : capture_step(t, step);
@@ -350,9 +351,37 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
     DT_TRY(batches_take(&t->batches, step));
     DT_TRY(dt_kernels_begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
     DT_TRY(queue_step(t, step, by_graph));
+    t->steps++;
     take_traffic(t);
     DT_TRY(dt_kernels_overflows(t->kernels, t->compute, &t->overflows));
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
+}
+
+/* Arithmetic: nothing is held. */
+static struct checkpoint_rank checkpoint_rank_of(const struct trainer *t)
+{
+    return (struct checkpoint_rank){t->experiment, t->mesh.world, t->stage, t->dp, t->compute};
+}
+
+static bool is_simulated(const struct trainer *t)
+{
+    struct dt_device_info info;
+    dt_device_info(dt_stream_device(t->compute), &info);
+    return info.kind->simulated;
+}
+
+dt_status trainer_save(struct trainer *t, const struct checkpoint_folder *folder, int steps, uint64_t *bytes)
+{
+    struct checkpoint_rank rank = checkpoint_rank_of(t);
+    *bytes = 0;
+    return is_simulated(t) ? DT_OK : checkpoint_save(folder, &rank, steps, bytes);
+}
+
+dt_status trainer_load(struct trainer *t, const char *path, int *steps)
+{
+    struct checkpoint_rank rank = checkpoint_rank_of(t);
+    *steps = 0;
+    return is_simulated(t) ? DT_OK : checkpoint_load(path, &rank, steps);
 }
 
 dt_status trainer_step(struct trainer *t, int step)

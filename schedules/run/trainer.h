@@ -2,6 +2,7 @@
 #ifndef SCHEDULES_RUN_TRAINER_H
 #define SCHEDULES_RUN_TRAINER_H
 
+#include "schedules/checkpoint/checkpoint.h"
 #include "schedules/pipeline/pipeline.h"
 #include "schedules/run/tuning.h"
 #include "schedules/step/step_times.h"
@@ -28,7 +29,12 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
                          const struct trainer_options *options, struct trainer **out);
 void trainer_destroy(struct trainer *trainer); /* collective; takes NULL */
 
-/* Queue step `step` (from 0 over warm-up and timed steps). Where the device has graphs, and unless the experiment says no, the third step is
+/* Between steps, after trainer_synchronize: save the state after `steps` steps, or load it (schedules/checkpoint/checkpoint.h). On sim nothing is
+ * read or written, and *steps and *bytes are 0. Collective. */
+dt_status trainer_save(struct trainer *trainer, const struct checkpoint_folder *folder, int steps, uint64_t *bytes);
+dt_status trainer_load(struct trainer *trainer, const char *path, int *steps);
+
+/* Queue step `step` (from 0 over warm-up and timed steps). Where the device has graphs, and unless the experiment says no, the third step of a trainer is
  * captured and replayed from then on: a step is then one small kernel, the graph, and the copies of what the host wants to know. Where samples
  * come from a file it waits until they are read, and the step before must be synchronized: their place is the same. */
 dt_status trainer_step(struct trainer *trainer, int step);

@@ -1,0 +1,90 @@
+/* A stage's tensors by their names in the whole model: for files. */
+#include "gpt/layer_parts.h"
+#include "gpt/stage.h"
+
+#include <stdio.h>
+
+/* A tied head away from the embedding has a copy of its table. */
+static bool is_table_copy(const struct dt_model *model, const struct gpt_layer *layer)
+{
+    return layer->kind == GPT_HEAD && gpt_of(model)->tied;
+}
+
+static void name_tensor(const struct dt_model *model, const struct gpt_layer *layer, const struct gpt_tensor *tensor, char *out,
+                        size_t out_bytes)
+{
+    const char *kind = gpt_layer_kind_name(is_table_copy(model, layer) ? GPT_EMBEDDING : layer->kind);
+    const char *text = gpt_tensor_text(is_table_copy(model, layer) ? GPT_TOKEN_WEIGHT : tensor->name);
+    if (layer->block >= 0)
+        snprintf(out, out_bytes, "blocks.%d.%s.%s", layer->block, kind, text);
+    else
+        snprintf(out, out_bytes, "%s.%s", kind, text);
+}
+
+static size_t whole_elems(const struct dt_model *model, const struct gpt_layer *layer, int place)
+{
+    struct gpt_layer whole;
+    gpt_describe_layer(model, (struct gpt_cut){0, 1}, is_table_copy(model, layer) ? 0 : layer->index, &whole);
+    return whole.tensors[place].count_elems;
+}
+
+static size_t columns_of(const struct dt_model *model, const struct gpt_layer *layer, enum gpt_tensor_name name)
+{
+    switch (name) {
+    case GPT_NO_TENSOR:
+    case GPT_NORM_GAIN:
+    case GPT_NORM_BIAS:
+    case GPT_Q_BIAS:
+    case GPT_K_BIAS:
+    case GPT_V_BIAS:
+    case GPT_Q_NORM_GAIN:
+    case GPT_K_NORM_GAIN:
+    case GPT_PROJECTION_BIAS:
+    case GPT_GATE_BIAS:
+    case GPT_BIAS: return 1;
+    case GPT_Q_WEIGHT:
+    case GPT_K_WEIGHT:
+    case GPT_V_WEIGHT:
+    case GPT_PROJECTION_WEIGHT:
+    case GPT_GATE_WEIGHT:
+    case GPT_TOKEN_WEIGHT:
+    case GPT_POSITION_WEIGHT: return (size_t)gpt_of(model)->hidden;
+    case GPT_WEIGHT: break;
+    }
+    return (size_t)(layer->kind == GPT_MLP_DOWN ? gpt_ffn(model) : gpt_of(model)->hidden);
+}
+
+/* What is whole on every rank of a tensor group is rank 0's, and of neighbours with the same heads of keys and values it is the first one's. */
+static bool is_copy(const struct gpt_stage *s, const struct gpt_layer *layer, const struct gpt_tensor *tensor, size_t whole)
+{
+    const struct dt_model *model = s->base.model;
+    bool kv = tensor->name == GPT_K_WEIGHT || tensor->name == GPT_V_WEIGHT || tensor->name == GPT_K_BIAS || tensor->name == GPT_V_BIAS;
+    if (is_table_copy(model, layer))
+        return true;
+    return tensor->count_elems == whole ? s->cut.rank > 0 : kv && s->cut.rank % gpt_cut_copies(model, s->cut.size) > 0;
+}
+
+bool gpt_tensor(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out)
+{
+    const struct gpt_stage *s = (const struct gpt_stage *)stage;
+    const struct gpt_layer *layer = &s->layers[group->first_layer], *end = layer + group->layer_count;
+    size_t offset = 0;
+    for (; layer < end && index >= layer->tensor_count; layer++) {
+        index -= layer->tensor_count;
+        offset += layer->param_elems;
+    }
+    if (layer == end)
+        return false;
+    const struct gpt_tensor *tensor = &layer->tensors[index];
+    size_t whole = whole_elems(stage->model, layer, index), columns = columns_of(stage->model, layer, tensor->name);
+    *out = (struct dt_model_tensor){.offset_elems = offset + tensor->offset_elems,
+                                    .count_elems = tensor->count_elems,
+                                    .first_elem = tensor->first_elem,
+                                    .run_elems = tensor->run_elems,
+                                    .stride_elems = tensor->stride_elems,
+                                    .rows = whole / columns,
+                                    .columns = columns,
+                                    .copy = is_copy(s, layer, tensor, whole)};
+    name_tensor(stage->model, layer, tensor, out->name, sizeof out->name);
+    return true;
+}

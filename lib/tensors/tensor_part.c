@@ -1,0 +1,63 @@
+#include "lib/tensors/tensor_part.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t dt_tensor_part_at(const struct dt_tensor_part *p, uint64_t k, uint64_t *length)
+{
+    *length = least(p->run - k % p->run, p->until - k);
+    return p->first + k / p->run * p->stride + k % p->run;
+}
+
+bool dt_tensor_part_find(const struct dt_tensor_part *p, uint64_t element, uint64_t *k, uint64_t *length)
+{
+    if (element < p->first || (element - p->first) % p->stride >= p->run)
+        return false;
+    *k = (element - p->first) / p->stride * p->run + (element - p->first) % p->stride;
+    if (*k < p->from || *k >= p->until)
+        return false;
+    *length = least(p->run - *k % p->run, p->until - *k);
+    return true;
+}
+
+/* One run, or a piece of one: its elements follow each other. */
+static bool is_contiguous(const struct dt_tensor_part *p)
+{
+    return p->run == p->stride || p->from / p->run == (p->until - 1) / p->run;
+}
+
+void dt_tensor_part_name(const char *name, const struct dt_tensor_part *p, char *out, size_t out_bytes)
+{
+    uint64_t length, first = dt_tensor_part_at(p, p->from, &length);
+    if (is_contiguous(p))
+        snprintf(out, out_bytes, "%s[%" PRIu64 "-%" PRIu64 "]", name, first, first + p->until - p->from);
+    else
+        snprintf(out, out_bytes, "%s[%" PRIu64 "+%" PRIu64 "/%" PRIu64 ":%" PRIu64 "-%" PRIu64 "]", name, p->first, p->run, p->stride,
+                 p->from, p->until);
+}
+
+bool dt_tensor_part_read(const char *text, char *name, size_t name_bytes, struct dt_tensor_part *out)
+{
+    const char *open = strrchr(text, '[');
+    int end = 0;
+    if (!open || (size_t)(open - text) >= name_bytes)
+        return false;
+    snprintf(name, name_bytes, "%.*s", (int)(open - text), text);
+    *out = (struct dt_tensor_part){0};
+    if (sscanf(open, "[%" SCNu64 "-%" SCNu64 "]%n", &out->first, &out->until, &end) == 2 && end > 0 && open[end] == 0 &&
+        out->first < out->until) {
+        out->until -= out->first;
+        out->run = out->stride = out->until;
+        return true;
+    }
+    end = 0;
+    return sscanf(open, "[%" SCNu64 "+%" SCNu64 "/%" SCNu64 ":%" SCNu64 "-%" SCNu64 "]%n", &out->first, &out->run, &out->stride, &out->from,
+                  &out->until, &end) == 5 &&
+           end > 0 && open[end] == 0 && out->run > 0 && out->run <= out->stride && out->from < out->until;
+}

@@ -1,0 +1,197 @@
+#include "schedules/checkpoint/parts.h"
+
+#include "lib/config/json.h"
+
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char INDEX[] = "checkpoint.json", FORMAT[] = "dtbench checkpoint 1", FILES_OF_A_STEP[] = "step-";
+
+void checkpoint_file_name(const char *path, const char *folder, int rank, char *out, size_t out_bytes)
+{
+    snprintf(out, out_bytes, "%s/%s/rank-%05d.safetensors", path, folder, rank);
+}
+
+void checkpoint_model_text(const struct dt_model *model, char *out, size_t out_bytes)
+{
+    struct dt_model_texts texts = dt_model_texts(model);
+    snprintf(out, out_bytes, "%s, %s", model->family->name, texts.sizes);
+}
+
+dt_status checkpoint_agree(struct dt_comm *world, dt_status status, dt_status others, const char *failed)
+{
+    char why[1024];
+    double mine = status < 0, sum_and_highest[2];
+    snprintf(why, sizeof why, "%s", dt_error_message());
+    DT_TRY(dt_host_reduce(world, &mine, 1, sum_and_highest));
+    if (status < 0)
+        return dt_fail(status, "%s", why);
+    return sum_and_highest[0] > 0 ? dt_fail(others, "another rank has failed: %s", failed) : DT_OK;
+}
+
+dt_status checkpoint_sync_folder(const char *path)
+{
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool synced = folder >= 0 && fsync(folder) == 0;
+    dt_status status = synced ? DT_OK : dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
+    if (folder >= 0)
+        close(folder);
+    return status;
+}
+
+/* ---- the index ---- */
+
+static dt_status take_index(const cJSON *object, const char *path, struct checkpoint_index *out)
+{
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(object, "format"), *steps = cJSON_GetObjectItemCaseSensitive(object, "steps");
+    const char *folder = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "folder"));
+    const char *model = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "model"));
+    const char *optimizer = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "optimizer"));
+    if (!cJSON_IsString(format) || strcmp(format->valuestring, FORMAT) != 0)
+        return dt_fail(DT_ERR_INVALID, "%s: not the index of a checkpoint of this version", path);
+    if (!cJSON_IsNumber(steps) || !(steps->valuedouble >= 1 && steps->valuedouble < INT_MAX) || !folder || strchr(folder, '/') || !model ||
+        !optimizer)
+        return dt_fail(DT_ERR_INVALID, "%s: the index is damaged", path);
+    *out = (struct checkpoint_index){.steps = (int)steps->valuedouble};
+    snprintf(out->folder, sizeof out->folder, "%s", folder);
+    snprintf(out->model, sizeof out->model, "%s", model);
+    snprintf(out->optimizer, sizeof out->optimizer, "%s", optimizer);
+    return dt_json_read_numbers(cJSON_GetObjectItemCaseSensitive(object, "bytes"), &out->bytes, &out->count);
+}
+
+dt_status checkpoint_index_read(const char *path, struct checkpoint_index *out)
+{
+    char name[PATH_MAX], *text;
+    size_t length;
+    struct cJSON *object;
+    *out = (struct checkpoint_index){0};
+    snprintf(name, sizeof name, "%s/%s", path, INDEX);
+    DT_TRY(dt_read_file(name, &text, &length));
+    dt_status status = dt_json_parse(text, length, name, &object);
+    free(text);
+    DT_TRY(status);
+    status = take_index(object, name, out);
+    dt_json_destroy(object);
+    return status;
+}
+
+/* A new file that is on the disk before it gets the name. */
+static dt_status replace(const char *path, const char *name, const char *text)
+{
+    char fresh[PATH_MAX], target[PATH_MAX];
+    snprintf(fresh, sizeof fresh, "%s/%s~", path, name);
+    snprintf(target, sizeof target, "%s/%s", path, name);
+    int file = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    size_t length = strlen(text);
+    bool written = file >= 0 && write(file, text, length) == (ssize_t)length && fsync(file) == 0;
+    int error = errno;
+    if (file >= 0)
+        close(file);
+    if (!written || rename(fresh, target) < 0)
+        return dt_fail(DT_ERR_IO, "cannot write %s: %s", target, strerror(written ? errno : error));
+    return checkpoint_sync_folder(path);
+}
+
+dt_status checkpoint_index_write(const char *path, const struct checkpoint_index *index)
+{
+    char *text = NULL;
+    struct cJSON *object = dt_json_object("format: %s, steps: %d, folder: %s, model: %s, optimizer: %s, bytes: %p", FORMAT, index->steps,
+                                          index->folder, index->model, index->optimizer, dt_json_numbers(index->bytes, index->count));
+    dt_status status = object ? dt_json_print(object, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an index");
+    dt_json_destroy(object);
+    if (status == DT_OK)
+        status = replace(path, INDEX, text);
+    free(text);
+    return status;
+}
+
+bool checkpoint_exists(const char *path)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%s/%s", path, INDEX);
+    return access(name, F_OK) == 0;
+}
+
+/* ---- the folder ---- */
+
+/* Only files that a save makes: whatever else is in there is somebody's, and the folder stays. */
+static void remove_files(const char *folder)
+{
+    DIR *listed = opendir(folder);
+    for (const struct dirent *entry; listed && (entry = readdir(listed)) != NULL;)
+        if (strncmp(entry->d_name, "rank-", 5) == 0)
+            unlinkat(dirfd(listed), entry->d_name, 0);
+    if (listed)
+        closedir(listed);
+    rmdir(folder);
+}
+
+void checkpoint_folder_clean(const char *path, const char *keep)
+{
+    char folder[PATH_MAX];
+    DIR *listed = opendir(path);
+    for (const struct dirent *entry; listed && (entry = readdir(listed)) != NULL;) {
+        if (strncmp(entry->d_name, FILES_OF_A_STEP, strlen(FILES_OF_A_STEP)) != 0 || strcmp(entry->d_name, keep) == 0)
+            continue;
+        snprintf(folder, sizeof folder, "%s/%s", path, entry->d_name);
+        remove_files(folder);
+    }
+    if (listed)
+        closedir(listed);
+}
+
+static dt_status lock(struct checkpoint_folder *folder)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%s/lock", folder->path);
+    folder->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (folder->lock < 0)
+        return dt_fail(DT_ERR_INVALID, "checkpoint.path: %s: %s", folder->path, strerror(errno));
+    if (flock(folder->lock, LOCK_EX | LOCK_NB) < 0)
+        return dt_fail(DT_ERR_INVALID, "checkpoint.path: %s: %s", folder->path,
+                       errno == EWOULDBLOCK ? "another run saves its checkpoints there; give this one a folder of its own"
+                                            : strerror(errno));
+    return DT_OK;
+}
+
+/* An index that is damaged, or another program's, is not overwritten. */
+static dt_status take_over(struct checkpoint_folder *folder)
+{
+    struct checkpoint_index index = {0};
+    if (mkdir(folder->path, 0777) < 0 && errno != EEXIST)
+        return dt_fail(DT_ERR_INVALID, "checkpoint.path: %s: %s", folder->path, strerror(errno));
+    DT_TRY(lock(folder));
+    dt_status status = checkpoint_exists(folder->path) ? checkpoint_index_read(folder->path, &index) : DT_OK;
+    free(index.bytes);
+    if (status < 0) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", dt_error_message());
+        return dt_fail(DT_ERR_INVALID, "checkpoint.path: %s", why);
+    }
+    checkpoint_folder_clean(folder->path, index.folder);
+    return DT_OK;
+}
+
+dt_status checkpoint_folder_open(const char *path, struct dt_comm *world, struct checkpoint_folder *out)
+{
+    *out = (struct checkpoint_folder){.lock = -1};
+    snprintf(out->path, sizeof out->path, "%s", path);
+    dt_status status = dt_comm_rank(world) == 0 ? take_over(out) : DT_OK;
+    return checkpoint_agree(world, status, DT_ERR_INVALID, "checkpoint.path");
+}
+
+void checkpoint_folder_close(struct checkpoint_folder *folder)
+{
+    if (folder->lock >= 0)
+        close(folder->lock);
+    folder->lock = -1;
+}

@@ -1,0 +1,79 @@
+#include "schedules/checkpoint/parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const prefixes[] = {
+    [DP_PARAMETERS] = "",
+    [DP_FIRST_MOMENT] = "optimizer.first_moment.",
+    [DP_SECOND_MOMENT] = "optimizer.second_moment.",
+    [DP_MASTER] = "optimizer.master.",
+};
+
+struct listing {
+    const struct checkpoint_rank *rank;
+    struct pieces *pieces;
+};
+
+static dt_status add(struct pieces *pieces, const struct piece *piece)
+{
+    if (pieces->count == pieces->room) {
+        int room = pieces->room ? 2 * pieces->room : 64;
+        struct piece *all = realloc(pieces->all, (size_t)room * sizeof *all);
+        DT_TRY(dt_allocated(all, "no host memory for a list of %d tensors", room));
+        pieces->all = all;
+        pieces->room = room;
+    }
+    pieces->all[pieces->count++] = *piece;
+    return DT_OK;
+}
+
+/* What of the tensor is in the run, if anything. */
+static dt_status add_tensor(struct listing *l, const struct dp_held *held, const struct dt_model_tensor *tensor)
+{
+    size_t begin = tensor->offset_elems, end = begin + tensor->count_elems, held_end = held->first_elem + held->count_elems;
+    size_t from = begin > held->first_elem ? begin : held->first_elem, until = end < held_end ? end : held_end;
+    enum dt_dtype dtype = held->kind == DP_PARAMETERS ? l->rank->experiment->model.dtype : DT_FP32;
+    if (from >= until)
+        return DT_OK;
+    struct piece piece = {
+        .dtype = dtype,
+        .rows = tensor->rows,
+        .columns = tensor->columns,
+        .part = {tensor->first_elem, tensor->run_elems, tensor->stride_elems, from - begin, until - begin},
+        .data = (char *)held->data + (from - held->first_elem) * dt_dtype_bytes(dtype),
+        .own = held->own && !tensor->copy,
+    };
+    snprintf(piece.name, sizeof piece.name, "%s%s", prefixes[held->kind], tensor->name);
+    return add(l->pieces, &piece);
+}
+
+static dt_status add_run(void *context, const struct dp_held *held)
+{
+    struct listing *l = context;
+    const struct dt_stage *stage = l->rank->stage;
+    struct dt_model_tensor tensor;
+    for (int i = 0; stage->model->family->tensor(stage, &stage->groups[held->group], i, &tensor); i++)
+        DT_TRY(add_tensor(l, held, &tensor));
+    return DT_OK;
+}
+
+dt_status pieces_find(const struct checkpoint_rank *rank, struct pieces *out)
+{
+    struct listing listing = {rank, out};
+    *out = (struct pieces){0};
+    return rank->dp->mode->visit(rank->dp, add_run, &listing);
+}
+
+void pieces_finish(struct pieces *pieces)
+{
+    free(pieces->all);
+    *pieces = (struct pieces){0};
+}
+
+uint64_t checkpoint_bytes(const struct experiment *e)
+{
+    uint64_t each = dt_dtype_bytes(e->model.dtype) + (e->optimizer.name == OPTIMIZER_ADAM ? 3 * sizeof(float) : 0);
+    return dt_model_parameter_count(&e->model) * each;
+}

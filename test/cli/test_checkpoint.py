@@ -1,0 +1,224 @@
+"""Checkpoints: what goes on after one, under which division, what their files are, and what goes wrong with them. Prints TAP.
+
+Usage: test_checkpoint.py DTBENCH [CASE...]; KILLS=N kills N saves instead of a few.
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+from tap_cases import end_what_runs
+from command import CONFIG, DTBENCH, ENVIRONMENT, FAILED, OK, WORK, Skip, check, config, main, read_records, records_path, run
+
+MODEL = {"layers": 4, "heads": 4, "hidden": 32, "vocab_size": 96, "block_size": 16, "dtype": "fp32"}
+STEPS, SAVED = 5, 3
+ADAM = {"name": "adam", "learning_rate": 0.01}
+
+
+def experiment(steps=STEPS, name="checkpoint.json", **changes):
+    plain = {"sweep": None, "world_size": 1, "batch_size": 8, "threads": 1, "model": MODEL, "optimizer": ADAM, "steps": {"warmup": 1, "timed": steps - 1}}
+    return config(name, **{**plain, **changes})
+
+
+def losses(path, *sets, code=OK):
+    out = records_path("checkpoint.jsonl")
+    run("run", path, "--quiet", "-o", out, *(word for text in sets for word in ("--set", text)), code=code)
+    return [record["losses"] for record in read_records(out)]
+
+
+def folder(name):
+    path = os.path.join(WORK, name)
+    shutil.rmtree(path, ignore_errors=True)
+    return path
+
+
+def saved(path, **changes):
+    """A checkpoint after SAVED steps, by one rank if nothing else is said."""
+    losses(experiment(SAVED, checkpoint={"path": path}, **changes))
+    return path
+
+
+def index_of(path):
+    with open(os.path.join(path, "checkpoint.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def files_of(path):
+    index = index_of(path)
+    return [os.path.join(path, index["folder"], f"rank-{rank:05}.safetensors") for rank in range(len(index["bytes"]))]
+
+
+def tensors_of(path):
+    """{name: (type, shape, bytes)}, by the format's description."""
+    with open(path, "rb") as file:
+        content = file.read()
+    length = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + length])
+    header.pop("__metadata__", None)
+    data = content[8 + length:]
+    check(max(t["data_offsets"][1] for t in header.values()) == len(data), "bytes that belong to no tensor:", path)
+    return {name: (t["dtype"], t["shape"], data[slice(*t["data_offsets"])]) for name, t in header.items()}
+
+
+def near(some, others):
+    return len(some) == len(others) and all(abs(a / b - 1) < 1e-5 for a, b in zip(some, others))
+
+
+DIVISIONS = [
+    {"world_size": 4, "batch_size": 2, "paradigm": "fsdp", "tensor": {"size": 2}},
+    {"world_size": 4, "batch_size": 2, "paradigm": "zero1", "pipeline": {"stages": 2}},
+    {"world_size": 4, "batch_size": 2, "paradigm": "hsdp", "hsdp": {"shard_size": 2}, "parameter_offload": True},
+    {"world_size": 2, "batch_size": 4, "paradigm": "ddp"},
+]
+
+
+def test_a_run_goes_on_as_if_it_had_not_stopped_in_this_division_or_on_one_device():
+    for number, division in enumerate(DIVISIONS[:2]):
+        whole = losses(experiment(**division))[0]
+        path = saved(folder(f"same{number}"), **division)
+        check(losses(experiment(**division), f"checkpoint.from={path}")[0] == whole[SAVED:], division, whole)
+        check(near(losses(experiment(), f"checkpoint.from={path}")[0], whole[SAVED:]), division, whole)
+
+
+def test_every_division_goes_on_with_one_devices_checkpoint():
+    path = saved(folder("one"))
+    whole = losses(experiment())[0]
+    for division in DIVISIONS:
+        got = losses(experiment(**division), "checkpoint.from=one")[0]
+        check(near(got, whole[SAVED:]), division, got, whole, path)
+    run("run", experiment(**DIVISIONS[0]), "--quiet", "--verify", "--from", "one", "-o", records_path("verified.jsonl"), code=OK)
+
+
+def test_files_are_those_of_the_format_and_have_all_parameters_once():
+    for number, division in enumerate([{}, DIVISIONS[0]]):
+        path = saved(folder(f"format{number}"), **division)
+        checked = json.loads(run("check", experiment(checkpoint={"path": path}, **division), "--json", code=OK).stdout)[0]
+        elems, all_bytes = {}, 0
+        for file, size in zip(files_of(path), index_of(path)["bytes"], strict=True):
+            check(os.path.getsize(file) == size, file, size)
+            for name, (kind, shape, data) in tensors_of(file).items():
+                kind_of = name.split(".")[1] if name.startswith("optimizer.") else "parameters"
+                elems[kind_of] = elems.get(kind_of, 0) + len(data) // 4
+                all_bytes += len(data)
+                check(kind == "F32" and (len(shape) == 1 or "[" not in name), name, kind, shape)
+        check(set(elems.values()) == {checked["parameters"]} and len(elems) == 4, elems, checked["parameters"])
+        check(all_bytes == checked["checkpoint_bytes"], all_bytes, checked["checkpoint_bytes"])
+    whole = tensors_of(files_of(os.path.join(WORK, "format0"))[0])
+    check(whole["embedding.token.weight"][1] == [96, 32] and whole["optimizer.master.blocks.3.attention.q.weight"][1] == [32, 32], list(whole)[:5])
+
+
+def test_the_package_safetensors_opens_them():
+    try:
+        import safetensors.numpy
+    except ImportError:
+        raise Skip("needs the package safetensors (and numpy)") from None
+    file = files_of(saved(folder("package")))[0]
+    own = tensors_of(file)
+    for name, array in safetensors.numpy.load_file(file).items():
+        check(list(array.shape) == own[name][1] and array.tobytes() == own[name][2], name)
+
+
+def test_saves_come_when_they_are_asked_for():
+    path = folder("every")
+    record_path = records_path("every.jsonl")
+    run("run", experiment(7, checkpoint={"path": path, "save_every": 3}), "--quiet", "-o", record_path, code=OK)
+    check(index_of(path)["steps"] == 7 and sorted(os.listdir(path)) == ["checkpoint.json", "lock", "step-7"], os.listdir(path))
+    metrics = read_records(record_path)[0]["metrics"]
+    check(metrics["saves"] == 3 and metrics["save_s"] > 0 and metrics["checkpoint_bytes"] == index_of(path)["bytes"][0], metrics)
+    check(losses(experiment(9, checkpoint={"path": path, "from": "auto"}))[0] == losses(experiment(9))[0][7:], "auto goes on")
+    check(index_of(path)["steps"] == 9, index_of(path))
+    fresh = folder("fresh")
+    check(len(losses(experiment(2, checkpoint={"path": fresh, "from": "auto"}))[0]) == 2 and index_of(fresh)["steps"] == 2, "auto begins")
+
+
+def test_a_signal_saves_before_the_end():
+    path, out = folder("signal"), records_path("signal.jsonl")
+    process = subprocess.Popen([DTBENCH, "run", experiment(100000, checkpoint={"path": path, "save_every": 1}), "--quiet", "-o", out], cwd=WORK, env=ENVIRONMENT,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 30
+    while not os.path.exists(os.path.join(path, "checkpoint.json")) and time.monotonic() < end:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGUSR1)
+    process.wait(timeout=30)
+    record = read_records(out)[0]
+    check(record["status"] == "interrupted" and index_of(path)["steps"] == len(record["losses"]), record["error"], index_of(path))
+
+
+def refused(expected, *sets, code=FAILED, **changes):
+    result = run("run", experiment(**changes), "--quiet", "-o", records_path("refused.jsonl"), *(w for s in sets for w in ("--set", s)), code=code)
+    said = result.stdout + result.stderr
+    check(expected in said, "not said:", expected, "\n", said)
+
+
+def test_what_is_wrong_with_a_checkpoint_is_said():
+    path = saved(folder("wrong"))
+    load = f"checkpoint.from={path}"
+    refused("the checkpoint is of another model: gpt, 4 layers", load, "model.layers=2")
+    refused("step 3 is the last", load, steps=3)
+    refused("checkpoint.json", f"checkpoint.from={folder('nothing')}")
+    refused("has no state of adam", f"checkpoint.from={saved(folder('sgd'), optimizer={'name': 'sgd'})}")
+    refused("checkpoint.path: /dev/null/x: Not a directory", "checkpoint.path=/dev/null/x")
+    refused("auto goes on with what is in checkpoint.path, which is not given", "checkpoint.from=auto", code=CONFIG)
+    file = files_of(path)[0]
+    size = os.path.getsize(file)
+    with open(file, "r+b") as content:
+        content.truncate(size - 100)
+    refused("is cut off", load)
+    os.remove(file)
+    refused("No such file", load)
+    with open(os.path.join(path, "checkpoint.json"), "w", encoding="utf-8") as index:
+        index.write("{")
+    refused("checkpoint.json", load)
+    refused("checkpoint.json", f"checkpoint.path={path}")
+
+
+def test_two_runs_do_not_share_a_folder():
+    path = folder("shared")
+    first = subprocess.Popen([DTBENCH, "run", experiment(100000, name="first.json", checkpoint={"path": path}), "--quiet", "-o", records_path("first.jsonl")],
+                             cwd=WORK, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 30
+        while not os.path.exists(os.path.join(path, "lock")) and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        refused("another run saves its checkpoints there", f"checkpoint.path={path}")
+    finally:
+        first.send_signal(signal.SIGTERM)
+        first.wait(timeout=30)
+
+
+def kill_a_save(path, ranks):
+    """A run that saves after each step is killed at some moment, and with it all its ranks."""
+    before = index_of(path)["steps"] if os.path.exists(os.path.join(path, "checkpoint.json")) else 0
+    division = {"world_size": ranks, "batch_size": 8 // ranks, "paradigm": "zero1" if ranks > 1 else "none"}
+    process = subprocess.Popen([DTBENCH, "run", experiment(before + 100000, name="killed.json", checkpoint={"path": path, "save_every": 1, "from": "auto"}, **division),
+                                "--quiet", "-o", records_path("killed.jsonl")], cwd=WORK, env=ENVIRONMENT, start_new_session=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 30
+    while time.monotonic() < end and process.poll() is None:
+        if os.path.exists(os.path.join(path, "checkpoint.json")) and index_of(path)["steps"] > before:
+            break
+        time.sleep(0.005)
+    check(process.poll() is None, "the run ended by itself")
+    time.sleep(random.uniform(0, 0.05))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    end_what_runs()
+
+
+def test_a_killed_save_leaves_a_whole_checkpoint():
+    kills, path = int(os.environ.get("KILLS", "2")), folder("killed")
+    for kill in range(kills):
+        kill_a_save(path, (2, 1, 4)[kill % 3])
+        steps = index_of(path)["steps"]
+        got = losses(experiment(steps + 1), f"checkpoint.from={path}")[0]
+        check(len(got) == 1 and got[0] > 0, got)
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))
