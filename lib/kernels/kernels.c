@@ -9,7 +9,7 @@ dt_status dt_kernels_init(struct dt_kernels *k, struct dt_device *device, enum d
     static const struct dt_kernel_backend *const backends[] = {&dt_kernels_cpu, &dt_kernels_cuda, &dt_kernels_sim};
     struct dt_device_info info;
     dt_device_info(device, &info);
-    *k = (struct dt_kernels){.device = device, .dtype = dtype};
+    *k = (struct dt_kernels){.device = device, .dtype = dtype, .rate = 1};
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
         if (strcmp(backends[i]->name, info.kind->name) == 0)
             k->backend = backends[i];

@@ -51,6 +51,7 @@ struct dt_kernels {
     struct dt_device *device;
     enum dt_dtype dtype;
     uint32_t first_sample; /* of the step that calls are queued for: families add it to every first_sample of theirs */
+    float rate;            /* what the learning rates of the step are multiplied by that the next begin_step begins; 1 at first */
     int multiprocessors;   /* cuda alone */
 
     /* What runs on the host's processor: all of it on cpu; updates of parameters that live there on cuda. */
@@ -59,6 +60,7 @@ struct dt_kernels {
         int threads;
         bool updates;       /* it has made some */
         int step;           /* of the work that runs, from 1 */
+        float rate;         /* of the same */
         uint64_t overflows; /* of the same; counted up atomically, as updates may run on two streams */
         /* dt_cpu_submit, or what queues work for the host on another device. */
         dt_status (*submit)(struct dt_stream *stream, const char *label, dt_status (*task)(void *arguments), const void *arguments,
@@ -73,7 +75,8 @@ struct dt_kernels {
 dt_status dt_kernels_init(struct dt_kernels *k, struct dt_device *device, enum dt_dtype dtype);
 void dt_kernels_finish(struct dt_kernels *k); /* streams must be synchronized; takes a zeroed one */
 
-/* Before the other work of a step: the number of its first sample, and its own from 1, which Adam counts in. No overflow is counted yet.
+/* Before the other work of a step: the number of its first sample, and its own from 1, which Adam counts in. k->rate holds from here on. No
+ * overflow is counted yet.
  * Queues on `stream`, which the step's other streams wait for; no host kernel of an earlier step may be left in a queue. */
 dt_status dt_kernels_begin_step(struct dt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int step);
 /* *to, in host memory, gets the number of elements that this step's updates have left out, once `stream` gets here. */

@@ -99,6 +99,7 @@ struct dt_record {
     const char *error;            /* one line; NULL when ok */
     const double *losses;         /* [loss_count] warm-up steps first */
     int loss_count;
+    const double *learning_rates; /* [loss_count] of the same steps; NULL: the same in all of them, as the config says */
     struct dt_metrics metrics;
     const double *step_s; /* [step_count] timed steps, seconds: metrics.step_s's list */
     int step_count;

@@ -17,6 +17,8 @@ struct plan;
 enum reduction_kind { REDUCTION_LAST, REDUCTION_EACH };
 enum gather_kind { GATHER_EACH, GATHER_ONCE }; /* for every pass, or once a step */
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
+enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE };
+enum rate_scaling { SCALE_NONE, SCALE_LINEAR, SCALE_ROOT };
 enum ids_kind { IDS_UINT16, IDS_UINT32 }; /* of numbers in a file */
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
 
@@ -72,6 +74,12 @@ struct experiment {
     struct {
         enum optimizer_kind name;
         double learning_rate, beta1, beta2, epsilon;
+        enum schedule_kind schedule;
+        int warmup_steps;
+        int schedule_steps; /* those of warm-up included; 0: all of the run's */
+        double final_rate;  /* of the learning rate, where the schedule ends */
+        enum rate_scaling scale_with_batch;
+        int base_batch; /* samples of a step over all ranks for which learning_rate is meant */
     } optimizer;
     enum loss_kind loss;
     double loss_scaling; /* the loss's gradient is multiplied by it, divided again in the optimizer; 65536 for fp16 cross-entropy, else 1 */
@@ -91,6 +99,7 @@ struct experiment {
         char path[2048], from[2048]; /* folders; "": none */
         int save_every;              /* steps; 0: after the last one alone */
     } checkpoint;
+    int steps_made;        /* not in the JSON: by the runs that this one goes on with; steps has those that are left */
     uint64_t data_samples; /* not in the JSON: of the file; 0: none, or unknown on this machine */
     struct {
         int warmup, timed;

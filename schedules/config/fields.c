@@ -102,6 +102,18 @@ static const char *optimizer_choice(int index)
     return pick(names, 2, index);
 }
 
+static const char *schedule_choice(int index)
+{
+    static const char *const names[] = {[SCHEDULE_CONSTANT] = "constant", [SCHEDULE_LINEAR] = "linear", [SCHEDULE_COSINE] = "cosine"};
+    return pick(names, 3, index);
+}
+
+static const char *scaling_choice(int index)
+{
+    static const char *const names[] = {[SCALE_NONE] = "none", [SCALE_LINEAR] = "linear", [SCALE_ROOT] = "root"};
+    return pick(names, 3, index);
+}
+
 static const char *loss_choice(int index)
 {
     static const char *const names[] = {[LOSS_CROSS_ENTROPY] = "cross_entropy", [LOSS_SUM] = "sum"};
@@ -200,6 +212,22 @@ static bool of_adam(const void *source)
 {
     const struct experiment *e = source;
     return e->optimizer.name == OPTIMIZER_ADAM;
+}
+
+static bool of_schedules(const void *source)
+{
+    const struct experiment *e = source;
+    return e->optimizer.schedule != SCHEDULE_CONSTANT || e->optimizer.warmup_steps > 0;
+}
+
+static bool of_ends(const void *source)
+{
+    return ((const struct experiment *)source)->optimizer.schedule != SCHEDULE_CONSTANT;
+}
+
+static bool of_scaled_rates(const void *source)
+{
+    return ((const struct experiment *)source)->optimizer.scale_with_batch != SCALE_NONE;
 }
 
 static bool of_data(const void *source)
@@ -369,6 +397,24 @@ static const struct dt_field fields[] = {
      .description = "sgd without momentum, or adam; adam's moments and master weights are fp32."},
     {"optimizer.learning_rate", DT_FIELD_NUMBER, AT(optimizer.learning_rate), .min = 0, .max = 1000,
      .description = "Learning rate; when not given 0.01 for sgd and 0.001 for adam."},
+    {"optimizer.schedule", DT_FIELD_ENUM, AT(optimizer.schedule), .choice = schedule_choice, .initial = "\"constant\"",
+     .matters = of_schedules,
+     .description =
+         "How the learning rate goes down after its warm-up: constant, it does not; linear, in equal parts; cosine, as half a period."},
+    {"optimizer.warmup_steps", DT_FIELD_INT, AT(optimizer.warmup_steps), .min = 0, .max = 1000000, .initial = "0", .matters = of_schedules,
+     .description =
+         "Steps in which the learning rate rises to its value, in equal parts; not those of steps.warmup, which are of the measurement."},
+    {"optimizer.schedule_steps", DT_FIELD_INT, AT(optimizer.schedule_steps), .min = 0, .max = 2000000, .initial = "0", .matters = of_ends,
+     .description = "Steps after which the schedule ends, its warm-up included; 0: all of the run's."},
+    {"optimizer.final_rate", DT_FIELD_NUMBER, AT(optimizer.final_rate), .min = 0, .max = 1, .initial = "0", .matters = of_ends,
+     .description = "Where the schedule ends: this part of the learning rate."},
+    {"optimizer.scale_with_batch", DT_FIELD_ENUM, AT(optimizer.scale_with_batch), .choice = scaling_choice, .initial = "\"none\"",
+     .matters = of_scaled_rates,
+     .description =
+         "Whether learning_rate is the one for a step of base_batch samples, and is multiplied by the ratio of this run's batch to that "
+         "(linear), or by its root (root)."},
+    {"optimizer.base_batch", DT_FIELD_INT, AT(optimizer.base_batch), .min = 1, .max = 1073741824, .initial = "256",
+     .matters = of_scaled_rates, .description = "scale_with_batch: samples of a step over all ranks for which learning_rate is meant."},
     {"optimizer.beta1", DT_FIELD_NUMBER, AT(optimizer.beta1), .min = 0, .max = 1, .below = true, .initial = "0.9", .matters = of_adam,
      .description = "adam: decay rate of the first moment."},
     {"optimizer.beta2", DT_FIELD_NUMBER, AT(optimizer.beta2), .min = 0, .max = 1, .below = true, .initial = "0.999", .matters = of_adam,

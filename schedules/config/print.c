@@ -22,9 +22,20 @@ bool experiment_shows(const struct experiment *e, const struct dt_field *field)
 
 bool experiment_predicted_alike(const struct experiment *left, const struct experiment *right)
 {
-    static const char *const numbers[] = {
-        "name",           "seed",          "optimizer.learning_rate", "optimizer.beta1", "optimizer.beta2", "optimizer.epsilon",
-        "timeout.init_s", "timeout.step_s"};
+    static const char *const numbers[] = {"name",
+                                          "seed",
+                                          "optimizer.learning_rate",
+                                          "optimizer.beta1",
+                                          "optimizer.beta2",
+                                          "optimizer.epsilon",
+                                          "optimizer.schedule",
+                                          "optimizer.warmup_steps",
+                                          "optimizer.schedule_steps",
+                                          "optimizer.final_rate",
+                                          "optimizer.scale_with_batch",
+                                          "optimizer.base_batch",
+                                          "timeout.init_s",
+                                          "timeout.step_s"};
     const struct dt_table *table = experiment_table();
     for (int i = 0; i < table->count; i++) {
         bool alike = dt_field_same(&table->fields[i], left, right);

@@ -284,6 +284,7 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
         status = status < 0 ? status : measured;
     }
 
+    result->first_step = r.checkpoints.first_step;
     run_checkpoints_end(&r.checkpoints);
     if (r.trainer) {
         snprintf(result->graph, sizeof result->graph, "%s", trainer_graph(r.trainer));

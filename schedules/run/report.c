@@ -5,6 +5,7 @@
 #include "lib/config/json.h"
 #include "lib/record/record.h"
 #include "schedules/config/families.h"
+#include "schedules/config/learning_rate.h"
 #include "schedules/config/order.h"
 #include "schedules/config/parse.h"
 #include "schedules/plan/plan.h"
@@ -242,12 +243,27 @@ static dt_status collect_provenance(const struct report *report, const struct ex
     return dt_provenance_collect(&facts, out);
 }
 
+/* Of the steps whose losses are known; NULL where all are the config's. Owner of *out: the caller, free. */
+static dt_status list_rates(const struct report *report, const struct experiment *e, double **out)
+{
+    const struct measure_result *result = &report->result;
+    *out = NULL;
+    if (!experiment_rate_varies(e))
+        return DT_OK;
+    *out = calloc((size_t)result->losses_done + 1, sizeof **out);
+    DT_TRY(dt_allocated(*out, "no host memory for the learning rates of %d steps", result->losses_done));
+    for (int i = 0; i < result->losses_done; i++)
+        (*out)[i] = e->optimizer.learning_rate * experiment_rate_factor(e, result->first_step + i);
+    return DT_OK;
+}
+
 /* The record of what this process knows by itself. */
 static dt_status format_own(const struct report *report, const struct experiment *e, char **out_line)
 {
     const struct measure_result *result = &report->result;
     struct cJSON *provenance = NULL;
     char *config = NULL;
+    double *rates = NULL;
     struct dt_record record;
     dt_record_init(&record);
     dt_status status = report_measure(report, e, &record.metrics);
@@ -257,6 +273,8 @@ static dt_status format_own(const struct report *report, const struct experiment
     if (status < 0)
         goto end;
     status = collect_provenance(report, e, &provenance);
+    if (status == DT_OK)
+        status = list_rates(report, e, &rates);
     if (status < 0)
         goto end;
     record.config_json = config;
@@ -268,6 +286,7 @@ static dt_status format_own(const struct report *report, const struct experiment
     record.error = known(report->error);
     record.losses = result->losses;
     record.loss_count = result->losses_done;
+    record.learning_rates = rates;
     record.step_s = result->step_s;
     record.step_count = result->steps_done;
     record.ranks = result->ranks;
@@ -279,6 +298,7 @@ static dt_status format_own(const struct report *report, const struct experiment
 end:
     dt_json_destroy(provenance);
     free(config);
+    free(rates);
     return status;
 }
 

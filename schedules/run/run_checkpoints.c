@@ -14,6 +14,7 @@ static dt_status take_steps(struct experiment *e, int made)
                        all);
     e->steps.warmup = e->steps.warmup < left ? e->steps.warmup : left - 1;
     e->steps.timed = left - e->steps.warmup;
+    e->steps_made = made;
     return DT_OK;
 }
 

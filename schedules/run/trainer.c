@@ -1,4 +1,5 @@
 #include "schedules/run/trainer.h"
+#include "schedules/config/learning_rate.h"
 #include "schedules/config/split.h"
 #include "schedules/data_parallel/mode.h"
 #include "schedules/data_parallel/offload.h"
@@ -349,6 +350,7 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
     const struct experiment *e = t->experiment;
     uint64_t first_sample = batches_first(e, &t->mesh.shape, dt_comm_rank(t->mesh.world), t->samples, step);
     DT_TRY(batches_take(&t->batches, step));
+    t->kernels->rate = (float)experiment_rate_factor(e, step);
     DT_TRY(dt_kernels_begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
     DT_TRY(queue_step(t, step, by_graph));
     t->steps++;

@@ -102,6 +102,21 @@ def test_predictions_need_no_file():
     said = run("check", path, "--set", "steps.epochs=2", code=CONFIG).stderr
     check("steps.epochs: an epoch is one of data.source, which is not on this machine" in said, said)
 
+def test_learning_rates_follow_the_schedule_and_are_in_the_record():
+    sgd = {"name": "sgd", "learning_rate": 0.5}
+    plain = {"data": None, "steps": {"warmup": 1, "timed": 3}}
+    constant = train(experiment(optimizer=sgd, **plain))[0]
+    check("learning_rates" not in constant, "rates of a constant schedule")
+    linear = train(experiment(optimizer={**sgd, "schedule": "linear", "warmup_steps": 2, "final_rate": 0.5}, **plain))[0]
+    check(linear["learning_rates"] == [0.25, 0.5, 0.5, 0.375], linear["learning_rates"])
+    check(linear["losses"][0] == constant["losses"][0] and linear["losses"][1] != constant["losses"][1], linear["losses"])
+    for paradigm in "none", "fsdp":
+        world = {"world_size": 1 if paradigm == "none" else 2, "batch_size": 8 if paradigm == "none" else 4, "paradigm": paradigm}
+        for optimizer in sgd, {**sgd, "name": "adam", "learning_rate": 0.03125}:
+            half = train(experiment(optimizer={**optimizer, "learning_rate": optimizer["learning_rate"] / 4}, **world, **plain))[0]["losses"]
+            scaled = train(experiment(optimizer={**optimizer, "scale_with_batch": "linear", "base_batch": 32}, **world, **plain))[0]["losses"]
+            check(half == scaled, "a quarter of the batch is a quarter of the rate:", paradigm, optimizer, half, scaled)
+
 
 if __name__ == "__main__":
     sys.exit(main(globals()))

@@ -20,7 +20,10 @@ struct task {
             float value;
         } flat;
         uint64_t *overflows;
-        int step;
+        struct {
+            int step;
+            float rate;
+        };
     };
     struct dt_adam_step adam;
 };
@@ -30,6 +33,7 @@ dt_status dt_host_init(struct dt_kernels *k, int threads)
     k->host.loops = dt_simd_for(dt_cpu_isa(), k->dtype);
     k->host.threads = threads;
     k->host.step = 1;
+    k->host.rate = 1;
     return k->host.loops ? DT_OK : dt_fail(DT_ERR_UNAVAILABLE, "kernels: this build has no loops for %s", dt_cpu_isa_name(dt_cpu_isa()));
 }
 
@@ -66,7 +70,7 @@ static void update_part(void *argument, int thread, int threads)
     size_t first = share.first, count = share.end - first;
     size_t left_out =
         u->adam ? loops->adam(params, grads, u->first_moment + first, u->second_moment + first, u->master + first, count, &t->adam)
-                : loops->sgd(params, grads, count, u->learning_rate * u->gradient_scale);
+                : loops->sgd(params, grads, count, u->learning_rate * t->k->host.rate * u->gradient_scale);
     if (left_out)
         __atomic_fetch_add(&t->k->host.overflows, left_out, __ATOMIC_RELAXED);
 }
@@ -95,7 +99,7 @@ static dt_status run(void *arguments)
     int step = t->k->host.step;
     if (t->part == update_part && u->adam)
         t->adam = (struct dt_adam_step){.first = step == 1,
-                                        .learning_rate = u->learning_rate,
+                                        .learning_rate = u->learning_rate * t->k->host.rate,
                                         .beta1 = u->beta1,
                                         .beta2 = u->beta2,
                                         .epsilon = u->epsilon,
@@ -110,6 +114,7 @@ static dt_status run_begin_step(void *arguments)
 {
     const struct task *t = arguments;
     t->k->host.step = t->step;
+    t->k->host.rate = t->rate;
     __atomic_store_n(&t->k->host.overflows, 0, __ATOMIC_RELAXED);
     return DT_OK;
 }
@@ -125,7 +130,7 @@ static dt_status run_overflows(void *arguments)
 
 dt_status dt_host_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step)
 {
-    struct task t = {.k = k, .step = step};
+    struct task t = {.k = k, .step = step, .rate = k->rate};
     return k->host.submit(stream, "begin step", run_begin_step, &t, sizeof t);
 }
 

@@ -14,6 +14,7 @@ extern "C" {
 struct dt_cuda_step {
     uint32_t first_sample; /* added to every first_sample that a call carries */
     int32_t number;        /* Adam's step, from 1 */
+    float rate;            /* what learning rates are multiplied by */
     uint64_t overflows;    /* gradient elements of this step that were not finite, and whose updates were left out */
 };
 

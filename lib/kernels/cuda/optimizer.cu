@@ -8,9 +8,9 @@ using namespace dt_cuda;
 enum { THREADS = 256, BLOCKS_PER_MULTIPROCESSOR = 8, IN_FLIGHT = 2 };
 
 /* One thread: a launch's own time is the floor. */
-__global__ void begin_step_kernel(struct dt_cuda_step *step, uint32_t first_sample, int32_t number)
+__global__ void begin_step_kernel(struct dt_cuda_step *step, uint32_t first_sample, int32_t number, float rate)
 {
-    *step = {first_sample, number, 0};
+    *step = {first_sample, number, rate, 0};
 }
 
 /* Integers: the order of the additions does not show. */
@@ -27,8 +27,10 @@ __device__ inline bool is_finite(float x)
 
 /* Floor: 3 elements of memory traffic a parameter. */
 template <typename E, int N>
-__global__ void __launch_bounds__(THREADS) sgd_kernel(E *params, const E *grads, size_t count, float rate, struct dt_cuda_step *step)
+__global__ void __launch_bounds__(THREADS)
+    sgd_kernel(E *params, const E *grads, size_t count, float learning_rate, float gradient_scale, struct dt_cuda_step *step)
 {
+    const float rate = learning_rate * step->rate * gradient_scale;
     const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
     unsigned left_out = 0;
     auto update = [&](E &param, E grad) {
@@ -102,7 +104,7 @@ __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t 
     if (threadIdx.x < 2)
         corrections[threadIdx.x] = (float)(1.0 / (1.0 - pow((double)(threadIdx.x ? c.beta2 : c.beta1), (double)step->number)));
     __syncthreads();
-    const float rate = c.learning_rate * corrections[0], correction2 = corrections[1];
+    const float rate = c.learning_rate * step->rate * corrections[0], correction2 = corrections[1];
 
     auto update = [&](float &m, float &v, float &p, E grad) {
         float raw = to_float(grad), g = raw * c.gradient_scale;
@@ -155,8 +157,9 @@ __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t 
 extern "C" dt_status dt_cuda_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step)
 {
     k->host.step = step;
+    k->host.rate = k->rate;
     k->host.overflows = 0;
-    return launch("begin step", begin_step_kernel, dim3(1), dim3(1), 0, stream, k->cuda_step, k->first_sample, step);
+    return launch("begin step", begin_step_kernel, dim3(1), dim3(1), 0, stream, k->cuda_step, k->first_sample, step, k->rate);
 }
 
 static dt_status sgd(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
@@ -164,12 +167,11 @@ static dt_status sgd(struct dt_kernels *k, struct dt_stream *stream, const struc
     return for_dtype(k->dtype, [&](auto element) {
         using E = decltype(element);
         constexpr int N = pack_elems<E>;
-        float rate = a->learning_rate * a->gradient_scale;
         bool fits = packs_fit<E, N>(0, a->params, a->grads);
         unsigned blocks =
             blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
         return launch("sgd", fits ? sgd_kernel<E, N> : sgd_kernel<E, 1>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->params,
-                      (const E *)a->grads, a->count, rate, k->cuda_step);
+                      (const E *)a->grads, a->count, a->learning_rate, a->gradient_scale, k->cuda_step);
     });
 }
 
