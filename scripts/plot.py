@@ -465,7 +465,7 @@ def draw_rows(records, wanted, facet, picture):
         groups.setdefault((is_predicted(record), text_of(facet, value_of(record, facet)) if facet else ""), []).append(record)
     panels = [what for what in wanted if what != "losses"]
     with_losses = [r for r in records if any(isinstance(v, (int, float)) for v in r.get("losses") or [])] if "losses" in wanted else []
-    heights = [0.30 * len(group) + 0.9 for group in groups.values()] + [3.2] * bool(with_losses)
+    heights = [max(0.30 * len(group) + 0.9, 2.0) for group in groups.values()] + [3.2] * bool(with_losses)
     figure = plt.figure(figsize=(1.2 + 0.08 * max(map(len, names.values())) + 4.6 * max(len(panels), 1), sum(heights) + 1.5), layout="constrained")
     grid = figure.add_gridspec(len(heights), max(len(panels), 1), height_ratios=heights)
     mixed = len({predicted for predicted, _ in groups}) > 1

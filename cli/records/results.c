@@ -782,6 +782,16 @@ const char *results_text(const struct results *r, int row, int column, char numb
     return number;
 }
 
+int results_id(const struct results *r, int row, int column)
+{
+    return r->nodes[column].is_number ? 0 : (int)raw_value(r, row, column);
+}
+
+int results_ids(const struct results *r)
+{
+    return (int)r->text_count;
+}
+
 bool results_same(const struct results *r, int left, int right, int column)
 {
     double a = raw_value(r, left, column), b = raw_value(r, right, column);

@@ -56,6 +56,9 @@ enum result_kind results_kind(const struct results *results, int row, int column
 double results_number(const struct results *results, int row, int column); /* NaN where it is no number */
 /* The value as the record has it, a text without quotes; "" for none. `number` has room for those that are kept as numbers. */
 const char *results_text(const struct results *results, int row, int column, char number[32]);
+/* Of what is no metric: the number of its value, below results_ids(), the same for the same value; 0: none. */
+int results_id(const struct results *results, int row, int column);
+int results_ids(const struct results *results);
 /* Equal in both rows? */
 bool results_same(const struct results *results, int left, int right, int column);
 

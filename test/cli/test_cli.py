@@ -29,10 +29,10 @@ def test_help_is_instant_and_complete():
     begin = processor_s()
     text = run("--help", code=OK).stdout
     check(processor_s() - begin < 1, "help took", processor_s() - begin)
-    for word in ("run", "check", "show", "compare", "merge", "status", "list", "130", "--config"):
+    for word in ("run", "check", "show", "report", "compare", "merge", "status", "list", "130", "--config"):
         check(word in text, word, "is not in the help")
     check("rank " not in text, "the hidden command shows")
-    for command in ("run", "check", "show", "compare", "merge", "status", "list"):
+    for command in ("run", "check", "show", "report", "compare", "merge", "status", "list"):
         own = run(command, "--help", code=OK).stdout
         check(own.startswith("Usage: dtbench " + command), own)
         check(run("help", command, code=OK).stdout == own, "help and --help differ")
@@ -571,7 +571,7 @@ def test_documents_know_every_option_and_key():
     folder = os.path.join(ROOT, "cli")
     with open(os.path.join(folder, "dtbench.1"), encoding="utf-8") as page:
         page = page.read()
-    for command in ("run", "check", "show", "compare", "merge", "status", "list"):
+    for command in ("run", "check", "show", "report", "compare", "merge", "status", "list"):
         check(re.search(rf"^\.Ss dtbench {command}$", page, re.M), command, "is not in the manual page")
         for letter, option in re.findall(r"^  (?:-(\w), |    )--([a-z-]+)", run(command, "--help", code=OK).stdout, re.M):
             check((f"Fl {letter} , -{option}" if letter else f"Fl -{option}") in page, option, "is not in the manual page")
