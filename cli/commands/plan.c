@@ -5,6 +5,7 @@
 #include "cli/run/run.h"
 #include "cli/text/text.h"
 #include "lib/base/clock.h"
+#include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
 #include "schedules/config/parse.h"
@@ -25,7 +26,7 @@
 struct plan_options {
     struct planner_arguments planner;
     struct option_list map, texts; /* texts: what is no option */
-    const char *all, *output, *seconds, *measure, *rounds;
+    const char *all, *output, *seconds, *measure, *rounds, *profiles;
     bool rule, json, quiet;
 };
 
@@ -38,6 +39,9 @@ static const struct option_row options[] = {
      "a cluster of dtbench's own (gcp_a2) or a file; default: what a config for device sim has"},
     {"profile", 'P', OPTION_TEXT, AT(planner.profile), "NAME", NULL,
      "the software: a profile of dtbench's own or a file; default: likewise"},
+    {"profiles", 0, OPTION_TEXT, AT(profiles), "NAME,...", NULL,
+     "the best with each of several profiles, or with all that are for the cluster's GPU (all): how far the answer depends on the "
+     "software"},
     {"nodes", 'N', OPTION_TEXT, AT(planner.nodes), "N", NULL, "nodes of the cluster; default: all"},
     {"gpus", 0, OPTION_TEXT, AT(planner.gpus), "N", NULL, "GPUs in all, or ranks where processors compute, instead of --nodes"},
     {"global-batch", 'b', OPTION_TEXT, AT(planner.global_batch), "N", NULL, "samples of a step over all GPUs; default: any number"},
@@ -289,6 +293,7 @@ static struct planner_arguments arguments_of_box(const struct plan_options *o, c
     struct planner_arguments a = o->planner;
     a.model = box->model;
     a.global_batch = box->batch;
+    a.profile = box->profile ? box->profile : a.profile;
     a.top = a.top ? a.top : MAP_TOP; /* a box shows its best: what is best of other kinds is not searched for */
     return a;
 }
@@ -346,8 +351,9 @@ static dt_status make_boxes(const struct plan_options *o, struct progress_watch 
 {
     for (*done = 0; *done < count && signals_count() == 0; ++*done) {
         if (w->live)
-            fprintf(stderr, "\r\033[K%s, batch %s\n", boxes[*done].model ? boxes[*done].model : "the config's model",
-                    boxes[*done].batch ? boxes[*done].batch : "free");
+            fprintf(stderr, "\r\033[K%s, batch %s%s%s\n", boxes[*done].model ? boxes[*done].model : "the config's model",
+                    boxes[*done].batch ? boxes[*done].batch : "free", boxes[*done].profile ? ", " : "",
+                    boxes[*done].profile ? boxes[*done].profile : "");
         DT_TRY(make_box(o, w, to, &boxes[*done]));
     }
     if (w->drawn_s > 0)
@@ -355,16 +361,43 @@ static dt_status make_boxes(const struct plan_options *o, struct progress_watch 
     return DT_OK;
 }
 
-/* A wrong model or batch is told before anything is searched. */
-static dt_status check_boxes(const struct plan_options *o, const struct map_box *boxes, int count)
+/* A wrong model, batch or profile is told before anything is searched. Of all profiles, those for another GPU are left out. */
+static dt_status check_boxes(const struct plan_options *o, struct map_box *boxes, int *count)
 {
-    for (int i = 0; i < count; i++) {
+    bool all = o->profiles && strcmp(o->profiles, "all") == 0;
+    int kept = 0;
+    for (int i = 0; i < *count; i++) {
         const struct planner_arguments a = arguments_of_box(o, &boxes[i]);
         struct planner *p;
-        DT_TRY(planner_create(&a, &p));
+        dt_status status = planner_create(&a, &p);
+        if (status == DT_ERR_UNAVAILABLE && all)
+            continue;
+        DT_TRY(status);
         planner_destroy(p);
+        boxes[kept++] = boxes[i];
     }
-    return DT_OK;
+    *count = kept;
+    return kept > 0 ? DT_OK : dt_fail(DT_ERR_UNAVAILABLE, "--profiles all: no profile is for the cluster's GPU");
+}
+
+/* The names, cut out of `text`: those given, or all of dtbench's own. Errors: DT_ERR_INVALID. */
+static dt_status read_profiles(const char *given, char text[MAP_TEXT_BYTES], const char *names[MAP_VALUES], int *count)
+{
+    char *rest = text;
+    *count = 0;
+    if (!given)
+        return DT_OK;
+    if (strcmp(given, "all") == 0)
+        dt_data_file_names("profiles", text, MAP_TEXT_BYTES);
+    else
+        snprintf(text, MAP_TEXT_BYTES, "%s", given);
+    for (char *name = strsep(&rest, ", "); name; name = strsep(&rest, ", ")) {
+        if (*name && *count == MAP_VALUES)
+            return dt_fail(DT_ERR_INVALID, "--profiles: more than %d names", MAP_VALUES);
+        if (*name)
+            names[(*count)++] = name;
+    }
+    return *count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "--profiles: expected names of profiles with commas, or all");
 }
 
 static int write_map(const struct plan_options *o, double limit_s, struct map_box *boxes, int count)
@@ -393,22 +426,40 @@ static int write_map(const struct plan_options *o, double limit_s, struct map_bo
     return found > 0 ? EXIT_CODE_OK : EXIT_CODE_OOM;
 }
 
+/* A box for each model, batch and profile. Owner of *out: the caller, free. */
+static dt_status make_map(const struct plan_options *o, struct map *map, struct map_box **out, int *count)
+{
+    const char *none = NULL, *names[MAP_VALUES], **profiles = names;
+    int profile_count;
+    if (o->measure || o->rounds)
+        return dt_fail(DT_ERR_INVALID, "--measure runs the first ones of one plan: leave out --map and --profiles");
+    if (o->profiles && o->planner.profile)
+        return dt_fail(DT_ERR_INVALID, "--profile and --profiles say the same: give one of them");
+    DT_TRY(map_read(&o->map, &o->planner, map));
+    DT_TRY(read_profiles(o->profiles, map->profiles, names, &profile_count));
+    if (profile_count == 0) {
+        profiles = &none;
+        profile_count = 1;
+    }
+    *count = map->model_count * map->batch_count * profile_count;
+    struct map_box *box = *out = calloc((size_t)*count, sizeof **out);
+    DT_TRY(dt_allocated(box, "no host memory for a map"));
+    for (int m = 0; m < map->model_count; m++)
+        for (int b = 0; b < map->batch_count; b++)
+            for (int p = 0; p < profile_count; p++)
+                *box++ = (struct map_box){.model = map->models[m], .batch = map->batches[b], .profile = profiles[p]};
+    return check_boxes(o, *out, count);
+}
+
 static int run_map(const struct plan_options *o, double limit_s)
 {
     struct map *map = malloc(sizeof *map);
-    struct map_box *boxes = calloc((size_t)MAP_VALUES * MAP_VALUES, sizeof *boxes);
-    int count = 0, code;
-    dt_status status = map && boxes ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a map");
-    if (status == DT_OK && (o->measure || o->rounds))
-        status = dt_fail(DT_ERR_INVALID, "--measure runs the first ones of one plan: leave out --map");
+    struct map_box *boxes = NULL;
+    int count = 0;
+    dt_status status = dt_allocated(map, "no host memory for a map");
     if (status == DT_OK)
-        status = map_read(&o->map, &o->planner, map);
-    for (int m = 0; status == DT_OK && m < map->model_count; m++)
-        for (int b = 0; b < map->batch_count; b++)
-            boxes[count++] = (struct map_box){.model = map->models[m], .batch = map->batches[b]};
-    if (status == DT_OK)
-        status = check_boxes(o, boxes, count);
-    code = status < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : write_map(o, limit_s, boxes, count);
+        status = make_map(o, map, &boxes, &count);
+    int code = status < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : write_map(o, limit_s, boxes, count);
     free(boxes);
     free(map);
     return code;
@@ -444,7 +495,7 @@ static int run(int argc, char **argv)
     if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &limit_s) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
     signals_install(); /* before the space is made, which may take a second: a plan has the best so far whenever it is stopped */
-    if (o.map.count > 0)
+    if (o.map.count > 0 || o.profiles)
         return run_map(&o, limit_s);
     if (planner_create(&o.planner, &p) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);

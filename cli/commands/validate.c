@@ -22,7 +22,8 @@ static const struct option_row options[] = {
     {"data", 'D', OPTION_TEXT, AT(data), "FILE", NULL,
      "measured runs: comma-separated values ('-' is standard input), or dtbench's own records (a folder: all *.jsonl in it)"},
     {"cluster", 'C', OPTION_TEXT, AT(cluster), "FILE", NULL, "the cluster of the runs; default for tables: " DEFAULT_CLUSTER},
-    {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", NULL, "the software of the runs; default for tables: " DEFAULT_PROFILE},
+    {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", NULL,
+     "the software of the runs; default for tables: what --cluster names, or " DEFAULT_PROFILE},
     {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", NULL, "change every run's config: --set model.attention=fused; any number of times"},
     {"where", 'w', OPTION_LIST, AT(where), "COND", NULL,
      "only rows that meet a condition on a column, with = != < <= > or >=: --where 'tp<=8'; several: all of them"},
@@ -45,7 +46,7 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
 {
     bool records = validate_is_records(a->data); /* their machine is not the study's: no defaults */
     struct validate_system system = {.cluster = a->cluster || records ? a->cluster : DEFAULT_CLUSTER,
-                                     .profile = a->profile || records ? a->profile : DEFAULT_PROFILE,
+                                     .profile = a->profile || records || a->cluster ? a->profile : DEFAULT_PROFILE,
                                      .sets = a->sets.items,
                                      .set_count = a->sets.count,
                                      .where = a->where.items,

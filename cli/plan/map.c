@@ -84,6 +84,33 @@ static void rule_cells(struct table *t, const struct map_box *box, int rules)
     }
 }
 
+/* Does what is best depend on the software? */
+static void say_profiles(const struct map_box *boxes, int count, FILE *to)
+{
+    int cells = 0, same = 0;
+    for (int i = 0; i < count && boxes[0].profile; i++) {
+        int rows = 0, equal = 0;
+        bool first = true;
+        for (int j = 0; j < count; j++) {
+            if (boxes[j].model != boxes[i].model || boxes[j].batch != boxes[i].batch)
+                continue;
+            first &= j >= i; /* a cell counts at its first row */
+            rows++;
+            equal += strcmp(boxes[j].strategy, boxes[i].strategy) == 0;
+        }
+        cells += first;
+        same += first && equal == rows;
+    }
+    if (cells == 0)
+        return;
+    fputc('\n', to);
+    if (cells == 1)
+        line_print(to, same ? "the same is best with each of these profiles"
+                            : "what is best depends on the profile: take the one of your software");
+    else
+        line_print(to, "the same is best with each of these profiles in %d of %d boxes", same, cells);
+}
+
 dt_status map_print(const struct map_box *boxes, int count, FILE *to)
 {
     char rate[FORMAT_BYTES];
@@ -93,6 +120,8 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
     while (with_rules < count && boxes[with_rules].rules.count == 0)
         with_rules++;
     int rules = with_rules < count ? boxes[with_rules].rules.count : 0;
+    if (count > 0 && boxes[0].profile)
+        table_column(t, TABLE_LEFT | TABLE_STAYS, "profile");
     table_column(t, TABLE_LEFT, "model");
     table_column(t, TABLE_RIGHT, "batch");
     table_column(t, TABLE_LEFT, "best");
@@ -104,6 +133,8 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
         const struct map_box *box = &boxes[i];
         bool found = *box->strategy != '\0';
         stopped |= box->interrupted;
+        if (box->profile)
+            table_text(t, box->profile);
         table_cell(t, "%s", box->model ? box->model : "");
         table_cell(t, "%s", box->batch ? box->batch : "any");
         table_cell(t, "%s%s", found ? box->strategy : box->interrupted ? "not reached" : "nothing fits", box->interrupted ? "*" : "");
@@ -118,6 +149,7 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
     }
     if (stopped)
         fprintf(to, "\n*: stopped early, the best so far\n");
+    say_profiles(boxes, count, to);
     return status;
 }
 
@@ -127,7 +159,7 @@ dt_status map_add_json(struct cJSON **array, const struct map_box *box, const st
 {
     struct cJSON *plan;
     DT_TRY(planner_to_json(p, reasons, NULL, &plan));
-    dt_json_append(array, dt_json_object("model: %p, global_batch: %g, plan: %p", dt_json_text(box->model),
-                                         box->batch ? atoi(box->batch) : NAN, plan));
+    dt_json_append(array, dt_json_object("model: %p, global_batch: %g, profile: %p, plan: %p", dt_json_text(box->model),
+                                         box->batch ? atoi(box->batch) : NAN, dt_json_text(box->profile), plan));
     return DT_OK;
 }

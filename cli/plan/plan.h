@@ -232,17 +232,17 @@ struct cJSON;
 
 enum { MAP_VALUES = 32, MAP_TEXT_BYTES = 4096 };
 
-/* The two axes. A model or batch of NULL is what the other options say. */
+/* Its axes, and the names of profiles for a third. A model or batch of NULL is what the other options say. */
 struct map {
     const char *models[MAP_VALUES], *batches[MAP_VALUES]; /* in `text` */
     int model_count, batch_count;
-    char text[MAP_TEXT_BYTES];
+    char text[MAP_TEXT_BYTES], profiles[MAP_TEXT_BYTES];
 };
 
 /* What one box says, once its search is over. */
 struct map_box {
-    const char *model, *batch;
-    char strategy[STRATEGY_BYTES]; /* "": nothing fits, or nothing was reached */
+    const char *model, *batch, *profile; /* profile NULL: one for all boxes */
+    char strategy[STRATEGY_BYTES];       /* "": nothing fits, or nothing was reached */
     double tokens_per_s, peak_bytes;
     bool interrupted; /* the best so far */
     struct rule_results rules;
@@ -254,10 +254,10 @@ dt_status map_read(const struct option_list *texts, const struct planner_argumen
 
 void map_fill(const struct planner *planner, struct map_box *box);
 
-/* A row for each box. Errors: DT_ERR_HOST_MEMORY. */
+/* A row for each box; where these differ in their profiles, also whether the best one is the same under all. Errors: DT_ERR_HOST_MEMORY. */
 dt_status map_print(const struct map_box *boxes, int count, FILE *to);
 
-/* Add {"model": ..., "global_batch": ..., "plan": what the plan alone would print} to an array. */
+/* Add {"model": ..., "global_batch": ..., "profile": ..., "plan": what the plan alone would print} to an array. */
 dt_status map_add_json(struct cJSON **array, const struct map_box *box, const struct planner *planner,
                        const struct planner_reasons *reasons);
 

@@ -10,6 +10,7 @@ static void print_heading(const struct planner *p, FILE *to)
 {
     const struct experiment *e = &p->base;
     const struct dt_sim_cluster *c = &p->machine.cluster;
+    const struct gpt_cost_profile *profile = &p->machine.profile;
     const struct search_result *r = &p->result;
     struct predictions predictions = {0};
     struct line line;
@@ -28,7 +29,11 @@ static void print_heading(const struct planner *p, FILE *to)
         line_add(&line, " on %d nodes, %d x %g Gbit/s each", p->nodes, c->nic.count, c->nic.label_gbit_per_s);
     predictions_add(&predictions, e);
     line_end(&line);
-    line_print(to, "%s", predictions_describe(&predictions, text));
+    line_begin(&line, to);
+    line_add(&line, "%s", predictions_describe(&predictions, text));
+    if (*profile->basis)
+        line_add(&line, " (%s: %s)", profile->name, profile->basis);
+    line_end(&line);
     if (r->states[SEARCH_TOO_SLOW] > 0)
         snprintf(slow, sizeof slow, "%s are too slow, ", format_count((uint64_t)r->states[SEARCH_TOO_SLOW], all));
     line_print(to, "%s candidates: %s do not fit, %s%s simulated, the others %s; %.1f s%s", format_count((uint64_t)r->count, all),

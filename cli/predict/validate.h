@@ -47,7 +47,7 @@ struct validate_rows {
 
 /* What the rows do not tell. */
 struct validate_system {
-    const char *cluster, *profile; /* files; NULL only where records follow, which are then refused */
+    const char *cluster, *profile; /* files; NULL: records are refused, and of tables the cluster's own profile holds */
     const char *const *sets;       /* [set_count] "path=value", changes to every experiment */
     int set_count;
     const char *const *where; /* [where_count] conditions on a table's rows (validate_where.h) */

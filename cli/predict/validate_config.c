@@ -238,10 +238,12 @@ static char *config_text(const struct validate_system *system, const struct meas
     int replica = replica_gpus(run);
     char *text = NULL;
     cJSON *config =
-        dt_json_object("name: %s, device: %s, cluster: %s, profile: %s, world_size: %d, paradigm: %s, batch_size: %d, "
+        dt_json_object("name: %s, device: %s, cluster: %s, world_size: %d, paradigm: %s, batch_size: %d, "
                        "straddle_nodes: %hhd, loss: %s, activation: %s, model: %p",
-                       "measured", "sim", system->cluster, system->profile, run->gpus, paradigm_name(run->paradigm),
-                       (run->samples + replica - 1) / replica, (bool)true, run->loss, activation_name(run->activation), model_as_json(run));
+                       "measured", "sim", system->cluster, run->gpus, paradigm_name(run->paradigm), (run->samples + replica - 1) / replica,
+                       (bool)true, run->loss, activation_name(run->activation), model_as_json(run));
+    if (system->profile)
+        dt_json_add(&config, "profile: %s", system->profile);
     if (run->gpus_per_node)
         dt_json_add(&config, "gpus_per_node: %d", run->gpus_per_node);
     if (run->optimizer)

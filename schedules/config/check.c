@@ -303,7 +303,7 @@ static void complete_name(const char *folder, char *name, size_t name_bytes)
         memcpy(name, file, strlen(file) + 1);
 }
 
-/* What sim runs on when nobody says: the machine that the study's framework was written for; and on it, what the machine's file says. */
+/* What sim runs on when nobody says: a usual machine; and on it the software of its time, which the machine's file names. */
 static void resolve_simulated(struct experiment *e, struct experiment_resolver *last)
 {
     if (!experiment_is_simulated(e))

@@ -193,9 +193,9 @@ def test_placement_on_sim_is_that_of_real_ranks():
 
 def test_a_profile_is_of_the_clusters_gpu():
     h100, a100 = predicted(paradigm="ddp", cluster="clusters/dgx_h100.json"), predicted(paradigm="ddp")
-    check(h100["config"]["profile"] == "profiles/dtbench_cuda_h100.json", h100["config"]["profile"])
+    check(h100["config"]["profile"] == "profiles/llm_foundry_h100.json", h100["config"]["profile"])
     check(a100["config"]["profile"] == "profiles/pytorch_1.11_a100.json" and h100["predicted_step_s"] < a100["predicted_step_s"], a100)
-    named = predicted(paradigm="ddp", cluster="dgx_h100", profile="dtbench_cuda_h100")
+    named = predicted(paradigm="ddp", cluster="dgx_h100", profile="llm_foundry_h100")
     check(named["config_hash"] == h100["config_hash"] and named["config"]["cluster"] == "clusters/dgx_h100.json", named["config"])
     for cluster, profile in (("dgx_h100", "pytorch_1.11_a100"), ("gcp_a2", "dtbench_cuda_h100"), ("cpu_node", "dtbench_cuda_a100")):
         files = {"cluster": f"clusters/{cluster}.json", "profile": f"profiles/{profile}.json", "world_size": 1, "paradigm": "none"}
@@ -282,7 +282,8 @@ def test_communicated_bytes_and_scaling():
     """The textbook's: P for DDP's gradients, twice that for ZeRO, thrice for FSDP but for what stays from forward to backward; check and the
     record agree; and more ranks of a node pay for the tail of the last bucket, and for what collectives take from kernels."""
     sizes = {"layers": 4, "heads": 4, "hidden": 64, "vocab_size": 512, "block_size": 32, "dtype": "fp16"}
-    base = {"device": "sim", "cluster": "clusters/dgx_h100_1.json", "model": sizes, "world_size": 8, "batch_size": 4, "steps": {"warmup": 1, "timed": 1}}
+    base = {"device": "sim", "cluster": "clusters/dgx_h100_1.json", "profile": "dtbench_cuda_h100", "model": sizes, "world_size": 8, "batch_size": 4,
+            "steps": {"warmup": 1, "timed": 1}}
     output = records_path("bytes.jsonl")
     paradigms = ["ddp", "zero1", "zero2", "fsdp", "hsdp", "data_parallel", "parameter_server", "pdp"]
     path = config("bytes.json", **{**base, "hsdp": {"shard_size": 4}, "sweep": {"paradigm": paradigms}})
@@ -314,7 +315,7 @@ def test_communicated_bytes_and_scaling():
     text = run("check", config("tensor.json", **tensor), code=OK).stdout
     check("in a step a rank communicates tensor all_reduce" in text, text)
 
-    node = {**base, "model": {"preset": "GPTLarge"}, "batch_size": 16, "paradigm": "ddp"}
+    node = {**base, "model": {"preset": "GPTLarge"}, "batch_size": 16, "paradigm": "ddp", "profile": None}
     for cluster in ("gcp_a2_1", "dgx_a100_1", "dgx_h100_1"):
         node["cluster"] = f"clusters/{cluster}.json"
         run("run", config("scaling.json", **{**node, "sweep": {"world_size": [1, 2, 4, 8]}}), "-q", "-o", (output := records_path("scaling.jsonl")), code=OK)

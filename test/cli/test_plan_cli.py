@@ -273,6 +273,22 @@ def test_wrong_requests_get_a_line():
     refused("cpu", "--model", "GPTSmall", "--cluster", "cpu_node", "--profile", "pytorch_1.11_a100")
 
 
+def test_profiles_are_compared():
+    """A row for each profile that is for the cluster's GPU; the answer names the one that it rests on."""
+    model = ("--model", "GPTSmall", "--cluster", "dgx_a100", "--gpus", "2", "--global-batch", "16", "--fix", "micro_batches=1", "-o", os.path.join(WORK, "boxes.jsonl"))
+    text = plan(*model, "--profiles", "all").stdout
+    for name in ("dtbench_cuda_a100", "llm_foundry_a100", "megatron_lm_a100", "pytorch_1.11_a100"):
+        check(re.search(r"^%s +\S" % re.escape(name), text, re.MULTILINE), name, text)
+    check("h100" not in text and "cpu" not in text, "those of other hardware are left out:", text)
+    check("depends on the profile" in text or "the same is best with each of these profiles" in text, text)
+    boxes = json.loads(plan(*model, "--profiles", "llm_foundry_a100,pytorch_1.11_a100", "--json").stdout)["boxes"]
+    check([box["profile"] for box in boxes] == ["llm_foundry_a100", "pytorch_1.11_a100"], boxes)
+    check("profile llm_foundry_a100 (llm-foundry, A100: " in plan(*model).stdout.split("\n\n")[0], "a cluster's profile is of its time")
+    for wrong in ("nowhere", "llm_foundry_h100", ","):
+        result = plan(*model, "--profiles", wrong, code=3)
+        check(result.stderr.count("\n") == 1 and "profile" in result.stderr, wrong, result.stderr)
+
+
 def test_errors_are_those_of_the_study():
     """The figures of cli/plan/strategy.c stand in results/study/README.md."""
     with open(os.path.join(ROOT, "cli", "plan", "strategy.c"), encoding="utf-8") as file:
