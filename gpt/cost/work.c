@@ -38,11 +38,17 @@ dt_status gpt_cost_memory_bound(const struct gpt_costs *costs, struct dt_stream 
     return gpt_cost_work(costs, stream, c->kind, cost->launches, gpt_cost_memory_s(costs, cost->launches, bytes));
 }
 
+/* Of SGD with momentum, read and written. */
+static double moment_bytes(const struct dt_update *u)
+{
+    return !u->adam && u->first_moment ? 2 * sizeof(float) : 0;
+}
+
 /* What the host's processor moves of its memory: parameters and gradients are read, and what changes is written; Adam's moments and master
  * twice. */
 static dt_status update_on_host(struct dt_stream *stream, enum dt_dtype dtype, const struct dt_update *u)
 {
-    double element = (double)dt_dtype_bytes(dtype), bytes = u->adam ? 2 * element + 3 * 2 * sizeof(float) : 3 * element;
+    double element = (double)dt_dtype_bytes(dtype), bytes = u->adam ? 2 * element + 3 * 2 * sizeof(float) : 3 * element + moment_bytes(u);
     return dt_sim_host_memory(stream, bytes * (double)u->count, u->adam ? "adam on the host" : "sgd on the host");
 }
 
@@ -55,9 +61,9 @@ dt_status gpt_cost_update(const void *of, struct dt_stream *stream, enum dt_dtyp
         return update_on_host(stream, dtype, u);
     DT_TRY(gpt_cost_measured(costs, stream, &(struct gpt_cost_call){kind, GPT_VARIANT_PLAIN, dtype, {(double)u->count, 1, 1}}, &measured));
     if (measured)
-        return DT_OK;
+        return DT_OK; /* sgd's kernel was measured without momentum */
     double launches = costs->profile.kernels[kind].launches;
-    double bytes = gpt_cost_update_bytes(&costs->profile, dt_dtype_bytes(dtype), u->adam) * (double)u->count;
+    double bytes = (gpt_cost_update_bytes(&costs->profile, dt_dtype_bytes(dtype), u->adam) + moment_bytes(u)) * (double)u->count;
     switch (costs->profile.optimizer_fused) {
     case 0: launches *= u->tensors; break;
     case 1: break;

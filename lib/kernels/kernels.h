@@ -23,10 +23,16 @@ struct dt_update {
     double tensors; /* that these parameters are of, about: what an update costs on sim where a framework makes it tensor by tensor */
     float learning_rate, gradient_scale;
     bool adam;
-    /* adam: [count] fp32. In step 1 (begin_step) they hold nothing yet: moments begin at 0, and master as params. */
+    /* [count] fp32: of Adam all three; of SGD the first, with momentum, else NULL. In step 1 (begin_step) they hold nothing yet: moments begin
+     * at 0, and master as params. */
     float *first_moment, *second_moment, *master;
     float beta1, beta2, epsilon; /* adam */
-    bool on_host; /* all arrays are in host memory (dt_alloc_host), and the host's processor does the work, in the stream's order */
+    float momentum;              /* sgd: this part of the last step's gradients, and of those before them, is added to the gradient */
+    /* This part of a parameter is added to its gradient, as L2 regularization; or decoupled, times the learning rate, taken from the parameter
+     * itself. Source  Loshchilov, Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithms 1 and 2. */
+    float weight_decay;
+    bool decoupled; /* adam */
+    bool on_host;   /* all arrays are in host memory (dt_alloc_host), and the host's processor does the work, in the stream's order */
 };
 
 /* to [count] = normal deviates with this standard deviation (lib/base/random.h): elements of the tensor `tensor_id`, from first_element on in

@@ -190,7 +190,7 @@ static dt_status check_index(const struct checkpoint_rank *rank, const struct ch
     checkpoint_model_text(&e->model, model, sizeof model);
     if (strcmp(model, index->model) != 0)
         return dt_fail(DT_ERR_INVALID, "the checkpoint is of another model: %s; this one is %s", index->model, model);
-    if (e->optimizer.name == OPTIMIZER_ADAM && strcmp(index->optimizer, "adam") != 0)
+    if (experiment_is_adam(e) && strcmp(index->optimizer, "adam") != 0)
         return dt_fail(DT_ERR_INVALID, "the checkpoint has no state of adam: it is one of %s", index->optimizer);
     return DT_OK;
 }

@@ -74,6 +74,5 @@ void pieces_finish(struct pieces *pieces)
 
 uint64_t checkpoint_bytes(const struct experiment *e)
 {
-    uint64_t each = dt_dtype_bytes(e->model.dtype) + (e->optimizer.name == OPTIMIZER_ADAM ? 3 * sizeof(float) : 0);
-    return dt_model_parameter_count(&e->model) * each;
+    return dt_model_parameter_count(&e->model) * (dt_dtype_bytes(e->model.dtype) + experiment_state_bytes(e));
 }

@@ -359,7 +359,9 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     last->impossible = status == DT_ERR_INVALID;
     DT_TRY(status);
     if (!is_given(given, "optimizer.learning_rate"))
-        e->optimizer.learning_rate = e->optimizer.name == OPTIMIZER_ADAM ? 0.001 : 0.01;
+        e->optimizer.learning_rate = experiment_is_adam(e) ? 0.001 : 0.01;
+    if (!is_given(given, "optimizer.weight_decay"))
+        e->optimizer.weight_decay = e->optimizer.name == OPTIMIZER_ADAMW ? 0.01 : 0;
     if (!is_given(given, "timeout.init_s") && !experiment_is_simulated(e) && e->timeout.init_s < e->world_size)
         e->timeout.init_s = e->world_size;
     if (!is_given(given, "loss_scaling"))

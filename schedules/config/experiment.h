@@ -20,7 +20,7 @@ enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
 enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE };
 enum rate_scaling { SCALE_NONE, SCALE_LINEAR, SCALE_ROOT };
 enum ids_kind { IDS_UINT16, IDS_UINT32 }; /* of numbers in a file */
-enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM };
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
 
 struct experiment {
     struct dt_model model; /* the first: what a family says of its keys finds it here */
@@ -74,6 +74,7 @@ struct experiment {
     struct {
         enum optimizer_kind name;
         double learning_rate, beta1, beta2, epsilon;
+        double momentum, weight_decay;
         enum schedule_kind schedule;
         int warmup_steps;
         int schedule_steps; /* those of warm-up included; 0: all of the run's */
@@ -138,6 +139,17 @@ _Static_assert(offsetof(struct experiment, model) == 0, "an experiment begins wi
 static inline bool experiment_is_simulated(const struct experiment *e)
 {
     return e->strategy.device && e->strategy.device->simulated;
+}
+
+static inline bool experiment_is_adam(const struct experiment *e)
+{
+    return e->optimizer.name != OPTIMIZER_SGD;
+}
+
+/* Bytes that the optimizer keeps for a parameter: two moments and a master copy, or one moment, or none; all of them fp32. */
+static inline size_t experiment_state_bytes(const struct experiment *e)
+{
+    return sizeof(float) * (experiment_is_adam(e) ? 3 : e->optimizer.momentum > 0 ? 1 : 0);
 }
 
 /* Does it go on with a checkpoint that its own take the place of? */

@@ -98,8 +98,8 @@ static const char *activation_choice(int index)
 
 static const char *optimizer_choice(int index)
 {
-    static const char *const names[] = {[OPTIMIZER_SGD] = "sgd", [OPTIMIZER_ADAM] = "adam"};
-    return pick(names, 2, index);
+    static const char *const names[] = {[OPTIMIZER_SGD] = "sgd", [OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adamw"};
+    return pick(names, 3, index);
 }
 
 static const char *schedule_choice(int index)
@@ -211,7 +211,19 @@ static bool of_near_ranks(const void *source)
 static bool of_adam(const void *source)
 {
     const struct experiment *e = source;
-    return e->optimizer.name == OPTIMIZER_ADAM;
+    return experiment_is_adam(e);
+}
+
+static bool of_momentum(const void *source)
+{
+    const struct experiment *e = source;
+    return !experiment_is_adam(e) && e->optimizer.momentum > 0;
+}
+
+static bool of_weight_decay(const void *source)
+{
+    const struct experiment *e = source;
+    return e->optimizer.name == OPTIMIZER_ADAMW || e->optimizer.weight_decay > 0;
 }
 
 static bool of_schedules(const void *source)
@@ -394,9 +406,16 @@ static const struct dt_field fields[] = {
                     "ahead of use, and the host updates them."},
 
     {"optimizer.name", DT_FIELD_ENUM, AT(optimizer.name), .group = "Loss and optimizer", .choice = optimizer_choice, .initial = "\"sgd\"",
-     .description = "sgd without momentum, or adam; adam's moments and master weights are fp32."},
+     .description = "sgd; adam; or adamw, whose weight decay is no part of the gradient. Moments and adam's master weights are fp32."},
     {"optimizer.learning_rate", DT_FIELD_NUMBER, AT(optimizer.learning_rate), .min = 0, .max = 1000,
-     .description = "Learning rate; when not given 0.01 for sgd and 0.001 for adam."},
+     .description = "Learning rate; when not given 0.01 for sgd and 0.001 for adam and adamw."},
+    {"optimizer.momentum", DT_FIELD_NUMBER, AT(optimizer.momentum), .min = 0, .max = 1, .below = true, .initial = "0",
+     .matters = of_momentum,
+     .description = "sgd: this part of the last step's sum of gradients is added to a step's; 4 bytes a parameter. 0: none."},
+    {"optimizer.weight_decay", DT_FIELD_NUMBER, AT(optimizer.weight_decay), .min = 0, .max = 1000, .matters = of_weight_decay,
+     .description =
+         "sgd, adam: this part of each parameter is added to its gradient; adamw: times the learning rate, it is taken from the parameter. "
+         "When not given 0.01 for adamw, else 0."},
     {"optimizer.schedule", DT_FIELD_ENUM, AT(optimizer.schedule), .choice = schedule_choice, .initial = "\"constant\"",
      .matters = of_schedules,
      .description =

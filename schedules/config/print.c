@@ -28,6 +28,7 @@ bool experiment_predicted_alike(const struct experiment *left, const struct expe
                                           "optimizer.beta1",
                                           "optimizer.beta2",
                                           "optimizer.epsilon",
+                                          "optimizer.weight_decay",
                                           "optimizer.schedule",
                                           "optimizer.warmup_steps",
                                           "optimizer.schedule_steps",

@@ -9,7 +9,7 @@ struct optimizer {
     float gradient_scale;
     int tensors;                                          /* of the whole model */
     double parameters;                                    /* that a rank has of all of them: ranks that share layers have a part of each */
-    struct dt_buffer first_moment, second_moment, master; /* [count] fp32, Adam only */
+    struct dt_buffer first_moment, second_moment, master; /* [count] fp32, those that there are (struct dt_update) */
 };
 
 dt_status optimizer_create(const struct experiment *experiment, const struct dt_stage *stage, size_t count, int summed_ranks,
@@ -22,11 +22,8 @@ dt_status optimizer_create(const struct experiment *experiment, const struct dt_
     optimizer->tensors = experiment->model.family->tensor_count(&experiment->model);
     optimizer->parameters = (double)dt_model_parameter_count(&experiment->model) / experiment->tensor.size;
     optimizer->gradient_scale = (float)(1.0 / experiment->loss_scaling / summed_ranks);
-    if (experiment->optimizer.name == OPTIMIZER_SGD || count == 0)
-        return DT_OK;
-
     struct dt_buffer *state[] = {&optimizer->first_moment, &optimizer->second_moment, &optimizer->master};
-    for (size_t i = 0; i < sizeof state / sizeof *state; i++) {
+    for (size_t i = 0; i < experiment_state_bytes(experiment) / sizeof(float); i++) {
         dt_status status =
             (experiment->parameter_offload ? dt_alloc_host : dt_alloc)(stream, DT_OPTIMIZER, count * sizeof(float), state[i]);
         if (status < 0) {
@@ -62,10 +59,14 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
         .learning_rate = (float)e->optimizer.learning_rate,
         .gradient_scale = optimizer->gradient_scale,
         .on_host = e->parameter_offload,
+        .momentum = (float)e->optimizer.momentum,
+        .weight_decay = (float)e->optimizer.weight_decay,
+        .decoupled = e->optimizer.name == OPTIMIZER_ADAMW,
     };
-    if (e->optimizer.name == OPTIMIZER_ADAM) {
-        update.adam = true;
+    if (optimizer->first_moment.data)
         update.first_moment = (float *)optimizer->first_moment.data + first;
+    if (experiment_is_adam(e)) {
+        update.adam = true;
         update.second_moment = (float *)optimizer->second_moment.data + first;
         update.master = (float *)optimizer->master.data + first;
         update.beta1 = (float)e->optimizer.beta1;

@@ -14,8 +14,8 @@
 
 struct optimizer;
 
-/* State for `count` parameters (0: none), allocated on `stream`: nothing for SGD; for Adam two fp32 moments and an fp32 master copy, 12
- * bytes a parameter. summed_ranks: the gradients it is given are sums over this number of ranks; 1 where they are averages. The experiment and the
+/* State for `count` parameters (0: none), allocated on `stream`: for SGD nothing, or with momentum an fp32 moment, 4 bytes a parameter; for
+ * Adam two fp32 moments and an fp32 master copy, 12 bytes. summed_ranks: the gradients it is given are sums over this number of ranks; 1 where they are averages. The experiment and the
  * stage outlive it. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. Owner: the caller. */
 dt_status optimizer_create(const struct experiment *experiment, const struct dt_stage *stage, size_t count, int summed_ranks,
                            struct dt_stream *stream, struct optimizer **out);

@@ -102,7 +102,7 @@ static bool is_pipelined(const struct space_scope *s, const struct experiment *e
  * allows them. */
 static bool may_be_pipelined(const struct space_scope *s, const struct experiment *e)
 {
-    bool divides = e->paradigm == PARADIGM_ZERO1 && e->optimizer.name == OPTIMIZER_ADAM;
+    bool divides = e->paradigm == PARADIGM_ZERO1 && experiment_state_bytes(e) > 0;
     return e->world_size > 1 && (e->paradigm == PARADIGM_PDP || divides);
 }
 

@@ -127,11 +127,13 @@ def make_model(dropout, one_product=False):
 def peer_losses(case):
     torch.set_num_threads(1)
     model = make_model(case["dropout"], case.get("one_product", False))
-    if case["optimizer"]["name"] == "sgd":
-        optimizer = torch.optim.SGD(model.parameters(), lr=case["optimizer"]["learning_rate"])
+    o = case["optimizer"]
+    common = {"lr": o["learning_rate"], "weight_decay": o.get("weight_decay", 0)}
+    if o["name"] == "sgd":
+        optimizer = torch.optim.SGD(model.parameters(), momentum=o.get("momentum", 0), **common)
     else:
-        o = case["optimizer"]
-        optimizer = torch.optim.Adam(model.parameters(), lr=o["learning_rate"], betas=(o["beta1"], o["beta2"]), eps=o["epsilon"])
+        kind = torch.optim.AdamW if o["name"] == "adamw" else torch.optim.Adam
+        optimizer = kind(model.parameters(), betas=(o["beta1"], o["beta2"]), eps=o["epsilon"], **common)
     losses = []
     for step in range(WARMUP + TIMED):
         Dropout.first_sample = step * BATCH
@@ -219,7 +221,10 @@ def main():
         {**alone, "optimizer": optimizer, "dropout": dropout, "attention": attention}
         for optimizer, dropout in ((sgd, 0), (adam, 0), (sgd, 0.15))
         for attention in ("fused", "unfused")
-    ] + [{**alone, "optimizer": sgd, "dropout": 0, "attention": "fused", "one_product": True}]
+    ] + [{**alone, "optimizer": sgd, "dropout": 0, "attention": "fused", "one_product": True}] + [
+        {**alone, "optimizer": optimizer, "dropout": 0, "attention": "fused"}
+        for optimizer in ({**sgd, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.01}, {**adam, "name": "adamw", "weight_decay": 0.1})
+    ]
     failed = False
     print(f"1..{len(cases)}")
     with tempfile.TemporaryDirectory() as folder:

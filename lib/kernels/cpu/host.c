@@ -26,6 +26,7 @@ struct task {
         };
     };
     struct dt_adam_step adam;
+    struct dt_sgd_step sgd;
 };
 
 dt_status dt_host_init(struct dt_kernels *k, int threads)
@@ -68,9 +69,13 @@ static void update_part(void *argument, int thread, int threads)
     void *params = place(t, u->params, share);
     const void *grads = place(t, u->grads, share);
     size_t first = share.first, count = share.end - first;
-    size_t left_out =
-        u->adam ? loops->adam(params, grads, u->first_moment + first, u->second_moment + first, u->master + first, count, &t->adam)
-                : loops->sgd(params, grads, count, u->learning_rate * t->k->host.rate * u->gradient_scale);
+    size_t left_out;
+    if (u->adam)
+        left_out = loops->adam(params, grads, u->first_moment + first, u->second_moment + first, u->master + first, count, &t->adam);
+    else if (u->first_moment || u->weight_decay > 0)
+        left_out = loops->momentum(params, grads, u->first_moment ? u->first_moment + first : NULL, count, &t->sgd);
+    else
+        left_out = loops->sgd(params, grads, count, u->learning_rate * t->k->host.rate * u->gradient_scale);
     if (left_out)
         __atomic_fetch_add(&t->k->host.overflows, left_out, __ATOMIC_RELAXED);
 }
@@ -92,20 +97,33 @@ static void normal_part(void *argument, int thread, int threads)
 /* ---- as the stream gets there ---- */
 
 /* The step's number is read here, not where the task is queued: a graph runs it again in other steps. */
+static void begin_update(struct task *t)
+{
+    const struct dt_update *u = &t->update;
+    int step = t->k->host.step;
+    float rate = u->learning_rate * t->k->host.rate;
+    t->sgd = (struct dt_sgd_step){.first = step == 1,
+                                  .learning_rate = rate,
+                                  .gradient_scale = u->gradient_scale,
+                                  .momentum = u->momentum,
+                                  .weight_decay = u->weight_decay};
+    t->adam = (struct dt_adam_step){.first = step == 1,
+                                    .learning_rate = rate,
+                                    .beta1 = u->beta1,
+                                    .beta2 = u->beta2,
+                                    .epsilon = u->epsilon,
+                                    .gradient_scale = u->gradient_scale,
+                                    .correction1 = (float)(1 / (1 - pow(u->beta1, step))),
+                                    .correction2 = (float)(1 / (1 - pow(u->beta2, step))),
+                                    .weight_decay = u->decoupled ? 0 : u->weight_decay,
+                                    .decay = u->decoupled ? rate * u->weight_decay : 0};
+}
+
 static dt_status run(void *arguments)
 {
     struct task *t = arguments;
-    const struct dt_update *u = &t->update;
-    int step = t->k->host.step;
-    if (t->part == update_part && u->adam)
-        t->adam = (struct dt_adam_step){.first = step == 1,
-                                        .learning_rate = u->learning_rate * t->k->host.rate,
-                                        .beta1 = u->beta1,
-                                        .beta2 = u->beta2,
-                                        .epsilon = u->epsilon,
-                                        .gradient_scale = u->gradient_scale,
-                                        .correction1 = (float)(1 / (1 - pow(u->beta1, step))),
-                                        .correction2 = (float)(1 / (1 - pow(u->beta2, step)))};
+    if (t->part == update_part)
+        begin_update(t);
     dt_cpu_parallel(t->count < LEAST_FOR_A_TEAM ? 1 : t->k->host.threads, t->part, t);
     return DT_OK;
 }

@@ -60,6 +60,24 @@ static size_t sgd(void *params, const void *grads, size_t count, float rate)
     return left_out(counted, i);
 }
 
+static size_t momentum(void *params, const void *grads, float *moment, size_t count, const struct dt_sgd_step *step)
+{
+    struct dt_sgd_step s = *step;
+    vint counted = {0};
+    size_t i = 0;
+    for (; i < count; i += V_LANES) {
+        vfloat gradient = load(grads, i, count), p = load(params, i, count), g = gradient * s.gradient_scale + p * s.weight_decay;
+        vfloat m = s.first || !moment ? (vfloat){0} : v_load(DT_FP32, moment, i, count - i);
+        vint taken = is_finite(gradient);
+        counted += taken;
+        m = v_select(taken, m * s.momentum + g, m);
+        if (moment)
+            v_store(DT_FP32, moment, i, count - i, m);
+        store(params, i, count, v_select(taken, p - m * s.learning_rate, p));
+    }
+    return left_out(counted, i);
+}
+
 static size_t adam(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
                    const struct dt_adam_step *step)
 {
@@ -68,15 +86,16 @@ static size_t adam(void *params, const void *grads, float *first_moment, float *
     size_t i = 0;
     for (; i < count; i += V_LANES) {
         size_t left = count - i;
-        vfloat gradient = load(grads, i, count), g = gradient * s.gradient_scale;
+        vfloat gradient = load(grads, i, count);
         vint taken = is_finite(gradient);
         counted += taken;
         vfloat m = s.first ? (vfloat){0} : v_load(DT_FP32, first_moment, i, left);
         vfloat v = s.first ? (vfloat){0} : v_load(DT_FP32, second_moment, i, left);
         vfloat p = s.first ? load(params, i, count) : v_load(DT_FP32, master, i, left);
+        vfloat g = gradient * s.gradient_scale + p * s.weight_decay;
         m = v_select(taken, m + (g - m) * (1 - s.beta1), m);
         v = v_select(taken, v + (g * g - v) * (1 - s.beta2), v);
-        p = v_select(taken, p - m * (s.learning_rate * s.correction1) / (v_sqrt(v * s.correction2) + s.epsilon), p);
+        p = v_select(taken, p - p * s.decay - m * (s.learning_rate * s.correction1) / (v_sqrt(v * s.correction2) + s.epsilon), p);
         v_store(DT_FP32, first_moment, i, left, m);
         v_store(DT_FP32, second_moment, i, left, v);
         v_store(DT_FP32, master, i, left, p);
@@ -168,6 +187,7 @@ const struct dt_simd DT_SIMD_TABLE = {
     .fill = fill,
     .add = add,
     .sgd = sgd,
+    .momentum = momentum,
     .adam = adam,
     .normal = normal,
     .sum = sum,

@@ -17,6 +17,14 @@ struct dt_adam_step {
     bool first; /* moments and master are written without being read */
     float learning_rate, beta1, beta2, epsilon, gradient_scale;
     float correction1, correction2; /* 1 / (1 - beta^step) */
+    float weight_decay;             /* added to the gradient, times the parameter */
+    float decay;                    /* taken from the parameter, times it */
+};
+
+/* Those of SGD with momentum or weight decay. */
+struct dt_sgd_step {
+    bool first; /* the moment is written without being read */
+    float learning_rate, gradient_scale, momentum, weight_decay;
 };
 
 struct dt_simd {
@@ -28,6 +36,8 @@ struct dt_simd {
     void (*add)(void *to, const void *from, size_t count);
     /* These return how many elements they have left out for a gradient that is not finite. */
     size_t (*sgd)(void *params, const void *grads, size_t count, float rate);
+    /* moment [count]; NULL: none */
+    size_t (*momentum)(void *params, const void *grads, float *moment, size_t count, const struct dt_sgd_step *step);
     size_t (*adam)(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
                    const struct dt_adam_step *step);
     void (*normal)(void *to, size_t count, uint64_t seed, uint32_t tensor_id, uint64_t first_element, float standard_deviation);

@@ -61,9 +61,57 @@ __global__ void __launch_bounds__(THREADS)
     count_overflows(step, left_out);
 }
 
-/* What of Adam is the same for all parameters. */
+/* What is the same for all parameters. */
+struct sgd_numbers {
+    float learning_rate, gradient_scale, momentum, weight_decay;
+};
+
+/* One pack of SGD with momentum or weight decay. Returns how many of its elements it has left out. */
+template <typename E, int N>
+__device__ inline unsigned move_pack(E *params, const E *grads, float *moment, bool first, float rate, const sgd_numbers &c)
+{
+    pack<E, N> p = load_pack<N>(params), g = load_pack<N>(grads);
+    pack<float, N> m;
+    unsigned left_out = 0;
+    for (int j = 0; j < N; j++)
+        m.at[j] = 0.0f;
+    if (moment && !first)
+        m = load_pack<N>(moment);
+    for (int j = 0; j < N; j++) {
+        float raw = to_float(g.at[j]), param = to_float(p.at[j]);
+        if (!is_finite(raw)) {
+            left_out++;
+            continue;
+        }
+        m.at[j] = m.at[j] * c.momentum + (raw * c.gradient_scale + param * c.weight_decay);
+        p.at[j] = from_float<E>(param - m.at[j] * rate);
+    }
+    store_pack<N>(params, p);
+    if (moment)
+        store_pack<N>(moment, m);
+    return left_out;
+}
+
+/* moment NULL: weight decay alone. Floor: 3 elements and 8 bytes of memory traffic a parameter, without a moment 3 elements. */
+template <typename E, int N>
+__global__ void __launch_bounds__(THREADS)
+    momentum_kernel(E *params, const E *grads, float *moment, size_t count, sgd_numbers c, struct dt_cuda_step *step)
+{
+    const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
+    const bool first = step->number == 1;
+    const float rate = c.learning_rate * step->rate;
+    unsigned left_out = 0;
+    for (size_t i = thread; i < packs; i += stride)
+        left_out += move_pack<E, N>(params + i * N, grads + i * N, moment ? moment + i * N : moment, first, rate, c);
+    for (size_t i = packs * N + thread; i < count; i += stride)
+        left_out += move_pack<E, 1>(params + i, grads + i, moment ? moment + i : moment, first, rate, c);
+    count_overflows(step, left_out);
+}
+
 struct adam_numbers {
     float learning_rate, beta1, beta2, epsilon, gradient_scale;
+    float weight_decay; /* added to the gradient, times the parameter */
+    float decay;        /* taken from the parameter, times it and the learning rate */
 };
 
 template <typename E> struct adam_arrays {
@@ -105,16 +153,17 @@ __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t 
         corrections[threadIdx.x] = (float)(1.0 / (1.0 - pow((double)(threadIdx.x ? c.beta2 : c.beta1), (double)step->number)));
     __syncthreads();
     const float rate = c.learning_rate * step->rate * corrections[0], correction2 = corrections[1];
+    const float decay = c.learning_rate * step->rate * c.decay;
 
     auto update = [&](float &m, float &v, float &p, E grad) {
-        float raw = to_float(grad), g = raw * c.gradient_scale;
+        float raw = to_float(grad), g = raw * c.gradient_scale + p * c.weight_decay;
         if (!is_finite(raw)) {
             left_out++;
             return;
         }
         m = m + (g - m) * (1.0f - c.beta1);
         v = v + (g * g - v) * (1.0f - c.beta2);
-        p = p - m * rate / (sqrtf(v * correction2) + c.epsilon);
+        p = p - p * decay - m * rate / (sqrtf(v * correction2) + c.epsilon);
     };
     auto finish = [&](auto &s, auto &grads, size_t at) {
         constexpr int W = sizeof grads.at / sizeof grads.at[0];
@@ -175,13 +224,32 @@ static dt_status sgd(struct dt_kernels *k, struct dt_stream *stream, const struc
     });
 }
 
+static dt_status momentum(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
+{
+    return for_dtype(k->dtype, [&](auto element) {
+        using E = decltype(element);
+        constexpr int N = 4;
+        sgd_numbers numbers = {a->learning_rate, a->gradient_scale, a->momentum, a->weight_decay};
+        bool fits = packs_fit<E, N>(0, a->params, a->grads) && packs_fit<float, N>(0, a->first_moment);
+        unsigned blocks = blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N : 1) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+        return launch("sgd", fits ? momentum_kernel<E, N> : momentum_kernel<E, 1>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->params,
+                      (const E *)a->grads, a->first_moment, a->count, numbers, k->cuda_step);
+    });
+}
+
 static dt_status adam(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
 {
     return for_dtype(k->dtype, [&](auto element) {
         using E = decltype(element);
         constexpr int N = 4;
         adam_arrays<E> arrays = {(E *)a->params, (const E *)a->grads, a->first_moment, a->second_moment, a->master};
-        adam_numbers numbers = {a->learning_rate, a->beta1, a->beta2, a->epsilon, a->gradient_scale};
+        adam_numbers numbers = {a->learning_rate,
+                                a->beta1,
+                                a->beta2,
+                                a->epsilon,
+                                a->gradient_scale,
+                                a->decoupled ? 0 : a->weight_decay,
+                                a->decoupled ? a->weight_decay : 0};
         bool fits = packs_fit<E, N>(0, a->params, a->grads) && packs_fit<float, N>(0, a->first_moment, a->second_moment, a->master);
         unsigned blocks =
             blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
@@ -194,5 +262,7 @@ extern "C" dt_status dt_cuda_update(struct dt_kernels *k, struct dt_stream *stre
 {
     if (u->on_host)
         return dt_host_update(k, stream, u);
-    return u->adam ? adam(k, stream, u) : sgd(k, stream, u);
+    if (u->adam)
+        return adam(k, stream, u);
+    return u->first_moment || u->weight_decay > 0 ? momentum(k, stream, u) : sgd(k, stream, u);
 }

@@ -2,6 +2,7 @@
 #include "test/gpt/kernel_setup.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static void sgd_body(struct setup *s)
 {
@@ -19,11 +20,6 @@ static void sgd_body(struct setup *s)
     }
 }
 
-static void sgd(void)
-{
-    for_every_setup(sgd_body);
-}
-
 static struct dt_update adam_of(void *params, const void *grads, size_t count, float *first_moment, float *second_moment, float *master)
 {
     return (struct dt_update){.params = params,
@@ -38,6 +34,90 @@ static struct dt_update adam_of(void *params, const void *grads, size_t count, f
                               .beta1 = 0.9f,
                               .beta2 = 0.999f,
                               .epsilon = 1e-8f};
+}
+
+/* With momentum and weight decay, or one of them alone. */
+static void momentum_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 12; i++) { /* from the sixth on those of host memory */
+        size_t count = (size_t[]){17, 77, 30001}[i % 3];
+        bool moves = i % 2, decays = !moves || i % 3 == 1;
+        struct array params = input(s->dtype, count, 0, 1);
+        float *moment = test_alloc(count * sizeof *moment); /* poisoned before step 1 */
+        double *ref = calloc(count, sizeof *ref);
+        for (int step = 1; step <= 3; step++) {
+            struct array grads = input(s->dtype, count, 0, 1);
+            struct dt_update u = {.params = params.data,
+                                  .grads = grads.data,
+                                  .count = count,
+                                  .learning_rate = 0.25f,
+                                  .gradient_scale = 0.5f,
+                                  .first_moment = moves ? moment : NULL,
+                                  .momentum = moves ? 0.75f : 0,
+                                  .weight_decay = decays ? 0.125f : 0,
+                                  .on_host = i >= 6};
+            CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 0, step));
+            CHECK_OK(dt_kernels_update(&s->base, s->stream, &u));
+            CHECK_OK(dt_stream_synchronize(s->stream));
+            for (size_t j = 0; j < count; j++) {
+                ref[j] = (double)u.momentum * ref[j] + 0.5 * grads.values[j] + (double)u.weight_decay * params.values[j];
+                params.values[j] -= 0.25 * ref[j];
+            }
+            CHECK_ARRAY(s, params, "params");
+            ref_decode(s->dtype, params.data, params.values, count); /* rounded once a step */
+        }
+        free(ref);
+    }
+}
+
+static void sgd_with_momentum(void)
+{
+    for_every_setup(momentum_body);
+}
+
+/* In two steps of a rate that halves: weight decay as a part of the gradient, and without. */
+static void adamw_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 4; i++) {
+        const size_t count = 301;
+        struct array params = input(s->dtype, count, 0, 1);
+        float *state = test_alloc(3 * count * sizeof *state);
+        double *ref = test_alloc(3 * count * sizeof *ref), *grad = test_alloc(count * sizeof *grad), decay = 0.25;
+        for (size_t j = 0; j < count; j++) {
+            ref[j] = ref[count + j] = 0;
+            ref[2 * count + j] = params.values[j];
+        }
+        for (int step = 1; step <= 2; step++) {
+            struct array grads = input(s->dtype, count, 0, 1);
+            struct dt_update u = adam_of(params.data, grads.data, count, state, state + count, state + 2 * count);
+            u.on_host = i % 2;
+            u.decoupled = i / 2;
+            u.weight_decay = (float)decay;
+            s->base.rate = 1.0f / (float)step;
+            CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 0, step));
+            CHECK_OK(dt_kernels_update(&s->base, s->stream, &u));
+            CHECK_OK(dt_stream_synchronize(s->stream));
+            for (size_t j = 0; j < count; j++) {
+                grad[j] = 0.5 * grads.values[j] + (u.decoupled ? 0 : decay * ref[2 * count + j]);
+                ref[2 * count + j] *= u.decoupled ? 1 - (double)0.01f / step * decay : 1;
+            }
+            ref_adam(grad, ref, ref + count, ref + 2 * count, count, step, (double)0.01f / step, 0.9f, 0.999f, 1e-8f, 1);
+        }
+        s->base.rate = 1;
+        CHECK(error_of(DT_FP32, state + 2 * count, ref + 2 * count, count) < 3e-6, "master, %s", i / 2 ? "decoupled" : "in the gradient");
+    }
+}
+
+static void adam_with_weight_decay(void)
+{
+    for_every_setup(adamw_body);
+}
+
+static void sgd(void)
+{
+    for_every_setup(sgd_body);
 }
 
 static void adam_body(struct setup *s)
@@ -129,7 +209,9 @@ static void overflow(void)
 
 static const struct test_case cases[] = {
     {"SGD", sgd},
+    {"SGD with momentum and weight decay", sgd_with_momentum},
     {"Adam", adam},
+    {"Adam with weight decay and a rate that changes", adam_with_weight_decay},
     {"gradients that are not finite", overflow},
 };
 
