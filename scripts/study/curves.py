@@ -38,13 +38,34 @@ def _line(axis, points, name, **look):
         axis.plot([x for x, _ in points], [y for _, y in points], color=style.COLOURS[name], **look)
 
 
+def _scaling_bars(axis, runs, points):
+    """A group of bars for each number of GPUs, as the study's figure has it: linear, so that the largest say most."""
+    gpus = [1, 2, 4, 8, 16, 32, 64, 128]
+    series = [(name, batch) for name in ("ddp", "pdp", "fsdp") for batch in (8, 20)]
+    width = 0.84 / len(series)
+    for i, (name, batch) in enumerate(series):
+        places = {count: j + (i - (len(series) - 1) / 2) * width for j, count in enumerate(gpus)}
+        mine = [run for run in select(runs, paradigm=name, batch=batch) if run.ok]
+        axis.bar([places[run.gpus] for run in mine], [run.tokens_per_s / 1e3 for run in mine], width=0.94 * width, color=style.COLOURS[name],
+                 alpha=1 if batch == 20 else 0.45)
+        theirs = select(points, paradigm=name, batch=batch)
+        axis.scatter([places[run.gpus] for run in theirs], [run.tokens_per_s / 1e3 for run in theirs], s=13, marker=style.MARKERS[name],
+                     facecolors=style.COLOURS[name] if batch == 20 else "white", edgecolors="black", linewidths=0.7, zorder=3)
+    axis.set_xticks(range(len(gpus)), gpus)
+    axis.grid(axis="x", visible=False)
+    axis.set_ylabel("throughput (1k tokens/s)")
+    axis.set_title("linear: bars predicted, pale for batch 8", loc="left", fontsize=9)
+
+
 def draw_scaling(figure, predicted, measured, folder):
-    """Global throughput against the number of GPUs, with the perfect scaling of the fastest single GPU in grey."""
+    """Global throughput against the number of GPUs: bars as in the study, and on logarithmic axes lines, with the perfect scaling of the fastest single
+    GPU in grey."""
     model = SCALING[figure]
     runs = of_figure(predicted, figure)
     points = select(in_scope(measured, runs), model=model, batch=(8, 20), gpus=[1, 2, 4, 8, 16, 32, 64, 128])
     points = [run for run in points if run.gpus_per_node == min(run.gpus, 8)]
-    fig, axis = plt.subplots(figsize=(6.6, 4.6))
+    fig, (bars, axis) = plt.subplots(1, 2, figsize=(12.4, 4.6))
+    _scaling_bars(bars, runs, points)
     handles = []
     for batch, dash in ((8, "--"), (20, "-")):
         alone = fastest(select(runs, gpus=1, batch=batch))
@@ -63,10 +84,12 @@ def draw_scaling(figure, predicted, measured, folder):
     axis.set_xscale("log", base=2)
     style.plain_ticks(axis, "x", [1, 2, 4, 8, 16, 32, 64, 128])
     _log_axis(axis, "throughput (1k tokens/s)")
-    axis.set_xlabel("number of GPUs (8 per node)")
-    axis.set_title(f"Figure {int(figure[7:9])}. {model} ({short_count(model)}): throughput against GPUs; batch 8 and 20 per GPU")
+    axis.set_title("logarithmic: lines predicted, grey with perfect scaling", loc="left", fontsize=9)
+    for one in (bars, axis):
+        one.set_xlabel("number of GPUs (8 per node)")
+    fig.suptitle(f"Figure {int(figure[7:9])}. {model} ({short_count(model)}): throughput against GPUs; batch 8 and 20 per GPU", fontsize=10)
     axis.legend(handles=handles, ncol=2, loc="upper left")
-    style.note(fig, EXPLAIN)
+    style.note(fig, EXPLAIN.replace("lines:", "bars and lines:"))
     fig.tight_layout(rect=(0, 0.03, 1, 1))
     return style.save(fig, folder, figure)
 
@@ -112,32 +135,35 @@ def draw_model_sizes(figure, predicted, measured, folder):
     points = select(in_scope(measured, runs), model=models, gpus=32, gpus_per_node=8, batch=16)
     names = [name for name in style.COLOURS if any(style.series_name(run) == name and run.ok for run in runs)]
     value = (lambda run: run.tokens_per_s / 1e3) if what == "throughput" else (lambda run: run.peak_bytes / 1e9)
-    fig, axis = plt.subplots(figsize=(7.2, 4.8))
-    for name in names:
-        for activation in ACTIVATIONS:
+    fig, panels = plt.subplots(1, len(ACTIVATIONS), figsize=(12.4, 4.6), sharey=True)
+    for axis, activation in zip(panels, ACTIVATIONS):
+        for name in names:
             mine = [run for run in runs if run.ok and run.activation == activation and style.series_name(run) == name]
             theirs = [run for run in points if run.activation == activation and style.series_name(run) == name]
-            look = {"marker": "_", "markersize": 9} if len(mine) == 1 else {}
+            look = {}
             if name == "fsdp, host":
-                look |= {"linewidth": 3.5, "alpha": 0.6, "zorder": 1.5}  # FSDP's own line is often the same, and on top of it
-            _line(axis, [(models.index(run.model), value(run)) for run in mine], name, linestyle=style.ACTIVATION_LINES[activation], **look)
-            style.measured_points(axis, [models.index(run.model) for run in theirs], [value(run) for run in theirs], name,
-                                  style.ACTIVATION_MARKERS[activation])
-    style.plain_ticks(axis, "x", range(len(models)), [f"{short_count(model)}\n{model}" for model in models])
-    axis.set_xlabel("parameters")
+                look = {"linewidth": 5, "alpha": 0.55, "zorder": 1.5}  # FSDP's own line is often the same, and on top of it
+            if len(mine) == 1:  # fits at one size alone
+                look = {"marker": style.MARKERS[name], "markersize": 13, "markerfacecolor": "none", "markeredgewidth": 1.8}
+            _line(axis, [(models.index(run.model), value(run)) for run in mine], name, **look)
+            style.measured_points(axis, [models.index(run.model) for run in theirs], [value(run) for run in theirs], name)
+        style.plain_ticks(axis, "x", range(len(models)), [f"{short_count(model)}\n{model.replace('GPT', '')}" for model in models])
+        axis.set_xlim(-0.3, len(models) - 0.7)
+        axis.set_xlabel("parameters, and the GPT of the study")
+        axis.set_title(f"activations: {activation}", loc="left")
+        if what != "throughput":
+            axis.axhline(GPU_GB, color=style.GREY, linewidth=1)
+            axis.text(-0.2, GPU_GB + 0.4, "the GPU", fontsize=7, color=style.GREY)
     if what == "throughput":
-        _log_axis(axis, "throughput (1k tokens/s)")
+        _log_axis(panels[0], "throughput (1k tokens/s)")
     else:
-        axis.set_ylabel("peak GPU memory (GB)")
-        axis.set_ylim(0, 45)
-        axis.axhline(GPU_GB, color=style.GREY, linewidth=1)
-        axis.text(-0.2, GPU_GB + 0.4, "the GPU", fontsize=7, color=style.GREY)
-    handles = [Line2D([], [], color=style.COLOURS[name], label=style.NAMES[name]) for name in names]
-    handles += [Line2D([], [], color="black", linestyle=style.ACTIVATION_LINES[a], marker=style.ACTIVATION_MARKERS[a], markersize=5,
-                       markerfacecolor="white", label=f"activations: {a}") for a in ACTIVATIONS]
-    axis.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncol=3)
-    axis.set_title(f"Figure {int(figure[7:9])}. {what.capitalize()} against model size "
-                   f"({short_count(models[0])} to {short_count(models[-1])}), 32 GPUs, batch 16")
-    style.note(fig, EXPLAIN)
-    fig.tight_layout(rect=(0, 0.03, 1, 1))
+        panels[0].set_ylabel("peak GPU memory (GB)")
+        panels[0].set_ylim(0, 45)
+    handles = [Line2D([], [], color=style.COLOURS[name], marker=style.MARKERS[name], markersize=5, label=style.NAMES[name],
+                      linewidth=5 if name == "fsdp, host" else None, alpha=0.55 if name == "fsdp, host" else 1) for name in names]
+    fig.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 0.035), ncol=len(handles))
+    fig.suptitle(f"Figure {int(figure[7:9])}. {what.capitalize()} against model size "
+                 f"({short_count(models[0])} to {short_count(models[-1])}), 32 GPUs, batch 16", fontsize=10)
+    style.note(fig, EXPLAIN + "; a large open marker: predicted, and fits at this size alone")
+    fig.tight_layout(rect=(0, 0.09, 1, 1))
     return style.save(fig, folder, figure)

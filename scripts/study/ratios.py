@@ -71,8 +71,10 @@ def draw_ratios(figure, predicted, measured, folder):
     else:
         axis.set_ylabel("step time, plain / faster sockets")
         title = "Plain over faster sockets, 8 GPUs on 4 nodes"
-        explain = "lines: predicted; no run with faster sockets is among the measurements"
-    axis.set_title(f"Figure {int(figure[7:9])}. {title}, batch {RATIOS[figure]}")
+        explain = "lines: predicted"
+        axis.text(0.5, 1.02, "predicted only: no run with faster sockets is among the study's measurements", transform=axis.transAxes, ha="center",
+                  color="#A00000", fontsize=9)
+    axis.set_title(f"Figure {int(figure[7:9])}. {title}, batch {RATIOS[figure]}", pad=18)
     axis.legend(handles=[Line2D([], [], color=style.COLOURS[name], marker=style.MARKERS[name] if theirs else None, markersize=5,
                                 label=style.NAMES[name]) for name in names])
     style.note(fig, explain + "; each with the first of keep, checkpoint, offload that fits")

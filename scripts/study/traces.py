@@ -73,7 +73,32 @@ def step_of(figure, predicted, traces, ranks=(0,)):
     return read_trace(os.path.join(traces, figure + ".trace"), ranks, of_figure(predicted, figure)[0].step_s)
 
 
+def _draw_rows(axis, spans, rows, begin, end):
+    """The rows from begin to end (ms). What is drawn: {label: colour}."""
+    used = {}
+    for rank, name in rows:
+        y = len(rows) - 1 - rows.index((rank, name))
+        groups = {}
+        for span in spans:
+            if (span.rank, span.row) == (rank, name) and span.end_ms > begin and span.start_ms < end:
+                groups.setdefault(_kind(span), []).append((span.start_ms, span.ms))
+        for (label, colour), bars in groups.items():
+            wide = statistics.median(ms for _, ms in bars) > 0.01 * (end - begin)  # else an edge would hide the bar
+            edge = {"edgecolor": "white", "linewidth": 0.3} if wide else {"linewidth": 0}
+            axis.broken_barh(bars, (y + 0.14, 0.72), facecolors=colour, **edge)
+            if sum(ms for _, ms in bars) > 0.002 * (end - begin):
+                used[label] = colour
+    label = (lambda rank, name: f"rank {rank}: {name}") if len({rank for rank, _ in rows}) > 1 else (lambda rank, name: name)
+    axis.set_yticks([len(rows) - 0.5 - i for i in range(len(rows))], [label(*row) for row in rows])
+    axis.set_ylim(0, len(rows))
+    axis.set_xlim(begin, end)
+    axis.tick_params(axis="y", length=0)
+    axis.grid(axis="y", visible=False)
+    return used
+
+
 def draw_trace(figure, predicted, traces, folder):
+    """A step; where its pieces are too short to see, an excerpt of it below: a fortieth, from its middle on."""
     title, ranks = TRACES[figure]
     spans = step_of(figure, predicted, traces, ranks)
     rows = []
@@ -81,32 +106,21 @@ def draw_trace(figure, predicted, traces, folder):
         names = list(dict.fromkeys(span.row for span in spans if span.rank == rank))
         first = [name for name in ("host", "compute", "network") if name in names]
         rows += [(rank, name) for name in first + [name for name in names if name not in first]]
-    fig, axis = plt.subplots(figsize=(9.2, 1.5 + 0.36 * len(rows)))
     end = max(span.end_ms for span in spans)
+    hairlines = len(spans) > 400 * len(rows)
+    parts = [(0, end)] + [(end / 2, end / 2 + end / 40)] * hairlines
+    fig, panels = plt.subplots(len(parts), 1, figsize=(9.2, 1.1 + (0.6 + 0.36 * len(rows)) * len(parts)), squeeze=False)
     used = {}
-    for rank, name in rows:
-        y = len(rows) - 1 - rows.index((rank, name))
-        groups = {}
-        for span in spans:
-            if (span.rank, span.row) == (rank, name):
-                groups.setdefault(_kind(span), []).append((span.start_ms, span.ms))
-        for (label, colour), bars in groups.items():
-            wide = statistics.median(ms for _, ms in bars) > 0.01 * end  # else an edge would hide the bar
-            edge = {"edgecolor": "white", "linewidth": 0.3} if wide and label not in (COMPUTE[0], HOST[0]) else {"linewidth": 0}
-            axis.broken_barh(bars, (y + 0.14, 0.72), facecolors=colour, **edge)
-            if sum(ms for _, ms in bars) > 0.002 * end:
-                used[label] = colour
-    label = (lambda rank, name: f"rank {rank}: {name}") if len(ranks) > 1 else (lambda rank, name: name)
-    axis.set_yticks([len(rows) - 0.5 - i for i in range(len(rows))], [label(*row) for row in rows])
-    axis.set_ylim(0, len(rows))
-    axis.set_xlim(0, end)
-    axis.tick_params(axis="y", length=0)
-    axis.grid(axis="y", visible=False)
-    axis.set_xlabel("virtual time in the last step (ms)")
-    axis.set_title(f"Figure {int(figure[7:9])}. Trace: {title}")
+    for axis, (begin, until) in zip(panels[:, 0], parts):
+        used |= _draw_rows(axis, spans, rows, begin, until)
+    panels[-1, 0].set_xlabel("virtual time in the last step (ms)")
+    panels[0, 0].set_title(f"Figure {int(figure[7:9])}. Trace: {title}")
+    if hairlines:
+        panels[0, 0].axvspan(*parts[1], facecolor="none", edgecolor="black", linewidth=1.2, zorder=4)
+        panels[1, 0].set_title("the excerpt that is framed above", loc="left", fontsize=9)
     fig.legend(handles=[Patch(facecolor=colour, label=label) for label, colour in used.items()], loc="lower center",
                ncol=len(used), bbox_to_anchor=(0.5, 0))
-    fig.tight_layout(rect=(0, 0.07 if len(rows) > 4 else 0.1, 1, 1))
+    fig.tight_layout(rect=(0, 0.4 / fig.get_figheight(), 1, 1))
     return style.save(fig, folder, figure)
 
 
