@@ -1,4 +1,4 @@
-"""show: the table of a run again, from records. Prints TAP.
+"""show and trace: the table of a run again, from records, and the critical path of a traced step. Prints TAP.
 
 Usage: test_show.py DTBENCH [CASE...]. One sweep is predicted; the records of all cases are made from its records.
 """
@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -189,6 +190,53 @@ def test_refusals():
         error = run("show", *arguments, code=USAGE).stderr
         check(words in error, error)
     run("show", "nowhere.jsonl", code=CONFIG_CODE)
+
+
+def trace_of(spans, arrows=()):
+    """A trace's file: spans (rank, row, name, category, begin, end), arrows ((rank, row, time), (rank, row, time)), in ms."""
+    events = [{"ph": "X", "pid": rank, "tid": row, "ts": 1e3 * begin, "dur": 1e3 * (end - begin), "name": name, "cat": category,
+               "args": {"bytes": 8, "communicator": "replicas"} if category == "communication" else {}} for rank, row, name, category, begin, end in spans]
+    for number, ends in enumerate(arrows):
+        events += [{"ph": kind, "pid": rank, "tid": row, "ts": 1e3 * at, "name": "message", "cat": "message", "id": f"m {number}"}
+                   for kind, (rank, row, at) in zip("sf", ends)]
+    path = os.path.join(WORK, "made.trace")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('{"displayTimeUnit": "ms", "traceEvents": [\n' + ",\n".join(json.dumps(event) for event in events) + "\n]}\n")
+    return path
+
+
+def rows_of(text):
+    """{(what, rank): ms} of the table."""
+    return {(m[1], int(m[2])): float(m[3]) for m in re.finditer(r"^(\S.*?) +(\d+) +([\d.,]+) +[\d.]+ +\d+$", text, re.M)}
+
+
+def test_critical_path():
+    """A sends to B, which is then the last to come to an all-reduce: the path goes over both."""
+    path = trace_of([(0, 1, "a", "compute", 0, 10), (0, 2, "send", "communication", 10, 12), (1, 2, "recv", "communication", 0, 12), (1, 1, "b", "compute", 12, 20),
+                     (0, 3, "all_reduce", "communication", 12, 25), (1, 3, "all_reduce", "communication", 20, 25), (0, 0, "forward", "phase", 0, 25)],
+                    [((0, 2, 10), (1, 2, 12))])
+    text = run("trace", path).stdout
+    check(rows_of(text) == {("a", 0): 10, ("recv of replicas", 1): 2, ("b", 1): 8, ("all_reduce of replicas", 1): 5}
+          or rows_of(text) == {("a", 0): 10, ("recv of replicas", 1): 2, ("b", 1): 8, ("all_reduce of replicas", 0): 5}, text)
+    check(re.search(r"^rank 0 +#+ ", text, re.M), "a picture", text)
+    text = run("trace", path, "--rank", "1").stdout
+    check(rows_of(text) == {("computes", 1): 8, ("waits for recv of replicas, and that for rank 0", 1): 12, ("is done before the last rank", 1): 5}, text)
+    check(rows_of(run("trace", trace_of([(0, 1, "a", "compute", 2, 5)])).stdout) == {("a", 0): 3, ("nothing that the trace shows", 0): 2}, "a gap")
+
+
+def test_critical_path_of_a_run():
+    """All of a predicted step is explained, and the parts add up to it."""
+    pipeline = os.path.join(WORK, "pipeline.json")
+    with open(pipeline, "w", encoding="utf-8") as file:
+        json.dump({**CONFIG, "sweep": {}, "paradigm": "pdp", "batch_size": 4}, file)
+    run("run", pipeline, "--quiet", "--trace", "run.trace", "-o", "traced.jsonl")
+    text = run("trace", "run.trace").stdout
+    total, = re.findall(r"critical path of ([\d.]+) ms", text)
+    shares = [float(line.split()[-2]) for line in text.splitlines() if re.match(r"\S.* [\d.]+ +\d+$", line)]
+    check(float(total) > 0 and abs(sum(shares) - 100) < 0.06 * len(shares), text)
+    for arguments, words in (([pipeline], "no trace of dtbench's"), (["run.trace", "--rank", "9"], "no computing of rank 9"), (["nowhere"], "cannot read nowhere")):
+        check(words in run("trace", *arguments, code=CONFIG_CODE).stderr, words)
+    check("expected a number from 0" in run("trace", "run.trace", "--rank", "x", code=USAGE).stderr, "a rank")
 
 
 def test_many_records():
