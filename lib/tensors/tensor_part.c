@@ -42,22 +42,27 @@ void dt_tensor_part_name(const char *name, const struct dt_tensor_part *p, char 
                  p->from, p->until);
 }
 
+/* No place overflows: a stranger's file may say anything. */
+static bool is_sound(const struct dt_tensor_part *p)
+{
+    const uint64_t most = (uint64_t)1 << 60;
+    return p->run > 0 && p->run <= p->stride && p->from < p->until && p->first < most && p->stride < most && p->until < most &&
+           p->until / p->run < most / p->stride;
+}
+
 bool dt_tensor_part_read(const char *text, char *name, size_t name_bytes, struct dt_tensor_part *out)
 {
     const char *open = strrchr(text, '[');
-    int end = 0;
+    uint64_t first, end;
+    int length = 0;
     if (!open || (size_t)(open - text) >= name_bytes)
         return false;
     snprintf(name, name_bytes, "%.*s", (int)(open - text), text);
     *out = (struct dt_tensor_part){0};
-    if (sscanf(open, "[%" SCNu64 "-%" SCNu64 "]%n", &out->first, &out->until, &end) == 2 && end > 0 && open[end] == 0 &&
-        out->first < out->until) {
-        out->until -= out->first;
-        out->run = out->stride = out->until;
-        return true;
-    }
-    end = 0;
-    return sscanf(open, "[%" SCNu64 "+%" SCNu64 "/%" SCNu64 ":%" SCNu64 "-%" SCNu64 "]%n", &out->first, &out->run, &out->stride, &out->from,
-                  &out->until, &end) == 5 &&
-           end > 0 && open[end] == 0 && out->run > 0 && out->run <= out->stride && out->from < out->until;
+    if (sscanf(open, "[%" SCNu64 "-%" SCNu64 "]%n", &first, &end, &length) == 2 && length > 0)
+        *out = (struct dt_tensor_part){first, end - first, end - first, 0, first < end ? end - first : 0};
+    else
+        sscanf(open, "[%" SCNu64 "+%" SCNu64 "/%" SCNu64 ":%" SCNu64 "-%" SCNu64 "]%n", &out->first, &out->run, &out->stride, &out->from,
+               &out->until, &length);
+    return length > 0 && open[length] == 0 && is_sound(out);
 }

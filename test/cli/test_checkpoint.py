@@ -5,6 +5,7 @@ Usage: test_checkpoint.py DTBENCH [CASE...]; KILLS=N kills N saves instead of a 
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -175,6 +176,21 @@ def test_what_is_wrong_with_a_checkpoint_is_said():
         index.write("{")
     refused("checkpoint.json", load)
     refused("checkpoint.json", f"checkpoint.path={path}")
+
+
+def no_large_files():
+    """Files end at 100 kB, as on a disk that is full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+
+
+def test_a_full_disk_leaves_the_checkpoint_before():
+    path, out = saved(folder("full")), records_path("full.jsonl")
+    said = run("run", experiment(checkpoint={"path": path, "from": "auto"}), "--quiet", "-o", out, code=FAILED, preexec_fn=no_large_files).stdout
+    check("File too large" in said and read_records(out)[0]["status"] == "failed", said)
+    check(index_of(path)["steps"] == SAVED, index_of(path))
+    check(losses(experiment(checkpoint={"path": path, "from": "auto"}))[0] == losses(experiment())[0][SAVED:], "the checkpoint before is not whole")
+    check(sorted(os.listdir(path)) == ["checkpoint.json", "lock", f"step-{STEPS}"], os.listdir(path))
 
 
 def test_two_runs_do_not_share_a_folder():

@@ -10,6 +10,8 @@
 #include "lib/launch/launch_parts.h"
 #include "lib/rendezvous/parts.h"
 #include "lib/sim/cluster.h"
+#include "lib/tensors/safetensors.h"
+#include "lib/tensors/tensor_part.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/plan/plan.h"
@@ -297,10 +299,34 @@ static void run_plan(const uint8_t *data, size_t bytes)
     finish_plans(plans, shape.stages);
 }
 
+/* A file of tensors, whose parts name each other's elements. */
+static void run_tensors(const uint8_t *data, size_t bytes)
+{
+    char path[32], name[DT_TENSOR_NAME];
+    struct dt_tensor_file file;
+    struct dt_tensor_part part;
+    int fd = memfd_create("tensors", MFD_CLOEXEC);
+    require(fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (dt_tensor_file_open(path, &file) == DT_OK) {
+        for (int i = 0; i < file.count; i++) {
+            const struct dt_tensor *tensor = &file.tensors[i];
+            require(tensor->first_byte + tensor->bytes <= bytes &&
+                    dt_tensor_elems(tensor) * dt_dtype_bytes(tensor->dtype) == tensor->bytes);
+            if (dt_tensor_part_read(tensor->name, name, sizeof name, &part)) {
+                uint64_t length, k, at = dt_tensor_part_at(&part, part.from, &length);
+                require(length > 0 && dt_tensor_part_find(&part, at, &k, &length));
+            }
+        }
+        dt_tensor_file_close(&file);
+    }
+    close(fd);
+}
+
 static const struct fuzz_target targets[] = {
     {"config", run_config}, {"record", run_record}, {"cluster", run_cluster},     {"profile", run_profile},
     {"tuning", run_tuning}, {"csv", run_csv},       {"node_list", run_node_list}, {"wire", run_wire},
-    {"frame", run_frame},   {"order", run_order},   {"plan", run_plan},
+    {"frame", run_frame},   {"order", run_order},   {"plan", run_plan},           {"tensors", run_tensors},
 };
 enum { TARGETS = sizeof targets / sizeof targets[0] };
 

@@ -48,8 +48,18 @@ static void parts(void)
 
 static void texts_that_are_none(void)
 {
-    static const char *const none[] = {"a",       "a[",           "a[1-]",        "a[3-3]",       "a[5-2]",
-                                       "a[1-2]x", "a[1+0/4:0-1]", "a[1+5/4:0-1]", "a[1+2/4:3-3]", "[]"};
+    static const char *const none[] = {"a",
+                                       "a[",
+                                       "a[1-]",
+                                       "a[3-3]",
+                                       "a[5-2]",
+                                       "a[1-2]x",
+                                       "a[1+0/4:0-1]",
+                                       "a[1+5/4:0-1]",
+                                       "a[1+2/4:3-3]",
+                                       "[]",
+                                       "a[18446744073709551610+8/9:0-8]",
+                                       "a[1+2/1000000000000000000:0-9]"};
     struct dt_tensor_part part;
     char name[8];
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)

@@ -6,6 +6,7 @@
 #include "test/ranks.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { STEPS = 5, BATCH = 2 }; /* two steps before the captured one, and two replays */
 
@@ -135,6 +136,26 @@ static void one_device(void)
             "optimizer.learning_rate=0.05");
 }
 
+/* So do the learning rate and the samples of a file. */
+static void rates_and_files(void)
+{
+    char path[] = "/tmp/test_replay_XXXXXX", source[64];
+    int file = mkstemp(path);
+    uint16_t ids[97];
+    for (int i = 0; i < 97; i++)
+        ids[i] = (uint16_t)(i * i % 37);
+    CHECK(file >= 0 && write(file, ids, sizeof ids) == sizeof ids && close(file) == 0, "cannot write %s", path);
+    snprintf(source, sizeof source, "data.source=%s", path);
+    if (world.size == 1) {
+        COMPARE(true, 1e-5, "paradigm=none", "optimizer.schedule=linear", "optimizer.warmup_steps=2", "optimizer.momentum=0.5",
+                "optimizer.weight_decay=0.01", source);
+        COMPARE(true, 1e-5, "paradigm=none", "optimizer.schedule=cosine", "optimizer.name=adamw", "optimizer.learning_rate=0.05",
+                "parameter_offload=true");
+    }
+    COMPARE(false, 1e-5, "paradigm=zero1", "optimizer.schedule=cosine", "optimizer.momentum=0.5", source);
+    unlink(path);
+}
+
 static void whole_parameters(void)
 {
     if (world.size > 1)
@@ -201,6 +222,7 @@ static void overflows(void)
 
 static const struct test_case cases[] = {
     {"one device", one_device},
+    {"learning rates and samples of a file", rates_and_files},
     {"modes that hold whole parameters", whole_parameters},
     {"shards", shards},
     {"pipelines", pipelines},
