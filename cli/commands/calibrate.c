@@ -1,6 +1,7 @@
 /* `dtbench calibrate`: measures this machine, and writes the cluster and the profile with which device sim predicts its runs. */
 #include "cli/commands/commands.h"
 
+#include "cli/predict/predict.h"
 #include "cli/run/run.h"
 #include "cli/text/text.h"
 #include "lib/base/machine.h"
@@ -321,9 +322,12 @@ static dt_status calibrate(const struct command_options *o, const struct dt_worl
     if (world->rank > 0)
         return DT_OK;
     DT_TRY(write_files(calibration, o->quick, directory));
-    if (!o->quiet)
+    if (!o->quiet) {
+        DT_TRY(calibration_print(calibration, stdout));
+        fputs("\n", stdout);
         line_print(stdout, "%d kernels and %d collectives measured; written: %s/cluster.json, %s/profile.json", calibration->kernels.count,
                    calibration->collectives.count, directory, directory);
+    }
     return DT_OK;
 }
 
@@ -361,7 +365,9 @@ const struct command command_calibrate = {
         "\n"
         "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n"
         "\n"
-        "predicts a run of CONFIG on this machine. Takes about a minute. The machine should be idle: the times include "
+        "predicts a run of CONFIG on this machine. Prints what it has measured: the fastest shape of each product, and of copies, and "
+        "each collective's time with its algorithm and bus bandwidth, as nccl-tests define them. Takes about a minute. The machine should "
+        "be idle: the times include "
         "the effect of whatever else is running.\n"
         "\n"
         "Started by mpirun or srun on several nodes, it measures their network too, and the files describe these nodes.",

@@ -44,6 +44,23 @@ dt_status calibration_run(const struct calibration_request *request, const struc
 /* The share of `processors` that ranks [ranks] kept busy, from 0.01 to 1: told[r] is rank r's processor time and its wall time, in seconds. */
 double calibration_load(const double (*told)[2], int ranks, int processors);
 
+/* What was reached by the fastest shape of a product, or of a copy, in one dtype beside a number of ranks. */
+struct calibration_rate {
+    int kernel; /* enum gpt_kernel_kind; GPT_KERNEL_COUNT: a copy */
+    const char *what;
+    enum dt_dtype dtype;
+    int ranks, threads;
+    double per_s, together_per_s; /* operations; of a copy, bytes read and written. Together: while all ranks do the same */
+    double ceiling_per_s;         /* by the maker's sheet; 0: unknown */
+    bool in_bytes;
+};
+
+/* out [most]; returns how many there are. */
+int calibration_rates(const struct calibration *calibration, struct calibration_rate *out, int most);
+
+/* A collective's bus bandwidth over its algorithm bandwidth (bytes / time). kind: of struct dt_sim_measured. */
+double calibration_bus_factor(int kind, int ranks);
+
 /* The request and what was measured, between processes. Owner of the texts: the caller. Reading appends to *out. Errors: DT_ERR_INVALID,
  * DT_ERR_HOST_MEMORY. */
 dt_status calibration_request_write(const struct calibration_request *request, char **out_text);

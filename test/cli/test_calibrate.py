@@ -27,10 +27,26 @@ def run(*arguments, code=0):
     return result
 
 
+def check_table(said):
+    """Each collective has its line: what was measured, and its bandwidths as nccl-tests define them."""
+    with open(f"{FILES}/cluster.json", encoding="utf-8") as file:
+        measured = json.load(file)["collectives"]["measured"]
+    lines = [line.split() for line in said.splitlines() if line.split()[:1] and line.split()[0] in {m["kind"] for m in measured}]
+    check(len(lines) == len(measured), said)
+    for line, m in zip(lines, measured):
+        factor = {"all_reduce": 2 * (m["ranks"] - 1) / m["ranks"], "all_gather": (m["ranks"] - 1) / m["ranks"],
+                  "reduce_scatter": (m["ranks"] - 1) / m["ranks"]}.get(m["kind"], 1)
+        algorithm, bus = (float(word.replace(",", "")) for word in line[-2:])
+        check(line[:2] == [m["kind"], str(m["ranks"])] and line[2].replace(",", "") == f"{m['bytes']:.0f}", line, m)
+        check(abs(algorithm - m["bytes"] / m["seconds"] / 1e9) <= 0.01 * algorithm + 1e-3 and abs(bus - factor * algorithm) <= 0.02 * bus + 2e-3, line, m)
+    check("best of each kernel" in said and "GB/s" in said, said)
+
+
 def calibrate():
     if not os.path.exists(FILES):
         said = run("calibrate", "--quick", "--dtype", "fp32", "--output-dir", FILES).stdout
         check("kernels and" in said and "cluster.json" in said, said)
+        check_table(said)
 
 
 def records(config, *arguments):

@@ -1,0 +1,57 @@
+#include "schedules/predict/calibration.h"
+
+#include "lib/sim/program.h"
+
+/* Of a collective's bytes over its time, what crosses a link: nccl-tests, doc/PERFORMANCE.md. */
+double calibration_bus_factor(int kind, int ranks)
+{
+    switch (kind) {
+    case DT_SIM_ALL_REDUCE: return 2.0 * (ranks - 1) / ranks;
+    case DT_SIM_REDUCE_SCATTER:
+    case DT_SIM_ALL_GATHER: return (ranks - 1.0) / ranks;
+    default: return 1; /* broadcast, reduce, and messages */
+    }
+}
+
+/* Of the same kernel, dtype and ranks. */
+static bool is_of(const struct calibration_rate *rate, const struct gpt_measured *m)
+{
+    return rate->kernel == (int)m->kernel && rate->dtype == m->dtype && rate->ranks == m->ranks;
+}
+
+/* Only products count in operations; a copy reads and writes each byte. */
+static bool take(const struct calibration *c, const struct gpt_measured *m, struct calibration_rate *out)
+{
+    bool copy = m->kernel == GPT_KERNEL_COUNT;
+    if (!copy && gpt_kernel_info(m->kernel)->shape != GPT_SHAPE_PRODUCT)
+        return false;
+    *out = (struct calibration_rate){.kernel = (int)m->kernel,
+                                     .what = copy ? "copy" : gpt_kernel_info(m->kernel)->name,
+                                     .dtype = m->dtype,
+                                     .ranks = m->ranks,
+                                     .threads = m->threads,
+                                     .per_s = (copy ? 2 * m->shape[0] : gpt_measured_work(m->kernel, m->shape)) / m->alone_s,
+                                     .together_per_s = (copy ? 2 * m->shape[0] : gpt_measured_work(m->kernel, m->shape)) / m->together_s,
+                                     .ceiling_per_s = copy ? 0 : c->gpu.peak_flops[m->dtype],
+                                     .in_bytes = copy};
+    return true;
+}
+
+int calibration_rates(const struct calibration *c, struct calibration_rate *out, int most)
+{
+    int count = 0;
+    for (int i = 0; i < c->kernels.count; i++) {
+        const struct gpt_measured *m = &c->kernels.entries[i];
+        struct calibration_rate rate;
+        int at = 0;
+        if (!take(c, m, &rate))
+            continue;
+        while (at < count && !is_of(&out[at], m))
+            at++;
+        if (at == count && count < most)
+            out[count++] = rate;
+        else if (at < count && rate.per_s > out[at].per_s)
+            out[at] = rate;
+    }
+    return count;
+}
