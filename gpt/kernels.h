@@ -10,6 +10,7 @@
 
 #include "gpt/layout.h"
 #include "gpt/model.h"
+#include "lib/cost/priced.h"
 #include "lib/device/device.h"
 #include "lib/kernels/kernels.h"
 #include "lib/model/tuning.h"
@@ -377,46 +378,19 @@ struct gpt_gelu_gradient_sums {
     UNCOSTED(loss_gradient, gpt_loss_gradient, "half of loss")
 /* clang-format on */
 
-/* Those of lib/kernels, which profiles know, too: as COSTED. */
-#define GPT_SHARED_KERNELS(COSTED)                                                                                                         \
-    COSTED(sgd, , SGD, UPDATE, FLAT, "the parameters", NULL)                                                                               \
-    COSTED(adam, , ADAM, UPDATE, FLAT, "the parameters", NULL) /* its fp32 state is counted by gpt_cost_update */                          \
-    COSTED(add, , ADD, UPDATE, FLAT, "the elements", NULL)
-
 #define GPT_NO_KERNEL_ROW(...) /* for uses of the list that need nothing of one of its three forms */
 
 /* The one signature: GPT_KERNEL_FUNCTION(gpt_cpu_gelu, gpt_gelu) declares or begins gpt_cpu_gelu. */
 #define GPT_KERNEL_FUNCTION(name, arguments) dt_status name(struct gpt_kernels *k, struct dt_stream *stream, const struct arguments *a)
 
-/* ---- kinds: kernels by name, for profiles and measurements ---- */
+/* ---- kinds: kernels by number, for profiles and measurements (gpt/cost/priced.c) ---- */
 
 #define GPT_KERNEL_ENUM(entry, arguments, kind, ...) GPT_KERNEL_##kind,
 enum gpt_kernel_kind {
-    GPT_KERNELS(GPT_KERNEL_ENUM, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW) GPT_SHARED_KERNELS(GPT_KERNEL_ENUM)
-        GPT_KERNEL_COUNT /* in measurements: a copy within the device, in bytes */
+    GPT_KERNEL_BEFORE = DT_PRICED_SHARED - 1,
+    GPT_KERNELS(GPT_KERNEL_ENUM, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW) GPT_KERNEL_END
 };
 #undef GPT_KERNEL_ENUM
-
-enum gpt_kernel_phase { GPT_PHASE_FORWARD, GPT_PHASE_BACKWARD, GPT_PHASE_UPDATE };
-
-/* What the three numbers of a measured kernel's shape are; unused ones are 1. */
-enum gpt_kernel_shape {
-    GPT_SHAPE_PRODUCT,         /* rows, out, in */
-    GPT_SHAPE_HEADS,           /* samples * heads, T, width of a head */
-    GPT_SHAPE_ROWS,            /* rows, columns (d, f, V, ...) */
-    GPT_SHAPE_LOOKUP,          /* rows, d, V + T */
-    GPT_SHAPE_LOOKUP_GRADIENT, /* the same; both tables are written whole */
-    GPT_SHAPE_FLAT             /* elements */
-};
-
-struct gpt_kernel_info {
-    const char *name; /* "layer_norm_gradient": the key under "kernels" */
-    enum gpt_kernel_phase phase;
-    enum gpt_kernel_shape shape;
-};
-
-/* Of each kind, and of GPT_KERNEL_COUNT as "copy". */
-const struct gpt_kernel_info *gpt_kernel_info(enum gpt_kernel_kind kind);
 
 /* ---- the table ---- */
 
@@ -470,6 +444,8 @@ extern const struct gpt_kernel_table gpt_kernels_cuda; /* gpt/cuda/backend.c, or
 extern const struct gpt_kernel_table gpt_kernels_listing;
 dt_status gpt_kernels_listing_create(struct dt_tuning *to, enum dt_dtype dtype, struct gpt_kernels **out);
 
-extern const struct dt_tuner gpt_tuner; /* gpt/cuda/tuner.c */
+extern const struct dt_tuner gpt_tuner;     /* gpt/cuda/tuner.c */
+extern const struct dt_pricing gpt_pricing; /* gpt/cost/priced.c */
+extern const struct dt_prober gpt_prober;   /* gpt/cost/probe.c */
 
 #endif

@@ -57,7 +57,7 @@ fi
 verdict "mpi.h and pmix.h only in lib/comm/mpi" "$(foreign '(mpi|pmix)\.h' 'lib/comm/mpi/')"
 verdict "dnnl.h only in the cpu device and the kernels on oneDNN" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' 'lib/device/cpu/|gpt/cpu/matmul/|vision/cpu/')"
 verdict "CUDA's headers only in the cuda folders" \
-    "$(foreign 'cuda[a-z_]*\.h|cublas[A-Za-z_0-9]*\.h' '(lib/device|gpt)/cuda/')"
+    "$(foreign 'cuda[a-z_]*\.h|cublas[A-Za-z_0-9]*\.h' '(lib/(device|kernels)|gpt|vision)/cuda/')"
 verdict "NVTX only in lib/device/range*" "$(foreign 'nvtx3/[A-Za-z]*\.h' 'lib/device/range')"
 verdict "nccl.h only in lib/comm/nccl" "$(foreign 'nccl\.h' 'lib/comm/nccl/')"
 verdict "slurm.h only in lib/slurm" "$(foreign 'slurm/[a-z_]*\.h|slurm\.h' 'lib/slurm/')"

@@ -124,11 +124,21 @@ static dt_status ranks_of_gpus(const char *device, struct campaign *plan)
     return DT_OK;
 }
 
+/* By the kernels of any family that is measured. */
+static bool is_native(enum dt_dtype dtype)
+{
+    char advice[128];
+    for (int f = 0; model_family(f); f++)
+        if (model_family(f)->prober && model_family(f)->cpu_dtype_native(dtype, advice, sizeof advice))
+            return true;
+    return false;
+}
+
 static dt_status make_plan(void *options_read)
 {
     struct command_options *o = options_read;
     struct campaign *plan = &o->plan;
-    char advice[128], *end;
+    char *end;
     plan->request.quick = o->quick;
     DT_TRY(parse_device(o->device ? o->device : "cpu", plan));
     bool gpus = !calibration_shares(&plan->request);
@@ -144,7 +154,7 @@ static dt_status make_plan(void *options_read)
     if (o->dtypes)
         return parse_dtypes(o->dtypes, plan->request.dtypes);
     for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
-        plan->request.dtypes[dtype] = gpus || model_family(0)->cpu_dtype_native((enum dt_dtype)dtype, advice, sizeof advice);
+        plan->request.dtypes[dtype] = gpus || is_native((enum dt_dtype)dtype);
     return DT_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "schedules/config/experiment.h"
 #include "schedules/config/families.h"
 #include "schedules/plan/plan.h"
+#include "schedules/predict/profile.h"
 #include "schedules/predict/simulated_system.h"
 
 #include <glob.h>
@@ -231,8 +232,8 @@ static dt_status add_cluster(struct table *t, const char *path, const char *name
 
 static dt_status add_profile(struct table *t, const char *path, const char *name)
 {
-    struct gpt_cost_profile p;
-    DT_TRY(gpt_cost_profile_read(path, &p));
+    struct dt_profile p;
+    DT_TRY(profile_read(path, &p));
     table_text(t, name);
     table_text(t, *p.gpu ? p.gpu : "-");
     table_text(t, p.name);

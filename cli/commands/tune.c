@@ -115,6 +115,15 @@ static dt_status tune(const struct tune_options *o, const struct dt_tuner *tuner
     return DT_OK;
 }
 
+/* The one whose kernels' library offers a choice. */
+static const struct dt_model_family *tuned_family(void)
+{
+    int f = 0;
+    while (model_family(f + 1) && !model_family(f)->tuner)
+        f++;
+    return model_family(f);
+}
+
 static dt_status check_options(const struct tune_options *o)
 {
     char reason[512];
@@ -129,7 +138,7 @@ static dt_status check_options(const struct tune_options *o)
     DT_TRY(dt_world_from_environment(&world));
     if (world.size > 1)
         return dt_fail(DT_ERR_INVALID, "%s has started %d of it: one GPU is measured, so start it once", world.launcher, world.size);
-    if (!dt_device_available("cuda", reason, sizeof reason) || !model_family(0)->kernels_available("cuda", reason, sizeof reason))
+    if (!dt_device_available("cuda", reason, sizeof reason) || !tuned_family()->kernels_available("cuda", reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"cuda\" is not available: %s", reason);
     return DT_OK;
 }
@@ -137,7 +146,7 @@ static dt_status check_options(const struct tune_options *o)
 static int run(int argc, char **argv)
 {
     struct tune_options o = {.output = NULL};
-    const struct dt_model_family *family = model_family(0); /* the one whose kernels are on GPUs */
+    const struct dt_model_family *family = tuned_family();
     struct dt_tuning *tuning;
     int code;
     if (!options_begin(&command_tune, argc, argv, &o, NULL, &code))

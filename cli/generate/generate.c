@@ -6,7 +6,7 @@
 #include "lib/sim/cluster.h"
 #include "schedules/config/paradigm.h"
 #include "schedules/config/parse.h"
-#include "schedules/predict/simulated_system.h"
+#include "schedules/predict/profile.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -279,7 +279,7 @@ static const struct {
 } generated[] = {
     {"config-schema", .schema = experiment_schema},
     {"cluster-schema", .schema = dt_sim_cluster_schema},
-    {"profile-schema", .schema = simulated_profile_schema},
+    {"profile-schema", .schema = profile_schema},
     {"metrics-schema", .tree = dt_metrics_schema},
     {"metrics", .write = markdown_metrics},
     {"configuration", .write = markdown_keys},

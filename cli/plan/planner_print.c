@@ -10,7 +10,7 @@ static void print_heading(const struct planner *p, FILE *to)
 {
     const struct experiment *e = &p->base;
     const struct dt_sim_cluster *c = &p->machine.cluster;
-    const struct gpt_cost_profile *profile = &p->machine.profile;
+    const struct dt_profile *profile = &p->machine.profile;
     const struct search_result *r = &p->result;
     struct predictions predictions = {0};
     struct line line;

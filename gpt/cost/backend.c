@@ -1,7 +1,8 @@
 /* Kernels of the sim device: they accept everything and compute nothing. Memory is what the callers allocate around them. Where the device
  * has costs (lib/device/sim.h), each adds the work that it would be to the program that is recorded. */
-#include "gpt/cost/work.h"
+#include "gpt/cost/kept.h"
 #include "gpt/kernels.h"
+#include "lib/cost/work.h"
 #include "lib/device/sim.h"
 
 #include <stdlib.h>
@@ -16,7 +17,8 @@ enum { KNOWN_PRODUCTS = 64 };
 
 struct gpt_kernels {
     const struct dt_model *model;
-    const struct gpt_costs *costs; /* NULL: nothing costs anything */
+    const struct dt_costs *costs; /* NULL: nothing costs anything */
+    int shift;                    /* from GPT_KERNEL_... to the profile's numbers */
     double element_bytes;
     struct known_product products[KNOWN_PRODUCTS]; /* each where its shape's hash says; m 0: none */
 };
@@ -29,6 +31,7 @@ static dt_status cost_create(struct dt_kernels *base, const struct dt_model *mod
         return dt_fail(DT_ERR_HOST_MEMORY, "kernels of the sim device: no memory");
     (*out)->model = model;
     (*out)->costs = described ? described->costs : NULL;
+    (*out)->shift = (*out)->costs ? (*out)->costs->shift : 0;
     (*out)->element_bytes = (double)dt_dtype_bytes(model->dtype);
     return DT_OK;
 }
@@ -40,24 +43,25 @@ static void cost_destroy(struct gpt_kernels *kernels)
 
 /* ---- what a kernel adds to the program ---- */
 
-static enum gpt_kernel_variant dropped(const struct gpt_dropout *dropout)
+static enum dt_variant dropped(const struct gpt_dropout *dropout)
 {
-    return dropout->probability > 0 ? GPT_VARIANT_DROPOUT : GPT_VARIANT_PLAIN;
+    return dropout->probability > 0 ? DT_VARIANT_DROPOUT : DT_VARIANT_PLAIN;
 }
 
 /* One over [rows, columns]. */
-static dt_status by_rows(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, enum gpt_kernel_variant variant,
-                         double rows, double columns)
+static dt_status by_rows(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, enum dt_variant variant, double rows,
+                         double columns)
 {
-    return gpt_cost_memory_bound(k->costs, stream, &(struct gpt_cost_call){kind, variant, k->model->dtype, {rows, columns, 1}},
-                                 rows * columns, 0);
+    return dt_cost_memory_bound(k->costs, stream, &(struct dt_cost_call){k->shift + kind, variant, k->model->dtype, {rows, columns, 1}},
+                                rows * columns, 0);
 }
 
 /* One over `count` elements that stand alone. */
 static dt_status flat(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t count)
 {
-    return gpt_cost_memory_bound(k->costs, stream, &(struct gpt_cost_call){kind, GPT_VARIANT_PLAIN, k->model->dtype, {(double)count, 1, 1}},
-                                 (double)count, 0);
+    return dt_cost_memory_bound(k->costs, stream,
+                                &(struct dt_cost_call){k->shift + kind, DT_VARIANT_PLAIN, k->model->dtype, {(double)count, 1, 1}},
+                                (double)count, 0);
 }
 
 /* The model's token rows [samples * T, d], and `entries` rows of the two tables. */
@@ -65,8 +69,9 @@ static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gp
                         const struct gpt_dropout *dropout)
 {
     double rows = (double)samples * gpt_of(k->model)->block_size, d = gpt_of(k->model)->hidden, entries = (double)table_rows;
-    return gpt_cost_memory_bound(k->costs, stream, &(struct gpt_cost_call){kind, dropped(dropout), k->model->dtype, {rows, d, entries}},
-                                 rows * d, entries * d);
+    return dt_cost_memory_bound(k->costs, stream,
+                                &(struct dt_cost_call){k->shift + kind, dropped(dropout), k->model->dtype, {rows, d, entries}}, rows * d,
+                                entries * d);
 }
 
 static double product_s(struct gpt_kernels *k, double batch, size_t m, size_t n, size_t inner, size_t left_elems, size_t right_elems)
@@ -76,7 +81,7 @@ static double product_s(struct gpt_kernels *k, double batch, size_t m, size_t n,
     if (known->m != m || known->n != n || known->inner != inner || known->left_elems != left_elems || known->right_elems != right_elems ||
         known->batch != batch) {
         double seconds =
-            gpt_cost_product_s(k->costs, batch, (double)m, (double)n, (double)inner, left_elems, right_elems, (size_t)k->element_bytes);
+            dt_cost_product_s(k->costs, batch, (double)m, (double)n, (double)inner, left_elems, right_elems, (size_t)k->element_bytes);
         *known = (struct known_product){batch, seconds, m, n, inner, left_elems, right_elems};
     }
     return known->seconds;
@@ -94,10 +99,11 @@ static int parts_of(const struct gpt_kernels *k, int joined)
 static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t out, size_t in, int parts,
                          double piece_s, double elems)
 {
-    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
-    double bytes = (cost->passes * elems + cost->other_passes * (double)out * (double)in) * k->element_bytes;
-    double beside_s = bytes > 0 ? gpt_cost_memory_s(k->costs, 0, bytes) : 0;
-    return gpt_cost_work(k->costs, stream, kind, cost->launches * parts, piece_s * parts + beside_s);
+    const struct dt_kernel_cost *cost = &k->costs->profile.kernels[k->shift + kind];
+    double weight_passes = kind == GPT_KERNEL_LINEAR_WEIGHT_GRADIENT && k->costs->new_gradients ? 0 : cost->other_passes;
+    double bytes = (cost->passes * elems + weight_passes * (double)out * (double)in) * k->element_bytes;
+    double beside_s = bytes > 0 ? dt_cost_memory_s(k->costs, 0, bytes) : 0;
+    return dt_cost_work(k->costs, stream, k->shift + kind, cost->launches * parts, piece_s * parts + beside_s);
 }
 
 /* ---- the kernels ---- */
@@ -122,22 +128,22 @@ static GPT_KERNEL_FUNCTION(cost_embedding_gradient, gpt_embedding_gradient)
 
 static GPT_KERNEL_FUNCTION(cost_layer_norm, gpt_layer_norm)
 {
-    return by_rows(k, stream, GPT_KERNEL_LAYER_NORM, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
+    return by_rows(k, stream, GPT_KERNEL_LAYER_NORM, DT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
 }
 
 static GPT_KERNEL_FUNCTION(cost_layer_norm_gradient, gpt_layer_norm_gradient)
 {
-    return by_rows(k, stream, GPT_KERNEL_LAYER_NORM_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
+    return by_rows(k, stream, GPT_KERNEL_LAYER_NORM_GRADIENT, DT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
 }
 
 static GPT_KERNEL_FUNCTION(cost_rms_norm, gpt_rms_norm)
 {
-    return by_rows(k, stream, GPT_KERNEL_RMS_NORM, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
+    return by_rows(k, stream, GPT_KERNEL_RMS_NORM, DT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
 }
 
 static GPT_KERNEL_FUNCTION(cost_rms_norm_gradient, gpt_rms_norm_gradient)
 {
-    return by_rows(k, stream, GPT_KERNEL_RMS_NORM_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
+    return by_rows(k, stream, GPT_KERNEL_RMS_NORM_GRADIENT, DT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
 }
 
 /* Columns of q, k and v together, by the number of heads. */
@@ -148,71 +154,71 @@ static double head_columns(const struct gpt_kernels *k, size_t heads, size_t kv_
 
 static GPT_KERNEL_FUNCTION(cost_head_norm, gpt_head_norm)
 {
-    return by_rows(k, stream, GPT_KERNEL_HEAD_NORM, GPT_VARIANT_PLAIN, (double)a->rows, head_columns(k, a->heads, a->kv_heads));
+    return by_rows(k, stream, GPT_KERNEL_HEAD_NORM, DT_VARIANT_PLAIN, (double)a->rows, head_columns(k, a->heads, a->kv_heads));
 }
 
 static GPT_KERNEL_FUNCTION(cost_head_norm_gradient, gpt_head_norm_gradient)
 {
-    return by_rows(k, stream, GPT_KERNEL_HEAD_NORM_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, head_columns(k, a->heads, a->kv_heads));
+    return by_rows(k, stream, GPT_KERNEL_HEAD_NORM_GRADIENT, DT_VARIANT_PLAIN, (double)a->rows, head_columns(k, a->heads, a->kv_heads));
 }
 
 static GPT_KERNEL_FUNCTION(cost_swiglu, gpt_swiglu)
 {
-    return by_rows(k, stream, GPT_KERNEL_SWIGLU, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->f);
+    return by_rows(k, stream, GPT_KERNEL_SWIGLU, DT_VARIANT_PLAIN, (double)a->rows, (double)a->f);
 }
 
 static GPT_KERNEL_FUNCTION(cost_swiglu_gradient, gpt_swiglu_gradient)
 {
-    return by_rows(k, stream, GPT_KERNEL_SWIGLU_GRADIENT, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->f);
+    return by_rows(k, stream, GPT_KERNEL_SWIGLU_GRADIENT, DT_VARIANT_PLAIN, (double)a->rows, (double)a->f);
 }
 
 static GPT_KERNEL_FUNCTION(cost_rope, gpt_rope)
 {
-    return by_rows(k, stream, GPT_KERNEL_ROPE, GPT_VARIANT_PLAIN, (double)a->rows, (double)a->heads * gpt_head_width(k->model));
+    return by_rows(k, stream, GPT_KERNEL_ROPE, DT_VARIANT_PLAIN, (double)a->rows, (double)a->heads * gpt_head_width(k->model));
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear, gpt_linear)
 {
-    const struct gpt_cost_call c = {
-        GPT_KERNEL_LINEAR, GPT_VARIANT_PLAIN, k->model->dtype, {(double)a->rows, (double)a->out, (double)a->in}};
+    const struct dt_cost_call c = {
+        k->shift + GPT_KERNEL_LINEAR, DT_VARIANT_PLAIN, k->model->dtype, {(double)a->rows, (double)a->out, (double)a->in}};
     bool measured;
     if (!k->costs)
         return DT_OK;
-    DT_TRY(gpt_cost_measured(k->costs, stream, &c, &measured));
+    DT_TRY(dt_cost_measured(k->costs, stream, &c, &measured));
     if (measured)
         return DT_OK;
     int parts = parts_of(k, a->joined);
     size_t out = a->out / (size_t)parts;
-    return product(k, stream, c.kind, a->out, a->in, parts, product_s(k, 1, a->rows, out, a->in, a->in, out),
+    return product(k, stream, GPT_KERNEL_LINEAR, a->out, a->in, parts, product_s(k, 1, a->rows, out, a->in, a->in, out),
                    (double)a->rows * (double)a->out);
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient)
 {
-    const struct gpt_cost_call c = {
-        GPT_KERNEL_LINEAR_INPUT_GRADIENT, GPT_VARIANT_PLAIN, k->model->dtype, {(double)a->rows, (double)a->out, (double)a->in}};
+    const struct dt_cost_call c = {
+        k->shift + GPT_KERNEL_LINEAR_INPUT_GRADIENT, DT_VARIANT_PLAIN, k->model->dtype, {(double)a->rows, (double)a->out, (double)a->in}};
     bool measured;
     if (!k->costs)
         return DT_OK;
-    DT_TRY(gpt_cost_measured(k->costs, stream, &c, &measured));
+    DT_TRY(dt_cost_measured(k->costs, stream, &c, &measured));
     if (measured)
         return DT_OK;
     int parts = parts_of(k, a->joined);
     size_t out = a->out / (size_t)parts;
-    return product(k, stream, c.kind, a->out, a->in, parts, product_s(k, 1, a->rows, a->in, out, out, a->in),
+    return product(k, stream, GPT_KERNEL_LINEAR_INPUT_GRADIENT, a->out, a->in, parts, product_s(k, 1, a->rows, a->in, out, out, a->in),
                    (double)a->rows * (double)a->in);
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradient)
 {
-    const struct gpt_cost_call c = {GPT_KERNEL_LINEAR_WEIGHT_GRADIENT,
-                                    a->accumulate ? GPT_VARIANT_ACCUMULATE : GPT_VARIANT_PLAIN,
-                                    k->model->dtype,
-                                    {(double)a->rows, (double)a->out, (double)a->in}};
+    const struct dt_cost_call c = {k->shift + GPT_KERNEL_LINEAR_WEIGHT_GRADIENT,
+                                   a->accumulate ? DT_VARIANT_ACCUMULATE : DT_VARIANT_PLAIN,
+                                   k->model->dtype,
+                                   {(double)a->rows, (double)a->out, (double)a->in}};
     bool measured;
     if (!k->costs)
         return DT_OK;
-    DT_TRY(gpt_cost_measured(k->costs, stream, &c, &measured));
+    DT_TRY(dt_cost_measured(k->costs, stream, &c, &measured));
     if (measured)
         return DT_OK;
     int parts = parts_of(k, a->joined);
@@ -222,7 +228,7 @@ static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradie
     double apart_bytes = k->costs->profile.memory.gradient_copies * k->element_bytes * (double)out * (double)a->in;
     DT_TRY(dt_alloc(stream, DT_WORKSPACE, (size_t)apart_bytes, &apart));
     dt_free(stream, &apart);
-    return product(k, stream, c.kind, a->out, a->in, parts, product_s(k, 1, out, a->in, a->rows, out, a->in),
+    return product(k, stream, GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, a->out, a->in, parts, product_s(k, 1, out, a->in, a->rows, out, a->in),
                    (double)a->rows * (double)a->out);
 }
 
@@ -261,14 +267,14 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
     if (!k->costs)
         return DT_OK;
     double batch = (double)samples * (double)heads;
-    const struct gpt_cost_call c = {kind,
-                                    gpt_of(k->model)->attention == GPT_ATTENTION_UNFUSED ? GPT_VARIANT_UNFUSED : dropped(dropout),
-                                    k->model->dtype,
-                                    {batch, gpt_of(k->model)->block_size, (double)gpt_of(k->model)->hidden / gpt_of(k->model)->heads}};
-    DT_TRY(gpt_cost_measured(k->costs, stream, &c, &measured));
+    const struct dt_cost_call c = {k->shift + kind,
+                                   gpt_of(k->model)->attention == GPT_ATTENTION_UNFUSED ? DT_VARIANT_UNFUSED : dropped(dropout),
+                                   k->model->dtype,
+                                   {batch, gpt_of(k->model)->block_size, (double)gpt_of(k->model)->hidden / gpt_of(k->model)->heads}};
+    DT_TRY(dt_cost_measured(k->costs, stream, &c, &measured));
     if (measured)
         return DT_OK;
-    const struct gpt_kernel_cost *cost = &k->costs->profile.kernels[kind];
+    const struct dt_kernel_cost *cost = &k->costs->profile.kernels[k->shift + kind];
     const struct dt_model *model = k->model;
     size_t T = (size_t)gpt_of(model)->block_size, width = (size_t)(gpt_of(model)->hidden / gpt_of(model)->heads);
     double square = batch * (double)T * (double)T;
@@ -281,8 +287,8 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
         products_s = (to_square + from_square) * 2 * square * (double)width / (k->costs->hardware.peak_flops * fused_peak);
     double bytes = (cost->passes * narrower * batch * (double)(T * width) + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
     double launches = fused ? 1 : cost->launches;
-    return gpt_cost_work(k->costs, stream, kind, launches,
-                         products_s * (fused ? k->costs->profile.gemm.fused_attention : 1) + gpt_cost_memory_s(k->costs, launches, bytes));
+    return dt_cost_work(k->costs, stream, k->shift + kind, launches,
+                        products_s * (fused ? k->costs->profile.gemm.fused_attention : 1) + dt_cost_memory_s(k->costs, launches, bytes));
 }
 
 static GPT_KERNEL_FUNCTION(cost_attention, gpt_attention_forward)
@@ -319,18 +325,18 @@ static GPT_KERNEL_FUNCTION(cost_dropout_gradient, gpt_dropout_gradient)
 
 static GPT_KERNEL_FUNCTION(cost_loss, gpt_loss)
 {
-    return by_rows(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows, gpt_of(k->model)->vocab_size);
+    return by_rows(k, stream, GPT_KERNEL_LOSS, DT_VARIANT_PLAIN, (double)a->rows, gpt_of(k->model)->vocab_size);
 }
 
 /* Half of loss each, on this rank's columns. */
 static GPT_KERNEL_FUNCTION(cost_loss_part, gpt_loss_part)
 {
-    return by_rows(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows / 2, (double)a->vocab.count);
+    return by_rows(k, stream, GPT_KERNEL_LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, (double)a->vocab.count);
 }
 
 static GPT_KERNEL_FUNCTION(cost_loss_gradient, gpt_loss_gradient)
 {
-    return by_rows(k, stream, GPT_KERNEL_LOSS, GPT_VARIANT_PLAIN, (double)a->rows / 2, (double)a->vocab.count);
+    return by_rows(k, stream, GPT_KERNEL_LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, (double)a->vocab.count);
 }
 
 static size_t cost_besides_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)

@@ -1,4 +1,11 @@
-#include "gpt/cost/probe.h"
+/* One kernel at a time, to be timed: sets up memory and arguments for a kernel of a shape (lib/cost/measured.h), and queues it as often as
+ * the caller likes. The kernels are those of the device, as training uses them.
+ *
+ * What a layer has just computed is in the processor's caches when the next one reads it, if it fits; weights and fresh outputs are not. So
+ * inputs stay where they are from one call to the next, and weights and outputs go on through memory that is larger than the caches. */
+#include "gpt/cost/probe_shapes.h"
+#include "gpt/kernels.h"
+#include "lib/cost/measured.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,23 +20,48 @@ struct region {
     size_t used;
 };
 
-struct gpt_probe {
+struct dt_probe {
     struct dt_device *device;
     struct dt_stream *stream;
     const struct gpt_kernel_table *table;
     struct dt_kernels base;      /* both of the model below */
     struct gpt_kernels *kernels; /* NULL before the first kernel */
     struct dt_model model;
-    struct gpt_measured what;
+    struct dt_measured what;
     struct region inputs, weights, outputs;
 };
 
-dt_status gpt_probe_create(struct dt_device *device, size_t region_bytes, struct gpt_probe **out)
+static enum dt_shape shape_of(int kernel)
+{
+    return kernel < DT_PRICED_SHARED ? dt_shared_pricing.kernels[kernel].shape : gpt_pricing.kernels[kernel - DT_PRICED_SHARED].shape;
+}
+
+static void destroy_kernels(struct dt_probe *p)
+{
+    if (p->kernels)
+        p->table->destroy(p->kernels);
+    p->kernels = NULL;
+    dt_kernels_finish(&p->base);
+}
+
+static void destroy_probe(struct dt_probe *p)
+{
+    if (!p)
+        return;
+    destroy_kernels(p);
+    struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
+    for (int i = 0; i < 3 && p->stream; i++)
+        dt_free(p->stream, &regions[i]->buffer);
+    dt_stream_destroy(p->stream);
+    free(p);
+}
+
+static dt_status create_probe(struct dt_device *device, size_t region_bytes, struct dt_probe **out)
 {
     dt_status status = DT_ERR_UNAVAILABLE;
     struct dt_device_info info;
     *out = NULL;
-    struct gpt_probe *p = calloc(1, sizeof *p);
+    struct dt_probe *p = calloc(1, sizeof *p);
     if (!p)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a probe");
     dt_device_info(device, &info);
@@ -49,49 +81,29 @@ dt_status gpt_probe_create(struct dt_device *device, size_t region_bytes, struct
     *out = p;
     return DT_OK;
 fail:
-    gpt_probe_destroy(p);
+    destroy_probe(p);
     return status;
 }
 
-static void destroy_kernels(struct gpt_probe *p)
-{
-    if (p->kernels)
-        p->table->destroy(p->kernels);
-    p->kernels = NULL;
-    dt_kernels_finish(&p->base);
-}
-
-void gpt_probe_destroy(struct gpt_probe *p)
-{
-    if (!p)
-        return;
-    destroy_kernels(p);
-    struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
-    for (int i = 0; i < 3 && p->stream; i++)
-        dt_free(p->stream, &regions[i]->buffer);
-    dt_stream_destroy(p->stream);
-    free(p);
-}
-
 /* Arrays of its shape that a kernel over rows has in one region at most: swiglu's gradient writes that of gate and up, and y. */
-static double most_arrays(enum gpt_kernel_kind kernel)
+static double most_arrays(int kernel)
 {
     return kernel == GPT_KERNEL_SWIGLU || kernel == GPT_KERNEL_SWIGLU_GRADIENT ? 3 : 1;
 }
 
 /* No region gets more bytes than this in one call. */
-static double most_bytes(const struct gpt_measured *what)
+static double most_bytes(const struct dt_measured *what)
 {
     double a = what->shape[0], b = what->shape[1], c = what->shape[2], slack = 1 << 16;
-    switch (gpt_kernel_info(what->kernel)->shape) {
-    case GPT_SHAPE_PRODUCT: return 4 * (a * b + a * c + b * c + b) + slack;
-    case GPT_SHAPE_HEADS: return 4 * (5 * a * b * c + a * b * b) + slack;
-    case GPT_SHAPE_LOOKUP:
-    case GPT_SHAPE_LOOKUP_GRADIENT: return 4 * (a + c) * b + 8 * a + slack;
-    case GPT_SHAPE_ROWS: return 4 * most_arrays(what->kernel) * a * b + 8 * a + slack; /* mean and rstd, or tokens */
-    case GPT_SHAPE_FLAT: break;
+    switch (shape_of(what->kernel)) {
+    case DT_SHAPE_PRODUCT: return 4 * (a * b + a * c + b * c + b) + slack;
+    case DT_SHAPE_HEADS: return 4 * (5 * a * b * c + a * b * b) + slack;
+    case DT_SHAPE_LOOKUP:
+    case DT_SHAPE_LOOKUP_GRADIENT: return 4 * (a + c) * b + 8 * a + slack;
+    case DT_SHAPE_ROWS: return 4 * most_arrays(what->kernel) * a * b + 8 * a + slack; /* mean and rstd, or tokens */
+    case DT_SHAPE_FLAT: break;
     }
-    return (what->kernel == GPT_KERNEL_ADAM ? 16 : 5) * a + slack; /* Adam's state */
+    return (what->kernel == DT_PRICED_ADAM ? 16 : 5) * a + slack; /* Adam's state */
 }
 
 /* ---- memory ---- */
@@ -105,25 +117,25 @@ static void *take(struct region *r, double bytes)
 }
 
 /* Begin again where a whole call might not fit any more. */
-static void turn(struct gpt_probe *p, struct region *r)
+static void turn(struct dt_probe *p, struct region *r)
 {
     if ((double)r->used + most_bytes(&p->what) > (double)r->buffer.bytes)
         r->used = 0;
 }
 
-static void *elements(struct gpt_probe *p, struct region *r, double count)
+static void *elements(struct dt_probe *p, struct region *r, double count)
 {
     return take(r, count * (double)dt_dtype_bytes(p->model.dtype));
 }
 
 /* ---- one call of each kernel: probe_<entry> ---- */
 
-static struct gpt_dropout dropout_of(const struct gpt_probe *p)
+static struct gpt_dropout dropout_of(const struct dt_probe *p)
 {
-    return (struct gpt_dropout){.seed = 1, .layer = 1, .probability = p->what.variant == GPT_VARIANT_DROPOUT ? 0.1f : 0};
+    return (struct gpt_dropout){.seed = 1, .layer = 1, .probability = p->what.variant == DT_VARIANT_DROPOUT ? 0.1f : 0};
 }
 
-static dt_status probe_linear(struct gpt_probe *p)
+static dt_status probe_linear(struct dt_probe *p)
 {
     double rows = p->what.shape[0], out = p->what.shape[1], in = p->what.shape[2];
     struct gpt_linear a = {.x = elements(p, &p->inputs, rows * in),
@@ -136,7 +148,7 @@ static dt_status probe_linear(struct gpt_probe *p)
     return p->table->linear(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_linear_input_gradient(struct gpt_probe *p)
+static dt_status probe_linear_input_gradient(struct dt_probe *p)
 {
     double rows = p->what.shape[0], out = p->what.shape[1], in = p->what.shape[2];
     struct gpt_linear_input_gradient a = {.dy = elements(p, &p->inputs, rows * out),
@@ -148,7 +160,7 @@ static dt_status probe_linear_input_gradient(struct gpt_probe *p)
     return p->table->linear_input_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_linear_weight_gradient(struct gpt_probe *p)
+static dt_status probe_linear_weight_gradient(struct dt_probe *p)
 {
     double rows = p->what.shape[0], out = p->what.shape[1], in = p->what.shape[2];
     struct gpt_linear_weight_gradient a = {.dy = elements(p, &p->inputs, rows * out),
@@ -158,14 +170,14 @@ static dt_status probe_linear_weight_gradient(struct gpt_probe *p)
                                            .rows = (size_t)rows,
                                            .in = (size_t)in,
                                            .out = (size_t)out,
-                                           .accumulate = p->what.variant == GPT_VARIANT_ACCUMULATE};
+                                           .accumulate = p->what.variant == DT_VARIANT_ACCUMULATE};
     return p->table->linear_weight_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_attention(struct gpt_probe *p)
+static dt_status probe_attention(struct dt_probe *p)
 {
     double heads = p->what.shape[0], T = p->what.shape[1], stream = heads * T * p->what.shape[2];
-    bool unfused = p->what.variant == GPT_VARIANT_UNFUSED;
+    bool unfused = p->what.variant == DT_VARIANT_UNFUSED;
     struct gpt_attention_forward a = {.qkv = elements(p, &p->inputs, 3 * stream),
                                       .out = elements(p, &p->outputs, stream),
                                       .lse = unfused ? NULL : take(&p->weights, heads * T * sizeof(float)),
@@ -177,10 +189,10 @@ static dt_status probe_attention(struct gpt_probe *p)
     return p->table->attention(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_attention_gradient(struct gpt_probe *p)
+static dt_status probe_attention_gradient(struct dt_probe *p)
 {
     double heads = p->what.shape[0], T = p->what.shape[1], stream = heads * T * p->what.shape[2];
-    bool unfused = p->what.variant == GPT_VARIANT_UNFUSED;
+    bool unfused = p->what.variant == DT_VARIANT_UNFUSED;
     struct gpt_attention_backward a = {.qkv = elements(p, &p->inputs, 3 * stream),
                                        .dout = elements(p, &p->inputs, stream),
                                        .out = elements(p, &p->inputs, stream),
@@ -194,7 +206,7 @@ static dt_status probe_attention_gradient(struct gpt_probe *p)
     return p->table->attention_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_layer_norm(struct gpt_probe *p)
+static dt_status probe_layer_norm(struct dt_probe *p)
 {
     double rows = p->what.shape[0], d = p->what.shape[1];
     struct gpt_layer_norm a = {.x = elements(p, &p->inputs, rows * d),
@@ -209,7 +221,7 @@ static dt_status probe_layer_norm(struct gpt_probe *p)
     return p->table->layer_norm(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_layer_norm_gradient(struct gpt_probe *p)
+static dt_status probe_layer_norm_gradient(struct dt_probe *p)
 {
     double rows = p->what.shape[0], d = p->what.shape[1];
     struct gpt_layer_norm_gradient a = {.dy = elements(p, &p->inputs, rows * d),
@@ -225,7 +237,7 @@ static dt_status probe_layer_norm_gradient(struct gpt_probe *p)
     return p->table->layer_norm_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_rms_norm(struct gpt_probe *p)
+static dt_status probe_rms_norm(struct dt_probe *p)
 {
     double rows = p->what.shape[0], d = p->what.shape[1];
     struct gpt_rms_norm a = {.x = elements(p, &p->inputs, rows * d),
@@ -238,7 +250,7 @@ static dt_status probe_rms_norm(struct gpt_probe *p)
     return p->table->rms_norm(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_rms_norm_gradient(struct gpt_probe *p)
+static dt_status probe_rms_norm_gradient(struct dt_probe *p)
 {
     double rows = p->what.shape[0], d = p->what.shape[1];
     struct gpt_rms_norm_gradient a = {.dy = elements(p, &p->inputs, rows * d),
@@ -252,7 +264,7 @@ static dt_status probe_rms_norm_gradient(struct gpt_probe *p)
     return p->table->rms_norm_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_head_norm(struct gpt_probe *p)
+static dt_status probe_head_norm(struct dt_probe *p)
 {
     double count = p->what.shape[0] * gpt_qkv_features(&p->model);
     struct gpt_head_norm a = {.qkv = elements(p, &p->inputs, count),
@@ -266,7 +278,7 @@ static dt_status probe_head_norm(struct gpt_probe *p)
     return p->table->head_norm(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_head_norm_gradient(struct gpt_probe *p)
+static dt_status probe_head_norm_gradient(struct dt_probe *p)
 {
     double count = p->what.shape[0] * gpt_qkv_features(&p->model);
     struct gpt_head_norm_gradient a = {.qkv = elements(p, &p->weights, count),
@@ -282,7 +294,7 @@ static dt_status probe_head_norm_gradient(struct gpt_probe *p)
     return p->table->head_norm_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_swiglu(struct gpt_probe *p)
+static dt_status probe_swiglu(struct dt_probe *p)
 {
     double count = p->what.shape[0] * p->what.shape[1];
     struct gpt_swiglu a = {elements(p, &p->outputs, count), elements(p, &p->inputs, 2 * count), (size_t)p->what.shape[0],
@@ -290,7 +302,7 @@ static dt_status probe_swiglu(struct gpt_probe *p)
     return p->table->swiglu(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_swiglu_gradient(struct gpt_probe *p)
+static dt_status probe_swiglu_gradient(struct dt_probe *p)
 {
     double count = p->what.shape[0] * p->what.shape[1];
     struct gpt_swiglu_gradient a = {.dy = elements(p, &p->inputs, count),
@@ -302,7 +314,7 @@ static dt_status probe_swiglu_gradient(struct gpt_probe *p)
     return p->table->swiglu_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_rope(struct gpt_probe *p)
+static dt_status probe_rope(struct dt_probe *p)
 {
     double rows = p->what.shape[0], columns = p->what.shape[1];
     struct gpt_rope a = {elements(p, &p->inputs, rows * columns), (size_t)rows, (size_t)gpt_of(&p->model)->heads, (size_t)columns, false};
@@ -310,7 +322,7 @@ static dt_status probe_rope(struct gpt_probe *p)
 }
 
 /* The first `rows` tokens of the inputs, as gpt_probe_set has placed them; the targets are after them. */
-static int32_t *tokens_of(struct gpt_probe *p, double rows, int32_t **out_targets)
+static int32_t *tokens_of(struct dt_probe *p, double rows, int32_t **out_targets)
 {
     p->inputs.used = 0;
     int32_t *tokens = take(&p->inputs, rows * sizeof(int32_t));
@@ -318,7 +330,7 @@ static int32_t *tokens_of(struct gpt_probe *p, double rows, int32_t **out_target
     return tokens;
 }
 
-static dt_status probe_embedding(struct gpt_probe *p)
+static dt_status probe_embedding(struct dt_probe *p)
 {
     double rows = p->what.shape[0], d = p->what.shape[1];
     int32_t *targets;
@@ -333,7 +345,7 @@ static dt_status probe_embedding(struct gpt_probe *p)
     return p->table->embedding(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_embedding_gradient(struct gpt_probe *p)
+static dt_status probe_embedding_gradient(struct dt_probe *p)
 {
     double rows = p->what.shape[0], d = p->what.shape[1];
     int32_t *targets, *tokens = tokens_of(p, rows, &targets);
@@ -348,7 +360,7 @@ static dt_status probe_embedding_gradient(struct gpt_probe *p)
     return p->table->embedding_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_loss(struct gpt_probe *p)
+static dt_status probe_loss(struct dt_probe *p)
 {
     double rows = p->what.shape[0];
     int32_t *targets;
@@ -362,7 +374,7 @@ static dt_status probe_loss(struct gpt_probe *p)
     return p->table->loss(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_dropout_residual(struct gpt_probe *p)
+static dt_status probe_dropout_residual(struct dt_probe *p)
 {
     double count = p->what.shape[0] * p->what.shape[1];
     struct gpt_dropout_residual a = {.residual = elements(p, &p->weights, count),
@@ -373,7 +385,7 @@ static dt_status probe_dropout_residual(struct gpt_probe *p)
     return p->table->dropout_residual(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_dropout_gradient(struct gpt_probe *p)
+static dt_status probe_dropout_gradient(struct dt_probe *p)
 {
     double count = p->what.shape[0] * p->what.shape[1];
     struct gpt_dropout_gradient a = {.dout = elements(p, &p->inputs, count),
@@ -383,21 +395,21 @@ static dt_status probe_dropout_gradient(struct gpt_probe *p)
     return p->table->dropout_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_gelu(struct gpt_probe *p)
+static dt_status probe_gelu(struct dt_probe *p)
 {
     double count = p->what.shape[0];
     struct gpt_gelu a = {elements(p, &p->outputs, count), elements(p, &p->inputs, count), (size_t)count};
     return p->table->gelu(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_gelu_gradient(struct gpt_probe *p)
+static dt_status probe_gelu_gradient(struct dt_probe *p)
 {
     double count = p->what.shape[0];
     struct gpt_gelu_gradient a = {elements(p, &p->outputs, count), elements(p, &p->weights, count), (size_t)count};
     return p->table->gelu_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_sgd(struct gpt_probe *p)
+static dt_status probe_sgd(struct dt_probe *p)
 {
     double count = p->what.shape[0];
     struct dt_update u = {.params = elements(p, &p->outputs, count),
@@ -408,7 +420,7 @@ static dt_status probe_sgd(struct gpt_probe *p)
     return dt_kernels_update(&p->base, p->stream, &u);
 }
 
-static dt_status probe_adam(struct gpt_probe *p)
+static dt_status probe_adam(struct dt_probe *p)
 {
     double count = p->what.shape[0];
     struct dt_update u = {.params = elements(p, &p->outputs, count),
@@ -426,25 +438,27 @@ static dt_status probe_adam(struct gpt_probe *p)
     return dt_kernels_update(&p->base, p->stream, &u);
 }
 
-static dt_status probe_add(struct gpt_probe *p)
+static dt_status probe_add(struct dt_probe *p)
 {
     double count = p->what.shape[0];
     void *to = elements(p, &p->outputs, count);
     return dt_kernels_add(&p->base, p->stream, false, to, elements(p, &p->weights, count), (size_t)count);
 }
 
-static dt_status probe_copy(struct gpt_probe *p)
+static dt_status probe_copy(struct dt_probe *p)
 {
     double bytes = p->what.shape[0];
     return dt_copy(p->stream, take(&p->outputs, bytes), take(&p->weights, bytes), (size_t)bytes);
 }
 
-static dt_status run_once(struct gpt_probe *p)
+static dt_status run_once(struct dt_probe *p)
 {
 #define PROBE(entry, arguments, kind, ...) [GPT_KERNEL_##kind] = probe_##entry,
-    static dt_status (*const probes[])(struct gpt_probe *p) = {
-        GPT_KERNELS(PROBE, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW) GPT_SHARED_KERNELS(PROBE)[GPT_KERNEL_COUNT] = probe_copy,
-    };
+    static dt_status (*const probes[])(struct dt_probe *p) = {[DT_PRICED_SGD] = probe_sgd,
+                                                              [DT_PRICED_ADAM] = probe_adam,
+                                                              [DT_PRICED_ADD] = probe_add,
+                                                              [DT_PRICED_COPY] = probe_copy,
+                                                              GPT_KERNELS(PROBE, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)};
 #undef PROBE
     p->inputs.used = 0;
     turn(p, &p->weights);
@@ -465,23 +479,23 @@ static void set_heads(struct gpt_model *m, int columns, bool with_keys)
 }
 
 /* A model that has a kernel of this shape. */
-static struct dt_model model_for(const struct gpt_measured *what)
+static struct dt_model model_for(const struct dt_measured *what)
 {
     struct gpt_model m = {.layers = 1, .heads = 1, .hidden = DROPOUT_WIDTH, .vocab_size = 64, .block_size = TOKENS_PER_SAMPLE};
-    m.attention = what->variant == GPT_VARIANT_UNFUSED ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
-    m.dropout = what->variant == GPT_VARIANT_DROPOUT ? 0.1f : 0;
-    switch (gpt_kernel_info(what->kernel)->shape) {
-    case GPT_SHAPE_HEADS:
+    m.attention = what->variant == DT_VARIANT_UNFUSED ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
+    m.dropout = what->variant == DT_VARIANT_DROPOUT ? 0.1f : 0;
+    switch (shape_of(what->kernel)) {
+    case DT_SHAPE_HEADS:
         m.heads = (int)what->shape[0] % 4 == 0 ? 4 : 1;
         m.hidden = m.heads * (int)what->shape[2];
         m.block_size = (int)what->shape[1];
         break;
-    case GPT_SHAPE_LOOKUP:
-    case GPT_SHAPE_LOOKUP_GRADIENT:
+    case DT_SHAPE_LOOKUP:
+    case DT_SHAPE_LOOKUP_GRADIENT:
         m.hidden = (int)what->shape[1];
         m.vocab_size = (int)what->shape[2] - TOKENS_PER_SAMPLE;
         break;
-    case GPT_SHAPE_ROWS:
+    case DT_SHAPE_ROWS:
         if (what->kernel == GPT_KERNEL_LOSS)
             m.vocab_size = (int)what->shape[1];
         else
@@ -491,14 +505,14 @@ static struct dt_model model_for(const struct gpt_measured *what)
         if (what->kernel == GPT_KERNEL_HEAD_NORM || what->kernel == GPT_KERNEL_HEAD_NORM_GRADIENT)
             set_heads(&m, m.hidden, true);
         break;
-    case GPT_SHAPE_PRODUCT:
-    case GPT_SHAPE_FLAT: break;
+    case DT_SHAPE_PRODUCT:
+    case DT_SHAPE_FLAT: break;
     }
     return gpt_model_of(what->dtype, &m);
 }
 
 /* Small numbers of both signs in all memory. */
-static dt_status fill(struct gpt_probe *p)
+static dt_status fill(struct dt_probe *p)
 {
     const struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
     size_t width = dt_dtype_bytes(p->model.dtype);
@@ -512,7 +526,7 @@ static dt_status fill(struct gpt_probe *p)
 }
 
 /* Tokens at the start of the inputs, for the kernels that read them. */
-static dt_status place_tokens(struct gpt_probe *p)
+static dt_status place_tokens(struct dt_probe *p)
 {
     bool has_tokens =
         p->what.kernel == GPT_KERNEL_EMBEDDING || p->what.kernel == GPT_KERNEL_EMBEDDING_GRADIENT || p->what.kernel == GPT_KERNEL_LOSS;
@@ -523,9 +537,9 @@ static dt_status place_tokens(struct gpt_probe *p)
     return p->table->tokens(p->kernels, p->stream, &(struct gpt_tokens){tokens, targets, samples, 1, 0});
 }
 
-dt_status gpt_probe_set(struct gpt_probe *p, const struct gpt_measured *what)
+static dt_status set_probe(struct dt_probe *p, const struct dt_measured *what)
 {
-    if (most_bytes(what) > (double)p->outputs.buffer.bytes || !(gpt_measured_work(what->kernel, what->shape) >= 1))
+    if (most_bytes(what) > (double)p->outputs.buffer.bytes || !(dt_measured_work(shape_of(what->kernel), what->shape) >= 1))
         return dt_fail(DT_ERR_INVALID, "probe: a kernel on %g x %g x %g does not fit", what->shape[0], what->shape[1], what->shape[2]);
     bool refill = !p->kernels || p->model.dtype != what->dtype;
     p->what = *what;
@@ -540,9 +554,12 @@ dt_status gpt_probe_set(struct gpt_probe *p, const struct gpt_measured *what)
     return dt_stream_synchronize(p->stream);
 }
 
-dt_status gpt_probe_run(struct gpt_probe *p, int times)
+static dt_status run_probe(struct dt_probe *p, int times)
 {
     for (int i = 0; i < times; i++)
         DT_TRY(run_once(p));
     return dt_stream_synchronize(p->stream);
 }
+
+const struct dt_prober gpt_prober = {
+    .full = gpt_probe_full, .quick = gpt_probe_quick, .create = create_probe, .destroy = destroy_probe, .set = set_probe, .run = run_probe};

@@ -9,14 +9,11 @@
 #include "lib/device/device.h"
 #include "lib/sim/program.h"
 
-struct dt_update;
+struct dt_costs; /* lib/cost/cost.h */
 
 /* The simulated device as its kernels and its host see it. */
 struct dt_sim_device {
-    const void *costs; /* of kernels: the kernels' own, handed through; NULL: kernels take no time */
-    /* With costs: queue what an update is, or an addition (lib/kernels/kernels.h). first: of the step's updates. */
-    dt_status (*update)(const void *costs, struct dt_stream *stream, enum dt_dtype dtype, const struct dt_update *update, bool first);
-    dt_status (*add)(const void *costs, struct dt_stream *stream, enum dt_dtype dtype, bool on_host, size_t count);
+    const struct dt_costs *costs;  /* of kernels, handed through; NULL: they take no time */
     double memory_bytes_per_s;     /* of copies and fills within the device */
     double copy_load;              /* the part of the node's processors that those take; 0: the device has its own */
     double kernel_s;               /* the shortest time that one of them takes */

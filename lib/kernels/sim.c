@@ -1,5 +1,7 @@
-/* The sim device: nothing is computed. Memory is what callers allocate around the kernels; what they cost, the device's description says. */
+/* The sim device: nothing is computed. Memory is what callers allocate around the kernels; what they
+ * cost, the device's description says (lib/cost). */
 #include "lib/device/sim.h"
+#include "lib/cost/work.h"
 #include "lib/kernels/backend.h"
 
 static dt_status sim_init(struct dt_kernels *k)
@@ -19,20 +21,57 @@ static dt_status sim_overflows(struct dt_kernels *k, struct dt_stream *stream, u
     return DT_OK;
 }
 
-static dt_status sim_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
+static const struct dt_costs *costs_of(const struct dt_kernels *k)
 {
     const struct dt_sim_device *described = dt_sim_device_of(k->device);
-    bool first = !k->updated;
-    if (!described || !described->costs)
+    return described ? described->costs : NULL;
+}
+
+/* Of SGD with momentum, read and written. */
+static double moment_bytes(const struct dt_update *u)
+{
+    return !u->adam && u->first_moment ? 2 * sizeof(float) : 0;
+}
+
+/* What the host's processor moves of its memory: parameters and gradients are read, and what changes is written; Adam's moments and master
+ * twice. */
+static dt_status update_on_host(const struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
+{
+    double element = (double)dt_dtype_bytes(k->dtype),
+           bytes = u->adam ? 2 * element + 3 * 2 * sizeof(float) : 3 * element + moment_bytes(u);
+    return dt_sim_host_memory(stream, bytes * (double)u->count, u->adam ? "adam on the host" : "sgd on the host");
+}
+
+static dt_status sim_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
+{
+    const struct dt_costs *costs = costs_of(k);
+    const struct dt_cost_call c = {u->adam ? DT_PRICED_ADAM : DT_PRICED_SGD, DT_VARIANT_PLAIN, k->dtype, {(double)u->count, 1, 1}};
+    bool measured;
+    if (!costs)
         return DT_OK;
-    k->updated |= !u->on_host;
-    return described->update(described->costs, stream, k->dtype, u, first);
+    if (u->on_host)
+        return update_on_host(k, stream, u);
+    DT_TRY(dt_cost_measured(costs, stream, &c, &measured));
+    if (measured)
+        return DT_OK; /* sgd's kernel was measured without momentum */
+    double launches = costs->profile.kernels[c.kernel].launches;
+    double bytes = (dt_cost_update_bytes(&costs->profile, dt_dtype_bytes(k->dtype), u->adam) + moment_bytes(u)) * (double)u->count;
+    switch (costs->profile.optimizer_fused) {
+    case 0: launches *= u->tensors; break;
+    case 1: break;
+    default: launches = k->updated ? 0 : launches; break;
+    }
+    k->updated = true;
+    return dt_cost_work(costs, stream, c.kernel, launches, dt_cost_memory_s(costs, launches, bytes));
 }
 
 static dt_status sim_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
 {
-    const struct dt_sim_device *described = dt_sim_device_of(k->device);
-    return described && described->costs ? described->add(described->costs, stream, k->dtype, on_host, count) : DT_OK;
+    const struct dt_costs *costs = costs_of(k);
+    const struct dt_cost_call c = {DT_PRICED_ADD, DT_VARIANT_PLAIN, k->dtype, {(double)count, 1, 1}};
+    if (costs && on_host)
+        return dt_sim_host_memory(stream, 3 * (double)dt_dtype_bytes(k->dtype) * (double)count, "add on the host");
+    return dt_cost_memory_bound(costs, stream, &c, (double)count, 0);
 }
 
 /* Before the first step. */

@@ -16,6 +16,7 @@
 #include "lib/comm/comm.h"
 #include "lib/config/schema.h"
 #include "lib/config/words.h"
+#include "lib/cost/priced.h"
 #include "lib/data/mapped_file.h"
 #include "lib/device/device.h"
 #include "lib/kernels/kernels.h"
@@ -288,7 +289,9 @@ struct dt_model_family {
     void (*kernels_destroy)(struct dt_kernels *kernels); /* takes NULL */
     /* Optional: what computes the matrix products, in a word ("amx", "onednn"), where that is chosen as the program runs; "" where it is not. */
     const char *(*products)(const struct dt_kernels *kernels);
-    const struct dt_tuner *tuner; /* optional */
+    const struct dt_tuner *tuner;     /* optional */
+    const struct dt_pricing *pricing; /* optional: its kernels that profiles have constants for */
+    const struct dt_prober *prober;   /* optional: without it calibration leaves them out */
     /* Optional: from here on each kernel of the family's own is a span of the trace (lib/device/span.h), or no longer. Streams must be synchronized. */
     dt_status (*trace_kernels)(struct dt_kernels *kernels, bool on);
 

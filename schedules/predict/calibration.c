@@ -1,10 +1,11 @@
 #include "schedules/predict/calibration.h"
 
-#include "gpt/cost/probe.h"
 #include "lib/base/clock.h"
 #include "lib/base/machine.h"
 #include "lib/base/statistics.h"
 #include "lib/sim/program.h"
+#include "schedules/config/families.h"
+#include "schedules/predict/profile.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,8 @@ struct measuring {
     struct dt_device *device;
     struct dt_comm *world;
     const struct calibration_hooks *hooks;
-    struct gpt_probe *probe;
+    const struct dt_model_family *family; /* whose kernels are measured now */
+    struct dt_probe *probe;
     double *everybody; /* [2 * ranks] what the ranks exchange */
     int beside;        /* ranks that share this one's processors, itself included */
     int threads;
@@ -56,7 +58,7 @@ static dt_status time_windows(const struct measuring *m, double length_s, double
         double start = dt_clock_s(), now = start;
         int done = 0;
         while (now - start < length_s) {
-            DT_TRY(gpt_probe_run(m->probe, times));
+            DT_TRY(m->family->prober->run(m->probe, times));
             done += times;
             now = dt_clock_s();
             times = (int)fmin(fmax(1, length_s / 4 * done / (now - start)), 256);
@@ -99,12 +101,12 @@ static dt_status share(const struct measuring *m, double *value)
     return DT_OK;
 }
 
-static dt_status measure_kernel(const struct measuring *m, struct gpt_measured *what)
+static dt_status measure_kernel(const struct measuring *m, struct dt_measured *what)
 {
     int ranks = dt_comm_size(m->world);
     double mine;
-    DT_TRY(gpt_probe_set(m->probe, what));
-    DT_TRY(gpt_probe_run(m->probe, 1)); /* creates what the library keeps for the shape */
+    DT_TRY(m->family->prober->set(m->probe, what));
+    DT_TRY(m->family->prober->run(m->probe, 1)); /* creates what the library keeps for the shape */
     if (dt_comm_rank(m->world) == 0)
         DT_TRY(time_windows(m, window_s(m, 1), &what->alone_s));
     DT_TRY(share(m, &what->alone_s));
@@ -118,21 +120,22 @@ static dt_status measure_kernel(const struct measuring *m, struct gpt_measured *
     return DT_OK;
 }
 
-static dt_status add_kernel(const struct measuring *m, struct gpt_measured *what)
+static dt_status add_kernel(const struct measuring *m, struct dt_measured *what)
 {
-    if (m->out->kernels.count == GPT_MEASURED_MAX)
-        return dt_fail(DT_ERR_INVALID, "more than %d measurements: name fewer numbers of ranks, or dtypes", GPT_MEASURED_MAX);
+    if (m->out->kernels.count == DT_MEASURED_MAX)
+        return dt_fail(DT_ERR_INVALID, "more than %d measurements: name fewer numbers of ranks, or dtypes", DT_MEASURED_MAX);
     what->ranks = m->beside;
     what->threads = calibration_shares(m->request) ? m->threads : 1;
     DT_TRY(measure_kernel(m, what));
+    what->kernel += what->kernel < DT_PRICED_SHARED ? 0 : profile_shift(m->family);
     m->out->kernels.entries[m->out->kernels.count++] = *what;
     return DT_OK;
 }
 
 static dt_status measure_kernels(struct measuring *m)
 {
-    struct gpt_measured what;
-    for (int i = 0; calibration_kernel(m->request, i, &what); i++) {
+    struct dt_measured what;
+    for (int i = 0; calibration_kernel(m->request, m->family, i, &what); i++) {
         DT_TRY(add_kernel(m, &what));
         DT_TRY(report_progress(m));
     }
@@ -381,14 +384,23 @@ static dt_status measure_collectives(struct measuring *m, struct exchange *x)
 
 /* ---- both ---- */
 
+static dt_status measure_family(struct measuring *m, const struct dt_model_family *family)
+{
+    const struct dt_prober *prober = family->prober;
+    size_t full = calibration_shares(m->request) ? REGION_BYTES : GPU_REGION_BYTES;
+    m->family = family;
+    DT_TRY(prober->create(m->device, m->request->quick ? QUICK_REGION_BYTES : full, &m->probe));
+    dt_status status = measure_kernels(m);
+    prober->destroy(m->probe); /* before the buffers of copies and collectives are taken */
+    return status;
+}
+
 /* All that no other rank has a part in. */
 static dt_status measure_alone(struct measuring *m)
 {
-    size_t full = calibration_shares(m->request) ? REGION_BYTES : GPU_REGION_BYTES;
-    DT_TRY(gpt_probe_create(m->device, m->request->quick ? QUICK_REGION_BYTES : full, &m->probe));
-    DT_TRY(measure_kernels(m));
-    gpt_probe_destroy(m->probe); /* before the buffers of copies and collectives are taken */
-    m->probe = NULL;
+    for (int f = 0; model_family(f); f++)
+        if (model_family(f)->prober)
+            DT_TRY(measure_family(m, model_family(f)));
     return calibration_shares(m->request) ? DT_OK : measure_copies(m);
 }
 
@@ -437,7 +449,6 @@ dt_status calibration_run(const struct calibration_request *request, const struc
     if (!calibration_shares(request))
         describe_gpu(&info, &out->gpu);
     dt_status status = measure(&m);
-    gpt_probe_destroy(m.probe);
     free(m.everybody);
     if (ranks > 1)
         snprintf(out->library, sizeof out->library, "%s", dt_comm_library(comm));

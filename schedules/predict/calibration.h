@@ -26,7 +26,7 @@ struct calibration_gpu {
 struct calibration {
     struct calibration_gpu gpu;
     char library[16]; /* of collectives: "Open MPI 4.1.4"; "" where one rank was measured alone */
-    struct gpt_measured_list kernels;
+    struct dt_measured_list kernels;
     struct dt_sim_measured_list collectives;
     struct calibration_place place; /* nodes 0: one, and as many ranks as were measured */
 };
@@ -46,7 +46,7 @@ double calibration_load(const double (*told)[2], int ranks, int processors);
 
 /* What was reached by the fastest shape of a product, or of a copy, in one dtype beside a number of ranks. */
 struct calibration_rate {
-    int kernel; /* enum gpt_kernel_kind; GPT_KERNEL_COUNT: a copy */
+    int kernel; /* its number (lib/cost/priced.h) */
     const char *what;
     enum dt_dtype dtype;
     int ranks, threads;

@@ -1,13 +1,13 @@
 /* A calibration as JSON: between its processes, and as the files that device sim reads. */
 #include "schedules/predict/calibration.h"
 
-#include "gpt/cost/profile.h"
 #include "lib/base/machine.h"
 #include "lib/config/config.h"
 #include "lib/config/json.h"
 #include "lib/device/memory.h"
 #include "lib/sim/cluster.h"
 #include "lib/sim/program.h"
+#include "schedules/predict/profile.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -32,7 +32,7 @@ static dt_status attach(struct cJSON *object, const char *key, struct cJSON *ite
 static dt_status attach_kernels(struct cJSON *object, const char *key, const struct calibration *c)
 {
     struct cJSON *kernels;
-    DT_TRY(gpt_measured_write(&c->kernels, &kernels));
+    DT_TRY(measured_write(&c->kernels, &kernels));
     return attach(object, key, kernels);
 }
 
@@ -121,15 +121,15 @@ static dt_status read_calibration(const struct cJSON *object, struct calibration
     const char *library = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "library"));
     snprintf(out->library, sizeof out->library, "%s", library ? library : "");
     read_gpu(cJSON_GetObjectItemCaseSensitive(object, "gpu"), &out->gpu);
-    DT_TRY(gpt_measured_read(cJSON_GetObjectItemCaseSensitive(object, "kernels"), "calibration", &out->kernels));
+    DT_TRY(measured_read(cJSON_GetObjectItemCaseSensitive(object, "kernels"), "calibration", &out->kernels));
     return dt_sim_measured_read(cJSON_GetObjectItemCaseSensitive(object, "collectives"), "calibration", &out->collectives);
 }
 
 static dt_status append(const struct calibration *part, struct calibration *out)
 {
-    if (out->kernels.count + part->kernels.count > GPT_MEASURED_MAX ||
+    if (out->kernels.count + part->kernels.count > DT_MEASURED_MAX ||
         out->collectives.count + part->collectives.count > DT_SIM_MEASURED_MAX)
-        return dt_fail(DT_ERR_INVALID, "more than %d measurements: name fewer numbers of ranks, or dtypes", GPT_MEASURED_MAX);
+        return dt_fail(DT_ERR_INVALID, "more than %d measurements: name fewer numbers of ranks, or dtypes", DT_MEASURED_MAX);
     for (int i = 0; i < part->kernels.count; i++)
         out->kernels.entries[out->kernels.count++] = part->kernels.entries[i];
     for (int i = 0; i < part->collectives.count; i++)
@@ -165,10 +165,11 @@ static double best_speed(const struct calibration *c, bool copies, enum dt_dtype
 {
     double best = 0;
     for (int i = 0; i < c->kernels.count; i++) {
-        const struct gpt_measured *m = &c->kernels.entries[i];
-        bool wanted = copies ? m->kernel == GPT_KERNEL_COUNT : m->kernel == GPT_KERNEL_LINEAR && m->dtype == dtype;
-        if (wanted)
-            best = fmax(best, gpt_measured_work(m->kernel, m->shape) / m->alone_s);
+        const struct dt_measured *m = &c->kernels.entries[i];
+        const struct dt_priced *kernel = profile_kernels()->kernels[m->kernel];
+        bool product = kernel->shape == DT_SHAPE_PRODUCT && kernel->phase == DT_PHASE_FORWARD;
+        if (copies ? m->kernel == DT_PRICED_COPY : product && m->dtype == dtype)
+            best = fmax(best, dt_measured_work(kernel->shape, m->shape) / m->alone_s);
     }
     return best;
 }
@@ -385,7 +386,7 @@ static void gpu_word(const char *name, char *out, size_t out_bytes)
 }
 
 /* Every kernel is measured: the constants are those of a stack that adds nothing. */
-static void describe_profile(const struct calibration *c, struct gpt_cost_profile *p)
+static void describe_profile(const struct calibration *c, struct dt_profile *p)
 {
     snprintf(p->name, sizeof p->name, "dtbench, calibrated");
     snprintf(p->gpu, sizeof p->gpu, "cpu");
@@ -406,7 +407,7 @@ static dt_status add_sources(struct cJSON *object, const struct dt_table *table,
 {
     char text[512];
     struct cJSON *sources = cJSON_AddObjectToObject(object, "sources");
-    for (int i = GPT_COST_PROFILE_LABELS; i < table->count && sources; i++) {
+    for (int i = PROFILE_LABELS; i < table->count && sources; i++) {
         const char *path = table->fields[i].path, *dot = strchr(path, '.');
         char key[64];
         snprintf(key, sizeof key, "%.*s", dot ? (int)(dot - path) : (int)strlen(path), path);
@@ -421,10 +422,10 @@ static dt_status add_sources(struct cJSON *object, const struct dt_table *table,
     return sources ? DT_OK : no_memory();
 }
 
-static dt_status write_profile(const struct calibration *c, const char *source, struct gpt_cost_profile *profile, struct cJSON **object,
+static dt_status write_profile(const struct calibration *c, const char *source, struct dt_profile *profile, struct cJSON **object,
                                char **out_text)
 {
-    const struct dt_table *table = gpt_cost_profile_table();
+    const struct dt_table *table = profile_table();
     DT_TRY(dt_config_defaults(table, profile));
     describe_profile(c, profile);
     DT_TRY(dt_config_write(table, profile, NULL, object));
@@ -438,7 +439,7 @@ dt_status calibration_profile_text(const struct calibration *c, const char *sour
     struct cJSON *object = NULL;
     if (c->kernels.count == 0)
         return dt_fail(DT_ERR_INVALID, "nothing was measured");
-    struct gpt_cost_profile *profile = calloc(1, sizeof *profile);
+    struct dt_profile *profile = calloc(1, sizeof *profile);
     dt_status status = profile ? write_profile(c, source, profile, &object, out_text) : no_memory();
     dt_json_destroy(object);
     free(profile);

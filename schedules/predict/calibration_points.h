@@ -2,7 +2,8 @@
 #ifndef SCHEDULES_PREDICT_CALIBRATION_POINTS_H
 #define SCHEDULES_PREDICT_CALIBRATION_POINTS_H
 
-#include "gpt/cost/measured.h"
+#include "lib/cost/measured.h"
+#include "lib/model/model.h"
 #include "lib/sim/cluster_measured.h"
 
 struct calibration_request {
@@ -16,8 +17,9 @@ struct calibration_request {
 /* Do ranks share what computes: processors, not a GPU for each? */
 bool calibration_shares(const struct calibration_request *request);
 
-/* Kernel `index` of those that are measured; false past the last. ranks and threads are left alone. */
-bool calibration_kernel(const struct calibration_request *request, int index, struct gpt_measured *out);
+/* Kernel `index` of those that are measured of a family with a prober, as it numbers them; false past the last. ranks and threads are left alone. */
+bool calibration_kernel(const struct calibration_request *request, const struct dt_model_family *family, int index,
+                        struct dt_measured *out);
 /* Collective or message `index` likewise: kind and bytes. */
 bool calibration_collective(const struct calibration_request *request, int index, struct dt_sim_measured *out);
 /* Measurements of kernels, and of collectives, by the number of groups at the same time (of one rank: 0). */

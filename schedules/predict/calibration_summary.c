@@ -1,6 +1,7 @@
 #include "schedules/predict/calibration.h"
 
 #include "lib/sim/program.h"
+#include "schedules/predict/profile.h"
 
 /* Of a collective's bytes over its time, what crosses a link: nccl-tests, doc/PERFORMANCE.md. */
 double calibration_bus_factor(int kind, int ranks)
@@ -14,24 +15,26 @@ double calibration_bus_factor(int kind, int ranks)
 }
 
 /* Of the same kernel, dtype and ranks. */
-static bool is_of(const struct calibration_rate *rate, const struct gpt_measured *m)
+static bool is_of(const struct calibration_rate *rate, const struct dt_measured *m)
 {
-    return rate->kernel == (int)m->kernel && rate->dtype == m->dtype && rate->ranks == m->ranks;
+    return rate->kernel == m->kernel && rate->dtype == m->dtype && rate->ranks == m->ranks;
 }
 
 /* Only products count in operations; a copy reads and writes each byte. */
-static bool take(const struct calibration *c, const struct gpt_measured *m, struct calibration_rate *out)
+static bool take(const struct calibration *c, const struct dt_measured *m, struct calibration_rate *out)
 {
-    bool copy = m->kernel == GPT_KERNEL_COUNT;
-    if (!copy && gpt_kernel_info(m->kernel)->shape != GPT_SHAPE_PRODUCT)
+    const struct dt_priced *kernel = profile_kernels()->kernels[m->kernel];
+    bool copy = m->kernel == DT_PRICED_COPY;
+    if (!copy && kernel->shape != DT_SHAPE_PRODUCT)
         return false;
-    *out = (struct calibration_rate){.kernel = (int)m->kernel,
-                                     .what = copy ? "copy" : gpt_kernel_info(m->kernel)->name,
+    double amount = copy ? 2 * m->shape[0] : dt_measured_work(kernel->shape, m->shape);
+    *out = (struct calibration_rate){.kernel = m->kernel,
+                                     .what = kernel->name,
                                      .dtype = m->dtype,
                                      .ranks = m->ranks,
                                      .threads = m->threads,
-                                     .per_s = (copy ? 2 * m->shape[0] : gpt_measured_work(m->kernel, m->shape)) / m->alone_s,
-                                     .together_per_s = (copy ? 2 * m->shape[0] : gpt_measured_work(m->kernel, m->shape)) / m->together_s,
+                                     .per_s = amount / m->alone_s,
+                                     .together_per_s = amount / m->together_s,
                                      .ceiling_per_s = copy ? 0 : c->gpu.peak_flops[m->dtype],
                                      .in_bytes = copy};
     return true;
@@ -41,7 +44,7 @@ int calibration_rates(const struct calibration *c, struct calibration_rate *out,
 {
     int count = 0;
     for (int i = 0; i < c->kernels.count; i++) {
-        const struct gpt_measured *m = &c->kernels.entries[i];
+        const struct dt_measured *m = &c->kernels.entries[i];
         struct calibration_rate rate;
         int at = 0;
         if (!take(c, m, &rate))

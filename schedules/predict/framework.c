@@ -77,7 +77,7 @@ struct framework {
     struct pipeline_extra extra;
     struct bucket_scheme scheme; /* the mode's own, but that it publishes nothing */
     const struct experiment *experiment;
-    const struct gpt_cost_profile *profile;
+    const struct dt_profile *profile;
     int chunks; /* of a pipeline; 1 without one */
     int slots, groups;
     struct dt_buffer *outputs, *again; /* [slots] */
@@ -433,7 +433,7 @@ static void finish(void *context, const struct data_parallel *dp)
 
 /* ---- setting up ---- */
 
-dt_status framework_create(const struct experiment *e, const struct gpt_cost_profile *profile, struct framework **out)
+dt_status framework_create(const struct experiment *e, const struct dt_profile *profile, struct framework **out)
 {
     struct framework *f = calloc(1, sizeof *f);
     *out = NULL;

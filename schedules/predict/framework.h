@@ -1,6 +1,6 @@
 /* What a framework of the past does besides dtbench's schedules: changes to a rank's plan, and bytes that it holds.
  *
- * dtbench's own plans never contain any of it. A simulation whose profile asks for it (gpt/cost/profile.h, `schedule`) gives it to the
+ * dtbench's own plans never contain any of it. A simulation whose profile asks for it (lib/cost/profile.h, `schedule`) gives it to the
  * trainers that it records. PyTorch 1.11, whose behaviour this is:
  *
  *   keeps_last_chunk           Of a pipeline's chunks all but the last keep no more than their stage's input; their forward is computed again
@@ -32,13 +32,13 @@
 #ifndef SCHEDULES_PREDICT_FRAMEWORK_H
 #define SCHEDULES_PREDICT_FRAMEWORK_H
 
-#include "gpt/cost/cost.h"
+#include "lib/cost/cost.h"
 #include "schedules/run/trainer.h"
 
 struct framework;
 
 /* The experiment and the profile outlive it. Errors: DT_ERR_HOST_MEMORY. */
-dt_status framework_create(const struct experiment *experiment, const struct gpt_cost_profile *profile, struct framework **out);
+dt_status framework_create(const struct experiment *experiment, const struct dt_profile *profile, struct framework **out);
 void framework_destroy(struct framework *framework); /* after the trainer; takes NULL */
 const struct trainer_options *framework_options(const struct framework *framework);
 

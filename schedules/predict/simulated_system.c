@@ -1,10 +1,9 @@
 #include "schedules/predict/simulated_system.h"
 
-#include "gpt/cost/work.h"
-
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "schedules/predict/framework.h"
+#include "schedules/predict/profile.h"
 #include "schedules/run/measure.h"
 
 #include <ctype.h>
@@ -51,7 +50,7 @@ static bool has_word(const char *text, const char *word)
 /* Is one of the words, which blanks separate? */
 static bool has_any(const char *text, const char *words)
 {
-    char copy[sizeof((struct gpt_cost_profile *)0)->gpu], *rest = copy;
+    char copy[sizeof((struct dt_profile *)0)->gpu], *rest = copy;
     snprintf(copy, sizeof copy, "%s", words);
     for (const char *word = strsep(&rest, " "); word; word = strsep(&rest, " "))
         if (*word && has_word(text, word))
@@ -123,23 +122,23 @@ static dt_status place(const struct experiment *e, struct simulated_system *s)
 static dt_status find_measurements(const struct experiment *e, struct simulated_system *s, double *copy_bytes_per_s, double *copy_load)
 {
     enum { COPIED_BYTES = 4 << 20 };
-    const struct gpt_measured_list *list = &s->costs.profile.measured;
+    const struct dt_measured_list *list = &s->costs.profile.measured;
     double seconds;
     *copy_load = 0;
     if (list->count == 0)
         return DT_OK;
     int beside = s->cluster.host.shared_processors ? e->world_size : s->placement.ranks_per_node; /* ranks that share processors */
-    gpt_measured_nearest(list, beside, e->threads, &s->costs.measured_ranks, &s->costs.measured_threads);
+    dt_measured_nearest(list, beside, e->threads, &s->costs.measured_ranks, &s->costs.measured_threads);
     if (e->threads > 0 && e->threads != s->costs.measured_threads && s->cluster.gpu.architecture == DT_SIM_CPU)
         return dt_fail(DT_ERR_UNAVAILABLE,
                        "threads: %d, and profile %s was measured with %d; measure again: dtbench calibrate --threads %d", e->threads,
                        e->profile, s->costs.measured_threads, e->threads);
-    const struct gpt_measured copy = {.kernel = GPT_KERNEL_COUNT,
-                                      .dtype = e->model.dtype,
-                                      .ranks = s->costs.measured_ranks,
-                                      .threads = s->costs.measured_threads,
-                                      .shape = {COPIED_BYTES, 1, 1}};
-    if (!gpt_measured_find(list, &copy, &seconds, copy_load))
+    const struct dt_measured copy = {.kernel = DT_PRICED_COPY,
+                                     .dtype = e->model.dtype,
+                                     .ranks = s->costs.measured_ranks,
+                                     .threads = s->costs.measured_threads,
+                                     .shape = {COPIED_BYTES, 1, 1}};
+    if (!dt_measured_find(list, DT_SHAPE_FLAT, &copy, &seconds, copy_load))
         return dt_fail(DT_ERR_UNAVAILABLE, "model.dtype: profile %s has no measurements in %s; measure again: dtbench calibrate --dtype %s",
                        e->profile, dt_dtype_name(e->model.dtype), dt_dtype_name(e->model.dtype));
     *copy_bytes_per_s = 2.0 * COPIED_BYTES / seconds; /* read and written */
@@ -158,20 +157,18 @@ static bool stages_span_nodes(const struct experiment *e, const struct simulated
 static dt_status describe_device(const struct experiment *e, struct simulated_system *s)
 {
     const struct dt_sim_cluster *c = &s->cluster;
-    const struct gpt_cost_profile *p = &s->costs.profile;
+    const struct dt_profile *p = &s->costs.profile;
     double bandwidth = c->gpu.memory_gb_per_s * 1e9 * p->bandwidth_fraction, copy_load;
     DT_TRY(find_measurements(e, s, &bandwidth, &copy_load));
     if (c->gpu.peak_tflops[e->model.dtype] <= 0)
         return dt_fail(DT_ERR_UNAVAILABLE, "model.dtype: the %s of cluster %s does not compute %s", c->gpu.name, e->cluster,
                        dt_dtype_name(e->model.dtype));
-    s->costs.hardware = (struct gpt_cost_hardware){
+    s->costs.hardware = (struct dt_cost_hardware){
         .peak_flops = c->gpu.peak_tflops[e->model.dtype] * 1e12,
         .memory_bytes_per_s = c->gpu.memory_gb_per_s * 1e9,
     };
     s->device = (struct dt_sim_device){
         .costs = &s->costs,
-        .update = gpt_cost_update,
-        .add = gpt_cost_add,
         .memory_bytes_per_s = bandwidth,
         .copy_load = copy_load,
         .kernel_s = p->kernel_s,
@@ -187,11 +184,12 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
         s->device.slow_group = mesh_group_name(MESH_TENSOR);
         s->device.slow_group_rank_s = p->host.tensor_rank_s;
     }
+    s->costs.shift = profile_shift(e->model.family);
     s->costs.interpreter_sharers = p->host.stages_share ? e->strategy.stages : 1;
     if (p->host.replicas_share && e->paradigm == PARADIGM_DATA_PARALLEL)
         s->costs.interpreter_sharers = e->world_size;
     if (e->paradigm == PARADIGM_FSDP) { /* a unit's gradients are new each time: nothing to add them to */
-        s->costs.profile.kernels[GPT_KERNEL_LINEAR_WEIGHT_GRADIENT].other_passes = 0;
+        s->costs.new_gradients = true;
         s->costs.profile.memory.gradient_copies = 0;
     }
     double bytes = c->gpu.memory_gib * 0x1p30 - p->memory.reserve_bytes;
@@ -211,7 +209,7 @@ dt_status simulated_machine_load(const struct experiment *e, struct simulated_ma
     dt_status status = dt_sim_cluster_load(out->cluster_file.path, &out->cluster);
     if (status < 0)
         return fail_of_file(status, "cluster", NULL);
-    status = gpt_cost_profile_read(out->profile_file.path, &out->profile);
+    status = profile_read(out->profile_file.path, &out->profile);
     if (status < 0)
         return fail_of_file(status, "profile", NULL);
     snprintf(out->cluster_file.name, sizeof out->cluster_file.name, "%s", out->cluster.name);
@@ -311,7 +309,7 @@ bool simulated_system_ignores_unit(const struct simulated_system *s, const struc
 
 double simulated_system_reported_bytes(const struct simulated_system *s, const struct measure_result *result)
 {
-    const struct gpt_cost_profile *p = &s->costs.profile;
+    const struct dt_profile *p = &s->costs.profile;
     int asked = p->memory.peaks_of_first_rank && result->rank_count > 0 ? 1 : result->rank_count;
     double peak_bytes = 0;
     for (int i = 0; i < asked; i++)
@@ -323,16 +321,11 @@ double simulated_system_update_s(const struct simulated_system *s, const struct 
 {
     bool adam = experiment_is_adam(e);
     double bytes =
-        gpt_cost_update_bytes(&s->costs.profile, dt_dtype_bytes(e->model.dtype), adam) + (adam ? 0 : 2 * (double)experiment_state_bytes(e));
-    return s->costs.profile.measured.count > 0 ? 0 : gpt_cost_memory_s(&s->costs, 0, bytes);
+        dt_cost_update_bytes(&s->costs.profile, dt_dtype_bytes(e->model.dtype), adam) + (adam ? 0 : 2 * (double)experiment_state_bytes(e));
+    return s->costs.profile.measured.count > 0 ? 0 : dt_cost_memory_s(&s->costs, 0, bytes);
 }
 
 bool simulated_system_fits(const struct simulated_system *s, uint64_t peak_bytes)
 {
     return (double)peak_bytes * (1 + s->costs.profile.memory.fragmentation) <= (double)s->memory_bytes;
-}
-
-const struct dt_schema *simulated_profile_schema(void)
-{
-    return gpt_cost_profile_schema();
 }

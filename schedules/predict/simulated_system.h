@@ -2,7 +2,7 @@
 #ifndef SCHEDULES_PREDICT_SIMULATED_SYSTEM_H
 #define SCHEDULES_PREDICT_SIMULATED_SYSTEM_H
 
-#include "gpt/cost/cost.h"
+#include "lib/cost/cost.h"
 #include "lib/device/sim.h"
 #include "lib/sim/cluster.h"
 #include "schedules/config/experiment.h"
@@ -22,14 +22,14 @@ struct simulated_machine {
     } found_by; /* the experiment's */
     struct simulated_file cluster_file, profile_file;
     struct dt_sim_cluster cluster;
-    struct gpt_cost_profile profile;
+    struct dt_profile profile;
 };
 
 struct simulated_system {
     struct simulated_file cluster_file, profile_file;
     struct dt_sim_cluster cluster;
     struct dt_sim_placement placement;
-    struct gpt_costs costs;      /* for the experiment's dtype */
+    struct dt_costs costs;       /* for the experiment's dtype */
     struct dt_sim_device device; /* what each rank's device is described by; points to costs: a system is never copied */
     uint64_t memory_bytes;       /* of a GPU, for tensors: less what the profile reserves, and no more than the experiment's limit */
 };
@@ -66,8 +66,5 @@ double simulated_system_update_s(const struct simulated_system *system, const st
 
 /* Whether bytes fit a GPU as the profile's allocator divides it. */
 bool simulated_system_fits(const struct simulated_system *system, uint64_t peak_bytes);
-
-/* The schema of profile files. */
-const struct dt_schema *simulated_profile_schema(void);
 
 #endif

@@ -142,7 +142,7 @@ static dt_status check_memory(const struct experiment *e, const struct simulated
  * for each unit, which waits for the device. Source  PyTorch 1.11, c10/cuda/CUDACachingAllocator.cpp: recordStream, free_cached_blocks. */
 static bool short_of_memory(const struct experiment *e, const struct simulated_system *s, const struct measure_result *result)
 {
-    const struct gpt_cost_profile *p = &s->costs.profile;
+    const struct dt_profile *p = &s->costs.profile;
     double most = 0, whole = (double)dt_model_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype);
     for (int i = 0; i < result->rank_count; i++)
         most = fmax(most, (double)result->ranks[i].memory.device.peak_total_bytes);
@@ -154,7 +154,7 @@ static bool short_of_memory(const struct experiment *e, const struct simulated_s
  * what coincides.  Source  NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/rmapi/rmapi.c: rmapiLockAcquire. */
 static double reallocation_s_per_byte(const struct experiment *e, const struct simulated_system *s)
 {
-    const struct gpt_cost_profile *p = &s->costs.profile;
+    const struct dt_profile *p = &s->costs.profile;
     int on_node = s->placement.ranks_per_node < e->world_size ? s->placement.ranks_per_node : e->world_size;
     double other_nodes = (double)e->world_size / on_node - 1;
     return 1e-9 * p->memory.reallocation_s_per_gb * on_node * (1 + p->memory.reallocation_spread * other_nodes);

@@ -137,7 +137,7 @@ struct alone {
     enum gather_kind gather;
     enum activation_kind activation;
     int activation_blocks, samples;
-    int sharers;                                  /* ranks that share one interpreter (gpt/cost/cost.h) */
+    int sharers;                                  /* ranks that share one interpreter (lib/cost/cost.h) */
     double compute_s, host_s;                     /* of a micro-batch */
     double block_s, block_forward_s, block_bytes; /* of a micro-batch through one block, and its parameters; 0: not known */
     double parameter_bytes, optimizer_bytes, activation_bytes;

@@ -3,7 +3,7 @@
  *
  * Layer i of `depth`: y = tanh(W x), W [out, in]; widths alternate between `width` and twice of it. The loss is the mean over samples of half
  * the squared distance to a random target. fp32 alone. */
-#include "gpt/cost/cost.h"
+#include "lib/cost/cost.h"
 #include "lib/device/cpu/device.h"
 #include "lib/device/sim.h"
 #include "lib/kernels/backend.h"
@@ -208,11 +208,11 @@ static dt_status queue(const struct dt_kernels *k, struct dt_stream *stream, con
     const struct dt_sim_device *described = dt_sim_device_of(k->device);
     if (strcmp(k->backend->name, "sim") != 0)
         return dt_cpu_submit(stream, label, run, t, sizeof *t);
-    const struct gpt_costs *costs = described ? described->costs : NULL;
+    const struct dt_costs *costs = described ? described->costs : NULL;
     if (!costs)
         return DT_OK;
-    double seconds = t->in > 0 ? gpt_cost_product_s(costs, 1, (double)t->rows, (double)t->out, (double)t->in, t->in, t->in, sizeof(float))
-                               : gpt_cost_memory_s(costs, 1, (double)t->rows * sizeof(float));
+    double seconds = t->in > 0 ? dt_cost_product_s(costs, 1, (double)t->rows, (double)t->out, (double)t->in, t->in, t->in, sizeof(float))
+                               : dt_cost_memory_s(costs, 1, (double)t->rows * sizeof(float));
     return dt_sim_work(stream, 1, costs->profile.host.launch_s, seconds, label);
 }
 

@@ -2,7 +2,6 @@
 
 #include "cli/records/records.h"
 #include "cli/records/results.h"
-#include "gpt/cost/profile.h"
 #include "lib/base/csv.h"
 #include "lib/base/text.h"
 #include "lib/config/json.h"
@@ -15,6 +14,7 @@
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/plan/plan.h"
+#include "schedules/predict/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,8 +133,8 @@ static void run_tuning(const uint8_t *data, size_t bytes)
 static void run_profile(const uint8_t *data, size_t bytes)
 {
     char *text = text_of(data, bytes);
-    struct gpt_cost_profile profile;
-    (void)gpt_cost_profile_parse(text, bytes, "fuzz", &profile);
+    struct dt_profile profile;
+    (void)profile_parse(text, bytes, "fuzz", &profile);
     free(text);
 }
 

@@ -1,11 +1,12 @@
 /* The formulas of kernel times, against numbers worked out by hand. */
-#include "gpt/cost/cost.h"
+#include "gpt/cost/kept.h"
+#include "lib/cost/cost.h"
 #include "test/check.h"
 
 /* 100 TFLOP/s, 1 TB/s, 100 multiprocessors, tiles of 128 x 128, 128 x 64 and 64 x 64 at 1, 4/5 and 2/3 of their speed. */
-static struct gpt_costs make_costs(void)
+static struct dt_costs make_costs(void)
 {
-    struct gpt_costs c = {.hardware = {.peak_flops = 1e14, .memory_bytes_per_s = 1e12}};
+    struct dt_costs c = {.hardware = {.peak_flops = 1e14, .memory_bytes_per_s = 1e12}};
     c.profile.gemm.peak_fraction = 0.5;
     c.profile.gemm.tile_rows = c.profile.gemm.tile_columns = 128;
     c.profile.gemm.multiprocessors = 100;
@@ -27,49 +28,49 @@ static void close_to(double value, double wanted, const char *what)
 
 static void products(void)
 {
-    struct gpt_costs c = make_costs();
+    struct dt_costs c = make_costs();
     double flops = 2.0 * 1280 * 1280 * 4096;
-    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), flops / 5e13, "one full wave");
-    close_to(gpt_cost_product_s(&c, 1, 1281, 1280, 4096, 4096, 1280, 2), flops / 5e13 * 5 / 4 * 3 / 2, "a fifth wave of small tiles");
-    close_to(gpt_cost_product_s(&c, 1, 128, 128, 4096, 4096, 128, 2), flops / 100 / 5e13 * 3 / 2 / 0.5 + 2 * 13 * 128.0 * 128 * 4 / 5e11,
+    close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), flops / 5e13, "one full wave");
+    close_to(dt_cost_product_s(&c, 1, 1281, 1280, 4096, 4096, 1280, 2), flops / 5e13 * 5 / 4 * 3 / 2, "a fifth wave of small tiles");
+    close_to(dt_cost_product_s(&c, 1, 128, 128, 4096, 4096, 128, 2), flops / 100 / 5e13 * 3 / 2 / 0.5 + 2 * 13 * 128.0 * 128 * 4 / 5e11,
              "four small tiles, each split in 13");
-    close_to(gpt_cost_product_s(&c, 100, 128, 128, 4096, 4096, 128, 2), (2 * 128.0 * 4096 + 128 * 128) * 200 / 5e11,
+    close_to(dt_cost_product_s(&c, 100, 128, 128, 4096, 4096, 128, 2), (2 * 128.0 * 4096 + 128 * 128) * 200 / 5e11,
              "a batch of them, bound by memory");
     c.hardware.memory_bytes_per_s = 1e13;
-    close_to(gpt_cost_product_s(&c, 100, 128, 128, 4096, 4096, 128, 2), flops / 5e13, "and with more bandwidth");
-    close_to(gpt_cost_product_s(&c, 100, 128, 86, 4096, 4096, 88, 2), flops / 5e13, "a tile that is cut off takes as long as a whole one");
+    close_to(dt_cost_product_s(&c, 100, 128, 128, 4096, 4096, 128, 2), flops / 5e13, "and with more bandwidth");
+    close_to(dt_cost_product_s(&c, 100, 128, 86, 4096, 4096, 88, 2), flops / 5e13, "a tile that is cut off takes as long as a whole one");
     c.hardware.memory_bytes_per_s = 1e12;
     c.profile.gemm.half_k = 4096 / 3.0;
-    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), flops / 5e13 / 0.75, "k that is short for the tile's pipeline");
-    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4100, 1280, 2), flops / 5e13 / 0.75, "which alignment does not make slower");
+    close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), flops / 5e13 / 0.75, "k that is short for the tile's pipeline");
+    close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4100, 1280, 2), flops / 5e13 / 0.75, "which alignment does not make slower");
     c.profile.gemm.half_k = 0;
-    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4100, 1280, 2), flops / 5e13 / 0.8, "rows of 8200 bytes");
-    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4098, 1280, 2), flops / 5e13 / 0.6, "rows of 8196 bytes");
-    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4097, 1280, 2), flops / 5e13 / 0.2, "rows of 8194 bytes");
+    close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4100, 1280, 2), flops / 5e13 / 0.8, "rows of 8200 bytes");
+    close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4098, 1280, 2), flops / 5e13 / 0.6, "rows of 8196 bytes");
+    close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4097, 1280, 2), flops / 5e13 / 0.2, "rows of 8194 bytes");
     c.profile.gemm.unbatched_unaligned = 0.25;
-    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4100, 1280, 2), flops / 5e13 / 0.5, "8200 bytes, no batch");
-    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1282, 2), flops / 5e13 / 0.25, "2564 bytes, no batch");
-    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4097, 1280, 2), flops / 5e13 / 0.25, "8194 bytes, no batch");
-    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), flops / 5e13, "whole rows, no batch");
+    close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4100, 1280, 2), flops / 5e13 / 0.5, "8200 bytes, no batch");
+    close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1282, 2), flops / 5e13 / 0.25, "2564 bytes, no batch");
+    close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4097, 1280, 2), flops / 5e13 / 0.25, "8194 bytes, no batch");
+    close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), flops / 5e13, "whole rows, no batch");
     c.hardware.memory_bytes_per_s = 1e13;
-    close_to(gpt_cost_product_s(&c, 100, 128, 128, 4096, 4097, 128, 2), flops / 5e13 / 0.2, "8194 bytes, a batch");
+    close_to(dt_cost_product_s(&c, 100, 128, 128, 4096, 4097, 128, 2), flops / 5e13 / 0.2, "8194 bytes, a batch");
     c.hardware.memory_bytes_per_s = 1e12;
-    close_to(gpt_cost_product_s(&c, 1, 12800, 12800, 1, 8, 12800, 2), (12800.0 + 12800 + 12800.0 * 12800) * 2 / 5e11, "bound by memory");
+    close_to(dt_cost_product_s(&c, 1, 12800, 12800, 1, 8, 12800, 2), (12800.0 + 12800 + 12800.0 * 12800) * 2 / 5e11, "bound by memory");
     c.profile.gemm.half_k = 4096;
-    close_to(gpt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), 2 * flops / 5e13, "half of it");
+    close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), 2 * flops / 5e13, "half of it");
 }
 
 static void memory(void)
 {
-    struct gpt_costs c = make_costs();
-    close_to(gpt_cost_memory_s(&c, 2, 1e9), 2e-3, "bytes");
-    close_to(gpt_cost_memory_s(&c, 3, 10), 3e-6, "launches");
+    struct dt_costs c = make_costs();
+    close_to(dt_cost_memory_s(&c, 2, 1e9), 2e-3, "bytes");
+    close_to(dt_cost_memory_s(&c, 3, 10), 3e-6, "launches");
 }
 
 /* The study's own formulas, less what dtbench keeps itself. */
 static void kept(void)
 {
-    struct gpt_costs c = make_costs();
+    struct dt_costs c = make_costs();
     struct dt_model m = gpt_model_of(
         DT_FP16,
         &(struct gpt_model){

@@ -1,8 +1,9 @@
 /* Measurements: what device sim makes of them, how processors are shared, and that the files of a calibration are what sim reads. */
-#include "gpt/cost/probe.h"
-#include "gpt/cost/profile.h"
+#include "gpt/family.h"
+#include "gpt/kernels.h"
 #include "lib/config/json.h"
 #include "schedules/predict/calibration.h"
+#include "schedules/predict/profile.h"
 #include "test/lib/sim/sim_case.h"
 
 #include <stdlib.h>
@@ -20,14 +21,14 @@ static struct calibration *made_up(void)
     for (int r = 0; r < 3; r++)
         for (int o = 0; o < 3; o++)
             for (int i = 0; i < 3; i++) {
-                struct gpt_measured m = {.kernel = GPT_KERNEL_LINEAR, .dtype = DT_BF16, .ranks = 4, .threads = 1};
+                struct dt_measured m = {.kernel = GPT_KERNEL_LINEAR, .dtype = DT_BF16, .ranks = 4, .threads = 1};
                 m.shape[0] = dims[r], m.shape[1] = dims[o], m.shape[2] = dims[i];
                 m.alone_s = made_up_s(m.shape);
                 m.together_s = 2 * m.alone_s;
                 c->kernels.entries[c->kernels.count++] = m;
             }
     c->kernels.entries[c->kernels.count++] =
-        (struct gpt_measured){GPT_KERNEL_COUNT, GPT_VARIANT_PLAIN, DT_BF16, 2, 1, {1e6, 1, 1}, 1e-4, 1.5e-4};
+        (struct dt_measured){DT_PRICED_COPY, DT_VARIANT_PLAIN, DT_BF16, 2, 1, {1e6, 1, 1}, 1e-4, 1.5e-4};
     c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 4, 1 << 10, 1e-4, 0.5, 1};
     c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_REDUCE, 4, 1 << 20, 1e-2, 1, 1};
     c->collectives.entries[c->collectives.count++] = (struct dt_sim_measured){DT_SIM_ALL_GATHER, 4, 1 << 20, 1e-3, 1, 1};
@@ -40,24 +41,26 @@ static void times_between_shapes(void)
 {
     struct calibration *c = made_up();
     double seconds = 0, load = 0, expected;
-    struct gpt_measured what = c->kernels.entries[7];
-    CHECK(gpt_measured_find(&c->kernels, &what, &seconds, &load) && fabs(seconds / what.alone_s - 1) < 1e-4, "%g", seconds);
+    struct dt_measured what = c->kernels.entries[7];
+    CHECK(dt_measured_find(&c->kernels, DT_SHAPE_PRODUCT, &what, &seconds, &load) && fabs(seconds / what.alone_s - 1) < 1e-4, "%g",
+          seconds);
     CHECK(fabs(load - 0.5) < 1e-9, "%g", load);
     static const double shapes[][3] = {{128, 512, 384}, {100, 1000, 300}, {900, 70, 65}};
     for (int i = 0; i < 3; i++) {
         memcpy(what.shape, shapes[i], sizeof what.shape);
         expected = made_up_s(what.shape);
-        CHECK(gpt_measured_find(&c->kernels, &what, &seconds, &load) && fabs(seconds / expected - 1) < 0.02, "%g, not %g", seconds,
-              expected);
+        CHECK(dt_measured_find(&c->kernels, DT_SHAPE_PRODUCT, &what, &seconds, &load) && fabs(seconds / expected - 1) < 0.02, "%g, not %g",
+              seconds, expected);
     }
     what.shape[0] = 1 << 20, what.shape[1] = what.shape[2] = 1024; /* beyond: at the speed of the largest */
     const double largest[] = {1024, 1024, 1024};
     expected = made_up_s(largest) * 1024;
-    CHECK(gpt_measured_find(&c->kernels, &what, &seconds, &load) && fabs(seconds / expected - 1) < 1e-4, "%g, not %g", seconds, expected);
-    what.variant = GPT_VARIANT_DROPOUT; /* not measured: as another */
-    CHECK(gpt_measured_find(&c->kernels, &what, &seconds, &load));
+    CHECK(dt_measured_find(&c->kernels, DT_SHAPE_PRODUCT, &what, &seconds, &load) && fabs(seconds / expected - 1) < 1e-4, "%g, not %g",
+          seconds, expected);
+    what.variant = DT_VARIANT_DROPOUT; /* not measured: as another */
+    CHECK(dt_measured_find(&c->kernels, DT_SHAPE_PRODUCT, &what, &seconds, &load));
     what.dtype = DT_FP32;
-    CHECK(!gpt_measured_find(&c->kernels, &what, &seconds, &load));
+    CHECK(!dt_measured_find(&c->kernels, DT_SHAPE_PRODUCT, &what, &seconds, &load));
     free(c);
 }
 
@@ -68,7 +71,7 @@ static void interrupted_measurements(void)
     double seconds, load;
     for (int i = 0; i < c->kernels.count; i++)
         c->kernels.entries[i].together_s = 1000 * c->kernels.entries[i].alone_s;
-    CHECK(gpt_measured_find(&c->kernels, &c->kernels.entries[7], &seconds, &load) && load == DT_SIM_MAX_LOAD, "%g", load);
+    CHECK(dt_measured_find(&c->kernels, DT_SHAPE_PRODUCT, &c->kernels.entries[7], &seconds, &load) && load == DT_SIM_MAX_LOAD, "%g", load);
     free(c);
 }
 
@@ -78,10 +81,10 @@ static void ranks_and_threads_that_count(void)
     static const int sets[][2] = {{1, 2}, {2, 1}, {4, 1}};
     static const int asked[][4] = {{1, 0, 1, 2}, {1, 1, 2, 1}, {2, 0, 2, 1}, {3, 0, 4, 1}, {64, 0, 4, 1}};
     for (int i = 0; i < 3; i++)
-        c->kernels.entries[c->kernels.count++] = (struct gpt_measured){.ranks = sets[i][0], .threads = sets[i][1]};
+        c->kernels.entries[c->kernels.count++] = (struct dt_measured){.ranks = sets[i][0], .threads = sets[i][1]};
     for (int i = 0; i < 5; i++) {
         int ranks, threads;
-        gpt_measured_nearest(&c->kernels, asked[i][0], asked[i][1], &ranks, &threads);
+        dt_measured_nearest(&c->kernels, asked[i][0], asked[i][1], &ranks, &threads);
         CHECK(ranks == asked[i][2] && threads == asked[i][3], "%d ranks of %d: %d of %d", asked[i][0], asked[i][1], ranks, threads);
     }
     free(c);
@@ -116,11 +119,11 @@ static void check_same(const struct calibration *a, const struct calibration *b)
 static void files_that_sim_reads(void)
 {
     struct calibration *c = made_up(), *again = calloc(1, sizeof *again);
-    struct gpt_cost_profile *profile = calloc(1, sizeof *profile);
+    struct dt_profile *profile = calloc(1, sizeof *profile);
     struct dt_sim_cluster *cluster = calloc(1, sizeof *cluster);
     char *text = NULL;
     CHECK_OK(calibration_profile_text(c, "measured by a test", &text));
-    CHECK_OK(gpt_cost_profile_parse(text, strlen(text), "profile.json", profile));
+    CHECK_OK(profile_parse(text, strlen(text), "profile.json", profile));
     free(text);
     CHECK_OK(calibration_cluster_text(c, "measured by a test", &text));
     CHECK_OK(dt_sim_cluster_parse(text, strlen(text), "cluster.json", cluster));
@@ -165,11 +168,10 @@ static void what_ranks_tell(void)
 
 static void check_refused(const char *entry, const char *wanted)
 {
-    struct gpt_measured_list *list = calloc(1, sizeof *list);
+    struct dt_measured_list *list = calloc(1, sizeof *list);
     struct cJSON *array = NULL;
     CHECK_OK(dt_json_parse(entry, strlen(entry), "test", &array));
-    CHECK(gpt_measured_read(array, "p.json: measured", list) == DT_ERR_INVALID && strstr(dt_error_message(), wanted), "%s",
-          dt_error_message());
+    CHECK(measured_read(array, "p.json: measured", list) == DT_ERR_INVALID && strstr(dt_error_message(), wanted), "%s", dt_error_message());
     dt_json_destroy(array);
     free(list);
 }
@@ -181,7 +183,7 @@ static void wrong_measurements(void)
     "\"inner\":1,\"alone_s\":" seconds ",\"together_s\":1" more "}]"
     check_refused("{}", "p.json: measured: expected a list of objects, not ");
     check_refused("[1]", "p.json: measured[0]: expected an object with kernel, variant, ");
-    check_refused(ENTRY("gemm", "1", ""), "p.json: measured[0]: kernel: \"gemm\" is not one of embedding, ");
+    check_refused(ENTRY("gemm", "1", ""), "p.json: measured[0]: kernel: \"gemm\" is not one of sgd, ");
     check_refused(ENTRY("linear", "0", ""), "p.json: measured[0]: alone_s: 0 is out of range");
     check_refused(ENTRY("linear", "1", ",\"x\":1"), "p.json: measured[0]: x: unknown key");
 }
@@ -192,22 +194,22 @@ static void wrong_measurements(void)
 static void points_of_gpus(void)
 {
     struct calibration_request gpus = {.device = "cuda", .dtypes = {[DT_BF16] = true}, .kernels = true}, cpu = gpus;
-    struct gpt_measured a, b;
+    struct dt_measured a, b;
     snprintf(cpu.device, sizeof cpu.device, "cpu");
     CHECK(!calibration_shares(&gpus) && calibration_shares(&cpu));
     CHECK(calibration_count(&gpus, 0) == calibration_count(&cpu, 0) && calibration_count(&gpus, 1) == calibration_count(&cpu, 1));
-    for (int i = 0; calibration_kernel(&gpus, i, &a); i++) {
-        CHECK(calibration_kernel(&cpu, i, &b) && a.kernel == b.kernel && a.variant == b.variant);
+    for (int i = 0; calibration_kernel(&gpus, &gpt_family, i, &a); i++) {
+        CHECK(calibration_kernel(&cpu, &gpt_family, i, &b) && a.kernel == b.kernel && a.variant == b.variant);
         CHECK(a.shape[0] == 4 * b.shape[0] && (a.shape[1] == 4 * b.shape[1] || b.shape[1] == 1), "%d: %g x %g", i, a.shape[0], a.shape[1]);
-        bool heads = gpt_kernel_info(a.kernel)->shape == GPT_SHAPE_HEADS;
+        bool heads = profile_kernels()->kernels[a.kernel]->shape == DT_SHAPE_HEADS;
         CHECK(a.shape[2] == (heads || b.shape[2] == 1 ? 1 : 4) * b.shape[2] && (!heads || a.shape[2] <= 128), "%d: %g", i, a.shape[2]);
     }
     int all = calibration_count(&gpus, 1);
     gpus.kernels = false;
     CHECK(calibration_count(&gpus, 0) == 0 && calibration_count(&gpus, 1) == all - calibration_count(&cpu, 0), "a further number of ranks");
     gpus.kernels = gpus.quick = cpu.quick = true;
-    for (int i = 0; calibration_kernel(&gpus, i, &a); i++)
-        CHECK(calibration_kernel(&cpu, i, &b) && memcmp(a.shape, b.shape, sizeof a.shape) == 0, "%d", i);
+    for (int i = 0; calibration_kernel(&gpus, &gpt_family, i, &a); i++)
+        CHECK(calibration_kernel(&cpu, &gpt_family, i, &b) && memcmp(a.shape, b.shape, sizeof a.shape) == 0, "%d", i);
 }
 
 /* What ranks tell of their GPUs, and the files that are made of it. */
@@ -221,7 +223,7 @@ static void files_of_gpus(void)
                 {"Tesla V100-SXM2-16GB", "V100", DT_SIM_VOLTA}};
     for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
         struct calibration *c = made_up(), *again = calloc(1, sizeof *again);
-        struct gpt_cost_profile *profile = calloc(1, sizeof *profile);
+        struct dt_profile *profile = calloc(1, sizeof *profile);
         struct dt_sim_cluster *cluster = calloc(1, sizeof *cluster);
         char *text = NULL;
         c->gpu = (struct calibration_gpu){.memory_bytes = 0x1p36, .reserved_bytes = 1e9, .copy_bytes_per_s = 50e9, .copy_s = 8e-6};
@@ -239,7 +241,7 @@ static void files_of_gpus(void)
         CHECK(cluster->pcie.gb_per_s == 50 && cluster->pcie.latency_us == 8 && fabs(cluster->nvlink.gb_per_s - 1024e-9 / 2e-4) < 1e-12,
               "%g", cluster->nvlink.gb_per_s);
         CHECK_OK(calibration_profile_text(again, "here", &text));
-        CHECK_OK(gpt_cost_profile_parse(text, strlen(text), "profile.json", profile));
+        CHECK_OK(profile_parse(text, strlen(text), "profile.json", profile));
         free(text);
         CHECK(strcmp(profile->gpu, gpus[i].word) == 0 && profile->memory.reserve_bytes == 1e9, "%s", profile->gpu);
         free(cluster);
@@ -469,23 +471,22 @@ static void processors_are_busy(void)
 static void kernels_are_probed(void)
 {
     struct dt_device *device = NULL;
-    struct gpt_probe *probe = NULL;
+    struct dt_probe *probe = NULL;
     char reason[256];
     if (!dt_device_available("cpu", reason, sizeof reason))
         SKIP("%s", reason);
     CHECK_OK(dt_device_create("cpu", NULL, &device));
-    CHECK_OK(gpt_probe_create(device, 4 << 20, &probe));
-    for (int kernel = 0; kernel <= GPT_KERNEL_COUNT; kernel++)
-        for (int variant = 0; variant < GPT_VARIANTS; variant++) {
-            struct gpt_measured what = {
-                .kernel = (enum gpt_kernel_kind)kernel, .variant = (enum gpt_kernel_variant)variant, .dtype = DT_FP32};
+    CHECK_OK(gpt_prober.create(device, 4 << 20, &probe));
+    for (int kernel = 0; kernel < GPT_KERNEL_END; kernel++)
+        for (int variant = 0; variant < DT_VARIANTS; variant++) {
+            struct dt_measured what = {.kernel = kernel, .variant = (enum dt_variant)variant, .dtype = DT_FP32};
             what.shape[0] = 64, what.shape[1] = 32, what.shape[2] = kernel <= GPT_KERNEL_EMBEDDING_GRADIENT ? 128 : 16;
-            CHECK_OK(gpt_probe_set(probe, &what));
-            CHECK_OK(gpt_probe_run(probe, 3));
+            CHECK_OK(gpt_prober.set(probe, &what));
+            CHECK_OK(gpt_prober.run(probe, 3));
         }
-    struct gpt_measured large = {.kernel = GPT_KERNEL_LINEAR, .dtype = DT_FP32, .shape = {4096, 4096, 4096}};
-    CHECK(gpt_probe_set(probe, &large) == DT_ERR_INVALID);
-    gpt_probe_destroy(probe);
+    struct dt_measured large = {.kernel = GPT_KERNEL_LINEAR, .dtype = DT_FP32, .shape = {4096, 4096, 4096}};
+    CHECK(gpt_prober.set(probe, &large) == DT_ERR_INVALID);
+    gpt_prober.destroy(probe);
     dt_device_destroy(device);
 }
 

@@ -1,5 +1,5 @@
 /* Experiments on device sim: bytes as counted, times as worked out by hand, and what must hold on any cluster. */
-#include "gpt/model.h"
+#include "gpt/kernels.h"
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
 #include "schedules/predict/framework.h"
@@ -276,7 +276,7 @@ static void faster_is_not_slower(void)
  * memory is so fast that only so many passes are felt, and the products' own traffic is not. */
 static void only_attention(struct simulated_system *s)
 {
-    struct gpt_cost_profile *p = &s->costs.profile;
+    struct dt_profile *p = &s->costs.profile;
     const double sample_bytes = 32 * 64 * 2, passes = 1e9;
     memset(p->kernels, 0, sizeof p->kernels);
     memset(&p->schedule, 0, sizeof p->schedule);
@@ -341,7 +341,7 @@ static void only_updates(struct simulated_system *s)
 {
     only_attention(s);
     memset(s->costs.profile.kernels, 0, sizeof s->costs.profile.kernels);
-    s->costs.profile.kernels[GPT_KERNEL_SGD].launches = 1;
+    s->costs.profile.kernels[DT_PRICED_SGD].launches = 1;
     s->costs.profile.host.interpreter_launch_s = 10;
     s->costs.profile.optimizer_fused = 1;
 }

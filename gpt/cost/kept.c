@@ -1,12 +1,4 @@
-#include "gpt/cost/cost.h"
-
-#include <math.h>
-
-double gpt_cost_memory_s(const struct gpt_costs *c, double launches, double bytes)
-{
-    double moved_s = bytes / (c->hardware.memory_bytes_per_s * c->profile.bandwidth_fraction);
-    return fmax(moved_s, launches * c->profile.kernel_s);
-}
+#include "gpt/cost/kept.h"
 
 /* What dtbench itself keeps, in elements per token and d: a layer's input, which is of the residual stream, and q, k, v and the heads'
  * outputs or the wide activation. */
@@ -20,8 +12,8 @@ static size_t above(double kept, double own)
     return kept > own ? (size_t)(kept - own) : 0;
 }
 
-size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct dt_model *model, enum gpt_layer_kind layer, size_t samples,
-                           int ranks, bool sequence_parallel)
+size_t gpt_cost_kept_bytes(const struct dt_profile *p, const struct dt_model *model, enum gpt_layer_kind layer, size_t samples, int ranks,
+                           bool sequence_parallel)
 {
     double element = (double)dt_dtype_bytes(model->dtype), tokens = (double)samples * gpt_of(model)->block_size, d = gpt_of(model)->hidden;
     double square = tokens * gpt_of(model)->block_size * gpt_of(model)->heads / ranks,
@@ -41,10 +33,4 @@ size_t gpt_cost_kept_bytes(const struct gpt_cost_profile *p, const struct dt_mod
     case GPT_HEAD: return above(p->memory.logits_elems * logits, logits);
     default: return 0;
     }
-}
-
-double gpt_cost_update_bytes(const struct gpt_cost_profile *p, size_t element_bytes, bool adam)
-{
-    double passes = p->kernels[adam ? GPT_KERNEL_ADAM : GPT_KERNEL_SGD].passes;
-    return passes * (double)element_bytes + (adam ? 3 * 2 * sizeof(float) : 0);
 }

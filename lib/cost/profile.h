@@ -1,42 +1,26 @@
 /* Profiles: what a software stack costs on top of the hardware it runs on.
  *
  * A cluster file (lib/sim/cluster.h) says what a GPU and its links can do; a profile says how much of that a framework gets, and what its
- * host threads and its allocator add. Together they give the time of every kernel (gpt/cost/cost.h) and the bytes that dtbench's own schedule
+ * host threads and its allocator add. Together they give the time of every kernel (lib/cost/cost.h) and the bytes that dtbench's own schedule
  * does not have. A profile is a JSON object, read by one table: every constant without a default must be there, and "sources" must say of
  * each where it comes from: a data sheet, a source file, or the rows it was fitted on. Nothing in it knows a paradigm, a model or a row.
  *
  * Passes count how often one element crosses the device's memory, read or written; what an element is stands with each kernel below. */
-#ifndef GPT_COST_PROFILE_H
-#define GPT_COST_PROFILE_H
+#ifndef LIB_COST_PROFILE_H
+#define LIB_COST_PROFILE_H
 
-#include "gpt/cost/measured.h"
-#include "gpt/kernels.h"
-#include "lib/base/status.h"
+#include "lib/cost/measured.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct dt_table;
-struct dt_schema;
-
-/* One kernel of gpt/kernels.h as this stack does it. Where a framework keeps what dtbench computes again in backward (the norms' and GELU's
- * outputs), the gradient's numbers are less by what that repetition costs. */
-struct gpt_kernel_cost {
-    double launches; /* kernels that the framework launches for it; of sgd and adam as optimizer_fused says */
-    double passes;
-    double other_passes; /* square_passes, weight_passes */
-};
-
-/* The first rows of the table are no constants: name, gpu, basis. */
-enum { GPT_COST_PROFILE_LABELS = 3 };
-
-struct gpt_cost_profile {
+struct dt_profile {
     char name[128];
     char gpu[64];   /* what it holds for, as words of clusters' gpu.name, or the architecture; "": not told */
     char basis[32]; /* what the constants rest on, in a few words; "": not told */
     uint64_t hash;  /* FNV-1a of the file's bytes */
 
-    /* Matrix products: see gpt_cost_product_s. */
+    /* Matrix products: see dt_cost_product_s. */
     struct {
         double peak_fraction;           /* of a large, aligned product */
         double half_k;                  /* inner dimension at which half of that is reached */
@@ -54,7 +38,8 @@ struct gpt_cost_profile {
     double bandwidth_fraction; /* of the GPU's memory bandwidth, that elementwise kernels get */
     double kernel_s;           /* what the shortest kernel takes on the device */
 
-    struct gpt_kernel_cost kernels[GPT_KERNEL_COUNT];
+    const struct dt_priced_list *priced;
+    struct dt_kernel_cost kernels[DT_PRICED_MAX]; /* by number */
     int optimizer_fused; /* 0: sgd's and adam's launches are for each tensor; 1: for each call; 2: for the first one of a step, which is for all */
 
     /* The host queue, which runs ahead of the device. */
@@ -98,16 +83,7 @@ struct gpt_cost_profile {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
             separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks, copies_shares;
     } schedule;
-    struct gpt_measured_list measured; /* kernels that need no formula */
+    struct dt_measured_list measured; /* kernels that need no formula */
 };
-
-/* Read a profile. Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path. */
-dt_status gpt_cost_profile_read(const char *path, struct gpt_cost_profile *out);
-/* The same of text, named `source` in errors. */
-dt_status gpt_cost_profile_parse(const char *text, size_t length, const char *source, struct gpt_cost_profile *out);
-
-/* The table of constants, for tests and fitting. */
-const struct dt_table *gpt_cost_profile_table(void);
-const struct dt_schema *gpt_cost_profile_schema(void);
 
 #endif

@@ -1,28 +1,28 @@
-#include "gpt/cost/measured.h"
+#include "lib/cost/measured.h"
 
 #include "lib/sim/program.h"
 
 #include <math.h>
 
-double gpt_measured_work(enum gpt_kernel_kind kernel, const double shape[3])
+double dt_measured_work(enum dt_shape shape, const double n[3])
 {
-    switch (gpt_kernel_info(kernel)->shape) {
-    case GPT_SHAPE_PRODUCT: return 2 * shape[0] * shape[1] * shape[2];
-    case GPT_SHAPE_HEADS: return shape[0] * shape[1] * shape[1] * shape[2];
-    case GPT_SHAPE_LOOKUP_GRADIENT: return (shape[0] + shape[2]) * shape[1];
-    case GPT_SHAPE_LOOKUP:
-    case GPT_SHAPE_ROWS:
-    case GPT_SHAPE_FLAT: break;
+    switch (shape) {
+    case DT_SHAPE_PRODUCT: return 2 * n[0] * n[1] * n[2];
+    case DT_SHAPE_HEADS: return n[0] * n[1] * n[1] * n[2];
+    case DT_SHAPE_LOOKUP_GRADIENT: return (n[0] + n[2]) * n[1];
+    case DT_SHAPE_LOOKUP:
+    case DT_SHAPE_ROWS:
+    case DT_SHAPE_FLAT: break;
     }
-    return shape[0] * shape[1];
+    return n[0] * n[1];
 }
 
-void gpt_measured_nearest(const struct gpt_measured_list *list, int ranks, int threads, int *out_ranks, int *out_threads)
+void dt_measured_nearest(const struct dt_measured_list *list, int ranks, int threads, int *out_ranks, int *out_threads)
 {
     double least = INFINITY;
     *out_ranks = *out_threads = 1;
     for (int i = 0; i < list->count; i++) {
-        const struct gpt_measured *m = &list->entries[i];
+        const struct dt_measured *m = &list->entries[i];
         double distance = fabs(log((double)m->ranks / ranks)) + (threads > 0 ? 100 * fabs(log((double)m->threads / threads)) : 0);
         if (distance < least) {
             least = distance;
@@ -32,17 +32,17 @@ void gpt_measured_nearest(const struct gpt_measured_list *list, int ranks, int t
     }
 }
 
-static bool is_like(const struct gpt_measured *m, const struct gpt_measured *what)
+static bool is_like(const struct dt_measured *m, const struct dt_measured *what)
 {
     return m->kernel == what->kernel && m->dtype == what->dtype && m->ranks == what->ranks && m->threads == what->threads;
 }
 
-/* The variant that was measured: the one asked for, or the first that is there; GPT_VARIANTS: none. */
-static enum gpt_kernel_variant measured_variant(const struct gpt_measured_list *list, const struct gpt_measured *what)
+/* The variant that was measured: the one asked for, or the first that is there; DT_VARIANTS: none. */
+static enum dt_variant measured_variant(const struct dt_measured_list *list, const struct dt_measured *what)
 {
-    enum gpt_kernel_variant found = GPT_VARIANTS;
+    enum dt_variant found = DT_VARIANTS;
     for (int i = 0; i < list->count; i++) {
-        const struct gpt_measured *m = &list->entries[i];
+        const struct dt_measured *m = &list->entries[i];
         if (!is_like(m, what))
             continue;
         if (m->variant == what->variant)
@@ -61,10 +61,10 @@ struct fit {
     double log_load;
 };
 
-static void add_point(struct fit *f, const struct gpt_measured *m, const double shape[3])
+static void add_point(struct fit *f, enum dt_shape kind, const struct dt_measured *m, const double shape[3])
 {
     const double same = 1e-9; /* a squared distance at which a shape counts as the measured one */
-    double terms[TERMS] = {1}, square = 0, value = log(gpt_measured_work(m->kernel, m->shape) / m->alone_s);
+    double terms[TERMS] = {1}, square = 0, value = log(dt_measured_work(kind, m->shape) / m->alone_s);
     for (int i = 0; i < 3; i++) {
         terms[i + 1] = log(m->shape[i] / shape[i]);
         square += terms[i + 1] * terms[i + 1];
@@ -97,9 +97,10 @@ static double solve(struct fit *f)
     return f->right[0] / f->matrix[0][0];
 }
 
-bool gpt_measured_find(const struct gpt_measured_list *list, const struct gpt_measured *what, double *out_alone_s, double *out_load)
+bool dt_measured_find(const struct dt_measured_list *list, enum dt_shape kind, const struct dt_measured *what, double *out_alone_s,
+                      double *out_load)
 {
-    enum gpt_kernel_variant variant = measured_variant(list, what);
+    enum dt_variant variant = measured_variant(list, what);
     double largest[3] = {0}, shape[3];
     struct fit fit = {0};
     for (int i = 0; i < list->count; i++)
@@ -109,10 +110,10 @@ bool gpt_measured_find(const struct gpt_measured_list *list, const struct gpt_me
         shape[d] = fmin(what->shape[d], largest[d]);
     for (int i = 0; i < list->count; i++)
         if (is_like(&list->entries[i], what) && list->entries[i].variant == variant)
-            add_point(&fit, &list->entries[i], shape);
+            add_point(&fit, kind, &list->entries[i], shape);
     if (fit.matrix[0][0] <= 0)
         return false;
     *out_load = fmin(exp(fit.log_load / fit.matrix[0][0]), DT_SIM_MAX_LOAD); /* a measurement that was interrupted can give more */
-    *out_alone_s = gpt_measured_work(what->kernel, what->shape) / exp(solve(&fit));
+    *out_alone_s = dt_measured_work(kind, what->shape) / exp(solve(&fit));
     return true;
 }

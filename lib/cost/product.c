@@ -1,18 +1,18 @@
 /* How long a GEMM library takes for a product: which tiles it cuts the output into, how they fill the device, and how it reads operands
  * whose rows are not aligned. */
-#include "gpt/cost/cost.h"
+#include "lib/cost/cost.h"
 
 #include <math.h>
 
 struct product {
-    const struct gpt_costs *costs;
+    const struct dt_costs *costs;
     double batch, m, n, k;
     double limit; /* of its share of the peak, for its rows' alignment */
     double kept;  /* of its speed, for the same */
 };
 
 /* How often aligned_bytes must be halved until it divides the rows of both operands; 3 stands for more, too. */
-static int halvings(const struct gpt_cost_profile *p, size_t left_elems, size_t right_elems, size_t element_bytes)
+static int halvings(const struct dt_profile *p, size_t left_elems, size_t right_elems, size_t element_bytes)
 {
     size_t unit = (size_t)p->gemm.aligned_bytes;
     size_t both = left_elems * element_bytes | right_elems * element_bytes; /* a power of two divides both where it divides this */
@@ -26,7 +26,7 @@ static int halvings(const struct gpt_cost_profile *p, size_t left_elems, size_t 
  * length: their speed no longer follows from k. One large product stays there, and loses a part at the first two halvings. */
 static void align(struct product *p, int times)
 {
-    const struct gpt_cost_profile *profile = &p->costs->profile;
+    const struct dt_profile *profile = &p->costs->profile;
     bool batched = p->batch > 1 || profile->gemm.unbatched_unaligned <= 0;
     const double limits[] = {1, profile->gemm.half_aligned, profile->gemm.quarter_aligned, profile->gemm.unaligned};
     p->limit = batched ? limits[times] : 1;
@@ -34,7 +34,7 @@ static void align(struct product *p, int times)
 }
 
 /* Operations on each element that a tile loads, over the same with the side that half of the speed needs. */
-static double reuse(const struct gpt_costs *c, double rows, double columns)
+static double reuse(const struct dt_costs *c, double rows, double columns)
 {
     double per_element = rows * columns / (rows + columns);
     return per_element / (per_element + c->profile.gemm.half_reuse);
@@ -44,8 +44,8 @@ static double reuse(const struct gpt_costs *c, double rows, double columns)
  * Where the last wave leaves too many idle, the inner dimension is split, and the parts are added up through memory in fp32. */
 static double tiled_s(const struct product *p, double rows, double columns)
 {
-    const struct gpt_costs *c = p->costs;
-    const struct gpt_cost_profile *profile = &c->profile;
+    const struct dt_costs *c = p->costs;
+    const struct dt_profile *profile = &c->profile;
     double tiles = p->batch * ceil(p->m / rows) * ceil(p->n / columns), waves = tiles / profile->gemm.multiprocessors;
     double share =
         reuse(c, rows, columns) / reuse(c, profile->gemm.tile_rows, profile->gemm.tile_columns) * p->k / (p->k + profile->gemm.half_k);
@@ -54,14 +54,14 @@ static double tiled_s(const struct product *p, double rows, double columns)
     if (fill >= profile->gemm.least_fill)
         return full_s / fill;
     double parts = ceil(profile->gemm.least_fill / fill), partial_bytes = 2 * parts * p->batch * p->m * p->n * sizeof(float);
-    return fmin(full_s / fill, full_s / profile->gemm.least_fill + gpt_cost_memory_s(c, 1, partial_bytes));
+    return fmin(full_s / fill, full_s / profile->gemm.least_fill + dt_cost_memory_s(c, 1, partial_bytes));
 }
 
 /* The library knows its tiles: the largest, and what halving its sides gives. */
 static double arithmetic_s(const struct product *p)
 {
     enum { SMALLEST = 64 };
-    const struct gpt_cost_profile *profile = &p->costs->profile;
+    const struct dt_profile *profile = &p->costs->profile;
     double best_s = INFINITY, k_share = p->k / (p->k + profile->gemm.half_k);
     if (profile->gemm.tile_rows < 1 || profile->gemm.tile_columns < 1 || profile->gemm.multiprocessors < 1)
         return 2 * p->batch * p->m * p->n * p->k /
@@ -72,11 +72,11 @@ static double arithmetic_s(const struct product *p)
     return best_s;
 }
 
-double gpt_cost_product_s(const struct gpt_costs *c, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
-                          size_t element_bytes)
+double dt_cost_product_s(const struct dt_costs *c, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
+                         size_t element_bytes)
 {
     struct product p = {c, batch, m, n, k, 1, 1};
     align(&p, halvings(&c->profile, left_elems, right_elems, element_bytes));
-    double moved_s = gpt_cost_memory_s(c, 1, batch * (m * k + k * n + m * n) * (double)element_bytes);
+    double moved_s = dt_cost_memory_s(c, 1, batch * (m * k + k * n + m * n) * (double)element_bytes);
     return fmax(arithmetic_s(&p), moved_s);
 }

@@ -1,8 +1,9 @@
 /* Profiles: the ones that come with dtbench are read, and what is wrong with one is said with its place. */
-#include "gpt/cost/profile.h"
+#include "gpt/kernels.h"
 #include "lib/config/config.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
+#include "schedules/predict/profile.h"
 #include "test/check.h"
 
 #include <cjson/cJSON.h>
@@ -23,12 +24,12 @@ static struct cJSON *default_profile(void)
 }
 
 /* Print, parse, and destroy `object`. */
-static dt_status parse(struct cJSON *object, struct gpt_cost_profile *out)
+static dt_status parse(struct cJSON *object, struct dt_profile *out)
 {
     char *text;
     dt_status status = dt_json_print(object, DT_JSON_COMPACT, &text);
     if (status == DT_OK)
-        status = gpt_cost_profile_parse(text, strlen(text), "p.json", out);
+        status = profile_parse(text, strlen(text), "p.json", out);
     free(text);
     dt_json_destroy(object);
     return status;
@@ -38,36 +39,38 @@ static void shipped_profiles(void)
 {
     char path[PATH_MAX];
     glob_t files;
-    struct gpt_cost_profile profile;
+    struct dt_profile profile;
     CHECK_OK(dt_find_data_file("profiles/pytorch_1.11_a100.json", NULL, path, sizeof path));
     strcpy(strrchr(path, '/'), "/*.json");
     CHECK(glob(path, 0, NULL, &files) == 0 && files.gl_pathc >= 1);
     for (size_t i = 0; i < files.gl_pathc; i++)
-        CHECK(gpt_cost_profile_read(files.gl_pathv[i], &profile) == DT_OK && *profile.name && *profile.basis && profile.hash != 0, "%s: %s",
+        CHECK(profile_read(files.gl_pathv[i], &profile) == DT_OK && *profile.name && *profile.basis && profile.hash != 0, "%s: %s",
               files.gl_pathv[i], dt_error_message());
     globfree(&files);
 }
 
 static void every_row_reaches_the_struct(void)
 {
-    struct gpt_cost_profile profile;
-    const struct dt_table *table = gpt_cost_profile_table();
+    struct dt_profile profile;
+    const struct dt_table *table = profile_table();
     CHECK_OK(parse(default_profile(), &profile));
     CHECK(profile.kernels[GPT_KERNEL_LAYER_NORM].launches == 1 && profile.kernels[GPT_KERNEL_LAYER_NORM].passes == 2);
     CHECK(profile.kernels[GPT_KERNEL_ATTENTION].other_passes > 0 && profile.gemm.qkv_products == 3 && profile.optimizer_fused == 0);
-    for (int kind = 0; kind < GPT_KERNEL_COUNT; kind++) {
+    for (int kind = 0; kind < profile_kernels()->count; kind++) {
+        if (kind == DT_PRICED_COPY)
+            continue;
         char at[64];
-        snprintf(at, sizeof at, "kernels.%s.passes", gpt_kernel_info((enum gpt_kernel_kind)kind)->name);
+        snprintf(at, sizeof at, "kernels.%s.passes", profile_kernels()->kernels[kind]->name);
         int row = dt_config_find(table, at);
         CHECK(row >= 0 && table->fields[row].offset ==
-                              offsetof(struct gpt_cost_profile, kernels[0].passes) + (size_t)kind * sizeof(struct gpt_kernel_cost),
+                              offsetof(struct dt_profile, kernels[0].passes) + (size_t)kind * sizeof(struct dt_kernel_cost),
               "%s", at);
     }
 }
 
 static void refused(struct cJSON *object, const char *wanted)
 {
-    struct gpt_cost_profile profile;
+    struct dt_profile profile;
     CHECK(parse(object, &profile) == DT_ERR_INVALID && strstr(dt_error_message(), wanted), "%s: %s", wanted, dt_error_message());
 }
 

@@ -1,34 +1,20 @@
-#include "gpt/cost/profile.h"
+#include "schedules/predict/profile.h"
 
 #include "lib/config/config.h"
 #include "lib/config/json.h"
 #include "lib/config/schema.h"
+#include "schedules/config/families.h"
 
+#include <assert.h>
 #include <cjson/cJSON.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define AT(member) .offset = offsetof(struct gpt_cost_profile, member), .size = sizeof(((struct gpt_cost_profile *)0)->member)
+#define AT(member) .offset = offsetof(struct dt_profile, member), .size = sizeof(((struct dt_profile *)0)->member)
 
-/* The rows of a kernel of the list. */
-#define COSTED(entry, arguments, kind, phase, shape, element, own_passes)                                                                  \
-    {"kernels." #entry ".launches",           DT_FIELD_NUMBER,                                                                             \
-     AT(kernels[GPT_KERNEL_##kind].launches), .max = 1000,                                                                                 \
-     .initial = (own_passes) ? "1" : NULL,    .description = "Kernels that the framework launches."},                                      \
-        {"kernels." #entry ".passes",                                                                                                      \
-         DT_FIELD_NUMBER,                                                                                                                  \
-         AT(kernels[GPT_KERNEL_##kind].passes),                                                                                            \
-         .min = -100,                                                                                                                      \
-         .max = 1000,                                                                                                                      \
-         .initial = own_passes,                                                                                                            \
-         .description = "Reads and writes of each of " element "."},
-#define OTHER_PASSES(entry, kind, key, text)                                                                                               \
-    {"kernels." #entry "." #key, DT_FIELD_NUMBER, AT(kernels[GPT_KERNEL_##kind].other_passes), .min = -100, .max = 1000,                   \
-     .description = text},
-
-static const struct dt_field fields[] = {
+static const struct dt_field before_kernels[] = {
     {"name", DT_FIELD_STRING, AT(name), .min = 1, .max = 63, .description = "What the stack is called in records."},
 
     {"gpu", DT_FIELD_STRING, AT(gpu), .max = 63, .initial = "\"\"",
@@ -70,11 +56,12 @@ static const struct dt_field fields[] = {
     {"bandwidth_fraction", DT_FIELD_NUMBER, AT(bandwidth_fraction), .above = true, .max = 1,
      .description = "Share of the memory's bandwidth that elementwise kernels get."},
     {"kernel_s", DT_FIELD_NUMBER, AT(kernel_s), .max = 1, .description = "Seconds that the shortest kernel takes on the device."},
+};
 
-    GPT_KERNELS(COSTED, OTHER_PASSES, GPT_NO_KERNEL_ROW)
-        GPT_SHARED_KERNELS(COSTED){"optimizer_fused", DT_FIELD_INT, AT(optimizer_fused), .max = 2,
-                                   .description = "0: sgd's and adam's launches are for each tensor; 1: for each bucket or group that is "
-                                                  "updated at a time; 2: for all parameters of a rank together."},
+static const struct dt_field after_kernels[] = {
+    {"optimizer_fused", DT_FIELD_INT, AT(optimizer_fused), .max = 2,
+     .description = "0: sgd's and adam's launches are for each tensor; 1: for each bucket or group that is "
+                    "updated at a time; 2: for all parameters of a rank together."},
 
     {"host.launch_s", DT_FIELD_NUMBER, AT(host.launch_s), .max = 1, .description = "Seconds of the host to launch one kernel."},
     {"host.interpreter_launch_s", DT_FIELD_NUMBER, AT(host.interpreter_launch_s), .max = 1,
@@ -164,16 +151,132 @@ static const struct dt_field fields[] = {
          "once, from where every rank's share of each is copied to its place."},
 };
 
-static const struct dt_table table = {.fields = fields, .count = sizeof fields / sizeof fields[0], .complete = true};
+/* ---- with the kernels of the families ---- */
 
-const struct dt_table *gpt_cost_profile_table(void)
+enum { FIELDS_MAX = 1024 };
+
+/* The rows above with those of each family's kernels between them, and the kernels by number, made once. */
+static struct {
+    struct dt_field fields[FIELDS_MAX];
+    struct dt_table table;
+    struct dt_priced_list kernels;
+} all = {.table = {.fields = all.fields, .complete = true}};
+
+static void add_fields(const struct dt_field *fields, int count, size_t offset)
 {
-    return &table;
+    assert(all.table.count + count <= FIELDS_MAX);
+    for (int i = 0; i < count; i++) {
+        struct dt_field *field = &all.fields[all.table.count++];
+        *field = fields[i];
+        field->offset += offset;
+    }
 }
+
+static void add_kernels(const struct dt_pricing *pricing)
+{
+    assert(all.kernels.count + pricing->count <= DT_PRICED_MAX);
+    for (int i = 0; i < pricing->count; i++)
+        all.kernels.kernels[all.kernels.count++] = &pricing->kernels[i];
+}
+
+static void join(void)
+{
+    size_t first = DT_PRICED_SHARED;
+    add_fields(before_kernels, sizeof before_kernels / sizeof *before_kernels, 0);
+    add_kernels(&dt_shared_pricing);
+    for (int f = 0; model_family(f); f++) {
+        const struct dt_pricing *pricing = model_family(f)->pricing;
+        if (!pricing)
+            continue;
+        add_fields(pricing->keys, pricing->key_count, offsetof(struct dt_profile, kernels[first]));
+        add_kernels(pricing);
+        first += (size_t)pricing->count;
+    }
+    add_fields(dt_shared_pricing.keys, dt_shared_pricing.key_count, offsetof(struct dt_profile, kernels));
+    add_fields(after_kernels, sizeof after_kernels / sizeof *after_kernels, 0);
+}
+
+const struct dt_table *profile_table(void)
+{
+    if (all.table.count == 0)
+        join();
+    return &all.table;
+}
+
+const struct dt_priced_list *profile_kernels(void)
+{
+    (void)profile_table();
+    return &all.kernels;
+}
+
+int profile_shift(const struct dt_model_family *family)
+{
+    int shift = 0;
+    for (int f = 0; model_family(f) && model_family(f) != family; f++)
+        shift += model_family(f)->pricing ? model_family(f)->pricing->count : 0;
+    return shift;
+}
+
+/* ---- "measured": a list, which no row describes ---- */
+
+static const char *kernel_choice(int index)
+{
+    return index < profile_kernels()->count ? profile_kernels()->kernels[index]->name : NULL;
+}
+
+static const char *variant_choice(int index)
+{
+    static const char *const names[DT_VARIANTS] = {"plain", "dropout", "unfused", "accumulate"};
+    return index < DT_VARIANTS ? names[index] : NULL;
+}
+
+static const char *dtype_choice(int index)
+{
+    return index < DT_DTYPE_COUNT ? dt_dtype_name((enum dt_dtype)index) : NULL;
+}
+
+#define OF(member) .offset = offsetof(struct dt_measured, member)
+#define SHAPE(index) OF(shape[index]), .min = 1, .max = 1e12
+#define SECONDS(member) OF(member), .min = 1e-9, .max = 1e6
+
+static const struct dt_field measured_fields[] = {
+    {"kernel", DT_FIELD_ENUM, OF(kernel), .choice = kernel_choice,
+     .description = "one of those under \"kernels\", or a copy within the device"},
+    {"variant", DT_FIELD_ENUM, OF(variant), .choice = variant_choice, .description = "what makes it another kernel of the same shape"},
+    {"dtype", DT_FIELD_ENUM, OF(dtype), .choice = dtype_choice, .description = "of its operands"},
+    {"ranks", DT_FIELD_INT, OF(ranks), .min = 1, .max = 4096, .description = "on the machine"},
+    {"threads", DT_FIELD_INT, OF(threads), .min = 1, .max = 65536, .description = "of a rank"},
+    {"rows", DT_FIELD_NUMBER, SHAPE(0),
+     .description = "rows; of attention samples * heads; elements where a kernel has no rows; of a copy bytes"},
+    {"columns", DT_FIELD_NUMBER, SHAPE(1), .description = "columns; out; of attention T; 1 where there are none"},
+    {"inner", DT_FIELD_NUMBER, SHAPE(2), .description = "in; of attention the width of a head; of embeddings V + T; 1 where there is none"},
+    {"alone_s", DT_FIELD_NUMBER, SECONDS(alone_s), .description = "seconds while the other ranks rest"},
+    {"together_s", DT_FIELD_NUMBER, SECONDS(together_s), .description = "seconds while all ranks do the same"},
+};
+
+const struct dt_list *measured_table(void)
+{
+    static const struct dt_table table = {
+        .fields = measured_fields, .count = sizeof measured_fields / sizeof *measured_fields, .complete = true};
+    static const struct dt_list list = {&table, sizeof(struct dt_measured), DT_MEASURED_MAX};
+    return &list;
+}
+
+dt_status measured_read(const struct cJSON *array, const char *where, struct dt_measured_list *out)
+{
+    return dt_config_read_list(measured_table(), array, where, out->entries, &out->count);
+}
+
+dt_status measured_write(const struct dt_measured_list *list, struct cJSON **out)
+{
+    return dt_config_write_list(measured_table(), list->entries, list->count, out);
+}
+
+/* ---- all of it ---- */
 
 static const struct dt_schema_section sections[] = {
     {"", "What a software stack costs on the hardware that a cluster file describes: kernels, host, allocator.", NULL},
-    {"kernels", "Each kernel of gpt/kernels.h as this stack does it; gpt/cost/profile.h says what a pass goes over.", NULL},
+    {"kernels", "Each kernel of gpt/kernels.h as this stack does it; lib/cost/profile.h says what a pass goes over.", NULL},
     {"schedule", "Where the framework's schedule is not dtbench's.", NULL},
     {0},
 };
@@ -186,13 +289,14 @@ static const struct dt_schema_part parts[] = {
     {.path = "measured",
      .description = "Kernels as they were measured on a machine whose ranks share its processors (dtbench calibrate); they go before the "
                     "constants.",
-     .list = gpt_measured_table},
+     .list = measured_table},
     {0},
 };
 
-const struct dt_schema *gpt_cost_profile_schema(void)
+const struct dt_schema *profile_schema(void)
 {
-    static const struct dt_schema schema = {.title = "dtbench profile", .table = &table, .sections = sections, .parts = parts};
+    static struct dt_schema schema = {.title = "dtbench profile", .sections = sections, .parts = parts};
+    schema.table = profile_table();
     return &schema;
 }
 
@@ -206,41 +310,42 @@ static bool covers(const char *key, const char *path)
 /* Each constant that is given has a source, each source a constant. */
 static dt_status check_sources(const struct cJSON *sources, const bool *given, const char *source)
 {
+    const struct dt_table *table = profile_table();
     if (!cJSON_IsObject(sources))
         return dt_fail(DT_ERR_INVALID, "%s: sources: missing; expected an object that says where each constant comes from", source);
     for (const cJSON *item = sources->child; item; item = item->next) {
         bool known = false;
-        for (int i = 0; i < table.count; i++)
-            known |= covers(item->string, table.fields[i].path);
+        for (int i = 0; i < table->count; i++)
+            known |= covers(item->string, table->fields[i].path);
         if (!known)
             return dt_fail(DT_ERR_INVALID, "%s: sources: \"%.100s\" is no constant of a profile", source, item->string);
         if (!cJSON_IsString(item) || !*item->valuestring)
             return dt_fail(DT_ERR_INVALID, "%s: sources.%.100s: expected a text that says where the constant comes from", source,
                            item->string);
     }
-    for (int i = GPT_COST_PROFILE_LABELS; i < table.count; i++) {
+    for (int i = PROFILE_LABELS; i < table->count; i++) {
         bool covered = !given[i];
         for (const cJSON *item = sources->child; item && !covered; item = item->next)
-            covered = covers(item->string, table.fields[i].path);
+            covered = covers(item->string, table->fields[i].path);
         if (!covered)
-            return dt_fail(DT_ERR_INVALID, "%s: sources: nothing says where %s comes from", source, table.fields[i].path);
+            return dt_fail(DT_ERR_INVALID, "%s: sources: nothing says where %s comes from", source, table->fields[i].path);
     }
     return DT_OK;
 }
 
 /* The rows of the table. given [table.count], zeroed. */
-static dt_status read_rows(const struct cJSON *object, const struct cJSON *sources, const char *source, bool *given,
-                           struct gpt_cost_profile *out)
+static dt_status read_rows(const struct cJSON *object, const struct cJSON *sources, const char *source, bool *given, struct dt_profile *out)
 {
-    DT_TRY(dt_config_defaults(&table, out));
-    DT_TRY(dt_config_read(&table, object, source, out, given));
-    DT_TRY(dt_config_check_required(&table, given, source));
+    const struct dt_table *table = profile_table();
+    DT_TRY(dt_config_defaults(table, out));
+    DT_TRY(dt_config_read(table, object, source, out, given));
+    DT_TRY(dt_config_check_required(table, given, source));
     return check_sources(sources, given, source);
 }
 
-static dt_status read_table(const struct cJSON *object, const struct cJSON *sources, const char *source, struct gpt_cost_profile *out)
+static dt_status read_table(const struct cJSON *object, const struct cJSON *sources, const char *source, struct dt_profile *out)
 {
-    bool *given = calloc((size_t)table.count, sizeof *given);
+    bool *given = calloc((size_t)profile_table()->count, sizeof *given);
     if (!given)
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: no host memory", source);
     dt_status status = read_rows(object, sources, source, given, out);
@@ -248,14 +353,14 @@ static dt_status read_table(const struct cJSON *object, const struct cJSON *sour
     return status;
 }
 
-static dt_status read_measured(const struct cJSON *list, const char *source, struct gpt_measured_list *out)
+static dt_status read_measured(const struct cJSON *list, const char *source, struct dt_measured_list *out)
 {
     char where[512];
     snprintf(where, sizeof where, "%.400s: measured", source);
-    return gpt_measured_read(list, where, out);
+    return measured_read(list, where, out);
 }
 
-static dt_status read_constants(struct cJSON *object, const char *source, struct gpt_cost_profile *out)
+static dt_status read_constants(struct cJSON *object, const char *source, struct dt_profile *out)
 {
     if (!cJSON_IsObject(object))
         return dt_fail(DT_ERR_INVALID, "%s: expected a profile, a JSON object", source);
@@ -271,22 +376,22 @@ end:
     return status;
 }
 
-dt_status gpt_cost_profile_parse(const char *text, size_t length, const char *source, struct gpt_cost_profile *out)
+dt_status profile_parse(const char *text, size_t length, const char *source, struct dt_profile *out)
 {
     struct cJSON *object;
-    *out = (struct gpt_cost_profile){.hash = dt_hash_fnv1a(text, length)};
+    *out = (struct dt_profile){.hash = dt_hash_fnv1a(text, length), .priced = profile_kernels()};
     DT_TRY(dt_json_parse(text, length, source, &object));
     dt_status status = read_constants(object, source, out);
     dt_json_destroy(object);
     return status;
 }
 
-dt_status gpt_cost_profile_read(const char *path, struct gpt_cost_profile *out)
+dt_status profile_read(const char *path, struct dt_profile *out)
 {
     char *text;
     size_t length;
     DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = gpt_cost_profile_parse(text, length, path, out);
+    dt_status status = profile_parse(text, length, path, out);
     free(text);
     return status;
 }

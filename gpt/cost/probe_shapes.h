@@ -1,0 +1,9 @@
+/* What calibration times of gpt's kernels: each list ends with one without rows. */
+#ifndef GPT_COST_PROBE_SHAPES_H
+#define GPT_COST_PROBE_SHAPES_H
+
+#include "lib/cost/priced.h"
+
+extern const struct dt_grid gpt_probe_full[], gpt_probe_quick[];
+
+#endif

@@ -1,0 +1,122 @@
+/* The kernels that profiles price, by number: the shared ones, and after them those of each family of models. */
+#ifndef LIB_COST_PRICED_H
+#define LIB_COST_PRICED_H
+
+#include "lib/base/dtype.h"
+#include "lib/base/status.h"
+#include "lib/config/config.h"
+
+#include <stddef.h>
+
+struct dt_device;
+
+enum dt_phase { DT_PHASE_FORWARD, DT_PHASE_BACKWARD, DT_PHASE_UPDATE };
+
+/* What the three numbers of a measured kernel's shape are; unused ones are 1. */
+enum dt_shape {
+    DT_SHAPE_PRODUCT,         /* rows, out, in */
+    DT_SHAPE_HEADS,           /* samples * heads, T, width of a head */
+    DT_SHAPE_ROWS,            /* rows, columns */
+    DT_SHAPE_LOOKUP,          /* rows, columns, rows of the tables */
+    DT_SHAPE_LOOKUP_GRADIENT, /* the same; the tables are written whole */
+    DT_SHAPE_FLAT             /* elements */
+};
+
+/* What makes one kernel several, each with times of its own. */
+enum dt_variant {
+    DT_VARIANT_PLAIN,
+    DT_VARIANT_DROPOUT,    /* with a probability above 0 */
+    DT_VARIANT_UNFUSED,    /* attention */
+    DT_VARIANT_ACCUMULATE, /* weight gradient that adds to what is there */
+    DT_VARIANTS
+};
+
+struct dt_priced {
+    const char *name; /* "layer_norm_gradient": the key under "kernels" */
+    enum dt_phase phase;
+    enum dt_shape shape;
+};
+
+/* Numbers of the shared kernels (lib/kernels), and of a copy within the device, which is measured in bytes. A family numbers its own from
+ * DT_PRICED_SHARED on; where it is not the first one, they come after those of the families before it (struct dt_costs, shift). */
+enum { DT_PRICED_SGD, DT_PRICED_ADAM, DT_PRICED_ADD, DT_PRICED_COPY, DT_PRICED_SHARED, DT_PRICED_MAX = 256 };
+
+/* One kernel as a stack does it. Where a framework keeps what dtbench computes again in backward (the norms' and GELU's outputs), the
+ * gradient's numbers are less by what that repetition costs. */
+struct dt_kernel_cost {
+    double launches; /* kernels that the framework launches for it; of sgd and adam as optimizer_fused says */
+    double passes;
+    double other_passes; /* square_passes, weight_passes */
+};
+
+/* The kernels of a family, or the shared ones. */
+struct dt_pricing {
+    const struct dt_priced *kernels; /* [count] */
+    int count;
+    /* The keys of a profile for them: offsets in an array [count] of struct dt_kernel_cost. */
+    const struct dt_field *keys; /* [key_count] */
+    int key_count;
+};
+
+extern const struct dt_pricing dt_shared_pricing;
+
+/* Rows of keys. own_passes: dtbench's own, in one launch, for profiles that do not name the kernel because they are older; NULL: they must. */
+#define DT_PRICED_KEYS(entry, index, element, own_passes)                                                                                  \
+    {"kernels." #entry ".launches",                                                                                                        \
+     DT_FIELD_NUMBER,                                                                                                                      \
+     .offset = (index) * sizeof(struct dt_kernel_cost) + offsetof(struct dt_kernel_cost, launches),                                        \
+     .size = sizeof(double),                                                                                                               \
+     .max = 1000,                                                                                                                          \
+     .initial = (own_passes) ? "1" : NULL,                                                                                                 \
+     .description = "Kernels that the framework launches."},                                                                               \
+        {"kernels." #entry ".passes",                                                                                                      \
+         DT_FIELD_NUMBER,                                                                                                                  \
+         .offset = (index) * sizeof(struct dt_kernel_cost) + offsetof(struct dt_kernel_cost, passes),                                      \
+         .size = sizeof(double),                                                                                                           \
+         .min = -100,                                                                                                                      \
+         .max = 1000,                                                                                                                      \
+         .initial = own_passes,                                                                                                            \
+         .description = "Reads and writes of each of " element "."},
+#define DT_PRICED_OTHER_KEY(entry, index, key, text)                                                                                       \
+    {"kernels." #entry "." #key,                                                                                                           \
+     DT_FIELD_NUMBER,                                                                                                                      \
+     .offset = (index) * sizeof(struct dt_kernel_cost) + offsetof(struct dt_kernel_cost, other_passes),                                    \
+     .size = sizeof(double),                                                                                                               \
+     .min = -100,                                                                                                                          \
+     .max = 1000,                                                                                                                          \
+     .description = text},
+
+/* All kernels, by their numbers. */
+struct dt_priced_list {
+    const struct dt_priced *kernels[DT_PRICED_MAX];
+    int count;
+};
+
+/* ---- how a family's kernels are timed one at a time, for calibration ---- */
+
+struct dt_probe;
+struct dt_measured;
+
+/* A kernel, its variant, and the numbers that its shape is made of: all combinations. */
+enum { DT_GRID_DIMS = 6 };
+struct dt_grid {
+    int kernel; /* as the family numbers them */
+    enum dt_variant variant;
+    double rows[DT_GRID_DIMS], columns[DT_GRID_DIMS], inner[DT_GRID_DIMS]; /* each ends with 0; none: 1 */
+};
+
+struct dt_prober {
+    const struct dt_grid *full, *quick; /* what is measured; the last one has no rows. quick: few, small shapes */
+
+    /* region_bytes: of each of three pieces of memory; those of a kernel that needs more are refused. Owner: the caller.
+     * Errors: DT_ERR_HOST_MEMORY, DT_ERR_OOM, those of the kernels. */
+    dt_status (*create)(struct dt_device *device, size_t region_bytes, struct dt_probe **out);
+    void (*destroy)(struct dt_probe *probe); /* takes NULL */
+    /* From now on calls are of this kernel, numbered as the family does; kernel, variant, dtype and shape count. Errors: DT_ERR_INVALID
+     * where region_bytes do not suffice or the shape is none, DT_ERR_HOST_MEMORY, those of the kernels. */
+    dt_status (*set)(struct dt_probe *probe, const struct dt_measured *what);
+    /* Queue it `times` times and wait for it. Errors: those of the kernel. */
+    dt_status (*run)(struct dt_probe *probe, int times);
+};
+
+#endif
