@@ -43,6 +43,7 @@ static dt_status check_options(void *options_read)
 struct scales {
     struct unit flops, bytes, seconds, traffic;
     bool host, timed, communicates;
+    const char *counted; /* of a step: "token" */
 };
 
 static void add_columns(struct table *t, const struct experiment_columns *columns, const struct scales *scales)
@@ -58,7 +59,7 @@ static void add_columns(struct table *t, const struct experiment_columns *column
     for (int c = 0; c < columns->count; c++)
         table_column(t, TABLE_RIGHT | TABLE_KEY, "%s", experiment_column_title(columns->fields[c]));
     table_column(t, TABLE_RIGHT, "parameters");
-    table_column(t, TABLE_RIGHT, "tokens\nper step");
+    table_column(t, TABLE_RIGHT, "%ss\nper step", scales->counted);
     table_column(t, TABLE_RIGHT, "%s\nper step", flops);
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
         table_column(t, TABLE_RIGHT | TABLE_UNIT, "%s\n%s", names[c], bytes);
@@ -101,7 +102,7 @@ static void add_row(struct table *t, const struct experiment_columns *columns, c
     char text[FORMAT_BYTES];
     experiment_cells(t, e, columns);
     table_text(t, format_count(check->parameters, text));
-    table_text(t, format_count(check->tokens_per_step, text));
+    table_text(t, format_count(check->units_per_step, text));
     number_again(t, above++, check->flops_per_step / flops->size);
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
         number_again(t, above++, (double)check->usage.device.peak_bytes[c] / bytes->size);
@@ -345,6 +346,8 @@ static dt_status print_table(const struct experiment_list *experiments, const st
         most_bytes = fmax(most_bytes, (double)checks[i].usage.device.peak_total_bytes);
         longest = fmax(longest, checks[i].step_s);
         most_traffic = fmax(most_traffic, (double)step_traffic_all(&checks[i].traffic));
+        const char *counted = experiment_list_get(experiments, i, &e)->model.family->unit;
+        scales.counted = !scales.counted || strcmp(scales.counted, counted) == 0 ? counted : "unit";
         scales.host |= checks[i].usage.host.peak_total_bytes > 0;
         scales.timed |= !isnan(checks[i].step_s);
     }

@@ -114,9 +114,9 @@ static void show_progress(void *context, const struct search_progress *progress)
     if (!w->live || dt_clock_s() - w->drawn_s < 1.0 / REDRAWS_PER_S)
         return;
     w->drawn_s = dt_clock_s();
-    fprintf(stderr, "\r\033[K%s of %s candidates, %s simulated, best %s tokens/s", format_count((uint64_t)progress->done, done),
+    fprintf(stderr, "\r\033[K%s of %s candidates, %s simulated, best %s %ss/s", format_count((uint64_t)progress->done, done),
             format_count((uint64_t)progress->count, count), format_count((uint64_t)progress->simulated, simulated),
-            format_number(progress->best_tokens_per_s, best));
+            format_number(progress->best_units_per_s, best), w->planner->base.model.family->unit);
     fflush(stderr);
 }
 

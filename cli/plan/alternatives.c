@@ -80,9 +80,9 @@ static dt_status search_best(const struct planner *p, const struct space *space,
         return DT_OK;
     strategy_describe(&best.experiment, out->strategy);
     out->batch = best.experiment.batch_size;
-    out->tokens_per_s = best.outcome.tokens_per_s;
+    out->units_per_s = best.outcome.units_per_s;
     if (p->result.ranked > 0)
-        out->regret = 1 - out->tokens_per_s / planner_outcome(p, 0)->tokens_per_s;
+        out->regret = 1 - out->units_per_s / planner_outcome(p, 0)->units_per_s;
     return DT_OK;
 }
 
@@ -113,7 +113,7 @@ dt_status rules_follow(const struct planner *p, struct rule_results *out)
         struct rule_result *one = &out->all[out->count++];
         char figures[RULE_BYTES];
         struct choice choice = rules[i].follow(p, figures);
-        *one = (struct rule_result){.name = rules[i].name, .tokens_per_s = NAN, .regret = NAN};
+        *one = (struct rule_result){.name = rules[i].name, .units_per_s = NAN, .regret = NAN};
         snprintf(one->says, sizeof one->says, "%s (%.120s)", choice.what, figures);
         DT_TRY(follow(p, &choice, one));
     }
@@ -176,7 +176,7 @@ static dt_status score_winner(const struct planner *p, const struct replan *r, d
         for (int i = 0; i < result.rank_count; i++)
             bytes = fmax(bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
         double step_s = result.step_s[result.steps_done - 1];
-        bool too_slow = search_tokens_per_s(&e, step_s) < p->options.floor_tokens_per_s;
+        bool too_slow = search_units_per_s(&e, step_s) < p->options.floor_units_per_s;
         *score = too_slow ? 0 : search_score(p->options.objective, &e, step_s, bytes);
     }
     measure_result_finish(&result);
@@ -267,8 +267,8 @@ static dt_status say_change(const struct planner *p, const struct change *change
     strategy_describe(&other.experiment, strategy);
     if (!isnan(gain))
         snprintf(better, sizeof better, "%.0f %% better than the first one there", 100 * gain);
-    why_say(w, "%s: %s, batch %d, %s tokens/s; %s", change->name, strategy, other.experiment.batch_size,
-            format_number(other.outcome.tokens_per_s, rate), better);
+    why_say(w, "%s: %s, batch %d, %s %ss/s; %s", change->name, strategy, other.experiment.batch_size,
+            format_number(other.outcome.units_per_s, rate), other.experiment.model.family->unit, better);
     return DT_OK;
 }
 

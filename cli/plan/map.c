@@ -62,14 +62,15 @@ dt_status map_read(const struct option_list *texts, const struct planner_argumen
 void map_fill(const struct planner *p, struct map_box *box)
 {
     box->interrupted = p->result.interrupted && !p->result.best_proved;
-    box->tokens_per_s = box->peak_bytes = NAN;
+    box->units_per_s = box->peak_bytes = NAN;
+    box->unit = p->base.model.family->unit;
     *box->strategy = '\0';
     if (p->result.ranked == 0)
         return;
     struct experiment e;
     space_experiment(p->space, p->result.ranking[0], &e);
     strategy_describe(&e, box->strategy);
-    box->tokens_per_s = planner_outcome(p, 0)->tokens_per_s;
+    box->units_per_s = planner_outcome(p, 0)->units_per_s;
     box->peak_bytes = planner_outcome(p, 0)->peak_bytes;
 }
 
@@ -111,6 +112,17 @@ static void say_profiles(const struct map_box *boxes, int count, FILE *to)
         line_print(to, "the same is best with each of these profiles in %d of %d boxes", same, cells);
 }
 
+static const char *unit_of_all(const struct map_box *boxes, int count)
+{
+    const char *unit = NULL;
+    for (int i = 0; i < count; i++) {
+        if (unit && boxes[i].unit && strcmp(boxes[i].unit, unit) != 0)
+            return "unit";
+        unit = boxes[i].unit ? boxes[i].unit : unit;
+    }
+    return unit ? unit : "token";
+}
+
 dt_status map_print(const struct map_box *boxes, int count, FILE *to)
 {
     char rate[FORMAT_BYTES];
@@ -125,7 +137,7 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
     table_column(t, TABLE_LEFT, "model");
     table_column(t, TABLE_RIGHT, "batch");
     table_column(t, TABLE_LEFT, "best");
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, "tokens/s");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "%ss/s", unit_of_all(boxes, count));
     table_column(t, TABLE_RIGHT, "GiB");
     for (int i = 0; i < rules; i++)
         table_column(t, TABLE_RIGHT, "%s", boxes[with_rules].rules.all[i].name);
@@ -138,7 +150,7 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
         table_cell(t, "%s", box->model ? box->model : "");
         table_cell(t, "%s", box->batch ? box->batch : "any");
         table_cell(t, "%s%s", found ? box->strategy : box->interrupted ? "not reached" : "nothing fits", box->interrupted ? "*" : "");
-        table_cell(t, "%s", found ? format_number(box->tokens_per_s, rate) : "–");
+        table_cell(t, "%s", found ? format_number(box->units_per_s, rate) : "–");
         table_cell(t, found ? "%.1f" : "–", box->peak_bytes / 0x1p30);
         rule_cells(t, box, rules);
     }

@@ -86,13 +86,13 @@ static dt_status find_fastest(const struct planner *p, struct measured *m)
         struct measured_run *run = &m->runs[i];
         const struct search_outcome *predicted = planner_outcome(p, run->place);
         if (run->status != DT_OK) {
-            run->step_s = run->tokens_per_s = run->error_of_step = NAN;
+            run->step_s = run->units_per_s = run->error_of_step = NAN;
             continue;
         }
         DT_TRY(dt_statistics_quantile(run->steps_s, run->done, 0.5, &run->step_s));
         run->error_of_step = predicted->step_s / run->step_s - 1;
-        run->tokens_per_s = predicted->tokens_per_s * predicted->step_s / run->step_s;
-        if (m->won < 0 || run->tokens_per_s > m->runs[m->won].tokens_per_s)
+        run->units_per_s = predicted->units_per_s * predicted->step_s / run->step_s;
+        if (m->won < 0 || run->units_per_s > m->runs[m->won].units_per_s)
             m->won = i;
     }
     return DT_OK;
@@ -101,7 +101,7 @@ static dt_status find_fastest(const struct planner *p, struct measured *m)
 /* Steps may have different batches, so that a ratio of steps is none of throughputs yet. */
 static dt_status compare_with(const struct measured_run *fastest, struct measured_run *run)
 {
-    double tokens = run->tokens_per_s * run->step_s / (fastest->tokens_per_s * fastest->step_s);
+    double tokens = run->units_per_s * run->step_s / (fastest->units_per_s * fastest->step_s);
     DT_TRY(dt_ratio_compare(fastest->steps_s, fastest->done, run->steps_s, run->done, &run->of_fastest));
     run->of_fastest.ratio *= tokens;
     run->of_fastest.low *= tokens;
@@ -148,7 +148,7 @@ static dt_status run_candidate(struct campaign *c, bool counts, struct measured_
     DT_TRY(make_real(c->planner, c->device, run->place, e));
     strategy_describe(e, strategy);
     progress_begin(&c->progress, ++c->runs, strategy, e->steps.warmup + e->steps.timed,
-                   (double)experiment_global_batch(e) * dt_model_units(&e->model));
+                   (double)experiment_global_batch(e) * dt_model_units(&e->model), e->model.family->unit);
     return run_once(e, &c->progress, c->records, counts, run);
 }
 
@@ -190,7 +190,7 @@ dt_status measured_run(const struct planner *p, const char *device, int count, i
                                              .error = "not run",
                                              .place = out->runs[i].place,
                                              .step_s = NAN,
-                                             .tokens_per_s = NAN,
+                                             .units_per_s = NAN,
                                              .error_of_step = NAN,
                                              .of_fastest = {NAN, NAN, NAN, 1}};
     progress_init(&c->progress, rounds * out->count + 1, quiet);
@@ -253,7 +253,7 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "predicted\nstep, s");
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "measured\nstep, s");
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "off by\n%%");
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, "measured\ntokens/s");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "measured\n%ss/s", p->base.model.family->unit);
     table_column(t, TABLE_RIGHT, "runs");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; i < m->count; i++) {
@@ -266,7 +266,7 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
         table_cell(t, "%s", format_number(planner_outcome(p, run->place)->step_s, text));
         table_cell(t, "%s", known ? format_number(run->step_s, text) : "-");
         table_cell(t, known ? "%+.1f" : "-", 100 * run->error_of_step);
-        table_cell(t, "%s", known ? format_number(run->tokens_per_s, text) : "-");
+        table_cell(t, "%s", known ? format_number(run->units_per_s, text) : "-");
         table_cell(t, known ? "%d" : "-", run->done);
         verdict_cell(t, m, i);
     }

@@ -154,8 +154,8 @@ struct rule_result {
     bool left_out;                 /* by --fix, --allow and --forbid */
     char strategy[STRATEGY_BYTES]; /* the best that does so; "": nothing of it fits, or it is left out */
     int batch;
-    double tokens_per_s, regret; /* regret: what it lacks of the plan's best, 0.1: 10 %; NAN: there is no strategy */
-    bool interrupted;            /* of the candidates that were reached */
+    double units_per_s, regret; /* regret: what it lacks of the plan's best, 0.1: 10 %; NAN: there is no strategy */
+    bool interrupted;           /* of the candidates that were reached */
 };
 
 struct rule_results {
@@ -191,7 +191,7 @@ struct measured {
         int place;                            /* in the plan, from 0 */
         int done;                             /* runs that count */
         double steps_s[MEASURED_ROUNDS_MOST]; /* [done] the median of each run's timed steps */
-        double step_s, tokens_per_s;          /* of the median run; NAN where it failed */
+        double step_s, units_per_s;           /* of the median run; NAN where it failed */
         double error_of_step;                 /* predicted / measured - 1; NAN where it failed */
         struct dt_ratio of_fastest;           /* its throughput over the fastest one's */
         bool wins;                            /* it is the fastest, or cannot be told from it: the interval reaches 1, or there is none */
@@ -243,7 +243,8 @@ struct map {
 struct map_box {
     const char *model, *batch, *profile; /* profile NULL: one for all boxes */
     char strategy[STRATEGY_BYTES];       /* "": nothing fits, or nothing was reached */
-    double tokens_per_s, peak_bytes;
+    const char *unit;                    /* that its model counts: "token"; NULL: nothing was reached */
+    double units_per_s, peak_bytes;
     bool interrupted; /* the best so far */
     struct rule_results rules;
 };

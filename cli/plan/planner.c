@@ -306,7 +306,7 @@ static dt_status make_request(const struct planner_arguments *a, struct planner 
     o->diverse = !a->top;
     DT_TRY(read_count("threads", a->threads, 0, &o->threads));
     DT_TRY(read_objective(a->objective, &o->objective));
-    DT_TRY(read_amount("floor", a->floor, &o->floor_tokens_per_s));
+    DT_TRY(read_amount("floor", a->floor, &o->floor_units_per_s));
     DT_TRY(read_amount("price", a->price, &p->price_per_hour));
     DT_TRY(read_amount("tokens", a->tokens, &p->tokens));
     DT_TRY(read_deadline(a->deadline, &p->deadline_s));
@@ -316,7 +316,7 @@ static dt_status make_request(const struct planner_arguments *a, struct planner 
         return dt_fail(DT_ERR_INVALID, "--deadline %.40s: %s", a->deadline,
                        a->floor ? "--floor says the same: give one of them" : "needs --tokens, the number to be trained on by then");
     if (a->deadline)
-        o->floor_tokens_per_s = p->tokens / p->deadline_s;
+        o->floor_units_per_s = p->tokens / p->deadline_s;
     p->request.any_nodes = o->objective == SEARCH_COST || o->objective == SEARCH_ENERGY;
     return DT_OK;
 }
@@ -390,13 +390,13 @@ static dt_status find_floor(struct planner *p)
     fastest.objective = SEARCH_TOKENS;
     DT_TRY(planner_search_best(p->space, &p->base, &p->machine, &fastest, &best));
     if (best.found)
-        p->options.floor_tokens_per_s = DEFAULT_FLOOR * best.outcome.tokens_per_s;
+        p->options.floor_units_per_s = DEFAULT_FLOOR * best.outcome.units_per_s;
     return DT_OK;
 }
 
 dt_status planner_search(struct planner *p)
 {
-    if (p->options.objective == SEARCH_MEMORY && isnan(p->options.floor_tokens_per_s))
+    if (p->options.objective == SEARCH_MEMORY && isnan(p->options.floor_units_per_s))
         DT_TRY(find_floor(p));
     return search_run(p->space, &p->base, &p->machine, &p->options, &p->result);
 }
@@ -412,7 +412,7 @@ double planner_joules_per_token(const struct planner *p, int place)
     struct experiment e;
     double watts = p->machine.cluster.gpu.power_w;
     space_experiment(p->space, p->result.ranking[place], &e);
-    return watts > 0 ? watts * e.world_size / planner_outcome(p, place)->tokens_per_s : NAN;
+    return watts > 0 ? watts * e.world_size / planner_outcome(p, place)->units_per_s : NAN;
 }
 
 int planner_shown(const struct planner *p)

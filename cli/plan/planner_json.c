@@ -2,6 +2,7 @@
 
 #include "lib/base/output_file.h"
 #include "lib/config/json.h"
+#include "lib/record/metrics.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/report.h"
 
@@ -33,45 +34,49 @@ static dt_status add_plan(cJSON **array, const struct planner *p, int place)
     struct experiment e;
     struct why why;
     cJSON *config;
+    char key[DT_RATE_KEY_BYTES], hours[64], joules[64];
     space_experiment(p->space, p->result.ranking[place], &e);
     strategy_describe(&e, strategy);
     struct confidence c = confidence_of(&e, &p->machine);
     DT_TRY(why_chosen(p, place, &why));
     DT_TRY(config_of(p, place, &config));
-    dt_json_append(array, dt_json_object("config: %p, strategy: %s, tokens_per_s: %g, peak_bytes: %g, host_peak_bytes: %g, step_s: %g, "
+    snprintf(hours, sizeof hours, "gpu_hours_per_1e9_%ss", e.model.family->unit);
+    snprintf(joules, sizeof joules, "joules_per_%s", e.model.family->unit);
+    dt_json_append(array, dt_json_object("config: %p, strategy: %s, %s: %g, peak_bytes: %g, host_peak_bytes: %g, step_s: %g, "
                                          "forward_s: %g, backward_s: %g, optimizer_s: %g, exposed_comm_s: %g, bubble_s: %g, host_s: %g, "
-                                         "gpu_hours_per_1e9_tokens: %g, hours: %g, alike: %d, joules_per_token: %g, margin: %g, "
+                                         "%s: %g, hours: %g, alike: %d, %s: %g, margin: %g, "
                                          "margin_tells: %hhd, known_error: %g, mode_measured: %hhd, why: %p",
-                                         config, strategy, o->tokens_per_s, o->peak_bytes, o->host_peak_bytes, o->step_s, o->step.forward_s,
-                                         o->step.backward_s, o->step.optimizer_s, o->step.exposed_comm_s, o->step.bubble_s, o->step.host_s,
-                                         e.world_size / o->tokens_per_s * 1e9 / 3600, p->tokens / o->tokens_per_s / 3600,
-                                         why_alike(p, place), planner_joules_per_token(p, place), why_margin(p, place),
+                                         config, strategy, dt_rate_key(e.model.family->unit, key), o->units_per_s, o->peak_bytes,
+                                         o->host_peak_bytes, o->step_s, o->step.forward_s, o->step.backward_s, o->step.optimizer_s,
+                                         o->step.exposed_comm_s, o->step.bubble_s, o->step.host_s, hours,
+                                         e.world_size / o->units_per_s * 1e9 / 3600, p->tokens / o->units_per_s / 3600, why_alike(p, place),
+                                         joules, planner_joules_per_token(p, place), why_margin(p, place),
                                          (bool)(place > 0 && why_margin_tells(p, place)), c.error, c.measured, lines_as_json(&why)));
     return DT_OK;
 }
 
-static cJSON *rules_as_json(const struct rule_results *rules)
+static cJSON *rules_as_json(const struct rule_results *rules, const char *key)
 {
     cJSON *array = cJSON_CreateArray();
     for (int i = 0; i < rules->count; i++) {
         const struct rule_result *rule = &rules->all[i];
         dt_json_append(&array,
-                       dt_json_object("name: %s, says: %s, strategy: %p, tokens_per_s: %g, regret: %g, interrupted: %hhd", rule->name,
-                                      rule->says, dt_json_known(rule->strategy), rule->tokens_per_s, rule->regret, rule->interrupted));
+                       dt_json_object("name: %s, says: %s, strategy: %p, %s: %g, regret: %g, interrupted: %hhd", rule->name, rule->says,
+                                      dt_json_known(rule->strategy), key, rule->units_per_s, rule->regret, rule->interrupted));
     }
     return array;
 }
 
 /* {"device": "cpu", "won": 1, "runs": [...]}; won: which of the runs was the fastest, from 1; place: which of the plans, from 1; wins: it is that
  * one or cannot be told from it; of_fastest: its throughput over that one's, with the interval. */
-static cJSON *measured_as_json(const struct measured *m)
+static cJSON *measured_as_json(const struct measured *m, const char *key)
 {
     cJSON *runs = cJSON_CreateArray();
     for (int i = 0; i < m->count; i++) {
         const struct measured_run *run = &m->runs[i];
-        dt_json_append(&runs, dt_json_object("place: %d, status: %s, step_s: %g, tokens_per_s: %g, error: %g, wins: %hhd, "
+        dt_json_append(&runs, dt_json_object("place: %d, status: %s, step_s: %g, %s: %g, error: %g, wins: %hhd, "
                                              "of_fastest: {ratio: %g, low: %g, high: %g}, steps_s: %p",
-                                             run->place + 1, report_status_name(run->status), run->step_s, run->tokens_per_s,
+                                             run->place + 1, report_status_name(run->status), run->step_s, key, run->units_per_s,
                                              run->error_of_step, run->wins, run->of_fastest.ratio, run->of_fastest.low,
                                              run->of_fastest.high, dt_json_numbers(run->steps_s, run->done)));
     }
@@ -80,6 +85,8 @@ static cJSON *measured_as_json(const struct measured *m)
 
 dt_status planner_to_json(const struct planner *p, const struct planner_reasons *reasons, const struct measured *measured, cJSON **out)
 {
+    char rate[DT_RATE_KEY_BYTES];
+    const char *key = dt_rate_key(p->base.model.family->unit, rate);
     const struct search_result *r = &p->result;
     cJSON *plans = cJSON_CreateArray();
     for (int place = 0; place < planner_shown(p); place++) {
@@ -92,7 +99,7 @@ dt_status planner_to_json(const struct planner *p, const struct planner_reasons 
     *out = dt_json_object("plans: %p, why_not: %p, what_would_change_it: %p, confidence: %p", plans, lines_as_json(&reasons->not),
                           lines_as_json(&reasons->changes), lines_as_json(&reasons->trusted));
     if (reasons->rules.count > 0)
-        dt_json_add(out, "rules: %p", rules_as_json(&reasons->rules));
+        dt_json_add(out, "rules: %p", rules_as_json(&reasons->rules, key));
     dt_json_add(out,
                 "search: {candidates: %d, do_not_fit: %d, too_slow: %d, simulated: %d, not_needed: %d, seconds: %g, interrupted: %hhd}, "
                 "objective: %s, cluster: %s, profile: %s, capacity_bytes: %g",
@@ -101,7 +108,7 @@ dt_status planner_to_json(const struct planner *p, const struct planner_reasons 
                 planner_objective_name((int)p->options.objective), p->machine.cluster_file.name, p->machine.profile_file.name,
                 r->capacity_bytes);
     if (measured)
-        dt_json_add(out, "measured: %p", measured_as_json(measured));
+        dt_json_add(out, "measured: %p", measured_as_json(measured, key));
     return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a plan's JSON");
 }
 

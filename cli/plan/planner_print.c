@@ -81,7 +81,7 @@ static struct columns choose_columns(const struct planner *p)
     for (int place = 0; place < planner_shown(p); place++) {
         c.host |= planner_outcome(p, place)->host_peak_bytes > 0;
         c.alike |= why_alike(p, place) > 0;
-        shortest_s = fmin(shortest_s, trained_tokens(p) / planner_outcome(p, place)->tokens_per_s);
+        shortest_s = fmin(shortest_s, trained_tokens(p) / planner_outcome(p, place)->units_per_s);
     }
     c.duration_unit = unit_for_durations(shortest_s);
     return c;
@@ -91,36 +91,36 @@ static void cost_cells(struct table *t, const struct planner *p, int place, cons
                        const struct search_outcome *o)
 {
     char text[FORMAT_BYTES];
-    double gpu_hours = e->world_size / o->tokens_per_s * 1e9 / 3600;
+    double gpu_hours = e->world_size / o->units_per_s * 1e9 / 3600;
     if (c->cost)
         table_cell(t, "%s", format_number(isnan(p->price_per_hour) ? gpu_hours : gpu_hours * p->price_per_hour, text));
     if (c->energy)
         table_cell(t, "%s", format_number(planner_joules_per_token(p, place), text));
     if (c->duration)
-        table_cell(t, "%s", format_number(trained_tokens(p) / o->tokens_per_s / c->duration_unit.size, text));
+        table_cell(t, "%s", format_number(trained_tokens(p) / o->units_per_s / c->duration_unit.size, text));
 }
 
 static void name_columns(struct table *t, const struct planner *p, const struct columns *c)
 {
-    const char *unit = planner_unit(p);
+    const char *unit = planner_unit(p), *counted = p->base.model.family->unit;
     table_column(t, TABLE_RIGHT, "");
     table_column(t, TABLE_LEFT, "strategy");
     if (c->gpus)
         table_column(t, TABLE_RIGHT, *unit == 'G' ? "GPUs" : "ranks");
     table_column(t, TABLE_RIGHT, "batch");
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, "tokens/s");
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "%ss/s", counted);
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "GiB of\n%.1f", p->result.capacity_bytes / 0x1p30);
     if (c->host)
         table_column(t, TABLE_RIGHT | TABLE_UNIT, "host\nGiB");
     table_column(t, TABLE_RIGHT | TABLE_UNIT, "bubble\n%%");
     table_column(t, TABLE_RIGHT | TABLE_UNIT, "exposed\n%%");
     if (c->cost)
-        table_column(t, TABLE_RIGHT, "%s%s per\n1e9 tokens", isnan(p->price_per_hour) ? unit : "price",
-                     isnan(p->price_per_hour) ? " h" : "");
+        table_column(t, TABLE_RIGHT, "%s%s per\n1e9 %ss", isnan(p->price_per_hour) ? unit : "price", isnan(p->price_per_hour) ? " h" : "",
+                     counted);
     if (c->energy)
-        table_column(t, TABLE_RIGHT, "J per token\nat most");
+        table_column(t, TABLE_RIGHT, "J per %s\nat most", counted);
     if (c->duration)
-        table_column(t, TABLE_RIGHT, isnan(p->tokens) ? "%s per\n1e9 tokens" : "%s for\nall tokens", c->duration_unit.name);
+        table_column(t, TABLE_RIGHT, isnan(p->tokens) ? "%s per\n1e9 %ss" : "%s for\nall %ss", c->duration_unit.name, counted);
     table_column(t, TABLE_RIGHT, "margin");
     if (c->alike)
         table_column(t, TABLE_RIGHT, "alike");
@@ -138,7 +138,7 @@ static void print_row(struct table *t, const struct planner *p, int place, const
     if (c->gpus)
         table_cell(t, "%d", e.world_size);
     table_cell(t, "%d", e.batch_size);
-    table_cell(t, "%s", format_number(o->tokens_per_s, text));
+    table_cell(t, "%s", format_number(o->units_per_s, text));
     table_cell(t, "%s", format_number(o->peak_bytes / 0x1p30, text));
     if (c->host)
         table_cell(t, "%s", format_number(o->host_peak_bytes / 0x1p30, text));
@@ -175,10 +175,11 @@ static void print_none(const struct planner *p, FILE *to)
     if (p->result.interrupted)
         fprintf(to, "stopped before there was a result\n");
     else if (rate > 0 && !isnan(p->deadline_s))
-        line_print(to, "nothing is done by the deadline: no candidate takes less than %s %s for %g tokens",
-                   format_number(p->tokens / rate / unit.size, least), unit.name, p->tokens);
+        line_print(to, "nothing is done by the deadline: no candidate takes less than %s %s for %g %ss",
+                   format_number(p->tokens / rate / unit.size, least), unit.name, p->tokens, p->base.model.family->unit);
     else if (rate > 0)
-        line_print(to, "nothing reaches the floor: no candidate does more than %s tokens/s", format_number(rate, least));
+        line_print(to, "nothing reaches the floor: no candidate does more than %s %ss/s", format_number(rate, least),
+                   p->base.model.family->unit);
     else
         fprintf(to, "nothing fits\n");
 }
@@ -195,14 +196,14 @@ static void print_lines(const char *title, const struct why *w, FILE *to)
     }
 }
 
-static void print_rule(const struct rule_result *rule, FILE *to)
+static void print_rule(const struct rule_result *rule, const char *counted, FILE *to)
 {
     enum { INDENT = 4 };
     char line[WHY_BYTES + STRATEGY_BYTES], rate[FORMAT_BYTES];
     const char *reached = rule->interrupted ? ", of what was reached" : "";
     if (*rule->strategy)
-        snprintf(line, sizeof line, "%s: %s: %s tokens/s at best (%s, batch %d), %.0f %% %s than the plan%s", rule->name, rule->says,
-                 format_number(rule->tokens_per_s, rate), rule->strategy, rule->batch, fabs(100 * rule->regret),
+        snprintf(line, sizeof line, "%s: %s: %s %ss/s at best (%s, batch %d), %.0f %% %s than the plan%s", rule->name, rule->says,
+                 format_number(rule->units_per_s, rate), counted, rule->strategy, rule->batch, fabs(100 * rule->regret),
                  rule->regret >= 0 ? "less" : "more", reached);
     else
         snprintf(line, sizeof line, "%s: %s: %s", rule->name, rule->says,
@@ -226,7 +227,7 @@ dt_status planner_print(const struct planner *p, const struct planner_reasons *r
     if (r->rules.count > 0)
         fprintf(to, "\nrules of thumb\n");
     for (int i = 0; i < r->rules.count; i++)
-        print_rule(&r->rules.all[i], to);
+        print_rule(&r->rules.all[i], p->base.model.family->unit, to);
     print_lines("how sure", &r->trusted, to);
     return DT_OK;
 }

@@ -213,9 +213,9 @@ static void say_slower(struct why *w, const struct planner *p, int paradigm, int
     struct experiment e;
     space_experiment(p->space, p->result.ranking[place], &e);
     strategy_describe(&e, strategy);
-    why_say(w, "%s: %s tokens/s at best (%s, batch %d), %d %% worse; a step of %.3g s: %s",
-            paradigm_of((enum paradigm_kind)paradigm)->title, format_number(o->tokens_per_s, rate), strategy, e.batch_size,
-            percent(why_margin(p, place), 1), o->step_s, describe_parts(o, parts));
+    why_say(w, "%s: %s %ss/s at best (%s, batch %d), %d %% worse; a step of %.3g s: %s", paradigm_of((enum paradigm_kind)paradigm)->title,
+            format_number(o->units_per_s, rate), e.model.family->unit, strategy, e.batch_size, percent(why_margin(p, place), 1), o->step_s,
+            describe_parts(o, parts));
 }
 
 double why_too_slow(const struct planner *p, int paradigm)
@@ -227,7 +227,7 @@ double why_too_slow(const struct planner *p, int paradigm)
         if (o->state != SEARCH_TOO_SLOW || (paradigm >= 0 && o->paradigm != paradigm))
             continue;
         space_experiment(p->space, i, &e);
-        rate = fmax(rate, search_tokens_per_s(&e, isnan(o->step_s) ? o->bound.step_s : o->step_s));
+        rate = fmax(rate, search_units_per_s(&e, isnan(o->step_s) ? o->bound.step_s : o->step_s));
     }
     return rate;
 }
@@ -240,8 +240,8 @@ static void say_rejected(struct why *w, const struct planner *p, int paradigm)
     double slow = why_too_slow(p, paradigm);
     char rate[FORMAT_BYTES], asked[FORMAT_BYTES];
     if (slow > 0)
-        why_say(w, "%s: too slow: at most %s tokens/s, and %s are asked for", name, format_number(slow, rate),
-                format_number(p->options.floor_tokens_per_s, asked));
+        why_say(w, "%s: too slow: at most %s %ss/s, and %s are asked for", name, format_number(slow, rate), p->base.model.family->unit,
+                format_number(p->options.floor_units_per_s, asked));
     else if (p->result.interrupted)
         why_say(w, "%s: not reached before the search was stopped", name);
     else if (least > capacity)

@@ -193,8 +193,8 @@ static void note_checkpoints(const struct experiment *e, struct check *check)
 static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
     out->parameters = dt_model_parameter_count(&e->model);
-    out->tokens_per_step = experiment_global_batch(e) * (uint64_t)dt_model_units(&e->model);
-    out->flops_per_step = dt_model_step_flops(&e->model, out->tokens_per_step);
+    out->units_per_step = experiment_global_batch(e) * (uint64_t)dt_model_units(&e->model);
+    out->flops_per_step = dt_model_step_flops(&e->model, out->units_per_step);
     for (int kind = 0, rank; (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++) {
         struct dt_memory_usage usage;
         struct step_traffic traffic;
@@ -395,6 +395,8 @@ static struct cJSON *traffic_as_json(const struct step_traffic *traffic)
 static dt_status add_check(struct cJSON **array, const struct experiment *e, const struct check *check)
 {
     struct cJSON *config, *notes = dt_json_array();
+    char key[40];
+    snprintf(key, sizeof key, "%ss_per_step", e->model.family->unit);
     for (int i = 0; i < check->note_count; i++)
         dt_json_append(&notes, dt_json_text(check->notes[i]));
     dt_status status = experiment_to_tree(e, &config);
@@ -403,10 +405,10 @@ static dt_status add_check(struct cJSON **array, const struct experiment *e, con
         return status;
     }
     dt_json_append(array,
-                   dt_json_object("config: %p, config_hash: %s, parameters: %g, tokens_per_step: %g, flops_per_step: %g, fits: %hhd, "
+                   dt_json_object("config: %p, config_hash: %s, parameters: %g, %s: %g, flops_per_step: %g, fits: %hhd, "
                                   "predicted_step_s: %g, predicted_peak_bytes: %p, predicted_host_peak_bytes: %p, comm_bytes_per_step: %p, "
                                   "checkpoint_bytes: %g, pipeline: %p, notes: %p",
-                                  config, e->hash, (double)check->parameters, (double)check->tokens_per_step, check->flops_per_step,
+                                  config, e->hash, (double)check->parameters, key, (double)check->units_per_step, check->flops_per_step,
                                   check->fits, check->step_s, usage_as_json(check->rank, &check->usage.device),
                                   usage_as_json(check->host_rank, &check->usage.host), traffic_as_json(&check->traffic),
                                   *e->checkpoint.path ? (double)checkpoint_bytes(e) : NAN,

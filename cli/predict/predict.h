@@ -35,7 +35,7 @@ struct check_stage {
 };
 
 struct check {
-    uint64_t parameters, tokens_per_step;
+    uint64_t parameters, units_per_step;
     double flops_per_step;
     int rank, host_rank;          /* the ones that need the most of the device's memory, and of the host's */
     struct dt_memory_usage usage; /* their bytes */

@@ -195,8 +195,7 @@ static dt_status collect_steps(const struct record_set *set, const struct record
     }
     DT_TRY(dt_statistics_compute(out->step_s, out->count, &statistics));
     bool same = out->count == record->step_count;
-    out->tokens_per_s =
-        same ? record->metrics.tokens_per_s : record->metrics.tokens_per_s * record->metrics.step_s.median / statistics.median;
+    out->units_per_s = same ? record->metrics.units_per_s : record->metrics.units_per_s * record->metrics.step_s.median / statistics.median;
     return DT_OK;
 }
 

@@ -9,7 +9,7 @@
 
 /* A comparison as text: for a terminal, and as Markdown. Both have the same cells. */
 
-enum { COLUMNS = 9, PEAK = 5, CELL_BYTES = 256, TEXT_BYTES = 2048 };
+enum { COLUMNS = 9, RATE = 1, PEAK = 5, CELL_BYTES = 256, TEXT_BYTES = 2048 };
 
 struct cells {
     char text[COLUMNS][CELL_BYTES];
@@ -20,7 +20,7 @@ static const struct {
     int flags;
 } columns[COLUMNS] = {
     {"experiment", TABLE_LEFT},
-    {"tokens/s\nbase", TABLE_RIGHT | TABLE_STAYS},
+    {"s/s\nbase", TABLE_RIGHT | TABLE_STAYS}, /* after the unit */
     {"\nnew", TABLE_RIGHT | TABLE_STAYS},
     {"\nratio", TABLE_RIGHT | TABLE_STAYS},
     {"\ninterval", TABLE_RIGHT | TABLE_STAYS},
@@ -29,6 +29,25 @@ static const struct {
     {"losses", TABLE_LEFT},
     {"verdict", TABLE_LEFT | TABLE_STAYS},
 };
+
+/* What a record's model counts. */
+static const char *unit_counted(const struct record_facts *record)
+{
+    return *record->metrics.unit ? record->metrics.unit : "token";
+}
+
+/* The same of all; "unit" where they differ. */
+static const char *unit_of_all(const struct compare *c)
+{
+    const char *unit = NULL;
+    for (int i = 0; i < 2 * c->count; i++) {
+        const struct record_facts *record = i % 2 ? c->rows[i / 2].new : c->rows[i / 2].base;
+        if (record && unit && strcmp(unit, unit_counted(record)) != 0)
+            return "unit";
+        unit = record ? unit_counted(record) : unit;
+    }
+    return unit ? unit : "token";
+}
 
 static struct unit unit_of(const struct compare *c)
 {
@@ -50,8 +69,8 @@ static void fill(const struct comparison *row, const struct unit *bytes, struct 
 {
     const struct dt_ratio *ratio = &row->ratio;
     snprintf(out->text[0], CELL_BYTES, "%s", row->label);
-    number(out->text[1], row->base ? row->base_steps.tokens_per_s : NAN);
-    number(out->text[2], row->new ? row->new_steps.tokens_per_s : NAN);
+    number(out->text[1], row->base ? row->base_steps.units_per_s : NAN);
+    number(out->text[2], row->new ? row->new_steps.units_per_s : NAN);
     snprintf(out->text[3], CELL_BYTES, "-");
     snprintf(out->text[4], CELL_BYTES, "-");
     if (!isnan(ratio->ratio))
@@ -115,8 +134,8 @@ dt_status compare_print_table(const struct compare *c, const struct compare_opti
     struct line line;
     bool colour = terminal_has_colour(to);
     for (int i = 0; i < COLUMNS; i++)
-        table_column(table, columns[i].flags, "%s%s%s", i == PEAK ? "peak " : columns[i].title, i == PEAK ? bytes.name : "",
-                     i == PEAK ? "\nbase" : "");
+        table_column(table, columns[i].flags, "%s%s%s%s", i == RATE ? unit_of_all(c) : "", i == PEAK ? "peak " : columns[i].title,
+                     i == PEAK ? bytes.name : "", i == PEAK ? "\nbase" : "");
     for (int i = 0; i < c->count; i++) {
         const struct comparison *row = &c->rows[i];
         fill(row, &bytes, &cells);
@@ -154,7 +173,8 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
     struct line line;
     char gates[128], remark[TEXT_BYTES];
     fprintf(to, "### dtbench compare: %s\n\n", c->regressions ? "regression" : "no regression");
-    fprintf(to, "| experiment | base tokens/s | new tokens/s | ratio | interval | base peak %s | new peak %s | losses | verdict |\n",
+    const char *unit = unit_of_all(c);
+    fprintf(to, "| experiment | base %ss/s | new %ss/s | ratio | interval | base peak %s | new peak %s | losses | verdict |\n", unit, unit,
             bytes.name, bytes.name);
     fprintf(to, "|---|---:|---:|---:|---:|---:|---:|---|---|\n");
     for (int i = 0; i < c->count; i++) {
@@ -204,10 +224,12 @@ static struct cJSON *side_as_json(const struct record_facts *record, const struc
 {
     if (!record)
         return dt_json_text(NULL);
-    return dt_json_object("config_hash: %s, file: %s, status: %s, started: %p, tokens_per_s: %g, step_s: %g, steps: %d, runs: %d, "
+    char key[DT_RATE_KEY_BYTES];
+    return dt_json_object("config_hash: %s, file: %s, status: %s, started: %p, %s: %g, step_s: %g, steps: %d, runs: %d, "
                           "peak_bytes: %g",
-                          record->hash, record->file, record->status, dt_json_known(record->started), steps->tokens_per_s,
-                          record->metrics.step_s.median, steps->count, steps->runs, record->metrics.peak_bytes.total);
+                          record->hash, record->file, record->status, dt_json_known(record->started),
+                          dt_rate_key(unit_counted(record), key), steps->units_per_s, record->metrics.step_s.median, steps->count,
+                          steps->runs, record->metrics.peak_bytes.total);
 }
 
 static struct cJSON *gates_as_json(unsigned gates)

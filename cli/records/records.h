@@ -291,7 +291,7 @@ struct compare_steps {
     int count;
     double *run_s; /* [runs] owned: the median of each record's; NULL: none */
     int runs;
-    double tokens_per_s; /* at their median; NaN where not known */
+    double units_per_s; /* at their median; NaN where not known */
 };
 
 struct comparison {

@@ -36,11 +36,12 @@ void progress_init(struct progress *progress, int experiments, bool quiet)
     *progress = (struct progress){.live = !quiet && terminal_is_live(stderr), .quiet = quiet, .experiments = experiments};
 }
 
-void progress_begin(struct progress *progress, int index, const char *label, int steps, double tokens_per_step)
+void progress_begin(struct progress *progress, int index, const char *label, int steps, double units_per_step, const char *unit)
 {
     progress->index = index;
     progress->steps = steps;
-    progress->tokens_per_step = tokens_per_step;
+    progress->units_per_step = units_per_step;
+    progress->unit = unit;
     progress->steps_done = 0;
     snprintf(progress->label, sizeof progress->label, "%s", label);
     dt_printable(progress->label);
@@ -85,10 +86,10 @@ void progress_step(struct progress *progress, double seconds, double loss)
     if (!progress->live || (progress->steps_done > 1 && dt_clock_s() - progress->drawn_s < REDRAW_S))
         return;
     format_duration(seconds_left(progress, seconds), rest);
-    format_number(seconds > 0 ? progress->tokens_per_step / seconds : 0, rate);
+    format_number(seconds > 0 ? progress->units_per_step / seconds : 0, rate);
     if (!isnan(loss)) /* nothing is computed on a simulated cluster */
         snprintf(shown, sizeof shown, "  loss %.4f", loss);
-    snprintf(text, sizeof text, "step %d/%d%s  %s tokens/s  ETA %s", progress->steps_done, progress->steps, shown, rate, rest);
+    snprintf(text, sizeof text, "step %d/%d%s  %s %ss/s  ETA %s", progress->steps_done, progress->steps, shown, rate, progress->unit, rest);
     draw(progress, text);
 }
 

@@ -33,11 +33,12 @@ enum exit_code signals_exit_code(dt_status status);
 
 struct progress {
     bool live, quiet, drawn;
-    int experiments;        /* of the whole run */
-    int index;              /* the current one, from 1 */
-    char label[192];        /* "ddp, 2 ranks" */
-    int steps;              /* warm-up included */
-    double tokens_per_step; /* of all ranks */
+    int experiments;       /* of the whole run */
+    int index;             /* the current one, from 1 */
+    char label[192];       /* "ddp, 2 ranks" */
+    int steps;             /* warm-up included */
+    double units_per_step; /* of all ranks */
+    const char *unit;      /* of those: "token" */
     int steps_done;
     double drawn_s;          /* when the line was drawn last, dt_clock_s */
     double begun_s, first_s; /* when the current experiment began, and when its first step was done */
@@ -51,7 +52,7 @@ void progress_init(struct progress *progress, int experiments, bool quiet);
 void progress_begin_one(struct progress *progress, int left);
 void progress_end_one(struct progress *progress);
 /* What the line names now: an experiment, or what is done for it. */
-void progress_begin(struct progress *progress, int index, const char *label, int steps, double tokens_per_step);
+void progress_begin(struct progress *progress, int index, const char *label, int steps, double units_per_step, const char *unit);
 /* What happens before the first step: "starting 2 ranks". */
 void progress_phase(struct progress *progress, const char *what);
 void progress_step(struct progress *progress, double seconds, double loss);

@@ -58,7 +58,7 @@ static dt_status find_scaling(const struct sweep *s)
         const struct outcome *o = &s->outcomes[i];
         double ranks = sweep_experiment(s, i, &e)->world_size;
         if (o->run && o->row >= 0)
-            DT_TRY(results_set(s->results, o->row, column, o->metrics.tokens_per_s / ranks / sweep_scaling_reference(s, i)));
+            DT_TRY(results_set(s->results, o->row, column, o->metrics.units_per_s / ranks / sweep_scaling_reference(s, i)));
     }
     return DT_OK;
 }

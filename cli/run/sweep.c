@@ -14,7 +14,7 @@ const struct experiment *sweep_experiment(const struct sweep *s, int index, stru
     return experiment_list_get(s->experiments, index % s->distinct, out);
 }
 
-static double tokens_per_step(const struct experiment *e)
+static double units_per_step(const struct experiment *e)
 {
     return (double)experiment_global_batch(e) * dt_model_units(&e->model);
 }
@@ -25,7 +25,7 @@ static void begin(struct sweep *s, int index, const struct experiment *e, const 
     char label[LABEL_BYTES];
     experiment_label(sweep_experiment(s, index, &of), &s->columns, label, sizeof label - strlen(suffix));
     strcat(label, suffix);
-    progress_begin(&s->progress, index + 1, label, e->steps.warmup + e->steps.timed, tokens_per_step(e));
+    progress_begin(&s->progress, index + 1, label, e->steps.warmup + e->steps.timed, units_per_step(e), e->model.family->unit);
 }
 
 /* Run the reference on one device, and keep its report. Inside a launcher's ranks rank 0 does so and the others wait. */
@@ -76,7 +76,7 @@ double sweep_scaling_reference(const struct sweep *s, int index)
         o -= s->distinct;
     if (!o || !o->run || o->status != DT_OK)
         return NAN;
-    return o->metrics.tokens_per_s / sweep_experiment(s, fewest, &e)->world_size;
+    return o->metrics.units_per_s / sweep_experiment(s, fewest, &e)->world_size;
 }
 
 static void write_record(struct sweep *s, int index, const struct experiment *e, const struct report *report)
@@ -103,12 +103,12 @@ static void note_result(struct sweep *s, int index, const struct experiment *e)
     if (o->status < 0)
         progress_note(&s->progress, "%d/%d %s: %s: %s", index + 1, s->count, s->progress.label, report_status_name(o->status), o->error);
     else if (experiment_is_simulated(e))
-        progress_note(&s->progress, "%d/%d %s: ok, predicted %s tokens/s, step %s s", index + 1, s->count, s->progress.label,
-                      format_number(o->metrics.tokens_per_s, rate), format_number(o->metrics.step_s.median, step));
+        progress_note(&s->progress, "%d/%d %s: ok, predicted %s %ss/s, step %s s", index + 1, s->count, s->progress.label,
+                      format_number(o->metrics.units_per_s, rate), e->model.family->unit, format_number(o->metrics.step_s.median, step));
     else
-        progress_note(&s->progress, "%d/%d %s: ok, %s tokens/s, step %s s, loss %.4f to %.4f", index + 1, s->count, s->progress.label,
-                      format_number(o->metrics.tokens_per_s, rate), format_number(o->metrics.step_s.median, step), o->first_loss,
-                      o->last_loss);
+        progress_note(&s->progress, "%d/%d %s: ok, %s %ss/s, step %s s, loss %.4f to %.4f", index + 1, s->count, s->progress.label,
+                      format_number(o->metrics.units_per_s, rate), e->model.family->unit, format_number(o->metrics.step_s.median, step),
+                      o->first_loss, o->last_loss);
 }
 
 /* A loss that falls although updates were left out would hide that the scaling is wrong. */
@@ -190,7 +190,7 @@ static void end_one(struct current *c)
     const struct experiment *e = &c->experiment;
     begin(s, c->index, e, "");
     keep_outcome(s, c->index, e, &c->report);
-    c->report.fewest_tokens_per_s = sweep_scaling_reference(s, c->index);
+    c->report.fewest_units_per_s = sweep_scaling_reference(s, c->index);
     write_record(s, c->index, e, &c->report);
     draft_end(&c->draft);
     note_result(s, c->index, e);

@@ -178,8 +178,9 @@ dt_status dt_record_format(const struct dt_record *r, char **out_line)
 {
     cJSON *config, *metrics = dt_json_object("");
     dt_status status = dt_json_parse(r->config_json, strlen(r->config_json), "a record's config", &config);
+    char key[DT_RATE_KEY_BYTES];
     for (int i = 0; dt_metric_at(i); i++)
-        dt_json_add(&metrics, "%s: %p", dt_metric_at(i)->key, metric_as_json(dt_metric_at(i), r));
+        dt_json_add(&metrics, "%s: %p", dt_metric_key(dt_metric_at(i), &r->metrics, key), metric_as_json(dt_metric_at(i), r));
     if (status < 0) {
         cJSON_Delete(metrics);
         return status;

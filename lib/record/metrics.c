@@ -13,8 +13,8 @@
 
 /* clang-format off */
 static const struct dt_metric table[] = {
-    {"tokens_per_s", AT(tokens_per_s), .unit = DT_IN_TOKENS_PER_S,
-     .help = "Of all ranks together, at the median step time."},
+    {"tokens_per_s", AT(units_per_s), .unit = DT_IN_UNITS_PER_S, .later = true,
+     .help = "Of all ranks together, at the median step time; named after what the model's family counts: images_per_s."},
     {"samples_per_s", AT(samples_per_s), .unit = DT_IN_SAMPLES_PER_S,
      .help = "Of all ranks together, at the median step time."},
     {"step_s", AT(step_s), DT_METRIC_STEPS, DT_IN_SECONDS, DT_RANKS_MAX, DT_STEPS_MEDIAN, .title = "step",
@@ -98,7 +98,7 @@ const char *dt_unit_name(enum dt_metric_unit unit)
 {
     static const char *const names[] = {
         [DT_IN_NONE] = "",
-        [DT_IN_TOKENS_PER_S] = "tokens/s",
+        [DT_IN_UNITS_PER_S] = "tokens/s",
         [DT_IN_SAMPLES_PER_S] = "samples/s",
         [DT_IN_TFLOP_PER_S] = "TFLOP/s",
         [DT_IN_FRACTION] = "fraction",
@@ -160,6 +160,26 @@ struct dt_metric_name dt_metric_named(const char *name)
     if (!out.is_rate)
         snprintf(out.title, sizeof out.title, "%s%s%s", title, *title && *part ? " " : "", part);
     return out;
+}
+
+const char *dt_rate_key(const char *unit, char text[DT_RATE_KEY_BYTES])
+{
+    snprintf(text, DT_RATE_KEY_BYTES, "%ss_per_s", unit);
+    return text;
+}
+
+const char *dt_metric_key(const struct dt_metric *metric, const struct dt_metrics *metrics, char text[DT_RATE_KEY_BYTES])
+{
+    return metric->unit == DT_IN_UNITS_PER_S && *metrics->unit ? dt_rate_key(metrics->unit, text) : metric->key;
+}
+
+/* The unit whose rate is among these metrics, next to that of samples. */
+static void find_unit(const cJSON *object, char unit[sizeof((struct dt_metrics *)0)->unit])
+{
+    for (const cJSON *value = object ? object->child : NULL; value; value = value->next)
+        if (ends_with(value->string, "s_per_s") && strcmp(value->string, "samples_per_s") != 0)
+            snprintf(unit, sizeof((struct dt_metrics *)0)->unit, "%.*s", (int)(strlen(value->string) - strlen("s_per_s")) % 24,
+                     value->string);
 }
 
 /* ---- members by their rows ---- */
@@ -348,10 +368,13 @@ static void read_peaks(struct dt_peaks *peaks, const cJSON *object)
 void dt_metrics_read(struct dt_metrics *metrics, const cJSON *object)
 {
     dt_metrics_init(metrics);
+    find_unit(object, metrics->unit);
     for (const struct dt_metric *m = table; m < end; m++) {
-        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, m->key);
+        char text[DT_RATE_KEY_BYTES];
+        const char *key = dt_metric_key(m, metrics, text);
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
         switch (m->kind) {
-        case DT_METRIC_NUMBER: *(double *)member(m, metrics) = number_at(object, m->key); break;
+        case DT_METRIC_NUMBER: *(double *)member(m, metrics) = number_at(object, key); break;
         case DT_METRIC_TEXT: break;
         case DT_METRIC_STEPS:
             metrics->step_s.median = number_at(value, "median");
@@ -470,8 +493,11 @@ dt_status dt_metrics_schema(cJSON **out)
             dt_json_append(&required, dt_json_text(metric->key));
         dt_json_add(&properties, "%s: %p", metric->key, metric_schema(metric));
     }
-    *out = dt_json_object("$schema: %s, title: %s, description: %s, type: %s, additionalProperties: %hhd, required: %p, properties: %p",
+    cJSON *rates =
+        dt_json_object("%s: %p", "^[a-z]+s_per_s$", number_schema("Of a family of models that counts something else.", DT_IN_UNITS_PER_S));
+    *out = dt_json_object("$schema: %s, title: %s, description: %s, type: %s, additionalProperties: %hhd, required: %p, properties: %p, "
+                          "patternProperties: %p",
                           "https://json-schema.org/draft/2020-12/schema", "dtbench metrics",
-                          "The numbers of a record. Unknown ones are null.", "object", (bool)false, required, properties);
+                          "The numbers of a record. Unknown ones are null.", "object", (bool)false, required, properties, rates);
     return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while making the schema of metrics");
 }

@@ -32,7 +32,8 @@ struct dt_peaks {
 };
 
 struct dt_metrics {
-    double tokens_per_s, samples_per_s;
+    double units_per_s, samples_per_s;
+    char unit[24]; /* of the first, a word: what the model's family counts; "": tokens */
     struct {
         double median, p95, cv;
     } step_s;
@@ -56,7 +57,7 @@ enum dt_metric_kind {
 
 enum dt_metric_unit {
     DT_IN_NONE,
-    DT_IN_TOKENS_PER_S,
+    DT_IN_UNITS_PER_S,
     DT_IN_SAMPLES_PER_S,
     DT_IN_TFLOP_PER_S,
     DT_IN_FRACTION,
@@ -85,7 +86,7 @@ enum dt_over_steps {
 };
 
 struct dt_metric {
-    const char *key; /* in the record's "metrics" */
+    const char *key; /* in the record's "metrics"; of units_per_s that of tokens (dt_metric_key) */
     size_t offset;   /* in struct dt_metrics */
     enum dt_metric_kind kind;
     enum dt_metric_unit unit;
@@ -108,6 +109,12 @@ struct dt_metric_name {
     bool is_fraction, is_seconds, is_bytes, is_rate;
 };
 struct dt_metric_name dt_metric_named(const char *name);
+
+/* The metric's key in a record of these metrics: of units_per_s by their unit. `text` may hold it. */
+enum { DT_RATE_KEY_BYTES = 40 };
+const char *dt_metric_key(const struct dt_metric *metric, const struct dt_metrics *metrics, char text[DT_RATE_KEY_BYTES]);
+/* "images_per_s" of "image". Returns text. */
+const char *dt_rate_key(const char *unit, char text[DT_RATE_KEY_BYTES]);
 
 /* A number's value; of step_s its median, of peaks their total, of a text NaN. */
 double dt_metric_value(const struct dt_metric *metric, const struct dt_metrics *metrics);

@@ -20,7 +20,7 @@
 
 void report_init(struct report *report)
 {
-    *report = (struct report){.started_s = dt_wall_clock_s(), .verification_error = NAN, .fewest_tokens_per_s = NAN};
+    *report = (struct report){.started_s = dt_wall_clock_s(), .verification_error = NAN, .fewest_units_per_s = NAN};
     report->began_s = dt_clock_s();
     dt_metrics_init(&report->result.metrics);
 }
@@ -151,14 +151,14 @@ static dt_status ideal_bubble(const struct experiment *e, double *out)
 static dt_status measure_own(const struct report *report, const struct experiment *e, struct dt_metrics *out)
 {
     const struct measure_result *result = &report->result;
-    double samples = (double)experiment_global_batch(e), tokens = samples * dt_model_units(&e->model);
+    double samples = (double)experiment_global_batch(e), units = samples * dt_model_units(&e->model);
     DT_TRY(dt_metrics_set_steps(out, result->step_s, result->steps_done));
     dt_metrics_set_peaks(out, result->ranks, known_ranks(result));
-    double step_s = out->step_s.median, flops_per_gpu = dt_model_step_flops(&e->model, (uint64_t)tokens) / step_s / e->world_size;
+    double step_s = out->step_s.median, flops_per_gpu = dt_model_step_flops(&e->model, (uint64_t)units) / step_s / e->world_size;
     const struct dt_model_family *family = e->model.family;
     double (*causal)(const struct dt_model *, uint64_t) = family->causal_step_flops ? family->causal_step_flops : family->step_flops;
-    double causal_per_gpu = causal(&e->model, (uint64_t)tokens) / step_s / e->world_size;
-    out->tokens_per_s = tokens / step_s;
+    double causal_per_gpu = causal(&e->model, (uint64_t)units) / step_s / e->world_size;
+    out->units_per_s = units / step_s;
     out->samples_per_s = samples / step_s;
     out->tflops_per_gpu = flops_per_gpu / 1e12;
     out->mfu = report->peak_flops > 0 ? flops_per_gpu / report->peak_flops : NAN;
@@ -175,9 +175,10 @@ static dt_status measure_own(const struct report *report, const struct experimen
 dt_status report_measure(const struct report *report, const struct experiment *e, struct dt_metrics *out)
 {
     *out = report->result.metrics;
+    snprintf(out->unit, sizeof out->unit, "%s", e->model.family->unit);
     if (!report->taken)
         DT_TRY(measure_own(report, e, out));
-    out->scaling_efficiency = out->tokens_per_s / e->world_size / report->fewest_tokens_per_s;
+    out->scaling_efficiency = out->units_per_s / e->world_size / report->fewest_units_per_s;
     out->wall_s = dt_clock_s() - report->began_s;
     return DT_OK;
 }

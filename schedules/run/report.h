@@ -30,10 +30,10 @@ struct report {
         char name[128]; /* "": not simulated */
         uint64_t hash;  /* of the file */
     } cluster, profile;
-    double fewest_tokens_per_s; /* of each rank of the same experiment on the fewest ranks; NAN: unknown */
-    double peak_flops;          /* of one device, in the experiment's dtype; 0: unknown */
-    double started_s;           /* Unix time */
-    double began_s;             /* the same moment on the clock that only goes forward */
+    double fewest_units_per_s; /* of each rank of the same experiment on the fewest ranks; NAN: unknown */
+    double peak_flops;         /* of one device, in the experiment's dtype; 0: unknown */
+    double started_s;          /* Unix time */
+    double began_s;            /* the same moment on the clock that only goes forward */
     struct {
         char id[17]; /* "": part of no sweep */
         int index, count;

@@ -292,7 +292,7 @@ enum search_objective {
 
 /* Lower is better: seconds a token, bytes, or GPU seconds a token. */
 double search_score(enum search_objective objective, const struct experiment *experiment, double step_s, double bytes);
-double search_tokens_per_s(const struct experiment *experiment, double step_s);
+double search_units_per_s(const struct experiment *experiment, double step_s);
 
 /* ---- the best candidates of a space, found without simulating all of them ----
  *
@@ -317,8 +317,8 @@ enum { SEARCH_SHORT_BYTES = 160 };
 struct search_outcome {
     struct bound bound;
     uint8_t state, paradigm;
-    uint64_t kind;               /* the same in candidates of one paradigm and one shape of the mesh */
-    double step_s, tokens_per_s; /* NAN: not simulated */
+    uint64_t kind;              /* the same in candidates of one paradigm and one shape of the mesh */
+    double step_s, units_per_s; /* NAN: not simulated */
     double peak_bytes, host_peak_bytes;
     struct dt_step_metrics step; /* the simulated step's phases */
 };
@@ -326,14 +326,14 @@ struct search_outcome {
 struct search_progress {
     int count, done; /* candidates: all, and those that are decided */
     int simulated;
-    double best_tokens_per_s; /* NAN: none yet */
+    double best_units_per_s; /* NAN: none yet */
 };
 
 struct search_options {
     enum search_objective objective;
     int top;
     bool diverse;                  /* the best of each of `top` kinds are wanted, and not the `top` best, which may be of one kind */
-    double floor_tokens_per_s;     /* what is slower is left out; 0 or NAN: nothing is */
+    double floor_units_per_s;      /* what is slower is left out; 0 or NAN: nothing is */
     struct recordings *recordings; /* kept from search to search of one base model and machine's kernels (recordings.c); NULL: not kept */
     int threads;                   /* 0: as many as processors may be used */
     bool all_simulated;            /* no bound leaves anything out: for tests */

@@ -57,7 +57,7 @@ struct search {
     int later[PARADIGM_ROOM], tries[PARADIGM_ROOM]; /* of the second round: where it is in the order */
     bool has_result[PARADIGM_ROOM];
     int simulated;
-    double best_tokens_per_s;
+    double best_units_per_s;
     bool stopped;
     dt_status failure;
     char error[1024];

@@ -80,7 +80,7 @@ static dt_status find_bound(struct search *s, struct bounds *bounds, int index, 
         return DT_OK;
     if (outcome->bound.bytes > s->result->capacity_bytes)
         outcome->state = SEARCH_TOO_LARGE;
-    else if (search_tokens_per_s(e, outcome->bound.step_s) < o->floor_tokens_per_s)
+    else if (search_units_per_s(e, outcome->bound.step_s) < o->floor_units_per_s)
         outcome->state = SEARCH_TOO_SLOW;
     return DT_OK;
 }
@@ -152,7 +152,7 @@ static dt_status find_bounds(struct search *s)
     struct search_result *r = s->result;
     for (int i = 0; i < r->count; i++) {
         struct search_outcome *outcome = &r->outcomes[i];
-        outcome->step_s = outcome->tokens_per_s = outcome->peak_bytes = outcome->host_peak_bytes = s->all[i].score = NAN;
+        outcome->step_s = outcome->units_per_s = outcome->peak_bytes = outcome->host_peak_bytes = s->all[i].score = NAN;
         s->all[i].bound_score = INFINITY;
     }
     r->capacity_bytes = bounds_capacity_bytes(s->machine, s->system);
@@ -343,7 +343,7 @@ static dt_status run(struct search *s)
 {
     DT_TRY(prepare(s));
     threads_run(s->options->threads, work, s);
-    if (s->stopped && isnan(s->best_tokens_per_s) && !s->options->only_best)
+    if (s->stopped && isnan(s->best_units_per_s) && !s->options->only_best)
         search_save(s); /* who stops a plan early has a few tenths of a second left for something to hold */
     if (s->failure < 0)
         return dt_fail(s->failure, "%s", s->error);
@@ -362,7 +362,7 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
                        .recordings = options->recordings,
                        .result = out,
                        .worst_kept = options->better_than > 0 ? options->better_than : INFINITY,
-                       .best_tokens_per_s = NAN,
+                       .best_units_per_s = NAN,
                        .lock = PTHREAD_MUTEX_INITIALIZER};
     *out = (struct search_result){.count = (int)count};
     out->outcomes = calloc(count, sizeof *out->outcomes);

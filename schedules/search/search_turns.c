@@ -19,7 +19,7 @@ double search_score(enum search_objective objective, const struct experiment *e,
     }
 }
 
-double search_tokens_per_s(const struct experiment *e, double step_s)
+double search_units_per_s(const struct experiment *e, double step_s)
 {
     return (double)experiment_global_batch(e) * dt_model_units(&e->model) / step_s;
 }
@@ -207,17 +207,17 @@ static void note_result(struct search *s, int index, const struct experiment *e,
 {
     struct search_outcome *outcome = &s->result->outcomes[index];
     outcome->step_s = result->step_s[result->steps_done - 1];
-    outcome->tokens_per_s = search_tokens_per_s(e, outcome->step_s);
+    outcome->units_per_s = search_units_per_s(e, outcome->step_s);
     outcome->step = result->metrics.step;
     outcome->state = SEARCH_SIMULATED;
     s->has_result[outcome->paradigm] = true;
-    if (outcome->tokens_per_s < s->options->floor_tokens_per_s) {
+    if (outcome->units_per_s < s->options->floor_units_per_s) {
         outcome->state = SEARCH_TOO_SLOW;
         return;
     }
     s->all[index].score = search_score(s->options->objective, e, outcome->step_s, outcome->peak_bytes);
     keep_if_good(s, index);
-    s->best_tokens_per_s = fmax(s->best_tokens_per_s, outcome->tokens_per_s);
+    s->best_units_per_s = fmax(s->best_units_per_s, outcome->units_per_s);
 }
 
 static void note_failure(struct search *s, dt_status status)
@@ -232,7 +232,7 @@ static void note_failure(struct search *s, dt_status status)
 
 static void tell_progress(const struct search *s)
 {
-    struct search_progress progress = {s->result->count, s->next, s->simulated, s->best_tokens_per_s};
+    struct search_progress progress = {s->result->count, s->next, s->simulated, s->best_units_per_s};
     if (s->options->progress)
         s->options->progress(s->options->context, &progress);
 }
@@ -273,7 +273,7 @@ static dt_status note_short_form(struct search *s, const struct task *task, cons
     if (!form->fits) {
         outcome->peak_bytes = form->bytes;
         outcome->state = SEARCH_TOO_LARGE;
-    } else if (search_tokens_per_s(e, outcome->bound.step_s) < o->floor_tokens_per_s) {
+    } else if (search_units_per_s(e, outcome->bound.step_s) < o->floor_units_per_s) {
         outcome->state = SEARCH_TOO_SLOW;
     } else {
         s->all[index].bound_score = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
@@ -363,7 +363,7 @@ void search_save(struct search *s)
 {
     enum { TRIES = 12, OF_BEST = 4 };
     double most_bytes = s->result->capacity_bytes;
-    for (int tries = 0; tries < TRIES && isnan(s->best_tokens_per_s) && s->failure == DT_OK; tries++) {
+    for (int tries = 0; tries < TRIES && isnan(s->best_units_per_s) && s->failure == DT_OK; tries++) {
         int index = search_easiest(s, -1, most_bytes, tries >= OF_BEST);
         if (index < 0)
             continue;

@@ -88,6 +88,10 @@ def test_a_family_of_its_own_is_predicted_and_listed():
     path = records_path("toys_predicted.jsonl")
     answer("run", toys(sweep={"paradigm": ["ddp", "fsdp", "pdp"]}), "--device", "sim", "--output", path)
     check([r["status"] for r in read_records(path)] == ["ok"] * 3, read_records(path))
+    for r in read_records(path):
+        check(r["metrics"]["vectors_per_s"] == r["metrics"]["samples_per_s"] > 0 and "tokens_per_s" not in r["metrics"], r["metrics"])
+    for text in (answer("compare", path, path), answer("show", path), answer("check", toys()), answer("compare", "--format", "json", path, path)):
+        check("token" not in text and "vectors" in text, text)
     check("ToySmall" in answer("list", "--models"), "list has no ToySmall")
     check('"model.width"' in answer("generate", "config-schema"), "the schema does not have its keys")
 

@@ -32,7 +32,7 @@ static void fill(struct sweep *s)
     for (int i = 0; i < ALL; i++) {
         s->outcomes[i].run = true;
         dt_metrics_init(&s->outcomes[i].metrics);
-        s->outcomes[i].metrics.tokens_per_s = 1000 * (i / SEEDS + 1);
+        s->outcomes[i].metrics.units_per_s = 1000 * (i / SEEDS + 1);
     }
 }
 

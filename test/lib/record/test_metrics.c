@@ -30,7 +30,9 @@ static void every_member_has_a_row(void)
     dt_metrics_init(&metrics);
     CHECK(!metrics.flops_formula, "a text");
     for (size_t at = 0; at < sizeof metrics; at += sizeof(double))
-        CHECK(at == AT(flops_formula) || isnan(*(const double *)((const char *)&metrics + at)), "the double at %zu has no row", at);
+        CHECK(at == AT(flops_formula) || (at >= AT(unit) && at < AT(unit) + sizeof metrics.unit) ||
+                  isnan(*(const double *)((const char *)&metrics + at)),
+              "the double at %zu has no row", at);
     struct dt_step_metrics step = {0};
     dt_step_metrics_init(&step);
     for (size_t at = 0; at < sizeof step; at += sizeof(double))
@@ -122,13 +124,21 @@ static void through_json(void)
         double before = dt_metric_value(dt_metric_at(i), &sent), after = dt_metric_value(dt_metric_at(i), &got);
         CHECK(before == after || (isnan(before) && isnan(after)), "%s: %g, then %g", dt_metric_at(i)->key, before, after);
     }
+    static const char of_images[] = "{\"images_per_s\": 7, \"samples_per_s\": 5}";
+    struct cJSON *images;
+    char key[DT_RATE_KEY_BYTES];
+    CHECK_OK(dt_json_parse(of_images, sizeof of_images - 1, "a record", &images));
+    dt_metrics_read(&got, images);
+    cJSON_Delete(images);
+    CHECK(got.units_per_s == 7 && got.samples_per_s == 5 && strcmp(got.unit, "image") == 0, "%g %ss", got.units_per_s, got.unit);
+    CHECK(strcmp(dt_metric_key(dt_metric_at(0), &got, key), "images_per_s") == 0, "%s", key);
     static const char record[] =
         "{\"mfu\": null, \"startup_s\": \"1\", \"wall_s\": 4, \"step_s\": {\"median\": 3, \"p95\": 5, \"cv\": 0.5}, "
         "\"peak_bytes\": {\"total\": 9, \"gradients\": 8, \"optimizer\": null}}";
     struct cJSON *metrics;
     CHECK_OK(dt_json_parse(record, sizeof record - 1, "a record", &metrics));
     dt_metrics_read(&got, metrics);
-    CHECK(isnan(got.mfu) && isnan(got.startup_s) && isnan(got.tokens_per_s) && got.wall_s == 4, "numbers");
+    CHECK(isnan(got.mfu) && isnan(got.startup_s) && isnan(got.units_per_s) && got.wall_s == 4, "numbers");
     CHECK(got.step_s.median == 3 && got.step_s.p95 == 5 && got.step_s.cv == 0.5, "step times");
     CHECK(got.peak_bytes.total == 9 && got.peak_bytes.category[DT_GRADIENTS] == 8, "peaks");
     CHECK(isnan(got.peak_bytes.category[DT_OPTIMIZER]) && isnan(got.host_peak_bytes.total), "unknown peaks");

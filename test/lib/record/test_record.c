@@ -263,7 +263,7 @@ static void formats_a_record(void)
     record.loss_count = 3;
     record.step_s = steps;
     record.step_count = 2;
-    record.metrics.tokens_per_s = 512.5;
+    record.metrics.units_per_s = 512.5;
     record.ranks = ranks;
     record.rank_count = 2;
     CHECK_OK(dt_metrics_set_steps(&record.metrics, steps, 2));

@@ -66,8 +66,8 @@ static void test_metrics(void)
     struct dt_metrics m;
     fill(&report);
     CHECK(report_measure(&report, e, &m) == DT_OK, "%s", dt_error_message());
-    CHECK(m.step_s.median == 2 && m.tokens_per_s == 2 * 4 * 256 / 2.0 && m.samples_per_s == 4, "median %g, %g tokens/s", m.step_s.median,
-          m.tokens_per_s);
+    CHECK(m.step_s.median == 2 && m.units_per_s == 2 * 4 * 256 / 2.0 && m.samples_per_s == 4, "median %g, %g tokens/s", m.step_s.median,
+          m.units_per_s);
     CHECK(fabs(m.tflops_per_gpu / (dt_model_step_flops(&e->model, 4 * 256) / 2e12) - 1) < 1e-12, "%g TFLOP/s", m.tflops_per_gpu);
     CHECK(isnan(m.mfu) && isnan(m.causal_mfu), "a cpu's peak is unknown");
     CHECK(m.bubble == 0.25 / 2 && m.bubble_ideal == 0, "bubble %g", m.bubble);
@@ -78,14 +78,14 @@ static void test_metrics(void)
     CHECK(m.host_peak_bytes.total == 700, "host peak %g", m.host_peak_bytes.total);
     CHECK(m.peak_bytes.total == 1001 && m.peak_bytes.category[DT_GRADIENTS] == 256, "peak %g", m.peak_bytes.total);
     report.peak_flops = 4e12;
-    report.fewest_tokens_per_s = 1024; /* of one rank */
+    report.fewest_units_per_s = 1024; /* of one rank */
     CHECK_OK(report_measure(&report, e, &m));
     CHECK(m.mfu == m.tflops_per_gpu / 4 && m.causal_mfu == m.causal_tflops_per_gpu / 4, "MFU %g, %g", m.mfu, m.causal_mfu);
     CHECK(m.scaling_efficiency == 0.5, "%g", m.scaling_efficiency);
     report_finish(&report);
 
     report_init(&report);
-    CHECK(report_measure(&report, e, &m) == DT_OK && isnan(m.tokens_per_s) && isnan(m.peak_bytes.total) && isnan(m.aco_ms_per_sample),
+    CHECK(report_measure(&report, e, &m) == DT_OK && isnan(m.units_per_s) && isnan(m.peak_bytes.total) && isnan(m.aco_ms_per_sample),
           "nothing known");
     report_finish(&report);
     free(e);
@@ -112,7 +112,7 @@ static void test_taken(void)
     CHECK(report_take(&report, line) == DT_OK, "%s", dt_error_message());
     CHECK(report.result.losses_done == 4 && report.result.losses[2] == 1.0 / 3 && isnan(report.result.losses[3]), "losses");
     CHECK(strcmp(report.result.graph, "replayed") == 0 && strcmp(report.device, "cpu") == 0, "graph and device");
-    report.fewest_tokens_per_s = 1024;
+    report.fewest_units_per_s = 1024;
     CHECK_OK(report_measure(&report, e, &got));
     CHECK(got.scaling_efficiency == 0.5, "%g", got.scaling_efficiency);
     sent.scaling_efficiency = got.scaling_efficiency;

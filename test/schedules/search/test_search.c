@@ -260,7 +260,7 @@ static void the_same_as_simulating_all(void)
         CHECK(found.ranked >= 3 || found.ranked == all.ranked, "%d of %d", found.ranked, all.ranked);
         for (int place = 0; place < 3 && place < found.ranked && place < all.ranked; place++) {
             double mine = found.outcomes[found.ranking[place]].step_s, theirs = all.outcomes[all.ranking[place]].step_s;
-            double my_rate = found.outcomes[found.ranking[place]].tokens_per_s, rate = all.outcomes[all.ranking[place]].tokens_per_s;
+            double my_rate = found.outcomes[found.ranking[place]].units_per_s, rate = all.outcomes[all.ranking[place]].units_per_s;
             CHECK(found.ranking[place] == all.ranking[place] || my_rate == rate, "place %d: %.9g s instead of %.9g", place + 1, mine,
                   theirs);
         }
@@ -282,13 +282,13 @@ static void the_least_memory(void)
     CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &fastest));
     const struct search_outcome *best = &fastest.outcomes[fastest.ranking[0]];
     options.objective = SEARCH_MEMORY;
-    options.floor_tokens_per_s = 0.5 * best->tokens_per_s;
+    options.floor_units_per_s = 0.5 * best->units_per_s;
     CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &found));
     const struct search_outcome *least = &found.outcomes[found.ranking[0]];
-    CHECK(least->peak_bytes < best->peak_bytes && least->tokens_per_s >= options.floor_tokens_per_s, "%.3g bytes at %.0f tokens/s",
-          least->peak_bytes, least->tokens_per_s);
+    CHECK(least->peak_bytes < best->peak_bytes && least->units_per_s >= options.floor_units_per_s, "%.3g bytes at %.0f tokens/s",
+          least->peak_bytes, least->units_per_s);
     for (int i = 0; i < found.ranked; i++)
-        CHECK(found.outcomes[found.ranking[i]].tokens_per_s >= options.floor_tokens_per_s, "too slow");
+        CHECK(found.outcomes[found.ranking[i]].units_per_s >= options.floor_units_per_s, "too slow");
     search_result_finish(&fastest);
     search_result_finish(&found);
     scene_finish(&s);
