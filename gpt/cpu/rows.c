@@ -66,7 +66,7 @@ static void loss_part(void *argument, int thread, int threads)
     struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         void *logits = gpt_cpu_row(t->k, a->logits, r, vocab);
-        t->losses[r] = a->sum ? t->k->flat->sum(logits, vocab) : t->k->simd->cross_entropy(logits, vocab, a->targets[r], a->gradient_scale);
+        t->losses[r] = a->sum ? t->k->flat->sum(logits, vocab) : t->k->flat->cross_entropy(logits, vocab, a->targets[r], a->gradient_scale);
         if (a->sum)
             t->k->flat->fill(logits, vocab, a->gradient_scale);
     }
@@ -120,7 +120,7 @@ static void loss_part_part(void *argument, int thread, int threads)
             a->out[r].exponentials = (float)t->k->flat->sum(logits, a->vocab.count);
             continue;
         }
-        a->out[r].exponentials = (float)t->k->simd->exponentials(logits, a->vocab.count, &a->out[r].largest);
+        a->out[r].exponentials = (float)t->k->flat->exponentials(logits, a->vocab.count, &a->out[r].largest);
         if (find_target(&a->vocab, a->targets[r], &place))
             t->k->flat->widen(&a->out[r].at_target, (const char *)logits + place * gpt_cpu_element_bytes(t->k), 1);
     }
@@ -173,7 +173,7 @@ static double loss_row(const struct loss_gradient_task *t, size_t r)
         t->k->flat->fill(logits, a->vocab.count, a->gradient_scale);
         return all.exponentials;
     }
-    t->k->simd->softmax(logits, a->vocab.count, (float)all.largest, (float)(a->gradient_scale / all.exponentials));
+    t->k->flat->softmax(logits, a->vocab.count, (float)all.largest, (float)(a->gradient_scale / all.exponentials));
     if (find_target(&a->vocab, a->targets[r], &place)) {
         float gradient = (float)(a->gradient_scale * (exp(all.at_target - all.largest) / all.exponentials - 1));
         t->k->flat->narrow(logits + place * gpt_cpu_element_bytes(t->k), &gradient, 1);

@@ -233,49 +233,6 @@ static void rope(void *x, size_t heads, size_t half, const float *cosines, const
     }
 }
 
-/* One pass takes maximum and sum, which is rescaled when the maximum grows. */
-static double exponentials(const void *logits, size_t vocab, float *out_largest)
-{
-    enum { BLOCK = 256 * V_LANES }; /* small enough to be in the nearest cache when it is read again for the sum */
-    float largest = -INFINITY;
-    double total = 0;
-    for (size_t first = 0; first < vocab; first += BLOCK) {
-        size_t end = vocab - first < BLOCK ? vocab : first + BLOCK, whole = first + (end - first) / V_LANES * V_LANES;
-        vfloat most = v_set(largest), sum = {0};
-        for (size_t i = first; i < whole; i += V_LANES)
-            most = v_max(most, load(logits, i, whole));
-        if (whole < end)
-            most = v_max(most, v_first(load(logits, whole, end), end - whole, -INFINITY));
-        float before = largest;
-        largest = v_largest(most);
-        if (before < largest)
-            total *= exp((double)before - largest);
-        for (size_t i = first; i < whole; i += V_LANES)
-            sum += v_exp(load(logits, i, whole) - largest);
-        if (whole < end)
-            sum += v_first(v_exp(load(logits, whole, end) - largest), end - whole, 0);
-        total += v_sum(sum);
-    }
-    *out_largest = largest;
-    return total;
-}
-
-static void softmax(void *logits, size_t vocab, float largest, float scale)
-{
-    for (size_t i = 0; i < vocab; i += V_LANES)
-        store(logits, i, vocab, v_exp(load(logits, i, vocab) - largest) * scale);
-}
-
-static double cross_entropy(void *logits, size_t vocab, int32_t target, float gradient_scale)
-{
-    float largest, x = load(logits, (size_t)target, (size_t)target + 1)[0];
-    double total = exponentials(logits, vocab, &largest);
-    float gradient = (float)(gradient_scale * (exp((double)x - largest) / total - 1));
-    softmax(logits, vocab, largest, (float)(gradient_scale / total));
-    store(logits, (size_t)target, (size_t)target + 1, v_set(gradient));
-    return largest + log(total) - x;
-}
-
 const struct gpt_simd GPT_SIMD_TABLE = {
     .gelu = gelu,
     .gelu_gradient = gelu_gradient,
@@ -291,7 +248,4 @@ const struct gpt_simd GPT_SIMD_TABLE = {
     .swiglu = swiglu,
     .swiglu_gradient = swiglu_gradient,
     .rope = rope,
-    .cross_entropy = cross_entropy,
-    .exponentials = exponentials,
-    .softmax = softmax,
 };

@@ -58,12 +58,6 @@ struct gpt_simd {
     void (*swiglu_gradient)(void *dgate, void *dup, void *y, const void *dy, const void *gate, const void *up, size_t count);
     /* x [heads, 2 half]: element i of each head turns with element half + i by the angle of cosines[i] and direction * sines[i]. */
     void (*rope)(void *x, size_t heads, size_t half, const float *cosines, const float *sines, float direction);
-
-    /* logits [vocab] becomes its gradient; returns -log softmax[target]. */
-    double (*cross_entropy)(void *logits, size_t vocab, int32_t target, float gradient_scale);
-    /* The same in two halves: the sum of exp(logit - *largest), and logits[i] = exp(logits[i] - largest) * scale. */
-    double (*exponentials)(const void *logits, size_t vocab, float *largest);
-    void (*softmax)(void *logits, size_t vocab, float largest, float scale);
 };
 
 /* NULL when this build or this processor does not have `isa`. */

@@ -3,6 +3,8 @@
 
 #include "lib/kernels/cpu/simd_dtype.h"
 
+#include <math.h>
+
 static void widen(float *to, const void *from, size_t count)
 {
     for (size_t i = 0; i < count; i += V_LANES)
@@ -180,6 +182,49 @@ static void column_sums(float *sums, const void *from, size_t rows, size_t colum
     }
 }
 
+/* One pass takes maximum and sum, which is rescaled when the maximum grows. */
+static double exponentials(const void *logits, size_t count, float *out_largest)
+{
+    enum { BLOCK = 256 * V_LANES }; /* small enough to be in the nearest cache when it is read again for the sum */
+    float largest = -INFINITY;
+    double total = 0;
+    for (size_t first = 0; first < count; first += BLOCK) {
+        size_t end = count - first < BLOCK ? count : first + BLOCK, whole = first + (end - first) / V_LANES * V_LANES;
+        vfloat most = v_set(largest), sum = {0};
+        for (size_t i = first; i < whole; i += V_LANES)
+            most = v_max(most, load(logits, i, whole));
+        if (whole < end)
+            most = v_max(most, v_first(load(logits, whole, end), end - whole, -INFINITY));
+        float before = largest;
+        largest = v_largest(most);
+        if (before < largest)
+            total *= exp((double)before - largest);
+        for (size_t i = first; i < whole; i += V_LANES)
+            sum += v_exp(load(logits, i, whole) - largest);
+        if (whole < end)
+            sum += v_first(v_exp(load(logits, whole, end) - largest), end - whole, 0);
+        total += v_sum(sum);
+    }
+    *out_largest = largest;
+    return total;
+}
+
+static void softmax(void *logits, size_t count, float largest, float scale)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(logits, i, count, v_exp(load(logits, i, count) - largest) * scale);
+}
+
+static double cross_entropy(void *logits, size_t count, int32_t target, float gradient_scale)
+{
+    float largest, x = load(logits, (size_t)target, (size_t)target + 1)[0];
+    double total = exponentials(logits, count, &largest);
+    float gradient = (float)(gradient_scale * (exp((double)x - largest) / total - 1));
+    softmax(logits, count, largest, (float)(gradient_scale / total));
+    store(logits, (size_t)target, (size_t)target + 1, v_set(gradient));
+    return largest + log(total) - x;
+}
+
 const struct dt_simd DT_SIMD_TABLE = {
     .widen = widen,
     .narrow = narrow,
@@ -192,4 +237,7 @@ const struct dt_simd DT_SIMD_TABLE = {
     .normal = normal,
     .sum = sum,
     .column_sums = column_sums,
+    .cross_entropy = cross_entropy,
+    .exponentials = exponentials,
+    .softmax = softmax,
 };

@@ -46,6 +46,12 @@ struct dt_simd {
 
     /* sums [columns] = sums over the rows of from [rows, columns], rows `stride` elements apart. */
     void (*column_sums)(float *sums, const void *from, size_t rows, size_t columns, size_t stride);
+
+    /* logits [count] becomes its gradient; returns -log softmax[target]. */
+    double (*cross_entropy)(void *logits, size_t count, int32_t target, float gradient_scale);
+    /* The same in two halves: the sum of exp(logit - *largest), and logits[i] = exp(logits[i] - largest) * scale. */
+    double (*exponentials)(const void *logits, size_t count, float *largest);
+    void (*softmax)(void *logits, size_t count, float largest, float scale);
 };
 
 /* NULL when this build or this processor does not have `isa`. */
