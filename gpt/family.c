@@ -21,6 +21,7 @@ const struct dt_model_family gpt_family = {
     .hugging_face = gpt_hugging_face,
     .sections = gpt_sections,
     .unit = "token",
+    .loss_spread = 1,
     .check_model = gpt_check_model,
     .sample_bytes = gpt_sample_bytes,
     .sample_count = gpt_sample_count,

@@ -26,10 +26,11 @@
  * moves a loss by 1e-3 or more. */
 double loss_tolerance(const struct experiment *experiment)
 {
+    double spread = experiment->model.family->loss_spread;
     switch (experiment->model.dtype) {
-    case DT_FP32: return 1e-5;
-    case DT_FP16: return 1e-4;
-    case DT_BF16: return 1e-3;
+    case DT_FP32: return spread * 1e-5;
+    case DT_FP16: return spread * 1e-4;
+    case DT_BF16: return spread * 1e-3;
     default: return 0;
     }
 }

@@ -230,9 +230,17 @@ struct dt_model_family {
     const struct dt_schema_section *sections; /* of the schema, for objects in "model"; the last has a NULL path; NULL: none */
 
     const char *unit; /* what samples are made of and counted in: "token" */
+    /* How many times as far as a decoder's the losses of one training may lie apart, of which rounding alone is the cause. */
+    double loss_spread;
 
     /* Whether this family can be that. DT_ERR_INVALID: which key, and why not. Two ways to say the same become one. */
     dt_status (*check_model)(struct dt_model *model);
+    /* The next two are optional together: present where what is computed of a sample depends on the others of its micro-batch.
+     * Whether `samples` samples can be trained in `count` micro-batches, of which the first are one larger where they do not come out even.
+     * DT_ERR_INVALID: which key, and why not. */
+    dt_status (*check_micro_batches)(const struct dt_model *model, int64_t samples, int64_t count);
+    /* Make it a model that computes the same in micro-batches of any size that is a multiple of `samples`. */
+    void (*fix_micro_batch)(struct dt_model *model, int64_t samples);
 
     /* Optional together: samples from a file, as a batch has them. Bytes of one sample's inputs and of its targets. */
     void (*sample_bytes)(const struct dt_model *model, size_t *inputs, size_t *targets);

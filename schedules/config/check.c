@@ -245,6 +245,16 @@ static dt_status check_checkpoints(const struct experiment *e, const char *where
     return DT_OK;
 }
 
+static dt_status check_micro_batches(const struct experiment *e, const char *where)
+{
+    if (!e->model.family->check_micro_batches ||
+        e->model.family->check_micro_batches(&e->model, experiment_replica_samples(e), e->strategy.micro_batches) == DT_OK)
+        return DT_OK;
+    char why[512];
+    snprintf(why, sizeof why, "%s", dt_error_message());
+    return dt_fail(DT_ERR_INVALID, "%s: %s", where, why);
+}
+
 static dt_status check_division(const struct experiment *e, const char *where)
 {
     DT_TRY(experiment_check_mesh(e, where));
@@ -256,6 +266,7 @@ static dt_status check_division(const struct experiment *e, const char *where)
                                            e->micro_batches, e->tensor.size > 1 ? "tensor.size * " : "", samples));
     if (e->strategy.has_pipeline)
         dt_failures_add(&failures, check_pipeline(e, where));
+    dt_failures_add(&failures, check_micro_batches(e, where));
     if (e->strategy.paradigm->check)
         dt_failures_add(&failures, e->strategy.paradigm->check(e, where));
     DT_TRY(dt_failures_end(&failures));

@@ -121,6 +121,11 @@ void experiment_place(struct experiment *e, int ranks)
 
 /* ---- what follows from one ---- */
 
+int64_t experiment_replica_samples(const struct experiment *e)
+{
+    return e->replica_samples ? e->replica_samples : (int64_t)e->batch_size * mesh_count(&e->strategy.mesh, ~MESH_ON_DATA);
+}
+
 int experiment_rank_of_kind(const struct experiment *e, int index)
 {
     const struct mesh_shape *mesh = &e->strategy.mesh;

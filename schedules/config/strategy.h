@@ -73,6 +73,9 @@ dt_status experiment_check_mesh(const struct experiment *experiment, const char 
 /* Whether pipeline.activation has a policy for each of a rank's `parts`. `where` begins the text. Errors: DT_ERR_INVALID. */
 dt_status experiment_check_activation(const struct experiment *experiment, int parts, const char *where);
 
+/* Samples of a step that a replica's ranks have together: the stages of a pipeline, those that share each layer. */
+int64_t experiment_replica_samples(const struct experiment *experiment);
+
 /* One rank of each kind that needs its own look at memory, by index, -1 past the last: the stages of a pipeline, the parameter servers.
  * What is left out is like one of these or needs less. */
 int experiment_rank_of_kind(const struct experiment *experiment, int index);

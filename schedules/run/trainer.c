@@ -217,8 +217,7 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     bool alone = mode->alone && mesh_count(&shape, ~MESH_ON_DATA) > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
     unsigned axes = (alone ? 0 : experiment->strategy.paradigm->axes & MESH_ON_DATA) | (shape.size[MESH_TENSOR] > 1 ? MESH_ON_TENSOR : 0);
     mode = alone ? mode->alone : mode;
-    t->samples = experiment->replica_samples ? (size_t)experiment->replica_samples
-                                             : (size_t)experiment->batch_size * (size_t)mesh_count(&shape, ~MESH_ON_DATA);
+    t->samples = (size_t)experiment_replica_samples(experiment);
 
     dt_status status = experiment_order_init(&t->order, experiment);
     if (status < 0)

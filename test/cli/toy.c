@@ -464,6 +464,7 @@ static const struct dt_model_family toys = {
     .shape = shape,
     .own_bytes = sizeof(struct toy),
     .unit = "vector",
+    .loss_spread = 1,
     .check_model = check_model,
     .facts = facts,
     .describe = describe,
