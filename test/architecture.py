@@ -49,10 +49,13 @@ ALLOWED = {
     'gpt/cpu/attention': ['gpt', 'lib/kernels/cpu'],
     'gpt/cpu': ['gpt', 'gpt/cpu/attention', 'gpt/cpu/loops', 'gpt/cpu/matmul', 'lib/device/cpu', 'lib/kernels/cpu'],
     'gpt/cuda': ['gpt', 'lib/config', 'lib/device/cuda', 'lib/kernels', 'lib/kernels/cuda', 'lib/model'],
-    'vision': ['lib/comm', 'lib/config', 'lib/device', 'lib/kernels', 'lib/model'],
+    'vision': ['lib/comm', 'lib/config', 'lib/cost', 'lib/device', 'lib/kernels', 'lib/model'],
+    'vision/cost': ['lib/cost', 'lib/device', 'lib/kernels', 'vision'],
+    'vision/cpu/loops': ['lib/kernels/cpu'],
+    'vision/cpu': ['lib/device/cpu', 'lib/kernels', 'lib/kernels/cpu', 'vision', 'vision/cpu/loops'],
     'schedules/mesh': ['lib/comm'],
     'schedules/plan': [],
-    'schedules/config': ['gpt', 'lib/config', 'lib/data', 'lib/device', 'lib/model', 'schedules/mesh', 'schedules/plan'],  # gpt: families.c alone
+    'schedules/config': ['gpt', 'lib/config', 'lib/data', 'lib/device', 'lib/model', 'schedules/mesh', 'schedules/plan', 'vision'],  # gpt and vision: families.c alone
     'schedules/step': ['lib/comm', 'lib/device', 'lib/record', 'schedules/mesh'],
     'schedules/data_parallel': ['lib/comm', 'lib/model', 'schedules/config', 'schedules/plan', 'schedules/step'],
     'schedules/checkpoint': ['lib/comm', 'lib/config', 'lib/device', 'lib/model', 'lib/tensors', 'schedules/config', 'schedules/data_parallel'],

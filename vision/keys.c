@@ -35,13 +35,13 @@ static bool of_deeplab(const void *source)
 #define AT(member) .offset = offsetof(struct vision_model, member), .size = sizeof(((struct vision_model *)0)->member)
 
 const struct dt_field vision_keys[] = {
-    {"model.blocks.c2", DT_FIELD_INT, AT(blocks[0]), .min = 1, .max = 256, .matters = of_own_sizes,
+    {"model.blocks.c2", DT_FIELD_INT, AT(blocks[0]), .min = 1, .max = 256, .required = DT_REQUIRED_IN_SECTION, .matters = of_own_sizes,
      .description = "Residual blocks of the first stage, conv2_x."},
-    {"model.blocks.c3", DT_FIELD_INT, AT(blocks[1]), .min = 1, .max = 256, .matters = of_own_sizes,
+    {"model.blocks.c3", DT_FIELD_INT, AT(blocks[1]), .min = 1, .max = 256, .required = DT_REQUIRED_IN_SECTION, .matters = of_own_sizes,
      .description = "Residual blocks of conv3_x."},
-    {"model.blocks.c4", DT_FIELD_INT, AT(blocks[2]), .min = 1, .max = 256, .matters = of_own_sizes,
+    {"model.blocks.c4", DT_FIELD_INT, AT(blocks[2]), .min = 1, .max = 256, .required = DT_REQUIRED_IN_SECTION, .matters = of_own_sizes,
      .description = "Residual blocks of conv4_x."},
-    {"model.blocks.c5", DT_FIELD_INT, AT(blocks[3]), .min = 1, .max = 256, .matters = of_own_sizes,
+    {"model.blocks.c5", DT_FIELD_INT, AT(blocks[3]), .min = 1, .max = 256, .required = DT_REQUIRED_IN_SECTION, .matters = of_own_sizes,
      .description = "Residual blocks of conv5_x."},
     {"model.image_size", DT_FIELD_INT, AT(image_size), .min = 1, .max = 8192, .initial = "224",
      .description = "Pixels of an image's side; images are square, with three colours."},

@@ -60,18 +60,9 @@ static inline int vision_expansion(const struct dt_model *model)
 
 /* The entries of the same name in struct dt_model_family. */
 dt_status vision_check_model(struct dt_model *model);
-dt_status vision_check_micro_batch(const struct dt_model *model, int64_t samples);
+dt_status vision_check_micro_batches(const struct dt_model *model, int64_t samples, int64_t count);
 void vision_fix_micro_batch(struct dt_model *model, int64_t samples);
-void vision_facts(const struct dt_model *model, struct dt_model_facts *out);
 void vision_describe(const struct dt_model *model, struct dt_model_texts *out);
 void vision_set_blocks(struct dt_model *model, int blocks);
-double vision_largest_tensor(const struct dt_model *model, double samples, const char **keys);
-double vision_end_elems(const struct dt_model *model, int ranks);
-uint64_t vision_parameter_count(const struct dt_model *model);
-double vision_step_flops(const struct dt_model *model, uint64_t images);
-const char *vision_flops_formula(const struct dt_model *model);
-dt_status vision_partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);
-int vision_block_layer(int block);
-void vision_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
 
 #endif

@@ -9,10 +9,11 @@
  *   DT_RANDOM_WEIGHT        element / 4, low 32 bits       element/4 >> 32  tensor id       purpose << 24
  *   DT_RANDOM_TOKEN         position / 4                   0                global sample   purpose << 24
  *   DT_RANDOM_DROPOUT       column / 8                     position t       global sample   purpose << 24 | layer
+ *   DT_RANDOM_PIXEL         byte / 16                      0                global sample   purpose << 24
  *   DT_RANDOM_ATTENTION     head << 20 | key position / 8  query position   global sample   purpose << 24 | layer
  *   DT_RANDOM_SAMPLE        half of a sample's number      round            epoch           purpose << 24 | epoch >> 32 (lib/data/sampler.h)
  *
- * Tensor ids and layers are a model's (docs/models.md, "What is computed"). WEIGHT and TOKEN use the four 32-bit words for four consecutive elements. A dropout block serves eight consecutive columns with 16 bits
+ * Tensor ids and layers are a model's (docs/models.md, "What is computed"). WEIGHT and TOKEN use the four 32-bit words for four consecutive elements, PIXEL their bytes, the low ones first, for sixteen. A dropout block serves eight consecutive columns with 16 bits
  * each: column 2i takes the low half of word i, column 2i + 1 the high half; it is kept when these 16 bits are >= the threshold. */
 #ifndef LIB_BASE_RANDOM_H
 #define LIB_BASE_RANDOM_H
@@ -23,7 +24,14 @@
 #define DT_HOST_DEVICE /* a CUDA file defines it: functions marked with it run on the device too */
 #endif
 
-enum dt_random_purpose { DT_RANDOM_WEIGHT = 1, DT_RANDOM_TOKEN = 2, DT_RANDOM_DROPOUT = 3, DT_RANDOM_ATTENTION = 4, DT_RANDOM_SAMPLE = 5 };
+enum dt_random_purpose {
+    DT_RANDOM_WEIGHT = 1,
+    DT_RANDOM_TOKEN = 2,
+    DT_RANDOM_DROPOUT = 3,
+    DT_RANDOM_ATTENTION = 4,
+    DT_RANDOM_SAMPLE = 5,
+    DT_RANDOM_PIXEL = 6
+};
 
 struct dt_philox {
     uint32_t word[4];
@@ -61,6 +69,9 @@ DT_HOST_DEVICE static inline float dt_dropout_scale(float p)
 /* Weight `element` of tensor `tensor_id`: a normal deviate of mean 0 and standard deviation 1 (Box-Muller on words 0, 1 and on 2, 3:
  * radius from the first of a pair, u = (word + 1) / 2^32; elements 4k and 4k + 2 take the cosine, 4k + 1 and 4k + 3 the sine). */
 float dt_random_normal(uint64_t seed, uint32_t tensor_id, uint64_t element);
+
+/* The same element where weights are uniform: in [-1, 1], from its word as a signed number. */
+float dt_random_uniform(uint64_t seed, uint32_t tensor_id, uint64_t element);
 
 /* Token `position` of `sample`, uniform in [0, vocab): (word * vocab) >> 32. */
 uint32_t dt_random_token(uint64_t seed, uint32_t sample, uint32_t position, uint32_t vocab);

@@ -82,7 +82,7 @@ struct dt_list {
 };
 
 /* What a field takes, in words: "an integer from 1 to 64", "a number above 0 and up to 100", "one of fp32, fp16, bf16". */
-enum { DT_FIELD_TEXT_BYTES = 400 };
+enum { DT_FIELD_TEXT_BYTES = 640 };
 void dt_field_describe(const struct dt_field *field, char text[DT_FIELD_TEXT_BYTES]);
 
 /* Set every field of `target` to its default. Errors: DT_ERR_INVALID when a default contradicts its own row. */

@@ -35,6 +35,12 @@ struct dt_costs {
 double dt_cost_product_s(const struct dt_costs *costs, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
                          size_t element_bytes);
 
+/* The same of a convolution as one product, whose operands are not in memory as matrices: moved_elems cross it. row_elems: of the shortest rows
+ * that are read, the channels of an image.
+ * Source  Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning", 2014, section 3. */
+double dt_cost_implicit_product_s(const struct dt_costs *costs, double m, double n, double k, size_t row_elems, double moved_elems,
+                                  size_t element_bytes);
+
 /* `bytes` crossing the memory in `launches` kernels. */
 double dt_cost_memory_s(const struct dt_costs *costs, double launches, double bytes);
 

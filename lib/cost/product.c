@@ -80,3 +80,11 @@ double dt_cost_product_s(const struct dt_costs *c, double batch, double m, doubl
     double moved_s = dt_cost_memory_s(c, 1, batch * (m * k + k * n + m * n) * (double)element_bytes);
     return fmax(arithmetic_s(&p), moved_s);
 }
+
+double dt_cost_implicit_product_s(const struct dt_costs *c, double m, double n, double k, size_t row_elems, double moved_elems,
+                                  size_t element_bytes)
+{
+    struct product p = {c, 1, m, n, k, 1, 1};
+    align(&p, halvings(&c->profile, row_elems, row_elems, element_bytes));
+    return fmax(arithmetic_s(&p), dt_cost_memory_s(c, 1, moved_elems * (double)element_bytes));
+}

@@ -1,9 +1,10 @@
 #include "schedules/config/families.h"
 #include "gpt/family.h"
+#include "vision/family.h"
 
 #include <string.h>
 
-static const struct dt_model_family *const families[] = {&gpt_family};
+static const struct dt_model_family *const families[] = {&gpt_family, &vision_family};
 
 enum { FAMILIES = sizeof families / sizeof *families };
 

@@ -632,10 +632,15 @@ static void write_rules(void)
     taken += (size_t)snprintf(all.model_rules, model, "\"if\": {\"required\": [\"preset\"]}, \"then\": {\"properties\": {\"from\": false");
     for (int f = 0; model_family(f); f++) {
         used += (size_t)snprintf(all.rules + used, whole - used, ", {\"required\": [");
-        for (int i = 0; i < model_family(f)->sizes; i++) {
+        const char *last = "";
+        for (int i = 0; i < model_family(f)->sizes; i++) { /* sizes of one object are one property, whose own rules say the rest */
             const char *key = model_family(f)->keys[i].path + strlen("model.");
-            used += (size_t)snprintf(all.rules + used, whole - used, "%s\"%s\"", i ? ", " : "", key);
-            taken += (size_t)snprintf(all.model_rules + taken, model - taken, ", \"%s\": false", key);
+            int length = (int)strcspn(key, ".");
+            if (strncmp(key, last, (size_t)length + 1) == 0)
+                continue;
+            used += (size_t)snprintf(all.rules + used, whole - used, "%s\"%.*s\"", *last ? ", " : "", length, key);
+            taken += (size_t)snprintf(all.model_rules + taken, model - taken, ", \"%.*s\": false", length, key);
+            last = key;
         }
         used += (size_t)snprintf(all.rules + used, whole - used, "]}");
     }

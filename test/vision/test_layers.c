@@ -1,6 +1,7 @@
 /* Networks as they are described: counts of parameters and operations, shapes, what is carried, stages. */
 #include "test/check.h"
 #include "vision/layers.h"
+#include "vision/sizes.h"
 
 #include <stdlib.h>
 

@@ -21,6 +21,8 @@ except ImportError:
 
 # What a JSON Schema cannot say: the parser's words for it. Each must be met at least once.
 BEYOND_SCHEMA = {
+    "what a family does not have": r"(checkpoint|data\.source): .*of the family",
+    "keys of another family": r"model\.\S+: a key of models of the family",
     "sizes that belong together": r"model\.heads: \d+ does not divide model\.hidden",
     "heads that share keys and values": r"model\.kv_heads: \d+ does not divide model\.heads",
     "pairs of features that turn": r"model\.position: rope rotates pairs",
@@ -36,6 +38,10 @@ BEYOND_SCHEMA = {
     "micro-batches of at least one sample": r"micro_batches: \d+ is more than batch_size",
     "a tensor group divides the layers and the ranks": r"tensor\.size: \d+ does not divide",
     "shards divide the ranks": r"hsdp\.shard_size: \d+ does not divide (world_size|the \d+ ranks)",
+    "statistics of a micro-batch": r"(micro_batches|model\.norm_group): .*(statistics|choose a divisor)",
+    "windows that are dilated": r"model\.output_stride: \d+ (is none of|needs model\.block)",
+    "pixels' labels": r"model\.classes: \d+; a pixel's label",
+    "channels in fours": r"model\.channels: \d+ is not a multiple of 4",
     "servers are ranks": r"parameter_server\.servers: \d+ is more than world_size",
     "32-bit sample numbers": r"steps: \d+ steps of \d+ samples",
     "tensors that have a size": r"batch_size: together with",
@@ -52,6 +58,7 @@ BASES = [
     {"model": TINY},
     {"model": {"preset": "GPTSmall"}, "world_size": 4, "paradigm": "ddp"},
     {"model": TINY, "world_size": 4, "paradigm": "pdp", "batch_size": 4},
+    {"model": {"blocks": {"c2": 1, "c3": 1, "c4": 1, "c5": 1}, "head": "deeplab", "output_stride": 8, "classes": 21}, "batch_size": 4},
     {"model": TINY, "world_size": 4, "sweep": {"paradigm": ["ddp", "fsdp"]}},
     {"model": TINY, "world_size": 4, "paradigm": "hsdp", "hsdp": {"shard_size": 2}},
     {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "parameter_server": {"servers": 2}},

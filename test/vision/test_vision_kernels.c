@@ -1,0 +1,532 @@
+/* The cpu kernels against plain formulas in double precision, at small odd shapes, in each dtype and with teams of one and three threads. */
+#include "test/check.h"
+#include "vision/kernels.h"
+
+#include <stdlib.h>
+
+/* An array in both worlds: `values` the formulas compute with, `data` the kernel. */
+struct array {
+    double *values;
+    void *data;
+    size_t count;
+};
+
+static struct {
+    enum dt_dtype dtype;
+    struct dt_device *device;
+    struct dt_stream *stream;
+    struct vision_kernels *k;
+    struct array arrays[16];
+    int array_count;
+} t;
+
+static float to_float(const void *data, size_t i)
+{
+    return t.dtype == DT_FP32 ? ((const float *)data)[i] : dt_bf16_to_fp32(((const unsigned short *)data)[i]);
+}
+
+static void set(void *data, size_t i, double value)
+{
+    if (t.dtype == DT_FP32)
+        ((float *)data)[i] = (float)value;
+    else
+        ((unsigned short *)data)[i] = dt_fp32_to_bf16((float)value);
+}
+
+/* Poisoned: NaN in either dtype. */
+static struct array output(size_t count)
+{
+    struct array a = {calloc(count, sizeof *a.values), malloc(count * 4), count};
+    memset(a.data, 0xFF, count * 4);
+    return t.arrays[t.array_count++] = a;
+}
+
+/* In [-1, 1), rounded to the dtype in both. */
+static struct array input(size_t count)
+{
+    struct array a = output(count);
+    for (size_t i = 0; i < count; i++) {
+        set(a.data, i, 2.0 * rand() / RAND_MAX - 1);
+        a.values[i] = (double)to_float(a.data, i);
+    }
+    return a;
+}
+
+static void free_arrays(void)
+{
+    while (t.array_count > 0) {
+        struct array *a = &t.arrays[--t.array_count];
+        free(a->values);
+        free(a->data);
+    }
+}
+
+/* Relative to the largest. */
+static void check_array(const struct array *a, const char *what)
+{
+    double largest = 1e-30, error = 0;
+    CHECK_OK(dt_stream_synchronize(t.stream));
+    for (size_t i = 0; i < a->count; i++)
+        largest = fmax(largest, fabs(a->values[i]));
+    for (size_t i = 0; i < a->count; i++) {
+        double off = fabs((double)to_float(a->data, i) - a->values[i]) / largest;
+        error = off <= error ? error : off; /* NaN too */
+    }
+    CHECK(error <= (t.dtype == DT_FP32 ? 5e-6 : 0x1p-8), "%s: error %.3g in %s", what, error, dt_dtype_name(t.dtype));
+}
+
+static void for_each_setup(void (*body)(void))
+{
+    char reason[256];
+    if (!vision_kernels_available("cpu", reason, sizeof reason))
+        SKIP("%.200s", reason);
+    for (int threads = 1; threads <= 3; threads += 2) {
+        struct dt_device_options options = {.threads = threads, .local_size = 1};
+        CHECK_OK(dt_device_create("cpu", &options, &t.device));
+        CHECK_OK(dt_stream_create(t.device, "compute", &t.stream));
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            struct dt_model model = {.dtype = bf16 ? DT_BF16 : DT_FP32};
+            struct dt_kernels *kernels;
+            t.dtype = model.dtype;
+            CHECK_OK(vision_kernels_create(&model, t.device, &kernels));
+            t.k = (struct vision_kernels *)kernels;
+            if (t.k)
+                body();
+            CHECK_OK(dt_stream_synchronize(t.stream));
+            free_arrays();
+            vision_kernels_destroy(kernels);
+        }
+        dt_stream_destroy(t.stream);
+        dt_device_destroy(t.device);
+    }
+}
+
+/* Place of a channel of a position in an image. */
+static size_t place(struct vision_shape s, size_t n, int row, int column, int c)
+{
+    return ((n * (size_t)s.height + (size_t)row) * (size_t)s.width + (size_t)column) * (size_t)s.channels + (size_t)c;
+}
+
+static bool inside(struct vision_shape s, int row, int column)
+{
+    return row >= 0 && column >= 0 && row < s.height && column < s.width;
+}
+
+/* ---- convolutions ---- */
+
+/* One sweep over all products of a convolution: forward, or what each adds to the gradients of x and w. */
+static void convolve(const struct vision_sliding *o, const struct array *x, const struct array *w, struct array *y, struct array *dx,
+                     struct array *dw)
+{
+    int kernel = o->window.kernel;
+    for (size_t n = 0; n < o->samples; n++)
+        for (int i = 0; i < o->out.height * o->out.width * o->out.channels * kernel * kernel; i++) {
+            int s = i % kernel, r = i / kernel % kernel, rest = i / kernel / kernel, k = rest % o->out.channels;
+            int q = rest / o->out.channels % o->out.width, p = rest / o->out.channels / o->out.width;
+            int row = p * o->window.stride - o->window.padding + r * o->window.dilation;
+            int column = q * o->window.stride - o->window.padding + s * o->window.dilation;
+            size_t out = place(o->out, n, p, q, k), weight = (size_t)((k * kernel + r) * kernel + s) * (size_t)o->in.channels;
+            for (int c = 0; inside(o->in, row, column) && c < o->in.channels; c++) {
+                size_t in = place(o->in, n, row, column, c);
+                if (!dx) {
+                    y->values[out] += x->values[in] * w->values[weight + (size_t)c];
+                } else {
+                    dx->values[in] += y->values[out] * w->values[weight + (size_t)c];
+                    dw->values[weight + (size_t)c] += y->values[out] * x->values[in];
+                }
+            }
+        }
+}
+
+static size_t elems(const struct vision_sliding *o, struct vision_shape s)
+{
+    return o->samples * vision_shape_elems(s);
+}
+
+static void try_convolution(const struct vision_sliding *o, bool bias)
+{
+    size_t weights = (size_t)(o->out.channels * o->window.kernel * o->window.kernel * o->in.channels), k = (size_t)o->out.channels;
+    struct array x = input(elems(o, o->in)), w = input(weights), b = input(k), y = output(elems(o, o->out));
+    struct array dy = input(elems(o, o->out)), dx = output(elems(o, o->in)), dw = output(weights), db = output(k);
+    struct vision_convolution forward = {x.data, w.data, bias ? b.data : NULL, y.data, *o};
+    struct vision_convolution_input_gradient inputs = {dy.data, w.data, dx.data, *o};
+    struct vision_convolution_weight_gradient weight = {dy.data, x.data, dw.data, bias ? db.data : NULL, *o, false};
+    for (size_t i = 0; i < y.count; i++)
+        y.values[i] = bias ? b.values[i % k] : 0;
+    convolve(o, &x, &w, &y, NULL, NULL);
+    convolve(o, &x, &w, &dy, &dx, &dw);
+    for (size_t i = 0; i < dy.count; i++)
+        db.values[i % k] += dy.values[i];
+    CHECK_OK(t.k->table->convolution(t.k, t.stream, &forward));
+    CHECK_OK(t.k->table->convolution_input_gradient(t.k, t.stream, &inputs));
+    CHECK_OK(t.k->table->convolution_weight_gradient(t.k, t.stream, &weight));
+    check_array(&y, "convolution");
+    check_array(&dx, "input gradient");
+    check_array(&dw, "weight gradient");
+    if (bias)
+        check_array(&db, "bias gradient");
+    weight.accumulate = true;
+    CHECK_OK(t.k->table->convolution_weight_gradient(t.k, t.stream, &weight));
+    for (size_t i = 0; i < dw.count; i++)
+        dw.values[i] *= 2;
+    for (size_t i = 0; i < db.count; i++)
+        db.values[i] *= 2;
+    check_array(&dw, "added weight gradient");
+    if (bias)
+        check_array(&db, "added bias gradient");
+    CHECK_OK(dt_stream_synchronize(t.stream));
+    free_arrays();
+}
+
+static struct vision_sliding sliding(size_t samples, int in, int out, int height, int width, struct vision_window w)
+{
+    int reach = w.dilation * (w.kernel - 1) + 1;
+    return (struct vision_sliding){
+        samples,
+        {in, height, width},
+        {out, (height + 2 * w.padding - reach) / w.stride + 1, (width + 2 * w.padding - reach) / w.stride + 1},
+        w,
+    };
+}
+
+static void convolutions(void)
+{
+    const struct vision_sliding tried[] = {
+        sliding(2, 3, 5, 13, 11, (struct vision_window){7, 2, 3, 1}), sliding(3, 8, 16, 7, 5, (struct vision_window){1, 1, 0, 1}),
+        sliding(1, 16, 24, 9, 7, (struct vision_window){3, 2, 1, 1}), sliding(2, 16, 8, 9, 10, (struct vision_window){3, 1, 4, 4}),
+        sliding(2, 12, 9, 6, 6, (struct vision_window){1, 2, 0, 1}),  sliding(5, 37, 10, 1, 1, (struct vision_window){1, 1, 0, 1}),
+    };
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++)
+        try_convolution(&tried[i], i % 2);
+}
+
+static void test_convolutions(void)
+{
+    for_each_setup(convolutions);
+}
+
+/* ---- batch normalisation ---- */
+
+struct norm_shape {
+    size_t samples, group, positions, channels;
+    bool residual, relu;
+};
+
+static double normal_of(const struct norm_shape *s, const struct array *x, const struct array *mean, const struct array *rstd, size_t i)
+{
+    size_t g = i / s->channels / s->positions / s->group * s->channels + i % s->channels;
+    return (x->values[i] - mean->values[g]) * rstd->values[g];
+}
+
+static double rows_of_group(const struct norm_shape *s, size_t i)
+{
+    size_t first = i / s->channels / s->positions / s->group * s->group;
+    return (double)((s->samples - first < s->group ? s->samples - first : s->group) * s->positions);
+}
+
+/* Of each element's channel in its group: sums of a (or a times b). */
+static void sum_by_group(const struct norm_shape *s, const double *a, const double *b, double *sums)
+{
+    for (size_t i = 0; i < s->samples * s->positions * s->channels; i++)
+        sums[i / s->channels / s->positions / s->group * s->channels + i % s->channels] += a[i] * (b ? b[i] : 1);
+}
+
+static void try_norm(const struct norm_shape *s)
+{
+    size_t c = s->channels, groups = (s->samples + s->group - 1) / s->group, count = s->samples * s->positions * c;
+    struct array x = input(count), gain = input(c), bias = input(c), residual = input(count), y = output(count);
+    struct array mean = output(groups * c), rstd = output(groups * c), running = output(2 * c);
+    float *means = mean.data, *rstds = rstd.data, *moved = running.data;
+    enum dt_dtype dtype = t.dtype;
+    for (size_t i = 0; i < count; i++)
+        set(x.data, i, x.values[i] = (double)to_float(x.data, i) + 3); /* a mean that is large beside what varies */
+    for (size_t i = 0; i < count; i++)
+        x.values[i] = (double)to_float(x.data, i);
+    sum_by_group(s, x.values, NULL, mean.values);
+    for (size_t i = 0; i < groups * c; i++)
+        mean.values[i] /= rows_of_group(s, i / c * s->group * s->positions * c);
+    for (size_t i = 0; i < count; i++) {
+        size_t g = i / c / s->positions / s->group * c + i % c;
+        rstd.values[g] += (x.values[i] - mean.values[g]) * (x.values[i] - mean.values[g]);
+    }
+    for (size_t i = 0; i < 2 * c; i++)
+        running.values[i] = moved[i] = (float)(i / c);
+    for (size_t i = 0; i < groups * c; i++) {
+        double n = rows_of_group(s, i / c * s->group * s->positions * c);
+        running.values[i % c] += 0.1 * (mean.values[i] - running.values[i % c]);
+        running.values[c + i % c] += 0.1 * (rstd.values[i] / (n - 1) - running.values[c + i % c]);
+        rstd.values[i] = 1 / sqrt(rstd.values[i] / n + 1e-5);
+    }
+    for (size_t i = 0; i < count; i++) {
+        y.values[i] = normal_of(s, &x, &mean, &rstd, i) * gain.values[i % c] + bias.values[i % c];
+        y.values[i] += s->residual ? residual.values[i] : 0;
+        y.values[i] = s->relu ? fmax(y.values[i], 0) : y.values[i];
+    }
+    struct vision_norm_of of = {x.data,       gain.data, bias.data, s->residual ? residual.data : NULL, means, rstds, s->samples, s->group,
+                                s->positions, c,         s->relu};
+    struct vision_norm a = {.of = of, .y = y.data, .running = moved};
+    CHECK_OK(t.k->table->norm(t.k, t.stream, &a));
+    check_array(&y, "norm");
+    CHECK_OK(dt_stream_synchronize(t.stream));
+    t.dtype = DT_FP32;
+    check_array(&mean, "mean");
+    check_array(&rstd, "rstd");
+    check_array(&running, "running statistics");
+    t.dtype = dtype;
+    memset(y.data, 0xFF, 4 * count);
+    a.again = true;
+    a.running = NULL;
+    CHECK_OK(t.k->table->norm(t.k, t.stream, &a));
+    check_array(&y, "norm once more");
+
+    /* backward: of sums over dy and dy times the normalised x, as the chain rule through mean and variance has them */
+    struct array dy = input(count), dx = output(count), dgain = output(c), dbias = output(c), normal = output(count);
+    double *sums = calloc(2 * groups * c, sizeof *sums);
+    for (size_t i = 0; i < count; i++) {
+        dy.values[i] = s->relu && y.values[i] <= 0 ? 0 : dy.values[i];
+        normal.values[i] = normal_of(s, &x, &mean, &rstd, i);
+    }
+    sum_by_group(s, dy.values, NULL, sums);
+    sum_by_group(s, dy.values, normal.values, sums + groups * c);
+    for (size_t i = 0; i < count; i++) {
+        size_t g = i / c / s->positions / s->group * c + i % c;
+        double n = rows_of_group(s, i), off = sums[g] / n + normal.values[i] * sums[groups * c + g] / n;
+        dx.values[i] = gain.values[i % c] * rstd.values[g] * (dy.values[i] - off);
+    }
+    for (size_t i = 0; i < groups * c; i++) {
+        dbias.values[i % c] += sums[i];
+        dgain.values[i % c] += sums[groups * c + i];
+    }
+    struct vision_norm_gradient b = {of, dy.data, dx.data, dgain.data, dbias.data, false};
+    CHECK_OK(t.k->table->norm_gradient(t.k, t.stream, &b));
+    check_array(&dx, "norm's input gradient");
+    check_array(&dy, "gradient of the residual");
+    check_array(&dgain, "gradient of the gain");
+    check_array(&dbias, "gradient of the bias");
+    free(sums);
+    free_arrays();
+}
+
+static void norms(void)
+{
+    const struct norm_shape tried[] = {{4, 2, 35, 5, false, true},
+                                       {3, 3, 97, 64, true, true},
+                                       {4, 1, 9, 33, false, false},
+                                       {5, 2, 130, 16, true, true},
+                                       {9, 9, 1, 17, false, true}};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++)
+        try_norm(&tried[i]);
+}
+
+static void test_norms(void)
+{
+    for_each_setup(norms);
+}
+
+/* ---- pooling and resampling ---- */
+
+static void max_pools(void)
+{
+    struct vision_sliding o = sliding(2, 19, 19, 9, 12, (struct vision_window){3, 2, 1, 1});
+    struct array x = input(elems(&o, o.in)), y = output(elems(&o, o.out)), dy = input(elems(&o, o.out)), dx = output(elems(&o, o.in));
+    struct array places = output(elems(&o, o.out));
+    for (size_t i = 0; i < y.count; i++) {
+        size_t c = (size_t)o.in.channels, n = i / vision_shape_elems(o.out), best = 0;
+        int q = (int)(i / c % (size_t)o.out.width), p = (int)(i / c / (size_t)o.out.width % (size_t)o.out.height);
+        y.values[i] = -INFINITY;
+        for (int e = 0; e < 9; e++) {
+            int row = 2 * p - 1 + e / 3, column = 2 * q - 1 + e % 3;
+            size_t at = inside(o.in, row, column) ? place(o.in, n, row, column, (int)(i % c)) : 0;
+            if (!inside(o.in, row, column) || x.values[at] <= y.values[i])
+                continue;
+            y.values[i] = x.values[at];
+            best = at;
+        }
+        dx.values[best] += dy.values[i];
+    }
+    struct vision_max_pool a = {x.data, y.data, places.data, o};
+    struct vision_max_pool_gradient b = {dy.data, places.data, dx.data, o};
+    CHECK_OK(t.k->table->max_pool(t.k, t.stream, &a));
+    CHECK_OK(t.k->table->max_pool_gradient(t.k, t.stream, &b));
+    check_array(&y, "max pool");
+    check_array(&dx, "max pool's gradient");
+}
+
+static void mean_pools(void)
+{
+    size_t n = 3, positions = 35, c = 21;
+    struct array x = input(n * positions * c), y = output(n * c), dy = input(n * c), dx = output(n * positions * c);
+    for (size_t i = 0; i < x.count; i++) {
+        size_t to = i / positions / c * c + i % c;
+        y.values[to] += x.values[i] / (double)positions;
+        dx.values[i] = dy.values[to] / (double)positions;
+    }
+    struct vision_mean_pool a = {x.data, y.data, n, positions, c}, b = {dy.data, dx.data, n, positions, c};
+    CHECK_OK(t.k->table->mean_pool(t.k, t.stream, &a));
+    CHECK_OK(t.k->table->mean_pool_gradient(t.k, t.stream, &b));
+    check_array(&y, "mean pool");
+    check_array(&dx, "mean pool's gradient");
+}
+
+/* A position of the larger side among those of the smaller one: two neighbours, and the second one's weight. */
+static double neighbours(int i, int in, int out, int at[2])
+{
+    double where = fmax((i + 0.5) * in / out - 0.5, 0);
+    at[0] = (int)where;
+    at[1] = at[0] + 1 < in ? at[0] + 1 : at[0];
+    return where - at[0];
+}
+
+static void try_resize(struct vision_shape in, struct vision_shape out)
+{
+    struct vision_sliding o = {2, in, out, {0}};
+    struct array x = input(elems(&o, in)), y = output(elems(&o, out)), dy = input(elems(&o, out)), dx = output(elems(&o, in));
+    for (size_t i = 0; i < y.count; i++) {
+        size_t c = (size_t)in.channels, n = i / vision_shape_elems(out);
+        int rows[2], columns[2];
+        double down = neighbours((int)(i / c / (size_t)out.width % (size_t)out.height), in.height, out.height, rows);
+        double right = neighbours((int)(i / c % (size_t)out.width), in.width, out.width, columns);
+        for (int j = 0; j < 4; j++) {
+            size_t at = place(in, n, rows[j / 2], columns[j % 2], (int)(i % c));
+            double part = (j / 2 ? down : 1 - down) * (j % 2 ? right : 1 - right);
+            y.values[i] += part * x.values[at];
+            dx.values[at] += part * dy.values[i];
+        }
+    }
+    struct vision_resize a = {x.data, y.data, 2, in, out}, b = {dy.data, dx.data, 2, in, out};
+    CHECK_OK(t.k->table->resize(t.k, t.stream, &a));
+    CHECK_OK(t.k->table->resize_gradient(t.k, t.stream, &b));
+    check_array(&y, "resize");
+    check_array(&dx, "resize's gradient");
+    free_arrays();
+}
+
+static void pools(void)
+{
+    max_pools();
+    free_arrays();
+    mean_pools();
+    free_arrays();
+    try_resize((struct vision_shape){21, 4, 5}, (struct vision_shape){21, 31, 33});
+    try_resize((struct vision_shape){16, 1, 1}, (struct vision_shape){16, 7, 6});
+    try_resize((struct vision_shape){3, 5, 5}, (struct vision_shape){3, 5, 5});
+}
+
+static void test_pools(void)
+{
+    for_each_setup(pools);
+}
+
+/* ---- loss, dropout, columns, random numbers ---- */
+
+static void losses(void)
+{
+    size_t rows = 131, classes = 21;
+    struct array scores = input(rows * classes);
+    int32_t labels[131];
+    double loss = 0.25, wanted = 0.25;
+    for (size_t r = 0; r < rows; r++) {
+        double total = 0, *s = &scores.values[r * classes];
+        labels[r] = r % 7 == 0 ? VISION_NO_LABEL : (int32_t)(r % classes);
+        for (size_t i = 0; i < classes; i++)
+            total += exp(s[i]);
+        if (labels[r] != VISION_NO_LABEL)
+            wanted += 0.5 * (log(total) - s[labels[r]]);
+        for (size_t i = 0; i < classes; i++)
+            s[i] = labels[r] == VISION_NO_LABEL ? 0 : 0.125 * (exp(s[i]) / total - ((size_t)labels[r] == i));
+    }
+    struct vision_loss a = {scores.data, labels, &loss, rows, classes, 0.5f, 0.125f, false};
+    CHECK_OK(t.k->table->loss(t.k, t.stream, &a));
+    check_array(&scores, "gradient of the loss");
+    CHECK(fabs(loss - wanted) < 1e-5 * wanted, "loss %.9g, not %.9g", loss, wanted);
+}
+
+/* What is kept is scaled; a sample's mask does not depend on the call that it is in; about as many as asked for are dropped. */
+static void dropouts(void)
+{
+    size_t samples = 3, positions = 40, c = 50, one = positions * c, dropped = 0;
+    struct array x = input(samples * one), y = output(samples * one), z = output(one);
+    struct vision_dropout a = {x.data, y.data, samples, positions, c, 7, 3, 10, 0.25f}, b = a;
+    b.from = (char *)x.data + 2 * one * dt_dtype_bytes(t.dtype);
+    b.to = z.data;
+    b.samples = 1;
+    b.first_sample = 12;
+    CHECK_OK(t.k->table->dropout(t.k, t.stream, &a));
+    CHECK_OK(t.k->table->dropout(t.k, t.stream, &b));
+    CHECK_OK(dt_stream_synchronize(t.stream));
+    for (size_t i = 0; i < y.count; i++) {
+        bool gone = to_float(y.data, i) == 0;
+        dropped += gone;
+        y.values[i] = gone ? 0 : x.values[i] / 0.75;
+    }
+    check_array(&y, "dropout");
+    CHECK(fabs((double)dropped / (double)y.count - 0.25) < 0.03, "%zu of %zu are dropped", dropped, y.count);
+    for (size_t i = 0; i < one; i++)
+        CHECK(to_float(z.data, i) == to_float(y.data, 2 * one + i), "element %zu of sample 12 depends on the call", i);
+}
+
+static void columns(void)
+{
+    struct array part = input(7 * 3), whole = input(7 * 8);
+    struct vision_copy_columns a = {part.data, (char *)whole.data + 2 * dt_dtype_bytes(t.dtype), 7, 3, 3, 8};
+    for (size_t i = 0; i < part.count; i++)
+        whole.values[i / 3 * 8 + 2 + i % 3] = part.values[i];
+    CHECK_OK(t.k->table->copy_columns(t.k, t.stream, &a));
+    check_array(&whole, "columns");
+}
+
+/* Images and weights are the same in whatever pieces they are drawn, and have the moments that they should. */
+static void random_numbers(void)
+{
+    size_t image = 11 * 11 * 3;
+    struct array all = output(3 * image), last = output(image), weights = output(4000), some = output(100);
+    int32_t labels[3];
+    struct vision_images a = {all.data, labels, 3, 1, 11, 10, 5, 20}, b = {last.data, NULL, 1, 1, 11, 10, 5, 22};
+    struct vision_uniform w = {weights.data, 4000, 5, 0, 9, 0.5f}, v = {some.data, 100, 5, 1234, 9, 0.5f};
+    CHECK_OK(t.k->table->images(t.k, t.stream, &a));
+    CHECK_OK(t.k->table->images(t.k, t.stream, &b));
+    CHECK_OK(t.k->table->uniform(t.k, t.stream, &w));
+    CHECK_OK(t.k->table->uniform(t.k, t.stream, &v));
+    CHECK_OK(dt_stream_synchronize(t.stream));
+    for (size_t i = 0; i < image; i++)
+        CHECK(to_float(last.data, i) == to_float(all.data, 2 * image + i), "pixel %zu of sample 22 depends on the call", i);
+    for (size_t i = 0; i < 100; i++)
+        CHECK(to_float(some.data, i) == to_float(weights.data, 1234 + i), "weight %zu depends on the call", i);
+    double sum = 0, squares = 0, weight_squares = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        sum += (double)to_float(all.data, i);
+        squares += (double)to_float(all.data, i) * (double)to_float(all.data, i);
+    }
+    for (size_t i = 0; i < 4000; i++)
+        weight_squares += (double)to_float(weights.data, i) * (double)to_float(weights.data, i);
+    double n = (double)all.count;
+    CHECK(fabs(sum / n) < 0.1 && fabs(squares / n - 1) < 0.1, "pixels: mean %g, square %g", sum / n, squares / n);
+    CHECK(fabs(weight_squares / 4000 - 0.25 / 3) < 0.005, "weights: square %g", weight_squares / 4000);
+    for (int i = 0; i < 3; i++)
+        CHECK(labels[i] >= 0 && labels[i] < 10, "label %d", labels[i]);
+}
+
+static void rest(void)
+{
+    losses();
+    free_arrays();
+    dropouts();
+    free_arrays();
+    columns();
+    free_arrays();
+    random_numbers();
+}
+
+static void test_rest(void)
+{
+    for_each_setup(rest);
+}
+
+static const struct test_case cases[] = {
+    {"convolutions and their gradients", test_convolutions},
+    {"batch normalisation over groups of samples", test_norms},
+    {"pooling and resampling", test_pools},
+    {"loss, dropout, columns, random numbers", test_rest},
+};
+
+TEST_MAIN(cases)

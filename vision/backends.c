@@ -1,0 +1,64 @@
+#include "vision/kernels.h"
+
+#include "lib/base/cpu_isa.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct vision_kernel_table *table_for(const char *device_kind)
+{
+    if (strcmp(device_kind, "cpu") == 0)
+        return &vision_kernels_cpu;
+    if (strcmp(device_kind, "sim") == 0)
+        return &vision_kernels_cost;
+    dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": convolutional networks have no kernels for it yet; use \"cpu\" or \"sim\"", device_kind);
+    return NULL;
+}
+
+bool vision_kernels_available(const char *device_kind, char *text, size_t text_bytes)
+{
+    const struct vision_kernel_table *table = table_for(device_kind);
+    if (table && table->available)
+        return table->available(text, text_bytes);
+    snprintf(text, text_bytes, "%s", table ? "" : dt_error_message());
+    return table;
+}
+
+bool vision_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes)
+{
+    bool native = dtype == DT_FP32 || (dtype == DT_BF16 && dt_cpu_isa() == DT_ISA_AVX512BF16);
+    const char *bf16 = "this processor has no bf16 arithmetic (AVX-512 BF16 or AMX); fp32 is faster here";
+    snprintf(advice, advice_bytes, "%s", native ? "" : dtype == DT_BF16 ? bf16 : "convolutions on cpu are in fp32 and bf16");
+    return native;
+}
+
+void vision_kernels_destroy(struct dt_kernels *kernels)
+{
+    struct vision_kernels *k = (struct vision_kernels *)kernels;
+    if (!k)
+        return;
+    if (k->table)
+        k->table->destroy(k);
+    dt_kernels_finish(&k->base);
+    free(k);
+}
+
+dt_status vision_kernels_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out)
+{
+    struct dt_device_info info;
+    struct vision_kernels *k = calloc(1, sizeof *k);
+    *out = NULL;
+    if (!k)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for kernels");
+    dt_device_info(device, &info);
+    k->table = table_for(info.kind->name);
+    dt_status status = k->table ? dt_kernels_init(&k->base, device, model->dtype) : DT_ERR_UNAVAILABLE;
+    if (status == DT_OK)
+        status = k->table->create(k);
+    if (status < 0)
+        vision_kernels_destroy(&k->base);
+    else
+        *out = &k->base;
+    return status;
+}

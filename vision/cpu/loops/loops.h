@@ -1,0 +1,41 @@
+/* The cpu kernels' inner loops over channels, beside those of lib/kernels/cpu/loops.h: one thread's part of the work, for one instruction set
+ * and one dtype.
+ *
+ * loops.c is compiled once for each pair. Pointers are to memory of the table's dtype unless typed; matrices are [rows, channels], dense.
+ * Nothing here fails, allocates or starts threads. */
+#ifndef VISION_CPU_LOOPS_H
+#define VISION_CPU_LOOPS_H
+
+#include "lib/base/cpu_isa.h"
+#include "lib/base/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vision_loops {
+    /* Of each channel over the rows: sums += x - shift, squares += (x - shift)^2. */
+    void (*moments)(float *sums, float *squares, const void *x, const float *shift, size_t rows, size_t channels);
+    /* y = (x - mean) * scale + bias + residual, then ReLU; residual may be NULL. */
+    void (*normalise)(void *y, const void *x, const void *residual, const float *mean, const float *scale, const float *bias, size_t rows,
+                      size_t channels, bool relu);
+    /* dy becomes 0 where normalise's ReLU was; sums += dy, products += dy * (x - mean). */
+    void (*norm_sums)(float *sums, float *products, void *dy, const void *x, const void *residual, const float *mean, const float *scale,
+                      const float *bias, size_t rows, size_t channels, bool relu);
+    /* dx = of_dy * dy + of_x * (x - mean) + rest; dx may be dy. */
+    void (*norm_gradient)(void *dx, const void *dy, const void *x, const float *of_dy, const float *of_x, const float *rest,
+                          const float *mean, size_t rows, size_t channels);
+    /* One window, whose `count` elements inside of the image are window[i], at places[i]: y the largest, chosen its place. */
+    void (*max_pool)(void *y, uint8_t *chosen, const void *const *window, const uint8_t *places, int count, size_t channels);
+    /* sums += dy where `chosen` is `place` */
+    void (*max_pool_gradient)(float *sums, const void *dy, const uint8_t *chosen, uint8_t place, size_t channels);
+    void (*add_scaled)(float *sums, const void *x, float scale, size_t channels); /* sums += scale * x */
+    /* Dropout's bits of one position (lib/base/random.h); layer_word: the counter's word 3. */
+    void (*dropout)(void *y, const void *x, size_t channels, uint64_t seed, uint32_t position, uint32_t sample, uint32_t layer_word,
+                    float probability);
+};
+
+/* NULL when this build or this processor does not have `isa`. */
+const struct vision_loops *vision_loops_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
+
+#endif

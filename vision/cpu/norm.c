@@ -1,0 +1,266 @@
+/* Batch normalisation. Sums over many rows are made in pieces whose sizes depend on the rows alone, so that results depend neither on the
+ * number of threads nor on how samples are divided between ranks. */
+#include "vision/cpu/kernels.h"
+
+#include "lib/kernels/cpu/team.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double EPSILON = 1e-5, MOMENTUM = 0.1; /* PyTorch's defaults */
+
+enum { ROWS_OF_PIECE = 64, MOST_RUNS = 32 }; /* a piece's sums are fp32, a run's of pieces fp64; runs are what threads share */
+
+/* A call for one group of samples. */
+struct group {
+    struct vision_kernels *k;
+    struct vision_norm_of of; /* x, residual, mean, rstd: of this group */
+    void *y, *dy, *dx;
+    size_t rows, runs;
+    double *sums;               /* [runs, 2, channels] */
+    float *pieces;              /* [runs, 3, channels]: a piece's sums, and the shift */
+    float *scale, *bias;        /* [channels]: what normalise applies */
+    float *of_dy, *of_x, *rest; /* [channels], backward */
+    double *dgain, *dbias;      /* [channels], backward: over all groups */
+};
+
+/* The arrays of a group of up to `most_rows` rows: doubles before floats. Owner: the caller, free; NULL: no memory. */
+static void *room_for(struct group *g, size_t most_rows)
+{
+    size_t c = g->of.channels, runs = (most_rows + ROWS_OF_PIECE - 1) / ROWS_OF_PIECE;
+    g->runs = runs < MOST_RUNS ? runs : MOST_RUNS;
+    double *room = malloc((g->runs * 2 + 2) * c * sizeof(double) + (5 + 3 * g->runs) * c * sizeof(float));
+    if (!room)
+        return NULL;
+    g->sums = room;
+    g->dgain = room + g->runs * 2 * c;
+    g->dbias = g->dgain + c;
+    g->scale = (float *)(g->dbias + c);
+    g->bias = g->scale + c;
+    g->of_dy = g->bias + c;
+    g->of_x = g->of_dy + c;
+    g->rest = g->of_x + c;
+    g->pieces = g->rest + c;
+    memset(g->dgain, 0, 2 * c * sizeof *g->dgain);
+    return room;
+}
+
+/* Rows of a matrix of the group. */
+static void *rows_of(const struct group *g, const void *matrix, size_t row)
+{
+    return matrix ? vision_cpu_at(g->k, matrix, row * g->of.channels) : NULL;
+}
+
+static void sum_piece(const struct group *g, bool backward, float *sums, float *more, const float *shift, size_t first, size_t count)
+{
+    const struct vision_loops *loops = g->k->backend->loops;
+    void *x = rows_of(g, g->of.x, first);
+    if (backward)
+        loops->norm_sums(sums, more, rows_of(g, g->dy, first), x, rows_of(g, g->of.residual, first), g->of.mean, g->scale, g->bias, count,
+                         g->of.channels, g->of.relu);
+    else
+        loops->moments(sums, more, x, shift, count, g->of.channels);
+}
+
+static int group_threads(const struct group *g)
+{
+    return vision_cpu_threads(g->k, g->rows * g->of.channels);
+}
+
+/* forward: of x - shift and its square, shift being the group's first row; backward: of dy and its product with x - mean. */
+static void sum_runs(const struct group *g, bool backward, int thread, int threads)
+{
+    size_t c = g->of.channels, pieces = (g->rows + ROWS_OF_PIECE - 1) / ROWS_OF_PIECE;
+    struct dt_cpu_share mine = dt_cpu_share(g->runs, 1, thread, threads);
+    for (size_t run = mine.first; run < mine.end; run++) {
+        double *sums = g->sums + run * 2 * c;
+        float *piece = g->pieces + run * 3 * c;
+        memset(sums, 0, 2 * c * sizeof *sums);
+        if (!backward)
+            g->k->base.host.loops->widen(piece + 2 * c, g->of.x, c);
+        for (size_t p = pieces * run / g->runs; p < pieces * (run + 1) / g->runs; p++) {
+            size_t first = p * ROWS_OF_PIECE, count = g->rows - first < ROWS_OF_PIECE ? g->rows - first : ROWS_OF_PIECE;
+            memset(piece, 0, 2 * c * sizeof *piece);
+            sum_piece(g, backward, piece, piece + c, piece + 2 * c, first, count);
+            for (size_t i = 0; i < 2 * c; i++)
+                sums[i] += (double)piece[i];
+        }
+    }
+}
+
+static void forward_sums(void *argument, int thread, int threads)
+{
+    sum_runs(argument, false, thread, threads);
+}
+
+static void backward_sums(void *argument, int thread, int threads)
+{
+    sum_runs(argument, true, thread, threads);
+}
+
+/* All runs' sums into the first's. */
+static void join_runs(const struct group *g)
+{
+    size_t n = 2 * g->of.channels;
+    for (size_t run = 1; run < g->runs; run++)
+        for (size_t i = 0; i < n; i++)
+            g->sums[i] += g->sums[run * n + i];
+}
+
+static void find_scale(const struct group *g)
+{
+    const struct dt_simd *loops = g->k->base.host.loops;
+    size_t c = g->of.channels;
+    loops->widen(g->scale, g->of.gain, c);
+    loops->widen(g->bias, g->of.bias, c);
+    for (size_t i = 0; i < c; i++)
+        g->scale[i] *= g->of.rstd[i];
+}
+
+/* ---- forward ---- */
+
+static void statistics(const struct group *g, float *running)
+{
+    size_t c = g->of.channels;
+    double n = (double)g->rows;
+    dt_cpu_parallel(group_threads(g), forward_sums, (void *)g);
+    join_runs(g);
+    g->k->base.host.loops->widen(g->scale, g->of.x, c); /* the shift */
+    for (size_t i = 0; i < c; i++) {
+        double off = g->sums[i] / n, variance = fmax(g->sums[c + i] / n - off * off, 0);
+        g->of.mean[i] = (float)((double)g->scale[i] + off);
+        g->of.rstd[i] = (float)(1 / sqrt(variance + EPSILON));
+        if (!running)
+            continue;
+        running[i] += (float)(MOMENTUM * ((double)g->of.mean[i] - (double)running[i]));
+        running[c + i] += (float)(MOMENTUM * (variance * n / fmax(n - 1, 1) - (double)running[c + i]));
+    }
+}
+
+static void normalise_part(void *argument, int thread, int threads)
+{
+    const struct group *g = argument;
+    struct dt_cpu_share share = dt_cpu_share(g->rows, 8, thread, threads);
+    if (share.first < share.end)
+        g->k->backend->loops->normalise(rows_of(g, g->y, share.first), rows_of(g, g->of.x, share.first),
+                                        rows_of(g, g->of.residual, share.first), g->of.mean, g->scale, g->bias, share.end - share.first,
+                                        g->of.channels, g->of.relu);
+}
+
+/* The part of a call's arrays that group `index` has. */
+static struct group group_of(const struct group *all, const struct vision_norm_of *of, size_t index, void *y, void *dy, void *dx)
+{
+    struct group g = *all;
+    size_t samples = of->samples - index * of->group < of->group ? of->samples - index * of->group : of->group;
+    size_t first = index * of->group * of->positions;
+    g.rows = samples * of->positions;
+    g.of = *of;
+    g.of.x = rows_of(all, of->x, first);
+    g.of.residual = rows_of(all, of->residual, first);
+    g.of.mean += index * of->channels;
+    g.of.rstd += index * of->channels;
+    g.y = rows_of(all, y, first);
+    g.dy = rows_of(all, dy, first);
+    g.dx = rows_of(all, dx, first);
+    return g;
+}
+
+struct norm_task {
+    struct vision_kernels *k;
+    struct vision_norm a;
+};
+
+static dt_status run_norm(void *arguments)
+{
+    const struct norm_task *t = arguments;
+    const struct vision_norm_of *of = &t->a.of;
+    struct group all = {.k = t->k, .of = *of};
+    void *room = room_for(&all, of->group * of->positions);
+    if (!room)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    for (size_t i = 0; i * of->group < of->samples; i++) {
+        struct group g = group_of(&all, of, i, t->a.y, NULL, NULL);
+        if (!t->a.again)
+            statistics(&g, t->a.running);
+        find_scale(&g);
+        dt_cpu_parallel(group_threads(&g), normalise_part, &g);
+    }
+    free(room);
+    return DT_OK;
+}
+
+VISION_KERNEL_FUNCTION(vision_cpu_norm, vision_norm)
+{
+    struct norm_task t = {k, *a};
+    return dt_cpu_submit(stream, "norm", run_norm, &t, sizeof t);
+}
+
+/* ---- backward ---- */
+
+/* Of dy and of its product with the normalised x the means over the rows are taken away: Ioffe and Szegedy, section 3. */
+static void gradient_factors(const struct group *g)
+{
+    size_t c = g->of.channels;
+    double n = (double)g->rows;
+    for (size_t i = 0; i < c; i++) {
+        double rstd = (double)g->of.rstd[i], scale = (double)g->scale[i], sum = g->sums[i], product = g->sums[c + i];
+        g->dbias[i] += sum;
+        g->dgain[i] += product * rstd;
+        g->of_dy[i] = (float)scale;
+        g->of_x[i] = (float)(-scale * rstd * rstd * product / n);
+        g->rest[i] = (float)(-scale * sum / n);
+    }
+}
+
+static void gradient_part(void *argument, int thread, int threads)
+{
+    const struct group *g = argument;
+    struct dt_cpu_share share = dt_cpu_share(g->rows, 8, thread, threads);
+    if (share.first < share.end)
+        g->k->backend->loops->norm_gradient(rows_of(g, g->dx, share.first), rows_of(g, g->dy, share.first),
+                                            rows_of(g, g->of.x, share.first), g->of_dy, g->of_x, g->rest, g->of.mean,
+                                            share.end - share.first, g->of.channels);
+}
+
+/* What is summed up over the groups, by way of fp32 in scale's room. */
+static void write_gradient(const struct group *g, void *to, const double *from, bool accumulate)
+{
+    const struct dt_simd *loops = g->k->base.host.loops;
+    for (size_t i = 0; i < g->of.channels; i++)
+        g->scale[i] = (float)from[i];
+    (accumulate ? loops->narrow_add : loops->narrow)(to, g->scale, g->of.channels);
+}
+
+struct gradient_task {
+    struct vision_kernels *k;
+    struct vision_norm_gradient a;
+};
+
+static dt_status run_gradient(void *arguments)
+{
+    const struct gradient_task *t = arguments;
+    const struct vision_norm_of *of = &t->a.of;
+    struct group all = {.k = t->k, .of = *of};
+    void *room = room_for(&all, of->group * of->positions);
+    if (!room)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    for (size_t i = 0; i * of->group < of->samples; i++) {
+        struct group g = group_of(&all, of, i, NULL, t->a.dy, t->a.dx);
+        find_scale(&g);
+        dt_cpu_parallel(group_threads(&g), backward_sums, &g);
+        join_runs(&g);
+        gradient_factors(&g);
+        dt_cpu_parallel(group_threads(&g), gradient_part, &g);
+    }
+    write_gradient(&all, t->a.dgain, all.dgain, t->a.accumulate);
+    write_gradient(&all, t->a.dbias, all.dbias, t->a.accumulate);
+    free(room);
+    return DT_OK;
+}
+
+VISION_KERNEL_FUNCTION(vision_cpu_norm_gradient, vision_norm_gradient)
+{
+    struct gradient_task t = {k, *a};
+    return dt_cpu_submit(stream, "norm gradient", run_gradient, &t, sizeof t);
+}

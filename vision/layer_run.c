@@ -1,0 +1,534 @@
+/* One layer of one micro-batch: its nodes in turn forward, and in reverse backward.
+ *
+ * Kept for backward are what convolutions and norms read: of a norm's output only what makes it again, in one pass over memory, unless
+ * DT_KEEP_NORMS says otherwise. Everything else is freed after its last use. */
+#include "vision/stage.h"
+
+struct run {
+    const struct vision_stage *stage;
+    const struct vision_layer *layer;
+    const struct dt_group *group;
+    struct dt_stash *stash;
+    struct dt_layer_stash *kept;
+    struct vision_kernels *k;
+    struct dt_stream *stream;
+    struct dt_loss_scales scales;
+    enum dt_backward part;
+    bool again; /* forward is computed once more */
+};
+
+static struct run run_of(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_stream *stream)
+{
+    struct vision_stage *s = (struct vision_stage *)stage;
+    return (struct run){.stage = s,
+                        .layer = &s->layers[g],
+                        .group = &stage->groups[g],
+                        .stash = stash,
+                        .kept = &stash->layers[g],
+                        .k = (struct vision_kernels *)stage->kernels,
+                        .stream = stream,
+                        .part = DT_BACKWARD_WHOLE};
+}
+
+/* ---- nodes and their tensors ---- */
+
+static const struct vision_node *node_of(const struct run *r, int n)
+{
+    return &r->layer->nodes[n];
+}
+
+static void move(struct dt_buffer *to, struct dt_buffer *from)
+{
+    *to = *from;
+    *from = (struct dt_buffer){0};
+}
+
+static size_t node_elems(const struct run *r, int n)
+{
+    return r->stash->samples * vision_shape_elems(node_of(r, n)->shape);
+}
+
+static size_t element_bytes(const struct run *r)
+{
+    return dt_dtype_bytes(r->k->base.dtype);
+}
+
+/* Bytes of its buffer: where the layer begins and ends there is room for what is carried, after the rest. */
+static size_t node_bytes(const struct run *r, int n)
+{
+    size_t elems = node_elems(r, n);
+    if (n == 0)
+        elems = r->stash->samples * vision_input_elems(r->layer);
+    else if (n == r->layer->output)
+        elems = r->stash->samples * vision_output_elems(r->layer);
+    return elems * element_bytes(r);
+}
+
+/* What is carried, in the buffer of node n. */
+static void *carried_in(const struct run *r, const struct dt_buffer *buffer, int n)
+{
+    return (char *)buffer->data + node_elems(r, n) * element_bytes(r);
+}
+
+static void *value(const struct run *r, int n)
+{
+    return node_of(r, n)->op == VISION_CARRIED ? carried_in(r, &r->kept->values[0], 0) : r->kept->values[n].data;
+}
+
+static void *param(const struct run *r, size_t elem)
+{
+    return (char *)r->group->params + elem * element_bytes(r);
+}
+
+static void *grad(const struct run *r, size_t elem)
+{
+    return (char *)r->group->grads + elem * element_bytes(r);
+}
+
+static struct vision_sliding sliding_of(const struct run *r, const struct vision_node *node)
+{
+    return (struct vision_sliding){r->stash->samples, node_of(r, node->inputs[0])->shape, node->shape, node->window};
+}
+
+static size_t positions_of(const struct vision_node *node)
+{
+    return (size_t)node->shape.height * (size_t)node->shape.width;
+}
+
+/* ---- what is kept ---- */
+
+static bool reads(const struct vision_node *node, int n)
+{
+    bool found = false;
+    for (int i = 0; i < node->input_count; i++)
+        found |= node->inputs[i] == n;
+    return found;
+}
+
+/* The last node that reads what node n makes; n itself where none does. */
+static int last_reader(const struct run *r, int n)
+{
+    int last = n;
+    for (int i = n + 1; i < r->layer->node_count; i++)
+        last = reads(node_of(r, i), n) ? i : last;
+    return last;
+}
+
+/* A norm's residual is read again where the ReLU after it needs its sign. */
+static bool is_kept(const struct run *r, int n)
+{
+    bool read = n == 0;
+    for (int i = n + 1; i < r->layer->node_count; i++) {
+        const struct vision_node *node = node_of(r, i);
+        read |= (node->op == VISION_CONV || node->op == VISION_NORM) && reads(node, n);
+    }
+    return read && (node_of(r, n)->op != VISION_NORM || r->stage->keep & DT_KEEP_NORMS);
+}
+
+static bool conv_reads(const struct run *r, int n)
+{
+    bool found = false;
+    for (int i = n + 1; i < r->layer->node_count; i++)
+        found |= node_of(r, i)->op == VISION_CONV && reads(node_of(r, i), n);
+    return found;
+}
+
+/* ---- forward ---- */
+
+static size_t group_samples(const struct run *r)
+{
+    int group = vision_of(r->stage->base.model)->norm_group;
+    return group > 0 && (size_t)group < r->stash->samples ? (size_t)group : r->stash->samples;
+}
+
+static size_t statistics_elems(const struct run *r, const struct vision_node *node)
+{
+    size_t groups = (r->stash->samples + group_samples(r) - 1) / group_samples(r);
+    return groups * (size_t)node->shape.channels;
+}
+
+static struct vision_norm_of norm_of(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    float *statistics = r->kept->besides[n].data;
+    return (struct vision_norm_of){.x = value(r, node->inputs[0]),
+                                   .gain = param(r, node->first_elem),
+                                   .bias = param(r, node->first_elem + (size_t)node->shape.channels),
+                                   .residual = node->input_count > 1 ? value(r, node->inputs[1]) : NULL,
+                                   .mean = statistics,
+                                   .rstd = statistics + statistics_elems(r, node),
+                                   .samples = r->stash->samples,
+                                   .group = group_samples(r),
+                                   .positions = positions_of(node),
+                                   .channels = (size_t)node->shape.channels,
+                                   .relu = node->relu};
+}
+
+static dt_status norm_forward(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    size_t bytes = 2 * statistics_elems(r, node) * sizeof(float);
+    float *running = (float *)r->stage->running.data + r->stage->state_first[r->group->index] + node->state_elem;
+    DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, bytes, &r->kept->besides[n]));
+    struct vision_norm a = {.of = norm_of(r, n), .y = r->kept->values[n].data, .running = r->again ? NULL : running};
+    return r->k->table->norm(r->k, r->stream, &a);
+}
+
+static dt_status conv_forward(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    struct vision_convolution a = {.x = value(r, node->inputs[0]),
+                                   .w = param(r, node->first_elem),
+                                   .b = node->bias ? param(r, node->first_elem + vision_weight_elems(r->layer, node)) : NULL,
+                                   .y = r->kept->values[n].data,
+                                   .over = sliding_of(r, node)};
+    return r->k->table->convolution(r->k, r->stream, &a);
+}
+
+static dt_status max_pool_forward(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, node_elems(r, n), &r->kept->besides[n]));
+    struct vision_max_pool a = {
+        .x = value(r, node->inputs[0]), .y = r->kept->values[n].data, .places = r->kept->besides[n].data, .over = sliding_of(r, node)};
+    return r->k->table->max_pool(r->k, r->stream, &a);
+}
+
+static struct vision_mean_pool mean_pool_of(const struct run *r, const struct vision_node *node, const void *from, void *to)
+{
+    const struct vision_node *in = node_of(r, node->inputs[0]);
+    return (struct vision_mean_pool){from, to, r->stash->samples, positions_of(in), (size_t)in->shape.channels};
+}
+
+static struct vision_resize resize_of(const struct run *r, const struct vision_node *node, const void *from, void *to)
+{
+    return (struct vision_resize){from, to, r->stash->samples, node_of(r, node->inputs[0])->shape, node->shape};
+}
+
+static dt_status dropout(const struct run *r, const struct vision_node *node, const void *from, void *to)
+{
+    struct vision_dropout a = {.from = from,
+                               .to = to,
+                               .samples = r->stash->samples,
+                               .positions = positions_of(node),
+                               .channels = (size_t)node->shape.channels,
+                               .seed = r->stage->seed,
+                               .number = (uint32_t)node->number,
+                               .first_sample = r->stash->first_sample,
+                               .probability = node->probability};
+    return r->k->table->dropout(r->k, r->stream, &a);
+}
+
+/* The columns of input i among those that a join puts side by side: from `part` to `whole`, or back. */
+static dt_status copy_columns(const struct run *r, const struct vision_node *join, int i, void *whole, void *part, bool back)
+{
+    size_t before = 0, own = (size_t)node_of(r, join->inputs[i])->shape.channels, all = (size_t)join->shape.channels;
+    for (int j = 0; j < i; j++)
+        before += (size_t)node_of(r, join->inputs[j])->shape.channels;
+    char *there = (char *)whole + before * element_bytes(r);
+    struct vision_copy_columns a = {.from = back ? there : part,
+                                    .to = back ? part : there,
+                                    .rows = r->stash->samples * positions_of(join),
+                                    .columns = own,
+                                    .from_stride = back ? all : own,
+                                    .to_stride = back ? own : all};
+    return r->k->table->copy_columns(r->k, r->stream, &a);
+}
+
+static dt_status join_forward(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    for (int i = 0; i < node->input_count; i++)
+        DT_TRY(copy_columns(r, node, i, r->kept->values[n].data, value(r, node->inputs[i]), false));
+    return DT_OK;
+}
+
+static dt_status pass_forward(const struct run *r, int n)
+{
+    int from = node_of(r, n)->inputs[0], output = r->layer->output;
+    return dt_copy(r->stream, carried_in(r, &r->kept->values[output], output), value(r, from), node_elems(r, n) * element_bytes(r));
+}
+
+/* Scores become their gradient. */
+static dt_status loss_forward(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    struct vision_loss a = {.scores = value(r, node->inputs[0]),
+                            .labels = r->stash->targets.data,
+                            .loss = r->stage->base.loss.data,
+                            .rows = r->stash->samples * positions_of(node),
+                            .classes = (size_t)node->shape.channels,
+                            .loss_scale = r->scales.loss * node->weight,
+                            .gradient_scale = r->scales.gradient * node->weight,
+                            .sum = r->stage->sum_loss};
+    DT_TRY(r->k->table->loss(r->k, r->stream, &a));
+    move(&r->kept->gradients[node->inputs[0]], &r->kept->values[node->inputs[0]]);
+    return DT_OK;
+}
+
+static dt_status node_forward(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    const struct vision_kernel_table *table = r->k->table;
+    if (node->op == VISION_INPUT || node->op == VISION_CARRIED)
+        return DT_OK;
+    if (node->op == VISION_PASS)
+        return pass_forward(r, n);
+    if (node->op == VISION_LOSS)
+        return loss_forward(r, n);
+    DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, node_bytes(r, n), &r->kept->values[n]));
+    void *from = value(r, node->inputs[0]), *to = r->kept->values[n].data;
+    struct vision_mean_pool mean = mean_pool_of(r, node, from, to);
+    struct vision_resize resize = resize_of(r, node, from, to);
+    switch (node->op) {
+    case VISION_CONV: return conv_forward(r, n);
+    case VISION_NORM: return norm_forward(r, n);
+    case VISION_MAX_POOL: return max_pool_forward(r, n);
+    case VISION_MEAN_POOL: return table->mean_pool(r->k, r->stream, &mean);
+    case VISION_RESIZE: return table->resize(r->k, r->stream, &resize);
+    case VISION_JOIN: return join_forward(r, n);
+    case VISION_DROPOUT: return dropout(r, node, from, to);
+    case VISION_INPUT:
+    case VISION_CARRIED:
+    case VISION_PASS:
+    case VISION_LOSS: break;
+    }
+    return DT_OK;
+}
+
+static dt_status layer_forward(const struct run *r)
+{
+    int output = r->layer->output;
+    move(&r->kept->values[0], &r->stash->x);
+    for (int n = 0; n < r->layer->node_count; n++) {
+        DT_TRY(node_forward(r, n));
+        for (int i = 0; i < n; i++)
+            if (i != output && last_reader(r, i) == n && !is_kept(r, i))
+                dt_free(r->stream, &r->kept->values[i]);
+    }
+    if (output >= 0)
+        move(&r->stash->x, &r->kept->values[output]);
+    return DT_OK;
+}
+
+dt_status vision_forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream)
+{
+    struct run r = run_of(stage, g, stash, stream);
+    r.scales = scales;
+    return layer_forward(&r);
+}
+
+dt_status vision_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream)
+{
+    struct run r = run_of(stage, g, stash, stream);
+    r.again = true;
+    DT_TRY(layer_forward(&r));
+    if (ends_here)
+        dt_free(stream, &stash->x);
+    return DT_OK;
+}
+
+/* ---- backward ---- */
+
+/* Make what norm n made once more, where it is not there. */
+static dt_status need(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    if (node->op != VISION_NORM || r->kept->values[n].data)
+        return DT_OK;
+    if (node->input_count > 1)
+        DT_TRY(need(r, node->inputs[1]));
+    DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, node_elems(r, n) * element_bytes(r), &r->kept->values[n]));
+    struct vision_norm a = {.of = norm_of(r, n), .y = r->kept->values[n].data, .again = true};
+    return r->k->table->norm(r->k, r->stream, &a);
+}
+
+/* A gradient of what node n made becomes its gradient, or is added to that. */
+static dt_status give(const struct run *r, int n, struct dt_buffer *gradient)
+{
+    if (!r->kept->gradients[n].data) {
+        move(&r->kept->gradients[n], gradient);
+        return DT_OK;
+    }
+    DT_TRY(dt_kernels_add(&r->k->base, r->stream, false, r->kept->gradients[n].data, gradient->data, node_elems(r, n)));
+    dt_free(r->stream, gradient);
+    return DT_OK;
+}
+
+/* Of images there is none. */
+static bool has_gradient(const struct run *r, int n)
+{
+    return n > 0 || r->layer->index > 0;
+}
+
+static dt_status norm_backward(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    struct dt_buffer dy, dx = {0};
+    if (node->input_count > 1)
+        DT_TRY(need(r, node->inputs[1]));
+    if (node->input_count > 1)
+        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, node_elems(r, n) * element_bytes(r), &dx));
+    move(&dy, &r->kept->gradients[n]);
+    struct vision_norm_gradient a = {.of = norm_of(r, n),
+                                     .dy = dy.data,
+                                     .dx = dx.data ? dx.data : dy.data,
+                                     .dgain = grad(r, node->first_elem),
+                                     .dbias = grad(r, node->first_elem + (size_t)node->shape.channels),
+                                     .accumulate = r->group->accumulate};
+    DT_TRY(r->k->table->norm_gradient(r->k, r->stream, &a));
+    DT_TRY(give(r, node->inputs[0], node->input_count > 1 ? &dx : &dy));
+    return node->input_count > 1 ? give(r, node->inputs[1], &dy) : DT_OK;
+}
+
+static dt_status weight_gradient(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    struct vision_convolution_weight_gradient a = {
+        .dy = r->kept->gradients[n].data,
+        .x = value(r, node->inputs[0]),
+        .dw = grad(r, node->first_elem),
+        .db = node->bias ? grad(r, node->first_elem + vision_weight_elems(r->layer, node)) : NULL,
+        .over = sliding_of(r, node),
+        .accumulate = r->group->accumulate,
+    };
+    DT_TRY(r->k->table->convolution_weight_gradient(r->k, r->stream, &a));
+    dt_free(r->stream, &r->kept->gradients[n]);
+    return DT_OK;
+}
+
+/* The input's gradient first where the weights' comes later, so that what it reads is there. */
+static dt_status conv_backward(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    struct dt_buffer dx;
+    DT_TRY(need(r, node->inputs[0]));
+    if (has_gradient(r, node->inputs[0])) {
+        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, node_bytes(r, node->inputs[0]), &dx));
+        struct vision_convolution_input_gradient a = {
+            .dy = r->kept->gradients[n].data, .w = param(r, node->first_elem), .dx = dx.data, .over = sliding_of(r, node)};
+        DT_TRY(r->k->table->convolution_input_gradient(r->k, r->stream, &a));
+        DT_TRY(give(r, node->inputs[0], &dx));
+    }
+    return r->part & DT_BACKWARD_WEIGHTS ? weight_gradient(r, n) : DT_OK;
+}
+
+/* Through what only moves, selects or scales: one input, whose gradient a kernel makes of the output's. */
+static dt_status moved_backward(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    struct dt_buffer dx;
+    DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, node_bytes(r, node->inputs[0]), &dx));
+    const void *dy = r->kept->gradients[n].data;
+    struct vision_max_pool_gradient pool = {dy, r->kept->besides[n].data, dx.data, sliding_of(r, node)};
+    struct vision_mean_pool mean = mean_pool_of(r, node, dy, dx.data);
+    struct vision_resize resize = resize_of(r, node, dy, dx.data);
+    dt_status status = DT_OK;
+    if (node->op == VISION_MAX_POOL)
+        status = r->k->table->max_pool_gradient(r->k, r->stream, &pool);
+    else if (node->op == VISION_MEAN_POOL)
+        status = r->k->table->mean_pool_gradient(r->k, r->stream, &mean);
+    else if (node->op == VISION_RESIZE)
+        status = r->k->table->resize_gradient(r->k, r->stream, &resize);
+    else
+        status = dropout(r, node, dy, dx.data);
+    DT_TRY(status);
+    dt_free(r->stream, &r->kept->gradients[n]);
+    return give(r, node->inputs[0], &dx);
+}
+
+static dt_status join_backward(const struct run *r, int n)
+{
+    const struct vision_node *node = node_of(r, n);
+    for (int i = 0; i < node->input_count; i++) {
+        struct dt_buffer dx;
+        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, node_bytes(r, node->inputs[i]), &dx));
+        DT_TRY(copy_columns(r, node, i, r->kept->gradients[n].data, dx.data, true));
+        DT_TRY(give(r, node->inputs[i], &dx));
+    }
+    dt_free(r->stream, &r->kept->gradients[n]);
+    return DT_OK;
+}
+
+static dt_status pass_backward(const struct run *r, int n)
+{
+    struct dt_buffer dx;
+    int output = r->layer->output;
+    size_t bytes = node_elems(r, n) * element_bytes(r);
+    DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, bytes, &dx));
+    DT_TRY(dt_copy(r->stream, dx.data, carried_in(r, &r->kept->gradients[output], output), bytes));
+    return give(r, node_of(r, n)->inputs[0], &dx);
+}
+
+static dt_status node_backward(const struct run *r, int n)
+{
+    switch (node_of(r, n)->op) {
+    case VISION_CONV: return conv_backward(r, n);
+    case VISION_NORM: return norm_backward(r, n);
+    case VISION_MAX_POOL:
+    case VISION_MEAN_POOL:
+    case VISION_RESIZE:
+    case VISION_DROPOUT: return moved_backward(r, n);
+    case VISION_JOIN: return join_backward(r, n);
+    case VISION_PASS: return pass_backward(r, n);
+    case VISION_INPUT:
+    case VISION_CARRIED:
+    case VISION_LOSS: break;
+    }
+    return DT_OK;
+}
+
+/* The gradient of what is carried goes to its place after that of the rest. */
+static dt_status join_carried(const struct run *r)
+{
+    for (int n = 1; n < r->layer->node_count; n++) {
+        if (node_of(r, n)->op != VISION_CARRIED)
+            continue;
+        DT_TRY(
+            dt_copy(r->stream, carried_in(r, &r->kept->gradients[0], 0), r->kept->gradients[n].data, node_elems(r, n) * element_bytes(r)));
+        dt_free(r->stream, &r->kept->gradients[n]);
+    }
+    return DT_OK;
+}
+
+static dt_status inputs_backward(const struct run *r)
+{
+    bool weights_later = !(r->part & DT_BACKWARD_WEIGHTS);
+    if (r->layer->output >= 0)
+        move(&r->kept->gradients[r->layer->output], &r->stash->dx);
+    for (int n = r->layer->node_count - 1; n > 0; n--) {
+        DT_TRY(node_backward(r, n));
+        if (!weights_later || !conv_reads(r, n))
+            dt_free(r->stream, &r->kept->values[n]);
+        dt_free(r->stream, &r->kept->besides[n]);
+    }
+    DT_TRY(join_carried(r));
+    if (!weights_later)
+        dt_free(r->stream, &r->kept->values[0]);
+    move(&r->stash->dx, &r->kept->gradients[0]);
+    return DT_OK;
+}
+
+static dt_status weights_backward(const struct run *r)
+{
+    for (int n = r->layer->node_count - 1; n > 0; n--)
+        if (node_of(r, n)->op == VISION_CONV)
+            DT_TRY(weight_gradient(r, n));
+    for (int n = 0; n < r->layer->node_count; n++)
+        dt_free(r->stream, &r->kept->values[n]);
+    return DT_OK;
+}
+
+dt_status vision_backward(struct dt_stage *stage, int g, struct dt_stash *stash, enum dt_backward part, struct dt_stream *stream)
+{
+    struct run r = run_of(stage, g, stash, stream);
+    r.part = part;
+    return part & DT_BACKWARD_INPUT ? inputs_backward(&r) : weights_backward(&r);
+}
+
+dt_status vision_forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
+                                  struct dt_stream *stream)
+{
+    DT_TRY(vision_forward(stage, g, stash, scales, stream));
+    return vision_backward(stage, g, stash, DT_BACKWARD_WHOLE, stream);
+}

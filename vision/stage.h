@@ -1,0 +1,51 @@
+/* Stages of a network: a run of its layers on one rank, forward and backward a layer at a time. The functions are the entries of the same name
+ * in `struct dt_model_family` (lib/model/model.h), where they are described. A group is a layer, whatever the unit.
+ *
+ * Nothing here owns parameters: a data-parallel mode sets each group's params and grads before they are used. A stage owns the running
+ * statistics of its norms, which are not trained and which no gradient depends on: each rank has those of its own samples. */
+#ifndef VISION_STAGE_H
+#define VISION_STAGE_H
+
+#include "vision/kernels.h"
+
+struct vision_stage {
+    struct dt_stage base;
+    struct vision_layer *layers; /* [base.group_count] */
+    int keep;                    /* as in dt_stage_options */
+    uint64_t seed;
+    bool sum_loss;
+    struct dt_buffer running; /* fp32: of each layer its state, one after the other */
+    size_t *state_first;      /* [base.group_count] where it begins */
+    float *initial_state;     /* [of all layers] in the host's memory, copied once */
+};
+
+/* What a micro-batch's forward keeps of a layer for its backward, by node. */
+struct dt_layer_stash {
+    struct dt_buffer values[VISION_MOST_NODES];    /* what it made; a kept norm's output can be made again */
+    struct dt_buffer besides[VISION_MOST_NODES];   /* a norm's mean and rstd; a pooling's places */
+    struct dt_buffer gradients[VISION_MOST_NODES]; /* of what it made */
+};
+
+dt_status vision_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
+                              struct dt_stream *stream, struct dt_stage **out);
+void vision_stage_destroy(struct dt_stage *stage, struct dt_stream *stream);
+size_t vision_boundary_elems(const struct dt_stage *stage, int part, bool output, size_t samples);
+dt_status vision_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
+                             struct dt_stream *stream);
+
+dt_status vision_stash_create(const struct dt_stage *stage, int part, struct dt_stash *out);
+void vision_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream);
+dt_status vision_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
+                             struct dt_stream *stream);
+void vision_stash_end(struct dt_stash *stash, struct dt_stream *stream);
+void vision_stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
+                         struct dt_buffer *input);
+
+/* layer_run.c */
+dt_status vision_forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream);
+dt_status vision_backward(struct dt_stage *stage, int g, struct dt_stash *stash, enum dt_backward part, struct dt_stream *stream);
+dt_status vision_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream);
+dt_status vision_forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
+                                  struct dt_stream *stream);
+
+#endif
