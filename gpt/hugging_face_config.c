@@ -46,21 +46,10 @@
 
 /* ---- what words alone cannot tell ---- */
 
-static double number_at(const struct cJSON *tree, const char *path, double otherwise)
-{
-    const struct cJSON *value = dt_json_at(tree, path);
-    return cJSON_IsNumber(value) ? value->valuedouble : otherwise;
-}
-
-static void put_number(struct dt_translation *t, const char *path, double value)
-{
-    dt_json_put(t->ours, path, cJSON_CreateNumber(value));
-}
-
 /* A number of theirs which has to be `expected` where it is given. */
 static void expect(struct dt_translation *t, const char *key, double expected, const char *why)
 {
-    double number = number_at(t->theirs, key, expected);
+    double number = dt_json_number(t->theirs, key, expected);
     if (number != expected)
         dt_remark(t, DT_REMARK_CANNOT, "%s: %g; %s, %g", key, number, why, expected);
 }
@@ -68,21 +57,21 @@ static void expect(struct dt_translation *t, const char *key, double expected, c
 /* A sequence is as long as those that the model was first trained with: longer ones came with the scaled frequencies, or with a window. */
 static void settle_length(struct dt_translation *t)
 {
-    double given = number_at(t->ours, "model.block_size", 2048), length = given;
+    double given = dt_json_number(t->ours, "model.block_size", 2048), length = given;
     if (dt_json_is(dt_json_at(t->ours, "model.rope.scaling"), "llama3"))
-        length = number_at(t->ours, "model.rope.original_length", length);
-    double window = number_at(t->theirs, "sliding_window", length);
+        length = dt_json_number(t->ours, "model.rope.original_length", length);
+    double window = dt_json_number(t->theirs, "sliding_window", length);
     bool windowed = window < length && !dt_json_at(t->theirs, "use_sliding_window");
     length = windowed ? window : length;
     if (length != given)
         dt_remark(t, DT_REMARK_ASSUMED, "%s: sequences are as long as that: model.block_size %g",
                   windowed ? "sliding_window" : "original_max_position_embeddings", length);
-    put_number(t, "model.block_size", length);
+    dt_json_put_number(t->ours, "model.block_size", length);
 }
 
 static void settle_heads(struct dt_translation *t)
 {
-    double hidden = number_at(t->ours, "model.hidden", 0), heads = number_at(t->ours, "model.heads", 1);
+    double hidden = dt_json_number(t->ours, "model.hidden", 0), heads = dt_json_number(t->ours, "model.heads", 1);
     expect(t, "head_dim", hidden / heads, "a head's width is hidden_size / num_attention_heads here");
 }
 
@@ -109,12 +98,12 @@ static void settle_qwen3(struct dt_translation *t)
 /* One number for all dropouts: the first of these keys, which the words have read. */
 static void same_dropouts(struct dt_translation *t, const char *second, const char *third, double by_default)
 {
-    double dropout = number_at(t->ours, "model.dropout", 0);
+    double dropout = dt_json_number(t->ours, "model.dropout", 0);
     const char *const keys[] = {second, third};
     for (int i = 0; i < 2 && keys[i]; i++)
-        if (number_at(t->theirs, keys[i], by_default) != dropout)
-            dt_remark(t, DT_REMARK_CANNOT, "%s: %g; all dropouts are the same here, %g", keys[i], number_at(t->theirs, keys[i], by_default),
-                      dropout);
+        if (dt_json_number(t->theirs, keys[i], by_default) != dropout)
+            dt_remark(t, DT_REMARK_CANNOT, "%s: %g; all dropouts are the same here, %g", keys[i],
+                      dt_json_number(t->theirs, keys[i], by_default), dropout);
 }
 
 static void settle_gpt2(struct dt_translation *t)
@@ -130,13 +119,13 @@ static void settle_neox(struct dt_translation *t)
 static void settle_mpt(struct dt_translation *t)
 {
     same_dropouts(t, "emb_pdrop", "attn_config.attn_pdrop", 0);
-    put_number(t, "model.ffn", number_at(t->theirs, "expansion_ratio", 4) * number_at(t->ours, "model.hidden", 0));
+    dt_json_put_number(t->ours, "model.ffn", dt_json_number(t->theirs, "expansion_ratio", 4) * dt_json_number(t->ours, "model.hidden", 0));
 }
 
 static void settle_opt(struct dt_translation *t)
 {
     same_dropouts(t, "attention_dropout", NULL, 0);
-    expect(t, "word_embed_proj_dim", number_at(t->ours, "model.hidden", 0), "embeddings are as wide as the model here");
+    expect(t, "word_embed_proj_dim", dt_json_number(t->ours, "model.hidden", 0), "embeddings are as wide as the model here");
     dt_remark(t, DT_REMARK_ALIKE, "max_position_embeddings: the table of OPT has two rows more, which no token reads");
 }
 
@@ -144,9 +133,9 @@ static void settle_falcon(struct dt_translation *t)
 {
     bool grouped = dt_json_is(dt_json_at(t->theirs, "new_decoder_architecture"), "true");
     bool shared = !dt_json_is(dt_json_at(t->theirs, "multi_query"), "false");
-    double heads = number_at(t->ours, "model.heads", 0),
-           given = number_at(t->theirs, "n_head_kv", number_at(t->theirs, "num_kv_heads", heads));
-    put_number(t, "model.kv_heads", grouped ? given : shared ? 1 : heads);
+    double heads = dt_json_number(t->ours, "model.heads", 0),
+           given = dt_json_number(t->theirs, "n_head_kv", dt_json_number(t->theirs, "num_kv_heads", heads));
+    dt_json_put_number(t->ours, "model.kv_heads", grouped ? given : shared ? 1 : heads);
     same_dropouts(t, "attention_dropout", NULL, 0);
     settle_heads(t);
 }

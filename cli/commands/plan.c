@@ -4,6 +4,7 @@
 #include "cli/plan/plan.h"
 #include "cli/run/run.h"
 #include "cli/text/text.h"
+#include "cli/words/words.h"
 #include "lib/base/clock.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
@@ -26,7 +27,7 @@
 struct plan_options {
     struct planner_arguments planner;
     struct option_list map, texts; /* texts: what is no option */
-    const char *all, *output, *seconds, *measure, *rounds, *profiles;
+    const char *all, *output, *seconds, *measure, *rounds, *profiles, *framework;
     bool rule, json, quiet;
 };
 
@@ -83,6 +84,8 @@ static const struct option_row options[] = {
     {"rounds", 0, OPTION_TEXT, AT(rounds), "N", NULL,
      "of --measure: at most; from the fourth on those that may still win, until one has won; default: " DEFAULT_ROUNDS},
     {"rule", 'r', OPTION_FLAG, AT(rule), NULL, NULL, "also follow two rules of thumb, and say what they cost"},
+    {"for", 0, OPTION_TEXT, AT(framework), "WHOM", framework_export_name,
+     "search only what this framework can do, and print the best plan as its job, as dtbench export does. The words are"},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: the plans with their configs and all that is said of them"},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress"},
     {0},
@@ -250,6 +253,39 @@ static void watch_search(struct progress_watch *w, struct planner *p)
     p->options.done = keep_record;
 }
 
+/* What the framework can do, as --set and --allow would say it. */
+static dt_status restrict_to_framework(struct plan_options *o)
+{
+    const struct framework *f = o->framework ? framework_find(o->framework) : NULL;
+    if (!o->framework)
+        return DT_OK;
+    if (!f || !f->space)
+        return dt_fail(DT_ERR_INVALID, "--for %.40s: is not known; dtbench plan --help names them", o->framework);
+    if (o->json || o->map.count > 0)
+        return dt_fail(DT_ERR_INVALID, "--for prints a job: leave out --json and --map");
+    for (const char *const *text = f->space; *text; text++) {
+        struct option_list *list = strchr(*text, ',') ? &o->planner.allow : &o->planner.sets;
+        if (list->count == OPTION_LIST_MAX)
+            return dt_fail(DT_ERR_INVALID, "--for %s: too many options besides", o->framework);
+        list->items[list->count++] = *text;
+    }
+    return DT_OK;
+}
+
+/* The best one, as its framework's job. */
+static dt_status print_job(const struct framework *f, const struct planner *p)
+{
+    struct experiment e;
+    struct dt_translation t;
+    DT_TRY(planner_experiment(p, 0, &e));
+    DT_TRY(framework_export(f, &e, &t));
+    printf("\nfor %s\n", f->title);
+    remarks_print(&t, stdout);
+    words_write_text(f, t.theirs, stdout);
+    dt_translation_finish(&t);
+    return DT_OK;
+}
+
 static int run_plan(const struct plan_options *o, struct planner *p, const struct measuring *wanted, double limit_s)
 {
     struct progress_watch w = {.live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
@@ -263,6 +299,8 @@ static int run_plan(const struct plan_options *o, struct planner *p, const struc
         return report_failure("plan", EXIT_CODE_OTHER);
     if (p->result.ranked > 0 && planner_write_config(p, output) < 0)
         return report_failure("plan", EXIT_CODE_OUTPUT);
+    if (p->result.ranked > 0 && o->framework && print_job(framework_find(o->framework), p) < 0)
+        return report_failure("plan", EXIT_CODE_OTHER);
     fflush(stdout);
     if (p->result.ranked > 0 && !o->quiet) {
         fputc('\n', stderr);
@@ -492,6 +530,8 @@ static int run(int argc, char **argv)
         return code;
     if (sort_texts(&o) < 0)
         return report_failure("plan", EXIT_CODE_USAGE);
+    if (restrict_to_framework(&o) < 0)
+        return report_failure("plan", EXIT_CODE_CONFIG);
     if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &limit_s) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
     signals_install(); /* before the space is made, which may take a second: a plan has the best so far whenever it is stopped */

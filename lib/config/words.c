@@ -42,6 +42,11 @@ struct cJSON *dt_json_take(struct cJSON *tree, const char *path)
     return NULL;
 }
 
+void dt_json_drop(struct cJSON *tree, const char *path)
+{
+    dt_json_destroy(dt_json_take(tree, path));
+}
+
 void dt_json_put(struct cJSON *tree, const char *path, struct cJSON *value)
 {
     const char *last;
@@ -49,6 +54,17 @@ void dt_json_put(struct cJSON *tree, const char *path, struct cJSON *value)
     cJSON_DeleteItemFromObjectCaseSensitive(parent, last);
     if (!value || !parent || !cJSON_AddItemToObject(parent, last, value))
         dt_json_destroy(value);
+}
+
+double dt_json_number(const struct cJSON *tree, const char *path, double otherwise)
+{
+    const struct cJSON *value = dt_json_at(tree, path);
+    return cJSON_IsNumber(value) ? value->valuedouble : otherwise;
+}
+
+void dt_json_put_number(struct cJSON *tree, const char *path, double value)
+{
+    dt_json_put(tree, path, cJSON_CreateNumber(value));
 }
 
 struct cJSON *dt_json_value(const char *text)
@@ -142,10 +158,11 @@ static void read_word(const struct dt_word *word, struct cJSON *value, bool said
         dt_json_destroy(value);
         return;
     }
+    bool between = strncmp(word->ours, DT_WORDS_BETWEEN, strlen(DT_WORDS_BETWEEN)) == 0;
     dt_json_quote(value, ours, sizeof ours);
     if (known)
-        dt_remark(t, said ? DT_REMARK_READ : DT_REMARK_ASSUMED, "%s: %s%s%s: %s %s", word->theirs, quote, said ? "" : ", the default of ",
-                  said ? "" : t->origin, word->ours, ours);
+        dt_remark(t, said ? DT_REMARK_READ : DT_REMARK_ASSUMED, "%s: %s%s%s%s%s%s%s", word->theirs, quote, said ? "" : ", the default of ",
+                  said ? "" : t->origin, between ? "" : ": ", between ? "" : word->ours, between ? "" : " ", between ? "" : ours);
     dt_json_put(t->ours, word->ours, value);
 }
 

@@ -18,6 +18,9 @@ struct dt_word_value {
     const char *ours; /* NULL: nothing is said of it here */
 };
 
+/* Keys of ours that begin so stand between the words and what is made of several of them: no config has them. */
+#define DT_WORDS_BETWEEN "job."
+
 /* Tables end with a NULL `theirs`. A path has dots between the keys of objects. Rows of one key of ours stand together, the one that is written
  * first. */
 struct dt_word {
@@ -72,8 +75,12 @@ void dt_words_write(const struct dt_word *words, struct dt_translation *t);
 struct cJSON *dt_json_at(const struct cJSON *tree, const char *path);
 /* The same, taken out of the tree. Owner: the caller, dt_json_destroy. */
 struct cJSON *dt_json_take(struct cJSON *tree, const char *path);
+void dt_json_drop(struct cJSON *tree, const char *path);
 /* Put a value at a path, in place of what is there; takes it (NULL: nothing happens). */
 void dt_json_put(struct cJSON *tree, const char *path, struct cJSON *value);
+/* The number at a path; `otherwise` where there is none. */
+double dt_json_number(const struct cJSON *tree, const char *path, double otherwise);
+void dt_json_put_number(struct cJSON *tree, const char *path, double value);
 /* A value of a text: JSON, or the text itself. */
 struct cJSON *dt_json_value(const char *text);
 /* Whether a value is the one that the text stands for. */

@@ -1,0 +1,98 @@
+/* `dtbench export`: a config as another framework's job. */
+#include "cli/commands/commands.h"
+
+#include "cli/text/text.h"
+#include "cli/words/words.h"
+#include "lib/config/json.h"
+
+struct export_arguments {
+    struct config_arguments config;
+    const char *framework, *output;
+    bool anyway;
+};
+
+#define AT(member) offsetof(struct export_arguments, member)
+
+static const struct option_row options[] = {
+    CONFIG_OPTION_ROWS(struct export_arguments, config),
+    {"for", 'f', OPTION_TEXT, AT(framework), "WHOM", framework_export_name, "the framework that will run it. The words are"},
+    {"anyway", 'a', OPTION_FLAG, AT(anyway), NULL, NULL,
+     "write what the framework has words for, although it cannot be told all that matters"},
+    {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL, "write the job to this file; default: standard output"},
+    {0},
+};
+
+static dt_status check_options(void *options_read)
+{
+    struct export_arguments *a = options_read;
+    DT_TRY(config_arguments_check(&a->config));
+    if (!a->framework)
+        return dt_fail(DT_ERR_INVALID, "needs --for WHOM");
+    bool known = false;
+    for (int i = 0; framework_export_name(i); i++)
+        known |= framework_find(a->framework) == framework_at(i);
+    return known ? DT_OK : dt_fail(DT_ERR_INVALID, "--for %.40s: is not known; dtbench export --help names them", a->framework);
+}
+
+static dt_status read_experiment(const struct export_arguments *a, struct experiment *out)
+{
+    struct experiment_list *list;
+    DT_TRY(config_arguments_read(&a->config, &list));
+    int count = experiment_list_count(list);
+    experiment_list_get(list, 0, out);
+    experiment_list_destroy(list);
+    return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "is a sweep of %d experiments, and a job is one; --set chooses it", count);
+}
+
+static dt_status write_job(const struct export_arguments *a, const struct dt_translation *t)
+{
+    FILE *to = a->output ? fopen(a->output, "w") : stdout;
+    if (!to)
+        return dt_fail(DT_ERR_IO, "%s: cannot be written", a->output);
+    words_write_text(framework_find(a->framework), t->theirs, to);
+    bool failed = ferror(to) != 0;
+    if (a->output)
+        failed |= fclose(to) != 0;
+    return failed ? dt_fail(DT_ERR_IO, "%s: cannot be written", a->output ? a->output : "standard output") : DT_OK;
+}
+
+static int finish(const struct export_arguments *a, const struct dt_translation *t)
+{
+    remarks_print(t, a->output ? stdout : stderr);
+    if (dt_first_remark(t, DT_REMARK_CANNOT) && !a->anyway) {
+        dt_fail(DT_ERR_INVALID, "%s cannot be told what is unknown above; --anyway goes on without it",
+                framework_find(a->framework)->title);
+        return report_failure("export", EXIT_CODE_CONFIG);
+    }
+    return write_job(a, t) < 0 ? report_failure("export", EXIT_CODE_OUTPUT) : EXIT_CODE_OK;
+}
+
+static int run(int argc, char **argv)
+{
+    struct export_arguments a = {.framework = NULL};
+    struct dt_translation t = {.origin = NULL};
+    struct experiment e;
+    int code;
+    if (!options_begin(&command_export, argc, argv, &a, check_options, &code))
+        return code;
+    dt_status status = read_experiment(&a, &e);
+    if (status == DT_OK)
+        status = framework_export(framework_find(a.framework), &e, &t);
+    code = status < 0 ? report_failure("export", EXIT_CODE_CONFIG) : finish(&a, &t);
+    dt_translation_finish(&t);
+    return code;
+}
+
+const struct command command_export = {
+    .name = "export",
+    .summary = "write a config as another framework's job",
+    .usage = "[OPTION]... --for WHOM FILE",
+    .description =
+        "Writes a config of one experiment as the flags of Megatron-LM, torchtitan's TOML, DeepSpeed's JSON or accelerate's YAML for FSDP. "
+        "Only what that framework can be told is written; what it cannot is said, and the exit code is then 3, unless --anyway.\n\n"
+        "dtbench plan --for WHOM writes the best plan so.\n\n"
+        "    dtbench export plan.json --for megatron",
+    .options = options,
+    .argument = {"config file", OPTION_TEXT, AT(config.file)},
+    .run = run,
+};

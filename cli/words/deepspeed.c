@@ -1,0 +1,142 @@
+/* DeepSpeed's JSON. Names and defaults are those of DeepSpeed 0.16 (docs/_pages/config-json.md, deepspeed/runtime/zero/config.py). */
+#include "cli/words/words.h"
+
+#include "lib/config/json.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+
+#define ORIGIN "DeepSpeed 0.16"
+#define SCRIPT "the script that calls DeepSpeed"
+
+static const struct dt_word words[] = {
+    DT_WORD("train_batch_size", "job.global_batch", NULL),
+    DT_WORD("train_micro_batch_size_per_gpu", "job.micro_batch", NULL),
+    DT_WORD("gradient_accumulation_steps", "job.parts", NULL),
+    DT_WORD("zero_optimization.stage", "job.sharding", "0",
+            .values = DT_VALUES({"0", "none"}, {"1", "optimizer"}, {"2", "gradients"}, {"3", "parameters"})),
+    DT_WORD("zero_optimization.mics_shard_size", "job.shard", NULL),
+    DT_WORD("zero_optimization.zero_hpz_partition_size", NULL, NULL, DT_ONLY("1"), .why = "there is no second shard here"),
+    DT_WORD("zero_optimization.zero_quantized_weights", NULL, NULL, DT_ONLY("false"), .why = "messages have the model's data type here"),
+    DT_WORD("zero_optimization.zero_quantized_gradients", NULL, NULL, DT_ONLY("false"), .why = "messages have the model's data type here"),
+    DT_WORD("zero_optimization.offload_param.device", "parameter_offload", "none", .values = DT_VALUES({"none", "false"}, {"cpu", "true"}),
+            .why = "parameters are on the GPU or in host memory"),
+    DT_WORD("optimizer.type", "optimizer.name", NULL,
+            .values = DT_VALUES({"AdamW", "adam"}, {"Adam", "adam"}, {"FusedAdam", "adam"}, {"DeepSpeedCPUAdam", "adam"}, {"SGD", "sgd"})),
+    DT_WORD("optimizer.params.lr", "optimizer.learning_rate", NULL),
+    DT_WORD("optimizer.params.eps", "optimizer.epsilon", NULL),
+    DT_WORD("fp16.loss_scale", "loss_scaling", NULL),
+    {0},
+};
+
+static const char no_bearing[] =
+    "steps_per_print wall_clock scheduler. gradient_clipping prescale_gradients optimizer.params.weight_decay "
+    "optimizer.params.adam_w_mode optimizer.params.torch_adam optimizer.params.bias_correction "
+    "zero_optimization.overlap_comm zero_optimization.contiguous zero_optimization.allgather "
+    "zero_optimization.reduce_scatter zero_optimization.sub_group_size zero_optimization.stage3_ "
+    "zero_optimization.round_robin zero_optimization.offload_param. zero_optimization.offload_optimizer. "
+    "zero_allow_untested fp16. bf16. data_types. activation_checkpointing. tensorboard. wandb. csv_monitor. comms_logger. "
+    "flops_profiler. dump_state checkpoint. zero_force_ds_cpu";
+
+static bool is_on(const struct cJSON *tree, const char *path)
+{
+    return dt_json_is(dt_json_at(tree, path), "true");
+}
+
+/* "auto" is left to the script: nothing is said. */
+static void drop_auto(struct cJSON *tree)
+{
+    for (struct cJSON *child = tree->child, *next; child; child = next) {
+        next = child->next;
+        if (cJSON_IsObject(child))
+            drop_auto(child);
+        else if (dt_json_is(child, "auto"))
+            cJSON_Delete(cJSON_DetachItemViaPointer(tree, child));
+    }
+}
+
+static void adapt(struct dt_translation *t)
+{
+    drop_auto(t->theirs);
+}
+
+static void settle(struct dt_translation *t)
+{
+    bool bf16 = is_on(t->theirs, "bf16.enabled"), fp16 = is_on(t->theirs, "fp16.enabled");
+    double parts = dt_json_number(t->ours, "job.parts", 0), micro = dt_json_number(t->ours, "job.micro_batch", 0);
+    double global = dt_json_number(t->ours, "job.global_batch", 0),
+           buckets = dt_json_number(t->theirs, "zero_optimization.reduce_bucket_size", 5e8);
+    dt_json_drop(t->theirs, "zero_optimization.reduce_bucket_size");
+    if (dt_json_number(t->ours, "loss_scaling", 0) == 0) /* 0: it is found as the training goes */
+        dt_json_drop(t->ours, "loss_scaling");
+    dt_json_put(t->ours, "model.dtype", dt_json_text(bf16 ? "bf16" : fp16 ? "fp16" : "fp32"));
+    dt_json_put_number(t->ours, "ddp.bucket_mib", buckets * (bf16 || fp16 ? 2 : 4) / 0x1p20);
+    const struct cJSON *betas = dt_json_at(t->theirs, "optimizer.params.betas");
+    for (int i = 0; i < 2 && cJSON_GetArrayItem(betas, i); i++)
+        dt_json_put(t->ours, i ? "optimizer.beta2" : "optimizer.beta1", cJSON_Duplicate(cJSON_GetArrayItem(betas, i), true));
+    dt_json_drop(t->theirs, "optimizer.params.betas");
+    if (micro > 0 && global > 0)
+        dt_json_put_number(t->ours, "job.data", global / (micro * fmax(parts, 1)));
+    bool offloads = dt_json_is(dt_json_at(t->theirs, "zero_optimization.offload_optimizer.device"), "cpu");
+    if (offloads != is_on(t->ours, "parameter_offload"))
+        dt_remark(t, DT_REMARK_CANNOT, "zero_optimization.offload_optimizer.device: parameters and optimizer are offloaded together here");
+    if (!dt_json_at(t->ours, "optimizer.name"))
+        dt_remark(t, DT_REMARK_ASSUMED, "optimizer: adam; the file leaves it to " SCRIPT);
+    dt_json_put(t->ours, "optimizer.name",
+                dt_json_at(t->ours, "optimizer.name") ? dt_json_take(t->ours, "optimizer.name") : dt_json_text("adam"));
+    dt_remark(t, DT_REMARK_ASSUMED,
+              "activation: keep; whether activations are recomputed is left to " SCRIPT " (--set activation=checkpoint)");
+}
+
+static void prepare(struct dt_translation *t, const struct experiment *e)
+{
+    double mib = dt_json_number(t->ours, "ddp.bucket_mib", 0), bytes = e->model.dtype == DT_FP32 ? 4 : 2;
+    struct cJSON *betas = dt_json_array(), *beta1 = dt_json_take(t->ours, "optimizer.beta1"),
+                 *beta2 = dt_json_take(t->ours, "optimizer.beta2");
+    dt_json_drop(t->ours, "ddp.bucket_mib");
+    dt_json_drop(t->ours, "model.dtype");
+    dt_json_drop(t->ours, "fsdp.gather");
+    if (mib > 0)
+        dt_json_put_number(t->theirs, "zero_optimization.reduce_bucket_size", floor(mib * 0x1p20 / bytes));
+    if (e->model.dtype != DT_FP32)
+        dt_json_put(t->theirs, e->model.dtype == DT_BF16 ? "bf16.enabled" : "fp16.enabled", dt_json_truth(true));
+    if (e->model.dtype != DT_FP16)
+        dt_json_drop(t->ours, "loss_scaling");
+    if (beta1 && beta2) {
+        dt_json_append(&betas, beta1);
+        dt_json_append(&betas, beta2);
+        dt_json_put(t->theirs, "optimizer.params.betas", betas);
+    } else {
+        dt_json_destroy(betas);
+    }
+    if (e->parameter_offload)
+        dt_json_put(t->theirs, "zero_optimization.offload_optimizer.device", dt_json_text("cpu"));
+    if (e->parameter_offload && e->paradigm != PARADIGM_FSDP && e->paradigm != PARADIGM_HSDP)
+        dt_remark(t, DT_REMARK_CANNOT, "parameter_offload: with DeepSpeed it goes with ZeRO-3 alone");
+    if (e->activation != ACTIVATION_KEEP)
+        dt_remark(t, DT_REMARK_LEFT, "activation: %s; for " SCRIPT, activation_name(e->activation));
+    if (e->strategy.has_pipeline || e->tensor.size > 1)
+        dt_remark(t, DT_REMARK_CANNOT, "%s: the JSON alone has no pipeline and no tensor parallelism; for Megatron-LM: --for megatron",
+                  e->strategy.has_pipeline ? "pipeline.stages" : "tensor.size");
+    dt_json_drop(t->ours, "activation");
+    dt_json_drop(t->ours, "activation_blocks");
+    dt_json_drop(t->ours, "tensor");
+    dt_json_drop(t->ours, "pipeline");
+}
+
+const struct framework framework_deepspeed = {
+    .name = "deepspeed",
+    .title = "DeepSpeed",
+    .origin = ORIGIN,
+    .format = TEXT_JSON,
+    .marks = (const char *const[]){"zero_optimization", NULL},
+    .fixed = "{\"gradient_reduction\": \"last\", \"loss\": \"cross_entropy\", \"fsdp\": {\"unit\": \"block\"}}",
+    .space = (const char *const[]){"paradigm=none,ddp,zero1,zero2,fsdp", "tensor.size=1", "pipeline.stages=1", "activation=keep,checkpoint",
+                                   "parameter_offload=false", "fsdp.unit=block", NULL},
+    .words = words,
+    .no_bearing = no_bearing,
+    .without_model = SCRIPT,
+    .settle = settle,
+    .prepare = prepare,
+    .adapt = adapt,
+};

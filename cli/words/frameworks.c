@@ -1,0 +1,177 @@
+#include "cli/words/words.h"
+
+#include "lib/base/text.h"
+#include "lib/config/json.h"
+#include "schedules/config/families.h"
+#include "schedules/config/parse.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PATH_BYTES = 192, LIST_BYTES = 480, QUOTE_BYTES = 80 };
+
+static const struct framework *const frameworks[] = {
+    &framework_megatron, &framework_torchtitan, &framework_deepspeed, &framework_accelerate, &framework_bridge, &framework_nemo,
+};
+
+enum { FRAMEWORKS = sizeof frameworks / sizeof *frameworks, EXPORTED = 4 };
+
+const struct framework *framework_at(int index)
+{
+    return index < FRAMEWORKS ? frameworks[index] : NULL;
+}
+
+const char *framework_name(int index)
+{
+    return index < FRAMEWORKS ? frameworks[index]->name : NULL;
+}
+
+const char *framework_export_name(int index)
+{
+    return index < EXPORTED ? frameworks[index]->name : NULL;
+}
+
+const struct framework *framework_find(const char *name)
+{
+    for (int i = 0; i < FRAMEWORKS; i++)
+        if (strcmp(frameworks[i]->name, name) == 0)
+            return frameworks[i];
+    return NULL;
+}
+
+const struct framework *framework_of(const struct cJSON *theirs)
+{
+    for (int i = 0; i < FRAMEWORKS; i++) {
+        const char *const *mark = frameworks[i]->marks;
+        while (*mark && dt_json_at(theirs, *mark))
+            mark++;
+        if (!*mark)
+            return frameworks[i];
+    }
+    return NULL;
+}
+
+/* ---- what has not been understood ---- */
+
+typedef void leaf_visit(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list);
+
+static void visit_leaves(struct dt_translation *t, const struct framework *f, const char *prefix, const struct cJSON *tree,
+                         leaf_visit *visit, char *list)
+{
+    char path[PATH_BYTES];
+    for (const struct cJSON *child = tree ? tree->child : NULL; child; child = child->next) {
+        snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", child->string);
+        if (cJSON_IsObject(child))
+            visit_leaves(t, f, path, child, visit, list);
+        else
+            visit(t, f, path, child, list);
+    }
+}
+
+/* What a framework says that no word has read. A key that is not known may matter, unless it is off. */
+static void visit_theirs(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list)
+{
+    char quote[QUOTE_BYTES];
+    if (begins_with_one(path, f->no_bearing) || cJSON_IsNull(value) || cJSON_IsFalse(value)) {
+        dt_append(list, LIST_BYTES, ", ", "%s", path);
+        return;
+    }
+    dt_json_quote(value, quote, sizeof quote);
+    dt_remark(t, DT_REMARK_CANNOT, "%s: %s; what that does to time and memory is not known here", path, quote);
+}
+
+/* Keys of a run, of which no framework's job has anything: how many steps, on which machine, within which limits. */
+static const char run_keys[] =
+    "name device seed steps timeout nccl register_ tuning memory_limit host_memory_limit threads cluster profile "
+    "any_profile network graph share_gpus fused_kernels gpus_per_node straddle_nodes loss_scaling job.";
+
+/* What a config says for which the framework has no word. */
+static void visit_ours(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list)
+{
+    char quote[QUOTE_BYTES];
+    dt_json_quote(value, quote, sizeof quote);
+    if (begins_with_one(path, run_keys))
+        return;
+    if (f->without_model && strncmp(path, "optimizer.", strlen("optimizer.")) == 0)
+        dt_append(list, LIST_BYTES, ", ", "%s %s", path, quote);
+    else
+        dt_remark(t, DT_REMARK_CANNOT, "%s: %s; %s has no word for that", path, quote, f->title);
+}
+
+/* What it always does: anything else cannot be. */
+static void visit_fixed(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list)
+{
+    char quote[QUOTE_BYTES], other[QUOTE_BYTES];
+    (void)list;
+    struct cJSON *ours = dt_json_take(t->ours, path);
+    if (ours && !cJSON_Compare(ours, value, true)) {
+        dt_json_quote(ours, quote, sizeof quote);
+        dt_json_quote(value, other, sizeof other);
+        dt_remark(t, DT_REMARK_CANNOT, "%s: %s; with %s it is always %s", path, quote, f->title, other);
+    }
+    dt_json_destroy(ours);
+}
+
+/* ---- import and export ---- */
+
+static void take_model(struct dt_translation *t, const char *model)
+{
+    const struct dt_model_family *family;
+    static const char *const kept[] = {"model.block_size", "model.dtype"};
+    struct cJSON *described = dt_json_take(t->ours, "model");
+    dt_json_put(t->ours, model_find_preset(model, &family) ? "model.preset" : "model.from", dt_json_text(model));
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        dt_json_put(t->ours, kept[i], dt_json_take(described, kept[i] + strlen("model.")));
+    dt_json_destroy(described);
+}
+
+dt_status framework_import(const struct framework *f, struct cJSON *theirs, const struct import_options *options, struct dt_translation *t)
+{
+    char list[LIST_BYTES] = "";
+    DT_TRY(dt_translation_init(t, f->origin, theirs, dt_json_value(f->fixed)));
+    if (f->adapt)
+        f->adapt(t);
+    dt_words_read(f->words, t);
+    if (f->settle)
+        f->settle(t);
+    if (options->model)
+        take_model(t, options->model);
+    else if (f->without_model)
+        dt_remark(t, DT_REMARK_CANNOT, "the model is not in it but in %s: --model NAME, or a Hugging Face config.json", f->without_model);
+    job_settle(t, options);
+    visit_leaves(t, f, "", t->theirs, visit_theirs, list);
+    if (*list)
+        dt_remark(t, DT_REMARK_LEFT, "%s: no bearing on time or memory", list);
+    dt_json_put(t->ours, "device", dt_json_text("sim"));
+    return DT_OK;
+}
+
+dt_status framework_export(const struct framework *f, const struct experiment *e, struct dt_translation *t)
+{
+    char list[LIST_BYTES] = "";
+    struct cJSON *ours = NULL, *fixed = dt_json_value(f->fixed);
+    struct experiment sized = *e;
+    sized.model.preset[0] = 0; /* others do not know it: its sizes say the same */
+    dt_status status = experiment_to_tree(&sized, &ours);
+    if (status == DT_OK)
+        status = dt_translation_init(t, f->origin, NULL, ours);
+    if (status < 0) {
+        dt_json_destroy(fixed);
+        return status;
+    }
+    job_prepare(t, e);
+    if (f->prepare)
+        f->prepare(t, e);
+    dt_words_write(f->words, t);
+    visit_leaves(t, f, "", fixed, visit_fixed, list);
+    dt_json_destroy(fixed);
+    if (f->without_model) {
+        dt_json_drop(t->ours, "model");
+        dt_append(list, LIST_BYTES, ", ", "the model: %s", *e->model.preset ? e->model.preset : dt_model_texts(&e->model).sizes);
+    }
+    visit_leaves(t, f, "", t->ours, visit_ours, list);
+    if (*list)
+        dt_remark(t, DT_REMARK_LEFT, "for %s: %s", f->without_model, list);
+    return DT_OK;
+}

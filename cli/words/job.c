@@ -1,0 +1,146 @@
+/* Numbers of ranks and samples, which each framework gives another part of. */
+#include "cli/words/words.h"
+
+#include "lib/config/json.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- what is sharded ---- */
+
+static const struct {
+    const char *sharding;
+    enum paradigm_kind paradigm;
+} shardings[] = {
+    {"none", PARADIGM_DDP},        {"optimizer", PARADIGM_ZERO1}, {"gradients", PARADIGM_ZERO2},
+    {"parameters", PARADIGM_FSDP}, {"none", PARADIGM_PDP}, /* ddp with a pipeline, by the study's name */
+    {"none", PARADIGM_NONE},
+};
+
+enum { SHARDINGS = sizeof shardings / sizeof *shardings };
+
+static void settle_paradigm(struct dt_translation *t, double data_ranks)
+{
+    double shard = dt_json_number(t->ours, "job.shard", data_ranks);
+    enum paradigm_kind paradigm = PARADIGM_DDP;
+    for (int i = SHARDINGS - 1; i >= 0; i--) /* ddp, which comes first, has "none" */
+        if (dt_json_is(dt_json_at(t->ours, "job.sharding"), shardings[i].sharding))
+            paradigm = shardings[i].paradigm;
+    if (data_ranks == 1) {
+        paradigm = PARADIGM_NONE;
+    } else if (shard == 1) {
+        paradigm = PARADIGM_DDP;
+    } else if (shard < data_ranks && paradigm == PARADIGM_FSDP) {
+        paradigm = PARADIGM_HSDP;
+        dt_json_put_number(t->ours, "hsdp.shard_size", shard);
+    } else if (shard < data_ranks) {
+        dt_remark(t, DT_REMARK_CANNOT, "%g of %g data-parallel ranks share what is sharded; only whole parameters can be shared so", shard,
+                  data_ranks);
+    }
+    dt_json_put(t->ours, "paradigm", dt_json_text(paradigm_name(paradigm)));
+}
+
+static void prepare_paradigm(struct dt_translation *t, const struct experiment *e)
+{
+    const char *sharding = NULL;
+    dt_json_drop(t->ours, "paradigm");
+    for (int i = 0; i < SHARDINGS && !sharding; i++)
+        sharding = shardings[i].paradigm == e->paradigm ? shardings[i].sharding : NULL;
+    if (e->paradigm == PARADIGM_HSDP) {
+        double shard = dt_json_number(t->ours, "hsdp.shard_size", 0);
+        dt_json_drop(t->ours, "hsdp.shard_size");
+        dt_json_put_number(t->ours, "job.shard", shard);
+        if (shard == 0)
+            dt_remark(t, DT_REMARK_CANNOT, "hsdp.shard_size: 0; a job needs the number");
+        sharding = "parameters";
+    }
+    if (sharding)
+        dt_json_put(t->ours, "job.sharding", dt_json_text(sharding));
+    else
+        dt_remark(t, DT_REMARK_CANNOT, "paradigm: %s; only dtbench trains so", paradigm_name(e->paradigm));
+}
+
+/* ---- how many GPUs ---- */
+
+static double settle_world(struct dt_translation *t, int gpus, double ranks)
+{
+    double nodes = dt_json_number(t->ours, "job.nodes", 1), per_node = dt_json_number(t->ours, "job.gpus_per_node", 0);
+    double data = dt_json_number(t->ours, "job.data", 0), world = dt_json_number(t->ours, "job.world", nodes * per_node);
+    if (world == 0)
+        world = data * ranks;
+    if (gpus > 0)
+        world = gpus;
+    if (world == 0) {
+        world = fmax(ranks, 8);
+        dt_remark(t, DT_REMARK_CANNOT, "the number of GPUs is not said: --gpus N; %g are assumed", world);
+    }
+    if (fmod(world, ranks) != 0)
+        dt_remark(t, DT_REMARK_CANNOT, "%g GPUs are no multiple of the %g that have one copy of the model", world, ranks);
+    dt_json_put_number(t->ours, "world_size", world);
+    return world;
+}
+
+/* ---- how many samples ---- */
+
+static void settle_batch(struct dt_translation *t, int micro_batch, double data_ranks, double ranks, double stages)
+{
+    double micro = micro_batch > 0 ? micro_batch : dt_json_number(t->ours, "job.micro_batch", 0);
+    double parts = dt_json_number(t->ours, "job.parts", 0), global = dt_json_number(t->ours, "job.global_batch", 0);
+    if (micro == 0 && global > 0 && parts > 0)
+        micro = global / (parts * data_ranks);
+    if (micro == 0) {
+        micro = 1;
+        dt_remark(t, DT_REMARK_CANNOT, "the samples of a GPU at a time are not said: --micro-batch N; 1 is assumed");
+    }
+    double window = dt_json_number(t->ours, "job.window", 0);
+    if (global == 0)
+        global = micro * data_ranks * fmax(parts, 1) * fmax(window, 1);
+    double of_replica = global / data_ranks, passes = of_replica / micro, of_gpu = of_replica / ranks;
+    if (passes != floor(passes) || passes < 1)
+        dt_remark(t, DT_REMARK_CANNOT, "a step's %g samples are no multiple of %g at a time on %g data-parallel ranks", global, micro,
+                  data_ranks);
+    if (of_gpu != floor(of_gpu) || of_gpu < 1) {
+        of_gpu = fmax(1, round(of_gpu));
+        passes = fmax(1, round(of_gpu * ranks / micro));
+        dt_remark(t, DT_REMARK_CANNOT, "a step's %g samples are no multiple of the %g GPUs, as a config here has it; %g are assumed",
+                  global, data_ranks * ranks, of_gpu * ranks * data_ranks);
+    }
+    dt_json_put_number(t->ours, "batch_size", of_gpu);
+    parts = stages == 1 ? passes : window > 0 ? passes / window : fmax(parts, 1);
+    dt_json_put_number(t->ours, "micro_batches", parts);
+    if (stages > 1)
+        dt_json_put_number(t->ours, "pipeline.chunks", passes / parts);
+    else
+        dt_json_drop(t->ours, "pipeline");
+}
+
+void job_settle(struct dt_translation *t, const struct import_options *options)
+{
+    double stages = dt_json_number(t->ours, "pipeline.stages", 1), ranks = stages * dt_json_number(t->ours, "tensor.size", 1);
+    double data_ranks = fmax(1, floor(settle_world(t, options->gpus, ranks) / ranks));
+    settle_paradigm(t, data_ranks);
+    settle_batch(t, options->micro_batch, data_ranks, ranks, stages);
+    dt_json_drop(t->ours, "job");
+}
+
+void job_prepare(struct dt_translation *t, const struct experiment *e)
+{
+    const struct strategy *s = &e->strategy;
+    static const char *const taken[] = {"world_size", "batch_size", "micro_batches", "pipeline.chunks"};
+    int ranks = s->stages * e->tensor.size, of_replica = ranks * e->batch_size, data_ranks = e->world_size / ranks;
+    int per_node = e->gpus_per_node ? e->gpus_per_node : e->world_size % 8 == 0 ? 8 : e->world_size;
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        dt_json_drop(t->ours, taken[i]);
+    prepare_paradigm(t, e);
+    if (of_replica % s->micro_batches != 0)
+        dt_remark(t, DT_REMARK_CANNOT, "%d samples in %d micro-batches; others have micro-batches of one size", of_replica,
+                  s->micro_batches);
+    dt_json_put_number(t->ours, "job.micro_batch", of_replica / s->micro_batches);
+    dt_json_put_number(t->ours, "job.parts", e->micro_batches);
+    dt_json_put_number(t->ours, "job.global_batch", (double)experiment_global_batch(e));
+    dt_json_put_number(t->ours, "job.data", data_ranks);
+    dt_json_put_number(t->ours, "job.world", e->world_size);
+    dt_json_put_number(t->ours, "job.gpus_per_node", per_node);
+    dt_json_put_number(t->ours, "job.nodes", e->world_size / per_node);
+}

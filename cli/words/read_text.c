@@ -1,0 +1,298 @@
+/* The formats in which jobs are written. JSON and command lines are read here. For YAML and TOML, of which Debian 12 has no C library, or none
+ * that knows which words are numbers, Python has readers: one line of it hands the file over as JSON. */
+#include "cli/words/words.h"
+
+#include "lib/base/text.h"
+#include "lib/config/json.h"
+
+#include <cjson/cJSON.h>
+#include <ctype.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WORD_BYTES = 4096, NAME_BYTES = 64, VARIABLES = 256, DEPTH = 4 };
+
+/* ---- command lines, as a shell reads them ---- */
+
+/* What a script has assigned. A variable without a value that is known stands for itself: "$NNODES". */
+struct shell {
+    const char *at;
+    char names[VARIABLES][NAME_BYTES];
+    char *values[VARIABLES];
+    int count, depth;
+    struct cJSON *flags;
+    char flag[NAME_BYTES]; /* whose value comes next; "": of none */
+};
+
+static const char *value_of(const struct shell *s, const char *name)
+{
+    for (int i = s->count - 1; i >= 0; i--)
+        if (strcmp(s->names[i], name) == 0)
+            return s->values[i];
+    return NULL;
+}
+
+static void assign(struct shell *s, const char *word, const char *equals)
+{
+    if (s->count == VARIABLES)
+        return;
+    snprintf(s->names[s->count], NAME_BYTES, "%.*s", (int)(equals - word), word);
+    s->values[s->count] = strdup(equals + 1);
+    s->count += s->values[s->count] != NULL;
+}
+
+static void add(char word[WORD_BYTES], const char *text, size_t bytes)
+{
+    size_t used = strlen(word);
+    snprintf(word + used, WORD_BYTES - used, "%.*s", (int)bytes, text);
+}
+
+/* "$NAME", "${NAME}", "${NAME:-default}"; arithmetic is not done. */
+static void add_variable(struct shell *s, char word[WORD_BYTES])
+{
+    const char *begin = s->at++, *name = s->at, *otherwise = NULL;
+    char text[NAME_BYTES];
+    if (*name == '(') {
+        s->at = name + strcspn(name, ")");
+        s->at += strspn(s->at, ")");
+        add(word, begin, (size_t)(s->at - begin));
+        return;
+    }
+    bool braces = *name == '{';
+    name += braces;
+    size_t bytes = 0;
+    while (isalnum((unsigned char)name[bytes]) || name[bytes] == '_')
+        bytes++;
+    snprintf(text, sizeof text, "%.*s", (int)bytes, name);
+    s->at = name + bytes;
+    if (braces) {
+        otherwise = strncmp(s->at, ":-", 2) == 0 ? s->at + 2 : NULL;
+        s->at += strcspn(s->at, "}");
+        bytes = otherwise ? (size_t)(s->at - otherwise) : 0;
+        s->at += *s->at == '}';
+    }
+    const char *value = value_of(s, text);
+    if (value)
+        add(word, value, strlen(value));
+    else if (otherwise)
+        add(word, otherwise + strspn(otherwise, "\"'"), bytes - 2 * strspn(otherwise, "\"'"));
+    else
+        add(word, begin, (size_t)(s->at - begin));
+}
+
+/* The next word; false at the end. Parentheses of arrays and semicolons are blanks. */
+static bool next_word(struct shell *s, char word[WORD_BYTES])
+{
+    char quote = 0;
+    *word = 0;
+    for (; *s->at && (strchr(" \t\r\n();", *s->at) || (*s->at == '\\' && s->at[1] == '\n') || *s->at == '#'); s->at++)
+        if (*s->at == '#')
+            s->at += strcspn(s->at, "\n") - (s->at[strcspn(s->at, "\n")] == 0);
+    if (!*s->at)
+        return false;
+    while (*s->at && (quote || !strchr(" \t\r\n();", *s->at))) {
+        if (*s->at == '\\' && quote != '\'' && s->at[1]) {
+            add(word, s->at + 1, s->at[1] != '\n');
+            s->at += 2;
+        } else if ((*s->at == '"' || *s->at == '\'') && (!quote || quote == *s->at)) {
+            quote = quote ? 0 : *s->at;
+            s->at++;
+        } else if (*s->at == '$' && quote != '\'') {
+            add_variable(s, word);
+        } else {
+            add(word, s->at++, 1);
+        }
+    }
+    return true;
+}
+
+/* A word after a flag is its value; of several the first is kept. */
+static void take_word(struct shell *s, const char *word)
+{
+    char flag[NAME_BYTES];
+    bool is_flag = strncmp(word, "--", 2) == 0 && isalpha((unsigned char)word[2]);
+    if (!is_flag) {
+        if (*s->flag)
+            dt_json_put(s->flags, s->flag, dt_json_value(word));
+        *s->flag = 0;
+        return;
+    }
+    size_t bytes = strcspn(word + 2, "=");
+    snprintf(flag, sizeof flag, "%.*s", (int)bytes, word + 2);
+    for (char *c = flag; *c; c++)
+        *c = *c == '_' || *c == '.' ? '-' : *c;
+    bool has_value = word[2 + bytes] == '=';
+    dt_json_put(s->flags, flag, has_value ? dt_json_value(word + 2 + bytes + 1) : dt_json_truth(true));
+    snprintf(s->flag, sizeof s->flag, "%s", has_value ? "" : flag);
+}
+
+static bool is_assignment(const char *word)
+{
+    size_t bytes = strcspn(word, "=");
+    for (size_t i = 0; i < bytes; i++)
+        if (!isalnum((unsigned char)word[i]) && word[i] != '_' && word[i] != '+')
+            return false;
+    return bytes > 0 && word[bytes] == '=';
+}
+
+/* Text that a variable keeps, or that is quoted as one word, may be flags itself. */
+static void read_words(struct shell *s, const char *text)
+{
+    char *word = malloc(WORD_BYTES);
+    const char *before = s->at;
+    s->at = text;
+    s->depth++;
+    while (word && next_word(s, word)) {
+        const char *flags = is_assignment(word) ? strchr(word, '=') + 1 : word;
+        flags += strspn(flags, " \t\r\n\\");
+        bool several = strncmp(flags, "--", 2) == 0 && strpbrk(flags, " \t\n") && s->depth < DEPTH;
+        if (several)
+            read_words(s, flags);
+        else if (is_assignment(word))
+            assign(s, word, strchr(word, '='));
+        else
+            take_word(s, word);
+    }
+    *s->flag = 0;
+    s->depth--;
+    s->at = before;
+    free(word);
+}
+
+dt_status words_read_flags(const char *text, struct cJSON **out)
+{
+    struct shell *s = calloc(1, sizeof *s);
+    *out = cJSON_CreateObject();
+    dt_status status = dt_allocated(s && *out, "no memory for a command line");
+    if (status == DT_OK) {
+        s->flags = *out;
+        read_words(s, text);
+    }
+    for (int i = 0; s && i < s->count; i++)
+        free(s->values[i]);
+    free(s);
+    return status;
+}
+
+/* ---- what Python reads ---- */
+
+static const struct {
+    const char *endings[2];
+    const char *title, *program, *hint;
+} readers[] = {
+    [TEXT_YAML] = {{".yaml", ".yml"},
+                   "YAML",
+                   "import sys,json,yaml; json.dump(yaml.safe_load(open(sys.argv[1])),sys.stdout,default=str)",
+                   "python3 and its module yaml (Debian: python3-yaml)"},
+    [TEXT_TOML] = {{".toml", NULL},
+                   "TOML",
+                   "import sys,json,tomllib; json.dump(tomllib.load(open(sys.argv[1],'rb')),sys.stdout,default=str)",
+                   "python3 3.11 or newer"},
+};
+
+/* All that comes through a pipe. Owner: the caller, free. NULL: no memory. */
+static char *read_pipe(int from, size_t *bytes)
+{
+    size_t room = 1 << 16;
+    char *text = malloc(room);
+    *bytes = 0;
+    for (ssize_t got = 1; text && got > 0;) {
+        if (*bytes + 1 == room) {
+            char *more = realloc(text, room *= 2);
+            if (!more)
+                free(text);
+            text = more;
+        }
+        got = text ? read(from, text + *bytes, room - *bytes - 1) : 0;
+        *bytes += got > 0 ? (size_t)got : 0;
+    }
+    if (text)
+        text[*bytes] = 0;
+    return text;
+}
+
+/* Run Python on the file; its output, and what it complains of, in *text. */
+static dt_status run_python(const char *path, const char *program, bool *failed, char **text, size_t *bytes)
+{
+    extern char **environ;
+    int ends[2], state = 0;
+    pid_t child;
+    char *arguments[] = {"python3", "-c", (char *)program, (char *)(strcmp(path, "-") == 0 ? "/dev/stdin" : path), NULL};
+    posix_spawn_file_actions_t actions;
+    if (pipe(ends) != 0)
+        return dt_fail(DT_ERR_IO, "%s: no pipe", path);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+    posix_spawn_file_actions_addclose(&actions, ends[0]);
+    int refused = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    *text = refused ? NULL : read_pipe(ends[0], bytes);
+    close(ends[0]);
+    if (!refused)
+        waitpid(child, &state, 0);
+    *failed = refused || !WIFEXITED(state) || WEXITSTATUS(state) != 0;
+    return DT_OK;
+}
+
+static const char *last_line(char *text)
+{
+    size_t length = strlen(text);
+    while (length > 0 && text[length - 1] == '\n')
+        text[--length] = 0;
+    const char *line = strrchr(text, '\n');
+    dt_printable(text);
+    return line ? line + 1 : text;
+}
+
+static dt_status read_by_python(const char *path, enum text_format format, struct cJSON **out)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    bool failed = true;
+    if (strcmp(path, "-") != 0 && access(path, R_OK) != 0)
+        return dt_fail(DT_ERR_IO, "%s: cannot be read", path);
+    DT_TRY(run_python(path, readers[format].program, &failed, &text, &bytes));
+    dt_status status;
+    if (failed && (!text || strstr(text, "ModuleNotFoundError")))
+        status = dt_fail(DT_ERR_UNAVAILABLE, "%s: %s is read by %s, which is missing", path, readers[format].title, readers[format].hint);
+    else if (failed)
+        status = dt_fail(DT_ERR_INVALID, "%s: is no %s: %.300s", path, readers[format].title, last_line(text));
+    else
+        status = dt_json_parse(text, bytes, path, out);
+    free(text);
+    return status;
+}
+
+static bool ends_with(const char *path, const char *ending)
+{
+    size_t length = strlen(path), bytes = ending ? strlen(ending) : 0;
+    return ending && length > bytes && strcmp(path + length - bytes, ending) == 0;
+}
+
+static enum text_format format_of(const char *path, const struct framework *f)
+{
+    if (f)
+        return f->format;
+    for (int i = TEXT_YAML; i <= TEXT_TOML; i++)
+        if (ends_with(path, readers[i].endings[0]) || ends_with(path, readers[i].endings[1]))
+            return (enum text_format)i;
+    return ends_with(path, ".json") ? TEXT_JSON : TEXT_FLAGS;
+}
+
+dt_status words_read_text(const char *path, const struct framework *f, struct cJSON **out)
+{
+    enum text_format format = format_of(path, f);
+    char *text;
+    size_t length;
+    if (format == TEXT_YAML || format == TEXT_TOML)
+        return read_by_python(path, format, out);
+    DT_TRY(dt_read_file(path, &text, &length));
+    dt_status status = format == TEXT_JSON ? dt_json_parse(text, length, path, out) : words_read_flags(text, out);
+    free(text);
+    return status;
+}

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""dtbench import, export and plan --for: other frameworks' files, exit codes, and what is said. Prints TAP. Usage: test_import.py DTBENCH [CASE...]"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+from command import CONFIG, OK, USAGE, WORK, Skip, check, main, run  # beside this script
+
+# The shape of the scripts that come with Megatron-LM: variables, arrays, comments.
+MEGATRON = """#!/bin/bash
+GPUS_PER_NODE=8
+NUM_NODES=16
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE
+    --nnodes $NUM_NODES
+    --master_addr $MASTER_ADDR
+)
+MODEL_ARGS=(
+    --num-layers 96
+    --hidden-size 12288
+    --num-attention-heads 96
+    --seq-length 2048
+    --max-position-embeddings 2048
+    --vocab-size 51200   # padded
+)
+TRAINING_ARGS="
+    --micro-batch-size 1 --global-batch-size 1536 --fp16 --lr 6.0e-5 --train-iters 500000
+"
+torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py ${MODEL_ARGS[@]} $TRAINING_ARGS \\
+    --tensor-model-parallel-size 8 --pipeline-model-parallel-size 16 --use-distributed-optimizer
+"""
+NEMO = """
+trainer: {devices: 8, num_nodes: 2, precision: bf16}
+exp_manager: {name: x, create_wandb_logger: true}
+model:
+  {micro_batch_size: 1, global_batch_size: 32, tensor_model_parallel_size: 2, encoder_seq_length: 4096, num_layers: 4, hidden_size: 1024,
+   ffn_hidden_size: 2816, num_attention_heads: 16, num_query_groups: 4, normalization: rmsnorm, activation: fast-swiglu, bias: false,
+   vocab_size: 32000, position_embedding_type: rope, share_embeddings_and_output_weights: false, hidden_dropout: 0.0, attention_dropout: 0.0,
+   optim: {name: distributed_fused_adam, lr: 1e-4, betas: [0.9, 0.95]}}
+"""
+BRIDGE = """
+model: {num_layers: 4, hidden_size: 1024, num_attention_heads: 16, seq_length: 2048, vocab_size: 51200, gated_linear_unit: true,
+        ffn_hidden_size: 4096, add_bias_linear: false, normalization: RMSNorm, position_embedding_type: rope, hidden_dropout: 0.0,
+        attention_dropout: 0.0, share_embeddings_and_output_weights: false, tensor_model_parallel_size: 1, pipeline_model_parallel_size: 2, bf16: true}
+train: {micro_batch_size: 2, global_batch_size: 32, train_iters: 10}
+ddp: {use_distributed_optimizer: true, overlap_grad_reduce: true}
+"""
+TITAN = """
+[model]
+name = "llama3"
+flavor = "70B"
+[training]
+local_batch_size = 4
+seq_len = 8192
+steps = 1000
+[parallelism]
+data_parallel_shard_degree = 8
+tensor_parallel_degree = 4
+[activation_checkpoint]
+mode = "full"
+"""
+DEEPSPEED = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2, "gradient_clipping": 1.0,
+             "bf16": {"enabled": True}, "zero_optimization": {"stage": 3, "overlap_comm": True}}
+ACCELERATE = """
+distributed_type: FSDP
+mixed_precision: bf16
+num_machines: 2
+num_processes: 16
+fsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP, fsdp_activation_checkpointing: true}
+"""
+
+
+def write(name, content):
+    path = os.path.join(WORK, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def imported(name, content, *options):
+    result = run("import", "--json", write(name, content), *options)
+    check(result.returncode == OK, result.stdout, result.stderr)
+    return json.loads(result.stdout)
+
+
+def has(config, **expected):
+    for path, value in expected.items():
+        found = config
+        for key in path.split("__"):
+            found = found.get(key) if isinstance(found, dict) else None
+        check(found == value, path, found, "instead of", value)
+
+
+def need_yaml():
+    python = shutil.which("python3")
+    if not python or subprocess.run([python, "-c", "import yaml, tomllib"], capture_output=True, check=False).returncode != 0:
+        raise Skip("no python3 with yaml and tomllib")
+
+
+def test_megatron_script():
+    said = imported("train.sh", MEGATRON)
+    has(said["config"], world_size=128, batch_size=12, tensor__size=8, pipeline__stages=16, pipeline__chunks=1536, pipeline__order="1f1b",
+        model__layers=96, model__dtype="fp16", model__vocab_size=51200, mesh__order="tensor-data-pipeline", paradigm="none")
+    check("num-layers: 96: model.layers 96" in said["read"], said["read"])
+    check(any("train-iters" in line for line in said["left_out"]) and not said["unknown"], said)
+
+
+def test_what_matters_and_is_not_known_ends_with_3():
+    script = MEGATRON.replace("--fp16", "--fp8-format hybrid --some-new-thing 3 --context-parallel-size 2 --num-experts 8").replace(
+        "--vocab-size 51200", "")
+    result = run("import", write("train.sh", script), code=CONFIG)
+    for text in ("fp8-format: \"hybrid\"; products are bf16 here", "some-new-thing: 3; what that does", "context-parallel-size: 2;",
+                 "num-experts: 8; mixtures", "vocab-size: not said"):
+        check("unknown   " + text in result.stderr, text, result.stderr)
+    check(not result.stdout, result.stdout)
+    config = json.loads(run("import", write("train.sh", script), "--assume", code=OK).stdout)
+    has(config, model__vocab_size=51200, model__dtype="fp32")
+
+
+def test_yaml_of_nemo_and_megatron_bridge():
+    need_yaml()
+    said = imported("nemo.yaml", NEMO)
+    check(not said["unknown"], said["unknown"])
+    has(said["config"], world_size=16, batch_size=2, micro_batches=4, paradigm="zero1", tensor__size=2, model__mlp="swiglu", model__kv_heads=4,
+        model__bias="none", model__norm="rms", model__tied=False, model__dtype="bf16", optimizer__beta2=0.95, optimizer__learning_rate=1e-4)
+    said = imported("bridge.yaml", BRIDGE, "--gpus", "16")
+    check(not said["unknown"], said["unknown"])
+    has(said["config"], paradigm="zero1", batch_size=2, pipeline__stages=2, pipeline__split=[2], model__mlp="swiglu", model__position="rope")
+
+
+def test_torchtitan_toml():
+    need_yaml()
+    said = imported("70b.toml", TITAN)
+    has(said["config"], world_size=32, batch_size=1, micro_batches=1, paradigm="fsdp", tensor__size=4, model__preset="Llama-3.1-70B",
+        model__block_size=8192, activation="checkpoint", fsdp__gather="micro_batch")
+    result = run("import", write("70b.toml", TITAN.replace("full", "selective")), code=CONFIG)
+    check("activation_checkpoint.mode: \"selective\"" in result.stderr, result.stderr)
+
+
+def test_deepspeed_json():
+    result = run("import", write("ds.json", DEEPSPEED), code=CONFIG)
+    check("--model NAME" in result.stderr and "--gpus N" in result.stderr, result.stderr)
+    said = imported("ds.json", DEEPSPEED, "--model", "GPT-2-XL", "--gpus", "16", "--set", "activation=checkpoint")
+    has(said["config"], world_size=16, paradigm="fsdp", batch_size=8, micro_batches=2, model__preset="GPT-2-XL", model__dtype="bf16",
+        activation="checkpoint")
+
+
+def test_accelerate_yaml():
+    need_yaml()
+    said = imported("fsdp.yaml", ACCELERATE, "--model", "GPT-2-XL", "--micro-batch", "2")
+    has(said["config"], world_size=16, paradigm="hsdp", hsdp__shard_size=8, batch_size=2, activation="checkpoint")
+
+
+def test_a_hugging_face_config():
+    model = {"model_type": "opt", "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64, "dropout": 0.0}
+    said = imported("config.json", model)
+    has(said["config"], model__layers=2, model__mlp="gelu")
+    check(any("relu" in line for line in said["alike"]), said)
+
+
+def test_export_says_what_it_cannot():
+    config = {"world_size": 8, "paradigm": "zero1", "device": "sim", "keep_cheap": "norms", "activation": "offload",
+              "model": {"preset": "GPTSmall", "position": "alibi", "dtype": "bf16"}}
+    result = run("export", write("x.json", config), "--for", "megatron", code=CONFIG)
+    for text in ("keep_cheap: \"norms\"; Megatron-LM has no word for that", "activation: offload;", "model.position: \"alibi\""):
+        check("unknown   " + text in result.stderr, text, result.stderr)
+    result = run("export", write("x.json", config), "--for", "megatron", "--anyway", code=OK)
+    check("--use-distributed-optimizer" in result.stdout and "--num-layers 12" in result.stdout, result.stdout)
+    result = run("export", write("x.json", {**config, "paradigm": "none", "world_size": 2, "tensor": {"size": 2}}), "--for", "deepspeed",
+                 code=CONFIG)
+    check("tensor.size: the JSON alone has no pipeline" in result.stderr, result.stderr)
+    check("needs --for" in run("export", "x.json", code=USAGE).stderr, "needs --for")
+    check("is not known" in run("export", "x.json", "--for", "x", code=USAGE).stderr, "--for x")
+
+
+def test_plan_for_a_framework():
+    need_yaml()
+    plan = ["plan", "--set", "model.layers=4", "--set", "model.heads=4", "--set", "model.hidden=256", "--gpus", "4", "--global-batch", "16",
+            "-q", "--output", os.path.join(WORK, "plan.json")]
+    result = run(*plan, "--for", "megatron", code=OK)
+    job = result.stdout.split("\nfor Megatron-LM\n")[1]
+    check("torchrun --nnodes 1 --nproc-per-node 4" in job and "unknown" not in job, job)
+    said = imported("best.sh", job[job.index("torchrun"):])
+    has(said["config"], world_size=4, model__layers=4)
+    check("leave out --json" in run(*plan, "--for", "megatron", "--json", code=CONFIG).stderr, "--json")
+
+
+def test_a_file_of_nobody():
+    check("whose job that is cannot be told" in run("import", write("x.json", {"a": 1}), code=CONFIG).stderr, "nobody's")
+    check("cannot be read" in run("import", os.path.join(WORK, "none.yaml"), code=CONFIG).stderr, "no file")
+    need_yaml()
+    check("is no TOML" in run("import", write("x.toml", "a = ="), code=CONFIG).stderr, "no TOML")
+
+
+def test_without_python_yaml_needs_a_word():
+    empty = os.path.join(WORK, "empty")
+    os.makedirs(empty, exist_ok=True)
+    result = run("import", write("nemo.yaml", NEMO), code=CONFIG, environment={"PATH": empty})
+    check("YAML is read by python3 and its module yaml" in result.stderr, result.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals()))

@@ -1,0 +1,244 @@
+/* Jobs of other frameworks: import(export(x)) is x for 1,000 random configs of what each framework and dtbench can both be. */
+#include "cli/words/words.h"
+#include "lib/config/json.h"
+#include "schedules/config/parse.h"
+#include "test/check.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CONFIGS = 1000, TEXT_BYTES = 4096, FILES = 3 };
+
+/* ---- random configs ---- */
+
+struct dice {
+    uint64_t state;
+};
+
+/* Source: Steele et al., "Fast Splittable Pseudorandom Number Generators", 2014 (SplitMix64). */
+static int below(struct dice *d, int count)
+{
+    uint64_t z = (d->state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (int)((z ^ (z >> 31)) % (uint64_t)count);
+}
+
+static const char *one_of(struct dice *d, const char *const *texts, int count)
+{
+    return texts[below(d, count)];
+}
+
+#define ONE_OF(d, ...) one_of(d, (const char *const[]){__VA_ARGS__}, (int)(sizeof(const char *const[]){__VA_ARGS__} / sizeof(const char *)))
+
+static int power(struct dice *d, int most_exponent)
+{
+    return 1 << below(d, most_exponent + 1);
+}
+
+/* Adam's numbers, or the optimizer's defaults. */
+static void add_optimizer(struct dice *d, char *text)
+{
+    if (below(d, 2))
+        sprintf(text + strlen(text), ",\"optimizer\":{\"name\":\"adam\",\"learning_rate\":%s,\"beta2\":%s,\"epsilon\":%s}",
+                ONE_OF(d, "0.0003", "6e-5"), ONE_OF(d, "0.95", "0.999"), ONE_OF(d, "1e-8", "1e-5"));
+    else
+        strcat(text, ",\"optimizer\":{\"name\":\"adam\"}");
+}
+
+static void megatron_config(struct dice *d, char *text)
+{
+    int tensor = power(d, 2), stages = power(d, 2), parts = stages > 1 && below(d, 2) ? 2 : 1, data = power(d, 2);
+    int layers = stages * parts * (1 + below(d, 3)), heads = 4 * (1 + below(d, 3)), ranks = tensor * stages;
+    int batch = 1 + below(d, 4), passes = stages > 1 ? parts > 1 ? stages : ranks * batch : below(d, 2) ? ranks * batch : 1;
+    const char *mlp = ONE_OF(d, "gelu", "swiglu"), *norm = ONE_OF(d, "layer", "rms"),
+               *activation = ONE_OF(d, "keep", "selective", "checkpoint");
+    const char *sharded = stages > 1 ? ONE_OF(d, "ddp", "zero1") : ONE_OF(d, "ddp", "zero1", "zero2", "fsdp");
+    sprintf(text,
+            "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":%d,\"micro_batches\":%d,\"mesh\":{\"order\":"
+            "\"tensor-data-pipeline\"},\"tensor\":{\"size\":%d,\"sequence_parallel\":%s},\"activation\":\"%s\",\"activation_blocks\":%d,"
+            "\"ddp\":{\"bucket_mib\":%s}",
+            ranks * data, data == 1 ? "none" : sharded, batch, stages > 1 ? 1 : passes, tensor, ONE_OF(d, "true", "false"), activation,
+            strcmp(activation, "checkpoint") == 0 ? 1 + below(d, 2) : 1, ONE_OF(d, "25", "40", "65536"));
+    sprintf(
+        text + strlen(text),
+        ",\"model\":{\"layers\":%d,\"heads\":%d,\"hidden\":%d,\"vocab_size\":%d,\"block_size\":%d,\"dtype\":\"%s\",\"dropout\":%s,\"mlp\":"
+        "\"%s\",\"ffn\":%d,\"norm\":\"%s\",\"norm_epsilon\":%s,\"kv_heads\":%d,\"bias\":\"%s\",\"tied\":%s,\"qk_norm\":%s,\"attention\":\"%"
+        "s\"",
+        layers, heads, heads * 32, 1000 * tensor, 128, ONE_OF(d, "bf16", "fp16", "fp32"), ONE_OF(d, "0", "0.1"), mlp, below(d, 2) * 512,
+        norm, ONE_OF(d, "1e-5", "1e-6"), below(d, 2) * 4, ONE_OF(d, "all", "qkv", "none"), ONE_OF(d, "true", "false"),
+        ONE_OF(d, "true", "false"), ONE_OF(d, "fused", "unfused"));
+    if (below(d, 2))
+        strcat(text, ",\"position\":\"learned\"}");
+    else
+        sprintf(text + strlen(text), ",\"position\":\"rope\",\"rope\":{\"base\":%s%s}}", ONE_OF(d, "10000", "500000"),
+                ONE_OF(d, "", ",\"scaling\":\"llama3\",\"factor\":32"));
+    if (stages > 1) {
+        sprintf(text + strlen(text), ",\"pipeline\":{\"stages\":%d,\"chunks\":%d,\"order\":\"%s\",\"virtual_stages\":2,\"split\":[", stages,
+                passes, parts > 1 ? "interleaved" : "1f1b");
+        for (int i = 1; i < stages * parts; i++)
+            sprintf(text + strlen(text), "%s%d", i > 1 ? "," : "", i * layers / (stages * parts));
+        strcat(text, "]}");
+    }
+    add_optimizer(d, text);
+    strcat(text, "}");
+}
+
+static void torchtitan_config(struct dice *d, char *text)
+{
+    int tensor = power(d, 3), stages = power(d, 2), data = power(d, 3), ranks = tensor * stages, batch = power(d, 2);
+    const char *order = ONE_OF(d, "gpipe", "1f1b", "interleaved", "zb_v"), *sharded = ONE_OF(d, "ddp", "fsdp", "hsdp");
+    const char *paradigm = data == 1 ? "none" : data < 4 && strcmp(sharded, "hsdp") == 0 ? "fsdp" : sharded;
+    sprintf(
+        text,
+        "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":%d,\"micro_batches\":%d,\"mesh\":{\"order\":"
+        "\"tensor-data-pipeline\"},\"tensor\":{\"size\":%d},\"activation\":\"%s\",\"parameter_offload\":%s,\"fsdp\":{\"unit\":\"block\","
+        "\"gather\":\"%s\"},\"hsdp\":{\"shard_size\":2},\"model\":{\"preset\":\"%s\",\"block_size\":%d,\"dtype\":\"%s\"}",
+        ranks * data, paradigm, batch, power(d, 1), tensor, ONE_OF(d, "keep", "checkpoint"), ONE_OF(d, "false", "true"),
+        ONE_OF(d, "micro_batch", "step"), ONE_OF(d, "Llama-3.1-8B", "Llama-3.1-70B"), 1024 * power(d, 3), ONE_OF(d, "bf16", "fp32"));
+    if (stages > 1)
+        sprintf(text + strlen(text), ",\"pipeline\":{\"stages\":%d,\"chunks\":%d,\"order\":\"%s\"}", stages, stages, order);
+    add_optimizer(d, text);
+    strcat(text, "}");
+}
+
+static void deepspeed_config(struct dice *d, char *text)
+{
+    int data = power(d, 4), batch = power(d, 3);
+    const char *sharded = ONE_OF(d, "ddp", "zero1", "zero2", "fsdp", "hsdp");
+    const char *paradigm = data == 1 ? "none" : data < 4 && strcmp(sharded, "hsdp") == 0 ? "fsdp" : sharded;
+    bool whole = strcmp(paradigm, "fsdp") == 0 || strcmp(paradigm, "hsdp") == 0;
+    sprintf(text,
+            "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":%d,\"micro_batches\":%d,\"parameter_offload\":%s,"
+            "\"hsdp\":{\"shard_size\":2},\"ddp\":{\"bucket_mib\":%s},\"model\":{\"preset\":\"GPTSmall\",\"dtype\":\"%s\"}",
+            data, paradigm, batch, 1 + below(d, 2) * (batch - 1), whole ? ONE_OF(d, "false", "true") : "false", ONE_OF(d, "25", "500"),
+            ONE_OF(d, "bf16", "fp16", "fp32"));
+    add_optimizer(d, text);
+    strcat(text, "}");
+}
+
+static void accelerate_config(struct dice *d, char *text)
+{
+    int data = power(d, 4);
+    const char *sharded = ONE_OF(d, "ddp", "zero2", "fsdp", "hsdp");
+    const char *paradigm = data == 1 ? "none" : data < 4 && strcmp(sharded, "hsdp") == 0 ? "fsdp" : sharded;
+    sprintf(text,
+            "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":2,\"parameter_offload\":%s,\"activation\":\"%s\","
+            "\"hsdp\":"
+            "{\"shard_size\":2},\"optimizer\":{\"name\":\"adam\"},\"model\":{\"preset\":\"GPTSmall\",\"dtype\":\"%s\"}}",
+            data, paradigm, ONE_OF(d, "false", "true"), ONE_OF(d, "keep", "checkpoint"), ONE_OF(d, "bf16", "fp16", "fp32"));
+}
+
+/* ---- there and back ---- */
+
+static const struct {
+    const char *name;
+    void (*config)(struct dice *d, char *text);
+    struct import_options options; /* what the file cannot say */
+} spaces[] = {
+    {"megatron", megatron_config, {0, 0, NULL}},
+    {"torchtitan", torchtitan_config, {0, 0, NULL}},
+    {"deepspeed", deepspeed_config, {0, 0, "GPTSmall"}},
+    {"fsdp", accelerate_config, {0, 2, "GPTSmall"}},
+};
+
+static bool parse(const char *text, struct experiment *out)
+{
+    struct experiment *all;
+    int count;
+    if (experiments_parse(text, strlen(text), "x", NULL, 0, &all, &count) < 0)
+        return false;
+    *out = all[0];
+    free(all);
+    return true;
+}
+
+/* The job as its file has it, read again. */
+static struct cJSON *through_a_file(const struct framework *f, const struct cJSON *theirs)
+{
+    char path[] = "/tmp/dtbench-words-XXXXXX";
+    struct cJSON *tree = NULL;
+    int fd = mkstemp(path);
+    FILE *file = fdopen(fd, "w");
+    words_write_text(f, theirs, file);
+    fclose(file);
+    dt_status status = words_read_text(path, f, &tree);
+    unlink(path);
+    if (status == DT_ERR_UNAVAILABLE) /* no Python here that reads it */
+        return cJSON_Duplicate(theirs, true);
+    CHECK(status == DT_OK, "%s: %s", f->name, dt_error_message());
+    return tree;
+}
+
+/* Flags and JSON always go by a file; what Python reads does so a few times. */
+static void there_and_back(int space, int index, const char *text, const struct experiment *x)
+{
+    const struct framework *f = framework_find(spaces[space].name);
+    struct dt_translation to, from;
+    struct experiment y;
+    char *wanted, *found, *config;
+    CHECK(framework_export(f, x, &to) == DT_OK);
+    const char *cannot = dt_first_remark(&to, DT_REMARK_CANNOT);
+    CHECK(!cannot, "%s: %s: %s", f->name, cannot ? cannot : "", text);
+    bool by_file = f->format == TEXT_FLAGS || f->format == TEXT_JSON || index < FILES;
+    struct cJSON *theirs = by_file ? through_a_file(f, to.theirs) : cJSON_Duplicate(to.theirs, true);
+    CHECK(framework_of(theirs) == f, "%s is known by its marks", f->name);
+    CHECK(framework_import(f, theirs, &spaces[space].options, &from) == DT_OK);
+    cannot = dt_first_remark(&from, DT_REMARK_CANNOT);
+    CHECK(!cannot, "%s: %s: %s", f->name, cannot ? cannot : "", text);
+    CHECK(dt_json_print(from.ours, DT_JSON_COMPACT, &config) == DT_OK);
+    CHECK(parse(config, &y), "%s: %s of %s", f->name, dt_error_message(), config);
+    CHECK(experiment_to_json(x, DT_JSON_COMPACT, &wanted) == DT_OK && experiment_to_json(&y, DT_JSON_COMPACT, &found) == DT_OK);
+    CHECK(strcmp(wanted, found) == 0, "%s\n# wanted %s\n# found  %s", f->name, wanted, found);
+    free(config);
+    free(wanted);
+    free(found);
+    dt_translation_finish(&to);
+    dt_translation_finish(&from);
+}
+
+static void round_trips(void)
+{
+    for (size_t s = 0; s < sizeof spaces / sizeof *spaces; s++) {
+        struct dice d = {s + 1};
+        for (int i = 0, tried = 0; i < CONFIGS; tried++) {
+            char text[TEXT_BYTES];
+            struct experiment x;
+            spaces[s].config(&d, text);
+            bool is_one = parse(text, &x);
+            CHECK(tried < 2 * CONFIGS, "%s: too few of the random configs are one: %s", spaces[s].name, dt_error_message());
+            if (is_one)
+                there_and_back((int)s, i++, text, &x);
+        }
+    }
+}
+
+/* ---- command lines ---- */
+
+static void shells(void)
+{
+    static const char script[] =
+        "#!/bin/bash\nSIZE=4096 # hidden\nN='8'\nARGS=\"\n  --num-layers 3 \\\n  --swiglu\n\"\nMORE=(\n --hidden_size $SIZE\n"
+        "   # --bf16\n --split '99,1,0' --lr=1e-4 \"--fp8-format hybrid\"\n)\n"
+        "torchrun --nproc_per_node ${N} --nnodes ${NODES:-2} --x $((N*2)) --rank $R pretrain.py ${ARGS} ${MORE[@]} --sequence-parallel";
+    struct cJSON *flags;
+    CHECK(words_read_flags(script, &flags) == DT_OK);
+    static const struct {
+        const char *flag, *value;
+    } expected[] = {{"num-layers", "3"}, {"swiglu", "true"},       {"hidden-size", "4096"},      {"split", "99,1,0"},
+                    {"lr", "1e-4"},      {"fp8-format", "hybrid"}, {"nproc-per-node", "8"},      {"nnodes", "2"},
+                    {"x", "$((N*2))"},   {"rank", "$R"},           {"sequence-parallel", "true"}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        CHECK(dt_json_is(dt_json_at(flags, expected[i].flag), expected[i].value), "--%s", expected[i].flag);
+    CHECK(!dt_json_at(flags, "bf16"), "a comment is no flag");
+    dt_json_destroy(flags);
+}
+
+static const struct test_case cases[] = {
+    {"a job that is exported and imported is the same one", round_trips},
+    {"flags are read as a shell reads them", shells},
+};
+TEST_MAIN(cases)
