@@ -4,21 +4,37 @@
 #include "cli/text/text.h"
 #include "cli/words/words.h"
 #include "lib/config/json.h"
+#include "schedules/predict/chakra.h"
+
+#include <string.h>
 
 struct export_arguments {
     struct config_arguments config;
     const char *framework, *output;
-    bool anyway;
+    bool anyway, all_ranks;
 };
+
+/* Traces are no job, and have no words. */
+#define CHAKRA "chakra"
+
+/* The frameworks, and after them the traces. */
+static const char *target_choice(int index)
+{
+    const char *name = framework_export_name(index);
+    return name || (index > 0 && !framework_export_name(index - 1)) ? name : CHAKRA;
+}
 
 #define AT(member) offsetof(struct export_arguments, member)
 
 static const struct option_row options[] = {
     CONFIG_OPTION_ROWS(struct export_arguments, config),
-    {"for", 'f', OPTION_TEXT, AT(framework), "WHOM", framework_export_name, "the framework that will run it. The words are"},
+    {"for", 'f', OPTION_TEXT, AT(framework), "WHOM", target_choice,
+     "the framework that will run it, or chakra: execution traces of a simulated step, for simulators of networks. The words are"},
     {"anyway", 'a', OPTION_FLAG, AT(anyway), NULL, NULL,
      "write what the framework has words for, although it cannot be told all that matters"},
-    {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL, "write the job to this file; default: standard output"},
+    {"all-ranks", 'A', OPTION_FLAG, AT(all_ranks), NULL, NULL,
+     "chakra: traces of all ranks; default: of those that stand for the others, which do the same"},
+    {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL, "write the job to this file; default: standard output. Of chakra the folder"},
     {0},
 };
 
@@ -28,7 +44,9 @@ static dt_status check_options(void *options_read)
     DT_TRY(config_arguments_check(&a->config));
     if (!a->framework)
         return dt_fail(DT_ERR_INVALID, "needs --for WHOM");
-    bool known = false;
+    bool known = strcmp(a->framework, CHAKRA) == 0;
+    if (known && !a->output)
+        return dt_fail(DT_ERR_INVALID, "--for " CHAKRA " needs --output and a folder");
     for (int i = 0; framework_export_name(i); i++)
         known |= framework_find(a->framework) == framework_at(i);
     return known ? DT_OK : dt_fail(DT_ERR_INVALID, "--for %.40s: is not known; dtbench export --help names them", a->framework);
@@ -67,6 +85,30 @@ static int finish(const struct export_arguments *a, const struct dt_translation 
     return write_job(a, t) < 0 ? report_failure("export", EXIT_CODE_OUTPUT) : EXIT_CODE_OK;
 }
 
+static dt_status write_traces(const struct export_arguments *a, const struct experiment *e, struct chakra_totals *totals)
+{
+    struct simulated_system *system;
+    if (!experiment_is_simulated(e))
+        return dt_fail(DT_ERR_INVALID, "device is \"%s\"; --device sim records what ranks do", e->device);
+    DT_TRY(simulated_system_create(e, &system));
+    dt_status status = chakra_write(e, system, a->output, a->all_ranks, totals);
+    simulated_system_destroy(system);
+    return status;
+}
+
+static int run_chakra(const struct export_arguments *a, const struct experiment *e)
+{
+    struct chakra_totals t;
+    char compute[FORMAT_BYTES], copies[FORMAT_BYTES], messages[FORMAT_BYTES], collectives[FORMAT_BYTES];
+    dt_status status = write_traces(a, e, &t);
+    if (status < 0)
+        return report_failure("export", status == DT_ERR_IO ? EXIT_CODE_OUTPUT : EXIT_CODE_CONFIG);
+    line_print(stdout, "%d of %d ranks in %s: %s kernels, %s copies, %s messages, %s collectives", t.ranks, e->world_size, a->output,
+               format_count(t.compute, compute), format_count(t.copies, copies), format_count(t.messages, messages),
+               format_count(t.collectives, collectives));
+    return EXIT_CODE_OK;
+}
+
 static int run(int argc, char **argv)
 {
     struct export_arguments a = {.framework = NULL};
@@ -76,6 +118,8 @@ static int run(int argc, char **argv)
     if (!options_begin(&command_export, argc, argv, &a, check_options, &code))
         return code;
     dt_status status = read_experiment(&a, &e);
+    if (status == DT_OK && strcmp(a.framework, CHAKRA) == 0)
+        return run_chakra(&a, &e);
     if (status == DT_OK)
         status = framework_export(framework_find(a.framework), &e, &t);
     code = status < 0 ? report_failure("export", EXIT_CODE_CONFIG) : finish(&a, &t);

@@ -261,6 +261,11 @@ struct validate_collectives {
 /* Is the file such a table? Never of standard input ("-"), which could not be read again. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
 dt_status validate_is_collectives(const char *path, bool *out);
 
+/* The output of nccl-tests is read as such a table, each line in its place. Owner of *out: the caller, free, also after a failure. Errors:
+ * DT_ERR_INVALID where it does not say what was run, DT_ERR_HOST_MEMORY. */
+bool nccl_tests_printed(const char *text);
+dt_status nccl_tests_as_table(const char *path, const char *text, char **out);
+
 /* Read and predict the rows that meet all conditions where [where_count] (validate_where.h). Rows that the cluster is too small for are skipped. Owner: the caller, validate_collectives_finish, also after a failure.
  * Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID; DT_ERR_IO, DT_ERR_HOST_MEMORY; DT_ERR_INVALID where nothing was predicted. */
 dt_status validate_collectives_predict(const char *path, const char *cluster, const char *const *where, int where_count,

@@ -238,6 +238,17 @@ dt_status validate_csv_read(const char *path, struct dt_csv *out)
     size_t length;
     *out = (struct dt_csv){0};
     DT_TRY(dt_read_file(path, &text, &length));
+    if (nccl_tests_printed(text)) {
+        char *table = NULL;
+        dt_status converted = nccl_tests_as_table(path, text, &table);
+        free(text);
+        text = table;
+        if (converted < 0) {
+            free(text);
+            return converted;
+        }
+        length = strlen(text);
+    }
     dt_status status = dt_csv_parse(text, length, path, out);
     free(text);
     return status;

@@ -62,7 +62,7 @@ static const struct dt_word words[] = {
     DT_WORD("global-batch-size", "job.global_batch", NULL),
     DT_WORD("rampup-batch-size", NULL, NULL, DT_ONLY("null"), .why = "the batch is of one size here", .alike = true),
     /* optimizer */
-    DT_WORD("optimizer", "optimizer.name", "adam", .values = DT_VALUES({"adam", "adam"}, {"sgd", "sgd"})),
+    DT_WORD("optimizer", "optimizer.name", "adam", .values = DT_VALUES({"adam", "adam"}, {"adam", "adamw"}, {"sgd", "sgd"})),
     DT_WORD("lr", "optimizer.learning_rate", NULL),
     DT_WORD("adam-beta1", "optimizer.beta1", "0.9"),
     DT_WORD("adam-beta2", "optimizer.beta2", "0.999"),

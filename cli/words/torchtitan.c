@@ -15,7 +15,7 @@ static const struct dt_word words[] = {
     DT_WORD("training.enable_cpu_offload", "parameter_offload", "false"),
     DT_WORD("training.global_batch_size", "job.global_batch", NULL),
     DT_WORD("model.converters", NULL, "[]", DT_ONLY("[]"), .why = "products are of model.dtype here"),
-    DT_WORD("optimizer.name", "optimizer.name", "AdamW", .values = DT_VALUES({"AdamW", "adam"}, {"Adam", "adam"})),
+    DT_WORD("optimizer.name", "optimizer.name", "AdamW", .values = DT_VALUES({"AdamW", "adam"}, {"AdamW", "adamw"}, {"Adam", "adam"})),
     DT_WORD("optimizer.lr", "optimizer.learning_rate", "8e-4"),
     DT_WORD("optimizer.beta1", "optimizer.beta1", "0.9"),
     DT_WORD("optimizer.beta2", "optimizer.beta2", "0.95"),

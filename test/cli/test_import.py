@@ -187,6 +187,34 @@ def test_plan_for_a_framework():
     check("leave out --json" in run(*plan, "--for", "megatron", "--json", code=CONFIG).stderr, "--json")
 
 
+NCCL_TESTS = """# nThread 1 nGpus 4 minBytes 8388608 maxBytes 134217728 step: 4(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
+#
+# Using devices
+#  Rank  0 Group  0 Pid  10 on     node-1 device  0 [0x07] NVIDIA A100-SXM4-80GB
+#  Rank  1 Group  0 Pid  10 on     node-1 device  1 [0x0f] NVIDIA A100-SXM4-80GB
+#  Rank  2 Group  0 Pid  11 on     node-2 device  0 [0x07] NVIDIA A100-SXM4-80GB
+#  Rank  3 Group  0 Pid  11 on     node-2 device  1 [0x0f] NVIDIA A100-SXM4-80GB
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     8388608       2097152     float     sum      -1    132.1   63.50   95.25      0    131.7   63.70   95.55      0
+   134217728      33554432     float     sum      -1    985.2  136.23  204.35      0    983.9  136.41  204.62      0
+# Out of bounds values : 0 OK
+"""
+
+
+def test_validate_reads_what_nccl_tests_prints():
+    said = json.loads(run("validate", "--json", "--cluster", "dgx_a100", "--data", write("all_reduce.txt", NCCL_TESTS), code=OK).stdout)
+    rows = said["rows"]
+    check(len(rows) == 2 and rows[0]["nodes"] == 2 and rows[0]["gpus"] == 4 and rows[1]["measured_gb_per_s"] == 204.35, rows)
+    named = "# Collective test starting: all_gather_perf\n" + NCCL_TESTS
+    said = json.loads(run("validate", "--json", "--cluster", "dgx_a100", "--data", write("out.txt", named), code=OK).stdout)
+    check(all(row["collective"] == "all_gather" for row in said["rows"]), said)
+    said = run("validate", "--cluster", "dgx_a100", "--data", write("out.txt", NCCL_TESTS))
+    check(said.returncode != OK and "which collective nccl-tests has run is not in it" in said.stderr, said.stderr)
+
+
 def test_a_file_of_nobody():
     check("whose job that is cannot be told" in run("import", write("x.json", {"a": 1}), code=CONFIG).stderr, "nobody's")
     check("cannot be read" in run("import", os.path.join(WORK, "none.yaml"), code=CONFIG).stderr, "no file")
