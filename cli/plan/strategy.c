@@ -172,6 +172,8 @@ struct confidence confidence_of(const struct experiment *e, const struct simulat
     const struct validation *v = find(m);
     if (m->profile.measured.count > 0)
         return (struct confidence){.measured = true, .error = CALIBRATED_MEDIAN, .source = "README.md, dtbench calibrate"};
+    if (!v && m->profile.error.median > 0)
+        return (struct confidence){.measured = true, .error = m->profile.error.median, .source = m->profile.error.of};
     if (!v)
         return (struct confidence){.error = NEVER_MEASURED};
     for (int i = 0; i < v->mode_count; i++)
@@ -235,7 +237,7 @@ bool confidence_next_doubt(const struct experiment *e, const struct simulated_ma
     static bool (*const doubts[])(const struct experiment *, const struct simulated_machine *, const struct validation *, char *,
                                   size_t) = {doubts_gpu, doubts_network, doubts_model, doubts_gpus, doubts_workload};
     const struct validation *v = find(m);
-    if (!v && m->profile.measured.count == 0 && (*at)++ == 0) {
+    if (!v && m->profile.measured.count == 0 && m->profile.error.median == 0 && (*at)++ == 0) {
         snprintf(text, text_bytes, "profile \"%s\" has never been held against a measurement", m->profile.name);
         return true;
     }

@@ -18,7 +18,12 @@ struct dt_profile {
     char name[128];
     char gpu[64];   /* what it holds for, as words of clusters' gpu.name, or the architecture; "": not told */
     char basis[32]; /* what the constants rest on, in a few words; "": not told */
-    uint64_t hash;  /* FNV-1a of the file's bytes */
+    /* How far its predictions of step times were off, of runs that the constants were not fitted to. */
+    struct {
+        double median, most; /* of |predicted - measured| / measured: a half, and nine of ten, are no more; 0: not told */
+        char of[128];        /* which runs these were */
+    } error;
+    uint64_t hash; /* FNV-1a of the file's bytes */
 
     /* Matrix products: see dt_cost_product_s. */
     struct {

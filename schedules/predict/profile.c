@@ -24,6 +24,11 @@ static const struct dt_field before_kernels[] = {
      .description =
          "What the constants rest on, for tables: \"fitted to runs\", \"estimate\", \"guess\" and the like; sources say it of each."},
 
+    {"error.median", DT_FIELD_NUMBER, AT(error.median), .max = 10, .initial = "0",
+     .description = "The median of |predicted - measured| / measured of step times that the constants were not fitted to; 0: not told."},
+    {"error.most", DT_FIELD_NUMBER, AT(error.most), .max = 10, .initial = "0", .description = "What nine of ten of them stay below."},
+    {"error.of", DT_FIELD_STRING, AT(error.of), .max = 127, .initial = "\"\"", .description = "The runs that these were."},
+
     {"gemm.peak_fraction", DT_FIELD_NUMBER, AT(gemm.peak_fraction), .above = true, .max = 1,
      .description = "Share of the GPU's peak that a large, aligned product reaches."},
     {"gemm.half_k", DT_FIELD_NUMBER, AT(gemm.half_k), .max = 1e6, .description = "Inner dimension at which half of it is reached."},

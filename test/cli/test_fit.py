@@ -1,0 +1,97 @@
+"""scripts/fit: a profile for software whose constants are known here, from a few of its runs. Prints TAP.
+
+Usage: test_fit.py DTBENCH [CASE...]. The runs are predictions with a changed profile.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from tap_cases import check, chosen, run_all  # beside this script
+
+DTBENCH = os.path.abspath(sys.argv[1])
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WORK = tempfile.mkdtemp(prefix="dtbench-test-")
+FIT = ["/usr/bin/python3", "-s", os.path.join(ROOT, "scripts", "fit"), "--dtbench", DTBENCH, "--cluster", "dgx_a100_1", "--jobs", "2"]
+HEAD = "gpus,layers,hidden,heads,seq,tp,micro_batch,global_batch,zero/fsdp,step_s\n"
+SHAPES = ["1,4,512,8,256,1,1,1,", "1,8,1024,16,512,1,4,4,", "8,8,1024,16,512,1,2,16,fsdp", "8,8,2048,16,1024,2,4,16,", "8,12,2048,16,1024,1,8,64,fsdp2",
+          "8,4,4096,32,1024,1,4,32,zero1"]
+OF_PRODUCTS, OF_STEPS = ("gemm", "peak_fraction", 0.8), ("host", "step_s", 1.6)
+
+
+def run(*command, code=0):
+    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
+    check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *command, "\n", result.stdout, result.stderr)
+    return result.stdout + result.stderr
+
+
+def write(name, text):
+    path = os.path.join(WORK, name)
+    with open(path, "w", encoding="utf-8") as to:
+        to.write(text)
+    return path
+
+
+def profile(name):
+    with open(os.path.join(ROOT, "configs", "profiles", f"{name}.json"), encoding="utf-8") as source:
+        return json.load(source)
+
+
+def measured_runs():
+    """The shapes with the times that software of other constants takes."""
+    tree = profile("llm_foundry_a100")
+    for group, key, factor in (OF_PRODUCTS, OF_STEPS):
+        tree[group][key] *= factor
+    table = write("untimed.csv", HEAD + "".join(f"{shape},1\n" for shape in SHAPES))
+    rows = json.loads(run(DTBENCH, "validate", "--json", "--data", table, "--cluster", "dgx_a100_1", "--profile", write("truth.json", json.dumps(tree))))["rows"]
+    return [f"{shape},{row['predicted_step_s']:.6g}\n" for shape, row in zip(SHAPES, rows)]
+
+
+def test_constants_are_found():
+    runs = write("runs.csv", HEAD + "".join(measured_runs()) + "8,8,,16,512,1,2,16,fsdp,0.1\n")
+    text = run(*FIT, runs, "--profile", "llm_foundry_a100", "--output", "mine.json")
+    check("line 8 has no part: hidden: no value" in text, text)
+    check("off by" in text and "by the runs" in text and "no: stays" in text, text)
+    with open(os.path.join(WORK, "mine.json"), encoding="utf-8") as source:
+        mine = json.load(source)
+    start = profile("llm_foundry_a100")
+    for group, key, factor in (OF_PRODUCTS, OF_STEPS):
+        check(abs(mine[group][key] / start[group][key] / factor - 1) < 0.15, group, key, mine[group][key], start[group][key])
+    check(mine["host"]["message_s"] == start["host"]["message_s"], "no run has a pipeline")
+    check(0 < mine["error"]["median"] < 0.03 and mine["error"]["most"] < 0.1 and mine["error"]["of"].startswith("6 runs of runs.csv"), mine["error"])
+    text = run(DTBENCH, "plan", "--model", "GPTSmall", "--cluster", "dgx_a100_1", "--gpus", "2", "--global-batch", "4", "--profile", "mine.json", "--json",
+               "--fix", "micro_batches=1", "--top", "2", "-q")
+    found = json.loads(text)
+    check(abs(found["plans"][0]["known_error"] - mine["error"]["median"]) < 1e-9, found["plans"][0]["known_error"])
+    check(any("6 runs of runs.csv" in line for line in found["confidence"]), found["confidence"])
+
+
+def test_runs_that_contradict_are_named():
+    rows = measured_runs()
+    shape, time = rows[1].rsplit(",", 1)
+    runs = write("contradiction.csv", HEAD + "".join(rows) + f"{shape},{2 * float(time):.6g}\n")
+    text = run(*FIT, runs, "--profile", "llm_foundry_a100", "--output", "two.json")
+    check("line 3 and line 8 are alike, and took" in text, text)
+
+
+def test_what_cannot_be_fitted():
+    for arguments, said in ((["nowhere.csv"], "nowhere.csv: no such file"),
+                            ([write("few.csv", HEAD + SHAPES[0] + ",1\n"), "--profile", "llm_foundry_a100"], "1 of 1 runs have a time"),
+                            ([write("few.csv", HEAD + SHAPES[0] + ",1\n")], "no shipped profile is for NVIDIA A100"),
+                            ([write("none.csv", "gpus\n1\n"), "--profile", "llm_foundry_a100"], "there is no column")):
+        text = run(*FIT, *arguments, "--output", "none.json", code=1)
+        check(text.count("\n") == 1 and text.startswith("fit: ") and said in text, text)
+    check(not os.path.exists(os.path.join(WORK, "none.json")), "nothing is written")
+
+
+def main():
+    try:
+        return run_all(chosen(globals()))
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
