@@ -67,10 +67,12 @@ void progress_note(struct progress *progress, const char *format, ...) __attribu
 struct execution {
     struct dt_device *device;
     struct dt_comm *world;
+    struct experiment made_for;
 };
 
-/* Create device and world, and describe them in `report`. Collective over the ranks of `place`. After a failure too the caller calls
- * execution_close. Errors: as dt_device_create and dt_comm_create. */
+/* Create device and world, and describe them in `report`. Where *out is open (else it is zeroed) and the experiment wants the same ones, they
+ * are those, with the communicators that were made of the world; else they are closed first. Collective over the ranks of `place`. After a
+ * failure too the caller calls execution_close. Errors: as dt_device_create and dt_comm_create. */
 dt_status execution_open(const struct experiment *experiment, const struct dt_world *place, struct report *report, struct execution *out);
 /* Have all ranks ended alike, so that they can close their communicators, or go on with something else? */
 bool execution_ended_together(dt_status status, const struct report *report);
@@ -113,6 +115,8 @@ struct run_inside_hooks {
      * NULL: nobody watches. */
     void (*hangs)(void *context);
     void *context;
+    struct execution *execution; /* what the experiment before has left open; NULL: it leaves nothing, as this one does then */
+    bool another; /* there is one more, for which it stays open, where this one ends well; the same on all ranks, as `execution` */
 };
 
 /* Collective over the ranks of `place`. Fills `report`, initialised. A step and the start may take as long as the experiment's timeouts say.
@@ -249,6 +253,7 @@ struct sweep {
     struct progress progress;
     struct verify_cache references;
     struct sweep_time time;
+    struct execution execution;            /* inside: what the experiment before has left open */
     bool limited;                          /* all ranks: rank 0 looks at the time before each experiment */
     int stop_signal;                       /* what interrupted it; 0: nothing. Inside, all ranks agree */
     struct outcome *outcomes;              /* [count] */

@@ -58,10 +58,18 @@ enum exit_code signals_exit_code(dt_status status)
 
 /* ---- a rank's device and communicator ---- */
 
-dt_status execution_open(const struct experiment *e, const struct dt_world *place, struct report *report, struct execution *out)
+/* All that a device, a world and their libraries are made with. */
+static bool wants_the_same(const struct experiment *a, const struct experiment *b)
+{
+    return strcmp(a->device, b->device) == 0 && a->memory_limit_bytes == b->memory_limit_bytes && a->threads == b->threads &&
+           a->share_gpus == b->share_gpus && a->host_memory_limit_bytes == b->host_memory_limit_bytes &&
+           a->timeout.step_s == b->timeout.step_s && a->timeout.init_s == b->timeout.init_s && a->register_buffers == b->register_buffers &&
+           strcmp(a->nccl, b->nccl) == 0;
+}
+
+static dt_status create_execution(const struct experiment *e, const struct dt_world *place, struct execution *out)
 {
     const struct dt_device_kind *kind;
-    struct dt_device_info info;
     struct dt_device_options device = {.memory_limit_bytes = e->memory_limit_bytes,
                                        .threads = e->threads,
                                        .local_rank = place->local_rank,
@@ -72,12 +80,22 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
                                    .init_timeout_s = e->timeout.init_s,
                                    .share_devices = e->share_gpus,
                                    .register_buffers = e->register_buffers};
-    *out = (struct execution){0};
     DT_TRY(device_choose(e, &kind));
     if (kind->gpus)
         DT_TRY(experiment_set_environment(e));
+    out->made_for = *e;
     DT_TRY(dt_device_create(kind->name, &device, &out->device));
-    DT_TRY(dt_comm_create(out->device, place, &comm, &out->world));
+    return dt_comm_create(out->device, place, &comm, &out->world);
+}
+
+dt_status execution_open(const struct experiment *e, const struct dt_world *place, struct report *report, struct execution *out)
+{
+    struct dt_device_info info;
+    if (out->world && !wants_the_same(e, &out->made_for))
+        execution_close(out);
+    if (!out->world)
+        DT_TRY(create_execution(e, place, out));
+    dt_memory_reset_peak(out->device);
     dt_device_info(out->device, &info);
     report->peak_flops = info.peak_flops[e->model.dtype];
     return report_describe(report, e->model.family, out->device, out->world, place);
@@ -162,7 +180,7 @@ static const double grace_s = 2;
 struct run {
     const struct experiment *experiment;
     const struct run_inside_hooks *hooks;
-    struct execution execution;
+    struct execution *execution;
     struct report *report;
     struct watch *watch; /* NULL: nobody watches */
     int rank;
@@ -208,8 +226,8 @@ static void end_hanging(void *context)
                  "rank %d: step %d of %d did not end within timeout.%s %g s: it hangs in a library; other ranks may be gone", run->rank,
                  done + 1, steps, run->started ? "step_s" : "init_s", run->started ? e->timeout.step_s : e->timeout.init_s);
         report_end(run->report, DT_ERR_TIMEOUT, error);
-        if (run->execution.world)
-            dt_comm_dump(run->execution.world, stderr);
+        if (run->execution->world)
+            dt_comm_dump(run->execution->world, stderr);
     }
     run->hooks->hangs(run->hooks->context);
 }
@@ -217,8 +235,8 @@ static void end_hanging(void *context)
 static dt_status train(struct run *run, const struct dt_world *place)
 {
     const struct measure_hooks hooks = {run, begin_steps, show_step, stop_requested, run->hooks->trace};
-    DT_TRY(execution_open(run->experiment, place, run->report, &run->execution));
-    return measure_run(run->experiment, run->execution.device, run->execution.world, &hooks, &run->report->result);
+    DT_TRY(execution_open(run->experiment, place, run->report, run->execution));
+    return measure_run(run->experiment, run->execution->device, run->execution->world, &hooks, &run->report->result);
 }
 
 /* Rank 0 tells the others only of what began there: when it lost others it may hang in the attempt, and is to write its record. */
@@ -235,13 +253,14 @@ static bool run_watched(struct run *run, const struct dt_world *place)
     watch_limit(run->watch, grace_s);
     report_end(run->report, status, dt_error_message());
     if (execution_ended_together(status, run->report)) {
-        execution_close(&run->execution);
+        if (status < 0 || !run->hooks->another)
+            execution_close(run->execution);
         return true;
     }
-    if (status == DT_ERR_TIMEOUT && run->execution.world) /* no supervisor asks for it */
-        dt_comm_dump(run->execution.world, stderr);
-    if (run->execution.world && is_told(status, place))
-        dt_comm_give_up(run->execution.world, status, run->report->error);
+    if (status == DT_ERR_TIMEOUT && run->execution->world) /* no supervisor asks for it */
+        dt_comm_dump(run->execution->world, stderr);
+    if (run->execution->world && is_told(status, place))
+        dt_comm_give_up(run->execution->world, status, run->report->error);
     return false;
 }
 
@@ -249,8 +268,13 @@ bool run_inside(const struct experiment *experiment, const struct dt_world *plac
                 struct report *report)
 {
     struct watch watch;
-    struct run run = {
-        .experiment = experiment, .hooks = hooks, .report = report, .watch = hooks->hangs ? &watch : NULL, .rank = place->rank};
+    struct execution own = {0};
+    struct run run = {.experiment = experiment,
+                      .hooks = hooks,
+                      .execution = hooks->execution ? hooks->execution : &own,
+                      .report = report,
+                      .watch = hooks->hangs ? &watch : NULL,
+                      .rank = place->rank};
     progress_phase(hooks->progress, "starting");
     if (run.watch)
         watch_begin(run.watch, end_hanging, &run);
@@ -292,7 +316,7 @@ static dt_status gather_over_tcp(const struct dt_world *place, double timeout_s,
 static dt_status gather_over_mpi(const struct experiment *experiment, const struct dt_world *place, const void *mine, size_t bytes,
                                  void *all, struct report *report)
 {
-    struct execution execution;
+    struct execution execution = {0};
     DT_TRY(execution_open(experiment, place, report, &execution));
     DT_TRY(dt_host_all_gather(execution.world, mine, bytes, all)); /* the ranks have lost each other: nothing can be closed */
     execution_close(&execution);

@@ -211,7 +211,13 @@ static void run_on_ranks(struct current *c)
 {
     struct sweep *s = c->s;
     char path[4096];
-    const struct run_inside_hooks hooks = {trace_wish(s, c->index, path), &s->progress, &c->draft, end_with_hanging_rank, c};
+    const struct run_inside_hooks hooks = {.trace = trace_wish(s, c->index, path),
+                                           .progress = &s->progress,
+                                           .draft = &c->draft,
+                                           .hangs = end_with_hanging_rank,
+                                           .context = c,
+                                           .execution = &s->execution,
+                                           .another = s->progress.left > 1};
     s->lost = !run_inside(&c->experiment, &s->world, &hooks, &c->report);
 }
 
@@ -234,6 +240,8 @@ static void run_one(struct sweep *s, int index)
         run_launched(e, trace_wish(s, index, path), &s->progress, &current.draft, report);
 
     bool verify = s->verify && report->status == DT_OK;
+    if (verify && s->inside)
+        execution_close(&s->execution); /* rank 0 runs the reference alone, on the same GPU */
     if (verify && s->world.rank == 0)
         run_verification(s, index, e, report);
     int stop = report->status == DT_ERR_INTERRUPTED;
@@ -244,6 +252,17 @@ static void run_one(struct sweep *s, int index)
     }
     end_one(&current);
     report_finish(report);
+}
+
+/* As run_inside_agree, by the world that the experiment before has left open, if it has. */
+static dt_status agree(struct sweep *s, const struct experiment *next, int *number)
+{
+    double mine = *number, all[2];
+    if (!s->execution.world)
+        return run_inside_agree(next, &s->world, next->timeout.init_s, number);
+    DT_TRY(dt_host_reduce(s->execution.world, &mine, 1, all));
+    *number = (int)all[1];
+    return DT_OK;
 }
 
 /* Is there time for the experiment? Rank 0 decides for all. */
@@ -261,7 +280,7 @@ static bool is_in_time(struct sweep *s, int index)
         progress_note(&s->progress, "%d/%d %s: left for later: %s", index + 1, s->count, label, why);
     }
     if (s->inside && s->world.size > 1)
-        s->lost = run_inside_agree(e, &s->world, e->timeout.init_s, &late) < 0;
+        s->lost = agree(s, e, &late) < 0;
     s->outcomes[index].late = late;
     return !late;
 }
@@ -290,7 +309,7 @@ static bool is_settled(struct sweep *s, int index)
     int settled = s->world.rank == 0 && sweep_spread(s, index % s->distinct, index / s->distinct) <= s->until;
     if (s->inside && s->world.size > 1) {
         sweep_experiment(s, index, &e);
-        s->lost = run_inside_agree(&e, &s->world, e.timeout.init_s, &settled) < 0;
+        s->lost = agree(s, &e, &settled) < 0;
     }
     s->outcomes[index].settled = settled;
     return settled;
@@ -312,7 +331,7 @@ static void find_stop_signal(struct sweep *s, int index)
     const struct experiment *e = sweep_experiment(s, index, &own);
     s->stop_signal = signals_first();
     if (s->inside && s->world.size > 1 && !s->lost)
-        s->lost = run_inside_agree(e, &s->world, e->timeout.init_s, &s->stop_signal) < 0;
+        s->lost = agree(s, e, &s->stop_signal) < 0;
     if (s->stop_signal == 0)
         s->stop_signal = SIGTERM;
 }
@@ -340,6 +359,8 @@ void sweep_run(struct sweep *s)
             break;
         }
     }
+    if (!s->lost && !s->output_failed) /* the other ranks go on, and hear of it as the process ends */
+        execution_close(&s->execution);
     progress_clear(&s->progress);
 }
 

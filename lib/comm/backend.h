@@ -50,8 +50,8 @@ struct dt_comm_backend {
     dt_status (*host_gather)(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
     dt_status (*host_reduce)(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest);
     dt_status (*host_gather_among)(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, void *all);
-    /* *out: device memory of at least `bytes`, in no ledger, for dt_comm_start_together and dt_comm_reduce_numbers; until the next call that asks for
-     * more. It begins as 0. NULL, or *out is: the hosts exchange numbers instead. */
+    /* *out: device memory of at least `bytes`, in no ledger, for dt_comm_start_together and dt_comm_reduce_numbers; until the next call that
+     * asks for more. It begins as 0. NULL, or *out is: the hosts exchange numbers instead. */
     dt_status (*control)(struct dt_comm *comm, size_t bytes, void **out);
     void (*abort)(struct dt_comm *comm);                                       /* NULL: nothing ever waits for anybody */
     void (*give_up)(struct dt_comm *comm, dt_status status, const char *text); /* NULL: the others cannot be told */
@@ -75,6 +75,9 @@ struct dt_comm {
     /* Which is a subset of which, for dumps; the root's mutex guards it. */
     struct dt_comm *root, *parent, *children, *sibling;
     pthread_mutex_t tree;
+    /* Subsets that are kept: the first of them, and what dt_comm_keep calls them all; NULL: they are not. */
+    struct dt_comm_kept *kept;
+    char *set;
 };
 
 /* Fill the common part. */

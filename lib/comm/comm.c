@@ -56,39 +56,125 @@ static void remove_child(struct dt_comm *child)
     pthread_mutex_unlock(&child->root->tree);
 }
 
-dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
+/* ---- subsets that are kept: to make one takes all ranks of the parent, one after another, and NCCL connects its ranks anew ---- */
+
+struct dt_comm_kept {
+    struct dt_comm_kept *next;
+    struct dt_comm *comm; /* NULL: this rank is in none of them */
+    bool given;           /* since the last dt_comm_keep */
+    char name[32];
+};
+
+static void forget(struct dt_comm *parent)
+{
+    while (parent->kept) {
+        struct dt_comm_kept *first = parent->kept;
+        parent->kept = first->next;
+        dt_comm_destroy(first->comm); /* which is kept no more */
+        free(first);
+    }
+}
+
+dt_status dt_comm_keep(struct dt_comm *comm, const char *set)
+{
+    if (!comm->set || strcmp(comm->set, set) != 0) {
+        forget(comm);
+        free(comm->set);
+        comm->set = strdup(set);
+        return dt_allocated(comm->set, "no host memory for the communicators of %s", set);
+    }
+    for (struct dt_comm_kept *kept = comm->kept; kept; kept = kept->next) {
+        kept->given = false;
+        if (kept->comm)
+            DT_TRY(dt_comm_keep(kept->comm, set));
+    }
+    return DT_OK;
+}
+
+static bool is_kept(const struct dt_comm *comm)
+{
+    const struct dt_comm_kept *kept = comm->parent ? comm->parent->kept : NULL;
+    while (kept && kept->comm != comm)
+        kept = kept->next;
+    return kept;
+}
+
+static bool take_kept(struct dt_comm *parent, const char *name, struct dt_comm **out)
+{
+    struct dt_comm_kept *kept = parent->kept;
+    while (kept && (kept->given || strncmp(kept->name, name, sizeof kept->name - 1) != 0))
+        kept = kept->next;
+    if (!kept)
+        return false;
+    kept->given = true;
+    *out = kept->comm;
+    return true;
+}
+
+/* After those that are there, since all ranks destroy them in the order in which they were made. */
+static dt_status add_kept(struct dt_comm *parent, const char *name, struct dt_comm *comm)
+{
+    struct dt_comm_kept **end = &parent->kept, *kept = calloc(1, sizeof *kept);
+    DT_TRY(dt_allocated(kept, "%s: no host memory to keep it", name));
+    while (*end)
+        end = &(*end)->next;
+    *kept = (struct dt_comm_kept){.comm = comm, .given = true};
+    strncat(kept->name, name, sizeof kept->name - 1);
+    *end = kept;
+    return comm ? dt_comm_keep(comm, parent->set) : DT_OK;
+}
+
+/* ---- subsets ---- */
+
+static dt_status check_members(const struct dt_comm *parent, const int *ranks, int count, const char *name)
 {
     bool member = false;
-    *out = NULL;
     for (int i = 0; i < count; i++) {
         if (ranks[i] < 0 || ranks[i] >= parent->size)
             return dt_fail(DT_ERR_INVALID, "%s: rank %d is not one of the %d of %s", name, ranks[i], parent->size, parent->name);
         member |= ranks[i] == parent->rank;
     }
-    if (count > 0 && !member)
-        return dt_fail(DT_ERR_INVALID, "%s: rank %d gave a list without itself", name, parent->rank);
+    return count == 0 || member ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: rank %d gave a list without itself", name, parent->rank);
+}
+
+static dt_status make_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
+{
     DT_TRY(parent->backend->subset(parent, ranks, count, name, out));
     if (!*out)
         return DT_OK;
     add_child(parent, *out);
     (*out)->world_ranks = malloc((size_t)count * sizeof *ranks);
-    if (!(*out)->world_ranks) {
-        dt_comm_destroy(*out);
-        *out = NULL;
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no host memory for the numbers of %d ranks", name, count);
-    }
+    DT_TRY(dt_allocated((*out)->world_ranks, "%s: no host memory for the numbers of %d ranks", name, count));
     for (int i = 0; i < count; i++)
         (*out)->world_ranks[i] = dt_comm_world_rank(parent, ranks[i]);
     return DT_OK;
 }
 
+dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
+{
+    *out = NULL;
+    DT_TRY(check_members(parent, ranks, count, name));
+    if (parent->set && take_kept(parent, name, out))
+        return DT_OK;
+    dt_status status = make_subset(parent, ranks, count, name, out);
+    if (status == DT_OK && parent->set)
+        status = add_kept(parent, name, *out);
+    if (status < 0) {
+        dt_comm_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 void dt_comm_destroy(struct dt_comm *comm)
 {
-    if (!comm)
+    if (!comm || is_kept(comm))
         return;
+    forget(comm);
     remove_child(comm);
     pthread_mutex_destroy(&comm->tree);
     free(comm->world_ranks);
+    free(comm->set);
     comm->backend->destroy(comm);
 }
 

@@ -57,6 +57,10 @@ dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world,
  * 31 bytes) appears in dumps. Destroy before the parent. */
 dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
 void dt_comm_destroy(struct dt_comm *comm); /* takes NULL; collective where the backend needs it. Streams must be synchronized. */
+/* From here on the subsets of `comm`, and theirs, outlive dt_comm_destroy, and dt_comm_subset gives them again: as the first of a name what was
+ * the first of that name after the last call, and so on. `set` names all of them, on all ranks alike: another one than before destroys what
+ * was kept. Who names a set says for which ranks each of its names stands. Nothing of it is in use. Collective. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_comm_keep(struct dt_comm *comm, const char *set);
 
 /* One row of `dtbench list`: the backends "self", "mpi", "nccl", "sim" by index, NULL past the last; whether this build has it;
  * `text` gets its library, or what is missing. Starts nothing. */

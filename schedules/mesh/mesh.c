@@ -1,6 +1,8 @@
 #include "schedules/mesh/mesh.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static dt_status create_axis_comm(struct mesh *mesh, enum mesh_axis axis)
 {
@@ -14,9 +16,19 @@ static dt_status create_axis_comm(struct mesh *mesh, enum mesh_axis axis)
     return status;
 }
 
+/* The names of a mesh's communicators say for which ranks they stand, once its shape is known. */
+static dt_status keep_comms(const struct mesh_shape *shape, struct dt_comm *world)
+{
+    char text[MESH_AXES * 24] = "";
+    for (int i = 0; i < MESH_AXES; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s %d ", mesh_axis_name(shape->order[i]), shape->size[shape->order[i]]);
+    return dt_comm_keep(world, text);
+}
+
 dt_status mesh_init(struct mesh *mesh, const struct mesh_shape *shape, unsigned axes, struct dt_comm *world)
 {
     *mesh = (struct mesh){.shape = *shape, .world = world};
+    DT_TRY(keep_comms(shape, world));
     for (int axis = 0; axis < MESH_AXES; axis++) {
         mesh->at[axis] = mesh_coordinate(shape, (enum mesh_axis)axis, dt_comm_rank(world));
         if (axes & 1u << axis)

@@ -19,7 +19,8 @@ struct mesh {
     struct dt_comm *comm[MESH_AXES];
 };
 
-/* Where this rank of `world` is, with communicators on `axes`. Collective over world, whose size is the shape's. world outlives the mesh.
+/* Where this rank of `world` is, with communicators on `axes`. Collective over world, whose size is the shape's. world outlives the mesh, and
+ * keeps its communicators for a mesh of the same shape that comes after it (dt_comm_keep): no two at a time.
  * After a failure too, mesh_finish. Errors: DT_ERR_COMM, DT_ERR_TIMEOUT, DT_ERR_HOST_MEMORY. */
 dt_status mesh_init(struct mesh *mesh, const struct mesh_shape *shape, unsigned axes, struct dt_comm *world);
 void mesh_finish(struct mesh *mesh); /* takes a zeroed one */
@@ -30,8 +31,8 @@ struct mesh_neighbours {
     struct dt_comm *previous, *next;
 };
 
-/* Make them, named `name`; another call makes others between the same ranks, which do not wait for these. Collective over the mesh's world;
- * finish them also after a failure. Errors: as mesh_init. */
+/* Make them, named `name`; a call with another name makes others between the same ranks, which do not wait for these. Collective over the
+ * mesh's world; finish them also after a failure. Errors: as mesh_init. */
 dt_status mesh_neighbours_init(struct mesh_neighbours *neighbours, const struct mesh *mesh, enum mesh_axis axis, bool ring,
                                const char *name);
 void mesh_neighbours_finish(struct mesh_neighbours *neighbours); /* before the mesh's world; takes a zeroed one */

@@ -54,10 +54,12 @@ static dt_status receiver_init(struct link *link, struct dt_comm *comm, struct d
 dt_status links_init(struct links *links, const struct mesh *mesh, struct dt_stream *compute, const struct plan *plan,
                      const struct plan_receipts *receipts)
 {
-    static const char *const names[PLAN_CHANNELS] = {[PLAN_ACTIVATIONS_UP] = "activations",
-                                                     [PLAN_ACTIVATIONS_DOWN] = "activations",
-                                                     [PLAN_GRADIENTS_UP] = "gradients",
-                                                     [PLAN_GRADIENTS_DOWN] = "gradients"};
+    static const struct {
+        const char *stream, *comm;
+    } names[PLAN_CHANNELS] = {[PLAN_ACTIVATIONS_UP] = {"activations", "activations up"},
+                              [PLAN_ACTIVATIONS_DOWN] = {"activations", "activations down"},
+                              [PLAN_GRADIENTS_UP] = {"gradients", "gradients up"},
+                              [PLAN_GRADIENTS_DOWN] = {"gradients", "gradients down"}};
     bool ring = !plan->folded && plan->parts > 1;
     struct dt_device *device = dt_stream_device(compute);
     int most_kept[PLAN_CHANNELS];
@@ -68,10 +70,10 @@ dt_status links_init(struct links *links, const struct mesh *mesh, struct dt_str
         enum plan_channel channel = (enum plan_channel)i;
         if (!is_used(plan, channel))
             continue;
-        DT_TRY(mesh_neighbours_init(n, mesh, MESH_PIPELINE, ring, names[i]));
+        DT_TRY(mesh_neighbours_init(n, mesh, MESH_PIPELINE, ring, names[i].comm));
         bool up = plan_channel_goes_up(channel);
-        DT_TRY(receiver_init(&links->receivers[i], up ? n->previous : n->next, device, plan->parts * plan->slots, names[i]));
-        DT_TRY(sender_init(&links->senders[i], up ? n->next : n->previous, device, most_kept[i], names[i]));
+        DT_TRY(receiver_init(&links->receivers[i], up ? n->previous : n->next, device, plan->parts * plan->slots, names[i].stream));
+        DT_TRY(sender_init(&links->senders[i], up ? n->next : n->previous, device, most_kept[i], names[i].stream));
     }
     return DT_OK;
 }

@@ -99,11 +99,12 @@ static dt_status create_copies_comm(struct trainer *t)
     if (copies == 1)
         return DT_OK;
     int first = dt_comm_rank(group) / copies * copies, *ranks = calloc((size_t)copies, sizeof *ranks);
-    if (!ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", copies);
+    char name[32];
+    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", copies));
     for (int i = 0; i < copies; i++)
         ranks[i] = first + i;
-    dt_status status = dt_comm_subset(group, ranks, copies, "copies", &t->copies);
+    snprintf(name, sizeof name, "%d copies", copies);
+    dt_status status = dt_comm_subset(group, ranks, copies, name, &t->copies);
     free(ranks);
     return status;
 }

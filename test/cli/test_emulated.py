@@ -3,6 +3,7 @@
 
 Usage: test_emulated.py DTBENCH_EMULATED [CASE...]; prints TAP.
 """
+import glob
 import json
 import os
 import subprocess
@@ -155,6 +156,36 @@ def test_tied_tables_in_a_pipeline_equal_one_device():
 
 def test_pdp_equals_one_device():
     together("paradigm=pdp", "pipeline.stages=2")
+
+
+def communicators(folder, *settings):
+    """What the two ranks of a launcher's make of NCCL in a sweep: its log has a line of each."""
+    config, log = os.path.join(folder, "config.json"), os.path.join(folder, "nccl-%p.log")
+    with open(config, "w", encoding="utf-8") as file:
+        json.dump({**BASE, "device": "cuda", "world_size": 2, "paradigm": "pdp"}, file)
+    command = [sys.executable, "-s", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../run_ranks.py"), "2", DTBENCH, "run", config, "-o",
+               os.path.join(folder, "records.jsonl")]
+    for setting in settings:
+        command += ["--set", setting]
+    environment = {**os.environ, "DTBENCH_EMULATED_GPUS": "2", "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET", "NCCL_DEBUG_FILE": log}
+    run = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    check(run.returncode == 0, run.stdout, run.stderr)
+    counts = []
+    for path in glob.glob(os.path.join(folder, "nccl-*.log")):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        counts.append((text.count("Bootstrap"), text.count("ncclCommSplit")))
+        os.remove(path)
+    check(len(counts) == 2 and counts[0][1] == counts[1][1], counts)
+    return min(counts)  # rank 0 begins once more for the invitation
+
+
+def test_communicators_are_kept_between_experiments():
+    with tempfile.TemporaryDirectory() as folder:
+        worlds, subsets = communicators(folder)
+        check(worlds == 1 and subsets > 0, worlds, subsets)
+        check(communicators(folder, "sweep.batch_size=[2,1]") == (worlds, subsets), "two alike make others than one")
+        check(communicators(folder, 'sweep.paradigm=["pdp","ddp"]') == (worlds, subsets + 1), "two meshes:", worlds, subsets)
 
 
 def test_fsdp_in_pipelines_equals_one_device():

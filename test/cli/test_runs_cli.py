@@ -265,6 +265,30 @@ def test_under_mpirun():
     check(result.returncode == OOM and [r["status"] for r in read_records(output)[3:]] == ["oom", "ok"] * 3, result.returncode)
 
 
+def communicators(*settings):
+    """Worlds and subsets of them that each of two ranks makes of MPI in a sweep that trains without an error."""
+    counts = os.path.join(WORK, "mpi-calls")
+    if os.path.exists(counts):
+        os.remove(counts)
+    preload = ["-x", "LD_PRELOAD=" + os.environ["MPI_CALLS_LIBRARY"], "-x", "MPI_CALLS=" + counts]
+    result = subprocess.run([*MPIRUN, "2", *preload, DTBENCH, "run", one("pdp"), "-o", records_path("counted.jsonl"), *settings], cwd=WORK,
+                            text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=60, env=ENVIRONMENT, check=False)
+    check(result.returncode == OK, result.stderr)
+    with open(counts, encoding="utf-8") as file:
+        ranks = [tuple(int(number) for number in line.split()) for line in file]
+    check(len(ranks) == 2 and ranks[0] == ranks[1], ranks)
+    return ranks[0]
+
+
+def test_communicators_are_kept_between_experiments():
+    """Of one mesh they are made once; of another one anew, in the same world; where the device or the limits differ, the world is, too."""
+    worlds, subsets = communicators()
+    check(worlds == 2 and subsets > 0, "the ranks' check of each other has a world of its own:", worlds, subsets)
+    check(communicators("--set", "sweep.batch_size=[2,4,6]") == (worlds, subsets), "three alike make others than one")
+    check(communicators("--set", 'sweep.paradigm=["pdp","ddp"]') == (worlds, subsets + 1), "two meshes:", worlds, subsets)
+    check(communicators("--set", "sweep.timeout.step_s=[60,61]") == (worlds + 1, 2 * subsets), "two limits:", worlds, subsets)
+
+
 def test_a_sweep_goes_on_after_a_loss_that_is_not_finite():
     """All ranks see the same loss, so they end together and go on with the next experiment, whoever started them."""
     rates = "sweep.optimizer.learning_rate=[1000,0.01]"

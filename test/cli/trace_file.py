@@ -65,10 +65,10 @@ def check_pipeline(path, steps, stages, parts, micro_batches, blocks):
     check(updates and all(number_of(s) is None for s in updates), "an update is of no micro-batch:", updates)
     found = collections.Counter()
     for source, target in arrows:
-        (batch, part), communicator = number_of(source), source["args"]["communicator"]
+        (batch, part), communicator = number_of(source), source["args"]["communicator"]  # "activations up"
         check(source["name"].startswith("send") and target["name"].startswith("recv") and source["args"]["bytes"] == target["args"]["bytes"], source, target)
         check(communicator == target["args"]["communicator"] and batch == number_of(target)[0], "the ends are of two messages:", source, target)
-        found[communicator, batch, part * stages + source["pid"], number_of(target)[1] * stages + target["pid"]] += 1
+        found[communicator.split()[0], batch, part * stages + source["pid"], number_of(target)[1] * stages + target["pid"]] += 1
     last = parts * stages - 1
     forward = [("activations", m, v, v + 1) for m in range(micro_batches) for v in range(last)]
     backward = [("gradients", m, v + 1, v) for m in range(micro_batches) for v in range(last)]

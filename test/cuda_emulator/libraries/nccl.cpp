@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sys/random.h>
+#include <unistd.h>
 
 struct ncclComm {
     std::shared_ptr<emulated_nccl::state> state;
@@ -49,7 +50,11 @@ FILE *log_file()
     static FILE *file = [] {
         const char *level = getenv("NCCL_DEBUG"), *parts = getenv("NCCL_DEBUG_SUBSYS"), *path = getenv("NCCL_DEBUG_FILE");
         bool wanted = level && strcmp(level, "INFO") == 0 && parts && strcmp(parts, "INIT,NET") == 0 && path;
-        return wanted ? fopen(path, "we") : nullptr;
+        std::string own = path ? path : "";
+        size_t pid = own.find("%p");
+        if (pid != std::string::npos)
+            own.replace(pid, 2, std::to_string(getpid()));
+        return wanted ? fopen(own.c_str(), "we") : nullptr;
     }();
     return file;
 }
@@ -259,6 +264,7 @@ ncclResult_t split(const std::shared_ptr<state> &parent, int number, int color, 
         return ncclSuccess;
     ncclComm *comm = make(size, rank, parent->id + "." + std::to_string(number) + "." + std::to_string(color));
     *out = comm;
+    log_line("ncclCommSplit comm rank " + std::to_string(rank) + " nranks " + std::to_string(size) + " - Init COMPLETE");
     work_on(comm, [s = comm->state] { return connect(*s) ? ncclSuccess : ncclSystemError; });
     return ncclSuccess;
 }

@@ -3,7 +3,7 @@
 #define TEST_LIB_COMM_COMM_BODY_H
 
 #include "lib/base/clock.h"
-#include "lib/comm/comm.h"
+#include "lib/comm/backend.h"
 #include "test/check.h"
 
 #include <stdlib.h>
@@ -419,6 +419,56 @@ static inline void body_numbers(struct comm_body *b)
     CHECK(dt_comm_bytes(b->comm, DT_COMM_ALL_GATHER) == bytes);
 }
 
+/* All ranks but the last, and each rank with one next to it; the same number of bytes goes through them whichever it is. */
+static inline void body_take(struct comm_body *b, const char *names[2], struct dt_comm *out[2])
+{
+    int most[64], pair[2] = {b->rank / 2 * 2, b->rank / 2 * 2 + 1};
+    struct body_buffer x = body_alloc(b, 16, DT_FP32);
+    bool first = b->size == 1 || b->rank < b->size - 1;
+    for (int i = 0; i < b->size && i < 64; i++)
+        most[i] = i;
+    CHECK_OK(dt_comm_subset(b->comm, most, first ? b->size - (b->size > 1) : 0, names[0], &out[0]));
+    CHECK_OK(dt_comm_subset(b->comm, pair, pair[1] < b->size ? 2 : 1, names[1], &out[1]));
+    for (int i = 0; i < 2; i++)
+        if (out[i])
+            CHECK_OK(dt_all_reduce(out[i], x.data, 16, DT_FP32, DT_SUM, b->first));
+    CHECK_OK(dt_stream_synchronize(b->first));
+    body_free(b, &x);
+    for (int i = 0; i < 2; i++)
+        dt_comm_destroy(out[i]);
+}
+
+static int body_subsets; /* that the backend was asked for */
+static const struct dt_comm_backend *body_backend;
+static inline dt_status body_count_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
+{
+    body_subsets++;
+    return body_backend->subset(parent, ranks, count, name, out);
+}
+
+/* Subsets of one set are made once, whatever is in between; those of another set are others. */
+static inline void body_keep(struct comm_body *b)
+{
+    static const char *names[][2] = {{"most", "pair"}, {"pair", "pair"}};
+    struct dt_comm_backend counting = *b->comm->backend;
+    struct dt_comm *before[2], *now[2];
+    body_backend = b->comm->backend;
+    body_subsets = 0;
+    counting.subset = body_count_subset;
+    b->comm->backend = &counting;
+    CHECK_OK(dt_comm_keep(b->comm, "a"));
+    body_take(b, names[0], before);
+    CHECK_OK(dt_comm_keep(b->comm, "a"));
+    body_take(b, names[0], now);
+    CHECK(body_subsets == 2 && now[0] == before[0] && now[1] == before[1], "%d subsets", body_subsets);
+    body_take(b, names[0], now); /* without an end of those before */
+    CHECK(body_subsets == 4 && (!now[0] || now[0] != before[0]) && now[1] != before[1], "%d subsets", body_subsets);
+    CHECK_OK(dt_comm_keep(b->comm, "b"));
+    body_take(b, names[1], now);
+    CHECK(body_subsets == 6, "%d subsets", body_subsets);
+    b->comm->backend = body_backend;
+}
+
 static inline void body_arguments_and_dump(struct comm_body *b)
 {
     struct body_buffer x = body_alloc(b, 16, DT_FP32);
@@ -548,6 +598,7 @@ static inline void comm_body_run(struct comm_body *b)
     body_start_together(b);
     body_numbers(b);
     body_arguments_and_dump(b);
+    body_keep(b);
 }
 
 /* Every operation is accepted and touches nothing: the addresses are nobody's. */
