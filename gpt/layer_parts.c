@@ -450,13 +450,13 @@ static dt_status allocate_norm(const struct layer_run *r)
     return layer_allocate_stream(r, normed_category(r), &r->kept->normed);
 }
 
-/* stash->x [R, d] = residual + layer_dropout(branch), where the branch is stash->x itself. */
-static struct gpt_dropout_residual residual_sum(const struct layer_run *r, const void *residual)
+/* x [R, d] = residual + layer_dropout(branch), where the branch is x itself. */
+static struct gpt_dropout_residual residual_sum(const struct layer_run *r, void *x, const void *residual)
 {
     return (struct gpt_dropout_residual){
         .residual = residual,
-        .branch = r->stash->x.data,
-        .out = r->stash->x.data,
+        .branch = x,
+        .out = x,
         .rows = r->stream_rows,
         .dropout = layer_stream_dropout(r),
     };
@@ -464,14 +464,14 @@ static struct gpt_dropout_residual residual_sum(const struct layer_run *r, const
 
 static dt_status add_residual(const struct layer_run *r, const void *residual)
 {
-    struct gpt_dropout_residual a = residual_sum(r, residual);
+    struct gpt_dropout_residual a = residual_sum(r, r->stash->x.data, residual);
     return r->k->dropout_residual(r->kernels, r->stream, &a);
 }
 
-static dt_status add_residual_and_normalize(const struct layer_run *r, const void *residual, const struct layer_run *behind)
+static dt_status add_residual_and_normalize(const struct layer_run *r, void *x, const void *residual, const struct layer_run *behind)
 {
     struct gpt_residual_norm a = {
-        .sum = residual_sum(r, residual),
+        .sum = residual_sum(r, x, residual),
         .gain = layer_param(behind, GPT_NORM_GAIN),
         .bias = gpt_norm_has_bias(model_of(r)) ? layer_param(behind, GPT_NORM_BIAS) : NULL,
         .y = behind->kept->normed.data,
@@ -503,29 +503,38 @@ static dt_status project_alone(const struct layer_run *r, const void *x, void *a
     return r->k->linear_residual(r->kernels, r->stream, &a);
 }
 
-static dt_status project_shared(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
-                                enum gpt_tensor_name bias, size_t in)
+/* stash->x [M, d], as the product makes it. */
+static dt_status project(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
+                         size_t in)
 {
     if (active)
         DT_TRY(r->k->gelu(r->kernels, r->stream, &(struct gpt_gelu){active, x, r->rows * in}));
-    DT_TRY(layer_linear(r, r->stash->x.data, active ? active : x, weight, bias_of_sum(r, bias), r->d, in));
-    return layer_sum_up(r, DT_ACTIVATIONS, &r->stash->x);
+    return layer_linear(r, r->stash->x.data, active ? active : x, weight, bias, r->d, in);
+}
+
+/* An MLP's sum is left to the norm of the block after it, where that reads it from the stash: one kernel over the border of two groups. */
+static bool leaves_sum(const struct layer_run *r)
+{
+    return r->layer->kind == GPT_MLP_DOWN && r->group->goes_on && r->layer[1].kind == GPT_ATTENTION && !r->recompute;
 }
 
 dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
                                   enum gpt_tensor_name bias, size_t in, const void *residual)
 {
     struct layer_run behind;
-    bool normalizes = has_norm_behind(r, &behind), at_once = normalizes && !active && fused(r) && fused(r)->residual_norm;
+    bool normalizes = has_norm_behind(r, &behind), joins = fused(r) && fused(r)->residual_norm;
+    bool at_once = joins && normalizes, later = joins && !normalizes && leaves_sum(r);
     DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->x));
-    if (shared(r))
-        DT_TRY(project_shared(r, x, active, weight, bias, in));
-    else if (at_once)
-        DT_TRY(layer_linear(r, r->stash->x.data, x, weight, bias, r->d, in));
+    if (shared(r) || at_once || later)
+        DT_TRY(project(r, x, active, weight, shared(r) ? bias_of_sum(r, bias) : bias, in));
+    DT_TRY(layer_sum_up(r, DT_ACTIVATIONS, &r->stash->x));
+    r->kept->sum_is_left = later;
+    if (later)
+        return DT_OK;
     if (normalizes)
         DT_TRY(allocate_norm(&behind));
     if (at_once)
-        return add_residual_and_normalize(r, residual, &behind);
+        return add_residual_and_normalize(r, r->stash->x.data, residual, &behind);
     DT_TRY(shared(r) ? add_residual(r, residual) : project_alone(r, x, active, weight, bias, in, residual));
     return normalizes ? normalize(&behind, r->stash->x.data, behind.kept->normed.data) : DT_OK;
 }
@@ -558,7 +567,13 @@ static dt_status own_normed_rows(const struct layer_run *r)
     if (r->kept->normed.bytes > 0)
         return DT_OK;
     DT_TRY(layer_allocate_stream(r, normed_category(r), &r->kept->normed));
-    return layer_normalize(r, r->kept->normed.data);
+    struct layer_run before = *r;
+    if (r->layer->kind != GPT_ATTENTION || r->layer == r->stage->layers || !r->kept[-1].sum_is_left)
+        return layer_normalize(r, r->kept->normed.data);
+    before.layer--;
+    before.kept--;
+    before.kept->sum_is_left = false;
+    return add_residual_and_normalize(&before, r->kept->input.data, before.kept[-1].input.data, r);
 }
 
 dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed)
@@ -583,12 +598,27 @@ void layer_normed_read(const struct layer_run *r, struct dt_buffer *normed)
         dt_free(r->stream, normed);
 }
 
+/* The MLP that ended before the norm of this block, in the group before this one, whose backward comes next. Memory for the gradient of its
+ * branch does not raise a peak here: that backward has it beside what is at least as much as this one's norm still holds. */
+static bool follows_mlp(const struct layer_run *r, struct layer_run *before)
+{
+    *before = *r;
+    if (r->layer->kind != GPT_ATTENTION || r->layer != &r->stage->layers[r->group->first_layer] || r->group->index == 0 ||
+        !r->group[-1].goes_on || r->layer[-1].kind != GPT_MLP_DOWN || r->part != DT_BACKWARD_WHOLE || r->f < 2 * r->d)
+        return false;
+    before->group--;
+    before->layer--;
+    before->kept--;
+    return fused(r) && fused(r)->norm_branch_gradient;
+}
+
 /* Through the norm into stash->dx, which is then complete, and through the dropout of the branch that ended before the norm, if its layer is in
- * the group. Attention that is computed again makes room for its weights first. */
+ * the group, or its turn is next. Attention that is computed again makes room for its weights first. */
 static dt_status through_norm(const struct layer_run *r, const void *dnormed)
 {
     struct layer_run before;
-    bool to_branch = layer_before(r, &before) && before.layer->kind == GPT_ATTENTION && !attends_again(&before);
+    bool to_branch =
+        follows_mlp(r, &before) || (layer_before(r, &before) && before.layer->kind == GPT_ATTENTION && !attends_again(&before));
     if (to_branch)
         DT_TRY(allocate_branch_gradient(&before));
     if (to_branch && fused(r) && fused(r)->norm_branch_gradient)

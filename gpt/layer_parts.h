@@ -128,8 +128,9 @@ dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, str
 
 /* ---- what attention and MLP share ---- */
 
-/* stash->x = residual + dropout(y), and where the layer after is in the group its norm, y [M, d] the product of x [M, in] that every rank makes a summand of. active: NULL, or room [M, in] for
- * gelu(x), which is then what is multiplied. */
+/* stash->x = residual + dropout(y), and where the layer after is in the group its norm, y [M, d] the product of x [M, in] that every rank makes
+ * a summand of. active: NULL, or room [M, in] for gelu(x), which is then what is multiplied. Where the group goes on into a block, the sum may
+ * be left to the norm there (sum_is_left). */
 dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
                                   enum gpt_tensor_name bias, size_t in, const void *residual);
 /* kept->dbranch [M, d]: the residual stream's gradient through the branch's dropout; its own rows may be there already. */

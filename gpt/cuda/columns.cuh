@@ -20,6 +20,25 @@ template <typename E, int SUMS> struct column_outputs {
     }
 };
 
+/* Whether this block is the last of `blocks` to come here, after which what all of them have written is there to be read past the first-level
+ * cache (__ldcg). arrivals: how many have come, 0 before and afterwards. All threads of the block call it. */
+__device__ inline bool arrives_last(uint32_t *arrivals, unsigned blocks)
+{
+    __shared__ bool last;
+    bool first_thread = threadIdx.x == 0 && threadIdx.y == 0;
+    __threadfence(); /* what this thread has written is there for whoever sees the arrival */
+    __syncthreads();
+    if (first_thread)
+        last = atomicAdd(arrivals, 1u) == blocks - 1;
+    __syncthreads();
+    bool is_last = last;
+    if (is_last)
+        __threadfence();
+    if (is_last && first_thread)
+        *arrivals = 0;
+    return is_last;
+}
+
 /* Block (COLUMN_LANES, COLUMN_ROWS): chunk blockIdx.y of the rows, the N * COLUMN_LANES columns of tile blockIdx.x. Source::SUMS sums for each
  * column; source.add(row, column, sums) adds N columns of a row. partials [chunks, SUMS, columns]. arrivals [tiles]: how many of a tile's
  * blocks are done, 0 before and after the kernel. The last one sums the tile's chunks: a thread every COLUMN_ROWS-th of them, and the block
@@ -53,19 +72,8 @@ __global__ void __launch_bounds__(COLUMN_LANES *COLUMN_ROWS)
         if (tile + c < columns)
             partials[(blockIdx.y * (size_t)SUMS + s) * columns + tile + c] = sum;
     }
-    if (!arrivals)
+    if (!arrivals || !arrives_last(&arrivals[blockIdx.x], gridDim.y))
         return;
-    __shared__ bool last;
-    __threadfence(); /* the partial sums are there for whoever sees the arrival */
-    __syncthreads();
-    if (threadIdx.x == 0 && threadIdx.y == 0)
-        last = atomicAdd(&arrivals[blockIdx.x], 1u) == gridDim.y - 1;
-    __syncthreads();
-    if (!last)
-        return;
-    __threadfence();
-    if (threadIdx.x == 0 && threadIdx.y == 0)
-        arrivals[blockIdx.x] = 0;
 #pragma unroll
     for (int s = 0; s < SUMS; s++)
 #pragma unroll
@@ -86,6 +94,64 @@ __global__ void __launch_bounds__(COLUMN_LANES *COLUMN_ROWS)
         if (tile + c < columns)
             outputs.put(s, tile + c, sum, accumulate);
     }
+}
+
+/* The end of a kernel whose blocks have each written their sums to partials [gridDim.x, SUMS * columns], columns a multiple of 4: the last of
+ * each TREE_BLOCKS blocks sums theirs, the last of TREE_BLOCKS of these what they have made, and so on to one: a single block would read for
+ * longer than a kernel of its own takes. Not inlined, so that it takes no registers from what comes before. What is summed together, and in
+ * which order, does not depend on who comes last.
+ * partials has room for tree_sums(blocks) of them, and arrivals for as many zeros, before and afterwards. */
+enum { TREE_BLOCKS = 8 };
+
+inline size_t tree_sums(size_t blocks)
+{
+    size_t all = blocks;
+    while (blocks > 1) {
+        blocks = (blocks + TREE_BLOCKS - 1) / TREE_BLOCKS;
+        all += blocks;
+    }
+    return all + 1;
+}
+
+/* Four of the sums of `members` blocks; from [members, all]. */
+__device__ inline pack<float, 4> sum_of_blocks(const float *from, size_t all, size_t place, unsigned members)
+{
+    pack<float, 4> sum = {}, part[TREE_BLOCKS];
+#pragma unroll
+    for (unsigned i = 0; i < TREE_BLOCKS; i++) /* on their way together */
+        if (i < members)
+            *(float4 *)&part[i] = __ldcg((const float4 *)(from + i * all + place));
+#pragma unroll
+    for (unsigned i = 0; i < TREE_BLOCKS; i++)
+        for (int j = 0; j < 4 && i < members; j++)
+            sum.at[j] += part[i].at[j];
+    return sum;
+}
+
+template <typename E, int SUMS>
+__device__ __attribute__((noinline)) void combine_in_tree(column_outputs<E, SUMS> outputs, float *partials, size_t columns,
+                                                          uint32_t *arrivals, bool accumulate)
+{
+    size_t all = SUMS * columns;
+    unsigned own = blockIdx.x, groups = gridDim.x;
+    do {
+        unsigned blocks = groups, first = own / TREE_BLOCKS * TREE_BLOCKS, left = blocks - first;
+        unsigned members = left < (unsigned)TREE_BLOCKS ? left : (unsigned)TREE_BLOCKS;
+        float *next = partials + blocks * all;
+        own /= TREE_BLOCKS;
+        groups = (blocks + TREE_BLOCKS - 1) / TREE_BLOCKS;
+        if (!arrives_last(&arrivals[own], members))
+            return;
+        for (size_t place = 4 * threadIdx.x; place < all; place += 4 * blockDim.x) {
+            pack<float, 4> sum = sum_of_blocks(partials + first * all, all, place, members);
+            if (groups > 1)
+                store_pack<4>(next + own * all + place, sum);
+            for (int j = 0; j < 4 && groups == 1; j++)
+                outputs.put((int)((place + j) / columns), (place + j) % columns, sum.at[j], accumulate);
+        }
+        partials = next;
+        arrivals += groups;
+    } while (groups > 1);
 }
 
 /* Block (COLUMN_LANES, COMBINE_ROWS): a thread sums every COMBINE_ROWS-th chunk of one column, and the block these. */

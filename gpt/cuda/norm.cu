@@ -295,9 +295,11 @@ struct norm_gradient {
 
 /* Sums over the rows: dgain and, without RMS, dbias. */
 template <bool RMS> constexpr int norm_sums = RMS ? 1 : 2;
+template <typename E, bool RMS> using norm_outputs = column_outputs<E, norm_sums<RMS>>;
 
-/* What becomes of the finished dx of a row: nothing more, */
+/* What becomes of the finished dx of a row: nothing more, and another kernel sums up what the blocks have summed; */
 struct no_branch {
+    static constexpr bool ends_sums = false;
     struct place {};
     __device__ place at(size_t, int) const
     {
@@ -308,8 +310,9 @@ struct no_branch {
     }
 };
 
-/* or it goes back through the dropout of the branch that ended there. */
+/* or it goes back through the dropout of the branch that ended there, and this kernel ends the sums, too. */
 template <typename T> struct dropped_branch {
+    static constexpr bool ends_sums = true;
     T *dbranch;
     dropped_rows dropped;
 
@@ -334,9 +337,10 @@ template <typename T> struct dropped_branch {
 };
 
 /* The blocks take the rows in turn, and each thread sums its own columns of dgain and dbias in registers, in fp32, over all its rows: 512
- * threads on a multiprocessor, with 128 registers each. partials [blocks, norm_sums, d] */
+ * threads on a multiprocessor, with 128 registers each. partials, arrivals: as combine_in_tree has them. */
 template <typename E, typename Branch, bool RMS, int THREADS, int PACKS>
-__global__ void __launch_bounds__(THREADS, 512 / THREADS) norm_gradient_kernel(norm_gradient a, Branch branch, float *partials)
+__global__ void __launch_bounds__(THREADS, 512 / THREADS)
+    norm_gradient_kernel(norm_gradient a, Branch branch, float *partials, uint32_t *arrivals, norm_outputs<E, RMS> outputs, bool accumulate)
 {
     constexpr int N = pack_elems<E>;
     __shared__ float2 warps[2][WARP];
@@ -402,6 +406,8 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) norm_gradient_kernel(n
             if constexpr (!RMS)
                 of_block[a.d + column] = dbias[p][j];
         }
+    if constexpr (Branch::ends_sums)
+        combine_in_tree(outputs, partials, (size_t)a.d, arrivals, accumulate);
 }
 
 /* dx alone; a block a row, of any length and place. */
@@ -452,8 +458,6 @@ template <typename E, bool RMS, int N> struct norm_columns {
     }
 };
 
-template <typename E, bool RMS> using norm_outputs = column_outputs<E, norm_sums<RMS>>;
-
 template <bool RMS> constexpr const char *gradient_name = RMS ? "rms norm gradient" : "layer norm gradient";
 
 template <typename E, bool RMS, int THREADS, int PACKS, typename Branch>
@@ -461,9 +465,11 @@ dt_status gradient_in_registers(const char *name, struct gpt_kernels *k, struct 
                                 const Branch &branch, norm_outputs<E, RMS> outputs, bool accumulate)
 {
     size_t most = (size_t)k->base->multiprocessors * (512 / THREADS), blocks = a.rows < most ? a.rows : most;
-    DT_TRY(gpt_cuda_scratch(k, blocks * norm_sums<RMS> * (size_t)a.d * sizeof(float)));
+    DT_TRY(gpt_cuda_scratch(k, tree_sums(blocks) * norm_sums<RMS> * (size_t)a.d * sizeof(float)));
     DT_TRY(launch(name, norm_gradient_kernel<E, Branch, RMS, THREADS, PACKS>, dim3((unsigned)blocks), dim3(THREADS), 0, stream, a, branch,
-                  (float *)k->scratch));
+                  (float *)k->scratch, k->arrivals, outputs, accumulate));
+    if (Branch::ends_sums)
+        return DT_OK;
     return combine_columns(name, stream, outputs, (const float *)k->scratch, blocks, (size_t)a.d, accumulate);
 }
 

@@ -110,6 +110,9 @@ struct dt_group {
     size_t param_elems;
     bool backward_reads_params; /* false for an embedding: its backward only adds to the gradients */
     bool kept_with_next;        /* the next group's backward reads what this one keeps: both are forgotten together */
+    /* The schedule's word: what a stash keeps of this group and the next one is kept from forward to backward, the next one's forward is what
+     * reads x after this one's, and this one's backward is what reads dx after the next one's. Kernels may work over such a border. */
+    bool goes_on;
     /* Its layers read the parameters of their part's first group, too: both must be valid. Its backward writes or adds to all gradients of
      * that one, whose own backward then adds to them. */
     bool reads_first;

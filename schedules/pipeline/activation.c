@@ -70,6 +70,8 @@ static void divide(const struct activation *a, enum activation_kind kind, const 
         int end = has_late_head(a, from) ? from->end_group - 1 : from->end_group;
         if (end > from->first_group)
             part->segments[part->segment_count++] = (struct plan_segment){.first_group = from->first_group, .end_group = end};
+        for (int g = from->first_group; g < end - 1; g++)
+            stage->groups[g].goes_on = true;
         if (end < from->end_group)
             part->segments[part->segment_count++] = new_segment(a, end);
         part->segments[part->segment_count - 1].end_group = from->end_group;
