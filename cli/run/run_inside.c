@@ -64,7 +64,7 @@ static bool wants_the_same(const struct experiment *a, const struct experiment *
     return strcmp(a->device, b->device) == 0 && a->memory_limit_bytes == b->memory_limit_bytes && a->threads == b->threads &&
            a->share_gpus == b->share_gpus && a->host_memory_limit_bytes == b->host_memory_limit_bytes &&
            a->timeout.step_s == b->timeout.step_s && a->timeout.init_s == b->timeout.init_s && a->register_buffers == b->register_buffers &&
-           strcmp(a->nccl, b->nccl) == 0;
+           a->early_launch == b->early_launch && a->spared_multiprocessors == b->spared_multiprocessors && strcmp(a->nccl, b->nccl) == 0;
 }
 
 static dt_status create_execution(const struct experiment *e, const struct dt_world *place, struct execution *out)
@@ -75,7 +75,9 @@ static dt_status create_execution(const struct experiment *e, const struct dt_wo
                                        .local_rank = place->local_rank,
                                        .local_size = place->local_size,
                                        .share = e->share_gpus,
-                                       .host_memory_limit_bytes = e->host_memory_limit_bytes};
+                                       .host_memory_limit_bytes = e->host_memory_limit_bytes,
+                                       .early_launch = e->early_launch,
+                                       .spared_multiprocessors = e->spared_multiprocessors};
     struct dt_comm_options comm = {.step_timeout_s = e->timeout.step_s,
                                    .init_timeout_s = e->timeout.init_s,
                                    .share_devices = e->share_gpus,

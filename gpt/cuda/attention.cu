@@ -14,6 +14,7 @@ template <int N>
 __global__ void __launch_bounds__(DOTS_THREADS)
     dots_kernel(float *dots, const float *dout, const float *out, size_t rows, attention_shape shape)
 {
+    wait_for_earlier();
     size_t heads = (size_t)shape.heads, T = (size_t)shape.T, width = (size_t)shape.width;
     size_t item = (blockIdx.x * (size_t)DOTS_THREADS + threadIdx.x) / DOTS_LANES;
     bool valid = item < rows * heads;

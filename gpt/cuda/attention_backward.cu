@@ -119,6 +119,7 @@ template <typename E> __device__ inline float dot_of_row(const E *dout, const E 
 
 template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THREADS) query_gradient_kernel(attention_backward a)
 {
+    wait_for_earlier();
     using tiles = query_tiles<WIDTH>;
     constexpr int BLOCKS = tiles::BLOCKS, ROWS = tiles::ROWS, KEYS = tiles::KEYS;
     const attention_shape &shape = a.shape;
@@ -298,6 +299,7 @@ __device__ inline void transposed_gradients(float (&dp)[1][QUERIES / 8][4], floa
 template <typename E, int WIDTH, bool DK, bool DV>
 __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attention_backward a)
 {
+    wait_for_earlier();
     using tiles = key_tiles<WIDTH>;
     constexpr int KEYS = tiles::KEYS, QUERIES = tiles::QUERIES;
     const attention_shape &shape = a.shape;

@@ -121,6 +121,7 @@ __device__ inline void write_weights(E *weights, const float (&s)[BLOCKS][KEYS /
 
 template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THREADS) forward_kernel(attention_forward a)
 {
+    wait_for_earlier();
     using tiles = forward_tiles<WIDTH>;
     constexpr int BLOCKS = tiles::BLOCKS, ROWS = tiles::ROWS, KEYS = tiles::KEYS;
     const attention_shape &shape = a.shape;

@@ -85,6 +85,7 @@ __device__ inline float sum_of_8(float x)
 
 __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
 {
+    wait_for_earlier();
     const attention_shape &shape = a.shape;
     int T = shape.T, width = shape.width, lane = (int)threadIdx.x % LANES, local = (int)threadIdx.x / LANES;
     size_t stride = shape.qkv_row;
@@ -223,6 +224,7 @@ __device__ inline void backward_scores(const backward_tiles &t, const attention_
 
 __global__ void __launch_bounds__(THREADS) query_gradient_kernel(attention_backward a)
 {
+    wait_for_earlier();
     const attention_shape &s = a.shape;
     attention_place place = place_of(s.heads, (s.T + SIZE - 1) / SIZE);
     backward_tiles t = backward_tiles_of(a, place.sample, place.head, key_head_of(s, place.head));
@@ -243,6 +245,7 @@ __global__ void __launch_bounds__(THREADS) query_gradient_kernel(attention_backw
 
 __global__ void __launch_bounds__(THREADS) key_gradient_kernel(attention_backward a)
 {
+    wait_for_earlier();
     const attention_shape &s = a.shape;
     attention_place place = place_of(s.key_heads, (s.T + SIZE - 1) / SIZE);
     head_range readers = readers_of(s, place.head);

@@ -10,6 +10,7 @@ enum { THREADS = 256 };
 /* Bound by memory: rows * columns elements are written once; the row itself stays in the cache. */
 template <typename E, int N> __global__ void repeat_row_kernel(E *to, const E *row, size_t rows, size_t columns)
 {
+    wait_for_earlier();
     size_t packs = columns / N;
     for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < rows * packs; i += gridDim.x * (size_t)THREADS)
         store_pack<N>(to + i * N, load_pack<N>(row + i % packs * N));

@@ -48,6 +48,7 @@ __global__ void __launch_bounds__(COLUMN_LANES *COLUMN_ROWS)
     column_partials_kernel(Source source, size_t rows, size_t columns, size_t rows_of_chunk, float *partials, uint32_t *arrivals,
                            column_outputs<E, Source::SUMS> outputs, bool accumulate)
 {
+    wait_for_earlier();
     constexpr int SUMS = Source::SUMS;
     __shared__ float parts[COLUMN_ROWS][SUMS][N][COLUMN_LANES];
     size_t tile = blockIdx.x * (size_t)(N * COLUMN_LANES), column = tile + threadIdx.x * N;
@@ -159,6 +160,7 @@ template <typename E, int SUMS>
 __global__ void __launch_bounds__(COLUMN_LANES *COMBINE_ROWS)
     column_combine_kernel(column_outputs<E, SUMS> outputs, const float *partials, size_t chunks, size_t columns, bool accumulate)
 {
+    wait_for_earlier();
     __shared__ float parts[COMBINE_ROWS][COLUMN_LANES];
     size_t place = blockIdx.x * (size_t)COLUMN_LANES + threadIdx.x, all = SUMS * columns;
     float sum = 0;

@@ -28,6 +28,7 @@ __global__ void __launch_bounds__(LANES *ROWS, 4)
     embedding_kernel(E *out, const int32_t *tokens, const E *token_table, table_part vocab, const E *position_table, table_part positions,
                      size_t rows, uint32_t d, uint32_t T, dropout drop, const struct dt_cuda_step *step)
 {
+    wait_for_earlier();
     drop.first_sample += step->first_sample;
     for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
         uint32_t sample = drop.first_sample + (uint32_t)row / T, position = (uint32_t)row % T, token = (uint32_t)tokens[row];
@@ -90,6 +91,7 @@ __device__ inline int32_t sum_before(int32_t x, int32_t *warps, int32_t *total)
 __global__ void __launch_bounds__(LIST_THREADS)
     list_kernel(token_lists lists, const int32_t *tokens, int32_t rows, int32_t first, int32_t vocab, int32_t range)
 {
+    wait_for_earlier();
     __shared__ int32_t warps[LIST_THREADS / LANES];
     int32_t *counts = dynamic_shared<int32_t>(); /* [range] */
     int32_t low = (int32_t)blockIdx.x * range, high = low + range < vocab ? low + range : vocab, below = 0, total;
@@ -162,6 +164,7 @@ template <typename E, int N, typename Rows>
 __global__ void __launch_bounds__(LANES *ROWS) table_gradient_kernel(E *table, const E *dout, Rows rows, size_t table_rows, uint32_t d,
                                                                      bool accumulate, dropout drop, const struct dt_cuda_step *step)
 {
+    wait_for_earlier();
     drop.first_sample += step->first_sample;
     uint32_t slices = (d + LANES * COLUMNS - 1) / (LANES * COLUMNS);
     for (size_t unit = blockIdx.x * (size_t)ROWS + threadIdx.y; unit < table_rows * slices; unit += gridDim.x * (size_t)ROWS) {

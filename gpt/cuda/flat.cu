@@ -78,6 +78,7 @@ template <typename E, int N> struct gelu_gradient_rows {
 __global__ void __launch_bounds__(THREADS) tokens_kernel(int32_t *inputs, int32_t *targets, size_t samples, uint32_t T, uint32_t vocab,
                                                          uint64_t seed, uint32_t first_sample, const struct dt_cuda_step *step)
 {
+    wait_for_earlier();
     uint32_t per_sample = T / 4 + 1; /* a sample is T + 1 tokens */
     first_sample += step->first_sample;
     for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < samples * per_sample; i += gridDim.x * (size_t)THREADS) {

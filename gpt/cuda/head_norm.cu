@@ -40,6 +40,7 @@ struct head_norm {
 
 template <typename E, int N> __global__ void __launch_bounds__(THREADS) head_norm_kernel(head_norm a)
 {
+    wait_for_earlier();
     size_t heads = (size_t)(a.heads + 2 * a.kv_heads);
     size_t item = (blockIdx.x * (size_t)THREADS + threadIdx.x) / LANES, head = item % heads;
     bool valid = item < a.rows * heads, normed = head < (size_t)(a.heads + a.kv_heads);
@@ -74,6 +75,7 @@ struct head_norm_gradient {
  * that it takes in turn: each thread its own columns in registers, then the block, in one order. partials [blocks, width] */
 template <typename E, int N> __global__ void __launch_bounds__(THREADS) head_norm_gradient_kernel(head_norm_gradient a, float *partials)
 {
+    wait_for_earlier();
     constexpr int PACKS = MOST_WIDTH / (LANES * N);
     __shared__ float sums[WARPS][MOST_WIDTH];
     const E *gain = (const E *)a.gain;

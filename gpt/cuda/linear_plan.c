@@ -43,8 +43,10 @@ static cublasStatus_t set_extra(const struct gpt_cublaslt *lt, const struct gpt_
 /* Sums are fp32 in every dtype. For fp32 operands that means true fp32, not TF32 with its 10 bits: this dtype is there to be compared with
  * the CPU. */
 static cublasStatus_t describe(const struct gpt_cublaslt *lt, struct gpt_cuda_plan *plan, const struct gpt_cuda_product *p,
-                               enum dt_dtype dtype)
+                               const struct gpt_kernels *k)
 {
+    enum dt_dtype dtype = k->model.dtype;
+    int32_t multiprocessors = dt_cuda_product_multiprocessors(k->base->device);
     cudaDataType_t type = data_type(dtype);
     cublasOperation_t op_a = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, op_b = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(p->epilogue);
@@ -57,6 +59,9 @@ static cublasStatus_t describe(const struct gpt_cublaslt *lt, struct gpt_cuda_pl
         status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (status == CUBLAS_STATUS_SUCCESS && multiprocessors < dt_cuda_multiprocessors(k->base->device))
+        status =
+            lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &multiprocessors, sizeof multiprocessors);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = set_extra(lt, plan, (const void *)(uintptr_t)plan->shape.extra_bytes); /* an address that is aligned so and no better */
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -216,7 +221,7 @@ dt_status gpt_cuda_plan_find(struct gpt_kernels *k, const struct gpt_cuda_produc
     if (!plan)
         return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
     plan->shape = shape;
-    cublasStatus_t described = describe(&k->linear->lt, plan, p, k->model.dtype);
+    cublasStatus_t described = describe(&k->linear->lt, plan, p, k);
     dt_status decided = described == CUBLAS_STATUS_SUCCESS ? ask_tuning(k->linear, plan, k->model.dtype) : DT_OK;
     if (decided < 0) {
         destroy(&k->linear->lt, plan);

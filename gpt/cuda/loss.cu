@@ -73,6 +73,7 @@ template <typename E, bool KEEP>
 __global__ void __launch_bounds__(MANY)
     cross_entropy_kernel(E *logits, const int32_t *targets, double *losses, int vocab, float gradient_scale)
 {
+    wait_for_earlier();
     constexpr int N = pack_elems<E>;
     __shared__ float warps[32];
     __shared__ double double_warps[32];
@@ -132,6 +133,7 @@ template <typename E, bool SUM>
 __global__ void __launch_bounds__(MANY)
     loss_part_kernel(struct gpt_logit_row *out, const E *logits, const int32_t *targets, int first, int vocab)
 {
+    wait_for_earlier();
     constexpr int N = pack_elems<E>;
     __shared__ float warps[32];
     __shared__ double double_warps[32];
@@ -190,6 +192,7 @@ template <typename E, bool SUM>
 __global__ void __launch_bounds__(MANY) loss_gradient_kernel(E *logits, const int32_t *targets, const struct gpt_logit_row *all, int parts,
                                                              double *losses, int first, int vocab, float gradient_scale)
 {
+    wait_for_earlier();
     constexpr int N = pack_elems<E>;
     E *row = logits + (size_t)blockIdx.x * (size_t)vocab;
     const row_view<E, N> view(row, vocab);
@@ -219,6 +222,7 @@ __global__ void __launch_bounds__(MANY) loss_gradient_kernel(E *logits, const in
 /* losses[row] = sum of its logits, which become gradient_scale. Floor: 2 passes over them. */
 template <typename E> __global__ void __launch_bounds__(MANY) logit_sum_kernel(E *logits, double *losses, int vocab, float gradient_scale)
 {
+    wait_for_earlier();
     constexpr int N = pack_elems<E>;
     __shared__ double warps[32];
     const row_view<E, N> view(logits + (size_t)blockIdx.x * (size_t)vocab, vocab);
@@ -250,6 +254,7 @@ template <typename E> __global__ void __launch_bounds__(MANY) logit_sum_kernel(E
 /* *loss += loss_scale * the sum of losses [rows]; one block. */
 __global__ void __launch_bounds__(MANY) total_loss_kernel(double *loss, const double *losses, size_t rows, float loss_scale)
 {
+    wait_for_earlier();
     __shared__ double warps[32];
     double sum = 0.0;
     for (size_t r = threadIdx.x; r < rows; r += blockDim.x)

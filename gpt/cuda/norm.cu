@@ -138,6 +138,7 @@ template <int THREADS> constexpr int block_threads = THREADS == WARP ? 256 : THR
 template <typename E, typename Rows, bool RMS, int THREADS, int PACKS>
 __global__ void __launch_bounds__(block_threads<THREADS>) norm_kernel(Rows rows, norm_forward a)
 {
+    wait_for_earlier();
     constexpr int N = pack_elems<E>;
     __shared__ float2 warps[2][WARP];
     int lane = (int)threadIdx.x % THREADS;
@@ -186,6 +187,7 @@ __global__ void __launch_bounds__(block_threads<THREADS>) norm_kernel(Rows rows,
 /* A block a row, of any length and place. */
 template <typename E, bool RMS, int N> __global__ void __launch_bounds__(LOOP_THREADS) norm_loop_kernel(norm_forward a)
 {
+    wait_for_earlier();
     __shared__ float warps[WARP];
     size_t row = blockIdx.x;
     const E *x = (const E *)a.x + row * a.d;
@@ -342,6 +344,7 @@ template <typename E, typename Branch, bool RMS, int THREADS, int PACKS>
 __global__ void __launch_bounds__(THREADS, 512 / THREADS)
     norm_gradient_kernel(norm_gradient a, Branch branch, float *partials, uint32_t *arrivals, norm_outputs<E, RMS> outputs, bool accumulate)
 {
+    wait_for_earlier();
     constexpr int N = pack_elems<E>;
     __shared__ float2 warps[2][WARP];
     float dgain[PACKS][N] = {}, dbias[PACKS][N] = {};
@@ -413,6 +416,7 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS)
 /* dx alone; a block a row, of any length and place. */
 template <typename E, bool RMS, int N> __global__ void __launch_bounds__(LOOP_THREADS) norm_gradient_loop_kernel(norm_gradient a)
 {
+    wait_for_earlier();
     __shared__ float2 warps[WARP];
     size_t row = blockIdx.x;
     const E *x_row = (const E *)a.x + row * a.d, *dy_row = (const E *)a.dy + row * a.d, *gain = (const E *)a.gain;

@@ -20,6 +20,7 @@ struct frequencies {
 /* table [T, 2, half]: cosines and sines of every position. The angle is a double: a float of position 32,767 would be off by 2^-9. */
 __global__ void __launch_bounds__(TABLE_THREADS) table_kernel(float *table, frequencies f, size_t T, int half)
 {
+    wait_for_earlier();
     size_t i = blockIdx.x * (size_t)TABLE_THREADS + threadIdx.x, position = i / (size_t)half;
     int pair = (int)(i % (size_t)half);
     if (position >= T)
@@ -34,6 +35,7 @@ template <typename E, int N>
 __global__ void __launch_bounds__(LANES *ROWS)
     rope_kernel(E *x, const float *table, size_t rows, int heads, int half, size_t columns, size_t T, float direction)
 {
+    wait_for_earlier();
     int packs = half / N, items = heads * packs;
     for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
         const float *cosines = table + row % T * 2 * (size_t)half, *sines = cosines + half;

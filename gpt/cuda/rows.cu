@@ -14,6 +14,7 @@ template <typename E, int N, bool RESIDUAL>
 __global__ void __launch_bounds__(LANES *ROWS) dropout_kernel(E *out, const E *residual, const E *branch, size_t rows, uint32_t d,
                                                               uint32_t T, dropout drop, const struct dt_cuda_step *step)
 {
+    wait_for_earlier();
     drop.first_sample += step->first_sample;
     for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
         uint32_t place = drop.first_row + (uint32_t)row, sample = drop.first_sample + place / T, position = place % T;

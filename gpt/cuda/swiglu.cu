@@ -16,6 +16,7 @@ __device__ inline float sigmoid(float x)
 
 template <typename E, int N> __global__ void __launch_bounds__(LANES *ROWS) swiglu_kernel(E *y, const E *hidden, size_t rows, size_t f)
 {
+    wait_for_earlier();
     size_t first = (blockIdx.y * (size_t)LANES + threadIdx.x) * N, step = gridDim.y * (size_t)(LANES * N);
     for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS)
         for (size_t column = first; column < f; column += step) {
@@ -34,6 +35,7 @@ template <typename E, int N> __global__ void __launch_bounds__(LANES *ROWS) swig
 template <typename E, int N>
 __global__ void __launch_bounds__(LANES *ROWS) swiglu_gradient_kernel(E *dhidden, E *y, const E *dy, const E *hidden, size_t rows, size_t f)
 {
+    wait_for_earlier();
     size_t first = (blockIdx.y * (size_t)LANES + threadIdx.x) * N, step = gridDim.y * (size_t)(LANES * N);
     for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS)
         for (size_t column = first; column < f; column += step) {

@@ -39,6 +39,8 @@ struct dt_device_options {
     uint64_t memory_limit_bytes; /* 0: the device's own size (cpu: all of memory_bytes), or none where it has none (sim) */
     int threads;                 /* cpu: threads of one kernel; 0: processors of this process / local_size, at least 1 */
     int local_rank, local_size;  /* place among the ranks of this machine; 0 and 1 when alone (local_size 0 counts as 1) */
+    bool early_launch;           /* cuda: kernels may be launched before those in front of them are over, where the GPU can do that */
+    int spared_multiprocessors;  /* cuda: that matrix products leave to what runs beside them */
     bool share; /* cuda: more ranks than GPUs take turns at them: local_rank % GPUs. Else a rank without a GPU of its own is refused */
     uint64_t host_memory_limit_bytes; /* of dt_alloc_host; 0: the machine's (cpu), or none (sim) */
     const struct dt_sim_device *sim;  /* sim: what to record (lib/device/sim.h), copied; NULL: count memory alone */

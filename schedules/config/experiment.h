@@ -85,10 +85,12 @@ struct experiment {
     enum loss_kind loss;
     double loss_scaling; /* the loss's gradient is multiplied by it, divided again in the optimizer; 65536 for fp16 cross-entropy, else 1 */
     bool fused_kernels;  /* cuda: one kernel does the work of several where there is one */
-    bool graph;          /* on devices that have graphs, a step is captured and replayed (schedules/run/trainer.h) */
-    bool graph_across_nodes; /* also where the ranks are on several nodes */
-    bool graph_in_pipelines; /* also in a pipeline */
-    bool register_buffers;   /* with NCCL */
+    bool early_launch;   /* cuda: kernels are launched before those in front of them are over */
+    int spared_multiprocessors; /* cuda: that products leave to what runs beside them */
+    bool graph;                 /* on devices that have graphs, a step is captured and replayed (schedules/run/trainer.h) */
+    bool graph_across_nodes;    /* also where the ranks are on several nodes */
+    bool graph_in_pipelines;    /* also in a pipeline */
+    bool register_buffers;      /* with NCCL */
     uint64_t seed;
     struct {
         char source[2048]; /* "random", or a file */

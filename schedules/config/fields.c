@@ -274,6 +274,16 @@ static bool of_separate_kernels(const void *source)
     return of_gpus(source) && !((const struct experiment *)source)->fused_kernels;
 }
 
+static bool of_early_launch(const void *source)
+{
+    return of_gpus(source) && ((const struct experiment *)source)->early_launch;
+}
+
+static bool of_spared(const void *source)
+{
+    return of_gpus(source) && ((const struct experiment *)source)->spared_multiprocessors > 0;
+}
+
 /* A profile that was measured on a CPU has threads, too. */
 static bool of_processors(const void *source)
 {
@@ -474,6 +484,14 @@ static const struct dt_field fields[] = {
          "cuda: one kernel does the work of several where there is one: the residual stream's sum and the norm behind it, a norm's "
          "gradient and that of the branch before it, GELU's gradient and that of the bias in front of it. false: one after the "
          "other, to measure what that gains."},
+    {"early_launch", DT_FIELD_BOOL, AT(early_launch), .max = 1, .initial = "false", .matters = of_early_launch,
+     .description = "cuda: a kernel is launched while the one in front of it runs, and waits for its end (programmatic dependent launch), "
+                    "in graphs too. "
+                    "Needs compute capability 9.0 and a build with -Dgpu_target=hopper. What that gains is not measured yet."},
+    {"spared_multiprocessors", DT_FIELD_INT, AT(spared_multiprocessors), .min = 0, .max = 1000, .initial = "0", .matters = of_spared,
+     .description =
+         "cuda: multiprocessors that matrix products leave to what runs beside them (SM_COUNT_TARGET of cuBLASLt), such as NCCL's "
+         "collectives, which NCCL_MAX_CTAS in nccl limits. What that gains is not measured yet."},
     {"graph", DT_FIELD_BOOL, AT(graph), .max = 1, .initial = "true", .matters = of_gpus,
      .description =
          "cuda: the third step is captured as a CUDA graph, which later steps replay. With steps.warmup of 3 or more no "

@@ -168,6 +168,13 @@ class Checks:
             raise Failed(f"losses differ: {on['losses'][-1]} and {off['losses'][-1]}")
         return f"the record says: {on['provenance']['graph']}"
 
+    def early_launch_changes_nothing(self):
+        """Kernels that do not wait for those before them would race: the same bits, replayed and queued."""
+        records = self.on_gpu("early", {**small("fp16", BATCH), "sweep": {"graph": [True, False], "early_launch": [False, True]}})
+        if any(r["losses"] != records[0]["losses"] for r in records):
+            raise Failed(f"losses differ: {[r['losses'][-1] for r in records]}")
+        return f"{len(records)} runs with the same losses"
+
     def tuned_twice(self):
         """dtbench tune's file decides every product, and two runs with it give the same bits."""
         path, config = self.runner.path("tuning_small.json"), self.runner.path("tune.json")

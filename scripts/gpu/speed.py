@@ -88,6 +88,18 @@ class Speed:
                         f"{metrics['peak_bytes']['total'] / 2**30:.2f} GiB")
         return "; ".join(said)
 
+    def early(self, case):
+        """Steps whose kernels are launched while those in front of them run, and not; replayed and queued."""
+        model, batch = case.split(":")
+        config = {**LARGE, "device": self.options.device, "batch_size": int(batch), "model": {**LARGE["model"], "preset": model},
+                  "sweep": {"graph": [True, False], "early_launch": [False, True]}}
+        said = []
+        for record in self.checks.run(f"early_{model}_{batch}", config):
+            given = record["config"]
+            said.append(f"{'early' if given.get('early_launch') else 'one after the other'}, {'replayed' if given['graph'] else 'queued'} "
+                        f"{1e3 * record['metrics']['step_s']['median']:.2f} ms")
+        return "; ".join(said)
+
     def counters(self):
         """ncu: each kernel of a step once; the five that take the longest."""
         ncu = find_tool("ncu")

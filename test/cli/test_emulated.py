@@ -50,9 +50,10 @@ def compare(cuda, cpu, dtype="fp32"):
         check(abs(here / there - 1) <= TOLERANCE[dtype], f"step {step}: loss {here}, cpu has {there}")
 
 
-def alone(*settings, dtype="fp32"):
+def alone(*settings, dtype="fp32", product_multiprocessors="0"):
     """One GPU against one cpu device."""
-    cuda, cpu = train("device=cuda", f"model.dtype={dtype}", *settings), train("device=cpu", f"model.dtype={dtype}", *settings)
+    cuda = train("device=cuda", f"model.dtype={dtype}", *settings, DTBENCH_EMULATED_PRODUCT_MULTIPROCESSORS=product_multiprocessors)
+    cpu = train("device=cpu", f"model.dtype={dtype}", *settings)
     compare(cuda, cpu, dtype)
     check(cuda["provenance"]["device_name"] == "emulated GPU", cuda["provenance"]["device_name"])
     here, there = ({name: n for name, n in r["metrics"]["peak_bytes"].items() if name not in ("by_ranks", "process_rss")} for r in (cuda, cpu))
@@ -94,6 +95,16 @@ def test_kernels_in_one_and_one_by_one():
     """The same dropout masks and sums, whatever one kernel does; bias gradients in micro-batches add up."""
     for how in ((), ("micro_batches=2", "keep_cheap=all"), ("activation=checkpoint", "activation_blocks=2", "keep_cheap=mlp")):
         compare(alone(*how), alone("fused_kernels=false", *how))
+
+
+def test_kernels_launched_early():
+    """The emulator has no such launches, but fails where a kernel does not wait for those before it."""
+    compare(alone("early_launch=true"), alone())
+
+
+def test_products_leave_multiprocessors_free():
+    """Of the emulator's four; nothing is computed otherwise."""
+    compare(alone("spared_multiprocessors=1", product_multiprocessors="3"), alone())
 
 
 def test_gpus_that_others_use_are_marked():

@@ -92,9 +92,9 @@ def verdicts(results):
 
 def test_a_bare_machine():
     """The bodies of the checks, on dtbench and a test program."""
-    only = ["machine", "test_cuda_linear", "as the CPU's, small fp32", "a replayed step", "pipeline, 2 ranks, fp16"]
+    only = ["machine", "test_cuda_linear", "as the CPU's, small fp32", "a replayed step", "launched early compute", "pipeline, 2 ranks, fp16"]
     code, said, results = run("bare", *(word for text in only for word in ("--only", text)))
-    check(code == 0 and set(verdicts(results).values()) == {"ok"} and len(results) == 6, code, "\n" + said)
+    check(code == 0 and set(verdicts(results).values()) == {"ok"} and len(results) == 7, code, "\n" + said)
     check("emulated GPU" in results["machine"]["said"], results["machine"])
     check("1 of 1 as they should be" in results["pipeline, 2 ranks, fp16, graphs"]["said"], results)
     check(not os.listdir(TEMPORARY), "a temporary folder is left", os.listdir(TEMPORARY))

@@ -25,6 +25,25 @@ static dt_status open_gpu(struct cuda_device *device)
     return DT_OK;
 }
 
+/* Kernels from PTX of Hopper alone wait for those before them (lib/kernels/cuda/launch.cuh): launched early, others would race. */
+enum { CODE_WAITS = DTBENCH_CUDA_HOPPER };
+
+static dt_status set_options(struct cuda_device *device, const struct dt_device_options *options)
+{
+    int major = 0, spared = options ? options->spared_multiprocessors : 0;
+    device->early_launch = options && options->early_launch;
+    device->product_multiprocessors = device->multiprocessors - spared;
+    if (device->product_multiprocessors < 1)
+        return dt_fail(DT_ERR_INVALID, "spared_multiprocessors is %d, and this GPU has %d", spared, device->multiprocessors);
+    if (!device->early_launch)
+        return DT_OK;
+    if (!CODE_WAITS)
+        return dt_fail(DT_ERR_UNAVAILABLE,
+                       "early_launch: the kernels of this build are for older GPUs, too; build with -Dgpu_target=hopper");
+    DT_TRY(dt_cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device->ordinal), "cuda device"));
+    return major >= 9 ? DT_OK : dt_fail(DT_ERR_UNAVAILABLE, "early_launch: compute capability 9.0 is needed, and this GPU has %d.x", major);
+}
+
 static dt_status cuda_create(const struct dt_device_options *options, struct dt_device **out)
 {
     int ordinal;
@@ -45,6 +64,9 @@ static dt_status cuda_create(const struct dt_device_options *options, struct dt_
         cudaGetLastError();
     }
     status = open_gpu(device);
+    if (status < 0)
+        goto fail;
+    status = set_options(device, options);
     if (status < 0)
         goto fail;
     device->poison = getenv("DTBENCH_POISON") != NULL;
@@ -118,6 +140,16 @@ bool dt_cuda_capturing(const struct dt_device *device)
 int dt_cuda_ordinal(const struct dt_device *device)
 {
     return cuda_of(device)->ordinal;
+}
+
+int dt_cuda_product_multiprocessors(const struct dt_device *device)
+{
+    return cuda_of(device)->product_multiprocessors;
+}
+
+bool dt_cuda_launches_early(const struct dt_stream *stream)
+{
+    return cuda_of(stream->device)->early_launch;
 }
 
 int dt_cuda_multiprocessors(const struct dt_device *device)

@@ -28,6 +28,11 @@ int dt_cuda_ordinal(const struct dt_device *device);
 void dt_cuda_graphs_drop(struct dt_device *device);
 
 int dt_cuda_multiprocessors(const struct dt_device *device);
+/* How many of them a matrix product is to take: all, but for dt_device_options.spared_multiprocessors. */
+int dt_cuda_product_multiprocessors(const struct dt_device *device);
+/* Whether kernels on this stream are launched while the one in front of them runs (programmatic dependent launch): with
+ * dt_device_options.early_launch, from compute capability 9.0 on. */
+bool dt_cuda_launches_early(const struct dt_stream *stream);
 /* "GPU-5c2f...": the board's own number; ranks compare them to see whether they share one. */
 const char *dt_cuda_uuid(const struct dt_device *device);
 

@@ -21,6 +21,7 @@ struct add_op {
 
 template <typename E, int N> __global__ void __launch_bounds__(THREADS) fill_kernel(E *to, size_t count, float value)
 {
+    wait_for_earlier();
     size_t first = blockIdx.x * (size_t)THREADS + threadIdx.x, stride = gridDim.x * (size_t)THREADS;
     pack<E, N> all;
     for (int i = 0; i < N; i++)
@@ -64,6 +65,7 @@ template <typename E>
 __global__ void __launch_bounds__(THREADS)
     init_normal_kernel(E *to, normal_runs r, uint64_t seed, uint32_t tensor_id, float standard_deviation)
 {
+    wait_for_earlier();
     size_t blocks = r.blocks();
     for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < r.runs * blocks; i += gridDim.x * (size_t)THREADS) {
         size_t run = i / blocks;

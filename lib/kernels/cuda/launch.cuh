@@ -9,7 +9,8 @@
 
 namespace dt_cuda {
 
-/* Queue `kernel` on `stream`: grid and block as in <<<>>>. More than 48 KiB of dynamic shared memory is asked for first.
+/* Queue `kernel`, which begins with wait_for_earlier, on `stream`: grid and block as in <<<>>>. More than 48 KiB of dynamic shared memory is
+ * asked for first.
  * stream NULL: nothing is queued; whether this GPU's blocks have so much shared memory. Errors: DT_ERR_DEVICE, with `name`. */
 template <typename... Formal, typename... Actual>
 inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_bytes, struct dt_stream *stream,
@@ -20,9 +21,27 @@ inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, 
     if (shared_bytes > 48 * 1024)
         DT_TRY(dt_cuda_status(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes),
                               name));
-    kernel<<<grid, block, shared_bytes, dt_cuda_stream(stream)>>>(static_cast<Formal>(arguments)...);
-    return dt_cuda_status(cudaGetLastError(), name);
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t how = {grid, block, shared_bytes, dt_cuda_stream(stream), &early, dt_cuda_launches_early(stream) ? 1u : 0u};
+    return dt_cuda_status(cudaLaunchKernelEx(&how, kernel, static_cast<Formal>(arguments)...), name);
 }
+
+/* What every kernel begins with, before it reads or writes memory: where it was launched early (dt_cuda_launches_early) all kernels before it
+ * in its stream are over afterwards, and what they have written is there. The kernel after it may now be launched: its blocks take what room
+ * is left, and wait here. Elsewhere nothing happens. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+__device__ inline void wait_for_earlier()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+#else
+__device__ inline void wait_for_earlier()
+{
+}
+#endif
 
 /* The block's dynamic shared memory. */
 template <typename T> __device__ inline T *dynamic_shared()

@@ -12,6 +12,7 @@ enum { MAP_THREADS = 256, MAP_BLOCKS_PER_MULTIPROCESSOR = 16 };
 /* Op: `static constexpr bool READS_TO`, and `__device__ static float apply(float to, float from)`. */
 template <typename Op, typename E, int N> __global__ void __launch_bounds__(MAP_THREADS) map_kernel(E *to, const E *from, size_t count)
 {
+    wait_for_earlier();
     size_t first = blockIdx.x * (size_t)MAP_THREADS + threadIdx.x, stride = gridDim.x * (size_t)MAP_THREADS;
     for (size_t i = first; i < count / N; i += stride) {
         pack<E, N> x = load_pack<N>(from + i * N), y = Op::READS_TO ? load_pack<N>(to + i * N) : x;

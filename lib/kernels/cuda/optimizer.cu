@@ -10,6 +10,7 @@ enum { THREADS = 256, BLOCKS_PER_MULTIPROCESSOR = 8, IN_FLIGHT = 2 };
 /* One thread: a launch's own time is the floor. */
 __global__ void begin_step_kernel(struct dt_cuda_step *step, uint32_t first_sample, int32_t number, float rate)
 {
+    wait_for_earlier();
     *step = {first_sample, number, rate, 0};
 }
 
@@ -30,6 +31,7 @@ template <typename E, int N>
 __global__ void __launch_bounds__(THREADS)
     sgd_kernel(E *params, const E *grads, size_t count, float learning_rate, float gradient_scale, struct dt_cuda_step *step)
 {
+    wait_for_earlier();
     const float rate = learning_rate * step->rate * gradient_scale;
     const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
     unsigned left_out = 0;
@@ -97,6 +99,7 @@ template <typename E, int N>
 __global__ void __launch_bounds__(THREADS)
     momentum_kernel(E *params, const E *grads, float *moment, size_t count, sgd_numbers c, struct dt_cuda_step *step)
 {
+    wait_for_earlier();
     const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
     const bool first = step->number == 1;
     const float rate = c.learning_rate * step->rate;
@@ -145,6 +148,7 @@ template <typename E, int N> __device__ inline void load_state(const adam_arrays
 template <typename E, int N>
 __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t count, adam_numbers c, struct dt_cuda_step *step)
 {
+    wait_for_earlier();
     __shared__ float corrections[2];
     const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
     const bool first_step = step->number == 1;

@@ -30,10 +30,11 @@ typedef enum {
 } cublasLtReductionScheme_t;
 
 typedef enum {
-    CUBLASLT_MATMUL_DESC_TRANSA,      /* cublasOperation_t */
-    CUBLASLT_MATMUL_DESC_TRANSB,      /* cublasOperation_t */
-    CUBLASLT_MATMUL_DESC_EPILOGUE,    /* cublasLtEpilogue_t */
-    CUBLASLT_MATMUL_DESC_BIAS_POINTER /* void * */
+    CUBLASLT_MATMUL_DESC_TRANSA,         /* cublasOperation_t */
+    CUBLASLT_MATMUL_DESC_TRANSB,         /* cublasOperation_t */
+    CUBLASLT_MATMUL_DESC_EPILOGUE,       /* cublasLtEpilogue_t */
+    CUBLASLT_MATMUL_DESC_BIAS_POINTER,   /* void * */
+    CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET /* int32_t */
 } cublasLtMatmulDescAttributes_t;
 
 typedef enum {

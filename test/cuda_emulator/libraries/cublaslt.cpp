@@ -26,6 +26,7 @@ struct emulated_cublaslt_operation {
     cublasOperation_t op_a = CUBLAS_OP_N, op_b = CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     void *bias = nullptr;
+    int32_t multiprocessors = 0; /* 0: all */
 };
 
 struct emulated_cublaslt_layout {
@@ -326,6 +327,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t o, cublasLtMa
     case CUBLASLT_MATMUL_DESC_TRANSB: return set(o->op_b, value, value_bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE: return set(o->epilogue, value, value_bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(o->bias, value, value_bytes);
+    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET: return set(o->multiprocessors, value, value_bytes);
     }
     return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -380,6 +382,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     *count = 0;
     if (!handle || most <= 0)
         return CUBLAS_STATUS_INVALID_VALUE;
+    const char *wanted = getenv("DTBENCH_EMULATED_PRODUCT_MULTIPROCESSORS"); /* a test's: of every product */
+    if (wanted && atoi(wanted) != operation->multiprocessors)
+        return CUBLAS_STATUS_INTERNAL_ERROR;
     w.operation = *operation;
     w.a = *a;
     w.b = *b;

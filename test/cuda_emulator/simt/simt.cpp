@@ -11,6 +11,7 @@
 
 __thread uint3 threadIdx, blockIdx;
 __thread dim3 blockDim(1), gridDim(1);
+__thread bool simt_has_waited;
 
 namespace simt {
 namespace {

@@ -76,5 +76,6 @@ void poison_static_shared();
 
 extern __thread uint3 threadIdx, blockIdx;
 extern __thread dim3 blockDim, gridDim;
+extern __thread bool simt_has_waited; /* a kernel that was launched on this thread, for those before it */
 
 #endif

@@ -14,6 +14,11 @@ extern "C" {
 
 namespace dt_cuda {
 
+inline void wait_for_earlier()
+{
+    simt_has_waited = true;
+}
+
 template <typename... Formal, typename... Actual>
 inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_bytes, struct dt_stream *stream,
                         Actual... arguments)
@@ -29,7 +34,11 @@ inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, 
     std::tuple<Formal...> values(static_cast<Formal>(arguments)...);
     return dt_cuda_status(emulator_enqueue(dt_cuda_stream(stream), name,
                                            [=] {
+                                               simt_has_waited = false;
                                                std::string problem = simt::run(shape, [&] { std::apply(kernel, values); });
+                                               if (problem.empty() && !simt_has_waited)
+                                                   problem =
+                                                       std::string(name) + ": a kernel that is launched early begins with wait_for_earlier";
                                                if (!problem.empty())
                                                    emulator_fault(cudaErrorLaunchFailure, "%s", problem.c_str());
                                            }),
