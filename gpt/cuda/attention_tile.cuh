@@ -68,6 +68,8 @@ template <typename F> inline dt_status for_width(int width, F f)
 {
     if (width <= 64)
         return f(std::integral_constant<int, 64>());
+    if (width <= 80)
+        return f(std::integral_constant<int, 80>());
     if (width <= 96)
         return f(std::integral_constant<int, 96>());
     if (width <= 128)

@@ -141,6 +141,7 @@ static void grouped_queries_and_alibi(void)
     }
     /* every width that a GPU has kernels for, over several tiles of keys */
     check_grouped(DT_BF16, 150, 2, 1, true, 32, 1, 0.1f);
+    check_grouped(DT_BF16, 70, 2, 1, false, 80, 1, 0.1f);
     check_grouped(DT_BF16, 70, 3, 1, true, 96, 1, 0.1f);
     check_grouped(DT_BF16, 66, 2, 1, false, 128, 1, 0);
     check_grouped(DT_BF16, 40, 2, 1, true, 200, 1, 0.1f);
