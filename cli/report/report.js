@@ -208,20 +208,30 @@ function colourOf(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+/* A label in lines that have room in less than half of the chart. */
+function labelLines(row) {
+  const most = Math.min(52, Math.floor($("canvas").parentElement.clientWidth * 0.46 / 6.6)), lines = [""];
+  for (const word of labelOf(row).split(/(?<=, )/)) {
+    if (lines[lines.length - 1] && lines[lines.length - 1].length + word.trimEnd().length > most) lines.push("");
+    lines[lines.length - 1] += word;
+  }
+  return lines.map((line) => line.trimEnd());
+}
+
 function stacked(names, title) {
   const parts = names.map(named).filter((c) => c && c.rows.some((v) => v > 0));
   const some = rows.filter((row) => named("status").at(row) === "ok").slice(0, BARS_AT_MOST);
   let largest = 0;
   for (const row of some) largest = Math.max(largest, parts.reduce((sum, part) => sum + (part.at(row) || 0), 0));
-  const [unit, size] = parts.length ? unitOf(parts[0], largest) : ["", 1];
+  const [unit, size] = parts.length ? unitOf(parts[0], largest) : ["", 1], labels = some.map(labelLines);
   return {
     note: some.length < rows.length ? `${some.length} of ${rows.length} experiments: those that are ok, the first ${BARS_AT_MOST}; filter and sort the table for others` : "",
     config: {
       type: "bar",
-      data: { labels: some.map(labelOf), datasets: parts.map((part, i) => ({ label: part.title, data: some.map((row) => (part.at(row) || 0) / size), backgroundColor: COLOURS[i] })) },
-      options: options({ indexAxis: "y", x: { stacked: true, title: `${title}, ${unit}` }, y: { stacked: true, autoSkip: false } }),
+      data: { labels, datasets: parts.map((part, i) => ({ label: part.title, data: some.map((row) => (part.at(row) || 0) / size), backgroundColor: COLOURS[i] })) },
+      options: options({ indexAxis: "y", x: { type: "linear", stacked: true, title: `${title}, ${unit}` }, y: { type: "category", stacked: true, autoSkip: false } }),
     },
-    height: Math.max(16, 5 + 1.5 * some.length),
+    height: Math.max(16, 5 + (0.7 + 0.85 * Math.max(1, ...labels.map((lines) => lines.length))) * some.length),
   };
 }
 
@@ -259,7 +269,7 @@ function over(x, y, series) {
       type: numbers ? "line" : "bar",
       data: { labels: numbers ? undefined : places.map(String), datasets },
       options: options({ x: { type: numbers ? (log ? "logarithmic" : "linear") : "category", title: `${x.title || x.name}${x.unit ? ", " + x.unit : ""}`, places: numbers ? places.map((p) => p / x.size) : null },
-        y: { title: [y.title, y.unit].filter(Boolean).join(", ") } }),
+        y: { type: "linear", title: [y.title, y.unit].filter(Boolean).join(", ") } }),
     },
   };
 }

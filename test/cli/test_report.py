@@ -129,6 +129,20 @@ def test_a_browser():
     check("4 of 4 experiments; the fastest: " in dom and "rank 1" in dom, "the fastest, and a pipeline")
 
 
+def test_charts_in_a_browser():
+    """The bars of a stacked chart have their experiments on one axis and seconds on the other."""
+    page = page_of(predicted()[0])
+    if "No charts" in page and 'Chart.js v' not in page:
+        raise Skip("built without Chart.js")
+    told = "document.body.dataset.chart = [chart.scales.y.type, chart.scales.x.type, chart.data.labels.length, chart.data.datasets.length > 2].join()"
+    script = f'<script>setTimeout(() => {{ $("presets").children[1].click(); {told}; }}, 1500)</script></body>'
+    path = os.path.join(WORK, "clicked.html")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page.replace("</body>", script))
+    dom, said = browsed(path)
+    check('data-chart="category,linear,4,true"' in dom and not said, re.findall(r"<body[^>]*>", dom), said)
+
+
 def test_refusals():
     path, _ = predicted()
     check("expected RECORDS" in run("report", code=USAGE).stderr, "no records")
