@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_STREAMS = 64 };
 
@@ -118,6 +119,7 @@ dt_status dt_span_begin(struct dt_stream *stream, const char *name, enum dt_span
     m->span.category = category;
     m->span.bytes = bytes;
     m->span.stream_number = (int)(place - spans->streams);
+    memcpy(m->span.held_bytes, stream->device->ledger.usage.current_bytes, sizeof m->span.held_bytes);
     snprintf(m->span.name, sizeof m->span.name, "%s", name);
     snprintf(m->span.stream, sizeof m->span.stream, "%s", stream->name);
     snprintf(m->span.group, sizeof m->span.group, "%s", group ? group : "");

@@ -7,21 +7,23 @@
 #define LIB_DEVICE_SPAN_H
 
 #include "lib/device/device.h"
+#include "lib/device/memory.h"
 
 enum dt_span_category { DT_SPAN_COMPUTE, DT_SPAN_COMMUNICATION, DT_SPAN_COPY, DT_SPAN_PHASE };
 
 struct dt_span {
-    char name[40];                  /* "layer_norm", "all_reduce", ... */
-    char stream[32];                /* the stream's name */
-    int stream_number;              /* from 0, by the order of their first spans: two streams may have one name */
-    char group[32];                 /* of communication: the communicator; else "" */
-    enum dt_span_category category; /* DT_SPAN_PHASE: of a schedule's step, and of no stream */
-    uint64_t bytes;                 /* that move; 0 where it does not say */
-    struct dt_pass pass;            /* dt_pass_enter */
-    int peer;                       /* of a message: the other rank of the world; -1: it is none */
-    bool sends;                     /* of a message */
-    bool inside;                    /* one more message of a group, whose first one has the span */
-    int64_t start_ns, end_ns;       /* from dt_spans_start on */
+    char name[40];                          /* "layer_norm", "all_reduce", ... */
+    char stream[32];                        /* the stream's name */
+    int stream_number;                      /* from 0, by the order of their first spans: two streams may have one name */
+    char group[32];                         /* of communication: the communicator; else "" */
+    enum dt_span_category category;         /* DT_SPAN_PHASE: of a schedule's step, and of no stream */
+    uint64_t bytes;                         /* that move; 0 where it does not say */
+    struct dt_pass pass;                    /* dt_pass_enter */
+    int peer;                               /* of a message: the other rank of the world; -1: it is none */
+    bool sends;                             /* of a message */
+    bool inside;                            /* one more message of a group, whose first one has the span */
+    int64_t start_ns, end_ns;               /* from dt_spans_start on */
+    uint64_t held_bytes[DT_CATEGORY_COUNT]; /* of the device's memory when it was queued, in program order (lib/device/memory.h) */
 };
 
 /* What was recorded. Owner of all: the caller. */

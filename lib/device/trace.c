@@ -120,6 +120,17 @@ void dt_trace_span(struct dt_trace *trace, const struct dt_trace_span *span)
     fputc('}', trace->file);
 }
 
+void dt_trace_memory(struct dt_trace *trace, int process, int64_t at_ns, const uint64_t *held_bytes)
+{
+    next(trace);
+    fprintf(trace->file, "{\"ph\": \"C\", \"pid\": %d, \"tid\": 0, \"name\": \"device memory\", \"cat\": \"memory\"", process);
+    put_us(trace, "ts", at_ns);
+    fputs(", \"args\": {", trace->file);
+    for (int c = 0; c < DT_CATEGORY_COUNT; c++)
+        fprintf(trace->file, "%s\"%s\": %" PRIu64, c ? ", " : "", dt_category_name((enum dt_category)c), held_bytes[c]);
+    fputs("}}", trace->file);
+}
+
 /* ---- messages ---- */
 
 /* -1: no memory. */

@@ -1,7 +1,8 @@
 /* Traces: what ran when, in the JSON that Perfetto (ui.perfetto.dev) and Chrome (about:tracing) show.
  *
  * A trace has processes (a rank), in each of them threads (a queue), and on each thread spans that do not overlap.
- * Source  "Trace Event Format", Google, 2016: complete events "X", metadata events "M", flow events "s" and "f". */
+ * Source  "Trace Event Format", Google, 2016: complete events "X", metadata events "M", flow events "s" and "f",
+ * counters "C". */
 #ifndef LIB_DEVICE_TRACE_H
 #define LIB_DEVICE_TRACE_H
 
@@ -39,6 +40,8 @@ dt_status dt_trace_open(const char *path, struct dt_trace **out);
 void dt_trace_process(struct dt_trace *trace, int process, const char *name);
 void dt_trace_thread(struct dt_trace *trace, int process, int thread, const char *name);
 void dt_trace_span(struct dt_trace *trace, const struct dt_trace_span *span);
+/* What a process holds of each category (enum dt_category) from a time on: a counter, which viewers draw as a curve. */
+void dt_trace_memory(struct dt_trace *trace, int process, int64_t at_ns, const uint64_t *held_bytes);
 /* One end of a message between two processes on communicators of the span's group: both ends tell the messages of a group, sender and
  * receiver in the same order. dt_trace_close draws an arrow from the begin of the sending span to the end of the receiving one, where both
  * are told, and not backwards in time, as clocks of different machines may have it. */

@@ -95,6 +95,7 @@ static void write_spans(struct dt_trace *file, int rank, const struct placed *pl
         [DT_SPAN_COPY] = "copy",
         [DT_SPAN_PHASE] = "phase",
     };
+    const struct dt_span *counted = NULL; /* the last whose memory is told */
     for (int i = 0; i < count; i++) {
         const struct dt_span *span = &spans[i];
         int thread = span->category == DT_SPAN_PHASE ? 0 : span->stream_number + 1;
@@ -115,6 +116,11 @@ static void write_spans(struct dt_trace *file, int rank, const struct placed *pl
         };
         if (!span->inside)
             dt_trace_span(file, &bar);
+        /* What computes is queued in the order in which it runs; other streams' work may begin much later. */
+        bool computes = span->category == DT_SPAN_COMPUTE;
+        if (computes && (!counted || memcmp(counted->held_bytes, span->held_bytes, sizeof span->held_bytes) != 0))
+            dt_trace_memory(file, rank, bar.start_ns, span->held_bytes);
+        counted = computes ? span : counted;
         if (span->peer >= 0)
             dt_trace_message(file, &bar, span->peer, span->sends);
     }

@@ -52,6 +52,17 @@ def rows_of(name):
     return {(rank, names[rank, thread]): spans for (rank, thread), spans in rows.items()}
 
 
+def check_memory(name, record, rank):
+    """The counters of a rank's memory: what is there all the time, and what comes and goes, never above the record's peak."""
+    counters = [e for e in events_of(path(name)) if e["ph"] == "C" and e["pid"] == rank]
+    times = [e["ts"] for e in counters]
+    check(len(counters) > 3 and times == sorted(times) and {e["name"] for e in counters} == {"device memory"}, counters)
+    peaks = record["metrics"]["peak_bytes"]
+    held = {category: [e["args"][category] for e in counters] for category in counters[0]["args"]}
+    check(all(max(held[category]) <= peaks[category] for category in held), {c: max(v) for c, v in held.items()}, peaks)
+    check(set(held["parameters"]) == {peaks["parameters"]} and min(held["activations"]) < max(held["activations"]), held)
+
+
 def test_ddp_shows_each_ranks_kernels_and_all_reduce():
     run({"paradigm": "ddp", "world_size": 2}, "--trace", "ddp.json", "-o", "ddp.jsonl")
     rows = rows_of("ddp.json")
@@ -70,6 +81,7 @@ def test_ddp_shows_each_ranks_kernels_and_all_reduce():
         work = sum(span["dur"] for span in rows[rank, "compute"])
         check(0 < work <= end * 1.01 + 100, work, end)
         check(abs(sum(span["dur"] for span in phases) - (end - phases[0]["ts"])) < 0.05 * end + 10, phases)
+        check_memory("ddp.json", records("ddp.jsonl")[0], rank)
 
 
 def test_pipelines_fsdp_and_offload_have_their_rows():

@@ -21,8 +21,8 @@ def slices_and_arrows(path):
     processes = {e["pid"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
     slices, ends = collections.defaultdict(list), collections.defaultdict(list)
     for event in events:
-        check(event["ph"] in ("M", "X", "s", "f"), event)
-        if event["ph"] == "M":
+        check(event["ph"] in ("M", "X", "s", "f", "C"), event)
+        if event["ph"] in ("M", "C"):
             continue
         check((event["pid"], event["tid"]) in threads and event["pid"] in processes and event["name"] and event["cat"], event)
         event["begin"], length = (round(1e3 * event.get(key, 0)) for key in ("ts", "dur"))
