@@ -153,13 +153,14 @@ static dt_status load_piece(const struct checkpoint_rank *rank, const struct sou
     int count;
     const struct source *sources = find(s, piece->name, &count);
     size_t bytes = dt_dtype_bytes(piece->dtype);
+    bool on_host = pieces_are_on_host(rank);
     if (count == 0)
         return dt_fail(DT_ERR_INVALID, "no file has the tensor %s", piece->name);
     for (uint64_t k = piece->part.from, step; k < piece->part.until; k += step) {
         step = piece->part.until - k < CHUNK_BYTES / bytes ? piece->part.until - k : CHUNK_BYTES / bytes;
         char *to = (char *)piece->data + (k - piece->part.from) * bytes;
-        DT_TRY(collect(piece, sources, count, k, step, rank->experiment->parameter_offload ? to : chunk));
-        if (rank->experiment->parameter_offload)
+        DT_TRY(collect(piece, sources, count, k, step, on_host ? to : chunk));
+        if (on_host)
             continue;
         DT_TRY(dt_copy_from_host(rank->stream, to, chunk, step * bytes));
         DT_TRY(dt_stream_synchronize(rank->stream));

@@ -23,6 +23,8 @@ struct pieces {
     int count, room;
 };
 
+/* Whether `data` of pieces is host memory, which needs no copies: where parameters are offloaded, and on devices without a memory of their own. */
+bool pieces_are_on_host(const struct checkpoint_rank *rank);
 /* Owner: the caller, pieces_finish, also after a failure. Errors: DT_ERR_HOST_MEMORY. */
 dt_status pieces_find(const struct checkpoint_rank *rank, struct pieces *out);
 void pieces_finish(struct pieces *pieces);

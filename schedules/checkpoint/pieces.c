@@ -66,6 +66,13 @@ dt_status pieces_find(const struct checkpoint_rank *rank, struct pieces *out)
     return rank->dp->mode->visit(rank->dp, add_run, &listing);
 }
 
+bool pieces_are_on_host(const struct checkpoint_rank *rank)
+{
+    struct dt_device_info info;
+    dt_device_info(dt_stream_device(rank->stream), &info);
+    return rank->experiment->parameter_offload || !info.kind->gpus;
+}
+
 void pieces_finish(struct pieces *pieces)
 {
     free(pieces->all);

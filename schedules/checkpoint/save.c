@@ -40,11 +40,10 @@ static dt_status write_bytes(struct writer *w, const char *from, size_t bytes)
     return DT_OK;
 }
 
-/* What is offloaded is in host memory already. */
 static dt_status write_piece(struct writer *w, const struct piece *piece)
 {
     size_t bytes = (piece->part.until - piece->part.from) * dt_dtype_bytes(piece->dtype);
-    if (w->rank->experiment->parameter_offload)
+    if (pieces_are_on_host(w->rank))
         return write_bytes(w, piece->data, bytes);
     for (size_t done = 0, step; done < bytes; done += step) {
         step = bytes - done < CHUNK_BYTES ? bytes - done : CHUNK_BYTES;
