@@ -94,7 +94,7 @@ struct gpt_gelu {
     size_t count;
 };
 
-/* dy_to_dx[i] *= gelu'(x[i]). Training uses it through linear_gelu_input_gradient; as an entry of its own it is timed (gpt/cost/probe.h). */
+/* dy_to_dx[i] *= gelu'(x[i]). Training uses it through linear_gelu_input_gradient; as an entry of its own it is timed (gpt/cost/probe.c). */
 struct gpt_gelu_gradient {
     void *dy_to_dx;
     const void *x;

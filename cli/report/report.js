@@ -365,8 +365,9 @@ function drawPlan() {
   const plan = data.plan;
   if (!plan || !Array.isArray(plan.plans)) return;
   const list = (title, lines) => (lines && lines.length ? [element("h3", {}, title), element("ul", {}, ...lines.map((text) => element("li", {}, String(text))))] : []);
+  const rate = Object.keys(plan.plans[0] || {}).find((key) => key.endsWith("_per_s")); /* of what the model counts */
   for (const [i, one] of plan.plans.entries())
-    $("plan").append(element("h3", {}, `${i + 1}. ${one.strategy}`), element("p", {}, `${short(one.tokens_per_s)} tokens/s, step ${short(one.step_s)} s, peak ${short(one.peak_bytes / 2 ** 30)} GiB`),
+    $("plan").append(element("h3", {}, `${i + 1}. ${one.strategy}`), element("p", {}, `${short(one[rate])} ${rate.slice(0, -"_per_s".length)}/s, step ${short(one.step_s)} s, peak ${short(one.peak_bytes / 2 ** 30)} GiB`),
       ...list("", one.why));
   $("plan").append(...list("Why not", plan.why_not), ...list("What would change it", plan.what_would_change_it), ...list("How sure this is", plan.confidence));
   $("plan").hidden = false;
