@@ -3,6 +3,7 @@
 
 #include "cli/records/records.h"
 #include "cli/text/text.h"
+#include "lib/base/text.h"
 #include "lib/comm/comm.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
@@ -150,25 +151,42 @@ static void describe_cpu(const char *kind, char *text, size_t text_bytes)
     dt_device_destroy(device);
 }
 
+/* Does some family find its kernels' libraries? `libraries` gets them, or what the first family lacks; `without` the families that have none. */
+static bool find_kernels(const struct dt_device_kind *kind, char *libraries, size_t bytes, char *without, size_t without_bytes)
+{
+    const struct dt_model_family *family;
+    bool found = false;
+    for (int f = 0; (family = model_family(f)); f++) {
+        char text[512] = "";
+        bool available = family->kernels_available(kind->name, text, sizeof text);
+        if (!available)
+            dt_append(without, without_bytes, ", ", "%s", family->name);
+        if (f == 0 || (available && !found))
+            snprintf(libraries, bytes, "%s", text);
+        found |= available;
+    }
+    return found;
+}
+
 /* What the device is, or what is missing. Returns whether it can be used. */
 static bool describe_device(const struct dt_device_kind *kind, char *text, size_t text_bytes)
 {
-    char libraries[512] = "";
+    char libraries[512] = "", without[128] = "";
     text[0] = '\0';
     if (!dt_device_available(kind->name, text, text_bytes))
         return false;
-    const struct dt_model_family *family;
-    for (int f = 0; (family = model_family(f)); f++)
-        if (!family->kernels_available(kind->name, libraries, sizeof libraries)) {
-            snprintf(text, text_bytes, "the device is available, but not what its kernels need: %s", libraries);
-            return false;
-        }
+    if (!find_kernels(kind, libraries, sizeof libraries, without, sizeof without)) {
+        snprintf(text, text_bytes, "the device is available, but not what its kernels need: %s", libraries);
+        return false;
+    }
     if (kind->simulated)
         snprintf(text, text_bytes, "predicts runs on a described cluster, by the files \"cluster\" and \"profile\"");
     else if (dt_device_count(kind->name) > 0)
         describe_gpus(libraries, text, text_bytes);
     else
         describe_cpu(kind->name, text, text_bytes);
+    if (*without)
+        dt_append(text, text_bytes, "; ", "no kernels for %s", without);
     return true;
 }
 

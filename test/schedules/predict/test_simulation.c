@@ -683,7 +683,7 @@ static void traces(void)
     CHECK(fabs(result.step_s[0] - without) < 1e-9 * without, "looking on changes nothing");
     CHECK_OK(dt_read_file(path, &text, &length));
     CHECK_OK(dt_json_parse(text, length, path, &json));
-    CHECK(strstr(text, "rank 15 (node 1, GPU 7)") && strstr(text, "\"send activations\"") && strstr(text, "\"all_reduce replicas\""));
+    CHECK(strstr(text, "rank 15 (node 1, GPU 7)") && strstr(text, "\"send activations up\"") && strstr(text, "\"all_reduce replicas\""));
     dt_json_destroy(json);
     free(text);
     measure_result_finish(&result);
