@@ -108,7 +108,7 @@ WHOLE = [
     ('{"model": {"preset": "GPTXL", "layers": 2}}', 'model: both a preset and model.layers are given; a preset says the sizes itself'),
     ('{"model": {"layers": 2}}', 'model.hidden: missing; expected layers, heads and hidden, or a preset'),
     ('{"model": {"layers": 2, "heads": 3, "hidden": 64}}', 'model.heads: 3 does not divide model.hidden 64'),
-    ('{"model": "GPTSmall"}', 'model: expected an object with preset, layers, heads, ..., not "GPTSmall"'),
+    ('{"model": "GPTSmall"}', 'model: expected an object with preset, from, layers, ..., not "GPTSmall"'),
     ('{"model": {"preset": "GPTSmall", "dtype": "fp8"}}', 'model.dtype: "fp8" is not one of fp32, fp16, bf16'),
     ('{"model": {"preset": "GPTSmall", "dropout": 1}}', 'model.dropout: 1 is out of range; expected a number from 0 to 0.999'),
 ]
