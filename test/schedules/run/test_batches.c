@@ -41,14 +41,14 @@ static void check_epochs(const struct experiment *e, const char *what)
 
 static void each_sample_once_an_epoch(void)
 {
-#define MESH "\"mesh\":{\"order\":\"data-pipeline-tensor\"}"
     static const char *const divisions[] = {
         "\"world_size\":1",
         "\"world_size\":4,\"paradigm\":\"ddp\"",
         "\"world_size\":6,\"paradigm\":\"zero2\",\"batch_size\":3",
         "\"world_size\":8,\"paradigm\":\"fsdp\",\"tensor\":{\"size\":2}",
         "\"world_size\":8,\"paradigm\":\"pdp\",\"pipeline\":{\"stages\":2}",
-        "\"world_size\":16,\"paradigm\":\"zero1\",\"tensor\":{\"size\":2},\"pipeline\":{\"stages\":4}," MESH,
+        ("\"world_size\":16,\"paradigm\":\"zero1\",\"tensor\":{\"size\":2},\"pipeline\":{\"stages\":4},"
+         "\"mesh\":{\"order\":\"data-pipeline-tensor\"}"),
         "\"world_size\":12,\"paradigm\":\"hsdp\",\"hsdp\":{\"shard_size\":3},\"batch_size\":1",
         "\"world_size\":4,\"paradigm\":\"parameter_server\"",
     };
