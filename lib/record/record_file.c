@@ -228,7 +228,8 @@ struct lines {
 /* Another block after what is there. A device gives as many bytes as one asks for, so that a line has a longest length. */
 static dt_status read_block(int fd, const char *path, struct lines *l, bool *end)
 {
-    memmove(l->text, l->text + l->begin, l->used - l->begin);
+    if (l->begin > 0)
+        memmove(l->text, l->text + l->begin, l->used - l->begin);
     l->used -= l->begin;
     l->begin = 0;
     if (l->used > DT_RECORD_MAX_BYTES)

@@ -331,6 +331,8 @@ static void convert_part(void *argument, int thread, int threads)
 {
     const struct conversion *v = argument;
     struct dt_cpu_share share = dt_cpu_share(v->count, 256, thread, threads);
+    if (share.end == share.first) /* an operand that is not there has no elements */
+        return;
     void *narrow = (char *)v->narrow + share.first * 2;
     size_t count = share.end - share.first;
     if (!v->back)
