@@ -81,7 +81,7 @@ dt_status plan_print_times(const struct experiment *experiment, const struct pla
 /* The same: an object with "plan" for one experiment, an array of them for several. */
 dt_status plan_print_times_json(const struct experiment_list *experiments, const struct plan_times *times, FILE *to);
 
-/* What a calibration has measured: rates of products and copies beside the ceilings that are known, and each collective's time and bandwidths.
+/* Print the rates of products and copies that a calibration has measured, beside the ceilings that are known, and each collective's time and bandwidths.
  * Errors: DT_ERR_HOST_MEMORY. */
 struct calibration;
 dt_status calibration_print(const struct calibration *calibration, FILE *to);

@@ -8,6 +8,7 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -566,10 +567,12 @@ static dt_status add_source(struct results *r, const char *name, int fd)
 static dt_status keep_line(struct results *r, const char *line, size_t bytes, struct row *place)
 {
     if (r->kept_source == NONE) {
-        char name[] = "/tmp/dtbench.XXXXXX";
+        char name[PATH_MAX];
+        const char *folder = getenv("TMPDIR");
+        snprintf(name, sizeof name, "%s/dtbench.XXXXXX", folder && *folder ? folder : "/tmp");
         int fd = mkostemp(name, O_CLOEXEC);
         if (fd < 0)
-            return dt_fail(DT_ERR_IO, "cannot write a temporary file in /tmp: %s", strerror(errno));
+            return dt_fail(DT_ERR_IO, "cannot write the temporary file %s: %s", name, strerror(errno));
         unlink(name);
         int source = r->source_count;
         DT_TRY(add_source(r, "standard input", fd));
@@ -579,7 +582,7 @@ static dt_status keep_line(struct results *r, const char *line, size_t bytes, st
     for (size_t done = 0; done < bytes;) {
         ssize_t count = write(r->sources[r->kept_source].fd, line + done, bytes - done);
         if (count < 0 && errno != EINTR)
-            return dt_fail(DT_ERR_IO, "cannot write a temporary file in /tmp: %s", strerror(errno));
+            return dt_fail(DT_ERR_IO, "cannot write a temporary file: %s; TMPDIR chooses another folder", strerror(errno));
         done += count > 0 ? (size_t)count : 0;
     }
     r->kept_bytes += bytes;

@@ -95,7 +95,7 @@ struct show {
 static struct column *add_column(struct show *s, enum cell_kind kind, int column, const char *name, int flags)
 {
     if (s->column_count == SHOWN_MAX)
-        s->column_count--; /* the last one gives way: nobody reads so many */
+        s->column_count--; /* of a sweep over that many keys: the last column is left out */
     struct column *c = &s->columns[s->column_count++];
     *c = (struct column){kind, column, name, {{0}, {0}, 0, 0, 0, 0}, {"", 1}, flags};
     return c;
@@ -176,7 +176,7 @@ static void add_by_name(struct show *s, const char *name, int flags)
         add_key(s, column, flags);
 }
 
-/* What tells the experiments apart. */
+/* Columns for the config's keys that differ between the experiments, name and sizes first. */
 static void add_config(struct show *s)
 {
     static const char first[] = "name,paradigm,world_size,batch_size";
@@ -227,19 +227,31 @@ static void add_rest(struct show *s)
     add_by_name(s, "status", 0);
 }
 
-static dt_status add_named(struct show *s, const char *names, int flags)
+/* keys get the columns that `names` says, comma-separated. Errors: DT_ERR_INVALID. */
+static dt_status read_keys(const struct results *r, const char *names, int keys[SHOWN_MAX], int *count)
 {
+    *count = 0;
     for (const char *name = names;; name++) {
         char text[128];
-        int column;
+        if (*count == SHOWN_MAX)
+            return dt_fail(DT_ERR_INVALID, "more than %d keys: name those that matter", SHOWN_MAX);
         size_t bytes = strcspn(name, ",");
         snprintf(text, sizeof text, "%.*s", (int)(bytes < sizeof text ? bytes : sizeof text - 1), name);
-        DT_TRY(results_find_named(s->results, text, &column));
-        add_key(s, column, flags);
+        DT_TRY(results_find_named(r, text, &keys[(*count)++]));
         name += bytes;
         if (!*name)
-            return DT_OK;
+            break;
     }
+    return DT_OK;
+}
+
+static dt_status add_named(struct show *s, const char *names, int flags)
+{
+    int keys[SHOWN_MAX], count;
+    DT_TRY(read_keys(s->results, names, keys, &count));
+    for (int i = 0; i < count; i++)
+        add_key(s, keys[i], flags);
+    return DT_OK;
 }
 
 static dt_status choose_columns(struct show *s)
@@ -320,21 +332,6 @@ static dt_status judge_lead(const struct show *s, int rate, struct shown *lead)
     DT_TRY(compare_judge_steps(judged, is_simulated(s, lead->line) && is_simulated(s, lead->next), &how));
     if (isnan(judged->ratio.ratio))
         judged->ratio.ratio = result_line_number(&s->lines, lead->line, rate) / result_line_number(&s->lines, lead->next, rate);
-    return DT_OK;
-}
-
-static dt_status read_keys(const struct results *r, const char *names, int keys[SHOWN_MAX], int *count)
-{
-    *count = 0;
-    for (const char *name = names; *count < SHOWN_MAX; name++) {
-        char text[128];
-        size_t bytes = strcspn(name, ",");
-        snprintf(text, sizeof text, "%.*s", (int)(bytes < sizeof text ? bytes : sizeof text - 1), name);
-        DT_TRY(results_find_named(r, text, &keys[(*count)++]));
-        name += bytes;
-        if (!*name)
-            break;
-    }
     return DT_OK;
 }
 
@@ -528,7 +525,7 @@ static void print_row(const struct show *s, struct table *t, int shown)
     }
 }
 
-/* "ddp, batch 8": what tells a line from the others. */
+/* text gets a label of a line, of the keys that differ: "ddp, batch 8". */
 static void describe_line(const struct show *s, int shown, char text[CELL_BYTES])
 {
     size_t used = 0;

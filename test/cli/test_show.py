@@ -185,6 +185,7 @@ def test_refusals():
             ([path, "--where", "batch_size<few"], "expected a number after '<'"),
             ([path, "--where", "paradigm=pdp"], "no record is so: paradigm=pdp"),
             ([path, "--best", "nothing"], "'nothing' is no key"),
+            ([path, "--columns", ",".join(["paradigm"] * 31)], "more than 30 keys"),
             ([path, "--format", "xml"], "expected table, csv, json or markdown"),
             ([], "expected RECORDS"), ([write("empty.jsonl", [])], "there is no record")):
         error = run("show", *arguments, code=USAGE).stderr
