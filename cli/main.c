@@ -9,10 +9,15 @@
 
 static int run_help(int argc, char **argv);
 static int run_generate(int argc, char **argv);
+static int run_pages(int argc, char **argv);
 static int run_complete(int argc, char **argv);
 
 struct help_options {
     const char *command;
+};
+
+struct pages_options {
+    const char *folder;
 };
 
 static const struct command command_help = {
@@ -34,6 +39,16 @@ static const struct command command_generate = {
     .hidden = true,
 };
 
+static const struct command command_pages = {
+    .name = "pages",
+    .summary = "the manual pages of the commands, for the build",
+    .usage = "FOLDER",
+    .description = "Writes the manual page of each command into FOLDER.",
+    .argument = {"folder", OPTION_TEXT, offsetof(struct pages_options, folder)},
+    .run = run_pages,
+    .hidden = true,
+};
+
 static const struct command command_complete = {
     .name = "complete",
     .summary = "what a shell may offer, for cli/completion",
@@ -42,10 +57,29 @@ static const struct command command_complete = {
 };
 
 static const struct command *const commands[] = {
-    &command_run,       &command_check,    &command_plan,     &command_show,  &command_report, &command_trace,
-    &command_import,    &command_export,   &command_compare,  &command_merge, &command_status, &command_validate,
-    &command_calibrate, &command_tune,     &command_list,     &command_help,  &command_rank,   &command_calibrate_rank,
-    &command_slurm,     &command_generate, &command_complete, NULL,
+    &command_run,
+    &command_check,
+    &command_plan,
+    &command_show,
+    &command_report,
+    &command_trace,
+    &command_import,
+    &command_export,
+    &command_compare,
+    &command_merge,
+    &command_status,
+    &command_validate,
+    &command_calibrate,
+    &command_tune,
+    &command_list,
+    &command_help,
+    &command_rank,
+    &command_calibrate_rank,
+    &command_slurm,
+    &command_generate,
+    &command_pages,
+    &command_complete,
+    NULL,
 };
 
 static const struct command *find_command(const char *name)
@@ -127,6 +161,15 @@ static int run_generate(int argc, char **argv)
         return code;
     dt_status status = generate(o.command ? o.command : "", commands, stdout);
     return status == DT_OK ? EXIT_CODE_OK : report_failure("generate", status == DT_ERR_INVALID ? EXIT_CODE_USAGE : EXIT_CODE_OTHER);
+}
+
+static int run_pages(int argc, char **argv)
+{
+    struct pages_options o = {0};
+    int code;
+    if (!options_begin(&command_pages, argc, argv, &o, NULL, &code))
+        return code;
+    return generate_pages(o.folder ? o.folder : ".", commands) == DT_OK ? EXIT_CODE_OK : report_failure("pages", EXIT_CODE_OUTPUT);
 }
 
 static int run_complete(int argc, char **argv)

@@ -3,12 +3,15 @@
 #include "cli/text/text.h"
 #include "lib/config/json.h"
 #include "lib/record/metrics.h"
+#include "lib/record/record.h"
 #include "lib/sim/cluster.h"
 #include "schedules/config/paradigm.h"
 #include "schedules/config/parse.h"
 #include "schedules/predict/profile.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,12 +65,13 @@ static void write_paragraphs(const char *text, FILE *to)
     fputs(literal ? ".Ed\n" : "", to);
 }
 
-/* A help text has no capital at its beginning, unless that is a name's, and no full stop at its end. */
+/* A help text has no capital at its beginning, unless that is a name's, and mostly no full stop at its end. */
 static void write_sentence(const char *text, FILE *to)
 {
     char sentence[2048];
     bool name = strncmp(text, "dtbench", 7) == 0;
-    snprintf(sentence, sizeof sentence, "%c%s.", name ? *text : toupper((unsigned char)*text), text + 1);
+    bool ended = *text && text[strlen(text) - 1] == '.';
+    snprintf(sentence, sizeof sentence, "%c%s%s", name ? *text : toupper((unsigned char)*text), text + 1, ended ? "" : ".");
     write_text(sentence, strlen(sentence), to);
 }
 
@@ -84,18 +88,13 @@ static void write_usage_word(const char *word, int length, FILE *to)
     }
 }
 
-/* Parts of the manual page, in mdoc(7). */
-static void manual_synopsis(const struct generate_tables *tables, FILE *to)
+static void write_synopsis(const struct command *command, FILE *to)
 {
-    for (const struct command *const *commands = tables->commands; *commands; commands++) {
-        if ((*commands)->hidden)
-            continue;
-        fprintf(to, ".Nm\n.Cm %s\n", (*commands)->name);
-        for (const char *word = (*commands)->usage; *word; word += strspn(word, " ")) {
-            int length = (int)strcspn(word, " ");
-            write_usage_word(word, length, to);
-            word += length;
-        }
+    fprintf(to, ".Nm dtbench\n.Cm %s\n", command->name);
+    for (const char *word = command->usage; *word; word += strspn(word, " ")) {
+        int length = (int)strcspn(word, " ");
+        write_usage_word(word, length, to);
+        word += length;
     }
 }
 
@@ -113,21 +112,25 @@ static void write_option(const struct option_row *row, FILE *to)
     write_sentence(help, to);
 }
 
-/* A section for each command: what it does, and its options. */
+static void write_options(const struct option_row *options, FILE *to)
+{
+    fputs(".Sh OPTIONS\n.Bl -tag -width Ds\n", to);
+    for (const struct option_row *row = options; row->name; row++)
+        write_option(row, to);
+    fputs(".El\n", to);
+}
+
+/* The commands with the names of their own pages. */
 static void manual_commands(const struct generate_tables *tables, FILE *to)
 {
+    fputs(".Bl -tag -width Ds\n", to);
     for (const struct command *const *commands = tables->commands; *commands; commands++) {
         if ((*commands)->hidden)
             continue;
-        fprintf(to, ".Ss dtbench %s\n", (*commands)->name);
-        write_paragraphs((*commands)->description, to);
-        if (!(*commands)->options)
-            continue;
-        fputs(".Bl -tag -width Ds\n", to);
-        for (const struct option_row *row = (*commands)->options; row->name; row++)
-            write_option(row, to);
-        fputs(".El\n", to);
+        fprintf(to, ".It Xr dtbench-%s 1\n", (*commands)->name);
+        write_sentence((*commands)->summary, to);
     }
+    fputs(".El\n", to);
 }
 
 static void manual_keys(const struct generate_tables *tables, FILE *to)
@@ -155,6 +158,25 @@ static void manual_exit_codes(const struct generate_tables *tables, FILE *to)
         write_sentence(row->meaning, to);
     }
     fputs(".El\n", to);
+}
+
+/* The page of one command: its version stands where others have a date. Four words are printed as they are. */
+static void write_page(const struct generate_tables *tables, const struct command *command, FILE *to)
+{
+    fprintf(to, ".Dd dtbench %s commit %s\n.Dt DTBENCH-", dt_version(), dt_git_commit());
+    for (const char *letter = command->name; *letter; letter++)
+        fputc(toupper((unsigned char)*letter), to);
+    fprintf(to, " 1\n.Os\n.Sh NAME\n.Nm dtbench-%s\n.Nd %s\n.Sh SYNOPSIS\n", command->name, command->summary);
+    write_synopsis(command, to);
+    fputs(".Sh DESCRIPTION\n", to);
+    write_paragraphs(command->description, to);
+    if (command->options)
+        write_options(command->options, to);
+    if (command->exit_codes) {
+        fputs(".Sh EXIT STATUS\n", to);
+        manual_exit_codes(tables, to);
+    }
+    fputs(".Sh SEE ALSO\n.Xr dtbench 1\n", to);
 }
 
 /* ---- tables of the pages in docs/ ---- */
@@ -277,19 +299,12 @@ static const struct {
     dt_status (*tree)(struct cJSON **out);                         /* or JSON, which the caller owns, */
     void (*write)(const struct generate_tables *tables, FILE *to); /* or text */
 } generated[] = {
-    {"config-schema", .schema = experiment_schema},
-    {"cluster-schema", .schema = dt_sim_cluster_schema},
-    {"profile-schema", .schema = profile_schema},
-    {"metrics-schema", .tree = dt_metrics_schema},
-    {"metrics", .write = markdown_metrics},
-    {"configuration", .write = markdown_keys},
-    {"exit-codes", .write = markdown_exit_codes},
-    {"manual-synopsis", .write = manual_synopsis},
-    {"manual-commands", .write = manual_commands},
-    {"manual-keys", .write = manual_keys},
-    {"manual-exit-codes", .write = manual_exit_codes},
-    {"paradigms", .write = markdown_paradigms},
-    {"paradigm-keys", .write = markdown_paradigm_keys},
+    {"config-schema", .schema = experiment_schema}, {"cluster-schema", .schema = dt_sim_cluster_schema},
+    {"profile-schema", .schema = profile_schema},   {"metrics-schema", .tree = dt_metrics_schema},
+    {"metrics", .write = markdown_metrics},         {"configuration", .write = markdown_keys},
+    {"exit-codes", .write = markdown_exit_codes},   {"manual-commands", .write = manual_commands},
+    {"manual-keys", .write = manual_keys},          {"manual-exit-codes", .write = manual_exit_codes},
+    {"paradigms", .write = markdown_paradigms},     {"paradigm-keys", .write = markdown_paradigm_keys},
 };
 
 enum { GENERATED = sizeof generated / sizeof generated[0] };
@@ -334,4 +349,24 @@ dt_status generate(const char *name, const struct command *const *commands, FILE
     else
         DT_TRY(generated[row].tree(&tree));
     return write_tree(tree, to);
+}
+
+static dt_status write_page_file(const struct generate_tables *tables, const struct command *command, const char *folder)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/dtbench-%s.1", folder, command->name);
+    FILE *page = fopen(path, "w");
+    if (!page)
+        return dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
+    write_page(tables, command, page);
+    return fclose(page) == 0 ? DT_OK : dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+dt_status generate_pages(const char *folder, const struct command *const *commands)
+{
+    const struct generate_tables tables = {commands, experiment_table()};
+    for (; *commands; commands++)
+        if (!(*commands)->hidden)
+            DT_TRY(write_page_file(&tables, *commands, folder));
+    return DT_OK;
 }

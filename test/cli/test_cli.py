@@ -568,17 +568,10 @@ def completions(*words):
     return run("complete", *words, code=OK).stdout.split("\n")
 
 
-def test_documents_know_every_option_and_key():
-    folder = os.path.join(ROOT, "cli")
-    with open(os.path.join(folder, "dtbench.1"), encoding="utf-8") as page:
-        page = page.read()
+def test_every_option_and_key_is_completed():
     for command in ("run", "check", "show", "report", "compare", "merge", "status", "list"):
-        check(re.search(rf"^\.Ss dtbench {command}$", page, re.M), command, "is not in the manual page")
-        for letter, option in re.findall(r"^  (?:-(\w), |    )--([a-z-]+)", run(command, "--help", code=OK).stdout, re.M):
-            check((f"Fl {letter} , -{option}" if letter else f"Fl -{option}") in page, option, "is not in the manual page")
+        for option in re.findall(r"^  (?:-\w, |    )--([a-z-]+)", run(command, "--help", code=OK).stdout, re.M):
             check("--" + option in completions(command, "--"), option, "is not completed")
-    for code in re.findall(r"^  (\d+(?:, \d+)?) +\w", run("--help", code=OK).stdout, re.M):
-        check(f".It {code}\n" in page, "exit code", code, "is not in the manual page")
 
     def paths(value, prefix=""):
         for key, inner in value.items():
