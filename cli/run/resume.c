@@ -119,6 +119,8 @@ struct size {
 static dt_status find_key(struct experiment_hasher *hasher, struct experiment *e, enum paradigm_kind kind, uint64_t *key)
 {
     e->world_size = 1;
+    if (e->global_batch > 0)
+        e->batch_size = e->global_batch;
     e->gpus_per_node = 0;
     e->paradigm = kind;
     experiment_settle(e);

@@ -147,6 +147,29 @@ static dt_status check_sizes(const struct experiment *e, const char *where)
                    keys, largest);
 }
 
+static dt_status resolve_batch(struct experiment *e, const bool *given, const char *where)
+{
+    const struct dt_table *table = experiment_table();
+    int batch = e->global_batch, world = e->world_size, most = (int)table->fields[dt_config_find(table, "batch_size")].max;
+    if (!given || !is_given(given, "global_batch")) {
+        e->global_batch = given ? 0 : batch;
+        return DT_OK;
+    }
+    if (is_given(given, "batch_size"))
+        return dt_fail(DT_ERR_INVALID, "%s: global_batch: batch_size is given, too; it is what world_size %d makes of global_batch", where,
+                       world);
+    if (batch < world)
+        return dt_fail(DT_ERR_INVALID, "%s: global_batch: %d samples of %d ranks, which have at least one each", where, batch, world);
+    if (batch % world)
+        return dt_fail(DT_ERR_INVALID, "%s: global_batch: %d ranks cannot divide %d samples; %d or %" PRId64 " they can", where, world,
+                       batch, batch / world * world, ((int64_t)batch / world + 1) * world);
+    if (batch / world > most)
+        return dt_fail(DT_ERR_INVALID, "%s: global_batch: %d samples of each of %d ranks; a rank has at most %d", where, batch / world,
+                       world, most);
+    e->batch_size = batch / world;
+    return DT_OK;
+}
+
 /* A config with the keys of paradigms that one experiment cannot have together was written out by dtbench, as in records: `pipeline` was
  * pdp's alone when the first of them were, and where it is not they have pipeline.paradigms. */
 static bool is_written_out(const bool *given)
@@ -360,6 +383,7 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     last->impossible = false;
     DT_TRY(resolve_model(e, given, where));
     resolve_pipeline(e, given);
+    DT_TRY(resolve_batch(e, given, where));
     if (e->tensor.size == 1)
         e->tensor.sequence_parallel = true; /* it makes no difference */
     dt_status status = check_model(e, where);

@@ -33,6 +33,7 @@ struct experiment {
     bool share_gpus;     /* cuda: several ranks may be on one GPU; for correctness alone */
     bool straddle_nodes; /* a pipeline, or an hsdp shard group, may be spread over nodes */
     int batch_size;      /* samples per rank ("per GPU") and step */
+    int global_batch;    /* of all ranks, from which batch_size was found; 0: that was given */
     int replica_samples; /* of a replica in a step, where that is no multiple of its ranks, as measured runs have it; 0: batch_size of each.
                           * No part of a config */
     int micro_batches;   /* gradient accumulation: the number of parts of a step's batch; pdp divides each into chunks */
@@ -53,12 +54,14 @@ struct experiment {
     struct {
         enum dt_unit unit; /* "block", "linear", or "auto": block below 80e9 parameters, linear from there */
         enum gather_kind gather;
+        int prefetch; /* units that are gathered ahead; 0: none, and a gather waits for what is computed before */
     } fsdp;
     struct {
         int shard_size; /* hsdp: consecutive ranks that share one copy, divides world_size; 0: those of a node */
     } hsdp;
     struct {
         double bucket_mib; /* 25 */
+        bool overlap;      /* backward goes on while buckets are reduced */
     } ddp;
     struct {
         int servers; /* parameter_server: ranks that own parameters; at most world_size */

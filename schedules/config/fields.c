@@ -160,6 +160,11 @@ static bool of_buckets(const void *source)
     return reads(source, "ddp.bucket_mib");
 }
 
+static bool of_overlaps(const void *source)
+{
+    return reads(source, "ddp.overlap");
+}
+
 static bool of_servers(const void *source)
 {
     return reads(source, "parameter_server.servers");
@@ -303,6 +308,8 @@ static const struct dt_refused_choice refused_orders[] = {
     {0},
 };
 
+static const char *const global_batch[] = {"global_batch", NULL}, *const batch_size[] = {"batch_size", NULL};
+
 #define AT(member) .offset = offsetof(struct experiment, member), .size = sizeof(((struct experiment *)0)->member)
 
 /* Keys of one object stand together. */
@@ -333,8 +340,12 @@ static const struct dt_field fields[] = {
      .description =
          "Axes of the mesh from neighbouring ranks to distant ones, also as a list; data are the ranks of ddp, zero1, zero2, fsdp "
          "and hsdp. tensor-pipeline-data places pipelines as the study does, tensor-data-pipeline as Megatron-LM."},
-    {"batch_size", DT_FIELD_INT, AT(batch_size), .group = "The batch", .min = 1, .max = 65536, .initial = "8",
+    {"batch_size", DT_FIELD_INT, AT(batch_size), .group = "The batch", .min = 1, .max = 65536, .initial = "8", .replaces = global_batch,
      .description = "Samples per rank and step."},
+    {"global_batch", DT_FIELD_INT, AT(global_batch), .min = 1, .max = 2147483647, .replaces = batch_size, .matters = in_no_result,
+     .description =
+         "Samples per step of all ranks together, instead of batch_size, which becomes this divided by world_size: the same work "
+         "on any number of ranks (strong scaling)."},
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
      .description =
          "Gradient accumulation: the number of parts into which a step's batch is divided, one after the other; at most batch_size."},
@@ -388,11 +399,18 @@ static const struct dt_field fields[] = {
     {"fsdp.gather", DT_FIELD_ENUM, AT(fsdp.gather), .choice = gather_choice, .initial = "\"micro_batch\"", .matters = of_units,
      .description = "fsdp, hsdp: how often a unit is gathered. micro_batch: for each forward and each backward pass, and freed after it; "
                     "step: once, and kept from its first forward to its last backward pass of the step."},
+    {"fsdp.prefetch", DT_FIELD_INT, AT(fsdp.prefetch), .min = 0, .max = 16, .initial = "1", .matters = of_units,
+     .description = "fsdp, hsdp: units that are gathered ahead while one is computed. 0: a unit is gathered when all before it is "
+                    "computed, to see what the overlap gains. On sim a profile may gather in turn, whatever this says."},
     {"hsdp.shard_size", DT_FIELD_INT, AT(hsdp.shard_size), .min = 0, .max = 65536, .initial = "0", .matters = of_shard_groups,
      .description = "hsdp: ranks that share one copy of the parameters, neighbours on the data axis; must divide world_size, or the number "
                     "of pipelines. 0: those of a node (all, on one machine)."},
     {"ddp.bucket_mib", DT_FIELD_NUMBER, AT(ddp.bucket_mib), .min = 0, .above = true, .max = 65536, .initial = "25", .matters = of_buckets,
      .description = "ddp, pdp, zero1, zero2, data_parallel: size of a gradient bucket, in MiB."},
+    {"ddp.overlap", DT_FIELD_BOOL, AT(ddp.overlap), .max = 1, .initial = "true", .matters = of_overlaps,
+     .description =
+         "The same paradigms and parameter_server: gradients are reduced while backward goes on. false: it waits for each bucket, to see "
+         "what the overlap gains."},
     {"parameter_server.servers", DT_FIELD_INT, AT(parameter_server.servers), .min = 1, .max = 65536, .initial = "1", .matters = of_servers,
      .description = "parameter_server: ranks that own the parameters, and are workers too; at most world_size."},
     {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 4096, .initial = "1",

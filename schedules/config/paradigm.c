@@ -22,11 +22,11 @@ static dt_status check_servers(const struct experiment *e, const char *where)
         "pipeline.activation", "pipeline.paradigms", "straddle_nodes"
 
 static const char *const pipeline_keys[] = {PIPELINE_KEYS, NULL};
-static const char *const bucket_keys[] = {"ddp.bucket_mib", NULL};
-static const char *const pipeline_and_bucket_keys[] = {PIPELINE_KEYS, "ddp.bucket_mib", NULL};
-static const char *const fsdp_keys[] = {PIPELINE_KEYS, "fsdp.unit", "fsdp.gather", NULL};
-static const char *const hsdp_keys[] = {PIPELINE_KEYS, "fsdp.unit", "fsdp.gather", "hsdp.shard_size", NULL};
-static const char *const server_keys[] = {"parameter_server.servers", NULL};
+static const char *const bucket_keys[] = {"ddp.bucket_mib", "ddp.overlap", NULL};
+static const char *const pipeline_and_bucket_keys[] = {PIPELINE_KEYS, "ddp.bucket_mib", "ddp.overlap", NULL};
+static const char *const fsdp_keys[] = {PIPELINE_KEYS, "fsdp.unit", "fsdp.gather", "fsdp.prefetch", NULL};
+static const char *const hsdp_keys[] = {PIPELINE_KEYS, "fsdp.unit", "fsdp.gather", "fsdp.prefetch", "hsdp.shard_size", NULL};
+static const char *const server_keys[] = {"parameter_server.servers", "ddp.overlap", NULL};
 
 static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_NONE] =

@@ -246,7 +246,7 @@ static dt_status offload_bucket(struct buckets *b, struct bucket *bucket, const 
                           bucket->own_state_elem);
 }
 
-/* A bucket leaves on the network stream as soon as its last gradient is computed, while backward goes on. */
+/* A bucket leaves on the network stream as soon as its last gradient is computed, while backward goes on, unless it is not to. */
 dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
 {
     struct buckets *b = buckets_of(dp);
@@ -256,6 +256,8 @@ dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group,
     DT_TRY(dt_stream_wait(dp->setup.network, bucket->computed));
     DT_TRY(b->scheme->reduce(b, bucket));
     DT_TRY(dt_event_record(bucket->reduced, dp->setup.network));
+    if (!dp->setup.experiment->ddp.overlap)
+        DT_TRY(timeline_wait(dp->setup.timeline, bucket->reduced));
     return dp->setup.offload ? offload_bucket(b, bucket, action) : DT_OK;
 }
 

@@ -4,7 +4,7 @@
  * network is fast. Gradients are reduce-scattered within it and then averaged across the groups, with 1 / shards of the bytes: all that
  * travels between nodes.
  *
- * A group is gathered one group ahead of its forward and of its backward, freed after use, and its gradients are reduce-scattered, all on
+ * A group is gathered fsdp.prefetch groups ahead of its forward and of its backward, freed after use, and its gradients are reduce-scattered, all on
  * the network stream beside the kernels. With fsdp.gather "step" it is gathered once and stays until its last backward of the step: a
  * stage's whole parameters, and one gather in place of two for each micro-batch.
  * Memory  per rank and parameter, in a 16-bit dtype with Adam over N shards: (2 + 2 + 12) / N bytes. Whole groups and their gradients exist
@@ -105,6 +105,10 @@ static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to
     struct dt_stream *first = s->offload ? s->offload->to_device : s->network;
     const void *share = f->params.data;
 
+    if (s->experiment->fsdp.prefetch == 0) {
+        DT_TRY(dt_event_record(f->computed, s->compute));
+        DT_TRY(dt_stream_wait(first, f->computed));
+    }
     if (s->offload)
         DT_TRY(dt_stream_wait(first, f->home.current));
     DT_TRY(dt_alloc(first, DT_COMMUNICATION, dp_bytes(s, shard_padded_elems(shard, s->shards)), &to->params));
@@ -135,6 +139,7 @@ static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel 
     if (status == DT_OK)
         status = residency_init(&fsdp->base);
     fsdp->base.rules.gathers_once = setup->experiment->fsdp.gather == GATHER_ONCE;
+    fsdp->base.rules.gathers_ahead = setup->experiment->fsdp.prefetch;
     for (int g = 0; status == DT_OK && g < group_count; g++)
         status = fsdp_make_shard(fsdp, g);
     if (status < 0) {

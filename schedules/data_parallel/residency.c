@@ -8,6 +8,7 @@ dt_status residency_init(struct data_parallel *dp)
     dp->residents = calloc((size_t)count, sizeof *dp->residents);
     DT_TRY(dt_allocated(dp->residents, "no host memory for %d groups", count));
     dp->rules.gathers = true;
+    dp->rules.gathers_ahead = 1;
     for (int g = 0; g < count; g++)
         DT_TRY(dt_event_create(dp->setup.device, &dp->residents[g].there));
     return DT_OK;

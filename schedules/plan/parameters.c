@@ -71,6 +71,16 @@ static dt_status gather(struct placement *p, const struct action *user, struct p
     return gather_group(p, user, user->group, out);
 }
 
+static dt_status gather_ahead(struct placement *p, const struct plan *from, int at, struct plan *out)
+{
+    const struct action *next = plan_next_computing(from, at);
+    for (int i = 0; i < p->rules->gathers_ahead && next; i++) {
+        DT_TRY(gather(p, next, out));
+        next = plan_next_computing(from, (int)(next - from->actions));
+    }
+    return DT_OK;
+}
+
 static dt_status free_group(struct placement *p, const struct action *user, const struct action *next, int group, struct plan *out)
 {
     bool next_has_it = next && (next->group == group || reads_params_of(p, next, group));
@@ -283,8 +293,8 @@ static dt_status place_around(void *context, const struct plan *from, int at, st
     p->published = true;
     if (p->rules->gathers)
         DT_TRY(gather(p, &a, out));
-    if (p->rules->gathers && !p->rules->gathers_in_turn && next)
-        DT_TRY(gather(p, next, out));
+    if (p->rules->gathers && !p->rules->gathers_in_turn)
+        DT_TRY(gather_ahead(p, from, at, out));
     count_readers(p, &a, -1);
     DT_TRY(begin_first_gradients(p, &a, out));
     a.flags |= (uint16_t)flags_of(p, &a);

@@ -349,7 +349,8 @@ struct plan_rules {
     bool publishes;       /* PUBLISH before the step's first pass */
     bool gathers;         /* GATHER before a group is used, FREE after, unless the next pass uses the same group */
     bool gathers_once;    /* GATHER before a group's first pass of the step that reads it, FREE after the last */
-    bool gathers_in_turn; /* GATHER right before each use; otherwise one pass ahead, so that at most two groups are there */
+    int gathers_ahead;    /* passes before the first that uses a group; 1: at most two groups are there */
+    bool gathers_in_turn; /* GATHER right before each use, never ahead, and FREE after it whatever comes */
     /* REDUCE after the backward passes of this number of micro-batches; 0: never. Where an order puts weight gradients off, gradients of later micro-batches
      * would be reduced half: then the reduction waits until no half is outstanding. Always after the last. */
     int reduce_every;

@@ -69,7 +69,7 @@ static const struct paradigm rooted = {
     .mode = &dp_rooted,
     .keys = (const char *const[]){"pipeline.stages", "pipeline.chunks", "pipeline.order", "pipeline.virtual_stages", "pipeline.split",
                                   "pipeline.memory_limit", "pipeline.activation", "pipeline.paradigms", "straddle_nodes", "ddp.bucket_mib",
-                                  NULL},
+                                  "ddp.overlap", NULL},
     .bytes = {"2 P", "2 P", "12 P"},
 };
 

@@ -32,6 +32,16 @@ static void the_fewest_ranks_of_what_is_alike(void)
                  (const int[]){-1, -1}, 2);
 }
 
+/* Of a global batch the ranks' batches differ, and the work is the same. */
+static void strong_scaling(void)
+{
+    check_fewest("{" SMALL ", \"paradigm\": \"ddp\", \"global_batch\": 8, \"sweep\": {\"world_size\": [4, 2, 8]}}", (const int[]){1, 1, 1},
+                 3);
+    check_fewest("{" SMALL ", \"paradigm\": \"ddp\", \"sweep\": {\"cases\": [{\"world_size\": 4, \"batch_size\": 2},"
+                 "{\"world_size\": 2, \"batch_size\": 4}]}}",
+                 (const int[]){-1, -1}, 2);
+}
+
 /* Experiments that differ in names and in ranks a node are alike; of several with the fewest ranks each is its own, and the first the others'. */
 static void the_first_of_several(void)
 {
@@ -50,6 +60,7 @@ static void one_rank_alone_is_like_any(void)
 
 static const struct test_case cases[] = {
     {"an experiment is compared with the fewest ranks of what is like it", the_fewest_ranks_of_what_is_alike},
+    {"of the same global batch", strong_scaling},
     {"of several with the fewest ranks the first", the_first_of_several},
     {"one rank alone is like any", one_rank_alone_is_like_any},
 };

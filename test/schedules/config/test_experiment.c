@@ -246,14 +246,14 @@ static void keys_with_a_part(void)
          RUN("\"paradigm\":\"fsdp\",\"pipeline\":{\"chunks\":4,\"order\":\"1f1b\"},\"ddp\":{\"bucket_mib\":1},\"mesh\":{\"order\":"
              "\"data-tensor-pipeline\"},\"optimizer\":{\"beta1\":0.5},\"graph\":false"),
          RUN("\"paradigm\":\"fsdp\",\"fsdp\":{\"gather\":\"step\"}"),
-         {"\"fsdp\":{\"unit\":\"block\",\"gather\":\"micro_batch\"}", "\"mlp\":\"gelu\"", "\"position\":\"learned\"",
+         {"\"fsdp\":{\"unit\":\"block\",\"gather\":\"micro_batch\",\"prefetch\":1}", "\"mlp\":\"gelu\"", "\"position\":\"learned\"",
           "\"network\":{\"gbit_per_s\":0,\"latency_us\":-1}"},
          {"pipeline", "hsdp", "ddp", "parameter_server", "mesh", "straddle", "beta", "graph", "rope"}},
         {RUN("\"paradigm\":\"pdp\""),
          RUN("\"paradigm\":\"pdp\",\"pipeline\":{\"split\":\"balanced\",\"virtual_stages\":3,\"memory_limit\":1}"),
          RUN("\"paradigm\":\"pdp\",\"pipeline\":{\"split\":\"parameters\"}"),
          {"\"pipeline\":{\"stages\":2,\"chunks\":2,\"order\":\"gpipe\",\"split\":\"balanced\"}",
-          "\"mesh\":{\"order\":\"tensor-pipeline-data\"}", "\"ddp\":{\"bucket_mib\":25}", "\"straddle_nodes\":false"},
+          "\"mesh\":{\"order\":\"tensor-pipeline-data\"}", "\"ddp\":{\"bucket_mib\":25,\"overlap\":true}", "\"straddle_nodes\":false"},
          {"fsdp", "virtual", "memory_limit\"", "paradigms", "sequence_parallel"}},
         {RUN("\"paradigm\":\"zero1\",\"pipeline\":{\"stages\":2}"),
          RUN("\"paradigm\":\"zero1\",\"pipeline\":{\"stages\":2,\"paradigms\":\"all\"}"),
@@ -626,7 +626,48 @@ static void lists_are_whole(void)
     }
 }
 
+/* The batch of all ranks, or of each; what comes later takes the other's place. */
+static void divides_a_global_batch(void)
+{
+    static const struct {
+        const char *keys, *set;
+        int batch_size, global_batch;
+    } rows[] = {
+        {"\"global_batch\":64", NULL, 16, 64},
+        {"\"global_batch\":64", "batch_size=3", 3, 0},
+        {"\"batch_size\":3", "global_batch=8", 2, 8},
+        {"\"batch_size\":3,\"sweep\":{\"global_batch\":[8]}", NULL, 2, 8},
+        {"\"global_batch\":64,\"sweep\":{\"batch_size\":[5]}", NULL, 5, 0},
+    };
+    static const char *const refused[][2] = {
+        {"\"global_batch\":64,\"batch_size\":16",
+         "t: global_batch: batch_size is given, too; it is what world_size 4 makes of global_batch"},
+        {"\"global_batch\":66", "t: global_batch: 4 ranks cannot divide 66 samples; 64 or 68 they can"},
+        {"\"global_batch\":3", "t: global_batch: 3 samples of 4 ranks, which have at least one each"},
+        {"\"global_batch\":400000", "t: global_batch: 100000 samples of each of 4 ranks; a rank has at most 65536"},
+    };
+    char text[512], *json = NULL;
+    struct experiment *e;
+    int count;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(text, sizeof text, "{" TINY ",\"paradigm\":\"ddp\",\"world_size\":4,%s}", rows[i].keys);
+        CHECK_OK(experiments_parse(text, strlen(text), "t", &rows[i].set, rows[i].set != NULL, &e, &count));
+        CHECK(count == 1 && e->batch_size == rows[i].batch_size && e->global_batch == rows[i].global_batch, "%s: %d of %d", text,
+              e->batch_size, e->global_batch);
+        CHECK_OK(experiment_to_json(e, DT_JSON_SORTED, &json)); /* which ranks and records are given */
+        CHECK(strstr(json, "\"batch_size\":") && !strstr(json, "global_batch"), "%s", json);
+        free(json);
+        free(e);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        snprintf(text, sizeof text, "{" TINY ",\"paradigm\":\"ddp\",\"world_size\":4,%s}", refused[i][0]);
+        dt_status status = experiments_parse(text, strlen(text), "t", NULL, 0, &e, &count);
+        CHECK(status == DT_ERR_INVALID && strcmp(dt_error_message(), refused[i][1]) == 0, "%s: %s", text, dt_error_message());
+    }
+}
+
 static const struct test_case cases[] = {
+    {"a global batch is divided", divides_a_global_batch},
     {"tuning is of GPUs", tuning_is_of_gpus},
     {"a list of experiments", lists_are_whole},
     {"combinations that cannot be are left out", leaves_out_combinations},

@@ -302,12 +302,16 @@ static void check_step(const char *order, int micro_batches, int window, const s
  * a row stays; what no pass reads is not gathered. */
 static void test_groups_are_gathered_one_pass_ahead(void)
 {
-    struct plan_rules fsdp = {.gathers = true, .reduce_every = 2};
+    struct plan_rules fsdp = {.gathers = true, .gathers_ahead = 1, .reduce_every = 2};
     check_step("gpipe", 1, 1, &keep, &fsdp, "FBgx", "g0 g1 F0 x0 g2 F1 x1 g3 F2 x2 F3 g2 B3 x3 g1 B2 x2 B1 x1 B0");
     check_step("gpipe", 2, 1, &keep, &fsdp, "FBgx",
                "g0 g1 F0 x0 g2 F1 x1 g3 F2 x2 F3 g2 B3 x3 g1 B2 x2 B1 x1 g0 B0 "
                "g1 F0 x0 g2 F1 x1 g3 F2 x2 F3 g2 B3 x3 g1 B2 x2 B1 x1 B0");
     check_step("gpipe", 1, 1, &checkpoint, &fsdp, "FBRLgx", "g0 g1 F0 x0 g2 F1 x1 g3 F2 x2 g2 L3 x3 R2 g1 B2 x2 R1 B1 x1 B0");
+    fsdp.gathers_ahead = 2;
+    check_step("gpipe", 1, 1, &keep, &fsdp, "FBgx", "g0 g1 g2 F0 x0 g3 F1 x1 F2 x2 g2 F3 g1 B3 x3 B2 x2 B1 x1 B0");
+    fsdp.gathers_ahead = 0;
+    check_step("gpipe", 1, 1, &keep, &fsdp, "FBgx", "g0 F0 x0 g1 F1 x1 g2 F2 x2 g3 F3 B3 x3 g2 B2 x2 g1 B1 x1 B0");
     fsdp.gathers_in_turn = true;
     check_step("gpipe", 1, 1, &keep, &fsdp, "FBgx", "g0 F0 x0 g1 F1 x1 g2 F2 x2 g3 F3 x3 g3 B3 x3 g2 B2 x2 g1 B1 x1 g0 B0 x0");
 }
@@ -315,7 +319,7 @@ static void test_groups_are_gathered_one_pass_ahead(void)
 /* A head whose weight is the embedding's table reads two groups. */
 static void test_a_tied_head_gathers_the_table(void)
 {
-    struct plan_rules fsdp = {.gathers = true, .reduce_every = 1};
+    struct plan_rules fsdp = {.gathers = true, .gathers_ahead = 1, .reduce_every = 1};
     struct plan_group tied[GROUPS];
     struct plan_part part = keep;
     memcpy(tied, groups, sizeof tied);

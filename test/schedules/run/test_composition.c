@@ -58,6 +58,8 @@ static const struct axis numbered[] = {
 static const char *const chunks[] = {"1", "2", "3", "4", NULL};
 static const char *const virtual_stages[] = {"2", "3", "1", NULL};
 static const char *const gathers[] = {"micro_batch", "step", NULL};
+static const char *const prefetches[] = {"1", "0", "3", NULL};
+static const char *const overlaps[] = {"true", "false", NULL};
 static const char *const units[] = {"block", "linear", NULL};
 static const char *const shard_sizes[] = {"0", "1", "2", NULL};
 static const char *const attentions[] = {"fused", "unfused", NULL};
@@ -68,6 +70,8 @@ static const struct axis drawn[] = {
     {"pipeline.chunks", chunks},
     {"mesh.order", mesh_orders},
     {"fsdp.gather", gathers},
+    {"fsdp.prefetch", prefetches},
+    {"ddp.overlap", overlaps},
     {"fsdp.unit", units},
     {"hsdp.shard_size", shard_sizes},
     {"model.attention", attentions},
