@@ -53,6 +53,8 @@ static const struct dt_metric table[] = {
      .help = "Amortised communication overhead: exposed_comm_s in ms, per sample of a rank."},
     {"comm_bytes", AT(step.comm_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true, .title = "comm",
      .help = "What a rank communicates in a step, counted by its communicators: whole buffers of all collectives, and messages sent."},
+    {"link_bytes", AT(step.link_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true, .title = "on links",
+     .help = "What a rank of comm_bytes sends over its links, if collectives go around rings: of an all-reduce of N ranks 2 (N - 1) / N of the buffer, of a reduce-scatter or an all-gather (N - 1) / N, of others all."},
     {"all_reduce_bytes", AT(step.all_reduce_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true, .title = "all-reduce",
      .help = "Of these what is all-reduced."},
     {"reduce_scatter_bytes", AT(step.reduce_scatter_bytes), DT_METRIC_NUMBER, DT_IN_BYTES, DT_RANKS_MAX, DT_STEPS_MIDDLE, .later = true, .title = "reduce-scatter",

@@ -116,12 +116,12 @@ static void extend(const struct dry_step *fewer, const struct dry_step *more, in
     extend_memory((const struct dry_step *const[]){fewer, more}, false, left / each, &out->usage.device, missing);
     extend_memory((const struct dry_step *const[]){fewer, more}, true, left / each, &out->usage.host, missing);
     out->micro_batches = micro_batches;
-    for (int axis = 0; axis < MESH_AXES; axis++)
+    for (int group = 0; group < TRAFFIC_GROUPS; group++)
         for (int kind = 0; kind < DT_COMM_KINDS; kind++) {
-            uint64_t before = fewer->traffic.bytes[axis][kind], after = more->traffic.bytes[axis][kind];
+            uint64_t before = fewer->traffic.bytes[group][kind], after = more->traffic.bytes[group][kind];
             if (after < before)
                 *missing = INT_MAX;
-            out->traffic.bytes[axis][kind] += (uint64_t)(left / each) * (after - before);
+            out->traffic.bytes[group][kind] += (uint64_t)(left / each) * (after - before);
         }
 }
 

@@ -184,14 +184,20 @@ static const char *no_graph(const struct experiment *e)
     return NULL;
 }
 
+static void count_traffic_of(const struct dt_comm *comm, int group, struct step_traffic *out)
+{
+    for (int kind = 0; comm && kind < DT_COMM_RECV; kind++)
+        out->bytes[group][kind] = dt_comm_bytes(comm, (enum dt_comm_kind)kind);
+    out->ranks[group] = comm ? dt_comm_size(comm) : 1;
+}
+
 static void count_traffic(const struct trainer *t, struct step_traffic *out)
 {
     *out = (struct step_traffic){0};
     for (int axis = 0; axis < MESH_AXES; axis++)
-        for (int kind = 0; t->mesh.comm[axis] && kind < DT_COMM_RECV; kind++)
-            out->bytes[axis][kind] = dt_comm_bytes(t->mesh.comm[axis], (enum dt_comm_kind)kind);
-    for (int kind = 0; t->copies && kind < DT_COMM_RECV; kind++)
-        out->bytes[MESH_TENSOR][kind] += dt_comm_bytes(t->copies, (enum dt_comm_kind)kind);
+        count_traffic_of(t->mesh.comm[axis], axis, out);
+    count_traffic_of(t->copies, TRAFFIC_COPIES, out);
+    out->ranks[MESH_PIPELINE] = 2;
     out->bytes[MESH_PIPELINE][DT_COMM_SEND] = pipeline_sent_bytes(t->pipeline);
     out->bytes[MESH_PIPELINE][DT_COMM_ALL_REDUCE] = pipeline_summed_bytes(t->pipeline);
 }
@@ -330,9 +336,11 @@ static void take_traffic(struct trainer *t)
 {
     struct step_traffic now;
     count_traffic(t, &now);
-    for (int axis = 0; axis < MESH_AXES && step_traffic_all(&now) > step_traffic_all(&t->counted); axis++)
+    for (int group = 0; group < TRAFFIC_GROUPS && step_traffic_all(&now) > step_traffic_all(&t->counted); group++) {
+        t->traffic.ranks[group] = now.ranks[group];
         for (int kind = 0; kind < DT_COMM_KINDS; kind++)
-            t->traffic.bytes[axis][kind] = now.bytes[axis][kind] - t->counted.bytes[axis][kind];
+            t->traffic.bytes[group][kind] = now.bytes[group][kind] - t->counted.bytes[group][kind];
+    }
     t->counted = now;
 }
 

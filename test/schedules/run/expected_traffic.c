@@ -214,7 +214,11 @@ static dt_status find_traffic(const struct experiment *e, int rank, const struct
 dt_status expected_traffic(const struct experiment *experiment, int rank, struct step_traffic *out)
 {
     struct dry_rank dry;
+    const struct mesh_shape *mesh = &experiment->strategy.mesh;
     *out = (struct step_traffic){0};
+    out->ranks[TRAFFIC_COPIES] = 1;
+    for (int axis = 0; axis < MESH_AXES; axis++)
+        out->ranks[axis] = axis == MESH_PIPELINE ? 2 : mesh->size[axis];
     dt_status status = dry_rank_init(&dry, experiment, rank, 0);
     if (status == DT_OK)
         status = find_traffic(experiment, rank, dry.trainer, out);

@@ -78,6 +78,7 @@ static inline void compare_traffic(const struct experiment *e, const struct dt_s
         CHECK_OK(expected_traffic(e, rank, &traffic));
         step_traffic_measure(&traffic, &expected);
         most.comm_bytes = fmax(most.comm_bytes, expected.comm_bytes);
+        most.link_bytes = fmax(most.link_bytes, expected.link_bytes);
         most.all_reduce_bytes = fmax(most.all_reduce_bytes, expected.all_reduce_bytes);
         most.reduce_scatter_bytes = fmax(most.reduce_scatter_bytes, expected.reduce_scatter_bytes);
         most.all_gather_bytes = fmax(most.all_gather_bytes, expected.all_gather_bytes);
@@ -94,6 +95,9 @@ static inline void compare_traffic(const struct experiment *e, const struct dt_s
     CHECK(counted->broadcast_bytes == most.broadcast_bytes && counted->reduce_bytes == most.reduce_bytes,
           "%s: broadcast, reduce %g, %g bytes", what, counted->broadcast_bytes, counted->reduce_bytes);
     CHECK(counted->send_bytes == most.send_bytes, "%s: send %g bytes, expected %g", what, counted->send_bytes, most.send_bytes);
+    bool copies = e->tensor.size > 1 && e->model.family->tensor_copies(&e->model, e->tensor.size) > 1; /* whose groups are smaller */
+    CHECK(copies || counted->link_bytes == most.link_bytes, "%s: %g bytes on links, expected %g", what, counted->link_bytes,
+          most.link_bytes);
     CHECK(counted->comm_bytes == most.comm_bytes, "%s: %g bytes, expected %g", what, counted->comm_bytes, most.comm_bytes);
 }
 
