@@ -64,6 +64,7 @@ static const struct option_row options[] = {
     {"allow", 0, OPTION_LIST, AT(planner.allow), "KEY=VALUE,...", NULL, "try these values of a key only; any key can be varied so"},
     {"forbid", 0, OPTION_LIST, AT(planner.forbid), "KEY=VALUE,...", NULL, "try no candidate with one of these values"},
     {"set", 's', OPTION_LIST, AT(planner.sets), "PATH=VALUE", NULL, CONFIG_SET_HELP},
+    CONFIG_SLOW_ROW(struct plan_options, planner.slow),
     {"top", 't', OPTION_TEXT, AT(planner.top), "N", NULL,
      "show the N best, however alike they are; default: the best of each of 5 kinds, by paradigm and groups"},
     {"threads", 0, OPTION_TEXT, AT(planner.threads), "N", NULL, "simulate on N threads; default: as many as there are processors"},
@@ -170,6 +171,7 @@ static dt_status find_reasons(const struct plan_options *o, const struct planner
         return DT_OK;
     DT_TRY(why_chosen(p, 0, &out->chosen));
     DT_TRY(why_trusted(p, &out->trusted));
+    why_slow(p, &out->slow);
     if (!p->result.interrupted)
         DT_TRY(changes_find(p, &out->changes));
     if (o->rule)

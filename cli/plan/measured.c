@@ -41,6 +41,7 @@ static dt_status make_real(const struct planner *p, const char *device, int plac
     DT_TRY(planner_experiment(p, place, out));
     snprintf(out->device, sizeof out->device, "%s", device);
     *out->cluster = *out->profile = '\0';
+    out->slow.by = 0;
     return experiment_resolve(out, NULL, "dtbench plan");
 }
 

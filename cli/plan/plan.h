@@ -18,7 +18,7 @@ struct planner_arguments {
     const char *file; /* a config to begin with */
     const char *model, *cluster, *profile, *nodes, *gpus, *global_batch, *max_batch, *optimizer, *sequence;
     const char *objective, *floor, *price, *tokens, *deadline, *top, *threads;
-    const char *device;
+    const char *device, *slow;
     struct option_list sets, fix, allow, forbid;
 };
 
@@ -29,6 +29,7 @@ struct planner {
     struct space *space;
     struct search_options options;
     struct search_result result;
+    double *equal_units_per_s; /* [planner_shown] of the best ones without what is slow; NULL: nothing is */
     int ranks_per_node, nodes;
     double price_per_hour; /* of a GPU; NAN: not given */
     double tokens;         /* to train on; NAN: not given */
@@ -68,6 +69,8 @@ static inline const struct search_outcome *planner_outcome(const struct planner 
 double planner_joules_per_token(const struct planner *planner, int place);
 /* How many are shown: the best of each of a few kinds, or with --top N the N best; or all there are. */
 int planner_shown(const struct planner *planner);
+/* The part of its rate that the candidate at `place` (of the shown) loses to what is slow (slow.by); NAN where nothing is. */
+double planner_slow_cost(const struct planner *planner, int place);
 /* "GPU", or "rank" where processors compute. */
 const char *planner_unit(const struct planner *planner);
 
@@ -117,6 +120,9 @@ dt_status why_chosen(const struct planner *planner, int place, struct why *out);
 
 /* What rejected each paradigm that is not among the shown ones, and by how much. Errors: DT_ERR_HOST_MEMORY. */
 dt_status why_not(const struct planner *planner, struct why *out);
+
+/* What the slow part (slow.by) costs, and which of the shown ones loses least to it; nothing where none is slow. */
+void why_slow(const struct planner *planner, struct why *out);
 
 /* What is known of the predictions' errors: the first candidates', and what about this plan was never measured. Errors: DT_ERR_HOST_MEMORY. */
 dt_status why_trusted(const struct planner *planner, struct why *out);
@@ -168,10 +174,10 @@ dt_status rules_follow(const struct planner *planner, struct rule_results *out);
 
 /* ---- a plan, printed ---- */
 
-/* The reasons that are printed after a plan's table: why the first one, why not the others, what would change the choice, how far it can be
+/* The reasons that are printed after a plan's table: what a slow part costs, why the first one, why not the others, what would change the choice, how far it can be
  * trusted, and what rules of thumb would cost. */
 struct planner_reasons {
-    struct why chosen, not, changes, trusted;
+    struct why chosen, not, changes, trusted, slow;
     struct rule_results rules; /* none where they are not asked for */
 };
 

@@ -5,6 +5,7 @@
 #include "lib/config/data_file.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
+#include "schedules/predict/simulation.h"
 #include "schedules/search/search.h"
 
 #include <errno.h>
@@ -186,6 +187,15 @@ static dt_status set_workload(const struct planner_arguments *a, enum dt_dtype d
     return DT_OK;
 }
 
+static dt_status set_slow(const struct planner_arguments *a, struct sets *s)
+{
+    struct slow_sets slow;
+    DT_TRY(config_slow_sets(a->slow, &slow));
+    for (int i = 0; i < slow.count; i++)
+        set(s, "%s", slow.texts[i]);
+    return DT_OK;
+}
+
 static dt_status read_base(const struct planner_arguments *a, const struct sets *s, struct experiment *out)
 {
     struct experiment_list *experiments = NULL;
@@ -268,6 +278,7 @@ static dt_status make_base(const struct planner_arguments *a, struct sets *s, st
     DT_TRY(set_common(a, usual_dtype(c), s));
     set(s, "world_size=%d", gpus);
     set(s, "paradigm=\"%s\"", gpus > 1 ? "ddp" : "none");
+    DT_TRY(set_slow(a, s));
     return read_base(a, s, &p->base);
 }
 
@@ -358,6 +369,7 @@ void planner_destroy(struct planner *p)
     if (!p)
         return;
     search_result_finish(&p->result);
+    free(p->equal_units_per_s);
     recordings_destroy(p->options.recordings);
     space_destroy(p->space);
     free(p);
@@ -394,11 +406,45 @@ static dt_status find_floor(struct planner *p)
     return DT_OK;
 }
 
+/* The best ones again, on hardware that is all alike. */
+static dt_status simulate_equal(const struct planner *p, int place, double *units_per_s)
+{
+    struct experiment e;
+    struct simulated_system *system;
+    struct measure_result result;
+    DT_TRY(planner_experiment(p, place, &e));
+    e.slow.by = 0;
+    DT_TRY(simulated_system_create_on(&p->machine, &e, &system));
+    dt_status status = simulation_run_symmetric(&e, system, NULL, &result);
+    simulated_system_destroy(system);
+    if (status == DT_OK)
+        *units_per_s = search_units_per_s(&e, result.step_s[0]);
+    measure_result_finish(&result);
+    return status;
+}
+
+static dt_status find_equal(struct planner *p)
+{
+    int shown = planner_shown(p);
+    p->equal_units_per_s = calloc((size_t)shown + 1, sizeof *p->equal_units_per_s);
+    DT_TRY(dt_allocated(p->equal_units_per_s, "no host memory for a plan"));
+    for (int place = 0; place < shown; place++)
+        DT_TRY(simulate_equal(p, place, &p->equal_units_per_s[place]));
+    return DT_OK;
+}
+
 dt_status planner_search(struct planner *p)
 {
     if (p->options.objective == SEARCH_MEMORY && isnan(p->options.floor_units_per_s))
         DT_TRY(find_floor(p));
-    return search_run(p->space, &p->base, &p->machine, &p->options, &p->result);
+    DT_TRY(search_run(p->space, &p->base, &p->machine, &p->options, &p->result));
+    return p->base.slow.by > 0 ? find_equal(p) : DT_OK;
+}
+
+double planner_slow_cost(const struct planner *p, int place)
+{
+    double lost = p->equal_units_per_s ? 1 - planner_outcome(p, place)->units_per_s / p->equal_units_per_s[place] : NAN;
+    return fabs(lost) < 1e-9 ? 0 : lost; /* two simulations, whose sums are rounded */
 }
 
 dt_status planner_experiment(const struct planner *p, int place, struct experiment *out)

@@ -61,7 +61,7 @@ static void margin_cell(struct table *t, const struct planner *p, int place)
 
 /* Which of the columns there are that not every plan has. */
 struct columns {
-    bool gpus, host, cost, energy, duration, alike;
+    bool gpus, host, cost, energy, duration, slow, alike;
     struct unit duration_unit;
 };
 
@@ -75,7 +75,8 @@ static struct columns choose_columns(const struct planner *p)
 {
     struct columns c = {.gpus = p->request.any_nodes,
                         .cost = p->options.objective == SEARCH_COST || !isnan(p->price_per_hour),
-                        .energy = p->options.objective == SEARCH_ENERGY};
+                        .energy = p->options.objective == SEARCH_ENERGY,
+                        .slow = p->equal_units_per_s != NULL};
     double shortest_s = INFINITY;
     c.duration = c.cost || c.energy || !isnan(p->tokens);
     for (int place = 0; place < planner_shown(p); place++) {
@@ -121,6 +122,8 @@ static void name_columns(struct table *t, const struct planner *p, const struct 
         table_column(t, TABLE_RIGHT, "J per %s\nat most", counted);
     if (c->duration)
         table_column(t, TABLE_RIGHT, isnan(p->tokens) ? "%s per\n1e9 %ss" : "%s for\nall %ss", c->duration_unit.name, counted);
+    if (c->slow)
+        table_column(t, TABLE_RIGHT | TABLE_STAYS, "lost to\nslow %%");
     table_column(t, TABLE_RIGHT, "margin");
     if (c->alike)
         table_column(t, TABLE_RIGHT, "alike");
@@ -145,6 +148,8 @@ static void print_row(struct table *t, const struct planner *p, int place, const
     table_cell(t, "%.0f", 100 * o->step.bubble_s / o->step_s);
     table_cell(t, "%.0f", 100 * o->step.exposed_comm_s / o->step_s);
     cost_cells(t, p, place, c, &e, o);
+    if (c->slow)
+        table_cell(t, "%.1f", 100 * planner_slow_cost(p, place));
     margin_cell(t, p, place);
     if (c->alike)
         table_cell(t, "%d", why_alike(p, place));
@@ -221,6 +226,7 @@ dt_status planner_print(const struct planner *p, const struct planner_reasons *r
         print_none(p, to);
     else
         DT_TRY(print_table(p, to));
+    print_lines("one part is slow", &r->slow, to);
     print_lines("why the first", &r->chosen, to);
     print_lines("why not the others", &r->not, to);
     print_lines("what would change it", &r->changes, to);

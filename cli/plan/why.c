@@ -272,6 +272,31 @@ dt_status why_not(const struct planner *p, struct why *out)
     return DT_OK;
 }
 
+/* ---- a slow part ---- */
+
+void why_slow(const struct planner *p, struct why *out)
+{
+    static const char *const parts[] = {[SLOW_GPU] = "the GPU of rank %d",
+                                        [SLOW_NODE] = "each GPU of rank %d's node",
+                                        [SLOW_LINK] = "the link of rank %d to its node's GPUs",
+                                        [SLOW_CARD] = "the network card of rank %d"};
+    const struct experiment *e = &p->base;
+    int least = 0, shown = planner_shown(p);
+    char part[64], strategy[STRATEGY_BYTES];
+    struct experiment best;
+    *out = (struct why){.count = 0};
+    if (!p->equal_units_per_s || shown == 0)
+        return;
+    for (int place = 1; place < shown; place++)
+        least = planner_slow_cost(p, place) < planner_slow_cost(p, least) ? place : least;
+    space_experiment(p->space, p->result.ranking[least], &best);
+    strategy_describe(&best, strategy);
+    snprintf(part, sizeof part, parts[e->slow.part], e->slow.rank);
+    why_say(out, "%s does %.3g %% of what its like do: the first loses %.1f %% of its rate", part, 100 * (1 - e->slow.by),
+            100 * planner_slow_cost(p, 0));
+    why_say(out, "number %d (%s) loses least of those shown, %.1f %%", least + 1, strategy, 100 * planner_slow_cost(p, least));
+}
+
 /* ---- how sure ---- */
 
 static void say_error(struct why *w, const struct planner *p, const struct experiment *e)

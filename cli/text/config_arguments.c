@@ -25,10 +25,48 @@ dt_status config_arguments_check(struct config_arguments *a)
     return DT_OK;
 }
 
+/* One "by=10%". */
+static dt_status add_slow(const char *given, const char *value, struct slow_sets *out)
+{
+    static const char *const keys[] = {"rank", "by", "part"};
+    char *end = NULL;
+    double number = strtod(value, &end);
+    bool known = false, by = strcmp(given, "by") == 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        known |= strcmp(keys[i], given) == 0;
+    if (!known || !*value || out->count == SLOW_SETS)
+        return dt_fail(DT_ERR_INVALID, "--slow: \"%.40s=%.40s\": expected rank=3,by=10%% and, where it is no GPU, part=node, link or card",
+                       given, value);
+    if (by && (end == value || (strcmp(end, "%") != 0 && *end)))
+        return dt_fail(DT_ERR_INVALID, "--slow: by=%.40s: expected a part of the rate, 10%% or 0.1", value);
+    if (by)
+        snprintf(out->texts[out->count++], SLOW_SET_BYTES, "slow.by=%.17g", *end ? number / 100 : number);
+    else
+        snprintf(out->texts[out->count++], SLOW_SET_BYTES, "slow.%.8s=%.40s", given, value);
+    return DT_OK;
+}
+
+dt_status config_slow_sets(const char *text, struct slow_sets *out)
+{
+    char copy[256], *rest = copy;
+    *out = (struct slow_sets){.count = 0};
+    if (!text)
+        return DT_OK;
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *key = strsep(&rest, ","); key; key = strsep(&rest, ",")) {
+        char *value = strchr(key, '=');
+        if (value)
+            *value++ = 0;
+        DT_TRY(add_slow(key, value ? value : "", out));
+    }
+    return strstr(text, "by=") ? DT_OK : dt_fail(DT_ERR_INVALID, "--slow %.80s: does not say by how much: by=10%%", text);
+}
+
 dt_status config_arguments_read(const struct config_arguments *a, struct experiment_list **out)
 {
     char device[128], from[1024];
-    const char *sets[OPTION_LIST_MAX + 2];
+    const char *sets[OPTION_LIST_MAX + 2 + SLOW_SETS];
+    struct slow_sets slow;
     int set_count = a->sets.count;
     memcpy(sets, a->sets.items, sizeof a->sets.items);
     if (a->device) {
@@ -39,6 +77,9 @@ dt_status config_arguments_read(const struct config_arguments *a, struct experim
         snprintf(from, sizeof from, "checkpoint.from=%.1000s", a->from);
         sets[set_count++] = from;
     }
+    DT_TRY(config_slow_sets(a->slow, &slow));
+    for (int i = 0; i < slow.count; i++)
+        sets[set_count++] = slow.texts[i];
     return experiments_read(a->config ? a->config : a->file, sets, set_count, a->passes_only, out);
 }
 

@@ -116,6 +116,7 @@ struct config_arguments {
     const char *file, *config; /* as an argument, as --config: the same */
     const char *device, *from;
     struct option_list sets;
+    const char *slow;
     bool passes_only; /* as of experiments_read */
 };
 
@@ -131,6 +132,27 @@ struct config_arguments {
          "FOLDER",                                                                                                                         \
          NULL,                                                                                                                             \
          "the same as --set checkpoint.from=FOLDER: go on with a checkpoint"}
+
+/* Of the commands that predict: the option for `member`, the text of --slow. */
+#define CONFIG_SLOW_ROW(type, member)                                                                                                      \
+    {"slow",                                                                                                                               \
+     0,                                                                                                                                    \
+     OPTION_TEXT,                                                                                                                          \
+     offsetof(type, member),                                                                                                               \
+     "WHAT",                                                                                                                               \
+     NULL,                                                                                                                                 \
+     "sim: one rank's hardware is slower than its like: rank=3,by=10% is a GPU at 90 % of its speed; part=node, part=link and "            \
+     "part=card are "                                                                                                                      \
+     "all GPUs of its node, its link to them, and its network card. The same as --set slow.rank=3 and so on"}
+
+/* What --slow says, as --set would. */
+enum { SLOW_SETS = 3, SLOW_SET_BYTES = 64 };
+struct slow_sets {
+    char texts[SLOW_SETS][SLOW_SET_BYTES];
+    int count;
+};
+/* text: "rank=3,by=10%"; NULL says nothing. Errors: DT_ERR_INVALID with one line. */
+dt_status config_slow_sets(const char *text, struct slow_sets *out);
 
 #define CONFIG_SET_HELP                                                                                                                    \
     "change the config before it is read: --set model.dtype=bf16 or --set sweep.batch_size=[1,2,4]. The value is JSON, or a string where " \

@@ -146,6 +146,12 @@ static dt_status queue_kernels(struct sim_stream *stream, struct dt_sim_program 
     return dt_sim_program_record(program, stream->number, mark);
 }
 
+static double slowed_s(const struct dt_stream *stream, double seconds)
+{
+    const struct dt_sim_device *d = dt_sim_device_of(stream->device);
+    return d && d->slowdown > 0 ? d->slowdown * seconds : seconds;
+}
+
 dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, double seconds, const char *label)
 {
     int number;
@@ -153,7 +159,7 @@ dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, d
     if (!program)
         return DT_OK;
     DT_TRY(dt_sim_program_host(program, host_s));
-    DT_TRY(dt_sim_program_work(program, number, seconds, label));
+    DT_TRY(dt_sim_program_work(program, number, slowed_s(stream, seconds), label));
     return queue_kernels((struct sim_stream *)stream, program, kernels);
 }
 
@@ -161,7 +167,7 @@ dt_status dt_sim_shared_work(struct dt_stream *stream, double seconds, double lo
 {
     int number;
     struct dt_sim_program *program = dt_sim_recording(stream, &number);
-    return program ? dt_sim_program_shared_work(program, number, seconds, load, label) : DT_OK;
+    return program ? dt_sim_program_shared_work(program, number, slowed_s(stream, seconds), load, label) : DT_OK;
 }
 
 dt_status dt_sim_host_memory(struct dt_stream *stream, double bytes, const char *label)

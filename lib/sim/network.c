@@ -201,6 +201,12 @@ dt_status dt_sim_network_set_gain(struct dt_sim_network *n, uint32_t link, doubl
     return DT_OK;
 }
 
+void dt_sim_network_slow(struct dt_sim_network *n, uint32_t link, double left)
+{
+    n->links[link].capacity *= left;
+    n->links[link].first = fmin(n->links[link].first, n->links[link].capacity);
+}
+
 dt_status dt_sim_network_start(struct dt_sim_network *n, double now_s, const struct dt_sim_flow *spec, uint32_t tag)
 {
     double alone = spec->rate_cap;

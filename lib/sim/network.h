@@ -42,6 +42,9 @@ dt_status dt_sim_network_add_link(struct dt_sim_network *network, double capacit
  * 0 <= exponent <= 1. */
 dt_status dt_sim_network_set_gain(struct dt_sim_network *network, uint32_t link, double first_bytes_per_s, double exponent);
 
+/* The link carries the part `left` of its capacity, above 0 and at most 1. Before its first flow. */
+void dt_sim_network_slow(struct dt_sim_network *network, uint32_t link, double left);
+
 /* Begin a flow at now_s, which never goes backwards. tag comes back when it is over. Errors: DT_ERR_INVALID for a flow that could never
  * end, DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_network_start(struct dt_sim_network *network, double now_s, const struct dt_sim_flow *flow, uint32_t tag);

@@ -33,6 +33,10 @@ void dt_sim_links_destroy(struct dt_sim_links *links); /* takes NULL */
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_links_stand_in(struct dt_sim_links *links, const int *ranks, int count, const int *stand_in);
 
+/* A rank's network card, or its link to the node's other GPUs, in both directions, carries the part `left` of what its like carry. What NCCL
+ * chooses stays: it knows the cards' labels. Before the first operation. Errors: DT_ERR_UNAVAILABLE where the ranks use no such thing. */
+dt_status dt_sim_links_slow(struct dt_sim_links *links, struct dt_sim_network *network, int rank, bool card, double left);
+
 /* For dt_sim_engine_create; the links are its context. */
 struct dt_sim_transport dt_sim_links_transport(struct dt_sim_links *links);
 

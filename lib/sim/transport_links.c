@@ -227,6 +227,19 @@ void dt_sim_links_destroy(struct dt_sim_links *l)
     free(l);
 }
 
+dt_status dt_sim_links_slow(struct dt_sim_links *l, struct dt_sim_network *network, int rank, bool card, double left)
+{
+    const struct rank_links *r = &l->ranks[rank];
+    if (card && r->nic == NO_LINK)
+        return dt_fail(DT_ERR_UNAVAILABLE, "all ranks are on one node, and use no network card");
+    int out = card ? l->nic_out[r->nic] : r->out, in = card ? l->nic_in[r->nic] : r->in;
+    if (out == NO_LINK || (!card && l->cluster.collectives.library == DT_SIM_MPI))
+        return dt_fail(DT_ERR_UNAVAILABLE, "the ranks of this cluster's nodes have no links of their own");
+    dt_sim_network_slow(network, (uint32_t)out, left);
+    dt_sim_network_slow(network, (uint32_t)in, left);
+    return DT_OK;
+}
+
 /* ---- ranks that stand for others ---- */
 
 enum { LINKS_OF_RANK = 9 };

@@ -369,10 +369,24 @@ static dt_status check_network(const struct experiment *e, const char *where)
                    where, rate ? "gbit_per_s" : "latency_us", e->device);
 }
 
+/* So are real GPUs. */
+static dt_status check_slow(const struct experiment *e, const char *where)
+{
+    if (e->slow.by <= 0)
+        return DT_OK;
+    if (!experiment_is_simulated(e))
+        return dt_fail(DT_ERR_INVALID, "%s: slow.by: only device \"sim\" has hardware that a config can slow down, and device is \"%s\"",
+                       where, e->device);
+    if (e->slow.rank >= e->world_size)
+        return dt_fail(DT_ERR_INVALID, "%s: slow.rank: %d, and world_size is %d: ranks count from 0", where, e->slow.rank, e->world_size);
+    return DT_OK;
+}
+
 dt_status experiment_check(struct experiment *e, const char *where)
 {
     experiment_settle(e);
     DT_TRY(check_network(e, where));
+    DT_TRY(check_slow(e, where));
     DT_TRY(check_checkpoints(e, where));
     DT_TRY(check_division(e, where));
     return check_sizes(e, where);

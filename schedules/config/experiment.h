@@ -20,6 +20,7 @@ enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
 enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE };
 enum rate_scaling { SCALE_NONE, SCALE_LINEAR, SCALE_ROOT };
 enum ids_kind { IDS_UINT16, IDS_UINT32 }; /* of numbers in a file */
+enum slow_part { SLOW_GPU, SLOW_NODE, SLOW_LINK, SLOW_CARD };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
 
 struct experiment {
@@ -127,6 +128,11 @@ struct experiment {
         double gbit_per_s,
             latency_us; /* sim: of the nodes' network cards, instead of what the cluster's file says; 0 and -1: as that says */
     } network;
+    struct {
+        double by; /* sim: the part of its rate that one piece of hardware lacks; 0: none does */
+        int rank;
+        enum slow_part part; /* of that rank: its GPU, all GPUs of its node, its link to them, its network card */
+    } slow;
     bool any_profile;    /* sim: the profile may be one for another GPU than the cluster's */
     char directory[512]; /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
     bool passes_only;    /* not in the JSON: its pipeline's passes alone are of interest, and the model may have too few layers for them */

@@ -114,6 +114,12 @@ static const char *scaling_choice(int index)
     return pick(names, 3, index);
 }
 
+static const char *slow_choice(int index)
+{
+    static const char *const names[] = {[SLOW_GPU] = "gpu", [SLOW_NODE] = "node", [SLOW_LINK] = "link", [SLOW_CARD] = "card"};
+    return pick(names, 4, index);
+}
+
 static const char *loss_choice(int index)
 {
     static const char *const names[] = {[LOSS_CROSS_ENTROPY] = "cross_entropy", [LOSS_SUM] = "sum"};
@@ -299,6 +305,11 @@ static bool of_processors(const void *source)
 static bool of_predictions(const void *source)
 {
     return experiment_is_simulated(source);
+}
+
+static bool of_slow_parts(const void *source)
+{
+    return ((const struct experiment *)source)->slow.by > 0;
 }
 
 static const struct dt_refused_choice refused_paradigms[] = {{"zero3", "fsdp"}, {0}};
@@ -574,6 +585,15 @@ static const struct dt_field fields[] = {
     {"network.latency_us", DT_FIELD_NUMBER, AT(network.latency_us), .min = -1, .max = 1e6, .initial = "-1", .matters = of_predictions,
      .description = "sim: microseconds of a message between nodes beyond what the library's own table has for its network, instead of the "
                     "cluster file's. -1: the file's."},
+    {"slow.by", DT_FIELD_NUMBER, AT(slow.by), .min = 0, .max = 1, .below = true, .initial = "0", .matters = of_slow_parts,
+     .description = "sim: one GPU, link or card is slower than its like: the part of its rate that it lacks; 0.1: it does 90 % of what the "
+                    "others do in a second. 0: all are equal."},
+    {"slow.rank", DT_FIELD_INT, AT(slow.rank), .min = 0, .max = 65535, .initial = "0", .matters = of_slow_parts,
+     .description = "sim: the rank whose hardware that is."},
+    {"slow.part", DT_FIELD_ENUM, AT(slow.part), .choice = slow_choice, .initial = "\"gpu\"", .matters = of_slow_parts,
+     .description =
+         "sim: what is slow: the rank's GPU, all GPUs of its node, its link to the node's other GPUs (NVLink, or PCI Express where "
+         "there is none), or the network card that it uses."},
 };
 
 /* ---- with the keys of the families ---- */
@@ -650,6 +670,7 @@ static const struct dt_schema_section sections[] = {
     {"parameter_server", "Options of paradigm parameter_server.", NULL},
     {"tensor", "Tensor parallelism.", NULL},
     {"network", "The simulated cluster's network, where it is to be another one.", NULL},
+    {"slow", "A simulated GPU, link or card that is slower than its like.", NULL},
     {"optimizer", "The optimizer.", NULL},
     {"data", "Where samples come from.", NULL},
     {"checkpoint", "What is saved of a run, and where it goes on.", NULL},

@@ -240,13 +240,27 @@ static void replay_finish(struct replay *replay)
     dt_sim_network_destroy(replay->network);
 }
 
+static dt_status slow_link(const struct experiment *e, const struct replay *replay)
+{
+    dt_status status = DT_OK;
+    char error[256];
+    if (e->slow.by > 0 && (e->slow.part == SLOW_LINK || e->slow.part == SLOW_CARD))
+        status =
+            dt_sim_links_slow(replay->links, replay->network, replay->ranks->part->slow_rank, e->slow.part == SLOW_CARD, 1 - e->slow.by);
+    if (status == DT_OK)
+        return DT_OK;
+    snprintf(error, sizeof error, "%s", dt_error_message());
+    return dt_fail(status, "slow.part: %s", error);
+}
+
 /* All ranks' programs of `step`, on the cluster. After a failure too, replay_finish. */
-static dt_status replay_create(const struct simulated_system *s, const struct simulated_ranks *r, int step,
+static dt_status replay_create(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
                                const struct dt_sim_collector *collector, struct replay *out)
 {
     *out = (struct replay){.ranks = r};
     DT_TRY(dt_sim_network_create(&out->network));
     DT_TRY(dt_sim_links_create(&s->cluster, &s->placement, out->network, &out->links));
+    DT_TRY(slow_link(e, out));
     if (r->part->count < r->part->world_size)
         DT_TRY(dt_sim_links_stand_in(out->links, r->part->ranks, r->part->count, r->part->stand_in));
     out->cluster = dt_sim_links_transport(out->links);
@@ -349,11 +363,11 @@ struct question {
     double *compute_s; /* [world size] with metrics: what each rank computes */
 };
 
-static dt_status replay_collected(const struct simulated_system *s, const struct simulated_ranks *r, int step,
+static dt_status replay_collected(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
                                   const struct dt_sim_collector *collector, const struct question *question)
 {
     struct replay replay;
-    dt_status status = replay_create(s, r, step, collector, &replay);
+    dt_status status = replay_create(e, s, r, step, collector, &replay);
     if (status < 0)
         goto done;
     dt_sim_engine_set_stop(replay.engine, question->hooks->stop_requested, question->hooks->context);
@@ -370,14 +384,14 @@ done:
 }
 
 /* The same; wish NULL: no trace. */
-static dt_status replay_step(const struct simulated_system *s, const struct simulated_ranks *r, int step, const struct dt_trace_wish *wish,
-                             const struct question *question)
+static dt_status replay_step(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
+                             const struct dt_trace_wish *wish, const struct question *question)
 {
     struct simulation_trace *writer = NULL;
     struct dt_sim_collector collector = {0};
     if (wish && wish->path)
         DT_TRY(simulation_trace_open(wish, s, r->part->world_size, &writer, &collector));
-    dt_status status = replay_collected(s, r, step, &collector, question);
+    dt_status status = replay_collected(e, s, r, step, &collector, question);
     dt_status written = simulation_trace_close(writer);
     return status < 0 ? status : written;
 }
@@ -430,17 +444,17 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
     for (int i = 0; i < r->role_count; i++)
         alike &= r->roles[i].alike;
     if (ahead) { /* two steps were recorded together, the second beginning before the first is over */
-        DT_TRY(replay_step(s, r, 0, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[0]}));
+        DT_TRY(replay_step(e, s, r, 0, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[0]}));
         forget_step(r, 0); /* a third of what was recorded */
         before_s = seconds[0];
     }
     struct question question = {hooks, before_s, &seconds[last], &result->metrics.step, result->compute_s};
-    DT_TRY(replay_step(s, r, last, &hooks->trace, &question));
+    DT_TRY(replay_step(e, s, r, last, &hooks->trace, &question));
     seconds[last] -= before_s;
     for (int step = 0; step < last && !ahead; step++) {
         seconds[step] = seconds[last];
         if (!alike)
-            DT_TRY(replay_step(s, r, step, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[step]}));
+            DT_TRY(replay_step(e, s, r, step, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[step]}));
     }
     fill_steps(e, seconds, hooks, result);
     return DT_OK;

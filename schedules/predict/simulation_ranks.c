@@ -188,12 +188,21 @@ static dt_status add_role(struct simulated_ranks *r, struct simulated_role *one)
     return DT_OK;
 }
 
-/* The role of the first rank in the tensor group of the one at `place`, if that has as much of each layer: then both do the same, and only one
- * need be recorded. -1: it is the first, or the layers do not divide evenly. */
-static int find_tensor_role(const struct simulated_ranks *r, const struct simulated_role *one, int place)
+/* Does the rank compute on a slow GPU? */
+static bool is_slow(const struct experiment *e, const struct simulated_system *s, const struct symmetric_part *part, int rank)
+{
+    int per_node = s->placement.ranks_per_node;
+    bool of_node = e->slow.part == SLOW_NODE && rank / per_node == part->slow_rank / per_node;
+    return e->slow.by > 0 && (of_node || (e->slow.part == SLOW_GPU && rank == part->slow_rank));
+}
+
+/* The role of the first rank in the tensor group of the one at `place`, if that has as much of each layer, on a GPU as fast: then both do the
+ * same, and only one need be recorded. -1: it is the first, or the layers do not divide evenly. */
+static int find_tensor_role(const struct experiment *e, const struct simulated_system *system, const struct simulated_ranks *r,
+                            const struct simulated_role *one, int place)
 {
     int first = r->part->stand_in[mesh_moved(&r->part->mesh, MESH_TENSOR, r->part->ranks[place], 0)];
-    if (first >= place)
+    if (first >= place || is_slow(e, system, r->part, r->part->ranks[first]) != is_slow(e, system, r->part, r->part->ranks[place]))
         return -1;
     const struct dt_stage *here = trainer_stage(one->trainer), *there = trainer_stage(r->roles[r->ranks[first].role].trainer);
     for (int g = 0; g < here->group_count; g++)
@@ -209,7 +218,7 @@ static dt_status record_role(const struct experiment *e, const struct simulated_
     struct simulated_rank *rank = &r->ranks[place];
     DT_TRY(simulated_role_create(e, system, device, r->part->ranks[place], 0, one));
     DT_TRY(find_groups(r, one->device, rank));
-    rank->role = find_tensor_role(r, one, place);
+    rank->role = find_tensor_role(e, system, r, one, place);
     if (rank->role >= 0)
         return DT_OK;
     DT_TRY(record_step(one, system, 0, each));
@@ -228,7 +237,10 @@ static dt_status record_rank(const struct experiment *e, const struct simulated_
                              bool each, struct simulated_ranks *r, int place)
 {
     struct simulated_role one = {0};
-    dt_status status = record_role(e, system, device, each, r, place, &one);
+    struct dt_sim_device own = *device; /* its clock is another one */
+    if (is_slow(e, system, r->part, r->part->ranks[place]))
+        own.slowdown = 1 / (1 - e->slow.by);
+    dt_status status = record_role(e, system, &own, each, r, place, &one);
     simulated_role_finish(&one);
     return status;
 }

@@ -108,6 +108,22 @@ static struct symmetric_axis axis_with(const struct mesh_shape *mesh, enum mesh_
     return own < apart ? (struct symmetric_axis){own, apart, unlike} : (struct symmetric_axis){size, size, unlike};
 }
 
+/* The same axis where one coordinate has something slow. Nobody can tell that one from another which whole nodes may change places with, so
+ * the last of those is taken for it (*at becomes that), and it and its node stand for themselves. */
+static struct symmetric_axis axis_with_slow(const struct mesh_shape *mesh, enum mesh_axis axis, const struct simulated_system *s,
+                                            struct symmetric_axis equal, int *at)
+{
+    int own = equal.own;
+    if (mesh->size[axis] == 1)
+        return equal;
+    if (*at < equal.apart && own < equal.apart)
+        *at = equal.apart - own + *at % own;
+    int unlike = *at < equal.apart ? *at : equal.apart;
+    struct symmetric_axis apart = axis_with(mesh, axis, s, unlike);
+    apart.unlike = apart.apart < mesh->size[axis] ? apart.apart : 0; /* what is slow may be a whole node */
+    return apart;
+}
+
 static bool divides_buckets(const struct experiment *e)
 {
     return e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS;
@@ -183,7 +199,8 @@ static int tensor_stand_in(const struct experiment *e, const struct tensor_axis 
 static dt_status take_part(const struct experiment *e, struct tensor_axis tensor, struct symmetric_axis replicas,
                            struct symmetric_axis shards, struct symmetric_part *out)
 {
-    *out = (struct symmetric_part){.mesh = e->strategy.mesh, .world_size = e->world_size, .replicas = replicas, .shards = shards};
+    *out = (struct symmetric_part){
+        .mesh = e->strategy.mesh, .world_size = e->world_size, .slow_rank = e->slow.rank, .replicas = replicas, .shards = shards};
     out->ranks = malloc((size_t)e->world_size * sizeof *out->ranks);
     out->stand_in = malloc((size_t)e->world_size * sizeof *out->stand_in);
     out->tensor = malloc((size_t)tensor.size * sizeof *out->tensor);
@@ -218,13 +235,36 @@ static struct symmetric_axis shard_axis_of(const struct experiment *e, const str
     return axis_with(mesh, MESH_SHARD, s, shards > 1 && divides_buckets(e) ? whole_shares(e, mesh) : shards);
 }
 
-dt_status symmetric_part_find(const struct experiment *e, const struct simulated_system *s, struct symmetric_part *out)
+/* How each axis is stood for. */
+struct axes {
+    struct tensor_axis tensor;
+    struct symmetric_axis replicas, shards;
+    int slow_rank;
+};
+
+static struct axes axes_of(const struct experiment *e, const struct simulated_system *s)
 {
     struct mesh_shape mesh = e->strategy.mesh;
+    struct axes axes = {tensor_axis_of(e, &mesh, s), axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]), shard_axis_of(e, &mesh, s),
+                        e->slow.rank};
+    if (e->slow.by <= 0)
+        return axes;
+    int replica = mesh_coordinate(&mesh, MESH_REPLICA, e->slow.rank), shard = mesh_coordinate(&mesh, MESH_SHARD, e->slow.rank);
+    axes.tensor = (struct tensor_axis){mesh.size[MESH_TENSOR], mesh.size[MESH_TENSOR], false};
+    axes.replicas = axis_with_slow(&mesh, MESH_REPLICA, s, axes.replicas, &replica);
+    axes.shards = axis_with_slow(&mesh, MESH_SHARD, s, axes.shards, &shard);
+    axes.slow_rank = mesh_moved(&mesh, MESH_SHARD, mesh_moved(&mesh, MESH_REPLICA, e->slow.rank, replica), shard);
+    return axes;
+}
+
+dt_status symmetric_part_find(const struct experiment *e, const struct simulated_system *s, struct symmetric_part *out)
+{
     if (!is_symmetric(e, s))
         return symmetric_part_all(e, out);
-    return take_part(e, tensor_axis_of(e, &mesh, s), axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]), shard_axis_of(e, &mesh, s),
-                     out);
+    struct axes axes = axes_of(e, s);
+    DT_TRY(take_part(e, axes.tensor, axes.replicas, axes.shards, out));
+    out->slow_rank = axes.slow_rank;
+    return DT_OK;
 }
 
 static int stand_ins_of(const struct symmetric_axis *axis, int size)
@@ -237,15 +277,14 @@ int symmetric_part_count(const struct experiment *e, const struct simulated_syst
     struct mesh_shape mesh = e->strategy.mesh;
     if (!is_symmetric(e, s))
         return e->world_size;
-    struct tensor_axis tensor = tensor_axis_of(e, &mesh, s);
-    struct symmetric_axis replicas = axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]), shards = shard_axis_of(e, &mesh, s);
+    struct axes axes = axes_of(e, s);
     int of_tensor = 0;
-    for (int k = 0, last = 0; k < tensor.size; k++) {
-        last = tensor_stand_in(e, &tensor, k, last);
+    for (int k = 0, last = 0; k < axes.tensor.size; k++) {
+        last = tensor_stand_in(e, &axes.tensor, k, last);
         of_tensor += last == k;
     }
-    return mesh.size[MESH_PIPELINE] * of_tensor * stand_ins_of(&replicas, mesh.size[MESH_REPLICA]) *
-           stand_ins_of(&shards, mesh.size[MESH_SHARD]);
+    return mesh.size[MESH_PIPELINE] * of_tensor * stand_ins_of(&axes.replicas, mesh.size[MESH_REPLICA]) *
+           stand_ins_of(&axes.shards, mesh.size[MESH_SHARD]);
 }
 
 void symmetric_part_finish(struct symmetric_part *part)
@@ -261,7 +300,8 @@ int symmetric_part_recorded(const struct symmetric_part *part, int place)
     int shard = mesh_coordinate(&part->mesh, MESH_SHARD, part->ranks[place]);
     if (part->count == part->world_size)
         return place;
-    int first = mesh_moved(&part->mesh, MESH_REPLICA, part->ranks[place], 0);
+    int replica = mesh_coordinate(&part->mesh, MESH_REPLICA, part->ranks[place]);
+    int first = replica < part->replicas.unlike ? mesh_moved(&part->mesh, MESH_REPLICA, part->ranks[place], 0) : part->ranks[place];
     return part->stand_in[shard < part->shards.unlike ? mesh_moved(&part->mesh, MESH_SHARD, first, 0) : first];
 }
 

@@ -10,6 +10,7 @@
  * not hold where one rank has a part of its own (a root, a parameter server), nor where nodes share a link (fabric.blocking_factor). The last
  * shards of zero1 and zero2 are smaller: they and all ranks of their nodes stand for themselves, and those of other nodes for each other.
  * Of a tensor group those stand for each other that have as many rows of its tables; none do where some hold copies of the same heads.
+ * Where something is slow (slow.by), its node stands for itself; which of the like nodes that is nobody can tell, and it is one of the last.
  * Where a node's ranks share processors, or do not fill its cards evenly, only whole nodes change places. */
 #ifndef SCHEDULES_PREDICT_SYMMETRY_H
 #define SCHEDULES_PREDICT_SYMMETRY_H
@@ -24,7 +25,8 @@ struct symmetric_axis {
 struct symmetric_part {
     struct mesh_shape mesh; /* of the world */
     int world_size;
-    int *ranks; /* [count] who is there, in the order of the world */
+    int slow_rank; /* in whose place the experiment's slow.rank is */
+    int *ranks;    /* [count] who is there, in the order of the world */
     int count;
     int *stand_in; /* [world_size] the place in `ranks` of the one that stands for each */
     struct symmetric_axis replicas, shards;

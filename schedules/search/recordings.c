@@ -69,6 +69,7 @@ static void describe(const struct recordings *r, const struct alone *what, int l
     e->tensor.sequence_parallel = what->sequence_parallel;
     e->pipeline.stages = 1;
     e->pipeline.paradigms = PIPELINE_OF_PDP; /* of which it is none */
+    e->slow.by = 0;                          /* no rank is faster than this */
     experiment_settle(e);
 }
 

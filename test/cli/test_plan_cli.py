@@ -93,6 +93,22 @@ def test_the_memory_that_is_short_is_named():
                     r"[\d.]+ TiB of host memory, and it has 633 GiB", text), text)
 
 
+def test_a_slow_part():
+    """What each plan loses to it; the config that is written has it, and all is as before without."""
+    few = ["--model", "GPTMedium", "--cluster", "gcp_a2_1", "--fix", "paradigm=ddp", "--fix", "tensor.size=1", "--global-batch", "256", "--quiet",
+           "--fix", "activation=keep", "--fix", "parameter_offload=false", "--forbid", "pipeline.stages=2,4,8"]
+    equal, slow = (json.loads(plan(*few, *more, "--json").stdout)["plans"][0] for more in ([], ["--slow", "rank=3,by=50%"]))
+    check(equal["lost_to_slow"] is None and 0 < slow["lost_to_slow"] < 0.5, slow["lost_to_slow"])
+    check("slow" not in equal["config"] and slow["config"]["slow"] == {"by": 0.5, "rank": 3, "part": "gpu"}, slow["config"])
+    check(abs(1 - slow["tokens_per_s"] / equal["tokens_per_s"] - slow["lost_to_slow"]) < 1e-6, slow)
+    text = " ".join(plan(*few, "--slow", "rank=3,by=50%").stdout.split())
+    check("the GPU of rank 3 does 50 % of what its like do: the first loses" in text and "loses least of those shown" in text, text)
+    refused('--slow: "whom=3": expected rank=3,by=10%', *few, "--slow", "whom=3,by=1%")
+    refused("does not say by how much", *few, "--slow", "rank=3")
+    refused("slow.rank: 8, and world_size is 8", *few, "--slow", "rank=8,by=1%")
+    refused("slow.by", *few, "--slow", "by=100%")
+
+
 def kind_of(config):
     return (config["paradigm"], config["world_size"], *(json.dumps(config.get(key)) for key in ("tensor", "hsdp")),
             config.get("pipeline", {}).get("stages"))

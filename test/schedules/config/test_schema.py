@@ -36,6 +36,7 @@ BEYOND_SCHEMA = {
     "paradigms without a pipeline": r"pipeline\.stages: paradigm \"\w+\" goes with no pipeline",
     "stages divide the ranks": r"pipeline\.stages: \d+ does not divide world_size",
     "a network that can be chosen": r"network\.\w+: only device \"sim\"",
+    "hardware that can be slowed down": r"slow\.(by: only device \"sim\"|rank: \d+, and world_size)",
     "points that split a pipeline": r"pipeline\.split: (\d+ points? for|\d+ comes after|\d+ of a model)",
     "more stages than pieces": r"pipeline\.stages: \d+ pipeline stages need",
     "chunks of at least one sample": r"pipeline\.chunks: \d+ chunks \(times",

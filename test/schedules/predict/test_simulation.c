@@ -606,6 +606,29 @@ static void who_stands_for_whom(void)
     }
 }
 
+/* What a slow GPU, link or card costs, worked out by hand where that can be. */
+static void a_slow_part(void)
+{
+    static const char *const parts[] = {"gpu", "node", "link", "card"};
+    double equal = run_keys("\"world_size\": 16, \"paradigm\": \"ddp\", \"batch_size\": 64, " SMALL, NULL), slow[4];
+    double alone = run_keys("\"batch_size\": 64, " SMALL, NULL);
+    double half = run_keys("\"batch_size\": 64, \"slow\": {\"by\": 0.5}, " SMALL, NULL);
+    char keys[512];
+    for (int i = 0; i < 4; i++) {
+        snprintf(
+            keys, sizeof keys,
+            "\"world_size\": 16, \"paradigm\": \"ddp\", \"batch_size\": 64, \"slow\": {\"rank\": 9, \"by\": %g, \"part\": \"%s\"}, " SMALL,
+            i < 2 ? 0.5 : 0.9, parts[i]);
+        slow[i] = run_keys(keys, NULL);
+    }
+    CHECK(half > 1.5 * alone && half <= 2 * alone, "%g s and %g s: kernels take twice as long, and the host issues them as fast", half,
+          alone);
+    CHECK(slow[0] - equal > 0.3 * (half - alone) && slow[0] - equal <= half - alone,
+          "all wait for one, and some of it beside communication: %g s more, and it needs %g", slow[0] - equal, half - alone);
+    CHECK(fabs(slow[1] / slow[0] - 1) < 1e-6, "a slow node of ddp costs what one GPU of it does: %g s, %g s", slow[1], slow[0]);
+    CHECK(slow[2] >= equal && slow[3] > 1.02 * equal, "link %g s, card %g s, equal %g s", slow[2], slow[3], equal);
+}
+
 static void ranks_that_do_the_same_are_one(void)
 {
     static const int roles[DIVISIONS] = {1, 4, 1, 1, 1, 2, 2}; /* at most, where there is a root: its own and the others' */
@@ -750,6 +773,7 @@ static const struct test_case cases[] = {
     {"what is refused", what_is_refused},
     {"ranks that do the same are one", ranks_that_do_the_same_are_one},
     {"who stands for whom", who_stands_for_whom},
+    {"a slow part", a_slow_part},
     {"bubbles by hand", bubbles_by_hand},
     {"four thousand ranks", four_thousand_ranks},
     {"it can be stopped", it_can_be_stopped},

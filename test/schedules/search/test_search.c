@@ -209,25 +209,36 @@ static double simulate(const struct scene *s, const struct experiment *e, bool s
     return out->step_s[out->steps_done - 1];
 }
 
+/* On nothing but alike nodes, or with one rank's hardware slower than the others'. */
+static void check_part(const struct scene *s, const struct experiment *e)
+{
+    struct measure_result whole, part;
+    double all_s = simulate(s, e, false, &whole), part_s = simulate(s, e, true, &part);
+    CHECK(fabs(part_s / all_s - 1) < 1e-9, "%s on %d: %.12g s, and all ranks %.12g; slow part %d of rank %d", paradigm_name(e->paradigm),
+          e->world_size, part_s, all_s, (int)e->slow.part, e->slow.rank);
+    CHECK(fabs(part.metrics.step.exposed_comm_s - whole.metrics.step.exposed_comm_s) <= 1e-8 * all_s, "%s: exposed %.12g, %.12g",
+          paradigm_name(e->paradigm), part.metrics.step.exposed_comm_s, whole.metrics.step.exposed_comm_s);
+    for (int r = 0; r < e->world_size; r++)
+        CHECK(part.ranks[r].memory.device.peak_total_bytes == whole.ranks[r].memory.device.peak_total_bytes, "rank %d", r);
+    measure_result_finish(&whole);
+    measure_result_finish(&part);
+}
+
 static void a_part_stands_for_all(void)
 {
     static const struct space_request request = {0};
     struct dice d = {2};
     for (int n = 0; n < random_candidates; n += 4) {
-        struct measure_result whole, part;
         struct experiment e;
         struct scene s;
         random_scene(&d, 8, &request, &s);
         space_experiment(s.space, roll(&d, space_count(s.space)), &e);
-        double all_s = simulate(&s, &e, false, &whole), part_s = simulate(&s, &e, true, &part);
-        CHECK(fabs(part_s / all_s - 1) < 1e-9, "%s on %d: %.12g s, and all ranks %.12g", paradigm_name(e.paradigm), e.world_size, part_s,
-              all_s);
-        CHECK(fabs(part.metrics.step.exposed_comm_s - whole.metrics.step.exposed_comm_s) <= 1e-8 * all_s, "%s: exposed %.12g, %.12g",
-              paradigm_name(e.paradigm), part.metrics.step.exposed_comm_s, whole.metrics.step.exposed_comm_s);
-        for (int r = 0; r < e.world_size; r++)
-            CHECK(part.ranks[r].memory.device.peak_total_bytes == whole.ranks[r].memory.device.peak_total_bytes, "rank %d", r);
-        measure_result_finish(&whole);
-        measure_result_finish(&part);
+        check_part(&s, &e);
+        int per_node = e.gpus_per_node > 0 ? e.gpus_per_node : s.machine.cluster.gpus_per_node;
+        e.slow.by = 0.3;
+        e.slow.rank = roll(&d, e.world_size);
+        e.slow.part = (enum slow_part)roll(&d, e.world_size > per_node ? 4 : 3);
+        check_part(&s, &e);
         scene_finish(&s);
     }
 }
