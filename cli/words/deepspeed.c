@@ -1,12 +1,14 @@
-/* DeepSpeed's JSON. Names and defaults are those of DeepSpeed 0.16 (docs/_pages/config-json.md, deepspeed/runtime/zero/config.py). */
+/* DeepSpeed's JSON. Names and defaults are those of DeepSpeed 0.19.5 (deepspeed/runtime/config.py, zero/config.py, zero/offload_config.py,
+ * precision_config.py); what its stages do with gradients is in zero/stage_1_and_2.py and engine.py. */
 #include "cli/words/words.h"
 
 #include "lib/config/json.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stdio.h>
 
-#define ORIGIN "DeepSpeed 0.16"
+#define ORIGIN "DeepSpeed 0.19.5"
 #define SCRIPT "the script that calls DeepSpeed"
 
 static const struct dt_word words[] = {
@@ -22,10 +24,14 @@ static const struct dt_word words[] = {
     DT_WORD("zero_optimization.offload_param.device", "parameter_offload", "none", .values = DT_VALUES({"none", "false"}, {"cpu", "true"}),
             .why = "parameters are on the GPU or in host memory"),
     DT_WORD("optimizer.type", "optimizer.name", NULL,
-            .values = DT_VALUES({"AdamW", "adam"}, {"AdamW", "adamw"}, {"Adam", "adam"}, {"FusedAdam", "adam"},
-                                {"DeepSpeedCPUAdam", "adam"}, {"SGD", "sgd"})),
+            .values =
+                DT_VALUES({"AdamW", "adam"}, {"AdamW", "adamw"}, {"Adam", "adam"}, {"adamw", "adam"}, {"adam", "adam"}, {"SGD", "sgd"})),
     DT_WORD("optimizer.params.lr", "optimizer.learning_rate", NULL),
     DT_WORD("optimizer.params.eps", "optimizer.epsilon", NULL),
+    DT_WORD("bf16.bf16_master_weights_and_grads", NULL, NULL, DT_ONLY("false"), .why = "the optimizer has an fp32 copy here"),
+    DT_WORD("fp16.fp16_master_weights_and_grads", NULL, NULL, DT_ONLY("false"), .why = "the optimizer has an fp32 copy here"),
+    DT_WORD("activation_checkpointing.partition_activations", NULL, NULL, DT_ONLY("false"), .why = "what is kept is whole here"),
+    DT_WORD("activation_checkpointing.cpu_checkpointing", NULL, NULL, DT_ONLY("false"), .why = "--set activation=offload says that"),
     DT_WORD("fp16.loss_scale", "loss_scaling", NULL),
     {0},
 };
@@ -33,10 +39,10 @@ static const struct dt_word words[] = {
 static const char no_bearing[] =
     "steps_per_print wall_clock scheduler. gradient_clipping prescale_gradients optimizer.params.weight_decay "
     "optimizer.params.adam_w_mode optimizer.params.torch_adam optimizer.params.bias_correction "
-    "zero_optimization.overlap_comm zero_optimization.contiguous zero_optimization.allgather "
-    "zero_optimization.reduce_scatter zero_optimization.sub_group_size zero_optimization.stage3_ "
+    "zero_optimization.contiguous zero_optimization.allgather zero_optimization.sub_group_size zero_optimization.stage3_ "
     "zero_optimization.round_robin zero_optimization.offload_param. zero_optimization.offload_optimizer. "
-    "zero_allow_untested fp16. bf16. data_types. activation_checkpointing. tensorboard. wandb. csv_monitor. comms_logger. "
+    "zero_optimization.ignore_unused zero_optimization.load_from_fp32 zero_optimization.elastic zero_optimization.mics_hierarchical "
+    "zero_allow_untested fp16. bf16. bfloat16. activation_checkpointing. tensorboard. wandb. csv_monitor. comms_logger. "
     "flops_profiler. dump_state checkpoint. zero_force_ds_cpu";
 
 static bool is_on(const struct cJSON *tree, const char *path)
@@ -61,44 +67,112 @@ static void adapt(struct dt_translation *t)
     drop_auto(t->theirs);
 }
 
-static void settle(struct dt_translation *t)
+/* Two of the three numbers say the third; one alone means no accumulation. */
+static void settle_batch(struct dt_translation *t)
 {
-    bool bf16 = is_on(t->theirs, "bf16.enabled"), fp16 = is_on(t->theirs, "fp16.enabled");
     double parts = dt_json_number(t->ours, "job.parts", 0), micro = dt_json_number(t->ours, "job.micro_batch", 0);
-    double global = dt_json_number(t->ours, "job.global_batch", 0),
-           buckets = dt_json_number(t->theirs, "zero_optimization.reduce_bucket_size", 5e8);
-    dt_json_drop(t->theirs, "zero_optimization.reduce_bucket_size");
+    double global = dt_json_number(t->ours, "job.global_batch", 0);
+    if (parts == 0 && (micro == 0) != (global == 0))
+        dt_json_put_number(t->ours, "job.parts", 1);
+    if (micro > 0 && global > 0 && parts > 0)
+        dt_json_put_number(t->ours, "job.data", global / (micro * parts));
+}
+
+/* Stage 0 reduces after the backward pass, stages 1 and 2 during it, which waits unless they overlap. */
+static void settle_gradients(struct dt_translation *t, double bytes)
+{
+    double elements = dt_json_number(t->theirs, "zero_optimization.reduce_bucket_size", 5e8);
+    const struct cJSON *sharding = dt_json_at(t->ours, "job.sharding");
+    bool whole = dt_json_is(sharding, "parameters"), none = dt_json_is(sharding, "none");
+    bool overlap = dt_json_at(t->theirs, "zero_optimization.overlap_comm") ? is_on(t->theirs, "zero_optimization.overlap_comm") : whole;
+    dt_json_put(t->ours, "ddp.overlap", dt_json_truth(overlap && !none));
+    dt_json_put_number(t->ours, "ddp.bucket_mib", none ? AT_THE_END_MIB : elements * bytes / 0x1p20);
+    if (whole && !overlap)
+        dt_remark(t, DT_REMARK_ASSUMED,
+                  "zero_optimization.overlap_comm: of shards of parameters reductions overlap the backward pass here");
+    const struct cJSON *all = dt_json_at(t->theirs, "zero_optimization.use_multi_rank_bucket_allreduce");
+    if (!none && !whole && !dt_json_is(all, "false"))
+        dt_remark(t, DT_REMARK_ASSUMED,
+                  "gradients of a bucket are all-reduced there (use_multi_rank_bucket_allreduce), and reduce-scattered "
+                  "here: half of the bytes");
+    if (whole)
+        dt_remark(t, DT_REMARK_ASSUMED,
+                  "gathered at a time is a block here; there up to %g parameters stay gathered (stage3_max_live_parameters)",
+                  dt_json_number(t->theirs, "zero_optimization.stage3_max_live_parameters", 1e9));
+    static const char *const read[] = {"reduce_bucket_size", "overlap_comm", "use_multi_rank_bucket_allreduce", "reduce_scatter"};
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "zero_optimization.%s", read[i]);
+        dt_json_drop(t->theirs, path);
+    }
+}
+
+static void settle_numbers(struct dt_translation *t)
+{
+    bool bf16 = is_on(t->theirs, "bf16.enabled") || is_on(t->theirs, "bfloat16.enabled"), fp16 = is_on(t->theirs, "fp16.enabled");
+    const char *dtype = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
+    struct cJSON *sums = dt_json_take(t->theirs, "data_types.grad_accum_dtype");
+    if (sums && !dt_json_is(sums, dtype))
+        dt_remark(t, DT_REMARK_ASSUMED, "data_types.grad_accum_dtype: %s; gradients are added up in %s here", cJSON_GetStringValue(sums),
+                  dtype);
+    dt_json_destroy(sums);
+    dt_json_put(t->ours, "model.dtype", dt_json_text(dtype));
+    settle_gradients(t, bf16 || fp16 ? 2 : 4);
+}
+
+static void settle_optimizer(struct dt_translation *t)
+{
     if (dt_json_number(t->ours, "loss_scaling", 0) == 0) /* 0: it is found as the training goes */
         dt_json_drop(t->ours, "loss_scaling");
-    dt_json_put(t->ours, "model.dtype", dt_json_text(bf16 ? "bf16" : fp16 ? "fp16" : "fp32"));
-    dt_json_put_number(t->ours, "ddp.bucket_mib", buckets * (bf16 || fp16 ? 2 : 4) / 0x1p20);
     const struct cJSON *betas = dt_json_at(t->theirs, "optimizer.params.betas");
     for (int i = 0; i < 2 && cJSON_GetArrayItem(betas, i); i++)
         dt_json_put(t->ours, i ? "optimizer.beta2" : "optimizer.beta1", cJSON_Duplicate(cJSON_GetArrayItem(betas, i), true));
     dt_json_drop(t->theirs, "optimizer.params.betas");
-    if (micro > 0 && global > 0)
-        dt_json_put_number(t->ours, "job.data", global / (micro * fmax(parts, 1)));
     bool offloads = dt_json_is(dt_json_at(t->theirs, "zero_optimization.offload_optimizer.device"), "cpu");
     if (offloads != is_on(t->ours, "parameter_offload"))
         dt_remark(t, DT_REMARK_CANNOT, "zero_optimization.offload_optimizer.device: parameters and optimizer are offloaded together here");
-    if (!dt_json_at(t->ours, "optimizer.name"))
-        dt_remark(t, DT_REMARK_ASSUMED, "optimizer: adam; the file leaves it to " SCRIPT);
-    dt_json_put(t->ours, "optimizer.name",
-                dt_json_at(t->ours, "optimizer.name") ? dt_json_take(t->ours, "optimizer.name") : dt_json_text("adam"));
+    if (dt_json_at(t->ours, "optimizer.name"))
+        return;
+    dt_remark(t, DT_REMARK_ASSUMED, "optimizer: adam; the file leaves it to " SCRIPT);
+    dt_json_put(t->ours, "optimizer.name", dt_json_text("adam"));
+}
+
+static void settle(struct dt_translation *t)
+{
+    if (dt_json_number(t->ours, "job.shard", -1) <= 0) /* -1: all of them */
+        dt_json_drop(t->ours, "job.shard");
+    settle_batch(t);
+    settle_numbers(t);
+    settle_optimizer(t);
     dt_remark(t, DT_REMARK_ASSUMED,
               "activation: keep; whether activations are recomputed is left to " SCRIPT " (--set activation=checkpoint)");
 }
 
-static void prepare(struct dt_translation *t, const struct experiment *e)
+/* ---- the reverse ---- */
+
+static void prepare_gradients(struct dt_translation *t, const struct experiment *e)
 {
     double mib = dt_json_number(t->ours, "ddp.bucket_mib", 0), bytes = e->model.dtype == DT_FP32 ? 4 : 2;
+    bool none = dt_json_is(dt_json_at(t->ours, "job.sharding"), "none");
+    struct cJSON *overlap = dt_json_take(t->ours, "ddp.overlap");
+    dt_json_drop(t->ours, "ddp.bucket_mib");
+    if (none && (dt_json_is(overlap, "true") || (mib > 0 && mib < AT_THE_END_MIB)))
+        dt_remark(t, DT_REMARK_ASSUMED, "ddp: without ZeRO gradients are reduced after the backward pass, not beside it");
+    if (!none && mib > 0)
+        dt_json_put_number(t->theirs, "zero_optimization.reduce_bucket_size", floor(mib * 0x1p20 / bytes));
+    if (!none)
+        dt_json_put(t->theirs, "zero_optimization.overlap_comm", overlap);
+    else
+        dt_json_destroy(overlap);
+}
+
+static void prepare(struct dt_translation *t, const struct experiment *e)
+{
     struct cJSON *betas = dt_json_array(), *beta1 = dt_json_take(t->ours, "optimizer.beta1"),
                  *beta2 = dt_json_take(t->ours, "optimizer.beta2");
-    dt_json_drop(t->ours, "ddp.bucket_mib");
+    prepare_gradients(t, e);
     dt_json_drop(t->ours, "model.dtype");
     dt_json_drop(t->ours, "fsdp.gather");
-    if (mib > 0)
-        dt_json_put_number(t->theirs, "zero_optimization.reduce_bucket_size", floor(mib * 0x1p20 / bytes));
     if (e->model.dtype != DT_FP32)
         dt_json_put(t->theirs, e->model.dtype == DT_BF16 ? "bf16.enabled" : "fp16.enabled", dt_json_truth(true));
     if (e->model.dtype != DT_FP16)
@@ -131,8 +205,8 @@ const struct framework framework_deepspeed = {
     .origin = ORIGIN,
     .format = TEXT_JSON,
     .marks = (const char *const[]){"zero_optimization", NULL},
-    .fixed = "{\"gradient_reduction\": \"last\", \"loss\": \"cross_entropy\", \"fsdp\": {\"unit\": \"block\"}}",
-    .space = (const char *const[]){"paradigm=none,ddp,zero1,zero2,fsdp", "tensor.size=1", "pipeline.stages=1", "activation=keep,checkpoint",
+    .fixed = "{\"gradient_reduction\": \"last\", \"loss\": \"cross_entropy\", \"fsdp\": {\"unit\": \"block\", \"prefetch\": 1}}",
+    .space = (const char *const[]){"paradigm=none,zero1,zero2,fsdp", "tensor.size=1", "pipeline.stages=1", "activation=keep,checkpoint",
                                    "parameter_offload=false", "fsdp.unit=block", NULL},
     .words = words,
     .no_bearing = no_bearing,

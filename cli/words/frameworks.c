@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_BYTES = 192, LIST_BYTES = 480, QUOTE_BYTES = 80 };
+enum { PATH_BYTES = 192, LIST_BYTES = 4000, QUOTE_BYTES = 80 };
 
 static const struct framework *const frameworks[] = {
     &framework_megatron, &framework_torchtitan, &framework_deepspeed, &framework_accelerate, &framework_bridge, &framework_nemo,
@@ -69,11 +69,17 @@ static void visit_leaves(struct dt_translation *t, const struct framework *f, co
     }
 }
 
+static bool is_off(const struct cJSON *value)
+{
+    bool empty_text = cJSON_IsString(value) && !*value->valuestring;
+    return cJSON_IsNull(value) || cJSON_IsFalse(value) || empty_text || (cJSON_IsArray(value) && !value->child);
+}
+
 /* What a framework says that no word has read. A key that is not known may matter, unless it is off. */
 static void visit_theirs(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list)
 {
     char quote[QUOTE_BYTES];
-    if (begins_with_one(path, f->no_bearing) || cJSON_IsNull(value) || cJSON_IsFalse(value)) {
+    if (begins_with_one(path, f->no_bearing) || is_off(value)) {
         dt_append(list, LIST_BYTES, ", ", "%s", path);
         return;
     }

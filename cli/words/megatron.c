@@ -1,5 +1,6 @@
 /* Megatron-LM's flags, and the YAML of what is built on it. Names, defaults and what flags do to each other are those of Megatron-LM core 0.14.0
- * (megatron/training/arguments.py), Megatron-Bridge 0.1 and NeMo 1.23 (examples/nlp/language_modeling/conf/megatron_gpt_config.yaml). */
+ * (megatron/training/arguments.py). Megatron-Bridge's are those of 0.6.0 (training/config.py, models/gpt_provider.py, and the dataclasses of Megatron-LM
+ * that they build on), NeMo's those of 1.23.0 (examples/nlp/language_modeling/conf/megatron_gpt_config.yaml, megatron_base_model.py). */
 #include "cli/words/words.h"
 
 #include "lib/config/json.h"
@@ -52,6 +53,12 @@ static const struct dt_word words[] = {
     DT_WORD("num-virtual-stages-per-pipeline-rank", "pipeline.virtual_stages", NULL),
     DT_WORD("context-parallel-size", NULL, "1", DT_ONLY("1"), .why = "a sequence is on one rank here"),
     DT_WORD("expert-model-parallel-size", NULL, "1", DT_ONLY("1"), .why = "mixtures of experts cannot be"),
+    DT_WORD("num-distributed-optimizer-instances", NULL, NULL, DT_ONLY("1"),
+            .why = "the optimizer is sharded over all data-parallel ranks here"),
+    DT_WORD("outer-dp-sharding-strategy", NULL, NULL, DT_ONLY("no_shard"), .why = "there is one level of shards here"),
+    DT_WORD("gtp-weight-remat-size", NULL, NULL, DT_ONLY("1"), .why = "weights are sharded by fsdp here"),
+    DT_WORD("tp-comm-overlap", NULL, NULL, DT_ONLY("false"), .why = "messages of tensor parallelism and products do not overlap here"),
+    DT_WORD("fine-grained-activation-offloading", NULL, NULL, DT_ONLY("false"), .why = "activations are offloaded by blocks here"),
     DT_WORD("optimizer-cpu-offload", NULL, NULL, DT_ONLY("false"), .why = "the optimizer's state alone is not offloaded here"),
     DT_WORD("cpu-offloading-num-layers", NULL, NULL, DT_ONLY("0"), .why = "activations of some layers alone are not offloaded here"),
     DT_WORD("decoder-first-pipeline-num-layers", NULL, NULL, DT_ONLY("null"), .why = "--set pipeline.split says that"),
@@ -70,17 +77,30 @@ static const struct dt_word words[] = {
     {0},
 };
 
-static const char no_bearing[] =
-    "lr- min-lr save load no-save no-load ckpt dist-ckpt use-dist-ckpt async-save data- train- valid- test- split mock-data "
-    "num-workers no-mmap no-create-attention-mask tokenizer vocab-file merge-file tiktoken make-vocab-size eval log- "
-    "tensorboard wandb timing no-one-logger one-logger exit- profile weight-decay clip-grad init-method seed master- "
-    "node-rank rdzv local-rank tee max-restarts distributed- use-mcore-models no-masked-softmax-fusion no-bias- "
-    "no-rope-fusion no-gradient-accumulation-fusion cross-entropy- transformer-impl use-flash-attn "
-    "attention-softmax-in-fp32 calculate-per-token-loss manual-gc empty-unused-memory initial-loss-scale min-loss-scale "
-    "loss-scale-window hysteresis finetune override-opt use-checkpoint decoupled- apply-layernorm-1p overlap-param-gather "
-    "max-position-embeddings bf16 kv-channels check-for-nan no-check-for-nan enable-experimental use-cpu-initialization "
-    "ddp-average-in-collective deterministic disable-gloo te-rng-tracker reset- eod-mask-loss max-steps max-epochs "
-    "accelerator";
+/* What begins with the name of a part that a word above has shown to be off (moe-, mtp-, fp8-, tp-comm-) has no bearing either. */
+#define NO_BEARING                                                                                                                         \
+    "lr- min-lr save load no-save no-load ckpt dist-ckpt use-dist-ckpt async-save data- train- valid- test- split mock-data "              \
+    "num-workers no-mmap no-create-attention-mask tokenizer vocab-file merge-file tiktoken make-vocab-size eval log- "                     \
+    "tensorboard wandb timing no-one-logger one-logger exit- profile weight-decay clip-grad init-method seed master- "                     \
+    "node-rank rdzv local-rank tee max-restarts distributed- use-mcore-models no-masked-softmax-fusion no-bias- "                          \
+    "no-rope-fusion no-gradient-accumulation-fusion cross-entropy- transformer-impl use-flash-attn "                                       \
+    "attention-softmax-in-fp32 calculate-per-token-loss manual-gc empty-unused-memory initial-loss-scale min-loss-scale "                  \
+    "loss-scale-window hysteresis finetune override-opt use-checkpoint decoupled- apply-layernorm-1p overlap-param-gather "                \
+    "max-position-embeddings bf16 kv-channels check-for-nan no-check-for-nan enable-experimental use-cpu-initialization "                  \
+    "ddp-average-in-collective deterministic disable-gloo te-rng-tracker reset- eod-mask-loss max-steps max-epochs moe- mtp- fp8- "        \
+    "fp4- tp-comm- batch-p2p cpu-offloading- masked-softmax-fusion"
+
+/* Of all fields that a run of Megatron-Bridge writes down. */
+#define BRIDGE_NO_BEARING                                                                                                                  \
+    " fsdp-all-gather gradient-reduce-div align- flight-recorder use-gloo activation-offload delta-offload clone-scatter cuda-graph- "     \
+    "deallocate- dsa- expert-gtp inference- kitchen- linear- mamba- mlp-chunks mup- num-layers-at- parallel-output perform- qk-clip- "     \
+    "scatter-embedding softmax-type use-mamba wgrad-deferral adaptive-muon lion- muon- soap- sgd-momentum optimizer-offload pin-cpu "      \
+    "store-param check-optimizer glu-linear rope-scaling-factor window-attn hf-model mixed-precision autocast params-dtype pipeline-dtype"
+
+#define NEMO_NO_BEARING                                                                                                                    \
+    " defaults restore-from fsdp- use-scaled-init pre-process post-process persist- normalize-attention native-amp grad-div-ar bias- "     \
+    "get-attention-mask apex- gradient-as-bucket reduce-amax gc-interval use-emha contiguous- overlap-param-sync grad-sync-dtype "         \
+    "param-sync-dtype dtype grad-allreduce-chunk megatron-amp"
 
 /* ---- what is said by several flags ---- */
 
@@ -144,9 +164,9 @@ static void settle_model(struct dt_translation *t)
 
 static void settle_numbers(struct dt_translation *t)
 {
-    bool bf16 = take_flag(t, "bf16"), fp16 = take_flag(t, "fp16");
+    bool bf16 = take_flag(t, "bf16"), fp16 = take_flag(t, "fp16"), as_they_are = take_flag(t, "grad-reduce-in-bf16");
     put_text(t->ours, "model.dtype", bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
-    if ((bf16 || fp16) && !take_flag(t, "grad-reduce-in-bf16"))
+    if ((bf16 || fp16) && !as_they_are)
         dt_remark(t, DT_REMARK_ASSUMED,
                   "gradients are added up in fp32 there, and in %s here: two bytes a parameter fewer, and half of the bytes "
                   "of their reduction",
@@ -219,7 +239,8 @@ static void settle_sharding(struct dt_translation *t)
     bool overlap = take_flag(t, "overlap-grad-reduce");
     if (overlap && elements == 0)
         dt_remark(t, DT_REMARK_ASSUMED, "ddp-bucket-size: 40 million elements, the default of " ORIGIN " on up to 40 ranks");
-    dt_json_put_number(t->ours, "ddp.bucket_mib", !overlap ? 65536 : (elements > 0 ? elements : 40e6) * bytes / 0x1p20);
+    dt_json_put(t->ours, "ddp.overlap", dt_json_truth(overlap));
+    dt_json_put_number(t->ours, "ddp.bucket_mib", !overlap ? AT_THE_END_MIB : (elements > 0 ? elements : 40e6) * bytes / 0x1p20);
 }
 
 static void settle(struct dt_translation *t)
@@ -330,11 +351,15 @@ static void prepare_sharding(struct dt_translation *t, const struct experiment *
         dt_remark(t, DT_REMARK_CANNOT, "paradigm: hsdp; --num-distributed-optimizer-instances is not written here");
     if ((parameters || gradients) && e->strategy.has_pipeline)
         dt_remark(t, DT_REMARK_CANNOT, "paradigm: %s; Megatron-FSDP goes without a pipeline here", paradigm_name(e->paradigm));
-    double mib = dt_json_number(t->ours, "ddp.bucket_mib", 65536), bytes = e->model.dtype == DT_FP32 ? 4 : 2;
+    double mib = dt_json_number(t->ours, "ddp.bucket_mib", AT_THE_END_MIB), bytes = e->model.dtype == DT_FP32 ? 4 : 2;
+    struct cJSON *overlap = dt_json_take(t->ours, "ddp.overlap");
     dt_json_drop(t->ours, "ddp.bucket_mib");
-    put_flag(t, "overlap-grad-reduce", mib < 65536);
-    if (mib < 65536)
+    put_flag(t, "overlap-grad-reduce", dt_json_is(overlap, "true"));
+    if (dt_json_is(overlap, "true"))
         dt_json_put_number(t->theirs, "ddp-bucket-size", floor(mib * 0x1p20 / bytes));
+    else if (overlap && mib < AT_THE_END_MIB)
+        dt_remark(t, DT_REMARK_ASSUMED, "ddp.bucket_mib: without overlap Megatron-LM reduces all gradients after the backward pass");
+    dt_json_destroy(overlap);
 }
 
 static void prepare(struct dt_translation *t, const struct experiment *e)
@@ -347,7 +372,7 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
 
 #define FIXED                                                                                                                              \
     "{\"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"gradient_reduction\": \"last\", \"parameter_offload\": false, \"loss\": "         \
-    "\"cross_entropy\", \"fsdp\": {\"unit\": \"block\", \"gather\": \"micro_batch\"}}"
+    "\"cross_entropy\", \"fsdp\": {\"unit\": \"block\", \"gather\": \"micro_batch\", \"prefetch\": 1}}"
 
 const struct framework framework_megatron = {
     .name = "megatron",
@@ -359,7 +384,7 @@ const struct framework framework_megatron = {
     .space = (const char *const[]){"mesh.order=tensor-data-pipeline", "paradigm=none,ddp,pdp,zero1", "pipeline.order=1f1b,interleaved",
                                    "activation=keep,selective,checkpoint", "parameter_offload=false", NULL},
     .words = words,
-    .no_bearing = no_bearing,
+    .no_bearing = NO_BEARING,
     .settle = settle,
     .prepare = prepare,
 };
@@ -373,10 +398,15 @@ const struct framework framework_megatron = {
 static const struct dt_word bridge_names[] = {
     NOT("add_bias_linear", "disable-bias-linear"),
     NOT("share_embeddings_and_output_weights", "untie-embeddings-and-output-weights"),
+    NOT("grad_reduce_in_fp32", "grad-reduce-in-bf16"),
     RENAMED("gated_linear_unit", "swiglu"),
     RENAMED("layernorm_epsilon", "norm-epsilon"),
+    RENAMED("rope_scaling", "use-rope-scaling"),
     RENAMED("virtual_pipeline_model_parallel_size", "num-virtual-stages-per-pipeline-rank"),
+    RENAMED("num_layers_in_first_pipeline_stage", "decoder-first-pipeline-num-layers"),
+    RENAMED("num_layers_in_last_pipeline_stage", "decoder-last-pipeline-num-layers"),
     RENAMED("bucket_size", "ddp-bucket-size"),
+    RENAMED("fp4", "fp8-format"),
     RENAMED("fp8", "fp8-format"),
     RENAMED("num_moe_experts", "num-experts"),
     {0},
@@ -385,11 +415,11 @@ static const struct dt_word bridge_names[] = {
 static const struct dt_word nemo_names[] = {
     RENAMED("devices", "nproc-per-node"),
     RENAMED("num_nodes", "nnodes"),
-    RENAMED("precision", "bf16", .values = DT_VALUES({"bf16", "true"}, {"bf16-mixed", "true"}, {"16", "false"}, {"32", "false"})),
     RENAMED("encoder_seq_length", "seq-length"),
     NOT("bias", "disable-bias-linear"),
     NOT("share_embeddings_and_output_weights", "untie-embeddings-and-output-weights"),
-    RENAMED("activation", "swiglu", .values = DT_VALUES({"gelu", "false"}, {"fast-swiglu", "true"}, {"swiglu", "true"})),
+    RENAMED("activation", "swiglu", .values = DT_VALUES({"gelu", "false"}, {"fast-swiglu", "true"}, {"swiglu", "true"}),
+            .why = "the MLP of a decoder is gelu or swiglu"),
     RENAMED("normalization", "normalization",
             .values = DT_VALUES({"layernorm", "LayerNorm"}, {"layernorm1p", "LayerNorm"}, {"rmsnorm", "RMSNorm"})),
     RENAMED("layernorm_epsilon", "norm-epsilon"),
@@ -398,8 +428,15 @@ static const struct dt_word nemo_names[] = {
     RENAMED("activations_checkpoint_granularity", "recompute-granularity"),
     RENAMED("activations_checkpoint_method", "recompute-method"),
     RENAMED("activations_checkpoint_num_layers", "recompute-num-layers"),
+    RENAMED("fp8", "fp8-format", .values = DT_VALUES({"false", NULL}, {"true", "hybrid"})),
+    RENAMED("ub_tp_comm_overlap", "tp-comm-overlap"),
+    DT_WORD("transformer_block_type", NULL, NULL, DT_ONLY("pre_ln"), .why = "norms are before attention and MLP here"),
+    DT_WORD("attention_type", NULL, NULL, DT_ONLY("multihead")),
+    DT_WORD("ffn_dropout", NULL, NULL, DT_ONLY("0"), .why = "there is no dropout inside of the MLP here", .alike = true),
     RENAMED("distributed_optimizer", "use-distributed-optimizer",
-            .values = DT_VALUES({"fused_adam", "false"}, {"distributed_fused_adam", "true"})),
+            .values = DT_VALUES({"fused_adam", "false"}, {"adam", "false"}, {"adamw", "false"}, {"distributed_fused_adam", "true"},
+                                {"mcore_distributed_optim", "true"})),
+    RENAMED("overlap_grad_sync", "overlap-grad-reduce"),
     {0},
 };
 
@@ -412,7 +449,7 @@ static void flatten(const struct cJSON *tree, const struct dt_word *names, struc
 {
     for (const struct cJSON *child = tree->child; child; child = child->next) {
         char flag[96];
-        if (begins_with_one(child->string, other_sections))
+        if (begins_with_one(child->string, other_sections) || *child->string == '_') /* _target_: which class of theirs that is */
             continue;
         if (cJSON_IsObject(child)) {
             flatten(child, names, flags);
@@ -442,6 +479,8 @@ static void adapt(struct dt_translation *t, const struct dt_word *names)
     dt_words_read(names, &inner);
     for (struct cJSON *child; (child = inner.ours->child);)
         dt_json_put(flags, child->string, dt_json_take(inner.ours, child->string));
+    for (const struct cJSON *text = inner.remarks[DT_REMARK_CANNOT]->child; text; text = text->next)
+        dt_remark(t, DT_REMARK_CANNOT, "%s", text->valuestring);
     inner.theirs = NULL;
     dt_translation_finish(&inner);
     const struct cJSON *betas = dt_json_at(flags, "betas");
@@ -452,28 +491,81 @@ static void adapt(struct dt_translation *t, const struct dt_word *names)
         dt_json_put(flags, "group-query-attention", dt_json_truth(true));
 }
 
+/* A vocabulary that the model says is taken as it is; the tokenizer's is padded. A name of a precision stands for its numbers. */
 static void adapt_bridge(struct dt_translation *t)
 {
+    static const char *const precisions[] = {"bf16", "fp16"};
+    bool padded = is_on(t, "model.should_pad_vocab");
+    if (!dt_json_at(t->theirs, "model.vocab_size")) {
+        dt_json_put(t->theirs, "model.vocab_size", dt_json_take(t->theirs, "tokenizer.vocab_size"));
+        padded = true;
+    }
+    if (!padded)
+        dt_json_put_number(t->theirs, "model.make_vocab_size_divisible_by", 1);
+    const char *precision = cJSON_GetStringValue(dt_json_at(t->theirs, "mixed_precision"));
+    for (size_t i = 0; precision && i < sizeof precisions / sizeof *precisions; i++)
+        if (strncmp(precision, precisions[i], strlen(precisions[i])) == 0 && !strstr(precision, "with"))
+            dt_json_put(t->theirs, i ? "model.fp16" : "model.bf16", dt_json_truth(true));
+    if (precision && strstr(precision, "with"))
+        dt_remark(t, DT_REMARK_CANNOT, "mixed_precision: %s; products are bf16, fp16 or fp32 here", precision);
     adapt(t, bridge_names);
 }
 
+/* Apex' distributed Adam reduces as the backward pass goes, in buckets of 100 MiB of fp32; of the others one that has bf16 parameters does so without
+ * pipeline and sequence parallelism. */
+static void adapt_nemo_gradients(struct dt_translation *t)
+{
+    enum { FP32_ELEMENTS_OF_MIB = (1 << 20) / 4 };
+    struct cJSON *optimizer = dt_json_take(t->theirs, "model.optim.name");
+    bool distributed = !dt_json_is(optimizer, "fused_adam") && !dt_json_is(optimizer, "adam") && !dt_json_is(optimizer, "adamw");
+    bool alone = is_on(t, "model.megatron_amp_O2") && dt_json_number(t->theirs, "model.pipeline_model_parallel_size", 1) == 1 &&
+                 !is_on(t, "model.sequence_parallel") && !is_on(t, "model.gradient_accumulation_fusion");
+    double mib = distributed ? dt_json_number(t->theirs, "model.optim.bucket_cap_mb", 100)
+                             : dt_json_number(t->theirs, "model.grad_allreduce_chunk_size_mb", 125);
+    if (!dt_json_at(t->theirs, "model.optim.overlap_grad_sync"))
+        dt_json_put(t->theirs, "model.optim.overlap_grad_sync", dt_json_truth(distributed || alone));
+    dt_json_drop(t->theirs, "model.optim.bucket_cap_mb");
+    dt_json_put_number(t->theirs, "model.ddp_bucket_size", mib * FP32_ELEMENTS_OF_MIB);
+    dt_json_put(t->theirs, "model.distributed_optimizer", optimizer);
+}
+
+/* Of the trainer only its GPUs and its precision are parts of a step. */
 static void adapt_nemo(struct dt_translation *t)
 {
-    struct cJSON *optimizer = dt_json_take(t->theirs, "model.optim.name");
-    dt_json_drop(t->theirs, "name");
-    dt_json_put(t->theirs, "distributed_optimizer", optimizer);
+    struct cJSON *trainer = dt_json_take(t->theirs, "trainer"), *precision = dt_json_take(trainer, "precision");
+    static const char *const places[] = {"devices", "num_nodes"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        dt_json_put(t->theirs, places[i], dt_json_take(trainer, places[i]));
+    if (dt_json_is(precision, "bf16") || dt_json_is(precision, "bf16-mixed"))
+        dt_json_put(t->theirs, "model.bf16", dt_json_truth(true));
+    else if (dt_json_is(precision, "16") || dt_json_is(precision, "16-mixed"))
+        dt_json_put(t->theirs, "model.fp16", dt_json_truth(true));
+    if (!is_on(t, "model.megatron_amp_O2") && !dt_json_is(precision, "32"))
+        dt_remark(t, DT_REMARK_ASSUMED,
+                  "megatron_amp_O2: false; parameters are fp32 there and cast for each product, and of the model's type here with "
+                  "an fp32 copy in the optimizer");
+    if (!is_on(t, "model.transformer_engine"))
+        dt_json_put(t->theirs, "model.attention_backend", dt_json_text(is_on(t, "model.use_flash_attention") ? "flash" : "unfused"));
+    if (!is_on(t, "model.cpu_offloading"))
+        dt_json_drop(t->theirs, "model.cpu_offloading_num_layers");
+    static const char *const dropped[] = {"name", "model.use_flash_attention", "model.transformer_engine"};
+    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
+        dt_json_drop(t->theirs, dropped[i]);
+    adapt_nemo_gradients(t);
+    dt_json_destroy(trainer);
+    dt_json_destroy(precision);
     adapt(t, nemo_names);
 }
 
 const struct framework framework_bridge = {
     .name = "megatron-bridge",
     .title = "Megatron-Bridge",
-    .origin = ORIGIN,
+    .origin = "Megatron-Bridge 0.6.0",
     .format = TEXT_YAML,
     .marks = (const char *const[]){"model", "train", NULL},
     .fixed = FIXED,
     .words = words,
-    .no_bearing = no_bearing,
+    .no_bearing = NO_BEARING BRIDGE_NO_BEARING,
     .settle = settle,
     .adapt = adapt_bridge,
 };
@@ -481,12 +573,12 @@ const struct framework framework_bridge = {
 const struct framework framework_nemo = {
     .name = "nemo",
     .title = "NeMo",
-    .origin = ORIGIN,
+    .origin = "NeMo 1.23.0",
     .format = TEXT_YAML,
     .marks = (const char *const[]){"trainer", "model", NULL},
     .fixed = FIXED,
     .words = words,
-    .no_bearing = no_bearing,
+    .no_bearing = NO_BEARING NEMO_NO_BEARING,
     .settle = settle,
     .adapt = adapt_nemo,
 };

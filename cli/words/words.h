@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+enum { AT_THE_END_MIB = 65536 }; /* ddp.bucket_mib that all gradients fit in: their reduction begins after the backward pass */
+
 enum text_format { TEXT_FLAGS, TEXT_JSON, TEXT_YAML, TEXT_TOML };
 
 struct framework {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REMARK_BYTES = 512, QUOTE_BYTES = 96, NAME_BYTES = 128 };
+enum { REMARK_BYTES = 4096, QUOTE_BYTES = 96, NAME_BYTES = 128 };
 
 /* ---- trees by paths ---- */
 

@@ -37,7 +37,7 @@ exp_manager: {name: x, create_wandb_logger: true}
 model:
   {micro_batch_size: 1, global_batch_size: 32, tensor_model_parallel_size: 2, encoder_seq_length: 4096, num_layers: 4, hidden_size: 1024,
    ffn_hidden_size: 2816, num_attention_heads: 16, num_query_groups: 4, normalization: rmsnorm, activation: fast-swiglu, bias: false,
-   vocab_size: 32000, position_embedding_type: rope, share_embeddings_and_output_weights: false, hidden_dropout: 0.0, attention_dropout: 0.0,
+   vocab_size: 32000, transformer_engine: true, megatron_amp_O2: true, position_embedding_type: rope, share_embeddings_and_output_weights: false, hidden_dropout: 0.0, attention_dropout: 0.0,
    optim: {name: distributed_fused_adam, lr: 1e-4, betas: [0.9, 0.95]}}
 """
 BRIDGE = """
@@ -130,6 +130,39 @@ def test_yaml_of_nemo_and_megatron_bridge():
     has(said["config"], paradigm="zero1", batch_size=2, pipeline__stages=2, pipeline__split=[2], model__mlp="swiglu", model__position="rope")
 
 
+# Keys of NeMo's own example that follow from others, or that nothing follows from.
+NEMO_EXAMPLE = """
+trainer: {devices: 1, num_nodes: 1, precision: 16, max_steps: 100000, accumulate_grad_batches: 1, gradient_clip_val: 1.0}
+model:
+  {micro_batch_size: 4, global_batch_size: 8, encoder_seq_length: 512, num_layers: 12, hidden_size: 768, ffn_hidden_size: 3072, vocab_size: 50304,
+   num_attention_heads: 12, hidden_dropout: 0.1, attention_dropout: 0.1, ffn_dropout: 0.0, transformer_block_type: pre_ln, bias: true,
+   activation: gelu, fsdp: false, fsdp_sharding_strategy: full, fp8: false, fp8_hybrid: true, use_flash_attention: false, transformer_engine: false,
+   cpu_offloading: false, cpu_offloading_num_layers: 11, megatron_amp_O2: false, grad_allreduce_chunk_size_mb: 125, masked_softmax_fusion: true,
+   optim: {name: fused_adam, lr: 2e-4, sched: {name: CosineAnnealing}}}
+"""
+
+
+def test_nemos_example_says_what_it_means():
+    need_yaml()
+    said = imported("nemo.yaml", NEMO_EXAMPLE)
+    check(not said["unknown"], said["unknown"])
+    has(said["config"], model__dtype="fp16", model__attention="unfused", ddp__bucket_mib=65536, paradigm="none", batch_size=8)
+    for old, new, text in (("fp8: false", "fp8: true", "fp8-format"), ("cpu_offloading: false", "cpu_offloading: true", "cpu-offloading-num-layers: 11"),
+                           ("gelu", "squared-relu", "squared-relu"), ("pre_ln", "post_ln", "post_ln"), ("fused_adam", "lion", "lion")):
+        result = run("import", write("nemo.yaml", NEMO_EXAMPLE.replace(old, new)), code=CONFIG)
+        check(any(line.startswith("unknown") and text in line for line in result.stderr.splitlines()), text, result.stderr)
+
+
+def test_megatron_bridge_pads_the_tokenizers_vocabulary():
+    need_yaml()
+    said = imported("bridge.yaml", BRIDGE.replace(" vocab_size: 51200,", " mup_width_mult: 1.0, moe_router_topk: 2, activation_func: {_target_: x},").replace(
+        "train:", "mixed_precision: bf16_mixed\ntokenizer: {vocab_size: 128000}\ntrain:"), "--gpus", "16")
+    check(not said["unknown"], said["unknown"])
+    has(said["config"], model__vocab_size=128000, model__dtype="bf16")
+    said = imported("bridge.yaml", BRIDGE.replace("51200", "51201"), "--gpus", "16")
+    has(said["config"], model__vocab_size=51201)
+
+
 def test_torchtitan_toml():
     need_yaml()
     said = imported("70b.toml", TITAN)
@@ -147,10 +180,37 @@ def test_deepspeed_json():
         activation="checkpoint")
 
 
+def test_deepspeed_overlaps_where_its_stages_do():
+    def read(zero, **others):
+        return imported("ds.json", {"bf16": {"enabled": True}, "zero_optimization": zero, **others}, "--model", "GPT-2-XL", "--gpus", "16")
+    micro = {"train_micro_batch_size_per_gpu": 4}
+    has(read({"stage": 0}, **micro)["config"], paradigm="ddp", ddp__bucket_mib=65536, ddp__overlap=False)
+    has(read({"stage": 1}, **micro)["config"], paradigm="zero1", ddp__overlap=False)
+    has(read({"stage": 1, "overlap_comm": True, "reduce_bucket_size": 1 << 20}, **micro)["config"], ddp__bucket_mib=2, ddp__overlap=True)
+    said = read({"stage": 2, "mics_shard_size": -1}, **micro)
+    has(said["config"], paradigm="zero2", ddp__overlap=False)
+    check(any("all-reduced" in line for line in said["assumed"]), said["assumed"])
+    said = read({"stage": 3, "stage3_max_live_parameters": 7}, train_batch_size=64)
+    check(any("up to 7 parameters" in line for line in said["assumed"]), said["assumed"])
+    has(said["config"], batch_size=4, micro_batches=1)
+    result = run("import", write("ds.json", {"train_batch_size": 64, **micro, "zero_optimization": {"stage": 1}}), "--model", "GPT-2-XL", code=CONFIG)
+    check("--gpus N" in result.stderr, result.stderr)
+
+
 def test_accelerate_yaml():
     need_yaml()
     said = imported("fsdp.yaml", ACCELERATE, "--model", "GPT-2-XL", "--micro-batch", "2")
     has(said["config"], world_size=16, paradigm="hsdp", hsdp__shard_size=8, batch_size=2, activation="checkpoint")
+    check(any("NO_PREFETCH" in line for line in said["assumed"]), said["assumed"])
+    model = ["--model", "GPT-2-XL", "--micro-batch", "2"]
+    second = ACCELERATE.replace("fsdp_sharding_strategy: HYBRID_SHARD", "fsdp_version: 2, fsdp_reshard_after_forward: false")
+    has(imported("fsdp.yaml", second, *model)["config"], paradigm="zero2")
+    mesh = "parallelism_config: {parallelism_config_dp_replicate_size: 4, parallelism_config_dp_shard_size: 4, parallelism_config_cp_size: 1}\n"
+    has(imported("fsdp.yaml", second.replace("false", "true") + mesh, *model)["config"], paradigm="hsdp", hsdp__shard_size=4)
+    for old, new, text in (("TRANSFORMER_BASED_WRAP", "NO_WRAP", "NO_WRAP"), (" fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP,", "", "NO_WRAP, the default"),
+                           ("fsdp_sharding_strategy: HYBRID_SHARD", "fsdp_reshard_after_forward: SHARD_GRAD_OP", "the launcher sets FULL_SHARD")):
+        result = run("import", write("fsdp.yaml", ACCELERATE.replace(old, new)), *model, code=CONFIG)
+        check(text in result.stderr, text, result.stderr)
 
 
 def test_a_hugging_face_config():

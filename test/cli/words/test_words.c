@@ -62,7 +62,7 @@ static void megatron_config(struct dice *d, char *text)
             "\"tensor-data-pipeline\"},\"tensor\":{\"size\":%d,\"sequence_parallel\":%s},\"activation\":\"%s\",\"activation_blocks\":%d,"
             "\"ddp\":{\"bucket_mib\":%s}",
             ranks * data, data == 1 ? "none" : sharded, batch, stages > 1 ? 1 : passes, tensor, ONE_OF(d, "true", "false"), activation,
-            strcmp(activation, "checkpoint") == 0 ? 1 + below(d, 2) : 1, ONE_OF(d, "25", "40", "65536"));
+            strcmp(activation, "checkpoint") == 0 ? 1 + below(d, 2) : 1, ONE_OF(d, "25", "40", "65536,\"overlap\":false"));
     sprintf(
         text + strlen(text),
         ",\"model\":{\"layers\":%d,\"heads\":%d,\"hidden\":%d,\"vocab_size\":%d,\"block_size\":%d,\"dtype\":\"%s\",\"dropout\":%s,\"mlp\":"
@@ -105,31 +105,36 @@ static void torchtitan_config(struct dice *d, char *text)
     strcat(text, "}");
 }
 
+/* DeepSpeed reduces after the backward pass without ZeRO. */
 static void deepspeed_config(struct dice *d, char *text)
 {
     int data = power(d, 4), batch = power(d, 3);
     const char *sharded = ONE_OF(d, "ddp", "zero1", "zero2", "fsdp", "hsdp");
     const char *paradigm = data == 1 ? "none" : data < 4 && strcmp(sharded, "hsdp") == 0 ? "fsdp" : sharded;
+    const char *bucket = strcmp(paradigm, "ddp") == 0 ? "65536,\"overlap\":false" : ONE_OF(d, "25", "500", "25,\"overlap\":false");
     bool whole = strcmp(paradigm, "fsdp") == 0 || strcmp(paradigm, "hsdp") == 0;
     sprintf(text,
             "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":%d,\"micro_batches\":%d,\"parameter_offload\":%s,"
             "\"hsdp\":{\"shard_size\":2},\"ddp\":{\"bucket_mib\":%s},\"model\":{\"preset\":\"GPTSmall\",\"dtype\":\"%s\"}",
-            data, paradigm, batch, 1 + below(d, 2) * (batch - 1), whole ? ONE_OF(d, "false", "true") : "false", ONE_OF(d, "25", "500"),
+            data, paradigm, batch, 1 + below(d, 2) * (batch - 1), whole ? ONE_OF(d, "false", "true") : "false", bucket,
             ONE_OF(d, "bf16", "fp16", "fp32"));
     add_optimizer(d, text);
     strcat(text, "}");
 }
 
+/* Offload and recomputation are FSDP's; a script's own are not in the file. */
 static void accelerate_config(struct dice *d, char *text)
 {
     int data = power(d, 4);
     const char *sharded = ONE_OF(d, "ddp", "zero2", "fsdp", "hsdp");
     const char *paradigm = data == 1 ? "none" : data < 4 && strcmp(sharded, "hsdp") == 0 ? "fsdp" : sharded;
+    bool plain = strcmp(paradigm, "none") == 0 || strcmp(paradigm, "ddp") == 0;
     sprintf(text,
             "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":2,\"parameter_offload\":%s,\"activation\":\"%s\","
             "\"hsdp\":"
             "{\"shard_size\":2},\"optimizer\":{\"name\":\"adam\"},\"model\":{\"preset\":\"GPTSmall\",\"dtype\":\"%s\"}}",
-            data, paradigm, ONE_OF(d, "false", "true"), ONE_OF(d, "keep", "checkpoint"), ONE_OF(d, "bf16", "fp16", "fp32"));
+            data, paradigm, plain ? "false" : ONE_OF(d, "false", "true"), plain ? "keep" : ONE_OF(d, "keep", "checkpoint"),
+            ONE_OF(d, "bf16", "fp16", "fp32"));
 }
 
 /* ---- there and back ---- */
