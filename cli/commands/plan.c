@@ -25,8 +25,8 @@
 #define MAP_TOP "5"
 
 struct plan_options {
-    struct planner_arguments planner;
-    struct option_list map, texts; /* texts: what is no option */
+    struct planner_arguments planner, unlimited; /* unlimited: as given, without what the framework cannot do */
+    struct option_list map, texts;               /* texts: what is no option */
     const char *all, *output, *seconds, *measure, *rounds, *profiles, *framework;
     bool rule, json, quiet;
 };
@@ -86,7 +86,9 @@ static const struct option_row options[] = {
      "of --measure: at most; from the fourth on those that may still win, until one has won; default: " DEFAULT_ROUNDS},
     {"rule", 'r', OPTION_FLAG, AT(rule), NULL, NULL, "also follow two rules of thumb, and say what they cost"},
     {"for", 0, OPTION_TEXT, AT(framework), "WHOM", framework_export_name,
-     "search only what this framework can do, and print the best plan as its job, as dtbench export does. The words are"},
+     "search only what this framework can do, print the best plan as its job, as dtbench export does, and then what it lacks for the best "
+     "of "
+     "all. The words are"},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: the plans with their configs and all that is said of them"},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress"},
     {0},
@@ -265,6 +267,7 @@ static dt_status restrict_to_framework(struct plan_options *o)
         return dt_fail(DT_ERR_INVALID, "--for %.40s: is not known; dtbench plan --help names them", o->framework);
     if (o->json || o->map.count > 0)
         return dt_fail(DT_ERR_INVALID, "--for prints a job: leave out --json and --map");
+    o->unlimited = o->planner;
     for (const char *const *text = f->space; *text; text++) {
         struct option_list *list = strchr(*text, ',') ? &o->planner.allow : &o->planner.sets;
         if (list->count == OPTION_LIST_MAX)
@@ -288,6 +291,67 @@ static dt_status print_job(const struct framework *f, const struct planner *p)
     return DT_OK;
 }
 
+/* The score of the framework's own best; INFINITY where nothing of its own fits. */
+static double own_score(const struct planner *p)
+{
+    struct experiment own;
+    if (p->result.ranked == 0)
+        return INFINITY;
+    space_experiment(p->space, p->result.ranking[0], &own);
+    return search_score(p->options.objective, &own, planner_outcome(p, 0)->step_s, planner_outcome(p, 0)->peak_bytes);
+}
+
+/* How much better than the framework's own best it is, and what of it the framework has no word for. */
+static dt_status print_lacking(const struct framework *f, const struct planner *p, struct planner_best *best, double score)
+{
+    char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "where nothing of its own fits";
+    struct experiment own;
+    struct dt_translation t;
+    DT_TRY(experiment_resolve(&best->experiment, NULL, "dtbench plan"));
+    strategy_describe(&best->experiment, strategy);
+    if (p->result.ranked > 0) {
+        DT_TRY(planner_experiment(p, 0, &own));
+        struct confidence left = confidence_of(&own, &p->machine), right = confidence_of(&best->experiment, &p->machine);
+        double margin = 1 - score / own_score(p);
+        bool tells = p->options.objective == SEARCH_MEMORY || confidence_tells(&left, &right, margin);
+        snprintf(better, sizeof better, "%.1f %% better%s", 100 * margin, tells ? "" : ", which the predictions cannot tell");
+    }
+    line_print(stdout, "without the limits of %s: %s, batch %d, %s %ss/s, %s", f->title, strategy, best->experiment.batch_size,
+               format_number(best->outcome.units_per_s, rate), best->experiment.model.family->unit, better);
+    DT_TRY(framework_export(f, &best->experiment, &t));
+    remarks_print_kind(&t, DT_REMARK_CANNOT, "it would take", stdout);
+    dt_translation_finish(&t);
+    return DT_OK;
+}
+
+/* Search once more without the framework's limits, as long again as the plan had. */
+static dt_status print_what_it_would_take(const struct plan_options *o, const struct planner *p, struct progress_watch *w)
+{
+    const struct framework *f = framework_find(o->framework);
+    struct planner *all;
+    struct planner_best best;
+    DT_TRY(planner_create(&o->unlimited, &all));
+    struct search_options search = all->options;
+    double own = own_score(p), score = INFINITY;
+    w->until_s = w->limit_s > 0 ? dt_clock_s() + w->limit_s : 0;
+    search.context = w;
+    search.stop = interrupted;
+    search.only_best = true;
+    search.floor_units_per_s = p->options.floor_units_per_s;
+    search.better_than = isfinite(own) ? own : 0;
+    dt_status status = planner_search_best(all->space, &all->base, &all->machine, &search, &best);
+    if (status == DT_OK && best.found)
+        score = search_score(search.objective, &best.experiment, best.outcome.step_s, best.outcome.peak_bytes);
+    fputc('\n', stdout);
+    if (status == DT_OK && score < own)
+        status = print_lacking(f, p, &best, score);
+    else if (status == DT_OK)
+        line_print(stdout, "without the limits of %s: %s", f->title,
+                   best.interrupted ? "not known, the search was stopped before" : "nothing is better");
+    planner_destroy(all);
+    return status;
+}
+
 static int run_plan(const struct plan_options *o, struct planner *p, const struct measuring *wanted, double limit_s)
 {
     struct progress_watch w = {.live = !o->quiet && terminal_is_live(stderr), .limit_s = limit_s};
@@ -301,6 +365,8 @@ static int run_plan(const struct plan_options *o, struct planner *p, const struc
         return report_failure("plan", EXIT_CODE_OTHER);
     if (p->result.ranked > 0 && planner_write_config(p, output) < 0)
         return report_failure("plan", EXIT_CODE_OUTPUT);
+    if (o->framework && print_what_it_would_take(o, p, &w) < 0)
+        return report_failure("plan", EXIT_CODE_OTHER);
     if (p->result.ranked > 0 && o->framework && print_job(framework_find(o->framework), p) < 0)
         return report_failure("plan", EXIT_CODE_OTHER);
     fflush(stdout);

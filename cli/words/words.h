@@ -75,6 +75,8 @@ void words_write_text(const struct framework *f, const struct cJSON *theirs, FIL
 
 /* What became of a translation, a line each: "read", "assumed", "alike", "left out", "unknown". */
 void remarks_print(const struct dt_translation *t, FILE *to);
+/* Of one kind, each after `label`. */
+void remarks_print_kind(const struct dt_translation *t, enum dt_remark kind, const char *label, FILE *to);
 
 /* Whether a path begins with one of the words, between which are blanks. */
 bool begins_with_one(const char *path, const char *beginnings);

@@ -240,11 +240,18 @@ def test_plan_for_a_framework():
     plan = ["plan", "--set", "model.layers=4", "--set", "model.heads=4", "--set", "model.hidden=256", "--gpus", "4", "--global-batch", "16",
             "-q", "--output", os.path.join(WORK, "plan.json")]
     result = run(*plan, "--for", "megatron", code=OK)
-    job = result.stdout.split("\nfor Megatron-LM\n")[1]
+    before, job = result.stdout.split("\nfor Megatron-LM\n")
+    check("without the limits of Megatron-LM: " in before, before)
     check("torchrun --nnodes 1 --nproc-per-node 4" in job and "unknown" not in job, job)
     said = imported("best.sh", job[job.index("torchrun"):])
     has(said["config"], world_size=4, model__layers=4)
     check("leave out --json" in run(*plan, "--for", "megatron", "--json", code=CONFIG).stderr, "--json")
+    # A zero-bubble order is the best of what this allows, and Megatron-LM has no word for it.
+    plan[plan.index("16")] = "64"
+    larger = ["--set", "model.hidden=1024", "--set", "model.vocab_size=1024"]
+    pipeline = ["--fix", "paradigm=pdp", "--fix", "pipeline.stages=4", "--fix", "pipeline.chunks=16", "--fix", "activation=keep"]
+    said = run(*plan, *larger, *pipeline, "--for", "megatron", code=OK).stdout
+    check("it would take  pipeline.order: zb" in said and "; Megatron-LM has 1f1b and interleaved" in said, said)
 
 
 NCCL_TESTS = """# nThread 1 nGpus 4 minBytes 8388608 maxBytes 134217728 step: 4(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
