@@ -34,6 +34,10 @@ struct node {
     char last[TOKEN_BYTES]; /* a number's text in the last record, and what it is: most come again */
     int last_bytes;
     double last_number;
+    bool leads; /* to a value that is kept */
+    /* "key": value in the line of row `told_row`, at that byte: what stands there again in the next line is not read again */
+    int told_row;
+    uint32_t told_at, told_bytes;
 };
 
 /* A text that some record has, once. */
@@ -70,6 +74,8 @@ struct results {
     int hash, status, version; /* columns; NONE: not yet seen */
     int kept_source;           /* of results_add; NONE: there is none yet */
     uint64_t kept_bytes;
+    char *line; /* of the last row */
+    size_t line_room;
 };
 
 /* Room for one more of `items`; false when memory is out. */
@@ -121,8 +127,13 @@ static dt_status add_node(struct results *r, int parent, const char *key, size_t
     struct node *node = &r->nodes[r->node_count];
     before = parent == NONE ? "" : r->nodes[parent].path; /* the nodes may have moved, their texts have not */
     size_t path_bytes = strlen(before) + bytes + 2;
-    *node = (struct node){
-        .key = strndup(key, bytes), .path = malloc(path_bytes), .parent = parent, .child = NONE, .next = NONE, .expected = NONE};
+    *node = (struct node){.key = strndup(key, bytes),
+                          .path = malloc(path_bytes),
+                          .parent = parent,
+                          .child = NONE,
+                          .next = NONE,
+                          .expected = NONE,
+                          .told_row = NONE};
     if (!node->key || !node->path) {
         free(node->key);
         free(node->path);
@@ -132,6 +143,8 @@ static dt_status add_node(struct results *r, int parent, const char *key, size_t
     node->is_number = part_of(node->path, &node->name) == RESULT_OF_METRICS;
     node->kept = parent != NONE && is_wanted(r, node->path);
     node->value = node->is_number ? NAN : 0;
+    for (int above = parent; node->kept && above != NONE; above = r->nodes[above].parent)
+        r->nodes[above].leads = true;
     if (parent != NONE) {
         int *link = &r->nodes[parent].child;
         while (*link != NONE)
@@ -270,7 +283,7 @@ static dt_status intern(struct results *r, const char *characters, size_t bytes,
 /* Where the scanner is; a NUL ends the line. What is no record ends the scan with DT_ERR_INVALID, without a text: it is counted, and left out. */
 struct scan {
     struct results *results;
-    const char *at;
+    const char *line, *at;
     int depth;
     bool has_config;
 };
@@ -385,6 +398,48 @@ static dt_status put_number(struct node *node, int row, const char *token, size_
     return put(node, row, node->last_number);
 }
 
+/* Where the member that comes next is the same text as in the last row, so is its value. */
+static dt_status take_told(struct scan *s, int column, bool *told)
+{
+    struct results *r = s->results;
+    int expected = r->nodes[column].expected;
+    if (expected == NONE || r->nodes[expected].told_row != r->count - 1 || r->count == 0)
+        return DT_OK;
+    struct node *node = &r->nodes[expected];
+    char after = *s->at == '"' && strncmp(s->at, r->line + node->told_at, node->told_bytes) == 0 ? s->at[node->told_bytes] : 0;
+    *told = after == ',' || after == '}';
+    if (!*told)
+        return DT_OK;
+    node->told_row = r->count;
+    node->told_at = (uint32_t)(s->at - s->line);
+    s->at += node->told_bytes;
+    r->nodes[column].expected = node->next;
+    return node->kept && node->rows == r->count ? put(node, r->count, raw_value(r, r->count - 1, expected)) : DT_OK;
+}
+
+/* "key": value. It is told again if none of its parts has a column of its own. */
+static dt_status take_member(struct scan *s, int column)
+{
+    struct results *r = s->results;
+    const char *begin = s->at, *key;
+    size_t bytes;
+    bool escaped;
+    int child;
+    if (*s->at != '"' || !take_string(s, &key, &bytes, &escaped))
+        return DT_ERR_INVALID;
+    skip_blanks(s);
+    if (*s->at++ != ':')
+        return DT_ERR_INVALID;
+    skip_blanks(s);
+    DT_TRY(find_node(r, column, key, bytes, &child));
+    DT_TRY(take_value(s, child));
+    struct node *node = &r->nodes[child];
+    node->told_row = node->leads ? NONE : r->count;
+    node->told_at = (uint32_t)(begin - s->line);
+    node->told_bytes = (uint32_t)(s->at - begin);
+    return DT_OK;
+}
+
 static dt_status take_object(struct scan *s, int column)
 {
     struct results *r = s->results;
@@ -397,19 +452,11 @@ static dt_status take_object(struct scan *s, int column)
         return DT_OK;
     }
     for (;; s->at++) {
-        const char *key;
-        size_t bytes;
-        bool escaped;
-        int child;
         skip_blanks(s);
-        if (*s->at != '"' || !take_string(s, &key, &bytes, &escaped))
-            return DT_ERR_INVALID;
-        skip_blanks(s);
-        if (*s->at++ != ':')
-            return DT_ERR_INVALID;
-        skip_blanks(s);
-        DT_TRY(find_node(r, column, key, bytes, &child));
-        DT_TRY(take_value(s, child));
+        bool told = false;
+        DT_TRY(take_told(s, column, &told));
+        if (!told)
+            DT_TRY(take_member(s, column));
         skip_blanks(s);
         if (*s->at == '}') {
             s->at++;
@@ -512,6 +559,7 @@ static void forget_row(struct results *r)
         struct node *node = &r->nodes[i];
         if (node->rows > r->count)
             node->rows = r->count;
+        node->told_row = NONE;
     }
 }
 
@@ -531,10 +579,24 @@ static bool has_text(const struct results *r, const char *key, int *column)
     return find_own(r, key, column) != NONE && results_kind(r, r->count, *column) == RESULT_TEXT;
 }
 
+/* The line of the row that comes next, for the one after it. */
+static dt_status keep_text(struct results *r, const char *line, const char *end)
+{
+    size_t bytes = (size_t)(end - line) + 1;
+    if (r->line_room < bytes) {
+        char *grown = realloc(r->line, 2 * bytes);
+        DT_TRY(dt_allocated(grown, "no memory for a record"));
+        r->line = grown;
+        r->line_room = 2 * bytes;
+    }
+    memcpy(r->line, line, bytes);
+    return DT_OK;
+}
+
 /* The values of a line become the next row, if it is a record. Errors: DT_ERR_HOST_MEMORY. */
 static dt_status scan_line(struct results *r, const char *line, struct row place, enum line_is *is)
 {
-    struct scan scan = {.results = r, .at = line};
+    struct scan scan = {.results = r, .line = line, .at = line};
     skip_blanks(&scan);
     dt_status status = *scan.at == '{' ? take_value(&scan, ROOT) : DT_ERR_INVALID;
     skip_blanks(&scan);
@@ -545,6 +607,8 @@ static dt_status scan_line(struct results *r, const char *line, struct row place
     }
     if (status == DT_OK && *is == IS_RECORD && !grow(&r->rows, sizeof *r->rows, r->count, &r->capacity))
         status = dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", r->count);
+    if (status == DT_OK && *is == IS_RECORD)
+        status = keep_text(r, line, scan.at);
     if (status == DT_OK && *is == IS_RECORD)
         r->rows[r->count++] = place;
     else
@@ -682,6 +746,7 @@ void results_destroy(struct results *r)
     free(r->texts);
     free(r->slots);
     free(r->characters);
+    free(r->line);
     free(r);
 }
 

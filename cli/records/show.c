@@ -89,6 +89,7 @@ struct show {
     int shown_count;
     struct column columns[SHOWN_MAX];
     int column_count;
+    int device, doubts; /* columns of the results, which each line is asked for; -1: none */
     bool several_runs;
 };
 
@@ -315,8 +316,7 @@ static dt_status read_steps(const struct show *s, int line, int rate, struct com
 static bool is_simulated(const struct show *s, int line)
 {
     char number[32];
-    int device = results_find(s->results, "config.device");
-    return device >= 0 && strcmp(results_text(s->results, result_line_row(&s->lines, line), device, number), "sim") == 0;
+    return s->device >= 0 && strcmp(results_text(s->results, result_line_row(&s->lines, line), s->device, number), "sim") == 0;
 }
 
 /* By how much a line leads the next one. */
@@ -472,8 +472,7 @@ static void describe(const struct show *s, int shown, const struct column *c, ch
 static const char *doubts_of(const struct show *s, int row)
 {
     char number[32];
-    int column = results_find(s->results, "doubts");
-    return column < 0 ? "" : results_text(s->results, row, column, number);
+    return s->doubts < 0 ? "" : results_text(s->results, row, s->doubts, number);
 }
 
 /* ---- as a table ---- */
@@ -758,7 +757,10 @@ static dt_status show_lines(struct show *s, FILE *to)
 
 dt_status show_print(const struct results *results, const struct show_options *options, FILE *to)
 {
-    struct show s = {.results = results, .options = options};
+    struct show s = {.results = results,
+                     .options = options,
+                     .device = results_find(results, "config.device"),
+                     .doubts = results_find(results, "doubts")};
     dt_status status = show_lines(&s, to);
     for (int i = 0; s.shown && i < s.shown_count; i++) {
         free(s.shown[i].judged.base_steps.step_s);

@@ -35,11 +35,17 @@ int terminal_columns(FILE *stream)
     return isatty(fileno(stream)) ? terminal_width(stream) : 0;
 }
 
+/* Of UTF-8: every byte but those that go on with a character. */
+static bool begins_character(char c)
+{
+    return ((unsigned char)c & 0xC0) != 0x80;
+}
+
 int text_width(const char *text)
 {
     int width = 0;
     for (; *text; text++)
-        width += ((unsigned char)*text & 0xC0) != 0x80;
+        width += begins_character(*text);
     return width;
 }
 
@@ -211,19 +217,19 @@ static void put_blanks(int count, FILE *to)
 
 static void put(struct table_line *line, const char *text, int bytes, int colour, int width, int flags)
 {
-    char shown[512];
-    snprintf(shown, sizeof shown, "%.*s", bytes, text);
-    int blanks = width - text_width(shown);
+    int blanks = width;
+    for (int i = 0; i < bytes; i++)
+        blanks -= begins_character(text[i]);
     int before = flags & TABLE_RIGHT ? blanks : 0;
-    if (!*shown) {
+    if (bytes == 0) {
         line->pending += blanks;
         return;
     }
     put_blanks(line->pending + before, line->to);
     if (colour)
-        fprintf(line->to, "\033[%dm%s\033[0m", colour, shown);
+        fprintf(line->to, "\033[%dm%.*s\033[0m", colour, bytes, text);
     else
-        fputs(shown, line->to);
+        fwrite(text, 1, (size_t)bytes, line->to);
     line->pending = blanks - before;
 }
 
@@ -232,7 +238,7 @@ static int fitting(const char *text, int width)
 {
     int at = 0, blank = 0, comma = 0, used = 0;
     for (; text[at]; at++) {
-        used += ((unsigned char)text[at] & 0xC0) != 0x80;
+        used += begins_character(text[at]);
         if (used > width + (text[at] == ' ')) /* a blank itself may be beyond the end */
             return comma > at / 2 ? comma : blank ? blank : at;
         if (text[at] == ' ')

@@ -177,6 +177,25 @@ def test_lines_that_are_no_records():
     check("1 record left out: schema_version" in run("show", newer).stderr, "a newer one")
 
 
+def test_values_that_come_again():
+    """What stands in a line as in the one before it is not read again: none of these is the last one's value by mistake."""
+    _, records = predicted()
+    first, rows = records[0], []
+    for i, changes in enumerate(({}, {}, {"config__seed": 7}, {"metrics__mfu": None}, {"metrics__mfu": None}, {"metrics__mfu": 0.25}, {})):
+        rows.append(changed(first, config_hash=f"{i:016x}", **changes))
+    lines = [json.dumps(row) for row in rows]
+    lines.insert(2, lines[1].replace('"mfu"', '"mfu": 0.5, "x"').replace('"config_hash"', '"no_hash"'))  # no record, between two that are
+    swapped = changed(first, config_hash=f"{len(rows):016x}")
+    swapped["metrics"] = dict(reversed(swapped["metrics"].items()))
+    rows.append(swapped)
+    lines += [json.dumps(swapped)]
+    path = write("again.jsonl", [], "\n".join(lines) + "\n")
+    said = json.loads(run("show", path, "--format", "json", "--columns", "config_hash,seed,mfu,tokens_per_s,status").stdout)
+    wanted = [{"config_hash": r["config_hash"], "seed": r["config"]["seed"], "mfu": r["metrics"].get("mfu"),
+               "tokens_per_s": r["metrics"]["tokens_per_s"], "status": "ok"} for r in rows]
+    check(said == wanted, said, wanted)
+
+
 def test_refusals():
     path, _ = predicted()
     for arguments, words in (
