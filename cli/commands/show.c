@@ -26,7 +26,8 @@ static const struct option_row options[] = {
     {"columns", 'c', OPTION_TEXT, AT(show.columns), "KEYS", NULL, "these columns instead of the usual ones, comma-separated"},
     {"best", 'b', OPTION_TEXT, AT(show.best), "KEYS", NULL,
      "one line for each value of these keys, comma-separated: the fastest that is ok, and by how much it leads the next"},
-    {"format", 'f', OPTION_TEXT, AT(format), "FORMAT", format_choice, "how it is printed; default: table. The formats are"},
+    {"format", 'f', OPTION_TEXT, AT(format), "FORMAT", format_choice,
+     "how it is printed; default: table. mllog is MLPerf's log, of one run. The formats are"},
     {0},
 };
 
@@ -38,7 +39,7 @@ static dt_status check_options(void *options_read)
     while (o->format && o->show.format < SHOW_FORMATS && strcmp(o->format, show_format_name(o->show.format)) != 0)
         o->show.format++;
     if (o->show.format == SHOW_FORMATS)
-        return dt_fail(DT_ERR_INVALID, "--format %s: expected table, csv, json or markdown", o->format);
+        return dt_fail(DT_ERR_INVALID, "--format %s: expected table, csv, json, markdown or mllog", o->format);
     return DT_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/records/show.h"
 
+#include "cli/records/mllog.h"
 #include "lib/base/places.h"
 #include "lib/base/text.h"
 #include "lib/config/json.h"
@@ -11,7 +12,8 @@
 
 const char *show_format_name(enum show_format format)
 {
-    static const char *const names[] = {[SHOW_TABLE] = "table", [SHOW_CSV] = "csv", [SHOW_JSON] = "json", [SHOW_MARKDOWN] = "markdown"};
+    static const char *const names[] = {
+        [SHOW_TABLE] = "table", [SHOW_CSV] = "csv", [SHOW_JSON] = "json", [SHOW_MARKDOWN] = "markdown", [SHOW_MLLOG] = "mllog"};
     return format < SHOW_FORMATS ? names[format] : NULL;
 }
 
@@ -727,12 +729,27 @@ static dt_status print_json(const struct show *s, FILE *to)
     return dt_json_write(rows, to);
 }
 
+/* Of several runs the last. */
+static dt_status print_mllog(const struct show *s, FILE *to)
+{
+    struct cJSON *record;
+    if (s->shown_count != 1)
+        return dt_fail(DT_ERR_INVALID, "MLPerf's log is one of one run, and these are %d experiments: --where chooses one", s->shown_count);
+    DT_TRY(results_record(s->results, row_at(s, 0), &record));
+    dt_status status = mllog_print(record, to);
+    dt_json_destroy(record);
+    return status;
+}
+
 /* ---- all of it ---- */
 
 static dt_status show_lines(struct show *s, FILE *to)
 {
-    static dt_status (*const print[])(const struct show *, FILE *) = {
-        [SHOW_TABLE] = print_table, [SHOW_CSV] = print_csv, [SHOW_JSON] = print_json, [SHOW_MARKDOWN] = print_markdown};
+    static dt_status (*const print[])(const struct show *, FILE *) = {[SHOW_TABLE] = print_table,
+                                                                      [SHOW_CSV] = print_csv,
+                                                                      [SHOW_JSON] = print_json,
+                                                                      [SHOW_MARKDOWN] = print_markdown,
+                                                                      [SHOW_MLLOG] = print_mllog};
     const struct show_options *o = s->options;
     DT_TRY(result_lines_find(s->results, &s->lines));
     if (s->lines.count == 0)

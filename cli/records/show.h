@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum show_format { SHOW_TABLE, SHOW_CSV, SHOW_JSON, SHOW_MARKDOWN, SHOW_FORMATS };
+enum show_format { SHOW_TABLE, SHOW_CSV, SHOW_JSON, SHOW_MARKDOWN, SHOW_MLLOG, SHOW_FORMATS };
 const char *show_format_name(enum show_format format);
 
 struct show_options {
@@ -26,7 +26,8 @@ struct show_options {
 results_wish show_wish;
 
 /* Print the results, and below a table why experiments failed and what speaks against what was measured. Errors: DT_ERR_INVALID for keys that no
- * record has, and conditions that nothing fulfils; DT_ERR_HOST_MEMORY, and of `best` those of results_record. */
+ * record has, conditions that nothing fulfils, and a log of more than one experiment; DT_ERR_HOST_MEMORY, and of `best` and a log those of
+ * results_record. */
 dt_status show_print(const struct results *results, const struct show_options *options, FILE *to);
 
 #endif

@@ -4,6 +4,7 @@ Usage: test_show.py DTBENCH [CASE...]. One sweep is predicted; the records of al
 """
 import copy
 import csv
+import importlib.util
 import io
 import json
 import os
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from tap_cases import check, chosen, run_all  # beside this script
+from tap_cases import Skip, check, chosen, run_all  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
@@ -163,6 +164,38 @@ def test_names_of_others():
     check("\\<script\\>" in markdown and "\\|" in markdown, markdown)
 
 
+def test_mlperf_log():
+    path, records = predicted()
+    log = run("show", path, "--where", "paradigm=ddp", "--where", "batch_size=4", "--format", "mllog").stdout
+    events = []
+    for line in log.splitlines():
+        check(line.startswith(":::MLLOG "), line)
+        events.append(json.loads(line[len(":::MLLOG "):]))
+        check(list(events[-1]) == ["namespace", "time_ms", "event_type", "key", "value", "metadata"], line)
+        check(events[-1]["event_type"] in ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END") and isinstance(events[-1]["metadata"], dict), line)
+    times, keys = [event["time_ms"] for event in events], [event["key"] for event in events]
+    check(times == sorted(times) and all(isinstance(time, int) for time in times), times)
+    check([key for key in keys if key.endswith(("start", "stop"))] == ["init_start", "init_stop", "run_start", "block_start", "block_stop", "run_stop"], keys)
+    record, = [r for r in records if r["config"]["paradigm"] == "ddp" and r["config"]["batch_size"] == 4]
+    told = {event["key"]: event for event in events}
+    check(told["global_batch_size"]["value"] == 8 and told["max_sequence_length"]["value"] == 8, told)
+    check(abs(told["tracked_stats"]["value"]["throughput"] / record["metrics"]["samples_per_s"] - 1) < 1e-9, told, record)
+    check(told["train_samples"]["value"] == 8 * 2 and told["run_stop"]["metadata"]["status"] == "success", told)
+    check("these are 6 experiments" in run("show", path, "--format", "mllog", code=USAGE).stderr, "one run")
+
+
+def test_mlperf_log_by_its_own_parser():
+    if not importlib.util.find_spec("mlperf_logging"):
+        raise Skip("no mlperf_logging in this python")
+    path, _ = predicted()
+    log = os.path.join(WORK, "run.log")
+    with open(log, "w", encoding="utf-8") as file:
+        file.write(run("show", path, "--where", "paradigm=ddp", "--where", "batch_size=4", "--format", "mllog").stdout)
+    parse_file = importlib.import_module("mlperf_logging.compliance_checker.mlp_parser").parse_file
+    lines, errors = parse_file(log, "5.1.0")
+    check(len(lines) > 10 and not errors, lines, errors)
+
+
 def test_lines_that_are_no_records():
     path, (first, *_) = predicted()
     lines = open(path, encoding="utf-8").read()
@@ -205,7 +238,7 @@ def test_refusals():
             ([path, "--where", "paradigm=pdp"], "no record is so: paradigm=pdp"),
             ([path, "--best", "nothing"], "'nothing' is no key"),
             ([path, "--columns", ",".join(["paradigm"] * 31)], "more than 30 keys"),
-            ([path, "--format", "xml"], "expected table, csv, json or markdown"),
+            ([path, "--format", "xml"], "expected table, csv, json, markdown or mllog"),
             ([], "expected RECORDS"), ([write("empty.jsonl", [])], "there is no record")):
         error = run("show", *arguments, code=USAGE).stderr
         check(words in error, error)
