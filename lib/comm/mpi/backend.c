@@ -105,8 +105,9 @@ dt_status dt_comm_mpi_check_world(const struct dt_world *world)
                        "shows what it has)",
                        world->size, library);
     return dt_fail(DT_ERR_WORLD,
-                   "%s started %d ranks, but the cpu device's ranks talk MPI: start them with `mpirun -n %d` or `srun --mpi=pmix`",
-                   world->launcher, world->size, world->size);
+                   "%s started %d ranks, but the cpu device's ranks talk MPI: %sstart them with `mpirun -n %d` or `srun --mpi=pmix`",
+                   world->launcher, world->size,
+                   world->local_size == world->size ? "start dtbench by itself, which starts them on this machine, or " : "", world->size);
 }
 
 static dt_status check_world(const struct dt_world *world)
