@@ -47,7 +47,7 @@ def main():
     report.write_predictions(os.path.join(arguments.output, "predictions.csv"), predicted)
     found = report.write(os.path.join(arguments.output, "REPORT.md"), figures, predicted, measured, provenance, arguments.records)
     for finding in found:
-        print(f"C{finding.number:<3} {finding.verdict:15} measurements: {finding.data}")
+        print(f"{finding.name:4} {finding.verdict:15} measurements: {finding.data}")
 
 
 if __name__ == "__main__":

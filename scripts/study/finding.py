@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from runs import select
 
-REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable"
+REPRODUCED, NOT_REPRODUCED, UNDECIDED, NOT_TESTABLE = "reproduced", "not reproduced", "undecided", "not testable"
 AGREES, MIXED, CONTRADICTS, NO_DATA = "agree", "mixed", "contradict", "no data"
 MOST = 0.9  # a claim about all cells counts as holding when it holds in this share of them
+TIE = 0.05  # predicted step times are off by as much (median): whoever is ahead by less is not known
+CLEAR = 0.15  # beyond which one measured run is faster than another: half of the repeated ones differ by over 10 %
 
 
 @dataclass
@@ -17,24 +19,31 @@ class Finding:
     predicted: str
     measured: str
     remark: str = ""
-    number: int = 0
+    decides: str = ""  # what would decide it, where prediction and measurements leave it open
+    name: str = ""     # "C1", "C15a"
     claim: str = ""
+
+    @property
+    def place(self):
+        """To sort by."""
+        digits = "".join(c for c in self.name if c.isdigit())
+        return int(digits), self.name
 
     @property
     def disagreement(self):
         """Whether claim, prediction and measurements do not all say the same."""
-        return self.verdict == NOT_REPRODUCED or self.data in (CONTRADICTS, MIXED)
+        return self.verdict in (NOT_REPRODUCED, UNDECIDED) or self.data in (CONTRADICTS, MIXED)
 
 
 def needs(*figures):
-    """Of a claim's function, named c<number>, with the claim as its text: not testable where one of these figures has no records."""
+    """Of a claim's function, named c<number>, or c<number><letter> for a part of one, with the claim as its text: not testable where one of these figures has no records."""
     def decorate(claim):
         @functools.wraps(claim)
         def examine(predicted, measured, folder):
             missing = [figure for figure in figures if not any(run.figure == figure for run in predicted)]
             finding = (Finding(NOT_TESTABLE, NO_DATA, f"there are no records of {missing[0]}", "") if missing
                        else claim(predicted, measured, folder))
-            finding.number, finding.claim = int(claim.__name__[1:]), claim.__doc__
+            finding.name, finding.claim = claim.__name__.capitalize(), claim.__doc__
             return finding
         return examine
     return decorate
@@ -48,6 +57,21 @@ def holds_in_most(outcomes):
     """None without any outcome."""
     outcomes = list(outcomes)
     return sum(outcomes) >= MOST * len(outcomes) if outcomes else None
+
+
+def verdict_of_margins(margins):
+    """How far who should be ahead is ahead of the best other (below 1: behind), in each cell. Undecided: ties decide."""
+    margins = list(margins)
+    if not margins:
+        return NOT_TESTABLE
+    sure, possible = (holds_in_most(margin > 1 + sign * TIE for margin in margins) for sign in (1, -1))
+    return REPRODUCED if sure else UNDECIDED if possible else NOT_REPRODUCED
+
+
+def count_margins(margins):
+    margins = list(margins)
+    ahead, behind = sum(m > 1 + TIE for m in margins), sum(m < 1 - TIE for m in margins)
+    return f"ahead by over {TIE:.0%} in {ahead}, behind by over {TIE:.0%} in {behind}, closer in {len(margins) - ahead - behind} of {len(margins)} cells"
 
 
 def data_of(outcomes):

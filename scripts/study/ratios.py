@@ -82,10 +82,18 @@ def draw_ratios(figure, predicted, measured, folder):
     return style.save(fig, folder, figure)
 
 
-def cell(runs, model, batch, gpus_per_node):
+def in_cell(runs, figure, model, batch):
+    """The runs that compete in a cell. Pipelines do not go from node to node: those of more stages than a node of figure 20 has are on fewer, larger
+    nodes, but not on one."""
+    per_node = WINNERS[figure][0]
+    return [run for run in runs if run.model == model and run.batch == batch and run.gpus == 8 and
+            run.gpus_per_node == (max(per_node, run.stages) if run.paradigm == "pdp" and run.stages < run.gpus else per_node)]
+
+
+def best_of(runs):
     """The fastest run of each paradigm that fits: {paradigm: run}."""
-    here = [run for run in runs if run.model == model and run.batch == batch and run.gpus == 8 and run.gpus_per_node == gpus_per_node]
-    best = {name: fastest(select(here, paradigm=name)) for name in PARADIGMS}
+    runs = list(runs)
+    best = {name: fastest(select(runs, paradigm=name)) for name in PARADIGMS}
     return {name: run for name, run in best.items() if run}
 
 
@@ -95,16 +103,15 @@ def winner(best):
 
 def winner_cells(predicted, measured, figure):
     """[(model, batch, predicted {paradigm: run}, measured {paradigm: run})] of a figure's cells."""
-    per_node, _ = WINNERS[figure]
     mine = of_figure(predicted, figure)
-    return [(model, batch, cell(mine, model, batch, per_node), cell(measured, model, batch, per_node))
+    return [(model, batch, best_of(in_cell(mine, figure, model, batch)), best_of(in_cell(measured, figure, model, batch)))
             for model in MODELS_SHOWN for batch in BATCHES]
 
 
 def _words(run):
     words = [{"keep": "", "checkpoint": "cp", "offload": "ao"}[run.activation]]
     if run.paradigm == "pdp":
-        words.append(f"{run.chunks}ch")
+        words.append(f"{run.chunks}ch" if run.stages == 2 else f"{run.stages}st {run.chunks}ch")
     if run.parameter_offload:
         words.append("po")
     return " ".join(word for word in words if word)
@@ -137,7 +144,7 @@ def draw_winners(figure, predicted, measured, folder):
     handles += [Line2D([], [], linestyle="", color=style.COLOURS[name], marker=style.MARKERS[name], markeredgecolor="black",
                        label=f"{style.NAMES[name]}, measured") for name in PARADIGMS]
     axis.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncol=6, columnspacing=1.2, handletextpad=0.5)
-    style.note(fig, "cp, ao: activation checkpointing, offloading; po: parameters on the host; ch: chunks; white: nothing fits. "
-                    "Markers: measured winner of two paradigms or three")
-    fig.tight_layout(rect=(0, 0.03, 1, 1))
+    style.note(fig, "cp, ao: activation checkpointing, offloading; po: parameters on the host; st: stages, if more than 2; ch: chunks;\n"
+                    "white: nothing fits. Markers: measured winner of two paradigms or three")
+    fig.tight_layout(rect=(0, 0.06, 1, 1))
     return style.save(fig, folder, figure)

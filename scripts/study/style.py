@@ -10,10 +10,11 @@ import colours  # noqa: E402  the folder above
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-COLOURS = {**{name: colours.PARADIGMS[name] for name in ("ddp", "pdp", "fsdp")}, "pdp 4 stages": colours.RED, "fsdp, host": colours.PINK}
-COLOURS = {name: COLOURS[name] for name in ("ddp", "pdp", "pdp 4 stages", "fsdp", "fsdp, host")}  # in the legends' order
-NAMES = {"ddp": "DDP", "pdp": "PDP", "pdp 4 stages": "PDP, 4 stages", "fsdp": "FSDP", "fsdp, host": "FSDP, parameters on the host"}
-MARKERS = {"ddp": "o", "pdp": "s", "pdp 4 stages": "D", "fsdp": "^", "fsdp, host": "v"}
+COLOURS = {**{name: colours.PARADIGMS[name] for name in ("ddp", "pdp", "fsdp")}, "pdp 4 stages": colours.RED, "pdp 8 stages": colours.BROWN,
+           "fsdp, host": colours.PINK}
+COLOURS = {name: COLOURS[name] for name in ("ddp", "pdp", "pdp 4 stages", "pdp 8 stages", "fsdp", "fsdp, host")}  # in the legends' order
+NAMES = {"ddp": "DDP", "pdp": "PDP", "pdp 4 stages": "PDP, 4 stages", "pdp 8 stages": "PDP, 8 stages", "fsdp": "FSDP", "fsdp, host": "FSDP, parameters on the host"}
+MARKERS = {"ddp": "o", "pdp": "s", "pdp 4 stages": "D", "pdp 8 stages": "P", "fsdp": "^", "fsdp, host": "v"}
 ACTIVATION_LINES = {"keep": "-", "checkpoint": "--", "offload": ":"}
 ACTIVATION_MARKERS = {"keep": "o", "checkpoint": "s", "offload": "^"}
 GREY = "#6E6E6E"
@@ -27,8 +28,8 @@ matplotlib.rcParams.update({
 
 def series_name(run):
     """Which of COLOURS a run has."""
-    if run.paradigm == "pdp" and run.stages == 4:
-        return "pdp 4 stages"
+    if run.paradigm == "pdp" and run.stages > 2:
+        return f"pdp {run.stages} stages"
     if run.paradigm == "fsdp" and run.parameter_offload:
         return "fsdp, host"
     return run.paradigm

@@ -147,3 +147,10 @@ def all_reduces(traces):
     alone = [s.ms for s in ddp if s.bytes == size]
     both = [s.ms for s in pdp if s.bytes == size and covered(s) > 0.98 * s.ms]
     return (size, statistics.median(alone), statistics.median(both)) if alone and both else None
+
+
+def lone_all_reduce_ms(traces, size):
+    """One of so many bytes over the ranks of a single stage of figure 7, with nothing beside it; None without such a trace."""
+    path = os.path.join(traces, "claim_04_lone.trace")
+    spans = [s.ms for s in read_trace(path, (0,)) if s.row == "network" and s.bytes == size] if os.path.exists(path) else []
+    return statistics.median(spans) if spans else None

@@ -143,6 +143,24 @@ def test_claim_4_is_read_from_the_traces():
     check(said.strip() == "(25000000.0, 17.0, 25.0)", said)
 
 
+def test_ties_decide_nothing():
+    said = run("/usr/bin/python3", "-s", "-c", f"import sys; sys.path.insert(0, {SCRIPT[-1]!r})\n"
+               "from finding import verdict_of_margins as v, count_margins as c\n"
+               "print(v([1.2] * 9 + [1.01]), v([1.2] * 8 + [1.01] * 2), v([1.2] * 8 + [0.98] * 2), v([1.2] * 8 + [0.9] * 2), v([]), sep='; ')\n"
+               "print(c([1.2, 1.01, 0.98, 0.9]))")
+    check(said == "reproduced; undecided; undecided; not reproduced; not testable\nahead by over 5% in 1, behind by over 5% in 1, closer in 2 of 4 cells\n",
+          said)
+
+
+def test_longer_pipelines_compete():
+    need_matplotlib()
+    said = run("/usr/bin/python3", "-s", "-c", f"import sys; sys.path.insert(0, {SCRIPT[-1]!r})\n"
+               "import ratios, runs\n"
+               "some = [runs.Run('pdp', 'GPT13B', 8, per_node, stages, 4, 8, 'keep', False, '') for per_node, stages in ((2, 2), (4, 4), (8, 4), (8, 8), (4, 2))]\n"
+               "for figure in ('figure_20', 'figure_21'): print([(r.gpus_per_node, r.stages) for r in ratios.in_cell(some, figure, 'GPT13B', 8)])")
+    check(said == "[(2, 2), (4, 4)]\n[(8, 4), (8, 8)]\n", said)
+
+
 def test_refusals():
     need_matplotlib()
     os.makedirs(os.path.join(WORK, "none"), exist_ok=True)
