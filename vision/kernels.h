@@ -73,20 +73,43 @@ struct vision_norm_of {
     bool relu;
 };
 
-/* running [2, channels] fp32, mean and variance: each group moves it by a tenth, the variance by that over n - 1; NULL: nothing is moved.
- * again: mean and rstd are there, and only y is made. */
+/* What of a normalisation is done: all of it; or mean and rstd are there, and only y is made of them: the first time, or once more for
+ * backward. */
+enum vision_norm_part { VISION_NORM_WHOLE, VISION_NORM_APPLY, VISION_NORM_AGAIN };
+
+/* running [2, channels] fp32, mean and variance: each group moves it by a tenth, the variance by that over n - 1; NULL: nothing is moved. */
 struct vision_norm {
     struct vision_norm_of of;
     void *y;
     float *running;
-    bool again;
+    enum vision_norm_part part;
 };
 
-/* dy becomes the gradient behind the ReLU, which is the residual's, too. dx may be dy. dgain, dbias [channels]; accumulate: both add. */
+/* The statistics of a group that several ranks have parts of. moments [2, channels] fp32: mean and variance, over n elements, of the rows x
+ * [rows, channels] of this rank. */
+struct vision_moments {
+    const void *x;
+    float *moments;
+    size_t rows, channels;
+};
+
+/* mean, rstd and running, as above, of `ranks` such parts, all of `rows` rows: moments [ranks, 2, channels].
+ * Source  Chan, Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979. */
+struct vision_join_moments {
+    const float *moments;
+    float *mean, *rstd, *running;
+    size_t ranks, rows, channels;
+};
+
+/* dy becomes the gradient behind the ReLU, which is the residual's, too. dx may be dy. dgain, dbias [channels]; accumulate: both add.
+ * Where a group is that of several ranks, norm_gradient_sums does this and writes the sums of this rank's rows, of dy and of its product with
+ * x - mean, to sums [2, channels] fp32; and norm_gradient makes dx alone, of those of all `ranks`. NULL: it does everything. */
 struct vision_norm_gradient {
     struct vision_norm_of of;
     void *dy, *dx, *dgain, *dbias;
     bool accumulate;
+    float *sums;
+    size_t ranks;
 };
 
 /* y: the largest of each window, of several equal ones the first; places [as y] say which of its kernel^2 elements, row by row, it is. */
@@ -159,7 +182,10 @@ enum { VISION_NO_LABEL = 255 };
     ROW(convolution_input_gradient, vision_convolution_input_gradient)                                                                     \
     ROW(convolution_weight_gradient, vision_convolution_weight_gradient)                                                                   \
     ROW(norm, vision_norm)                                                                                                                 \
+    ROW(moments, vision_moments)                                                                                                           \
+    ROW(join_moments, vision_join_moments)                                                                                                 \
     ROW(norm_gradient, vision_norm_gradient)                                                                                               \
+    ROW(norm_gradient_sums, vision_norm_gradient)                                                                                          \
     ROW(max_pool, vision_max_pool)                                                                                                         \
     ROW(max_pool_gradient, vision_max_pool_gradient)                                                                                       \
     ROW(mean_pool, vision_mean_pool)                                                                                                       \

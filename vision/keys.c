@@ -20,6 +20,12 @@ static const char *head_choice(int index)
     return pick(names, 2, index);
 }
 
+static const char *running_choice(int index)
+{
+    static const char *const names[] = {[VISION_AVERAGE] = "average", [VISION_RANK_0] = "rank_0"};
+    return pick(names, 2, index);
+}
+
 /* ---- which keys have a part in an experiment, which begins with its model ---- */
 
 static bool of_own_sizes(const void *source)
@@ -65,8 +71,12 @@ const struct dt_field vision_keys[] = {
      .description = "deeplab: dropout in the heads, of 0.5, and of 0.1 in the auxiliary one."},
     {"model.norm_group", DT_FIELD_INT, AT(norm_group), .min = 0, .max = 65536, .initial = "0",
      .description =
-         "Consecutive samples that a batch normalisation takes its statistics of. 0: those of a rank's micro-batch, as PyTorch does; "
-         "losses then depend on how samples are divided."},
+         "Consecutive samples that a batch normalisation takes its statistics of; where they are more than a rank's, ranks exchange "
+         "sums in forward and backward. 0: those of a rank's micro-batch, as PyTorch does; losses then depend on how samples are divided."},
+    {"model.running_statistics", DT_FIELD_ENUM, AT(running), .choice = running_choice, .initial = "\"average\"",
+     .description =
+         "What all ranks have as running mean and variance of their batch normalisations after a step: average: the mean of what the ranks "
+         "have; rank_0: what the first one has, as PyTorch's DistributedDataParallel."},
 };
 
 _Static_assert(sizeof vision_keys / sizeof *vision_keys == VISION_KEYS, "vision_keys has VISION_KEYS rows");

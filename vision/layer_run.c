@@ -11,6 +11,7 @@ struct run {
     struct dt_stash *stash;
     struct dt_layer_stash *kept;
     struct vision_kernels *k;
+    struct vision_exchange *exchange;
     struct dt_stream *stream;
     struct dt_loss_scales scales;
     enum dt_backward part;
@@ -26,6 +27,7 @@ static struct run run_of(struct dt_stage *stage, int g, struct dt_stash *stash, 
                         .stash = stash,
                         .kept = &stash->layers[g],
                         .k = (struct vision_kernels *)stage->kernels,
+                        .exchange = &s->exchange,
                         .stream = stream,
                         .part = DT_BACKWARD_WHOLE};
 }
@@ -147,6 +149,13 @@ static size_t statistics_elems(const struct run *r, const struct vision_node *no
     return groups * (size_t)node->shape.channels;
 }
 
+/* A norm's running mean and variance; NULL in what is computed once more. */
+static float *running_of(const struct run *r, const struct vision_node *node)
+{
+    float *all = r->stage->base.state.data;
+    return r->again ? NULL : all + r->stage->state_first[r->group->index] + node->state_elem;
+}
+
 static struct vision_norm_of norm_of(const struct run *r, int n)
 {
     const struct vision_node *node = node_of(r, n);
@@ -164,13 +173,32 @@ static struct vision_norm_of norm_of(const struct run *r, int n)
                                    .relu = node->relu};
 }
 
+/* Of the samples of all ranks whose group this is: each finds its own statistics, all gather them, and put them together. */
+static dt_status join_statistics(const struct run *r, const struct vision_norm_of *of, float *running)
+{
+    struct vision_exchange *x = r->exchange;
+    size_t ranks = vision_exchange_ranks(x), rows = of->samples * of->positions;
+    struct dt_buffer all;
+    DT_TRY(dt_alloc(r->stream, DT_COMMUNICATION, ranks * 2 * of->channels * sizeof(float), &all));
+    struct vision_moments own = {of->x, vision_exchange_own(x, all.data, 2 * of->channels), rows, of->channels};
+    struct vision_join_moments join = {all.data, of->mean, of->rstd, running, ranks, rows, of->channels};
+    DT_TRY(r->k->table->moments(r->k, r->stream, &own));
+    DT_TRY(vision_exchange_gather(x, all.data, 2 * of->channels, r->stream));
+    DT_TRY(r->k->table->join_moments(r->k, r->stream, &join));
+    dt_free(r->stream, &all);
+    return DT_OK;
+}
+
 static dt_status norm_forward(const struct run *r, int n)
 {
     const struct vision_node *node = node_of(r, n);
     size_t bytes = 2 * statistics_elems(r, node) * sizeof(float);
-    float *running = (float *)r->stage->running.data + r->stage->state_first[r->group->index] + node->state_elem;
     DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, bytes, &r->kept->besides[n]));
-    struct vision_norm a = {.of = norm_of(r, n), .y = r->kept->values[n].data, .running = r->again ? NULL : running};
+    struct vision_norm a = {.of = norm_of(r, n), .y = r->kept->values[n].data, .running = running_of(r, node)};
+    if (r->exchange->comm) {
+        a.part = VISION_NORM_APPLY;
+        DT_TRY(join_statistics(r, &a.of, a.running));
+    }
     return r->k->table->norm(r->k, r->stream, &a);
 }
 
@@ -339,7 +367,7 @@ static dt_status need(const struct run *r, int n)
     if (node->input_count > 1)
         DT_TRY(need(r, node->inputs[1]));
     DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, node_elems(r, n) * element_bytes(r), &r->kept->values[n]));
-    struct vision_norm a = {.of = norm_of(r, n), .y = r->kept->values[n].data, .again = true};
+    struct vision_norm a = {.of = norm_of(r, n), .y = r->kept->values[n].data, .part = VISION_NORM_AGAIN};
     return r->k->table->norm(r->k, r->stream, &a);
 }
 
@@ -361,6 +389,20 @@ static bool has_gradient(const struct run *r, int n)
     return n > 0 || r->layer->index > 0;
 }
 
+/* A group's gradient has to do with the samples of all of its ranks. */
+static dt_status join_gradient_sums(const struct run *r, struct vision_norm_gradient *a)
+{
+    struct dt_buffer sums;
+    DT_TRY(dt_alloc(r->stream, DT_COMMUNICATION, 2 * a->of.channels * sizeof(float), &sums));
+    a->sums = sums.data;
+    a->ranks = vision_exchange_ranks(r->exchange);
+    DT_TRY(r->k->table->norm_gradient_sums(r->k, r->stream, a));
+    DT_TRY(vision_exchange_sum(r->exchange, a->sums, 2 * a->of.channels, r->stream));
+    DT_TRY(r->k->table->norm_gradient(r->k, r->stream, a));
+    dt_free(r->stream, &sums);
+    return DT_OK;
+}
+
 static dt_status norm_backward(const struct run *r, int n)
 {
     const struct vision_node *node = node_of(r, n);
@@ -376,7 +418,10 @@ static dt_status norm_backward(const struct run *r, int n)
                                      .dgain = grad(r, node->first_elem),
                                      .dbias = grad(r, node->first_elem + (size_t)node->shape.channels),
                                      .accumulate = r->group->accumulate};
-    DT_TRY(r->k->table->norm_gradient(r->k, r->stream, &a));
+    if (r->exchange->comm)
+        DT_TRY(join_gradient_sums(r, &a));
+    else
+        DT_TRY(r->k->table->norm_gradient(r->k, r->stream, &a));
     DT_TRY(give(r, node->inputs[0], node->input_count > 1 ? &dx : &dy));
     return node->input_count > 1 ? give(r, node->inputs[1], &dy) : DT_OK;
 }

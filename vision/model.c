@@ -28,9 +28,27 @@ dt_status vision_check_model(struct dt_model *model)
     return DT_OK;
 }
 
-/* Statistics are taken within a micro-batch, whose groups are all as large: only then do losses not depend on which samples come first. A head
- * that pools over the whole image has one position a sample. */
-dt_status vision_check_micro_batches(const struct dt_model *model, int64_t samples, int64_t count)
+/* A group of several ranks has all samples of each: those of a micro-batch alone are not consecutive over ranks, where there are more. */
+static dt_status check_spanning_group(int64_t group, int64_t samples, int64_t count, int64_t replicas)
+{
+    if (count > 1)
+        return dt_fail(
+            DT_ERR_INVALID,
+            "model.norm_group: %" PRId64 " is more than the %" PRId64
+            " samples of a micro-batch; consecutive samples of several ranks need one micro-batch a step, without pipeline.chunks, "
+            "or choose a divisor",
+            group, samples / count);
+    if (group % samples != 0 || replicas % (group / samples) != 0)
+        return dt_fail(DT_ERR_INVALID,
+                       "model.norm_group: groups of %" PRId64 " are no whole number of ranks of %" PRId64
+                       " samples that divides the %" PRId64 " ranks with samples of their own",
+                       group, samples, replicas);
+    return DT_OK;
+}
+
+/* Statistics are taken within a micro-batch, or over the whole ones of several ranks, and all groups are as large: only then do losses not
+ * depend on which samples come first. A head that pools over the whole image has one position a sample. */
+dt_status vision_check_micro_batches(const struct dt_model *model, int64_t samples, int64_t count, int64_t replicas)
 {
     const struct vision_model *m = vision_of(model);
     int64_t each = samples / count, group = m->norm_group > 0 ? m->norm_group : each;
@@ -39,10 +57,12 @@ dt_status vision_check_micro_batches(const struct dt_model *model, int64_t sampl
                        "micro_batches: %" PRId64 " samples in %" PRId64
                        " micro-batches do not come out even, and batch normalisation takes its statistics of one; choose a divisor",
                        samples, count);
+    if (group > each)
+        return check_spanning_group(group, samples, count, replicas);
     if (each % group != 0)
         return dt_fail(DT_ERR_INVALID,
                        "model.norm_group: %" PRId64 " does not divide the %" PRId64
-                       " samples of a micro-batch, and no group is in two of them or on two ranks; choose a divisor",
+                       " samples of a micro-batch, and no group is in parts of two of them; choose a divisor",
                        group, each);
     if (m->head == VISION_DEEPLAB && group < 2)
         return dt_fail(DT_ERR_INVALID,
@@ -51,10 +71,20 @@ dt_status vision_check_micro_batches(const struct dt_model *model, int64_t sampl
     return DT_OK;
 }
 
-void vision_fix_micro_batch(struct dt_model *model, int64_t samples)
+int64_t vision_sample_ranks(const struct dt_model *model, int64_t samples)
+{
+    int64_t group = vision_of(model)->norm_group;
+    return group > samples ? group / samples : 1;
+}
+
+bool vision_fix_micro_batch(struct dt_model *model, int64_t *samples)
 {
     struct vision_model *m = vision_change(model);
-    m->norm_group = m->norm_group > 0 ? m->norm_group : (int)samples;
+    bool depended = m->norm_group == 0;
+    if (depended)
+        m->norm_group = (int)*samples;
+    *samples = m->norm_group > *samples ? m->norm_group : *samples;
+    return depended;
 }
 
 /* ---- for schedules, records and people ---- */

@@ -14,6 +14,9 @@
 enum vision_block_kind { VISION_BASIC, VISION_BOTTLENECK }; /* two 3x3 convolutions; 1x1, 3x3, 1x1 to four times the width */
 enum vision_head_kind { VISION_CLASSIFIER, VISION_DEEPLAB };
 
+/* What becomes of the running statistics that ranks have made of their own samples. */
+enum vision_running { VISION_AVERAGE, VISION_RANK_0 };
+
 enum { VISION_STAGES = 4 };
 
 /* A network, as configs describe it. */
@@ -29,6 +32,7 @@ struct vision_model {
     double auxiliary;  /* deeplab: weight of the loss of an auxiliary head after conv4_x; 0: there is no such head */
     bool head_dropout; /* deeplab: 0.5 in the head, 0.1 in the auxiliary one */
     int norm_group;    /* consecutive samples whose statistics a batch normalisation takes together; 0: those of a micro-batch */
+    enum vision_running running;
 };
 
 static inline const struct vision_model *vision_of(const struct dt_model *model)
@@ -60,8 +64,9 @@ static inline int vision_expansion(const struct dt_model *model)
 
 /* The entries of the same name in struct dt_model_family. */
 dt_status vision_check_model(struct dt_model *model);
-dt_status vision_check_micro_batches(const struct dt_model *model, int64_t samples, int64_t count);
-void vision_fix_micro_batch(struct dt_model *model, int64_t samples);
+dt_status vision_check_micro_batches(const struct dt_model *model, int64_t samples, int64_t count, int64_t replicas);
+int64_t vision_sample_ranks(const struct dt_model *model, int64_t samples);
+bool vision_fix_micro_batch(struct dt_model *model, int64_t *samples);
 void vision_describe(const struct dt_model *model, struct dt_model_texts *out);
 void vision_set_blocks(struct dt_model *model, int blocks);
 

@@ -45,6 +45,7 @@ void vision_facts(const struct dt_model *model, struct dt_model_facts *out)
         .units = 1,
         .loss_terms = terms,
         .outputs = (double)terms * m->classes * (m->auxiliary > 0 ? 2 : 1),
+        .state = m->running == VISION_RANK_0 ? DT_STATE_OF_FIRST : DT_STATE_AVERAGED,
         .least_boundary_elems = sizes_of(model, 0, vision_layer_count(model)).least_boundary,
     };
 }

@@ -54,7 +54,7 @@ static void add_part(struct vision_stage *s, const struct dt_layers *from)
 /* Means begin at 0, variances at 1. */
 static dt_status create_state(struct vision_stage *s, struct dt_stream *stream)
 {
-    size_t elems = s->state_first[s->base.group_count];
+    size_t elems = s->base.state_elems = s->state_first[s->base.group_count];
     s->initial_state = calloc(elems, sizeof *s->initial_state);
     if (!s->initial_state)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for running statistics");
@@ -62,8 +62,8 @@ static dt_status create_state(struct vision_stage *s, struct dt_stream *stream)
         for (const struct vision_node *n = s->layers[g].nodes; n < s->layers[g].nodes + s->layers[g].node_count; n++)
             for (int c = 0; n->op == VISION_NORM && c < n->shape.channels; c++)
                 s->initial_state[s->state_first[g] + n->state_elem + (size_t)(n->shape.channels + c)] = 1;
-    DT_TRY(dt_alloc(stream, DT_PARAMETERS, elems * sizeof(float), &s->running));
-    return elems > 0 ? dt_copy_from_host(stream, s->running.data, s->initial_state, elems * sizeof(float)) : DT_OK;
+    DT_TRY(dt_alloc(stream, DT_PARAMETERS, elems * sizeof(float), &s->base.state));
+    return elems > 0 ? dt_copy_from_host(stream, s->base.state.data, s->initial_state, elems * sizeof(float)) : DT_OK;
 }
 
 static dt_status allocate(struct vision_stage *s, const struct dt_stage_options *options)
@@ -93,6 +93,8 @@ dt_status vision_stage_create(const struct dt_model *model, const struct dt_stag
         add_part(s, &options->parts[i]);
     if (status == DT_OK)
         status = create_state(s, stream);
+    if (status == DT_OK)
+        status = vision_exchange_init(&s->exchange, options, dt_stream_device(stream));
     if (status == DT_OK && s->base.last)
         status = dt_alloc(stream, DT_ACTIVATIONS, sizeof(double), &s->base.loss);
     if (status < 0)
@@ -107,7 +109,8 @@ void vision_stage_destroy(struct dt_stage *stage, struct dt_stream *stream)
     if (!stage)
         return;
     dt_free(stream, &stage->loss);
-    dt_free(stream, &own(stage)->running);
+    dt_free(stream, &stage->state);
+    vision_exchange_finish(&own(stage)->exchange);
     free(own(stage)->initial_state);
     free(own(stage)->state_first);
     free(own(stage)->layers);

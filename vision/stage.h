@@ -2,10 +2,11 @@
  * in `struct dt_model_family` (lib/model/model.h), where they are described. A group is a layer, whatever the unit.
  *
  * Nothing here owns parameters: a data-parallel mode sets each group's params and grads before they are used. A stage owns the running
- * statistics of its norms, which are not trained and which no gradient depends on: each rank has those of its own samples. */
+ * statistics of its norms, its state, which are not trained and which no gradient depends on. */
 #ifndef VISION_STAGE_H
 #define VISION_STAGE_H
 
+#include "vision/exchange.h"
 #include "vision/kernels.h"
 
 struct vision_stage {
@@ -14,9 +15,9 @@ struct vision_stage {
     int keep;                    /* as in dt_stage_options */
     uint64_t seed;
     bool sum_loss;
-    struct dt_buffer running; /* fp32: of each layer its state, one after the other */
-    size_t *state_first;      /* [base.group_count] where it begins */
-    float *initial_state;     /* [of all layers] in the host's memory, copied once */
+    struct vision_exchange exchange;
+    size_t *state_first;  /* [base.group_count + 1] where in the state each layer's running statistics begin */
+    float *initial_state; /* [base.state_elems] in the host's memory, copied once */
 };
 
 /* What a micro-batch's forward keeps of a layer for its backward, by node. */

@@ -4,6 +4,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/statistics.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -336,9 +337,36 @@ static void find_stop_signal(struct sweep *s, int index)
         s->stop_signal = SIGTERM;
 }
 
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/* Where losses depend on the size of micro-batches each experiment has a reference of its own: one size that all can have would make their
+ * losses those of one training. */
+static void note_what_all_can_hold(struct sweep *s)
+{
+    const char *key = NULL;
+    int64_t common = 0;
+    for (int i = 0; i < s->count; i++) {
+        struct experiment own;
+        const struct experiment *e = sweep_experiment(s, i, &own);
+        int64_t samples = experiment_loss_samples(e);
+        common = common_divisor(samples, common);
+        key = samples > 0 ? e->model.family->micro_batch_key : key;
+    }
+    if (key)
+        progress_note(&s->progress,
+                      "%s is 0: each experiment is verified in micro-batches of its own size; with %s %" PRId64
+                      ", which all of them can hold, their losses are comparable",
+                      key, key, common);
+}
+
 void sweep_run(struct sweep *s)
 {
     int left = 0;
+    if (s->verify && s->world.rank == 0)
+        note_what_all_can_hold(s);
     for (int i = 0; i < s->count; i++)
         left += outcome_is_left(&s->outcomes[i]);
     for (int i = 0; i < s->count && !s->lost && !s->output_failed; i++) {

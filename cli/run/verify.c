@@ -49,7 +49,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->checkpoint.save_every = 0;
     if (e->model.family->fix_micro_batch) { /* micro-batches of the same size, whose samples have to do with each other */
         int64_t samples = experiment_replica_samples(e) / e->strategy.micro_batches;
-        e->model.family->fix_micro_batch(&out->model, samples);
+        e->model.family->fix_micro_batch(&out->model, &samples);
         out->micro_batches = (int)((int64_t)out->batch_size / samples);
     }
     return experiment_resolve(out, NULL, "the reference of --verify");

@@ -65,6 +65,10 @@ struct dt_model_dialect {
 /* Sizes of groups. block: the embedding, each transformer block, the head; linear: each linear layer with its norm. */
 enum dt_unit { DT_UNIT_BLOCK, DT_UNIT_LINEAR };
 
+/* What becomes of state that is not trained, of which each rank that has samples of its own makes another one: after each step all have the
+ * mean of them, or that of the first rank. */
+enum dt_state_rule { DT_STATE_NONE, DT_STATE_AVERAGED, DT_STATE_OF_FIRST };
+
 /* What schedules, records and predictions know of a model beside its layers. */
 struct dt_model_facts {
     int blocks;                  /* runs of layers that are alike; recomputation and stages are counted in them */
@@ -74,6 +78,7 @@ struct dt_model_facts {
     double least_boundary_elems; /* of a sample, where it goes from one layer to the next: the fewest anywhere between blocks */
     bool ends_share;             /* the last layer has parameters of the first: where they are in two parts, each has a copy */
     bool late_head;              /* its outputs are so many that they are not kept: the last group's forward runs with its backward */
+    enum dt_state_rule state;
 };
 
 /* For people. */
@@ -167,6 +172,9 @@ struct dt_stage {
     uint64_t param_elems;  /* of this rank's part of the layers */
     bool first, last;      /* has the embedding; has the head */
     struct dt_buffer loss; /* one fp64: sum over this step's rows, scaled; only when last */
+    /* fp32 [state_elems]: state that is not trained, which forward changes; see dt_model_facts.state. */
+    struct dt_buffer state;
+    size_t state_elems;
 };
 
 /* What forward keeps for backward of one micro-batch, and what travels between stages. */
@@ -209,6 +217,9 @@ struct dt_stage_options {
     int part_count;
     enum dt_unit unit;
     struct dt_tensor_group tensor;
+    /* The ranks whose samples of a micro-batch have to do with this one's (sample_ranks), in the samples' order; NULL: none do. Its
+     * collectives run on tensor.network, and tensor.wait waits for them. */
+    struct dt_comm *together;
     int keep;              /* enum dt_keep, added up */
     bool separate_kernels; /* never one kernel for the work of several: to measure what that gains */
     uint64_t seed;
@@ -238,12 +249,16 @@ struct dt_model_family {
 
     /* Whether this family can be that. DT_ERR_INVALID: which key, and why not. Two ways to say the same become one. */
     dt_status (*check_model)(struct dt_model *model);
-    /* The next two are optional together: present where what is computed of a sample depends on the others of its micro-batch.
-     * Whether `samples` samples can be trained in `count` micro-batches, of which the first are one larger where they do not come out even.
-     * DT_ERR_INVALID: which key, and why not. */
-    dt_status (*check_micro_batches)(const struct dt_model *model, int64_t samples, int64_t count);
-    /* Make it a model that computes the same in micro-batches of any size that is a multiple of `samples`. */
-    void (*fix_micro_batch)(struct dt_model *model, int64_t samples);
+    /* The next three are optional together: present where what is computed of a sample depends on the others of its micro-batch.
+     * Whether each of `replicas` can train its `samples` samples in `count` micro-batches, of which the first are one larger where they do
+     * not come out even. DT_ERR_INVALID: which key, and why not. */
+    dt_status (*check_micro_batches)(const struct dt_model *model, int64_t samples, int64_t count, int64_t replicas);
+    /* Of how many neighbouring replicas the micro-batches, of `samples` samples each, are computed together. 1: each by itself. */
+    int64_t (*sample_ranks)(const struct dt_model *model, int64_t samples);
+    /* Make it a model that computes the same in micro-batches of any size that is a multiple of *samples, which may become more. True:
+     * it did depend on that size before. */
+    bool (*fix_micro_batch)(struct dt_model *model, int64_t *samples);
+    const char *micro_batch_key; /* of a config, which does the same */
 
     /* Optional together: samples from a file, as a batch has them. Bytes of one sample's inputs and of its targets. */
     void (*sample_bytes)(const struct dt_model *model, size_t *inputs, size_t *targets);

@@ -198,6 +198,8 @@ dt_status dt_record_format(const struct dt_record *r, char **out_line)
                        r->provenance ? cJSON_Duplicate(r->provenance, true) : cJSON_CreateNull());
     if (r->learning_rates)
         dt_json_add(&root, "learning_rates: %p", dt_json_numbers(r->learning_rates, r->loss_count));
+    if (r->losses_depend_on)
+        dt_json_add(&root, "losses_depend_on: %s", r->losses_depend_on);
     status = root ? dt_json_print(root, DT_JSON_COMPACT, out_line) : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while making a record");
     cJSON_Delete(root);
     return status;

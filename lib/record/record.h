@@ -100,6 +100,7 @@ struct dt_record {
     const double *losses;         /* [loss_count] warm-up steps first */
     int loss_count;
     const double *learning_rates; /* [loss_count] of the same steps; NULL: the same in all of them, as the config says */
+    const char *losses_depend_on; /* of how the samples are divided; NULL: on nothing of that kind */
     struct dt_metrics metrics;
     const double *step_s; /* [step_count] timed steps, seconds: metrics.step_s's list */
     int step_count;

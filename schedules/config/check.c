@@ -271,7 +271,8 @@ static dt_status check_checkpoints(const struct experiment *e, const char *where
 static dt_status check_micro_batches(const struct experiment *e, const char *where)
 {
     if (!e->model.family->check_micro_batches ||
-        e->model.family->check_micro_batches(&e->model, experiment_replica_samples(e), e->strategy.micro_batches) == DT_OK)
+        e->model.family->check_micro_batches(&e->model, experiment_replica_samples(e), e->strategy.micro_batches,
+                                             mesh_count(&e->strategy.mesh, MESH_ON_DATA)) == DT_OK)
         return DT_OK;
     char why[512];
     snprintf(why, sizeof why, "%s", dt_error_message());

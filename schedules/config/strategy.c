@@ -126,6 +126,13 @@ int64_t experiment_replica_samples(const struct experiment *e)
     return e->replica_samples ? e->replica_samples : (int64_t)e->batch_size * mesh_count(&e->strategy.mesh, ~MESH_ON_DATA);
 }
 
+int64_t experiment_loss_samples(const struct experiment *e)
+{
+    struct dt_model fixed = e->model;
+    int64_t samples = experiment_replica_samples(e) / e->strategy.micro_batches;
+    return fixed.family->fix_micro_batch && fixed.family->fix_micro_batch(&fixed, &samples) ? samples : 0;
+}
+
 int experiment_rank_of_kind(const struct experiment *e, int index)
 {
     const struct mesh_shape *mesh = &e->strategy.mesh;

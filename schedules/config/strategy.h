@@ -76,6 +76,9 @@ dt_status experiment_check_activation(const struct experiment *experiment, int p
 /* Samples of a step that a replica's ranks have together: the stages of a pipeline, those that share each layer. */
 int64_t experiment_replica_samples(const struct experiment *experiment);
 
+/* Samples of a micro-batch, where losses depend on how many these are, so that those of other divisions are not comparable; else 0. */
+int64_t experiment_loss_samples(const struct experiment *experiment);
+
 /* One rank of each kind that needs its own look at memory, by index, -1 past the last: the stages of a pipeline, the parameter servers.
  * What is left out is like one of these or needs less. */
 int experiment_rank_of_kind(const struct experiment *experiment, int index);

@@ -4,6 +4,7 @@
 #include "schedules/data_parallel/residency.h"
 #include "schedules/pipeline/copies.h"
 #include "schedules/pipeline/links.h"
+#include "schedules/pipeline/state.h"
 #include "schedules/plan/plan.h"
 
 #include <stdio.h>
@@ -18,6 +19,7 @@ struct pipeline {
     struct dt_stash *stashes; /* [parts, slots] */
     struct links links;
     struct copies copies; /* of tied tables */
+    struct state state;   /* what is not trained */
     struct dt_loss_scales scales;
 
     /* Of the step that runs: */
@@ -248,6 +250,8 @@ static dt_status run_update(struct pipeline *p, const struct action *a)
 
 static dt_status run_end_step(struct pipeline *p, const struct action *a)
 {
+    struct state_streams streams = {.compute = p->setup.compute, .network = p->setup.network, .timeline = p->setup.timeline};
+    DT_TRY(state_make_common(&p->state, p->setup.stage, p->setup.mesh, &streams));
     return p->setup.dp->mode->end_step(p->setup.dp);
 }
 
@@ -507,6 +511,8 @@ static dt_status create_parts(struct pipeline *p)
     DT_TRY(create_stashes(p));
     DT_TRY(create_activation(p));
     DT_TRY(finish_plan(p));
+    if (s->stage->state_elems > 0)
+        DT_TRY(state_init(&p->state, s->device));
     if (s->mesh->shape.size[MESH_PIPELINE] == 1)
         return DT_OK;
     DT_TRY(links_init(&p->links, s->mesh, s->compute, &p->plan, &p->receipts));
@@ -542,6 +548,7 @@ void pipeline_destroy(struct pipeline *p)
         p->setup.extra->finish(p->setup.extra->context, p->setup.dp);
     for (int i = 0; p->stashes && i < p->plan.parts * p->plan.slots; i++)
         p->family->stash_destroy(p->setup.stage, &p->stashes[i], p->setup.compute);
+    state_finish(&p->state);
     copies_finish(&p->copies);
     links_finish(&p->links);
     activation_destroy(p->activation);

@@ -129,11 +129,22 @@ static bool divides_buckets(const struct experiment *e)
     return e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS;
 }
 
+/* Samples are computed by each rank alone or by all together, and no rank has a state that the others take. */
+static bool samples_are_symmetric(const struct experiment *e)
+{
+    const struct dt_model_family *family = e->model.family;
+    int64_t samples = experiment_replica_samples(e) / e->strategy.micro_batches;
+    int64_t together = family->sample_ranks ? family->sample_ranks(&e->model, samples) : 1;
+    return (together == 1 || together == mesh_count(&e->strategy.mesh, MESH_ON_DATA)) &&
+           dt_model_facts(&e->model).state != DT_STATE_OF_FIRST;
+}
+
 /* A shard of fsdp is padded to the size of the others. */
 static bool is_symmetric(const struct experiment *e, const struct simulated_system *s)
 {
     bool apart = s->cluster.fabric.blocking_factor <= 1 && !s->cluster.host.shared_processors;
-    return e->strategy.mode->ranks != DP_RANKS_DIFFER && apart && e->world_size % s->placement.ranks_per_node == 0;
+    return e->strategy.mode->ranks != DP_RANKS_DIFFER && apart && samples_are_symmetric(e) &&
+           e->world_size % s->placement.ranks_per_node == 0;
 }
 
 static int coordinate_of_stand_in(const struct symmetric_axis *axis, int coordinate)

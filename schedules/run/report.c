@@ -12,6 +12,7 @@
 #include "schedules/run/ranks.h"
 
 #include <cjson/cJSON.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,6 +259,15 @@ static dt_status list_rates(const struct report *report, const struct experiment
     return DT_OK;
 }
 
+/* Losses of runs that divide their samples otherwise are not those of the same training: in words, or NULL where they are. */
+static const char *loss_division(const struct experiment *e, char *text, size_t bytes)
+{
+    int64_t samples = experiment_loss_samples(e);
+    snprintf(text, bytes, "micro-batches of %" PRId64 " samples, since %s is 0: losses of other sizes are not comparable", samples,
+             e->model.family->micro_batch_key);
+    return samples > 0 ? text : NULL;
+}
+
 /* The record of what this process knows by itself. */
 static dt_status format_own(const struct report *report, const struct experiment *e, char **out_line)
 {
@@ -265,6 +275,7 @@ static dt_status format_own(const struct report *report, const struct experiment
     struct cJSON *provenance = NULL;
     char *config = NULL;
     double *rates = NULL;
+    char division[128];
     struct dt_record record;
     dt_record_init(&record);
     dt_status status = report_measure(report, e, &record.metrics);
@@ -288,6 +299,7 @@ static dt_status format_own(const struct report *report, const struct experiment
     record.losses = result->losses;
     record.loss_count = result->losses_done;
     record.learning_rates = rates;
+    record.losses_depend_on = loss_division(e, division, sizeof division);
     record.step_s = result->step_s;
     record.step_count = result->steps_done;
     record.ranks = result->ranks;

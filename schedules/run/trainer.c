@@ -15,13 +15,14 @@ struct trainer {
     const struct experiment *experiment;
     struct trainer_options options;
     struct mesh mesh;
-    struct dt_comm *copies; /* of the tensor group: ranks with copies of the same parameters; NULL */
+    struct dt_comm *copies;   /* of the tensor group: ranks with copies of the same parameters; NULL */
+    struct dt_comm *together; /* ranks whose samples have to do with this one's; NULL */
     struct experiment_order order;
     size_t samples; /* of a step: of all ranks that work at the same ones */
     const struct dt_model_family *family;
     struct dt_kernels *kernels;
     struct tuning tuning;
-    struct dt_stream *compute, *network, *tensor; /* tensor: a tensor group's collectives; NULL where there is none */
+    struct dt_stream *compute, *network, *tensor; /* tensor: collectives in the midst of layers; NULL where there are none */
     struct offload offload;                       /* with parameter_offload */
     struct timeline *timeline;
     struct dt_stage *stage;
@@ -40,7 +41,7 @@ struct trainer {
 /* The first step allocates what later ones find, and the second begins with what the first has left: from the third on all are alike. */
 enum { STEPS_BEFORE_GRAPH = 2 };
 
-static dt_status wait_for_tensor_group(void *context, const struct dt_event *event)
+static dt_status wait_within_layer(void *context, const struct dt_event *event)
 {
     return timeline_wait(context, event);
 }
@@ -77,8 +78,9 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
                        .copies = t->copies,
                        .network = t->tensor,
                        .sequence_parallel = e->tensor.sequence_parallel,
-                       .wait = wait_for_tensor_group,
+                       .wait = wait_within_layer,
                        .context = t->timeline},
+            .together = t->together,
             .keep = e->keep_cheap,
             .separate_kernels = !e->fused_kernels,
             .seed = e->seed,
@@ -109,6 +111,29 @@ static dt_status create_copies_comm(struct trainer *t)
     return status;
 }
 
+/* Of the ranks with these layers those whose samples of a micro-batch are computed together with this one's: neighbours on the data axes. */
+static dt_status create_together_comm(struct trainer *t)
+{
+    const struct mesh_shape *shape = &t->mesh.shape;
+    int64_t samples = (int64_t)t->samples / t->experiment->strategy.micro_batches;
+    int count = t->family->sample_ranks ? (int)t->family->sample_ranks(&t->experiment->model, samples) : 1,
+        rank = dt_comm_rank(t->mesh.world);
+    if (count == 1)
+        return DT_OK;
+    int first = mesh_index(shape, MESH_ON_DATA, rank) / count * count, *ranks = calloc((size_t)count, sizeof *ranks);
+    char name[32];
+    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", count));
+    for (int other = 0; other < dt_comm_size(t->mesh.world); other++) {
+        int place = mesh_index(shape, MESH_ON_DATA, other) - first;
+        if (place >= 0 && place < count && mesh_index(shape, ~MESH_ON_DATA, other) == mesh_index(shape, ~MESH_ON_DATA, rank))
+            ranks[place] = other;
+    }
+    snprintf(name, sizeof name, "samples of %d ranks", count);
+    dt_status status = dt_comm_subset(t->mesh.world, ranks, count, name, &t->together);
+    free(ranks);
+    return status;
+}
+
 /* Kernels, communicators, streams and the stage: all but the data-parallel mode and the pipeline. */
 static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mode *mode, const struct mesh_shape *shape, unsigned axes,
                                           struct dt_device *device, struct dt_comm *world)
@@ -118,9 +143,10 @@ static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mod
     DT_TRY(tuning_init(&t->tuning, e, device, world, t->kernels));
     DT_TRY(mesh_init(&t->mesh, shape, axes, world));
     DT_TRY(create_copies_comm(t));
+    DT_TRY(create_together_comm(t));
     DT_TRY(dt_stream_create(device, "compute", &t->compute));
     DT_TRY(dt_stream_create(device, "network", &t->network));
-    if (t->mesh.comm[MESH_TENSOR])
+    if (t->mesh.comm[MESH_TENSOR] || t->together)
         DT_TRY(dt_stream_create(device, "tensor", &t->tensor));
     if (e->parameter_offload)
         DT_TRY(offload_init(&t->offload, device));
@@ -197,6 +223,7 @@ static void count_traffic(const struct trainer *t, struct step_traffic *out)
     for (int axis = 0; axis < MESH_AXES; axis++)
         count_traffic_of(t->mesh.comm[axis], axis, out);
     count_traffic_of(t->copies, TRAFFIC_COPIES, out);
+    count_traffic_of(t->together, TRAFFIC_TOGETHER, out);
     out->ranks[MESH_PIPELINE] = 2;
     out->bytes[MESH_PIPELINE][DT_COMM_SEND] = pipeline_sent_bytes(t->pipeline);
     out->bytes[MESH_PIPELINE][DT_COMM_ALL_REDUCE] = pipeline_summed_bytes(t->pipeline);
@@ -266,6 +293,7 @@ void trainer_destroy(struct trainer *t)
     dt_stream_destroy(t->tensor);
     dt_stream_destroy(t->network);
     dt_stream_destroy(t->compute);
+    dt_comm_destroy(t->together);
     dt_comm_destroy(t->copies);
     mesh_finish(&t->mesh);
     experiment_order_finish(&t->order);

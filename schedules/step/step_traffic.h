@@ -12,8 +12,8 @@
 #include "lib/record/metrics.h"
 #include "schedules/mesh/shape.h"
 
-/* By axis; and of neighbours in a tensor group that hold copies. */
-enum { TRAFFIC_COPIES = MESH_AXES, TRAFFIC_GROUPS };
+/* By axis; of neighbours in a tensor group that hold copies; of ranks whose samples are computed together. */
+enum { TRAFFIC_COPIES = MESH_AXES, TRAFFIC_TOGETHER, TRAFFIC_GROUPS };
 
 struct step_traffic {
     uint64_t bytes[TRAFFIC_GROUPS][DT_COMM_KINDS]; /* those of DT_COMM_RECV are 0 */

@@ -20,10 +20,10 @@ PARADIGMS = [{"paradigm": p, "world_size": 1 if p == "none" else 2}
 ORDERS = [{"paradigm": "pdp", "pipeline": {"order": order, "chunks": 2}} for order in ("gpipe", "1f1b", "interleaved", "zb_h1")]
 
 
-def dtbench(*arguments, code=0):
+def dtbench(*arguments, code=0, words=False):
     done = subprocess.run([DTBENCH, *arguments], capture_output=True, text=True, env=ENVIRONMENT, cwd=WORK, timeout=120, check=False)
     check(done.returncode == code, f"{arguments}: exit code {done.returncode}: {done.stderr}")
-    return done.stdout if code == 0 else done.stderr
+    return done.stdout if code == 0 and not words else done.stderr
 
 
 def network(model, **changes):
@@ -34,7 +34,7 @@ def network(model, **changes):
 def verify(model, cases, **changes):
     """Each case has the losses of one device, and at its peak the bytes that check foresees."""
     path, swept = records_path("networks.jsonl"), network(model, sweep={"cases": cases}, **changes)
-    dtbench("run", swept, "--verify", "--output", path)
+    words = dtbench("run", swept, "--verify", "--output", path, words=True)
     foreseen = {row["config_hash"]: row["predicted_peak_bytes"]["total"] for row in json.loads(dtbench("check", swept, "--json"))}
     records = read_records(path)
     check(len(records) == len(cases), f"{len(records)} records")
@@ -43,6 +43,8 @@ def verify(model, cases, **changes):
         check(record["status"] == "ok", what + str(record["error"]))
         peak = record["metrics"]["peak_bytes"]["total"]
         check(foreseen[record["config_hash"]] == peak, what + f"{foreseen[record['config_hash']]} bytes foreseen, {peak} held")
+        check(("losses_depend_on" in record) == ("norm_group" not in model), record.get("losses_depend_on"))
+    return words, records
 
 
 def test_resnet_under_every_paradigm():
@@ -60,11 +62,42 @@ def test_deeplab_and_its_auxiliary_head():
 
 def test_groups_are_micro_batches_where_nothing_is_said():
     model = {key: value for key, value in RESNET.items() if key != "norm_group"}
-    verify(model, [{"paradigm": "ddp", "micro_batches": 1}, {"paradigm": "pdp", "pipeline": {"chunks": 1}}])
+    words, records = verify(model, [{"paradigm": "ddp", "micro_batches": 1}, {"paradigm": "pdp", "pipeline": {"chunks": 1}}])
+    check("with model.norm_group 4, which all of them can hold" in words, words)
+    sizes = [record["losses_depend_on"].split(",")[0] for record in records]
+    check(sizes == ["micro-batches of 4 samples"] * 2, sizes)
+
+
+def test_groups_of_several_ranks_are_synchronised():
+    cases = [{"paradigm": p, "world_size": 4 if p == "hsdp" else 2, "batch_size": 2 if p == "hsdp" else 4}
+             for p in ("ddp", "fsdp", "hsdp", "parameter_server")]
+    verify({**RESNET, "norm_group": 8}, cases, micro_batches=1)
+    pipeline = {"paradigm": "pdp", "world_size": 4, "pipeline": {"stages": 2, "order": "1f1b", "chunks": 1}}
+    verify({**DEEPLAB, "norm_group": 8, "running_statistics": "rank_0"},
+           [{"paradigm": "ddp", "activation": "checkpoint"}, {**pipeline, "batch_size": 2}], micro_batches=1)
+
+
+def test_exchanges_of_statistics_are_counted():
+    """Of each channel of each norm: mean and variance of both ranks are gathered, two sums reduced, and a running mean and variance shared."""
+    channels = 8 + sum(blocks * 6 * width + 4 * width for blocks, width in ((1, 8), (1, 16), (2, 32), (1, 64)))  # the stem's, and of each stage
+    each = 2 * 4 * channels
+    for device in ("cpu", "sim"):
+        bytes_of = {}
+        for group, rule in ((4, "average"), (4, "rank_0"), (8, "average")):
+            path = records_path("exchanges.jsonl")
+            model = {**RESNET, "norm_group": group, "running_statistics": rule}
+            dtbench("run", network(model, micro_batches=1, steps={"warmup": 0, "timed": 1}), "--device", device, "--output", path)
+            metrics = read_records(path)[-1]["metrics"]
+            bytes_of[group, rule] = [metrics[f"{kind}_bytes"] for kind in ("all_reduce", "all_gather", "broadcast")]
+        usual = bytes_of[4, "average"]
+        check(bytes_of[4, "rank_0"] == [usual[0] - each, 0, each], f"{device}: {bytes_of}")
+        check(bytes_of[8, "average"] == [usual[0] + each, 2 * each, 0], f"{device}: {bytes_of}")
 
 
 def test_what_does_not_go_is_one_line():
     for changes, wanted in (({"model": {**RESNET, "norm_group": 3}}, "model.norm_group"),
+                            ({"model": {**RESNET, "norm_group": 8}}, "one micro-batch"),
+                            ({"model": {**RESNET, "norm_group": 12}, "micro_batches": 1}, "no whole number of ranks"),
                             ({"model": {**DEEPLAB, "norm_group": 1}}, "model.norm_group"),
                             ({"model": RESNET, "micro_batches": 3}, "micro_batches"),
                             ({"model": {**RESNET, "output_stride": 12}}, "model.output_stride"),

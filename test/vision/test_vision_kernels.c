@@ -274,7 +274,7 @@ static void try_norm(const struct norm_shape *s)
     check_array(&running, "running statistics");
     t.dtype = dtype;
     memset(y.data, 0xFF, 4 * count);
-    a.again = true;
+    a.part = VISION_NORM_AGAIN;
     a.running = NULL;
     CHECK_OK(t.k->table->norm(t.k, t.stream, &a));
     check_array(&y, "norm once more");
@@ -297,7 +297,7 @@ static void try_norm(const struct norm_shape *s)
         dbias.values[i % c] += sums[i];
         dgain.values[i % c] += sums[groups * c + i];
     }
-    struct vision_norm_gradient b = {of, dy.data, dx.data, dgain.data, dbias.data, false};
+    struct vision_norm_gradient b = {of, dy.data, dx.data, dgain.data, dbias.data, false, NULL, 0};
     CHECK_OK(t.k->table->norm_gradient(t.k, t.stream, &b));
     check_array(&dx, "norm's input gradient");
     check_array(&dy, "gradient of the residual");
@@ -307,8 +307,86 @@ static void try_norm(const struct norm_shape *s)
     free_arrays();
 }
 
+enum { PARTS = 2, PART_ROWS = 37, CHANNELS = 19 };
+
+/* Numbers that a kernel has made in fp32 are what another one is held against. */
+static void check_floats(const struct array *found, const float *wanted, const char *what)
+{
+    enum dt_dtype dtype = t.dtype;
+    CHECK_OK(dt_stream_synchronize(t.stream));
+    for (size_t i = 0; i < found->count; i++)
+        found->values[i] = (double)wanted[i];
+    t.dtype = DT_FP32;
+    check_array(found, what);
+    t.dtype = dtype;
+}
+
+/* Two ranks with half of the rows each find the mean, the deviation and the running statistics of all rows. */
+static void join_moments_of_two(const struct vision_norm_of *of, const float *running)
+{
+    size_t part_bytes = PART_ROWS * CHANNELS * dt_dtype_bytes(t.dtype);
+    struct array moments = output(PARTS * 2 * CHANNELS), found = output(2 * CHANNELS), moved = output(2 * CHANNELS);
+    float *numbers = moments.data, *statistics = found.data;
+    memset(moved.data, 0, 2 * CHANNELS * sizeof(float));
+    for (size_t part = 0; part < PARTS; part++) {
+        struct vision_moments a = {(const char *)of->x + part * part_bytes, numbers + part * 2 * CHANNELS, PART_ROWS, CHANNELS};
+        CHECK_OK(t.k->table->moments(t.k, t.stream, &a));
+    }
+    struct vision_join_moments join = {numbers, statistics, statistics + CHANNELS, moved.data, PARTS, PART_ROWS, CHANNELS};
+    CHECK_OK(t.k->table->join_moments(t.k, t.stream, &join));
+    check_floats(&found, of->mean, "mean and rstd of two ranks");
+    check_floats(&moved, running, "running statistics of two ranks");
+}
+
+/* And the gradient, by sums that they add up. */
+static void join_gradients_of_two(const struct vision_norm_gradient *whole, struct array *dy, struct array *dx)
+{
+    size_t part_bytes = PART_ROWS * CHANNELS * dt_dtype_bytes(t.dtype);
+    float sums[PARTS][2 * CHANNELS];
+    struct vision_norm_gradient parts[PARTS];
+    for (size_t i = 0; i < dy->count; i++)
+        set(dy->data, i, dy->values[i]);
+    for (size_t part = 0; part < PARTS; part++) {
+        parts[part] = *whole;
+        parts[part].of.x = (const char *)whole->of.x + part * part_bytes;
+        parts[part].of.samples = parts[part].of.group = 1;
+        parts[part].dy = (char *)dy->data + part * part_bytes;
+        parts[part].dx = (char *)dx->data + part * part_bytes;
+        parts[part].sums = sums[part];
+        parts[part].ranks = PARTS;
+        CHECK_OK(t.k->table->norm_gradient_sums(t.k, t.stream, &parts[part]));
+    }
+    CHECK_OK(dt_stream_synchronize(t.stream));
+    for (size_t i = 0; i < 2 * CHANNELS; i++)
+        sums[0][i] = sums[1][i] = sums[0][i] + sums[1][i];
+    for (size_t part = 0; part < PARTS; part++)
+        CHECK_OK(t.k->table->norm_gradient(t.k, t.stream, &parts[part]));
+    check_array(dx, "input gradient of two ranks");
+}
+
+static void norm_of_two_ranks(void)
+{
+    size_t count = PARTS * PART_ROWS * CHANNELS;
+    struct array x = input(count), gain = input(CHANNELS), bias = input(CHANNELS), dy = input(count), dx = output(count), y = output(count);
+    struct array of_parameters = output(2 * CHANNELS);
+    float statistics[2 * CHANNELS], running[2 * CHANNELS] = {0};
+    struct vision_norm_of of = {x.data, gain.data, bias.data, NULL,     statistics, statistics + CHANNELS,
+                                PARTS,  PARTS,     PART_ROWS, CHANNELS, true};
+    struct vision_norm norm = {.of = of, .y = y.data, .running = running};
+    struct vision_norm_gradient gradient = {
+        .of = of, .dy = dy.data, .dx = dx.data, .dgain = of_parameters.data, .dbias = (float *)of_parameters.data + CHANNELS};
+    CHECK_OK(t.k->table->norm(t.k, t.stream, &norm));
+    CHECK_OK(t.k->table->norm_gradient(t.k, t.stream, &gradient));
+    join_moments_of_two(&of, running);
+    for (size_t i = 0; i < count; i++)
+        dx.values[i] = (double)to_float(dx.data, i);
+    join_gradients_of_two(&gradient, &dy, &dx);
+    free_arrays();
+}
+
 static void norms(void)
 {
+    norm_of_two_ranks();
     const struct norm_shape tried[] = {{4, 2, 35, 5, false, true},
                                        {3, 3, 97, 64, true, true},
                                        {4, 1, 9, 33, false, false},

@@ -24,9 +24,9 @@ struct way {
 };
 
 static const struct vision_model networks[] = {
-    {{1, 1, 1, 1}, 64, 5, VISION_BASIC, 8, VISION_CLASSIFIER, 32, 0, 0, false, 2},
-    {{1, 2, 1, 1}, 67, 7, VISION_BOTTLENECK, 4, VISION_CLASSIFIER, 32, 0, 0, false, 2},
-    {{1, 1, 2, 2}, 40, 3, VISION_BOTTLENECK, 4, VISION_DEEPLAB, 8, 8, 0.4, true, 2},
+    {{1, 1, 1, 1}, 64, 5, VISION_BASIC, 8, VISION_CLASSIFIER, 32, 0, 0, false, 2, VISION_AVERAGE},
+    {{1, 2, 1, 1}, 67, 7, VISION_BOTTLENECK, 4, VISION_CLASSIFIER, 32, 0, 0, false, 2, VISION_AVERAGE},
+    {{1, 1, 2, 2}, 40, 3, VISION_BOTTLENECK, 4, VISION_DEEPLAB, 8, 8, 0.4, true, 2, VISION_AVERAGE},
 };
 
 static bool fixture_init(struct fixture *f, const struct vision_model *network, int keep)
@@ -203,15 +203,15 @@ static void test_running_statistics(void)
         if (!fixture_init(&f, &networks[1], 0))
             return;
         struct vision_stage *s = (struct vision_stage *)f.stage;
-        float *now = malloc(s->running.bytes);
-        size_t moved = 0, count = s->running.bytes / sizeof *now;
+        float *now = malloc(s->base.state.bytes);
+        size_t moved = 0, count = s->base.state.bytes / sizeof *now;
         loss_of(&f, (struct way){.again = again, .pieces = 1});
-        CHECK_OK(dt_copy_to_host(f.stream, now, s->running.data, s->running.bytes));
+        CHECK_OK(dt_copy_to_host(f.stream, now, s->base.state.data, s->base.state.bytes));
         CHECK_OK(dt_stream_synchronize(f.stream));
         for (size_t i = 0; i < count; i++)
             moved += now[i] != s->initial_state[i];
         CHECK(moved > count * 9 / 10, "%zu of %zu statistics have moved", moved, count);
-        CHECK(!first || memcmp(first, now, s->running.bytes) == 0, "statistics move more where layers are computed again");
+        CHECK(!first || memcmp(first, now, s->base.state.bytes) == 0, "statistics move more where layers are computed again");
         if (!first)
             first = now;
         else

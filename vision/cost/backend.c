@@ -95,22 +95,42 @@ static VISION_KERNEL_FUNCTION(cost_convolution_weight_gradient, vision_convoluti
 
 /* ---- normalisation ---- */
 
-/* x is read for the statistics, and again with y written; y is read and written by the addition, which reads the residual, and by the ReLU. A
- * norm that is made once more is one kernel of dtbench's own. */
+/* x is read for the statistics, where they are not there, and again with y written; y is read and written by the addition, which reads the
+ * residual, and by the ReLU. A norm that is made once more is one kernel of dtbench's own. */
 static VISION_KERNEL_FUNCTION(cost_norm, vision_norm)
 {
     double elems = (double)a->of.samples * (double)a->of.positions * (double)a->of.channels;
     bool residual = a->of.residual, relu = a->of.relu;
-    if (a->again)
+    if (a->part == VISION_NORM_AGAIN)
         return moves(k, stream, "norm", BACKWARD, 1, elems * (residual ? 3 : 2));
-    return moves(k, stream, "norm", FORWARD, 1 + residual + relu, elems * (3 + (residual ? 3 : 0) + (relu ? 2 : 0)));
+    return moves(k, stream, "norm", FORWARD, 1 + residual + relu,
+                 elems * ((a->part == VISION_NORM_WHOLE ? 3 : 2) + (residual ? 3 : 0) + (relu ? 2 : 0)));
 }
 
-/* ReLU: dy and its output are read, one written. The norm: dy and x are read for the sums, and again with dx written. */
+static VISION_KERNEL_FUNCTION(cost_moments, vision_moments)
+{
+    return moves(k, stream, "moments", FORWARD, 1, (double)a->rows * (double)a->channels);
+}
+
+static VISION_KERNEL_FUNCTION(cost_join_moments, vision_join_moments)
+{
+    return moves(k, stream, "join_moments", FORWARD, 1, 2 * (double)a->ranks * (double)a->channels);
+}
+
+/* ReLU: dy and its output are read, one written. The norm: dy and x are read for the sums, and again with dx written; where the sums are of
+ * several ranks, by two kernels. */
 static VISION_KERNEL_FUNCTION(cost_norm_gradient, vision_norm_gradient)
 {
     double elems = (double)a->of.samples * (double)a->of.positions * (double)a->of.channels;
+    if (a->sums)
+        return moves(k, stream, "norm_gradient", BACKWARD, 1, elems * 3);
     return moves(k, stream, "norm_gradient", BACKWARD, 1 + a->of.relu, elems * (5 + (a->of.relu ? 3 : 0)));
+}
+
+static VISION_KERNEL_FUNCTION(cost_norm_gradient_sums, vision_norm_gradient)
+{
+    double elems = (double)a->of.samples * (double)a->of.positions * (double)a->of.channels;
+    return moves(k, stream, "norm_gradient_sums", BACKWARD, 1 + a->of.relu, elems * (2 + (a->of.relu ? 3 : 0)));
 }
 
 /* ---- what reads one side once and writes the other ---- */

@@ -120,22 +120,40 @@ static void find_scale(const struct group *g)
 
 /* ---- forward ---- */
 
-static void statistics(const struct group *g, float *running)
+struct moments {
+    double mean, variance;
+};
+
+/* What moments_of reads. */
+static void sum_moments(const struct group *g)
 {
-    size_t c = g->of.channels;
-    double n = (double)g->rows;
     dt_cpu_parallel(group_threads(g), forward_sums, (void *)g);
     join_runs(g);
-    g->k->base.host.loops->widen(g->scale, g->of.x, c); /* the shift */
-    for (size_t i = 0; i < c; i++) {
-        double off = g->sums[i] / n, variance = fmax(g->sums[c + i] / n - off * off, 0);
-        g->of.mean[i] = (float)((double)g->scale[i] + off);
-        g->of.rstd[i] = (float)(1 / sqrt(variance + EPSILON));
-        if (!running)
-            continue;
-        running[i] += (float)(MOMENTUM * ((double)g->of.mean[i] - (double)running[i]));
-        running[c + i] += (float)(MOMENTUM * (variance * n / fmax(n - 1, 1) - (double)running[c + i]));
-    }
+    g->k->base.host.loops->widen(g->scale, g->of.x, g->of.channels); /* the shift */
+}
+
+static struct moments moments_of(const struct group *g, size_t channel)
+{
+    double n = (double)g->rows, off = g->sums[channel] / n;
+    return (struct moments){(double)g->scale[channel] + off, fmax(g->sums[g->of.channels + channel] / n - off * off, 0)};
+}
+
+/* n: rows that they are of. running: of this channel, the variance's after all means; NULL: none. */
+static void use_moments(struct moments of, double n, float *mean, float *rstd, float *running, size_t channels)
+{
+    *mean = (float)of.mean;
+    *rstd = (float)(1 / sqrt(of.variance + EPSILON));
+    if (!running)
+        return;
+    running[0] += (float)(MOMENTUM * (of.mean - (double)running[0]));
+    running[channels] += (float)(MOMENTUM * (of.variance * n / fmax(n - 1, 1) - (double)running[channels]));
+}
+
+static void statistics(const struct group *g, float *running)
+{
+    sum_moments(g);
+    for (size_t i = 0; i < g->of.channels; i++)
+        use_moments(moments_of(g, i), (double)g->rows, &g->of.mean[i], &g->of.rstd[i], running ? running + i : NULL, g->of.channels);
 }
 
 static void normalise_part(void *argument, int thread, int threads)
@@ -181,7 +199,7 @@ static dt_status run_norm(void *arguments)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
     for (size_t i = 0; i * of->group < of->samples; i++) {
         struct group g = group_of(&all, of, i, t->a.y, NULL, NULL);
-        if (!t->a.again)
+        if (t->a.part == VISION_NORM_WHOLE)
             statistics(&g, t->a.running);
         find_scale(&g);
         dt_cpu_parallel(group_threads(&g), normalise_part, &g);
@@ -196,20 +214,85 @@ VISION_KERNEL_FUNCTION(vision_cpu_norm, vision_norm)
     return dt_cpu_submit(stream, "norm", run_norm, &t, sizeof t);
 }
 
+/* ---- of a group that several ranks have ---- */
+
+struct moments_task {
+    struct vision_kernels *k;
+    struct vision_moments a;
+};
+
+static dt_status run_moments(void *arguments)
+{
+    const struct moments_task *t = arguments;
+    struct group g = {.k = t->k, .of = {.x = t->a.x, .channels = t->a.channels}, .rows = t->a.rows};
+    void *room = room_for(&g, t->a.rows);
+    if (!room)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    sum_moments(&g);
+    for (size_t i = 0; i < t->a.channels; i++) {
+        struct moments of = moments_of(&g, i);
+        t->a.moments[i] = (float)of.mean;
+        t->a.moments[t->a.channels + i] = (float)of.variance;
+    }
+    free(room);
+    return DT_OK;
+}
+
+VISION_KERNEL_FUNCTION(vision_cpu_moments, vision_moments)
+{
+    struct moments_task t = {k, *a};
+    return dt_cpu_submit(stream, "moments", run_moments, &t, sizeof t);
+}
+
+/* The parts have equally many rows: the variance of all is the mean of theirs, and how far their means lie apart. */
+static struct moments join_channel(const struct vision_join_moments *a, size_t channel)
+{
+    struct moments all = {0, 0};
+    for (size_t part = 0; part < a->ranks; part++)
+        all.mean += (double)a->moments[2 * part * a->channels + channel] / (double)a->ranks;
+    for (size_t part = 0; part < a->ranks; part++) {
+        const float *of = a->moments + 2 * part * a->channels + channel;
+        double off = (double)of[0] - all.mean;
+        all.variance += ((double)of[a->channels] + off * off) / (double)a->ranks;
+    }
+    return all;
+}
+
+static dt_status run_join_moments(void *arguments)
+{
+    const struct vision_join_moments *a = arguments;
+    for (size_t i = 0; i < a->channels; i++)
+        use_moments(join_channel(a, i), (double)(a->ranks * a->rows), &a->mean[i], &a->rstd[i], a->running ? a->running + i : NULL,
+                    a->channels);
+    return DT_OK;
+}
+
+VISION_KERNEL_FUNCTION(vision_cpu_join_moments, vision_join_moments)
+{
+    return dt_cpu_submit(stream, "join moments", run_join_moments, a, sizeof *a);
+}
+
 /* ---- backward ---- */
 
 /* Of dy and of its product with the normalised x the means over the rows are taken away: Ioffe and Szegedy, section 3. */
-static void gradient_factors(const struct group *g)
+static void gradient_factors(const struct group *g, double n)
 {
     size_t c = g->of.channels;
-    double n = (double)g->rows;
     for (size_t i = 0; i < c; i++) {
         double rstd = (double)g->of.rstd[i], scale = (double)g->scale[i], sum = g->sums[i], product = g->sums[c + i];
-        g->dbias[i] += sum;
-        g->dgain[i] += product * rstd;
         g->of_dy[i] = (float)scale;
         g->of_x[i] = (float)(-scale * rstd * rstd * product / n);
         g->rest[i] = (float)(-scale * sum / n);
+    }
+}
+
+/* Of the gain and the bias, which are the sums themselves. */
+static void add_parameter_gradients(const struct group *g)
+{
+    size_t c = g->of.channels;
+    for (size_t i = 0; i < c; i++) {
+        g->dbias[i] += g->sums[i];
+        g->dgain[i] += g->sums[c + i] * (double)g->of.rstd[i];
     }
 }
 
@@ -235,7 +318,30 @@ static void write_gradient(const struct group *g, void *to, const double *from, 
 struct gradient_task {
     struct vision_kernels *k;
     struct vision_norm_gradient a;
+    bool finds_sums, makes_dx;
 };
+
+/* Of one group: the sums, or those of all ranks; and what follows from them. */
+static void group_gradient(const struct gradient_task *t, struct group *g)
+{
+    size_t c = g->of.channels;
+    find_scale(g);
+    if (t->finds_sums) {
+        dt_cpu_parallel(group_threads(g), backward_sums, g);
+        join_runs(g);
+        add_parameter_gradients(g);
+    }
+    for (size_t i = 0; t->a.sums && i < 2 * c; i++) {
+        if (t->finds_sums)
+            t->a.sums[i] = (float)g->sums[i];
+        else
+            g->sums[i] = (double)t->a.sums[i];
+    }
+    if (!t->makes_dx)
+        return;
+    gradient_factors(g, (double)g->rows * (t->a.sums ? (double)t->a.ranks : 1));
+    dt_cpu_parallel(group_threads(g), gradient_part, g);
+}
 
 static dt_status run_gradient(void *arguments)
 {
@@ -247,20 +353,24 @@ static dt_status run_gradient(void *arguments)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
     for (size_t i = 0; i * of->group < of->samples; i++) {
         struct group g = group_of(&all, of, i, NULL, t->a.dy, t->a.dx);
-        find_scale(&g);
-        dt_cpu_parallel(group_threads(&g), backward_sums, &g);
-        join_runs(&g);
-        gradient_factors(&g);
-        dt_cpu_parallel(group_threads(&g), gradient_part, &g);
+        group_gradient(t, &g);
     }
-    write_gradient(&all, t->a.dgain, all.dgain, t->a.accumulate);
-    write_gradient(&all, t->a.dbias, all.dbias, t->a.accumulate);
+    if (t->finds_sums) {
+        write_gradient(&all, t->a.dgain, all.dgain, t->a.accumulate);
+        write_gradient(&all, t->a.dbias, all.dbias, t->a.accumulate);
+    }
     free(room);
     return DT_OK;
 }
 
 VISION_KERNEL_FUNCTION(vision_cpu_norm_gradient, vision_norm_gradient)
 {
-    struct gradient_task t = {k, *a};
+    struct gradient_task t = {k, *a, .finds_sums = !a->sums, .makes_dx = true};
     return dt_cpu_submit(stream, "norm gradient", run_gradient, &t, sizeof t);
+}
+
+VISION_KERNEL_FUNCTION(vision_cpu_norm_gradient_sums, vision_norm_gradient)
+{
+    struct gradient_task t = {k, *a, .finds_sums = true};
+    return dt_cpu_submit(stream, "norm gradient sums", run_gradient, &t, sizeof t);
 }

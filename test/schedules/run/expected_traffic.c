@@ -216,7 +216,7 @@ dt_status expected_traffic(const struct experiment *experiment, int rank, struct
     struct dry_rank dry;
     const struct mesh_shape *mesh = &experiment->strategy.mesh;
     *out = (struct step_traffic){0};
-    out->ranks[TRAFFIC_COPIES] = 1;
+    out->ranks[TRAFFIC_COPIES] = out->ranks[TRAFFIC_TOGETHER] = 1;
     for (int axis = 0; axis < MESH_AXES; axis++)
         out->ranks[axis] = axis == MESH_PIPELINE ? 2 : mesh->size[axis];
     dt_status status = dry_rank_init(&dry, experiment, rank, 0);
