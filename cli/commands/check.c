@@ -207,15 +207,13 @@ static bool same_stages(const struct check_pipeline *a, const struct check_pipel
 static bool is_said(const struct experiment_list *experiments, const struct check *checks, int i, bool stages)
 {
     const struct check_pipeline *mine = &checks[i].pipeline;
-    struct experiment e, before;
     bool said = mine->stages == 0;
     for (int k = 0; k < i && !said; k++) {
         const struct check_pipeline *other = &checks[k].pipeline;
         said = stages ? same_stages(other, mine)
                       : other->stages == mine->stages && other->bubble == mine->bubble &&
                             memcmp(other->kept, mine->kept, (size_t)mine->stages * sizeof(double)) == 0 &&
-                            strcmp(experiment_list_get(experiments, k, &before)->pipeline.order,
-                                   experiment_list_get(experiments, i, &e)->pipeline.order) == 0;
+                            experiments->all[k].pipeline.order == experiments->all[i].pipeline.order;
     }
     return said;
 }
@@ -225,7 +223,6 @@ enum { STAGES_SHOWN = 4 }; /* stages of this number of experiments are shown; --
 /* The stages of experiment i. */
 static dt_status print_stages(const struct experiment_list *experiments, const struct check *checks, int i)
 {
-    struct experiment e;
     const struct check_pipeline *p = &checks[i].pipeline;
     double most_flops = 0, most_bytes = 0, longest = NAN;
     char text[FORMAT_BYTES];
@@ -257,7 +254,7 @@ static dt_status print_stages(const struct experiment_list *experiments, const s
         table_text(t, p->ranks[s].layers);
     }
     printf("\n");
-    table_heading(t, "stages of experiment %d, %s", i + 1, paradigm_name(experiment_list_get(experiments, i, &e)->paradigm));
+    table_heading(t, "stages of experiment %d, %s", i + 1, paradigm_name(experiments->all[i].paradigm));
     return table_end(t, stdout);
 }
 
@@ -304,11 +301,10 @@ static void print_all_traffic(const struct check *checks, int count)
 
 static dt_status print_pipelines(const struct experiment_list *experiments, const struct check *checks)
 {
-    int count = experiment_list_count(experiments), shown = 0;
-    struct experiment e;
+    int count = experiments->count, shown = 0;
     for (int i = 0; i < count; i++)
         if (!is_said(experiments, checks, i, false))
-            print_pipeline(experiment_list_get(experiments, i, &e), &checks[i].pipeline);
+            print_pipeline(&experiments->all[i], &checks[i].pipeline);
     for (int i = 0; i < count; i++) {
         if (is_said(experiments, checks, i, true))
             continue;
@@ -334,8 +330,7 @@ static void add_heading(struct table *t, const struct experiment *e)
 
 static dt_status print_table(const struct experiment_list *experiments, const struct check *checks)
 {
-    int count = experiment_list_count(experiments);
-    struct experiment e;
+    int count = experiments->count;
     struct experiment_columns columns;
     struct predictions predictions = {0};
     char text[PREDICTIONS_BYTES];
@@ -347,7 +342,7 @@ static dt_status print_table(const struct experiment_list *experiments, const st
         most_bytes = fmax(most_bytes, (double)checks[i].usage.device.peak_total_bytes);
         longest = fmax(longest, checks[i].step_s);
         most_traffic = fmax(most_traffic, (double)step_traffic_all(&checks[i].traffic));
-        const char *counted = experiment_list_get(experiments, i, &e)->model.family->unit;
+        const char *counted = experiments->all[i].model.family->unit;
         scales.counted = !scales.counted || strcmp(scales.counted, counted) == 0 ? counted : "unit";
         scales.host |= checks[i].usage.host.peak_total_bytes > 0;
         scales.timed |= !isnan(checks[i].step_s);
@@ -357,16 +352,17 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     scales.seconds = unit_for_seconds(longest);
     scales.traffic = unit_for_bytes(most_traffic);
     scales.communicates = most_traffic > 0;
-    experiment_columns_of(experiments, &columns);
+    experiment_columns_find(experiments->all, experiments->count, &columns);
     struct table *table = table_create();
     add_columns(table, &columns, &scales);
     for (int i = 0; i < count; i++) {
-        add_row(table, &columns, experiment_list_get(experiments, i, &e), &checks[i], &scales, above);
-        if (experiment_is_simulated(&e)) /* others have no step */
-            predictions_add(&predictions, &e);
+        const struct experiment *e = &experiments->all[i];
+        add_row(table, &columns, e, &checks[i], &scales, above);
+        if (experiment_is_simulated(e)) /* others have no step */
+            predictions_add(&predictions, e);
     }
     if (!columns.models_differ && !columns.names_differ)
-        add_heading(table, experiment_list_get(experiments, 0, &e));
+        add_heading(table, &experiments->all[0]);
     dt_status status = table_end(table, stdout);
     printf("\n");
     line_print(stdout, "%d experiment%s; memory is the peak of the rank that needs the most", count, count > 1 ? "s" : "");
@@ -380,26 +376,24 @@ static dt_status print_table(const struct experiment_list *experiments, const st
 
 static dt_status print_plans(const struct experiment_list *experiments, bool json)
 {
-    struct experiment e;
     if (json)
         return plan_print_json(experiments, stdout);
-    for (int i = 0; i < experiment_list_count(experiments); i++) {
+    for (int i = 0; i < experiments->count; i++) {
         if (i > 0)
             printf("\n");
-        DT_TRY(plan_print(experiment_list_get(experiments, i, &e), terminal_width(stdout), stdout));
+        DT_TRY(plan_print(&experiments->all[i], terminal_width(stdout), stdout));
     }
     return DT_OK;
 }
 
 static dt_status print_times(const struct experiment_list *experiments, const struct plan_times *times, bool json)
 {
-    struct experiment e;
     if (json)
         return plan_print_times_json(experiments, times, stdout);
-    for (int i = 0; i < experiment_list_count(experiments); i++) {
+    for (int i = 0; i < experiments->count; i++) {
         if (i > 0)
             printf("\n");
-        DT_TRY(plan_print_times(experiment_list_get(experiments, i, &e), times, stdout));
+        DT_TRY(plan_print_times(&experiments->all[i], times, stdout));
     }
     return DT_OK;
 }
@@ -426,13 +420,12 @@ static void fail_of_experiment(dt_status status, int i, int count)
  * known to be possible. */
 static dt_status check_all(const struct experiment_list *experiments, struct check *checks)
 {
-    struct experiment own[2]; /* this one and the last one */
-    int count = experiment_list_count(experiments);
+    int count = experiments->count;
     struct simulated_machine *machine = calloc(1, sizeof *machine);
     dt_status status = dt_allocated(machine, "no memory for a cluster");
     for (int i = 0; status == DT_OK && i < count; i++) {
-        const struct experiment *e = experiment_list_get(experiments, i, &own[i % 2]);
-        bool again = i > 0 && experiment_predicted_alike(e, &own[(i - 1) % 2]);
+        const struct experiment *e = &experiments->all[i];
+        bool again = i > 0 && experiment_predicted_alike(e, e - 1);
         if (checks)
             status = again ? check_copy(&checks[i - 1], &checks[i]) : check_experiment(e, machine, &checks[i]);
         else if (!again && experiment_is_simulated(e))
@@ -453,7 +446,7 @@ static int report_check(dt_status status)
 
 static int print_checks(const struct experiment_list *experiments, bool json)
 {
-    int count = experiment_list_count(experiments);
+    int count = experiments->count;
     struct check *checks = calloc((size_t)count, sizeof *checks);
     dt_status status = checks ? check_all(experiments, checks) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d checks", count);
     if (status == DT_OK)

@@ -56,8 +56,8 @@ static dt_status read_experiment(const struct export_arguments *a, struct experi
 {
     struct experiment_list *list;
     DT_TRY(config_arguments_read(&a->config, &list));
-    int count = experiment_list_count(list);
-    experiment_list_get(list, 0, out);
+    int count = list->count;
+    *out = list->all[0];
     experiment_list_destroy(list);
     return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "is a sweep of %d experiments, and a job is one; --set chooses it", count);
 }

@@ -6,6 +6,7 @@
 #include "cli/text/text.h"
 #include "cli/words/words.h"
 #include "lib/base/clock.h"
+#include "lib/base/intern.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
@@ -214,7 +215,7 @@ static dt_status read_measure(const struct plan_options *o, const struct planner
     DT_TRY(options_read_count("rounds", o->rounds ? o->rounds : DEFAULT_ROUNDS, MEASURED_ROUNDS_MOST, &out->rounds));
     if (!o->planner.device || strcmp(o->planner.device, "sim") == 0)
         return dt_fail(DT_ERR_INVALID, "--measure %s: needs --device cpu or cuda, which it runs on", o->measure);
-    snprintf(e.device, sizeof e.device, "%s", o->planner.device);
+    e.device = o->planner.device;
     experiment_settle(&e);
     return device_choose(&e, &kind);
 }
@@ -409,9 +410,11 @@ static dt_status record_best(const struct progress_watch *w, const struct map_bo
     struct experiment e;
     struct simulated_system *system;
     struct measure_result result;
+    char name[80];
     DT_TRY(planner_experiment(w->planner, 0, &e));
-    snprintf(e.name, sizeof e.name, "%.40s%s%.16s", box->model ? box->model : "plan", box->batch ? ", batch " : "",
+    snprintf(name, sizeof name, "%.40s%s%.16s", box->model ? box->model : "plan", box->batch ? ", batch " : "",
              box->batch ? box->batch : "");
+    DT_TRY(dt_intern_into(&e.name, name));
     DT_TRY(simulated_system_create_on(&w->planner->machine, &e, &system));
     dt_status status = simulation_run_symmetric(&e, system, NULL, &result);
     simulated_system_destroy(system);

@@ -99,10 +99,9 @@ static dt_status check_options(void *options_read)
 /* NCCL reads most of its settings once in a process, and the ranks that a launcher started run all experiments. */
 static dt_status check_nccl_settings(const struct sweep *s, int i, int *first)
 {
-    struct experiment e, before;
     if (*first < 0)
         *first = i;
-    if (strcmp(sweep_experiment(s, i, &e)->nccl, sweep_experiment(s, *first, &before)->nccl) == 0)
+    if (strcmp(sweep_experiment(s, i)->nccl, sweep_experiment(s, *first)->nccl) == 0)
         return DT_OK;
     return dt_fail(
         DT_ERR_INVALID,
@@ -123,11 +122,10 @@ static dt_status check_simulated(const struct experiment *e, struct simulated_ma
 static dt_status check_experiments(const struct sweep *s, struct simulated_machine *machine)
 {
     int first_on_nccl = -1;
-    struct experiment own[2]; /* this one and the last one */
     for (int i = 0; i < s->distinct; i++) {
-        const struct experiment *e = sweep_experiment(s, i, &own[i % 2]);
+        const struct experiment *e = sweep_experiment(s, i);
         const struct dt_device_kind *kind;
-        if (i > 0 && experiment_predicted_alike(e, &own[(i - 1) % 2]))
+        if (i > 0 && experiment_predicted_alike(e, e - 1))
             continue;
         if (s->verify && experiment_is_simulated(e))
             return dt_fail(DT_ERR_INVALID, "--verify needs losses, but device \"sim\" computes none");
@@ -157,10 +155,9 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
 /* Of experiments on fewer ranks those are traced that are there. */
 static dt_status check_trace(const struct sweep *s)
 {
-    struct experiment e;
     int most = 1;
     for (int i = 0; s->trace.ranks && i < s->count; i++) {
-        int ranks = sweep_experiment(s, i, &e)->world_size;
+        int ranks = sweep_experiment(s, i)->world_size;
         most = ranks > most ? ranks : most;
     }
     return s->trace.ranks ? dt_trace_ranks_check(s->trace.ranks, most) : DT_OK;
@@ -195,14 +192,13 @@ static int refuse(const struct sweep *s, enum exit_code code)
 static void print_unsettled(const struct sweep *s)
 {
     for (int i = 0; s->until > 0 && i < s->distinct; i++) {
-        struct experiment e;
         char label[LABEL_BYTES], spread[64] = "fewer than three rounds are ok";
         double percent = sweep_spread(s, i, s->count / s->distinct);
         if (s->outcomes[i].elsewhere || percent <= s->until)
             continue;
         if (!isnan(percent))
             snprintf(spread, sizeof spread, "+- %.3g %%", percent);
-        experiment_label(sweep_experiment(s, i, &e), &s->columns, label, sizeof label);
+        experiment_label(sweep_experiment(s, i), &s->columns, label, sizeof label);
         line_print(stderr, "dtbench: not settled within %g %%: %s: %s", s->until, label, spread);
     }
 }
@@ -259,8 +255,7 @@ static void end_lost(struct sweep *s)
 static void note_unused_nodes(const struct sweep *s, bool quiet)
 {
     const char *nodes = s->slurm.values[DT_SLURM_NODES];
-    struct experiment first;
-    if (s->inside || quiet || !nodes || atoi(nodes) < 2 || sweep_experiment(s, 0, &first)->world_size < 2)
+    if (s->inside || quiet || !nodes || atoi(nodes) < 2 || sweep_experiment(s, 0)->world_size < 2)
         return;
     line_print(stderr,
                "dtbench: note: this job has %s nodes, but all ranks are started on this one; to use all: srun --mpi=pmix dtbench ...",
@@ -270,10 +265,9 @@ static void note_unused_nodes(const struct sweep *s, bool quiet)
 /* "auto" takes the cpu where there is a GPU but something else is missing: not what most users expect. */
 static void note_passed_gpu(const struct sweep *s, bool quiet)
 {
-    struct experiment e;
     char why[512];
     for (int i = 0; i < s->distinct && !quiet; i++) {
-        if (!device_choice_skips_gpu(sweep_experiment(s, i, &e), why, sizeof why))
+        if (!device_choice_skips_gpu(sweep_experiment(s, i), why, sizeof why))
             continue;
         line_print(stderr, "dtbench: note: there is a GPU, but device \"auto\" takes the cpu: %s", why);
         return;
@@ -285,9 +279,8 @@ static void note_framework(const struct sweep *s, bool quiet)
 {
     char text[512];
     struct simulated_system *system;
-    struct experiment own;
     for (int i = 0; i < s->distinct && !quiet; i++) {
-        const struct experiment *e = sweep_experiment(s, i, &own);
+        const struct experiment *e = sweep_experiment(s, i);
         if (!experiment_is_simulated(e) || !paradigm_has_key(e->strategy.paradigm, "fsdp.unit") || simulated_system_create(e, &system) < 0)
             continue;
         bool ignored = simulated_system_ignores_unit(system, e, text, sizeof text);
@@ -435,7 +428,7 @@ static int run(int argc, char **argv)
     if (!o.quiet && s.world.rank == 0)
         config_note_left_out(experiments);
     s.experiments = experiments;
-    s.distinct = experiment_list_count(experiments);
+    s.distinct = experiments->count;
     s.count = s.distinct * o.rounds;
     s.inside = strcmp(s.world.launcher, "none") != 0;
     s.verify = o.verify;
@@ -443,7 +436,7 @@ static int run(int argc, char **argv)
     s.trace = o.trace;
     s.end_lost = end_lost;
     s.outcomes = calloc((size_t)s.count, sizeof *s.outcomes);
-    experiment_columns_of(experiments, &s.columns);
+    experiment_columns_find(experiments->all, experiments->count, &s.columns);
     s.fewest_ranks = s.columns.worlds_differ ? malloc((size_t)s.distinct * sizeof *s.fewest_ranks) : NULL;
     progress_init(&s.progress, s.count, o.quiet || s.world.rank != 0);
     s.progress.live &= !s.inside;

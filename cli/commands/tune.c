@@ -40,16 +40,15 @@ static dt_status list_config(const struct tune_options *o, const char *file, con
 {
     const char *sets[OPTION_LIST_MAX + 1];
     struct experiment_list *experiments;
-    struct experiment e;
     memcpy(sets, o->sets.items, sizeof o->sets.items);
     sets[o->sets.count] = "tuning=\"\"";
     DT_TRY(experiments_read(file, sets, o->sets.count + 1, false, &experiments));
     if (!o->quiet)
         config_note_left_out(experiments);
     dt_status status = DT_OK;
-    for (int i = 0; i < experiment_list_count(experiments) && status == DT_OK; i++)
-        if (experiment_list_get(experiments, i, &e)->model.family == family)
-            status = product_list_add(tuning, &e);
+    for (int i = 0; i < experiments->count && status == DT_OK; i++)
+        if (experiments->all[i].model.family == family)
+            status = product_list_add(tuning, &experiments->all[i]);
     experiment_list_destroy(experiments);
     return status;
 }

@@ -39,8 +39,8 @@ static int choose_places(const struct planner *p, int count, struct measured_run
 static dt_status make_real(const struct planner *p, const char *device, int place, struct experiment *out)
 {
     DT_TRY(planner_experiment(p, place, out));
-    snprintf(out->device, sizeof out->device, "%s", device);
-    *out->cluster = *out->profile = '\0';
+    out->device = device;
+    out->cluster = out->profile = "";
     out->slow.by = 0;
     return experiment_resolve(out, NULL, "dtbench plan");
 }

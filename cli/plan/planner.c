@@ -201,8 +201,8 @@ static dt_status read_base(const struct planner_arguments *a, const struct sets 
     struct experiment_list *experiments = NULL;
     DT_TRY(a->file ? experiments_read(a->file, s->all, s->count, false, &experiments)
                    : experiments_parse_list("{}", 2, "dtbench plan", s->all, s->count, &experiments));
-    int count = experiment_list_count(experiments) + experiment_list_left_out(experiments)->count;
-    experiment_list_get(experiments, 0, out);
+    int count = experiments->count + experiments->left_out.count;
+    *out = experiments->all[0];
     experiment_list_destroy(experiments);
     return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: is a sweep of %d experiments; a plan begins with one", a->file, count);
 }

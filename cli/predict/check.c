@@ -1,5 +1,6 @@
 #include "cli/predict/predict.h"
 
+#include "lib/base/intern.h"
 #include "lib/base/machine.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
@@ -13,6 +14,7 @@
 #include "schedules/run/device_choice.h"
 #include "schedules/run/memory_fit.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -267,17 +269,17 @@ static bool is_this_machine(const char *path)
 static bool find_calibration(const struct experiment *e, struct experiment *predicted, struct simulated_system **system)
 {
     const struct dt_device_kind *kind;
-    char path[sizeof e->cluster];
+    char path[PATH_MAX], profile[PATH_MAX + 16];
     if (experiment_is_simulated(e) || device_choose(e, &kind) < 0 || kind->gpus ||
         dt_find_data_file("cluster.json", e->directory, path, sizeof path) < 0 || !is_this_machine(path))
         return false;
     const char *slash = strrchr(path, '/');
     *predicted = *e;
-    snprintf(predicted->device, sizeof predicted->device, "sim");
+    predicted->device = "sim";
     experiment_settle(predicted);
-    snprintf(predicted->cluster, sizeof predicted->cluster, "%s", path);
-    int length = snprintf(predicted->profile, sizeof predicted->profile, "%.*sprofile.json", slash ? (int)(slash + 1 - path) : 0, path);
-    return length < (int)sizeof predicted->profile && simulated_system_create(predicted, system) == DT_OK;
+    snprintf(profile, sizeof profile, "%.*sprofile.json", slash ? (int)(slash + 1 - path) : 0, path);
+    return dt_intern_into(&predicted->cluster, path) == DT_OK && dt_intern_into(&predicted->profile, profile) == DT_OK &&
+           simulated_system_create(predicted, system) == DT_OK;
 }
 
 static dt_status predict_here(const struct experiment *e, struct check *out)
@@ -418,10 +420,9 @@ static dt_status add_check(struct cJSON **array, const struct experiment *e, con
 
 dt_status check_print_json(const struct experiment_list *experiments, const struct check *checks, FILE *to)
 {
-    struct experiment e;
     struct cJSON *array = dt_json_array();
-    for (int i = 0; i < experiment_list_count(experiments); i++) {
-        dt_status status = add_check(&array, experiment_list_get(experiments, i, &e), &checks[i]);
+    for (int i = 0; i < experiments->count; i++) {
+        dt_status status = add_check(&array, &experiments->all[i], &checks[i]);
         if (status < 0) {
             dt_json_destroy(array);
             return status;

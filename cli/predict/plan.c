@@ -258,10 +258,9 @@ static dt_status add_experiment(struct cJSON **array, const struct experiment *e
 
 dt_status plan_print_json(const struct experiment_list *experiments, FILE *to)
 {
-    struct experiment e;
     struct cJSON *array = dt_json_array();
-    for (int i = 0; i < experiment_list_count(experiments); i++) {
-        dt_status status = add_experiment(&array, experiment_list_get(experiments, i, &e));
+    for (int i = 0; i < experiments->count; i++) {
+        dt_status status = add_experiment(&array, &experiments->all[i]);
         if (status < 0) {
             dt_json_destroy(array);
             return status;
@@ -440,12 +439,11 @@ static dt_status timed_plan_as_json(const struct experiment *e, const struct pla
 
 dt_status plan_print_times_json(const struct experiment_list *experiments, const struct plan_times *times, FILE *to)
 {
-    int count = experiment_list_count(experiments);
-    struct experiment e;
+    int count = experiments->count;
     struct cJSON *array = dt_json_array(), *plan = NULL;
     dt_status status = DT_OK;
     for (int i = 0; i < count && status == DT_OK; i++) {
-        status = timed_plan_as_json(experiment_list_get(experiments, i, &e), times, &plan);
+        status = timed_plan_as_json(&experiments->all[i], times, &plan);
         if (count > 1)
             dt_json_append(&array, plan);
     }

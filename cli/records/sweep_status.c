@@ -22,9 +22,8 @@ static void find_first(struct dt_place *places, int count, int *first)
 
 dt_status sweep_identity_init(struct sweep_identity *identity, const struct experiment_list *experiments)
 {
-    struct experiment e;
-    enum { HASH_DIGITS = sizeof e.hash - 1 };
-    int count = experiment_list_count(experiments);
+    enum { HASH_DIGITS = sizeof experiments->all->hash - 1 };
+    int count = experiments->count;
     struct dt_place *places = malloc((size_t)count * sizeof *places);
     char *hashes = malloc((size_t)count * HASH_DIGITS + 1);
     *identity = (struct sweep_identity){.index = malloc((size_t)count * sizeof *identity->index)};
@@ -35,9 +34,9 @@ dt_status sweep_identity_init(struct sweep_identity *identity, const struct expe
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
     }
     for (int i = 0; i < count; i++) {
-        experiment_list_get(experiments, i, &e);
-        places[i] = (struct dt_place){dt_hash_fnv1a(e.hash, HASH_DIGITS), i};
-        memcpy(hashes + (size_t)i * HASH_DIGITS, e.hash, HASH_DIGITS);
+        const char *hash = experiments->all[i].hash;
+        places[i] = (struct dt_place){dt_hash_fnv1a(hash, HASH_DIGITS), i};
+        memcpy(hashes + (size_t)i * HASH_DIGITS, hash, HASH_DIGITS);
     }
     find_first(places, count, identity->index);
     /* The first of equals has been counted when the others are come to. */
@@ -75,7 +74,7 @@ enum { KEPT = 64 };
 
 /* Done experiments that are alike. */
 struct group {
-    char device[sizeof((struct experiment *)0)->device];
+    const char *device;
     enum paradigm_kind paradigm;
     int world_size;
     enum dt_dtype dtype;
@@ -142,8 +141,7 @@ static struct group *find_group(struct forecaster *f, const struct experiment *e
     if (!groups)
         return NULL;
     struct group *added = &groups[f->count++];
-    *added = (struct group){.paradigm = e->paradigm, .world_size = e->world_size, .dtype = e->model.dtype};
-    memcpy(added->device, e->device, sizeof added->device);
+    *added = (struct group){.paradigm = e->paradigm, .world_size = e->world_size, .dtype = e->model.dtype, .device = e->device};
     f->groups = groups;
     return added;
 }
@@ -347,10 +345,8 @@ static dt_status take_experiments(struct sweep_statuses *statuses, const struct 
                                              : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", identity.count);
     if (status < 0)
         goto end;
-    for (int i = experiment_list_count(experiments) - 1; i >= 0; i--) {
-        int place = identity.index[i];
-        sweep->items[place].experiment = experiment_list_get(experiments, i, &statuses->experiments[place]);
-    }
+    for (int i = experiments->count - 1; i >= 0; i--)
+        sweep->items[identity.index[i]].experiment = &experiments->all[i];
 end:
     sweep_identity_finish(&identity);
     return status;
@@ -360,7 +356,7 @@ static dt_status find_of_config(const struct record_set *set, const int *chosen,
                                 const struct experiment_list *experiments, struct sweep_statuses *out)
 {
     struct sweep_status *sweep = out->sweeps = calloc(1, sizeof *out->sweeps);
-    DT_TRY(dt_allocated(sweep, "no memory for a sweep of %d experiments", experiment_list_count(experiments)));
+    DT_TRY(dt_allocated(sweep, "no memory for a sweep of %d experiments", experiments->count));
     out->count = 1;
     DT_TRY(take_experiments(out, experiments));
     struct dt_place *places = malloc(((size_t)sweep->count + 1) * sizeof *places);

@@ -170,14 +170,13 @@ static const struct rank_entry *entry_of(const char *all, size_t bytes, int rank
 static dt_status check_placement(struct sweep *s, const char *all, size_t bytes)
 {
     struct placement_rank *ranks = calloc((size_t)s->world.size, sizeof *ranks);
-    struct experiment e;
     dt_status status = DT_OK;
     DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", s->world.size));
     for (int rank = 0; rank < s->world.size; rank++)
         ranks[rank] = entry_of(all, bytes, rank)->place;
     for (int i = 0; status == DT_OK && i < s->distinct; i++)
-        if (!s->outcomes[i].elsewhere && !experiment_is_simulated(sweep_experiment(s, i, &e))) /* else not these ranks */
-            status = placement_check(&e, i + 1, s->distinct, ranks);
+        if (!s->outcomes[i].elsewhere && !experiment_is_simulated(sweep_experiment(s, i))) /* else not these ranks */
+            status = placement_check(sweep_experiment(s, i), i + 1, s->distinct, ranks);
     int hidden = placement_hidden_gpus(ranks, s->world.size);
     if (status == DT_OK && hidden >= 0 && s->world.rank == 0)
         progress_note(
@@ -192,10 +191,9 @@ static dt_status check_placement(struct sweep *s, const char *all, size_t bytes)
 /* Does any of the experiments run on GPUs? */
 static bool needs_gpus(const struct sweep *s)
 {
-    struct experiment own;
     const struct dt_device_kind *kind;
     for (int i = 0; i < s->distinct; i++) {
-        const struct experiment *e = sweep_experiment(s, i, &own);
+        const struct experiment *e = sweep_experiment(s, i);
         if (!experiment_is_simulated(e) && device_choose(e, &kind) == DT_OK && kind->gpus)
             return true;
     }
@@ -231,9 +229,8 @@ dt_status rendezvous_check(struct sweep *s, enum exit_code *code)
     entry->limited = s->limited;
     for (int i = 0; i < s->count; i++)
         skipped[i] = s->outcomes[i].skipped;
-    struct experiment first;
-    sweep_experiment(s, 0, &first);
-    dt_status status = run_inside_gather(&first, &s->world, first.timeout.init_s, mine, bytes, all);
+    const struct experiment *first = sweep_experiment(s, 0);
+    dt_status status = run_inside_gather(first, &s->world, first->timeout.init_s, mine, bytes, all);
     if (status == DT_OK) {
         *code = (enum exit_code)entry_of(all, bytes, 0)->code;
         s->limited = entry_of(all, bytes, 0)->limited;
@@ -276,11 +273,11 @@ static int processors_for_ranks(const struct sweep *s)
 }
 
 /* The first such experiment; -1: none. */
-static int find_crowded(const struct sweep *s, int processors, struct experiment *e, int *ranks)
+static int find_crowded(const struct sweep *s, int processors, int *ranks)
 {
     const struct dt_device_kind *kind;
     for (int i = 0; i < s->count; i++) {
-        sweep_experiment(s, i, e);
+        const struct experiment *e = sweep_experiment(s, i);
         *ranks = s->inside ? s->world.local_size : e->world_size;
         if (!s->outcomes[i].elsewhere && !s->outcomes[i].skipped && dt_crowded(e->threads, *ranks, processors) &&
             device_choose(e, &kind) == DT_OK && !kind->gpus && !kind->simulated)
@@ -291,9 +288,8 @@ static int find_crowded(const struct sweep *s, int processors, struct experiment
 
 void crowded_begin_anew(const struct sweep *s, const char *config, char **argv)
 {
-    struct experiment e;
     int count = 0, ranks;
-    if (!s->inside || strcmp(config, "-") == 0 || dt_waiting_is_set() || find_crowded(s, processors_for_ranks(s), &e, &ranks) < 0)
+    if (!s->inside || strcmp(config, "-") == 0 || dt_waiting_is_set() || find_crowded(s, processors_for_ranks(s), &ranks) < 0)
         return;
     while (argv[count])
         count++;
@@ -310,11 +306,10 @@ void crowded_begin_anew(const struct sweep *s, const char *config, char **argv)
 
 void crowded_note(const struct sweep *s)
 {
-    struct experiment e;
-    int processors = processors_for_ranks(s), ranks, first = find_crowded(s, processors, &e, &ranks);
+    int processors = processors_for_ranks(s), ranks, first = find_crowded(s, processors, &ranks);
     if (first < 0)
         return;
-    int threads = dt_threads_of_rank(e.threads, ranks, processors);
+    int threads = dt_threads_of_rank(sweep_experiment(s, first)->threads, ranks, processors);
     line_print(
         stderr,
         "dtbench: note: experiment %d of %d has %d rank%s of %d thread%s on %d processor%s: the threads take turns, and its times are "

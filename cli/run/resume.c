@@ -50,13 +50,12 @@ static dt_status keep(struct sweep *s, const struct record_facts *record)
 /* The runs that a record is the end of: where it is ok, those of its experiment in one round; else in all, for they would end alike. */
 static dt_status take(struct sweep *s, const struct dt_place *places, const char *hash, const struct record_facts *record, bool *taken)
 {
-    struct experiment own;
     int first = dt_places_find(places, s->count, dt_hash_fnv1a(hash, strlen(hash)));
     int end = dt_places_end(places, s->count, first);
     int its_round = -1; /* not yet known */
     for (int i = first; i < end; i++) {
         int at = places[i].at, round = at / s->distinct;
-        const struct experiment *e = sweep_experiment(s, at, &own);
+        const struct experiment *e = sweep_experiment(s, at);
         if (s->outcomes[at].skipped || (its_round >= 0 && round != its_round) || !still_stands(record, e))
             continue;
         s->outcomes[at].skipped = *taken = true;
@@ -72,10 +71,9 @@ static dt_status take(struct sweep *s, const struct dt_place *places, const char
  * measured. */
 static dt_status take_all(struct sweep *s, const struct record_set *set, const struct resume_options *options, struct dt_place *places)
 {
-    struct experiment e;
     for (int i = 0; i < s->count; i++) {
-        sweep_experiment(s, i, &e);
-        places[i] = (struct dt_place){dt_hash_fnv1a(e.hash, strlen(e.hash)), i};
+        const struct experiment *e = sweep_experiment(s, i);
+        places[i] = (struct dt_place){dt_hash_fnv1a(e->hash, strlen(e->hash)), i};
     }
     dt_places_sort(places, s->count);
     for (int i = 0; i < set->count; i++) {
@@ -116,32 +114,30 @@ struct size {
 };
 
 /* Experiments that are alike have the same key: the hash without what scaling varies. */
-static dt_status find_key(struct experiment_hasher *hasher, struct experiment *e, enum paradigm_kind kind, uint64_t *key)
+static dt_status find_key(struct experiment e, enum paradigm_kind kind, uint64_t *key)
 {
-    e->world_size = 1;
-    if (e->global_batch > 0)
-        e->batch_size = e->global_batch;
-    e->gpus_per_node = 0;
-    e->paradigm = kind;
-    experiment_settle(e);
-    DT_TRY(experiment_hasher_set(hasher, e));
-    *key = dt_hash_fnv1a(e->hash, strlen(e->hash));
+    e.world_size = 1;
+    if (e.global_batch > 0)
+        e.batch_size = e.global_batch;
+    e.gpus_per_node = 0;
+    e.paradigm = kind;
+    experiment_settle(&e);
+    DT_TRY(experiment_set_hash(&e));
+    *key = dt_hash_fnv1a(e.hash, strlen(e.hash));
     return DT_OK;
 }
 
 /* places [count]: those of the paradigm, and one rank alone. */
 static dt_status find_places(const struct experiment_list *experiments, const struct size *sizes, enum paradigm_kind kind,
-                             struct experiment_hasher *hasher, struct dt_place *places, int *count)
+                             struct dt_place *places, int *count)
 {
-    struct experiment e;
     *count = 0;
-    for (int i = 0; i < experiment_list_count(experiments); i++) {
+    for (int i = 0; i < experiments->count; i++) {
         bool alone = sizes[i].paradigm == PARADIGM_NONE && sizes[i].world_size == 1;
         if (sizes[i].paradigm != kind && !alone)
             continue;
-        experiment_list_get(experiments, i, &e);
         places[*count].at = i;
-        DT_TRY(find_key(hasher, &e, kind, &places[(*count)++].key));
+        DT_TRY(find_key(experiments->all[i], kind, &places[(*count)++].key));
     }
     dt_places_sort(places, *count);
     return DT_OK;
@@ -165,25 +161,19 @@ static void find_in_group(const struct dt_place *begin, const struct dt_place *e
 
 dt_status scaling_find(const struct experiment_list *experiments, int *fewest)
 {
-    int count = experiment_list_count(experiments), found;
-    struct experiment_hasher *hasher = NULL;
+    int count = experiments->count, found;
     struct size *sizes = malloc((size_t)count * sizeof *sizes);
     struct dt_place *places = malloc((size_t)count * sizeof *places);
-    dt_status status =
-        sizes && places ? experiment_hasher_create(&hasher) : dt_fail(DT_ERR_HOST_MEMORY, "no memory to compare %d experiments", count);
-    for (int i = 0; i < count && status == DT_OK; i++) {
-        struct experiment e;
-        experiment_list_get(experiments, i, &e);
-        sizes[i] = (struct size){e.paradigm, e.world_size};
-    }
+    dt_status status = dt_allocated(sizes && places, "no memory to compare %d experiments", count);
+    for (int i = 0; i < count && status == DT_OK; i++)
+        sizes[i] = (struct size){experiments->all[i].paradigm, experiments->all[i].world_size};
     for (int kind = 0; kind < PARADIGM_COUNT && status == DT_OK; kind++) {
-        status = find_places(experiments, sizes, (enum paradigm_kind)kind, hasher, places, &found);
+        status = find_places(experiments, sizes, (enum paradigm_kind)kind, places, &found);
         for (int begin = 0, end; status == DT_OK && begin < found; begin = end) {
             end = dt_places_end(places, found, begin);
             find_in_group(places + begin, places + end, sizes, (enum paradigm_kind)kind, fewest);
         }
     }
-    experiment_hasher_destroy(hasher);
     free(places);
     free(sizes);
     return status;

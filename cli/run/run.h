@@ -265,7 +265,7 @@ struct sweep {
 };
 
 /* The experiment of run `index`, written to *out. Returns out. */
-const struct experiment *sweep_experiment(const struct sweep *sweep, int index, struct experiment *out);
+const struct experiment *sweep_experiment(const struct sweep *sweep, int index);
 
 /* Run what is not skipped, until the end, an interruption, or an output that takes no more. */
 void sweep_run(struct sweep *sweep);

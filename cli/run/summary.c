@@ -9,7 +9,6 @@
 dt_status summary_print_planned(const struct sweep *s, FILE *to)
 {
     struct table *t = table_create();
-    struct experiment own;
     static const char *const titles[] = {"#", "name", "paradigm", "ranks", "batch", "model", "steps"};
     for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++)
         table_column(t, c == 1 || c == 2 || c == 5 ? TABLE_LEFT : TABLE_RIGHT, "%s", titles[c]);
@@ -18,7 +17,7 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
     table_column(t, TABLE_LEFT, "config hash");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; i < s->count; i++) {
-        const struct experiment *e = sweep_experiment(s, i, &own);
+        const struct experiment *e = sweep_experiment(s, i);
         if (s->outcomes[i].elsewhere)
             continue;
         table_cell(t, "%d", i + 1);
@@ -52,11 +51,10 @@ const struct show_options *summary_options(void)
 /* By now all of the sweep has run, whatever came first. */
 static dt_status find_scaling(const struct sweep *s)
 {
-    struct experiment e;
     int column = results_find(s->results, "scaling_efficiency");
     for (int i = 0; i < s->count && column >= 0; i++) {
         const struct outcome *o = &s->outcomes[i];
-        double ranks = sweep_experiment(s, i, &e)->world_size;
+        double ranks = sweep_experiment(s, i)->world_size;
         if (o->run && o->row >= 0)
             DT_TRY(results_set(s->results, o->row, column, o->metrics.units_per_s / ranks / sweep_scaling_reference(s, i)));
     }
@@ -65,10 +63,9 @@ static dt_status find_scaling(const struct sweep *s)
 
 dt_status summary_print(const struct sweep *s, FILE *to)
 {
-    struct experiment own;
     struct show_options options = *summary_options();
     char parameters[FORMAT_BYTES], heading[512];
-    const struct experiment *e = sweep_experiment(s, 0, &own);
+    const struct experiment *e = sweep_experiment(s, 0);
     format_count(dt_model_parameter_count(&e->model), parameters);
     snprintf(heading, sizeof heading, "%s: %s%s%s parameters, %s, %s", e->name, e->model.preset, *e->model.preset ? ", " : "", parameters,
              dt_dtype_name(e->model.dtype), dt_model_texts(&e->model).sample);

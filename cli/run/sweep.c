@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct experiment *sweep_experiment(const struct sweep *s, int index, struct experiment *out)
+const struct experiment *sweep_experiment(const struct sweep *s, int index)
 {
-    return experiment_list_get(s->experiments, index % s->distinct, out);
+    return &s->experiments->all[index % s->distinct];
 }
 
 static double units_per_step(const struct experiment *e)
@@ -22,9 +22,8 @@ static double units_per_step(const struct experiment *e)
 
 static void begin(struct sweep *s, int index, const struct experiment *e, const char *suffix)
 {
-    struct experiment of; /* which `e` may be the reference of */
-    char label[LABEL_BYTES];
-    experiment_label(sweep_experiment(s, index, &of), &s->columns, label, sizeof label - strlen(suffix));
+    char label[LABEL_BYTES]; /* of the experiment that `e` may be the reference of */
+    experiment_label(sweep_experiment(s, index), &s->columns, label, sizeof label - strlen(suffix));
     strcat(label, suffix);
     progress_begin(&s->progress, index + 1, label, e->steps.warmup + e->steps.timed, units_per_step(e), e->model.family->unit);
 }
@@ -70,14 +69,13 @@ static void run_verification(struct sweep *s, int index, const struct experiment
 
 double sweep_scaling_reference(const struct sweep *s, int index)
 {
-    struct experiment e;
     int number = index % s->distinct, fewest = s->fewest_ranks ? s->fewest_ranks[number] : -1;
     const struct outcome *o = fewest >= 0 ? &s->outcomes[index - number + fewest] : NULL; /* of the same round */
     while (o && o->settled)                                                               /* its last round that was run */
         o -= s->distinct;
     if (!o || !o->run || o->status != DT_OK)
         return NAN;
-    return o->metrics.units_per_s / sweep_experiment(s, fewest, &e)->world_size;
+    return o->metrics.units_per_s / sweep_experiment(s, fewest)->world_size;
 }
 
 static void write_record(struct sweep *s, int index, const struct experiment *e, const struct report *report)
@@ -179,7 +177,7 @@ static double longest_run_s(const struct experiment *e)
 struct current {
     struct sweep *s;
     int index;
-    struct experiment experiment;
+    const struct experiment *experiment;
     struct report report;
     struct draft draft;
 };
@@ -188,7 +186,7 @@ struct current {
 static void end_one(struct current *c)
 {
     struct sweep *s = c->s;
-    const struct experiment *e = &c->experiment;
+    const struct experiment *e = c->experiment;
     begin(s, c->index, e, "");
     keep_outcome(s, c->index, e, &c->report);
     c->report.fewest_units_per_s = sweep_scaling_reference(s, c->index);
@@ -219,13 +217,13 @@ static void run_on_ranks(struct current *c)
                                            .context = c,
                                            .execution = &s->execution,
                                            .another = s->progress.left > 1};
-    s->lost = !run_inside(&c->experiment, &s->world, &hooks, &c->report);
+    s->lost = !run_inside(c->experiment, &s->world, &hooks, &c->report);
 }
 
 static void run_one(struct sweep *s, int index)
 {
-    struct current current = {.s = s, .index = index};
-    const struct experiment *e = sweep_experiment(s, index, &current.experiment);
+    const struct experiment *e = sweep_experiment(s, index);
+    struct current current = {.s = s, .index = index, .experiment = e};
     struct report *report = &current.report;
     char path[4096];
     report_init(report);
@@ -269,12 +267,11 @@ static dt_status agree(struct sweep *s, const struct experiment *next, int *numb
 /* Is there time for the experiment? Rank 0 decides for all. */
 static bool is_in_time(struct sweep *s, int index)
 {
-    struct experiment own;
     char why[128], label[LABEL_BYTES];
     int late = 0;
     if (!s->limited)
         return true;
-    const struct experiment *e = sweep_experiment(s, index, &own);
+    const struct experiment *e = sweep_experiment(s, index);
     if (s->world.rank == 0 && !sweep_time_allows(&s->time, e, why, sizeof why)) {
         late = 1;
         experiment_label(e, &s->columns, label, sizeof label);
@@ -304,14 +301,11 @@ double sweep_spread(const struct sweep *s, int number, int rounds)
 /* Are the experiment's earlier rounds enough? Rank 0 decides for all, because it has the metrics. */
 static bool is_settled(struct sweep *s, int index)
 {
-    struct experiment e;
     if (s->until <= 0)
         return false;
     int settled = s->world.rank == 0 && sweep_spread(s, index % s->distinct, index / s->distinct) <= s->until;
-    if (s->inside && s->world.size > 1) {
-        sweep_experiment(s, index, &e);
-        s->lost = agree(s, &e, &settled) < 0;
-    }
+    if (s->inside && s->world.size > 1)
+        s->lost = agree(s, sweep_experiment(s, index), &settled) < 0;
     s->outcomes[index].settled = settled;
     return settled;
 }
@@ -320,16 +314,14 @@ static bool is_settled(struct sweep *s, int index)
 static void learn(struct sweep *s, int index, double wall_s)
 {
     const struct outcome *o = &s->outcomes[index];
-    struct experiment e;
     if (s->limited && s->world.rank == 0 && o->status == DT_OK)
-        (void)sweep_time_learn(&s->time, sweep_experiment(s, index, &e), o->metrics.step_s.median, NAN, wall_s);
+        (void)sweep_time_learn(&s->time, sweep_experiment(s, index), o->metrics.step_s.median, NAN, wall_s);
 }
 
 /* Only some ranks may have got a signal, and all of them must give the same reason for their end. */
 static void find_stop_signal(struct sweep *s, int index)
 {
-    struct experiment own;
-    const struct experiment *e = sweep_experiment(s, index, &own);
+    const struct experiment *e = sweep_experiment(s, index);
     s->stop_signal = signals_first();
     if (s->inside && s->world.size > 1 && !s->lost)
         s->lost = agree(s, e, &s->stop_signal) < 0;
@@ -349,8 +341,7 @@ static void note_what_all_can_hold(struct sweep *s)
     const char *key = NULL;
     int64_t common = 0;
     for (int i = 0; i < s->count; i++) {
-        struct experiment own;
-        const struct experiment *e = sweep_experiment(s, i, &own);
+        const struct experiment *e = sweep_experiment(s, i);
         int64_t samples = experiment_loss_samples(e);
         common = common_divisor(samples, common);
         key = samples > 0 ? e->model.family->micro_batch_key : key;
@@ -396,7 +387,6 @@ void sweep_fail(struct sweep *s, dt_status status, const char *error)
 {
     for (int i = 0; i < s->count; i++) {
         struct outcome *o = &s->outcomes[i];
-        struct experiment e;
         struct report report;
         if (o->skipped || o->elsewhere)
             continue;
@@ -405,11 +395,11 @@ void sweep_fail(struct sweep *s, dt_status status, const char *error)
         report.slurm = &s->slurm;
         report_end(&report, status, error);
         snprintf(report.launcher, sizeof report.launcher, "%s", s->world.launcher);
-        sweep_experiment(s, i, &e);
-        begin(s, i, &e, "");
-        keep_outcome(s, i, &e, &report);
-        write_record(s, i, &e, &report);
-        note_result(s, i, &e);
+        const struct experiment *e = sweep_experiment(s, i);
+        begin(s, i, e, "");
+        keep_outcome(s, i, e, &report);
+        write_record(s, i, e, &report);
+        note_result(s, i, e);
         report_finish(&report);
         break;
     }

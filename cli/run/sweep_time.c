@@ -119,12 +119,11 @@ static int by_load(const void *left, const void *right)
 
 dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment_list *experiments, bool *elsewhere)
 {
-    int count = experiment_list_count(experiments);
-    struct experiment own;
+    int count = experiments->count;
     struct load *loads = malloc(((size_t)count + 1) * sizeof *loads);
     DT_TRY(dt_allocated(loads, "no memory for a sweep of %d experiments", count));
     for (int i = 0; i < count; i++) {
-        const struct experiment *e = experiment_list_get(experiments, i, &own);
+        const struct experiment *e = &experiments->all[i];
         double steps = (double)e->steps.warmup + e->steps.timed;
         loads[i] = (struct load){
             .flops =

@@ -19,24 +19,24 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
 {
     const struct dt_device_kind *kind;
     *out = *e;
-    snprintf(out->name, sizeof out->name, "reference");
+    out->name = "reference";
     out->paradigm = PARADIGM_NONE;
     out->world_size = 1;
     out->batch_size = e->world_size * e->batch_size;
     out->micro_batches = e->world_size;
     if (device_choose(e, &kind) == DT_OK) /* "auto" may mean another one for one rank */
-        snprintf(out->device, sizeof out->device, "%s", kind->name);
+        out->device = kind->name;
     out->share_gpus = false;
     out->parameter_offload = false;
     out->activation = ACTIVATION_KEEP;
     out->activation_blocks = 1;
-    out->pipeline.activation[0] = 0;
+    out->pipeline.activation = "";
     /* What one device alone may use, and what makes no difference to it: so that more experiments share a reference. */
     out->memory_limit_gib = out->host_memory_limit_gib = 0;
     out->threads = 0;
     out->mesh.order = MESH_TENSOR_PIPELINE_DATA;
     out->pipeline.stages = out->pipeline.chunks = 1;
-    snprintf(out->pipeline.order, sizeof out->pipeline.order, "gpipe");
+    out->pipeline.order = "gpipe";
     out->tensor.size = 1;
     out->tensor.sequence_parallel = true;
     out->fsdp.unit = DT_UNIT_BLOCK;
@@ -45,7 +45,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->ddp.bucket_mib = 25;
     out->parameter_server.servers = 1;
     out->gradient_reduction = REDUCTION_LAST;
-    out->checkpoint.path[0] = 0;
+    out->checkpoint.path = "";
     out->checkpoint.save_every = 0;
     if (e->model.family->fix_micro_batch) { /* micro-batches of the same size, whose samples have to do with each other */
         int64_t samples = experiment_replica_samples(e) / e->strategy.micro_batches;

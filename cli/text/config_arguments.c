@@ -85,7 +85,7 @@ dt_status config_arguments_read(const struct config_arguments *a, struct experim
 
 void config_note_left_out(const struct experiment_list *experiments)
 {
-    const struct left_out *l = experiment_list_left_out(experiments);
+    const struct left_out *l = &experiments->left_out;
     if (l->count > 0)
         line_print(stderr, "dtbench: note: %d of %d combinations of the sweep left out, because they cannot be%s: %s", l->count, l->of,
                    l->count > 1 ? "; the first" : "", l->first);

@@ -80,16 +80,6 @@ void experiment_columns_find(const struct experiment *experiments, int count, st
     choose_columns(differs, out);
 }
 
-void experiment_columns_of(const struct experiment_list *experiments, struct experiment_columns *out)
-{
-    bool differs[FIELDS_MAX] = {false};
-    struct experiment first, other;
-    experiment_list_get(experiments, 0, &first);
-    for (int i = 1; i < experiment_list_count(experiments); i++)
-        find_differences(&first, experiment_list_get(experiments, i, &other), differs);
-    choose_columns(differs, out);
-}
-
 const char *experiment_column_title(const struct dt_field *field)
 {
     return experiment_key_title(field->path);
@@ -150,7 +140,8 @@ void experiment_value(const struct experiment *e, const struct dt_field *field, 
     case DT_FIELD_NUMBER: dt_format_double(*(const double *)value, text, VALUE_BYTES); break;
     case DT_FIELD_FLOAT: dt_format_float(*(const float *)value, text, VALUE_BYTES); break;
     case DT_FIELD_STRING: experiment_text_shown(value, text); break;
-    case DT_FIELD_SETTINGS: describe_settings(value, text); break;
+    case DT_FIELD_TEXT: experiment_text_shown(*(const char *const *)value, text); break;
+    case DT_FIELD_SETTINGS: describe_settings(*(const char *const *)value, text); break;
     case DT_FIELD_ENUM: snprintf(text, VALUE_BYTES, "%s", field->choice(*(const int *)value)); break;
     }
 }

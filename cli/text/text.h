@@ -294,7 +294,6 @@ struct experiment_columns {
 };
 
 void experiment_columns_find(const struct experiment *experiments, int count, struct experiment_columns *out);
-void experiment_columns_of(const struct experiment_list *experiments, struct experiment_columns *out);
 /* Does the default of the key at `path` follow from the one at `from`: loss_scaling from model.dtype? */
 bool experiment_field_follows(const char *path, const char *from);
 /* The short name of a field: "dtype" for model.dtype. */

@@ -3,6 +3,7 @@
  * that they build on), NeMo's those of 1.23.0 (examples/nlp/language_modeling/conf/megatron_gpt_config.yaml, megatron_base_model.py). */
 #include "cli/words/words.h"
 
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "schedules/config/split.h"
 
@@ -310,10 +311,10 @@ static void prepare_activation(struct dt_translation *t, const struct experiment
 /* The first block of each part but the first, where all parts have as many: "4-8" of 12. */
 static bool is_even_split(const struct experiment *e, int parts)
 {
-    char expected[sizeof e->pipeline.split] = "";
+    char expected[DT_FIELD_TEXT_MOST + 1] = "";
     int blocks = dt_model_blocks(&e->model);
     for (int i = 1; i < parts; i++)
-        snprintf(expected + strlen(expected), sizeof expected - strlen(expected), "%s%d", i > 1 ? "-" : "", i * blocks / parts);
+        dt_append(expected, sizeof expected, "-", "%d", i * blocks / parts);
     return blocks % parts == 0 && strcmp(expected, e->pipeline.split) == 0;
 }
 

@@ -63,24 +63,23 @@ static dt_status join_words(const struct cJSON *list, const char *label, struct 
 /* [4, 8] as "4-8". */
 static dt_status read_numbers(const struct dt_field *field, const struct cJSON *list, const char *label, void *target)
 {
-    char *text = malloc(field->size), item[DT_CONFIG_LABEL_BYTES + 16];
+    enum { ROOM = DT_FIELD_TEXT_MOST + 2 }; /* one more than there may be */
+    char *text = calloc(1, ROOM), item[DT_CONFIG_LABEL_BYTES + 16];
     size_t used = 0;
     int index = 0;
     dt_status status = dt_allocated(text, "%s: out of memory", label);
     if (status == DT_OK && (!list->child || cJSON_GetArraySize(list) > field->most_numbers))
         status =
             dt_fail(DT_ERR_INVALID, "%s: a list of %d numbers; expected 1 to %d", label, cJSON_GetArraySize(list), field->most_numbers);
-    for (const struct cJSON *number = list->child; number && status == DT_OK; number = number->next) {
+    for (const struct cJSON *number = list->child; number && status == DT_OK && used < ROOM; number = number->next) {
         struct dt_field one = {.path = field->path, .kind = DT_FIELD_INT, .min = field->min, .max = field->max};
         snprintf(item, sizeof item, "%s[%d]", label, index++);
         status = read_number(&one, number, item, NULL);
         if (status == DT_OK)
-            used += (size_t)snprintf(text + used, field->size - used, "%s%d", used ? "-" : "", (int)number->valuedouble);
-        if (status == DT_OK && used >= field->size) /* a table whose size is smaller than its range */
-            status = dt_fail(DT_ERR_INVALID, "%s: longer than %zu bytes", label, field->size - 1);
+            used += (size_t)snprintf(text + used, ROOM - used, "%s%d", used ? "-" : "", (int)number->valuedouble);
     }
     if (status == DT_OK)
-        store(field, target, text, used + 1);
+        status = dt_config_store_text(field, text, label, target);
     free(text);
     return status;
 }
@@ -142,10 +141,7 @@ static dt_status read_string(const struct dt_field *field, const struct cJSON *v
                        label);
     if (!field->choice && (characters < field->min || characters > field->max))
         return dt_config_fail_range(field, value, label);
-    if (strlen(text) >= field->size) /* a table whose size is smaller than its range */
-        return dt_fail(DT_ERR_INVALID, "%s: longer than %zu bytes", label, field->size - 1);
-    store(field, target, text, strlen(text) + 1);
-    return DT_OK;
+    return dt_config_store_text(field, text, label, target);
 }
 
 static dt_status read_list(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
@@ -176,6 +172,7 @@ static dt_status read_value(const struct dt_field *field, const struct cJSON *va
         return read_numbers(field, value, label, target);
     switch (field->kind) {
     case DT_FIELD_STRING:
+    case DT_FIELD_TEXT:
     case DT_FIELD_ENUM: return read_string(field, value, label, target);
     case DT_FIELD_BOOL: break;
     case DT_FIELD_SETTINGS: return dt_config_read_settings(field, NULL, value, label, target);
@@ -263,20 +260,12 @@ dt_status dt_config_check_required(const struct dt_table *table, const bool *giv
     return DT_OK;
 }
 
-/* Bytes of a value without a default, which is zero; of a text the NUL. */
-static size_t value_bytes(enum dt_field_kind kind)
+/* A value without a default is zero, or an empty text. */
+static void clear(const struct dt_field *field, void *target)
 {
-    switch (kind) {
-    case DT_FIELD_BOOL: return sizeof(bool);
-    case DT_FIELD_INT:
-    case DT_FIELD_ENUM: return sizeof(int);
-    case DT_FIELD_U64: return sizeof(uint64_t);
-    case DT_FIELD_NUMBER: return sizeof(double);
-    case DT_FIELD_FLOAT: return sizeof(float);
-    case DT_FIELD_STRING:
-    case DT_FIELD_SETTINGS: return 1;
-    }
-    return 0;
+    memset((char *)target + field->offset, 0, field->kind == DT_FIELD_STRING ? 1 : field->size);
+    if (field->kind == DT_FIELD_TEXT || field->kind == DT_FIELD_SETTINGS)
+        (void)dt_config_store_text(field, "", "", target); /* which needs no memory */
 }
 
 dt_status dt_config_defaults(const struct dt_table *table, void *target)
@@ -284,7 +273,7 @@ dt_status dt_config_defaults(const struct dt_table *table, void *target)
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
         if (!field->initial) {
-            memset((char *)target + field->offset, 0, value_bytes(field->kind));
+            clear(field, target);
             continue;
         }
         char label[DT_CONFIG_LABEL_BYTES];
@@ -300,7 +289,7 @@ dt_status dt_config_defaults(const struct dt_table *table, void *target)
 
 static struct cJSON *value_of(const struct dt_field *field, const void *source)
 {
-    const char *at = (const char *)source + field->offset;
+    const char *at = (const char *)source + field->offset, *words = dt_field_text(field, source);
     bool truth;
     int as_int;
     uint64_t as_u64;
@@ -316,8 +305,9 @@ static struct cJSON *value_of(const struct dt_field *field, const void *source)
         memcpy(&as_float, at, sizeof as_float);
         dt_format_float(as_float, text, sizeof text);
         return cJSON_CreateNumber(strtod(text, NULL));
-    case DT_FIELD_STRING: return field->most_numbers > 0 && isdigit((unsigned char)*at) ? numbers_of(at) : cJSON_CreateString(at);
-    case DT_FIELD_SETTINGS: return *at ? cJSON_Parse(at) : cJSON_CreateObject();
+    case DT_FIELD_STRING:
+    case DT_FIELD_TEXT: return field->most_numbers > 0 && isdigit((unsigned char)*words) ? numbers_of(words) : cJSON_CreateString(words);
+    case DT_FIELD_SETTINGS: return *words ? cJSON_Parse(words) : cJSON_CreateObject();
     case DT_FIELD_ENUM: memcpy(&as_int, at, sizeof as_int); return cJSON_CreateString(field->choice(as_int));
     }
     return NULL;
@@ -341,8 +331,8 @@ bool dt_field_same(const struct dt_field *field, const void *left, const void *r
         memcpy(&half[1], b, sizeof *half);
         return half[0] == half[1];
     }
-    bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
-    return text ? *a == *b && strcmp(a, b) == 0 : memcmp(a, b, field->size) == 0;
+    const char *text = dt_field_text(field, left);
+    return memcmp(a, b, field->size) == 0 || (text && strcmp(text, dt_field_text(field, right)) == 0);
 }
 
 dt_status dt_config_write(const struct dt_table *table, const void *source, const bool *wanted, struct cJSON **out)

@@ -20,8 +20,9 @@ enum dt_field_kind {
     DT_FIELD_NUMBER, /* double */
     DT_FIELD_FLOAT,  /* float */
     DT_FIELD_STRING, /* char [size]: NUL-terminated UTF-8 */
+    DT_FIELD_TEXT,   /* const char *: the same, kept by lib/base/intern.h, at most DT_FIELD_TEXT_MOST bytes */
     DT_FIELD_ENUM,   /* int (or an enum): the index of the name in `choice` */
-    /* char [size]: an object whose names begin with `prefix`, values strings, numbers or booleans. Kept as compact JSON, the names in order and
+    /* const char *, kept so as well: an object whose names begin with `prefix`, values strings, numbers or booleans. Kept as compact JSON, the names in order and
      * every value as the string that an environment variable would have; "" when there is none. A sweep may vary it, or path.NAME */
     DT_FIELD_SETTINGS,
 };
@@ -41,7 +42,7 @@ struct dt_refused_choice {
 struct dt_field {
     const char *path;
     enum dt_field_kind kind;
-    size_t offset, size;                     /* in the struct; size: of strings, bytes */
+    size_t offset, size;                     /* in the struct; size: bytes */
     double min, max;                         /* numbers: both allowed unless `above` / `below` say
                                                 otherwise; strings: characters (code points) */
     bool above, below;                       /* the value must be > min, < max */
@@ -82,7 +83,7 @@ struct dt_list {
 };
 
 /* What a field takes, in words: "an integer from 1 to 64", "a number above 0 and up to 100", "one of fp32, fp16, bf16". */
-enum { DT_FIELD_TEXT_BYTES = 640 };
+enum { DT_FIELD_TEXT_BYTES = 640, DT_FIELD_TEXT_MOST = 2047 };
 void dt_field_describe(const struct dt_field *field, char text[DT_FIELD_TEXT_BYTES]);
 
 /* Set every field of `target` to its default. Errors: DT_ERR_INVALID when a default contradicts its own row. */
@@ -105,7 +106,10 @@ dt_status dt_config_write(const struct dt_table *table, const void *source, cons
 /* The value of one field, as JSON in a style of dt_json_print. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_config_write_value(const struct dt_field *field, const void *source, int style, char **out);
 
-/* Whether two structs have the same value of a field; of texts, what follows the NUL does not count. */
+/* The text of a field that has one, settings as their JSON; NULL: it has none. */
+const char *dt_field_text(const struct dt_field *field, const void *source);
+
+/* Whether two structs have the same value of a field; of strings, what follows the NUL does not count. */
 bool dt_field_same(const struct dt_field *field, const void *left, const void *right);
 
 /* dt_config_read of a list: up to list->max structs at `target`. `where` begins every error ("cpu.json: measured"); NULL is an empty list.

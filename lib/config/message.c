@@ -119,6 +119,7 @@ void dt_field_describe(const struct dt_field *field, char text[DT_FIELD_TEXT_BYT
     case DT_FIELD_BOOL: snprintf(text, LIST_BYTES, "true or false"); break;
     case DT_FIELD_SETTINGS: snprintf(text, LIST_BYTES, "an object of settings whose names begin with %s", field->prefix); break;
     case DT_FIELD_STRING:
+    case DT_FIELD_TEXT:
         if (field->min > 0)
             snprintf(text, LIST_BYTES, "a string of %s to %s characters", min, max);
         else

@@ -9,7 +9,7 @@
 /* The value of an assignment: JSON where it is JSON, else the text itself. A field that takes strings takes 123 and null as text too. */
 static dt_status parse_assigned(const struct dt_field *field, const char *text, const char *label, struct cJSON **out)
 {
-    bool wants_string = field && (field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_ENUM);
+    bool wants_string = field && (field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_TEXT || field->kind == DT_FIELD_ENUM);
     if (dt_json_parse(text, strlen(text), label, out) == DT_OK) {
         bool takes_list = field && (field->list || field->words || field->most_numbers > 0);
         bool takes_boolean = field && field->booleans;

@@ -25,6 +25,9 @@ int dt_config_settings_above(const struct dt_table *table, const char *path, con
 /* Is there anything at `path`: a field, an object of fields, or a setting (its name need not be right)? */
 bool dt_config_is_known(const struct dt_table *table, const char *path);
 
+/* Store a text in `target` (NULL: check only). Errors: DT_ERR_INVALID where the field has no room for it, DT_ERR_HOST_MEMORY. */
+dt_status dt_config_store_text(const struct dt_field *field, const char *text, const char *label, void *target);
+
 /* Add one setting, or, name NULL, an object of them, to those in `target` (NULL: check only). */
 dt_status dt_config_read_settings(const struct dt_field *field, const char *name, const struct cJSON *value, const char *label,
                                   void *target);

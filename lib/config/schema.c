@@ -110,7 +110,8 @@ static void write_type(FILE *to, const struct dt_field *field)
     switch (field->kind) {
     case DT_FIELD_BOOL: fprintf(to, "\"type\":\"boolean\"%s", field->max > 0 ? "" : ",\"const\":false"); break;
     case DT_FIELD_SETTINGS: write_settings(to, field); break;
-    case DT_FIELD_STRING: fprintf(to, "\"type\":\"string\",\"minLength\":%s,\"maxLength\":%s,\"not\":{" NOT_PRINTABLE "}", min, max); break;
+    case DT_FIELD_STRING:
+    case DT_FIELD_TEXT: fprintf(to, "\"type\":\"string\",\"minLength\":%s,\"maxLength\":%s,\"not\":{" NOT_PRINTABLE "}", min, max); break;
     default:
         fprintf(to, "\"type\":\"%s\",\"%s\":%s,\"%s\":%s",
                 field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64 ? "integer" : "number",

@@ -1,4 +1,5 @@
 /* What no field can tell by itself: completing an experiment, and refusing combinations that make no sense. */
+#include "lib/base/intern.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "schedules/config/data.h"
@@ -96,7 +97,8 @@ static dt_status resolve_model_from(struct experiment *e, const bool *given, con
         if (says[i] && !own[i])
             memcpy(m->own + m->own_at + key->offset, described.own + described.own_at + key->offset, key->size);
     }
-    m->preset[0] = e->model_from[0] = 0;
+    m->preset[0] = 0;
+    e->model_from = "";
     return DT_OK;
 }
 
@@ -104,7 +106,7 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
 {
     if (given && is_given(given, "model.from"))
         return resolve_model_from(e, given, where);
-    e->model_from[0] = 0;
+    e->model_from = "";
     struct dt_model *m = &e->model;
     const struct dt_model_family *family = given || !m->family ? NULL : m->family;
     const struct dt_model_preset *preset = NULL;
@@ -303,13 +305,13 @@ static dt_status check_division(const struct experiment *e, const char *where)
 }
 
 /* A profile that a cluster file names may be beside it: `name` is then given with that folder. */
-static void set_profile(struct experiment *e, const char *name)
+static dt_status set_profile(struct experiment *e, const char *name)
 {
     const char *slash = strrchr(e->cluster, '/');
-    char beside[sizeof e->profile], path[1024];
+    char beside[PATH_OF_A_FILE], path[1024];
     int length = snprintf(beside, sizeof beside, "%.*s%s", slash ? (int)(slash + 1 - e->cluster) : 0, e->cluster, name);
     bool found = length < PATH_OF_A_FILE && dt_find_data_file(beside, e->directory, path, sizeof path) == DT_OK;
-    snprintf(e->profile, sizeof e->profile, "%s", found ? beside : name);
+    return dt_intern_into(&e->profile, found ? beside : name);
 }
 
 /* The profile that the cluster file names. A file that cannot be read is reported where it is needed. */
@@ -325,39 +327,38 @@ static dt_status read_profile_of_cluster(struct experiment *e)
     DT_TRY(status);
     const struct cJSON *named = cJSON_GetObjectItemCaseSensitive(object, "profile");
     if (cJSON_IsString(named) && *named->valuestring && strlen(named->valuestring) < PATH_OF_A_FILE)
-        set_profile(e, named->valuestring);
+        status = set_profile(e, named->valuestring);
     dt_json_destroy(object);
-    return DT_OK;
+    return status;
 }
 
-static void complete_name(const char *folder, char *name, size_t name_bytes)
+static dt_status complete_name(const char *folder, const char **name)
 {
-    char file[PATH_OF_A_FILE];
-    dt_data_file_name(folder, name, file, sizeof file);
-    if (*name && strlen(file) < name_bytes)
-        memcpy(name, file, strlen(file) + 1);
+    char file[640]; /* the key has at most 127 characters of UTF-8 */
+    dt_data_file_name(folder, *name, file, sizeof file);
+    return **name ? dt_intern_into(name, file) : DT_OK;
 }
 
 /* What sim runs on when nobody says: a usual machine; and on it the software of its time, which the machine's file names. */
-static void resolve_simulated(struct experiment *e, struct experiment_resolver *last)
+static dt_status resolve_simulated(struct experiment *e, struct experiment_resolver *last)
 {
     if (!experiment_is_simulated(e))
-        return;
-    complete_name("clusters", e->cluster, sizeof e->cluster);
-    complete_name("profiles", e->profile, sizeof e->profile);
+        return DT_OK;
+    DT_TRY(complete_name("clusters", &e->cluster));
+    DT_TRY(complete_name("profiles", &e->profile));
     if (!*e->cluster)
-        snprintf(e->cluster, sizeof e->cluster, "clusters/dgx_a100.json");
-    bool asked = !*e->profile;
-    if (asked && strcmp(last->cluster, e->cluster) == 0)
-        memcpy(e->profile, last->profile, sizeof e->profile);
-    if (!*e->profile)
+        DT_TRY(dt_intern_into(&e->cluster, "clusters/dgx_a100.json"));
+    if (*e->profile)
+        return DT_OK;
+    if (last->cluster == e->cluster)
+        e->profile = last->profile;
+    else
         (void)read_profile_of_cluster(e);
     if (!*e->profile)
-        snprintf(e->profile, sizeof e->profile, "profiles/pytorch_1.11_a100.json");
-    if (asked) {
-        memcpy(last->cluster, e->cluster, sizeof last->cluster);
-        memcpy(last->profile, e->profile, sizeof last->profile);
-    }
+        DT_TRY(dt_intern_into(&e->profile, "profiles/pytorch_1.11_a100.json"));
+    last->cluster = e->cluster;
+    last->profile = e->profile;
+    return DT_OK;
 }
 
 /* A real network is as it is. */
@@ -420,22 +421,11 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
         e->fsdp.unit = (double)dt_model_parameter_count(&e->model) < FSDP_LINEAR_FROM ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;
     e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* a limit of less than a byte is still one */
     e->host_memory_limit_bytes = (uint64_t)ceil(e->host_memory_limit_gib * 0x1p30);
-    resolve_simulated(e, last);
-    if (!last->hasher)
-        DT_TRY(experiment_hasher_create(&last->hasher));
-    return experiment_hasher_set(last->hasher, e);
-}
-
-void experiment_resolver_finish(struct experiment_resolver *resolver)
-{
-    experiment_hasher_destroy(resolver->hasher);
-    *resolver = (struct experiment_resolver){0};
+    DT_TRY(resolve_simulated(e, last));
+    return experiment_set_hash(e);
 }
 
 dt_status experiment_resolve(struct experiment *e, const bool *given, const char *where)
 {
-    struct experiment_resolver resolver = {0};
-    dt_status status = experiment_resolve_next(e, given, where, &resolver);
-    experiment_resolver_finish(&resolver);
-    return status;
+    return experiment_resolve_next(e, given, where, &(struct experiment_resolver){0});
 }

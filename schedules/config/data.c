@@ -1,5 +1,6 @@
 #include "schedules/config/data.h"
 
+#include "lib/base/intern.h"
 #include "lib/config/data_file.h"
 
 #include <errno.h>
@@ -16,12 +17,11 @@ struct dt_sampler experiment_sampler(const struct experiment *e)
 
 dt_status experiment_find_data(struct experiment *e)
 {
-    char path[sizeof e->data.source];
+    char path[PATH_MAX];
     if (!experiment_reads_data(e))
         return DT_OK;
     DT_TRY(dt_find_data_file(e->data.source, e->directory, path, sizeof path));
-    memcpy(e->data.source, path, sizeof path);
-    return DT_OK;
+    return dt_intern_into(&e->data.source, path);
 }
 
 static dt_status count_samples(struct experiment *e)

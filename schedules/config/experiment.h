@@ -1,6 +1,7 @@
 /* One experiment, fully resolved: what `dtbench check` prints and a trainer runs. Parsed from JSON by schedules/config/parse.h.
  *
- * The JSON names, defaults and ranges stand in one table, schedules/config/fields.c. */
+ * The JSON names, defaults and ranges stand in one table, schedules/config/fields.c. Its texts live as long as the program, as those of lib/base/intern.h: an experiment owns
+ * nothing, a copy of its bytes is a copy of it, and two that have the same bytes are the same. */
 #ifndef SCHEDULES_CONFIG_EXPERIMENT_H
 #define SCHEDULES_CONFIG_EXPERIMENT_H
 
@@ -24,11 +25,11 @@ enum slow_part { SLOW_GPU, SLOW_NODE, SLOW_LINK, SLOW_CARD };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
 
 struct experiment {
-    struct dt_model model; /* the first: what a family says of its keys finds it here */
-    char model_from[512];  /* a file that describes the model, until experiment_resolve has read it; "": none */
-    char name[256];        /* at most 63 characters of UTF-8 */
-    char device[8];        /* "auto", "cpu", "cuda", "sim" */
-    int world_size;        /* all ranks, those of a pipeline and of a tensor-parallel group included */
+    struct dt_model model;  /* the first: what a family says of its keys finds it here */
+    const char *model_from; /* a file that describes the model, until experiment_resolve has read it; "": none */
+    const char *name;       /* at most 63 characters of UTF-8 */
+    const char *device;     /* "auto", "cpu", "cuda", "sim" */
+    int world_size;         /* all ranks, those of a pipeline and of a tensor-parallel group included */
     enum paradigm_kind paradigm;
     int gpus_per_node;   /* ranks on each node; 0: wherever the launcher puts them */
     bool share_gpus;     /* cuda: several ranks may be on one GPU; for correctness alone */
@@ -46,11 +47,11 @@ struct experiment {
         int stages;                    /* ranks in one pipeline; times tensor.size divides world_size */
         int chunks;                    /* parts in the pipeline at a time; times micro_batches at most the samples of a pipeline's step */
         enum pipeline_reach paradigms; /* PIPELINE_OF_ALL: this experiment has one, though it is not pdp */
-        char order[1024];              /* a name of schedules/plan/orders.c, or a file (schedules/plan/order_file.c) */
-        char split[1280];              /* a rule of split.h, or points as "4-8" */
+        const char *order;             /* a name of schedules/plan/orders.c, or a file (schedules/plan/order_file.c) */
+        const char *split;             /* a rule of split.h, or points as "4-8" */
         int virtual_stages;            /* interleaved: parts of the model on each rank */
-        char activation[768]; /* "keep-checkpoint": of each part of a rank, in place of `activation`; "": that one in all of them */
-        int memory_limit;     /* zb_auto and files: micro-batches that a rank keeps at most (plan_kept.weighted); 0: stages; of files any */
+        const char *activation; /* "keep-checkpoint": of each part of a rank, in place of `activation`; "": that one in all of them */
+        int memory_limit; /* zb_auto and files: micro-batches that a rank keeps at most (plan_kept.weighted); 0: stages; of files any */
     } pipeline;
     struct {
         enum dt_unit unit; /* "block", "linear", or "auto": block below 80e9 parameters, linear from there */
@@ -97,14 +98,14 @@ struct experiment {
     bool register_buffers;      /* with NCCL */
     uint64_t seed;
     struct {
-        char source[2048]; /* "random", or a file */
+        const char *source; /* "random", or a file */
         enum ids_kind ids;
         enum dt_last_step last;
         bool shuffle;
     } data;
     struct {
-        char path[2048], from[2048]; /* folders; "": none */
-        int save_every;              /* steps; 0: after the last one alone */
+        const char *path, *from; /* folders; "": none */
+        int save_every;          /* steps; 0: after the last one alone */
     } checkpoint;
     int steps_made;        /* not in the JSON: by the runs that this one goes on with; steps has those that are left */
     uint64_t data_samples; /* not in the JSON: of the file; 0: none, or unknown on this machine */
@@ -120,10 +121,10 @@ struct experiment {
     uint64_t memory_limit_bytes;      /* of it; 0: the device's own */
     double host_memory_limit_gib;     /* as in the JSON */
     uint64_t host_memory_limit_bytes; /* of it; 0: the machine's */
-    char nccl[1024];                  /* cuda: {"NCCL_ALGO":"Ring"}, what the ranks find in their environment; "" when there is none */
-    char tuning[2048];                /* cuda: file of dtbench tune; "": none */
+    const char *nccl;                 /* cuda: {"NCCL_ALGO":"Ring"}, what the ranks find in their environment; "" when there is none */
+    const char *tuning;               /* cuda: file of dtbench tune; "": none */
     int threads;                      /* cpu; 0: processors / ranks of the machine */
-    char cluster[512], profile[512];  /* sim: files that describe the cluster and the costs; "" on other devices when none are given */
+    const char *cluster, *profile;    /* sim: files that describe the cluster and the costs; "" on other devices when none are given */
     struct {
         double gbit_per_s,
             latency_us; /* sim: of the nodes' network cards, instead of what the cluster's file says; 0 and -1: as that says */
@@ -133,9 +134,9 @@ struct experiment {
         int rank;
         enum slow_part part; /* of that rank: its GPU, all GPUs of its node, its link to them, its network card */
     } slow;
-    bool any_profile;    /* sim: the profile may be one for another GPU than the cluster's */
-    char directory[512]; /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
-    bool passes_only;    /* not in the JSON: its pipeline's passes alone are of interest, and the model may have too few layers for them */
+    bool any_profile;      /* sim: the profile may be one for another GPU than the cluster's */
+    const char *directory; /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
+    bool passes_only; /* not in the JSON: its pipeline's passes alone are of interest, and the model may have too few layers for them */
     /* Not in the JSON: order_shape's `made`, of its order. The caller's: what finds them once for many ranks. */
     const struct plan *made_plans;
     bool several_nodes;       /* not in the JSON: the ranks are not all on one node */

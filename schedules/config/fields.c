@@ -325,9 +325,9 @@ static const char *const global_batch[] = {"global_batch", NULL}, *const batch_s
 
 /* Keys of one object stand together. */
 static const struct dt_field fields[] = {
-    {"name", DT_FIELD_STRING, AT(name), .group = "The experiment", .min = 1, .max = 63, .initial = "\"experiment\"",
-     .matters = in_no_result, .description = "Name of the experiment in tables and records; no part of the config's hash."},
-    {"device", DT_FIELD_STRING, AT(device), .choice = device_choice, .initial = "\"auto\"",
+    {"name", DT_FIELD_TEXT, AT(name), .group = "The experiment", .min = 1, .max = 63, .initial = "\"experiment\"", .matters = in_no_result,
+     .description = "Name of the experiment in tables and records; no part of the config's hash."},
+    {"device", DT_FIELD_TEXT, AT(device), .choice = device_choice, .initial = "\"auto\"",
      .description = "What computes. auto: cuda where a GPU and everything that it needs is found (for several ranks NCCL, too), else "
                     "cpu. sim predicts the run on a described cluster, and auto never takes it."},
     {"world_size", DT_FIELD_INT, AT(world_size), .min = 1, .max = 65536, .initial = "1",
@@ -365,7 +365,7 @@ static const struct dt_field fields[] = {
 
     {"model.preset", DT_FIELD_STRING, AT(model.preset), .group = "The model", .choice = preset_choice,
      .description = "A model that was published (dtbench list prints them), instead of layers, heads and hidden."},
-    {"model.from", DT_FIELD_STRING, AT(model_from), .min = 1, .max = 127, .matters = in_no_result,
+    {"model.from", DT_FIELD_TEXT, AT(model_from), .min = 1, .max = 127, .matters = in_no_result,
      .description = "A Hugging Face model's config.json, which says the sizes and the rest of the model, instead of a preset; what the "
                     "config gives besides takes its place. Looked for beside the config, then as clusters are."},
     {"model.dtype", DT_FIELD_ENUM, AT(model.dtype), .choice = dtype_choice, .initial = "\"fp16\"",
@@ -378,15 +378,15 @@ static const struct dt_field fields[] = {
     {"pipeline.chunks", DT_FIELD_INT, AT(pipeline.chunks), .min = 1, .max = 65536, .initial = "2", .matters = of_a_pipeline,
      .description = "Micro-batches of each of the micro_batches parts of a step, in the pipeline at a time with gpipe; times "
                     "micro_batches at most stages * batch_size."},
-    {"pipeline.order", DT_FIELD_STRING, AT(pipeline.order), .choice = order_choice, .file_ending = ORDER_FILE_ENDING,
+    {"pipeline.order", DT_FIELD_TEXT, AT(pipeline.order), .choice = order_choice, .file_ending = ORDER_FILE_ENDING,
      .refused = refused_orders, .initial = "\"gpipe\"", .matters = of_a_pipeline,
      .description =
          "Order of forward and backward passes in a pipeline, as dtbench list describes each, or a file with a line of passes for "
          "each rank."},
     {"pipeline.virtual_stages", DT_FIELD_INT, AT(pipeline.virtual_stages), .min = 1, .max = ORDER_MOST_PARTS, .initial = "2",
      .matters = of_chosen_parts, .description = "interleaved: parts of the model on each rank, which has consecutive layers in each."},
-    {"pipeline.split", DT_FIELD_STRING, AT(pipeline.split), .choice = split_choice, .min = 0, .max = 4096,
-     .most_numbers = SPLIT_MOST_POINTS, .initial = "\"balanced\"", .matters = of_a_pipeline,
+    {"pipeline.split", DT_FIELD_TEXT, AT(pipeline.split), .choice = split_choice, .min = 0, .max = 4096, .most_numbers = SPLIT_MOST_POINTS,
+     .initial = "\"balanced\"", .matters = of_a_pipeline,
      .description =
          "Which transformer blocks each stage has (with several parts of the model on each rank: each part). balanced: the slowest is as "
          "fast as it can be, by its floating-point operations; parameters: by their number, as the study does; or a list with the first "
@@ -395,7 +395,7 @@ static const struct dt_field fields[] = {
      .description =
          "zb_auto, and files: micro-batches that a rank keeps at most; one that waits for its weight gradients alone counts half. "
          "0: pipeline.stages, as many as 1f1b; of a file any number."},
-    {"pipeline.activation", DT_FIELD_STRING, AT(pipeline.activation), .choice = activation_choice, .words = ORDER_MOST_PARTS,
+    {"pipeline.activation", DT_FIELD_TEXT, AT(pipeline.activation), .choice = activation_choice, .words = ORDER_MOST_PARTS,
      .matters = of_a_pipeline,
      .description = "Where the order gives each rank several parts of the model: what is kept in each part, in place of activation, as in "
                     "[\"checkpoint\", \"keep\"]. Also as one word, checkpoint-keep."},
@@ -479,7 +479,7 @@ static const struct dt_field fields[] = {
      .description = "adam: decay rate of the second moment."},
     {"optimizer.epsilon", DT_FIELD_NUMBER, AT(optimizer.epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-8", .matters = of_adam,
      .description = "adam: added to the root of the second moment."},
-    {"data.source", DT_FIELD_STRING, AT(data.source), .group = "Data", .min = 1, .max = 511, .initial = "\"random\"", .matters = of_data,
+    {"data.source", DT_FIELD_TEXT, AT(data.source), .group = "Data", .min = 1, .max = 511, .initial = "\"random\"", .matters = of_data,
      .description =
          "Where samples come from. random: tokens are drawn as they are needed. Otherwise a file of token ids, which is looked for "
          "as a cluster file is: its sample i are the block_size ids from i * block_size on, and the one after them."},
@@ -490,14 +490,14 @@ static const struct dt_field fields[] = {
     {"data.last", DT_FIELD_ENUM, AT(data.last), .choice = last_choice, .initial = "\"drop\"", .matters = of_data,
      .description = "An epoch's last step, where it is not full. drop: its samples are left out of this epoch; pad: the first ones of the "
                     "epoch's order come again."},
-    {"checkpoint.path", DT_FIELD_STRING, AT(checkpoint.path), .group = "Checkpoints", .max = 511, .initial = "\"\"",
+    {"checkpoint.path", DT_FIELD_TEXT, AT(checkpoint.path), .group = "Checkpoints", .max = 511, .initial = "\"\"",
      .description =
          "Folder to which the run saves its state, of one run at a time; every rank must reach it. Not given: nothing is saved."},
     {"checkpoint.save_every", DT_FIELD_INT, AT(checkpoint.save_every), .min = 0, .max = 1000000, .initial = "0", .matters = of_checkpoints,
      .description =
          "Steps after which a checkpoint is saved, again and again; 0: after the last step alone. A run that is stopped by a signal "
          "saves one in any case."},
-    {"checkpoint.from", DT_FIELD_STRING, AT(checkpoint.from), .max = 511, .initial = "\"\"",
+    {"checkpoint.from", DT_FIELD_TEXT, AT(checkpoint.from), .max = 511, .initial = "\"\"",
      .description =
          "Folder of the checkpoint with which the run goes on, after the step in which it was saved; auto: that of checkpoint.path, if "
          "there is one yet. It may be of another world_size, paradigm or division. Not given: the run begins anew."},
@@ -558,7 +558,7 @@ static const struct dt_field fields[] = {
      .description =
          "cuda: buffers are NCCL's own memory and registered with it, so that it needs no copies of its own in between. What that "
          "gains is not measured yet. Needs NCCL 2.19."},
-    {"tuning", DT_FIELD_STRING, AT(tuning), .max = 511, .initial = "\"\"", .matters = of_gpus,
+    {"tuning", DT_FIELD_TEXT, AT(tuning), .max = 511, .initial = "\"\"", .matters = of_gpus,
      .description =
          "cuda: file of dtbench tune, which says what algorithms compute the matrix products; those that it does not know, and all "
          "where no file is named, are computed by the first that the library names. Two runs with the same file give the same bits."},
@@ -569,10 +569,10 @@ static const struct dt_field fields[] = {
      .description = "Host memory that each rank may use for what is offloaded, in GiB; 0: no limit but the machine's."},
     {"threads", DT_FIELD_INT, AT(threads), .min = 0, .max = 4096, .initial = "0", .matters = of_processors,
      .description = "cpu: threads of a rank; 0: the machine's processors divided by its ranks."},
-    {"cluster", DT_FIELD_STRING, AT(cluster), .group = "Simulation", .min = 1, .max = 127, .matters = of_predictions,
+    {"cluster", DT_FIELD_TEXT, AT(cluster), .group = "Simulation", .min = 1, .max = 127, .matters = of_predictions,
      .description = "sim: file that describes the hardware, or the name of one that comes with dtbench (gcp_a2); clusters/dgx_a100.json "
                     "when not given."},
-    {"profile", DT_FIELD_STRING, AT(profile), .min = 1, .max = 127, .matters = of_predictions,
+    {"profile", DT_FIELD_TEXT, AT(profile), .min = 1, .max = 127, .matters = of_predictions,
      .description = "sim: file that describes the costs of the software, or the name of one that comes with dtbench; when not given the "
                     "one that the cluster file names, or else "
                     "profiles/pytorch_1.11_a100.json."},

@@ -1,18 +1,20 @@
 #include "schedules/config/order.h"
+#include "schedules/config/hash.h"
 #include "schedules/config/split.h"
 
+#include "lib/base/intern.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "schedules/plan/plan.h"
 
-#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static dt_status read_file(struct experiment_order *order, const struct experiment *e)
 {
-    char path[sizeof e->pipeline.order];
+    char path[PATH_MAX];
     size_t length;
     DT_TRY(dt_find_data_file(e->pipeline.order, e->directory, path, sizeof path));
     DT_TRY(dt_read_file(path, &order->text, &length));
@@ -90,7 +92,7 @@ static dt_status check_file(const struct experiment_order *order, const struct e
 dt_status experiment_check_order(struct experiment *e, const char *where)
 {
     struct experiment_order order = {0};
-    char error[sizeof e->pipeline.order + 1024]; /* the file, and what is wrong with it */
+    char error[PATH_MAX + 1024]; /* the file, and what is wrong with it */
     int parts = 1;
     if (!e->strategy.has_order_file)
         return DT_OK;
@@ -98,8 +100,7 @@ dt_status experiment_check_order(struct experiment *e, const char *where)
     if (status == DT_OK)
         status = check_file(&order, e, &parts);
     if (status == DT_OK)
-        snprintf(e->hash, sizeof e->hash, "%016" PRIx64,
-                 dt_hash_fnv1a(order.text, strlen(order.text)) ^ (uint64_t)strtoull(e->hash, NULL, 16));
+        experiment_hash_file(e, order.text, strlen(order.text));
     experiment_order_finish(&order);
     bool named =
         strncmp(dt_error_message(), e->pipeline.order, strlen(e->pipeline.order)) == 0; /* what reading says begins with the file */
@@ -111,10 +112,9 @@ dt_status experiment_check_order(struct experiment *e, const char *where)
 
 dt_status experiment_find_order(struct experiment *e)
 {
-    char path[sizeof e->pipeline.order];
+    char path[PATH_MAX];
     if (!e->strategy.has_order_file)
         return DT_OK;
     DT_TRY(dt_find_data_file(e->pipeline.order, e->directory, path, sizeof path));
-    memcpy(e->pipeline.order, path, sizeof path);
-    return DT_OK;
+    return dt_intern_into(&e->pipeline.order, path);
 }

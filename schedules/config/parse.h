@@ -58,13 +58,11 @@ dt_status experiment_resolve(struct experiment *experiment, const bool *given, c
 
 /* What one experiment of a config has found out for the next one. Starts zeroed. */
 struct experiment_resolver {
-    char cluster[512], profile[512];  /* of an experiment that names no profile: its cluster, and what that file names; "": none yet */
-    struct experiment_hasher *hasher; /* NULL: none yet */
+    const char *cluster, *profile; /* of an experiment that names no profile: its cluster, and what that file names; NULL: none yet */
     bool impossible; /* it failed because its values, each of them right, do not go together; not because of how it is written */
 };
 /* The same for one after another of the same config: a cluster's file is read again only when it is another one. */
 dt_status experiment_resolve_next(struct experiment *experiment, const bool *given, const char *where, struct experiment_resolver *last);
-void experiment_resolver_finish(struct experiment_resolver *resolver);
 
 /* The part of it that settles the strategy and checks: whether a changed experiment is still one. Errors: DT_ERR_INVALID,
  * DT_ERR_HOST_MEMORY. */

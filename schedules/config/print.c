@@ -15,9 +15,8 @@ bool experiment_depends_on(const struct experiment *e, const struct dt_field *fi
 
 bool experiment_shows(const struct experiment *e, const struct dt_field *field)
 {
-    bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_SETTINGS;
-    bool empty = text && ((const char *)e)[field->offset] == 0;
-    return !empty && (experiment_depends_on(e, field) || strcmp(field->path, "name") == 0);
+    const char *text = dt_field_text(field, e);
+    return !(text && !*text) && (experiment_depends_on(e, field) || strcmp(field->path, "name") == 0);
 }
 
 bool experiment_predicted_alike(const struct experiment *left, const struct experiment *right)

@@ -1,6 +1,7 @@
 /* From a config to experiments: overrides, the combinations of its sweep, then every experiment by itself. */
 #include "schedules/config/parse.h"
 
+#include "lib/base/intern.h"
 #include "lib/base/places.h"
 #include "lib/config/json.h"
 #include "schedules/config/order.h"
@@ -54,11 +55,15 @@ static dt_status resolve_combination(struct reading *r, int index, struct experi
 }
 
 /* The folder of a config file, where its cluster and profile are looked for first. */
-static void set_directory(const char *source, struct experiment *base)
+static dt_status set_directory(const char *source, struct experiment *base)
 {
     const char *slash = strrchr(source, '/');
-    if (slash)
-        snprintf(base->directory, sizeof base->directory, "%.*s", (int)(slash - source), source);
+    char *folder = strndup(source, slash ? (size_t)(slash - source) : 0);
+    dt_status status = dt_allocated(folder, "%s: out of memory", source);
+    if (status == DT_OK)
+        status = dt_intern_into(&base->directory, folder);
+    free(folder);
+    return status;
 }
 
 static dt_status read_base(const struct cJSON *config, const struct source *source, struct experiment *base, bool *given,
@@ -66,7 +71,7 @@ static dt_status read_base(const struct cJSON *config, const struct source *sour
 {
     DT_TRY(dt_config_defaults(experiment_table(), base));
     base->passes_only = source->passes_only;
-    set_directory(source->name, base);
+    DT_TRY(set_directory(source->name, base));
     struct dt_failures failures = {0};
     dt_failures_add(&failures, dt_config_read(experiment_table(), config, source->name, base, given));
     dt_failures_add(&failures, dt_sweep_init(experiment_table(), config, source->name, sweep));
@@ -85,7 +90,7 @@ static uint64_t key_of(const struct experiment *e)
  * is written twice stays, too: somebody wants it twice. */
 static dt_status drop_repeated(struct experiment_list *list, struct dt_place *places)
 {
-    int count = experiment_list_count(list);
+    int count = list->count;
     bool *dropped = calloc((size_t)count, sizeof *dropped);
     if (!dropped)
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d experiments", count);
@@ -93,7 +98,7 @@ static dt_status drop_repeated(struct experiment_list *list, struct dt_place *pl
     for (int i = 1, first = 0; i < count; i++) {
         bool repeats = places[first].key == places[i].key;
         first = repeats ? first : i;
-        dropped[places[i].at] = repeats && !experiment_list_same(list, places[first].at, places[i].at);
+        dropped[places[i].at] = repeats && memcmp(&list->all[places[first].at], &list->all[places[i].at], sizeof *list->all) != 0;
     }
     experiment_list_drop(list, dropped);
     free(dropped);
@@ -146,9 +151,10 @@ static void find_reach(const struct cJSON *config, bool was_for_pdp, struct expe
 /* What is told of the combinations that are left out. */
 static void leave_out(const struct dt_failures *impossible, int count, int combinations, struct experiment_list *list)
 {
-    struct left_out left_out = {.count = count, .of = combinations};
-    snprintf(left_out.first, sizeof left_out.first, "%.*s", (int)strcspn(impossible->text, "\n"), impossible->text);
-    experiment_list_leave_out(list, &left_out);
+    struct left_out *left_out = &list->left_out;
+    left_out->count = count;
+    left_out->of = combinations;
+    snprintf(left_out->first, sizeof left_out->first, "%.*s", (int)strcspn(impossible->text, "\n"), impossible->text);
 }
 
 /* After a failure the other combinations are read, too, so that all that is wrong is told at once. */
@@ -168,7 +174,7 @@ static dt_status resolve_combinations(struct reading *r, struct experiment_list 
         dt_failures_add(is_impossible ? &impossible : &wrong, status);
         left_out += is_impossible;
         if (status == DT_OK)
-            places[experiment_list_count(list) - 1] = (struct dt_place){key_of(&one), experiment_list_count(list) - 1};
+            places[list->count - 1] = (struct dt_place){key_of(&one), list->count - 1};
     }
     dt_status status = dt_failures_end(left_out == count ? &impossible : &wrong);
     if (status == DT_OK) {
@@ -230,27 +236,13 @@ static dt_status parse(const char *text, size_t length, struct source *source, c
     status = resolve_all(config, for_pdp, source, *out);
     if (status < 0)
         goto fail;
-    experiment_resolver_finish(&source->last);
     dt_json_destroy(config);
     return DT_OK;
 fail:
-    experiment_resolver_finish(&source->last);
     dt_json_destroy(config);
     experiment_list_destroy(*out);
     *out = NULL;
     return status;
-}
-
-static dt_status expand(const struct experiment_list *list, const char *source, struct experiment **out, int *count)
-{
-    *count = experiment_list_count(list);
-    struct experiment *all = malloc((size_t)*count * sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", source, *count);
-    for (int i = 0; i < *count; i++)
-        experiment_list_get(list, i, &all[i]);
-    *out = all;
-    return DT_OK;
 }
 
 dt_status experiments_parse_list(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
@@ -264,9 +256,11 @@ dt_status experiments_parse(const char *text, size_t length, const char *source,
 {
     struct experiment_list *list;
     DT_TRY(experiments_parse_list(text, length, source, sets, set_count, &list));
-    dt_status status = expand(list, source, out, count);
+    *count = list->count;
+    *out = list->all;
+    list->all = NULL;
     experiment_list_destroy(list);
-    return status;
+    return DT_OK;
 }
 
 dt_status experiments_read(const char *path, const char *const *sets, int set_count, bool passes_only, struct experiment_list **out)

@@ -1,9 +1,11 @@
 #include "schedules/config/tuning.h"
 
+#include "lib/base/intern.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
+#include "schedules/config/hash.h"
 
-#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,13 +28,13 @@ static dt_status check_text(const struct experiment *e, const char *text)
 
 static dt_status check_file(struct experiment *e)
 {
-    char path[sizeof e->tuning], *text;
+    char path[PATH_MAX], *text;
     size_t length;
     DT_TRY(dt_find_data_file(e->tuning, e->directory, path, sizeof path));
     DT_TRY(dt_read_file(path, &text, &length));
     dt_status status = check_text(e, text);
     if (status == DT_OK)
-        snprintf(e->hash, sizeof e->hash, "%016" PRIx64, dt_hash_fnv1a(text, length) ^ (uint64_t)strtoull(e->hash, NULL, 16));
+        experiment_hash_file(e, text, length);
     free(text);
     return status;
 }
@@ -47,10 +49,9 @@ dt_status experiment_check_tuning(struct experiment *e, const char *where)
 
 dt_status experiment_find_tuning(struct experiment *e)
 {
-    char path[sizeof e->tuning];
+    char path[PATH_MAX];
     if (!is_read(e))
         return DT_OK;
     DT_TRY(dt_find_data_file(e->tuning, e->directory, path, sizeof path));
-    memcpy(e->tuning, path, sizeof path);
-    return DT_OK;
+    return dt_intern_into(&e->tuning, path);
 }

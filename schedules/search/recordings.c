@@ -147,8 +147,8 @@ static dt_status record_end(const struct recordings *r, const struct alone *what
     e.paradigm = PARADIGM_PDP;
     e.pipeline.stages = 2;
     e.pipeline.chunks = 1;
-    snprintf(e.pipeline.order, sizeof e.pipeline.order, "gpipe");
-    snprintf(e.pipeline.split, sizeof e.pipeline.split, "1");
+    e.pipeline.order = "gpipe";
+    e.pipeline.split = "1";
     experiment_settle(&e);
     return record(r, what, &e, mesh_moved(&e.strategy.mesh, MESH_PIPELINE, 0, stage), out);
 }

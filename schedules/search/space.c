@@ -123,7 +123,9 @@ static dt_status find_axis(struct space *s, const char *option, const char *requ
             *out = &s->axes[i];
             return DT_OK;
         }
-    bool varies = table->fields[index].size <= SPACE_VALUE_BYTES || (table->fields[index].choice && !table->fields[index].words);
+    const struct dt_field *field = &table->fields[index];
+    bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_TEXT || field->kind == DT_FIELD_SETTINGS;
+    bool varies = !text || (field->choice && !field->words);
     if (s->axis_count == SPACE_AXES || !varies)
         return dt_fail(DT_ERR_INVALID, "--%s %.80s: cannot be varied here; --set changes it for all candidates", option, request);
     *out = &s->axes[s->axis_count++];

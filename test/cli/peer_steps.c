@@ -216,7 +216,6 @@ static dt_status train(struct run *r, int steps, const char *path)
 int main(int argc, char **argv)
 {
     struct experiment_list *experiments;
-    struct experiment first;
     int steps = argc == 4 ? atoi(argv[2]) : 0;
     if (steps < 1) {
         fprintf(stderr, "usage: peer_steps CONFIG STEPS OUT\n");
@@ -224,7 +223,7 @@ int main(int argc, char **argv)
     }
     dt_status status = experiments_read(argv[1], NULL, 0, false, &experiments);
     if (status >= 0) {
-        struct run r = {.e = experiment_list_get(experiments, 0, &first)};
+        struct run r = {.e = &experiments->all[0]};
         r.family = r.e->model.family;
         status = train(&r, steps, argv[3]);
         close_run(&r);

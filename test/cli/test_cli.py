@@ -295,7 +295,7 @@ def test_communicated_bytes_and_scaling():
         for axis in predicted_bytes["comm_bytes_per_step"].values():
             for kind, count in axis.items():
                 kinds[kind] = kinds.get(kind, 0) + count
-        counted = {k[:-6]: v for k, v in record["metrics"].items() if k.endswith("_bytes") and k not in ("comm_bytes", "peak_bytes", "host_peak_bytes") and v}
+        counted = {k[:-6]: v for k, v in record["metrics"].items() if k.endswith("_bytes") and k not in ("comm_bytes", "link_bytes", "peak_bytes", "host_peak_bytes") and v}
         check(counted == kinds and record["metrics"]["comm_bytes"] == sum(kinds.values()), record["config"]["paradigm"], counted, kinds)
         found[record["config"]["paradigm"]] = predicted_bytes["comm_bytes_per_step"]
     P = 2 * checks[0]["parameters"]

@@ -169,8 +169,8 @@ static void framework_refuses(void)
                                       "8,16,2,1024,16,24,2048,1,2,4,500,none,1,1F1B,none,16,1,ok,10,bf16,red,a\n",
                        &rows, path));
     for (int i = 0; i < rows.count; i++) {
-        snprintf(rows.rows[i].experiment.cluster, sizeof rows.rows[i].experiment.cluster, "clusters/dgx_h100_1.json");
-        snprintf(rows.rows[i].experiment.profile, sizeof rows.rows[i].experiment.profile, "profiles/nanotron_h100.json");
+        rows.rows[i].experiment.cluster = "clusters/dgx_h100_1.json";
+        rows.rows[i].experiment.profile = "profiles/nanotron_h100.json";
     }
     CHECK_OK(validate_predict(&rows, NULL, NULL));
     CHECK(rows.rows[0].outcome == VALIDATE_REFUSED && strstr(rows.rows[0].reason, "pipeline.chunks: 2 for 4 stages"), "%s",

@@ -16,7 +16,7 @@ static void check_fewest(const char *text, const int *expected, int count)
 {
     struct experiment_list *e = parse(text);
     int fewest[16];
-    CHECK(e && experiment_list_count(e) == count);
+    CHECK(e && e->count == count);
     CHECK_OK(scaling_find(e, fewest));
     for (int i = 0; i < count; i++)
         CHECK(fewest[i] == expected[i], "experiment %d is compared with %d, not %d", i, fewest[i], expected[i]);

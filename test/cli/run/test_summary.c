@@ -27,7 +27,7 @@ static struct experiment_list *parse(void)
 
 static void fill(struct sweep *s)
 {
-    experiment_columns_of(s->experiments, &s->columns);
+    experiment_columns_find(s->experiments->all, s->experiments->count, &s->columns);
     CHECK_OK(scaling_find(s->experiments, s->fewest_ranks));
     for (int i = 0; i < ALL; i++) {
         s->outcomes[i].run = true;
@@ -52,7 +52,7 @@ static void many_results(void)
     s.outcomes = calloc(ALL, sizeof *s.outcomes);
     s.fewest_ranks = malloc(ALL * sizeof *s.fewest_ranks);
     CHECK_OK(results_create(show_wish, summary_options(), &s.results));
-    if (e && experiment_list_count(e) == ALL && to && s.outcomes && s.fewest_ranks) {
+    if (e && e->count == ALL && to && s.outcomes && s.fewest_ranks) {
         clock_t begun = clock();
         fill(&s);
         CHECK_OK(summary_print(&s, to));

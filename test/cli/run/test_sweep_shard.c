@@ -15,7 +15,7 @@ static struct experiment_list *sweep(void)
                                "\"model\": {\"layers\": 2, \"heads\": 2, \"hidden\": 32, \"vocab_size\": 100, \"block_size\": 16}}";
     struct experiment_list *experiments = NULL;
     CHECK_OK(experiments_parse_list(text, strlen(text), "test", NULL, 0, &experiments));
-    CHECK(experiments && experiment_list_count(experiments) == ALL);
+    CHECK(experiments && experiments->count == ALL);
     return experiments;
 }
 
@@ -47,13 +47,12 @@ static void every_experiment_is_in_one_shard(void)
 static void the_work_is_spread(void)
 {
     struct experiment_list *e = sweep();
-    struct experiment own;
     double work[4] = {0}, sum = 0;
     for (int number = 1; e && number <= 4; number++) {
         bool elsewhere[ALL];
         CHECK_OK(sweep_shard_select((struct sweep_shard){number, 4}, e, elsewhere));
         for (int i = 0; i < ALL; i++)
-            work[number - 1] += elsewhere[i] ? 0 : experiment_list_get(e, i, &own)->batch_size;
+            work[number - 1] += elsewhere[i] ? 0 : e->all[i].batch_size;
         sum += work[number - 1];
     }
     for (int i = 0; i < 4; i++)

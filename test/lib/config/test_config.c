@@ -1,4 +1,3 @@
-#include "lib/config/canonical.h"
 #include "lib/config/config.h"
 #include "lib/config/json.h"
 #include "test/check.h"
@@ -16,7 +15,7 @@ struct target {
     float share;
     char name[20];
     int color;
-    char shape[8];
+    const char *shape;
     int only;
     bool never;
 };
@@ -44,7 +43,7 @@ static const struct dt_field fields[] = {
     {"paint.share", DT_FIELD_FLOAT, AT(share), .min = 0, .max = 1, .below = true, .initial = "0.1"},
     {"paint.color", DT_FIELD_ENUM, AT(color), .choice = color_choice, .initial = "\"green\""},
     {"name", DT_FIELD_STRING, AT(name), .min = 1, .max = 4, .initial = "\"x\""},
-    {"shape", DT_FIELD_STRING, AT(shape), .choice = shape_choice, .refused = refused_shapes},
+    {"shape", DT_FIELD_TEXT, AT(shape), .choice = shape_choice, .refused = refused_shapes},
     {"only", DT_FIELD_INT, AT(only), .min = 1, .max = 1, .version_limit = true, .initial = "1"},
     {"never", DT_FIELD_BOOL, AT(never), .max = 0, .version_limit = true},
 };
@@ -334,55 +333,6 @@ static void largest_sweep(void)
     dt_json_destroy(object);
 }
 
-/* One struct after another, with other fields changed and wanted each time, has the text that it would have alone. */
-static void canonical_text(void)
-{
-    enum { FIELDS = sizeof fields / sizeof fields[0], TURNS = 300 };
-    static const char *const names[] = {"x", "longer", "\"q\"", ""};
-    struct target t = {0}, last = {0};
-    struct dt_canonical *canonical;
-    uint64_t state = 1;
-    char *before = strdup("");
-    size_t most = 0;
-    CHECK_OK(dt_config_defaults(&table, &t));
-    CHECK_OK(dt_canonical_create(&table, &canonical));
-    for (int turn = 0; turn < TURNS; turn++) {
-        bool changed[FIELDS], wanted[FIELDS];
-        const char *text;
-        char *alone;
-        size_t bytes, same;
-        struct cJSON *object;
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        t.seed = state >> (state >> 59); /* few digits and many */
-        t.count = turn % 3 ? t.count : turn;
-        t.rate = turn % 5 ? t.rate : 1.0 / (turn + 1);
-        t.flag = state >> 40 & 1;
-        snprintf(t.name, sizeof t.name, "%s", names[state >> 33 & 3]);
-        for (int i = 0; i < FIELDS; i++) {
-            changed[i] = turn == 0 || !dt_field_same(&fields[i], &t, &last);
-            wanted[i] = turn % 10 ? turn % 7 || i % 2 : turn / 10 % 3 == i % 3; /* seldom others; once none of an object */
-        }
-        CHECK_OK(dt_canonical_write(canonical, &t, changed, wanted, &text, &bytes, &same));
-        CHECK_OK(dt_config_write(&table, &t, wanted, &object));
-        CHECK_OK(dt_json_print(object, DT_JSON_SORTED, &alone));
-        CHECK(bytes == strlen(alone) && strncmp(text, alone, bytes) == 0, "turn %d: %.*s, expected %s", turn, (int)bytes, text, alone);
-        CHECK(same <= bytes && before && strncmp(text, before, same) == 0, "turn %d: %zu bytes as before", turn, same);
-        most = same > most ? same : most;
-        free(before);
-        before = alone;
-        dt_json_destroy(object);
-        last = t;
-    }
-    CHECK(most > 20);
-    free(before);
-    const bool all[FIELDS] = {[0 ... FIELDS - 1] = true}, none[FIELDS] = {false};
-    const char *text;
-    size_t bytes, same;
-    CHECK_OK(dt_canonical_write(canonical, &t, all, none, &text, &bytes, &same));
-    CHECK(bytes == 2 && same == 0 && strncmp(text, "{}", 2) == 0, "%.*s", (int)bytes, text);
-    dt_canonical_destroy(canonical);
-}
-
 static const struct test_case cases[] = {
     {"defaults, every kind of value, and back", defaults_and_values},
     {"what is wrong with a value or key is said", refuses_values},
@@ -391,6 +341,5 @@ static const struct test_case cases[] = {
     {"sweeps in their stated order", sweeps_in_order},
     {"what is wrong with a sweep is said", refuses_sweeps},
     {"the largest sweep", largest_sweep},
-    {"canonical text of one struct after another", canonical_text},
 };
 TEST_MAIN(cases)

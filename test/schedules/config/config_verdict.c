@@ -41,9 +41,9 @@ static int judge(bool resolved)
 static int print_table(void)
 {
     const struct dt_table *table = experiment_table();
-    static const char *const kinds[] = {
-        [DT_FIELD_BOOL] = "boolean", [DT_FIELD_INT] = "integer",   [DT_FIELD_U64] = "integer", [DT_FIELD_NUMBER] = "number",
-        [DT_FIELD_FLOAT] = "number", [DT_FIELD_STRING] = "string", [DT_FIELD_ENUM] = "string", [DT_FIELD_SETTINGS] = "object"};
+    static const char *const kinds[] = {[DT_FIELD_BOOL] = "boolean",  [DT_FIELD_INT] = "integer",  [DT_FIELD_U64] = "integer",
+                                        [DT_FIELD_NUMBER] = "number", [DT_FIELD_FLOAT] = "number", [DT_FIELD_STRING] = "string",
+                                        [DT_FIELD_TEXT] = "string",   [DT_FIELD_ENUM] = "string",  [DT_FIELD_SETTINGS] = "object"};
     cJSON *all = cJSON_CreateObject();
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *f = &table->fields[i];

@@ -96,7 +96,7 @@ def values_of(field):
     elif field["type"] == "object":
         name, long = field["prefix"] + "X", field["prefix"] + "Y" * 58
         settings = ["a", "", 1, 0.5, True, None, [], {}, "n" * 255, "n" * 256, "\u00e9" * 255, "a\nb", "\x7f"]
-        values += [{name: setting} for setting in settings] + [{name: 1, long: "two"}, {long + "Y": 1}, {name: 1, "OTHER": 1}]
+        values += [{name: setting} for setting in settings] + [{f"{name}{i}": "\u00e9" * 255 for i in range(9)}, {name: 1, long: "two"}, {long + "Y": 1}, {name: 1, "OTHER": 1}]
         values += [{wrong: 1} for wrong in (field["prefix"], name.lower(), name + "-", "", " " + name)]
         values.append({f"{name}{i}": "n" * 250 for i in range(5)})
     elif field["type"] != "boolean":

@@ -36,7 +36,7 @@ static void train_alone(const struct experiment *e, struct measure_result *resul
     struct dt_device *own = NULL;
     struct dt_comm *self = NULL;
 
-    strcpy(alone.device, "cpu");
+    alone.device = "cpu";
     alone.paradigm = PARADIGM_NONE;
     alone.world_size = 1;
     alone.batch_size = BATCH * world.size;

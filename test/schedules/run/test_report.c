@@ -99,7 +99,7 @@ static void test_taken(void)
     struct dt_metrics sent, got;
     char *line = NULL, *written = NULL;
     CHECK(its->world_size == 2, "the rank has another config");
-    strcpy(its->name, "another");
+    its->name = "another";
     fill(&rank);
     rank.peak_flops = 4e12;
     rank.started_s = 86400;
