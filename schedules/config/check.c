@@ -179,6 +179,17 @@ static bool is_written_out(const bool *given)
     return is_given(given, "hsdp.shard_size") && is_given(given, "parameter_server.servers");
 }
 
+/* As many parts on each rank as the list of their first blocks has, where nothing else says how many. */
+static void count_parts(struct experiment *e, const bool *given)
+{
+    const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
+    int parts = experiment_split_points(e) + 1, of_rank = parts / e->pipeline.stages;
+    bool chosen = order && !order->emit_all && order->parts == 0;
+    if (chosen && !is_given(given, "pipeline.virtual_stages") && parts % e->pipeline.stages == 0 && of_rank > 1 &&
+        of_rank <= ORDER_MOST_PARTS)
+        e->pipeline.virtual_stages = of_rank;
+}
+
 /* Whether this experiment has a pipeline is known from here on. */
 static void resolve_pipeline(struct experiment *e, const bool *given)
 {
@@ -188,6 +199,7 @@ static void resolve_pipeline(struct experiment *e, const bool *given)
     }
     if (e->paradigm == PARADIGM_PDP || e->pipeline.stages == 1) /* it makes no difference */
         e->pipeline.paradigms = PIPELINE_OF_PDP;
+    count_parts(e, given);
 }
 
 static dt_status check_passes(const struct experiment *e, const char *where)

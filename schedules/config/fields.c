@@ -384,7 +384,9 @@ static const struct dt_field fields[] = {
          "Order of forward and backward passes in a pipeline, as dtbench list describes each, or a file with a line of passes for "
          "each rank."},
     {"pipeline.virtual_stages", DT_FIELD_INT, AT(pipeline.virtual_stages), .min = 1, .max = ORDER_MOST_PARTS, .initial = "2",
-     .matters = of_chosen_parts, .description = "interleaved: parts of the model on each rank, which has consecutive layers in each."},
+     .matters = of_chosen_parts,
+     .description = "interleaved: parts of the model on each rank, which has consecutive layers in each. When not given 2, or as many as "
+                    "pipeline.split lists."},
     {"pipeline.split", DT_FIELD_TEXT, AT(pipeline.split), .choice = split_choice, .min = 0, .max = 4096, .most_numbers = SPLIT_MOST_POINTS,
      .initial = "\"balanced\"", .matters = of_a_pipeline,
      .description =

@@ -14,10 +14,10 @@ bool experiment_has_split_points(const struct experiment *e)
     return isdigit((unsigned char)e->pipeline.split[0]);
 }
 
-static int count_points(const char *text)
+int experiment_split_points(const struct experiment *e)
 {
-    int points = 1;
-    for (; *text; text++)
+    int points = experiment_has_split_points(e);
+    for (const char *text = e->pipeline.split; points > 0 && *text; text++)
         points += *text == '-';
     return points;
 }
@@ -26,10 +26,11 @@ static dt_status split_at_points(const struct experiment *e, int virtual_stages,
 {
     const struct dt_model *model = &e->model;
     const char *at = e->pipeline.split;
-    int points = count_points(at), stages = e->strategy.stages, last = -1;
+    int points = experiment_split_points(e), stages = e->strategy.stages, last = -1;
     if (points != virtual_stages - 1 && virtual_stages == stages)
-        return dt_fail(DT_ERR_INVALID, "pipeline.split: %d point%s for %d stage%s; it takes the first block of each but the first, %d",
-                       points, points > 1 ? "s" : "", stages, stages > 1 ? "s" : "", virtual_stages - 1);
+        return dt_fail(DT_ERR_INVALID, "pipeline.split: %d point%s for %d stage%s; it takes the first block of each but the first, %d%s",
+                       points, points > 1 ? "s" : "", stages, stages > 1 ? "s" : "", virtual_stages - 1,
+                       (points + 1) % stages == 0 ? "; several parts on each stage are pipeline.order interleaved's" : "");
     if (points != virtual_stages - 1)
         return dt_fail(
             DT_ERR_INVALID,

@@ -11,6 +11,9 @@ const char *split_rule_name(enum dt_split_rule rule); /* NULL past the last */
 /* Does pipeline.split list the stages' first blocks, instead of naming a rule? */
 bool experiment_has_split_points(const struct experiment *experiment);
 
+/* How many those are; 0: it names a rule. */
+int experiment_split_points(const struct experiment *experiment);
+
 /* first_layer [virtual_stages + 1] gets the layer with which each part of each stage begins, in the model's sequence, and the end. The same
  * on every rank and device. Errors: DT_ERR_INVALID, whose text begins with the key that does not fit: more stages than the model has
  * pieces, or points whose number is wrong, that do not rise, or are after the last block; DT_ERR_HOST_MEMORY. */

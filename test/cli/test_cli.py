@@ -441,6 +441,13 @@ def test_stages_and_their_split():
                         ("[4,13]", "pipeline.split: 13 of a model of 12 blocks"), ("[]", "a list of 0 numbers; expected 1 to 255")):
         error = run("check", path, "--set", f"pipeline.split={points}", code=CONFIG).stderr
         check(why in error and error.count("\n") == 1, error)
+    text = run("check", path, "--set", "pipeline.split=[1,2,3,4,9]", code=CONFIG).stderr
+    check("5 points for 3 stages; it takes the first block of each but the first, 2; several parts on each stage are pipeline.order int" in text, text)
+    listed = ["--set", "pipeline.order=interleaved", "--set", "pipeline.split=[1,2,3,4,5,6,7,9]", "--json"]
+    pipeline = json.loads(run("check", path, *listed).stdout)[0]["config"]["pipeline"]
+    check(pipeline["virtual_stages"] == 3 and pipeline["split"] == [1, 2, 3, 4, 5, 6, 7, 9], pipeline)
+    text = run("check", path, *listed, "--set", "pipeline.virtual_stages=2", code=CONFIG).stderr
+    check("8 points for 3 stages with 2 parts each" in text, text)
     text = run("check", path, "--set", "pipeline.order=interleaved", "--set", "pipeline.split=[4,8]", code=CONFIG).stderr
     check("2 points for 3 stages with 2 parts each; it takes the first block of each part but the first, 5" in text, text)
     text = run("check", path, "--set", "pipeline.split=[4,8]", code=OK).stdout
