@@ -70,6 +70,7 @@ static const struct command *const commands[] = {
     &command_status,
     &command_validate,
     &command_calibrate,
+    &command_bench,
     &command_tune,
     &command_list,
     &command_help,

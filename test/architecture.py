@@ -73,7 +73,7 @@ ALLOWED = {
     'cli/report': ['cli/records', 'cli/text', 'lib/config', 'lib/record'],
     'cli/predict': ['cli/records', 'cli/text', 'lib/config', 'lib/device', 'lib/sim', 'schedules/checkpoint', 'schedules/config', 'schedules/plan',
                     'schedules/predict', 'schedules/run', 'schedules/step'],
-    'cli/run': ['cli/records', 'cli/text', 'lib/comm', 'lib/config', 'lib/launch', 'lib/record', 'lib/rendezvous', 'lib/slurm',
+    'cli/run': ['cli/records', 'cli/text', 'lib/comm', 'lib/config', 'lib/device', 'lib/launch', 'lib/record', 'lib/rendezvous', 'lib/slurm',
                 'schedules/config', 'schedules/predict', 'schedules/run'],
     'cli/plan': ['cli/run', 'cli/text', 'lib/config', 'lib/record', 'schedules/config', 'schedules/plan', 'schedules/predict',
                  'schedules/run', 'schedules/search'],

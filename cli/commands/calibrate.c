@@ -2,6 +2,7 @@
 #include "cli/commands/commands.h"
 
 #include "cli/predict/predict.h"
+#include "cli/run/calibration_ranks.h"
 #include "cli/run/run.h"
 #include "cli/text/text.h"
 #include "lib/base/machine.h"
@@ -160,59 +161,9 @@ static dt_status make_plan(void *options_read)
 
 /* ---- measuring ---- */
 
-struct run {
-    int ranks, threads, done, total; /* total: of all worlds */
-    int before;                      /* measurements of the worlds before this one */
-    bool live;
-};
-
-static void on_progress(void *context, int rank, const char *text)
-{
-    struct run *run = context;
-    int done, total;
-    if (rank != 0 || sscanf(text, "%d %d", &done, &total) != 2)
-        return;
-    if (run->live)
-        fprintf(stderr, "\r\033[Kmeasuring %d rank%s: %d/%d, %d %% of all", run->ranks, run->ranks > 1 ? "s" : "", done, total,
-                100 * (run->before + done) / run->total);
-}
-
-static int stop_requests(void *context)
-{
-    return signals_count();
-}
-
-static dt_status measure_world(const struct calibration_request *request, struct run *run, struct calibration *calibration)
-{
-    const struct dt_device_kind *kind = dt_device_kind_find(request->device);
-    static const char *const argv[] = {"/proc/self/exe", "calibrate-rank", NULL};
-    struct dt_launch_outcome outcome;
-    struct dt_launch launch = {
-        .argv = argv,
-        .world_size = run->ranks,
-        .mpirun = strcmp(dt_comm_backend_for(kind, run->ranks), "mpi") == 0,
-        .passive = !kind->gpus && dt_crowded(run->threads, run->ranks, dt_machine_processors()),
-        .init_timeout_s = 120,
-        .step_timeout_s = 120,
-        .grace_s = 3,
-        .progress = on_progress,
-        .stop_requests = stop_requests,
-        .context = run,
-    };
-    char *input;
-    DT_TRY(calibration_request_write(request, &input));
-    launch.input = input;
-    dt_status status = dt_launch_run(&launch, &outcome);
-    free(input);
-    if (status == DT_OK)
-        status = outcome.result ? calibration_read(outcome.result, calibration) : dt_fail(DT_ERR_COMM, "rank 0 sent no result");
-    dt_launch_outcome_finish(&outcome);
-    return status;
-}
-
 static dt_status measure(const struct campaign *plan, bool quiet, struct calibration *calibration)
 {
-    struct run run = {.threads = plan->request.threads, .live = !quiet && terminal_is_live(stderr)};
+    struct calibration_watch run = {.threads = plan->request.threads, .live = !quiet && terminal_is_live(stderr)};
     struct calibration_request request = plan->request;
     dt_status status = DT_OK;
     for (int w = 0; w < plan->world_count; w++) {
@@ -222,7 +173,7 @@ static dt_status measure(const struct campaign *plan, bool quiet, struct calibra
     for (int w = 0; w < plan->world_count && status == DT_OK; w++) {
         run.ranks = plan->worlds[w];
         request.kernels = w == 0;
-        status = measure_world(&request, &run, calibration);
+        status = calibration_measure_world(&request, &run, calibration);
         run.before += calibration_count(&request, plan->worlds[w] > 1);
     }
     if (run.live)
@@ -230,38 +181,12 @@ static dt_status measure(const struct campaign *plan, bool quiet, struct calibra
     return status;
 }
 
-/* ---- as one of the ranks that a launcher has started ---- */
-
-static dt_status count_inside(void *context, int done, int total)
-{
-    struct run *run = context;
-    if (signals_count() > 0)
-        return dt_fail(DT_ERR_INTERRUPTED, "stopped after %d of %d measurements", done, total);
-    if (run->live)
-        fprintf(stderr, "\r\033[Kmeasuring %d ranks: %d/%d", run->ranks, done, total);
-    return DT_OK;
-}
-
-/* The communicator and the device stay open where it fails: other ranks may be gone, and the process ends. */
+/* As one of the ranks that a launcher has started. */
 static dt_status measure_inside(const struct campaign *plan, const struct dt_world *world, bool quiet, struct calibration *calibration)
 {
-    struct run run = {.ranks = world->size, .live = !quiet && world->rank == 0 && terminal_is_live(stderr)};
-    const struct dt_device_options place = {
-        .threads = plan->request.threads, .local_rank = world->local_rank, .local_size = world->local_size};
-    const struct dt_comm_options limits = {.step_timeout_s = 120, .init_timeout_s = 120};
-    const struct calibration_hooks hooks = {&run, count_inside};
-    struct dt_device *device;
-    struct dt_comm *comm;
-    DT_TRY(dt_device_create(plan->request.device, &place, &device));
-    DT_TRY(dt_comm_create(device, world, &limits, &comm));
     struct calibration_request request = plan->request;
     request.kernels = true;
-    DT_TRY(calibration_run(&request, world, device, comm, &hooks, calibration));
-    dt_comm_destroy(comm);
-    dt_device_destroy(device);
-    if (run.live)
-        fprintf(stderr, "\r\033[K");
-    return DT_OK;
+    return calibration_measure_inside(&request, world, quiet, calibration);
 }
 
 /* ---- writing ---- */

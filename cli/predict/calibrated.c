@@ -2,12 +2,40 @@
 #include "cli/predict/predict.h"
 
 #include "cli/text/text.h"
+#include "lib/base/statistics.h"
+#include "lib/config/data_file.h"
+#include "lib/sim/alone.h"
 #include "lib/sim/cluster_measured.h"
 #include "schedules/predict/calibration.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-enum { RATES = 256 };
+enum { RATES = 256, NAME_BYTES = 256, PATH_BYTES = 4096 };
+
+dt_status calibration_predict(const struct calibration_request *request, const char *cluster, int ranks, struct calibration *out)
+{
+    char name[NAME_BYTES], path[PATH_BYTES];
+    struct dt_sim_cluster *machines = malloc(sizeof *machines);
+    struct dt_sim_measured m;
+    DT_TRY(dt_allocated(machines, "no host memory for a cluster"));
+    dt_data_file_name("clusters", cluster, name, sizeof name);
+    dt_status status = dt_find_data_file(name, NULL, path, sizeof path);
+    if (status == DT_OK)
+        status = dt_sim_cluster_load(path, machines);
+    for (int i = 0; status == DT_OK && calibration_collective(request, i, &m); i++) {
+        const struct dt_sim_placement place = {.world_size = ranks,
+                                               .ranks_per_node = ranks < machines->gpus_per_node ? ranks : machines->gpus_per_node};
+        m.ranks = ranks;
+        m.nodes = (ranks + place.ranks_per_node - 1) / place.ranks_per_node;
+        status = m.kind == DT_SIM_MESSAGE ? dt_fail(DT_ERR_INVALID, "--collective message: only of cpu and cuda")
+                                          : dt_sim_time_alone(machines, path, &place, (enum dt_sim_collective)m.kind, m.bytes, &m.seconds);
+        out->times[out->collectives.count] = (struct calibration_times){.count = 1, .alone_s = {m.seconds}};
+        out->collectives.entries[out->collectives.count++] = m;
+    }
+    free(machines);
+    return status;
+}
 
 static void number_cell(struct table *table, double value)
 {
@@ -44,7 +72,7 @@ static dt_status print_rates(const struct calibration *c, FILE *to)
     return table_end(table, to);
 }
 
-static dt_status print_collectives(const struct calibration *c, FILE *to)
+dt_status calibration_print_collectives(const struct calibration *c, FILE *to)
 {
     struct table *table = table_create();
     table_column(table, TABLE_LEFT | TABLE_STAYS, "collective");
@@ -54,9 +82,15 @@ static dt_status print_collectives(const struct calibration *c, FILE *to)
     table_column(table, TABLE_RIGHT | TABLE_STAYS | TABLE_UNIT, "time\nus");
     table_column(table, TABLE_RIGHT | TABLE_STAYS | TABLE_UNIT, "algorithm\nGB/s");
     table_column(table, TABLE_RIGHT | TABLE_STAYS | TABLE_UNIT, "bus\nGB/s");
+    table_column(table, TABLE_RIGHT | TABLE_UNIT, "product\nus");
+    table_column(table, TABLE_RIGHT | TABLE_UNIT, "both\nus");
+    table_column(table, TABLE_RIGHT | TABLE_UNIT, "overlap\n%%");
     for (int i = 0; i < c->collectives.count; i++) {
         const struct dt_sim_measured *m = &c->collectives.entries[i];
+        const struct calibration_times *t = &c->times[i];
         char bytes[FORMAT_BYTES];
+        struct dt_statistics both = {.median = NAN};
+        bool beside = t->product_s > 0 && dt_statistics_compute(t->beside_s, t->count, &both) == DT_OK;
         table_text(table, dt_sim_measured_kind_name(m->kind));
         table_cell(table, "%d", m->ranks);
         table_cell(table, "%d", m->nodes);
@@ -64,8 +98,13 @@ static dt_status print_collectives(const struct calibration *c, FILE *to)
         number_cell(table, m->seconds * 1e6);
         number_cell(table, m->bytes / m->seconds / 1e9);
         number_cell(table, m->bytes / m->seconds / 1e9 * calibration_bus_factor(m->kind, m->ranks));
+        number_cell(table, beside ? t->product_s * 1e6 : NAN);
+        number_cell(table, both.median * 1e6);
+        number_cell(table, beside ? 100 * calibration_overlap(m->seconds, t->product_s, both.median) : NAN);
     }
-    return table_end(table, to);
+    DT_TRY(table_end(table, to));
+    line_print(to, "algorithm: the whole buffer over the time; bus: what crosses a link, as nccl-tests count it");
+    return DT_OK;
 }
 
 dt_status calibration_print(const struct calibration *calibration, FILE *to)
@@ -78,7 +117,5 @@ dt_status calibration_print(const struct calibration *calibration, FILE *to)
     if (calibration->collectives.count == 0)
         return DT_OK;
     fputs("\n", to);
-    DT_TRY(print_collectives(calibration, to));
-    line_print(to, "algorithm: the whole buffer over the time; bus: what crosses a link, as nccl-tests count it");
-    return DT_OK;
+    return calibration_print_collectives(calibration, to);
 }

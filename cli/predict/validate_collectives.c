@@ -1,5 +1,6 @@
 #include "cli/predict/validate.h"
 
+#include "cli/predict/predict.h"
 #include "cli/text/text.h"
 #include "lib/base/csv.h"
 #include "lib/base/statistics.h"
@@ -53,8 +54,7 @@ static dt_status wrong(const char *path, const struct dt_csv *csv, int row, int 
                    dt_csv_field(csv, row, column), expected);
 }
 
-/* A number of bytes, or of K, M or G (powers of two, as nccl-tests has them), with or without B or iB. 0: no size. */
-static double size_of(const char *text)
+double bytes_of_text(const char *text)
 {
     static const struct {
         const char *unit;
@@ -92,7 +92,7 @@ static dt_status read_row(const char *path, const struct dt_csv *csv, const stru
     if (kind == DT_SIM_COLLECTIVES)
         return wrong(path, csv, i, c->collective, "all_reduce, reduce_scatter, all_gather, broadcast or reduce");
     out->kind = (enum dt_sim_collective)kind;
-    out->bytes = size_of(dt_csv_field(csv, i, c->size));
+    out->bytes = bytes_of_text(dt_csv_field(csv, i, c->size));
     if (out->bytes < 1)
         return wrong(path, csv, i, c->size, "a size, such as 256MB");
     double measured = strtod(dt_csv_field(csv, i, c->bus), &end);

@@ -387,7 +387,7 @@ static dt_status label(struct compare *c, const struct pairing *by)
         if (record->experiment)
             experiment_label(record->experiment, &columns, row->label + used, sizeof row->label - used);
         else
-            snprintf(row->label, sizeof row->label, "config %.16s", record->hash);
+            record_describe_config(record, row->label, sizeof row->label);
         if (by)
             add_change(row, by);
     }

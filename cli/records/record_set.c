@@ -282,6 +282,15 @@ void record_set_finish(struct record_set *set)
     *set = (struct record_set){0};
 }
 
+void record_describe_config(const struct record_facts *record, char *text, size_t text_bytes)
+{
+    const cJSON *bench = at(at(record->json, "config"), "bench");
+    snprintf(text, text_bytes, "config %.16s", record->hash);
+    if (bench)
+        snprintf(text, text_bytes, "%s of %.0f bytes, groups of %.0f, stride %.0f, beside %s", text_at(bench, "collective"),
+                 number_at(bench, "bytes"), number_at(bench, "group"), number_at(bench, "stride"), text_at(bench, "beside"));
+}
+
 bool record_is_ok(const struct record_facts *record)
 {
     return strcmp(record->status, "ok") == 0;

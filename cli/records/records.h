@@ -88,6 +88,8 @@ void record_set_finish(struct record_set *set);
 int record_arguments_read(const char *command, const char *const *arguments, int count, struct record_set *out);
 
 bool record_is_ok(const struct record_facts *record);
+/* What a record is of whose config is no experiment's: a collective alone, or the hash. */
+void record_describe_config(const struct record_facts *record, char *text, size_t text_bytes);
 
 /* One record of each hash: the newest of those that are ok, or of all where none is. `chosen` [set->count] gets their indices in the order
  * in which the hashes come first; returns how many. Newest by the time of the run's start, and of equal ones the last. Errors:

@@ -247,7 +247,7 @@ static dt_status label(struct sweep_status *sweep)
         if (item->experiment)
             experiment_label(item->experiment, &columns, item->label, sizeof item->label);
         else if (item->record)
-            snprintf(item->label, sizeof item->label, "config %.16s", item->record->hash);
+            record_describe_config(item->record, item->label, sizeof item->label);
     }
     free(all);
     return DT_OK;

@@ -215,8 +215,9 @@ struct exchange {
     int processors;        /* of these nodes */
     int queued;            /* of each before one waits for them */
     struct dt_stream *stream;
-    struct dt_buffer send, receive; /* each of the largest size */
-    double *everybody;              /* [2 * ranks] */
+    struct dt_buffer send, receive;  /* each of the largest size */
+    double *everybody;               /* [2 * ranks] */
+    struct calibration_times *times; /* where each repetition's goes; NULL: nowhere */
 };
 
 /* From rank 0 to rank 1 and back: the message twice. */
@@ -254,18 +255,27 @@ double calibration_load(const double (*told)[2], int ranks, int processors)
     return fmin(fmax(busy_s / (wall_s * processors), 0.01), 1);
 }
 
+/* One repetition, and `products` of the probe's product beside it; seconds of both together. */
+static dt_status repeat(struct exchange *x, const struct measuring *m, const struct dt_sim_measured *what, int products, double *out_s)
+{
+    double start = dt_clock_s();
+    for (int q = 0; q < x->queued; q++)
+        DT_TRY(queue(x, what->kind, what->bytes));
+    if (products > 0)
+        DT_TRY(m->family->prober->run(m->probe, products));
+    DT_TRY(dt_stream_synchronize(x->stream));
+    *out_s = (dt_clock_s() - start) / x->queued;
+    return DT_OK;
+}
+
 /* The ranks begin each repetition together because they ended the last one together. Seconds are the median over the repetitions, processor
  * time is the sum over the ranks. */
-static dt_status time_exchange(struct exchange *x, int repetitions, struct dt_sim_measured *m)
+static dt_status time_exchange(struct exchange *x, const struct measuring *measuring, int repetitions, struct dt_sim_measured *m)
 {
-    double seconds[REPETITIONS], wall = 0, processor = dt_processor_clock_s();
+    double seconds[CALIBRATION_REPETITIONS], wall = 0, processor = dt_processor_clock_s();
     struct dt_statistics statistics;
     for (int i = 0; i < repetitions; i++) {
-        double start = dt_clock_s();
-        for (int q = 0; q < x->queued; q++)
-            DT_TRY(queue(x, m->kind, m->bytes));
-        DT_TRY(dt_stream_synchronize(x->stream));
-        seconds[i] = (dt_clock_s() - start) / x->queued;
+        DT_TRY(repeat(x, measuring, m, 0, &seconds[i]));
         wall += seconds[i] * x->queued;
     }
     int times = m->kind == DT_SIM_MESSAGE ? 2 : 1;
@@ -273,8 +283,37 @@ static dt_status time_exchange(struct exchange *x, int repetitions, struct dt_si
     double mine[2] = {takes_part ? dt_processor_clock_s() - processor : 0, wall};
     DT_TRY(dt_statistics_compute(seconds, repetitions, &statistics));
     m->seconds = statistics.median / times;
+    if (x->times)
+        x->times->count = repetitions;
+    for (int i = 0; x->times && i < repetitions; i++)
+        x->times->alone_s[i] = seconds[i] / times;
     DT_TRY(dt_host_all_gather(x->group, mine, sizeof mine, x->everybody));
     m->load = calibration_load((const double(*)[2])x->everybody, dt_comm_size(x->group), x->processors);
+    return DT_OK;
+}
+
+/* The collective with a product beside, which is computed as often as it takes the collective, the same number on all ranks. */
+static dt_status time_beside(struct exchange *x, const struct measuring *m, const struct dt_sim_measured *what)
+{
+    struct calibration_times *times = x->times;
+    struct dt_statistics statistics;
+    double alone_s[CALIBRATION_REPETITIONS], start = dt_clock_s(), products;
+    DT_TRY(m->family->prober->run(m->probe, 1));
+    products = fmax(1, round(what->seconds * x->queued / (dt_clock_s() - start)));
+    DT_TRY(dt_host_all_gather(x->group, &products, sizeof products, x->everybody));
+    products = fmin(x->everybody[0], 1e4);
+    for (int i = 0; i < times->count; i++) {
+        start = dt_clock_s();
+        DT_TRY(m->family->prober->run(m->probe, (int)products));
+        alone_s[i] = (dt_clock_s() - start) / x->queued;
+    }
+    DT_TRY(dt_statistics_compute(alone_s, times->count, &statistics));
+    times->product_s = statistics.median;
+    DT_TRY(dt_host_all_gather(x->group, &products, sizeof products, x->everybody)); /* all begin together */
+    for (int i = 0; i < times->count; i++) {
+        DT_TRY(repeat(x, m, what, (int)products, &times->beside_s[i]));
+        times->beside_s[i] /= what->kind == DT_SIM_MESSAGE ? 2 : 1;
+    }
     return DT_OK;
 }
 
@@ -315,8 +354,9 @@ static dt_status measure_exchange(const struct measuring *m, struct exchange *x,
     DT_TRY(dt_stream_synchronize(x->stream));
     double first = dt_clock_s() - start;
     DT_TRY(dt_host_all_gather(x->group, &first, sizeof first, x->everybody)); /* a barrier, too */
-    int most = m->request->quick ? QUICK_REPETITIONS : REPETITIONS;
-    return time_exchange(x, (int)fmin(most, fmax(2, SIZE_S / x->everybody[0])), what);
+    int most = m->request->bench.sizes > 0 ? m->request->bench.repetitions : m->request->quick ? QUICK_REPETITIONS : REPETITIONS;
+    DT_TRY(time_exchange(x, m, (int)fmin(most, fmax(2, SIZE_S / x->everybody[0])), what));
+    return m->request->bench.product ? time_beside(x, m, what) : DT_OK;
 }
 
 /* Ranks of the world that are no members wait meanwhile. */
@@ -325,6 +365,7 @@ static dt_status add_collective(struct measuring *m, struct exchange *x, struct 
     struct dt_sim_measured_list *list = &m->out->collectives;
     if (list->count == DT_SIM_MEASURED_MAX)
         return dt_fail(DT_ERR_INVALID, "more than %d measured collectives: name fewer numbers of ranks", DT_SIM_MEASURED_MAX);
+    x->times = m->request->bench.sizes > 0 ? &m->out->times[list->count] : NULL;
     if (x->group)
         DT_TRY(measure_exchange(m, x, what));
     DT_TRY(share(m, &what->seconds));
@@ -340,7 +381,7 @@ static dt_status measure_group(struct measuring *m, struct exchange *x, int rank
     for (int i = 0; calibration_collective(m->request, i, &what); i++) {
         what.ranks = ranks;
         what.nodes = x->nodes;
-        if (what.kind != before.kind || before.seconds < LONG_S) {
+        if (what.kind != before.kind || before.seconds < LONG_S || m->request->bench.sizes > 0) {
             DT_TRY(add_collective(m, x, &what));
             before = what;
         }
@@ -372,12 +413,34 @@ static dt_status measure_groups(struct measuring *m, struct exchange *x, int *ra
     return DT_OK;
 }
 
+/* This rank's group of the axis: every rank is in one, and all are measured at the same time. */
+static dt_status measure_axis(struct measuring *m, struct exchange *x, int *ranks)
+{
+    const struct calibration_bench *b = &m->request->bench;
+    const struct calibration_place *place = &m->out->place;
+    int world = dt_comm_size(m->world), rank = dt_comm_rank(m->world), count = b->group ? b->group : world;
+    int first = rank / (count * b->stride) * count * b->stride + rank % b->stride;
+    if (world % (count * b->stride) != 0)
+        return dt_fail(DT_ERR_INVALID, "groups of %d ranks, each %d after the one before: %d ranks are no multiple of %d", count, b->stride,
+                       world, count * b->stride);
+    x->nodes = 0;
+    for (int i = 0; i < count; i++) {
+        ranks[i] = first + i * b->stride;
+        x->nodes += i == 0 || ranks[i] / place->ranks_per_node != ranks[i - 1] / place->ranks_per_node;
+    }
+    x->processors = dt_machine_processors() * (place->shared_processors ? 1 : x->nodes);
+    DT_TRY(dt_comm_subset(m->world, ranks, count, "bench", &x->group));
+    dt_status status = measure_group(m, x, count);
+    dt_comm_destroy(x->group);
+    return status;
+}
+
 static dt_status measure_collectives(struct measuring *m, struct exchange *x)
 {
     int *ranks = calloc((size_t)dt_comm_size(m->world), sizeof *ranks);
     dt_status status = ranks ? create_exchange(m, x) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the ranks of a group");
     if (status == DT_OK)
-        status = measure_groups(m, x, ranks);
+        status = m->request->bench.sizes > 0 ? measure_axis(m, x, ranks) : measure_groups(m, x, ranks);
     free(ranks);
     return status;
 }
@@ -402,6 +465,27 @@ static dt_status measure_alone(struct measuring *m)
         if (model_family(f)->prober)
             DT_TRY(measure_family(m, model_family(f)));
     return calibration_shares(m->request) ? DT_OK : measure_copies(m);
+}
+
+/* Collectives alone; their product, where one is beside them, has a probe of its own. */
+static dt_status measure_bench(struct measuring *m)
+{
+    struct exchange exchange = {.group = NULL};
+    struct dt_measured product;
+    DT_TRY(calibration_place_find(m->place, m->world, &m->out->place));
+    m->total = calibration_count(m->request, 1);
+    if (m->request->bench.product) {
+        if (!calibration_product(&m->family, &product))
+            return dt_fail(DT_ERR_UNAVAILABLE, "no family of models has a product to be measured beside");
+        DT_TRY(m->family->prober->create(m->device, QUICK_REGION_BYTES, &m->probe));
+        DT_TRY(m->family->prober->set(m->probe, &product));
+        DT_TRY(m->family->prober->run(m->probe, 1));
+    }
+    dt_status status = measure_collectives(m, &exchange);
+    finish_exchange(&exchange);
+    if (m->probe)
+        m->family->prober->destroy(m->probe);
+    return status;
 }
 
 static dt_status measure(struct measuring *m)
@@ -448,7 +532,7 @@ dt_status calibration_run(const struct calibration_request *request, const struc
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", ranks);
     if (!calibration_shares(request))
         describe_gpu(&info, &out->gpu);
-    dt_status status = measure(&m);
+    dt_status status = request->bench.sizes > 0 ? measure_bench(&m) : measure(&m);
     free(m.everybody);
     if (ranks > 1)
         snprintf(out->library, sizeof out->library, "%s", dt_comm_library(comm));

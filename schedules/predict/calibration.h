@@ -23,11 +23,20 @@ struct calibration_gpu {
     double copy_bytes_per_s, copy_s;     /* between host and device, the slower direction; and the shortest copy */
 };
 
+/* One collective's times, of dtbench bench. */
+struct calibration_times {
+    int count;
+    double alone_s[CALIBRATION_REPETITIONS];  /* [count] of rank 0 */
+    double beside_s[CALIBRATION_REPETITIONS]; /* [count] of collective and product together; where there was one */
+    double product_s;                         /* of the product alone, as often as it was computed beside; 0: there was none */
+};
+
 struct calibration {
     struct calibration_gpu gpu;
     char library[16]; /* of collectives: "Open MPI 4.1.4"; "" where one rank was measured alone */
     struct dt_measured_list kernels;
     struct dt_sim_measured_list collectives;
+    struct calibration_times times[DT_SIM_MEASURED_MAX]; /* of each of the collectives, where a bench was asked for */
     struct calibration_place place; /* nodes 0: one, and as many ranks as were measured */
 };
 
@@ -60,6 +69,13 @@ int calibration_rates(const struct calibration *calibration, struct calibration_
 
 /* A collective's bus bandwidth over its algorithm bandwidth (bytes / time). kind: of struct dt_sim_measured. */
 double calibration_bus_factor(int kind, int ranks);
+
+/* What is hidden of the shorter one where a collective and a product run at the same time: 1 if both together take as long as the longer. */
+static inline double calibration_overlap(double collective_s, double product_s, double both_s)
+{
+    double shorter_s = collective_s < product_s ? collective_s : product_s;
+    return (collective_s + product_s - both_s) / shorter_s;
+}
 
 /* The request and what was measured, between processes. Owner of the texts: the caller. Reading appends to *out. Errors: DT_ERR_INVALID,
  * DT_ERR_HOST_MEMORY. */

@@ -45,6 +45,11 @@ static dt_status attach_collectives(struct cJSON *object, const char *key, const
 
 /* ---- between processes ---- */
 
+static double number_of(const struct cJSON *object, const char *key)
+{
+    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, key));
+}
+
 dt_status calibration_request_write(const struct calibration_request *request, char **out_text)
 {
     struct cJSON *object = cJSON_CreateObject();
@@ -53,9 +58,32 @@ dt_status calibration_request_write(const struct calibration_request *request, c
                     cJSON_AddNumberToObject(object, "threads", request->threads);
     for (int i = 0; i < DT_DTYPE_COUNT && complete; i++)
         complete = cJSON_AddBoolToObject(object, dt_dtype_name((enum dt_dtype)i), request->dtypes[i]);
+    const struct calibration_bench *b = &request->bench;
+    struct cJSON *kinds = dt_json_array();
+    for (int kind = 0; dt_sim_measured_kind_name(kind); kind++)
+        dt_json_append(&kinds, dt_json_truth(b->kinds[kind]));
+    dt_json_add(&object, "bench: {bytes: %p, kinds: %p, group: %d, stride: %d, repetitions: %d, product: %hhd}",
+                dt_json_numbers(b->bytes, b->sizes), kinds, b->group, b->stride, b->repetitions, b->product);
+    complete &= object != NULL;
     dt_status status = complete ? dt_json_print(object, DT_JSON_COMPACT, out_text) : no_memory();
     cJSON_Delete(object);
     return status;
+}
+
+static void read_bench(const struct cJSON *object, struct calibration_bench *out)
+{
+    const struct cJSON *bytes = cJSON_GetObjectItemCaseSensitive(object, "bytes"),
+                       *kinds = cJSON_GetObjectItemCaseSensitive(object, "kinds");
+    *out = (struct calibration_bench){.sizes = cJSON_GetArraySize(bytes),
+                                      .group = (int)number_of(object, "group"),
+                                      .stride = (int)number_of(object, "stride"),
+                                      .repetitions = (int)number_of(object, "repetitions"),
+                                      .product = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "product"))};
+    out->sizes = out->sizes < CALIBRATION_SIZES ? out->sizes : CALIBRATION_SIZES;
+    for (int i = 0; i < out->sizes; i++)
+        out->bytes[i] = cJSON_GetNumberValue(cJSON_GetArrayItem(bytes, i));
+    for (int kind = 0; dt_sim_measured_kind_name(kind); kind++)
+        out->kinds[kind] = cJSON_IsTrue(cJSON_GetArrayItem(kinds, kind));
 }
 
 dt_status calibration_request_read(const char *text, struct calibration_request *out)
@@ -69,8 +97,37 @@ dt_status calibration_request_read(const char *text, struct calibration_request 
     out->threads = (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, "threads"));
     for (int i = 0; i < DT_DTYPE_COUNT; i++)
         out->dtypes[i] = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, dt_dtype_name((enum dt_dtype)i)));
+    read_bench(cJSON_GetObjectItemCaseSensitive(object, "bench"), &out->bench);
     dt_json_destroy(object);
     return DT_OK;
+}
+
+/* Of each collective; none where no bench was asked for. */
+static struct cJSON *times_as_json(const struct calibration *c)
+{
+    struct cJSON *all = dt_json_array();
+    for (int i = 0; i < c->collectives.count; i++) {
+        const struct calibration_times *t = &c->times[i];
+        dt_json_append(&all, dt_json_object("alone_s: %p, beside_s: %p, product_s: %g", dt_json_numbers(t->alone_s, t->count),
+                                            dt_json_numbers(t->beside_s, t->product_s > 0 ? t->count : 0), t->product_s));
+    }
+    return all;
+}
+
+static void read_times(const struct cJSON *all, struct calibration *out)
+{
+    for (int i = 0; i < out->collectives.count; i++) {
+        const struct cJSON *object = cJSON_GetArrayItem(all, i), *alone = cJSON_GetObjectItemCaseSensitive(object, "alone_s"),
+                           *beside = cJSON_GetObjectItemCaseSensitive(object, "beside_s");
+        struct calibration_times *t = &out->times[i];
+        int count = cJSON_GetArraySize(alone);
+        *t = (struct calibration_times){.count = count < CALIBRATION_REPETITIONS ? count : CALIBRATION_REPETITIONS};
+        for (int k = 0; k < t->count; k++) {
+            t->alone_s[k] = cJSON_GetNumberValue(cJSON_GetArrayItem(alone, k));
+            t->beside_s[k] = cJSON_GetNumberValue(cJSON_GetArrayItem(beside, k));
+        }
+        t->product_s = object ? number_of(object, "product_s") : 0;
+    }
 }
 
 static dt_status write_calibration(const struct calibration *c, struct cJSON *object, char **out_text)
@@ -83,6 +140,7 @@ static dt_status write_calibration(const struct calibration *c, struct cJSON *ob
                       dt_json_object("name: %s, memory_bytes: %g, reserved_bytes: %g, copy_bytes_per_s: %g, copy_s: %g, peak_flops: %p",
                                      g->name, g->memory_bytes, g->reserved_bytes, g->copy_bytes_per_s, g->copy_s,
                                      dt_json_numbers(g->peak_flops, DT_DTYPE_COUNT))));
+    DT_TRY(attach(object, "times", times_as_json(c)));
     if (!cJSON_AddStringToObject(object, "library", c->library))
         return no_memory();
     return dt_json_print(object, DT_JSON_COMPACT, out_text);
@@ -94,11 +152,6 @@ dt_status calibration_write(const struct calibration *c, char **out_text)
     dt_status status = object ? write_calibration(c, object, out_text) : no_memory();
     cJSON_Delete(object);
     return status;
-}
-
-static double number_of(const struct cJSON *object, const char *key)
-{
-    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, key));
 }
 
 static void read_gpu(const struct cJSON *object, struct calibration_gpu *out)
@@ -122,7 +175,9 @@ static dt_status read_calibration(const struct cJSON *object, struct calibration
     snprintf(out->library, sizeof out->library, "%s", library ? library : "");
     read_gpu(cJSON_GetObjectItemCaseSensitive(object, "gpu"), &out->gpu);
     DT_TRY(measured_read(cJSON_GetObjectItemCaseSensitive(object, "kernels"), "calibration", &out->kernels));
-    return dt_sim_measured_read(cJSON_GetObjectItemCaseSensitive(object, "collectives"), "calibration", &out->collectives);
+    DT_TRY(dt_sim_measured_read(cJSON_GetObjectItemCaseSensitive(object, "collectives"), "calibration", &out->collectives));
+    read_times(cJSON_GetObjectItemCaseSensitive(object, "times"), out);
+    return DT_OK;
 }
 
 static dt_status append(const struct calibration *part, struct calibration *out)
@@ -132,8 +187,10 @@ static dt_status append(const struct calibration *part, struct calibration *out)
         return dt_fail(DT_ERR_INVALID, "more than %d measurements: name fewer numbers of ranks, or dtypes", DT_MEASURED_MAX);
     for (int i = 0; i < part->kernels.count; i++)
         out->kernels.entries[out->kernels.count++] = part->kernels.entries[i];
-    for (int i = 0; i < part->collectives.count; i++)
+    for (int i = 0; i < part->collectives.count; i++) {
+        out->times[out->collectives.count] = part->times[i];
         out->collectives.entries[out->collectives.count++] = part->collectives.entries[i];
+    }
     if (part->gpu.copy_bytes_per_s > 0) /* of the ranks that measured kernels */
         out->gpu = part->gpu;
     if (*part->library)

@@ -61,8 +61,43 @@ bool calibration_kernel(const struct calibration_request *request, const struct 
     return false;
 }
 
+bool calibration_product(const struct dt_model_family **out_family, struct dt_measured *out)
+{
+    const struct calibration_request quick = {.device = "cpu", .quick = true, .dtypes = {[DT_FP32] = true}};
+    double most = 0;
+    for (int f = 0; model_family(f) && most == 0; f++) {
+        struct dt_measured one;
+        *out_family = model_family(f);
+        for (int i = 0; model_family(f)->prober && calibration_kernel(&quick, model_family(f), i, &one); i++) {
+            int number = one.kernel < DT_PRICED_SHARED ? one.kernel : one.kernel + profile_shift(model_family(f));
+            bool is_product = profile_kernels()->kernels[number]->shape == DT_SHAPE_PRODUCT;
+            if (!is_product || dt_measured_work(DT_SHAPE_PRODUCT, one.shape) <= most)
+                continue;
+            most = dt_measured_work(DT_SHAPE_PRODUCT, one.shape);
+            *out = one;
+        }
+    }
+    return most > 0;
+}
+
+/* The kinds one after another, each by size. */
+static bool bench_collective(const struct calibration_bench *b, int index, struct dt_sim_measured *out)
+{
+    for (int kind = 0; dt_sim_measured_kind_name(kind); kind++) {
+        if (!b->kinds[kind])
+            continue;
+        *out = (struct dt_sim_measured){.kind = kind, .bytes = index < b->sizes ? b->bytes[index] : 0};
+        if (index < b->sizes)
+            return true;
+        index -= b->sizes;
+    }
+    return false;
+}
+
 bool calibration_collective(const struct calibration_request *request, int index, struct dt_sim_measured *out)
 {
+    if (request->bench.sizes > 0)
+        return bench_collective(&request->bench, index, out);
     static const double bytes[] = {1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23, 1 << 25};
     int sizes = request->quick ? 2 : sizeof bytes / sizeof *bytes;
     *out = (struct dt_sim_measured){.kind = index / sizes, .bytes = bytes[index % sizes]};
@@ -74,7 +109,7 @@ int calibration_count(const struct calibration_request *request, int groups)
     struct dt_measured kernel;
     struct dt_sim_measured collective;
     int kernels = 0, collectives = 0;
-    bool wanted = calibration_shares(request) || request->kernels;
+    bool wanted = (calibration_shares(request) || request->kernels) && request->bench.sizes == 0;
     for (int f = 0; wanted && model_family(f); f++)
         for (int i = 0; model_family(f)->prober && calibration_kernel(request, model_family(f), i, &kernel); i++)
             kernels++;

@@ -1,0 +1,87 @@
+#include "cli/run/calibration_ranks.h"
+
+#include "cli/run/run.h"
+#include "cli/text/text.h"
+#include "lib/base/machine.h"
+#include "lib/device/device.h"
+#include "lib/launch/launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void on_progress(void *context, int rank, const char *text)
+{
+    struct calibration_watch *run = context;
+    int done, total;
+    if (rank != 0 || sscanf(text, "%d %d", &done, &total) != 2)
+        return;
+    if (run->live)
+        fprintf(stderr, "\r\033[Kmeasuring %d rank%s: %d/%d, %d %% of all", run->ranks, run->ranks > 1 ? "s" : "", done, total,
+                100 * (run->before + done) / run->total);
+}
+
+static int stop_requests(void *context)
+{
+    return signals_count();
+}
+
+dt_status calibration_measure_world(const struct calibration_request *request, struct calibration_watch *run,
+                                    struct calibration *calibration)
+{
+    const struct dt_device_kind *kind = dt_device_kind_find(request->device);
+    static const char *const argv[] = {"/proc/self/exe", "calibrate-rank", NULL};
+    struct dt_launch_outcome outcome;
+    struct dt_launch launch = {
+        .argv = argv,
+        .world_size = run->ranks,
+        .mpirun = strcmp(dt_comm_backend_for(kind, run->ranks), "mpi") == 0,
+        .passive = !kind->gpus && dt_crowded(run->threads, run->ranks, dt_machine_processors()),
+        .init_timeout_s = 120,
+        .step_timeout_s = 120,
+        .grace_s = 3,
+        .progress = on_progress,
+        .stop_requests = stop_requests,
+        .context = run,
+    };
+    char *input;
+    DT_TRY(calibration_request_write(request, &input));
+    launch.input = input;
+    dt_status status = dt_launch_run(&launch, &outcome);
+    free(input);
+    if (status == DT_OK)
+        status = outcome.result ? calibration_read(outcome.result, calibration) : dt_fail(DT_ERR_COMM, "rank 0 sent no result");
+    dt_launch_outcome_finish(&outcome);
+    return status;
+}
+
+/* ---- as one of the ranks that a launcher has started ---- */
+
+static dt_status count_inside(void *context, int done, int total)
+{
+    struct calibration_watch *run = context;
+    if (signals_count() > 0)
+        return dt_fail(DT_ERR_INTERRUPTED, "stopped after %d of %d measurements", done, total);
+    if (run->live)
+        fprintf(stderr, "\r\033[Kmeasuring %d ranks: %d/%d", run->ranks, done, total);
+    return DT_OK;
+}
+
+dt_status calibration_measure_inside(const struct calibration_request *request, const struct dt_world *world, bool quiet,
+                                     struct calibration *calibration)
+{
+    struct calibration_watch run = {.ranks = world->size, .live = !quiet && world->rank == 0 && terminal_is_live(stderr)};
+    const struct dt_device_options place = {.threads = request->threads, .local_rank = world->local_rank, .local_size = world->local_size};
+    const struct dt_comm_options limits = {.step_timeout_s = 120, .init_timeout_s = 120};
+    const struct calibration_hooks hooks = {&run, count_inside};
+    struct dt_device *device;
+    struct dt_comm *comm;
+    DT_TRY(dt_device_create(request->device, &place, &device));
+    DT_TRY(dt_comm_create(device, world, &limits, &comm));
+    DT_TRY(calibration_run(request, world, device, comm, &hooks, calibration));
+    dt_comm_destroy(comm);
+    dt_device_destroy(device);
+    if (run.live)
+        fprintf(stderr, "\r\033[K");
+    return DT_OK;
+}

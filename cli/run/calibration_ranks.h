@@ -1,0 +1,25 @@
+/* Measuring collectives and kernels on ranks: those that are started for it, or those that a launcher has started. */
+#ifndef CLI_RUN_CALIBRATION_RANKS_H
+#define CLI_RUN_CALIBRATION_RANKS_H
+
+#include "lib/comm/comm.h"
+#include "schedules/predict/calibration.h"
+
+#include <stdbool.h>
+
+/* Of several worlds one after another. */
+struct calibration_watch {
+    int ranks, threads, total; /* of this world; total: measurements of all worlds */
+    int before;                /* measurements of the worlds before this one */
+    bool live;                 /* a line on stderr is redrawn */
+};
+
+/* Start watch->ranks ranks, which append what they measure to *calibration. Errors: as dt_launch_run and calibration_run. */
+dt_status calibration_measure_world(const struct calibration_request *request, struct calibration_watch *watch,
+                                    struct calibration *calibration);
+/* As one of the ranks that a launcher has started. The communicator and the device stay open where it fails: other ranks may be gone, and the
+ * process ends. */
+dt_status calibration_measure_inside(const struct calibration_request *request, const struct dt_world *world, bool quiet,
+                                     struct calibration *calibration);
+
+#endif
