@@ -152,6 +152,8 @@ static double slowed_s(const struct dt_stream *stream, double seconds)
     return d && d->slowdown > 0 ? d->slowdown * seconds : seconds;
 }
 
+_Static_assert(DT_SIM_HELD_KINDS == (int)DT_CATEGORY_COUNT, "a recorded program has the memory of each category");
+
 dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, double seconds, const char *label)
 {
     int number;
@@ -159,6 +161,7 @@ dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, d
     if (!program)
         return DT_OK;
     DT_TRY(dt_sim_program_host(program, host_s));
+    DT_TRY(dt_sim_program_held(program, stream->device->ledger.usage.current_bytes));
     DT_TRY(dt_sim_program_work(program, number, slowed_s(stream, seconds), label));
     return queue_kernels((struct sim_stream *)stream, program, kernels);
 }
@@ -167,7 +170,10 @@ dt_status dt_sim_shared_work(struct dt_stream *stream, double seconds, double lo
 {
     int number;
     struct dt_sim_program *program = dt_sim_recording(stream, &number);
-    return program ? dt_sim_program_shared_work(program, number, slowed_s(stream, seconds), load, label) : DT_OK;
+    if (!program)
+        return DT_OK;
+    DT_TRY(dt_sim_program_held(program, stream->device->ledger.usage.current_bytes));
+    return dt_sim_program_shared_work(program, number, slowed_s(stream, seconds), load, label);
 }
 
 dt_status dt_sim_host_memory(struct dt_stream *stream, double bytes, const char *label)

@@ -45,16 +45,17 @@ struct dt_sim_transport {
 /* One row's bar in a trace. Bars of a queue come in order and overlap only within a group of sends and receives; bars of different queues
  * and ranks come in no order. */
 struct dt_sim_span {
-    int rank, queue;        /* queue: the program's stream, or -1: the host */
-    const char *queue_name; /* "host" for the host */
-    const char *label;      /* the operation's own, or what it does ("all_reduce") */
-    const char *group_name; /* of communication; else NULL */
-    double bytes;           /* of communication and copies; else 0 */
-    int micro_batch, part;  /* of the pass that it belongs to; -1: of none */
-    int peer;               /* of a message: the other rank; else -1 */
-    bool sends;             /* of a message */
-    double start_s;         /* the queue arrived at it */
-    double moving_s;        /* communication: all ranks had come; else start_s */
+    int rank, queue;            /* queue: the program's stream, or -1: the host */
+    const char *queue_name;     /* "host" for the host */
+    const char *label;          /* the operation's own, or what it does ("all_reduce") */
+    const char *group_name;     /* of communication; else NULL */
+    double bytes;               /* of communication and copies; else 0 */
+    int micro_batch, part;      /* of the pass that it belongs to; -1: of none */
+    const uint64_t *held_bytes; /* [DT_SIM_HELD_KINDS] what the device held when it was queued; lent for the call */
+    int peer;                   /* of a message: the other rank; else -1 */
+    bool sends;                 /* of a message */
+    double start_s;             /* the queue arrived at it */
+    double moving_s;            /* communication: all ranks had come; else start_s */
     double end_s;
 };
 

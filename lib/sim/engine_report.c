@@ -24,6 +24,7 @@ void engine_report_span(const struct dt_sim_engine *e, int rank, int stream, con
         .group_name = talks ? group->name : NULL,
         .micro_batch = pass.micro_batch,
         .part = pass.part,
+        .held_bytes = pass.held_bytes,
         .peer = stream >= 0 && (op->kind == DT_SIM_SEND || op->kind == DT_SIM_RECV) ? group->ranks[op->peer] : -1,
         .sends = op->kind == DT_SIM_SEND,
         .bytes = talks || op->kind == DT_SIM_COPY ? op->amount : 0,

@@ -198,15 +198,25 @@ dt_status dt_sim_program_shared_work(struct dt_sim_program *p, int stream, doubl
     return append(p, op, label);
 }
 
-dt_status dt_sim_program_pass(struct dt_sim_program *p, int micro_batch, int part)
+static struct dt_sim_pass last_pass(const struct dt_sim_program *p)
 {
-    struct dt_sim_pass *last = p->pass_count ? &p->passes[p->pass_count - 1] : NULL;
-    bool same = last && last->micro_batch == micro_batch && last->part == part;
-    if (p->coalesce || same)
+    return p->pass_count ? p->passes[p->pass_count - 1] : (struct dt_sim_pass){.micro_batch = -1, .part = -1};
+}
+
+static bool pass_equal(const struct dt_sim_pass *a, const struct dt_sim_pass *b)
+{
+    return a->micro_batch == b->micro_batch && a->part == b->part && memcmp(a->held_bytes, b->held_bytes, sizeof a->held_bytes) == 0;
+}
+
+/* From the next operation on. */
+static dt_status begin_pass(struct dt_sim_program *p, struct dt_sim_pass next)
+{
+    struct dt_sim_pass last = last_pass(p);
+    next.first_op = p->op_count;
+    if (p->coalesce || pass_equal(&last, &next))
         return DT_OK;
-    if (last && last->first_op == p->op_count) {
-        last->micro_batch = micro_batch;
-        last->part = part;
+    if (p->pass_count > 0 && last.first_op == p->op_count) {
+        p->passes[p->pass_count - 1] = next;
         return DT_OK;
     }
     if (p->pass_count == p->pass_room) {
@@ -217,8 +227,25 @@ dt_status dt_sim_program_pass(struct dt_sim_program *p, int micro_batch, int par
         p->passes = grown;
         p->pass_room = room;
     }
-    p->passes[p->pass_count++] = (struct dt_sim_pass){p->op_count, micro_batch, part};
+    p->passes[p->pass_count++] = next;
     return DT_OK;
+}
+
+dt_status dt_sim_program_pass(struct dt_sim_program *p, int micro_batch, int part)
+{
+    struct dt_sim_pass next = last_pass(p);
+    next.micro_batch = micro_batch;
+    next.part = part;
+    return begin_pass(p, next);
+}
+
+dt_status dt_sim_program_held(struct dt_sim_program *p, const uint64_t held_bytes[DT_SIM_HELD_KINDS])
+{
+    if (p->coalesce) /* the usual one: no trace is wanted */
+        return DT_OK;
+    struct dt_sim_pass next = last_pass(p);
+    memcpy(next.held_bytes, held_bytes, sizeof next.held_bytes);
+    return begin_pass(p, next);
 }
 
 struct dt_sim_pass dt_sim_program_pass_of(const struct dt_sim_program *p, size_t op)
@@ -231,7 +258,7 @@ struct dt_sim_pass dt_sim_program_pass_of(const struct dt_sim_program *p, size_t
         else
             high = middle;
     }
-    return low ? p->passes[low - 1] : (struct dt_sim_pass){0, -1, -1};
+    return low ? p->passes[low - 1] : (struct dt_sim_pass){.micro_batch = -1, .part = -1};
 }
 
 dt_status dt_sim_program_record(struct dt_sim_program *p, int stream, uint32_t *out_event)
@@ -395,7 +422,7 @@ static bool passes_equal(const struct dt_sim_program *left, const struct dt_sim_
     bool equal = left->pass_count == right->pass_count;
     for (size_t i = 0; equal && i < left->pass_count; i++) {
         const struct dt_sim_pass *a = &left->passes[i], *b = &right->passes[i];
-        equal = a->first_op == b->first_op && a->micro_batch == b->micro_batch && a->part == b->part;
+        equal = a->first_op == b->first_op && pass_equal(a, b);
     }
     return equal;
 }

@@ -60,10 +60,14 @@ struct dt_sim_op {
                          the longest such path of several made one */
 };
 
-/* Operations from first_op on, up to the next such entry's, belong to a pass of a micro-batch through a part of the model. */
+enum { DT_SIM_HELD_KINDS = 6 };
+
+/* Operations from first_op on, up to the next such entry's, belong to a pass of a micro-batch through a part of the model, and are queued while the
+ * device holds so much memory of each kind that whoever records has. */
 struct dt_sim_pass {
     size_t first_op;
     int micro_batch, part; /* -1: to none */
+    uint64_t held_bytes[DT_SIM_HELD_KINDS];
 };
 
 struct dt_sim_program {
@@ -110,6 +114,8 @@ dt_status dt_sim_program_work(struct dt_sim_program *program, int stream, double
 dt_status dt_sim_program_shared_work(struct dt_sim_program *program, int stream, double seconds, double load, const char *label);
 /* What comes next belongs to this pass, for traces. No-op while work is coalesced, which joins that of several passes. */
 dt_status dt_sim_program_pass(struct dt_sim_program *program, int micro_batch, int part);
+/* What comes next is queued while the device holds these bytes, likewise. */
+dt_status dt_sim_program_held(struct dt_sim_program *program, const uint64_t held_bytes[DT_SIM_HELD_KINDS]);
 /* The pass of operation `op`; micro_batch and part are -1 where it has none. */
 struct dt_sim_pass dt_sim_program_pass_of(const struct dt_sim_program *program, size_t op);
 /* stream may be DT_SIM_ON_HOST: when the host came here. */

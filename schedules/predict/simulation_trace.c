@@ -10,6 +10,7 @@ struct simulation_trace {
     struct dt_trace_wish wish;
     int world_size;
     bool (*named)[DT_SIM_MAX_STREAMS + 1]; /* [world_size] which queues of the rank have a name; the first is the host */
+    uint64_t (*held)[DT_CATEGORY_COUNT];   /* [world_size] the memory of the rank that was told last */
 };
 
 /* What a span is shown as: the host's work, a collective or message, a copy, or a kernel. */
@@ -45,6 +46,12 @@ static void on_span(void *context, const struct dt_sim_span *span)
         .pass = {span->micro_batch, span->part},
     };
     dt_trace_span(t->trace, &bar);
+    /* What computes is queued in the order in which it runs; other queues' work may begin much later. */
+    bool computes = strcmp(bar.category, "compute") == 0;
+    if (computes && memcmp(t->held[span->rank], span->held_bytes, sizeof t->held[0]) != 0) {
+        memcpy(t->held[span->rank], span->held_bytes, sizeof t->held[0]);
+        dt_trace_memory(t->trace, span->rank, bar.start_ns, t->held[span->rank]);
+    }
     if (span->peer >= 0)
         dt_trace_message(t->trace, &bar, span->peer, span->sends);
 }
@@ -59,8 +66,9 @@ dt_status simulation_trace_open(const struct dt_trace_wish *wish, const struct s
         t->wish = *wish;
         t->world_size = world_size;
         t->named = calloc((size_t)world_size, sizeof *t->named);
+        t->held = calloc((size_t)world_size, sizeof *t->held);
     }
-    if (!t || !t->named) {
+    if (!t || !t->named || !t->held) {
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace of %d ranks", world_size);
         goto fail;
     }
@@ -90,6 +98,7 @@ dt_status simulation_trace_close(struct simulation_trace *t)
         return DT_OK;
     dt_status status = dt_trace_close(t->trace);
     free(t->named);
+    free(t->held);
     free(t);
     return status;
 }
