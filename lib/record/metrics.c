@@ -45,6 +45,8 @@ static const struct dt_metric table[] = {
      .help = "Time of a step in which it waits for its samples to be read from a file; 0 where they are random."},
     {"host_s", AT(step.host_s), DT_METRIC_NUMBER, DT_IN_SECONDS, DT_RANKS_MEAN, DT_STEPS_MIDDLE, .later = true, .title = "host wait",
      .help = "Time of a step in which it waits for the host: for launches, and around the step."},
+    {"exposed_comm", AT(exposed_comm), .unit = DT_IN_FRACTION, .later = true, .title = "exposed",
+     .help = "exposed_comm_s over the step's time: what share of it communication costs."},
     {"bubble", AT(bubble), .unit = DT_IN_FRACTION, .later = true,
      .help = "bubble_s over the step's time."},
     {"bubble_ideal", AT(bubble_ideal), .unit = DT_IN_FRACTION, .later = true, .title = "ideal bubble",

@@ -40,7 +40,7 @@ struct dt_metrics {
     double tflops_per_gpu, mfu, causal_tflops_per_gpu, causal_mfu, scaling_efficiency;
     const char *flops_formula; /* NULL: unknown; the caller's */
     struct dt_step_metrics step;
-    double bubble, bubble_ideal;
+    double exposed_comm, bubble, bubble_ideal;
     double aco_ms_per_sample;
     double startup_s, load_s, save_s, saves, checkpoint_bytes, wall_s;
     struct dt_peaks peak_bytes, host_peak_bytes;

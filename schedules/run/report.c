@@ -169,6 +169,7 @@ static dt_status measure_own(const struct report *report, const struct experimen
     /* The study defines ACO with the time of a step that does not communicate. That is taken to be this step less the time in which it did
      * nothing but wait for communication, so no second run is needed. */
     out->aco_ms_per_sample = out->step.exposed_comm_s * 1000 / e->batch_size;
+    out->exposed_comm = out->step.exposed_comm_s / step_s;
     out->bubble = out->step.bubble_s / step_s;
     return ideal_bubble(e, &out->bubble_ideal);
 }
