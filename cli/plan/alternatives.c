@@ -12,6 +12,7 @@
 struct choice {
     const char *what;
     const char *fix[RULE_FIXES]; /* KEY=VALUE; NULL past the last */
+    const char *allow;           /* KEY=VALUE,VALUE,...; or NULL */
 };
 
 static double parameters_of(const struct planner *p)
@@ -21,15 +22,20 @@ static double parameters_of(const struct planner *p)
 
 /* ---- the rules ---- */
 
-/* Its bytes, parts of a GPU's memory and its 32 layers are the source's own. Its third dimension, FSDP over pipelines, is DDP here. */
+/* Its bytes, parts of a GPU's memory and its 32 layers are the source's own. What it says in words of models of tens of billions, its function
+ * does where there is no NVLink: tensor parallelism in a node, pipelines from node to node, FSDP over these. Both are followed. */
 static struct choice follow_decision_tree(const struct planner *p, char says[RULE_BYTES])
 {
-    static const struct choice ddp = {"DDP", {"paradigm=ddp", "tensor.size=1", "activation=keep", "parameter_offload=false"}};
-    static const struct choice repeated = {"DDP with checkpointing",
-                                           {"paradigm=ddp", "tensor.size=1", "activation=checkpoint", "parameter_offload=false"}};
-    static const struct choice fsdp = {"FSDP", {"paradigm=fsdp", "tensor.size=1"}};
-    static const struct choice tensor = {"tensor parallelism with FSDP", {"paradigm=fsdp", "tensor.size=4"}};
-    static const struct choice all = {"tensor, pipeline and data parallelism", {"paradigm=pdp", "tensor.size=4"}};
+    static const struct choice ddp = {.what = "DDP",
+                                      .fix = {"paradigm=ddp", "tensor.size=1", "activation=keep", "parameter_offload=false"}};
+    static const struct choice repeated = {.what = "DDP with checkpointing",
+                                           .fix = {"paradigm=ddp", "tensor.size=1", "activation=checkpoint", "parameter_offload=false"}};
+    static const struct choice fsdp = {.what = "FSDP", .fix = {"paradigm=fsdp", "tensor.size=1"}};
+    static const struct choice tensor = {.what = "tensor parallelism with FSDP", .fix = {"paradigm=fsdp", "tensor.size=4"}};
+    static const struct choice all = {"tensor parallelism in a node, pipelines between nodes, FSDP over them",
+                                      {"paradigm=fsdp", "tensor.size=4", "pipeline.order=1f1b", "mesh.order=tensor-data-pipeline"},
+                                      "pipeline.stages=2,4,8,16,32"};
+    const double very_large = 20; /* billions */
     double billions = parameters_of(p) / 1e9, state_gb = 12 * billions, gpu_gb = p->machine.cluster.gpu.memory_gib;
     double layer_gb = billions * 2 * 4 / 32, shard_gb = state_gb / p->base.world_size;
     snprintf(says, RULE_BYTES, "12 bytes a parameter are %.3g GB, %.3g GB on each of %d GPUs", state_gb, shard_gb, p->base.world_size);
@@ -37,6 +43,8 @@ static struct choice follow_decision_tree(const struct planner *p, char says[RUL
         return ddp;
     if (state_gb < 0.25 * gpu_gb)
         return repeated;
+    if (billions >= very_large && p->nodes > 1)
+        return all;
     if (layer_gb < 0.5 * gpu_gb && shard_gb < 0.7 * gpu_gb)
         return fsdp;
     return p->machine.cluster.nvlink.gb_per_s > 0 ? tensor : all;
@@ -46,8 +54,9 @@ static struct choice follow_decision_tree(const struct planner *p, char says[RUL
  * each sample of a GPU. More than 20 ms is the study's high. Where the batch is free, it is the largest. */
 static struct choice follow_best_practices(const struct planner *p, char says[RULE_BYTES])
 {
-    static const struct choice ddp = {"DDP", {"paradigm=ddp", "tensor.size=1"}}, pdp = {"PDP", {"paradigm=pdp", "tensor.size=1"}},
-                               fsdp = {"FSDP", {"paradigm=fsdp", "tensor.size=1"}};
+    static const struct choice ddp = {.what = "DDP", .fix = {"paradigm=ddp", "tensor.size=1"}},
+                               pdp = {.what = "PDP", .fix = {"paradigm=pdp", "tensor.size=1"}},
+                               fsdp = {.what = "FSDP", .fix = {"paradigm=fsdp", "tensor.size=1"}};
     const double high_s = 20e-3, large = 10e9;
     const struct dt_sim_cluster *c = &p->machine.cluster;
     double batch = p->request.global_batch > 0 ? (double)p->request.global_batch / p->base.world_size : p->request.max_batch;
@@ -89,13 +98,17 @@ static dt_status search_best(const struct planner *p, const struct space *space,
 /* Within what the user leaves: a rule that --fix, --allow or --forbid excludes has no strategy. */
 static dt_status follow(const struct planner *p, const struct choice *choice, struct rule_result *out)
 {
-    const char *fix[2 * OPTION_LIST_MAX + RULE_FIXES];
+    const char *fix[2 * OPTION_LIST_MAX + RULE_FIXES], *allow[OPTION_LIST_MAX + 1];
     struct space_request request = p->request;
     struct space *space;
     memcpy(fix, request.fix, (size_t)request.fix_count * sizeof *fix);
     for (int i = 0; i < RULE_FIXES && choice->fix[i]; i++)
         fix[request.fix_count++] = choice->fix[i];
     request.fix = fix;
+    memcpy(allow, request.allow, (size_t)request.allow_count * sizeof *allow);
+    if (choice->allow)
+        allow[request.allow_count++] = choice->allow;
+    request.allow = allow;
     dt_status status = space_create(&p->base, &p->machine, &request, &space);
     out->left_out = status == DT_ERR_INVALID;
     if (out->left_out)

@@ -226,6 +226,15 @@ def test_the_first_are_measured():
     check(runs[fastest]["wins"] and runs[slower]["wins"] == (max(rates[slower]) >= min(rates[fastest])), runs, "three runs tell by all of them")
 
 
+def test_the_decision_tree_has_three_dimensions():
+    """In words from tens of billions on, on several nodes; its function where there is no NVLink."""
+    def rule(*more):
+        found = json.loads(plan("--model", "GPT76B", "--global-batch", "64", "--rule", "--seconds", "0.2", "--fix", "activation=checkpoint", "--fix", "parameter_offload=true", *more, "--json").stdout)
+        return found["rules"][0]["says"]
+    check(rule("--cluster", "ib_a100", "--nodes", "4").startswith("tensor parallelism in a node, pipelines between nodes, FSDP over them"), "four nodes")
+    check(rule("--cluster", "ib_a100", "--nodes", "1").startswith("tensor parallelism with FSDP"), "one node")
+
+
 def test_rules_cost_something():
     few = [*SMALL, "--gpus", "8", "--global-batch", "8", "--fix", "activation=keep", "--forbid", "paradigm=hsdp,zero1,zero2", "--rule"]
     found = json.loads(plan(*few, "--json").stdout)
