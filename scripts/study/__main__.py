@@ -8,6 +8,7 @@ import sys
 
 try:
     import curves
+    import overview
     import ratios
     import report
     import runs
@@ -17,6 +18,8 @@ except ImportError as error:
 
 
 def draw(figure, predicted, measured, records, output):
+    if figure in overview.FIGURES:
+        return overview.draw(figure, records, output)
     for table, function in ((curves.SCALING, curves.draw_scaling), (curves.BATCHES, curves.draw_batches),
                             (curves.MODEL_SIZES, curves.draw_model_sizes), (ratios.RATIOS, ratios.draw_ratios),
                             (ratios.WINNERS, ratios.draw_winners)):
@@ -38,7 +41,8 @@ def main():
     unknown = set(arguments.only or []) - set(report.FIGURES)
     if unknown:
         parser.error(f"no figure {sorted(unknown)[0]}; there are {', '.join(report.FIGURES)}")
-    figures = [figure for figure in arguments.only or report.FIGURES if runs.of_figure(predicted, figure)]
+    there = overview.available(arguments.records)
+    figures = [figure for figure in arguments.only or report.FIGURES if figure in there or runs.of_figure(predicted, figure)]
     for figure in figures:
         draw(figure, predicted, measured, arguments.records, arguments.output)
         print(f"{figure} drawn", file=sys.stderr, flush=True)

@@ -36,7 +36,8 @@ class Finding:
 
 
 def needs(*figures):
-    """Of a claim's function, named c<number>, or c<number><letter> for a part of one, with the claim as its text: not testable where one of these figures has no records."""
+    """Of a claim's function, named c<number>, or c<number><letter> for a part of one, with the claim as its text: not testable where one of
+    these figures has no records."""
     def decorate(claim):
         @functools.wraps(claim)
         def examine(predicted, measured, folder):

@@ -145,6 +145,6 @@ def draw_winners(figure, predicted, measured, folder):
                        label=f"{style.NAMES[name]}, measured") for name in PARADIGMS]
     axis.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncol=6, columnspacing=1.2, handletextpad=0.5)
     style.note(fig, "cp, ao: activation checkpointing, offloading; po: parameters on the host; st: stages, if more than 2; ch: chunks;\n"
-                    "white: nothing fits. Markers: measured winner of two paradigms or three")
+                    + ("4 stages are on 2 nodes of 4 GPUs; " if figure == "figure_20" else "") + "white: nothing fits. Markers: measured winner of two paradigms or three")
     fig.tight_layout(rect=(0, 0.06, 1, 1))
     return style.save(fig, folder, figure)
