@@ -137,7 +137,11 @@ void experiment_value(const struct experiment *e, const struct dt_field *field, 
     case DT_FIELD_BOOL: snprintf(text, VALUE_BYTES, "%s", *(const bool *)value ? "true" : "false"); break;
     case DT_FIELD_INT: snprintf(text, VALUE_BYTES, "%d", *(const int *)value); break;
     case DT_FIELD_U64: snprintf(text, VALUE_BYTES, "%" PRIu64, *(const uint64_t *)value); break;
-    case DT_FIELD_NUMBER: dt_format_double(*(const double *)value, text, VALUE_BYTES); break;
+    case DT_FIELD_NUMBER:
+        dt_format_double(*(const double *)value, text, VALUE_BYTES);
+        if (field->word && *(const double *)value == field->word_number)
+            snprintf(text, VALUE_BYTES, "%s", field->word);
+        break;
     case DT_FIELD_FLOAT: dt_format_float(*(const float *)value, text, VALUE_BYTES); break;
     case DT_FIELD_STRING: experiment_text_shown(value, text); break;
     case DT_FIELD_TEXT: experiment_text_shown(*(const char *const *)value, text); break;

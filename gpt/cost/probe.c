@@ -445,6 +445,12 @@ static dt_status probe_add(struct dt_probe *p)
     return dt_kernels_add(&p->base, p->stream, false, to, elements(p, &p->weights, count), (size_t)count);
 }
 
+static dt_status probe_squares(struct dt_probe *p)
+{
+    double count = p->what.shape[0];
+    return dt_kernels_add_squares(&p->base, p->stream, false, elements(p, &p->weights, count), (size_t)count);
+}
+
 static dt_status probe_copy(struct dt_probe *p)
 {
     double bytes = p->what.shape[0];
@@ -454,11 +460,9 @@ static dt_status probe_copy(struct dt_probe *p)
 static dt_status run_once(struct dt_probe *p)
 {
 #define PROBE(entry, arguments, kind, ...) [GPT_KERNEL_##kind] = probe_##entry,
-    static dt_status (*const probes[])(struct dt_probe *p) = {[DT_PRICED_SGD] = probe_sgd,
-                                                              [DT_PRICED_ADAM] = probe_adam,
-                                                              [DT_PRICED_ADD] = probe_add,
-                                                              [DT_PRICED_COPY] = probe_copy,
-                                                              GPT_KERNELS(PROBE, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)};
+    static dt_status (*const probes[])(struct dt_probe *p) = {
+        [DT_PRICED_SGD] = probe_sgd,         [DT_PRICED_ADAM] = probe_adam, [DT_PRICED_ADD] = probe_add,
+        [DT_PRICED_SQUARES] = probe_squares, [DT_PRICED_COPY] = probe_copy, GPT_KERNELS(PROBE, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)};
 #undef PROBE
     p->inputs.used = 0;
     turn(p, &p->weights);

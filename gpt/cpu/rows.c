@@ -55,7 +55,8 @@ GPT_KERNEL_FUNCTION(gpt_cpu_dropout_gradient, gpt_dropout_gradient)
 struct loss_task {
     struct gpt_kernels *k;
     struct gpt_loss a;
-    double *losses; /* [rows], summed in their order */
+    float gradient_scale; /* the step's loss scale in it */
+    double *losses;       /* [rows], summed in their order */
 };
 
 static void loss_part(void *argument, int thread, int threads)
@@ -66,9 +67,9 @@ static void loss_part(void *argument, int thread, int threads)
     struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         void *logits = gpt_cpu_row(t->k, a->logits, r, vocab);
-        t->losses[r] = a->sum ? t->k->flat->sum(logits, vocab) : t->k->flat->cross_entropy(logits, vocab, a->targets[r], a->gradient_scale);
+        t->losses[r] = a->sum ? t->k->flat->sum(logits, vocab) : t->k->flat->cross_entropy(logits, vocab, a->targets[r], t->gradient_scale);
         if (a->sum)
-            t->k->flat->fill(logits, vocab, a->gradient_scale);
+            t->k->flat->fill(logits, vocab, t->gradient_scale);
     }
 }
 
@@ -76,6 +77,7 @@ static dt_status run_loss(void *arguments)
 {
     struct loss_task *t = arguments;
     double loss = 0;
+    t->gradient_scale = t->a.gradient_scale * t->k->base->host.norm.loss_scale;
     t->losses = malloc(t->a.rows * sizeof *t->losses);
     if (!t->losses)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
@@ -142,7 +144,8 @@ GPT_KERNEL_FUNCTION(gpt_cpu_loss_part, gpt_loss_part)
 struct loss_gradient_task {
     struct gpt_kernels *k;
     struct gpt_loss_gradient a;
-    double *losses; /* [rows] */
+    float gradient_scale; /* the step's loss scale in it */
+    double *losses;       /* [rows] */
 };
 
 /* All ranks' numbers of row `r` as one's. */
@@ -170,12 +173,12 @@ static double loss_row(const struct loss_gradient_task *t, size_t r)
     char *logits = gpt_cpu_row(t->k, a->logits, r, a->vocab.count);
     size_t place;
     if (a->sum) {
-        t->k->flat->fill(logits, a->vocab.count, a->gradient_scale);
+        t->k->flat->fill(logits, a->vocab.count, t->gradient_scale);
         return all.exponentials;
     }
-    t->k->flat->softmax(logits, a->vocab.count, (float)all.largest, (float)(a->gradient_scale / all.exponentials));
+    t->k->flat->softmax(logits, a->vocab.count, (float)all.largest, (float)(t->gradient_scale / all.exponentials));
     if (find_target(&a->vocab, a->targets[r], &place)) {
-        float gradient = (float)(a->gradient_scale * (exp(all.at_target - all.largest) / all.exponentials - 1));
+        float gradient = (float)(t->gradient_scale * (exp(all.at_target - all.largest) / all.exponentials - 1));
         t->k->flat->narrow(logits + place * gpt_cpu_element_bytes(t->k), &gradient, 1);
     }
     return all.largest + log(all.exponentials) - all.at_target;
@@ -193,6 +196,7 @@ static dt_status run_loss_gradient(void *arguments)
 {
     struct loss_gradient_task *t = arguments;
     double loss = 0;
+    t->gradient_scale = t->a.gradient_scale * t->k->base->host.norm.loss_scale;
     t->losses = malloc(t->a.rows * sizeof *t->losses);
     if (!t->losses)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");

@@ -31,21 +31,6 @@ template <typename E, int N> struct row_view {
     }
 };
 
-__device__ inline double block_total(double x, double *warps)
-{
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, count = (int)blockDim.x / 32;
-    for (int distance = 16; distance > 0; distance /= 2)
-        x += __shfl_xor_sync(0xffffffffu, x, distance);
-    if (lane == 0)
-        warps[warp] = x;
-    __syncthreads();
-    x = lane < count ? warps[lane] : 0.0;
-    for (int distance = 16; distance > 0; distance /= 2)
-        x += __shfl_xor_sync(0xffffffffu, x, distance);
-    __syncthreads();
-    return x;
-}
-
 /* The largest logit that one thread has met, and its sum of exp(logit - largest). A NaN gets into the sum. */
 struct running {
     float largest = -FLT_MAX;
@@ -70,10 +55,11 @@ struct running {
  * only read and its only write; without, where it does not fit, it is read twice.
  * Floor  2 (KEEP) or 3 passes over rows * V elements of memory traffic. The exponentials, two an element, take about half as long. */
 template <typename E, bool KEEP>
-__global__ void __launch_bounds__(MANY)
-    cross_entropy_kernel(E *logits, const int32_t *targets, double *losses, int vocab, float gradient_scale)
+__global__ void __launch_bounds__(MANY) cross_entropy_kernel(E *logits, const int32_t *targets, double *losses, int vocab,
+                                                             float gradient_scale, const struct dt_cuda_step *of_step)
 {
     wait_for_earlier();
+    gradient_scale *= of_step->norm.loss_scale;
     constexpr int N = pack_elems<E>;
     __shared__ float warps[32];
     __shared__ double double_warps[32];
@@ -189,10 +175,12 @@ struct whole_row {
 
 /* logits [vocab] of a row become their gradient, and losses[row] its loss. Floor: 2 passes; with SUM one. */
 template <typename E, bool SUM>
-__global__ void __launch_bounds__(MANY) loss_gradient_kernel(E *logits, const int32_t *targets, const struct gpt_logit_row *all, int parts,
-                                                             double *losses, int first, int vocab, float gradient_scale)
+__global__ void __launch_bounds__(MANY)
+    loss_gradient_kernel(E *logits, const int32_t *targets, const struct gpt_logit_row *all, int parts, double *losses, int first,
+                         int vocab, float gradient_scale, const struct dt_cuda_step *of_step)
 {
     wait_for_earlier();
+    gradient_scale *= of_step->norm.loss_scale;
     constexpr int N = pack_elems<E>;
     E *row = logits + (size_t)blockIdx.x * (size_t)vocab;
     const row_view<E, N> view(row, vocab);
@@ -220,9 +208,12 @@ __global__ void __launch_bounds__(MANY) loss_gradient_kernel(E *logits, const in
 }
 
 /* losses[row] = sum of its logits, which become gradient_scale. Floor: 2 passes over them. */
-template <typename E> __global__ void __launch_bounds__(MANY) logit_sum_kernel(E *logits, double *losses, int vocab, float gradient_scale)
+template <typename E>
+__global__ void __launch_bounds__(MANY)
+    logit_sum_kernel(E *logits, double *losses, int vocab, float gradient_scale, const struct dt_cuda_step *of_step)
 {
     wait_for_earlier();
+    gradient_scale *= of_step->norm.loss_scale;
     constexpr int N = pack_elems<E>;
     __shared__ double warps[32];
     const row_view<E, N> view(logits + (size_t)blockIdx.x * (size_t)vocab, vocab);
@@ -289,12 +280,13 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss, gpt_loss)
         double *losses = (double *)k->scratch;
         E *logits = (E *)a->logits;
         if (a->sum)
-            return launch("logit sum", logit_sum_kernel<E>, grid, block, 0, stream, logits, losses, vocab, a->gradient_scale);
+            return launch("logit sum", logit_sum_kernel<E>, grid, block, 0, stream, logits, losses, vocab, a->gradient_scale,
+                          (const struct dt_cuda_step *)k->base->cuda_step);
         if (bytes <= most)
             return launch("cross-entropy", cross_entropy_kernel<E, true>, grid, block, bytes, stream, logits, a->targets, losses, vocab,
-                          a->gradient_scale);
+                          a->gradient_scale, (const struct dt_cuda_step *)k->base->cuda_step);
         return launch("cross-entropy", cross_entropy_kernel<E, false>, grid, block, 0, stream, logits, a->targets, losses, vocab,
-                      a->gradient_scale);
+                      a->gradient_scale, (const struct dt_cuda_step *)k->base->cuda_step);
     }));
     return launch("total loss", total_loss_kernel, dim3(1), dim3(MANY), 0, stream, a->loss, (const double *)k->scratch, a->rows,
                   a->loss_scale);
@@ -321,7 +313,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss_gradient, gpt_loss_gradient)
         dim3 grid((unsigned)a->rows), block(vocab < MANY * pack_elems<E> ? FEW : MANY);
         auto kernel = a->sum ? loss_gradient_kernel<E, true> : loss_gradient_kernel<E, false>;
         return launch("loss gradient", kernel, grid, block, 0, stream, (E *)a->logits, a->targets, a->all, (int)a->parts, losses, first,
-                      vocab, a->gradient_scale);
+                      vocab, a->gradient_scale, (const struct dt_cuda_step *)k->base->cuda_step);
     }));
     return launch("total loss", total_loss_kernel, dim3(1), dim3(MANY), 0, stream, a->loss, (const double *)losses, a->rows, a->loss_scale);
 }

@@ -21,6 +21,11 @@ static void store(const struct dt_field *field, void *target, const void *value,
 
 static dt_status read_number(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
 {
+    bool is_word = field->word && cJSON_IsString(value) && strcmp(value->valuestring, field->word) == 0;
+    if (is_word) {
+        store(field, target, &field->word_number, sizeof field->word_number);
+        return DT_OK;
+    }
     if (!cJSON_IsNumber(value))
         return dt_config_fail_type(field, value, label);
     double number = value->valuedouble;
@@ -300,7 +305,9 @@ static struct cJSON *value_of(const struct dt_field *field, const void *source)
     case DT_FIELD_BOOL: memcpy(&truth, at, sizeof truth); return cJSON_CreateBool(truth);
     case DT_FIELD_INT: memcpy(&as_int, at, sizeof as_int); return cJSON_CreateNumber(as_int);
     case DT_FIELD_U64: memcpy(&as_u64, at, sizeof as_u64); return cJSON_CreateNumber((double)as_u64);
-    case DT_FIELD_NUMBER: memcpy(&number, at, sizeof number); return cJSON_CreateNumber(number);
+    case DT_FIELD_NUMBER:
+        memcpy(&number, at, sizeof number);
+        return field->word && number == field->word_number ? cJSON_CreateString(field->word) : cJSON_CreateNumber(number);
     case DT_FIELD_FLOAT: /* 0.1, and not 0.10000000149011612 */
         memcpy(&as_float, at, sizeof as_float);
         dt_format_float(as_float, text, sizeof text);

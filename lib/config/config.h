@@ -48,6 +48,8 @@ struct dt_field {
     bool above, below;                       /* the value must be > min, < max */
     bool version_limit;                      /* the range is this version's, not the design's: said in
                                                 the error */
+    const char *word;                        /* numbers: a word that is a value too, and */
+    double word_number;                      /* the number that stands for it, outside of the range; NULL: none */
     const char *prefix;                      /* settings */
     const char *(*choice)(int index);        /* enums, and strings with a fixed list:
                                                 names, NULL after the last */

@@ -132,6 +132,8 @@ void dt_field_describe(const struct dt_field *field, char text[DT_FIELD_TEXT_BYT
                  : field->above ? "and up to"
                                 : "to",
                  max);
+        if (field->word)
+            dt_append(text, LIST_BYTES, ", or ", "\"%s\"", field->word);
     }
 }
 

@@ -113,9 +113,12 @@ static void write_type(FILE *to, const struct dt_field *field)
     case DT_FIELD_STRING:
     case DT_FIELD_TEXT: fprintf(to, "\"type\":\"string\",\"minLength\":%s,\"maxLength\":%s,\"not\":{" NOT_PRINTABLE "}", min, max); break;
     default:
+        if (field->word)
+            fprintf(to, "\"anyOf\":[{\"const\":\"%s\"},{", field->word);
         fprintf(to, "\"type\":\"%s\",\"%s\":%s,\"%s\":%s",
                 field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64 ? "integer" : "number",
                 field->above ? "exclusiveMinimum" : "minimum", min, field->below ? "exclusiveMaximum" : "maximum", max);
+        fputs(field->word ? "}]" : "", to);
     }
 }
 

@@ -44,7 +44,7 @@ double dt_cost_implicit_product_s(const struct dt_costs *costs, double m, double
 /* `bytes` crossing the memory in `launches` kernels. */
 double dt_cost_memory_s(const struct dt_costs *costs, double launches, double bytes);
 
-/* What an update moves of each parameter: parameters and gradients, and Adam's moments and master weights, read and written. */
-double dt_cost_update_bytes(const struct dt_profile *profile, size_t element_bytes, bool adam);
+/* What an update moves of each parameter: parameters and gradients, and the state that the optimizer keeps of it, read and written. */
+double dt_cost_update_bytes(const struct dt_profile *profile, size_t element_bytes, bool adam, size_t state_bytes);
 
 #endif

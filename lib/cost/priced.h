@@ -39,7 +39,7 @@ struct dt_priced {
 
 /* Numbers of the shared kernels (lib/kernels), and of a copy within the device, which is measured in bytes. A family numbers its own from
  * DT_PRICED_SHARED on; where it is not the first one, they come after those of the families before it (struct dt_costs, shift). */
-enum { DT_PRICED_SGD, DT_PRICED_ADAM, DT_PRICED_ADD, DT_PRICED_COPY, DT_PRICED_SHARED, DT_PRICED_MAX = 256 };
+enum { DT_PRICED_SGD, DT_PRICED_ADAM, DT_PRICED_ADD, DT_PRICED_SQUARES, DT_PRICED_COPY, DT_PRICED_SHARED, DT_PRICED_MAX = 256 };
 
 /* One kernel as a stack does it. Where a framework keeps what dtbench computes again in backward (the norms' and GELU's outputs), the
  * gradient's numbers are less by what that repetition costs. */

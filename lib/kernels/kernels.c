@@ -44,6 +44,42 @@ dt_status dt_kernels_overflows(struct dt_kernels *k, struct dt_stream *stream, u
     return k->backend->overflows(k, stream, to); /* a copy, which is a span itself */
 }
 
+dt_status dt_kernels_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count)
+{
+    SPAN(on_host ? "squares_host" : "squares", add_squares(k, stream, on_host, x, count));
+}
+
+dt_status dt_kernels_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to)
+{
+    SPAN("sum_squares", sum_squares(k, stream, on_host, to));
+}
+
+dt_status dt_kernels_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
+                                 const float *squares)
+{
+    SPAN("settle_norm", settle_norm(k, stream, on_host, rule, squares));
+}
+
+dt_status dt_kernels_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to)
+{
+    return k->backend->norm(k, stream, to); /* a copy, which is a span itself */
+}
+
+dt_status dt_kernels_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from)
+{
+    return k->backend->set_norm(k, stream, from);
+}
+
+dt_status dt_kernels_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count)
+{
+    SPAN("widen", widen(k, stream, to, from, count));
+}
+
+dt_status dt_kernels_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count)
+{
+    SPAN("narrow", narrow(k, stream, to, from, count));
+}
+
 dt_status dt_kernels_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
 {
     const char *device = u->adam ? "adam" : "sgd", *host = u->adam ? "adam_host" : "sgd_host";

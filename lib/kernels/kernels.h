@@ -14,8 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An update of `count` parameters by SGD or Adam. Gradients are multiplied by gradient_scale first; elements whose gradient is not finite
- * stay as they are, and are counted (dt_kernels_overflows). */
+/* An update of `count` parameters by SGD or Adam. Gradients are multiplied by gradient_scale first, and by what the step's norm asks for;
+ * elements whose gradient is not finite stay as they are, and are counted (dt_kernels_overflows). Nothing is done in a step that its norm
+ * leaves out. */
 struct dt_update {
     void *params;      /* [count] */
     const void *grads; /* [count] */
@@ -23,8 +24,8 @@ struct dt_update {
     double tensors; /* that these parameters are of, about: what an update costs on sim where a framework makes it tensor by tensor */
     float learning_rate, gradient_scale;
     bool adam;
-    /* [count] fp32: of Adam all three; of SGD the first, with momentum, else NULL. In step 1 (begin_step) they hold nothing yet: moments begin
-     * at 0, and master as params. */
+    /* [count] fp32: of Adam the moments; of SGD the first one, with momentum, else NULL. master: what params are rounded from; NULL: params
+     * themselves are updated. In step 1 (begin_step) all of them hold nothing yet: moments begin at 0, and master as params. */
     float *first_moment, *second_moment, *master;
     float beta1, beta2, epsilon; /* adam */
     float momentum;              /* sgd: this part of the last step's gradients, and of those before them, is added to the gradient */
@@ -33,6 +34,27 @@ struct dt_update {
     float weight_decay;
     bool decoupled; /* adam */
     bool on_host;   /* all arrays are in host memory (dt_alloc_host), and the host's processor does the work, in the stream's order */
+};
+
+/* The norm of a step's gradients: what is the same in all steps. */
+struct dt_norm_rule {
+    float gradient_scale; /* gradients as they are summed up, times this and over the loss scale, are the ones of the loss */
+    float clip;           /* the longest norm; 0: any */
+    /* Of the loss scale: what it is multiplied by after `window` steps in which all gradients were finite, and after one in which they were
+     * not. window 0: it stays. */
+    float growth, backoff;
+    uint32_t window;
+};
+
+/* What the norm asks of a step's updates (norm.h). Zeroed before the first step, but for `factor` and loss_scale, which are 1. */
+struct dt_norm_state {
+    float norm;       /* of this step's gradients, without the loss scale */
+    float factor;     /* updates multiply gradients by it */
+    float loss_scale; /* of the next gradients: the loss's gradient is multiplied by it */
+    float used_scale; /* of this step's */
+    uint32_t good;    /* steps since loss_scale has changed */
+    uint32_t skipped; /* steps whose updates were left out so far */
+    bool skips;       /* those of this step are */
 };
 
 /* to [count] = normal deviates with this standard deviation (lib/base/random.h): elements of the tensor `tensor_id`, from first_element on in
@@ -64,9 +86,11 @@ struct dt_kernels {
     struct {
         const struct dt_simd *loops;
         int threads;
-        bool updates;       /* it has made some */
-        int step;           /* of the work that runs, from 1 */
-        float rate;         /* of the same */
+        bool updates;   /* it has made some */
+        int step;       /* of the work that runs, from 1 */
+        float rate;     /* of the same */
+        double squares; /* of the same: sum over the gradients given so far */
+        struct dt_norm_state norm;
         uint64_t overflows; /* of the same; counted up atomically, as updates may run on two streams */
         /* dt_cpu_submit, or what queues work for the host on another device. */
         dt_status (*submit)(struct dt_stream *stream, const char *label, dt_status (*task)(void *arguments), const void *arguments,
@@ -83,14 +107,33 @@ void dt_kernels_finish(struct dt_kernels *k); /* streams must be synchronized; t
 
 /* Before the other work of a step: the number of its first sample, and its own from 1, which Adam counts in. k->rate holds from here on. No
  * overflow is counted yet.
+ * Steps that were left out do not count there.
  * Queues on `stream`, which the step's other streams wait for; no host kernel of an earlier step may be left in a queue. */
 dt_status dt_kernels_begin_step(struct dt_kernels *k, struct dt_stream *stream, uint32_t first_sample, int step);
 /* *to, in host memory, gets the number of elements that this step's updates have left out, once `stream` gets here. */
 dt_status dt_kernels_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to);
 
+/* ---- the norm of a step's gradients: lib/kernels/norm.h; without these calls gradients are taken as they are ---- */
+
+/* Add the squares of gradients x [count] to the step's sum on this rank, in double precision and always in the same order; on_host as in
+ * struct dt_update. All calls of a step on one stream. */
+dt_status dt_kernels_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count);
+/* *to, in device memory or with on_host in host memory, gets that sum, rounded. */
+dt_status dt_kernels_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to);
+/* What follows for the updates of this step from the sum over all ranks, in device memory or with on_host in host memory: for those of the
+ * device, or with on_host for those of the host, which are the same on cpu: there once a step is enough. The streams of updates wait for it. */
+dt_status dt_kernels_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
+                                 const float *squares);
+/* *to, in host memory, gets the state that the last settled norm has left, once `stream` gets here; and between steps, the other way round. */
+dt_status dt_kernels_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to);
+dt_status dt_kernels_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from);
+
 dt_status dt_kernels_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
 /* to[i] += from[i], both [count]; on_host as in struct dt_update. */
 dt_status dt_kernels_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
+/* to[i] = from[i], both [count], from the kernels' dtype to fp32, and back. */
+dt_status dt_kernels_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count);
+dt_status dt_kernels_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count);
 /* to[i] = value, [count] */
 dt_status dt_kernels_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
 dt_status dt_kernels_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);

@@ -4,6 +4,8 @@
 #include "lib/cost/work.h"
 #include "lib/kernels/backend.h"
 
+#include <math.h>
+
 static dt_status sim_init(struct dt_kernels *k)
 {
     return DT_OK;
@@ -27,18 +29,17 @@ static const struct dt_costs *costs_of(const struct dt_kernels *k)
     return described ? described->costs : NULL;
 }
 
-/* Of SGD with momentum, read and written. */
-static double moment_bytes(const struct dt_update *u)
+/* Of a parameter. */
+static size_t state_bytes(const struct dt_update *u)
 {
-    return !u->adam && u->first_moment ? 2 * sizeof(float) : 0;
+    return sizeof(float) * (size_t)((u->first_moment != NULL) + (u->second_moment != NULL) + (u->master != NULL));
 }
 
-/* What the host's processor moves of its memory: parameters and gradients are read, and what changes is written; Adam's moments and master
- * twice. */
+/* What the host's processor moves of its memory: gradients are read, parameters written, and read where there is no master copy; what is kept
+ * of them is both. */
 static dt_status update_on_host(const struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
 {
-    double element = (double)dt_dtype_bytes(k->dtype),
-           bytes = u->adam ? 2 * element + 3 * 2 * sizeof(float) : 3 * element + moment_bytes(u);
+    double bytes = (u->master ? 2 : 3) * (double)dt_dtype_bytes(k->dtype) + 2 * (double)state_bytes(u);
     return dt_sim_host_memory(stream, bytes * (double)u->count, u->adam ? "adam on the host" : "sgd on the host");
 }
 
@@ -53,9 +54,9 @@ static dt_status sim_update(struct dt_kernels *k, struct dt_stream *stream, cons
         return update_on_host(k, stream, u);
     DT_TRY(dt_cost_measured(costs, stream, &c, &measured));
     if (measured)
-        return DT_OK; /* sgd's kernel was measured without momentum */
+        return DT_OK; /* sgd's kernel was measured without momentum, and adam's with a master copy */
     double launches = costs->profile.kernels[c.kernel].launches;
-    double bytes = (dt_cost_update_bytes(&costs->profile, dt_dtype_bytes(k->dtype), u->adam) + moment_bytes(u)) * (double)u->count;
+    double bytes = dt_cost_update_bytes(&costs->profile, dt_dtype_bytes(k->dtype), u->adam, state_bytes(u)) * (double)u->count;
     switch (costs->profile.optimizer_fused) {
     case 0: launches *= u->tensors; break;
     case 1: break;
@@ -63,6 +64,65 @@ static dt_status sim_update(struct dt_kernels *k, struct dt_stream *stream, cons
     }
     k->updated = true;
     return dt_cost_work(costs, stream, c.kernel, launches, dt_cost_memory_s(costs, launches, bytes));
+}
+
+/* One pass over them; on the host as well. */
+static dt_status sim_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count)
+{
+    const struct dt_costs *costs = costs_of(k);
+    const struct dt_cost_call c = {DT_PRICED_SQUARES, DT_VARIANT_PLAIN, k->dtype, {(double)count, 1, 1}};
+    if (costs && on_host)
+        return dt_sim_host_memory(stream, (double)dt_dtype_bytes(k->dtype) * (double)count, "squares on the host");
+    return dt_cost_memory_bound(costs, stream, &c, (double)count, 0);
+}
+
+/* One number: a launch, and on the host nothing. */
+static dt_status of_one_number(struct dt_kernels *k, struct dt_stream *stream, bool on_host)
+{
+    const struct dt_costs *costs = costs_of(k);
+    if (!costs || on_host)
+        return DT_OK;
+    return dt_cost_work(costs, stream, DT_PRICED_SQUARES, 1, dt_cost_memory_s(costs, 1, sizeof(float)));
+}
+
+static dt_status sim_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to)
+{
+    return of_one_number(k, stream, on_host);
+}
+
+static dt_status sim_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
+                                 const float *squares)
+{
+    return of_one_number(k, stream, on_host);
+}
+
+static dt_status sim_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to)
+{
+    *to = (struct dt_norm_state){.norm = NAN, .factor = 1, .loss_scale = 1, .used_scale = 1};
+    return DT_OK;
+}
+
+static dt_status sim_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from)
+{
+    return DT_OK;
+}
+
+/* One is read and the other written. */
+static dt_status convert(const struct dt_kernels *k, struct dt_stream *stream, size_t count)
+{
+    const struct dt_costs *costs = costs_of(k);
+    double bytes = (double)(dt_dtype_bytes(k->dtype) + sizeof(float)) * (double)count;
+    return costs ? dt_cost_work(costs, stream, DT_PRICED_ADD, 1, dt_cost_memory_s(costs, 1, bytes)) : DT_OK;
+}
+
+static dt_status sim_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count)
+{
+    return convert(k, stream, count);
+}
+
+static dt_status sim_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count)
+{
+    return convert(k, stream, count);
 }
 
 static dt_status sim_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
@@ -89,6 +149,13 @@ const struct dt_kernel_backend dt_kernels_sim = {.name = "sim",
                                                  .init = sim_init,
                                                  .begin_step = sim_begin_step,
                                                  .overflows = sim_overflows,
+                                                 .add_squares = sim_add_squares,
+                                                 .sum_squares = sim_sum_squares,
+                                                 .settle_norm = sim_settle_norm,
+                                                 .norm = sim_norm,
+                                                 .set_norm = sim_set_norm,
+                                                 .widen = sim_widen,
+                                                 .narrow = sim_narrow,
                                                  .update = sim_update,
                                                  .add = sim_add,
                                                  .fill = sim_fill,

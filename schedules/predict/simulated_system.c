@@ -320,8 +320,7 @@ double simulated_system_reported_bytes(const struct simulated_system *s, const s
 double simulated_system_update_s(const struct simulated_system *s, const struct experiment *e)
 {
     bool adam = experiment_is_adam(e);
-    double bytes =
-        dt_cost_update_bytes(&s->costs.profile, dt_dtype_bytes(e->model.dtype), adam) + (adam ? 0 : 2 * (double)experiment_state_bytes(e));
+    double bytes = dt_cost_update_bytes(&s->costs.profile, dt_dtype_bytes(e->model.dtype), adam, experiment_state_bytes(e));
     return s->costs.profile.measured.count > 0 ? 0 : dt_cost_memory_s(&s->costs, 0, bytes);
 }
 

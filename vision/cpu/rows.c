@@ -144,7 +144,8 @@ VISION_KERNEL_FUNCTION(vision_cpu_dropout, vision_dropout)
 struct loss_task {
     struct vision_kernels *k;
     struct vision_loss a;
-    double *losses; /* [pieces], each of ROWS_OF_PIECE rows: summed in their order */
+    float gradient_scale; /* the step's loss scale in it */
+    double *losses;       /* [pieces], each of ROWS_OF_PIECE rows: summed in their order */
 };
 
 enum { ROWS_OF_PIECE = 64 };
@@ -156,10 +157,10 @@ static double loss_of_row(const struct loss_task *t, size_t r)
     void *scores = vision_cpu_at(t->k, a->scores, r * a->classes);
     double sum = 0;
     if (!a->sum && (size_t)a->labels[r] < a->classes)
-        return loops->cross_entropy(scores, a->classes, a->labels[r], a->gradient_scale);
+        return loops->cross_entropy(scores, a->classes, a->labels[r], t->gradient_scale);
     if (a->sum)
         sum = loops->sum(scores, a->classes);
-    loops->fill(scores, a->classes, a->sum ? a->gradient_scale : 0);
+    loops->fill(scores, a->classes, a->sum ? t->gradient_scale : 0);
     return sum;
 }
 
@@ -180,6 +181,7 @@ static dt_status run_loss(void *arguments)
     struct loss_task *t = arguments;
     size_t pieces = (t->a.rows + ROWS_OF_PIECE - 1) / ROWS_OF_PIECE;
     double loss = 0;
+    t->gradient_scale = t->a.gradient_scale * t->k->base.host.norm.loss_scale;
     t->losses = malloc(pieces * sizeof *t->losses);
     if (!t->losses)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");

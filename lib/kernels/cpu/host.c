@@ -2,8 +2,10 @@
 
 #include "lib/kernels/cpu/loops.h"
 #include "lib/kernels/cpu/team.h"
+#include "lib/kernels/norm.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { GRANULE = 256, LEAST_FOR_A_TEAM = 8192 }; /* elements; waking a second thread costs about what these cost */
 
@@ -19,6 +21,16 @@ struct task {
             const void *from;
             float value;
         } flat;
+        struct {
+            const void *x;
+            double *sums; /* [threads] */
+        } squares;
+        struct {
+            float *squares;
+            struct dt_norm_state *state;
+            struct dt_norm_rule rule;
+            struct dt_norm_state given;
+        } norm;
         uint64_t *overflows;
         struct {
             int step;
@@ -35,6 +47,7 @@ dt_status dt_host_init(struct dt_kernels *k, int threads)
     k->host.threads = threads;
     k->host.step = 1;
     k->host.rate = 1;
+    k->host.norm = (struct dt_norm_state){.factor = 1, .loss_scale = 1, .used_scale = 1};
     return k->host.loops ? DT_OK : dt_fail(DT_ERR_UNAVAILABLE, "kernels: this build has no loops for %s", dt_cpu_isa_name(dt_cpu_isa()));
 }
 
@@ -60,6 +73,27 @@ static void add_part(void *argument, int thread, int threads)
     t->k->host.loops->add(place(t, t->flat.to, share), place(t, t->flat.from, share), share.end - share.first);
 }
 
+static void widen_part(void *argument, int thread, int threads)
+{
+    const struct task *t = argument;
+    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
+    t->k->host.loops->widen((float *)t->flat.to + share.first, place(t, t->flat.from, share), share.end - share.first);
+}
+
+static void narrow_part(void *argument, int thread, int threads)
+{
+    const struct task *t = argument;
+    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
+    t->k->host.loops->narrow(place(t, t->flat.to, share), (const float *)t->flat.from + share.first, share.end - share.first);
+}
+
+static void squares_part(void *argument, int thread, int threads)
+{
+    const struct task *t = argument;
+    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
+    t->squares.sums[thread] = t->k->host.loops->squares(place(t, t->squares.x, share), share.end - share.first);
+}
+
 static void update_part(void *argument, int thread, int threads)
 {
     const struct task *t = argument;
@@ -69,13 +103,14 @@ static void update_part(void *argument, int thread, int threads)
     void *params = place(t, u->params, share);
     const void *grads = place(t, u->grads, share);
     size_t first = share.first, count = share.end - first;
+    float *moment = u->first_moment ? u->first_moment + first : NULL, *master = u->master ? u->master + first : NULL;
     size_t left_out;
     if (u->adam)
-        left_out = loops->adam(params, grads, u->first_moment + first, u->second_moment + first, u->master + first, count, &t->adam);
-    else if (u->first_moment || u->weight_decay > 0)
-        left_out = loops->momentum(params, grads, u->first_moment ? u->first_moment + first : NULL, count, &t->sgd);
+        left_out = loops->adam(params, grads, moment, u->second_moment + first, master, count, &t->adam);
+    else if (moment || master || u->weight_decay > 0)
+        left_out = loops->momentum(params, grads, moment, master, count, &t->sgd);
     else
-        left_out = loops->sgd(params, grads, count, u->learning_rate * t->k->host.rate * u->gradient_scale);
+        left_out = loops->sgd(params, grads, count, t->sgd.learning_rate * t->sgd.gradient_scale);
     if (left_out)
         __atomic_fetch_add(&t->k->host.overflows, left_out, __ATOMIC_RELAXED);
 }
@@ -101,10 +136,10 @@ static void begin_update(struct task *t)
 {
     const struct dt_update *u = &t->update;
     int step = t->k->host.step;
-    float rate = u->learning_rate * t->k->host.rate;
+    float rate = u->learning_rate * t->k->host.rate, gradient_scale = u->gradient_scale * t->k->host.norm.factor;
     t->sgd = (struct dt_sgd_step){.first = step == 1,
                                   .learning_rate = rate,
-                                  .gradient_scale = u->gradient_scale,
+                                  .gradient_scale = gradient_scale,
                                   .momentum = u->momentum,
                                   .weight_decay = u->weight_decay};
     t->adam = (struct dt_adam_step){.first = step == 1,
@@ -112,7 +147,7 @@ static void begin_update(struct task *t)
                                     .beta1 = u->beta1,
                                     .beta2 = u->beta2,
                                     .epsilon = u->epsilon,
-                                    .gradient_scale = u->gradient_scale,
+                                    .gradient_scale = gradient_scale,
                                     .correction1 = (float)(1 / (1 - pow(u->beta1, step))),
                                     .correction2 = (float)(1 / (1 - pow(u->beta2, step))),
                                     .weight_decay = u->decoupled ? 0 : u->weight_decay,
@@ -122,6 +157,8 @@ static void begin_update(struct task *t)
 static dt_status run(void *arguments)
 {
     struct task *t = arguments;
+    if (t->part == update_part && t->k->host.norm.skips)
+        return DT_OK;
     if (t->part == update_part)
         begin_update(t);
     dt_cpu_parallel(t->count < LEAST_FOR_A_TEAM ? 1 : t->k->host.threads, t->part, t);
@@ -131,9 +168,52 @@ static dt_status run(void *arguments)
 static dt_status run_begin_step(void *arguments)
 {
     const struct task *t = arguments;
-    t->k->host.step = t->step;
+    t->k->host.step = t->step - (int)t->k->host.norm.skipped;
     t->k->host.rate = t->rate;
+    t->k->host.squares = 0;
     __atomic_store_n(&t->k->host.overflows, 0, __ATOMIC_RELAXED);
+    return DT_OK;
+}
+
+/* Threads' sums in the threads' order: the same in every run. */
+static dt_status run_add_squares(void *arguments)
+{
+    struct task *t = arguments;
+    int threads = t->count < LEAST_FOR_A_TEAM ? 1 : t->k->host.threads;
+    t->squares.sums = calloc((size_t)threads, sizeof *t->squares.sums);
+    DT_TRY(dt_allocated(t->squares.sums, "no host memory for the sums of %d threads", threads));
+    dt_cpu_parallel(threads, squares_part, t);
+    for (int i = 0; i < threads; i++)
+        t->k->host.squares += t->squares.sums[i];
+    free(t->squares.sums);
+    return DT_OK;
+}
+
+static dt_status run_sum_squares(void *arguments)
+{
+    const struct task *t = arguments;
+    *t->norm.squares = (float)t->k->host.squares;
+    return DT_OK;
+}
+
+static dt_status run_settle_norm(void *arguments)
+{
+    const struct task *t = arguments;
+    dt_norm_settle(&t->k->host.norm, &t->norm.rule, *t->norm.squares);
+    return DT_OK;
+}
+
+static dt_status run_norm(void *arguments)
+{
+    const struct task *t = arguments;
+    *t->norm.state = t->k->host.norm;
+    return DT_OK;
+}
+
+static dt_status run_set_norm(void *arguments)
+{
+    const struct task *t = arguments;
+    t->k->host.norm = t->norm.given;
     return DT_OK;
 }
 
@@ -156,6 +236,49 @@ dt_status dt_host_overflows(struct dt_kernels *k, struct dt_stream *stream, uint
 {
     struct task t = {.k = k, .overflows = to};
     return k->host.submit(stream, "step's overflows", run_overflows, &t, sizeof t);
+}
+
+dt_status dt_host_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count)
+{
+    struct task t = {.k = k, .count = count, .squares = {.x = x}};
+    return k->host.submit(stream, "squares", run_add_squares, &t, sizeof t);
+}
+
+dt_status dt_host_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to)
+{
+    struct task t = {.k = k, .norm = {.squares = to}};
+    return k->host.submit(stream, "sum of squares", run_sum_squares, &t, sizeof t);
+}
+
+dt_status dt_host_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
+                              const float *squares)
+{
+    struct task t = {.k = k, .norm = {.squares = (float *)squares, .rule = *rule}};
+    return k->host.submit(stream, "norm", run_settle_norm, &t, sizeof t);
+}
+
+dt_status dt_host_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to)
+{
+    struct task t = {.k = k, .norm = {.state = to}};
+    return k->host.submit(stream, "step's norm", run_norm, &t, sizeof t);
+}
+
+dt_status dt_host_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from)
+{
+    struct task t = {.k = k, .norm = {.given = *from}};
+    return k->host.submit(stream, "norm's state", run_set_norm, &t, sizeof t);
+}
+
+dt_status dt_host_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count)
+{
+    struct task t = {.k = k, .part = widen_part, .count = count, .flat = {.to = to, .from = from}};
+    return k->host.submit(stream, "widen", run, &t, sizeof t);
+}
+
+dt_status dt_host_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count)
+{
+    struct task t = {.k = k, .part = narrow_part, .count = count, .flat = {.to = to, .from = from}};
+    return k->host.submit(stream, "narrow", run, &t, sizeof t);
 }
 
 dt_status dt_host_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)

@@ -9,6 +9,14 @@
 dt_status dt_host_init(struct dt_kernels *k, int threads);
 dt_status dt_host_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step);
 dt_status dt_host_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to); /* adds to *to */
+dt_status dt_host_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count);
+dt_status dt_host_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to);
+dt_status dt_host_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
+                              const float *squares);
+dt_status dt_host_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to);
+dt_status dt_host_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from);
+dt_status dt_host_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count);
+dt_status dt_host_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count);
 dt_status dt_host_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
 dt_status dt_host_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
 dt_status dt_host_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);

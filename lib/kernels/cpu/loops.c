@@ -62,20 +62,25 @@ static size_t sgd(void *params, const void *grads, size_t count, float rate)
     return left_out(counted, i);
 }
 
-static size_t momentum(void *params, const void *grads, float *moment, size_t count, const struct dt_sgd_step *step)
+static size_t momentum(void *params, const void *grads, float *moment, float *master, size_t count, const struct dt_sgd_step *step)
 {
     struct dt_sgd_step s = *step;
     vint counted = {0};
     size_t i = 0;
     for (; i < count; i += V_LANES) {
-        vfloat gradient = load(grads, i, count), p = load(params, i, count), g = gradient * s.gradient_scale + p * s.weight_decay;
+        vfloat gradient = load(grads, i, count);
+        vfloat p = s.first || !master ? load(params, i, count) : v_load(DT_FP32, master, i, count - i);
+        vfloat g = gradient * s.gradient_scale + p * s.weight_decay;
         vfloat m = s.first || !moment ? (vfloat){0} : v_load(DT_FP32, moment, i, count - i);
         vint taken = is_finite(gradient);
         counted += taken;
         m = v_select(taken, m * s.momentum + g, m);
         if (moment)
             v_store(DT_FP32, moment, i, count - i, m);
-        store(params, i, count, v_select(taken, p - m * s.learning_rate, p));
+        p = v_select(taken, p - m * s.learning_rate, p);
+        if (master)
+            v_store(DT_FP32, master, i, count - i, p);
+        store(params, i, count, p);
     }
     return left_out(counted, i);
 }
@@ -93,14 +98,15 @@ static size_t adam(void *params, const void *grads, float *first_moment, float *
         counted += taken;
         vfloat m = s.first ? (vfloat){0} : v_load(DT_FP32, first_moment, i, left);
         vfloat v = s.first ? (vfloat){0} : v_load(DT_FP32, second_moment, i, left);
-        vfloat p = s.first ? load(params, i, count) : v_load(DT_FP32, master, i, left);
+        vfloat p = s.first || !master ? load(params, i, count) : v_load(DT_FP32, master, i, left);
         vfloat g = gradient * s.gradient_scale + p * s.weight_decay;
         m = v_select(taken, m + (g - m) * (1 - s.beta1), m);
         v = v_select(taken, v + (g * g - v) * (1 - s.beta2), v);
         p = v_select(taken, p - p * s.decay - m * (s.learning_rate * s.correction1) / (v_sqrt(v * s.correction2) + s.epsilon), p);
         v_store(DT_FP32, first_moment, i, left, m);
         v_store(DT_FP32, second_moment, i, left, v);
-        v_store(DT_FP32, master, i, left, p);
+        if (master)
+            v_store(DT_FP32, master, i, left, p);
         store(params, i, count, p);
     }
     return left_out(counted, i);
@@ -147,18 +153,31 @@ static void normal(void *to, size_t count, uint64_t seed, uint32_t tensor_id, ui
     }
 }
 
-static double sum(const void *x, size_t count)
+/* Blocks are summed in fp32, and their sums in double. */
+V_INLINE double sum_of(const void *x, size_t count, bool squared)
 {
     enum { BLOCK = 64 * V_LANES };
     double total = 0;
     for (size_t first = 0; first < count; first += BLOCK) {
         size_t end = count - first < BLOCK ? count : first + BLOCK;
         vfloat sums = {0};
-        for (size_t i = first; i < end; i += V_LANES)
-            sums += load(x, i, end);
+        for (size_t i = first; i < end; i += V_LANES) {
+            vfloat all = load(x, i, end);
+            sums += squared ? all * all : all;
+        }
         total += v_sum(sums);
     }
     return total;
+}
+
+static double sum(const void *x, size_t count)
+{
+    return sum_of(x, count, false);
+}
+
+static double squares(const void *x, size_t count)
+{
+    return sum_of(x, count, true);
 }
 
 /* Four rows at a time: the sums go through memory once for them. */
@@ -236,6 +255,7 @@ const struct dt_simd DT_SIMD_TABLE = {
     .adam = adam,
     .normal = normal,
     .sum = sum,
+    .squares = squares,
     .column_sums = column_sums,
     .cross_entropy = cross_entropy,
     .exponentials = exponentials,

@@ -36,13 +36,14 @@ struct dt_simd {
     void (*add)(void *to, const void *from, size_t count);
     /* These return how many elements they have left out for a gradient that is not finite. */
     size_t (*sgd)(void *params, const void *grads, size_t count, float rate);
-    /* moment [count]; NULL: none */
-    size_t (*momentum)(void *params, const void *grads, float *moment, size_t count, const struct dt_sgd_step *step);
+    /* moment, master [count]; NULL: none */
+    size_t (*momentum)(void *params, const void *grads, float *moment, float *master, size_t count, const struct dt_sgd_step *step);
     size_t (*adam)(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
                    const struct dt_adam_step *step);
     void (*normal)(void *to, size_t count, uint64_t seed, uint32_t tensor_id, uint64_t first_element, float standard_deviation);
 
     double (*sum)(const void *x, size_t count);
+    double (*squares)(const void *x, size_t count); /* their sum */
 
     /* sums [columns] = sums over the rows of from [rows, columns], rows `stride` elements apart. */
     void (*column_sums)(float *sums, const void *from, size_t rows, size_t columns, size_t stride);

@@ -8,7 +8,7 @@ static dt_status begin_first_step(struct dt_kernels *k)
 {
     struct dt_stream *stream;
     DT_TRY(dt_stream_create(k->device, "kernels", &stream));
-    dt_status status = dt_cuda_begin_step(k, stream, 1);
+    dt_status status = dt_cuda_begin_first_step(k, stream);
     if (status == DT_OK)
         status = dt_stream_synchronize(stream);
     dt_stream_destroy(stream);
@@ -40,11 +40,29 @@ static dt_status cuda_overflows(struct dt_kernels *k, struct dt_stream *stream, 
     return k->host.updates ? dt_host_overflows(k, stream, to) : DT_OK;
 }
 
+static dt_status cuda_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to)
+{
+    return dt_copy_to_host(stream, to, &k->cuda_step->norm, sizeof *to);
+}
+
+static dt_status cuda_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from)
+{
+    k->host.norm = *from;
+    return dt_copy_from_host(stream, &k->cuda_step->norm, &k->host.norm, sizeof *from);
+}
+
 const struct dt_kernel_backend dt_kernels_cuda = {.name = "cuda",
                                                   .init = cuda_init,
                                                   .finish = cuda_finish,
                                                   .begin_step = dt_cuda_begin_step,
                                                   .overflows = cuda_overflows,
+                                                  .add_squares = dt_cuda_add_squares,
+                                                  .sum_squares = dt_cuda_sum_squares,
+                                                  .settle_norm = dt_cuda_settle_norm,
+                                                  .norm = cuda_norm,
+                                                  .set_norm = cuda_set_norm,
+                                                  .widen = dt_cuda_widen,
+                                                  .narrow = dt_cuda_narrow,
                                                   .update = dt_cuda_update,
                                                   .add = dt_cuda_add,
                                                   .fill = dt_cuda_fill,

@@ -116,6 +116,21 @@ __device__ inline float block_max(float x, float *warps)
     __syncthreads();
     return x;
 }
+/* The same in double; whole warps. */
+__device__ inline double block_total(double x, double *warps)
+{
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, count = (int)blockDim.x / 32;
+    for (int distance = 16; distance > 0; distance /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, distance);
+    if (lane == 0)
+        warps[warp] = x;
+    __syncthreads();
+    x = lane < count ? warps[lane] : 0.0;
+    for (int distance = 16; distance > 0; distance /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, distance);
+    __syncthreads();
+    return x;
+}
 
 /* ---- which element type an array has ---- */
 

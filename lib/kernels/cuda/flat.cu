@@ -19,6 +19,22 @@ struct add_op {
     }
 };
 
+template <typename To, typename From, int N>
+__global__ void __launch_bounds__(THREADS) convert_kernel(To *to, const From *from, size_t count)
+{
+    wait_for_earlier();
+    size_t first = blockIdx.x * (size_t)THREADS + threadIdx.x, stride = gridDim.x * (size_t)THREADS;
+    for (size_t i = first; i < count / N; i += stride) {
+        pack<From, N> x = load_pack<N>(from + i * N);
+        pack<To, N> y;
+        for (int j = 0; j < N; j++)
+            y.at[j] = from_float<To>(to_float(x.at[j]));
+        store_pack<N>(to + i * N, y);
+    }
+    for (size_t i = count / N * N + first; i < count; i += stride)
+        to[i] = from_float<To>(to_float(from[i]));
+}
+
 template <typename E, int N> __global__ void __launch_bounds__(THREADS) fill_kernel(E *to, size_t count, float value)
 {
     wait_for_earlier();
@@ -88,6 +104,26 @@ __global__ void __launch_bounds__(THREADS)
 extern "C" dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
 {
     return on_host ? dt_host_add(k, stream, true, to, from, count) : map<add_op>("add", k, stream, to, from, count);
+}
+
+template <typename To, typename From>
+static dt_status convert(const char *name, struct dt_kernels *k, struct dt_stream *stream, To *to, const From *from, size_t count)
+{
+    constexpr int N = 4; /* 16 bytes of the fp32 side */
+    bool fits = packs_fit<To, N>(0, to) && packs_fit<From, N>(0, from);
+    unsigned blocks = blocks_for(k->multiprocessors, count / (fits ? N : 1) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+    return launch(name, fits ? convert_kernel<To, From, N> : convert_kernel<To, From, 1>, dim3(blocks), dim3(THREADS), 0, stream, to, from,
+                  count);
+}
+
+extern "C" dt_status dt_cuda_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count)
+{
+    return for_dtype(k->dtype, [&](auto element) { return convert("widen", k, stream, to, (const decltype(element) *)from, count); });
+}
+
+extern "C" dt_status dt_cuda_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count)
+{
+    return for_dtype(k->dtype, [&](auto element) { return convert("narrow", k, stream, (decltype(element) *)to, from, count); });
 }
 
 extern "C" dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)

@@ -9,17 +9,29 @@ extern "C" {
 #include "lib/device/cuda/device.h"
 #include "lib/kernels/cpu/host.h"
 
+/* Sums that are made at the same time: each is one block's, which adds to it launch after launch. */
+enum { DT_CUDA_SUMS = 2048 };
+
 /* What changes from step to step, in device memory: a step that is replayed as a graph carries its arguments by value, so kernels read
- * these here. Written by begin_step alone. */
+ * these here. Written by begin_step, and what is of the gradients' norm by its kernels. */
 struct dt_cuda_step {
     uint32_t first_sample; /* added to every first_sample that a call carries */
     int32_t number;        /* Adam's step, from 1 */
     float rate;            /* what learning rates are multiplied by */
     uint64_t overflows;    /* gradient elements of this step that were not finite, and whose updates were left out */
+    struct dt_norm_state norm;
+    double squares[DT_CUDA_SUMS];
 };
 
 /* optimizer.cu and flat.cu */
 dt_status dt_cuda_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step);
+dt_status dt_cuda_begin_first_step(struct dt_kernels *k, struct dt_stream *stream); /* the same, with a norm's state as before all steps */
+dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count);
+dt_status dt_cuda_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to);
+dt_status dt_cuda_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
+                              const float *squares);
+dt_status dt_cuda_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count);
+dt_status dt_cuda_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count);
 dt_status dt_cuda_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
 dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
 dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);

@@ -1,5 +1,8 @@
-/* The optimizers, each over a whole run of parameters in one launch, and the step's own numbers. */
+/* The optimizers, each over a whole run of parameters in one launch, the norm of their gradients, and the step's own numbers. */
 #include "lib/kernels/cuda/elements.cuh"
+
+#define DT_HOST_DEVICE __host__ __device__
+#include "lib/kernels/norm.h"
 
 namespace {
 
@@ -7,12 +10,69 @@ using namespace dt_cuda;
 
 enum { THREADS = 256, BLOCKS_PER_MULTIPROCESSOR = 8, IN_FLIGHT = 2 };
 
-/* One thread: a launch's own time is the floor. */
-__global__ void begin_step_kernel(struct dt_cuda_step *step, uint32_t first_sample, int32_t number, float rate)
+/* One block: a launch's own time is the floor. */
+__global__ void __launch_bounds__(THREADS)
+    begin_step_kernel(struct dt_cuda_step *step, uint32_t first_sample, int32_t number, float rate, bool first)
 {
     wait_for_earlier();
-    *step = {first_sample, number, rate, 0};
+    for (int i = threadIdx.x; i < DT_CUDA_SUMS; i += THREADS)
+        step->squares[i] = 0.0;
+    if (threadIdx.x > 0)
+        return;
+    if (first) {
+        step->norm = {};
+        step->norm.factor = step->norm.loss_scale = step->norm.used_scale = 1.0f;
+    }
+    step->first_sample = first_sample;
+    step->number = number - (int32_t)step->norm.skipped;
+    step->rate = rate;
+    step->overflows = 0;
 }
+
+/* ---- the norm of the gradients ---- */
+
+/* Each block adds what it has summed to a number of its own, so that the sum is the same in every run. Floor: one pass over x. */
+template <typename E, int N> __global__ void __launch_bounds__(THREADS) squares_kernel(const E *x, size_t count, struct dt_cuda_step *step)
+{
+    wait_for_earlier();
+    __shared__ double warps[32];
+    const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
+    double sum = 0.0;
+    for (size_t i = thread; i < packs; i += stride) {
+        pack<E, N> all = load_pack<N>(x + i * N);
+        float part = 0.0f;
+        for (int j = 0; j < N; j++)
+            part += to_float(all.at[j]) * to_float(all.at[j]);
+        sum += part;
+    }
+    for (size_t i = packs * N + thread; i < count; i += stride)
+        sum += (double)to_float(x[i]) * to_float(x[i]);
+    sum = block_total(sum, warps);
+    if (threadIdx.x == 0)
+        step->squares[blockIdx.x] += sum;
+}
+
+/* One block. */
+__global__ void __launch_bounds__(THREADS) sum_squares_kernel(const struct dt_cuda_step *step, float *to)
+{
+    wait_for_earlier();
+    __shared__ double warps[32];
+    double sum = 0.0;
+    for (int i = threadIdx.x; i < DT_CUDA_SUMS; i += THREADS)
+        sum += step->squares[i];
+    sum = block_total(sum, warps);
+    if (threadIdx.x == 0)
+        *to = (float)sum;
+}
+
+/* One thread. */
+__global__ void settle_norm_kernel(struct dt_cuda_step *step, struct dt_norm_rule rule, const float *squares)
+{
+    wait_for_earlier();
+    dt_norm_settle(&step->norm, &rule, *squares);
+}
+
+/* ---- updates ---- */
 
 /* Integers: the order of the additions does not show. */
 __device__ inline void count_overflows(struct dt_cuda_step *step, unsigned left_out)
@@ -32,7 +92,9 @@ __global__ void __launch_bounds__(THREADS)
     sgd_kernel(E *params, const E *grads, size_t count, float learning_rate, float gradient_scale, struct dt_cuda_step *step)
 {
     wait_for_earlier();
-    const float rate = learning_rate * step->rate * gradient_scale;
+    if (step->norm.skips)
+        return;
+    const float rate = learning_rate * step->rate * (gradient_scale * step->norm.factor);
     const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
     unsigned left_out = 0;
     auto update = [&](E &param, E grad) {
@@ -68,46 +130,57 @@ struct sgd_numbers {
     float learning_rate, gradient_scale, momentum, weight_decay;
 };
 
-/* One pack of SGD with momentum or weight decay. Returns how many of its elements it has left out. */
+/* One pack of SGD with momentum, weight decay or a master copy. Returns how many of its elements it has left out. */
 template <typename E, int N>
-__device__ inline unsigned move_pack(E *params, const E *grads, float *moment, bool first, float rate, const sgd_numbers &c)
+__device__ inline unsigned move_pack(E *params, const E *grads, float *moment, float *master, bool first, float rate, const sgd_numbers &c)
 {
     pack<E, N> p = load_pack<N>(params), g = load_pack<N>(grads);
-    pack<float, N> m;
+    pack<float, N> m, whole;
     unsigned left_out = 0;
-    for (int j = 0; j < N; j++)
+    for (int j = 0; j < N; j++) {
         m.at[j] = 0.0f;
+        whole.at[j] = to_float(p.at[j]);
+    }
     if (moment && !first)
         m = load_pack<N>(moment);
+    if (master && !first)
+        whole = load_pack<N>(master);
     for (int j = 0; j < N; j++) {
-        float raw = to_float(g.at[j]), param = to_float(p.at[j]);
+        float raw = to_float(g.at[j]), param = whole.at[j];
         if (!is_finite(raw)) {
             left_out++;
             continue;
         }
         m.at[j] = m.at[j] * c.momentum + (raw * c.gradient_scale + param * c.weight_decay);
-        p.at[j] = from_float<E>(param - m.at[j] * rate);
+        whole.at[j] = param - m.at[j] * rate;
+        p.at[j] = from_float<E>(whole.at[j]);
     }
     store_pack<N>(params, p);
+    if (master)
+        store_pack<N>(master, whole);
     if (moment)
         store_pack<N>(moment, m);
     return left_out;
 }
 
-/* moment NULL: weight decay alone. Floor: 3 elements and 8 bytes of memory traffic a parameter, without a moment 3 elements. */
+/* moment, master NULL: none. Floor: 3 elements and 8 bytes of memory traffic a parameter for each of the two that there is. */
 template <typename E, int N>
 __global__ void __launch_bounds__(THREADS)
-    momentum_kernel(E *params, const E *grads, float *moment, size_t count, sgd_numbers c, struct dt_cuda_step *step)
+    momentum_kernel(E *params, const E *grads, float *moment, float *master, size_t count, sgd_numbers c, struct dt_cuda_step *step)
 {
     wait_for_earlier();
+    if (step->norm.skips)
+        return;
     const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
     const bool first = step->number == 1;
+    c.gradient_scale *= step->norm.factor;
     const float rate = c.learning_rate * step->rate;
     unsigned left_out = 0;
     for (size_t i = thread; i < packs; i += stride)
-        left_out += move_pack<E, N>(params + i * N, grads + i * N, moment ? moment + i * N : moment, first, rate, c);
+        left_out += move_pack<E, N>(params + i * N, grads + i * N, moment ? moment + i * N : moment, master ? master + i * N : master,
+                                    first, rate, c);
     for (size_t i = packs * N + thread; i < count; i += stride)
-        left_out += move_pack<E, 1>(params + i, grads + i, moment ? moment + i : moment, first, rate, c);
+        left_out += move_pack<E, 1>(params + i, grads + i, moment ? moment + i : moment, master ? master + i : master, first, rate, c);
     count_overflows(step, left_out);
 }
 
@@ -131,24 +204,30 @@ template <int N> struct adam_state {
 template <typename E, int N> __device__ inline void load_state(const adam_arrays<E> &a, size_t at, bool first, adam_state<N> &s)
 {
     if (first) {
-        pack<E, N> params = load_pack<N>(a.params + at);
-        for (int j = 0; j < N; j++) {
+        for (int j = 0; j < N; j++)
             s.m.at[j] = s.v.at[j] = 0.0f;
-            s.p.at[j] = to_float(params.at[j]);
-        }
     } else {
         s.m = load_pack<N>(a.first_moment + at);
         s.v = load_pack<N>(a.second_moment + at);
+    }
+    if (!first && a.master) {
         s.p = load_pack<N>(a.master + at);
+    } else {
+        pack<E, N> params = load_pack<N>(a.params + at);
+        for (int j = 0; j < N; j++)
+            s.p.at[j] = to_float(params.at[j]);
     }
 }
 
 /* Packs of 4: 16 bytes of the fp32 arrays, which are most of the traffic, and of a warp's 16-bit elements two whole lines.
- * Floor: 3 elements and 24 bytes of memory traffic a parameter. */
+ * Floor: 3 elements and 24 bytes of memory traffic a parameter, without a master copy 16. */
 template <typename E, int N>
 __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t count, adam_numbers c, struct dt_cuda_step *step)
 {
     wait_for_earlier();
+    if (step->norm.skips)
+        return;
+    c.gradient_scale *= step->norm.factor;
     __shared__ float corrections[2];
     const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
     const bool first_step = step->number == 1;
@@ -178,7 +257,8 @@ __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t 
         }
         store_pack<W>(a.first_moment + at, s.m);
         store_pack<W>(a.second_moment + at, s.v);
-        store_pack<W>(a.master + at, s.p);
+        if (a.master)
+            store_pack<W>(a.master + at, s.p);
         store_pack<W>(a.params + at, params);
     };
 
@@ -207,12 +287,56 @@ __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t 
 
 } // namespace
 
+static dt_status begin_step(struct dt_kernels *k, struct dt_stream *stream, int step, bool first)
+{
+    k->host.step = step - (int)k->host.norm.skipped;
+    k->host.rate = k->rate;
+    k->host.squares = 0;
+    k->host.overflows = 0;
+    return launch("begin step", begin_step_kernel, dim3(1), dim3(THREADS), 0, stream, k->cuda_step, k->first_sample, step, k->rate, first);
+}
+
 extern "C" dt_status dt_cuda_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step)
 {
-    k->host.step = step;
-    k->host.rate = k->rate;
-    k->host.overflows = 0;
-    return launch("begin step", begin_step_kernel, dim3(1), dim3(1), 0, stream, k->cuda_step, k->first_sample, step, k->rate);
+    return begin_step(k, stream, step, false);
+}
+
+extern "C" dt_status dt_cuda_begin_first_step(struct dt_kernels *k, struct dt_stream *stream)
+{
+    return begin_step(k, stream, 1, true);
+}
+
+extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count)
+{
+    if (on_host)
+        return dt_host_add_squares(k, stream, true, x, count);
+    return for_dtype(k->dtype, [&](auto element) {
+        using E = decltype(element);
+        return for_pack<E>(
+            0,
+            [&](auto n) {
+                constexpr int N = decltype(n)::value;
+                unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+                blocks = blocks < (unsigned)DT_CUDA_SUMS ? blocks : (unsigned)DT_CUDA_SUMS;
+                return launch("squares", squares_kernel<E, N>, dim3(blocks), dim3(THREADS), 0, stream, (const E *)x, count, k->cuda_step);
+            },
+            x);
+    });
+}
+
+extern "C" dt_status dt_cuda_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to)
+{
+    if (on_host)
+        return dt_host_sum_squares(k, stream, true, to);
+    return launch("sum of squares", sum_squares_kernel, dim3(1), dim3(THREADS), 0, stream, (const struct dt_cuda_step *)k->cuda_step, to);
+}
+
+extern "C" dt_status dt_cuda_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
+                                         const float *squares)
+{
+    if (on_host)
+        return dt_host_settle_norm(k, stream, true, rule, squares);
+    return launch("norm", settle_norm_kernel, dim3(1), dim3(1), 0, stream, k->cuda_step, *rule, squares);
 }
 
 static dt_status sgd(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
@@ -234,10 +358,10 @@ static dt_status momentum(struct dt_kernels *k, struct dt_stream *stream, const 
         using E = decltype(element);
         constexpr int N = 4;
         sgd_numbers numbers = {a->learning_rate, a->gradient_scale, a->momentum, a->weight_decay};
-        bool fits = packs_fit<E, N>(0, a->params, a->grads) && packs_fit<float, N>(0, a->first_moment);
+        bool fits = packs_fit<E, N>(0, a->params, a->grads) && packs_fit<float, N>(0, a->first_moment, a->master);
         unsigned blocks = blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N : 1) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
         return launch("sgd", fits ? momentum_kernel<E, N> : momentum_kernel<E, 1>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->params,
-                      (const E *)a->grads, a->first_moment, a->count, numbers, k->cuda_step);
+                      (const E *)a->grads, a->first_moment, a->master, a->count, numbers, k->cuda_step);
     });
 }
 
@@ -268,5 +392,5 @@ extern "C" dt_status dt_cuda_update(struct dt_kernels *k, struct dt_stream *stre
         return dt_host_update(k, stream, u);
     if (u->adam)
         return adam(k, stream, u);
-    return u->first_moment || u->weight_decay > 0 ? momentum(k, stream, u) : sgd(k, stream, u);
+    return u->first_moment || u->master || u->weight_decay > 0 ? momentum(k, stream, u) : sgd(k, stream, u);
 }

@@ -207,12 +207,185 @@ static void overflow(void)
     for_every_setup(overflow_body);
 }
 
+/* Of Adam without a master copy, and of SGD with one. */
+static void master_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 4; i++) {
+        const size_t count = 301;
+        bool adam = i / 2;
+        struct array params = input(s->dtype, count, 0, 1);
+        float *state = test_alloc(3 * count * sizeof *state); /* poisoned before step 1 */
+        double *ref = test_alloc(3 * count * sizeof *ref);
+        for (size_t j = 0; j < count; j++) {
+            ref[j] = ref[count + j] = 0;
+            ref[2 * count + j] = params.values[j];
+        }
+        for (int step = 1; step <= 3; step++) {
+            struct array grads = input(s->dtype, count, 0, 1);
+            struct dt_update u = adam_of(params.data, grads.data, count, state, state + count, adam ? NULL : state + 2 * count);
+            if (!adam)
+                u.adam = false, u.first_moment = NULL;
+            u.on_host = i % 2;
+            CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 0, step));
+            CHECK_OK(dt_kernels_update(&s->base, s->stream, &u));
+            CHECK_OK(dt_stream_synchronize(s->stream));
+            if (adam)
+                ref_adam(grads.values, ref, ref + count, ref + 2 * count, count, step, 0.01f, 0.9f, 0.999f, 1e-8f, 0.5);
+            for (size_t j = 0; j < count && !adam; j++)
+                ref[2 * count + j] -= (double)0.01f * 0.5 * grads.values[j];
+            memcpy(params.values, ref + 2 * count, count * sizeof *ref);
+            CHECK_ARRAY(s, params, "params");
+            if (adam) /* they are rounded in each step */
+                ref_decode(s->dtype, params.data, ref + 2 * count, count);
+        }
+        if (!adam)
+            CHECK(error_of(DT_FP32, state + 2 * count, ref + 2 * count, count) < 1e-6, "master of sgd");
+    }
+}
+
+static void master(void)
+{
+    for_every_setup(master_body);
+}
+
+/* ---- the norm ---- */
+
+/* Adds up grads in two pieces, settles, and returns what came of it. */
+static struct dt_norm_state settle(struct setup *s, const struct array *grads, size_t count, const struct dt_norm_rule *rule, bool on_host)
+{
+    const char *second = (const char *)grads->data + count / 3 * dt_dtype_bytes(s->dtype);
+    float *squares = test_alloc(sizeof *squares);
+    struct dt_norm_state out;
+    CHECK_OK(dt_kernels_add_squares(&s->base, s->stream, on_host, grads->data, count / 3));
+    CHECK_OK(dt_kernels_add_squares(&s->base, s->stream, on_host, second, count - count / 3));
+    CHECK_OK(dt_kernels_sum_squares(&s->base, s->stream, on_host, squares));
+    CHECK_OK(dt_kernels_settle_norm(&s->base, s->stream, false, rule, squares));
+    CHECK_OK(dt_kernels_settle_norm(&s->base, s->stream, true, rule, squares));
+    CHECK_OK(dt_kernels_norm(&s->base, s->stream, &out));
+    CHECK_OK(dt_stream_synchronize(s->stream));
+    return out;
+}
+
+/* The norm in double, and updates that are scaled down to a shorter one; on the device and on the host. */
+static void norm_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 6; i++) {
+        size_t count = (size_t[]){17, 77, 300001}[i % 3];
+        bool on_host = i >= 3;
+        struct array params = input(s->dtype, count, 0, 1), grads = input(s->dtype, count, 0, 1);
+        double squares = 0, rate = 0.5;
+        for (size_t j = 0; j < count; j++)
+            squares += grads.values[j] * grads.values[j];
+        double norm = sqrt(squares) * 0.25;
+        struct dt_norm_rule rule = {.gradient_scale = 0.25f, .clip = (float)(i % 2 ? norm / 8 : norm * 2)};
+        CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 0, 1));
+        struct dt_norm_state settled = settle(s, &grads, count, &rule, on_host);
+        CHECK(fabs((double)settled.norm / norm - 1) < 1e-6, "norm %g, not %g", (double)settled.norm, norm);
+        struct dt_update u = {.params = params.data,
+                              .grads = grads.data,
+                              .count = count,
+                              .learning_rate = (float)rate,
+                              .gradient_scale = 0.25f,
+                              .on_host = on_host};
+        CHECK_OK(dt_kernels_update(&s->base, s->stream, &u));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        for (size_t j = 0; j < count; j++)
+            params.values[j] -= rate * 0.25 * (i % 2 ? 0.125 : 1) * grads.values[j];
+        CHECK_ARRAY(s, params, "params");
+    }
+}
+
+static void norm(void)
+{
+    for_every_setup(norm_body);
+}
+
+/* Steps whose gradients are not finite leave everything as it is, and Adam does not count them; the loss scale shrinks, and grows after two
+ * good ones. */
+static void dynamic_scale_body(struct setup *s)
+{
+    enum { STEPS = 7 };
+    static const bool bad[STEPS] = {true, false, false, true, false, false, false};
+    static const float scales[STEPS] = {8, 2, 2, 4, 1, 1, 2};
+    const struct dt_norm_rule rule = {.gradient_scale = 1, .growth = 2, .backoff = 0.25f, .window = 2};
+    const size_t count = 301;
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 2; i++) {
+        struct array params = input(s->dtype, count, 0, 1);
+        float *state = test_alloc(3 * count * sizeof *state);
+        double *ref = test_alloc(3 * count * sizeof *ref);
+        int made = 0;
+        for (size_t j = 0; j < count; j++) {
+            ref[j] = ref[count + j] = 0;
+            ref[2 * count + j] = params.values[j];
+        }
+        CHECK_OK(dt_kernels_set_norm(&s->base, s->stream, &(struct dt_norm_state){.factor = 1, .loss_scale = 8, .used_scale = 8}));
+        for (int step = 0; step < STEPS; step++) {
+            struct array grads = input(s->dtype, count, 0, 1);
+            for (size_t j = 0; j < count; j++)
+                grads.values[j] *= (double)scales[step];
+            grads.values[200] = bad[step] ? (step ? NAN : INFINITY) : grads.values[200];
+            ref_encode(s->dtype, grads.values, grads.data, count);
+            ref_decode(s->dtype, grads.data, grads.values, count);
+            CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 0, step + 1));
+            struct dt_norm_state settled = settle(s, &grads, count, &rule, i);
+            CHECK(settled.skips == bad[step] && settled.used_scale == scales[step], "step %d: scale %g", step, (double)settled.used_scale);
+            struct dt_update u = adam_of(params.data, grads.data, count, state, state + count, state + 2 * count);
+            u.gradient_scale = 1;
+            u.on_host = i;
+            CHECK_OK(dt_kernels_update(&s->base, s->stream, &u));
+            CHECK_OK(dt_stream_synchronize(s->stream));
+            if (!bad[step])
+                ref_adam(grads.values, ref, ref + count, ref + 2 * count, count, ++made, 0.01f, 0.9f, 0.999f, 1e-8f,
+                         1 / (double)scales[step]);
+            memcpy(params.values, ref + 2 * count, count * sizeof *ref);
+            CHECK_ARRAY(s, params, "params");
+        }
+        CHECK_OK(dt_kernels_set_norm(&s->base, s->stream, &(struct dt_norm_state){.factor = 1, .loss_scale = 1, .used_scale = 1}));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+    }
+}
+
+static void dynamic_scale(void)
+{
+    for_every_setup(dynamic_scale_body);
+}
+
+/* To fp32 and back. */
+static void convert_body(struct setup *s)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < 3; i++) {
+        size_t count = (size_t[]){17, 77, 30001}[i];
+        struct array x = input(s->dtype, count, 0, 1), back = output(s->dtype, count);
+        float *wide = test_alloc(count * sizeof *wide);
+        CHECK_OK(dt_kernels_widen(&s->base, s->stream, wide, x.data, count));
+        CHECK_OK(dt_kernels_narrow(&s->base, s->stream, back.data, wide, count));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        size_t wrong = 0;
+        for (size_t j = 0; j < count; j++)
+            wrong += (double)wide[j] != x.values[j];
+        CHECK(wrong == 0 && memcmp(x.data, back.data, count * dt_dtype_bytes(s->dtype)) == 0, "%zu of %zu elements", wrong, count);
+    }
+}
+
+static void convert(void)
+{
+    for_every_setup(convert_body);
+}
+
 static const struct test_case cases[] = {
     {"SGD", sgd},
     {"SGD with momentum and weight decay", sgd_with_momentum},
     {"Adam", adam},
     {"Adam with weight decay and a rate that changes", adam_with_weight_decay},
     {"gradients that are not finite", overflow},
+    {"Adam without a master copy, SGD with one", master},
+    {"the gradients' norm, and clipping by it", norm},
+    {"a dynamic loss scale, and steps that are left out", dynamic_scale},
+    {"to fp32 and back", convert},
 };
 
 int main(void)

@@ -1,0 +1,42 @@
+/* What a step learns of the norm of all its gradients, between the last gradient and the first update: the same arithmetic on the host's
+ * processor and on a GPU.
+ *
+ * Clipping  a gradient whose norm over all parameters is longer than a limit is shortened to it.
+ *           Source  Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks", ICML 2013, algorithm 1.
+ * Scaling   16-bit gradients are computed of the loss times a scale, which the updates take off again. It grows while all gradients are finite,
+ *           and shrinks where some are not.
+ *           Source  Micikevicius et al., "Mixed Precision Training", ICLR 2018, section 3.2.
+ * Left out  a norm that is not finite says that some gradient is not: no parameter is updated in this step, on no rank. */
+#ifndef LIB_KERNELS_NORM_H
+#define LIB_KERNELS_NORM_H
+
+#include "lib/kernels/kernels.h"
+
+#include <float.h>
+#include <math.h>
+
+#ifndef DT_HOST_DEVICE
+#define DT_HOST_DEVICE /* a CUDA file defines it: functions marked with it run on the device too */
+#endif
+
+/* squares: the sum of the squares of all gradients. The same number on every rank, and so the same outcome. */
+DT_HOST_DEVICE static inline void dt_norm_settle(struct dt_norm_state *s, const struct dt_norm_rule *rule, float squares)
+{
+    float scale = s->loss_scale;
+    s->used_scale = scale;
+    s->norm = (float)(sqrt((double)squares) * (double)rule->gradient_scale / (double)scale);
+    s->skips = !(s->norm <= FLT_MAX);
+    s->skipped += s->skips;
+    s->factor = (rule->clip > 0 && s->norm > rule->clip ? rule->clip / s->norm : 1) / scale;
+    if (rule->window == 0)
+        return;
+    s->good = s->skips ? 0 : s->good + 1;
+    if (s->skips)
+        s->loss_scale = scale * rule->backoff;
+    if (s->good == rule->window) {
+        s->loss_scale = scale * rule->growth;
+        s->good = 0;
+    }
+}
+
+#endif
