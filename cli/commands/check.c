@@ -266,17 +266,17 @@ static void print_traffic(const struct check *check, int number)
     line_begin(&line, stdout);
     line_add(&line, "experiment %d, in a step a rank communicates", number);
     bool any = false;
-    for (int axis = 0; axis < MESH_AXES; axis++) {
+    for (int group = 0; group < TRAFFIC_GROUPS; group++) {
         bool named = false;
         for (int kind = 0; kind < DT_COMM_KINDS; kind++) {
-            uint64_t bytes = check->traffic.bytes[axis][kind];
+            uint64_t bytes = check->traffic.bytes[group][kind];
             if (bytes == 0)
                 continue;
             line_add(&line, "%s%s%s %s %s",
                      named ? ","
                      : any ? ";"
                            : "",
-                     named ? "" : " ", named ? "" : mesh_axis_name((enum mesh_axis)axis), dt_comm_kind_name((enum dt_comm_kind)kind),
+                     named ? "" : " ", named ? "" : step_traffic_group_name(group), dt_comm_kind_name((enum dt_comm_kind)kind),
                      dt_memory_text(bytes, text));
             any = named = true;
         }

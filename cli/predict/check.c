@@ -175,10 +175,10 @@ static dt_status check_order(const struct experiment *e, struct check_pipeline *
 /* Each number of the busiest rank. */
 static void take_busiest(const struct step_traffic *traffic, struct step_traffic *most)
 {
-    for (int axis = 0; axis < MESH_AXES; axis++)
+    for (int group = 0; group < TRAFFIC_GROUPS; group++)
         for (int kind = 0; kind < DT_COMM_KINDS; kind++)
-            if (traffic->bytes[axis][kind] > most->bytes[axis][kind])
-                most->bytes[axis][kind] = traffic->bytes[axis][kind];
+            if (traffic->bytes[group][kind] > most->bytes[group][kind])
+                most->bytes[group][kind] = traffic->bytes[group][kind];
 }
 
 static void note_checkpoints(const struct experiment *e, struct check *check)
@@ -189,6 +189,18 @@ static void note_checkpoints(const struct experiment *e, struct check *check)
     if (*e->checkpoint.path)
         note(check, "saves %s in %d file%s in %.300s %s", dt_memory_text(checkpoint_bytes(e), bytes), e->world_size,
              e->world_size > 1 ? "s" : "", e->checkpoint.path, step);
+}
+
+/* Of 16-bit models: what the optimizer keeps is most of it. */
+static void note_parameter_bytes(const struct experiment *e, struct check *check)
+{
+    size_t own = dt_dtype_bytes(e->model.dtype), state = experiment_state_bytes(e),
+           master = e->optimizer.master_weights ? sizeof(float) : 0;
+    if (experiment_is_adam(e) && own < sizeof(float))
+        note(check,
+             "a parameter has %zu bytes, before any are divided: %zu of its own, %zu of its gradient, %zu of Adam's moments, %zu of a "
+             "master copy",
+             2 * own + state, own, own, state - master, master);
 }
 
 /* system: what a simulation runs on; NULL on other devices, which have dtbench's own bytes. */
@@ -218,6 +230,7 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
     note_device(e, out);
     note_memory(e, out);
     note_checkpoints(e, out);
+    note_parameter_bytes(e, out);
     return DT_OK;
 }
 
@@ -380,18 +393,18 @@ static struct cJSON *pipeline_as_json(const struct experiment *e, const struct c
 /* {"replica": {"all_reduce": 1667905536}}: what is 0 is left out. */
 static struct cJSON *traffic_as_json(const struct step_traffic *traffic)
 {
-    struct cJSON *axes = dt_json_object("");
-    for (int axis = 0; axis < MESH_AXES; axis++) {
+    struct cJSON *groups = dt_json_object("");
+    for (int group = 0; group < TRAFFIC_GROUPS; group++) {
         struct cJSON *kinds = NULL;
         for (int kind = 0; kind < DT_COMM_KINDS; kind++)
-            if (traffic->bytes[axis][kind] > 0) {
+            if (traffic->bytes[group][kind] > 0) {
                 kinds = kinds ? kinds : dt_json_object("");
-                dt_json_add(&kinds, "%s: %g", dt_comm_kind_name((enum dt_comm_kind)kind), (double)traffic->bytes[axis][kind]);
+                dt_json_add(&kinds, "%s: %g", dt_comm_kind_name((enum dt_comm_kind)kind), (double)traffic->bytes[group][kind]);
             }
         if (kinds)
-            dt_json_add(&axes, "%s: %p", mesh_axis_name((enum mesh_axis)axis), kinds);
+            dt_json_add(&groups, "%s: %p", step_traffic_group_name(group), kinds);
     }
-    return axes;
+    return groups;
 }
 
 static dt_status add_check(struct cJSON **array, const struct experiment *e, const struct check *check)

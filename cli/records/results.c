@@ -467,7 +467,7 @@ static dt_status take_object(struct scan *s, int column)
     }
 }
 
-/* A list of losses has columns for its first and its last one. */
+/* A list of what each step has has columns for its first and its last one. */
 static dt_status take_ends(struct scan *s, int column)
 {
     struct scan first = *s, last;
@@ -491,12 +491,21 @@ static dt_status take_ends(struct scan *s, int column)
     return take_value(&last, child);
 }
 
-/* Of the config a list is a text; of other lists but the losses nobody wants anything here. */
+static bool is_of_steps(const char *path)
+{
+    static const char *const lists[] = {"losses", "learning_rates", "gradient_norms", "loss_scales"};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (strcmp(path, lists[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Of the config a list is a text; of other lists but those of steps nobody wants anything here. */
 static dt_status take_list(struct scan *s, int column)
 {
     const struct node *node = &s->results->nodes[column];
     const char *begin = s->at, *name;
-    if (strcmp(node->path, "losses") == 0)
+    if (is_of_steps(node->path))
         return take_ends(s, column);
     if (!skip_value(s))
         return DT_ERR_INVALID;

@@ -200,6 +200,10 @@ dt_status dt_record_format(const struct dt_record *r, char **out_line)
         dt_json_add(&root, "learning_rates: %p", dt_json_numbers(r->learning_rates, r->loss_count));
     if (r->losses_depend_on)
         dt_json_add(&root, "losses_depend_on: %s", r->losses_depend_on);
+    if (r->gradient_norms)
+        dt_json_add(&root, "gradient_norms: %p", dt_json_numbers(r->gradient_norms, r->loss_count));
+    if (r->loss_scales)
+        dt_json_add(&root, "loss_scales: %p", dt_json_numbers(r->loss_scales, r->loss_count));
     status = root ? dt_json_print(root, DT_JSON_COMPACT, out_line) : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while making a record");
     cJSON_Delete(root);
     return status;

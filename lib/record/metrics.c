@@ -73,6 +73,8 @@ static const struct dt_metric table[] = {
      .help = "Steps, warm-up included, in which some gradients were not finite and their parameters were not updated."},
     {"overflow_elements", AT(step.overflow_elements), DT_METRIC_NUMBER, DT_IN_PARAMETERS, DT_RANKS_SUM, DT_STEPS_SUM, .later = true,
      .help = "Parameters that were not updated for that reason, over all steps; each once a step, however many ranks hold it."},
+    {"skipped_steps", AT(step.skipped_steps), DT_METRIC_NUMBER, DT_IN_STEPS, DT_RANKS_MAX, DT_STEPS_SUM, .later = true,
+     .help = "Steps, warm-up included, whose gradients' norm was not finite, so that no parameter was updated: with optimizer.clip_norm or dynamic loss scaling."},
     {"startup_s", AT(startup_s), .unit = DT_IN_SECONDS, .title = "start",
      .help = "Rank 0's time from the start of its run to the first step, the initialisation of parameters included."},
     {"load_s", AT(load_s), .unit = DT_IN_SECONDS, .later = true,

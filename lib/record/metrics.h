@@ -23,6 +23,7 @@ struct dt_step_metrics {
     double forward_s, backward_s, optimizer_s, exposed_comm_s, bubble_s, data_s, host_s;
     double comm_bytes, link_bytes, all_reduce_bytes, reduce_scatter_bytes, all_gather_bytes, broadcast_bytes, reduce_bytes, send_bytes;
     double overflow_steps, overflow_elements; /* of one step: 0 or 1, and how many parameters it left out */
+    double skipped_steps;                     /* 0 or 1 */
 };
 
 /* Peaks of one memory: the ranks' highest. */

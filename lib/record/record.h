@@ -99,8 +99,9 @@ struct dt_record {
     const char *error;            /* one line; NULL when ok */
     const double *losses;         /* [loss_count] warm-up steps first */
     int loss_count;
-    const double *learning_rates; /* [loss_count] of the same steps; NULL: the same in all of them, as the config says */
-    const char *losses_depend_on; /* of how the samples are divided; NULL: on nothing of that kind */
+    const double *learning_rates;               /* [loss_count] of the same steps; NULL: the same in all of them, as the config says */
+    const char *losses_depend_on;               /* of how the samples are divided; NULL: on nothing of that kind */
+    const double *gradient_norms, *loss_scales; /* [loss_count]; NULL: nobody asked for them, or the config's in all steps */
     struct dt_metrics metrics;
     const double *step_s; /* [step_count] timed steps, seconds: metrics.step_s's list */
     int step_count;

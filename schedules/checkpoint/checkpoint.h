@@ -20,6 +20,9 @@ struct checkpoint_rank {
     const struct dt_stage *stage;
     struct data_parallel *dp;
     struct dt_stream *stream; /* for copies */
+    /* Where the experiment asks for gradients' norms: of the last step, which is saved; loading puts that of the checkpoint here, if it has one.
+     * NULL: it does not. */
+    struct dt_norm_state *norm;
 };
 
 /* A folder that a run writes to. */

@@ -65,6 +65,9 @@ static dt_status take_index(const cJSON *object, const char *path, struct checkp
     snprintf(out->folder, sizeof out->folder, "%s", folder);
     snprintf(out->model, sizeof out->model, "%s", model);
     snprintf(out->optimizer, sizeof out->optimizer, "%s", optimizer);
+    out->loss_scale = dt_json_number(object, "loss_scale", 0);
+    out->good_steps = dt_json_number(object, "good_steps", 0);
+    out->skipped_steps = dt_json_number(object, "skipped_steps", 0);
     return dt_json_read_numbers(cJSON_GetObjectItemCaseSensitive(object, "bytes"), &out->bytes, &out->count);
 }
 
@@ -106,6 +109,9 @@ dt_status checkpoint_index_write(const char *path, const struct checkpoint_index
     char *text = NULL;
     struct cJSON *object = dt_json_object("format: %s, steps: %d, folder: %s, model: %s, optimizer: %s, bytes: %p", FORMAT, index->steps,
                                           index->folder, index->model, index->optimizer, dt_json_numbers(index->bytes, index->count));
+    if (index->loss_scale > 0)
+        dt_json_add(&object, "loss_scale: %g, good_steps: %g, skipped_steps: %g", index->loss_scale, index->good_steps,
+                    index->skipped_steps);
     dt_status status = object ? dt_json_print(object, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an index");
     dt_json_destroy(object);
     if (status == DT_OK)

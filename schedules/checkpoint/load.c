@@ -148,10 +148,18 @@ static dt_status collect(const struct piece *piece, const struct source *sources
     return DT_OK;
 }
 
+/* A master copy that the checkpoint has none of is made of the parameter itself. */
+static const struct source *find_of_piece(const struct sources *s, const struct piece *piece, int *count)
+{
+    const struct source *own = find(s, piece->name, count);
+    bool master = strncmp(piece->name, MASTER_PREFIX, strlen(MASTER_PREFIX)) == 0;
+    return *count == 0 && master ? find(s, piece->name + strlen(MASTER_PREFIX), count) : own;
+}
+
 static dt_status load_piece(const struct checkpoint_rank *rank, const struct sources *s, const struct piece *piece, char *chunk)
 {
     int count;
-    const struct source *sources = find(s, piece->name, &count);
+    const struct source *sources = find_of_piece(s, piece, &count);
     size_t bytes = dt_dtype_bytes(piece->dtype);
     bool on_host = pieces_are_on_host(rank);
     if (count == 0)
@@ -184,6 +192,18 @@ static dt_status load_pieces(const struct checkpoint_rank *rank, const struct so
 
 /* ---- a checkpoint ---- */
 
+/* The loss scale is of runs that find it as they go. */
+static void take_norm(const struct checkpoint_rank *rank, const struct checkpoint_index *index)
+{
+    if (!rank->norm || index->loss_scale <= 0)
+        return;
+    rank->norm->skipped = (uint32_t)index->skipped_steps;
+    if (!experiment_scales_dynamically(rank->experiment))
+        return;
+    rank->norm->loss_scale = (float)index->loss_scale;
+    rank->norm->good = (uint32_t)index->good_steps;
+}
+
 static dt_status check_index(const struct checkpoint_rank *rank, const struct checkpoint_index *index)
 {
     const struct experiment *e = rank->experiment;
@@ -207,6 +227,8 @@ static dt_status load(const char *path, const struct checkpoint_rank *rank, int 
         status = open_files(&sources, path, &index);
     if (status == DT_OK)
         status = load_pieces(rank, &sources);
+    if (status == DT_OK)
+        take_norm(rank, &index);
     sources_close(&sources);
     free(index.bytes);
     return status;

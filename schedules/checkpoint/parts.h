@@ -37,9 +37,12 @@ struct checkpoint_index {
     char folder[64]; /* of the files, within the checkpoint's */
     char model[128]; /* what it is one of */
     char optimizer[16];
-    int count;     /* of the files: rank-00000.safetensors, ... */
-    double *bytes; /* [count] how long each is */
+    double loss_scale, good_steps, skipped_steps; /* of struct dt_norm_state; loss_scale 0: unknown */
+    int count;                                    /* of the files: rank-00000.safetensors, ... */
+    double *bytes;                                /* [count] how long each is */
 };
+
+#define MASTER_PREFIX "optimizer.master."
 
 /* Errors: DT_ERR_IO where there is none or it cannot be read, DT_ERR_INVALID where it is none of ours. Owner: the caller, free(bytes). */
 dt_status checkpoint_index_read(const char *path, struct checkpoint_index *out);

@@ -8,7 +8,7 @@ static const char *const prefixes[] = {
     [DP_PARAMETERS] = "",
     [DP_FIRST_MOMENT] = "optimizer.first_moment.",
     [DP_SECOND_MOMENT] = "optimizer.second_moment.",
-    [DP_MASTER] = "optimizer.master.",
+    [DP_MASTER] = MASTER_PREFIX,
 };
 
 struct listing {

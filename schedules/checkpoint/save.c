@@ -164,6 +164,11 @@ static dt_status finish(const struct checkpoint_rank *rank, const char *path, co
     struct checkpoint_index index = {.steps = steps, .count = dt_comm_size(rank->world), .bytes = bytes};
     snprintf(index.folder, sizeof index.folder, "%s", folder);
     snprintf(index.optimizer, sizeof index.optimizer, "%s", experiment_is_adam(rank->experiment) ? "adam" : "sgd");
+    if (rank->norm) {
+        index.loss_scale = (double)rank->norm->loss_scale;
+        index.good_steps = rank->norm->good;
+        index.skipped_steps = rank->norm->skipped;
+    }
     checkpoint_model_text(&rank->experiment->model, index.model, sizeof index.model);
     DT_TRY(checkpoint_sync_folder(path));
     DT_TRY(checkpoint_index_write(path, &index));

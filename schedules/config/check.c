@@ -423,6 +423,8 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     DT_TRY(status);
     if (!is_given(given, "optimizer.learning_rate"))
         e->optimizer.learning_rate = experiment_is_adam(e) ? 0.001 : 0.01;
+    if (!is_given(given, "optimizer.master_weights"))
+        e->optimizer.master_weights = experiment_is_adam(e);
     if (!is_given(given, "optimizer.weight_decay"))
         e->optimizer.weight_decay = e->optimizer.name == OPTIMIZER_ADAMW ? 0.01 : 0;
     if (!is_given(given, "timeout.init_s") && !experiment_is_simulated(e) && e->timeout.init_s < e->world_size)

@@ -24,6 +24,8 @@ enum ids_kind { IDS_UINT16, IDS_UINT32 }; /* of numbers in a file */
 enum slow_part { SLOW_GPU, SLOW_NODE, SLOW_LINK, SLOW_CARD };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
 
+enum { LOSS_SCALING_DYNAMIC = 0 };
+
 struct experiment {
     struct dt_model model;  /* the first: what a family says of its keys finds it here */
     const char *model_from; /* a file that describes the model, until experiment_resolve has read it; "": none */
@@ -80,6 +82,8 @@ struct experiment {
         enum optimizer_kind name;
         double learning_rate, beta1, beta2, epsilon;
         double momentum, weight_decay;
+        double clip_norm;    /* the longest norm of all gradients; 0: any */
+        bool master_weights; /* fp32 copies of the parameters, which the optimizer updates */
         enum schedule_kind schedule;
         int warmup_steps;
         int schedule_steps; /* those of warm-up included; 0: all of the run's */
@@ -88,9 +92,14 @@ struct experiment {
         int base_batch; /* samples of a step over all ranks for which learning_rate is meant */
     } optimizer;
     enum loss_kind loss;
-    double loss_scaling; /* the loss's gradient is multiplied by it, divided again in the optimizer; 65536 for fp16 cross-entropy, else 1 */
-    bool fused_kernels;  /* cuda: one kernel does the work of several where there is one */
-    bool early_launch;   /* cuda: kernels are launched before those in front of them are over */
+    double loss_scaling; /* the loss's gradient is multiplied by it, divided again in the optimizer; 65536 for fp16 cross-entropy, else 1.
+                          * LOSS_SCALING_DYNAMIC: found as the training goes on */
+    struct {
+        double initial, growth, backoff;
+        int window; /* steps */
+    } dynamic_loss_scale;
+    bool fused_kernels;         /* cuda: one kernel does the work of several where there is one */
+    bool early_launch;          /* cuda: kernels are launched before those in front of them are over */
     int spared_multiprocessors; /* cuda: that products leave to what runs beside them */
     bool graph;                 /* on devices that have graphs, a step is captured and replayed (schedules/run/trainer.h) */
     bool graph_across_nodes;    /* also where the ranks are on several nodes */
@@ -158,10 +167,22 @@ static inline bool experiment_is_adam(const struct experiment *e)
     return e->optimizer.name != OPTIMIZER_SGD;
 }
 
-/* Bytes that the optimizer keeps for a parameter: two moments and a master copy, or one moment, or none; all of them fp32. */
+/* Bytes that the optimizer keeps for a parameter: two moments, one or none, and perhaps a master copy; all of them fp32. */
 static inline size_t experiment_state_bytes(const struct experiment *e)
 {
-    return sizeof(float) * (experiment_is_adam(e) ? 3 : e->optimizer.momentum > 0 ? 1 : 0);
+    int moments = experiment_is_adam(e) ? 2 : e->optimizer.momentum > 0 ? 1 : 0;
+    return sizeof(float) * (size_t)(moments + e->optimizer.master_weights);
+}
+
+static inline bool experiment_scales_dynamically(const struct experiment *e)
+{
+    return e->loss_scaling == LOSS_SCALING_DYNAMIC;
+}
+
+/* What the loss's gradient is multiplied by in all steps alike. */
+static inline double experiment_static_scale(const struct experiment *e)
+{
+    return experiment_scales_dynamically(e) ? 1 : e->loss_scaling;
 }
 
 /* Does it go on with a checkpoint that its own take the place of? */

@@ -237,6 +237,24 @@ static bool of_weight_decay(const void *source)
     return e->optimizer.name == OPTIMIZER_ADAMW || e->optimizer.weight_decay > 0;
 }
 
+static bool of_clipping(const void *source)
+{
+    const struct experiment *e = source;
+    return e->optimizer.clip_norm > 0;
+}
+
+/* Where they are not as they always were. */
+static bool of_master_weights(const void *source)
+{
+    const struct experiment *e = source;
+    return e->optimizer.master_weights != experiment_is_adam(e);
+}
+
+static bool of_dynamic_scaling(const void *source)
+{
+    return experiment_scales_dynamically(source);
+}
+
 static bool of_schedules(const void *source)
 {
     const struct experiment *e = source;
@@ -457,6 +475,13 @@ static const struct dt_field fields[] = {
      .description =
          "sgd, adam: this part of each parameter is added to its gradient; adamw: times the learning rate, it is taken from the parameter. "
          "When not given 0.01 for adamw, else 0."},
+    {"optimizer.clip_norm", DT_FIELD_NUMBER, AT(optimizer.clip_norm), .min = 0, .max = 1e30, .initial = "0", .matters = of_clipping,
+     .description =
+         "The norm over all gradients of a step, and all ranks, beyond which they are scaled down to it; no update is made before it "
+         "is known. 0: gradients are taken as they are."},
+    {"optimizer.master_weights", DT_FIELD_BOOL, AT(optimizer.master_weights), .max = 1, .matters = of_master_weights,
+     .description = "Keep fp32 copies of the parameters, 4 bytes each, which the optimizer updates and the model's parameters are rounded "
+                    "from. When not given true for adam and adamw, false for sgd."},
     {"optimizer.schedule", DT_FIELD_ENUM, AT(optimizer.schedule), .choice = schedule_choice, .initial = "\"constant\"",
      .matters = of_schedules,
      .description =
@@ -507,9 +532,21 @@ static const struct dt_field fields[] = {
      .description =
          "cross_entropy of the next token, its mean over the step's tokens; or the plain sum of a sample's logits, its mean over the "
          "samples, as in the study."},
-    {"loss_scaling", DT_FIELD_NUMBER, AT(loss_scaling), .min = 0, .above = true, .max = 4294967296,
-     .description = "Static loss scaling: the loss's gradient is multiplied by it, and the optimizer divides by it. When not given "
-                    "65536 for fp16 with cross_entropy, else 1."},
+    {"loss_scaling", DT_FIELD_NUMBER, AT(loss_scaling), .min = 0, .above = true, .max = 4294967296, .word = "dynamic",
+     .word_number = LOSS_SCALING_DYNAMIC,
+     .description = "The loss's gradient is multiplied by it, and the optimizer divides by it. When not given 65536 for fp16 with "
+                    "cross_entropy, else 1. dynamic: by a number that grows while all gradients are finite; a step in which some are not "
+                    "makes no update, on no rank, and the number shrinks."},
+    {"dynamic_loss_scale.initial", DT_FIELD_NUMBER, AT(dynamic_loss_scale.initial), .min = 0, .above = true, .max = 4294967296,
+     .initial = "65536", .matters = of_dynamic_scaling, .description = "loss_scaling dynamic: what it begins with."},
+    {"dynamic_loss_scale.growth", DT_FIELD_NUMBER, AT(dynamic_loss_scale.growth), .min = 1, .max = 65536, .initial = "2",
+     .matters = of_dynamic_scaling, .description = "loss_scaling dynamic: by what it is multiplied when it grows."},
+    {"dynamic_loss_scale.backoff", DT_FIELD_NUMBER, AT(dynamic_loss_scale.backoff), .min = 0, .above = true, .max = 1, .below = true,
+     .initial = "0.5", .matters = of_dynamic_scaling,
+     .description = "loss_scaling dynamic: by what it is multiplied after a step whose gradients were not all finite."},
+    {"dynamic_loss_scale.window", DT_FIELD_INT, AT(dynamic_loss_scale.window), .min = 1, .max = 1000000, .initial = "2000",
+     .matters = of_dynamic_scaling,
+     .description = "loss_scaling dynamic: it grows after this number of steps whose gradients were finite."},
     {"fused_kernels", DT_FIELD_BOOL, AT(fused_kernels), .group = "The run", .max = 1, .initial = "true", .matters = of_separate_kernels,
      .description =
          "cuda: one kernel does the work of several where there is one: the residual stream's sum and the norm behind it, a norm's "

@@ -1,4 +1,5 @@
 #include "schedules/data_parallel/buckets.h"
+#include "schedules/data_parallel/norm.h"
 
 #include <stdlib.h>
 
@@ -234,16 +235,21 @@ dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *gro
     return DT_OK;
 }
 
-/* The bucket's gradients leave after their reduction; with the last micro-batch's the host makes the update. */
+static dt_status update_offloaded(struct buckets *b, struct bucket *bucket)
+{
+    if (bucket->own_elems == 0)
+        return DT_OK;
+    return offload_update(&bucket->home, &b->base.setup, b->replica.optimizer,
+                          replica_params(&b->replica, &b->base.setup, bucket->own_first_elem), bucket->own_state_elem);
+}
+
+/* The bucket's gradients leave after their reduction; with the last micro-batch's the host makes the update, unless that waits for others. */
 static dt_status offload_bucket(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
     const struct dp_setup *s = &b->base.setup;
     struct dt_buffer *holder = b->scheme->keep_gradients ? &bucket->flat : &bucket->shard.whole;
     DT_TRY(offload_gradients(&bucket->home, s, bucket->reduced, bucket->own_grads, holder));
-    if (!(action->flags & ACTION_LAST) || bucket->own_elems == 0)
-        return DT_OK;
-    return offload_update(&bucket->home, s, b->replica.optimizer, replica_params(&b->replica, s, bucket->own_first_elem),
-                          bucket->own_state_elem);
+    return action->flags & ACTION_LAST && !s->norm ? update_offloaded(b, bucket) : DT_OK;
 }
 
 /* A bucket leaves on the network stream as soon as its last gradient is computed, while backward goes on, unless it is not to. */
@@ -264,18 +270,58 @@ dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group,
 static dt_status update(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
-    DT_TRY(timeline_wait(s->timeline, bucket->reduced));
+    if (s->offload) /* without a norm it is queued already */
+        return s->norm ? update_offloaded(b, bucket) : DT_OK;
+    if (!s->norm)
+        DT_TRY(timeline_wait(s->timeline, bucket->reduced));
     return replica_update(&b->replica, s, bucket->own_first_elem, bucket->own_elems, bucket->own_state_elem, bucket->own_grads);
+}
+
+static size_t within(size_t at, size_t first, size_t end)
+{
+    return at < first ? first : at < end ? at : end;
+}
+
+/* This rank's part of group `g`, which is in the bucket. */
+static dt_status add_group_to_norm(struct buckets *b, const struct bucket *bucket, int g)
+{
+    const struct dp_setup *s = &b->base.setup;
+    size_t first = b->replica.offset_elems[g], end = first + s->stage->groups[g].param_elems;
+    size_t own = within(bucket->own_first_elem, first, end), own_end = within(bucket->own_first_elem + bucket->own_elems, first, end);
+    const void *grads = s->offload ? bucket->home.grads.data : bucket->own_grads;
+    if (own == own_end)
+        return DT_OK;
+    struct norm_run run = {.g = g,
+                           .first_elem = own - first,
+                           .count_elems = own_end - own,
+                           .grads = (const char *)grads + dp_bytes(s, own - bucket->own_first_elem),
+                           .replicas = b->scheme->summed ? NULL : s->replicas};
+    return norm_add(s->norm, s, &run);
+}
+
+/* Bucket by bucket as they are reduced; the last group of each is the first in memory. */
+static dt_status settle_norm(struct buckets *b)
+{
+    const struct dp_setup *s = &b->base.setup;
+    for (int g = s->stage->group_count - 1, at = -1; g >= 0; g--) {
+        const struct bucket *bucket = &b->buckets[b->bucket_of[g]];
+        if (at != b->bucket_of[g] && !s->offload)
+            DT_TRY(timeline_wait(s->timeline, bucket->reduced));
+        at = b->bucket_of[g];
+        DT_TRY(add_group_to_norm(b, bucket, g));
+    }
+    return norm_settle(s->norm, s, b->scheme->summed ? dt_comm_size(s->replicas) : 1);
 }
 
 dt_status buckets_end_step(struct data_parallel *dp)
 {
     struct buckets *b = buckets_of(dp);
     const struct dp_setup *s = &dp->setup;
+    if (s->norm)
+        DT_TRY(settle_norm(b));
     for (int i = 0; i < b->bucket_count; i++) {
         struct bucket *bucket = &b->buckets[i];
-        if (!s->offload) /* otherwise its update is queued */
-            DT_TRY(update(b, bucket));
+        DT_TRY(update(b, bucket));
         if (b->scheme->publish)
             DT_TRY(buckets_publish(b, bucket, b->scheme->publish));
     }
@@ -286,11 +332,6 @@ dt_status buckets_end_step(struct data_parallel *dp)
             DT_TRY(offload_await(&b->buckets[i].home, s));
     }
     return DT_OK;
-}
-
-static size_t within(size_t at, size_t first, size_t end)
-{
-    return at < first ? first : at < end ? at : end;
 }
 
 /* Of a group what is before this rank's part of the bucket, that part, and what is after it. */

@@ -14,6 +14,7 @@
  *
  * With parameter offload the shards are in host memory. A rank's own is copied straight to its place in the whole group, and gathered from
  * there; of the reduced gradients it leaves from its place in the whole ones. */
+#include "schedules/data_parallel/norm.h"
 #include "schedules/data_parallel/offload.h"
 #include "schedules/data_parallel/residency.h"
 #include "schedules/data_parallel/shard.h"
@@ -160,13 +161,13 @@ static dt_status fsdp_begin_gradients(struct data_parallel *dp, struct dt_group 
     return DT_OK;
 }
 
-/* The share leaves after the reduction; the last micro-batch's is updated with at once, while backward goes on. */
+/* The share leaves after the reduction; the last micro-batch's is updated with at once, while backward goes on, unless that waits for others. */
 static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, const struct action *action)
 {
     const struct dp_setup *s = &dp->setup;
     const void *share = (const char *)f->grads.whole.data + dp_bytes(s, f->grads.shard.first_elem);
     DT_TRY(offload_gradients(&f->home, s, f->reduced, share, &f->grads.whole));
-    return action->flags & ACTION_LAST ? offload_update(&f->home, s, f->optimizer, f->params.data, 0) : DT_OK;
+    return action->flags & ACTION_LAST && !s->norm ? offload_update(&f->home, s, f->optimizer, f->params.data, 0) : DT_OK;
 }
 
 static dt_status fsdp_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
@@ -183,9 +184,30 @@ static dt_status fsdp_reduce(struct data_parallel *dp, const struct dt_group *gr
     return s->offload ? fsdp_offload(dp, f, action) : DT_OK;
 }
 
+static dt_status add_to_norm(const struct dp_setup *s, int g, const struct fsdp_group *f)
+{
+    const struct shard *shard = &f->grads.shard;
+    struct norm_run run = {.g = g,
+                           .first_elem = shard->first_elem,
+                           .count_elems = shard->own_elems,
+                           .grads = s->offload ? f->home.grads.data : f->grads.share.data,
+                           .replicas = s->replicas};
+    if (!s->offload)
+        DT_TRY(timeline_wait(s->timeline, f->reduced));
+    return norm_add(s->norm, s, &run);
+}
+
+static dt_status settle_norm(const struct dp_setup *s, const struct fsdp_group *groups)
+{
+    for (int g = s->stage->group_count - 1; g >= 0; g--)
+        DT_TRY(add_to_norm(s, g, &groups[g]));
+    return norm_settle(s->norm, s, 1);
+}
+
 static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f)
 {
-    DT_TRY(timeline_wait(s->timeline, f->reduced));
+    if (!s->norm)
+        DT_TRY(timeline_wait(s->timeline, f->reduced));
     DT_TRY(optimizer_apply(f->optimizer, f->params.data, f->grads.share.data, 0, f->grads.shard.share_elems, s->compute));
     /* the next step's gathers read what has just been written */
     DT_TRY(dt_event_record(f->computed, s->compute));
@@ -195,8 +217,13 @@ static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f)
 static dt_status fsdp_end_step(struct data_parallel *dp)
 {
     const struct dp_setup *s = &dp->setup;
+    struct fsdp_group *groups = fsdp_of(dp)->groups;
+    if (s->norm)
+        DT_TRY(settle_norm(s, groups));
     for (int g = s->stage->group_count - 1; g >= 0; g--) {
-        struct fsdp_group *f = &fsdp_of(dp)->groups[g];
+        struct fsdp_group *f = &groups[g];
+        if (s->offload && s->norm)
+            DT_TRY(offload_update(&f->home, s, f->optimizer, f->params.data, 0));
         DT_TRY(s->offload ? offload_await(&f->home, s) : fsdp_update(s, f));
     }
     return DT_OK;

@@ -14,6 +14,7 @@
 #include "schedules/step/timeline.h"
 
 struct offload;
+struct gradient_norm;
 
 /* What every mode is given; all of it outlives the mode. */
 struct dp_setup {
@@ -27,10 +28,12 @@ struct dp_setup {
     struct dt_stream *network;     /* this mode's collectives */
     struct timeline *timeline;     /* of compute: waits for the network, and for copies, go through timeline_wait */
     const struct offload *offload; /* parameters live in host memory; NULL: on the device */
-    int micro_batches;             /* of a step */
-    int reduce_every;              /* gradients are reduced after this number of micro-batches */
-    double gradient_bytes;         /* of each gradient, from backward to the update; at least those of the model's dtype */
-    enum dt_dtype reduce_dtype;    /* in which gradients travel */
+    struct gradient_norm
+        *norm;         /* updates wait until it is settled (norm.h), at the end of the step; NULL: they are made as gradients are there */
+    int micro_batches; /* of a step */
+    int reduce_every;  /* gradients are reduced after this number of micro-batches */
+    double gradient_bytes;      /* of each gradient, from backward to the update; at least those of the model's dtype */
+    enum dt_dtype reduce_dtype; /* in which gradients travel */
 };
 
 /* Bytes of `elems` parameters or gradients. */

@@ -5,8 +5,11 @@
  * Source  "How to save memory by fusing the optimizer step into the backward pass", PyTorch's tutorials; Lv et al., "Full Parameter
  *         Fine-tuning for Large Language Models with Limited Resources" (LOMO), ACL 2024.
  *
+ * Where updates wait for the norm of all gradients, those of all groups exist until the end of the step.
+ *
  * With parameter offload a group's gradients leave after every micro-batch, and the host adds them up: not even with several micro-batches
  * is there more than one group's on the device. */
+#include "schedules/data_parallel/norm.h"
 #include "schedules/data_parallel/replica.h"
 
 #include <stdlib.h>
@@ -104,32 +107,49 @@ static dt_status none_begin_gradients(struct data_parallel *dp, struct dt_group 
     return DT_OK;
 }
 
-static dt_status none_update(struct data_parallel *dp, const struct dt_group *group)
+static dt_status add_to_norm(const struct dp_setup *s, const struct dt_group *group, const void *grads)
+{
+    struct norm_run run = {.g = group->index, .count_elems = group->param_elems, .grads = grads};
+    return norm_add(s->norm, s, &run);
+}
+
+static dt_status update_group(struct data_parallel *dp, const struct dt_group *group)
 {
     struct none *none = none_of(dp);
+    struct none_group *n = &none->groups[group->index];
     size_t first = none->replica.offset_elems[group->index];
-    DT_TRY(replica_update(&none->replica, &dp->setup, first, group->param_elems, first, group->grads));
-    dt_free(dp->setup.compute, &none->groups[group->index].grads);
+    if (dp->setup.offload)
+        return offload_update(&n->home, &dp->setup, none->replica.optimizer, replica_params(&none->replica, &dp->setup, first), first);
+    DT_TRY(replica_update(&none->replica, &dp->setup, first, group->param_elems, first, n->grads.data));
+    dt_free(dp->setup.compute, &n->grads);
     return DT_OK;
+}
+
+static dt_status none_update(struct data_parallel *dp, const struct dt_group *group)
+{
+    return dp->setup.norm ? add_to_norm(&dp->setup, group, group->grads) : update_group(dp, group);
 }
 
 /* With offload: a group's gradients leave the device. */
 static dt_status none_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
 {
     const struct dp_setup *s = &dp->setup;
-    struct none *none = none_of(dp);
-    struct none_group *n = &none->groups[group->index];
-    size_t first = none->replica.offset_elems[group->index];
+    struct none_group *n = &none_of(dp)->groups[group->index];
     DT_TRY(dt_event_record(n->computed, s->compute));
     DT_TRY(offload_gradients(&n->home, s, n->computed, group->grads, &n->grads));
     if (!(action->flags & ACTION_LAST))
         return DT_OK;
-    return offload_update(&n->home, s, none->replica.optimizer, replica_params(&none->replica, s, first), first);
+    return s->norm ? add_to_norm(s, group, n->home.grads.data) : update_group(dp, group);
 }
 
-/* Every group has been updated, or its update is queued. */
+/* Without a norm every group has been updated, or its update is queued. */
 static dt_status none_end_step(struct data_parallel *dp)
 {
+    const struct dp_setup *s = &dp->setup;
+    if (s->norm)
+        DT_TRY(norm_settle(s->norm, s, 1));
+    for (int g = s->stage->group_count - 1; g >= 0 && s->norm; g--)
+        DT_TRY(update_group(dp, &s->stage->groups[g]));
     for (int g = 0; dp->setup.offload && g < dp->setup.stage->group_count; g++)
         DT_TRY(offload_await(&none_of(dp)->groups[g].home, &dp->setup));
     return DT_OK;

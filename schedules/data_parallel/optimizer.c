@@ -21,11 +21,14 @@ dt_status optimizer_create(const struct experiment *experiment, const struct dt_
     optimizer->stage = stage;
     optimizer->tensors = experiment->model.family->tensor_count(&experiment->model);
     optimizer->parameters = (double)dt_model_parameter_count(&experiment->model) / experiment->tensor.size;
-    optimizer->gradient_scale = (float)(1.0 / experiment->loss_scaling / summed_ranks);
+    optimizer->gradient_scale = (float)(1.0 / experiment_static_scale(experiment) / summed_ranks);
     struct dt_buffer *state[] = {&optimizer->first_moment, &optimizer->second_moment, &optimizer->master};
-    for (size_t i = 0; i < experiment_state_bytes(experiment) / sizeof(float); i++) {
-        dt_status status =
-            (experiment->parameter_offload ? dt_alloc_host : dt_alloc)(stream, DT_OPTIMIZER, count * sizeof(float), state[i]);
+    bool adam = experiment_is_adam(experiment);
+    bool kept[] = {adam || experiment->optimizer.momentum > 0, adam, experiment->optimizer.master_weights};
+    for (int i = 0; i < 3; i++) {
+        dt_status status = DT_OK;
+        if (kept[i])
+            status = (experiment->parameter_offload ? dt_alloc_host : dt_alloc)(stream, DT_OPTIMIZER, count * sizeof(float), state[i]);
         if (status < 0) {
             optimizer_destroy(optimizer, stream);
             *out = NULL;
@@ -65,10 +68,11 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
     };
     if (optimizer->first_moment.data)
         update.first_moment = (float *)optimizer->first_moment.data + first;
+    if (optimizer->master.data)
+        update.master = (float *)optimizer->master.data + first;
     if (experiment_is_adam(e)) {
         update.adam = true;
         update.second_moment = (float *)optimizer->second_moment.data + first;
-        update.master = (float *)optimizer->master.data + first;
         update.beta1 = (float)e->optimizer.beta1;
         update.beta2 = (float)e->optimizer.beta2;
         update.epsilon = (float)e->optimizer.epsilon;

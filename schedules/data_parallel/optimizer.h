@@ -1,10 +1,10 @@
 /* The optimizer's state for a flat run of parameters: a whole replica's, what a rank updates of it, or a shard of a group. With the
  * experiment's parameter_offload all of it is in host memory, as params and grads are, and the host makes the update.
  *
- * Gradients may overflow, as loss_scaling is static. A parameter whose gradient is not finite is left out of the update and counted; the
- * others of the step are updated. Leaving out the whole step, as torch.cuda.amp.GradScaler does, takes a word between all ranks before the
- * first update wherever gradients or stages are divided, and with it the overlap of updates with backward. This takes none, and what is left
- * out is the same however the work is divided, because every rank that updates a parameter sees the same reduced gradient. */
+ * Gradients may overflow. With a static loss_scaling and no clipping a parameter whose gradient is not finite is left out of the update and
+ * counted; the others of the step are updated. That takes no word between ranks and leaves updates overlapped with backward, and what is left
+ * out is the same however the work is divided, because every rank that updates a parameter sees the same reduced gradient. Where the
+ * gradients' norm is asked for, it says whether the whole step is left out, as torch.amp.GradScaler does (norm.h). */
 #ifndef SCHEDULES_DATA_PARALLEL_OPTIMIZER_H
 #define SCHEDULES_DATA_PARALLEL_OPTIMIZER_H
 
@@ -15,7 +15,7 @@
 struct optimizer;
 
 /* State for `count` parameters (0: none), allocated on `stream`: for SGD nothing, or with momentum an fp32 moment, 4 bytes a parameter; for
- * Adam two fp32 moments and an fp32 master copy, 12 bytes. summed_ranks: the gradients it is given are sums over this number of ranks; 1 where they are averages. The experiment and the
+ * Adam two; and with master weights 4 bytes more. summed_ranks: the gradients it is given are sums over this number of ranks; 1 where they are averages. The experiment and the
  * stage outlive it. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. Owner: the caller. */
 dt_status optimizer_create(const struct experiment *experiment, const struct dt_stage *stage, size_t count, int summed_ranks,
                            struct dt_stream *stream, struct optimizer **out);

@@ -529,7 +529,7 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
 
     /* The mean over the replica's step, whatever pieces it is done in. The study's sum of logits is taken per sample for the same reason. */
     double rows = (double)setup->samples * (setup->experiment->loss == LOSS_SUM ? 1 : dt_model_facts(&setup->experiment->model).loss_terms);
-    p->scales = (struct dt_loss_scales){.loss = (float)(1 / rows), .gradient = (float)(setup->experiment->loss_scaling / rows)};
+    p->scales = (struct dt_loss_scales){.loss = (float)(1 / rows), .gradient = (float)(experiment_static_scale(setup->experiment) / rows)};
 
     dt_status status = create_parts(p);
     if (status < 0) {

@@ -61,10 +61,33 @@ static dt_status keep_step(struct run *r, double own_s, struct kept_step *out)
     return trainer_messages(r->trainer, false, &out->received);
 }
 
+/* list [count] gets one more. */
+static dt_status keep(double **list, int count, double value)
+{
+    double *longer = realloc(*list, ((size_t)count + 1) * sizeof *longer);
+    DT_TRY(dt_allocated(longer, "no host memory for the numbers of %d steps", count + 1));
+    *list = longer;
+    longer[count] = value;
+    return DT_OK;
+}
+
+/* Of the step whose loss comes next; *skipped: its updates were left out. */
+static dt_status keep_norm(struct run *r, bool *skipped)
+{
+    struct measure_result *result = r->result;
+    struct dt_norm_state norm;
+    *skipped = false;
+    if (!trainer_norm(r->trainer, &norm))
+        return DT_OK;
+    *skipped = norm.skips;
+    DT_TRY(keep(&result->gradient_norms, result->losses_done, (double)norm.norm));
+    return keep(&result->loss_scales, result->losses_done, (double)norm.used_scale);
+}
+
 static dt_status run_step(struct run *r, int index)
 {
     struct measure_result *result = r->result;
-    bool timed = measure_is_warm(result, r->experiment);
+    bool timed = measure_is_warm(result, r->experiment), skipped;
     struct {
         struct step_report sums, highest;
     } all;
@@ -87,8 +110,10 @@ static dt_status run_step(struct run *r, int index)
     double slowest = all.highest.own_s, loss = all.sums.loss / all.sums.has_loss;
     r->stop |= all.highest.stop > 0;
 
-    dt_metrics_add_step(&result->metrics,
-                        &(struct dt_step_metrics){.overflow_elements = all.sums.overflows, .overflow_steps = all.sums.overflows > 0});
+    DT_TRY(keep_norm(r, &skipped));
+    dt_metrics_add_step(&result->metrics, &(struct dt_step_metrics){.overflow_elements = all.sums.overflows,
+                                                                    .overflow_steps = all.sums.overflows > 0,
+                                                                    .skipped_steps = skipped});
     DT_TRY(measure_result_add_step(result, r->experiment, slowest, loss));
     if (r->hooks->step_done)
         r->hooks->step_done(r->hooks->context, index, slowest, loss);
@@ -322,10 +347,8 @@ bool measure_is_warm(const struct measure_result *result, const struct experimen
 dt_status measure_result_add_step(struct measure_result *result, const struct experiment *e, double seconds, double loss)
 {
     bool timed = measure_is_warm(result, e);
-    double *losses = realloc(result->losses, ((size_t)result->losses_done + 1) * sizeof *losses);
-    DT_TRY(dt_allocated(losses, "no host memory for the losses of %d steps", result->losses_done + 1));
-    result->losses = losses;
-    losses[result->losses_done++] = loss;
+    DT_TRY(keep(&result->losses, result->losses_done, loss));
+    result->losses_done++;
     if (timed)
         result->step_s[result->steps_done++] = seconds;
     else
@@ -337,6 +360,8 @@ void measure_result_finish(struct measure_result *result)
 {
     free(result->step_s);
     free(result->losses);
+    free(result->gradient_norms);
+    free(result->loss_scales);
     free(result->ranks);
     free(result->compute_s);
     free(result->conditions);

@@ -27,6 +27,8 @@ struct measure_result {
     double *step_s; /* [timed] the slowest rank's time of each step */
     double *losses; /* [losses_done] the global batch's mean loss of each step, warm-up included, the same on all ranks */
     int losses_done;
+    double *gradient_norms;         /* [losses_done] of the same steps; NULL: nobody asked for them */
+    double *loss_scales;            /* the same */
     int first_step;                 /* how many steps the runs have made with which this one goes on */
     double warmup_s;                /* spent in warm-up steps by the slowest rank of each */
     struct dt_metrics metrics;      /* what the ranks measure; what follows from it (report_measure) is unknown */

@@ -301,6 +301,8 @@ static dt_status format_own(const struct report *report, const struct experiment
     record.loss_count = result->losses_done;
     record.learning_rates = rates;
     record.losses_depend_on = loss_division(e, division, sizeof division);
+    record.gradient_norms = result->gradient_norms;
+    record.loss_scales = experiment_scales_dynamically(e) ? result->loss_scales : NULL;
     record.step_s = result->step_s;
     record.step_count = result->steps_done;
     record.ranks = result->ranks;

@@ -2,6 +2,7 @@
 #include "schedules/config/learning_rate.h"
 #include "schedules/config/split.h"
 #include "schedules/data_parallel/mode.h"
+#include "schedules/data_parallel/norm.h"
 #include "schedules/data_parallel/offload.h"
 #include "schedules/plan/plan.h"
 #include "schedules/run/batches.h"
@@ -26,7 +27,8 @@ struct trainer {
     struct offload offload;                       /* with parameter_offload */
     struct timeline *timeline;
     struct dt_stage *stage;
-    struct batches batches; /* where samples come from a file */
+    struct batches batches;     /* where samples come from a file */
+    struct gradient_norm *norm; /* where updates wait for it; NULL */
     struct data_parallel *dp;
     struct pipeline *pipeline;
     int steps;                            /* that this trainer has queued */
@@ -36,6 +38,7 @@ struct trainer {
     struct step_traffic counted, traffic; /* since the beginning, and by the last step that was not replayed */
     double loss;                          /* the host's copies */
     uint64_t overflows;
+    struct dt_norm_state settled;
 };
 
 /* The first step allocates what later ones find, and the second begins with what the first has left: from the third on all are alike. */
@@ -161,6 +164,9 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
     size_t element_bytes = dt_dtype_bytes(e->model.dtype);
     bool wide = t->options.wide_reduction && element_bytes < sizeof(float);
     const struct order_shape *order = &t->order.shape;
+    t->settled = norm_before_steps(e);
+    if (norm_is_needed(e))
+        DT_TRY(norm_create(e, t->stage, device, t->mesh.world, t->compute, &t->norm));
     struct dp_setup dp = {
         .experiment = e,
         .stage = t->stage,
@@ -171,6 +177,7 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .network = t->network,
         .timeline = t->timeline,
         .offload = e->parameter_offload ? &t->offload : NULL,
+        .norm = t->norm,
         .micro_batches = order->micro_batches,
         .reduce_every = e->gradient_reduction == REDUCTION_EACH ? order->window : order->micro_batches,
         .gradient_bytes = fmax(t->options.gradient_bytes, (double)element_bytes),
@@ -225,8 +232,10 @@ static void count_traffic(const struct trainer *t, struct step_traffic *out)
     count_traffic_of(t->copies, TRAFFIC_COPIES, out);
     count_traffic_of(t->together, TRAFFIC_TOGETHER, out);
     out->ranks[MESH_PIPELINE] = 2;
+    if (t->norm)
+        count_traffic_of(t->mesh.world, TRAFFIC_WORLD, out);
     out->bytes[MESH_PIPELINE][DT_COMM_SEND] = pipeline_sent_bytes(t->pipeline);
-    out->bytes[MESH_PIPELINE][DT_COMM_ALL_REDUCE] = pipeline_summed_bytes(t->pipeline);
+    out->bytes[MESH_PIPELINE][DT_COMM_ALL_REDUCE] += pipeline_summed_bytes(t->pipeline);
 }
 
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
@@ -286,6 +295,7 @@ void trainer_destroy(struct trainer *t)
     pipeline_destroy(t->pipeline);
     if (t->dp)
         t->dp->mode->destroy(t->dp);
+    norm_destroy(t->norm, t->compute);
     batches_finish(&t->batches, t->compute);
     t->family->stage_destroy(t->stage, t->compute);
     timeline_destroy(t->timeline);
@@ -392,13 +402,15 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
     t->steps++;
     take_traffic(t);
     DT_TRY(dt_kernels_overflows(t->kernels, t->compute, &t->overflows));
+    if (t->norm)
+        DT_TRY(dt_kernels_norm(t->kernels, t->compute, &t->settled));
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
 }
 
 /* Arithmetic: nothing is held. */
-static struct checkpoint_rank checkpoint_rank_of(const struct trainer *t)
+static struct checkpoint_rank checkpoint_rank_of(struct trainer *t)
 {
-    return (struct checkpoint_rank){t->experiment, t->mesh.world, t->stage, t->dp, t->compute};
+    return (struct checkpoint_rank){t->experiment, t->mesh.world, t->stage, t->dp, t->compute, t->norm ? &t->settled : NULL};
 }
 
 static bool is_simulated(const struct trainer *t)
@@ -419,7 +431,10 @@ dt_status trainer_load(struct trainer *t, const char *path, int *steps)
 {
     struct checkpoint_rank rank = checkpoint_rank_of(t);
     *steps = 0;
-    return is_simulated(t) ? DT_OK : checkpoint_load(path, &rank, steps);
+    if (is_simulated(t))
+        return DT_OK;
+    DT_TRY(checkpoint_load(path, &rank, steps));
+    return t->norm ? dt_kernels_set_norm(t->kernels, t->compute, &t->settled) : DT_OK;
 }
 
 dt_status trainer_step(struct trainer *t, int step)
@@ -522,6 +537,12 @@ double trainer_loss(const struct trainer *t)
 uint64_t trainer_overflows(const struct trainer *t)
 {
     return t->dp->repeats_updates ? 0 : t->overflows;
+}
+
+bool trainer_norm(const struct trainer *t, struct dt_norm_state *out)
+{
+    *out = t->settled;
+    return t->norm;
 }
 
 dt_status trainer_times(const struct trainer *t, struct timeline_times *out)

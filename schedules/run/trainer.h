@@ -70,6 +70,8 @@ void trainer_traffic(const struct trainer *trainer, struct step_traffic *out);
 bool trainer_has_loss(const struct trainer *trainer); /* it is of the last stage */
 double trainer_loss(const struct trainer *trainer);
 uint64_t trainer_overflows(const struct trainer *trainer);
+/* The norm of the step's gradients, the same on all ranks. false: this experiment does not ask for it. */
+bool trainer_norm(const struct trainer *trainer, struct dt_norm_state *out);
 
 /* Where the compute stream's time went, of which schedules/step/step_times.h makes the step's times: the timeline, its first mark, and the
  * messages of a pipeline, sorted; the caller frees messages->all, also after a failure. */

@@ -1,5 +1,13 @@
 #include "schedules/step/step_traffic.h"
 
+const char *step_traffic_group_name(int group)
+{
+    if (group < MESH_AXES)
+        return mesh_axis_name((enum mesh_axis)group);
+    static const char *const others[] = {"copies", "together", "world"};
+    return others[group - MESH_AXES];
+}
+
 uint64_t step_traffic_of(const struct step_traffic *traffic, enum dt_comm_kind kind)
 {
     uint64_t bytes = 0;

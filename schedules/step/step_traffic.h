@@ -12,14 +12,15 @@
 #include "lib/record/metrics.h"
 #include "schedules/mesh/shape.h"
 
-/* By axis; of neighbours in a tensor group that hold copies; of ranks whose samples are computed together. */
-enum { TRAFFIC_COPIES = MESH_AXES, TRAFFIC_TOGETHER, TRAFFIC_GROUPS };
+/* By axis; of neighbours in a tensor group that hold copies; of ranks whose samples are computed together; and of all ranks. */
+enum { TRAFFIC_COPIES = MESH_AXES, TRAFFIC_TOGETHER, TRAFFIC_WORLD, TRAFFIC_GROUPS };
 
 struct step_traffic {
     uint64_t bytes[TRAFFIC_GROUPS][DT_COMM_KINDS]; /* those of DT_COMM_RECV are 0 */
     int ranks[TRAFFIC_GROUPS];                     /* of a group that communicates; of a pipeline 2, its ends, which sum copies */
 };
 
+const char *step_traffic_group_name(int group);                                       /* "replica", "world" */
 uint64_t step_traffic_of(const struct step_traffic *traffic, enum dt_comm_kind kind); /* on all axes */
 uint64_t step_traffic_all(const struct step_traffic *traffic);
 uint64_t step_traffic_on_links(const struct step_traffic *traffic); /* what this rank sends; of all collectives and messages */

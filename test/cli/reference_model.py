@@ -401,8 +401,10 @@ def forward_backward(m, samples):
 
 
 def update(m, optimizer, step):
-    rate = optimizer["learning_rate"]
+    rate, limit = optimizer["learning_rate"], optimizer.get("clip_norm", 0)
+    norm = math.sqrt(sum((p.grad**2).sum() for p in m.all_parameters()))
     for p in m.all_parameters():
+        p.grad = p.grad * (limit / norm if 0 < limit < norm else 1)
         if optimizer["name"] == "sgd":
             p.value = p.value - rate * p.grad
             continue

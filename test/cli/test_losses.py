@@ -107,9 +107,10 @@ def draw_model(r, tensor, virtual_stages, sequence_parallel):
 
 
 def draw_optimizer(r, loss):
+    common = {"clip_norm": 10 ** r.uniform(-1, 1) if r.random() < 0.5 else 0, "master_weights": r.random() < 0.5}
     if r.random() < 0.5:
-        return {"name": "sgd", "learning_rate": 10 ** r.uniform(-0.5, 1) * (1e-3 if loss == "sum" else 1)}
-    return {"name": "adam", "learning_rate": 10 ** r.uniform(-2.3, -0.9), "beta1": r.choice([0.9, 0.5]), "beta2": r.choice([0.999, 0.95]),
+        return common | {"name": "sgd", "learning_rate": 10 ** r.uniform(-0.5, 1) * (1e-3 if loss == "sum" else 1)}
+    return common | {"name": "adam", "learning_rate": 10 ** r.uniform(-2.3, -0.9), "beta1": r.choice([0.9, 0.5]), "beta2": r.choice([0.999, 0.95]),
             "epsilon": r.choice([1e-6, 1e-5, 1e-4, 1e-3])}
 
 
@@ -138,7 +139,7 @@ def draw(seed, number, ranks):
     config["model"] = draw_model(r, tensor, stages * parts, sequence_parallel)
     if stages > 1:
         config["pipeline"]["split"] = draw_split(r, config["model"]["layers"], stages * parts)
-    config["loss_scaling"] = r.choice([1, 1, 1024])
+    config["loss_scaling"] = r.choice([1, 1, 1024, "dynamic"])
     return config
 
 

@@ -68,6 +68,8 @@ static int print_table(void)
         for (int c = 0; choices && f->choice(c); c++)
             cJSON_AddItemToArray(choices, cJSON_CreateString(f->choice(c)));
         cJSON *refused = f->refused ? cJSON_AddArrayToObject(field, "refused") : NULL;
+        if (f->word)
+            cJSON_AddStringToObject(field, "word", f->word);
         if (f->most_numbers > 0)
             cJSON_AddNumberToObject(field, "most_numbers", f->most_numbers);
         if (f->file_ending)

@@ -100,6 +100,8 @@ def values_of(field):
         values += [{wrong: 1} for wrong in (field["prefix"], name.lower(), name + "-", "", " " + name)]
         values.append({f"{name}{i}": "n" * 250 for i in range(5)})
     elif field["type"] != "boolean":
+        if "word" in field:
+            values += [field["word"], field["word"] + "s", field["word"].upper(), [field["word"]]]
         low, high = field["min"], field["max"]
         for edge in (low, high):
             values += [edge, edge - 1, edge + 1, edge + 0.5, edge - 0.5, float(edge), edge * (1 - 1e-6), edge * (1 + 1e-6)]
@@ -176,6 +178,7 @@ def mutations(table, shuffle):
             config = put_in_sweep(config, path, [value, value], False) if shuffle.random() < 0.2 else put(config, path, value)
         yield config
     yield {"model": TINY, "sweep": {"seed": [1] * 400, "steps.warmup": [1] * 400}}
+    yield {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "parameter_server": {"servers": 5}}
     yield {"model": TINY, "sweep": {"model.dtype": ["fp32"], "model": [{"dtype": "fp16"}]}}
     yield {"sweep": {"model.layers": [2]}}
     for sweep in ({"nccl.NCCL_ALGO": ["Ring", "Tree"]}, {"nccl": {"NCCL_ALGO": ["Ring", 1]}}, {"nccl": {"NCCL_ALGO": "Ring"}},
@@ -257,6 +260,9 @@ def check_table(schema, table):
         else:
             expected["exclusiveMinimum" if field["above"] else "minimum"] = field["min"]
             expected["exclusiveMaximum" if field["below"] else "maximum"] = field["max"]
+        if "word" in field:
+            expected["anyOf"] = [{"const": field["word"]},
+                                 {key: expected.pop(key) for key in list(expected) if key != "description"}]
         if "default" in field:
             expected["default"] = field["default"]
         found = {k: v for k, v in schema["$defs"].get(path, {}).items() if k != "not"}

@@ -219,6 +219,10 @@ dt_status expected_traffic(const struct experiment *experiment, int rank, struct
     out->ranks[TRAFFIC_COPIES] = out->ranks[TRAFFIC_TOGETHER] = 1;
     for (int axis = 0; axis < MESH_AXES; axis++)
         out->ranks[axis] = axis == MESH_PIPELINE ? 2 : mesh->size[axis];
+    if (experiment->optimizer.clip_norm > 0) {
+        out->ranks[TRAFFIC_WORLD] = experiment->world_size;
+        out->bytes[TRAFFIC_WORLD][DT_COMM_ALL_REDUCE] = experiment->world_size > 1 ? sizeof(float) : 0;
+    }
     dt_status status = dry_rank_init(&dry, experiment, rank, 0);
     if (status == DT_OK)
         status = find_traffic(experiment, rank, dry.trainer, out);
