@@ -13,7 +13,7 @@
 struct command_options {
     struct option_list records;
     const char *threshold, *format, *gate, *by;
-    bool allow_different, single;
+    bool allow_different, single, shortest;
 };
 
 typedef dt_status print_function(const struct compare *, const struct compare_options *, FILE *);
@@ -55,6 +55,10 @@ static const struct option_row options[] = {
      "enough; without --gate nothing is then a regression"},
     {"allow-different", 'a', OPTION_FLAG, AT(allow_different), NULL, NULL,
      "compare although devices, drivers, library versions, threads or numbers of machines differ"},
+    {"shortest", 0, OPTION_FLAG, AT(shortest), NULL, NULL,
+     "each run counts by its shortest step, which other work on the machine lengthens least; for eight runs a side or more that were made in "
+     "turn. "
+     "slower and faster then mean that the whole interval is beyond the threshold"},
     {"single", 's', OPTION_FLAG, AT(single), NULL, NULL,
      "compare the newest run of each side alone, and call it slower or faster although one run is no evidence"},
     {0},
@@ -63,6 +67,8 @@ static const struct option_row options[] = {
 static dt_status check_options(void *options_read)
 {
     struct command_options *o = options_read;
+    if (o->single && o->shortest)
+        return dt_fail(DT_ERR_INVALID, "--shortest wants several runs, and --single takes one");
     if (o->by && o->records.count == 1)
         return DT_OK;
     if (o->records.count != 2)
@@ -120,7 +126,7 @@ static dt_status parse_format(const char *text, print_function **out)
 
 static dt_status read_options(const struct command_options *o, struct compare_options *how, struct pairing *by, print_function **print)
 {
-    *how = (struct compare_options){.gates = GATE_ALL, .allow_different = o->allow_different, .single = o->single};
+    *how = (struct compare_options){.gates = GATE_ALL, .allow_different = o->allow_different, .single = o->single, .shortest = o->shortest};
     DT_TRY(parse_threshold(o->threshold ? o->threshold : THRESHOLD, &how->threshold));
     if (o->by) {
         DT_TRY(pairing_parse(o->by, by));

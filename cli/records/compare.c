@@ -171,8 +171,18 @@ static bool is_repeat(const struct record_facts *other, const struct record_fact
     return same;
 }
 
-/* The steps of `record`, and unless `single` those of its repeats, in the order in which they are read. */
-static dt_status collect_steps(const struct record_set *set, const struct record_facts *record, bool single, struct compare_steps *out)
+/* What a run counts by. */
+static double time_of_run(const struct record_facts *run, bool shortest)
+{
+    double least = shortest && run->step_count > 0 ? INFINITY : run->metrics.step_s.median;
+    for (int i = 0; shortest && i < run->step_count; i++)
+        least = fmin(least, run->step_s[i]);
+    return least;
+}
+
+/* The steps of `record`, and unless o->single those of its repeats, in the order in which they are read. */
+static dt_status collect_steps(const struct record_set *set, const struct record_facts *record, const struct compare_options *o,
+                               struct compare_steps *out)
 {
     struct dt_statistics statistics;
     int most = 0, runs = 0;
@@ -187,9 +197,9 @@ static dt_status collect_steps(const struct record_set *set, const struct record
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d steps", most);
     for (int i = 0; i < set->count; i++) {
         const struct record_facts *its = &set->records[i];
-        if (its != record && (single || !is_repeat(its, record)))
+        if (its != record && (o->single || !is_repeat(its, record)))
             continue;
-        out->run_s[out->runs++] = its->metrics.step_s.median;
+        out->run_s[out->runs++] = time_of_run(its, o->shortest);
         memcpy(out->step_s + out->count, its->step_s, (size_t)its->step_count * sizeof *out->step_s);
         out->count += its->step_count;
     }
@@ -220,10 +230,34 @@ static dt_status judge_runs(struct comparison *row)
     return DT_OK;
 }
 
+static const enum compare_verdict verdicts[] = {
+    [DT_SAME] = COMPARE_SAME, [DT_FASTER] = COMPARE_FASTER, [DT_SLOWER] = COMPARE_SLOWER, [DT_UNCLEAR] = COMPARE_UNCLEAR};
+
+static void explain_width(struct comparison *row, const struct compare_options *o)
+{
+    if (row->verdict == COMPARE_UNCLEAR && !isnan(row->ratio.low) && !row->no_slowdown)
+        add_reason(row, "the interval is too wide to exclude a loss of %g %%", o->threshold * 100);
+}
+
+/* By the shortest step of each run, which are as many measurements. */
+static dt_status judge_shortest(struct comparison *row, const struct compare_options *o)
+{
+    DT_TRY(dt_ratio_of_shortest(row->base_steps.run_s, row->base_steps.runs, row->new_steps.run_s, row->new_steps.runs, &row->ratio));
+    row->verdict = verdicts[dt_ratio_judge_interval(&row->ratio, o->threshold)];
+    row->no_slowdown = row->ratio.low >= 1 - o->threshold;
+    if (isnan(row->ratio.ratio))
+        add_reason(row, "no step times to compare");
+    else if (isnan(row->ratio.low))
+        add_reason(row, "%d and %d runs: too few for an interval; %d each are enough", row->base_steps.runs, row->new_steps.runs,
+                   DT_RATIO_SHORTEST);
+    explain_width(row, o);
+    return DT_OK;
+}
+
 dt_status compare_judge_steps(struct comparison *row, bool predicted, const struct compare_options *o)
 {
-    static const enum compare_verdict verdicts[] = {
-        [DT_SAME] = COMPARE_SAME, [DT_FASTER] = COMPARE_FASTER, [DT_SLOWER] = COMPARE_SLOWER, [DT_UNCLEAR] = COMPARE_UNCLEAR};
+    if (o->shortest && !predicted)
+        return judge_shortest(row, o);
     const struct compare_steps *base = &row->base_steps, *new = &row->new_steps;
     struct dt_statistics before, after;
     DT_TRY(dt_ratio_compare(base->step_s, base->count, new->step_s, new->count, &row->ratio));
@@ -244,8 +278,7 @@ dt_status compare_judge_steps(struct comparison *row, bool predicted, const stru
         add_reason(row, "slow steps follow one another: the interval is widened");
     if ((row->verdict == COMPARE_SLOWER || row->verdict == COMPARE_FASTER) && !o->single && !predicted)
         return judge_runs(row);
-    if (row->verdict == COMPARE_UNCLEAR && !isnan(row->ratio.low) && !row->no_slowdown)
-        add_reason(row, "the interval is too wide to exclude a loss of %g %%", o->threshold * 100);
+    explain_width(row, o);
     return DT_OK;
 }
 
@@ -533,9 +566,9 @@ dt_status compare_records(const struct record_set *base, const struct record_set
     for (int i = 0; i < out->count; i++) {
         struct comparison *row = &out->rows[i];
         if (row->base)
-            DT_TRY(collect_steps(base, row->base, options->single, &row->base_steps));
+            DT_TRY(collect_steps(base, row->base, options, &row->base_steps));
         if (row->new)
-            DT_TRY(collect_steps(new, row->new, options->single, &row->new_steps));
+            DT_TRY(collect_steps(new, row->new, options, &row->new_steps));
     }
     DT_TRY(label(out, options->by));
     return judge(out, options);

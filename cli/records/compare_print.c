@@ -111,10 +111,9 @@ static void add_counts(struct line *line, const struct compare *c, const struct 
 
 static void add_method(struct line *line, const struct compare_options *o)
 {
-    line_add(line,
-             "ratio: new throughput over base (Hodges-Lehmann, all pairs of timed steps) with its %.0f %% Mann-Whitney interval; threshold "
-             "%g %%",
-             DT_RATIO_CONFIDENCE * 100, o->threshold * 100);
+    line_add(line, "ratio: new throughput over base (%s) with its %.0f %% %sinterval; threshold %g %%",
+             o->shortest ? "the shortest step of all runs" : "Hodges-Lehmann, all pairs of timed steps", DT_RATIO_CONFIDENCE * 100,
+             o->shortest ? "" : "Mann-Whitney ", o->threshold * 100);
 }
 
 static enum colour colour_of(const struct comparison *row)
@@ -263,7 +262,8 @@ dt_status compare_print_json(const struct compare *c, const struct compare_optio
         dt_json_object("threshold: %g, gates: %p, confidence: %g, method: %s, different: %p, noted: %p, predicted: %p, by: %p, alone: %d, "
                        "regressions: %d, verdicts: %p, experiments: %p",
                        o->threshold, gates_as_json(o->gates), DT_RATIO_CONFIDENCE,
-                       "Hodges-Lehmann ratio of throughput over all pairs of timed steps, Mann-Whitney interval",
+                       o->shortest ? "ratio of throughput by the shortest step of all runs, interval by the density of the shortest"
+                                   : "Hodges-Lehmann ratio of throughput over all pairs of timed steps, Mann-Whitney interval",
                        dt_json_known(c->different), dt_json_known(c->noted), dt_json_known(c->predicted),
                        dt_json_text(o->by ? o->by->keys : NULL), c->alone, c->regressions, counts, rows),
         to);

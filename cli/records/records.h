@@ -291,7 +291,7 @@ enum compare_losses {
 struct compare_steps {
     double *step_s; /* [count] owned; NULL: none */
     int count;
-    double *run_s; /* [runs] owned: the median of each record's; NULL: none */
+    double *run_s; /* [runs] owned: the median of each record's, or the shortest with compare_options.shortest; NULL: none */
     int runs;
     double units_per_s; /* at their median; NaN where not known */
 };
@@ -314,6 +314,7 @@ struct compare_options {
     double threshold; /* a fraction: 0.05 */
     unsigned gates;   /* enum compare_gate */
     bool allow_different;
+    bool shortest;            /* each run counts by its shortest step (dt_ratio_of_shortest) */
     bool single;              /* only the newest run of a side counts, and is enough to be called slower */
     const struct pairing *by; /* two settings are compared, not two versions: what differs in these keys alone is a pair; NULL: not so */
 };

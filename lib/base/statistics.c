@@ -270,3 +270,41 @@ enum dt_change dt_ratio_judge(const struct dt_ratio *r, double threshold)
         return DT_FASTER;
     return r->low >= 1 - threshold && r->high <= 1 + threshold ? DT_SAME : DT_UNCLEAR;
 }
+
+/* The logarithm of the time below which `sample` does not come, and how far it may be below that: NaN for too few values. */
+static void lower_end(const struct sample *sample, double *first, double *below)
+{
+    const double r = 1 - pow((1 - DT_RATIO_CONFIDENCE) / 2, 1.0 / (DT_RATIO_SHORTEST - 1));
+    *first = sample->sorted[0];
+    *below = sample->count < DT_RATIO_SHORTEST ? NAN : r / (1 - r) * (sample->sorted[DT_RATIO_SHORTEST - 1] - *first);
+}
+
+dt_status dt_ratio_of_shortest(const double *base_s, int base_count, const double *new_s, int new_count, struct dt_ratio *out)
+{
+    struct sample base = {0}, new = {0};
+    double ratio, first, base_below, new_below;
+    *out = (struct dt_ratio){NAN, NAN, NAN, 1};
+    if (!are_known(base_s, base_count) || !are_known(new_s, new_count))
+        return DT_OK;
+    dt_status status = sample_init(&base, base_s, base_count);
+    if (status == DT_OK)
+        status = sample_init(&new, new_s, new_count);
+    if (status == DT_OK) {
+        lower_end(&base, &ratio, &base_below);
+        lower_end(&new, &first, &new_below);
+        ratio -= first;
+        *out = (struct dt_ratio){exp(ratio), exp(ratio - base_below), exp(ratio + new_below), 1};
+    }
+    sample_finish(&base);
+    sample_finish(&new);
+    return status;
+}
+
+enum dt_change dt_ratio_judge_interval(const struct dt_ratio *r, double threshold)
+{
+    if (r->high < 1 - threshold)
+        return DT_SLOWER;
+    if (r->low > 1 + threshold)
+        return DT_FASTER;
+    return r->low >= 1 - threshold && r->high <= 1 + threshold ? DT_SAME : DT_UNCLEAR;
+}

@@ -60,4 +60,25 @@ enum dt_change { DT_SAME, DT_FASTER, DT_SLOWER, DT_UNCLEAR };
  * programs 2 % are called slower (test/lib/base/test_ratio.c). */
 enum dt_change dt_ratio_judge(const struct dt_ratio *ratio, double threshold);
 
+/* The same where a machine has other work, too: that only ever adds to a step, often for longer than a whole run, so that medians tell of
+ * it and not of the program. The shortest step of many runs tells of the program.
+ *
+ * Method  Each run counts by its shortest step. The shortest of all runs estimates the time without other work, and the ratio is that of
+ *         both programs' estimates. How far below the shortest that time may still be is told by how dense the DT_RATIO_SHORTEST shortest
+ *         runs are: if their distribution ends at some time, and has about one density from there to the k-th of them, then the end's
+ *         distance to the first, over its distance to the k-th, is the least of k - 1 uniform numbers. Each program's end has a one-sided
+ *         limit of 95 %, and the ratio's interval is what both allow. Few quiet moments make it wide. It needs runs of both programs in
+ *         turn, or else other work may have met one of them alone.
+ * Source  Chen and Revels, Robust benchmarking in noisy environments, arXiv 1608.04295 (2016); Robson and Whitlock, Estimation of a
+ *         truncation point, Biometrika 51 (1964). */
+enum { DT_RATIO_SHORTEST = 8 };
+
+/* base_s [base_count], new_s [new_count]: seconds, the shortest step of each run; else as above. The interval is NaN below
+ * DT_RATIO_SHORTEST runs each. */
+dt_status dt_ratio_of_shortest(const double *base_s, int base_count, const double *new_s, int new_count, struct dt_ratio *out);
+
+/* The verdicts of an interval alone: slower and faster where all of it is beyond the threshold, same where all of it is within, else
+ * unclear. An interval that is looked at again and again until it is clear is seldom wrong so: it would have to miss by the threshold. */
+enum dt_change dt_ratio_judge_interval(const struct dt_ratio *ratio, double threshold);
+
 #endif
