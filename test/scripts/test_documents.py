@@ -7,6 +7,7 @@ import fnmatch
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -208,6 +209,17 @@ def unreachable_pages(root):
             yield readme, 1, f"no link leads to {name}"
 
 
+def unlicensed_libraries(program, root):
+    """Each library that the program is linked with has its row in docs/licences.md; the loader is part of one of them."""
+    if not shutil.which("readelf"):
+        return
+    page = Document(os.path.join(root, "docs", "licences.md"))
+    needed = subprocess.run(["readelf", "-dW", program.path], capture_output=True, text=True, check=True, timeout=60).stdout
+    for library in re.findall(r"\(NEEDED\).*\[(lib[^]]+)\.so", needed):
+        if not any(f"`{library}`" in line for _, line in page.prose):
+            yield page, 1, f"no row has the licence of {library}"
+
+
 def unnamed_folders(root):
     """docs/architecture.md says of each folder with code what lives there."""
     page = Document(os.path.join(root, "docs", "architecture.md"))
@@ -283,6 +295,7 @@ def main():
         ("README.md is short", long_readme(root)),
         ("every page in docs/ is linked from README.md", unreachable_pages(root)),
         ("docs/architecture.md has a row for each folder", unnamed_folders(root)),
+        ("docs/licences.md has what is linked", unlicensed_libraries(program, root)),
         ("relative links resolve", broken_links(documents)),
         ("paths of the source exist", missing_paths(present, root)),
         ("functions exist", missing_functions(present, root)),

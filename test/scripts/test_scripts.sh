@@ -181,6 +181,10 @@ unpacked=$(echo "$work"/elsewhere/dtbench-*)
 rm -rf "$packed"
 expect "the bundle brings its own libraries" 0 "$unpacked/bin/../lib/libcjson" env -i LD_DEBUG=libs "$unpacked/bin/dtbench" --version
 expect "the bundle has the licences of what is in it" 0 'Dave Gamble' cat "$unpacked/licences/libcjson1"
+expect "the bundle has a bill of its materials" 0 "cJSON MIT lib/libcjson[.0-9a-z]*: [0-9a-f]{64}" /usr/bin/python3 -s -c 'import json, sys
+for part in json.load(open(sys.argv[1]))["components"]:
+    print(part["name"], *(l["license"]["name"] for l in part.get("licenses", [])), part["properties"][0]["value"] + ":", *(h["content"] for h in part.get("hashes", [])))' \
+    "$unpacked/sbom.cdx.json"
 expect "the bundle finds its configs" 0 '"status":"ok"' env -i "$unpacked/bin/dtbench" run "$unpacked/share/dtbench/configs/smoke.json" --device sim --output -
 
 # A PyTorch that says what the real one would say: the table of several GPUs, with dtbench's simulated ones.
