@@ -16,10 +16,12 @@ README_LINES = 150
 PARTS = ("lib", "gpt", "schedules", "cli", "test", "scripts", "configs", "results", "docs")
 # Options of other programs that the documents show.
 FOREIGN_OPTIONS = {
-    "srun": "--mpi --gpus --gpus-per-node --gpus-per-task --gpu-bind --ntasks-per-node --distribution --exclusive",
+    "srun": "--container-mount-home --nodes --mpi --gpus --gpus-per-node --gpus-per-task --gpu-bind --ntasks-per-node --distribution --exclusive",
     "sbatch": "--array --nodes --ntasks-per-node --time --requeue --signal --exclusive",
     "mpirun": "--allow-run-as-root --oversubscribe",
-    "meson": "--buildtype --prefix --list --verbose --no-rebuild --print-errorlogs",
+    "eb": "--check-style",
+    "containers": "--nv --ipc --device --rm --build-arg",
+    "meson": "--no-tests --buildtype --prefix --list --verbose --no-rebuild --print-errorlogs",
     "apt-get": "--no-install-recommends",
 }
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
