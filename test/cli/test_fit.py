@@ -21,8 +21,8 @@ SHAPES = ["1,4,512,8,256,1,1,1,", "1,8,1024,16,512,1,4,4,", "8,8,1024,16,512,1,2
 OF_PRODUCTS, OF_STEPS = ("gemm", "peak_fraction", 0.8), ("host", "step_s", 1.6)
 
 
-def run(*command, code=0):
-    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
+def run(*command, code=0, env=None):
+    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL, env=env)
     check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *command, "\n", result.stdout, result.stderr)
     return result.stdout + result.stderr
 
@@ -74,6 +74,33 @@ def test_runs_that_contradict_are_named():
     runs = write("contradiction.csv", HEAD + "".join(rows) + f"{shape},{2 * float(time):.6g}\n")
     text = run(*FIT, runs, "--profile", "llm_foundry_a100", "--output", "two.json")
     check("line 3 and line 8 are alike, and took" in text, text)
+
+
+GENERAL = """
+import importlib.machinery, importlib.util, sys
+loader = importlib.machinery.SourceFileLoader("general", sys.argv[1])
+general = importlib.util.module_from_spec(importlib.util.spec_from_loader("general", loader))
+loader.exec_module(general)
+general.TABLES = {"a100": [(name, sys.argv[2] + f"/{name}.csv", "dgx_a100_1", {}, []) for name in ("early", "late")]}
+sys.argv[1:] = sys.argv[3:]
+general.main()
+"""
+
+
+def test_softwares_have_their_constants_in_common():
+    """Two of them, one faster by a factor of its own: the profile is between both, and its error is that of software that was not seen."""
+    rows = measured_runs()
+    for name, factor in (("early", 1.06), ("late", 0.94)):
+        write(f"{name}.csv", HEAD + "".join(f"{row.rsplit(',', 1)[0]},{factor * float(row.rsplit(',', 1)[1]):.6g}\n" for row in rows))
+    fit = os.path.join(ROOT, "scripts", "fit_general")
+    text = run("/usr/bin/python3", "-s", write("general.py", GENERAL), fit, WORK, "a100", "--dtbench", DTBENCH, "--output", os.path.join(WORK, "general.json"),
+               env={**os.environ, "PYTHONPATH": os.path.dirname(fit)})
+    with open(os.path.join(WORK, "general.json"), encoding="utf-8") as source:
+        general = json.load(source)
+    start = profile("llm_foundry_a100")
+    check(abs(general["gemm"]["peak_fraction"] / start["gemm"]["peak_fraction"] / OF_PRODUCTS[2] - 1) < 0.15, general["gemm"])
+    check("| early | 6 |" in text and "| late | 6 |" in text and "| all but llm_foundry_a100's own | 12 |" in text, text)
+    check(0.02 < general["error"]["median"] < 0.2 and "had not seen" in general["error"]["of"], general["error"])
 
 
 def test_what_cannot_be_fitted():
