@@ -62,7 +62,7 @@ verdict "NVTX only in lib/device/range*" "$(foreign 'nvtx3/[A-Za-z]*\.h' 'lib/de
 verdict "nccl.h only in lib/comm/nccl" "$(foreign 'nccl\.h' 'lib/comm/nccl/')"
 verdict "slurm.h only in lib/slurm" "$(foreign 'slurm/[a-z_]*\.h|slurm\.h' 'lib/slurm/')"
 verdict "cJSON.h only where configs, records and the heads of tensor files are read and written" \
-    "$(foreign '(cjson/)?cJSON\.h' 'lib/(config|record|tensors)/|schedules/(config|checkpoint)/|cli/words/|(lib|gpt|vision|schedules|cli)/[a-z_/]*(json|config|record|report|results|show|mllog|trace_path|profile|resume)')"
+    "$(foreign '(cjson/)?cJSON\.h' 'lib/(config|record|tensors)/|schedules/(config|checkpoint)/|cli/words/|(lib|gpt|vision|schedules|cli)/[a-z_/]*(json|config|record|report|results|show|mllog|bench|trace_path|profile|resume)')"
 
 verdict "no #if inside a function" "$(
     find lib gpt vision schedules cli -name '*.[ch]' -exec awk '

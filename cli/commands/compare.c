@@ -56,7 +56,8 @@ static const struct option_row options[] = {
     {"allow-different", 'a', OPTION_FLAG, AT(allow_different), NULL, NULL,
      "compare although devices, drivers, library versions, threads or numbers of machines differ"},
     {"shortest", 0, OPTION_FLAG, AT(shortest), NULL, NULL,
-     "each run counts by its shortest step, which other work on the machine lengthens least; for eight runs a side or more that were made in "
+     "each run counts by its shortest step, which other work on the machine lengthens least; for eight runs a side or more that were made "
+     "in "
      "turn. "
      "slower and faster then mean that the whole interval is beyond the threshold"},
     {"single", 's', OPTION_FLAG, AT(single), NULL, NULL,
