@@ -7,11 +7,11 @@ void gpt_sample_bytes(const struct dt_model *model, size_t *inputs, size_t *targ
     *inputs = *targets = (size_t)gpt_of(model)->block_size * sizeof(int32_t);
 }
 
-dt_status gpt_sample_count(const struct dt_model *model, uint64_t bytes, int id_bytes, uint64_t *out)
+dt_status gpt_sample_count(const struct dt_model *model, const struct dt_data_set *set, uint64_t *out)
 {
-    uint64_t length = (uint64_t)gpt_of(model)->block_size, ids = bytes / (uint64_t)id_bytes;
-    if (bytes % (uint64_t)id_bytes)
-        return dt_fail(DT_ERR_INVALID, "%" PRIu64 " bytes are no whole number of ids of %d bytes: see data.ids", bytes, id_bytes);
+    uint64_t length = (uint64_t)gpt_of(model)->block_size, bytes = set->file.size_bytes, ids = bytes / (uint64_t)set->id_bytes;
+    if (bytes % (uint64_t)set->id_bytes)
+        return dt_fail(DT_ERR_INVALID, "%" PRIu64 " bytes are no whole number of ids of %d bytes: see data.ids", bytes, set->id_bytes);
     if (ids <= length)
         return dt_fail(DT_ERR_INVALID, "%" PRIu64 " ids make no sample: model.block_size %" PRIu64 " needs one more than that", ids,
                        length);
@@ -25,7 +25,8 @@ static uint32_t id_at(const struct dt_data_set *set, uint64_t position)
     return set->id_bytes == 2 ? ((const uint16_t *)set->file.bytes)[position] : ((const uint32_t *)set->file.bytes)[position];
 }
 
-dt_status gpt_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, void *inputs, void *targets)
+dt_status gpt_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, uint64_t position, void *inputs,
+                          void *targets)
 {
     uint64_t length = (uint64_t)gpt_of(model)->block_size, first = sample * length;
     for (uint64_t i = 0; i <= length; i++) {

@@ -6,8 +6,9 @@
 #include "gpt/model.h"
 
 void gpt_sample_bytes(const struct dt_model *model, size_t *inputs, size_t *targets);
-dt_status gpt_sample_count(const struct dt_model *model, uint64_t bytes, int id_bytes, uint64_t *out);
+dt_status gpt_sample_count(const struct dt_model *model, const struct dt_data_set *set, uint64_t *out);
 /* inputs, targets [T] int32. Errors: DT_ERR_IO, of an id that the vocabulary does not have. */
-dt_status gpt_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, void *inputs, void *targets);
+dt_status gpt_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, uint64_t position, void *inputs,
+                          void *targets);
 
 #endif

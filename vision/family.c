@@ -1,4 +1,5 @@
 #include "vision/family.h"
+#include "vision/data.h"
 #include "vision/keys.h"
 #include "vision/sizes.h"
 #include "vision/stage.h"
@@ -21,6 +22,9 @@ const struct dt_model_family vision_family = {
     .sample_ranks = vision_sample_ranks,
     .fix_micro_batch = vision_fix_micro_batch,
     .micro_batch_key = "model.norm_group",
+    .sample_bytes = vision_sample_bytes,
+    .sample_count = vision_sample_count,
+    .read_sample = vision_read_sample,
     .facts = vision_facts,
     .describe = vision_describe,
     .set_blocks = vision_set_blocks,

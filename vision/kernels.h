@@ -20,9 +20,12 @@ struct vision_sliding {
 
 /* images [samples, size, size, 3]: pixels of mean 0 and standard deviation 1, uniform among 256 values; labels [samples * labels_of_image]
  * int32, uniform in [0, classes). Both by counter (lib/base/random.h). first_sample is counted from the step's first one (begin_step), as in
- * all that follows. Either may be NULL. */
+ * all that follows. Either may be NULL. With pixels, of 8 bits and image_bytes from one image to the next, images are made of them: brought
+ * to about mean 0 and deviation 1 by ImageNet's means and deviations, as torchvision's references do. */
 struct vision_images {
     void *images;
+    const uint8_t *pixels; /* NULL: there are none */
+    size_t image_bytes;
     int32_t *labels;
     size_t samples, labels_of_image;
     int size, classes;

@@ -26,11 +26,23 @@ static const char *running_choice(int index)
     return pick(names, 2, index);
 }
 
+static const char *augmentation_choice(int index)
+{
+    static const char *const names[] = {"none", [VISION_FLIP] = "flip", [VISION_CROP] = "crop",
+                                        [VISION_FLIP | VISION_CROP] = "flip_and_crop"};
+    return pick(names, 4, index);
+}
+
 /* ---- which keys have a part in an experiment, which begins with its model ---- */
 
 static bool of_own_sizes(const void *source)
 {
     return !*((const struct dt_model *)source)->preset;
+}
+
+static bool of_augmentation(const void *source)
+{
+    return vision_of(source)->augmentation != 0;
 }
 
 static bool of_deeplab(const void *source)
@@ -77,6 +89,12 @@ const struct dt_field vision_keys[] = {
      .description =
          "What all ranks have as running mean and variance of their batch normalisations after a step: average: the mean of what the ranks "
          "have; rank_0: what the first one has, as PyTorch's DistributedDataParallel."},
+    {"model.augmentation", DT_FIELD_ENUM, AT(augmentation), .choice = augmentation_choice, .initial = "\"none\"",
+     .matters = of_augmentation,
+     .description =
+         "What is done to the images of a file, at random for each time that one comes. flip: left and right change places, or not; crop: "
+         "image_size pixels are cut out anywhere, of an image that has no more it is moved by up to an eighth of them, with black edges; "
+         "flip_and_crop: both. none: the middle is cut out."},
 };
 
 _Static_assert(sizeof vision_keys / sizeof *vision_keys == VISION_KEYS, "vision_keys has VISION_KEYS rows");

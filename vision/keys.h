@@ -4,7 +4,7 @@
 
 #include "lib/config/schema.h"
 
-enum { VISION_SIZES = 4, VISION_FIRST_KEYS = 6, VISION_KEYS = 15 };
+enum { VISION_SIZES = 4, VISION_FIRST_KEYS = 6, VISION_KEYS = 16 };
 
 extern const struct dt_field vision_keys[VISION_KEYS];
 extern const char *const vision_key_titles[VISION_FIRST_KEYS];

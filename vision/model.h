@@ -14,6 +14,9 @@
 enum vision_block_kind { VISION_BASIC, VISION_BOTTLENECK }; /* two 3x3 convolutions; 1x1, 3x3, 1x1 to four times the width */
 enum vision_head_kind { VISION_CLASSIFIER, VISION_DEEPLAB };
 
+/* What is done to a file's images at random, added up. */
+enum vision_augmentation { VISION_FLIP = 1, VISION_CROP = 2 };
+
 /* What becomes of the running statistics that ranks have made of their own samples. */
 enum vision_running { VISION_AVERAGE, VISION_RANK_0 };
 
@@ -33,6 +36,7 @@ struct vision_model {
     bool head_dropout; /* deeplab: 0.5 in the head, 0.1 in the auxiliary one */
     int norm_group;    /* consecutive samples whose statistics a batch normalisation takes together; 0: those of a micro-batch */
     enum vision_running running;
+    int augmentation; /* enum vision_augmentation */
 };
 
 static inline const struct vision_model *vision_of(const struct dt_model *model)

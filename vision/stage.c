@@ -1,5 +1,6 @@
 /* A stage: created, initialised; what it keeps of a micro-batch. */
 #include "vision/stage.h"
+#include "vision/data.h"
 
 #include <stdlib.h>
 
@@ -200,6 +201,29 @@ void vision_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, 
     stash->layers = NULL;
 }
 
+/* The step's samples are in the host's memory: bytes of images, of which x is made, and labels. */
+static dt_status take_batch(const struct dt_stage *stage, struct dt_stash *stash, struct vision_images *a, struct dt_stream *stream)
+{
+    struct vision_kernels *k = (struct vision_kernels *)stage->kernels;
+    size_t image_bytes, label_bytes;
+    struct dt_buffer pixels;
+    vision_sample_bytes(stage->model, &image_bytes, &label_bytes);
+    if (a->labels)
+        DT_TRY(dt_copy_from_host(stream, a->labels, (const char *)stage->batch.targets + stash->first_sample * label_bytes,
+                                 stash->samples * label_bytes));
+    a->labels = NULL;
+    if (!a->images)
+        return DT_OK;
+    DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, stash->samples * image_bytes, &pixels));
+    DT_TRY(dt_copy_from_host(stream, pixels.data, (const char *)stage->batch.inputs + stash->first_sample * image_bytes,
+                             stash->samples * image_bytes));
+    a->pixels = pixels.data;
+    a->image_bytes = image_bytes;
+    DT_TRY(k->table->images(k, stream, a));
+    dt_free(stream, &pixels);
+    return DT_OK;
+}
+
 /* The first part reads images, which are its x; the last one labels. */
 dt_status vision_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
                              struct dt_stream *stream)
@@ -207,7 +231,7 @@ dt_status vision_stash_begin(const struct dt_stage *stage, struct dt_stash *stas
     struct vision_kernels *k = (struct vision_kernels *)stage->kernels;
     const struct dt_part *part = &stage->parts[stash->part];
     const struct vision_model *m = vision_of(stage->model);
-    size_t labels = m->head == VISION_DEEPLAB ? (size_t)m->image_size * (size_t)m->image_size : 1;
+    size_t labels = vision_labels_of_image(stage->model);
     stash->samples = samples;
     stash->first_sample = first_sample;
     if (!part->first && !part->last)
@@ -227,7 +251,7 @@ dt_status vision_stash_begin(const struct dt_stage *stage, struct dt_stash *stas
         .seed = own_const(stage)->seed,
         .first_sample = first_sample,
     };
-    return k->table->images(k, stream, &a);
+    return stage->batch.inputs ? take_batch(stage, stash, &a, stream) : k->table->images(k, stream, &a);
 }
 
 void vision_stash_end(struct dt_stash *stash, struct dt_stream *stream)

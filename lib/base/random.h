@@ -12,6 +12,7 @@
  *   DT_RANDOM_PIXEL         byte / 16                      0                global sample   purpose << 24
  *   DT_RANDOM_ATTENTION     head << 20 | key position / 8  query position   global sample   purpose << 24 | layer
  *   DT_RANDOM_SAMPLE        half of a sample's number      round            epoch           purpose << 24 | epoch >> 32 (lib/data/sampler.h)
+ *   DT_RANDOM_AUGMENT       0                              0                position        purpose << 24 (vision/data.c)
  *
  * Tensor ids and layers are a model's (docs/models.md, "What is computed"). WEIGHT and TOKEN use the four 32-bit words for four consecutive elements, PIXEL their bytes, the low ones first, for sixteen. A dropout block serves eight consecutive columns with 16 bits
  * each: column 2i takes the low half of word i, column 2i + 1 the high half; it is kept when these 16 bits are >= the threshold. */
@@ -30,7 +31,8 @@ enum dt_random_purpose {
     DT_RANDOM_DROPOUT = 3,
     DT_RANDOM_ATTENTION = 4,
     DT_RANDOM_SAMPLE = 5,
-    DT_RANDOM_PIXEL = 6
+    DT_RANDOM_PIXEL = 6,
+    DT_RANDOM_AUGMENT = 7
 };
 
 struct dt_philox {

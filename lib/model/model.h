@@ -88,11 +88,12 @@ struct dt_model_texts {
     char sample[48]; /* "256 tokens a sample" */
 };
 
-/* A file of samples: numbers of id_bytes each (2 or 4), one after the other, the lowest byte of each first. */
+/* A file of samples, whose format is the family's. */
 struct dt_data_set {
     struct dt_mapped_file file;
-    int id_bytes;
+    int id_bytes;     /* of the numbers in a file of ids: 2 or 4 */
     const char *path; /* for messages */
+    uint64_t seed;    /* of what is done to samples at random */
 };
 
 /* ---- one rank's part of it ---- */
@@ -262,10 +263,12 @@ struct dt_model_family {
 
     /* Optional together: samples from a file, as a batch has them. Bytes of one sample's inputs and of its targets. */
     void (*sample_bytes)(const struct dt_model *model, size_t *inputs, size_t *targets);
-    /* Samples in a file of `bytes` bytes. DT_ERR_INVALID: it has none, or is no such file. */
-    dt_status (*sample_count)(const struct dt_model *model, uint64_t bytes, int id_bytes, uint64_t *out);
-    /* Sample `sample` of the file. May run on another thread than the family's other entries. DT_ERR_IO: it is not one of this model. */
-    dt_status (*read_sample)(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, void *inputs, void *targets);
+    /* Samples in the file. DT_ERR_INVALID: it has none, or is no such file. */
+    dt_status (*sample_count)(const struct dt_model *model, const struct dt_data_set *set, uint64_t *out);
+    /* Sample `sample` of the file, which comes at `position` among all samples of the run. May run on another thread than the family's other
+     * entries. DT_ERR_IO: it is not one of this model. */
+    dt_status (*read_sample)(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, uint64_t position, void *inputs,
+                             void *targets);
 
     /* Arithmetic: nothing is queued. */
     void (*facts)(const struct dt_model *model, struct dt_model_facts *out);

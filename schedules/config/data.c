@@ -3,12 +3,10 @@
 #include "lib/base/intern.h"
 #include "lib/config/data_file.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct dt_sampler experiment_sampler(const struct experiment *e)
 {
@@ -27,13 +25,14 @@ dt_status experiment_find_data(struct experiment *e)
 static dt_status count_samples(struct experiment *e)
 {
     struct experiment found = *e;
-    struct stat facts;
+    struct dt_data_set set = {.id_bytes = experiment_id_bytes(e), .path = found.data.source};
     if (!e->model.family->read_sample)
         return dt_fail(DT_ERR_INVALID, "models of the family %s read no files", e->model.family->name);
     DT_TRY(experiment_find_data(&found));
-    if (stat(found.data.source, &facts) < 0)
-        return dt_fail(DT_ERR_IO, "%s: %s", found.data.source, strerror(errno));
-    return e->model.family->sample_count(&e->model, (uint64_t)facts.st_size, experiment_id_bytes(e), &e->data_samples);
+    DT_TRY(dt_mapped_file_open(found.data.source, &set.file));
+    dt_status status = e->model.family->sample_count(&e->model, &set, &e->data_samples);
+    dt_mapped_file_close(&set.file);
+    return status;
 }
 
 /* An epoch has a step or more. */

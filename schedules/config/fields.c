@@ -508,10 +508,10 @@ static const struct dt_field fields[] = {
      .description = "adam: added to the root of the second moment."},
     {"data.source", DT_FIELD_TEXT, AT(data.source), .group = "Data", .min = 1, .max = 511, .initial = "\"random\"", .matters = of_data,
      .description =
-         "Where samples come from. random: tokens are drawn as they are needed. Otherwise a file of token ids, which is looked for "
-         "as a cluster file is: its sample i are the block_size ids from i * block_size on, and the one after them."},
+         "Where samples come from. random: tokens or images are drawn as they are needed. Otherwise a file of token ids or of images, "
+         "which is looked for as a cluster file is: of ids sample i are the block_size from i * block_size on, and the one after them."},
     {"data.ids", DT_FIELD_ENUM, AT(data.ids), .choice = ids_choice, .initial = "\"uint16\"", .matters = of_data,
-     .description = "Type of the ids in the file, the lowest byte first."},
+     .description = "Type of the ids in a file of tokens, the lowest byte first."},
     {"data.shuffle", DT_FIELD_BOOL, AT(data.shuffle), .max = 1, .initial = "true", .matters = of_data,
      .description = "Each epoch has the file's samples in an order of its own, which seed says; false: as they are in the file."},
     {"data.last", DT_FIELD_ENUM, AT(data.last), .choice = last_choice, .initial = "\"drop\"", .matters = of_data,

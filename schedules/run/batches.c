@@ -20,7 +20,7 @@ static dt_status read_step(void *context, uint64_t step, void *to)
     uint64_t first = batches_first(b->experiment, b->shape, b->rank, b->samples, (int)step);
     char *inputs = to, *targets = inputs + b->samples * b->input_bytes;
     for (size_t i = 0; i < b->samples; i++)
-        DT_TRY(model->family->read_sample(model, &b->set, dt_sampler_at(&b->sampler, first + i), inputs + i * b->input_bytes,
+        DT_TRY(model->family->read_sample(model, &b->set, dt_sampler_at(&b->sampler, first + i), first + i, inputs + i * b->input_bytes,
                                           targets + i * b->target_bytes));
     return DT_OK;
 }
@@ -30,9 +30,9 @@ static dt_status open_file(struct batches *b)
     const struct experiment *e = b->experiment;
     uint64_t count;
     DT_TRY(dt_find_data_file(e->data.source, e->directory, b->path, sizeof b->path));
-    b->set = (struct dt_data_set){.id_bytes = experiment_id_bytes(e), .path = b->path};
+    b->set = (struct dt_data_set){.id_bytes = experiment_id_bytes(e), .path = b->path, .seed = e->seed};
     DT_TRY(dt_mapped_file_open(b->path, &b->set.file));
-    DT_TRY(e->model.family->sample_count(&e->model, b->set.file.size_bytes, b->set.id_bytes, &count));
+    DT_TRY(e->model.family->sample_count(&e->model, &b->set, &count));
     return count == e->data_samples ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: the file has changed since the run began", b->path);
 }
 

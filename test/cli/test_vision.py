@@ -5,12 +5,13 @@ Usage: test_vision.py DTBENCH [CASE...]; prints TAP.
 """
 import json
 import os
+import struct
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from command import CONFIG, DTBENCH, ENVIRONMENT, WORK, check, config, main, read_records, records_path
+from command import CONFIG, DTBENCH, ENVIRONMENT, WORK, Skip, check, config, main, read_records, records_path
 
 RESNET = {"blocks": {"c2": 1, "c3": 1, "c4": 2, "c5": 1}, "channels": 8, "image_size": 48, "classes": 10, "norm_group": 2, "dtype": "fp32"}
 DEEPLAB = {"blocks": {"c2": 1, "c3": 1, "c4": 1, "c5": 1}, "channels": 4, "image_size": 32, "classes": 5, "head": "deeplab", "output_stride": 8,
@@ -94,6 +95,62 @@ def test_exchanges_of_statistics_are_counted():
         check(bytes_of[8, "average"] == [usual[0] + each, 2 * each, 0], f"{device}: {bytes_of}")
 
 
+def write_images(name, size, count, per_pixel=False):
+    """A file whose image i is all of one colour, that of its class, and has this class, or each of its pixels has."""
+    with open(os.path.join(WORK, name), "wb") as out:
+        out.write(struct.pack("<8s6I", b"DTIMAGES", 1, size, size, 3, size * size if per_pixel else 2, 0))
+        for i in range(count):
+            kind = i % 3
+            out.write(bytes([50 + 80 * kind] * 3 * size * size) + (bytes([kind] * size * size) if per_pixel else struct.pack("<H", kind)))
+    return name
+
+
+def test_files_of_images_are_divided_as_random_ones():
+    cases = [{"paradigm": "ddp"}, {"paradigm": "fsdp", "activation": "checkpoint"}, ORDERS[1]]
+    verify({**RESNET, "augmentation": "flip_and_crop"}, cases, data={"source": write_images("images.bin", 56, 20)})
+    verify({**DEEPLAB, "augmentation": "flip_and_crop"}, cases[:1], data={"source": write_images("masks.bin", 32, 20, True)})
+
+
+def test_a_network_learns_what_is_in_the_file():
+    path, model = records_path("learned.jsonl"), {**RESNET, "classes": 3}
+    dtbench("run", network(model, world_size=1, paradigm="none", batch_size=6, micro_batches=1, data={"source": write_images("images.bin", 48, 24)},
+                           steps={"warmup": 0, "timed": 12}, optimizer={"name": "adam", "learning_rate": 0.01}), "--output", path)
+    losses = read_records(path)[0]["losses"]
+    check(losses[0] > 0.7 and losses[-1] < 0.3, losses)
+
+
+def convert(folder, out, *options):
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "images")
+    done = subprocess.run([sys.executable, script, folder, "-o", out, *options], capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode == 0, done.stderr)
+    with open(out, "rb") as file:
+        return file.read()
+
+
+def test_folders_of_pictures_become_files():
+    try:
+        from PIL import Image
+    except ImportError as missing:
+        raise Skip("Pillow is missing (python3-pil)") from missing
+    folder, out = os.path.join(WORK, "folder"), os.path.join(WORK, "converted.bin")
+    for number, (name, colour) in enumerate((("ant", (200, 10, 10)), ("bee", (10, 200, 10)))):
+        os.makedirs(os.path.join(folder, name), exist_ok=True)
+        Image.new("RGB", (40, 30 + number), colour).save(os.path.join(folder, name, "1.png"))
+    header = struct.pack("<8s6I", b"DTIMAGES", 1, 16, 16, 3, 2, 0)
+    content = convert(folder, out, "--size", "16")
+    check(content == header + bytes([200, 10, 10] * 256 + [0, 0] + [10, 200, 10] * 256 + [1, 0]), len(content))
+    for name in "ImageSets/Segmentation", "JPEGImages", "SegmentationClass":
+        os.makedirs(os.path.join(folder, "voc", name), exist_ok=True)
+    Image.new("RGB", (24, 16), (7, 7, 7)).save(os.path.join(folder, "voc", "JPEGImages", "a.jpg"))
+    mask = Image.new("P", (24, 16), 4)
+    mask.paste(255, (0, 0, 12, 16))
+    mask.save(os.path.join(folder, "voc", "SegmentationClass", "a.png"))
+    with open(os.path.join(folder, "voc", "ImageSets", "Segmentation", "val.txt"), "w", encoding="utf-8") as names:
+        names.write("a\n")
+    content = convert(os.path.join(folder, "voc"), out, "--size", "16", "--voc", "val")
+    check(content[32 + 768:] == bytes([255] * 8 + [4] * 8) * 16, "classes of pixels")
+
+
 def test_what_does_not_go_is_one_line():
     for changes, wanted in (({"model": {**RESNET, "norm_group": 3}}, "model.norm_group"),
                             ({"model": {**RESNET, "norm_group": 8}}, "one micro-batch"),
@@ -102,6 +159,7 @@ def test_what_does_not_go_is_one_line():
                             ({"model": RESNET, "micro_batches": 3}, "micro_batches"),
                             ({"model": {**RESNET, "output_stride": 12}}, "model.output_stride"),
                             ({"model": {**RESNET, "vocab_size": 3}}, "model.vocab_size"),
+                            ({"model": RESNET, "data": {"source": write_images("small.bin", 40, 20)}}, "smaller than model.image_size 48"),
                             ({"model": RESNET, "tensor": {"size": 2}}, "tensor.size")):
         error = dtbench("check", network(**changes), code=CONFIG)
         check(wanted in error and error.count("\n") == 1, f"{changes}: {error}")

@@ -553,13 +553,30 @@ static void columns(void)
     check_array(&whole, "columns");
 }
 
+/* A file's bytes become what torchvision's ToTensor and Normalize make of them, wherever a piece begins. */
+static void pixels_of_files(void)
+{
+    static const double means[] = {0.485, 0.456, 0.406}, deviations[] = {0.229, 0.224, 0.225};
+    enum { SIZE = 41, BYTES = SIZE * SIZE * 3, APART = BYTES + 1 };
+    struct array images = output(2 * BYTES);
+    uint8_t *pixels = malloc(2 * APART);
+    for (int i = 0; i < 2 * APART; i++)
+        pixels[i] = (uint8_t)(i * 37 / 3);
+    for (int i = 0; i < 2 * BYTES; i++)
+        images.values[i] = (pixels[i / BYTES * APART + i % BYTES] / 255.0 - means[i % 3]) / deviations[i % 3];
+    struct vision_images a = {.images = images.data, .pixels = pixels, .image_bytes = APART, .samples = 2, .size = SIZE};
+    CHECK_OK(t.k->table->images(t.k, t.stream, &a));
+    check_array(&images, "pixels");
+    free(pixels);
+}
+
 /* Images and weights are the same in whatever pieces they are drawn, and have the moments that they should. */
 static void random_numbers(void)
 {
     size_t image = 11 * 11 * 3;
     struct array all = output(3 * image), last = output(image), weights = output(4000), some = output(100);
     int32_t labels[3];
-    struct vision_images a = {all.data, labels, 3, 1, 11, 10, 5, 20}, b = {last.data, NULL, 1, 1, 11, 10, 5, 22};
+    struct vision_images a = {all.data, NULL, 0, labels, 3, 1, 11, 10, 5, 20}, b = {last.data, NULL, 0, NULL, 1, 1, 11, 10, 5, 22};
     struct vision_uniform w = {weights.data, 4000, 5, 0, 9, 0.5f}, v = {some.data, 100, 5, 1234, 9, 0.5f};
     CHECK_OK(t.k->table->images(t.k, t.stream, &a));
     CHECK_OK(t.k->table->images(t.k, t.stream, &b));
@@ -593,6 +610,7 @@ static void rest(void)
     columns();
     free_arrays();
     random_numbers();
+    pixels_of_files();
 }
 
 static void test_rest(void)

@@ -24,9 +24,9 @@ struct way {
 };
 
 static const struct vision_model networks[] = {
-    {{1, 1, 1, 1}, 64, 5, VISION_BASIC, 8, VISION_CLASSIFIER, 32, 0, 0, false, 2, VISION_AVERAGE},
-    {{1, 2, 1, 1}, 67, 7, VISION_BOTTLENECK, 4, VISION_CLASSIFIER, 32, 0, 0, false, 2, VISION_AVERAGE},
-    {{1, 1, 2, 2}, 40, 3, VISION_BOTTLENECK, 4, VISION_DEEPLAB, 8, 8, 0.4, true, 2, VISION_AVERAGE},
+    {{1, 1, 1, 1}, 64, 5, VISION_BASIC, 8, VISION_CLASSIFIER, 32, 0, 0, false, 2, VISION_AVERAGE, 0},
+    {{1, 2, 1, 1}, 67, 7, VISION_BOTTLENECK, 4, VISION_CLASSIFIER, 32, 0, 0, false, 2, VISION_AVERAGE, 0},
+    {{1, 1, 2, 2}, 40, 3, VISION_BOTTLENECK, 4, VISION_DEEPLAB, 8, 8, 0.4, true, 2, VISION_AVERAGE, 0},
 };
 
 static bool fixture_init(struct fixture *f, const struct vision_model *network, int keep)

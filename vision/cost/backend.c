@@ -189,9 +189,11 @@ static VISION_KERNEL_FUNCTION(cost_loss, vision_loss)
 
 /* ---- before the first step, and what a trainer has ready ---- */
 
+/* Random images are there; those of a file are read, a byte a colour, and written. */
 static VISION_KERNEL_FUNCTION(cost_images, vision_images)
 {
-    return DT_OK;
+    double pixels = (double)a->samples * (double)a->image_bytes, elements = (double)dt_dtype_bytes(k->base.dtype);
+    return a->pixels ? moves(k, stream, "images", FORWARD, 1, pixels * (1 + 1 / elements)) : DT_OK;
 }
 
 static VISION_KERNEL_FUNCTION(cost_uniform, vision_uniform)

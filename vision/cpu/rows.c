@@ -31,6 +31,21 @@ static void draw(const struct images_task *t, void *to, size_t first, size_t cou
     }
 }
 
+/* The same of a file's bytes; three colours begin at `first` or after. */
+static void convert(const struct images_task *t, void *to, const uint8_t *from, size_t first, size_t count)
+{
+    static const float MEANS[COLOURS] = {0.485f, 0.456f, 0.406f}, DEVIATIONS[COLOURS] = {0.229f, 0.224f, 0.225f};
+    for (size_t i = 0; i < count; i += BYTES_OF_BLOCK) {
+        float pixels[BYTES_OF_BLOCK];
+        size_t here = count - i < BYTES_OF_BLOCK ? count - i : BYTES_OF_BLOCK;
+        for (size_t b = 0; b < here; b++) {
+            size_t colour = (first + i + b) % COLOURS;
+            pixels[b] = ((float)from[i + b] / 255 - MEANS[colour]) / DEVIATIONS[colour];
+        }
+        t->k->base.host.loops->narrow(vision_cpu_at(t->k, to, i), pixels, here);
+    }
+}
+
 static void images_part(void *argument, int thread, int threads)
 {
     const struct images_task *t = argument;
@@ -39,7 +54,11 @@ static void images_part(void *argument, int thread, int threads)
     struct dt_cpu_share share = dt_cpu_share(t->a.samples * pieces, 1, thread, threads);
     for (size_t i = share.first; i < share.end; i++) {
         size_t sample = i / pieces, first = i % pieces * PIECE, count = image - first < PIECE ? image - first : PIECE;
-        draw(t, vision_cpu_at(t->k, t->a.images, sample * image + first), first, count, t->a.first_sample + (uint32_t)sample);
+        void *to = vision_cpu_at(t->k, t->a.images, sample * image + first);
+        if (t->a.pixels)
+            convert(t, to, t->a.pixels + sample * t->a.image_bytes + first, first, count);
+        else
+            draw(t, to, first, count, t->a.first_sample + (uint32_t)sample);
     }
 }
 
