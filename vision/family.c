@@ -1,6 +1,7 @@
 #include "vision/family.h"
 #include "vision/data.h"
 #include "vision/keys.h"
+#include "vision/priced.h"
 #include "vision/sizes.h"
 #include "vision/stage.h"
 
@@ -41,6 +42,8 @@ const struct dt_model_family vision_family = {
     .cpu_dtype_native = vision_cpu_dtype_native,
     .kernels_create = vision_kernels_create,
     .kernels_destroy = vision_kernels_destroy,
+    .pricing = &vision_pricing,
+    .prober = &vision_prober,
     .stage_create = vision_stage_create,
     .stage_destroy = vision_stage_destroy,
     .boundary_elems = vision_boundary_elems,

@@ -9,6 +9,7 @@ struct product {
     double batch, m, n, k;
     double limit; /* of its share of the peak, for its rows' alignment */
     double kept;  /* of its speed, for the same */
+    double peak_fraction, half_k;
 };
 
 /* How often aligned_bytes must be halved until it divides the rows of both operands; 3 stands for more, too. */
@@ -47,9 +48,8 @@ static double tiled_s(const struct product *p, double rows, double columns)
     const struct dt_costs *c = p->costs;
     const struct dt_profile *profile = &c->profile;
     double tiles = p->batch * ceil(p->m / rows) * ceil(p->n / columns), waves = tiles / profile->gemm.multiprocessors;
-    double share =
-        reuse(c, rows, columns) / reuse(c, profile->gemm.tile_rows, profile->gemm.tile_columns) * p->k / (p->k + profile->gemm.half_k);
-    double flops_per_s = c->hardware.peak_flops * profile->gemm.peak_fraction * fmin(share, p->limit) * p->kept;
+    double share = reuse(c, rows, columns) / reuse(c, profile->gemm.tile_rows, profile->gemm.tile_columns) * p->k / (p->k + p->half_k);
+    double flops_per_s = c->hardware.peak_flops * p->peak_fraction * fmin(share, p->limit) * p->kept;
     double full_s = 2 * tiles * rows * columns * p->k / flops_per_s, fill = waves / ceil(waves);
     if (fill >= profile->gemm.least_fill)
         return full_s / fill;
@@ -62,10 +62,9 @@ static double arithmetic_s(const struct product *p)
 {
     enum { SMALLEST = 64 };
     const struct dt_profile *profile = &p->costs->profile;
-    double best_s = INFINITY, k_share = p->k / (p->k + profile->gemm.half_k);
+    double best_s = INFINITY, k_share = p->k / (p->k + p->half_k);
     if (profile->gemm.tile_rows < 1 || profile->gemm.tile_columns < 1 || profile->gemm.multiprocessors < 1)
-        return 2 * p->batch * p->m * p->n * p->k /
-               (p->costs->hardware.peak_flops * profile->gemm.peak_fraction * fmin(k_share, p->limit) * p->kept);
+        return 2 * p->batch * p->m * p->n * p->k / (p->costs->hardware.peak_flops * p->peak_fraction * fmin(k_share, p->limit) * p->kept);
     for (double rows = profile->gemm.tile_rows; rows == profile->gemm.tile_rows || rows >= SMALLEST; rows /= 2)
         for (double columns = profile->gemm.tile_columns; columns == profile->gemm.tile_columns || columns >= SMALLEST; columns /= 2)
             best_s = fmin(best_s, tiled_s(p, rows, columns));
@@ -75,7 +74,7 @@ static double arithmetic_s(const struct product *p)
 double dt_cost_product_s(const struct dt_costs *c, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
                          size_t element_bytes)
 {
-    struct product p = {c, batch, m, n, k, 1, 1};
+    struct product p = {c, batch, m, n, k, 1, 1, c->profile.gemm.peak_fraction, c->profile.gemm.half_k};
     align(&p, halvings(&c->profile, left_elems, right_elems, element_bytes));
     double moved_s = dt_cost_memory_s(c, 1, batch * (m * k + k * n + m * n) * (double)element_bytes);
     return fmax(arithmetic_s(&p), moved_s);
@@ -84,7 +83,10 @@ double dt_cost_product_s(const struct dt_costs *c, double batch, double m, doubl
 double dt_cost_implicit_product_s(const struct dt_costs *c, double m, double n, double k, size_t row_elems, double moved_elems,
                                   size_t element_bytes)
 {
-    struct product p = {c, 1, m, n, k, 1, 1};
+    const struct dt_profile *profile = &c->profile;
+    double peak_fraction = profile->convolution.peak_fraction > 0 ? profile->convolution.peak_fraction : profile->gemm.peak_fraction;
+    double half_k = profile->convolution.half_k > 0 ? profile->convolution.half_k : profile->gemm.half_k;
+    struct product p = {c, 1, m, n, k, 1, 1, peak_fraction, half_k};
     align(&p, halvings(&c->profile, row_elems, row_elems, element_bytes));
     return fmax(arithmetic_s(&p), dt_cost_memory_s(c, 1, moved_elems * (double)element_bytes));
 }

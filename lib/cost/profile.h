@@ -40,6 +40,10 @@ struct dt_profile {
         double fused_peak_fraction; /* of fused attention's products, whatever the width of a head; 0: as other products */
         int qkv_products;           /* 1: q, k and v in one product, as dtbench; 3: one after the other */
     } gemm;
+    /* The same of convolutions, whose kernels are another library's (dt_cost_implicit_product_s). 0: as other products. */
+    struct {
+        double peak_fraction, half_k;
+    } convolution;
     double bandwidth_fraction; /* of the GPU's memory bandwidth, that elementwise kernels get */
     double kernel_s;           /* what the shortest kernel takes on the device */
 

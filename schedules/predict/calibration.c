@@ -136,7 +136,9 @@ static dt_status measure_kernels(struct measuring *m)
 {
     struct dt_measured what;
     for (int i = 0; calibration_kernel(m->request, m->family, i, &what); i++) {
-        DT_TRY(add_kernel(m, &what));
+        dt_status status = add_kernel(m, &what);
+        if (status < 0 && status != DT_ERR_UNAVAILABLE) /* a family that has not this dtype has nothing to measure */
+            return status;
         DT_TRY(report_progress(m));
     }
     return DT_OK;
@@ -462,7 +464,7 @@ static dt_status measure_family(struct measuring *m, const struct dt_model_famil
 static dt_status measure_alone(struct measuring *m)
 {
     for (int f = 0; model_family(f); f++)
-        if (model_family(f)->prober)
+        if (calibration_measures(m->request, model_family(f)))
             DT_TRY(measure_family(m, model_family(f)));
     return calibration_shares(m->request) ? DT_OK : measure_copies(m);
 }

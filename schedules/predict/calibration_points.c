@@ -46,6 +46,12 @@ static bool combination(const struct dt_grid *g, enum dt_shape shape, double sca
     return false;
 }
 
+bool calibration_measures(const struct calibration_request *request, const struct dt_model_family *family)
+{
+    char text[256];
+    return family->prober && family->kernels_available(calibration_shares(request) ? "cpu" : "cuda", text, sizeof text);
+}
+
 bool calibration_kernel(const struct calibration_request *request, const struct dt_model_family *family, int index, struct dt_measured *out)
 {
     double scale = request->quick || calibration_shares(request) ? 1 : GPU_SCALE;
@@ -111,7 +117,7 @@ int calibration_count(const struct calibration_request *request, int groups)
     int kernels = 0, collectives = 0;
     bool wanted = (calibration_shares(request) || request->kernels) && request->bench.sizes == 0;
     for (int f = 0; wanted && model_family(f); f++)
-        for (int i = 0; model_family(f)->prober && calibration_kernel(request, model_family(f), i, &kernel); i++)
+        for (int i = 0; calibration_measures(request, model_family(f)) && calibration_kernel(request, model_family(f), i, &kernel); i++)
             kernels++;
     while (calibration_collective(request, collectives, &collective))
         collectives++;

@@ -31,6 +31,8 @@ struct calibration_request {
 /* Do ranks share what computes: processors, not a GPU for each? */
 bool calibration_shares(const struct calibration_request *request);
 
+/* Whether kernels of the family are measured: it has a prober, and kernels for the device. */
+bool calibration_measures(const struct calibration_request *request, const struct dt_model_family *family);
 /* Kernel `index` of those that are measured of a family with a prober, as it numbers them; false past the last. ranks and threads are left alone. */
 bool calibration_kernel(const struct calibration_request *request, const struct dt_model_family *family, int index,
                         struct dt_measured *out);

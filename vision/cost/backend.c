@@ -1,11 +1,11 @@
 /* Kernels of the sim device: they accept everything and compute nothing. Memory is what the callers allocate around them. Where the device has
  * costs (lib/device/sim.h), each adds the work that it would be to the program that is recorded.
  *
- * Convolutions are products (lib/cost/cost.h). All else moves memory, in as many passes and launches as where a framework runs each operation
- * by itself, normalisation, addition and ReLU apart: PyTorch without a compiler, which the profiles describe. */
-#include "lib/cost/cost.h"
+ * Convolutions are products (lib/cost/cost.h). All else moves memory, in as many passes and launches as the profile says (vision/priced.h). */
+#include "lib/cost/work.h"
 #include "lib/device/sim.h"
 #include "vision/kernels.h"
+#include "vision/priced.h"
 
 static dt_status cost_create(struct vision_kernels *k)
 {
@@ -23,23 +23,18 @@ static const struct dt_costs *costs_of(const struct vision_kernels *k)
     return described ? described->costs : NULL;
 }
 
-enum phase { FORWARD, BACKWARD };
-
-/* Forward is issued by the framework's interpreter, operation for operation; backward by its compiled engine. */
-static dt_status work(const struct dt_costs *c, struct dt_stream *stream, const char *label, enum phase phase, double launches,
-                      double seconds)
-{
-    double launch_s = phase == BACKWARD ? c->profile.host.launch_s : c->profile.host.interpreter_launch_s * c->interpreter_sharers;
-    return dt_sim_work(stream, launches, launches * launch_s, seconds, label);
-}
-
-/* `elems` elements of the model's dtype cross the memory in `launches` kernels. */
-static dt_status moves(const struct vision_kernels *k, struct dt_stream *stream, const char *label, enum phase phase, double launches,
-                       double elems)
+/* A kernel over [rows, columns]. */
+static dt_status by_rows(const struct vision_kernels *k, struct dt_stream *stream, enum vision_priced kernel, double rows, double columns)
 {
     const struct dt_costs *c = costs_of(k);
-    double bytes = elems * (double)dt_dtype_bytes(k->base.dtype);
-    return c ? work(c, stream, label, phase, launches, dt_cost_memory_s(c, launches, bytes)) : DT_OK;
+    struct dt_cost_call call = {(c ? c->shift : 0) + (int)kernel, DT_VARIANT_PLAIN, k->base.dtype, {rows, columns, 1}};
+    return dt_cost_memory_bound(c, stream, &call, rows * columns, 0);
+}
+
+/* A kernel over elements that stand alone. */
+static dt_status flat(const struct vision_kernels *k, struct dt_stream *stream, enum vision_priced kernel, double elems)
+{
+    return by_rows(k, stream, kernel, elems, 1);
 }
 
 static double elems_of(size_t samples, struct vision_shape shape)
@@ -49,18 +44,26 @@ static double elems_of(size_t samples, struct vision_shape shape)
 
 /* ---- convolutions ---- */
 
-/* With m rows, n columns and k inside; what is read and written is the same in all three passes. */
-static dt_status convolution(const struct vision_kernels *k, struct dt_stream *stream, const char *label, enum phase phase,
+/* With m rows, n columns and k inside; what is read and written is the same in all three passes. Measurements are by forward's product. */
+static dt_status convolution(const struct vision_kernels *k, struct dt_stream *stream, enum vision_priced kernel,
                              const struct vision_sliding *o, double m, double n, double inner)
 {
     const struct dt_costs *c = costs_of(k);
     if (!c)
         return DT_OK;
-    double weights = (double)o->in.channels * o->out.channels * o->window.kernel * o->window.kernel;
-    double moved = elems_of(o->samples, o->in) + elems_of(o->samples, o->out) + weights;
+    double window = (double)o->window.kernel * o->window.kernel, weights = (double)o->in.channels * o->out.channels * window;
+    double output = elems_of(o->samples, o->out), moved = elems_of(o->samples, o->in) + output + weights;
+    struct dt_cost_call call = {
+        c->shift + (int)kernel, DT_VARIANT_PLAIN, k->base.dtype, {output / o->out.channels, o->out.channels, o->in.channels * window}};
+    bool measured;
+    DT_TRY(dt_cost_measured(c, stream, &call, &measured));
+    if (measured)
+        return DT_OK;
     size_t row = (size_t)(o->in.channels < o->out.channels ? o->in.channels : o->out.channels);
+    const struct dt_kernel_cost *cost = &c->profile.kernels[call.kernel];
     double seconds = dt_cost_implicit_product_s(c, m, n, inner, row, moved, dt_dtype_bytes(k->base.dtype));
-    return work(c, stream, label, phase, 1, seconds);
+    double beside_s = dt_cost_memory_s(c, 0, cost->passes * output * (double)dt_dtype_bytes(k->base.dtype));
+    return dt_cost_work(c, stream, call.kernel, cost->launches, seconds + beside_s);
 }
 
 static double places(const struct vision_sliding *o)
@@ -75,7 +78,7 @@ static double window_elems(const struct vision_sliding *o, int channels)
 
 static VISION_KERNEL_FUNCTION(cost_convolution, vision_convolution)
 {
-    return convolution(k, stream, "convolution", FORWARD, &a->over, places(&a->over), a->over.out.channels,
+    return convolution(k, stream, VISION_PRICED_CONVOLUTION, &a->over, places(&a->over), a->over.out.channels,
                        window_elems(&a->over, a->over.in.channels));
 }
 
@@ -83,67 +86,78 @@ static VISION_KERNEL_FUNCTION(cost_convolution, vision_convolution)
 static VISION_KERNEL_FUNCTION(cost_convolution_input_gradient, vision_convolution_input_gradient)
 {
     double stride = (double)a->over.window.stride * a->over.window.stride;
-    return convolution(k, stream, "convolution_input_gradient", BACKWARD, &a->over, places(&a->over) * stride, a->over.in.channels,
+    return convolution(k, stream, VISION_PRICED_CONVOLUTION_INPUT_GRADIENT, &a->over, places(&a->over) * stride, a->over.in.channels,
                        window_elems(&a->over, a->over.out.channels) / stride);
 }
 
 static VISION_KERNEL_FUNCTION(cost_convolution_weight_gradient, vision_convolution_weight_gradient)
 {
-    return convolution(k, stream, "convolution_weight_gradient", BACKWARD, &a->over, a->over.out.channels,
+    return convolution(k, stream, VISION_PRICED_CONVOLUTION_WEIGHT_GRADIENT, &a->over, a->over.out.channels,
                        window_elems(&a->over, a->over.in.channels), places(&a->over));
 }
 
 /* ---- normalisation ---- */
 
-/* x is read for the statistics, where they are not there, and again with y written; y is read and written by the addition, which reads the
- * residual, and by the ReLU. A norm that is made once more is one kernel of dtbench's own. */
+static double rows_of(const struct vision_norm_of *of)
+{
+    return (double)of->samples * (double)of->positions;
+}
+
+/* A norm that is made once more is one kernel of dtbench's own. */
 static VISION_KERNEL_FUNCTION(cost_norm, vision_norm)
 {
-    double elems = (double)a->of.samples * (double)a->of.positions * (double)a->of.channels;
-    bool residual = a->of.residual, relu = a->of.relu;
+    double rows = rows_of(&a->of), channels = (double)a->of.channels;
+    bool whole = a->part == VISION_NORM_WHOLE;
     if (a->part == VISION_NORM_AGAIN)
-        return moves(k, stream, "norm", BACKWARD, 1, elems * (residual ? 3 : 2));
-    return moves(k, stream, "norm", FORWARD, 1 + residual + relu,
-                 elems * ((a->part == VISION_NORM_WHOLE ? 3 : 2) + (residual ? 3 : 0) + (relu ? 2 : 0)));
+        return by_rows(k, stream, VISION_PRICED_BATCH_NORM_AGAIN, rows, channels);
+    DT_TRY(by_rows(k, stream, whole ? VISION_PRICED_BATCH_NORM : VISION_PRICED_BATCH_NORM_APPLY, rows, channels));
+    if (a->of.residual)
+        DT_TRY(by_rows(k, stream, VISION_PRICED_RESIDUAL, rows, channels));
+    return a->of.relu ? by_rows(k, stream, VISION_PRICED_RELU, rows, channels) : DT_OK;
 }
 
 static VISION_KERNEL_FUNCTION(cost_moments, vision_moments)
 {
-    return moves(k, stream, "moments", FORWARD, 1, (double)a->rows * (double)a->channels);
+    return by_rows(k, stream, VISION_PRICED_MOMENTS, (double)a->rows, (double)a->channels);
 }
 
+/* Two numbers of each rank and channel. */
 static VISION_KERNEL_FUNCTION(cost_join_moments, vision_join_moments)
 {
-    return moves(k, stream, "join_moments", FORWARD, 1, 2 * (double)a->ranks * (double)a->channels);
+    return by_rows(k, stream, VISION_PRICED_MOMENTS, 2 * (double)a->ranks, (double)a->channels);
 }
 
-/* ReLU: dy and its output are read, one written. The norm: dy and x are read for the sums, and again with dx written; where the sums are of
- * several ranks, by two kernels. */
+static dt_status relu_gradient(const struct vision_kernels *k, struct dt_stream *stream, const struct vision_norm_of *of)
+{
+    return of->relu ? by_rows(k, stream, VISION_PRICED_RELU_GRADIENT, rows_of(of), (double)of->channels) : DT_OK;
+}
+
+/* Where the sums are those of several ranks they have been made before. */
 static VISION_KERNEL_FUNCTION(cost_norm_gradient, vision_norm_gradient)
 {
-    double elems = (double)a->of.samples * (double)a->of.positions * (double)a->of.channels;
+    double rows = rows_of(&a->of), channels = (double)a->of.channels;
     if (a->sums)
-        return moves(k, stream, "norm_gradient", BACKWARD, 1, elems * 3);
-    return moves(k, stream, "norm_gradient", BACKWARD, 1 + a->of.relu, elems * (5 + (a->of.relu ? 3 : 0)));
+        return by_rows(k, stream, VISION_PRICED_BATCH_NORM_REST, rows, channels);
+    DT_TRY(relu_gradient(k, stream, &a->of));
+    return by_rows(k, stream, VISION_PRICED_BATCH_NORM_GRADIENT, rows, channels);
 }
 
 static VISION_KERNEL_FUNCTION(cost_norm_gradient_sums, vision_norm_gradient)
 {
-    double elems = (double)a->of.samples * (double)a->of.positions * (double)a->of.channels;
-    return moves(k, stream, "norm_gradient_sums", BACKWARD, 1 + a->of.relu, elems * (2 + (a->of.relu ? 3 : 0)));
+    DT_TRY(relu_gradient(k, stream, &a->of));
+    return by_rows(k, stream, VISION_PRICED_BATCH_NORM_SUMS, rows_of(&a->of), (double)a->of.channels);
 }
 
 /* ---- what reads one side once and writes the other ---- */
 
 static VISION_KERNEL_FUNCTION(cost_max_pool, vision_max_pool)
 {
-    return moves(k, stream, "max_pool", FORWARD, 1, elems_of(a->over.samples, a->over.in) + 2 * elems_of(a->over.samples, a->over.out));
+    return flat(k, stream, VISION_PRICED_POOL, elems_of(a->over.samples, a->over.in) + 2 * elems_of(a->over.samples, a->over.out));
 }
 
 static VISION_KERNEL_FUNCTION(cost_max_pool_gradient, vision_max_pool_gradient)
 {
-    double elems = elems_of(a->over.samples, a->over.in) + 2 * elems_of(a->over.samples, a->over.out);
-    return moves(k, stream, "max_pool_gradient", BACKWARD, 1, elems);
+    return flat(k, stream, VISION_PRICED_POOL_GRADIENT, elems_of(a->over.samples, a->over.in) + 2 * elems_of(a->over.samples, a->over.out));
 }
 
 static double pooled(const struct vision_mean_pool *a)
@@ -153,47 +167,45 @@ static double pooled(const struct vision_mean_pool *a)
 
 static VISION_KERNEL_FUNCTION(cost_mean_pool, vision_mean_pool)
 {
-    return moves(k, stream, "mean_pool", FORWARD, 1, pooled(a));
+    return flat(k, stream, VISION_PRICED_POOL, pooled(a));
 }
 
 static VISION_KERNEL_FUNCTION(cost_mean_pool_gradient, vision_mean_pool)
 {
-    return moves(k, stream, "mean_pool_gradient", BACKWARD, 1, pooled(a));
+    return flat(k, stream, VISION_PRICED_POOL_GRADIENT, pooled(a));
 }
 
 static VISION_KERNEL_FUNCTION(cost_resize, vision_resize)
 {
-    return moves(k, stream, "resize", FORWARD, 1, elems_of(a->samples, a->in) + elems_of(a->samples, a->out));
+    return flat(k, stream, VISION_PRICED_RESIZE, elems_of(a->samples, a->in) + elems_of(a->samples, a->out));
 }
 
 static VISION_KERNEL_FUNCTION(cost_resize_gradient, vision_resize)
 {
-    return moves(k, stream, "resize_gradient", BACKWARD, 1, elems_of(a->samples, a->in) + elems_of(a->samples, a->out));
+    return flat(k, stream, VISION_PRICED_RESIZE_GRADIENT, elems_of(a->samples, a->in) + elems_of(a->samples, a->out));
 }
 
 static VISION_KERNEL_FUNCTION(cost_copy_columns, vision_copy_columns)
 {
-    return moves(k, stream, "copy_columns", FORWARD, 1, 2 * (double)a->rows * (double)a->columns);
+    return flat(k, stream, VISION_PRICED_JOIN, (double)a->rows * (double)a->columns);
 }
 
 static VISION_KERNEL_FUNCTION(cost_dropout, vision_dropout)
 {
-    return moves(k, stream, "dropout", FORWARD, 1, 2 * (double)a->samples * (double)a->positions * (double)a->channels);
+    return flat(k, stream, VISION_PRICED_CHANNEL_DROPOUT, (double)a->samples * (double)a->positions * (double)a->channels);
 }
 
-/* Scores become logarithms, and their gradient is made of these. */
 static VISION_KERNEL_FUNCTION(cost_loss, vision_loss)
 {
-    return moves(k, stream, "loss", FORWARD, 2, 4 * (double)a->rows * (double)a->classes);
+    return by_rows(k, stream, VISION_PRICED_CLASS_LOSS, (double)a->rows, (double)a->classes);
 }
 
 /* ---- before the first step, and what a trainer has ready ---- */
 
-/* Random images are there; those of a file are read, a byte a colour, and written. */
+/* Random images are there; those of a file are made of its bytes. */
 static VISION_KERNEL_FUNCTION(cost_images, vision_images)
 {
-    double pixels = (double)a->samples * (double)a->image_bytes, elements = (double)dt_dtype_bytes(k->base.dtype);
-    return a->pixels ? moves(k, stream, "images", FORWARD, 1, pixels * (1 + 1 / elements)) : DT_OK;
+    return a->pixels ? flat(k, stream, VISION_PRICED_IMAGES, (double)a->samples * (double)a->image_bytes) : DT_OK;
 }
 
 static VISION_KERNEL_FUNCTION(cost_uniform, vision_uniform)

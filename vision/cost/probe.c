@@ -1,0 +1,173 @@
+/* One kernel at a time, to be timed: convolutions by the product that they are (rows, out, in), normalisations by rows and channels. A convolution
+ * is of 3 x 3 where nine divides `in`, otherwise of 1 x 1, on images of 14 x 14 positions, and of fewer where there are not so many rows.
+ *
+ * Images stay where they are from one call to the next, as what a layer has just made does; they are the larger part of what moves. */
+#include "lib/cost/measured.h"
+#include "vision/kernels.h"
+#include "vision/priced.h"
+
+#include <stdlib.h>
+
+enum { REGIONS = 3, SIDE = 14, WINDOW = 9 };
+
+struct dt_probe {
+    struct dt_device *device;
+    struct dt_stream *stream;
+    struct dt_kernels *kernels; /* NULL before the first kernel */
+    struct dt_model model;
+    struct dt_measured what;
+    struct dt_buffer regions[REGIONS]; /* what is read, weights, what is written */
+};
+
+#define PRODUCTS(number)                                                                                                                   \
+    {.kernel = VISION_PRICED_##number, .rows = {196, 1568, 6272}, .columns = {64, 256, 1024}, .inner = {64, 256, 1024}},                   \
+    {                                                                                                                                      \
+        .kernel = VISION_PRICED_##number, .rows = {196, 1568, 6272}, .columns = {64, 128, 512}, .inner = {576, 1152, 4608}                 \
+    }
+#define FEW_PRODUCTS(number) {.kernel = VISION_PRICED_##number, .rows = {196}, .columns = {64}, .inner = {64, 576}}
+#define NORMS(number) {.kernel = VISION_PRICED_##number, .rows = {1568, 12544, 50176}, .columns = {64, 256}}
+#define FEW_NORMS(number) {.kernel = VISION_PRICED_##number, .rows = {1568}, .columns = {64}}
+
+static const struct dt_grid full[] = {PRODUCTS(CONVOLUTION),
+                                      PRODUCTS(CONVOLUTION_INPUT_GRADIENT),
+                                      PRODUCTS(CONVOLUTION_WEIGHT_GRADIENT),
+                                      NORMS(BATCH_NORM),
+                                      NORMS(BATCH_NORM_AGAIN),
+                                      NORMS(BATCH_NORM_GRADIENT),
+                                      {.rows = {0}}},
+                            quick[] = {FEW_PRODUCTS(CONVOLUTION),
+                                       FEW_PRODUCTS(CONVOLUTION_INPUT_GRADIENT),
+                                       FEW_PRODUCTS(CONVOLUTION_WEIGHT_GRADIENT),
+                                       FEW_NORMS(BATCH_NORM),
+                                       FEW_NORMS(BATCH_NORM_AGAIN),
+                                       FEW_NORMS(BATCH_NORM_GRADIENT),
+                                       {.rows = {0}}};
+
+static void destroy_probe(struct dt_probe *p)
+{
+    if (!p)
+        return;
+    vision_kernels_destroy(p->kernels);
+    for (int i = 0; i < REGIONS && p->stream; i++)
+        dt_free(p->stream, &p->regions[i]);
+    dt_stream_destroy(p->stream);
+    free(p);
+}
+
+static dt_status create_probe(struct dt_device *device, size_t region_bytes, struct dt_probe **out)
+{
+    struct dt_probe *p = calloc(1, sizeof *p);
+    *out = NULL;
+    DT_TRY(dt_allocated(p, "no host memory for a probe"));
+    p->device = device;
+    dt_status status = dt_stream_create(device, "compute", &p->stream);
+    for (int i = 0; i < REGIONS && status == DT_OK; i++)
+        status = dt_alloc(p->stream, DT_WORKSPACE, region_bytes, &p->regions[i]);
+    if (status < 0)
+        destroy_probe(p);
+    else
+        *out = p;
+    return status;
+}
+
+/* ---- one call ---- */
+
+static bool is_product(const struct dt_measured *what)
+{
+    return vision_pricing.kernels[what->kernel - DT_PRICED_SHARED].shape == DT_SHAPE_PRODUCT;
+}
+
+static struct vision_sliding sliding_of(const struct dt_measured *what)
+{
+    int rows = (int)what->shape[0], out = (int)what->shape[1], inside = (int)what->shape[2], kernel = inside % WINDOW ? 1 : 3;
+    int height = rows % (SIDE * SIDE) ? 1 : SIDE, width = rows % (SIDE * SIDE) ? rows : SIDE;
+    return (struct vision_sliding){.samples = (size_t)(rows / height / width),
+                                   .in = {inside / kernel / kernel, height, width},
+                                   .out = {out, height, width},
+                                   .window = {kernel, 1, kernel / 2, 1}};
+}
+
+static struct vision_norm_of norm_of(const struct dt_probe *p)
+{
+    size_t rows = (size_t)p->what.shape[0], channels = (size_t)p->what.shape[1];
+    float *small = p->regions[1].data; /* parameters of both dtypes fit before what comes after them */
+    return (struct vision_norm_of){.x = p->regions[0].data,
+                                   .gain = small,
+                                   .bias = small + channels,
+                                   .mean = small + 2 * channels,
+                                   .rstd = small + 3 * channels,
+                                   .samples = 1,
+                                   .group = 1,
+                                   .positions = rows,
+                                   .channels = channels,
+                                   .relu = true};
+}
+
+static dt_status run_once(struct dt_probe *p)
+{
+    struct vision_kernels *k = (struct vision_kernels *)p->kernels;
+    void *x = p->regions[0].data, *w = p->regions[1].data, *y = p->regions[2].data;
+    if (is_product(&p->what)) {
+        struct vision_sliding over = sliding_of(&p->what);
+        if (p->what.kernel == VISION_PRICED_CONVOLUTION)
+            return k->table->convolution(k, p->stream, &(struct vision_convolution){.x = x, .w = w, .y = y, .over = over});
+        if (p->what.kernel == VISION_PRICED_CONVOLUTION_INPUT_GRADIENT)
+            return k->table->convolution_input_gradient(
+                k, p->stream, &(struct vision_convolution_input_gradient){.dy = y, .w = w, .dx = x, .over = over});
+        return k->table->convolution_weight_gradient(k, p->stream,
+                                                     &(struct vision_convolution_weight_gradient){.dy = y, .x = x, .dw = w, .over = over});
+    }
+    struct vision_norm_of of = norm_of(p);
+    float *gradients = of.rstd + of.channels;
+    if (p->what.kernel == VISION_PRICED_BATCH_NORM_GRADIENT)
+        return k->table->norm_gradient(
+            k, p->stream, &(struct vision_norm_gradient){.of = of, .dy = y, .dx = y, .dgain = gradients, .dbias = gradients + of.channels});
+    enum vision_norm_part part = p->what.kernel == VISION_PRICED_BATCH_NORM ? VISION_NORM_WHOLE : VISION_NORM_AGAIN;
+    return k->table->norm(k, p->stream, &(struct vision_norm){.of = of, .y = y, .part = part});
+}
+
+/* ---- the entries ---- */
+
+/* Of one region in a call: the images on either side, the weights, or six numbers a channel. */
+static double most_bytes(const struct dt_measured *what)
+{
+    double rows = what->shape[0], out = what->shape[1], in = what->shape[2];
+    return 4 * (rows * out + rows * in + out * in + 6 * out);
+}
+
+/* Small numbers of both signs in all memory. */
+static dt_status fill(struct dt_probe *p)
+{
+    struct dt_normal a = {.seed = 1, .tensor_id = 1, .standard_deviation = 0.5f};
+    for (int i = 0; i < REGIONS; i++) {
+        a.to = p->regions[i].data;
+        a.count = p->regions[i].bytes / dt_dtype_bytes(p->model.dtype);
+        DT_TRY(dt_kernels_normal(p->kernels, p->stream, &a));
+    }
+    return DT_OK;
+}
+
+static dt_status set_probe(struct dt_probe *p, const struct dt_measured *what)
+{
+    if (most_bytes(what) > (double)p->regions[0].bytes || !(what->shape[0] >= 1 && what->shape[1] >= 1 && what->shape[2] >= 1))
+        return dt_fail(DT_ERR_INVALID, "probe: a kernel on %g x %g x %g does not fit", what->shape[0], what->shape[1], what->shape[2]);
+    bool refill = !p->kernels || p->model.dtype != what->dtype;
+    p->what = *what;
+    vision_kernels_destroy(p->kernels);
+    p->kernels = NULL;
+    p->model = (struct dt_model){.dtype = what->dtype};
+    DT_TRY(vision_kernels_create(&p->model, p->device, &p->kernels));
+    if (refill)
+        DT_TRY(fill(p));
+    return dt_stream_synchronize(p->stream);
+}
+
+static dt_status run_probe(struct dt_probe *p, int times)
+{
+    for (int i = 0; i < times; i++)
+        DT_TRY(run_once(p));
+    return dt_stream_synchronize(p->stream);
+}
+
+const struct dt_prober vision_prober = {
+    .full = full, .quick = quick, .create = create_probe, .destroy = destroy_probe, .set = set_probe, .run = run_probe};
