@@ -68,7 +68,8 @@ struct experiment {
         bool overlap;      /* backward goes on while buckets are reduced */
     } ddp;
     struct {
-        int servers; /* parameter_server: ranks that own parameters; at most world_size */
+        int servers;  /* parameter_server: ranks that own parameters; at most world_size */
+        int receives; /* of workers at a time */
     } parameter_server;
     struct {
         int size;               /* ranks that share each layer: neighbours in the world */

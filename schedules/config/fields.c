@@ -444,6 +444,9 @@ static const struct dt_field fields[] = {
          "what the overlap gains."},
     {"parameter_server.servers", DT_FIELD_INT, AT(parameter_server.servers), .min = 1, .max = 65536, .initial = "1", .matters = of_servers,
      .description = "parameter_server: ranks that own the parameters, and are workers too; at most world_size."},
+    {"parameter_server.receives", DT_FIELD_INT, AT(parameter_server.receives), .min = 1, .max = 65536, .initial = "1",
+     .matters = of_servers,
+     .description = "parameter_server: workers whose gradients a server receives at a time, each into memory of its own."},
     {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 4096, .initial = "1",
      .description = "Ranks that share each layer (tensor parallelism), with every paradigm; must divide model.heads, and world_size. "
                     "They work on the same samples, batch_size for each of them together."},

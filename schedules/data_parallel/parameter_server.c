@@ -1,11 +1,11 @@
 /* Parameter server: each group of parameters belongs to one of k ranks, which sums the workers' gradients, updates, and sends the result.
  *
  * The servers are ranks that work, too. As soon as a group's gradients are complete every worker sends them to the group's server, while
- * backward goes on; the server receives the workers' one after the other and adds each to its own. At the end of the step each server
+ * backward goes on; the server receives those of parameter_server.receives workers at a time, and adds them to its own. At the end of the step each server
  * updates its groups and sends them to every worker, one message each. A server's link carries size - 1 times its groups' bytes in and as
  * many out: the cost that all-reduce does away with, and that more servers divide.
  * Memory  each rank holds whole parameters and gradients; servers hold the optimizer state of their groups, and one group's gradients for
- *         receiving, as communication.
+ *         each worker that they receive from at once, as communication.
  * Source  "Distributed model training in PyTorch using DistributedDataParallel", section "How data parallelization works", steps 1 to 5;
  *         Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014, section 2, synchronous. Groups go, the
  *         largest first, to the server with the fewest bytes: Graham's LPT rule, and tf.train's GreedyLoadBalancingStrategy. */
@@ -56,32 +56,54 @@ static dt_status server_begin(struct buckets *b, struct bucket *bucket, const st
     return buckets_begin_flat(b, bucket, action, bucket->server == dt_comm_rank(b->base.setup.replicas));
 }
 
-/* The workers' gradients, in the order of their ranks, added to this server's. */
-static dt_status receive_and_add(struct buckets *b, struct bucket *bucket, void *arrived)
+/* The i-th of the workers that are not the server itself. */
+static int worker_of(const struct bucket *bucket, int i)
+{
+    return i + (i >= bucket->server);
+}
+
+static void *slot_of(const struct dp_setup *s, const struct bucket *bucket, void *arrived, int slot)
+{
+    return (char *)arrived + (size_t)slot * dt_ledger_rounded(dp_bytes(s, bucket->elems));
+}
+
+/* The gradients of workers [first, end), all on their way at once; then added in the order of their ranks. */
+static dt_status receive_and_add(struct buckets *b, struct bucket *bucket, int first, int end, void *arrived)
 {
     const struct dp_setup *s = &b->base.setup;
-    for (int worker = 0; worker < dt_comm_size(s->replicas); worker++) {
-        if (worker == bucket->server)
-            continue;
-        DT_TRY(dt_recv(s->replicas, arrived, bucket->elems, s->experiment->model.dtype, worker, s->network));
-        DT_TRY(dt_kernels_add(s->stage->kernels, s->network, false, bucket->grads, arrived, bucket->elems));
-    }
+    DT_TRY(dt_group_start(s->replicas));
+    for (int i = first; i < end; i++)
+        DT_TRY(dt_recv(s->replicas, slot_of(s, bucket, arrived, i - first), bucket->elems, s->experiment->model.dtype, worker_of(bucket, i),
+                       s->network));
+    DT_TRY(dt_group_end(s->replicas));
+    for (int i = first; i < end; i++)
+        DT_TRY(dt_kernels_add(s->stage->kernels, s->network, false, bucket->grads, slot_of(s, bucket, arrived, i - first), bucket->elems));
     return DT_OK;
+}
+
+static dt_status receive_from_all(struct buckets *b, struct bucket *bucket)
+{
+    const struct dp_setup *s = &b->base.setup;
+    int others = dt_comm_size(s->replicas) - 1, most = s->experiment->parameter_server.receives;
+    int at_once = others < most ? others : most;
+    struct dt_buffer arrived;
+    dt_status status = DT_OK;
+    if (others == 0)
+        return DT_OK;
+    DT_TRY(dt_alloc(s->network, DT_COMMUNICATION, (size_t)at_once * dt_ledger_rounded(dp_bytes(s, bucket->elems)), &arrived));
+    for (int first = 0; first < others && status == DT_OK; first += at_once)
+        status = receive_and_add(b, bucket, first, first + at_once < others ? first + at_once : others, arrived.data);
+    dt_free(s->network, &arrived);
+    return status;
 }
 
 static dt_status server_reduce(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
-    struct dt_buffer arrived;
     bucket->own_grads = bucket->grads;
     if (bucket->server != dt_comm_rank(s->replicas))
         return dt_send(s->replicas, bucket->grads, bucket->elems, s->experiment->model.dtype, bucket->server, s->network);
-    if (dt_comm_size(s->replicas) == 1)
-        return DT_OK;
-    DT_TRY(dt_alloc(s->network, DT_COMMUNICATION, dp_bytes(s, bucket->elems), &arrived));
-    dt_status status = receive_and_add(b, bucket, arrived.data);
-    dt_free(s->network, &arrived);
-    return status;
+    return receive_from_all(b, bucket);
 }
 
 static dt_status server_publish(struct buckets *b, struct bucket *bucket)

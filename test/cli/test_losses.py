@@ -131,7 +131,7 @@ def draw(seed, number, ranks):
         "steps": {"warmup": 1, "timed": STEPS - 1}, "timeout": {"init_s": 60, "step_s": 60},
         "fsdp": {"unit": r.choice(["block", "linear"]), "gather": r.choice(values("fsdp.gather")), "prefetch": r.choice([0, 1, 1, 3])},
         "hsdp": {"shard_size": r.choice([0] + divisors(data))}, "ddp": {"bucket_mib": r.choice([25, 0.01, 0.001]), "overlap": r.random() < 0.7},
-        "parameter_server": {"servers": r.randint(1, data)},
+        "parameter_server": {"servers": r.randint(1, data), "receives": r.choice([1, 1, 2, 9])},
     }
     parts = 1
     if stages > 1 or paradigm == "pdp":

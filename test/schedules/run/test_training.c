@@ -314,6 +314,7 @@ static void parameter_server(void)
         char option[48];
         snprintf(option, sizeof option, "parameter_server.servers=%d", servers);
         COMPARE(1e-5, "paradigm=parameter_server", option, "optimizer.name=adam", "optimizer.learning_rate=0.01");
+        COMPARE(1e-5, "paradigm=parameter_server", option, "parameter_server.receives=2");
         if (servers == 1 || servers == world.size - 1)
             accumulation("paradigm=parameter_server", option);
     }
