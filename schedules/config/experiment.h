@@ -16,6 +16,7 @@
 struct plan;
 
 enum reduction_kind { REDUCTION_LAST, REDUCTION_EACH };
+enum reduce_kind { REDUCE_AS_MODEL, REDUCE_IN_FP32 };
 enum gather_kind { GATHER_EACH, GATHER_ONCE }; /* for every pass, or once a step */
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
 enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE };
@@ -42,6 +43,7 @@ struct experiment {
                           * No part of a config */
     int micro_batches;   /* gradient accumulation: the number of parts of a step's batch; pdp divides each into chunks */
     enum reduction_kind gradient_reduction; /* after the last micro-batch, or after each */
+    enum reduce_kind reduce_dtype;          /* in which gradients travel */
     struct {
         enum mesh_order order;
     } mesh;

@@ -39,6 +39,12 @@ static const char *dtype_choice(int index)
     return index < DT_DTYPE_COUNT ? dt_dtype_name((enum dt_dtype)index) : NULL;
 }
 
+static const char *reduce_choice(int index)
+{
+    static const char *const names[] = {[REDUCE_AS_MODEL] = "model", [REDUCE_IN_FP32] = "fp32"};
+    return index < (int)(sizeof names / sizeof *names) ? names[index] : NULL;
+}
+
 static const char *reduction_choice(int index)
 {
     static const char *const names[] = {[REDUCTION_LAST] = "last", [REDUCTION_EACH] = "each"};
@@ -237,6 +243,12 @@ static bool of_weight_decay(const void *source)
     return e->optimizer.name == OPTIMIZER_ADAMW || e->optimizer.weight_decay > 0;
 }
 
+static bool of_wide_sums(const void *source)
+{
+    const struct experiment *e = source;
+    return e->reduce_dtype != REDUCE_AS_MODEL;
+}
+
 static bool of_clipping(const void *source)
 {
     const struct experiment *e = source;
@@ -378,6 +390,10 @@ static const struct dt_field fields[] = {
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
      .description =
          "Gradient accumulation: the number of parts into which a step's batch is divided, one after the other; at most batch_size."},
+    {"reduce_dtype", DT_FIELD_ENUM, AT(reduce_dtype), .choice = reduce_choice, .initial = "\"model\"", .matters = of_wide_sums,
+     .description =
+         "In which gradients are summed over ranks: model, as they are; or fp32, to which 16-bit ones are converted and from which "
+         "their average is rounded once: twice the bytes, and 4 bytes of each of a bucket's gradients while it travels."},
     {"gradient_reduction", DT_FIELD_ENUM, AT(gradient_reduction), .choice = reduction_choice, .initial = "\"last\"",
      .description = "When gradients are reduced over the ranks: after the last micro-batch of a step, or after each."},
 

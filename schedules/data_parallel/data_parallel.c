@@ -9,6 +9,7 @@
  * Differs ranks are processes, not threads of one, and each draws its own samples and has its own loss: no inputs are scattered, no outputs
  *         gathered. Parameters travel once a step, not for each micro-batch. */
 #include "schedules/data_parallel/buckets.h"
+#include "schedules/data_parallel/reduce.h"
 
 enum { ROOT = 0 };
 
@@ -33,9 +34,8 @@ static dt_status root_begin(struct buckets *b, struct bucket *bucket, const stru
 
 static dt_status root_reduce(struct buckets *b, struct bucket *bucket)
 {
-    const struct dp_setup *s = &b->base.setup;
     bucket->own_grads = bucket->grads;
-    return dt_reduce(s->replicas, bucket->grads, bucket->elems, s->experiment->model.dtype, DT_SUM, ROOT, s->network);
+    return reduce_sums_at(&b->base.setup, bucket->grads, bucket->elems, ROOT);
 }
 
 static dt_status root_send(struct buckets *b, struct bucket *bucket)

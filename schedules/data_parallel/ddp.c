@@ -5,6 +5,7 @@
  * Source  Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020, section 3.2: buckets of 25 MiB
  *         in reverse order of the layers, gradients as views into the buckets, communication started as soon as a bucket is full. */
 #include "schedules/data_parallel/buckets.h"
+#include "schedules/data_parallel/reduce.h"
 
 static dt_status ddp_divide(struct buckets *b)
 {
@@ -24,9 +25,8 @@ static dt_status ddp_begin(struct buckets *b, struct bucket *bucket, const struc
 /* This overlap with backward is what DDP is. */
 static dt_status ddp_reduce(struct buckets *b, struct bucket *bucket)
 {
-    const struct dp_setup *s = &b->base.setup;
     bucket->own_grads = bucket->grads;
-    return dt_all_reduce(s->replicas, bucket->grads, bucket->elems, s->reduce_dtype, DT_AVG, s->network);
+    return reduce_everywhere(&b->base.setup, bucket->grads, bucket->elems);
 }
 
 static const struct bucket_scheme ddp_scheme = {

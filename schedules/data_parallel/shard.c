@@ -1,4 +1,5 @@
 #include "schedules/data_parallel/shard.h"
+#include "schedules/data_parallel/reduce.h"
 
 struct shard shard_of(size_t run_elems, const struct dt_comm *shards)
 {
@@ -35,9 +36,7 @@ dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setu
     bool add = g->share.data && g->has_sum;
     void *to = g->share.data && !add ? g->share.data : in_place;
 
-    DT_TRY(dt_reduce_scatter(setup->shards, whole, to, count, setup->reduce_dtype, DT_AVG, setup->network));
-    if (setup->replicas && dt_comm_size(setup->replicas) > 1)
-        DT_TRY(dt_all_reduce(setup->replicas, to, count, setup->reduce_dtype, DT_AVG, setup->network));
+    DT_TRY(reduce_shares(setup, whole, to, count));
     g->has_sum = true;
     return add ? dt_kernels_add(stage->kernels, setup->network, false, g->share.data, in_place, count) : DT_OK;
 }

@@ -162,7 +162,8 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
 {
     const struct experiment *e = t->experiment;
     size_t element_bytes = dt_dtype_bytes(e->model.dtype);
-    bool wide = t->options.wide_reduction && element_bytes < sizeof(float);
+    bool narrow = element_bytes < sizeof(float), widens = e->reduce_dtype == REDUCE_IN_FP32 && narrow;
+    bool wide = widens || (t->options.wide_reduction && narrow);
     const struct order_shape *order = &t->order.shape;
     t->settled = norm_before_steps(e);
     if (norm_is_needed(e))
@@ -182,6 +183,7 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .reduce_every = e->gradient_reduction == REDUCTION_EACH ? order->window : order->micro_batches,
         .gradient_bytes = fmax(t->options.gradient_bytes, (double)element_bytes),
         .reduce_dtype = wide ? DT_FP32 : e->model.dtype,
+        .widens = widens,
     };
     DT_TRY(mode->create(&dp, &t->dp));
     struct pipeline_setup pipeline = {

@@ -120,6 +120,26 @@ def test_master_weights_are_counted_and_saved_if_there_are_any():
             train(experiment(model=half, paradigm="fsdp", optimizer=optimizer, steps={"warmup": 1, "timed": 7}), "--from", path + str(not master))
 
 
+def test_sums_in_fp32_are_counted():
+    """Two ranks' sums are rounded once in any case: so the losses are the same."""
+    half = {**MODEL, "dtype": "bf16"}
+    sweep = [{"paradigm": "ddp"}, {"paradigm": "zero2"}, {"paradigm": "fsdp"}, {"paradigm": "data_parallel"}]
+    plain = {"world_size": 2, "model": half, "sweep": sweep}
+    wide = experiment(reduce_dtype="fp32", **plain)
+    checked = json.loads(run("check", wide, "--json", code=OK).stdout)
+    records = train(wide)
+    for record, narrow, its in zip(records, train(experiment(**plain)), checked, strict=True):
+        metrics, named = record["metrics"], record["config"]["paradigm"]
+        sums = ("all_reduce_bytes", "reduce_scatter_bytes", "reduce_bytes")
+        check(record["losses"] == narrow["losses"], named, record["losses"], narrow["losses"])
+        check(sum(metrics[key] for key in sums) == 2 * sum(narrow["metrics"][key] for key in sums) > 0, named, metrics)
+        check(metrics["peak_bytes"]["total"] == its["predicted_peak_bytes"]["total"], named, metrics["peak_bytes"], its)
+        check(metrics["peak_bytes"]["communication"] > narrow["metrics"]["peak_bytes"]["communication"], named, metrics["peak_bytes"])
+    run("run", experiment(model=half, paradigm="hsdp", hsdp={"shard_size": 2}, reduce_dtype="fp32"), "--verify", "-o", records_path("wide.jsonl"), code=OK)
+    said = run("check", experiment(paradigm="parameter_server", reduce_dtype="fp32"), code=CONFIG).stderr
+    check("reduce_dtype: servers add gradients in model.dtype" in said, said)
+
+
 def test_predictions_count_the_norm():
     plain = {"device": "sim", "paradigm": "fsdp", "world_size": 8, "model": {"preset": "GPTSmall", "dtype": "bf16"}}
     free, clipped = (train(experiment(optimizer={**ADAM, **clip}, **plain))[0]["metrics"] for clip in ({}, {"clip_norm": 1}))
