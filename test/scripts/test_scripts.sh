@@ -211,6 +211,11 @@ expect "quickstart refuses another output" 2 'out/quickstart.jsonl' scripts/quic
 expect "check_fresh refuses a Debian that it does not know" 2 "unknown option 'buster'" scripts/check_fresh buster
 expect "check_fresh refuses a command that it does not know" 2 "not 'gate'" scripts/check_fresh --only gate
 expect "check_fresh names a tarball that is not there" 2 "not 'nowhere.tar.xz'" scripts/check_fresh --tarball nowhere.tar.xz
+if git rev-parse --git-dir >/dev/null 2>&1; then
+    expect "a release's tarball knows its commit" 0 '^[0-9a-f]{40}$' bash -o pipefail -c 'git -c safe.directory="*" archive HEAD lib/record/commit | tar -xO'
+else
+    expect "a release's tarball knows its commit" 0 '^[0-9a-f]{40}$' cat lib/record/commit
+fi
 expect "make_deb puts debian/ into the source" 0 '^make_deb: .*/dtbench-[0-9.]+$' scripts/packaging/make_deb --only-source --output "$work/deb"
 # of what is committed, or of a release's folder
 expect "the package has the version of the source" 0 '^dtbench \([0-9.]+\) unstable' head -1 "$work"/deb/dtbench-*/debian/changelog
