@@ -134,48 +134,87 @@ static dt_status read_record(const cJSON *json, const char *file, struct record_
     return DT_OK;
 }
 
-/* One more file: its name and all that is in it. */
-static dt_status add_file(struct record_set *set, const char *path, int *torn)
+/* Records of one file, on their way into a set. */
+struct set_reader {
+    struct record_set *set;
+    const char *command;
+    bool facts_alone;
+    int torn, newer;
+    double version; /* the latest of newer ones */
+};
+
+/* One more file. */
+static dt_status add_file(struct record_set *set, const char *name)
 {
-    bool standard = strcmp(path, "-") == 0;
-    const char *opened = standard ? "/dev/stdin" : path;
-    if (access(opened, R_OK) < 0)
-        return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
     struct record_file *files = realloc(set->files, ((size_t)set->file_count + 1) * sizeof *files);
-    DT_TRY(dt_allocated(files, "no memory for the records of %s", path));
+    DT_TRY(dt_allocated(files, "no memory for the records of %s", name));
     set->files = files;
     struct record_file *file = &set->files[set->file_count];
-    *file = (struct record_file){.name = strdup(standard ? "standard input" : path)};
-    DT_TRY(dt_allocated(file->name, "no memory for the records of %s", path));
+    *file = (struct record_file){.name = strdup(name), .records = dt_json_array()};
     set->file_count++;
-    return dt_records_read(opened, &file->records, torn);
+    return dt_allocated(file->name && file->records, "no memory for the records of %s", name);
 }
 
-static dt_status read_file(struct record_set *set, const char *command, const char *path)
+/* Its texts in memory of their own, and no steps and losses: the record as JSON may go. */
+static dt_status keep_facts(struct record_facts *r)
 {
-    const cJSON *json;
-    int torn = 0, newer = 0;
-    double version = 0;
-    DT_TRY(add_file(set, path, &torn));
-    const struct record_file *file = &set->files[set->file_count - 1];
-    size_t most = (size_t)set->count + (size_t)cJSON_GetArraySize(file->records);
-    struct record_facts *grown = realloc(set->records, (most + 1) * sizeof *grown);
-    DT_TRY(dt_allocated(grown, "no memory for the records of %s", file->name));
-    set->records = grown;
-    cJSON_ArrayForEach(json, file->records)
-    {
-        if (is_newer(json)) {
-            newer++;
-            version = fmax(version, number_at(json, "schema_version"));
-        } else if (!is_record(json)) {
-            torn++;
-        } else {
-            DT_TRY(read_record(json, file->name, &set->records[set->count++]));
-        }
+    const char **const texts[] = {&r->hash, &r->status, &r->error, &r->started, &r->sweep.id};
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        bytes += strlen(*texts[i]) + 1;
+    char *to = r->texts = malloc(bytes);
+    DT_TRY(dt_allocated(to, "no memory for a record"));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char *begin = to;
+        to = stpcpy(to, *texts[i]) + 1;
+        *texts[i] = begin;
     }
-    set->newer += newer;
-    records_warn_of_left_out(command, file->name, torn, newer, version);
+    free(r->step_s);
+    free(r->losses);
+    r->step_s = r->losses = NULL;
+    r->step_count = r->loss_count = 0;
+    r->json = NULL;
     return DT_OK;
+}
+
+/* One more record, which stays where it is. */
+static dt_status add_record(struct set_reader *reader, const cJSON *json)
+{
+    struct record_set *set = reader->set;
+    if (set->count == set->room) {
+        int room = 2 * set->room + 64;
+        struct record_facts *grown = realloc(set->records, (size_t)room * sizeof *grown);
+        DT_TRY(dt_allocated(grown, "no memory for %d records", room));
+        set->records = grown;
+        set->room = room;
+    }
+    struct record_facts *r = &set->records[set->count++];
+    DT_TRY(read_record(json, set->files[set->file_count - 1].name, r));
+    return reader->facts_alone ? keep_facts(r) : DT_OK;
+}
+
+static dt_status read_line(void *context, char *line, size_t bytes, uint64_t offset)
+{
+    struct set_reader *reader = context;
+    struct record_file *file = &reader->set->files[reader->set->file_count - 1];
+    cJSON *json = NULL;
+    (void)offset;
+    if (strspn(line, " \t\r\n") == bytes)
+        return DT_OK;
+    dt_status status = dt_json_parse(line, bytes, file->name, &json);
+    if (status == DT_ERR_HOST_MEMORY)
+        return status;
+    bool newer = status == DT_OK && is_newer(json), torn = !newer && (status < 0 || !is_record(json));
+    reader->torn += torn;
+    reader->newer += newer;
+    if (newer)
+        reader->version = fmax(reader->version, number_at(json, "schema_version"));
+    status = torn || newer ? DT_OK : add_record(reader, json);
+    if (torn || newer || reader->facts_alone || status < 0)
+        cJSON_Delete(json);
+    else
+        cJSON_AddItemToArray(file->records, json);
+    return status;
 }
 
 struct file_visit {
@@ -240,20 +279,32 @@ dt_status record_files_visit(const char *const *arguments, int argument_count, r
     return DT_OK;
 }
 
-struct set_reader {
-    struct record_set *set;
-    const char *command;
-};
-
 static dt_status read_into_set(void *context, const char *path)
 {
-    const struct set_reader *reader = context;
-    return read_file(reader->set, reader->command, path);
+    struct set_reader *reader = context;
+    bool standard = strcmp(path, "-") == 0;
+    const char *opened = standard ? "/dev/stdin" : path, *name = standard ? "standard input" : path;
+    if (access(opened, R_OK) < 0)
+        return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
+    reader->torn = reader->newer = 0;
+    reader->version = 0;
+    DT_TRY(add_file(reader->set, name));
+    DT_TRY(dt_record_lines_visit(opened, read_line, reader));
+    reader->set->newer += reader->newer;
+    records_warn_of_left_out(reader->command, name, reader->torn, reader->newer, reader->version);
+    return DT_OK;
 }
 
 dt_status record_set_read(struct record_set *set, const char *command, const char *const *arguments, int argument_count)
 {
-    struct set_reader reader = {set, command};
+    struct set_reader reader = {.set = set, .command = command};
+    *set = (struct record_set){0};
+    return record_files_visit(arguments, argument_count, read_into_set, &reader);
+}
+
+dt_status record_set_read_facts(struct record_set *set, const char *command, const char *const *arguments, int argument_count)
+{
+    struct set_reader reader = {.set = set, .command = command, .facts_alone = true};
     *set = (struct record_set){0};
     return record_files_visit(arguments, argument_count, read_into_set, &reader);
 }
@@ -272,6 +323,7 @@ void record_set_finish(struct record_set *set)
         free(set->records[i].step_s);
         free(set->records[i].losses);
         free(set->records[i].experiment);
+        free(set->records[i].texts);
     }
     for (int i = 0; i < set->file_count; i++) {
         dt_json_destroy(set->files[i].records);
