@@ -25,11 +25,15 @@
 #define DEFAULT_ROUNDS "7"
 #define MAP_TOP "5"
 
+enum { FRAMEWORK_SETTINGS = 16, SETTING_BYTES = 64 };
+
 struct plan_options {
     struct planner_arguments planner, unlimited; /* unlimited: as given, without what the framework cannot do */
     struct option_list map, texts;               /* texts: what is no option */
     const char *all, *output, *seconds, *measure, *rounds, *profiles, *framework;
     bool rule, json, quiet;
+    char settings[FRAMEWORK_SETTINGS][SETTING_BYTES]; /* of the framework */
+    int setting_count;
 };
 
 #define AT(member) offsetof(struct plan_options, member)
@@ -258,6 +262,21 @@ static void watch_search(struct progress_watch *w, struct planner *p)
     p->options.done = keep_record;
 }
 
+static void add_setting(void *context, const char *setting)
+{
+    struct plan_options *o = context;
+    if (o->setting_count < FRAMEWORK_SETTINGS)
+        snprintf(o->settings[o->setting_count++], SETTING_BYTES, "%s", setting);
+}
+
+static dt_status restrict_by(struct plan_options *o, struct option_list *list, const char *text)
+{
+    if (list->count == OPTION_LIST_MAX)
+        return dt_fail(DT_ERR_INVALID, "--for %s: too many options besides", o->framework);
+    list->items[list->count++] = text;
+    return DT_OK;
+}
+
 /* What the framework can do, as --set and --allow would say it. */
 static dt_status restrict_to_framework(struct plan_options *o)
 {
@@ -269,12 +288,11 @@ static dt_status restrict_to_framework(struct plan_options *o)
     if (o->json || o->map.count > 0)
         return dt_fail(DT_ERR_INVALID, "--for prints a job: leave out --json and --map");
     o->unlimited = o->planner;
-    for (const char *const *text = f->space; *text; text++) {
-        struct option_list *list = strchr(*text, ',') ? &o->planner.allow : &o->planner.sets;
-        if (list->count == OPTION_LIST_MAX)
-            return dt_fail(DT_ERR_INVALID, "--for %s: too many options besides", o->framework);
-        list->items[list->count++] = *text;
-    }
+    framework_settings(f, add_setting, o);
+    for (int i = 0; i < o->setting_count; i++)
+        DT_TRY(restrict_by(o, &o->planner.sets, o->settings[i]));
+    for (const char *const *text = f->space; *text; text++)
+        DT_TRY(restrict_by(o, strchr(*text, ',') ? &o->planner.allow : &o->planner.sets, *text));
     return DT_OK;
 }
 

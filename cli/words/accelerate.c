@@ -176,10 +176,8 @@ const struct framework framework_accelerate = {
     .origin = ORIGIN,
     .format = TEXT_YAML,
     .marks = (const char *const[]){"distributed_type", NULL},
-    .fixed = "{\"gradient_reduction\": \"last\", \"loss\": \"cross_entropy\", \"fsdp\": {\"unit\": \"block\", \"prefetch\": 1}, \"ddp\": "
-             "{\"overlap\": true}}",
-    .space = (const char *const[]){"paradigm=none,ddp,zero2,fsdp", "tensor.size=1", "pipeline.stages=1", "activation=keep,checkpoint",
-                                   "parameter_offload=false", "fsdp.unit=block", NULL},
+    .fixed = "{" FIXED_IN_ALL("") ", \"ddp\": {\"overlap\": true}}",
+    .space = (const char *const[]){"paradigm=none,ddp,zero2,fsdp", DATA_PARALLEL_SPACE, NULL},
     .words = words,
     .no_bearing = no_bearing,
     .without_model = SCRIPT,

@@ -52,6 +52,27 @@ const struct framework *framework_of(const struct cJSON *theirs)
     return NULL;
 }
 
+static void use_settings(const char *prefix, const struct cJSON *tree, framework_setting *use, void *context)
+{
+    for (const struct cJSON *child = tree->child; child; child = child->next) {
+        char path[PATH_BYTES], setting[PATH_BYTES + QUOTE_BYTES], value[QUOTE_BYTES];
+        snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", child->string);
+        dt_json_quote(child, value, sizeof value);
+        snprintf(setting, sizeof setting, "%s=%s", path, value);
+        if (cJSON_IsObject(child))
+            use_settings(path, child, use, context);
+        else
+            use(context, setting);
+    }
+}
+
+void framework_settings(const struct framework *f, framework_setting *use, void *context)
+{
+    struct cJSON *fixed = dt_json_value(f->fixed);
+    use_settings("", fixed, use, context);
+    dt_json_destroy(fixed);
+}
+
 /* ---- what has not been understood ---- */
 
 typedef void leaf_visit(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list);

@@ -372,8 +372,7 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
 }
 
 #define FIXED                                                                                                                              \
-    "{\"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"gradient_reduction\": \"last\", \"parameter_offload\": false, \"loss\": "         \
-    "\"cross_entropy\", \"fsdp\": {\"unit\": \"block\", \"gather\": \"micro_batch\", \"prefetch\": 1}}"
+    "{" FIXED_IN_ALL(", \"gather\": \"micro_batch\"") ", \"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"parameter_offload\": false}"
 
 const struct framework framework_megatron = {
     .name = "megatron",
@@ -382,8 +381,8 @@ const struct framework framework_megatron = {
     .format = TEXT_FLAGS,
     .marks = (const char *const[]){"num-layers", NULL},
     .fixed = FIXED,
-    .space = (const char *const[]){"mesh.order=tensor-data-pipeline", "paradigm=none,ddp,pdp,zero1", "pipeline.order=1f1b,interleaved",
-                                   "activation=keep,selective,checkpoint", "parameter_offload=false", NULL},
+    .space = (const char *const[]){"paradigm=none,ddp,pdp,zero1", "pipeline.order=1f1b,interleaved", "activation=keep,selective,checkpoint",
+                                   NULL},
     .words = words,
     .no_bearing = NO_BEARING,
     .settle = settle,

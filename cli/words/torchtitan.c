@@ -159,12 +159,10 @@ const struct framework framework_torchtitan = {
     .origin = ORIGIN,
     .format = TEXT_TOML,
     .marks = (const char *const[]){"training", "parallelism", NULL},
-    .fixed = "{\"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"gradient_reduction\": \"last\", \"loss\": \"cross_entropy\", \"fsdp\": "
-             "{\"unit\": \"block\", \"prefetch\": 1}, \"tensor\": {\"sequence_parallel\": true}, \"ddp\": "
-             "{\"bucket_mib\": 25, \"overlap\": true}}",
-    .space = (const char *const[]){"mesh.order=tensor-data-pipeline", "paradigm=none,ddp,pdp,fsdp,hsdp",
-                                   "pipeline.order=gpipe,1f1b,interleaved,zb_v", "activation=keep,checkpoint", "fsdp.unit=block",
-                                   "ddp.bucket_mib=25", NULL},
+    .fixed = "{" FIXED_IN_ALL("") ", \"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"tensor\": {\"sequence_parallel\": true}, "
+                                  "\"ddp\": {\"bucket_mib\": 25, \"overlap\": true}}",
+    .space = (const char *const[]){"paradigm=none,ddp,pdp,fsdp,hsdp", "pipeline.order=gpipe,1f1b,interleaved,zb_v",
+                                   "activation=keep,checkpoint", NULL},
     .words = words,
     .no_bearing = no_bearing,
     .settle = settle,

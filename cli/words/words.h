@@ -23,14 +23,19 @@ enum { AT_THE_END_MIB = 65536 }; /* ddp.bucket_mib that all gradients fit in: th
 
 enum text_format { TEXT_FLAGS, TEXT_JSON, TEXT_YAML, TEXT_TOML };
 
+/* What none of them does otherwise; `fsdp`: what else is always so under "fsdp". */
+#define FIXED_IN_ALL(fsdp)                                                                                                                 \
+    "\"gradient_reduction\": \"last\", \"loss\": \"cross_entropy\", \"fsdp\": {\"unit\": \"block\", \"prefetch\": 1" fsdp "}"
+/* Of those that have data parallelism alone, besides their paradigms. */
+#define DATA_PARALLEL_SPACE "tensor.size=1", "pipeline.stages=1", "activation=keep,checkpoint", "parameter_offload=false"
+
 struct framework {
     const char *name, *title;
     const char *origin; /* the version that names and defaults were read from */
     enum text_format format;
     const char *const *marks; /* paths by which one of its files is known: all of a row of them; NULL at the end */
     const char *fixed;        /* what it always does, as JSON of our config */
-    const char *const
-        *space; /* for dtbench plan: keys with their one value, or those to choose from: "activation=keep,checkpoint"; NULL at the end */
+    const char *const *space; /* for dtbench plan, besides: keys with their one value, or those to choose from; NULL at the end */
     const struct dt_word *words;
     const char *no_bearing;                   /* beginnings of its keys that matter to neither time nor memory, with blanks between */
     const char *without_model;                /* its files have no model: who has it ("your script"); NULL: they have */
@@ -44,6 +49,9 @@ const struct framework *framework_at(int index);
 const char *framework_name(int index);        /* for tables of options */
 const char *framework_export_name(int index); /* of those that can be exported to */
 const struct framework *framework_find(const char *name);
+/* What it always does, as --set would say it: `use` is called with each "mesh.order=\"tensor-data-pipeline\"". */
+typedef void framework_setting(void *context, const char *setting);
+void framework_settings(const struct framework *f, framework_setting *use, void *context);
 /* Whose file that is; NULL: nobody's. */
 const struct framework *framework_of(const struct cJSON *theirs);
 
