@@ -204,6 +204,14 @@ def labels(records, without=()):
             or str(f.get("name")) for f in flats]
 
 
+def in_powers_of_two(number):
+    """65536 as 64Ki: long numbers of bytes do not fit below an axis."""
+    units = ["", "Ki", "Mi", "Gi", "Ti"]
+    while number >= 1024 and len(units) > 1:
+        number, units = number / 1024, units[1:]
+    return f"{number:g}{units[0]}"
+
+
 def title_of(records):
     """Model, device and world size, as far as the experiments have them in common."""
 
@@ -221,6 +229,8 @@ def title_of(records):
         return common(get)
 
     def sizes(record):
+        if "bench" in record["config"]:
+            return "Collectives alone"
         model = record["config"].get("model") or {}
         kind = "Llama-like model" if (model.get("mlp"), model.get("norm"), model.get("position")) == ("swiglu", "rms", "rope") else "GPT"
         return model.get("preset") or kind + " with {layers} layers, {heads} heads, hidden {hidden}".format_map(
@@ -233,8 +243,8 @@ def title_of(records):
 
     def prediction(record):
         """Cluster and profile of what nobody measured."""
-        names = [os.path.splitext(os.path.basename(record["config"].get(key) or "?"))[0] for key in ("cluster", "profile")]
-        return "predicted for cluster {} with profile {}".format(*names)
+        said = [key + " " + os.path.splitext(os.path.basename(record["config"][key]))[0] for key in ("cluster", "profile") if record["config"].get(key)]
+        return "predicted for " + " with ".join(said)
 
     facts = [config("model", "dtype")]
     if config("model", "block_size"):
@@ -526,7 +536,8 @@ def draw_lines(axes, series, x, name, dotted):
     places = sorted({value_of(r, x) for _, found in series.values() for r in found})
     if places[0] > 0 and places[-1] >= 8 * places[0]:
         axes.set_xscale("log", base=2)
-    axes.set_xticks(places if len(places) <= 12 else places[::len(places) // 8], [f"{p:g}" for p in (places if len(places) <= 12 else places[::len(places) // 8])])
+    ticks = places if len(places) <= 12 else places[::len(places) // 8]
+    axes.set_xticks(ticks, [in_powers_of_two(p) if ticks[-1] >= 1 << 20 else f"{p:g}" for p in ticks])
     axes.minorticks_off()
     axes.set_ylim(bottom=0)
     return unit
