@@ -312,6 +312,19 @@ static void say_error(struct why *w, const struct planner *p, const struct exper
         why_say(w, "%s: none measured; an error of %.0f %% is assumed", name, 100 * c.error);
 }
 
+/* An error is a part of the measured step, so a rate is out by the same part of the predicted one. */
+static void say_interval(struct why *w, const struct planner *p)
+{
+    char low[FORMAT_BYTES], high[FORMAT_BYTES];
+    struct experiment e;
+    space_experiment(p->space, p->result.ranking[0], &e);
+    struct confidence c = confidence_of(&e, &p->machine);
+    double within = confidence_of_eight(&c), rate = planner_outcome(p, 0)->units_per_s;
+    if (!isnan(within) && within < 1)
+        why_say(w, "eight of ten step times are off by no more than %.0f %%: the first does %s to %s %ss/s", 100 * within,
+                format_number(rate * (1 - within), low), format_number(rate * (1 + within), high), e.model.family->unit);
+}
+
 dt_status why_trusted(const struct planner *p, struct why *out)
 {
     bool said[PARADIGM_ROOM] = {false};
@@ -326,6 +339,7 @@ dt_status why_trusted(const struct planner *p, struct why *out)
         said[e.paradigm] = true;
         close += place > 0 && !why_margin_tells(p, place);
     }
+    say_interval(out, p);
     while (shown && confidence_next_doubt(&e, &p->machine, &at, text, sizeof text))
         why_say(out, "not measured: %s", text);
     if (p->options.objective == SEARCH_ENERGY)
