@@ -1,6 +1,7 @@
 #include "gpt/family.h"
 #include "gpt/data.h"
 #include "gpt/hugging_face_config.h"
+#include "gpt/hugging_face_tensors.h"
 #include "gpt/kernel_set.h"
 #include "gpt/keys.h"
 #include "gpt/layout.h"
@@ -57,6 +58,7 @@ const struct dt_model_family gpt_family = {
     .boundary_elems = gpt_boundary_elems,
     .init_params = gpt_init_params,
     .tensor = gpt_tensor,
+    .foreign_tensor = gpt_foreign_tensor,
     .stash_create = gpt_stash_create,
     .stash_destroy = gpt_stash_destroy,
     .stash_begin = gpt_stash_begin,

@@ -2,6 +2,7 @@
  * make of them (src/transformers/models/TYPE/configuration_TYPE.py, modeling_TYPE.py). */
 #include "gpt/hugging_face_config.h"
 
+#include "gpt/hugging_face_tensors.h"
 #include "lib/config/json.h"
 
 #include <cjson/cJSON.h>
@@ -140,7 +141,48 @@ static void settle_falcon(struct dt_translation *t)
     settle_heads(t);
 }
 
+/* ---- and back ---- */
+
+static const struct dt_word old_scaling[] = {ROPE_SCALING("rope_scaling"), {0}};
+
+/* Heads of keys and values, and the MLP's features, as numbers; the old form of rope's keys, which all versions read. */
+static void unsettle_llama(struct dt_translation *t)
+{
+    double hidden = dt_json_number(t->ours, "model.hidden", 0), heads = dt_json_number(t->ours, "model.heads", 1);
+    double ffn = dt_json_number(t->ours, "model.ffn", 0), kv_heads = dt_json_number(t->ours, "model.kv_heads", 0);
+    dt_json_put_number(t->ours, "model.ffn", ffn > 0 ? ffn : 4 * hidden);
+    dt_json_put_number(t->ours, "model.kv_heads", kv_heads > 0 ? kv_heads : heads);
+    dt_json_put_number(t->theirs, "head_dim", hidden / heads);
+    dt_json_put(t->theirs, "sliding_window", cJSON_CreateNull());
+    dt_json_put(t->theirs, "rope_theta", dt_json_take(t->ours, "model.rope.base"));
+    if (!dt_json_is(dt_json_at(t->ours, "model.rope.scaling"), "llama3"))
+        dt_json_drop(t->ours, "model.rope");
+    dt_words_write(old_scaling, t);
+}
+
+static void same_as_dropout(struct dt_translation *t, const char *second, const char *third)
+{
+    double dropout = dt_json_number(t->ours, "model.dropout", 0);
+    dt_json_put_number(t->theirs, second, dropout);
+    dt_json_put_number(t->theirs, third, dropout);
+}
+
+static void unsettle_gpt2(struct dt_translation *t)
+{
+    same_as_dropout(t, "embd_pdrop", "attn_pdrop");
+    if (dt_json_number(t->ours, "model.ffn", 0) == 0)
+        dt_json_drop(t->ours, "model.ffn");
+}
+
+/* The features of its MLP are four times the hidden ones in transformers, whatever its config says. */
+static void unsettle_mpt(struct dt_translation *t)
+{
+    same_as_dropout(t, "emb_pdrop", "attn_config.attn_pdrop");
+}
+
 /* ---- the types ---- */
+
+#define LLAMA_FILES(class) unsettle_llama, class, "model.", llama_tensors, "layers"
 
 static const struct dt_word gpt2[] = {
     DT_WORD("n_layer", "model.layers", "12"),
@@ -249,16 +291,17 @@ static const struct dt_word others[] = {
 };
 
 const struct dt_model_dialect gpt_hugging_face[] = {
-    {"gpt2", NULL, gpt2, settle_gpt2},
-    {"gpt_neox", "{\"model\": {\"position\": \"rope\"}}", gpt_neox, settle_neox},
-    {"llama", LLAMA_FIXED("none"), llama, settle_llama},
-    {"mistral", LLAMA_FIXED("none"), mistral, settle_llama},
-    {"qwen2", LLAMA_FIXED("qkv"), qwen2, settle_llama},
+    {"gpt2", NULL, gpt2, settle_gpt2, unsettle_gpt2, "GPT2LMHeadModel", "transformer.", gpt2_tensors, "h"},
+    {.type = "gpt_neox", .fixed = "{\"model\": {\"position\": \"rope\"}}", .words = gpt_neox, .settle = settle_neox},
+    {"llama", LLAMA_FIXED("none"), llama, settle_llama, LLAMA_FILES("LlamaForCausalLM")},
+    {"mistral", LLAMA_FIXED("none"), mistral, settle_llama, LLAMA_FILES("MistralForCausalLM")},
+    {"qwen2", LLAMA_FIXED("qkv"), qwen2, settle_llama, LLAMA_FILES("Qwen2ForCausalLM")},
     {"qwen3", "{\"model\": {\"mlp\": \"swiglu\", \"norm\": \"rms\", \"position\": \"rope\", \"bias\": \"none\", \"qk_norm\": true}}", qwen3,
-     settle_qwen3},
-    {"mpt", "{\"model\": {\"position\": \"alibi\", \"bias\": \"none\"}}", mpt, settle_mpt},
-    {"opt", NULL, opt, settle_opt},
-    {"falcon", NULL, falcon, settle_falcon},
-    {"", NULL, others, NULL},
+     settle_qwen3, LLAMA_FILES("Qwen3ForCausalLM")},
+    {"mpt", "{\"model\": {\"position\": \"alibi\", \"bias\": \"none\"}}", mpt, settle_mpt, unsettle_mpt, "MptForCausalLM", "transformer.",
+     mpt_tensors, "blocks"},
+    {.type = "opt", .words = opt, .settle = settle_opt},
+    {.type = "falcon", .words = falcon, .settle = settle_falcon},
+    {.type = "", .words = others},
     {0},
 };

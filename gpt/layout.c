@@ -266,6 +266,32 @@ const char *gpt_tensor_text(enum gpt_tensor_name name)
     return texts[name];
 }
 
+size_t gpt_tensor_columns(const struct dt_model *model, enum gpt_layer_kind kind, enum gpt_tensor_name name)
+{
+    switch (name) {
+    case GPT_NO_TENSOR:
+    case GPT_NORM_GAIN:
+    case GPT_NORM_BIAS:
+    case GPT_Q_BIAS:
+    case GPT_K_BIAS:
+    case GPT_V_BIAS:
+    case GPT_Q_NORM_GAIN:
+    case GPT_K_NORM_GAIN:
+    case GPT_PROJECTION_BIAS:
+    case GPT_GATE_BIAS:
+    case GPT_BIAS: return 1;
+    case GPT_Q_WEIGHT:
+    case GPT_K_WEIGHT:
+    case GPT_V_WEIGHT:
+    case GPT_PROJECTION_WEIGHT:
+    case GPT_GATE_WEIGHT:
+    case GPT_TOKEN_WEIGHT:
+    case GPT_POSITION_WEIGHT: return (size_t)gpt_of(model)->hidden;
+    case GPT_WEIGHT: break;
+    }
+    return (size_t)(kind == GPT_MLP_DOWN ? gpt_ffn(model) : gpt_of(model)->hidden);
+}
+
 bool gpt_has_tensor(const struct gpt_layer *layer, enum gpt_tensor_name name)
 {
     for (int i = 0; i < layer->tensor_count; i++)

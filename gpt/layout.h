@@ -98,6 +98,8 @@ struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *mode
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel);
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
 const char *gpt_tensor_text(enum gpt_tensor_name name); /* "norm.gain" */
+/* Input features of a weight, or the width of a table's rows; of a vector 1. */
+size_t gpt_tensor_columns(const struct dt_model *model, enum gpt_layer_kind kind, enum gpt_tensor_name name);
 bool gpt_has_tensor(const struct gpt_layer *layer, enum gpt_tensor_name name);
 /* Offset of the tensor called `name` in `layer`; the name must exist. */
 size_t gpt_tensor_offset(const struct gpt_layer *layer, enum gpt_tensor_name name);

@@ -28,32 +28,6 @@ static size_t whole_elems(const struct dt_model *model, const struct gpt_layer *
     return whole.tensors[place].count_elems;
 }
 
-static size_t columns_of(const struct dt_model *model, const struct gpt_layer *layer, enum gpt_tensor_name name)
-{
-    switch (name) {
-    case GPT_NO_TENSOR:
-    case GPT_NORM_GAIN:
-    case GPT_NORM_BIAS:
-    case GPT_Q_BIAS:
-    case GPT_K_BIAS:
-    case GPT_V_BIAS:
-    case GPT_Q_NORM_GAIN:
-    case GPT_K_NORM_GAIN:
-    case GPT_PROJECTION_BIAS:
-    case GPT_GATE_BIAS:
-    case GPT_BIAS: return 1;
-    case GPT_Q_WEIGHT:
-    case GPT_K_WEIGHT:
-    case GPT_V_WEIGHT:
-    case GPT_PROJECTION_WEIGHT:
-    case GPT_GATE_WEIGHT:
-    case GPT_TOKEN_WEIGHT:
-    case GPT_POSITION_WEIGHT: return (size_t)gpt_of(model)->hidden;
-    case GPT_WEIGHT: break;
-    }
-    return (size_t)(layer->kind == GPT_MLP_DOWN ? gpt_ffn(model) : gpt_of(model)->hidden);
-}
-
 /* What is whole on every rank of a tensor group is rank 0's, and of neighbours with the same heads of keys and values it is the first one's. */
 static bool is_copy(const struct gpt_stage *s, const struct gpt_layer *layer, const struct gpt_tensor *tensor, size_t whole)
 {
@@ -76,7 +50,7 @@ bool gpt_tensor(const struct dt_stage *stage, const struct dt_group *group, int 
     if (layer == end)
         return false;
     const struct gpt_tensor *tensor = &layer->tensors[index];
-    size_t whole = whole_elems(stage->model, layer, index), columns = columns_of(stage->model, layer, tensor->name);
+    size_t whole = whole_elems(stage->model, layer, index), columns = gpt_tensor_columns(stage->model, layer->kind, tensor->name);
     *out = (struct dt_model_tensor){.offset_elems = offset + tensor->offset_elems,
                                     .count_elems = tensor->count_elems,
                                     .first_elem = tensor->first_elem,

@@ -78,7 +78,7 @@ ALLOWED = {
     'cli/plan': ['cli/run', 'cli/text', 'lib/config', 'lib/record', 'schedules/config', 'schedules/plan', 'schedules/predict',
                  'schedules/run', 'schedules/search'],
     'cli/commands': ['cli/plan', 'cli/predict', 'cli/records', 'cli/report', 'cli/run', 'cli/text', 'cli/words', 'lib/comm', 'lib/config', 'lib/device',
-                     'lib/launch', 'lib/record', 'lib/slurm', 'schedules/config', 'schedules/plan', 'schedules/predict', 'schedules/run'],
+                     'lib/launch', 'lib/record', 'lib/slurm', 'schedules/checkpoint', 'schedules/config', 'schedules/plan', 'schedules/predict', 'schedules/run'],
     'cli/generate': ['cli/text', 'lib/config', 'lib/record', 'lib/sim', 'schedules/config', 'schedules/predict'],
     'cli': ['cli/commands', 'cli/generate', 'cli/text', 'lib/record'],
 }

@@ -4,24 +4,35 @@
 #include "cli/text/text.h"
 #include "cli/words/words.h"
 #include "lib/config/json.h"
+#include "schedules/checkpoint/checkpoint.h"
 #include "schedules/predict/chakra.h"
 
 #include <string.h>
 
 struct export_arguments {
     struct config_arguments config;
-    const char *framework, *output;
+    const char *framework, *output, *file_mib;
     bool anyway, all_ranks;
+    uint64_t most_bytes; /* of file_mib */
 };
 
-/* Traces are no job, and have no words. */
+/* Traces are no job, and have no words; nor have a model's parameters. */
 #define CHAKRA "chakra"
+#define TRANSFORMERS "transformers"
 
-/* The frameworks, and after them the traces. */
+/* The frameworks, and after them what is no job. */
 static const char *target_choice(int index)
 {
-    const char *name = framework_export_name(index);
-    return name || (index > 0 && !framework_export_name(index - 1)) ? name : CHAKRA;
+    static const char *const others[] = {TRANSFORMERS, CHAKRA, NULL};
+    int frameworks = 0;
+    while (framework_export_name(frameworks))
+        frameworks++;
+    return index < frameworks ? framework_export_name(index) : index - frameworks < 3 ? others[index - frameworks] : NULL;
+}
+
+static bool is_for(const struct export_arguments *a, const char *target)
+{
+    return strcmp(a->framework, target) == 0;
 }
 
 #define AT(member) offsetof(struct export_arguments, member)
@@ -29,12 +40,16 @@ static const char *target_choice(int index)
 static const struct option_row options[] = {
     CONFIG_OPTION_ROWS(struct export_arguments, config),
     {"for", 'f', OPTION_TEXT, AT(framework), "WHOM", target_choice,
-     "the framework that will run it, or chakra: execution traces of a simulated step, for simulators of networks. The words are"},
+     "the framework that will run it; transformers: the parameters of a checkpoint, as a Hugging Face folder; chakra: execution traces of "
+     "a "
+     "simulated step, for simulators of networks. The words are"},
     {"anyway", 'a', OPTION_FLAG, AT(anyway), NULL, NULL,
      "write what the framework has words for, although it cannot be told all that matters"},
     {"all-ranks", 'A', OPTION_FLAG, AT(all_ranks), NULL, NULL,
      "chakra: traces of all ranks; default: of those that stand for the others, which do the same"},
-    {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL, "write the job to this file; default: standard output. Of chakra the folder"},
+    {"file-mib", 0, OPTION_TEXT, AT(file_mib), "N", NULL, "transformers: no file is longer than N MiB, if no tensor is; default: 4096"},
+    {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL,
+     "write the job to this file; default: standard output. Of chakra and transformers the folder"},
     {0},
 };
 
@@ -44,9 +59,13 @@ static dt_status check_options(void *options_read)
     DT_TRY(config_arguments_check(&a->config));
     if (!a->framework)
         return dt_fail(DT_ERR_INVALID, "needs --for WHOM");
-    bool known = strcmp(a->framework, CHAKRA) == 0;
+    bool known = is_for(a, CHAKRA) || is_for(a, TRANSFORMERS);
+    int file_mib = 4096;
     if (known && !a->output)
-        return dt_fail(DT_ERR_INVALID, "--for " CHAKRA " needs --output and a folder");
+        return dt_fail(DT_ERR_INVALID, "--for %s needs --output and a folder", a->framework);
+    if (a->file_mib)
+        DT_TRY(options_read_count("--file-mib", a->file_mib, 1 << 24, &file_mib));
+    a->most_bytes = (uint64_t)file_mib << 20;
     for (int i = 0; framework_export_name(i); i++)
         known |= framework_find(a->framework) == framework_at(i);
     return known ? DT_OK : dt_fail(DT_ERR_INVALID, "--for %.40s: is not known; dtbench export --help names them", a->framework);
@@ -109,6 +128,22 @@ static int run_chakra(const struct export_arguments *a, const struct experiment 
     return EXIT_CODE_OK;
 }
 
+/* The checkpoint that a run would go on with, or the one that it has left. */
+static int run_transformers(const struct export_arguments *a, const struct experiment *e)
+{
+    struct checkpoint_exported made;
+    bool given = *e->checkpoint.from && strcmp(e->checkpoint.from, "auto") != 0;
+    const char *path = given ? e->checkpoint.from : e->checkpoint.path;
+    char bytes[FORMAT_BYTES];
+    dt_status status = *path ? checkpoint_export(e, path, a->output, a->most_bytes, &made)
+                             : dt_fail(DT_ERR_INVALID, "which parameters? --from FOLDER names a checkpoint");
+    if (status < 0)
+        return report_failure("export", status == DT_ERR_IO ? EXIT_CODE_OUTPUT : EXIT_CODE_CONFIG);
+    line_print(stdout, "%s (%s): %s in %d file%s, %s", made.architecture, made.type, dt_memory_text((double)made.bytes, bytes), made.files,
+               made.files > 1 ? "s" : "", a->output);
+    return EXIT_CODE_OK;
+}
+
 static int run(int argc, char **argv)
 {
     struct export_arguments a = {.framework = NULL};
@@ -118,8 +153,10 @@ static int run(int argc, char **argv)
     if (!options_begin(&command_export, argc, argv, &a, check_options, &code))
         return code;
     dt_status status = read_experiment(&a, &e);
-    if (status == DT_OK && strcmp(a.framework, CHAKRA) == 0)
+    if (status == DT_OK && is_for(&a, CHAKRA))
         return run_chakra(&a, &e);
+    if (status == DT_OK && is_for(&a, TRANSFORMERS))
+        return run_transformers(&a, &e);
     if (status == DT_OK)
         status = framework_export(framework_find(a.framework), &e, &t);
     code = status < 0 ? report_failure("export", EXIT_CODE_CONFIG) : finish(&a, &t);
@@ -129,13 +166,15 @@ static int run(int argc, char **argv)
 
 const struct command command_export = {
     .name = "export",
-    .summary = "write a config as another framework's job",
+    .summary = "write a config as another framework's job, or a checkpoint as its model",
     .usage = "[OPTION]... --for WHOM FILE",
     .description =
         "Writes a config of one experiment as the flags of Megatron-LM, torchtitan's TOML, DeepSpeed's JSON or accelerate's YAML for FSDP. "
         "Only what that framework can be told is written; what it cannot is said, and the exit code is then 3, unless --anyway.\n\n"
         "dtbench plan --for WHOM writes the best plan so.\n\n"
-        "    dtbench export plan.json --for megatron",
+        "    dtbench export plan.json --for megatron\n\n"
+        "For transformers it writes the parameters of the checkpoint that --from names, in model.dtype: a folder of config.json and "
+        "safetensors, which from_pretrained() reads, and --from, too.",
     .options = options,
     .argument = {"config file", OPTION_TEXT, AT(config.file)},
     .run = run,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -17,7 +18,7 @@ static dt_status map(int descriptor, const char *path, struct dt_mapped_file *ou
     void *bytes = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, descriptor, 0);
     if (bytes == MAP_FAILED)
         return dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
-    *out = (struct dt_mapped_file){bytes, (size_t)facts.st_size};
+    *out = (struct dt_mapped_file){bytes, (size_t)facts.st_size, descriptor};
     return DT_OK;
 }
 
@@ -28,13 +29,27 @@ dt_status dt_mapped_file_open(const char *path, struct dt_mapped_file *out)
     if (descriptor < 0)
         return dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
     dt_status status = map(descriptor, path, out);
-    close(descriptor);
+    if (status < 0)
+        close(descriptor);
     return status;
+}
+
+dt_status dt_mapped_file_check(const struct dt_mapped_file *file, const char *path)
+{
+    struct stat facts;
+    if (fstat(file->descriptor, &facts) < 0)
+        return dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
+    if ((uint64_t)facts.st_size < file->size_bytes)
+        return dt_fail(DT_ERR_IO, "%s: the file has become shorter while it was read: %lld bytes, and it had %zu", path,
+                       (long long)facts.st_size, file->size_bytes);
+    return DT_OK;
 }
 
 void dt_mapped_file_close(struct dt_mapped_file *file)
 {
-    if (file->bytes)
+    if (file->bytes) {
         munmap((void *)file->bytes, file->size_bytes);
+        close(file->descriptor);
+    }
     *file = (struct dt_mapped_file){0};
 }

@@ -54,12 +54,36 @@ struct dt_model_preset {
     bool sizes_only; /* of which only the first keys, the sizes, say something: the rest is as in the config */
 };
 
+/* How many rows theirs may have: as many as ours; or more, of which the first are ours; or more or fewer, where what is lacking is zero, as in
+ * tables of a vocabulary that is padded on one side. */
+enum dt_tensor_rows { DT_ROWS_SAME, DT_ROWS_AT_LEAST, DT_ROWS_ANY };
+
+/* Where its files have one of our tensors. `ours` and `theirs` are names without the number of a block. Rows with the same `theirs` are one
+ * tensor there: the output features of the first, then those of the next. */
+struct dt_tensor_word {
+    const char *ours, *theirs; /* "attention.q.weight", "attn.c_attn.weight" */
+    bool transposed;           /* theirs is [in, out] */
+    enum dt_tensor_rows rows;
+};
+
+/* Rows: DT_TENSOR_WORD(ours, theirs), and other members after these. */
+#define DT_TENSOR_WORD(our_name, their_name, ...)                                                                                          \
+    {                                                                                                                                      \
+        .ours = (our_name), .theirs = (their_name), __VA_ARGS__                                                                            \
+    }
+
 /* How another library describes models of one of its types. */
 struct dt_model_dialect {
     const char *type;  /* its name for them; "": any other one, of which the words say why it cannot be */
     const char *fixed; /* what all of that type are, as JSON of our config; NULL: nothing */
     const struct dt_word *words;
     void (*settle)(struct dt_translation *t); /* what words alone cannot tell, after them; NULL: nothing */
+    /* The next four are optional together: without them models of that type are neither read from files nor written. */
+    void (*unsettle)(struct dt_translation *t); /* the reverse of settle, before words are written */
+    const char *architecture;                   /* its class of them with a head */
+    const char *base;                           /* begins the names of all tensors but the head's, and is left out in some files */
+    const struct dt_tensor_word *tensors;       /* the last has a NULL `ours`; names of blocks: base, "NAME.NUMBER." of `block`, theirs */
+    const char *block;
 };
 
 /* Sizes of groups. block: the embedding, each transformer block, the head; linear: each linear layer with its norm. */
@@ -213,6 +237,16 @@ struct dt_model_tensor {
     bool copy;            /* another rank, of this tensor group or of another stage, has the same elements, and says no */
 };
 
+/* A whole tensor of a model, and the place of its elements in a file of another library. Its rows are rows [first, first + rows) of a tensor of
+ * their_rows rows there, which is stored [their_rows, columns], or transposed. */
+struct dt_foreign_tensor {
+    char ours[96], theirs[160];
+    size_t rows, columns; /* a vector has one column */
+    size_t first, their_rows;
+    bool transposed;
+    enum dt_tensor_rows may_have;
+};
+
 struct dt_stage_options {
     const struct dt_layers *parts; /* [part_count] of the model, in its sequence */
     int part_count;
@@ -338,6 +372,10 @@ struct dt_model_family {
 
     /* Optional: tensor `index` of the group's, in the sequence of its parameters; false past the last. Without it there are no checkpoints. */
     bool (*tensor)(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out);
+
+    /* Optional, where hugging_face has tensors: tensor `index` of the whole model, in the sequence of its layers, in files of that dialect; false
+     * past the last. */
+    bool (*foreign_tensor)(const struct dt_model *model, const struct dt_model_dialect *dialect, int index, struct dt_foreign_tensor *out);
 
     dt_status (*stash_create)(const struct dt_stage *stage, int part, struct dt_stash *out);
     void (*stash_destroy)(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream); /* frees what is left in it */

@@ -40,11 +40,38 @@ void checkpoint_folder_close(struct checkpoint_folder *folder); /* takes one tha
  * ranks, where one could not write: the checkpoint before is then still there; DT_ERR_COMM, DT_ERR_HOST_MEMORY. */
 dt_status checkpoint_save(const struct checkpoint_folder *folder, const struct checkpoint_rank *rank, int steps, uint64_t *bytes);
 
+/* The same beside the next steps: what the rank saves is copied to host memory, of which there is as much, and a thread writes that. The index
+ * follows once all files have their names, which rank 0's thread sees in the folder. One save at a time: wait for the one before. What could not
+ * be written is said by the wait. The rank's parts stay what they were when the copy was made. */
+struct checkpoint_copy;
+/* Destroy it also after a failure. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
+dt_status checkpoint_copy_create(const struct checkpoint_rank *rank, struct checkpoint_copy **out);
+void checkpoint_copy_destroy(struct checkpoint_copy *copy, struct dt_stream *stream); /* a save under way is given up; takes NULL */
+/* Collective. *bytes: of the copy. Errors: DT_ERR_HOST_MEMORY, DT_ERR_COMM. */
+dt_status checkpoint_save_beside(const struct checkpoint_folder *folder, const struct checkpoint_rank *rank, struct checkpoint_copy *copy,
+                                 int steps, uint64_t *bytes);
+/* Until the last save is whole, if there is one. Collective. Errors: as checkpoint_save. */
+dt_status checkpoint_copy_wait(struct checkpoint_copy *copy, struct dt_comm *world);
+
 /* Load the folder's checkpoint, and find after how many steps it was saved. Collective. Errors, on all ranks: DT_ERR_INVALID where it is not
  * whole, or of another model; DT_ERR_COMM. */
 dt_status checkpoint_load(const char *path, const struct checkpoint_rank *rank, int *steps);
 /* Whether there is one. */
 bool checkpoint_exists(const char *path);
+
+/* What checkpoint_export has written. */
+struct checkpoint_exported {
+    const char *type, *architecture; /* of the model, by their names */
+    int files;
+    uint64_t bytes; /* of all tensors */
+};
+
+/* Write the parameters of the checkpoint in `path`, or of a Hugging Face folder, as a Hugging Face folder: config.json, and safetensors in the model's
+ * dtype, in files of at most most_bytes, or of one tensor. No rank is needed: a tensor at a time is in memory. Where the checkpoint has fp32 copies
+ * they are what is written. Errors: DT_ERR_INVALID where no type of theirs is this model, or the checkpoint is of another; DT_ERR_IO, also where
+ * `folder` has a model. */
+dt_status checkpoint_export(const struct experiment *experiment, const char *path, const char *folder, uint64_t most_bytes,
+                            struct checkpoint_exported *out);
 
 /* Bytes that all ranks together write, without the files' headers: of each parameter, and of the optimizer's state for it. */
 uint64_t checkpoint_bytes(const struct experiment *experiment);

@@ -11,6 +11,7 @@
 /* A part of a tensor in this rank's memory, one element after the other. */
 struct piece {
     char name[DT_TENSOR_NAME]; /* of the tensor; of state with what it is: "optimizer.master.head.weight" */
+    enum dp_kind kind;
     enum dt_dtype dtype;
     uint64_t rows, columns; /* of the tensor; a vector has one column */
     struct dt_tensor_part part;
@@ -28,6 +29,8 @@ bool pieces_are_on_host(const struct checkpoint_rank *rank);
 /* Owner: the caller, pieces_finish, also after a failure. Errors: DT_ERR_HOST_MEMORY. */
 dt_status pieces_find(const struct checkpoint_rank *rank, struct pieces *out);
 void pieces_finish(struct pieces *pieces);
+/* The name of the tensor itself: "head.weight". */
+const char *piece_tensor(const struct piece *piece);
 
 /* ---- the folder ---- */
 

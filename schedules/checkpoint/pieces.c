@@ -38,6 +38,7 @@ static dt_status add_tensor(struct listing *l, const struct dp_held *held, const
     if (from >= until)
         return DT_OK;
     struct piece piece = {
+        .kind = held->kind,
         .dtype = dtype,
         .rows = tensor->rows,
         .columns = tensor->columns,
@@ -71,6 +72,11 @@ bool pieces_are_on_host(const struct checkpoint_rank *rank)
     struct dt_device_info info;
     dt_device_info(dt_stream_device(rank->stream), &info);
     return rank->experiment->parameter_offload || !info.kind->gpus;
+}
+
+const char *piece_tensor(const struct piece *piece)
+{
+    return piece->name + strlen(prefixes[piece->kind]);
 }
 
 void pieces_finish(struct pieces *pieces)

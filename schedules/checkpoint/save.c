@@ -3,21 +3,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { CHUNK_BYTES = 8 << 20 };
 
 /* A file that is being written. */
 struct writer {
-    const struct checkpoint_rank *rank;
+    struct dt_stream *stream; /* for copies of what is on a device; NULL: all is in host memory */
     char name[PATH_MAX];
     int file;
-    char *chunk; /* [CHUNK_BYTES] */
-    uint64_t bytes;
+    char *chunk; /* [CHUNK_BYTES]; NULL without a stream */
+    uint64_t bytes, begun_bytes;
 };
 
 static dt_status fail(const struct writer *w)
@@ -25,30 +28,45 @@ static dt_status fail(const struct writer *w)
     return dt_fail(DT_ERR_IO, "cannot write %s: %s", w->name, strerror(errno));
 }
 
+/* Have the system write what it has got: the disk then works while the rest is copied, and fsync finds little left. A hint: it may fail. */
+static void begin_writeback(struct writer *w)
+{
+    if (w->bytes - w->begun_bytes < CHUNK_BYTES)
+        return;
+    sync_file_range(w->file, (off_t)w->begun_bytes, (off_t)(w->bytes - w->begun_bytes), SYNC_FILE_RANGE_WRITE);
+    w->begun_bytes = w->bytes;
+}
+
 static dt_status write_bytes(struct writer *w, const char *from, size_t bytes)
 {
-    w->bytes += bytes;
     while (bytes > 0) {
-        ssize_t written = write(w->file, from, bytes);
+        ssize_t written = write(w->file, from, bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
             return fail(w);
         from += written;
         bytes -= (size_t)written;
+        w->bytes += (uint64_t)written;
+        begin_writeback(w);
     }
     return DT_OK;
 }
 
+static size_t bytes_of(const struct piece *piece)
+{
+    return (piece->part.until - piece->part.from) * dt_dtype_bytes(piece->dtype);
+}
+
 static dt_status write_piece(struct writer *w, const struct piece *piece)
 {
-    size_t bytes = (piece->part.until - piece->part.from) * dt_dtype_bytes(piece->dtype);
-    if (pieces_are_on_host(w->rank))
+    size_t bytes = bytes_of(piece);
+    if (!w->stream)
         return write_bytes(w, piece->data, bytes);
     for (size_t done = 0, step; done < bytes; done += step) {
         step = bytes - done < CHUNK_BYTES ? bytes - done : CHUNK_BYTES;
-        DT_TRY(dt_copy_to_host(w->rank->stream, w->chunk, (const char *)piece->data + done, step));
-        DT_TRY(dt_stream_synchronize(w->rank->stream));
+        DT_TRY(dt_copy_to_host(w->stream, w->chunk, (const char *)piece->data + done, step));
+        DT_TRY(dt_stream_synchronize(w->stream));
         DT_TRY(write_bytes(w, w->chunk, step));
     }
     return DT_OK;
@@ -75,6 +93,14 @@ static void keep_own(struct pieces *pieces)
     pieces->count = kept;
     if (kept > 0)
         qsort(pieces->all, (size_t)kept, sizeof *pieces->all, compare);
+}
+
+/* What this rank saves, in the sequence of its file. */
+static dt_status find_own(const struct checkpoint_rank *rank, struct pieces *out)
+{
+    dt_status status = pieces_find(rank, out);
+    keep_own(out);
+    return status;
 }
 
 /* A whole tensor has its shape, so that others' tools find it as they know it. */
@@ -119,29 +145,35 @@ static dt_status write_all(struct writer *w, const struct pieces *pieces)
     return fsync(w->file) == 0 ? DT_OK : fail(w);
 }
 
-/* This rank's file, on the disk with its name. */
-static dt_status write_file(const struct checkpoint_rank *rank, const char *path, const char *folder, uint64_t *bytes)
-{
+/* A save of this rank: where to, and what. */
+struct job {
+    char path[512], folder[64];
+    int steps, rank, size;
     struct pieces pieces;
-    struct writer w = {.rank = rank, .chunk = malloc(CHUNK_BYTES)};
-    char made[PATH_MAX];
-    checkpoint_file_name(path, folder, dt_comm_rank(rank->world), w.name, sizeof w.name);
-    snprintf(made, sizeof made, "%s/%s", path, folder);
-    dt_status status = pieces_find(rank, &pieces);
-    if (status == DT_OK)
-        status = dt_allocated(w.chunk, "no host memory for writing a checkpoint");
-    keep_own(&pieces);
+    struct dt_stream *stream; /* as of struct writer */
+};
+
+/* The rank's file, on the disk before it gets its name: where it has one, it is whole. */
+static dt_status write_file(const struct job *job, uint64_t *bytes)
+{
+    struct writer w = {.stream = job->stream, .chunk = job->stream ? malloc(CHUNK_BYTES) : NULL};
+    char made[PATH_MAX], named[PATH_MAX];
+    checkpoint_file_name(job->path, job->folder, job->rank, named, sizeof named);
+    snprintf(w.name, sizeof w.name, "%.4000s~", named);
+    snprintf(made, sizeof made, "%s/%s", job->path, job->folder);
+    dt_status status = job->stream ? dt_allocated(w.chunk, "no host memory for writing a checkpoint") : DT_OK;
     if (status == DT_OK && mkdir(made, 0777) < 0 && errno != EEXIST)
         status = fail(&w);
     w.file = status == DT_OK ? open(w.name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666) : -1;
     if (status == DT_OK)
-        status = w.file >= 0 ? write_all(&w, &pieces) : fail(&w);
+        status = w.file >= 0 ? write_all(&w, &job->pieces) : fail(&w);
     if (w.file >= 0 && close(w.file) < 0 && status == DT_OK)
+        status = fail(&w);
+    if (status == DT_OK && rename(w.name, named) < 0)
         status = fail(&w);
     if (status == DT_OK)
         status = checkpoint_sync_folder(made);
     free(w.chunk);
-    pieces_finish(&pieces);
     *bytes = w.bytes;
     return status;
 }
@@ -158,21 +190,32 @@ static void name_folder(const char *path, int steps, char *out, size_t out_bytes
     free(before.bytes);
 }
 
-/* Rank 0: the index, after all files. */
-static dt_status finish(const struct checkpoint_rank *rank, const char *path, const char *folder, int steps, double *bytes)
+/* What is said of a checkpoint of this rank's run. */
+static void describe(const struct checkpoint_rank *rank, struct checkpoint_index *out)
 {
-    struct checkpoint_index index = {.steps = steps, .count = dt_comm_size(rank->world), .bytes = bytes};
-    snprintf(index.folder, sizeof index.folder, "%s", folder);
-    snprintf(index.optimizer, sizeof index.optimizer, "%s", experiment_is_adam(rank->experiment) ? "adam" : "sgd");
-    if (rank->norm) {
-        index.loss_scale = (double)rank->norm->loss_scale;
-        index.good_steps = rank->norm->good;
-        index.skipped_steps = rank->norm->skipped;
-    }
-    checkpoint_model_text(&rank->experiment->model, index.model, sizeof index.model);
-    DT_TRY(checkpoint_sync_folder(path));
-    DT_TRY(checkpoint_index_write(path, &index));
-    checkpoint_folder_clean(path, folder);
+    *out = (struct checkpoint_index){.count = dt_comm_size(rank->world)};
+    snprintf(out->optimizer, sizeof out->optimizer, "%s", experiment_is_adam(rank->experiment) ? "adam" : "sgd");
+    checkpoint_model_text(&rank->experiment->model, out->model, sizeof out->model);
+}
+
+/* What the norm's state is at this step. */
+static void add_norm(const struct checkpoint_rank *rank, struct checkpoint_index *index)
+{
+    if (!rank->norm)
+        return;
+    index->loss_scale = (double)rank->norm->loss_scale;
+    index->good_steps = rank->norm->good;
+    index->skipped_steps = rank->norm->skipped;
+}
+
+/* Rank 0: the index, after all files. */
+static dt_status finish(const struct job *job, struct checkpoint_index *index)
+{
+    index->steps = job->steps;
+    snprintf(index->folder, sizeof index->folder, "%s", job->folder);
+    DT_TRY(checkpoint_sync_folder(job->path));
+    DT_TRY(checkpoint_index_write(job->path, index));
+    checkpoint_folder_clean(job->path, job->folder);
     return DT_OK;
 }
 
@@ -191,18 +234,216 @@ static dt_status agree_on_folder(const struct checkpoint_rank *rank, const char 
     return status;
 }
 
+static dt_status begin(const struct checkpoint_folder *f, const struct checkpoint_rank *rank, int steps, struct job *job)
+{
+    *job = (struct job){.steps = steps,
+                        .rank = dt_comm_rank(rank->world),
+                        .size = dt_comm_size(rank->world),
+                        .stream = pieces_are_on_host(rank) ? NULL : rank->stream};
+    snprintf(job->path, sizeof job->path, "%s", f->path);
+    return agree_on_folder(rank, f->path, steps, job->folder);
+}
+
 dt_status checkpoint_save(const struct checkpoint_folder *f, const struct checkpoint_rank *rank, int steps, uint64_t *bytes)
 {
-    char folder[64];
-    int size = dt_comm_size(rank->world);
-    DT_TRY(agree_on_folder(rank, f->path, steps, folder));
-    dt_status status = write_file(rank, f->path, folder, bytes);
+    struct job job;
+    struct checkpoint_index index;
+    *bytes = 0;
+    DT_TRY(begin(f, rank, steps, &job));
+    describe(rank, &index);
+    add_norm(rank, &index);
+    dt_status status = find_own(rank, &job.pieces);
+    if (status == DT_OK)
+        status = write_file(&job, bytes);
+    pieces_finish(&job.pieces);
     DT_TRY(checkpoint_agree(rank->world, status, DT_ERR_IO, "saving a checkpoint"));
-    double mine = (double)*bytes, *all = calloc((size_t)size, sizeof *all);
-    DT_TRY(dt_allocated(all, "no host memory for %d ranks", size));
-    status = dt_host_gather(rank->world, &mine, sizeof mine, all);
-    if (status == DT_OK && dt_comm_rank(rank->world) == 0)
-        status = finish(rank, f->path, folder, steps, all);
-    free(all);
+    double mine = (double)*bytes;
+    index.bytes = calloc((size_t)job.size, sizeof *index.bytes);
+    DT_TRY(dt_allocated(index.bytes, "no host memory for %d ranks", job.size));
+    status = dt_host_gather(rank->world, &mine, sizeof mine, index.bytes);
+    if (status == DT_OK && job.rank == 0)
+        status = finish(&job, &index);
+    free(index.bytes);
     return checkpoint_agree(rank->world, status, DT_ERR_IO, "saving a checkpoint");
+}
+
+/* ---- beside the steps ---- */
+
+struct checkpoint_copy {
+    struct dt_buffer bytes; /* of all pieces, one after the other */
+    struct job job;         /* of the save that is being written; its pieces are in `bytes` */
+    struct checkpoint_index index;
+    uint64_t file_bytes;
+    bool begun; /* there is a thread to be waited for */
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool written, given_up; /* this rank's file is; the others' will not come */
+    dt_status status;       /* of this rank's file, and then of the index */
+    char error[1024];
+};
+
+static void note(struct checkpoint_copy *c, dt_status status)
+{
+    pthread_mutex_lock(&c->mutex);
+    c->written = true;
+    c->status = status;
+    if (status < 0)
+        snprintf(c->error, sizeof c->error, "%s", dt_error_message());
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static bool has_given_up(struct checkpoint_copy *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    bool given_up = c->given_up;
+    pthread_mutex_unlock(&c->mutex);
+    return given_up;
+}
+
+/* Rank 0's thread, which cannot use communicators: a file that has its name is whole. */
+static bool wait_for_files(struct checkpoint_copy *c)
+{
+    char name[PATH_MAX];
+    struct stat facts;
+    const struct timespec a_moment = {.tv_nsec = 5000000};
+    for (int rank = 0; rank < c->job.size; rank++) {
+        checkpoint_file_name(c->job.path, c->job.folder, rank, name, sizeof name);
+        while (stat(name, &facts) < 0) {
+            if (has_given_up(c))
+                return false;
+            nanosleep(&a_moment, NULL);
+        }
+        c->index.bytes[rank] = (double)facts.st_size;
+    }
+    return true;
+}
+
+static void *write_beside(void *argument)
+{
+    struct checkpoint_copy *c = argument;
+    dt_status status = write_file(&c->job, &c->file_bytes);
+    note(c, status);
+    if (status == DT_OK && c->job.rank == 0 && wait_for_files(c))
+        note(c, finish(&c->job, &c->index));
+    return NULL;
+}
+
+/* Memory that has been touched: the first save does not have to wait for its pages. */
+static dt_status allocate(struct checkpoint_copy *c, const struct checkpoint_rank *rank, size_t bytes)
+{
+    struct dt_device_info info;
+    dt_device_info(dt_stream_device(rank->stream), &info);
+    if (bytes == 0)
+        return DT_OK;
+    DT_TRY(dt_alloc_host(rank->stream, DT_WORKSPACE, bytes, &c->bytes));
+    if (info.kind->simulated)
+        return DT_OK;
+    DT_TRY(dt_stream_synchronize(rank->stream)); /* it is there for the host, too */
+    memset(c->bytes.data, 0, bytes);
+    return DT_OK;
+}
+
+dt_status checkpoint_copy_create(const struct checkpoint_rank *rank, struct checkpoint_copy **out)
+{
+    struct checkpoint_copy *c = *out = calloc(1, sizeof *c);
+    DT_TRY(dt_allocated(c, "no host memory for a copy of a checkpoint"));
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    describe(rank, &c->index);
+    c->index.bytes = calloc((size_t)c->index.count, sizeof *c->index.bytes);
+    DT_TRY(dt_allocated(c->index.bytes, "no host memory for %d ranks", c->index.count));
+    DT_TRY(find_own(rank, &c->job.pieces));
+    size_t bytes = 0;
+    for (int i = 0; i < c->job.pieces.count; i++)
+        bytes += bytes_of(&c->job.pieces.all[i]);
+    return allocate(c, rank, bytes);
+}
+
+static void join(struct checkpoint_copy *c)
+{
+    if (c->begun)
+        pthread_join(c->thread, NULL);
+    c->begun = false;
+}
+
+void checkpoint_copy_destroy(struct checkpoint_copy *c, struct dt_stream *stream)
+{
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->mutex);
+    c->given_up = true;
+    pthread_mutex_unlock(&c->mutex);
+    join(c);
+    dt_free(stream, &c->bytes);
+    pieces_finish(&c->job.pieces);
+    free(c->index.bytes);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->mutex);
+    free(c);
+}
+
+/* Copy what the rank has now, and have the job's pieces be those of the copy. */
+static dt_status take_copy(const struct checkpoint_rank *rank, struct checkpoint_copy *c, struct job *job)
+{
+    char *to = c->bytes.data;
+    DT_TRY(find_own(rank, &job->pieces));
+    for (struct piece *p = job->pieces.all; p < job->pieces.all + job->pieces.count; p++) {
+        if (job->stream)
+            DT_TRY(dt_copy_to_host(job->stream, to, p->data, bytes_of(p)));
+        else
+            memcpy(to, p->data, bytes_of(p));
+        p->data = to;
+        to += bytes_of(p);
+    }
+    DT_TRY(job->stream ? dt_stream_synchronize(job->stream) : DT_OK);
+    job->stream = NULL;
+    return DT_OK;
+}
+
+static dt_status start(struct checkpoint_copy *c)
+{
+    sigset_t all, before;
+    sigfillset(&all); /* signals are the main thread's business */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    c->written = c->given_up = false;
+    c->status = DT_OK;
+    c->begun = pthread_create(&c->thread, NULL, write_beside, c) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return c->begun ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no thread can be started to write a checkpoint");
+}
+
+dt_status checkpoint_save_beside(const struct checkpoint_folder *f, const struct checkpoint_rank *rank, struct checkpoint_copy *c,
+                                 int steps, uint64_t *bytes)
+{
+    struct job job;
+    DT_TRY(begin(f, rank, steps, &job));
+    dt_status status = take_copy(rank, c, &job);
+    pieces_finish(&c->job.pieces);
+    c->job = job;
+    add_norm(rank, &c->index);
+    if (status == DT_OK)
+        status = start(c);
+    *bytes = c->bytes.bytes;
+    return checkpoint_agree(rank->world, status, DT_ERR_IO, "saving a checkpoint");
+}
+
+dt_status checkpoint_copy_wait(struct checkpoint_copy *c, struct dt_comm *world)
+{
+    if (!c->begun)
+        return DT_OK;
+    pthread_mutex_lock(&c->mutex);
+    while (!c->written)
+        pthread_cond_wait(&c->changed, &c->mutex);
+    dt_status status = c->status < 0 ? dt_fail(c->status, "%s", c->error) : DT_OK;
+    pthread_mutex_unlock(&c->mutex);
+    status = checkpoint_agree(world, status, DT_ERR_IO, "saving a checkpoint");
+    pthread_mutex_lock(&c->mutex);
+    c->given_up = status < 0;
+    pthread_mutex_unlock(&c->mutex);
+    join(c);
+    DT_TRY(status);
+    status = c->status < 0 ? dt_fail(c->status, "%s", c->error) : DT_OK;
+    return checkpoint_agree(world, status, DT_ERR_IO, "saving a checkpoint");
 }

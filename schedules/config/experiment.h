@@ -118,6 +118,7 @@ struct experiment {
     struct {
         const char *path, *from; /* folders; "": none */
         int save_every;          /* steps; 0: after the last one alone */
+        bool asynchronous;       /* a copy on the host is written beside the next steps */
     } checkpoint;
     int steps_made;        /* not in the JSON: by the runs that this one goes on with; steps has those that are left */
     uint64_t data_samples; /* not in the JSON: of the file; 0: none, or unknown on this machine */

@@ -543,10 +543,16 @@ static const struct dt_field fields[] = {
      .description =
          "Steps after which a checkpoint is saved, again and again; 0: after the last step alone. A run that is stopped by a signal "
          "saves one in any case."},
+    {"checkpoint.asynchronous", DT_FIELD_BOOL, AT(checkpoint.asynchronous), .max = 1, .initial = "false", .matters = of_checkpoints,
+     .description =
+         "Training goes on once each rank has a copy of what it saves in host memory, which a thread writes beside the next steps. "
+         "The save after the last step is waited for."},
     {"checkpoint.from", DT_FIELD_TEXT, AT(checkpoint.from), .max = 511, .initial = "\"\"",
      .description =
          "Folder of the checkpoint with which the run goes on, after the step in which it was saved; auto: that of checkpoint.path, if "
-         "there is one yet. It may be of another world_size, paradigm or division. Not given: the run begins anew."},
+         "there is one yet. It may be of another world_size, paradigm or division; or a Hugging Face folder, whose parameters the run "
+         "begins "
+         "with. Not given: the run begins anew."},
     {"loss", DT_FIELD_ENUM, AT(loss), .choice = loss_choice, .initial = "\"cross_entropy\"",
      .description =
          "cross_entropy of the next token, its mean over the step's tokens; or the plain sum of a sample's logits, its mean over the "

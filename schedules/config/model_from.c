@@ -70,22 +70,138 @@ static dt_status take_keys(const struct dt_translation *t, const struct dt_model
                           model->own + model->own_at, given);
 }
 
-dt_status model_read_from(const char *file, const char *directory, const char *where, struct dt_model *model, bool given[DT_MODEL_KEYS_MAX])
+static dt_status read_json(const char *path, const char *label, struct cJSON **out)
 {
-    char path[PATH_MAX], label[WHERE_BYTES], *text;
+    char *text;
     size_t length;
-    struct cJSON *config;
+    DT_TRY(dt_read_file(path, &text, &length));
+    dt_status status = dt_json_parse(text, length, label, out);
+    free(text);
+    return status;
+}
+
+/* Takes the config. */
+static dt_status read_model(struct cJSON *config, const char *label, struct dt_model *model, bool given[DT_MODEL_KEYS_MAX])
+{
     struct dt_translation t = {.origin = NULL};
     const struct dt_model_family *family;
-    snprintf(label, sizeof label, "%.250s: model.from: %.200s", where, file);
-    DT_TRY(dt_find_data_file(file, directory, path, sizeof path));
-    DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = dt_json_parse(text, length, label, &config);
-    free(text);
-    DT_TRY(status);
-    status = model_translate(config, label, &t, &family);
+    dt_status status = model_translate(config, label, &t, &family);
     if (status == DT_OK)
         status = take_keys(&t, family, label, model, given);
     dt_translation_finish(&t);
     return status;
+}
+
+dt_status model_read_from(const char *file, const char *directory, const char *where, struct dt_model *model, bool given[DT_MODEL_KEYS_MAX])
+{
+    char path[PATH_MAX], label[WHERE_BYTES];
+    struct cJSON *config;
+    snprintf(label, sizeof label, "%.250s: model.from: %.200s", where, file);
+    DT_TRY(dt_find_data_file(file, directory, path, sizeof path));
+    DT_TRY(read_json(path, label, &config));
+    return read_model(config, label, model, given);
+}
+
+/* ---- models whose parameters are in files ---- */
+
+static struct dt_table keys_of(const struct dt_model *model)
+{
+    return (struct dt_table){.fields = model->family->keys, .count = model->family->key_count};
+}
+
+/* Is it one of the keys, or in one of the objects of keys, that a preset says? */
+static bool is_of_shape(const struct dt_model *model, const struct dt_field *field)
+{
+    for (const char *const *path = model->family->shape; *path; path++) {
+        size_t length = strlen(*path);
+        if (strncmp(field->path, *path, length) == 0 && (field->path[length] == 0 || field->path[length] == '.'))
+            return true;
+    }
+    return false;
+}
+
+/* Takes the config. DT_ERR_INVALID: the first key in which they differ. */
+static dt_status compare(struct cJSON *config, const char *label, const struct dt_model *model)
+{
+    struct dt_model described = *model;
+    bool given[DT_MODEL_KEYS_MAX];
+    struct dt_table keys = keys_of(model);
+    dt_status status = dt_config_defaults(&keys, described.own + described.own_at);
+    if (status < 0) {
+        dt_json_destroy(config);
+        return status;
+    }
+    DT_TRY(read_model(config, label, &described, given));
+    if (described.family != model->family)
+        return dt_fail(DT_ERR_INVALID, "%s: describes a model of the family %s", label, described.family->name);
+    DT_TRY(described.family->check_model(&described));
+    for (const struct dt_field *field = keys.fields; field < keys.fields + keys.count; field++) {
+        char *theirs = NULL, *ours = NULL;
+        if (!is_of_shape(model, field) || dt_field_same(field, dt_model_own(&described), dt_model_own(model)))
+            continue;
+        status = dt_config_write_value(field, dt_model_own(&described), DT_JSON_COMPACT, &theirs);
+        if (status == DT_OK)
+            status = dt_config_write_value(field, dt_model_own(model), DT_JSON_COMPACT, &ours);
+        if (status == DT_OK)
+            status = dt_fail(DT_ERR_INVALID, "%s: it is a model with %s %s, and this one has %s", label, field->path, theirs, ours);
+        free(theirs);
+        free(ours);
+        return status;
+    }
+    return DT_OK;
+}
+
+dt_status model_check_from(const char *file, const struct dt_model *model, const struct dt_model_dialect **dialect)
+{
+    struct cJSON *config;
+    const struct dt_model_family *family;
+    DT_TRY(read_json(file, file, &config));
+    const char *type = cJSON_GetStringValue(dt_json_at(config, "model_type"));
+    *dialect = type ? find_dialect(type, &family) : NULL;
+    DT_TRY(compare(config, file, model));
+    return (*dialect)->tensors ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: files of models of the type %s are not read", file, (*dialect)->type);
+}
+
+/* What a type is whether its config says so or not, where another one is what its class takes it for. */
+static void say_what_is_fixed(const struct dt_word *words, struct cJSON *theirs)
+{
+    for (const struct dt_word *word = words; word->theirs; word++)
+        if (!word->ours && word->initial && word->values && strcmp(word->initial, word->values->theirs) != 0)
+            dt_json_put(theirs, word->theirs, dt_json_value(word->values->theirs));
+}
+
+static dt_status write_model(const struct dt_model *model, const struct dt_model_dialect *dialect, struct cJSON **out)
+{
+    struct cJSON *ours;
+    struct dt_translation t;
+    struct dt_table keys = keys_of(model);
+    DT_TRY(dt_config_write(&keys, dt_model_own(model), NULL, &ours));
+    DT_TRY(dt_translation_init(&t, HUGGING_FACE_ORIGIN, NULL, ours));
+    dialect->unsettle(&t);
+    dt_words_write(dialect->words, &t);
+    say_what_is_fixed(dialect->words, t.theirs);
+    struct cJSON *names = dt_json_array();
+    dt_json_append(&names, dt_json_text(dialect->architecture));
+    dt_json_put(t.theirs, "architectures", names);
+    dt_json_put(t.theirs, "model_type", dt_json_text(dialect->type));
+    *out = t.theirs;
+    t.theirs = NULL;
+    dt_translation_finish(&t);
+    return DT_OK;
+}
+
+dt_status model_to_hugging_face(const struct dt_model *model, struct cJSON **config, const struct dt_model_dialect **dialect)
+{
+    char types[TYPES_BYTES] = "";
+    for (const struct dt_model_dialect *d = model->family->hugging_face; d && d->type; d++) {
+        if (!d->tensors)
+            continue;
+        DT_TRY(write_model(model, d, config));
+        *dialect = d;
+        if (compare(cJSON_Duplicate(*config, true), d->type, model) == DT_OK)
+            return DT_OK;
+        dt_json_destroy(*config);
+        dt_append(types, sizeof types, "; ", "%.150s", dt_error_message());
+    }
+    return dt_fail(DT_ERR_INVALID, "no type of transformers is this model: %s", *types ? types : "its family has none");
 }

@@ -17,4 +17,12 @@ dt_status model_translate(struct cJSON *config, const char *where, struct dt_tra
 dt_status model_read_from(const char *file, const char *directory, const char *where, struct dt_model *model,
                           bool given[DT_MODEL_KEYS_MAX]);
 
+/* Whether the file describes this model: all keys that a preset says, from which parameters and what is computed of them follow. *dialect gets
+ * the words of its type. Errors: DT_ERR_IO; DT_ERR_INVALID with the key that is another one, or where files of the type are not read. */
+dt_status model_check_from(const char *file, const struct dt_model *model, const struct dt_model_dialect **dialect);
+
+/* The reverse: *config gets a config of the first type that is read as this model again, and *dialect its words. Owner: the caller,
+ * dt_json_destroy. Errors: DT_ERR_INVALID where no type is. */
+dt_status model_to_hugging_face(const struct dt_model *model, struct cJSON **config, const struct dt_model_dialect **dialect);
+
 #endif

@@ -55,7 +55,7 @@ dt_status run_checkpoints_save(struct run_checkpoints *c, int steps, bool last, 
     uint64_t own;
     if (!*e->checkpoint.path || !(last || (e->checkpoint.save_every > 0 && made % e->checkpoint.save_every == 0)))
         return DT_OK;
-    DT_TRY(trainer_save(c->trainer, &c->folder, made, &own));
+    DT_TRY(trainer_save(c->trainer, &c->folder, made, !last, &own));
     bytes = (double)own;
     DT_TRY(dt_host_reduce(c->world, &bytes, 1, sum_and_highest));
     metrics->checkpoint_bytes = sum_and_highest[0];

@@ -31,6 +31,7 @@ struct trainer {
     struct gradient_norm *norm; /* where updates wait for it; NULL */
     struct data_parallel *dp;
     struct pipeline *pipeline;
+    struct checkpoint_copy *copy;         /* of what is saved beside the steps; NULL */
     int steps;                            /* that this trainer has queued */
     struct dt_graph *graph;               /* a step, once it is captured */
     bool refused;                         /* it could not be */
@@ -240,6 +241,18 @@ static void count_traffic(const struct trainer *t, struct step_traffic *out)
     out->bytes[MESH_PIPELINE][DT_COMM_ALL_REDUCE] += pipeline_summed_bytes(t->pipeline);
 }
 
+static struct checkpoint_rank checkpoint_rank_of(struct trainer *t)
+{
+    return (struct checkpoint_rank){t->experiment, t->mesh.world, t->stage, t->dp, t->compute, t->norm ? &t->settled : NULL};
+}
+
+static dt_status create_copy(struct trainer *t)
+{
+    const struct experiment *e = t->experiment;
+    struct checkpoint_rank rank = checkpoint_rank_of(t);
+    return e->checkpoint.asynchronous && *e->checkpoint.path ? checkpoint_copy_create(&rank, &t->copy) : DT_OK;
+}
+
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
                          const struct trainer_options *options, struct trainer **out)
 {
@@ -273,6 +286,9 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     status = create_mode_and_pipeline(t, mode, device);
     if (status < 0)
         goto fail;
+    status = create_copy(t);
+    if (status < 0)
+        goto fail;
     count_traffic(t, &t->counted);
     *out = t;
     return DT_OK;
@@ -294,6 +310,7 @@ void trainer_destroy(struct trainer *t)
         dt_stream_synchronize(t->tensor);
     offload_synchronize(&t->offload);
     dt_graph_destroy(t->graph);
+    checkpoint_copy_destroy(t->copy, t->compute);
     pipeline_destroy(t->pipeline);
     if (t->dp)
         t->dp->mode->destroy(t->dp);
@@ -410,11 +427,6 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
 }
 
 /* Arithmetic: nothing is held. */
-static struct checkpoint_rank checkpoint_rank_of(struct trainer *t)
-{
-    return (struct checkpoint_rank){t->experiment, t->mesh.world, t->stage, t->dp, t->compute, t->norm ? &t->settled : NULL};
-}
-
 static bool is_simulated(const struct trainer *t)
 {
     struct dt_device_info info;
@@ -422,11 +434,15 @@ static bool is_simulated(const struct trainer *t)
     return info.kind->simulated;
 }
 
-dt_status trainer_save(struct trainer *t, const struct checkpoint_folder *folder, int steps, uint64_t *bytes)
+dt_status trainer_save(struct trainer *t, const struct checkpoint_folder *folder, int steps, bool beside, uint64_t *bytes)
 {
     struct checkpoint_rank rank = checkpoint_rank_of(t);
     *bytes = 0;
-    return is_simulated(t) ? DT_OK : checkpoint_save(folder, &rank, steps, bytes);
+    if (is_simulated(t))
+        return DT_OK;
+    if (t->copy)
+        DT_TRY(checkpoint_copy_wait(t->copy, rank.world));
+    return beside && t->copy ? checkpoint_save_beside(folder, &rank, t->copy, steps, bytes) : checkpoint_save(folder, &rank, steps, bytes);
 }
 
 dt_status trainer_load(struct trainer *t, const char *path, int *steps)

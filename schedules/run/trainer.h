@@ -31,7 +31,8 @@ void trainer_destroy(struct trainer *trainer); /* collective; takes NULL */
 
 /* Between steps, after trainer_synchronize: save the state after `steps` steps, or load it (schedules/checkpoint/checkpoint.h). On sim nothing is
  * read or written, and *steps and *bytes are 0. Collective. */
-dt_status trainer_save(struct trainer *trainer, const struct checkpoint_folder *folder, int steps, uint64_t *bytes);
+/* beside: training may go on while it is written, where the experiment wants that. */
+dt_status trainer_save(struct trainer *trainer, const struct checkpoint_folder *folder, int steps, bool beside, uint64_t *bytes);
 dt_status trainer_load(struct trainer *trainer, const char *path, int *steps);
 
 /* Queue step `step` (from 0 over warm-up and timed steps). Where the device has graphs, and unless the experiment says no, the third step of a trainer is

@@ -8,13 +8,13 @@ import random
 import resource
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import time
 
 from tap_cases import end_what_runs
 from command import CONFIG, DTBENCH, ENVIRONMENT, FAILED, OK, WORK, Skip, check, config, main, read_records, records_path, run
+from tensor_file import tensors_of
 
 MODEL = {"layers": 4, "heads": 4, "hidden": 32, "vocab_size": 96, "block_size": 16, "dtype": "fp32"}
 STEPS, SAVED = 5, 3
@@ -52,18 +52,6 @@ def index_of(path):
 def files_of(path):
     index = index_of(path)
     return [os.path.join(path, index["folder"], f"rank-{rank:05}.safetensors") for rank in range(len(index["bytes"]))]
-
-
-def tensors_of(path):
-    """{name: (type, shape, bytes)}, by the format's description."""
-    with open(path, "rb") as file:
-        content = file.read()
-    length = struct.unpack("<Q", content[:8])[0]
-    header = json.loads(content[8:8 + length])
-    header.pop("__metadata__", None)
-    data = content[8 + length:]
-    check(max(t["data_offsets"][1] for t in header.values()) == len(data), "bytes that belong to no tensor:", path)
-    return {name: (t["dtype"], t["shape"], data[slice(*t["data_offsets"])]) for name, t in header.items()}
 
 
 def near(some, others):
@@ -137,6 +125,28 @@ def test_saves_come_when_they_are_asked_for():
     check(len(losses(experiment(2, checkpoint={"path": fresh, "from": "auto"}))[0]) == 2 and index_of(fresh)["steps"] == 2, "auto begins")
 
 
+def test_saves_beside_the_steps_are_the_same():
+    for number, division in enumerate([{}, DIVISIONS[1]]):
+        path, record_path = folder(f"beside{number}"), records_path("beside.jsonl")
+        beside = experiment(7, checkpoint={"path": path, "save_every": 2, "asynchronous": True}, **division)
+        checked = json.loads(run("check", beside, "--json", code=OK).stdout)[0]
+        run("run", beside, "--quiet", "-o", record_path, code=OK)
+        record = read_records(record_path)[0]
+        check(record["losses"] == losses(experiment(7, **division))[0] and record["metrics"]["saves"] == 4, record["losses"])
+        check(index_of(path)["steps"] == 7 and record["metrics"]["host_peak_bytes"]["total"] == checked["predicted_host_peak_bytes"]["total"], checked)
+    path, out = folder("beside_killed"), records_path("beside_killed.jsonl")
+    process = subprocess.Popen([DTBENCH, "run", experiment(100000, checkpoint={"path": path, "save_every": 50, "asynchronous": True}), "--quiet", "-o", out], cwd=WORK,
+                               env=ENVIRONMENT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 30
+    while not os.path.exists(os.path.join(path, "checkpoint.json")) and time.monotonic() < end:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    end_what_runs()
+    steps = index_of(path)["steps"]
+    check(steps % 50 == 0 and losses(experiment(steps + 1), f"checkpoint.from={path}")[0], "the index is there before the run's end, and is whole")
+
+
 def test_a_signal_saves_before_the_end():
     path, out = folder("signal"), records_path("signal.jsonl")
     process = subprocess.Popen([DTBENCH, "run", experiment(100000, checkpoint={"path": path, "save_every": 1}), "--quiet", "-o", out], cwd=WORK, env=ENVIRONMENT,
@@ -186,6 +196,10 @@ def no_large_files():
 
 def test_a_full_disk_leaves_the_checkpoint_before():
     path, out = saved(folder("full")), records_path("full.jsonl")
+    beside = experiment(checkpoint={"path": path, "from": "auto", "save_every": 1, "asynchronous": True})
+    said = run("run", beside, "--quiet", "-o", out, code=FAILED, preexec_fn=no_large_files).stdout
+    check("File too large" in said, said)
+    out = records_path("full.jsonl")
     said = run("run", experiment(checkpoint={"path": path, "from": "auto"}), "--quiet", "-o", out, code=FAILED, preexec_fn=no_large_files).stdout
     check("File too large" in said and read_records(out)[0]["status"] == "failed", said)
     check(index_of(path)["steps"] == SAVED, index_of(path))
@@ -212,7 +226,8 @@ def kill_a_save(path, ranks):
     """A run that saves after each step is killed at some moment, and with it all its ranks."""
     before = index_of(path)["steps"] if os.path.exists(os.path.join(path, "checkpoint.json")) else 0
     division = {"world_size": ranks, "batch_size": 8 // ranks, "paradigm": "zero1" if ranks > 1 else "none"}
-    process = subprocess.Popen([DTBENCH, "run", experiment(before + 100000, name="killed.json", checkpoint={"path": path, "save_every": 1, "from": "auto"}, **division),
+    saves = {"path": path, "save_every": 1, "from": "auto", "asynchronous": random.random() < 0.5}
+    process = subprocess.Popen([DTBENCH, "run", experiment(before + 100000, name="killed.json", checkpoint=saves, **division),
                                 "--quiet", "-o", records_path("killed.jsonl")], cwd=WORK, env=ENVIRONMENT, start_new_session=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 30

@@ -1,0 +1,11 @@
+/* Tensors of decoders in files of Hugging Face models. */
+#ifndef GPT_HUGGING_FACE_TENSORS_H
+#define GPT_HUGGING_FACE_TENSORS_H
+
+#include "lib/model/model.h"
+
+/* By model_type; and where the whole model's are (dt_model_family.foreign_tensor). */
+extern const struct dt_tensor_word gpt2_tensors[], llama_tensors[], mpt_tensors[];
+bool gpt_foreign_tensor(const struct dt_model *model, const struct dt_model_dialect *dialect, int index, struct dt_foreign_tensor *out);
+
+#endif
