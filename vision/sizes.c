@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 struct sizes {
-    uint64_t parameters;
+    uint64_t parameters, state_elems;
     int tensors;
     int64_t flops;
     double least_boundary, largest; /* elements of a sample, between blocks, and of any tensor */
@@ -26,6 +26,7 @@ static struct sizes sizes_of(const struct dt_model *model, int first, int end)
         if (i < first)
             continue;
         s.parameters += layer.param_elems;
+        s.state_elems += layer.state_elems;
         s.tensors += layer.tensor_count;
         s.flops += vision_layer_flops(&layer);
         if (layer.output >= 0)
@@ -39,6 +40,7 @@ static struct sizes sizes_of(const struct dt_model *model, int first, int end)
 void vision_facts(const struct dt_model *model, struct dt_model_facts *out)
 {
     const struct vision_model *m = vision_of(model);
+    struct sizes sizes = sizes_of(model, 0, vision_layer_count(model));
     int terms = m->head == VISION_DEEPLAB ? m->image_size * m->image_size : 1;
     *out = (struct dt_model_facts){
         .blocks = vision_block_count(model),
@@ -46,7 +48,8 @@ void vision_facts(const struct dt_model *model, struct dt_model_facts *out)
         .loss_terms = terms,
         .outputs = (double)terms * m->classes * (m->auxiliary > 0 ? 2 : 1),
         .state = m->running == VISION_RANK_0 ? DT_STATE_OF_FIRST : DT_STATE_AVERAGED,
-        .least_boundary_elems = sizes_of(model, 0, vision_layer_count(model)).least_boundary,
+        .state_elems = sizes.state_elems,
+        .least_boundary_elems = sizes.least_boundary,
     };
 }
 

@@ -42,6 +42,10 @@ void vision_stash_end(struct dt_stash *stash, struct dt_stream *stream);
 void vision_stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
                          struct dt_buffer *input);
 
+/* tensors.c: parameters of a group, and running statistics, by their places in the whole model. */
+bool vision_tensor_of(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out);
+bool vision_state_tensor(const struct dt_stage *stage, int index, struct dt_model_tensor *out);
+
 /* layer_run.c */
 dt_status vision_forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream);
 dt_status vision_backward(struct dt_stage *stage, int g, struct dt_stash *stash, enum dt_backward part, struct dt_stream *stream);

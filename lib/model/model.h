@@ -103,6 +103,7 @@ struct dt_model_facts {
     bool ends_share;             /* the last layer has parameters of the first: where they are in two parts, each has a copy */
     bool late_head;              /* its outputs are so many that they are not kept: the last group's forward runs with its backward */
     enum dt_state_rule state;
+    uint64_t state_elems; /* of the whole model */
 };
 
 /* For people. */
@@ -372,6 +373,10 @@ struct dt_model_family {
 
     /* Optional: tensor `index` of the group's, in the sequence of its parameters; false past the last. Without it there are no checkpoints. */
     bool (*tensor)(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out);
+
+    /* Where there is state, optional as `tensor` is: run `index` of the stage's state, by its name in the whole model, with offset_elems within
+     * the state; false past the last. */
+    bool (*state_tensor)(const struct dt_stage *stage, int index, struct dt_model_tensor *out);
 
     /* Optional, where hugging_face has tensors: tensor `index` of the whole model, in the sequence of its layers, in files of that dialect; false
      * past the last. */

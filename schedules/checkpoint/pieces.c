@@ -60,11 +60,32 @@ static dt_status add_run(void *context, const struct dp_held *held)
     return DT_OK;
 }
 
+/* State that is not trained is the same on all ranks with these layers after each step: the first of them writes it. */
+static dt_status add_state(const struct checkpoint_rank *rank, struct pieces *pieces)
+{
+    const struct dt_stage *stage = rank->stage;
+    const struct dt_comm *shards = rank->dp->setup.shards, *replicas = rank->dp->setup.replicas;
+    bool first = (!shards || dt_comm_rank(shards) == 0) && (!replicas || dt_comm_rank(replicas) == 0);
+    struct dt_model_tensor tensor;
+    for (int i = 0; stage->state_elems > 0 && stage->model->family->state_tensor(stage, i, &tensor); i++) {
+        struct piece piece = {.dtype = DT_FP32,
+                              .rows = tensor.rows,
+                              .columns = tensor.columns,
+                              .part = {tensor.first_elem, tensor.run_elems, tensor.stride_elems, 0, tensor.count_elems},
+                              .data = (float *)stage->state.data + tensor.offset_elems,
+                              .own = first};
+        snprintf(piece.name, sizeof piece.name, "%s", tensor.name);
+        DT_TRY(tensor.count_elems > 0 ? add(pieces, &piece) : DT_OK);
+    }
+    return DT_OK;
+}
+
 dt_status pieces_find(const struct checkpoint_rank *rank, struct pieces *out)
 {
     struct listing listing = {rank, out};
     *out = (struct pieces){0};
-    return rank->dp->mode->visit(rank->dp, add_run, &listing);
+    DT_TRY(rank->dp->mode->visit(rank->dp, add_run, &listing));
+    return add_state(rank, out);
 }
 
 bool pieces_are_on_host(const struct checkpoint_rank *rank)
@@ -87,5 +108,6 @@ void pieces_finish(struct pieces *pieces)
 
 uint64_t checkpoint_bytes(const struct experiment *e)
 {
-    return dt_model_parameter_count(&e->model) * (dt_dtype_bytes(e->model.dtype) + experiment_state_bytes(e));
+    return dt_model_parameter_count(&e->model) * (dt_dtype_bytes(e->model.dtype) + experiment_state_bytes(e)) +
+           dt_model_facts(&e->model).state_elems * sizeof(float);
 }

@@ -13,6 +13,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import CONFIG, DTBENCH, ENVIRONMENT, WORK, Skip, check, config, main, read_records, records_path
+from tensor_file import tensors_of
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 RESNET = {"blocks": {"c2": 1, "c3": 1, "c4": 2, "c5": 1}, "channels": 8, "image_size": 48, "classes": 10, "norm_group": 2, "dtype": "fp32"}
@@ -152,6 +153,25 @@ def test_folders_of_pictures_become_files():
         names.write("a\n")
     content = convert(os.path.join(folder, "voc"), out, "--size", "16", "--voc", "val")
     check(content[32 + 768:] == bytes([255] * 8 + [4] * 8) * 16, "classes of pixels")
+
+
+def test_a_checkpoint_has_parameters_and_running_statistics():
+    whole, path = os.path.join(WORK, "whole"), records_path("whole.jsonl")
+    dtbench("run", network(RESNET, steps={"warmup": 1, "timed": 3}, checkpoint={"path": whole}), "--output", path)
+    losses = read_records(path)[0]["losses"]
+    ends = {}
+    for name, division in (("same", {}), ("divided", PARADIGMS[4]), ("stages", ORDERS[1])):
+        begun = os.path.join(WORK, "begun_" + name)
+        case = {"checkpoint": {"path": begun}, **division}
+        dtbench("run", network(RESNET, **{**case, "steps": {"warmup": 1, "timed": 1}}), "--output", records_path("begun.jsonl"))
+        path = records_path("goes_on.jsonl")
+        dtbench("run", network(RESNET, steps={"warmup": 1, "timed": 3}, checkpoint={"path": begun + "_on", "from": begun}), "--output", path)
+        got = read_records(path)[0]["losses"]
+        check(all(abs(a / b - 1) < (0 if name == "same" else 1e-4) + 1e-15 for a, b in zip(got, losses[2:], strict=True)), name, got, losses)
+        ends[name] = tensors_of(os.path.join(begun + "_on", "step-4", "rank-00000.safetensors"))
+    check(ends["same"] == tensors_of(os.path.join(whole, "step-4", "rank-00000.safetensors")), "not the same to the last bit")
+    running = [name for name in ends["same"] if name.endswith("running_statistics")]
+    check(len(running) == 6 and all(name in ends["divided"] for name in running), list(ends["same"]))
 
 
 def test_what_does_not_go_is_one_line():
