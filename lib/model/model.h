@@ -67,10 +67,7 @@ struct dt_tensor_word {
 };
 
 /* Rows: DT_TENSOR_WORD(ours, theirs), and other members after these. */
-#define DT_TENSOR_WORD(our_name, their_name, ...)                                                                                          \
-    {                                                                                                                                      \
-        .ours = (our_name), .theirs = (their_name), __VA_ARGS__                                                                            \
-    }
+#define DT_TENSOR_WORD(our_name, their_name, ...) {.ours = (our_name), .theirs = (their_name), __VA_ARGS__}
 
 /* How another library describes models of one of its types. */
 struct dt_model_dialect {

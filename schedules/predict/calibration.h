@@ -37,7 +37,7 @@ struct calibration {
     struct dt_measured_list kernels;
     struct dt_sim_measured_list collectives;
     struct calibration_times times[DT_SIM_MEASURED_MAX]; /* of each of the collectives, where a bench was asked for */
-    struct calibration_place place; /* nodes 0: one, and as many ranks as were measured */
+    struct calibration_place place;                      /* nodes 0: one, and as many ranks as were measured */
 };
 
 struct calibration_hooks {
