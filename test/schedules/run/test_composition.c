@@ -60,7 +60,6 @@ static const char *const virtual_stages[] = {"2", "3", "1", NULL};
 static const char *const gathers[] = {"micro_batch", "step", NULL};
 static const char *const prefetches[] = {"1", "0", "3", NULL};
 static const char *const overlaps[] = {"true", "false", NULL};
-static const char *const norms[] = {"0", "0.2", NULL};
 static const char *const units[] = {"block", "linear", NULL};
 static const char *const shard_sizes[] = {"0", "1", "2", NULL};
 static const char *const attentions[] = {"fused", "unfused", NULL};
@@ -73,7 +72,6 @@ static const struct axis drawn[] = {
     {"fsdp.gather", gathers},
     {"fsdp.prefetch", prefetches},
     {"ddp.overlap", overlaps},
-    {"optimizer.clip_norm", norms},
     {"fsdp.unit", units},
     {"hsdp.shard_size", shard_sizes},
     {"model.attention", attentions},
