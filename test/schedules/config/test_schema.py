@@ -21,7 +21,6 @@ except ImportError:
 
 # What a JSON Schema cannot say: the parser's words for it. Each must be met at least once.
 BEYOND_SCHEMA = {
-    "what a family does not have": r"(checkpoint|data\.source): .*of the family",
     "files that are there": r"data\.source: ([^:\s]{100}|\S+: not found)",
     "epochs of a file": r"steps\.epochs: an epoch is one of data\.source",
     "keys of another family": r"model\.\S+: a key of models of the family",
