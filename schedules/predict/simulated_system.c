@@ -203,7 +203,7 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
 
 dt_status simulated_machine_load(const struct experiment *e, struct simulated_machine *out)
 {
-    *out->found_by.cluster = 0; /* of a failure nothing is kept */
+    out->found_by.cluster = NULL; /* of a failure nothing is kept */
     DT_TRY(find("cluster", "clusters", e->cluster, e->directory, &out->cluster_file));
     DT_TRY(find("profile", "profiles", e->profile, e->directory, &out->profile_file));
     dt_status status = dt_sim_cluster_load(out->cluster_file.path, &out->cluster);
@@ -214,9 +214,9 @@ dt_status simulated_machine_load(const struct experiment *e, struct simulated_ma
         return fail_of_file(status, "profile", NULL);
     snprintf(out->cluster_file.name, sizeof out->cluster_file.name, "%s", out->cluster.name);
     snprintf(out->profile_file.name, sizeof out->profile_file.name, "%s", out->profile.name);
-    memcpy(out->found_by.cluster, e->cluster, sizeof out->found_by.cluster);
-    memcpy(out->found_by.profile, e->profile, sizeof out->found_by.profile);
-    memcpy(out->found_by.directory, e->directory, sizeof out->found_by.directory);
+    out->found_by.cluster = e->cluster;
+    out->found_by.profile = e->profile;
+    out->found_by.directory = e->directory;
     return DT_OK;
 }
 
@@ -247,10 +247,10 @@ dt_status simulated_system_create_on(const struct simulated_machine *machine, co
 
 dt_status simulated_system_create_next(struct simulated_machine *last, const struct experiment *e, struct simulated_system **out)
 {
-    bool same = strcmp(last->found_by.cluster, e->cluster) == 0 && strcmp(last->found_by.profile, e->profile) == 0 &&
-                strcmp(last->found_by.directory, e->directory) == 0;
+    bool same = last->found_by.cluster && strcmp(last->found_by.cluster, e->cluster) == 0 &&
+                strcmp(last->found_by.profile, e->profile) == 0 && strcmp(last->found_by.directory, e->directory) == 0;
     *out = NULL;
-    if (!same || !*last->found_by.cluster)
+    if (!same)
         DT_TRY(simulated_machine_load(e, last));
     return simulated_system_create_on(last, e, out);
 }

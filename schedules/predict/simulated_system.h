@@ -18,8 +18,8 @@ struct simulated_file {
 /* What the two files say. Starts zeroed. */
 struct simulated_machine {
     struct {
-        char cluster[512], profile[512], directory[512];
-    } found_by; /* the experiment's */
+        const char *cluster, *profile, *directory;
+    } found_by; /* the experiment's; NULL: nothing is known */
     struct simulated_file cluster_file, profile_file;
     struct dt_sim_cluster cluster;
     struct dt_profile profile;

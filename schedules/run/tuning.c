@@ -3,13 +3,14 @@
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static dt_status read_file(struct tuning *t, const struct experiment *e)
 {
-    char path[sizeof e->tuning], *text;
+    char path[PATH_MAX], *text;
     size_t length;
     DT_TRY(dt_find_data_file(e->tuning, e->directory, path, sizeof path));
     DT_TRY(dt_read_file(path, &text, &length));

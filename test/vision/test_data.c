@@ -40,7 +40,7 @@ static struct dt_model model_of(int size, bool per_pixel, int augmentation)
 
 static struct dt_data_set set_of(const uint8_t *file, size_t bytes)
 {
-    return (struct dt_data_set){.file = {file, bytes}, .path = "a file", .seed = 7};
+    return (struct dt_data_set){.file = {.bytes = file, .size_bytes = bytes}, .path = "a file", .seed = 7};
 }
 
 static void test_the_middle_is_cut_out(void)
