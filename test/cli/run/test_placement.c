@@ -24,11 +24,12 @@ struct example {
 static void try_example(const struct example *x, enum pipeline_reach reach, enum mesh_order order)
 {
     struct placement_rank ranks[16] = {0};
-    struct experiment e = {.paradigm = x->paradigm, .gpus_per_node = x->gpus_per_node, .straddle_nodes = x->straddle};
+    struct experiment e = {.device = "", .paradigm = x->paradigm, .gpus_per_node = x->gpus_per_node, .straddle_nodes = x->straddle};
     e.world_size = read_nodes(x->nodes, ranks);
     e.tensor.size = 1;
     e.mesh.order = order;
     e.pipeline.stages = x->stages;
+    e.pipeline.order = e.pipeline.activation = "";
     e.pipeline.paradigms = reach;
     e.hsdp.shard_size = x->shard_size;
     experiment_settle(&e);
@@ -104,7 +105,7 @@ static void nodes(void)
         {"a a b c d", PARADIGM_DDP, 0, 0, 2, false, "node c has 1 of the 5"},
     };
     try_examples(examples, sizeof examples / sizeof examples[0]);
-    struct experiment e = {.world_size = 4, .gpus_per_node = 2};
+    struct experiment e = {.device = "", .world_size = 4, .gpus_per_node = 2};
     CHECK(placement_check_alone(&e, 1, 1, -1) == DT_ERR_INVALID && strstr(dt_error_message(), "on 2 nodes"), "%s", dt_error_message());
     e.gpus_per_node = 4;
     CHECK_OK(placement_check_alone(&e, 1, 1, -1));
@@ -153,8 +154,11 @@ static void gpus(void)
     };
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         struct placement_rank ranks[8] = {0};
-        struct experiment e = {
-            .paradigm = PARADIGM_DDP, .tensor.size = 1, .gpus_per_node = examples[i].gpus_per_node, .share_gpus = examples[i].share};
+        struct experiment e = {.device = "",
+                               .paradigm = PARADIGM_DDP,
+                               .tensor.size = 1,
+                               .gpus_per_node = examples[i].gpus_per_node,
+                               .share_gpus = examples[i].share};
         e.world_size = read_gpus(examples[i].places, examples[i].gpus, examples[i].slurm_gpus, ranks);
         experiment_settle(&e);
         dt_status status = placement_check(&e, 1, 1, ranks);
@@ -164,7 +168,7 @@ static void gpus(void)
             CHECK(status == DT_ERR_INVALID && strstr(dt_error_message(), examples[i].refusal), "%s: not \"%s\" but %s", examples[i].places,
                   examples[i].refusal, dt_error_message());
     }
-    struct experiment e = {.world_size = 4};
+    struct experiment e = {.device = "", .world_size = 4};
     CHECK_OK(placement_check_alone(&e, 1, 1, 4));
     CHECK(placement_check_alone(&e, 1, 1, 1) == DT_ERR_INVALID &&
               strstr(dt_error_message(), "4 ranks, and this machine has 1 GPU for them"),

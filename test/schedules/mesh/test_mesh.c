@@ -92,8 +92,12 @@ static void the_order_says_who_is_near(void)
 
 static struct experiment of(enum paradigm_kind kind, int world_size)
 {
-    return (struct experiment){
-        .paradigm = kind, .world_size = world_size, .tensor.size = 1, .pipeline.stages = 1, .parameter_server.servers = 1};
+    return (struct experiment){.device = "",
+                               .paradigm = kind,
+                               .world_size = world_size,
+                               .tensor.size = 1,
+                               .pipeline = {.stages = 1, .order = "", .activation = ""},
+                               .parameter_server.servers = 1};
 }
 
 /* Pipelines of neighbouring ranks, one after the other. */
