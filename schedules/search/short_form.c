@@ -132,14 +132,14 @@ static dt_status find_known(struct short_forms *f, struct experiment *e, bool ti
 
 /* The most that is held is the greatest of what is held at some moments, each of which grows by the same with every block: so that it grows
  * no less from many blocks to more than from few. Buffers that have something of all blocks are rounded up once, by less than ROUNDED_BYTES.
- * Shards alone: elsewhere buckets have several blocks, or parts of one. */
+ * Shards alone: elsewhere buckets have several blocks, or parts of one. Not of a pipeline, whose stages few blocks may be too few for. */
 static dt_status find_memory_of_blocks(struct short_forms *f, const struct experiment *e, struct short_form *out)
 {
     enum { FEW = 3, MORE = 5, WORTH_IT = 16, ROUNDED_BYTES = 8 * 512 };
     struct experiment few = *e, more;
     struct known of_few, of_more;
     int left, segments = dt_model_blocks(&e->model) / e->activation_blocks;
-    if (e->strategy.mode->holds.parameters != DP_SHARE || segments < WORTH_IT)
+    if (e->strategy.mode->holds.parameters != DP_SHARE || e->strategy.stages > 1 || segments < WORTH_IT)
         return DT_OK;
     shorten(&few, 2, &left);
     more = few;

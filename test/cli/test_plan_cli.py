@@ -226,10 +226,20 @@ def test_the_first_are_measured():
     check(runs[fastest]["wins"] and runs[slower]["wins"] == (max(rates[slower]) >= min(rates[fastest])), runs, "three runs tell by all of them")
 
 
+DEEP = ("--fix", "activation=checkpoint", "--fix", "parameter_offload=true", "--fix", "paradigm=fsdp")
+
+
+def test_stages_are_more_than_few_blocks():
+    """What few blocks tell of memory is not asked of a pipeline that they are too few for."""
+    text = plan("--model", "GPT76B", "--global-batch", "64", "--cluster", "ib_a100", "--nodes", "4", *DEEP, "--fix", "pipeline.stages=8",
+                "--fix", "tensor.size=1", "--fix", "pipeline.order=1f1b").stdout
+    check("8 stages" in text, text)
+
+
 def test_the_decision_tree_has_three_dimensions():
     """In words from tens of billions on, on several nodes; its function where there is no NVLink."""
     def rule(*more):
-        found = json.loads(plan("--model", "GPT76B", "--global-batch", "64", "--rule", "--seconds", "0.2", "--fix", "activation=checkpoint", "--fix", "parameter_offload=true", *more, "--json").stdout)
+        found = json.loads(plan("--model", "GPT76B", "--global-batch", "64", "--rule", *DEEP, "--fix", "tensor.size=8", *more, "--json").stdout)
         return found["rules"][0]["says"]
     check(rule("--cluster", "ib_a100", "--nodes", "4").startswith("tensor parallelism in a node, pipelines between nodes, FSDP over them"), "four nodes")
     check(rule("--cluster", "ib_a100", "--nodes", "1").startswith("tensor parallelism with FSDP"), "one node")
