@@ -1,4 +1,4 @@
-/* `dtbench bench`: collectives by themselves, at any sizes, among any group of ranks, with and without a product beside. */
+/* `dtbench bench`: measures collectives alone, at any sizes and in any group of ranks, also while a matrix product is computed. */
 #include "cli/commands/commands.h"
 
 #include "cli/predict/predict.h"

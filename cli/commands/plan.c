@@ -333,7 +333,7 @@ static dt_status print_lacking(const struct framework *f, const struct planner *
         struct confidence left = confidence_of(&own, &p->machine), right = confidence_of(&best->experiment, &p->machine);
         double margin = 1 - score / own_score(p);
         bool tells = p->options.objective == SEARCH_MEMORY || confidence_tells(&left, &right, margin);
-        snprintf(better, sizeof better, "%.1f %% better%s", 100 * margin, tells ? "" : ", which the predictions cannot tell");
+        snprintf(better, sizeof better, "%.1f %% better%s", 100 * margin, tells ? "" : ", less than the error of the predictions");
     }
     line_print(stdout, "without the limits of %s: %s, batch %d, %s %ss/s, %s", f->title, strategy, best->experiment.batch_size,
                format_number(best->outcome.units_per_s, rate), best->experiment.model.family->unit, better);

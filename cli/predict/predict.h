@@ -81,15 +81,15 @@ dt_status plan_print_times(const struct experiment *experiment, const struct pla
 /* The same: an object with "plan" for one experiment, an array of them for several. */
 dt_status plan_print_times_json(const struct experiment_list *experiments, const struct plan_times *times, FILE *to);
 
-/* Print the rates of products and copies that a calibration has measured, beside the ceilings that are known, and each collective's time and bandwidths.
- * Errors: DT_ERR_HOST_MEMORY. */
+/* Print what a calibration has measured: rates of products and copies beside the known ceilings, and the time and the bandwidths of each
+ * collective. Errors: DT_ERR_HOST_MEMORY. */
 struct calibration;
 dt_status calibration_print(const struct calibration *calibration, FILE *to);
 /* The same collectives as a bench measures, each alone on a described cluster, among its first `ranks` GPUs; appended to *out. Errors: of the cluster's
  * file, DT_ERR_INVALID where it is too small, DT_ERR_HOST_MEMORY. */
 struct calibration_request;
 dt_status calibration_predict(const struct calibration_request *request, const char *cluster, int ranks, struct calibration *out);
-/* The collectives alone, by size; with what a product beside them made of it where there was one. Errors: DT_ERR_HOST_MEMORY. */
+/* Print the collectives alone, by size, and their times while a product was computed where that was measured. Errors: DT_ERR_HOST_MEMORY. */
 dt_status calibration_print_collectives(const struct calibration *calibration, FILE *to);
 
 /* A number of bytes, or of K, M or G (powers of two, as nccl-tests has them), with or without B or iB. 0: no size. */

@@ -64,8 +64,8 @@ struct record_set {
 };
 
 /* Call `use` for each file that `arguments` name: files, folders (all *.jsonl in them, by name), patterns that the shell left alone, and "-" for
- * standard input. The drafts that killed runs have left beside these files are visited, too. Errors: DT_ERR_IO for what is not there, DT_ERR_HOST_MEMORY, and those of
- * `use`, which ends the visit with them. */
+ * standard input. It is also called for the drafts that killed runs have left in the same folders. Errors: DT_ERR_IO for what is not there,
+ * DT_ERR_HOST_MEMORY, and those of `use`, which ends the visit. */
 typedef dt_status record_file_use(void *context, const char *path);
 dt_status record_files_visit(const char *const *arguments, int argument_count, record_file_use *use, void *context);
 

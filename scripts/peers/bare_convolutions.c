@@ -3,13 +3,13 @@
  * Forward, input gradient and weight gradient of each (the first needs no input gradient), images with channels last, weights in the layout
  * that oneDNN likes best; what brings them into it is not timed. The linear layer at the end is left out.
  * Usage: bare_convolutions [--batch N] [--size N] [--threads N] [--steps N] [--warmup N]; fp32; prints one JSON line. */
+#include "scripts/peers/bare.h"
 #include "vision/cpu/onednn.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST = 256, IMAGES = 2 };
 
@@ -33,27 +33,13 @@ struct step {
 
 static void check(dnnl_status_t status, const char *what)
 {
-    if (status != dnnl_success) {
-        fprintf(stderr, "bare_convolutions: %s: oneDNN status %d\n", what, (int)status);
-        exit(1);
-    }
-}
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    bare_check("bare_convolutions", (int)status, what);
 }
 
 /* Small numbers: zeros and denormals would be a different workload. */
 static void *allocate(size_t bytes)
 {
-    float *data = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-    if (!data) {
-        fprintf(stderr, "bare_convolutions: out of memory\n");
-        exit(1);
-    }
+    float *data = bare_allocate("bare_convolutions", bytes);
     for (size_t i = 0; i < bytes / sizeof(float); i++)
         data[i] = (float)(i * 2654435761u % 1000) / 1000 - 0.5f;
     return data;
@@ -133,11 +119,11 @@ static void add_network(struct step *s, const struct options *o)
 
 static double run(struct step *s)
 {
-    double begun = now_s();
+    double begun = bare_now_s();
     for (int i = 0; i < s->count; i++)
         check(dnnl_primitive_execute(s->passes[i].primitive, s->stream, 3, s->passes[i].arguments), "running");
     check(dnnl_stream_wait(s->stream), "running");
-    return now_s() - begun;
+    return bare_now_s() - begun;
 }
 
 static struct options options_of(int argc, char **argv)

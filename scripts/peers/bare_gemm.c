@@ -5,6 +5,7 @@
  * With --packed oneDNN may choose the weights' layout; arranging them so is not timed, so this is more than a training step could reach.
  * Usage: bare_gemm [--batch N] [--block T] [--threads N] [--steps N] [--warmup N] [--dtype bf16|fp32] [--packed]; prints one JSON line. */
 #include "gpt/cpu/matmul/onednn.h"
+#include "scripts/peers/bare.h"
 
 #include <omp.h>
 #include <stdbool.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 enum { LAYERS = 12, HIDDEN = 768, VOCAB = 50000, PRODUCTS = 3 * (4 * LAYERS + 1) };
 
@@ -40,27 +40,13 @@ struct step {
 
 static void check(dnnl_status_t status, const char *what)
 {
-    if (status != dnnl_success) {
-        fprintf(stderr, "bare_gemm: %s: oneDNN status %d\n", what, (int)status);
-        exit(1);
-    }
-}
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    bare_check("bare_gemm", (int)status, what);
 }
 
 /* Memory of its own, filled with small numbers: zeros and denormals would be a different workload. */
 static void *allocate(size_t bytes)
 {
-    void *data = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-    if (!data) {
-        fprintf(stderr, "bare_gemm: out of memory\n");
-        exit(1);
-    }
+    void *data = bare_allocate("bare_gemm", bytes);
     uint32_t state = 12345;
     for (size_t i = 0; i < bytes / 2; i++) { /* the upper half of an fp32 is a bf16; the lower half hardly matters */
         state = state * 1664525u + 1013904223u;
@@ -133,14 +119,14 @@ static void build(struct step *s)
 
 static double run(struct step *s)
 {
-    double start = now_s();
+    double start = bare_now_s();
     for (int i = 0; i < s->count; i++) {
         const struct product *p = &s->products[i];
         const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, p->a}, {DNNL_ARG_WEIGHTS, p->b}, {DNNL_ARG_DST, p->c}};
         check(dnnl_primitive_execute(p->primitive, s->stream, 3, arguments), "execution");
     }
     check(dnnl_stream_wait(s->stream), "wait");
-    return now_s() - start;
+    return bare_now_s() - start;
 }
 
 static int number(const char *text, const char *option)
