@@ -67,6 +67,7 @@ struct dt_field {
                                     takes back; NULL: none */
     bool (*matters)(const void *source); /* has the key a part in what the struct describes? Reading and writing do not ask; NULL: it always
                                             has */
+    bool costs_nothing;                  /* neither bytes nor times of what the struct describes depend on it, as of a name or a seed */
     const char *group;       /* begins a group of keys on the reference page, with this heading; NULL: goes on with the one before */
     const char *description; /* for the schema and the reference page */
 };

@@ -356,7 +356,7 @@ static const char *const global_batch[] = {"global_batch", NULL}, *const batch_s
 /* Keys of one object stand together. */
 static const struct dt_field fields[] = {
     {"name", DT_FIELD_TEXT, AT(name), .group = "The experiment", .min = 1, .max = 63, .initial = "\"experiment\"", .matters = in_no_result,
-     .description = "Name of the experiment in tables and records; no part of the config's hash."},
+     .costs_nothing = true, .description = "Name of the experiment in tables and records; no part of the config's hash."},
     {"device", DT_FIELD_TEXT, AT(device), .choice = device_choice, .initial = "\"auto\"",
      .description = "What computes. auto: cuda where a GPU and everything that it needs is found (for several ranks NCCL, too), else "
                     "cpu. sim predicts the run on a described cluster, and auto never takes it."},
@@ -485,12 +485,13 @@ static const struct dt_field fields[] = {
 
     {"optimizer.name", DT_FIELD_ENUM, AT(optimizer.name), .group = "Loss and optimizer", .choice = optimizer_choice, .initial = "\"sgd\"",
      .description = "sgd; adam; or adamw, whose weight decay is no part of the gradient. Moments and adam's master weights are fp32."},
-    {"optimizer.learning_rate", DT_FIELD_NUMBER, AT(optimizer.learning_rate), .min = 0, .max = 1000,
+    {"optimizer.learning_rate", DT_FIELD_NUMBER, AT(optimizer.learning_rate), .min = 0, .max = 1000, .costs_nothing = true,
      .description = "Learning rate; when not given 0.01 for sgd and 0.001 for adam and adamw."},
     {"optimizer.momentum", DT_FIELD_NUMBER, AT(optimizer.momentum), .min = 0, .max = 1, .below = true, .initial = "0",
      .matters = of_momentum,
      .description = "sgd: this part of the last step's sum of gradients is added to a step's; 4 bytes a parameter. 0: none."},
     {"optimizer.weight_decay", DT_FIELD_NUMBER, AT(optimizer.weight_decay), .min = 0, .max = 1000, .matters = of_weight_decay,
+     .costs_nothing = true,
      .description =
          "sgd, adam: this part of each parameter is added to its gradient; adamw: times the learning rate, it is taken from the parameter. "
          "When not given 0.01 for adamw, else 0."},
@@ -502,29 +503,31 @@ static const struct dt_field fields[] = {
      .description = "Keep fp32 copies of the parameters, 4 bytes each, which the optimizer updates and the model's parameters are rounded "
                     "from. When not given true for adam and adamw, false for sgd."},
     {"optimizer.schedule", DT_FIELD_ENUM, AT(optimizer.schedule), .choice = schedule_choice, .initial = "\"constant\"",
-     .matters = of_schedules,
+     .matters = of_schedules, .costs_nothing = true,
      .description =
          "How the learning rate goes down after its warm-up: constant, it does not; linear, in equal parts; cosine, as half a period."},
     {"optimizer.warmup_steps", DT_FIELD_INT, AT(optimizer.warmup_steps), .min = 0, .max = 1000000, .initial = "0", .matters = of_schedules,
+     .costs_nothing = true,
      .description =
          "Steps in which the learning rate rises to its value, in equal parts; not those of steps.warmup, which are of the measurement."},
     {"optimizer.schedule_steps", DT_FIELD_INT, AT(optimizer.schedule_steps), .min = 0, .max = 2000000, .initial = "0", .matters = of_ends,
-     .description = "Steps after which the schedule ends, its warm-up included; 0: all of the run's."},
+     .costs_nothing = true, .description = "Steps after which the schedule ends, its warm-up included; 0: all of the run's."},
     {"optimizer.final_rate", DT_FIELD_NUMBER, AT(optimizer.final_rate), .min = 0, .max = 1, .initial = "0", .matters = of_ends,
-     .description = "Where the schedule ends: this part of the learning rate."},
+     .costs_nothing = true, .description = "Where the schedule ends: this part of the learning rate."},
     {"optimizer.scale_with_batch", DT_FIELD_ENUM, AT(optimizer.scale_with_batch), .choice = scaling_choice, .initial = "\"none\"",
-     .matters = of_scaled_rates,
+     .matters = of_scaled_rates, .costs_nothing = true,
      .description =
          "Whether learning_rate is the one for a step of base_batch samples, and is multiplied by the ratio of this run's batch to that "
          "(linear), or by its root (root)."},
     {"optimizer.base_batch", DT_FIELD_INT, AT(optimizer.base_batch), .min = 1, .max = 1073741824, .initial = "256",
-     .matters = of_scaled_rates, .description = "scale_with_batch: samples of a step over all ranks for which learning_rate is meant."},
+     .matters = of_scaled_rates, .costs_nothing = true,
+     .description = "scale_with_batch: samples of a step over all ranks for which learning_rate is meant."},
     {"optimizer.beta1", DT_FIELD_NUMBER, AT(optimizer.beta1), .min = 0, .max = 1, .below = true, .initial = "0.9", .matters = of_adam,
-     .description = "adam: decay rate of the first moment."},
+     .costs_nothing = true, .description = "adam: decay rate of the first moment."},
     {"optimizer.beta2", DT_FIELD_NUMBER, AT(optimizer.beta2), .min = 0, .max = 1, .below = true, .initial = "0.999", .matters = of_adam,
-     .description = "adam: decay rate of the second moment."},
+     .costs_nothing = true, .description = "adam: decay rate of the second moment."},
     {"optimizer.epsilon", DT_FIELD_NUMBER, AT(optimizer.epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-8", .matters = of_adam,
-     .description = "adam: added to the root of the second moment."},
+     .costs_nothing = true, .description = "adam: added to the root of the second moment."},
     {"data.source", DT_FIELD_TEXT, AT(data.source), .group = "Data", .min = 1, .max = 511, .initial = "\"random\"", .matters = of_data,
      .description =
          "Where samples come from. random: tokens or images are drawn as they are needed. Otherwise a file of token ids or of images, "
@@ -599,7 +602,7 @@ static const struct dt_field fields[] = {
                     "of a graph, and CUDA "
                     "does not promise that such branches run at the same time: until a GPU has shown it, a replay may hang. Try it with a "
                     "short timeout.step_s."},
-    {"seed", DT_FIELD_U64, AT(seed), .min = 0, .max = 9007199254740991, .initial = "1",
+    {"seed", DT_FIELD_U64, AT(seed), .min = 0, .max = 9007199254740991, .initial = "1", .costs_nothing = true,
      .description = "Seed of initial weights, tokens and dropout masks."},
     {"steps.warmup", DT_FIELD_INT, AT(steps.warmup), .min = 0, .max = 1000000, .initial = "4",
      .description = "Steps before the timed ones."},
@@ -610,11 +613,11 @@ static const struct dt_field fields[] = {
     {"steps.timed", DT_FIELD_INT, AT(steps.timed), .min = 1, .max = 1000000, .initial = "4", .description = "Timed steps."},
     {"steps.epochs", DT_FIELD_INT, AT(steps.epochs), .min = 0, .max = 1000000, .initial = "0", .matters = of_epochs,
      .description = "Epochs of data.source, warm-up included, instead of steps.timed; 0: as many steps as that says."},
-    {"timeout.init_s", DT_FIELD_NUMBER, AT(timeout.init_s), .min = 0, .max = 1e6, .initial = "120",
+    {"timeout.init_s", DT_FIELD_NUMBER, AT(timeout.init_s), .min = 0, .max = 1e6, .initial = "120", .costs_nothing = true,
      .description =
          "Seconds until all ranks must be connected; 0: no limit. When not given 120, and in worlds of more ranks than that one for each "
          "rank: they all load their libraries from one file system."},
-    {"timeout.step_s", DT_FIELD_NUMBER, AT(timeout.step_s), .min = 0, .max = 1e6, .initial = "600",
+    {"timeout.step_s", DT_FIELD_NUMBER, AT(timeout.step_s), .min = 0, .max = 1e6, .initial = "600", .costs_nothing = true,
      .description = "Seconds that one step, or one wait for another rank, may take; 0: no limit."},
     {"nccl", DT_FIELD_SETTINGS, AT(nccl), .prefix = "NCCL_", .matters = of_gpus,
      .description = "cuda: NCCL's own settings by their names, such as NCCL_ALGO; they replace what is in the ranks' environment."},

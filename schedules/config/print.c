@@ -21,27 +21,10 @@ bool experiment_shows(const struct experiment *e, const struct dt_field *field)
 
 bool experiment_predicted_alike(const struct experiment *left, const struct experiment *right)
 {
-    static const char *const numbers[] = {"name",
-                                          "seed",
-                                          "optimizer.learning_rate",
-                                          "optimizer.beta1",
-                                          "optimizer.beta2",
-                                          "optimizer.epsilon",
-                                          "optimizer.weight_decay",
-                                          "optimizer.schedule",
-                                          "optimizer.warmup_steps",
-                                          "optimizer.schedule_steps",
-                                          "optimizer.final_rate",
-                                          "optimizer.scale_with_batch",
-                                          "optimizer.base_batch",
-                                          "timeout.init_s",
-                                          "timeout.step_s"};
     const struct dt_table *table = experiment_table();
     for (int i = 0; i < table->count; i++) {
-        bool alike = dt_field_same(&table->fields[i], left, right);
-        for (size_t n = 0; n < sizeof numbers / sizeof *numbers && !alike; n++)
-            alike = strcmp(table->fields[i].path, numbers[n]) == 0;
-        if (!alike)
+        const struct dt_field *field = &table->fields[i];
+        if (!field->costs_nothing && !dt_field_same(field, left, right))
             return false;
     }
     return true;
