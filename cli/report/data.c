@@ -172,7 +172,7 @@ static void put_predicted(const struct result_lines *l, FILE *to)
     put_text(predictions_describe(&all, text), to);
 }
 
-/* "orders: 35 experiments of dtbench 0.1.0" */
+/* "orders: 35 experiments of dtbench 1.0.0" */
 static void put_title(const struct result_lines *l, FILE *to)
 {
     int name = results_find(l->results, "name");

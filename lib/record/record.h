@@ -73,7 +73,7 @@ struct dt_provenance_facts {
  * recorded. Owner: the caller, dt_json_destroy. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct cJSON **out);
 
-/* "0.1.0", and the commit it was built from ("1a2b3c4d5e6f", "-dirty" after it
+/* "1.0.0", and the commit it was built from ("1a2b3c4d5e6f", "-dirty" after it
  * with local changes; "unknown" outside git). */
 const char *dt_version(void);
 const char *dt_git_commit(void);

@@ -114,7 +114,7 @@ void dt_port_close(struct dt_port *port);
 /* Rank 0 at the meeting: fills links. The others: fills links[0]. Errors as dt_rendezvous_create. */
 dt_status dt_rendezvous_listen(struct dt_rendezvous *r, const struct dt_rendezvous_place *place);
 dt_status dt_rendezvous_connect(struct dt_rendezvous *r, const struct dt_rendezvous_place *place);
-/* "0.1.0 1a2b3c4d5e6f" */
+/* "1.0.0 1a2b3c4d5e6f" */
 void dt_rendezvous_build_name(char out[DT_BUILD_BYTES]);
 /* "node1:29500", "[::1]:29500" */
 void dt_rendezvous_place_name(const struct dt_rendezvous_place *place, char *text, size_t text_bytes);

@@ -252,6 +252,26 @@ def unsaid(root):
             yield page, 1, f"does not say \"{missing}\""
 
 
+def other_versions(root):
+    """The version of meson.build is that of the changelog's first heading, and of the recipes that name a release."""
+    def read(path):
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            return file.read()
+
+    version = re.search(r"^  version: '(\d+\.\d+\.\d+)'", read("meson.build"), re.M)[1]
+    recipe, = glob.glob("scripts/packaging/easybuild/*.eb", root_dir=root)
+    for path, text, pattern in (
+        ("CHANGELOG.md", None, r"^## \[(.*?)\]"),
+        (recipe, os.path.basename(recipe), r"^dtbench-([\d.]+)-"),
+        (recipe, None, r"^version = '(.*)'"),
+        ("scripts/packaging/spack/package.py", None, r'^    version\("(.*?)"'),
+        ("scripts/packaging/spack/package.py", None, r"dtbench-([\d.]+)\.tar"),
+    ):
+        found = re.search(pattern, text or read(path), re.M)
+        if not found or found[1] != version:
+            yield Document(os.path.join(root, path)), 1, f"the version is {found and found[1]}, that of meson.build {version}"
+
+
 def long_readme(root):
     readme = Document(os.path.join(root, "README.md"))
     if len(readme.lines) > README_LINES:
@@ -298,6 +318,7 @@ def main():
         ("every page in docs/ is linked from README.md", unreachable_pages(root)),
         ("docs/architecture.md has a row for each folder", unnamed_folders(root)),
         ("docs/licences.md has what is linked", unlicensed_libraries(program, root)),
+        ("there is one version", other_versions(root)),
         ("relative links resolve", broken_links(documents)),
         ("paths of the source exist", missing_paths(present, root)),
         ("functions exist", missing_functions(present, root)),
