@@ -108,18 +108,16 @@ static struct task pick_opening(struct search *s)
 static struct task pick_of_level(struct search *s)
 {
     bool all = s->options->all_simulated;
-    for (;;) {
-        double sharpened = dt_sim_heap_time(&s->sharpened),
-               raw = s->next < s->level_end[s->level] ? s->all[s->order[s->next]].bound_score : INFINITY;
-        double least = fmin(sharpened, raw);
-        if (isinf(least) || (!all && least > s->worst_kept))
-            return NO_TASK;
-        if (sharpened <= raw)
-            return take_sharpened(s, (int)s->sharpened.entries[0].item);
-        int index = s->order[s->next++];
-        if (search_is_open(s, index))
-            return (struct task){index, all ? LOOK_WHOLE : LOOK_PLAYED, false};
-    }
+    while (s->next < s->level_end[s->level] && !search_is_open(s, s->order[s->next]))
+        s->next++; /* the first round's have better bounds than those that they are in the order by */
+    double sharpened = dt_sim_heap_time(&s->sharpened),
+           raw = s->next < s->level_end[s->level] ? s->all[s->order[s->next]].bound_score : INFINITY;
+    double least = fmin(sharpened, raw);
+    if (isinf(least) || (!all && least > s->worst_kept))
+        return NO_TASK;
+    if (sharpened <= raw)
+        return take_sharpened(s, (int)s->sharpened.entries[0].item);
+    return (struct task){s->order[s->next++], all ? LOOK_WHOLE : LOOK_PLAYED, false};
 }
 
 /* The first round, all that takes about a second, and then level after level: what takes little may spare what takes long. The lock is held. */
