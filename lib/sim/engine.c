@@ -524,10 +524,13 @@ static dt_status advance_stream(struct dt_sim_engine *e, int number, int stream,
             continue;
         }
         if (op->kind == DT_SIM_WORK) {
-            end = fmax(s->clock_s + op->amount, host + op->lead_s);
-            s->idle.host_s += end - op->amount - s->clock_s;
-            if (end - op->amount > s->clock_s)
+            /* Compared as sums: a difference from a sum may be above what was added to by rounding alone, and the work would seem to pause. */
+            bool pauses = host + op->lead_s > s->clock_s + op->amount;
+            end = pauses ? host + op->lead_s : s->clock_s + op->amount;
+            if (pauses) {
                 s->work_start_s = end - op->amount;
+                s->idle.host_s += s->work_start_s - s->clock_s;
+            }
             engine_report_span(e, number, stream, op, end - op->amount, end - op->amount, end);
         } else if (op->kind == DT_SIM_RECORD) {
             s->idle.host_s += end - s->clock_s;

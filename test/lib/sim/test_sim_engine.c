@@ -162,9 +162,11 @@ static void test_collective(void)
     dt_sim_program_destroy(late);
 }
 
-/* A collective of 1 s takes a quarter of the multiprocessors: 3 s of work beside it last 3.25 s, and what waits for it loses nothing. */
+/* A collective of 1 s takes a quarter of the multiprocessors: 3 s of work beside it last 3.25 s, and what waits for it loses nothing. Work is the
+ * same in pieces, whose sums are rounded. */
 static void test_contention(void)
 {
+    enum { PIECES = 30 };
     for (int waits = 0; waits < 2; waits++) {
         struct fixture f;
         int group, rank = 0;
@@ -173,7 +175,8 @@ static void test_contention(void)
         start(&f, 1, NULL);
         f.compute_share = 0.25;
         CHECK_OK(dt_sim_engine_add_group(f.engine, "data_parallel", &rank, 1, &group));
-        CHECK_OK(dt_sim_program_work(p, 0, waits ? 0.5 : 3, NULL));
+        for (int i = 0; i < PIECES; i++)
+            CHECK_OK(dt_sim_program_work(p, 0, (waits ? 0.5 : 3.0) / PIECES, NULL));
         CHECK_OK(dt_sim_program_collective(p, 1, 0, DT_SIM_ALL_REDUCE, 100, 0, NULL));
         CHECK_OK(dt_sim_program_record(p, 1, &done));
         CHECK_OK(dt_sim_program_wait(p, 0, done));
