@@ -27,6 +27,8 @@ dt_status name_file(const char *temporary, const char *path, bool force);
 
 /* ---- how much the losses of the same work may differ by rounding alone: what --verify and `dtbench compare` go by ---- */
 
+/* The type whose roundings decide: the model's, or the one in which its gradients travel where that is narrower. */
+enum dt_dtype loss_rounded_to(const struct experiment *experiment);
 /* The largest relative difference that rounding may make between two divisions of the same work. */
 double loss_tolerance(const struct experiment *experiment);
 

@@ -45,6 +45,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->ddp.bucket_mib = 25;
     out->parameter_server.servers = 1;
     out->gradient_reduction = REDUCTION_LAST;
+    out->reduce_dtype = REDUCE_AS_MODEL;
     out->checkpoint.path = "";
     out->checkpoint.save_every = 0;
     if (e->model.family->fix_micro_batch) { /* micro-batches of the same size, whose samples have to do with each other */
@@ -121,7 +122,7 @@ void verify_compare(struct report *report, const struct experiment *e, const str
     if (wrong < 0)
         return;
     snprintf(error, sizeof error, "verification: the loss of step %d is %.9g, but on one device %.9g; %s may differ by %g of it%s",
-             wrong + 1, mine->losses[wrong], its->losses[wrong], dt_dtype_name(e->model.dtype), tolerance,
+             wrong + 1, mine->losses[wrong], its->losses[wrong], dt_dtype_name(loss_rounded_to(e)), tolerance,
              e->loss == LOSS_SUM ? "; loss \"sum\" may diverge, or be almost 0: verify with cross_entropy, or with a learning rate near 0"
                                  : "");
     fail(report, error);

@@ -23,6 +23,7 @@ static const struct dt_word words[] = {
     DT_WORD("zero_optimization.zero_quantized_gradients", NULL, NULL, DT_ONLY("false"), .why = "messages have the model's data type here"),
     DT_WORD("zero_optimization.offload_param.device", "parameter_offload", "none", .values = DT_VALUES({"none", "false"}, {"cpu", "true"}),
             .why = "parameters are on the GPU or in host memory"),
+    DT_WORD("communication_data_type", "reduce_dtype", NULL),
     DT_WORD("optimizer.type", "optimizer.name", NULL,
             .values =
                 DT_VALUES({"AdamW", "adam"}, {"AdamW", "adamw"}, {"Adam", "adam"}, {"adamw", "adam"}, {"adam", "adam"}, {"SGD", "sgd"})),

@@ -16,8 +16,8 @@ struct dt_kernel_backend {
                              const float *squares);
     dt_status (*norm)(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to);
     dt_status (*set_norm)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from);
-    dt_status (*widen)(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count);
-    dt_status (*narrow)(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count);
+    dt_status (*convert)(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
+                         enum dt_dtype from_dtype, size_t count);
     dt_status (*update)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
     dt_status (*add)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
     dt_status (*fill)(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);

@@ -70,14 +70,10 @@ dt_status dt_kernels_set_norm(struct dt_kernels *k, struct dt_stream *stream, co
     return k->backend->set_norm(k, stream, from);
 }
 
-dt_status dt_kernels_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count)
+dt_status dt_kernels_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
+                             enum dt_dtype from_dtype, size_t count)
 {
-    SPAN("widen", widen(k, stream, to, from, count));
-}
-
-dt_status dt_kernels_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count)
-{
-    SPAN("narrow", narrow(k, stream, to, from, count));
+    SPAN(to_dtype == DT_FP32 ? "widen" : "narrow", convert(k, stream, to, to_dtype, from, from_dtype, count));
 }
 
 dt_status dt_kernels_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)

@@ -131,9 +131,9 @@ dt_status dt_kernels_set_norm(struct dt_kernels *k, struct dt_stream *stream, co
 dt_status dt_kernels_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
 /* to[i] += from[i], both [count]; on_host as in struct dt_update. */
 dt_status dt_kernels_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
-/* to[i] = from[i], both [count], from the kernels' dtype to fp32, and back. */
-dt_status dt_kernels_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count);
-dt_status dt_kernels_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count);
+/* to[i] = from[i], both [count], of these types, one of which is fp32; the nearest number of the other, even where two are as near. */
+dt_status dt_kernels_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
+                             enum dt_dtype from_dtype, size_t count);
 /* to[i] = value, [count] */
 dt_status dt_kernels_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
 dt_status dt_kernels_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);

@@ -108,21 +108,12 @@ static dt_status sim_set_norm(struct dt_kernels *k, struct dt_stream *stream, co
 }
 
 /* One is read and the other written. */
-static dt_status convert(const struct dt_kernels *k, struct dt_stream *stream, size_t count)
+static dt_status sim_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
+                             enum dt_dtype from_dtype, size_t count)
 {
     const struct dt_costs *costs = costs_of(k);
-    double bytes = (double)(dt_dtype_bytes(k->dtype) + sizeof(float)) * (double)count;
+    double bytes = (double)(dt_dtype_bytes(to_dtype) + dt_dtype_bytes(from_dtype)) * (double)count;
     return costs ? dt_cost_work(costs, stream, DT_PRICED_ADD, 1, dt_cost_memory_s(costs, 1, bytes)) : DT_OK;
-}
-
-static dt_status sim_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count)
-{
-    return convert(k, stream, count);
-}
-
-static dt_status sim_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count)
-{
-    return convert(k, stream, count);
 }
 
 static dt_status sim_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
@@ -154,8 +145,7 @@ const struct dt_kernel_backend dt_kernels_sim = {.name = "sim",
                                                  .settle_norm = sim_settle_norm,
                                                  .norm = sim_norm,
                                                  .set_norm = sim_set_norm,
-                                                 .widen = sim_widen,
-                                                 .narrow = sim_narrow,
+                                                 .convert = sim_convert,
                                                  .update = sim_update,
                                                  .add = sim_add,
                                                  .fill = sim_fill,

@@ -16,7 +16,7 @@
 struct plan;
 
 enum reduction_kind { REDUCTION_LAST, REDUCTION_EACH };
-enum reduce_kind { REDUCE_AS_MODEL, REDUCE_IN_FP32 };
+enum reduce_kind { REDUCE_AS_MODEL, REDUCE_IN_FP32, REDUCE_IN_FP16, REDUCE_IN_BF16 };
 enum gather_kind { GATHER_EACH, GATHER_ONCE }; /* for every pass, or once a step */
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_SUM };
 enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE };
@@ -169,6 +169,14 @@ static inline bool experiment_is_simulated(const struct experiment *e)
 static inline bool experiment_is_adam(const struct experiment *e)
 {
     return e->optimizer.name != OPTIMIZER_SGD;
+}
+
+/* In which gradients are summed over ranks. */
+static inline enum dt_dtype experiment_reduce_dtype(const struct experiment *e)
+{
+    const enum dt_dtype of[] = {
+        [REDUCE_AS_MODEL] = e->model.dtype, [REDUCE_IN_FP32] = DT_FP32, [REDUCE_IN_FP16] = DT_FP16, [REDUCE_IN_BF16] = DT_BF16};
+    return of[e->reduce_dtype];
 }
 
 /* Bytes that the optimizer keeps for a parameter: two moments, one or none, and perhaps a master copy; all of them fp32. */

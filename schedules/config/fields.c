@@ -41,7 +41,8 @@ static const char *dtype_choice(int index)
 
 static const char *reduce_choice(int index)
 {
-    static const char *const names[] = {[REDUCE_AS_MODEL] = "model", [REDUCE_IN_FP32] = "fp32"};
+    static const char *const names[] = {
+        [REDUCE_AS_MODEL] = "model", [REDUCE_IN_FP32] = "fp32", [REDUCE_IN_FP16] = "fp16", [REDUCE_IN_BF16] = "bf16"};
     return index < (int)(sizeof names / sizeof *names) ? names[index] : NULL;
 }
 
@@ -243,7 +244,7 @@ static bool of_weight_decay(const void *source)
     return e->optimizer.name == OPTIMIZER_ADAMW || e->optimizer.weight_decay > 0;
 }
 
-static bool of_wide_sums(const void *source)
+static bool of_converted_sums(const void *source)
 {
     const struct experiment *e = source;
     return e->reduce_dtype != REDUCE_AS_MODEL;
@@ -390,10 +391,11 @@ static const struct dt_field fields[] = {
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
      .description =
          "Gradient accumulation: the number of parts into which a step's batch is divided, one after the other; at most batch_size."},
-    {"reduce_dtype", DT_FIELD_ENUM, AT(reduce_dtype), .choice = reduce_choice, .initial = "\"model\"", .matters = of_wide_sums,
+    {"reduce_dtype", DT_FIELD_ENUM, AT(reduce_dtype), .choice = reduce_choice, .initial = "\"model\"", .matters = of_converted_sums,
      .description =
-         "In which gradients are summed over ranks: model, as they are; or fp32, to which 16-bit ones are converted and from which "
-         "their average is rounded once: twice the bytes, and 4 bytes of each of a bucket's gradients while it travels."},
+         "In which gradients are summed over ranks: model, as they are; fp32, to which 16-bit ones are converted and from which their "
+         "average is rounded once: twice the bytes; or fp16 or bf16, to which fp32 ones are rounded: half of the bytes, and losses that "
+         "differ. A bucket's gradients exist in that type, too, while they travel."},
     {"gradient_reduction", DT_FIELD_ENUM, AT(gradient_reduction), .choice = reduction_choice, .initial = "\"last\"",
      .description = "When gradients are reduced over the ranks: after the last micro-batch of a step, or after each."},
 

@@ -12,7 +12,7 @@ static dt_status check_servers(const struct experiment *e, const char *where)
     if (e->parameter_server.servers > replicas)
         return dt_fail(DT_ERR_INVALID, "%s: parameter_server.servers: %d is more than world_size %s%d", where, e->parameter_server.servers,
                        e->tensor.size > 1 ? "/ tensor.size, " : "", replicas);
-    if (e->reduce_dtype == REDUCE_IN_FP32)
+    if (e->reduce_dtype != REDUCE_AS_MODEL)
         return dt_fail(DT_ERR_INVALID, "%s: reduce_dtype: servers add gradients in model.dtype; use \"model\", or another paradigm", where);
     return DT_OK;
 }

@@ -34,7 +34,7 @@ struct dp_setup {
     int reduce_every;  /* gradients are reduced after this number of micro-batches */
     double gradient_bytes;      /* of each gradient, from backward to the update; at least those of the model's dtype */
     enum dt_dtype reduce_dtype; /* in which gradients travel */
-    bool widens;                /* to it, from the model's, and back */
+    bool converts;              /* to it, from the model's, and back */
 };
 
 /* Bytes of `elems` parameters or gradients. */

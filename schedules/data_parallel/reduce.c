@@ -1,6 +1,6 @@
 #include "schedules/data_parallel/reduce.h"
 
-/* Runs `reduce` on grads [count] as they are, or on an fp32 copy of them, of which elements [first, first + kept) go to `to`. */
+/* Runs `reduce` on grads [count] as they are, or on a copy of them in the reduction's dtype, of which elements [first, first + kept) go to `to`. */
 struct reduction {
     const struct dp_setup *setup;
     size_t share; /* of shards */
@@ -9,22 +9,25 @@ struct reduction {
 
 typedef dt_status (*reduce_with)(const struct reduction *r, void *grads, size_t count);
 
-static dt_status run_wide(const struct reduction *r, reduce_with reduce, const void *grads, size_t count, size_t first, void *to,
-                          size_t kept, float *wide)
+static dt_status run_converted(const struct reduction *r, reduce_with reduce, const void *grads, size_t count, size_t first, void *to,
+                               size_t kept, char *copy)
 {
     const struct dp_setup *s = r->setup;
-    DT_TRY(dt_kernels_widen(s->stage->kernels, s->network, wide, grads, count));
-    DT_TRY(reduce(r, wide, count));
-    return kept > 0 ? dt_kernels_narrow(s->stage->kernels, s->network, to, wide + first, kept) : DT_OK;
+    struct dt_kernels *kernels = s->stage->kernels;
+    enum dt_dtype own = s->experiment->model.dtype, sent = s->reduce_dtype;
+    DT_TRY(dt_kernels_convert(kernels, s->network, copy, sent, grads, own, count));
+    DT_TRY(reduce(r, copy, count));
+    copy += first * dt_dtype_bytes(sent);
+    return kept > 0 ? dt_kernels_convert(kernels, s->network, to, own, copy, sent, kept) : DT_OK;
 }
 
 static dt_status run(const struct reduction *r, reduce_with reduce, void *grads, size_t count, size_t first, void *to, size_t kept)
 {
     const struct dp_setup *s = r->setup;
-    struct dt_buffer wide;
-    DT_TRY(dt_alloc(s->network, DT_COMMUNICATION, count * sizeof(float), &wide));
-    dt_status status = run_wide(r, reduce, grads, count, first, to, kept, wide.data);
-    dt_free(s->network, &wide);
+    struct dt_buffer copy;
+    DT_TRY(dt_alloc(s->network, DT_COMMUNICATION, count * dt_dtype_bytes(s->reduce_dtype), &copy));
+    dt_status status = run_converted(r, reduce, grads, count, first, to, kept, copy.data);
+    dt_free(s->network, &copy);
     return status;
 }
 
@@ -36,7 +39,7 @@ static dt_status everywhere(const struct reduction *r, void *grads, size_t count
 dt_status reduce_everywhere(const struct dp_setup *setup, void *grads, size_t count)
 {
     const struct reduction r = {.setup = setup};
-    return setup->widens ? run(&r, everywhere, grads, count, 0, grads, count) : everywhere(&r, grads, count);
+    return setup->converts ? run(&r, everywhere, grads, count, 0, grads, count) : everywhere(&r, grads, count);
 }
 
 static dt_status sums_at(const struct reduction *r, void *grads, size_t count)
@@ -48,7 +51,7 @@ dt_status reduce_sums_at(const struct dp_setup *setup, void *grads, size_t count
 {
     const struct reduction r = {.setup = setup, .root = root};
     size_t kept = dt_comm_rank(setup->replicas) == root ? count : 0;
-    return setup->widens ? run(&r, sums_at, grads, count, 0, grads, kept) : sums_at(&r, grads, count);
+    return setup->converts ? run(&r, sums_at, grads, count, 0, grads, kept) : sums_at(&r, grads, count);
 }
 
 static dt_status average_over_copies(const struct dp_setup *s, void *share, size_t count)
@@ -69,7 +72,7 @@ dt_status reduce_shares(const struct dp_setup *setup, void *whole, void *to, siz
 {
     const struct reduction r = {.setup = setup, .share = share};
     size_t first = (size_t)dt_comm_rank(setup->shards) * share;
-    if (setup->widens)
+    if (setup->converts)
         return run(&r, shares, whole, share * (size_t)dt_comm_size(setup->shards), first, to, share);
     DT_TRY(dt_reduce_scatter(setup->shards, whole, to, share, setup->reduce_dtype, DT_AVG, setup->network));
     return average_over_copies(setup, to, share);

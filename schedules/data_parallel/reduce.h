@@ -1,7 +1,10 @@
-/* Averages of gradients over ranks, which travel in the model's dtype, or with reduce_dtype in fp32: a buffer of that width then exists while they
- * do, and the result is rounded once.
- * Source  MixedPrecision(reduce_dtype) of Zhao et al., "PyTorch FSDP", VLDB 2023, section 4.4. Differs: the reduced gradients are kept in the
- *         model's dtype. */
+/* Averages of gradients over ranks, which travel in the model's dtype, or in reduce_dtype: a buffer of that width then exists while they do.
+ * To fp32 nothing is lost, and the result is rounded once. To fp16 or bf16 each rank's gradients are rounded, and their sums as lib/comm/comm.h
+ * says. So with N ranks an average is off by N + 1 times the type's unit roundoff (2^-11, 2^-8) of the mean of the ranks' magnitudes at most; in
+ * fp16 by N 2^-25 beside, for what is below its normal numbers, and what is above 65504 is not finite: its update is left out and counted.
+ * Source  MixedPrecision(reduce_dtype) of Zhao et al., "PyTorch FSDP", VLDB 2023, section 4.4; fp16_compress_hook and bf16_compress_hook of
+ *         torch.distributed.algorithms.ddp_comm_hooks. Differs: the reduced gradients are kept in the model's dtype; the hooks divide by the
+ *         number of ranks before they add, as NCCL's averages do and MPI's do not. */
 #ifndef SCHEDULES_DATA_PARALLEL_REDUCE_H
 #define SCHEDULES_DATA_PARALLEL_REDUCE_H
 

@@ -163,8 +163,8 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
 {
     const struct experiment *e = t->experiment;
     size_t element_bytes = dt_dtype_bytes(e->model.dtype);
-    bool narrow = element_bytes < sizeof(float), widens = e->reduce_dtype == REDUCE_IN_FP32 && narrow;
-    bool wide = widens || (t->options.wide_reduction && narrow);
+    enum dt_dtype reduce_dtype = experiment_reduce_dtype(e);
+    bool wide = t->options.wide_reduction && element_bytes < sizeof(float);
     const struct order_shape *order = &t->order.shape;
     t->settled = norm_before_steps(e);
     if (norm_is_needed(e))
@@ -183,8 +183,8 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .micro_batches = order->micro_batches,
         .reduce_every = e->gradient_reduction == REDUCTION_EACH ? order->window : order->micro_batches,
         .gradient_bytes = fmax(t->options.gradient_bytes, (double)element_bytes),
-        .reduce_dtype = wide ? DT_FP32 : e->model.dtype,
-        .widens = widens,
+        .reduce_dtype = wide ? DT_FP32 : reduce_dtype,
+        .converts = reduce_dtype != e->model.dtype,
     };
     DT_TRY(mode->create(&dp, &t->dp));
     struct pipeline_setup pipeline = {

@@ -203,12 +203,13 @@ static dt_status find_traffic(struct network_bounds *b, const struct experiment 
 {
     const struct dp_mode *mode = e->strategy.mode;
     double reduce = 0, publish = 0;
+    double reduced = bytes * (double)dt_dtype_bytes(experiment_reduce_dtype(e)) / (double)dt_dtype_bytes(e->model.dtype);
     *out = (struct traffic){.gather = 0};
     if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;
     DT_TRY(add_least_s(b, mesh, &mode->gathers, gathered_bytes(&e->model, mesh, bytes), crowd, &out->gather));
     for (size_t i = 0; i < sizeof mode->reduces / sizeof *mode->reduces; i++)
-        DT_TRY(add_least_s(b, mesh, &mode->reduces[i], bytes, crowd, &reduce));
+        DT_TRY(add_least_s(b, mesh, &mode->reduces[i], reduced, crowd, &reduce));
     DT_TRY(add_least_s(b, mesh, &mode->publishes, bytes, crowd, &publish));
     out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
     out->end = reduce + publish;

@@ -184,7 +184,8 @@ def test_deepspeed_overlaps_where_its_stages_do():
     def read(zero, **others):
         return imported("ds.json", {"bf16": {"enabled": True}, "zero_optimization": zero, **others}, "--model", "GPT-2-XL", "--gpus", "16")
     micro = {"train_micro_batch_size_per_gpu": 4}
-    has(read({"stage": 0}, **micro)["config"], paradigm="ddp", ddp__bucket_mib=65536, ddp__overlap=False)
+    said = read({"stage": 0}, communication_data_type="fp32", **micro)
+    has(said["config"], paradigm="ddp", ddp__bucket_mib=65536, ddp__overlap=False, reduce_dtype="fp32")
     has(read({"stage": 1}, **micro)["config"], paradigm="zero1", ddp__overlap=False)
     has(read({"stage": 1, "overlap_comm": True, "reduce_bucket_size": 1 << 20}, **micro)["config"], ddp__bucket_mib=2, ddp__overlap=True)
     said = read({"stage": 2, "mics_shard_size": -1}, **micro)

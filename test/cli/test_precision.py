@@ -140,6 +140,32 @@ def test_sums_in_fp32_are_counted():
     check("reduce_dtype: servers add gradients in model.dtype" in said, said)
 
 
+def test_fp32_gradients_are_summed_in_16_bits():
+    """Not one device's losses any more, but within the bound of a model of that type; half of the bytes; on sim the passes take their time."""
+    hybrid = {"paradigm": "hsdp", "hsdp": {"shard_size": 2}}
+    sweep = [*({"paradigm": name} for name in ("ddp", "zero1", "data_parallel")), hybrid, {"paradigm": "pdp", "pipeline": {"stages": 2}}]
+    changes = {"sweep": sweep, "model": {**MODEL, "tied": False}}
+
+    def summed(axes):
+        return sum(count for axis in axes.values() for kind, count in axis.items() if "reduce" in kind)
+
+    exact, checked = (json.loads(run("check", experiment(**changes, **more), "--json", code=OK).stdout) for more in ({}, {"reduce_dtype": "bf16"}))
+    for record, full, its in zip(train(experiment(**changes, reduce_dtype="bf16"), "--verify"), exact, checked, strict=True):
+        metrics, named, verified = record["metrics"], record["config"]["paradigm"], record["verification"]
+        check(verified["status"] == "passed" and verified["largest_relative_difference"] > 1e-6, named, verified)
+        check(2 * summed(its["comm_bytes_per_step"]) == summed(full["comm_bytes_per_step"]) > 0, named, its["comm_bytes_per_step"])
+        sent = sum(metrics[key] for key in ("all_reduce_bytes", "reduce_scatter_bytes", "reduce_bytes"))
+        check(sent == summed(its["comm_bytes_per_step"]), named, sent, its["comm_bytes_per_step"])
+        check(metrics["peak_bytes"]["total"] == its["predicted_peak_bytes"]["total"], named, metrics["peak_bytes"], its)
+    simulated = {"device": "sim", "paradigm": "ddp", "world_size": 8, "model": {"preset": "GPTSmall", "dtype": "fp32"}}
+    slow = [{"network": {"gbit_per_s": 10}, "gpus_per_node": 1, "reduce_dtype": name} for name in ("model", "fp16")]
+    plain, halved = (record["metrics"]["step_s"]["median"] for record in train(experiment(**simulated, sweep=slow)))
+    check(0.5 * plain < halved < 0.9 * plain, plain, halved)
+    for key, value, wanted in (("paradigm", "parameter_server", "servers add gradients in model.dtype"), ("model", {**MODEL, "dtype": "bf16"}, "fp16, and model.dtype is bf16")):
+        said = run("check", experiment(reduce_dtype="fp16", **{key: value}), code=CONFIG).stderr
+        check("reduce_dtype: " + wanted in said, said)
+
+
 def test_predictions_count_the_norm():
     plain = {"device": "sim", "paradigm": "fsdp", "world_size": 8, "model": {"preset": "GPTSmall", "dtype": "bf16"}}
     free, clipped = (train(experiment(optimizer={**ADAM, **clip}, **plain))[0]["metrics"] for clip in ({}, {"clip_norm": 1}))

@@ -22,6 +22,12 @@ struct task {
             float value;
         } flat;
         struct {
+            void *to;
+            const void *from;
+            enum dt_dtype to_dtype, from_dtype;
+            const struct dt_simd *loops; /* of the one that is not fp32 */
+        } convert;
+        struct {
             const void *x;
             double *sums; /* [threads] */
         } squares;
@@ -73,18 +79,16 @@ static void add_part(void *argument, int thread, int threads)
     t->k->host.loops->add(place(t, t->flat.to, share), place(t, t->flat.from, share), share.end - share.first);
 }
 
-static void widen_part(void *argument, int thread, int threads)
+static void convert_part(void *argument, int thread, int threads)
 {
     const struct task *t = argument;
     struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
-    t->k->host.loops->widen((float *)t->flat.to + share.first, place(t, t->flat.from, share), share.end - share.first);
-}
-
-static void narrow_part(void *argument, int thread, int threads)
-{
-    const struct task *t = argument;
-    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
-    t->k->host.loops->narrow(place(t, t->flat.to, share), (const float *)t->flat.from + share.first, share.end - share.first);
+    char *to = (char *)t->convert.to + share.first * dt_dtype_bytes(t->convert.to_dtype);
+    const char *from = (const char *)t->convert.from + share.first * dt_dtype_bytes(t->convert.from_dtype);
+    if (t->convert.to_dtype == DT_FP32)
+        t->convert.loops->widen((float *)to, from, share.end - share.first);
+    else
+        t->convert.loops->narrow(to, (const float *)from, share.end - share.first);
 }
 
 static void squares_part(void *argument, int thread, int threads)
@@ -269,16 +273,13 @@ dt_status dt_host_set_norm(struct dt_kernels *k, struct dt_stream *stream, const
     return k->host.submit(stream, "norm's state", run_set_norm, &t, sizeof t);
 }
 
-dt_status dt_host_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count)
+dt_status dt_host_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
+                          enum dt_dtype from_dtype, size_t count)
 {
-    struct task t = {.k = k, .part = widen_part, .count = count, .flat = {.to = to, .from = from}};
-    return k->host.submit(stream, "widen", run, &t, sizeof t);
-}
-
-dt_status dt_host_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count)
-{
-    struct task t = {.k = k, .part = narrow_part, .count = count, .flat = {.to = to, .from = from}};
-    return k->host.submit(stream, "narrow", run, &t, sizeof t);
+    bool widens = to_dtype == DT_FP32;
+    struct task t = {.k = k, .part = convert_part, .count = count, .convert = {to, from, to_dtype, from_dtype, NULL}};
+    t.convert.loops = dt_simd_for(dt_cpu_isa(), widens ? from_dtype : to_dtype);
+    return k->host.submit(stream, widens ? "widen" : "narrow", run, &t, sizeof t);
 }
 
 dt_status dt_host_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)

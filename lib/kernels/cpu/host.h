@@ -15,8 +15,8 @@ dt_status dt_host_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bo
                               const float *squares);
 dt_status dt_host_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to);
 dt_status dt_host_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from);
-dt_status dt_host_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count);
-dt_status dt_host_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count);
+dt_status dt_host_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
+                          enum dt_dtype from_dtype, size_t count);
 dt_status dt_host_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
 dt_status dt_host_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
 dt_status dt_host_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);

@@ -116,14 +116,15 @@ static dt_status convert(const char *name, struct dt_kernels *k, struct dt_strea
                   count);
 }
 
-extern "C" dt_status dt_cuda_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count)
+extern "C" dt_status dt_cuda_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
+                                     enum dt_dtype from_dtype, size_t count)
 {
-    return for_dtype(k->dtype, [&](auto element) { return convert("widen", k, stream, to, (const decltype(element) *)from, count); });
-}
-
-extern "C" dt_status dt_cuda_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count)
-{
-    return for_dtype(k->dtype, [&](auto element) { return convert("narrow", k, stream, (decltype(element) *)to, from, count); });
+    bool widens = to_dtype == DT_FP32;
+    return for_dtype(widens ? from_dtype : to_dtype, [&](auto element) {
+        using E = decltype(element);
+        return widens ? convert("widen", k, stream, (float *)to, (const E *)from, count)
+                      : convert("narrow", k, stream, (E *)to, (const float *)from, count);
+    });
 }
 
 extern "C" dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)

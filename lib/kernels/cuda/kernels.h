@@ -30,8 +30,8 @@ dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bo
 dt_status dt_cuda_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to);
 dt_status dt_cuda_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
                               const float *squares);
-dt_status dt_cuda_widen(struct dt_kernels *k, struct dt_stream *stream, float *to, const void *from, size_t count);
-dt_status dt_cuda_narrow(struct dt_kernels *k, struct dt_stream *stream, void *to, const float *from, size_t count);
+dt_status dt_cuda_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
+                          enum dt_dtype from_dtype, size_t count);
 dt_status dt_cuda_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
 dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
 dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);

@@ -353,21 +353,26 @@ static void dynamic_scale(void)
     for_every_setup(dynamic_scale_body);
 }
 
-/* To fp32 and back. */
+/* From each type to fp32 and back, and from fp32 to it. */
 static void convert_body(struct setup *s)
 {
     setup_kernels(s, 1, 8, 8, 8);
-    for (int i = 0; i < 3; i++) {
-        size_t count = (size_t[]){17, 77, 30001}[i];
-        struct array x = input(s->dtype, count, 0, 1), back = output(s->dtype, count);
+    for (int i = 0; i < 3 * DT_DTYPE_COUNT; i++) {
+        size_t count = (size_t[]){17, 77, 30001}[i % 3];
+        enum dt_dtype dtype = (enum dt_dtype)(i / 3);
+        struct array x = input(dtype, count, 0, 1), back = output(dtype, count), fine = input(DT_FP32, count, 0, 1);
+        struct array rounded = output(dtype, count), want = output(dtype, count);
         float *wide = test_alloc(count * sizeof *wide);
-        CHECK_OK(dt_kernels_widen(&s->base, s->stream, wide, x.data, count));
-        CHECK_OK(dt_kernels_narrow(&s->base, s->stream, back.data, wide, count));
+        CHECK_OK(dt_kernels_convert(&s->base, s->stream, wide, DT_FP32, x.data, dtype, count));
+        CHECK_OK(dt_kernels_convert(&s->base, s->stream, back.data, dtype, wide, DT_FP32, count));
+        CHECK_OK(dt_kernels_convert(&s->base, s->stream, rounded.data, dtype, fine.data, DT_FP32, count));
         CHECK_OK(dt_stream_synchronize(s->stream));
-        size_t wrong = 0;
+        size_t wrong = 0, bytes = count * dt_dtype_bytes(dtype);
         for (size_t j = 0; j < count; j++)
             wrong += (double)wide[j] != x.values[j];
-        CHECK(wrong == 0 && memcmp(x.data, back.data, count * dt_dtype_bytes(s->dtype)) == 0, "%zu of %zu elements", wrong, count);
+        ref_encode(dtype, fine.values, want.data, count);
+        CHECK(wrong == 0 && memcmp(x.data, back.data, bytes) == 0, "%zu of %zu elements", wrong, count);
+        CHECK(memcmp(rounded.data, want.data, bytes) == 0, "%zu elements of fp32 to %s", count, dt_dtype_name(dtype));
     }
 }
 

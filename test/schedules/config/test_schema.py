@@ -46,6 +46,8 @@ BEYOND_SCHEMA = {
     "windows that are dilated": r"model\.output_stride: \d+ (is none of|needs model\.block)",
     "pixels' labels": r"model\.classes: \d+; a pixel's label",
     "channels in fours": r"model\.channels: \d+ is not a multiple of 4",
+    "a sum is in a type of another width than the model": r"reduce_dtype: \w+, and model\.dtype is",
+    "servers add in the model's type": r"reduce_dtype: servers add gradients in model\.dtype",
     "servers are ranks": r"parameter_server\.servers: \d+ is more than world_size",
     "32-bit sample numbers": r"steps: \d+ steps of \d+ samples",
     "tensors that have a size": r"batch_size: together with",
@@ -178,6 +180,7 @@ def mutations(table, shuffle):
         yield config
     yield {"model": TINY, "sweep": {"seed": [1] * 400, "steps.warmup": [1] * 400}}
     yield {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "parameter_server": {"servers": 5}}
+    yield {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "reduce_dtype": "fp32"}
     yield {"model": TINY, "sweep": {"model.dtype": ["fp32"], "model": [{"dtype": "fp16"}]}}
     yield {"sweep": {"model.layers": [2]}}
     for sweep in ({"nccl.NCCL_ALGO": ["Ring", "Tree"]}, {"nccl": {"NCCL_ALGO": ["Ring", 1]}}, {"nccl": {"NCCL_ALGO": "Ring"}},

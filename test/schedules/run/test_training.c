@@ -5,6 +5,7 @@
 #include "lib/base/random.h"
 #include "lib/comm/backend.h"
 #include "schedules/config/parse.h"
+#include "schedules/data_parallel/reduce.h"
 #include "schedules/run/measure.h"
 #include "schedules/run/memory_fit.h"
 #include "test/ranks.h"
@@ -388,6 +389,94 @@ static void offloaded(void)
         COMPARE(1e-5, "paradigm=pdp", stages, "parameter_offload=true", "optimizer.name=adam", "optimizer.learning_rate=0.01");
 }
 
+enum { SUMMED = 1200 }; /* a multiple of all numbers of ranks that are tested */
+
+/* A gradient of a rank, of a magnitude from 2^-12 to 2^3. */
+static float summand(int rank, int i)
+{
+    uint32_t bits = (uint32_t)(rank * SUMMED + i + 1) * 2654435761u;
+    return ldexpf((float)(bits >> 8) / 0x1p24f - 0.5f, (int)(bits & 15) - 11);
+}
+
+/* got [count], elements [first, first + count) of the averages, or their sums, `scale` times them: numbers of the narrow type, as near to what
+ * they should be as schedules/data_parallel/reduce.h says, and not nearer than that type allows. */
+static void check_averages(const struct dp_setup *s, const float *got, int first, int count, double scale, const char *what)
+{
+    bool bf16 = s->reduce_dtype == DT_BF16;
+    double unit = bf16 ? 0x1p-8 : 0x1p-11, tiny = bf16 ? 0 : world.size * 0x1p-25;
+    int far = 0, wider = 0, rounded = 0;
+    for (int i = 0; i < count; i++) {
+        double mean = 0, magnitude = 0, x = got[i];
+        for (int rank = 0; rank < world.size; rank++) {
+            mean += (double)summand(rank, first + i) / world.size;
+            magnitude += fabs((double)summand(rank, first + i)) / world.size;
+        }
+        far += !(fabs(x / scale - mean) <= (pow(1 + unit, world.size + 1) - 1) * magnitude + tiny);
+        wider += x != (double)(bf16 ? dt_bf16_to_fp32(dt_fp32_to_bf16(got[i])) : dt_fp16_to_fp32(dt_fp32_to_fp16(got[i])));
+        rounded += fabs(x / scale - mean) > 1e-6 * magnitude;
+    }
+    CHECK(far == 0 && wider == 0 && rounded > count / 2, "%s in %s: of %d averages %d are too far, %d were not narrow, %d are rounded",
+          what, dt_dtype_name(s->reduce_dtype), count, far, wider, rounded);
+}
+
+/* Fp32 gradients whose averages travel in `dtype`, by each of the three ways. */
+static void average_in(struct dp_setup *s, enum dt_dtype dtype, void *grads, void *share)
+{
+    float mine[SUMMED], got[SUMMED];
+    int part = SUMMED / world.size;
+    uint64_t bytes = dt_comm_bytes(everyone, DT_COMM_ALL_REDUCE);
+    s->reduce_dtype = dtype;
+    s->replicas = everyone;
+    for (int i = 0; i < SUMMED; i++)
+        mine[i] = summand(world.rank, i);
+    CHECK_OK(dt_copy_from_host(s->network, grads, mine, sizeof mine));
+    CHECK_OK(reduce_everywhere(s, grads, SUMMED));
+    CHECK_OK(dt_copy_to_host(s->network, got, grads, sizeof got));
+    CHECK_OK(dt_stream_synchronize(s->network));
+    check_averages(s, got, 0, SUMMED, 1, "reduce_everywhere");
+    CHECK(dt_comm_bytes(everyone, DT_COMM_ALL_REDUCE) - bytes == SUMMED * 2);
+
+    CHECK_OK(dt_copy_from_host(s->network, grads, mine, sizeof mine));
+    CHECK_OK(reduce_sums_at(s, grads, SUMMED, 0));
+    CHECK_OK(dt_copy_to_host(s->network, got, grads, sizeof got));
+    CHECK_OK(dt_stream_synchronize(s->network));
+    if (world.rank == 0)
+        check_averages(s, got, 0, SUMMED, world.size, "reduce_sums_at");
+
+    CHECK_OK(dt_copy_from_host(s->network, grads, mine, sizeof mine));
+    s->replicas = NULL;
+    CHECK_OK(reduce_shares(s, grads, share, (size_t)part));
+    CHECK_OK(dt_copy_to_host(s->network, got, share, (size_t)part * sizeof *got));
+    CHECK_OK(dt_stream_synchronize(s->network));
+    check_averages(s, got, world.rank * part, part, 1, "reduce_shares");
+}
+
+static void narrow_averages(void)
+{
+    const char *sets[] = {ranks_device_setting()};
+    struct experiment e;
+    struct dt_kernels kernels;
+    struct dt_stage stage = {.kernels = &kernels};
+    struct dp_setup s = {.experiment = &e, .stage = &stage, .shards = everyone, .converts = true};
+    struct dt_buffer grads, share;
+    if (world.size == 1)
+        SKIP("several ranks only");
+    CHECK(SUMMED % world.size == 0);
+    if (!parse(sets, 1, &e))
+        return;
+    CHECK_OK(dt_stream_create(device, "network", &s.network));
+    CHECK_OK(dt_kernels_init(&kernels, device, DT_FP32));
+    CHECK_OK(dt_alloc(s.network, DT_GRADIENTS, SUMMED * sizeof(float), &grads));
+    CHECK_OK(dt_alloc(s.network, DT_GRADIENTS, SUMMED * sizeof(float), &share));
+    average_in(&s, DT_FP16, grads.data, share.data);
+    average_in(&s, DT_BF16, grads.data, share.data);
+    dt_free(s.network, &grads);
+    dt_free(s.network, &share);
+    CHECK_OK(dt_stream_synchronize(s.network));
+    dt_kernels_finish(&kernels);
+    dt_stream_destroy(s.network);
+}
+
 /* 16-bit types: gradients are rounded where they are summed, and that differs between paradigms. One rounding is 2^-9 (bf16) or 2^-12
  * (fp16) of a gradient; over ten steps losses stay within a few of these. */
 static void half_precision(void)
@@ -533,6 +622,7 @@ static const struct test_case cases[] = {
     {"PDP equals one device", pdp},
     {"parameters in host memory equal one device", offloaded},
     {"bf16 and fp16 stay close", half_precision},
+    {"averages of fp32 gradients in 16 bits", narrow_averages},
     {"gradients that are not finite are left out alike", overflow},
     {"a memory limit is refused by all ranks", out_of_memory},
     {"all ranks stop together", interrupted},
