@@ -441,14 +441,14 @@ static void describe(const struct show *s, int shown, const struct column *c, ch
 {
     const struct shown *its = &s->shown[shown];
     int row = row_at(s, shown);
-    char number[FORMAT_BYTES], value[VALUE_BYTES];
-    snprintf(text, CELL_BYTES, "-");
+    char number[FORMAT_BYTES];
+    *text = 0;
     switch (c->kind) {
     case CELL_VALUE:
         if (*c->metric.unit || results_part(s->results, c->column) == RESULT_OF_METRICS)
-            snprintf(text, CELL_BYTES, "%s", format_number(result_line_number(&s->lines, its->line, c->column) / c->unit.size, number));
+            format_number(result_line_number(&s->lines, its->line, c->column) / c->unit.size, text);
         else if (results_kind(s->results, row, c->column) != RESULT_NONE)
-            experiment_text_shown(results_text(s->results, row, c->column, number), value), snprintf(text, CELL_BYTES, "%s", value);
+            experiment_text_shown(results_text(s->results, row, c->column, number), text);
         break;
     case CELL_LOSS: describe_loss(results_number(s->results, row, c->column), text); break;
     case CELL_DIFFERENCE:
@@ -456,9 +456,7 @@ static void describe(const struct show *s, int shown, const struct column *c, ch
             snprintf(text, CELL_BYTES, "%.1e", results_number(s->results, row, c->column));
         break;
     case CELL_RUNS: snprintf(text, CELL_BYTES, "%d", s->lines.lines[its->line].runs); break;
-    case CELL_SPREAD:
-        snprintf(text, CELL_BYTES, "%s", format_number(result_line_spread(&s->lines, its->line) / c->unit.size, number));
-        break;
+    case CELL_SPREAD: format_number(result_line_spread(&s->lines, its->line) / c->unit.size, text); break;
     case CELL_LEAD:
         if (its->next >= 0)
             describe_lead(&its->judged, text);
@@ -469,6 +467,8 @@ static void describe(const struct show *s, int shown, const struct column *c, ch
         break;
     case CELL_STATUS: snprintf(text, CELL_BYTES, "%s", results_text(s->results, row, c->column, number)); break;
     }
+    if (!*text)
+        strcpy(text, "-");
 }
 
 static const char *doubts_of(const struct show *s, int row)

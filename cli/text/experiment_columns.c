@@ -126,8 +126,10 @@ void experiment_text_shown(const char *value, char text[VALUE_BYTES])
     const char *slash = strrchr(value, '/'), *name = slash ? slash + 1 : value, *end = strstr(name, ".json");
     bool is_file = end && !end[5];
     name = is_file ? name : value;
-    int length = is_file ? (int)(end - name) : (int)strlen(name);
-    snprintf(text, VALUE_BYTES, "%.*s", length > 0 ? length : 1, length > 0 ? name : "-");
+    size_t length = is_file ? (size_t)(end - name) : strlen(name);
+    length = length < VALUE_BYTES ? length : VALUE_BYTES - 1;
+    memcpy(text, length > 0 ? name : "-", length > 0 ? length : 1);
+    text[length > 0 ? length : 1] = 0;
 }
 
 void experiment_value(const struct experiment *e, const struct dt_field *field, char text[VALUE_BYTES])

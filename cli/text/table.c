@@ -69,6 +69,8 @@ struct table {
     struct {
         char *title;
         int flags;
+        int widest;   /* of its cells */
+        bool differs; /* one of them from the first */
     } columns[MAX_COLUMNS];
     int column_count;
     char *heading;
@@ -148,9 +150,19 @@ static bool make_room(struct table *table, size_t bytes)
     return true;
 }
 
+static const struct cell *cell_at(const struct table *table, size_t row, int column)
+{
+    return &table->cells[row * (size_t)table->column_count + (size_t)column];
+}
+
+static const char *text_at(const struct table *table, size_t row, int column)
+{
+    return table->texts + cell_at(table, row, column)->text;
+}
+
 void table_colour_cell(struct table *table, int colour, const char *text)
 {
-    if (!table || table->failed)
+    if (!table || table->failed || table->column_count == 0)
         return;
     size_t bytes = strlen(text) + 1;
     table->failed = !make_room(table, bytes);
@@ -159,8 +171,12 @@ void table_colour_cell(struct table *table, int colour, const char *text)
     char *copy = table->texts + table->text_bytes;
     memcpy(copy, text, bytes);
     dt_printable(copy);
-    table->cells[table->cell_count++] = (struct cell){table->text_bytes, colour};
+    table->cells[table->cell_count] = (struct cell){table->text_bytes, colour};
     table->text_bytes += bytes;
+    int column = (int)(table->cell_count++ % (size_t)table->column_count), width = text_width(copy);
+    if (width > table->columns[column].widest)
+        table->columns[column].widest = width;
+    table->columns[column].differs |= strcmp(copy, text_at(table, 0, column)) != 0;
 }
 
 void table_text(struct table *table, const char *text)
@@ -176,16 +192,6 @@ void table_cell(struct table *table, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     table_text(table, text);
-}
-
-static const struct cell *cell_at(const struct table *table, size_t row, int column)
-{
-    return &table->cells[row * (size_t)table->column_count + (size_t)column];
-}
-
-static const char *text_at(const struct table *table, size_t row, int column)
-{
-    return table->texts + cell_at(table, row, column)->text;
 }
 
 /* Line `index` of a title, counted from its last: titles stand on the table. */
@@ -212,7 +218,7 @@ static void put_blanks(int count, FILE *to)
 {
     static const char blanks[] = "                                                                ";
     for (int left = count; left > 0; left -= (int)sizeof blanks - 1)
-        fwrite(blanks, 1, left < (int)sizeof blanks - 1 ? (size_t)left : sizeof blanks - 1, to);
+        fwrite_unlocked(blanks, 1, left < (int)sizeof blanks - 1 ? (size_t)left : sizeof blanks - 1, to);
 }
 
 static void put(struct table_line *line, const char *text, int bytes, int colour, int width, int flags)
@@ -229,7 +235,7 @@ static void put(struct table_line *line, const char *text, int bytes, int colour
     if (colour)
         fprintf(line->to, "\033[%dm%.*s\033[0m", colour, bytes, text);
     else
-        fwrite(text, 1, (size_t)bytes, line->to);
+        fwrite_unlocked(text, 1, (size_t)bytes, line->to); /* a sweep's table has millions */
     line->pending = blanks - before;
 }
 
@@ -260,30 +266,18 @@ struct layout {
     int widths[MAX_COLUMNS];       /* of each of the table's */
 };
 
-static bool is_equal(const struct table *table, size_t rows, int column)
-{
-    for (size_t r = 1; r < rows; r++)
-        if (strcmp(text_at(table, 0, column), text_at(table, r, column)) != 0)
-            return false;
-    return true;
-}
-
 static bool has_value(const char *text)
 {
     return *text && strcmp(text, "-") != 0;
 }
 
-static int natural_width(const struct table *table, size_t rows, int column)
+static int natural_width(const struct table *table, int column)
 {
     char text[128];
-    int widest = 0;
+    int widest = table->columns[column].widest;
     for (int l = 0; l < MAX_TITLE_LINES; l++) {
         title_line(table->columns[column].title, l, text, sizeof text);
         int width = text_width(text);
-        widest = width > widest ? width : widest;
-    }
-    for (size_t r = 0; r < rows; r++) {
-        int width = text_width(text_at(table, r, column));
         widest = width > widest ? width : widest;
     }
     return widest;
@@ -312,11 +306,11 @@ static void choose_columns(struct layout *l, char *equal, size_t equal_bytes)
     size_t used = 0;
     equal[0] = 0;
     for (int c = 0; c < table->column_count; c++) {
-        bool stays = (table->columns[c].flags & TABLE_STAYS) || !is_equal(table, l->rows, c);
+        bool stays = (table->columns[c].flags & TABLE_STAYS) || table->columns[c].differs;
         bool empty = l->rows > 0 && !stays && !has_value(text_at(table, 0, c));
         if (stays || (l->rows < 2 && !empty)) {
             l->shown[l->count++] = c;
-            l->widths[c] = natural_width(table, l->rows, c);
+            l->widths[c] = natural_width(table, c);
         } else if (!empty && used + 4 < equal_bytes) {
             used += (size_t)snprintf(equal + used, equal_bytes - used, "%s", used ? ", " : "");
             used += describe_equal(table, c, equal + used, equal_bytes - used);

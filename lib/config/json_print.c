@@ -208,7 +208,9 @@ void dt_format_double(double value, char *text, size_t text_bytes)
     } else if (fabs(value) < 0x1p53 && value == floor(value)) {
         snprintf(text, text_bytes, "%.0f", value);
     } else {
-        for (int digits = 1; digits <= 17; digits++) {
+        /* What 15 digits do not say, fewer do not: they would be the nearest 15 digits. */
+        snprintf(text, text_bytes, "%.15g", value);
+        for (int digits = strtod(text, NULL) == value ? 1 : 16; digits <= 17; digits++) {
             snprintf(text, text_bytes, "%.*g", digits, value);
             if (strtod(text, NULL) == value)
                 return;

@@ -217,7 +217,7 @@ dt_status dt_record_append(struct dt_record_file *file, const char *line)
     return status;
 }
 
-enum { BLOCK_BYTES = 1 << 20 };
+enum { BLOCK_BYTES = 1 << 17 };
 
 /* What has been read and not used: text [used], of which the first `begin` bytes are done with. */
 struct lines {

@@ -8,6 +8,7 @@ import importlib.util
 import io
 import json
 import os
+import random
 import re
 import shutil
 import statistics
@@ -293,12 +294,18 @@ def test_critical_path_of_a_run():
 
 
 def test_many_records():
-    """5,000 records take the memory of their values: as trees of JSON they took 300 MB."""
+    """5,000 records take the memory of their values: as trees of JSON they took 300 MB. Their numbers are read and written to the last bit."""
     _, records = predicted()
     path = os.path.join(WORK, "many.jsonl")
     line = json.dumps(changed(records[0], config_hash="HASH", metrics__tokens_per_s="RATE"), separators=(",", ":"))
     with open(path, "w", encoding="utf-8") as file:
-        file.writelines(line.replace("HASH", f"{i:016x}").replace('"RATE"', f"{1 + i * 0.37:.3f}") + "\n" for i in range(5000))
+        rates = ["9007199254740993", "9007199254740995.0", "1e-7", "4.5E+20", "0.000123", "12345678901234567890123", "0.30000000000000004"]
+        generator = random.Random(38)
+        rates += [repr(generator.random() * 10.0 ** generator.randint(-12, 18)) for _ in range(5000 - len(rates))]
+        file.writelines(line.replace("HASH", f"{i:016x}").replace('"RATE"', rate) + "\n" for i, rate in enumerate(rates))
+    said = run("show", path, "--format", "csv", "--columns", "tokens_per_s").stdout.split()[1:]
+    wrong = [(rate, text) for rate, text in zip(rates, said) if float(rate) != float(text)]
+    check(len(said) == len(rates) and not wrong, wrong[:5])
     code = "import resource,subprocess,sys;subprocess.run(sys.argv[1:],check=True,stdout=subprocess.DEVNULL);" \
            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     result = subprocess.run([sys.executable, "-c", code, DTBENCH, "show", path, "--best", "paradigm"], capture_output=True, text=True, check=True)
