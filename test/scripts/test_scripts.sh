@@ -211,8 +211,10 @@ expect "quickstart refuses another output" 2 'out/quickstart.jsonl' scripts/quic
 expect "check_fresh refuses a Debian that it does not know" 2 "unknown option 'buster'" scripts/check_fresh buster
 expect "check_fresh refuses a command that it does not know" 2 "not 'gate'" scripts/check_fresh --only gate
 expect "check_fresh names a tarball that is not there" 2 "not 'nowhere.tar.xz'" scripts/check_fresh --tarball nowhere.tar.xz
-if git rev-parse --git-dir >/dev/null 2>&1; then
+if [ -e .git ] && git rev-parse --git-dir >/dev/null 2>&1; then
     expect "a release's tarball knows its commit" 0 '^[0-9a-f]{40}$' bash -o pipefail -c 'git -c safe.directory="*" archive HEAD lib/record/commit | tar -xO'
+elif [ -e .git ]; then
+    skip "a release's tarball knows its commit" "git does not read this clone"
 else
     expect "a release's tarball knows its commit" 0 '^[0-9a-f]{40}$' cat lib/record/commit
 fi
