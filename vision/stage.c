@@ -69,13 +69,13 @@ static dt_status create_state(struct vision_stage *s, struct dt_stream *stream)
 
 static dt_status allocate(struct vision_stage *s, const struct dt_stage_options *options)
 {
-    size_t layers = 0;
-    for (int i = 0; i < options->part_count; i++)
-        layers += (size_t)(options->parts[i].end - options->parts[i].first);
+    size_t layers = 0, parts = 0;
+    for (; parts < (size_t)options->part_count; parts++)
+        layers += (size_t)(options->parts[parts].end - options->parts[parts].first);
     s->layers = calloc(layers, sizeof *s->layers);
     s->state_first = calloc(layers + 1, sizeof *s->state_first);
     s->base.groups = calloc(layers, sizeof *s->base.groups);
-    s->base.parts = calloc((size_t)options->part_count, sizeof *s->base.parts);
+    s->base.parts = calloc(parts, sizeof *s->base.parts);
     bool all = s->layers && s->state_first && s->base.groups && s->base.parts;
     return all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stage of %zu layers", layers);
 }
