@@ -42,7 +42,7 @@ PARADIGMS = {
     "none": "one device", "ddp": "DDP", "pdp": "PDP", "fsdp": "FSDP", "zero1": "ZeRO-1", "zero2": "ZeRO-2", "hsdp": "HSDP",
     "data_parallel": "DataParallel", "parameter_server": "parameter server",
 }
-FRACTIONS = ("mfu", "causal_mfu", "scaling_efficiency", "bubble", "bubble_ideal", "step_s.cv")
+FRACTIONS = ("mfu", "causal_mfu", "scaling_efficiency", "bubble", "bubble_ideal", "step_s.cv", "exposed_comm")
 INK, PALE, FAILED = "#222222", "#DDDDDD", "#A00000"
 HOST_HATCH = "////"
 DPI = 200
@@ -277,8 +277,23 @@ def colour_of(record):
 
 # ---- words and units ----
 
+NAMES = {  # of metrics whose names do not say it, with a unit where their ends do not
+    "algorithm_gb_per_s": ("algorithm bandwidth", "GB/s"), "bus_gb_per_s": ("bus bandwidth", "GB/s"),
+    "tflops_per_gpu": ("computed by a GPU", "TFLOP/s"), "causal_tflops_per_gpu": ("computed by a GPU, causal", "TFLOP/s"),
+    "aco_ms_per_sample": ("amortised communication overhead", "ms per sample"), "mfu": ("MFU", None), "causal_mfu": ("causal MFU", None),
+    "step_s.p95": ("step time, 95th percentile", None), "step_s.cv": ("step time, coefficient of variation", None),
+    "exposed_comm": ("exposed communication", "%"), "exposed_comm_s": ("exposed communication", None), "bubble_ideal": ("bubble of the order alone", None),
+    "host_s": ("waiting for the host", None), "data_s": ("waiting for data", None), "wall_s": ("time of the whole run", None),
+    "comm_bytes": ("communicated by a rank", None), "link_bytes": ("sent over links by a rank", None), "send_bytes": ("messages of a rank", None),
+    "overflow_steps": ("steps that overflowed", "steps"), "overflow_elements": ("parameters that overflowed", "parameters"),
+    "skipped_steps": ("steps that were skipped", "steps"), "saves": ("checkpoints saved", "checkpoints"),
+}
+
+
 def words_of(name):
-    """"peak_bytes.activations" as "peak activations"."""
+    """"peak_bytes.activations" as "activations at their peak"."""
+    if name in NAMES:
+        return NAMES[name][0]
     main, _, part = name.partition(".")
     if main.endswith("_per_s"):
         return "throughput"
@@ -286,7 +301,7 @@ def words_of(name):
         return f"{part} at their peak" + ", in host memory" * main.startswith("host")
     for end in ("_per_s", "_bytes", "_s"):
         main = main.removesuffix(end)
-    main = {"mfu": "MFU", "causal_mfu": "causal MFU", "peak": "peak memory", "host_peak": "host memory", "step": "step time"}.get(main, main)
+    main = {"peak": "peak memory", "host_peak": "host memory", "step": "step time"}.get(main, main)
     return f"{main} {part}".replace("_", " ").strip() if part not in ("median", "total") else main
 
 
@@ -295,6 +310,8 @@ def unit_of(name, values):
     largest = max((abs(v) for v in values if v is not None), default=0)
     if name in FRACTIONS:
         return "%", 0.01
+    if NAMES.get(name, ("", None))[1]:
+        return NAMES[name][1], 1
     if name.endswith("_per_s"):
         return name[:-len("_per_s")] + "/s", 1
     if name.split(".")[0].endswith("_bytes"):

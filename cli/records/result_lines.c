@@ -273,5 +273,5 @@ int result_lines_rate(const struct result_lines *l)
         found = c;
         kinds++;
     }
-    return kinds == 1 ? found : samples;
+    return kinds == 1 || samples < 0 ? found : samples; /* collectives alone have two, and no samples */
 }

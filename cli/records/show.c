@@ -487,12 +487,10 @@ static void print_titles(const struct show *s, struct table *t)
         const char *title = c->name, *unit = c->unit.name, *per = strchr(unit, '/'); /* on a third line */
         if (is_metric)
             title = c->metric.title;
-        if (c->flags & TABLE_KEY) {
-            if (strcmp(title, "world_size") == 0 || strcmp(title, "batch_size") == 0 || strcmp(title, "name") == 0 ||
-                strcmp(title, "paradigm") == 0)
-                table_column(t, c->flags, "%s", *title == 'w' ? "ranks" : *title == 'b' ? "batch" : title);
-            else
-                experiment_key_column(t, title);
+        if ((c->flags & TABLE_KEY) && (strcmp(title, "name") == 0 || strcmp(title, "paradigm") == 0)) { /* on the left */
+            table_column(t, c->flags, "%s", title);
+        } else if (c->flags & TABLE_KEY) {
+            experiment_key_column(t, title);
         } else if (c->kind == CELL_LOSS) {
             table_column(t, c->flags, "loss\n%s", strrchr(title, '.') + 1);
         } else if (c->kind == CELL_DIFFERENCE) {

@@ -68,13 +68,16 @@ const shown = (column, row) => {
 
 /* ---- which rows, in which order ---- */
 
-const state = { filter: "", sort: null, descending: false, best: "", limit: ROWS_AT_ONCE };
+const state = { filter: "", unknown: [], sort: null, descending: false, best: "", limit: ROWS_AT_ONCE };
 let data, columns, rate, rows;
 const named = (name) => columns.find((c) => c.name === name) || columns.find((c) => c.name === name + ".median" || c.name === name + ".total");
+/* What people call a column, and in which unit it is shown: "step, ms". */
+const wordsOf = (c) => [c.title, c.metric ? c.unit : ""].filter(Boolean).join(", ") || c.name;
 
 function condition(word) {
   const match = /^([\w.]+)(!=|<=|>=|=|<|>)(.*)$/.exec(word);
-  const column = match && named(match[1]);
+  const column = match && (named(match[1]) || columns.find((c) => c.title === match[1]));
+  if (match && !column) state.unknown.push(match[1]);
   if (!column) {
     const wanted = word.toLowerCase();
     return (row) => columns.some((c) => !c.metric && String(c.at(row) ?? "").toLowerCase().includes(wanted));
@@ -88,6 +91,7 @@ function condition(word) {
 }
 
 function chooseRows() {
+  state.unknown = [];
   const conditions = state.filter.split(/\s+/).filter(Boolean).map(condition);
   let found = [];
   for (let row = 0; row < data.rows; row++) if (conditions.every((holds) => holds(row))) found.push(row);
@@ -114,7 +118,8 @@ function chooseRows() {
 /* ---- the table ---- */
 
 function tableColumns() {
-  return columns.filter((c) => c.usual);
+  const usual = columns.filter((c) => c.usual), isLast = (c) => !c.metric && !c.config; /* what became of it, which may be long */
+  return [...usual.filter((c) => !isLast(c)), ...usual.filter(isLast)];
 }
 
 function headCell(column) {
@@ -144,7 +149,7 @@ function drawTable() {
       if (column.name === "error" || column.name === "doubts") classes.push("long");
       return element("td", { class: classes.join(" ") || undefined }, text);
     }),
-    element("td", {}, element("button", { type: "button", "aria-label": `config of row ${row + 1}`, onclick: () => showDetails(row) }, "show"))));
+    element("td", {}, element("button", { type: "button", "aria-label": `show the config of ${labelOf(row) || "the experiment"}`, onclick: () => showDetails(row) }, "show"))));
   document.querySelector("#table tbody").replaceChildren(...body);
   const left = rows.length - Math.min(rows.length, state.limit);
   $("more").hidden = left === 0;
@@ -155,6 +160,7 @@ function drawTable() {
     const first = ok.reduce((a, b) => (rate.at(b) > rate.at(a) ? b : a));
     text += `; the fastest: ${labelOf(first)}, ${shown(rate, first)} ${rate.unit}`;
   }
+  for (const name of state.unknown) text += `; "${name}" is no key of these records`;
   $("found").textContent = text;
 }
 
@@ -184,7 +190,7 @@ function showDetails(row) {
   const facts = columns.filter((c) => !isNone(c.at(row)) && !data.constant[c.name]);
   $("details-title").textContent = labelOf(row) || "Experiment";
   $("details-body").replaceChildren(
-    element("dl", {}, ...facts.flatMap((c) => [element("dt", {}, c.name), element("dd", {}, `${shown(c, row)} ${c.unit}`)])),
+    element("dl", {}, ...facts.flatMap((c) => [element("dt", { title: c.name }, c.title || c.name), element("dd", {}, `${shown(c, row)} ${c.unit}`)])),
     element("pre", { id: "config", tabindex: "0" }, configOf(row)));
   $("copied").textContent = "";
   $("details").showModal();
@@ -268,8 +274,8 @@ function over(x, y, series) {
     config: {
       type: numbers ? "line" : "bar",
       data: { labels: numbers ? undefined : places.map(String), datasets },
-      options: options({ x: { type: numbers ? (log ? "logarithmic" : "linear") : "category", title: `${x.title || x.name}${x.unit ? ", " + x.unit : ""}`, places: numbers ? places.map((p) => p / x.size) : null },
-        y: { type: "linear", title: [y.title, y.unit].filter(Boolean).join(", ") } }),
+      options: options({ x: { type: numbers ? (log ? "logarithmic" : "linear") : "category", title: wordsOf(x), places: numbers ? places.map((p) => p / x.size) : null },
+        y: { type: "linear", title: wordsOf(y) } }),
     },
   };
 }
@@ -318,7 +324,7 @@ function drawChart() {
   $("canvas").parentElement.style.maxHeight = made.height > 26 ? "none" : "";
   chart = new Chart($("canvas"), made.config);
   $("chart-note").textContent = made.note;
-  $("canvas").setAttribute("aria-label", preset ? preset.name : `${$("y").value} over ${$("x").value}`);
+  $("canvas").setAttribute("aria-label", `${preset ? preset.name : `${wordsOf(named($("y").value))} over ${wordsOf(named($("x").value))}`}; the table has its numbers`);
   for (const button of $("presets").children) button.setAttribute("aria-pressed", String(preset !== null && button.textContent === preset.name));
 }
 
@@ -328,7 +334,7 @@ function startCharts() {
     return;
   }
   const keys = columns.filter((c) => !c.metric && c.config), metrics = columns.filter((c) => c.metric);
-  const option = (c) => element("option", { value: c.name }, c.name);
+  const option = (c) => element("option", { value: c.name }, wordsOf(c) === c.name ? c.name : `${wordsOf(c)} (${c.name})`);
   $("x").append(...(varying().length ? varying() : keys).map(option), ...metrics.map(option));
   $("y").append(...metrics.map(option));
   $("series").append(element("option", { value: "" }, "nothing"), ...keys.map(option));
@@ -352,7 +358,7 @@ function drawComparison() {
   const head = ["experiment", "ratio", "90 % interval", "verdict", "why"];
   $("comparison").append(
     element("p", {}, `Throughput of these records over that of the base: ${counts}. ${compare.method}; threshold ${100 * compare.threshold} %.`),
-    ...["different", "noted", "predicted"].filter((key) => compare[key]).map((key) => element("p", { class: "note" }, `${key}: ${compare[key]}`)),
+    ...["different", "noted", "predicted"].filter((key) => compare[key]).map((key) => element("p", { class: "note" }, key === "predicted" ? compare[key] : `${key}: ${compare[key]}`)),
     element("div", { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": "comparison-title" }, element("table", {},
       element("thead", {}, element("tr", {}, ...head.map((text) => element("th", { class: "plain", scope: "col" }, text)))),
       element("tbody", {}, ...compare.experiments.map((row) => element("tr", {}, cell(row.experiment), cell(isNone(row.throughput_ratio) ? "-" : row.throughput_ratio.toFixed(3), true),
@@ -416,7 +422,7 @@ async function start() {
   $("about").textContent = data.about;
   $("predicted").textContent = data.predicted;
   $("predicted").hidden = !data.predicted;
-  $("best").append(element("option", { value: "" }, "- all are shown -"), ...columns.filter((c) => !c.metric && c.config && c.values.length > 1).map((c) => element("option", { value: c.name }, c.name)));
+  $("best").append(element("option", { value: "" }, "- all are shown -"), ...columns.filter((c) => !c.metric && c.config && c.values.length > 1).map((c) => element("option", { value: c.name }, c.title)));
   $("provenance").append(...data.provenance.flatMap(({ name, values }) => [element("dt", {}, name), element("dd", {}, values.map(([value, count]) => (values.length > 1 ? `${value} (${count})` : value)).join(", "))]));
   startCharts();
   drawComparison();
@@ -426,7 +432,12 @@ async function start() {
   let timer = 0;
   $("filter").addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => { state.filter = $("filter").value; state.limit = ROWS_AT_ONCE; update(); }, 150); });
   $("best").addEventListener("change", () => { state.best = $("best").value; update(); });
-  $("more").addEventListener("click", () => { state.limit += 5 * ROWS_AT_ONCE; drawTable(); });
+  $("more").addEventListener("click", () => {
+    const first = state.limit;
+    state.limit += 5 * ROWS_AT_ONCE;
+    drawTable();
+    document.querySelectorAll("#table tbody button")[first].focus(); /* where the reader goes on */
+  });
   $("close").addEventListener("click", () => $("details").close());
   $("copy").addEventListener("click", copyConfig);
   document.body.dataset.ready = "yes";

@@ -87,8 +87,12 @@ const char *experiment_column_title(const struct dt_field *field)
 
 const char *experiment_key_title(const char *path)
 {
-    if (strcmp(path, "mesh.order") == 0 || strcmp(path, "tensor.size") == 0) /* their last words say too little */
-        return path[0] == 'm' ? "mesh" : "tensor";
+    /* where the last word of the path says too little, or too much */
+    static const char *const words[][2] = {
+        {"mesh.order", "mesh"}, {"tensor.size", "tensor"}, {"world_size", "ranks"}, {"batch_size", "batch"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(path, words[i][0]) == 0)
+            return words[i][1];
     const char *dot = strrchr(path, '.');
     return dot && strcmp(dot, ".name") != 0 ? dot + 1 : path;
 }

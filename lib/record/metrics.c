@@ -132,12 +132,16 @@ static bool ends_with(const char *text, const char *ending)
 /* The unit that a name ends with. */
 static void read_unit(const char *key, struct dt_metric_name *out)
 {
-    if (ends_with(key, "_per_s"))
+    if (ends_with(key, "_gb_per_s")) { /* of collectives alone: "bus" in GB/s */
+        snprintf(out->unit, sizeof out->unit, "GB/s");
+        snprintf(out->title, sizeof out->title, "%.*s", (int)(strlen(key) - strlen("_gb_per_s")) % 24, key);
+    } else if (ends_with(key, "_per_s")) {
         snprintf(out->unit, sizeof out->unit, "%.*s/s", (int)(strlen(key) - strlen("_per_s")) % 24, key);
-    else if (ends_with(key, "_bytes"))
+    } else if (ends_with(key, "_bytes")) {
         snprintf(out->unit, sizeof out->unit, "bytes");
-    else if (ends_with(key, "_s"))
+    } else if (ends_with(key, "_s")) {
         snprintf(out->unit, sizeof out->unit, "s");
+    }
 }
 
 struct dt_metric_name dt_metric_named(const char *name)

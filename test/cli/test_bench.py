@@ -31,6 +31,10 @@ def test_bandwidths_are_those_of_nccl_tests():
     check(larger[1] > larger[0] > 0, larger)
     said = json.loads(run("show", path, "--where", "bench.collective=all_gather", "--format", "json", "--columns", "bench.bytes,bus_gb_per_s").stdout)
     check([row["bench.bytes"] for row in said] == [1 << 20, 1 << 26], said)
+    said = json.loads(run("show", path, "--best", "bench.collective", "--format", "json").stdout)
+    check([row["bench.bytes"] for row in said] == [1 << 26] * 4, said)
+    table = run("show", path).stdout
+    check("algorithm" in table and "bus" in table and "GB" in table and "bus_gb" not in table, table)
     said = run("compare", path, path, code=OK).stdout
     check("all_reduce of" in " ".join(said.split()), said)
     run("report", path, "-o", os.path.join(WORK, "bench.html"), code=OK)

@@ -134,7 +134,7 @@ def test_best():
     path, records = predicted()
     for row in shown(path, "--best", "paradigm"):
         rates = sorted(r["metrics"]["tokens_per_s"] for r in records if r["config"]["paradigm"] == row["paradigm"])
-        check(row["tokens_per_s"] == rates[-1] and abs(row["lead"] - (rates[-1] / rates[-2] - 1)) < 1e-9 and row["next"] == "batch_size 2", row)
+        check(row["tokens_per_s"] == rates[-1] and abs(row["lead"] - (rates[-1] / rates[-2] - 1)) < 1e-9 and row["next"] == "batch 2", row)
     check(shown(path, "--best", "batch_size,paradigm")[0]["next"] is None, "alone")
     slow, fast = records[0], records[3]
     noise = [0.99, 1.0, 1.01, 1.0, 1.005]
