@@ -7,6 +7,11 @@ void gpt_sample_bytes(const struct dt_model *model, size_t *inputs, size_t *targ
     *inputs = *targets = (size_t)gpt_of(model)->block_size * sizeof(int32_t);
 }
 
+size_t gpt_stored_bytes(const struct dt_model *model, int id_bytes)
+{
+    return (size_t)gpt_of(model)->block_size * (size_t)id_bytes;
+}
+
 dt_status gpt_sample_count(const struct dt_model *model, const struct dt_data_set *set, uint64_t *out)
 {
     uint64_t length = (uint64_t)gpt_of(model)->block_size, bytes = set->file.size_bytes, ids = bytes / (uint64_t)set->id_bytes;

@@ -5,6 +5,7 @@
 
 #include "gpt/model.h"
 
+size_t gpt_stored_bytes(const struct dt_model *model, int id_bytes);
 void gpt_sample_bytes(const struct dt_model *model, size_t *inputs, size_t *targets);
 dt_status gpt_sample_count(const struct dt_model *model, const struct dt_data_set *set, uint64_t *out);
 /* inputs, targets [T] int32. Errors: DT_ERR_IO, of an id that the vocabulary does not have. */

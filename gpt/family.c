@@ -25,6 +25,7 @@ const struct dt_model_family gpt_family = {
     .loss_spread = 1,
     .check_model = gpt_check_model,
     .sample_bytes = gpt_sample_bytes,
+    .stored_bytes = gpt_stored_bytes,
     .sample_count = gpt_sample_count,
     .read_sample = gpt_read_sample,
     .facts = gpt_facts,

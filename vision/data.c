@@ -79,6 +79,13 @@ void vision_sample_bytes(const struct dt_model *model, size_t *inputs, size_t *t
     *targets = vision_labels_of_image(model) * sizeof(int32_t);
 }
 
+size_t vision_stored_bytes(const struct dt_model *model, int id_bytes)
+{
+    size_t size = (size_t)vision_of(model)->image_size;
+    (void)id_bytes;
+    return size * size * COLOURS + (is_per_pixel(model) ? size * size : CLASS_BYTES);
+}
+
 dt_status vision_sample_count(const struct dt_model *model, const struct dt_data_set *set, uint64_t *out)
 {
     struct format f;

@@ -13,6 +13,7 @@
 #include "vision/model.h"
 
 size_t vision_labels_of_image(const struct dt_model *model);
+size_t vision_stored_bytes(const struct dt_model *model, int id_bytes);
 void vision_sample_bytes(const struct dt_model *model, size_t *inputs, size_t *targets);
 dt_status vision_sample_count(const struct dt_model *model, const struct dt_data_set *set, uint64_t *out);
 /* inputs: uint8 [image_size, image_size, 3], and bytes up to a multiple of 4; targets: int32, a class or one of each pixel. */

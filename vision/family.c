@@ -24,6 +24,7 @@ const struct dt_model_family vision_family = {
     .fix_micro_batch = vision_fix_micro_batch,
     .micro_batch_key = "model.norm_group",
     .sample_bytes = vision_sample_bytes,
+    .stored_bytes = vision_stored_bytes,
     .sample_count = vision_sample_count,
     .read_sample = vision_read_sample,
     .facts = vision_facts,

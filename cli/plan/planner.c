@@ -453,6 +453,17 @@ dt_status planner_experiment(const struct planner *p, int place, struct experime
     return experiment_resolve(out, NULL, "dtbench plan");
 }
 
+double planner_training_s(const struct planner *p, int place, double tokens)
+{
+    const struct search_outcome *o = planner_outcome(p, place);
+    struct experiment e;
+    struct dt_metrics times;
+    space_experiment(p->space, p->result.ranking[place], &e);
+    double steps = tokens / (o->units_per_s * o->step_s);
+    training_time_predict(&e, &o->storage, steps, steps * o->step_s, &times);
+    return times.training_s;
+}
+
 double planner_joules_per_token(const struct planner *p, int place)
 {
     struct experiment e;

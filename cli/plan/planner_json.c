@@ -50,9 +50,9 @@ static dt_status add_plan(cJSON **array, const struct planner *p, int place)
                    "margin_tells: %hhd, known_error: %g, known_error_of_eight: %g, mode_measured: %hhd, lost_to_slow: %g, why: %p",
                    config, strategy, dt_rate_key(e.model.family->unit, key), o->units_per_s, o->peak_bytes, o->host_peak_bytes, o->step_s,
                    o->step.forward_s, o->step.backward_s, o->step.optimizer_s, o->step.exposed_comm_s, o->step.bubble_s, o->step.host_s,
-                   hours, e.world_size / o->units_per_s * 1e9 / 3600, p->tokens / o->units_per_s / 3600, why_alike(p, place), joules,
-                   planner_joules_per_token(p, place), why_margin(p, place), (bool)(place > 0 && why_margin_tells(p, place)), c.error,
-                   confidence_of_eight(&c), c.measured, planner_slow_cost(p, place), lines_as_json(&why)));
+                   hours, e.world_size / o->units_per_s * 1e9 / 3600, planner_training_s(p, place, p->tokens) / 3600, why_alike(p, place),
+                   joules, planner_joules_per_token(p, place), why_margin(p, place), (bool)(place > 0 && why_margin_tells(p, place)),
+                   c.error, confidence_of_eight(&c), c.measured, planner_slow_cost(p, place), lines_as_json(&why)));
     return DT_OK;
 }
 

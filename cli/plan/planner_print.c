@@ -82,7 +82,7 @@ static struct columns choose_columns(const struct planner *p)
     for (int place = 0; place < planner_shown(p); place++) {
         c.host |= planner_outcome(p, place)->host_peak_bytes > 0;
         c.alike |= why_alike(p, place) > 0;
-        shortest_s = fmin(shortest_s, trained_tokens(p) / planner_outcome(p, place)->units_per_s);
+        shortest_s = fmin(shortest_s, planner_training_s(p, place, trained_tokens(p)));
     }
     c.duration_unit = unit_for_durations(shortest_s);
     return c;
@@ -98,7 +98,7 @@ static void cost_cells(struct table *t, const struct planner *p, int place, cons
     if (c->energy)
         table_cell(t, "%s", format_number(planner_joules_per_token(p, place), text));
     if (c->duration)
-        table_cell(t, "%s", format_number(trained_tokens(p) / o->units_per_s / c->duration_unit.size, text));
+        table_cell(t, "%s", format_number(planner_training_s(p, place, trained_tokens(p)) / c->duration_unit.size, text));
 }
 
 static void name_columns(struct table *t, const struct planner *p, const struct columns *c)

@@ -1,5 +1,6 @@
 #include "cli/predict/predict.h"
 
+#include "cli/text/text.h"
 #include "lib/base/intern.h"
 #include "lib/base/machine.h"
 #include "lib/config/data_file.h"
@@ -243,10 +244,38 @@ static void note_framework(const struct experiment *e, const struct simulated_sy
         note(check, "%s", text);
 }
 
+/* "0.35 s", "1:02:40". */
+static const char *spell(double seconds, char text[FORMAT_BYTES])
+{
+    if (seconds >= 100)
+        return format_duration(seconds, text);
+    snprintf(text, FORMAT_BYTES, "%.3g s", seconds);
+    return text;
+}
+
+/* Where a training is more than its steps. */
+static void note_training(const struct experiment *e, struct check *check)
+{
+    const struct dt_metrics *m = &check->training;
+    char all[FORMAT_BYTES], part[FORMAT_BYTES], text[256] = "";
+    size_t used = 0;
+    if (!*e->checkpoint.path && !training_loads(e) && !experiment_reads_data(e))
+        return;
+    if (training_loads(e))
+        used += (size_t)snprintf(text + used, sizeof text - used, ", %s to load", spell(m->load_s, part));
+    if (m->reading_s > 0)
+        used += (size_t)snprintf(text + used, sizeof text - used, ", of which %s wait for data", spell(m->reading_s, part));
+    if (*e->checkpoint.path)
+        snprintf(text + used, sizeof text - used, ", %s for %.0f save%s", spell(m->save_s, part), m->saves, m->saves > 1 ? "s" : "");
+    note(check, "trains for %s: %s of steps%s", spell(m->training_s, all), spell(m->steps_s, part), text);
+}
+
 static void take_times(const struct experiment *e, const struct measure_result *result, struct check *out)
 {
     struct mesh_shape mesh = e->strategy.mesh;
     out->step_s = result->step_s[result->steps_done - 1];
+    out->training = result->metrics;
+    note_training(e, out);
     for (int i = 0; i < out->pipeline.stages; i++)
         out->pipeline.ranks[i].compute_s = result->compute_s[mesh_moved(&mesh, MESH_PIPELINE, 0, i)];
 }
@@ -407,6 +436,14 @@ static struct cJSON *traffic_as_json(const struct step_traffic *traffic)
     return groups;
 }
 
+static struct cJSON *training_as_json(const struct check *check)
+{
+    const struct dt_metrics *m = &check->training;
+    return isnan(check->step_s) ? dt_json_text(NULL)
+                                : dt_json_object("total: %g, load: %g, steps: %g, reading: %g, saves: %g", m->training_s, m->load_s,
+                                                 m->steps_s, m->reading_s, m->save_s);
+}
+
 static dt_status add_check(struct cJSON **array, const struct experiment *e, const struct check *check)
 {
     struct cJSON *config, *notes = dt_json_array();
@@ -421,10 +458,11 @@ static dt_status add_check(struct cJSON **array, const struct experiment *e, con
     }
     dt_json_append(array,
                    dt_json_object("config: %p, config_hash: %s, parameters: %g, %s: %g, flops_per_step: %g, fits: %hhd, "
-                                  "predicted_step_s: %g, predicted_peak_bytes: %p, predicted_host_peak_bytes: %p, comm_bytes_per_step: %p, "
+                                  "predicted_step_s: %g, predicted_training_s: %p, predicted_peak_bytes: %p, predicted_host_peak_bytes: "
+                                  "%p, comm_bytes_per_step: %p, "
                                   "checkpoint_bytes: %g, pipeline: %p, notes: %p",
                                   config, e->hash, (double)check->parameters, key, (double)check->units_per_step, check->flops_per_step,
-                                  check->fits, check->step_s, usage_as_json(check->rank, &check->usage.device),
+                                  check->fits, check->step_s, training_as_json(check), usage_as_json(check->rank, &check->usage.device),
                                   usage_as_json(check->host_rank, &check->usage.host), traffic_as_json(&check->traffic),
                                   *e->checkpoint.path ? (double)checkpoint_bytes(e) : NAN,
                                   check->pipeline.stages > 0 ? pipeline_as_json(e, &check->pipeline) : dt_json_text(NULL), notes));

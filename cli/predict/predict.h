@@ -2,7 +2,7 @@
 #ifndef CLI_PREDICT_PREDICT_H
 #define CLI_PREDICT_PREDICT_H
 
-#include "lib/device/memory.h"
+#include "lib/record/metrics.h"
 #include "schedules/config/experiment_list.h"
 #include "schedules/plan/plan.h"
 #include "schedules/predict/simulated_system.h"
@@ -41,6 +41,7 @@ struct check {
     struct dt_memory_usage usage; /* their bytes */
     bool fits;                    /* false: it would run out of memory; a note says where */
     double step_s;                /* predicted, on device sim or with a calibration of this machine; NAN */
+    struct dt_metrics training;   /* where step_s is known: training_s and its parts */
     struct check_pipeline pipeline;
     struct step_traffic traffic; /* in closed form, of the rank that has the most of each */
     char *notes[CHECK_NOTES];    /* [note_count] */

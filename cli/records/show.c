@@ -21,14 +21,22 @@ const char *show_format_name(enum show_format format)
 
 static const struct usual {
     const char *name;
-    bool if_any; /* only where some experiment has more than 0 of it */
-    bool stays;  /* also where all have the same */
+    bool if_any;      /* only where some experiment has more than 0 of it */
+    bool stays;       /* also where all have the same */
+    const char *with; /* only where some has more than 0 of this */
 } usual[] = {
-    {"step_s.median", false, true},      {"mfu", true, false},
-    {"scaling_efficiency", true, false}, {"step_s.cv", false, false},
-    {"peak_bytes.total", false, false},  {"host_peak_bytes.total", true, false},
-    {"comm_bytes", true, false},         {"bubble", true, false},
-    {"exposed_comm_s", false, false},    {"aco_ms_per_sample", false, false},
+    {"step_s.median", false, true, NULL},
+    {"mfu", true, false, NULL},
+    {"scaling_efficiency", true, false, NULL},
+    {"step_s.cv", false, false, NULL},
+    {"peak_bytes.total", false, false, NULL},
+    {"host_peak_bytes.total", true, false, NULL},
+    {"comm_bytes", true, false, NULL},
+    {"bubble", true, false, NULL},
+    {"exposed_comm_s", false, false, NULL},
+    {"aco_ms_per_sample", false, false, NULL},
+    {"save_s", true, false, NULL},
+    {"training_s", false, false, "save_s"},
 };
 enum { USUAL = sizeof usual / sizeof *usual };
 
@@ -208,7 +216,8 @@ static void add_usual(struct show *s)
             add_metric(s, c, TABLE_STAYS);
     for (int i = 0; i < USUAL; i++) {
         int column = results_find(s->results, usual[i].name);
-        if (column >= 0 && (!usual[i].if_any || largest(s, column) > 0))
+        const char *asked = usual[i].with ? usual[i].with : usual[i].if_any ? usual[i].name : NULL;
+        if (column >= 0 && (!asked || largest(s, results_find(s->results, asked)) > 0))
             add_metric(s, column, usual[i].stays ? TABLE_STAYS : 0);
     }
 }

@@ -295,6 +295,8 @@ struct dt_model_family {
 
     /* Optional together: samples from a file, as a batch has them. Bytes of one sample's inputs and of its targets. */
     void (*sample_bytes)(const struct dt_model *model, size_t *inputs, size_t *targets);
+    /* Bytes of one that are read of the file, whose ids have id_bytes; where only a part of them is used, those of that part. */
+    size_t (*stored_bytes)(const struct dt_model *model, int id_bytes);
     /* Samples in the file. DT_ERR_INVALID: it has none, or is no such file. */
     dt_status (*sample_count)(const struct dt_model *model, const struct dt_data_set *set, uint64_t *out);
     /* Sample `sample` of the file, which comes at `position` among all samples of the run. May run on another thread than the family's other

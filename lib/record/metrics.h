@@ -43,7 +43,7 @@ struct dt_metrics {
     struct dt_step_metrics step;
     double exposed_comm, bubble, bubble_ideal;
     double aco_ms_per_sample;
-    double startup_s, load_s, save_s, saves, checkpoint_bytes, wall_s;
+    double training_s, startup_s, load_s, steps_s, reading_s, save_s, saves, checkpoint_bytes, wall_s;
     struct dt_peaks peak_bytes, host_peak_bytes;
 };
 

@@ -73,6 +73,11 @@ struct dt_sim_cluster {
     } fabric;
     struct {
         char source[DT_SIM_SOURCE_BYTES];
+        double read_gb_per_s, write_gb_per_s;             /* of a node */
+        double total_read_gb_per_s, total_write_gb_per_s; /* of all nodes together; 0: no limit */
+    } storage;
+    struct {
+        char source[DT_SIM_SOURCE_BYTES];
         enum dt_sim_library library;
         char version[16];                     /* nccl: one of dt_sim_nccl_version_name */
         int channels;                         /* nccl: rings side by side within a node */

@@ -51,6 +51,8 @@ static const char *transport_choice(int index)
     {.path = #key, .kind = DT_FIELD_ENUM, AT(key), .choice = names, .initial = usual, .description = text}
 #define PART(key, limit, excluded, usual, text)                                                                                            \
     {.path = #key, .kind = DT_FIELD_NUMBER, AT(key), .max = limit, .below = excluded, .initial = usual, .description = text}
+#define GB_PER_S(key, excluded, usual, text)                                                                                               \
+    {.path = #key, .kind = DT_FIELD_NUMBER, AT(key), .max = 1e6, .above = excluded, .initial = usual, .description = text}
 #define FACTOR(key, text)                                                                                                                  \
     {.path = #key, .kind = DT_FIELD_NUMBER, AT(key), .min = 0, .above = true, .max = 1, .initial = "1", .description = text}
 
@@ -134,6 +136,14 @@ static const struct dt_field fields[] = {
      .max = 1000,
      .initial = "1",
      .description = "the cards' sum over what the switches carry at once"},
+
+    /* Where a cluster says nothing: what "NVIDIA DGX SuperPOD with DGX H100" (reference architecture RA-11333-001, 2023, table 6) calls good of the
+     * file system of one unit of 32 nodes. */
+    SOURCE(storage),
+    GB_PER_S(storage.read_gb_per_s, true, "4", "GB/s that a node reads of the file system with data and checkpoints"),
+    GB_PER_S(storage.write_gb_per_s, true, "2", "the same of writing"),
+    GB_PER_S(storage.total_read_gb_per_s, false, "15", "GB/s that all nodes together read; 0: no limit"),
+    GB_PER_S(storage.total_write_gb_per_s, false, "7", "the same of writing"),
 
     SOURCE(collectives),
     CHOICE(collectives.library, library_choice, "\"nccl\"", "what moves messages"),

@@ -73,6 +73,12 @@ struct checkpoint_exported {
 dt_status checkpoint_export(const struct experiment *experiment, const char *path, const char *folder, uint64_t most_bytes,
                             struct checkpoint_exported *out);
 
+/* Bytes of what a rank saves, and of what it loads, without the files' headers. Errors: DT_ERR_HOST_MEMORY. */
+struct checkpoint_size {
+    double saved, loaded;
+};
+dt_status checkpoint_size_of(const struct checkpoint_rank *rank, struct checkpoint_size *out);
+
 /* Bytes that all ranks together write, without the files' headers: of each parameter, and of the optimizer's state for it. */
 uint64_t checkpoint_bytes(const struct experiment *experiment);
 

@@ -30,6 +30,7 @@ bool pieces_are_on_host(const struct checkpoint_rank *rank);
 dt_status pieces_find(const struct checkpoint_rank *rank, struct pieces *out);
 void pieces_finish(struct pieces *pieces);
 /* The name of the tensor itself: "head.weight". */
+size_t piece_bytes(const struct piece *piece);
 const char *piece_tensor(const struct piece *piece);
 
 /* ---- the folder ---- */

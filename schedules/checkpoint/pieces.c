@@ -106,6 +106,24 @@ void pieces_finish(struct pieces *pieces)
     *pieces = (struct pieces){0};
 }
 
+size_t piece_bytes(const struct piece *piece)
+{
+    return (piece->part.until - piece->part.from) * dt_dtype_bytes(piece->dtype);
+}
+
+dt_status checkpoint_size_of(const struct checkpoint_rank *rank, struct checkpoint_size *out)
+{
+    struct pieces pieces;
+    *out = (struct checkpoint_size){0};
+    dt_status status = pieces_find(rank, &pieces);
+    for (int i = 0; i < pieces.count; i++) {
+        out->saved += pieces.all[i].own ? (double)piece_bytes(&pieces.all[i]) : 0;
+        out->loaded += (double)piece_bytes(&pieces.all[i]);
+    }
+    pieces_finish(&pieces);
+    return status;
+}
+
 uint64_t checkpoint_bytes(const struct experiment *e)
 {
     return dt_model_parameter_count(&e->model) * (dt_dtype_bytes(e->model.dtype) + experiment_state_bytes(e)) +

@@ -53,14 +53,9 @@ static dt_status write_bytes(struct writer *w, const char *from, size_t bytes)
     return DT_OK;
 }
 
-static size_t bytes_of(const struct piece *piece)
-{
-    return (piece->part.until - piece->part.from) * dt_dtype_bytes(piece->dtype);
-}
-
 static dt_status write_piece(struct writer *w, const struct piece *piece)
 {
-    size_t bytes = bytes_of(piece);
+    size_t bytes = piece_bytes(piece);
     if (!w->stream)
         return write_bytes(w, piece->data, bytes);
     for (size_t done = 0, step; done < bytes; done += step) {
@@ -357,7 +352,7 @@ dt_status checkpoint_copy_create(const struct checkpoint_rank *rank, struct chec
     DT_TRY(find_own(rank, &c->job.pieces));
     size_t bytes = 0;
     for (int i = 0; i < c->job.pieces.count; i++)
-        bytes += bytes_of(&c->job.pieces.all[i]);
+        bytes += piece_bytes(&c->job.pieces.all[i]);
     return allocate(c, rank, bytes);
 }
 
@@ -391,11 +386,11 @@ static dt_status take_copy(const struct checkpoint_rank *rank, struct checkpoint
     DT_TRY(find_own(rank, &job->pieces));
     for (struct piece *p = job->pieces.all; p < job->pieces.all + job->pieces.count; p++) {
         if (job->stream)
-            DT_TRY(dt_copy_to_host(job->stream, to, p->data, bytes_of(p)));
+            DT_TRY(dt_copy_to_host(job->stream, to, p->data, piece_bytes(p)));
         else
-            memcpy(to, p->data, bytes_of(p));
+            memcpy(to, p->data, piece_bytes(p));
         p->data = to;
-        to += bytes_of(p);
+        to += piece_bytes(p);
     }
     DT_TRY(job->stream ? dt_stream_synchronize(job->stream) : DT_OK);
     job->stream = NULL;

@@ -2,6 +2,7 @@
 
 #include "lib/sim/transport.h"
 #include "schedules/predict/simulation_ranks.h"
+#include "schedules/predict/storage.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -416,14 +417,42 @@ static dt_status allocate_result(const struct experiment *e, struct measure_resu
 static void fill_steps(const struct experiment *e, const double seconds[RECORDED_STEPS], const struct measure_hooks *hooks,
                        struct measure_result *result)
 {
+    const struct storage_times *storage = &result->storage;
+    struct dt_metrics *m = &result->metrics;
+    double all_s = 0;
+    m->reading_s = 0;
     for (int i = 0; i < e->steps.warmup + e->steps.timed; i++) {
-        double step_s = seconds[i < RECORDED_STEPS ? i : RECORDED_STEPS - 1];
+        double own_s = seconds[i < RECORDED_STEPS ? i : RECORDED_STEPS - 1], wait_s = storage_wait_s(storage, own_s),
+               step_s = own_s + wait_s;
+        m->step.data_s = wait_s;
+        m->reading_s += wait_s;
+        all_s += step_s;
         result->losses[result->losses_done++] = NAN;
         if (i >= e->steps.warmup)
             result->step_s[result->steps_done++] = step_s;
         if (hooks->step_done)
             hooks->step_done(hooks->context, i, step_s, NAN);
     }
+    training_time_predict(e, storage, e->steps.warmup + e->steps.timed, all_s, m);
+}
+
+/* What ranks do that stand for each other is the same; but of copies one alone is saved. */
+static dt_status find_storage(const struct experiment *e, const struct simulated_system *s, const struct symmetric_part *part,
+                              struct simulated_ranks *ranks, struct measure_result *result)
+{
+    struct checkpoint_size *sizes = calloc((size_t)e->world_size, sizeof *sizes);
+    DT_TRY(dt_allocated(sizes, "no host memory for what %d ranks save", e->world_size));
+    dt_status status = DT_OK;
+    bool copies = e->strategy.mode->ranks != DP_RANKS_DIFFER;
+    for (int i = 0; i < e->world_size && status == DT_OK; i++) {
+        status = trainer_checkpoint_size(ranks->roles[ranks->ranks[part->stand_in[i]].role].trainer, &sizes[i]);
+        if (copies && mesh_coordinate(&part->mesh, MESH_REPLICA, i) > 0)
+            sizes[i].saved = 0;
+    }
+    if (status == DT_OK)
+        storage_times_find(e, &s->cluster, s->placement.ranks_per_node, sizes, &result->storage);
+    free(sizes);
+    return status;
 }
 
 /* A step that is not replayed again. */
@@ -471,6 +500,8 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
     DT_TRY(check_memory(e, s, result));
     if (short_of_memory(e, s, result))
         DT_TRY(record_short_of_memory(e, s, each, hooks, ranks));
+    if (*e->checkpoint.path || *e->checkpoint.from || experiment_reads_data(e))
+        DT_TRY(find_storage(e, s, part, ranks, result));
     if (hooks->ready)
         hooks->ready(hooks->context, 0);
     return replay_steps(e, s, ranks, hooks, result);

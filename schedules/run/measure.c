@@ -21,6 +21,7 @@ struct step_report {
     double loss, has_loss; /* 0 on ranks without the last stage */
     double stop;
     double overflows;
+    double data_s;
 };
 
 /* What this rank alone knows of a timed step. The ranks tell each other after the last one, and of the middle of them alone. */
@@ -45,6 +46,7 @@ struct run {
     struct kept_step *kept; /* [timed] */
     struct dt_device_condition before;
     struct rank_processors processors;
+    double begun_s;
     bool on_processors; /* these are known: the timed steps have begun */
     bool stop;
 };
@@ -104,11 +106,13 @@ static dt_status run_step(struct run *r, int index)
     report.loss = report.has_loss > 0 ? trainer_loss(r->trainer) : 0;
     report.stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
     report.overflows = (double)trainer_overflows(r->trainer);
+    report.data_s = trainer_data_s(r->trainer);
     if (timed)
         DT_TRY(keep_step(r, report.own_s, &r->kept[result->steps_done]));
     DT_TRY(trainer_reduce_numbers(r->trainer, (const double *)&report, REPORT_NUMBERS, (double *)&all));
     double slowest = all.highest.own_s, loss = all.sums.loss / all.sums.has_loss;
     r->stop |= all.highest.stop > 0;
+    result->metrics.reading_s += all.highest.data_s;
 
     DT_TRY(keep_norm(r, &skipped));
     dt_metrics_add_step(&result->metrics, &(struct dt_step_metrics){.overflow_elements = all.sums.overflows,
@@ -258,11 +262,20 @@ static dt_status set_up(struct run *r, struct experiment *placed, struct dt_devi
     return run_checkpoints_begin(&r->checkpoints, placed, r->trainer, r->world, &r->result->metrics);
 }
 
+/* So far: a run that fails later has that of the steps before. */
+static void take_training_time(const struct run *r)
+{
+    struct dt_metrics *m = &r->result->metrics;
+    m->training_s = dt_clock_s() - r->begun_s;
+    m->steps_s = m->training_s - m->startup_s - (isnan(m->save_s) ? 0 : m->save_s);
+}
+
 static dt_status run_steps(struct run *r, struct dt_device *device, struct step_trace *trace)
 {
     struct measure_result *result = r->result;
     int timed = r->experiment->steps.timed;
     bool begun = false;
+    result->metrics.reading_s = 0;
     while (result->steps_done < timed && !r->stop) {
         if (!begun && measure_is_warm(result, r->experiment)) {
             begun = true;
@@ -270,6 +283,7 @@ static dt_status run_steps(struct run *r, struct dt_device *device, struct step_
         }
         DT_TRY(run_step(r, result->losses_done));
         DT_TRY(run_checkpoints_save(&r->checkpoints, result->losses_done, r->stop || result->steps_done == timed, &result->metrics));
+        take_training_time(r);
     }
     DT_TRY(gather_conditions(r, device));
     DT_TRY(gather_memory(r, device));
@@ -296,10 +310,10 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     static const struct measure_hooks no_hooks = {0};
     struct experiment placed = *experiment;
     struct run r = {.experiment = &placed, .world = world, .hooks = hooks ? hooks : &no_hooks, .result = result};
-    double start = dt_clock_s();
+    r.begun_s = dt_clock_s();
 
     dt_status status = set_up(&r, &placed, device);
-    result->metrics.startup_s = dt_clock_s() - start;
+    result->metrics.startup_s = dt_clock_s() - r.begun_s;
     if (status == DT_OK && r.hooks->ready)
         r.hooks->ready(r.hooks->context, result->metrics.startup_s);
     if (status == DT_OK)

@@ -7,6 +7,7 @@
 #include "lib/device/trace.h"
 #include "lib/record/metrics.h"
 #include "schedules/config/experiment.h"
+#include "schedules/run/training_time.h"
 #include "schedules/run/tuning.h"
 
 /* What is reported to the caller during a run, and what it is asked. Entries may be NULL. */
@@ -40,6 +41,7 @@ struct measure_result {
     struct dt_comm_network network; /* of a GPU run that came to its end; "": unknown */
     struct tuning_facts tuning;     /* of a run that came to its end */
     double *compute_s;              /* [rank_count] of a predicted step: what each rank computes in it; NULL: unknown */
+    struct storage_times storage;   /* of a prediction */
     int rank_count;
     struct dt_rank_memory *ranks; /* [rank_count] */
 };

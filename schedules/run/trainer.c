@@ -455,6 +455,12 @@ dt_status trainer_load(struct trainer *t, const char *path, int *steps)
     return t->norm ? dt_kernels_set_norm(t->kernels, t->compute, &t->settled) : DT_OK;
 }
 
+dt_status trainer_checkpoint_size(struct trainer *t, struct checkpoint_size *out)
+{
+    struct checkpoint_rank rank = checkpoint_rank_of(t);
+    return checkpoint_size_of(&rank, out);
+}
+
 dt_status trainer_step(struct trainer *t, int step)
 {
     return run_step(t, step, true);

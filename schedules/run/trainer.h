@@ -35,6 +35,9 @@ void trainer_destroy(struct trainer *trainer); /* collective; takes NULL */
 dt_status trainer_save(struct trainer *trainer, const struct checkpoint_folder *folder, int steps, bool beside, uint64_t *bytes);
 dt_status trainer_load(struct trainer *trainer, const char *path, int *steps);
 
+/* What this rank saves and loads. Errors: DT_ERR_HOST_MEMORY. */
+dt_status trainer_checkpoint_size(struct trainer *trainer, struct checkpoint_size *out);
+
 /* Queue step `step` (from 0 over warm-up and timed steps). Where the device has graphs, and unless the experiment says no, the third step of a trainer is
  * captured and replayed from then on: a step is then one small kernel, the graph, and the copies of what the host wants to know. Where samples
  * come from a file it waits until they are read, and the step before must be synchronized: their place is the same. */

@@ -321,6 +321,7 @@ struct search_outcome {
     double step_s, units_per_s; /* NAN: not simulated */
     double peak_bytes, host_peak_bytes;
     struct dt_step_metrics step; /* the simulated step's phases */
+    struct storage_times storage;
 };
 
 struct search_progress {

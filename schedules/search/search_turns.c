@@ -207,6 +207,7 @@ static void note_result(struct search *s, int index, const struct experiment *e,
     outcome->step_s = result->step_s[result->steps_done - 1];
     outcome->units_per_s = search_units_per_s(e, outcome->step_s);
     outcome->step = result->metrics.step;
+    outcome->storage = result->storage;
     outcome->state = SEARCH_SIMULATED;
     s->has_result[outcome->paradigm] = true;
     if (outcome->units_per_s < s->options->floor_units_per_s) {

@@ -115,9 +115,17 @@ def test_the_package_safetensors_opens_them():
 def test_saves_come_when_they_are_asked_for():
     path = folder("every")
     record_path = records_path("every.jsonl")
-    run("run", experiment(7, checkpoint={"path": path, "save_every": 3}), "--quiet", "-o", record_path, code=OK)
+    job = experiment(7, checkpoint={"path": path, "save_every": 3})
+    run("run", job, "--quiet", "-o", record_path, code=OK)
+    checked = json.loads(run("check", job, "--set", "device=sim", "--set", "cluster=clusters/cpu_node.json", "--json", code=OK).stdout)[0]
+    predicted = checked["predicted_training_s"]
+    check(predicted["load"] is None and predicted["saves"] > 0 and predicted["total"] == predicted["steps"] + predicted["saves"], predicted)
+    check(abs(predicted["steps"] / checked["predicted_step_s"] - 7) < 0.1, predicted)
+    check(any(note.startswith("trains for") and note.endswith("for 3 saves") for note in checked["notes"]), checked["notes"])
     check(index_of(path)["steps"] == 7 and sorted(os.listdir(path)) == ["checkpoint.json", "lock", "step-7"], os.listdir(path))
     metrics = read_records(record_path)[0]["metrics"]
+    check(abs(metrics["startup_s"] + metrics["steps_s"] + metrics["save_s"] - metrics["training_s"]) < 1e-6, metrics)
+    check(sum(metrics["step_s"]["all"]) < metrics["steps_s"] < metrics["training_s"] < metrics["wall_s"], metrics)
     check(metrics["saves"] == 3 and metrics["save_s"] > 0 and metrics["checkpoint_bytes"] == index_of(path)["bytes"][0], metrics)
     check(losses(experiment(9, checkpoint={"path": path, "from": "auto"}))[0] == losses(experiment(9))[0][7:], "auto goes on")
     check(index_of(path)["steps"] == 9, index_of(path))
