@@ -24,12 +24,13 @@ def check(condition, *what):
 
 def wait_for(condition, seconds, what):
     """Its value, once it has one. It is looked at once more when the time is over: this process itself may have had to wait for a processor."""
-    end, late = time.monotonic() + seconds, False
+    begin, late = time.monotonic(), False
     while not (value := condition()):
         if late:
             raise Wrong(f"not within {seconds} s: {what}")
-        time.sleep(0.05)
-        late = time.monotonic() >= end
+        waited = time.monotonic() - begin
+        time.sleep(min(max(waited / 10, 0.02), 0.2))  # looking takes the processor from what is waited for
+        late = waited >= seconds
     return value
 
 

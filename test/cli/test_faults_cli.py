@@ -19,7 +19,7 @@ random.seed(7)
 
 
 def test_killed_ranks_are_named():
-    for attempt in range(5):
+    for attempt in range(3):
         output = records_path("killed.jsonl")
         run_of = Started(one(random.choice(["ddp", "pdp", "fsdp"])), "-o", output, *FOREVER)
         victim = random.choice([0, 1])

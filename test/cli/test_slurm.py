@@ -26,7 +26,7 @@ TINY = {
     "model": {"layers": 2, "heads": 4, "hidden": 64, "vocab_size": 500, "block_size": 32, "dtype": "fp32"},
     "steps": {"warmup": 1, "timed": 3},
 }
-PARADIGMS = ["ddp", "pdp", "fsdp", "hsdp", "zero1", "zero2", "data_parallel", "parameter_server"]
+PARADIGMS = ["ddp", "pdp", "hsdp"]
 NODES = 6
 FOREVER = ["--set", "steps.timed=1000000"]
 TWO_BY_TWO = ["--mpi=pmix", "--nodes=2", "--ntasks-per-node=2", "--time=60"]  # of a busy machine's first steps dtbench may forecast minutes
@@ -59,7 +59,7 @@ def read_text(name):
         return ""
 
 
-def run(*command, code=None, seconds=60, **environment):
+def run(*command, code=None, seconds=150, **environment):
     result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL, check=False,
                             env={**os.environ, **environment})
     if code is not None:
@@ -77,29 +77,29 @@ def sbatch(*arguments, **environment):
 
 
 def is_over(job):
-    return not run("squeue", "--noheader", "--jobs", job, "--states=all", "--format=%T").stdout.split() or not re.search(
-        "PENDING|RUNNING|COMPLETING|CONFIGURING|REQUEUED|SUSPENDED",
-        run("squeue", "--noheader", "--jobs", job, "--states=all", "--format=%T").stdout)
+    states = run("squeue", "--noheader", "--jobs", job, "--states=all", "--format=%T").stdout
+    return not re.search("PENDING|RUNNING|COMPLETING|CONFIGURING|REQUEUED|SUSPENDED", states)
 
 
-def facts_of(pid):
-    """A process's environment, and the name of its program."""
+def variables_of(pid):
+    """A process's environment; empty where it is gone."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as text:
-            variables = dict(part.split("=", 1) for part in text.read().decode(errors="replace").split("\0") if "=" in part)
-        return variables, os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+            return dict(part.split("=", 1) for part in text.read().decode(errors="replace").split("\0") if "=" in part)
     except OSError:
-        return {}, ""
+        return {}
+
+
+def runs(pid, program):
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")) == program
+    except OSError:
+        return False
 
 
 def processes(program, **wanted):
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            variables, name = facts_of(entry)
-            if name == program and all(variables.get(key) == value for key, value in wanted.items()):
-                found.append(int(entry))
-    return found
+    return [int(entry) for entry in os.listdir("/proc")
+            if entry.isdigit() and runs(entry, program) and wanted.items() <= variables_of(entry).items()]
 
 
 def losses_agree(records, how_many):
@@ -141,7 +141,7 @@ mpirun --allow-run-as-root -n 4 {DTBENCH} run {conf} -o batch.jsonl --verify
 {DTBENCH} run {conf} -o batch.jsonl --verify --set world_size=2
 """)
     job = sbatch("--nodes=2", "--ntasks-per-node=2", "--time=5", "--output=batch.log", path("batch.sh"))
-    wait_for(lambda: is_over(job), 60, "the end of the batch script")
+    wait_for(lambda: is_over(job), 150, "the end of the batch script")
     log, records = read_text("batch.log"), read_records("batch.jsonl")
     check("procid 0" in log and "note: this job has 2 nodes" in log, log)
     losses_agree(records, 2)
@@ -239,7 +239,7 @@ def start_srun(output, *arguments, experiments=1):
         ranks = wait_for(lambda: len(found := [p for p in processes("dtbench", SLURM_NTASKS="4", SLURM_STEP_ID="0") if p not in earlier]) == 4
                          and found, 40, "four ranks")
         wait_for(lambda: len(read_records(output)) >= experiments - 1 and has_steps(output, drafts), 60, "steps")
-        return process, facts_of(ranks[0])[0]["SLURM_JOB_ID"]
+        return process, variables_of(ranks[0])["SLURM_JOB_ID"]
     except Wrong as wrong:
         process.kill()
         process.wait()
@@ -279,7 +279,7 @@ def test_a_sweep_goes_on_after_what_kills_it():
                                                                                      SLURM_STEP_ID="0"), 40, "the ranks")
     time.sleep(1)
     os.kill(ranks[0], signal.SIGKILL)
-    wait_for(lambda: is_over(job), 60, "the sweep's end")
+    wait_for(lambda: is_over(job), 150, "the sweep's end")
     records = read_records("deadly.1.jsonl")
     check([(r["status"], r["config"]["steps"]["timed"]) for r in records] == [("failed", 1000000), ("ok", 3)],
           [(r["status"], r["error"]) for r in records], read_text("deadly.log"))
@@ -287,7 +287,7 @@ def test_a_sweep_goes_on_after_what_kills_it():
 
 def kill_node(job, rank):
     """The node of a rank is no more: its daemon, the step's, and the ranks. Returns its name."""
-    node = facts_of(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID=rank)[0])[0]["SLURMD_NODENAME"]
+    node = variables_of(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID=rank)[0])["SLURMD_NODENAME"]
     for pid in processes("slurmd") + processes("slurmstepd"):
         with open(f"/proc/{pid}/cmdline", "rb") as text:
             words = text.read().decode(errors="replace").replace("\0", " ")
@@ -364,7 +364,7 @@ def test_an_array_with_a_killed_and_requeued_job():
     job = sbatch("--array=1-4", "--nodes=1", "--ntasks-per-node=2", "--time=10", SWEEP, sweep, "-q", DTBENCH=DTBENCH)
     victim = wait_for(lambda: len(read_records("array.2.jsonl")) == 1 and f"{job}_2", 60, "the first record of part 2")
     run("scontrol", "requeue", victim, code=OK)
-    wait_for(lambda: is_over(job), 90, "the array's end")
+    wait_for(lambda: is_over(job), 150, "the array's end")
     records = sum((read_records(f"array.{part}.jsonl") for part in range(1, 5)), [])
     log = "".join(read_text(f"dtbench.{part}.log") for part in range(1, 5))
     expected = sorted(e["config_hash"] for e in json.loads(run(DTBENCH, "check", sweep, "--json", code=OK).stdout))
