@@ -60,7 +60,7 @@ def near(some, others):
 
 DIVISIONS = [
     {"world_size": 4, "batch_size": 2, "paradigm": "fsdp", "tensor": {"size": 2}},
-    {"world_size": 4, "batch_size": 2, "paradigm": "zero1", "pipeline": {"stages": 2}},
+    {"world_size": 2, "batch_size": 4, "paradigm": "zero1", "pipeline": {"stages": 2}},
     {"world_size": 4, "batch_size": 2, "paradigm": "hsdp", "hsdp": {"shard_size": 2}, "parameter_offload": True},
     {"world_size": 2, "batch_size": 4, "paradigm": "ddp"},
 ]

@@ -72,12 +72,12 @@ def test_a_family_of_its_own_trains_under_every_paradigm():
     paradigms = [{"paradigm": p, "world_size": 1 if p == "none" else 2} for p in others]
     orders = [{"paradigm": "pdp", "pipeline": {"order": order}} for order in ("gpipe", "1f1b", "interleaved", "zb_h1")]
     path = records_path("toys.jsonl")
-    for activation, optimizer in (("keep", "adam"), ("checkpoint", "sgd")):
-        swept = toys(sweep={"cases": paradigms + orders}, activation=activation, optimizer={"name": optimizer})
+    for activation, optimizer, cases in (("keep", "adam", paradigms + orders), ("checkpoint", "sgd", [paradigms[2], orders[1]])):
+        swept = toys(sweep={"cases": cases}, activation=activation, optimizer={"name": optimizer})
         answer("run", swept, "--verify", "--output", path)
         checked = {row["config_hash"]: row for row in json.loads(answer("check", swept, "--json"))}
         records = read_records(path)
-        check(len(records) == len(paradigms + orders) and all(r["status"] == "ok" for r in records), records)
+        check(len(records) == len(cases) and all(r["status"] == "ok" for r in records), records)
         for r in records:
             foreseen, peak = checked[r["config_hash"]]["predicted_peak_bytes"]["total"], r["metrics"]["peak_bytes"]["total"]
             check(foreseen == peak, f"{r['config']['paradigm']}: {foreseen}, and {peak} were held")

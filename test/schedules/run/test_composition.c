@@ -10,7 +10,7 @@
 
 enum { BATCH = 4, SAMPLE = 20 };
 
-#define BASE(model_keys, optimizer_keys)                                                                                                                   \
+#define BASE(model_keys, optimizer_keys)                                                                                                   \
     "{\"name\": \"composition\", \"device\": \"cpu\", \"batch_size\": 4, \"seed\": 11,"                                                    \
     " \"model\": {\"layers\": 10, \"heads\": 4, \"hidden\": 16, \"vocab_size\": 212, \"block_size\": 8," model_keys                        \
     " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 3},"                                                   \
@@ -32,7 +32,8 @@ static const struct shape {
     {"alibi, tied, no bias", BASE("\"position\": \"alibi\", \"bias\": false, \"tied\": true,", CLIPPED), 5, 0.1},
     {"norms of q and k, biases of q, k and v",
      BASE("\"position\": \"rope\", \"rope\": {\"scaling\": \"llama3\", \"original_length\": 16}, \"kv_heads\": 1, \"qk_norm\": true,"
-          "\"bias\": \"qkv\", \"norm\": \"rms\",", ""),
+          "\"bias\": \"qkv\", \"norm\": \"rms\",",
+          ""),
      3, 2},
 };
 
