@@ -15,7 +15,7 @@ import termios
 import threading
 import time
 
-from tap_cases import Skip, Wrong, check, chosen, descendants, run_all, wait_for  # beside this script
+from tap_cases import PATIENCE, Skip, Wrong, check, chosen, descendants, run_all, wait_for  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
@@ -124,7 +124,7 @@ def on_terminal(environment, *arguments, columns=120, code=OK, seconds=60):
     process = subprocess.Popen([DTBENCH, *arguments], cwd=WORK, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
                                env={**ENVIRONMENT, **environment})
     os.close(slave)
-    text, end = b"", time.monotonic() + seconds
+    text, end = b"", time.monotonic() + PATIENCE * seconds
     while time.monotonic() < end:
         if select.select([fd], [], [], 1)[0]:
             try:
@@ -169,11 +169,11 @@ class Started:
         """Standard output and the seconds until the end, which leaves no process behind."""
         begin = time.monotonic()
         try:
-            out, _ = self.process.communicate(timeout=seconds)
+            out, _ = self.process.communicate(timeout=PATIENCE * seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()
-            raise Wrong(f"still there after {seconds} s\n", self.text) from None
+            raise Wrong(f"still there after {PATIENCE * seconds} s\n", self.text) from None
         taken = time.monotonic() - begin
         self.reader.join(2)
         os.close(self.terminal)

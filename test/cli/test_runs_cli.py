@@ -14,7 +14,7 @@ import time
 
 from command import (CONFIG, DTBENCH, ENVIRONMENT, FAILED, FOREVER, LATER, MPIRUN, OK, OOM, OUTPUT, USAGE,
                      VERIFY, WORK, by_rank, config, main, on_terminal, one, read_records, records_path, run, wait_for)  # beside this script
-from tap_cases import check
+from tap_cases import PATIENCE, check
 
 # ---- results ----
 
@@ -320,7 +320,7 @@ def test_an_interrupt_under_mpirun():
     try:
         wait_for(lambda: endless_trains(output), 30, "steps of the second experiment")
         process.send_signal(signal.SIGINT)
-        check(process.wait(20) != OK, "an interrupted run ends well")
+        check(process.wait(20 * PATIENCE) != OK, "an interrupted run ends well")
     finally:
         process.kill()
         process.wait()
@@ -336,7 +336,7 @@ def test_an_interrupt_of_one_rank_is_told_by_all():
         wait_for(lambda: endless_trains(output), 30, "steps of the second experiment")
         with open(pids, encoding="ascii") as file:
             os.kill({int(rank): int(pid) for pid, rank in (line.split() for line in file)}[1], signal.SIGINT)
-        process.wait(20)
+        process.wait(20 * PATIENCE)
     finally:
         process.kill()
         process.wait()

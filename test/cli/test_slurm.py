@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-from tap_cases import Skip, Wrong, attempt, check, wait_for  # beside this script
+from tap_cases import PATIENCE, Skip, Wrong, attempt, check, wait_for  # beside this script
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DTBENCH = os.path.abspath(sys.argv[1])
@@ -256,7 +256,7 @@ def has_steps(output, earlier):
 def test_a_warning_ends_all_ranks_after_one_step():
     process, _ = start_srun("warned.jsonl")
     process.send_signal(signal.SIGUSR1)  # srun hands it on
-    check(process.wait(30) == LATER, process.returncode, read_text("warned.jsonl.log"))
+    check(process.wait(30 * PATIENCE) == LATER, process.returncode, read_text("warned.jsonl.log"))
     record, = read_records("warned.jsonl")
     check(record["status"] == "interrupted" and len(record["losses"]) >= 1, record["error"])
     steps = len(record["losses"])
@@ -267,7 +267,7 @@ def test_a_killed_rank_leaves_a_record():
     """Slurm's PMIx plugin kills all other ranks at once, so that none can write."""
     process, job = start_srun("killed.jsonl")
     os.kill(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID="0")[0], signal.SIGKILL)
-    check(process.wait(30) != OK, "srun's exit code")
+    check(process.wait(30 * PATIENCE) != OK, "srun's exit code")
     item, = json.loads(run(DTBENCH, "status", "killed.jsonl", "--json", code=OK).stdout)["sweeps"][0]["items"]
     check(item["state"] == "failed" and re.search(r"after step [1-9]\d* of .* killed", item["error"]), item)
 
@@ -299,7 +299,7 @@ def kill_node(job, rank):
 
 
 def revive_node(node):
-    subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname "$1"; exec slurmd -N "$1"', "sh", node], check=False, timeout=20)
+    subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname "$1"; exec slurmd -N "$1"', "sh", node], check=False, timeout=20 * PATIENCE)
     wait_for(lambda: run("sinfo", "--noheader", "--nodes", node, "--format=%t").stdout.strip() == "idle", 40, "the node's return")
 
 
@@ -341,7 +341,7 @@ def test_the_death_of_rank_0s_node():
         revive_node(node)
         process, job = start_srun("headless.jsonl", sweep, "--resume", experiments=3)
         process.send_signal(signal.SIGUSR1)
-        check(process.wait(30) == LATER, process.returncode, read_text("headless.jsonl.log"))
+        check(process.wait(30 * PATIENCE) == LATER, process.returncode, read_text("headless.jsonl.log"))
     finally:
         process.kill()
         process.wait()
