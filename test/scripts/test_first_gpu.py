@@ -11,12 +11,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 
 sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "test", "cli"))
-from tap_cases import check, run_all, wait_for
+from tap_cases import PATIENCE, check, descendants, run_all, wait_for
 
 DTBENCH, TEST = (os.path.abspath(path) for path in sys.argv[1:3])
 WORK = tempfile.mkdtemp(prefix="test_first_gpu_")
@@ -122,18 +121,31 @@ def test_the_sanitizer_sees_where_buffers_end():
     check(code == 0 and verdicts(results) == {"test_kernels_update": "ok", "memcheck of test_kernels_update": "ok"}, code, "\n" + said)
 
 
+def running():
+    """The command lines of what this test has started and what that has left behind; of processes that have ended they are empty."""
+    found = []
+    for pid in descendants(os.getpid()):
+        try:
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+                found.append(file.read())
+        except FileNotFoundError:
+            pass
+    return [line for line in found if line]
+
+
 def test_the_end_is_in_order():
     with subprocess.Popen(command("ended", "--only", "test_kernels", "--only", "tune"), cwd="/", env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True) as process:
-        time.sleep(1)
-        wait_for(lambda: subprocess.run(["pgrep", "-f", os.path.join(WORK, "unpacked/test/test_kernels")], stdout=subprocess.DEVNULL, check=False).returncode == 0, 30,
-                 "the program that hangs")
-        process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=60)
-        check(process.returncode == 143, process.returncode, said)
+        try:
+            wait_for(lambda: "sleep\x001000\x00" in running(), 30, "the program that hangs")
+            process.send_signal(signal.SIGTERM)
+            said, _ = process.communicate(timeout=60 * PATIENCE)
+        finally:
+            process.kill()
+    check(process.returncode == 143, process.returncode, said)
     found = verdicts(results_of("ended"))
     check(found["test_kernels"] == "stopped" and found["tune"] == "not run", found)
-    check(subprocess.run(["pgrep", "-f", os.path.join(WORK, "unpacked/test/test_kernels")], stdout=subprocess.DEVNULL, check=False).returncode != 0, "it still hangs")
+    wait_for(lambda: not running(), 10, "the end of the program that hangs")
 
 
 if __name__ == "__main__":
