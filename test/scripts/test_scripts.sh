@@ -81,7 +81,7 @@ else
     done
     expect "plot.py draws lines over a key" 0 '' scripts/plot.py results/orders_sim.jsonl --x pipeline.chunks --series pipeline.order \
         --y bubble+bubble_ideal,peak_bytes.activations -o "$work/orders.svg"
-    for text in '>zb_auto<' '>micro-batches<' 'Bubble (dotted: bubble ideal)' '>GiB<' 'stroke-dasharray'; do
+    for text in '>zb_auto<' '>micro-batches<' 'Bubble (dotted: bubble of the order alone)' '>GiB<' 'stroke-dasharray'; do
         expect "the picture of orders has $text" 0 '' grep -q -- "$text" "$work/orders.svg"
     done
     expect "plot.py draws bars over words, and says what ran out of memory" 0 '' scripts/plot.py "$work/mixed.jsonl" --x paradigm --y rate,peak_bytes --facet world_size -o "$work/bars.pdf"
