@@ -19,7 +19,7 @@ FOREIGN_OPTIONS = {
     "srun": "--container-mount-home --nodes --mpi --gpus --gpus-per-node --gpus-per-task --gpu-bind --ntasks-per-node --distribution --exclusive",
     "sbatch": "--array --nodes --ntasks-per-node --time --requeue --signal --exclusive",
     "mpirun": "--allow-run-as-root --oversubscribe",
-    "eb": "--check-style",
+    "eb": "--check-style --missing-modules",
     "containers": "--nv --ipc --device --rm --build-arg",
     "meson": "--no-tests --buildtype --prefix --list --verbose --no-rebuild --print-errorlogs",
     "apt-get": "--no-install-recommends",
