@@ -115,6 +115,8 @@ static void settle(struct dt_translation *t)
         dt_json_put(t->ours, "job.sharding", dt_json_text("none"));
     dt_remark(t, DT_REMARK_ASSUMED, "optimizer: adam; the file leaves it to " SCRIPT);
     dt_json_put(t->ours, "optimizer.name", dt_json_text("adam"));
+    if (dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp16")) /* by torch.amp.GradScaler, whose numbers are those of dtbench */
+        dt_json_put(t->ours, "loss_scaling", dt_json_text("dynamic"));
     dt_remark(t, DT_REMARK_ASSUMED, "shards of the parameters are fp32 there, and in %s here with an fp32 copy in the optimizer",
               cJSON_GetStringValue(dt_json_at(t->ours, "model.dtype")));
 }
@@ -163,8 +165,10 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
                   e->strategy.has_pipeline ? "pipeline.stages" : "tensor.size");
     dt_remark(t, DT_REMARK_LEFT, "for " SCRIPT ": %g samples at a time on each GPU, %d times a step",
               dt_json_number(t->ours, "job.micro_batch", 1), e->micro_batches);
+    if (e->model.dtype == DT_FP16 && !experiment_scales_dynamically(e))
+        dt_remark(t, DT_REMARK_ASSUMED, "loss_scaling: %g; accelerate finds it as the training goes", e->loss_scaling);
     static const char *const dropped[] = {"job.micro_batch", "job.parts",      "activation_blocks", "tensor",
-                                          "pipeline",        "ddp.bucket_mib", "fsdp.gather"};
+                                          "pipeline",        "ddp.bucket_mib", "fsdp.gather",       "dynamic_loss_scale"};
     for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
         dt_json_drop(t->ours, dropped[i]);
     dt_json_destroy(sharding);

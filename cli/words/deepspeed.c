@@ -24,21 +24,26 @@ static const struct dt_word words[] = {
     DT_WORD("zero_optimization.offload_param.device", "parameter_offload", "none", .values = DT_VALUES({"none", "false"}, {"cpu", "true"}),
             .why = "parameters are on the GPU or in host memory"),
     DT_WORD("communication_data_type", "reduce_dtype", NULL),
+    DT_WORD("gradient_clipping", "optimizer.clip_norm", "1"),
     DT_WORD("optimizer.type", "optimizer.name", NULL,
             .values =
                 DT_VALUES({"AdamW", "adam"}, {"AdamW", "adamw"}, {"Adam", "adam"}, {"adamw", "adam"}, {"adam", "adam"}, {"SGD", "sgd"})),
     DT_WORD("optimizer.params.lr", "optimizer.learning_rate", NULL),
     DT_WORD("optimizer.params.eps", "optimizer.epsilon", NULL),
-    DT_WORD("bf16.bf16_master_weights_and_grads", NULL, NULL, DT_ONLY("false"), .why = "the optimizer has an fp32 copy here"),
-    DT_WORD("fp16.fp16_master_weights_and_grads", NULL, NULL, DT_ONLY("false"), .why = "the optimizer has an fp32 copy here"),
+    DT_WORD("bf16.bf16_master_weights_and_grads", "optimizer.master_weights", NULL,
+            .values = DT_VALUES({"true", "false"}, {"false", NULL})),
+    DT_WORD("fp16.fp16_master_weights_and_grads", "optimizer.master_weights", NULL,
+            .values = DT_VALUES({"true", "false"}, {"false", NULL})),
+    DT_WORD("bf16.bf16_optimizer_states", NULL, NULL, DT_ONLY("false"), .why = "Adam's moments are fp32 here"),
     DT_WORD("activation_checkpointing.partition_activations", NULL, NULL, DT_ONLY("false"), .why = "what is kept is whole here"),
     DT_WORD("activation_checkpointing.cpu_checkpointing", NULL, NULL, DT_ONLY("false"), .why = "--set activation=offload says that"),
     DT_WORD("fp16.loss_scale", "loss_scaling", NULL),
+    DT_WORD("fp16.loss_scale_window", "dynamic_loss_scale.window", NULL),
     {0},
 };
 
 static const char no_bearing[] =
-    "steps_per_print wall_clock scheduler. gradient_clipping prescale_gradients optimizer.params.weight_decay "
+    "steps_per_print wall_clock scheduler. prescale_gradients optimizer.params.weight_decay "
     "optimizer.params.adam_w_mode optimizer.params.torch_adam optimizer.params.bias_correction "
     "zero_optimization.contiguous zero_optimization.allgather zero_optimization.sub_group_size zero_optimization.stage3_ "
     "zero_optimization.round_robin zero_optimization.offload_param. zero_optimization.offload_optimizer. "
@@ -118,13 +123,15 @@ static void settle_numbers(struct dt_translation *t)
                   dtype);
     dt_json_destroy(sums);
     dt_json_put(t->ours, "model.dtype", dt_json_text(dtype));
+    if (dt_json_is(dt_json_at(t->ours, "reduce_dtype"), dtype)) /* which is as they are */
+        dt_json_drop(t->ours, "reduce_dtype");
     settle_gradients(t, bf16 || fp16 ? 2 : 4);
 }
 
 static void settle_optimizer(struct dt_translation *t)
 {
     if (dt_json_number(t->ours, "loss_scaling", 0) == 0) /* 0: it is found as the training goes */
-        dt_json_drop(t->ours, "loss_scaling");
+        job_scale_dynamically(t, exp2(dt_json_number(t->theirs, "fp16.initial_scale_power", 16)));
     const struct cJSON *betas = dt_json_at(t->theirs, "optimizer.params.betas");
     for (int i = 0; i < 2 && cJSON_GetArrayItem(betas, i); i++)
         dt_json_put(t->ours, i ? "optimizer.beta2" : "optimizer.beta1", cJSON_Duplicate(cJSON_GetArrayItem(betas, i), true));
@@ -176,8 +183,19 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     dt_json_drop(t->ours, "fsdp.gather");
     if (e->model.dtype != DT_FP32)
         dt_json_put(t->theirs, e->model.dtype == DT_BF16 ? "bf16.enabled" : "fp16.enabled", dt_json_truth(true));
-    if (e->model.dtype != DT_FP16)
-        dt_json_drop(t->ours, "loss_scaling");
+    if (e->model.dtype == DT_FP16 && experiment_scales_dynamically(e)) {
+        double power = log2(dt_json_number(t->ours, "dynamic_loss_scale.initial", 65536));
+        if (power != floor(power))
+            dt_remark(t, DT_REMARK_ALIKE, "dynamic_loss_scale.initial: with DeepSpeed it is a power of two");
+        dt_json_put_number(t->theirs, "fp16.initial_scale_power", floor(power));
+        dt_json_drop(t->ours, "dynamic_loss_scale.initial");
+    }
+    if (e->model.dtype != DT_BF16) { /* rows of one key of ours: the one of this data type is written */
+        struct cJSON *copies = dt_json_take(t->ours, "optimizer.master_weights");
+        if (e->model.dtype == DT_FP16 && copies)
+            dt_json_put(t->theirs, "fp16.fp16_master_weights_and_grads", dt_json_truth(true));
+        dt_json_destroy(copies);
+    }
     if (beta1 && beta2) {
         dt_json_append(&betas, beta1);
         dt_json_append(&betas, beta2);

@@ -115,10 +115,56 @@ static void settle_batch(struct dt_translation *t, int micro_batch, double data_
         dt_json_drop(t->ours, "pipeline");
 }
 
+/* ---- numbers ---- */
+
+/* All of them update fp32 copies of 16-bit parameters, and fp32 ones as they are, unless their words say otherwise. */
+static void settle_numbers(struct dt_translation *t)
+{
+    const struct cJSON *dtype = dt_json_at(t->ours, "model.dtype");
+    if (!dt_json_at(t->ours, "optimizer.master_weights"))
+        dt_json_put(t->ours, "optimizer.master_weights", dt_json_truth(!dt_json_is(dtype, "fp32")));
+    if (!dt_json_is(dtype, "fp16"))
+        dt_json_drop(t->ours, "loss_scaling");
+    if (!dt_json_is(dt_json_at(t->ours, "loss_scaling"), "dynamic"))
+        dt_json_drop(t->ours, "dynamic_loss_scale");
+}
+
+void job_scale_dynamically(struct dt_translation *t, double initial)
+{
+    dt_json_put(t->ours, "loss_scaling", dt_json_text("dynamic"));
+    dt_json_put_number(t->ours, "dynamic_loss_scale.initial", dt_json_number(t->ours, "dynamic_loss_scale.initial", initial));
+    dt_json_put_number(t->ours, "dynamic_loss_scale.window", dt_json_number(t->ours, "dynamic_loss_scale.window", 1000));
+}
+
+static void prepare_numbers(struct dt_translation *t, const struct experiment *e)
+{
+    bool copies = e->model.dtype != DT_FP32, dynamic = e->model.dtype == DT_FP16 && experiment_scales_dynamically(e);
+    dt_json_put_number(t->ours, "optimizer.clip_norm", e->optimizer.clip_norm); /* theirs is another one where nothing is said */
+    dt_json_put(t->ours, "optimizer.master_weights", copies && !e->optimizer.master_weights ? dt_json_truth(false) : NULL);
+    if (!copies && e->optimizer.master_weights) {
+        dt_json_drop(t->ours, "optimizer.master_weights");
+        dt_remark(t, DT_REMARK_ASSUMED, "optimizer.master_weights: of fp32 parameters there is no copy there: 4 bytes a parameter fewer");
+    }
+    if (e->model.dtype != DT_FP16 || dynamic)
+        dt_json_drop(t->ours, "loss_scaling");
+    if (dynamic) {
+        dt_json_put_number(t->ours, "dynamic_loss_scale.initial", dt_json_number(t->ours, "dynamic_loss_scale.initial", 65536));
+        dt_json_put_number(t->ours, "dynamic_loss_scale.window", dt_json_number(t->ours, "dynamic_loss_scale.window", 2000));
+    } else {
+        dt_json_drop(t->ours, "dynamic_loss_scale");
+    }
+    if (dynamic &&
+        (dt_json_number(t->ours, "dynamic_loss_scale.growth", 2) != 2 || dt_json_number(t->ours, "dynamic_loss_scale.backoff", 0.5) != 0.5))
+        dt_remark(t, DT_REMARK_ALIKE, "dynamic_loss_scale: it doubles and halves there");
+    dt_json_drop(t->ours, "dynamic_loss_scale.growth");
+    dt_json_drop(t->ours, "dynamic_loss_scale.backoff");
+}
+
 void job_settle(struct dt_translation *t, const struct import_options *options)
 {
     double stages = dt_json_number(t->ours, "pipeline.stages", 1), ranks = stages * dt_json_number(t->ours, "tensor.size", 1);
     double data_ranks = fmax(1, floor(settle_world(t, options->gpus, ranks) / ranks));
+    settle_numbers(t);
     settle_paradigm(t, data_ranks);
     settle_batch(t, options->micro_batch, data_ranks, ranks, stages);
     dt_json_drop(t->ours, "job");
@@ -132,6 +178,7 @@ void job_prepare(struct dt_translation *t, const struct experiment *e)
     int per_node = e->gpus_per_node ? e->gpus_per_node : e->world_size % 8 == 0 ? 8 : e->world_size;
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         dt_json_drop(t->ours, taken[i]);
+    prepare_numbers(t, e);
     prepare_paradigm(t, e);
     if (of_replica % s->micro_batches != 0)
         dt_remark(t, DT_REMARK_CANNOT, "%d samples in %d micro-batches; others have micro-batches of one size", of_replica,

@@ -45,6 +45,11 @@ static const struct dt_word words[] = {
     /* numbers */
     DT_WORD("fp8-format", NULL, NULL, DT_ONLY("null"), .why = "products are bf16 here"),
     DT_WORD("loss-scale", "loss_scaling", NULL),
+    DT_WORD("initial-loss-scale", "dynamic_loss_scale.initial", NULL),
+    DT_WORD("loss-scale-window", "dynamic_loss_scale.window", NULL),
+    DT_WORD("main-params-dtype", NULL, NULL, DT_ONLY("fp32"), .why = "the optimizer's copy is fp32 here"),
+    DT_WORD("exp-avg-dtype", NULL, NULL, DT_ONLY("fp32"), .why = "Adam's moments are fp32 here"),
+    DT_WORD("exp-avg-sq-dtype", NULL, NULL, DT_ONLY("fp32"), .why = "Adam's moments are fp32 here"),
     /* ranks */
     DT_WORD("nnodes", "job.nodes", NULL),
     DT_WORD("nproc-per-node", "job.gpus_per_node", NULL),
@@ -75,6 +80,7 @@ static const struct dt_word words[] = {
     DT_WORD("adam-beta1", "optimizer.beta1", "0.9"),
     DT_WORD("adam-beta2", "optimizer.beta2", "0.999"),
     DT_WORD("adam-eps", "optimizer.epsilon", "1e-8"),
+    DT_WORD("clip-grad", "optimizer.clip_norm", "1"),
     {0},
 };
 
@@ -82,11 +88,11 @@ static const struct dt_word words[] = {
 #define NO_BEARING                                                                                                                         \
     "lr- min-lr save load no-save no-load ckpt dist-ckpt use-dist-ckpt async-save data- train- valid- test- split mock-data "              \
     "num-workers no-mmap no-create-attention-mask tokenizer vocab-file merge-file tiktoken make-vocab-size eval log- "                     \
-    "tensorboard wandb timing no-one-logger one-logger exit- profile weight-decay clip-grad init-method seed master- "                     \
+    "tensorboard wandb timing no-one-logger one-logger exit- profile weight-decay init-method seed master- "                               \
     "node-rank rdzv local-rank tee max-restarts distributed- use-mcore-models no-masked-softmax-fusion no-bias- "                          \
     "no-rope-fusion no-gradient-accumulation-fusion cross-entropy- transformer-impl use-flash-attn "                                       \
-    "attention-softmax-in-fp32 calculate-per-token-loss manual-gc empty-unused-memory initial-loss-scale min-loss-scale "                  \
-    "loss-scale-window hysteresis finetune override-opt use-checkpoint decoupled- apply-layernorm-1p overlap-param-gather "                \
+    "attention-softmax-in-fp32 calculate-per-token-loss manual-gc empty-unused-memory min-loss-scale "                                     \
+    "hysteresis finetune override-opt use-checkpoint use-precision-aware-optimizer decoupled- apply-layernorm-1p overlap-param-gather "    \
     "max-position-embeddings bf16 kv-channels check-for-nan no-check-for-nan enable-experimental use-cpu-initialization "                  \
     "ddp-average-in-collective deterministic disable-gloo te-rng-tracker reset- eod-mask-loss max-steps max-epochs moe- mtp- fp8- "        \
     "fp4- tp-comm- batch-p2p cpu-offloading- masked-softmax-fusion"
@@ -167,12 +173,15 @@ static void settle_numbers(struct dt_translation *t)
 {
     bool bf16 = take_flag(t, "bf16"), fp16 = take_flag(t, "fp16"), as_they_are = take_flag(t, "grad-reduce-in-bf16");
     put_text(t->ours, "model.dtype", bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
-    if ((bf16 || fp16) && !as_they_are)
+    bool in_fp32 = take_flag(t, "accumulate-allreduce-grads-in-fp32");
+    if (bf16 ? !as_they_are : fp16 && in_fp32) {
+        put_text(t->ours, "reduce_dtype", "fp32");
         dt_remark(t, DT_REMARK_ASSUMED,
-                  "gradients are added up in fp32 there, and in %s here: two bytes a parameter fewer, and half of the bytes "
-                  "of their reduction",
+                  "gradients are added up in fp32 there, and in %s here until they are reduced: two bytes a parameter fewer",
                   bf16 ? "bf16" : "fp16");
-    dt_json_drop(t->theirs, "accumulate-allreduce-grads-in-fp32");
+    }
+    if (fp16 && !dt_json_at(t->ours, "loss_scaling"))
+        job_scale_dynamically(t, 0x1p32);
 }
 
 static void settle_activation(struct dt_translation *t)
@@ -279,8 +288,10 @@ static void prepare_model(struct dt_translation *t, const struct experiment *e)
     put_flag(t, "bf16", dt_json_is(dtype, "bf16"));
     put_flag(t, "fp16", dt_json_is(dtype, "fp16"));
     dt_json_destroy(dtype);
-    if (e->model.dtype != DT_FP16)
-        dt_json_drop(t->ours, "loss_scaling");
+    put_flag(t, "grad-reduce-in-bf16", e->model.dtype == DT_BF16 && e->reduce_dtype == REDUCE_AS_MODEL);
+    put_flag(t, "accumulate-allreduce-grads-in-fp32", e->model.dtype == DT_FP16 && e->reduce_dtype == REDUCE_IN_FP32);
+    if (e->reduce_dtype == REDUCE_IN_FP32)
+        dt_json_drop(t->ours, "reduce_dtype");
     if (dt_json_is(dt_json_at(t->ours, "model.rope.scaling"), "llama3") &&
         (dt_json_number(t->ours, "model.rope.low_frequency_factor", 1) != 1 ||
          dt_json_number(t->ours, "model.rope.high_frequency_factor", 4) != 4 ||
@@ -430,6 +441,8 @@ static const struct dt_word nemo_names[] = {
     RENAMED("activations_checkpoint_num_layers", "recompute-num-layers"),
     RENAMED("fp8", "fp8-format", .values = DT_VALUES({"false", NULL}, {"true", "hybrid"})),
     RENAMED("ub_tp_comm_overlap", "tp-comm-overlap"),
+    RENAMED("native_amp_init_scale", "initial-loss-scale"),
+    RENAMED("native_amp_growth_interval", "loss-scale-window"),
     DT_WORD("transformer_block_type", NULL, NULL, DT_ONLY("pre_ln"), .why = "norms are before attention and MLP here"),
     DT_WORD("attention_type", NULL, NULL, DT_ONLY("multihead")),
     DT_WORD("ffn_dropout", NULL, NULL, DT_ONLY("0"), .why = "there is no dropout inside of the MLP here", .alike = true),
@@ -536,6 +549,7 @@ static void adapt_nemo(struct dt_translation *t)
     static const char *const places[] = {"devices", "num_nodes"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         dt_json_put(t->theirs, places[i], dt_json_take(trainer, places[i]));
+    dt_json_put_number(t->theirs, "model.clip_grad", dt_json_number(trainer, "gradient_clip_val", 0));
     if (dt_json_is(precision, "bf16") || dt_json_is(precision, "bf16-mixed"))
         dt_json_put(t->theirs, "model.bf16", dt_json_truth(true));
     else if (dt_json_is(precision, "16") || dt_json_is(precision, "16-mixed"))

@@ -12,6 +12,9 @@
 static const struct dt_word words[] = {
     DT_WORD("training.seq_len", "model.block_size", "2048"),
     DT_WORD("training.mixed_precision_param", "model.dtype", "bfloat16", .values = DT_VALUES({"bfloat16", "bf16"}, {"float32", "fp32"})),
+    DT_WORD("training.dtype", "optimizer.master_weights", NULL,
+            .values = DT_VALUES({"float32", NULL}, {"bfloat16", "false"})), /* since 0.2 */
+    DT_WORD("training.max_norm", "optimizer.clip_norm", "1"),
     DT_WORD("training.enable_cpu_offload", "parameter_offload", "false"),
     DT_WORD("training.global_batch_size", "job.global_batch", NULL),
     DT_WORD("model.converters", NULL, "[]", DT_ONLY("[]"), .why = "products are of model.dtype here"),
@@ -35,7 +38,7 @@ static const struct dt_word words[] = {
 
 static const char no_bearing[] =
     "job. profiling. metrics. lr_scheduler. checkpoint. comm. experimental. validation. float8. mx. fault_tolerance. "
-    "memory_estimation. model.tokenizer_path model.hf_assets_path model.print_after training.dataset training.max_norm "
+    "memory_estimation. model.tokenizer_path model.hf_assets_path model.print_after training.dataset "
     "training.steps training.compile training.gc_ training.seed training.deterministic training.mixed_precision_reduce "
     "optimizer.weight_decay optimizer.implementation optimizer.early_step parallelism.disable_loss_parallel compile. "
     "parallelism.enable_async_tensor_parallel parallelism.enable_compiled_autograd "
@@ -63,6 +66,17 @@ static void settle_model(struct dt_translation *t)
     dt_json_put(t->ours, "model.preset", dt_json_text(preset ? preset : llamas[0].preset));
     dt_json_destroy(name);
     dt_json_destroy(flavor);
+}
+
+/* Gradients of bf16 products are reduced in fp32. With bf16 weights there is no other copy of them. */
+static void settle_numbers(struct dt_translation *t)
+{
+    if (dt_json_is(dt_json_at(t->ours, "optimizer.master_weights"), "false")) {
+        dt_json_put(t->ours, "model.dtype", dt_json_text("bf16"));
+        dt_remark(t, DT_REMARK_ASSUMED, "training.dtype: bfloat16; Adam's moments are bf16 there, and fp32 here: 4 bytes a parameter more");
+    }
+    if (!dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32"))
+        dt_json_put(t->ours, "reduce_dtype", dt_json_text("fp32"));
 }
 
 /* Weights are replicated, sharded, or sharded within groups that are replicated; -1: over the ranks that are left. */
@@ -104,10 +118,12 @@ static void settle_batch(struct dt_translation *t)
 static void settle(struct dt_translation *t)
 {
     settle_model(t);
+    settle_numbers(t);
     settle_sharding(t);
     settle_batch(t);
-    dt_remark(t, DT_REMARK_ASSUMED, "shards of the parameters are fp32 there, and in %s here with an fp32 copy in the optimizer",
-              cJSON_GetStringValue(dt_json_at(t->ours, "model.dtype")));
+    if (!dt_json_at(t->ours, "optimizer.master_weights"))
+        dt_remark(t, DT_REMARK_ASSUMED, "shards of the parameters are fp32 there, and in %s here with an fp32 copy in the optimizer",
+                  cJSON_GetStringValue(dt_json_at(t->ours, "model.dtype")));
     if (dt_json_is(dt_json_at(t->ours, "pipeline.order"), "interleaved"))
         dt_remark(t, DT_REMARK_ASSUMED, "parallelism.pipeline_parallel_layers_per_stage: two parts on each rank, the default of " ORIGIN);
 }
@@ -129,6 +145,10 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     dt_json_put(t->ours, "model.dtype", dt_json_take(model, "dtype"));
     dt_json_destroy(model);
 
+    if (e->model.dtype == DT_BF16 && e->reduce_dtype == REDUCE_AS_MODEL)
+        dt_remark(t, DT_REMARK_ASSUMED, "reduce_dtype: model; torchtitan reduces gradients in fp32: twice the bytes");
+    if (e->model.dtype == DT_BF16)
+        dt_json_drop(t->ours, "reduce_dtype");
     bool sharded = dt_json_is(dt_json_at(t->ours, "job.sharding"), "parameters");
     if (!sharded && !dt_json_is(dt_json_at(t->ours, "job.sharding"), "none"))
         dt_remark(t, DT_REMARK_CANNOT, "paradigm: %s; torchtitan shards parameters or nothing", paradigm_name(e->paradigm));

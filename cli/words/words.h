@@ -72,6 +72,8 @@ dt_status framework_export(const struct framework *f, const struct experiment *e
 /* The parts of both that are about numbers of ranks and samples. */
 void job_settle(struct dt_translation *t, const struct import_options *options);
 void job_prepare(struct dt_translation *t, const struct experiment *e);
+/* The loss's scale is found as the training goes: from `initial`, and grows after 1,000 steps, unless t->ours says otherwise. */
+void job_scale_dynamically(struct dt_translation *t, double initial);
 
 /* Read a file; "-" is standard input, whose format is that of `f`. f NULL: the ending of its name says the format, and what has none that is
  * known is a command line. Owner of *out: the caller, dt_json_destroy. Errors: DT_ERR_IO, DT_ERR_INVALID, DT_ERR_UNAVAILABLE where a format

@@ -39,14 +39,26 @@ static int power(struct dice *d, int most_exponent)
     return 1 << below(d, most_exponent + 1);
 }
 
-/* Adam's numbers, or the optimizer's defaults. */
-static void add_optimizer(struct dice *d, char *text)
+/* Adam's numbers, or the optimizer's defaults; clipping; fp32 copies of 16-bit parameters, or, where the framework can, none of bf16 ones. */
+static void add_optimizer(struct dice *d, char *text, bool can_without)
 {
+    bool copies = !strstr(text, "\"dtype\":\"fp32\""), without = can_without && strstr(text, "\"dtype\":\"bf16\"") && below(d, 2);
+    sprintf(text + strlen(text), ",\"optimizer\":{\"name\":\"adam\",\"clip_norm\":%s,\"master_weights\":%s", ONE_OF(d, "0", "1", "0.5"),
+            copies && !without ? "true" : "false");
     if (below(d, 2))
-        sprintf(text + strlen(text), ",\"optimizer\":{\"name\":\"adam\",\"learning_rate\":%s,\"beta2\":%s,\"epsilon\":%s}",
-                ONE_OF(d, "0.0003", "6e-5"), ONE_OF(d, "0.95", "0.999"), ONE_OF(d, "1e-8", "1e-5"));
-    else
-        strcat(text, ",\"optimizer\":{\"name\":\"adam\"}");
+        sprintf(text + strlen(text), ",\"learning_rate\":%s,\"beta2\":%s,\"epsilon\":%s", ONE_OF(d, "0.0003", "6e-5"),
+                ONE_OF(d, "0.95", "0.999"), ONE_OF(d, "1e-8", "1e-5"));
+    strcat(text, "}");
+    if (strstr(text, "\"dtype\":\"fp16\""))
+        strcat(text, ONE_OF(d, ",\"loss_scaling\":1024", ",\"loss_scaling\":\"dynamic\"",
+                            ",\"loss_scaling\":\"dynamic\",\"dynamic_loss_scale\":{\"initial\":4096,\"window\":500}"));
+}
+
+/* How gradients of a 16-bit model are reduced: as they are, or in fp32. */
+static void add_reduction(struct dice *d, char *text)
+{
+    if (!strstr(text, "\"dtype\":\"fp32\""))
+        strcat(text, ONE_OF(d, "", ",\"reduce_dtype\":\"fp32\""));
 }
 
 static void megatron_config(struct dice *d, char *text)
@@ -83,7 +95,8 @@ static void megatron_config(struct dice *d, char *text)
             sprintf(text + strlen(text), "%s%d", i > 1 ? "," : "", i * layers / (stages * parts));
         strcat(text, "]}");
     }
-    add_optimizer(d, text);
+    add_optimizer(d, text, false);
+    add_reduction(d, text);
     strcat(text, "}");
 }
 
@@ -101,7 +114,9 @@ static void torchtitan_config(struct dice *d, char *text)
         ONE_OF(d, "micro_batch", "step"), ONE_OF(d, "Llama-3.1-8B", "Llama-3.1-70B"), 1024 * power(d, 3), ONE_OF(d, "bf16", "fp32"));
     if (stages > 1)
         sprintf(text + strlen(text), ",\"pipeline\":{\"stages\":%d,\"chunks\":%d,\"order\":\"%s\"}", stages, stages, order);
-    add_optimizer(d, text);
+    add_optimizer(d, text, true);
+    if (strstr(text, "\"dtype\":\"bf16\"")) /* always so */
+        strcat(text, ",\"reduce_dtype\":\"fp32\"");
     strcat(text, "}");
 }
 
@@ -118,7 +133,8 @@ static void deepspeed_config(struct dice *d, char *text)
             "\"hsdp\":{\"shard_size\":2},\"ddp\":{\"bucket_mib\":%s},\"model\":{\"preset\":\"GPTSmall\",\"dtype\":\"%s\"}",
             data, paradigm, batch, 1 + below(d, 2) * (batch - 1), whole ? ONE_OF(d, "false", "true") : "false", bucket,
             ONE_OF(d, "bf16", "fp16", "fp32"));
-    add_optimizer(d, text);
+    add_optimizer(d, text, true);
+    add_reduction(d, text);
     strcat(text, "}");
 }
 
@@ -129,12 +145,13 @@ static void accelerate_config(struct dice *d, char *text)
     const char *sharded = ONE_OF(d, "ddp", "zero2", "fsdp", "hsdp");
     const char *paradigm = data == 1 ? "none" : data < 4 && strcmp(sharded, "hsdp") == 0 ? "fsdp" : sharded;
     bool plain = strcmp(paradigm, "none") == 0 || strcmp(paradigm, "ddp") == 0;
+    const char *numbers = ONE_OF(d, "\"bf16\"}", "\"fp16\"},\"loss_scaling\":\"dynamic\"",
+                                 "\"fp32\"},\"optimizer\":{\"name\":\"adam\",\"master_weights\":false}");
     sprintf(text,
             "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":2,\"parameter_offload\":%s,\"activation\":\"%s\","
-            "\"hsdp\":"
-            "{\"shard_size\":2},\"optimizer\":{\"name\":\"adam\"},\"model\":{\"preset\":\"GPTSmall\",\"dtype\":\"%s\"}}",
-            data, paradigm, plain ? "false" : ONE_OF(d, "false", "true"), plain ? "keep" : ONE_OF(d, "keep", "checkpoint"),
-            ONE_OF(d, "bf16", "fp16", "fp32"));
+            "\"hsdp\":{\"shard_size\":2},\"model\":{\"preset\":\"GPTSmall\",\"dtype\":%s%s}",
+            data, paradigm, plain ? "false" : ONE_OF(d, "false", "true"), plain ? "keep" : ONE_OF(d, "keep", "checkpoint"), numbers,
+            strstr(numbers, "optimizer") ? "" : ",\"optimizer\":{\"name\":\"adam\"}");
 }
 
 /* ---- there and back ---- */
