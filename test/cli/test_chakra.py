@@ -5,11 +5,13 @@ Usage: test_chakra.py DTBENCH [CASE...]
 """
 import json
 import os
+import re
 import sys
 
 from command import CONFIG, OK, USAGE, WORK, Skip, check, config, main, run  # beside this script
 
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7
+WAITS = {b"join", b"host", b"synchronize", b"wait"}  # nodes of computing that are no kernels: what others wait for, and the host
 KINDS = {0: "all_reduce", 1: "reduce", 2: "all_gather", 5: "broadcast", 7: "reduce_scatter"}
 
 
@@ -82,7 +84,19 @@ def traced(**changes):
     with open(os.path.join(folder, "comm_groups.json"), encoding="utf-8") as file:
         groups = json.load(file)
     ranks = changes["world_size"]
-    return {rank: read_trace(os.path.join(folder, f"dtbench.{rank}.et")) for rank in range(ranks)}, groups, checked
+    traces = {rank: read_trace(os.path.join(folder, f"dtbench.{rank}.et")) for rank in range(ranks)}
+    check_counts(traces, result.stdout + result.stderr)
+    return traces, groups, checked
+
+
+def check_counts(traces, said):
+    """The files have what the export says, and besides only nodes that take no device's time: where messages meet, and where the host waits."""
+    kernels, messages, collectives = (int(re.search(rf"([\d,]+) {word}", said)[1].replace(",", "")) for word in ("kernels", "messages", "collectives"))
+    nodes = [node for trace in traces.values() for node in trace]
+    waits = [node for node in nodes if node["type"] == COMPUTE and node["name"] in WAITS]
+    check(sum(node["type"] == COMPUTE for node in nodes) - len(waits) == kernels, kernels, len(waits))
+    check(all(node["duration"] == 0 for node in waits if node["name"] != b"host"), waits)
+    check(sum(node["type"] in (SEND, RECEIVE) for node in nodes) == messages and sum(node["type"] == COLLECTIVE for node in nodes) == collectives, said)
 
 
 def check_nodes(nodes):

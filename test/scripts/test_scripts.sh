@@ -92,6 +92,8 @@ else
     sed 's/"config":{/&"name":"ddp, 2 nodes, 100 Mbit\/s","device":"cpu",/' "$work/mixed.jsonl" | head -1 >"$work/network.jsonl"
     expect "plot_emulated_network.py draws step times" 0 '' scripts/plot_emulated_network.py "$work/network.jsonl"
     expect "plot_emulated_network.py writes where it is told" 0 "" is_png "$work/network.png"
+    echo '{"traceEvents": [{"ph": "X", "cat": "compute", "name": "linear", "pid": 0, "ts": 1.0, "dur": 2.0}]}' >"$work/step.trace"
+    expect "plot_trace.py draws a step" 0 '' scripts/plot_trace.py "$work/step.trace"
     expect "plot_emulated_network.py refuses other records" 1 'KeyError|name|no record' scripts/plot_emulated_network.py "$work/mixed.jsonl"
     box() { # box MODEL BATCH PLANS
         printf '{"model":"%s","global_batch":%s,"plan":{"plans":[%s],"search":{"interrupted":false},"cluster":"c","profile":"p","rules":[]}}' "$1" "$2" "$3"
