@@ -23,12 +23,13 @@ FOREIGN_OPTIONS = {
     "containers": "--nv --ipc --device --rm --build-arg",
     "meson": "--no-tests --buildtype --prefix --list --verbose --no-rebuild --print-errorlogs",
     "apt-get": "--no-install-recommends",
+    "analyze_mutants": "--mutantDir --numMutants",
 }
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(?<![\w/.$-])((?:%s)/[\w./*{},<>-]*[\w*}>/])" % "|".join(PARTS))
 FUNCTION = re.compile(r"^([a-z]\w*)\(\)$")
-OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
+OPTION = re.compile(r"(?<![\w-])(--[a-z][A-Za-z-]*)")
 COMMAND = re.compile(r"(?:^|[\s/])dtbench\s+([a-z]\w*)")
 
 

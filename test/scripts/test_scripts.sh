@@ -156,7 +156,6 @@ fi
 expect "setup refuses an unknown option" 2 "unknown option '--tset'" scripts/setup --tset
 expect "test refuses an unknown option" 2 "unknown option '--quik'" scripts/test --quik
 expect "fuzz refuses an unknown option" 2 "unknown option '--second'" scripts/fuzz --second 3
-expect "mutate names its mutants" 0 "^lib/base/[a-z_]+\.c:[0-9]+: '.*' becomes '.*'$" scripts/mutate --list --count 1 lib/base
 expect "gate refuses an unknown option" 2 "unknown option '--rouns'" scripts/gate --rouns 3
 expect "gate names a build that is not there" 2 'there is no nowhere/dtbench' scripts/gate --base nowhere/dtbench
 expect "check_calibration refuses a model that it has not" 2 "there is no large" scripts/check_calibration --models large
