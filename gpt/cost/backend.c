@@ -48,20 +48,12 @@ static enum dt_variant dropped(const struct gpt_dropout *dropout)
     return dropout->probability > 0 ? DT_VARIANT_DROPOUT : DT_VARIANT_PLAIN;
 }
 
-/* One over [rows, columns]. */
+/* One over [rows, columns]; columns 1: over elements that stand alone. */
 static dt_status by_rows(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, enum dt_variant variant, double rows,
                          double columns)
 {
     return dt_cost_memory_bound(k->costs, stream, &(struct dt_cost_call){k->shift + kind, variant, k->model->dtype, {rows, columns, 1}},
                                 rows * columns, 0);
-}
-
-/* One over `count` elements that stand alone. */
-static dt_status flat(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t count)
-{
-    return dt_cost_memory_bound(k->costs, stream,
-                                &(struct dt_cost_call){k->shift + kind, DT_VARIANT_PLAIN, k->model->dtype, {(double)count, 1, 1}},
-                                (double)count, 0);
 }
 
 /* The model's token rows [samples * T, d], and `entries` rows of the two tables. */
@@ -126,68 +118,60 @@ static GPT_KERNEL_FUNCTION(cost_embedding_gradient, gpt_embedding_gradient)
     return lookup(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, a->samples, a->vocab.count + a->positions.count, &a->dropout);
 }
 
-static GPT_KERNEL_FUNCTION(cost_layer_norm, gpt_layer_norm)
-{
-    return by_rows(k, stream, GPT_KERNEL_LAYER_NORM, DT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
-}
-
-static GPT_KERNEL_FUNCTION(cost_layer_norm_gradient, gpt_layer_norm_gradient)
-{
-    return by_rows(k, stream, GPT_KERNEL_LAYER_NORM_GRADIENT, DT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
-}
-
-static GPT_KERNEL_FUNCTION(cost_rms_norm, gpt_rms_norm)
-{
-    return by_rows(k, stream, GPT_KERNEL_RMS_NORM, DT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
-}
-
-static GPT_KERNEL_FUNCTION(cost_rms_norm_gradient, gpt_rms_norm_gradient)
-{
-    return by_rows(k, stream, GPT_KERNEL_RMS_NORM_GRADIENT, DT_VARIANT_PLAIN, (double)a->rows, (double)a->d);
-}
-
 /* Columns of q, k and v together, by the number of heads. */
 static double head_columns(const struct gpt_kernels *k, size_t heads, size_t kv_heads)
 {
     return (double)(heads + 2 * kv_heads) * gpt_head_width(k->model);
 }
 
-static GPT_KERNEL_FUNCTION(cost_head_norm, gpt_head_norm)
-{
-    return by_rows(k, stream, GPT_KERNEL_HEAD_NORM, DT_VARIANT_PLAIN, (double)a->rows, head_columns(k, a->heads, a->kv_heads));
-}
+/* What goes over rows. */
+#define OVER_ROWS(entry, kind, variant, rows, columns)                                                                                     \
+    static GPT_KERNEL_FUNCTION(cost_##entry, gpt_##entry)                                                                                  \
+    {                                                                                                                                      \
+        return by_rows(k, stream, GPT_KERNEL_##kind, variant, (double)(rows), (double)(columns));                                          \
+    }
+OVER_ROWS(layer_norm, LAYER_NORM, DT_VARIANT_PLAIN, a->rows, a->d)
+OVER_ROWS(layer_norm_gradient, LAYER_NORM_GRADIENT, DT_VARIANT_PLAIN, a->rows, a->d)
+OVER_ROWS(rms_norm, RMS_NORM, DT_VARIANT_PLAIN, a->rows, a->d)
+OVER_ROWS(rms_norm_gradient, RMS_NORM_GRADIENT, DT_VARIANT_PLAIN, a->rows, a->d)
+OVER_ROWS(head_norm, HEAD_NORM, DT_VARIANT_PLAIN, a->rows, head_columns(k, a->heads, a->kv_heads))
+OVER_ROWS(head_norm_gradient, HEAD_NORM_GRADIENT, DT_VARIANT_PLAIN, a->rows, head_columns(k, a->heads, a->kv_heads))
+OVER_ROWS(swiglu, SWIGLU, DT_VARIANT_PLAIN, a->rows, a->f)
+OVER_ROWS(swiglu_gradient, SWIGLU_GRADIENT, DT_VARIANT_PLAIN, a->rows, a->f)
+OVER_ROWS(rope, ROPE, DT_VARIANT_PLAIN, a->rows, gpt_head_width(k->model) * (double)a->heads)
+OVER_ROWS(gelu, GELU, DT_VARIANT_PLAIN, a->count, 1)
+OVER_ROWS(gelu_gradient, GELU_GRADIENT, DT_VARIANT_PLAIN, a->count, 1)
+OVER_ROWS(dropout_residual, DROPOUT_RESIDUAL, dropped(&a->dropout), a->rows, gpt_of(k->model)->hidden)
+OVER_ROWS(dropout_gradient, DROPOUT_GRADIENT, dropped(&a->dropout), a->rows, gpt_of(k->model)->hidden)
+OVER_ROWS(loss, LOSS, DT_VARIANT_PLAIN, a->rows, gpt_of(k->model)->vocab_size)
+/* Half of loss each, on this rank's columns. */
+OVER_ROWS(loss_part, LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, a->vocab.count)
+OVER_ROWS(loss_gradient, LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, a->vocab.count)
+#undef OVER_ROWS
 
-static GPT_KERNEL_FUNCTION(cost_head_norm_gradient, gpt_head_norm_gradient)
-{
-    return by_rows(k, stream, GPT_KERNEL_HEAD_NORM_GRADIENT, DT_VARIANT_PLAIN, (double)a->rows, head_columns(k, a->heads, a->kv_heads));
-}
+/* ---- products ---- */
 
-static GPT_KERNEL_FUNCTION(cost_swiglu, gpt_swiglu)
+/* Queues one of the three products around a weight [out, in] where it was measured. *parts: in how many pieces it is to be made; 0: it is
+ * done, or costs nothing. */
+static dt_status begin_linear(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, enum dt_variant variant,
+                              size_t rows, size_t out, size_t in, int joined, int *parts)
 {
-    return by_rows(k, stream, GPT_KERNEL_SWIGLU, DT_VARIANT_PLAIN, (double)a->rows, (double)a->f);
-}
-
-static GPT_KERNEL_FUNCTION(cost_swiglu_gradient, gpt_swiglu_gradient)
-{
-    return by_rows(k, stream, GPT_KERNEL_SWIGLU_GRADIENT, DT_VARIANT_PLAIN, (double)a->rows, (double)a->f);
-}
-
-static GPT_KERNEL_FUNCTION(cost_rope, gpt_rope)
-{
-    return by_rows(k, stream, GPT_KERNEL_ROPE, DT_VARIANT_PLAIN, (double)a->rows, (double)a->heads * gpt_head_width(k->model));
+    const struct dt_cost_call c = {k->shift + kind, variant, k->model->dtype, {(double)rows, (double)out, (double)in}};
+    bool measured;
+    *parts = 0;
+    if (!k->costs)
+        return DT_OK;
+    DT_TRY(dt_cost_measured(k->costs, stream, &c, &measured));
+    *parts = measured ? 0 : parts_of(k, joined);
+    return DT_OK;
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear, gpt_linear)
 {
-    const struct dt_cost_call c = {
-        k->shift + GPT_KERNEL_LINEAR, DT_VARIANT_PLAIN, k->model->dtype, {(double)a->rows, (double)a->out, (double)a->in}};
-    bool measured;
-    if (!k->costs)
+    int parts;
+    DT_TRY(begin_linear(k, stream, GPT_KERNEL_LINEAR, DT_VARIANT_PLAIN, a->rows, a->out, a->in, a->joined, &parts));
+    if (parts == 0)
         return DT_OK;
-    DT_TRY(dt_cost_measured(k->costs, stream, &c, &measured));
-    if (measured)
-        return DT_OK;
-    int parts = parts_of(k, a->joined);
     size_t out = a->out / (size_t)parts;
     return product(k, stream, GPT_KERNEL_LINEAR, a->out, a->in, parts, product_s(k, 1, a->rows, out, a->in, a->in, out),
                    (double)a->rows * (double)a->out);
@@ -195,15 +179,10 @@ static GPT_KERNEL_FUNCTION(cost_linear, gpt_linear)
 
 static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient)
 {
-    const struct dt_cost_call c = {
-        k->shift + GPT_KERNEL_LINEAR_INPUT_GRADIENT, DT_VARIANT_PLAIN, k->model->dtype, {(double)a->rows, (double)a->out, (double)a->in}};
-    bool measured;
-    if (!k->costs)
+    int parts;
+    DT_TRY(begin_linear(k, stream, GPT_KERNEL_LINEAR_INPUT_GRADIENT, DT_VARIANT_PLAIN, a->rows, a->out, a->in, a->joined, &parts));
+    if (parts == 0)
         return DT_OK;
-    DT_TRY(dt_cost_measured(k->costs, stream, &c, &measured));
-    if (measured)
-        return DT_OK;
-    int parts = parts_of(k, a->joined);
     size_t out = a->out / (size_t)parts;
     return product(k, stream, GPT_KERNEL_LINEAR_INPUT_GRADIENT, a->out, a->in, parts, product_s(k, 1, a->rows, a->in, out, out, a->in),
                    (double)a->rows * (double)a->in);
@@ -211,17 +190,11 @@ static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient
 
 static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradient)
 {
-    const struct dt_cost_call c = {k->shift + GPT_KERNEL_LINEAR_WEIGHT_GRADIENT,
-                                   a->accumulate ? DT_VARIANT_ACCUMULATE : DT_VARIANT_PLAIN,
-                                   k->model->dtype,
-                                   {(double)a->rows, (double)a->out, (double)a->in}};
-    bool measured;
-    if (!k->costs)
+    enum dt_variant variant = a->accumulate ? DT_VARIANT_ACCUMULATE : DT_VARIANT_PLAIN;
+    int parts;
+    DT_TRY(begin_linear(k, stream, GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, variant, a->rows, a->out, a->in, a->joined, &parts));
+    if (parts == 0)
         return DT_OK;
-    DT_TRY(dt_cost_measured(k->costs, stream, &c, &measured));
-    if (measured)
-        return DT_OK;
-    int parts = parts_of(k, a->joined);
     size_t out = a->out / (size_t)parts;
     /* a framework may make a weight's gradient by itself before it adds it to what is there */
     struct dt_buffer apart;
@@ -230,16 +203,6 @@ static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradie
     dt_free(stream, &apart);
     return product(k, stream, GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, a->out, a->in, parts, product_s(k, 1, out, a->in, a->rows, out, a->in),
                    (double)a->rows * (double)a->out);
-}
-
-static GPT_KERNEL_FUNCTION(cost_gelu, gpt_gelu)
-{
-    return flat(k, stream, GPT_KERNEL_GELU, a->count);
-}
-
-static GPT_KERNEL_FUNCTION(cost_gelu_gradient, gpt_gelu_gradient)
-{
-    return flat(k, stream, GPT_KERNEL_GELU_GRADIENT, a->count);
 }
 
 /* The frameworks that profiles describe make these in several kernels. */
@@ -304,11 +267,6 @@ static GPT_KERNEL_FUNCTION(cost_attention_gradient, gpt_attention_backward)
                      3);
 }
 
-static GPT_KERNEL_FUNCTION(cost_dropout_residual, gpt_dropout_residual)
-{
-    return by_rows(k, stream, GPT_KERNEL_DROPOUT_RESIDUAL, dropped(&a->dropout), (double)a->rows, gpt_of(k->model)->hidden);
-}
-
 static GPT_KERNEL_FUNCTION(cost_linear_residual, gpt_linear_residual)
 {
     struct gpt_linear product = {.x = a->x, .w = a->w, .b = a->b, .y = a->y, .rows = a->rows, .in = a->in, .out = a->out};
@@ -316,27 +274,6 @@ static GPT_KERNEL_FUNCTION(cost_linear_residual, gpt_linear_residual)
         DT_TRY(cost_gelu(k, stream, &(struct gpt_gelu){a->active, a->x, a->rows * a->in}));
     DT_TRY(cost_linear(k, stream, &product));
     return cost_dropout_residual(k, stream, &(struct gpt_dropout_residual){a->residual, a->y, a->y, a->rows, a->dropout});
-}
-
-static GPT_KERNEL_FUNCTION(cost_dropout_gradient, gpt_dropout_gradient)
-{
-    return by_rows(k, stream, GPT_KERNEL_DROPOUT_GRADIENT, dropped(&a->dropout), (double)a->rows, gpt_of(k->model)->hidden);
-}
-
-static GPT_KERNEL_FUNCTION(cost_loss, gpt_loss)
-{
-    return by_rows(k, stream, GPT_KERNEL_LOSS, DT_VARIANT_PLAIN, (double)a->rows, gpt_of(k->model)->vocab_size);
-}
-
-/* Half of loss each, on this rank's columns. */
-static GPT_KERNEL_FUNCTION(cost_loss_part, gpt_loss_part)
-{
-    return by_rows(k, stream, GPT_KERNEL_LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, (double)a->vocab.count);
-}
-
-static GPT_KERNEL_FUNCTION(cost_loss_gradient, gpt_loss_gradient)
-{
-    return by_rows(k, stream, GPT_KERNEL_LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, (double)a->vocab.count);
 }
 
 static size_t cost_besides_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)

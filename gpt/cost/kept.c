@@ -31,6 +31,9 @@ size_t gpt_cost_kept_bytes(const struct dt_profile *p, const struct dt_model *mo
     case GPT_ATTENTION: return of_block + of_weights;
     case GPT_MLP_UP: return of_block;
     case GPT_HEAD: return above(p->memory.logits_elems * logits, logits);
-    default: return 0;
+    case GPT_EMBEDDING:
+    case GPT_MLP_DOWN:
+    case GPT_FINAL_NORM: break;
     }
+    return 0;
 }

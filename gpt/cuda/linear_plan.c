@@ -36,8 +36,9 @@ static cublasStatus_t set_extra(const struct gpt_cublaslt *lt, const struct gpt_
     case GPT_CUDA_BIAS:
     case GPT_CUDA_BIAS_GRADIENT:
         return lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, sizeof address);
-    default: return CUBLAS_STATUS_SUCCESS;
+    case GPT_CUDA_PLAIN: break;
     }
+    return CUBLAS_STATUS_SUCCESS;
 }
 
 /* Sums are fp32 in every dtype. For fp32 operands that means true fp32, not TF32 with its 10 bits: this dtype is there to be compared with

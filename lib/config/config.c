@@ -46,7 +46,12 @@ static dt_status read_number(const struct dt_field *field, const struct cJSON *v
             return dt_config_fail_range(field, value, label);
         store(field, target, &as_float, sizeof as_float);
         break;
-    default: store(field, target, &number, sizeof number);
+    case DT_FIELD_NUMBER: store(field, target, &number, sizeof number); break;
+    case DT_FIELD_BOOL:
+    case DT_FIELD_STRING:
+    case DT_FIELD_TEXT:
+    case DT_FIELD_ENUM:
+    case DT_FIELD_SETTINGS: break; /* no numbers */
     }
     return DT_OK;
 }
@@ -181,7 +186,10 @@ static dt_status read_value(const struct dt_field *field, const struct cJSON *va
     case DT_FIELD_ENUM: return read_string(field, value, label, target);
     case DT_FIELD_BOOL: break;
     case DT_FIELD_SETTINGS: return dt_config_read_settings(field, NULL, value, label, target);
-    default: return read_number(field, value, label, target);
+    case DT_FIELD_INT:
+    case DT_FIELD_U64:
+    case DT_FIELD_NUMBER:
+    case DT_FIELD_FLOAT: return read_number(field, value, label, target);
     }
     if (!cJSON_IsBool(value))
         return dt_config_fail_type(field, value, label);

@@ -125,7 +125,11 @@ void dt_field_describe(const struct dt_field *field, char text[DT_FIELD_TEXT_BYT
         else
             snprintf(text, LIST_BYTES, "a string of at most %s characters", max);
         break;
-    default:
+    case DT_FIELD_ENUM: *text = 0; break; /* has choices */
+    case DT_FIELD_INT:
+    case DT_FIELD_U64:
+    case DT_FIELD_NUMBER:
+    case DT_FIELD_FLOAT:
         snprintf(text, LIST_BYTES, "%s %s %s %s %s", field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64 ? "an integer" : "a number",
                  field->above ? "above" : "from", min,
                  field->below   ? "to below"

@@ -112,7 +112,11 @@ static void write_type(FILE *to, const struct dt_field *field)
     case DT_FIELD_SETTINGS: write_settings(to, field); break;
     case DT_FIELD_STRING:
     case DT_FIELD_TEXT: fprintf(to, "\"type\":\"string\",\"minLength\":%s,\"maxLength\":%s,\"not\":{" NOT_PRINTABLE "}", min, max); break;
-    default:
+    case DT_FIELD_ENUM: break; /* has choices */
+    case DT_FIELD_INT:
+    case DT_FIELD_U64:
+    case DT_FIELD_NUMBER:
+    case DT_FIELD_FLOAT:
         if (field->word)
             fprintf(to, "\"anyOf\":[{\"const\":\"%s\"},{", field->word);
         fprintf(to, "\"type\":\"%s\",\"%s\":%s,\"%s\":%s",

@@ -71,7 +71,14 @@ static void describe_op(const struct dt_sim_engine *e, int number, const struct 
         break;
     case DT_SIM_SEND: snprintf(text, text_bytes, "send to rank %d on %s", g->ranks[op->peer], g->name); break;
     case DT_SIM_RECV: snprintf(text, text_bytes, "recv from rank %d on %s", g->ranks[op->peer], g->name); break;
-    default: snprintf(text, text_bytes, "a wait for its own streams"); break;
+    case DT_SIM_HOST:
+    case DT_SIM_WORK:
+    case DT_SIM_RECORD:
+    case DT_SIM_WAIT:
+    case DT_SIM_HOST_WAIT:
+    case DT_SIM_SYNCHRONIZE:
+    case DT_SIM_COPY:
+    case DT_SIM_SHARED_WORK: snprintf(text, text_bytes, "a wait for its own streams"); break;
     }
 }
 

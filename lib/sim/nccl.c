@@ -80,6 +80,8 @@ static int scale_of(const struct dt_sim_nccl_comm *c)
 /* Steps of a ring, and how many of them are between nodes. */
 static void ring_steps(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, int *steps, int *inter)
 {
+    *steps = c->ranks;
+    *inter = c->nodes;
     switch (kind) {
     case DT_SIM_ALL_REDUCE:
         *steps = 2 * (c->ranks - 1);
@@ -90,7 +92,9 @@ static void ring_steps(const struct dt_sim_nccl_comm *c, enum dt_sim_collective 
         *steps = c->ranks - 1;
         *inter = c->nodes - 1;
         break;
-    default: *steps = c->ranks; *inter = c->nodes;
+    case DT_SIM_BROADCAST:
+    case DT_SIM_REDUCE:
+    case DT_SIM_COLLECTIVES: break;
     }
     *inter = *inter < *steps ? *inter : *steps;
 }

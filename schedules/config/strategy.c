@@ -152,8 +152,10 @@ const char *experiment_node_key(const struct experiment *e, enum mesh_axis axis)
     case MESH_TENSOR: return mesh->size[axis] > 1 ? "tensor.size" : NULL;
     case MESH_PIPELINE: return mesh->size[axis] > 1 && place[axis] < place[MESH_REPLICA] ? "pipeline.stages" : NULL;
     case MESH_SHARD: return both ? "hsdp.shard_size" : NULL;
-    default: return NULL;
+    case MESH_REPLICA:
+    case MESH_AXES: break;
     }
+    return NULL;
 }
 
 /* ---- what goes together ---- */

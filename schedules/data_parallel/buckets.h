@@ -91,5 +91,9 @@ dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *gro
 dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
 dt_status buckets_visit(struct data_parallel *dp, dp_visit visit, void *context);
 dt_status buckets_end_step(struct data_parallel *dp);
+/* All of these in a mode's row. */
+#define BUCKETS_HOOKS                                                                                                                      \
+    .unit = buckets_unit, .destroy = buckets_destroy, .fetch = buckets_fetch, .begin_gradients = buckets_begin_gradients,                  \
+    .reduce = buckets_reduce, .visit = buckets_visit, .end_step = buckets_end_step
 
 #endif

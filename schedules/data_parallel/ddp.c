@@ -50,12 +50,6 @@ const struct dp_mode dp_ddp = {
     .reduces = {{MESH_REPLICA, DT_COMM_ALL_REDUCE, DP_ALL}},
     .ranks = DP_RANKS_ALIKE,
     .alone = &dp_none,
-    .unit = buckets_unit,
     .create = ddp_create,
-    .destroy = buckets_destroy,
-    .fetch = buckets_fetch,
-    .begin_gradients = buckets_begin_gradients,
-    .reduce = buckets_reduce,
-    .visit = buckets_visit,
-    .end_step = buckets_end_step,
+    BUCKETS_HOOKS,
 };

@@ -139,12 +139,6 @@ const struct dp_mode dp_parameter_server = {
     .holds = {.parameters = DP_ALL},
     .reduces = {{MESH_REPLICA, DT_COMM_SEND, DP_ALL}},
     .publishes = {MESH_REPLICA, DT_COMM_SEND, DP_ALL},
-    .unit = buckets_unit,
     .create = server_create,
-    .destroy = buckets_destroy,
-    .fetch = buckets_fetch,
-    .begin_gradients = buckets_begin_gradients,
-    .reduce = buckets_reduce,
-    .visit = buckets_visit,
-    .end_step = buckets_end_step,
+    BUCKETS_HOOKS,
 };

@@ -49,12 +49,6 @@ const struct dp_mode dp_zero1 = {
     .reduces = {{MESH_SHARD, DT_COMM_REDUCE_SCATTER, DP_ALL}},
     .publishes = {MESH_SHARD, DT_COMM_ALL_GATHER, DP_ALL},
     .ranks = DP_RANKS_SHARE_BUCKETS,
-    .unit = buckets_unit,
     .create = zero1_create,
-    .destroy = buckets_destroy,
-    .fetch = buckets_fetch,
-    .begin_gradients = buckets_begin_gradients,
-    .reduce = buckets_reduce,
-    .visit = buckets_visit,
-    .end_step = buckets_end_step,
+    BUCKETS_HOOKS,
 };

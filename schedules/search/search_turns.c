@@ -15,8 +15,9 @@ double search_score(enum search_objective objective, const struct experiment *e,
     case SEARCH_MEMORY: return bytes;
     case SEARCH_COST:
     case SEARCH_ENERGY: return e->world_size * step_s / tokens;
-    default: return step_s / tokens;
+    case SEARCH_TOKENS: break;
     }
+    return step_s / tokens;
 }
 
 double search_units_per_s(const struct experiment *e, double step_s)

@@ -23,18 +23,12 @@ static const struct dt_costs *costs_of(const struct vision_kernels *k)
     return described ? described->costs : NULL;
 }
 
-/* A kernel over [rows, columns]. */
+/* A kernel over [rows, columns]; columns 1: over elements that stand alone. */
 static dt_status by_rows(const struct vision_kernels *k, struct dt_stream *stream, enum vision_priced kernel, double rows, double columns)
 {
     const struct dt_costs *c = costs_of(k);
     struct dt_cost_call call = {(c ? c->shift : 0) + (int)kernel, DT_VARIANT_PLAIN, k->base.dtype, {rows, columns, 1}};
     return dt_cost_memory_bound(c, stream, &call, rows * columns, 0);
-}
-
-/* A kernel over elements that stand alone. */
-static dt_status flat(const struct vision_kernels *k, struct dt_stream *stream, enum vision_priced kernel, double elems)
-{
-    return by_rows(k, stream, kernel, elems, 1);
 }
 
 static double elems_of(size_t samples, struct vision_shape shape)
@@ -150,62 +144,34 @@ static VISION_KERNEL_FUNCTION(cost_norm_gradient_sums, vision_norm_gradient)
 
 /* ---- what reads one side once and writes the other ---- */
 
-static VISION_KERNEL_FUNCTION(cost_max_pool, vision_max_pool)
-{
-    return flat(k, stream, VISION_PRICED_POOL, elems_of(a->over.samples, a->over.in) + 2 * elems_of(a->over.samples, a->over.out));
-}
-
-static VISION_KERNEL_FUNCTION(cost_max_pool_gradient, vision_max_pool_gradient)
-{
-    return flat(k, stream, VISION_PRICED_POOL_GRADIENT, elems_of(a->over.samples, a->over.in) + 2 * elems_of(a->over.samples, a->over.out));
-}
-
 static double pooled(const struct vision_mean_pool *a)
 {
     return (double)a->samples * (double)a->channels * (double)(a->positions + 1);
 }
 
-static VISION_KERNEL_FUNCTION(cost_mean_pool, vision_mean_pool)
-{
-    return flat(k, stream, VISION_PRICED_POOL, pooled(a));
-}
-
-static VISION_KERNEL_FUNCTION(cost_mean_pool_gradient, vision_mean_pool)
-{
-    return flat(k, stream, VISION_PRICED_POOL_GRADIENT, pooled(a));
-}
-
-static VISION_KERNEL_FUNCTION(cost_resize, vision_resize)
-{
-    return flat(k, stream, VISION_PRICED_RESIZE, elems_of(a->samples, a->in) + elems_of(a->samples, a->out));
-}
-
-static VISION_KERNEL_FUNCTION(cost_resize_gradient, vision_resize)
-{
-    return flat(k, stream, VISION_PRICED_RESIZE_GRADIENT, elems_of(a->samples, a->in) + elems_of(a->samples, a->out));
-}
-
-static VISION_KERNEL_FUNCTION(cost_copy_columns, vision_copy_columns)
-{
-    return flat(k, stream, VISION_PRICED_JOIN, (double)a->rows * (double)a->columns);
-}
-
-static VISION_KERNEL_FUNCTION(cost_dropout, vision_dropout)
-{
-    return flat(k, stream, VISION_PRICED_CHANNEL_DROPOUT, (double)a->samples * (double)a->positions * (double)a->channels);
-}
-
-static VISION_KERNEL_FUNCTION(cost_loss, vision_loss)
-{
-    return by_rows(k, stream, VISION_PRICED_CLASS_LOSS, (double)a->rows, (double)a->classes);
-}
+#define OVER_ROWS(entry, arguments, kind, rows, columns)                                                                                   \
+    static VISION_KERNEL_FUNCTION(cost_##entry, vision_##arguments)                                                                        \
+    {                                                                                                                                      \
+        return by_rows(k, stream, VISION_PRICED_##kind, rows, columns);                                                                    \
+    }
+OVER_ROWS(max_pool, max_pool, POOL, elems_of(a->over.samples, a->over.in) + 2 * elems_of(a->over.samples, a->over.out), 1)
+OVER_ROWS(max_pool_gradient, max_pool_gradient, POOL_GRADIENT,
+          elems_of(a->over.samples, a->over.in) + 2 * elems_of(a->over.samples, a->over.out), 1)
+OVER_ROWS(mean_pool, mean_pool, POOL, pooled(a), 1)
+OVER_ROWS(mean_pool_gradient, mean_pool, POOL_GRADIENT, pooled(a), 1)
+OVER_ROWS(resize, resize, RESIZE, elems_of(a->samples, a->in) + elems_of(a->samples, a->out), 1)
+OVER_ROWS(resize_gradient, resize, RESIZE_GRADIENT, elems_of(a->samples, a->in) + elems_of(a->samples, a->out), 1)
+OVER_ROWS(copy_columns, copy_columns, JOIN, (double)a->rows *(double)a->columns, 1)
+OVER_ROWS(dropout, dropout, CHANNEL_DROPOUT, (double)a->samples *(double)a->positions *(double)a->channels, 1)
+OVER_ROWS(loss, loss, CLASS_LOSS, (double)a->rows, (double)a->classes)
+#undef OVER_ROWS
 
 /* ---- before the first step, and what a trainer has ready ---- */
 
 /* Random images are there; those of a file are made of its bytes. */
 static VISION_KERNEL_FUNCTION(cost_images, vision_images)
 {
-    return a->pixels ? flat(k, stream, VISION_PRICED_IMAGES, (double)a->samples * (double)a->image_bytes) : DT_OK;
+    return a->pixels ? by_rows(k, stream, VISION_PRICED_IMAGES, (double)a->samples * (double)a->image_bytes, 1) : DT_OK;
 }
 
 static VISION_KERNEL_FUNCTION(cost_uniform, vision_uniform)
