@@ -70,6 +70,12 @@ static void drop_auto(struct cJSON *tree)
 
 static void adapt(struct dt_translation *t)
 {
+    static const char *const types[] = {"bf16.enabled", "fp16.enabled"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (dt_json_is(dt_json_at(t->theirs, types[i]), "auto") && !is_on(t->theirs, types[0])) {
+            dt_json_put(t->theirs, types[i], dt_json_truth(true));
+            dt_remark(t, DT_REMARK_CANNOT, "%s: auto, which " SCRIPT " says; true is assumed", types[i]);
+        }
     drop_auto(t->theirs);
 }
 

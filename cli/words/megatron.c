@@ -517,7 +517,7 @@ static void adapt_bridge(struct dt_translation *t)
         dt_json_put_number(t->theirs, "model.make_vocab_size_divisible_by", 1);
     const char *precision = cJSON_GetStringValue(dt_json_at(t->theirs, "mixed_precision"));
     for (size_t i = 0; precision && i < sizeof precisions / sizeof *precisions; i++)
-        if (strncmp(precision, precisions[i], strlen(precisions[i])) == 0 && !strstr(precision, "with"))
+        if (strncmp(precision, precisions[i], strlen(precisions[i])) == 0)
             dt_json_put(t->theirs, i ? "model.fp16" : "model.bf16", dt_json_truth(true));
     if (precision && strstr(precision, "with"))
         dt_remark(t, DT_REMARK_CANNOT, "mixed_precision: %s; products are bf16, fp16 or fp32 here", precision);

@@ -37,7 +37,7 @@ static const struct dt_word words[] = {
 };
 
 static const char no_bearing[] =
-    "job. profiling. metrics. lr_scheduler. checkpoint. comm. experimental. validation. float8. mx. fault_tolerance. "
+    "job. profiling. metrics. lr_scheduler. checkpoint. comm. experimental. validation. float8. quantize. mx. fault_tolerance. "
     "memory_estimation. model.tokenizer_path model.hf_assets_path model.print_after training.dataset "
     "training.steps training.compile training.gc_ training.seed training.deterministic training.mixed_precision_reduce "
     "optimizer.weight_decay optimizer.implementation optimizer.early_step parallelism.disable_loss_parallel compile. "

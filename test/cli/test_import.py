@@ -180,6 +180,12 @@ def test_deepspeed_json():
         activation="checkpoint")
 
 
+def test_deepspeed_leaves_the_numbers_to_the_script():
+    job = {**DEEPSPEED, "bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}, "gradient_clipping": "auto"}
+    result = run("import", write("auto.json", job), "--model", "GPT-2-XL", "--gpus", "16", "--assume", code=OK)
+    check("bf16.enabled: auto" in result.stdout + result.stderr and "fp16.enabled" not in result.stdout, result.stdout, result.stderr)
+
+
 def test_deepspeed_overlaps_where_its_stages_do():
     def read(zero, **others):
         return imported("ds.json", {"bf16": {"enabled": True}, "zero_optimization": zero, **others}, "--model", "GPT-2-XL", "--gpus", "16")
