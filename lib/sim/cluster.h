@@ -16,7 +16,7 @@ enum dt_sim_architecture { DT_SIM_VOLTA, DT_SIM_AMPERE, DT_SIM_HOPPER, DT_SIM_CP
 enum dt_sim_library { DT_SIM_NCCL, DT_SIM_MPI };
 enum dt_sim_nic_transport { DT_SIM_RDMA, DT_SIM_SOCKETS };
 
-enum { DT_SIM_SOURCE_BYTES = 1024 };
+enum { DT_SIM_SOURCE_BYTES = 1536 };
 
 struct dt_sim_cluster {
     char name[64], source[DT_SIM_SOURCE_BYTES];
@@ -79,12 +79,14 @@ struct dt_sim_cluster {
     struct {
         char source[DT_SIM_SOURCE_BYTES];
         enum dt_sim_library library;
-        char version[16];                     /* nccl: one of dt_sim_nccl_version_name */
-        int channels;                         /* nccl: rings side by side within a node */
-        double channel_gb_per_s;              /* nccl: speed of one */
-        int net_channels;                     /* nccl: rings side by side across nodes */
-        double net_gbit_per_s;                /* nccl: what it believes of a NIC when it chooses; 0: the label */
-        bool nvls;                            /* nccl: NVSwitches of the third generation (Hopper), which sum */
+        char version[16];                                 /* nccl: one of dt_sim_nccl_version_name */
+        int channels;                                     /* nccl: rings side by side within a node */
+        double channel_gb_per_s;                          /* nccl: speed of one */
+        int net_channels;                                 /* nccl: rings side by side across nodes */
+        double net_gbit_per_s;                            /* nccl: what it believes of a NIC when it chooses; 0: the label */
+        double ll_latency, ll128_latency, simple_latency; /* nccl: of a protocol within a node, over what its tables say */
+        double delivered;                                 /* nccl: of the channels' bandwidth within a node, that arrives */
+        bool nvls;                                        /* nccl: NVSwitches of the third generation (Hopper), which sum */
         double compute_share;                 /* nccl: of a GPU's multiprocessors, that a collective within a node takes from kernels */
         double net_compute_share;             /* nccl: the same across nodes */
         double compute_slowdown;              /* nccl: the part by which a collective within a node takes longer while kernels run */

@@ -49,11 +49,12 @@ struct dt_sim_nccl_comm {
     bool nvls;  /* possible within its nodes */
     bool sums;  /* the network's switches sum */
     int channels;
-    double bus[DT_SIM_ALGORITHMS];        /* GB/s that NCCL believes each algorithm's channels have together */
-    double actual_bus[DT_SIM_ALGORITHMS]; /* GB/s that they get */
-    double own_bus;                       /* GB/s that channels within a node have together */
-    double net_latency_us;                /* of a step across nodes, beyond the table */
-    double net_step_us;                   /* each of a ring's steps takes at least so long, where there are several nodes */
+    double bus[DT_SIM_ALGORITHMS];           /* GB/s that NCCL believes each algorithm's channels have together */
+    double actual_bus[DT_SIM_ALGORITHMS];    /* GB/s that they get */
+    double latency_factor[DT_SIM_PROTOCOLS]; /* of what happens within one node, over the tables' */
+    double own_bus;                          /* GB/s that channels within a node have together */
+    double net_latency_us;                   /* of a step across nodes, beyond the table */
+    double net_step_us;                      /* each of a ring's steps takes at least so long, where there are several nodes */
 };
 
 struct dt_sim_nccl_plan {

@@ -170,6 +170,13 @@ static void plan_mpi(const struct dt_sim_links *l, const struct shape *s, enum d
     out->flow = flow_of(&s->patterns[0], once * (sums * slow + copies), rate);
 }
 
+/* What NCCL's channels and kernels take from each other; a network is slower than what kernels leave. */
+static void share_gpus(const struct dt_sim_links *l, const struct shape *s, struct dt_sim_movement *out)
+{
+    out->compute_slowdown = s->nodes > 1 ? 0 : l->cluster.collectives.compute_slowdown;
+    out->compute_share = s->nodes > 1 ? l->cluster.collectives.net_compute_share : l->cluster.collectives.compute_share;
+}
+
 static dt_status carry_collective(void *context, const struct dt_sim_group *group, enum dt_sim_collective kind, double bytes, int root,
                                   struct dt_sim_movement *out)
 {
@@ -196,14 +203,17 @@ static dt_status carry_collective(void *context, const struct dt_sim_group *grou
                                                  .pattern = pattern};
     bool measured;
     DT_TRY(carry_measured(l, &operation, &s->measured, out, &measured));
-    if (measured)
+    if (measured) {
+        if (!mpi)
+            share_gpus(l, s, out);
         return DT_OK;
+    }
     out->latency_s = plan.latency_s;
     out->flow = flow_of(pattern, plan.bus_bytes * plan.wire, plan.bus_bytes_per_s * plan.wire);
-    out->compute_slowdown = s->nodes > 1 ? 0 : l->cluster.collectives.compute_slowdown; /* a network is slower than what kernels leave */
-    out->compute_share = s->nodes > 1 ? l->cluster.collectives.net_compute_share : l->cluster.collectives.compute_share;
     if (mpi)
         plan_mpi(l, s, kind, bytes, out);
+    else
+        share_gpus(l, s, out);
     return DT_OK;
 }
 

@@ -399,6 +399,7 @@ static void fill_nccl(const struct dt_sim_links *l, struct shape *s)
         .nvls = tables->nvls && c->collectives.nvls && s->most_on_node > NVLS_BEYOND,
         .sums = c->fabric.sums,
         .channels = away ? c->collectives.net_channels : c->collectives.channels,
+        .latency_factor = {c->collectives.ll_latency, c->collectives.ll128_latency, c->collectives.simple_latency},
         .own_bus = own,
         .net_latency_us = c->nic.latency_us,
         .net_step_us = c->nic.step_us,
@@ -409,11 +410,11 @@ static void fill_nccl(const struct dt_sim_links *l, struct shape *s)
         if (a >= DT_SIM_NVLS) {
             double part = a == DT_SIM_NVLS_TREE && s->nodes > 2 ? 0.5 : 1; /* a node of a tree has two children */
             s->nccl.bus[a] = away ? fmin(own, part * s->fewest_nics * label / 8) : own;
-            s->nccl.actual_bus[a] = away ? dt_sim_nccl_nvls_bus(own, part * s->fewest_nics * flow / 8) : own;
+            s->nccl.actual_bus[a] = away ? dt_sim_nccl_nvls_bus(own, part * s->fewest_nics * flow / 8) : c->collectives.delivered * own;
             continue;
         }
         s->nccl.bus[a] = away ? fmin(inside, twice * s->fewest_nics * label / 8) : own;
-        s->nccl.actual_bus[a] = away ? fmin(inside, twice * s->fewest_nics * flow / 8) : own;
+        s->nccl.actual_bus[a] = away ? fmin(inside, twice * s->fewest_nics * flow / 8) : c->collectives.delivered * own;
     }
 }
 
