@@ -11,6 +11,7 @@
 #include "lib/config/json.h"
 #include "lib/device/device.h"
 #include "lib/record/record.h"
+#include "schedules/predict/rates.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -101,12 +102,12 @@ static dt_status read_sizes(const char *text, struct calibration_bench *b)
     snprintf(words, sizeof words, "%s", text);
     if (!last) {
         for (char *word = strsep(&rest, ","); word; word = strsep(&rest, ","))
-            DT_TRY(add_size(b, bytes_of_text(word), text));
+            DT_TRY(add_size(b, rates_bytes_of_text(word), text));
         return DT_OK;
     }
     double range[3] = {0};
     for (int i = 0; i < 3 && rest; i++)
-        range[i] = bytes_of_text(strsep(&rest, ":"));
+        range[i] = rates_bytes_of_text(strsep(&rest, ":"));
     if (rest || range[2] < 2 || range[1] < range[0])
         return dt_fail(DT_ERR_INVALID, "--bytes %.80s: expected FIRST:LAST:FACTOR, with a factor of 2 or more", text);
     for (double bytes = range[0]; bytes <= range[1]; bytes *= range[2])

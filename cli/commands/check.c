@@ -21,6 +21,7 @@ struct check_options {
 static const struct option_row options[] = {
     CONFIG_OPTION_ROWS(struct check_options, config),
     CONFIG_SLOW_ROW(struct check_options, config.slow),
+    CONFIG_RATES_ROW(struct check_options, config.rates),
     {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: an array of the resolved experiments with all numbers, in bytes"},
     {"plan", 'p', OPTION_FLAG, AT(plan), NULL, NULL,
      "print what every rank does in a step, a letter for each action; with --json all of it"},

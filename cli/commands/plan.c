@@ -70,6 +70,7 @@ static const struct option_row options[] = {
     {"forbid", 0, OPTION_LIST, AT(planner.forbid), "KEY=VALUE,...", NULL, "try no candidate with one of these values"},
     {"set", 's', OPTION_LIST, AT(planner.sets), "PATH=VALUE", NULL, CONFIG_SET_HELP},
     CONFIG_SLOW_ROW(struct plan_options, planner.slow),
+    CONFIG_RATES_ROW(struct plan_options, planner.rates),
     {"top", 't', OPTION_TEXT, AT(planner.top), "N", NULL,
      "show the N best, however alike they are; default: the best of each of 5 kinds, by paradigm and groups"},
     {"threads", 0, OPTION_TEXT, AT(planner.threads), "N", NULL, "simulate on N threads; default: as many as there are processors"},

@@ -34,6 +34,7 @@ struct run_options {
 static const struct option_row options[] = {
     CONFIG_OPTION_ROWS(struct run_options, config),
     CONFIG_SLOW_ROW(struct run_options, config.slow),
+    CONFIG_RATES_ROW(struct run_options, config.rates),
     {"output", 'o', OPTION_TEXT, AT(output), "RECORDS", NULL,
      "append the records to this file ('-': standard output); default: standard output when that is a pipe or a file, "
      "and " DEFAULT_RECORDS " on a terminal and under mpirun, srun or torchrun"},

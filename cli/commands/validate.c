@@ -12,6 +12,7 @@
 
 struct arguments {
     const char *data, *cluster, *profile;
+    const char *rates;
     struct option_list sets, where;
     bool json;
 };
@@ -24,6 +25,7 @@ static const struct option_row options[] = {
     {"cluster", 'C', OPTION_TEXT, AT(cluster), "FILE", NULL, "the cluster of the runs; default for tables: " DEFAULT_CLUSTER},
     {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", NULL,
      "the software of the runs; default for tables: what --cluster names, or " DEFAULT_PROFILE},
+    CONFIG_RATES_ROW(struct arguments, rates),
     {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", NULL, "change every run's config: --set model.attention=fused; any number of times"},
     {"where", 'w', OPTION_LIST, AT(where), "COND", NULL,
      "only rows that meet a condition on a column, with = != < <= > or >=: --where 'tp<=8'; several: all of them"},
@@ -44,11 +46,19 @@ static bool interrupted(void *context)
 
 static dt_status validate(const struct arguments *a, struct validate_rows *rows, struct validate_summary *summary)
 {
+    char rates[RATES_SET_BYTES];
+    struct option_list sets = a->sets;
+    if (a->rates) {
+        snprintf(rates, sizeof rates, "rates=\"%.512s\"", a->rates);
+        if (sets.count == OPTION_LIST_MAX)
+            return dt_fail(DT_ERR_INVALID, "--set: more than %d with --rates", OPTION_LIST_MAX - 1);
+        sets.items[sets.count++] = rates;
+    }
     bool records = validate_is_records(a->data); /* their machine is not the study's: no defaults */
     struct validate_system system = {.cluster = a->cluster || records ? a->cluster : DEFAULT_CLUSTER,
                                      .profile = a->profile || records || a->cluster ? a->profile : DEFAULT_PROFILE,
-                                     .sets = a->sets.items,
-                                     .set_count = a->sets.count,
+                                     .sets = sets.items,
+                                     .set_count = sets.count,
                                      .where = a->where.items,
                                      .where_count = a->where.count};
     DT_TRY(validate_rows_read(a->data, &system, rows));
@@ -61,6 +71,8 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
 static dt_status validate_collectives(const struct arguments *a)
 {
     struct validate_collectives collectives;
+    if (a->rates)
+        return dt_fail(DT_ERR_INVALID, "--rates: has no part in a table of collectives, which are held against the cluster file");
     dt_status status =
         validate_collectives_predict(a->data, a->cluster ? a->cluster : DEFAULT_CLUSTER, a->where.items, a->where.count, &collectives);
     if (status == DT_OK)

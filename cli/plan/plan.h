@@ -18,7 +18,7 @@ struct planner_arguments {
     const char *file; /* a config to begin with */
     const char *model, *cluster, *profile, *nodes, *gpus, *global_batch, *max_batch, *optimizer, *sequence;
     const char *objective, *floor, *price, *tokens, *deadline, *top, *threads;
-    const char *device, *slow;
+    const char *device, *slow, *rates;
     struct option_list sets, fix, allow, forbid;
 };
 

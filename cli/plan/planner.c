@@ -222,6 +222,8 @@ static dt_status set_common(const struct planner_arguments *a, enum dt_dtype dty
         set_file(s, "cluster", "clusters", a->cluster ? a->cluster : CALIBRATED_CLUSTER);
     if (a->profile || (here && !a->cluster))
         set_file(s, "profile", "profiles", a->profile ? a->profile : CALIBRATED_PROFILE);
+    if (a->rates)
+        set(s, "rates=\"%.512s\"", a->rates);
     if (a->optimizer)
         set(s, "optimizer.name=\"%.64s\"", a->optimizer);
     if (a->sequence)

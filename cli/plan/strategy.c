@@ -55,6 +55,7 @@ static bool is_said(const char *path)
                                        "slow.part",
                                        "cluster",
                                        "profile",
+                                       "rates",
                                        "optimizer.learning_rate",
                                        "loss_scaling"};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)

@@ -93,7 +93,4 @@ dt_status calibration_predict(const struct calibration_request *request, const c
 /* Print the collectives alone, by size, and their times while a product was computed where that was measured. Errors: DT_ERR_HOST_MEMORY. */
 dt_status calibration_print_collectives(const struct calibration *calibration, FILE *to);
 
-/* A number of bytes, or of K, M or G (powers of two, as nccl-tests has them), with or without B or iB. 0: no size. */
-double bytes_of_text(const char *text);
-
 #endif

@@ -178,9 +178,6 @@ struct measured_table {
 /* What dt_error_message() says of a row, without "PATH:LINE: ", which differs where the reason is the same. */
 void validate_reason(const char *path, int line, char *text, size_t text_bytes);
 
-/* Read a whole table. Owner: the caller, dt_csv_finish, also after a failure. Errors: DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
-dt_status validate_csv_read(const char *path, struct dt_csv *out);
-
 /* Owner: the caller, measured_table_finish, also after a failure.
  * Errors: DT_ERR_IO; DT_ERR_INVALID when a column that is needed is not there, or there are no rows; DT_ERR_HOST_MEMORY. */
 dt_status measured_table_read(const char *path, struct measured_table *out);
@@ -260,11 +257,6 @@ struct validate_collectives {
 
 /* Is the file such a table? Never of standard input ("-"), which could not be read again. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
 dt_status validate_is_collectives(const char *path, bool *out);
-
-/* The output of nccl-tests is read as such a table, each line in its place. Owner of *out: the caller, free, also after a failure. Errors:
- * DT_ERR_INVALID where it does not say what was run, DT_ERR_HOST_MEMORY. */
-bool nccl_tests_printed(const char *text);
-dt_status nccl_tests_as_table(const char *path, const char *text, char **out);
 
 /* Read and predict the rows that meet all conditions where [where_count] (validate_where.h). Rows that the cluster is too small for are skipped. Owner: the caller, validate_collectives_finish, also after a failure.
  * Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID; DT_ERR_IO, DT_ERR_HOST_MEMORY; DT_ERR_INVALID where nothing was predicted. */

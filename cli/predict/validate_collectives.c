@@ -8,6 +8,7 @@
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "lib/sim/alone.h"
+#include "schedules/predict/rates.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,103 +16,36 @@
 
 /* ---- reading ---- */
 
-struct columns {
-    int collective, size, gpus, nodes, gpus_per_node, bus;
-};
-
-static struct columns find_columns(const struct dt_csv *csv)
-{
-    struct columns c = {dt_csv_column(csv, "collective"), dt_csv_column(csv, "size"),          dt_csv_column(csv, "gpus"),
-                        dt_csv_column(csv, "nodes"),      dt_csv_column(csv, "gpus_per_node"), dt_csv_column(csv, "busbw_GB_s_mean")};
-    if (c.bus < 0)
-        c.bus = dt_csv_column(csv, "busbw_GB_s");
-    return c;
-}
-
-static bool complete(const struct columns *c)
-{
-    return c->collective >= 0 && c->size >= 0 && c->gpus >= 0 && c->bus >= 0;
-}
-
 dt_status validate_is_collectives(const char *path, bool *out)
 {
     struct dt_csv csv;
+    struct rates_columns columns;
     *out = false;
     if (strcmp(path, "-") == 0)
         return DT_OK;
-    dt_status status = validate_csv_read(path, &csv);
-    if (status == DT_OK) {
-        struct columns columns = find_columns(&csv);
-        *out = complete(&columns);
-    }
+    dt_status status = rates_csv_read(path, &csv);
+    if (status == DT_OK)
+        *out = rates_find_columns(&csv, &columns);
     dt_csv_finish(&csv);
     return status == DT_ERR_INVALID ? DT_OK : status; /* whoever reads it then says what is wrong */
 }
 
-static dt_status wrong(const char *path, const struct dt_csv *csv, int row, int column, const char *expected)
+static dt_status read_row(const char *path, const struct dt_csv *csv, const struct rates_columns *c, int i, struct validate_collective *out)
 {
-    return dt_fail(DT_ERR_INVALID, "%s:%d: %s: \"%.64s\" is not %s", path, csv->lines[row], csv->names[column],
-                   dt_csv_field(csv, row, column), expected);
-}
-
-double bytes_of_text(const char *text)
-{
-    static const struct {
-        const char *unit;
-        double bytes;
-    } units[] = {{"", 1},        {"B", 1},        {"K", 0x1p10}, {"KB", 0x1p10}, {"KiB", 0x1p10}, {"M", 0x1p20},
-                 {"MB", 0x1p20}, {"MiB", 0x1p20}, {"G", 0x1p30}, {"GB", 0x1p30}, {"GiB", 0x1p30}};
-    char *end;
-    double number = strtod(text, &end);
-    for (size_t i = 0; i < sizeof units / sizeof *units && end > text; i++)
-        if (strcmp(end, units[i].unit) == 0 && number > 0 && isfinite(number))
-            return number * units[i].bytes;
-    return 0;
-}
-
-static dt_status read_count(const char *path, const struct dt_csv *csv, int row, int column, int missing, int *out)
-{
-    const char *text = dt_csv_field(csv, row, column);
-    char *end;
-    *out = missing;
-    if (!*text && missing)
-        return DT_OK;
-    long value = strtol(text, &end, 10);
-    if (!*text || *end || value < 1 || value > 1 << 20)
-        return wrong(path, csv, row, column, "a whole number from 1");
-    *out = (int)value;
+    struct rates_collective rate;
+    DT_TRY(rates_read_collective(path, csv, c, i, &rate));
+    out->kind = rate.kind;
+    out->bytes = rate.bytes;
+    out->gpus = rate.gpus;
+    out->nodes = rate.nodes;
+    out->measured = rate.bus_gb_per_s;
     return DT_OK;
-}
-
-static dt_status read_row(const char *path, const struct dt_csv *csv, const struct columns *c, int i, struct validate_collective *out)
-{
-    int kind = 0, per_node, nodes;
-    char *end;
-    while (kind < DT_SIM_COLLECTIVES && !dt_same_name(dt_csv_field(csv, i, c->collective), dt_sim_collective_name(kind)))
-        kind++;
-    if (kind == DT_SIM_COLLECTIVES)
-        return wrong(path, csv, i, c->collective, "all_reduce, reduce_scatter, all_gather, broadcast or reduce");
-    out->kind = (enum dt_sim_collective)kind;
-    out->bytes = bytes_of_text(dt_csv_field(csv, i, c->size));
-    if (out->bytes < 1)
-        return wrong(path, csv, i, c->size, "a size, such as 256MB");
-    double measured = strtod(dt_csv_field(csv, i, c->bus), &end);
-    if (*end || !(measured > 0) || !isfinite(measured))
-        return wrong(path, csv, i, c->bus, "a number above 0");
-    DT_TRY(read_count(path, csv, i, c->gpus, 0, &out->gpus));
-    DT_TRY(read_count(path, csv, i, c->gpus_per_node, out->gpus, &per_node));
-    DT_TRY(read_count(path, csv, i, c->nodes, (out->gpus + per_node - 1) / per_node, &nodes));
-    out->nodes = nodes;
-    if (out->gpus < 2)
-        return wrong(path, csv, i, c->gpus, "2 or more");
-    out->measured = measured;
-    return out->gpus % nodes == 0 ? DT_OK : wrong(path, csv, i, c->gpus, "a multiple of the nodes");
 }
 
 static dt_status read_rows(const char *path, const struct dt_csv *csv, struct validate_collectives *out)
 {
-    struct columns columns = find_columns(csv);
-    if (!complete(&columns))
+    struct rates_columns columns;
+    if (!rates_find_columns(csv, &columns))
         return dt_fail(DT_ERR_INVALID, "%s:1: expected columns collective, size, gpus and busbw_GB_s", path);
     out->rows = calloc((size_t)csv->row_count + 1, sizeof *out->rows);
     DT_TRY(dt_allocated(out->rows, "no host memory for %d rows", csv->row_count));
@@ -127,12 +61,6 @@ static dt_status read_rows(const char *path, const struct dt_csv *csv, struct va
 
 /* ---- predicting ---- */
 
-static double bus_factor(enum dt_sim_collective kind, int gpus)
-{
-    double others = (gpus - 1.0) / gpus;
-    return kind == DT_SIM_ALL_REDUCE ? 2 * others : kind == DT_SIM_ALL_GATHER || kind == DT_SIM_REDUCE_SCATTER ? others : 1;
-}
-
 static dt_status predict(const struct dt_sim_cluster *cluster, const char *where, struct validate_collective *row)
 {
     const struct dt_sim_placement placement = {.world_size = row->gpus, .ranks_per_node = row->gpus / row->nodes};
@@ -143,7 +71,7 @@ static dt_status predict(const struct dt_sim_cluster *cluster, const char *where
         snprintf(row->reason, sizeof row->reason, "%.255s", dt_error_message());
         return DT_OK;
     }
-    row->predicted = 1e-9 * row->bytes * bus_factor(row->kind, row->gpus) / seconds;
+    row->predicted = 1e-9 * row->bytes * rates_bus_factor(row->kind, row->gpus) / seconds;
     return status;
 }
 
@@ -174,7 +102,7 @@ dt_status validate_collectives_predict(const char *path, const char *cluster, co
 {
     struct dt_csv csv;
     *out = (struct validate_collectives){0};
-    dt_status status = validate_csv_read(path, &csv);
+    dt_status status = rates_csv_read(path, &csv);
     if (status == DT_OK)
         status = validate_where(&csv, path, where, where_count);
     if (status == DT_OK)
@@ -219,7 +147,7 @@ static void print_rows(const struct validate_collectives *c, struct table *t)
         if (isnan(row->measured)) /* it could not be read */
             continue;
         table_text(t, dt_sim_collective_name(row->kind));
-        table_cell(t, "%.0f", row->bytes / 0x1p20);
+        table_cell(t, "%.3g", row->bytes / 0x1p20);
         table_cell(t, "%d", row->nodes);
         table_cell(t, "%d", row->gpus);
         table_cell(t, "%.1f", row->measured);

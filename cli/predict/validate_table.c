@@ -4,6 +4,7 @@
 #include "lib/config/json.h"
 #include "schedules/config/families.h"
 #include "schedules/plan/plan.h"
+#include "schedules/predict/rates.h"
 
 #include <errno.h>
 #include <math.h>
@@ -232,32 +233,10 @@ static dt_status check_columns(const struct measured_table *t)
     return t->csv.row_count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: no rows", t->path);
 }
 
-dt_status validate_csv_read(const char *path, struct dt_csv *out)
-{
-    char *text;
-    size_t length;
-    *out = (struct dt_csv){0};
-    DT_TRY(dt_read_file(path, &text, &length));
-    if (nccl_tests_printed(text)) {
-        char *table = NULL;
-        dt_status converted = nccl_tests_as_table(path, text, &table);
-        free(text);
-        text = table;
-        if (converted < 0) {
-            free(text);
-            return converted;
-        }
-        length = strlen(text);
-    }
-    dt_status status = dt_csv_parse(text, length, path, out);
-    free(text);
-    return status;
-}
-
 dt_status measured_table_read(const char *path, struct measured_table *out)
 {
     *out = (struct measured_table){.path = path};
-    DT_TRY(validate_csv_read(path, &out->csv));
+    DT_TRY(rates_csv_read(path, &out->csv));
     find_columns(out);
     return check_columns(out);
 }

@@ -64,8 +64,8 @@ dt_status config_slow_sets(const char *text, struct slow_sets *out)
 
 dt_status config_arguments_read(const struct config_arguments *a, struct experiment_list **out)
 {
-    char device[128], from[1024];
-    const char *sets[OPTION_LIST_MAX + 2 + SLOW_SETS];
+    char device[128], from[1024], rates[RATES_SET_BYTES];
+    const char *sets[OPTION_LIST_MAX + 3 + SLOW_SETS];
     struct slow_sets slow;
     int set_count = a->sets.count;
     memcpy(sets, a->sets.items, sizeof a->sets.items);
@@ -76,6 +76,10 @@ dt_status config_arguments_read(const struct config_arguments *a, struct experim
     if (a->from) {
         snprintf(from, sizeof from, "checkpoint.from=%.1000s", a->from);
         sets[set_count++] = from;
+    }
+    if (a->rates) {
+        snprintf(rates, sizeof rates, "rates=\"%.512s\"", a->rates);
+        sets[set_count++] = rates;
     }
     DT_TRY(config_slow_sets(a->slow, &slow));
     for (int i = 0; i < slow.count; i++)

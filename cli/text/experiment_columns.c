@@ -216,10 +216,14 @@ static void add_name(char *list, size_t list_bytes, const char *folder, const ch
 
 void predictions_add(struct predictions *all, const struct experiment *e)
 {
-    if (experiment_is_simulated(e))
-        predictions_add_files(all, e->cluster, e->profile);
-    else
+    if (!experiment_is_simulated(e)) {
         all->measured++;
+        return;
+    }
+    predictions_add_files(all, e->cluster, e->profile);
+    size_t used = strlen(all->rates);
+    if (e->rates && *e->rates && !strstr(all->rates, e->rates))
+        snprintf(all->rates + used, sizeof all->rates - used, "%s%s", used ? ", " : "", e->rates);
 }
 
 void predictions_add_files(struct predictions *all, const char *cluster, const char *profile)
@@ -233,8 +237,8 @@ const char *predictions_describe(const struct predictions *all, char text[PREDIC
 {
     *text = '\0';
     if (all->predicted > 0)
-        snprintf(text, PREDICTIONS_BYTES, "%spredicted, not measured: cluster%s %s, profile%s %s",
+        snprintf(text, PREDICTIONS_BYTES, "%spredicted, not measured: cluster%s %s, profile%s %s%s%s",
                  all->measured > 0 ? "the rows of device sim are " : "", strchr(all->clusters, ',') ? "s" : "", all->clusters,
-                 strchr(all->profiles, ',') ? "s" : "", all->profiles);
+                 strchr(all->profiles, ',') ? "s" : "", all->profiles, *all->rates ? ", rates of " : "", all->rates);
     return text;
 }

@@ -116,7 +116,7 @@ struct config_arguments {
     const char *file, *config; /* as an argument, as --config: the same */
     const char *device, *from;
     struct option_list sets;
-    const char *slow;
+    const char *slow, *rates;
     bool passes_only; /* as of experiments_read */
 };
 
@@ -144,6 +144,19 @@ struct config_arguments {
      "sim: one rank's hardware is slower than its like: rank=3,by=10% is a GPU at 90 % of its speed; part=node, part=link and "            \
      "part=card are "                                                                                                                      \
      "all GPUs of its node, its link to them, and its network card. The same as --set slow.rank=3 and so on"}
+
+/* Of the same commands: the option for `member`, the text of --rates. */
+#define CONFIG_RATES_ROW(type, member)                                                                                                     \
+    {"rates",                                                                                                                              \
+     0,                                                                                                                                    \
+     OPTION_TEXT,                                                                                                                          \
+     offsetof(type, member),                                                                                                               \
+     "FILE",                                                                                                                               \
+     NULL,                                                                                                                                 \
+     "sim: predict collectives or matrix products by this table of measured ones where it tells; several with ':' between them. The "      \
+     "same as --set rates=FILE"}
+
+enum { RATES_SET_BYTES = 600 };
 
 /* What --slow says, as --set would. */
 enum { SLOW_SETS = 3, SLOW_SET_BYTES = 64 };
@@ -314,12 +327,13 @@ void experiment_label(const struct experiment *experiment, const struct experime
 
 /* ---- what is said wherever figures of device sim are shown: that they are predicted, for which cluster and by which profile ---- */
 
-enum { PREDICTIONS_BYTES = 512 };
+enum { PREDICTIONS_BYTES = 704 };
 
 /* Zeroed at first. */
 struct predictions {
     int predicted, measured;           /* experiments */
     char clusters[192], profiles[192]; /* "gcp_a2, dgx_a100": each once; a file that is not dtbench's own by its path */
+    char rates[192];
 };
 
 void predictions_add(struct predictions *all, const struct experiment *experiment);

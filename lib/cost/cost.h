@@ -47,4 +47,7 @@ double dt_cost_memory_s(const struct dt_costs *costs, double launches, double by
 /* What an update moves of each parameter: parameters and gradients, and the state that the optimizer keeps of it, read and written. */
 double dt_cost_update_bytes(const struct dt_profile *profile, size_t element_bytes, bool adam, size_t state_bytes);
 
+/* Keep of the profile's measured products those in this dtype, and hold them against the formula (lib/cost/rates.h). */
+void dt_product_rates_settle(struct dt_costs *costs, enum dt_dtype dtype);
+
 #endif

@@ -77,7 +77,8 @@ double dt_cost_product_s(const struct dt_costs *c, double batch, double m, doubl
     struct product p = {c, batch, m, n, k, 1, 1, c->profile.gemm.peak_fraction, c->profile.gemm.half_k};
     align(&p, halvings(&c->profile, left_elems, right_elems, element_bytes));
     double moved_s = dt_cost_memory_s(c, 1, batch * (m * k + k * n + m * n) * (double)element_bytes);
-    return fmax(arithmetic_s(&p), moved_s);
+    double alone_s = fmax(arithmetic_s(&p), moved_s) + c->profile.gemm.start_s;
+    return batch > 1 ? alone_s : alone_s * dt_product_rates_factor(&c->profile.rates, m, n, k);
 }
 
 double dt_cost_implicit_product_s(const struct dt_costs *c, double m, double n, double k, size_t row_elems, double moved_elems,

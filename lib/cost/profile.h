@@ -10,6 +10,7 @@
 #define LIB_COST_PROFILE_H
 
 #include "lib/cost/measured.h"
+#include "lib/cost/rates.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +29,8 @@ struct dt_profile {
     /* Matrix products: see dt_cost_product_s. */
     struct {
         double peak_fraction;           /* of a large, aligned product */
+        double alone_fraction;          /* the same of a product that nothing runs beside, again and again; 0: as in a step */
+        double start_s;                 /* of each product: first operands and last results, which no other tile hides */
         double half_k;                  /* inner dimension at which half of that is reached */
         double tile_rows, tile_columns; /* the library's largest: a piece of the output that one multiprocessor computes; 0: no tiles */
         double multiprocessors;         /* of the GPU; 0: no quantisation */
@@ -93,6 +96,7 @@ struct dt_profile {
             separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks, copies_shares;
     } schedule;
     struct dt_measured_list measured; /* kernels that need no formula */
+    struct dt_product_rates rates;    /* of a user's table: no key of a profile */
 };
 
 #endif

@@ -138,6 +138,7 @@ struct experiment {
     const char *tuning;               /* cuda: file of dtbench tune; "": none */
     int threads;                      /* cpu; 0: processors / ranks of the machine */
     const char *cluster, *profile;    /* sim: files that describe the cluster and the costs; "" on other devices when none are given */
+    const char *rates;                /* sim: files of measured rates, ':' between them; "": none */
     struct {
         double gbit_per_s,
             latency_us; /* sim: of the nodes' network cards, instead of what the cluster's file says; 0 and -1: as that says */

@@ -338,6 +338,12 @@ static bool of_predictions(const void *source)
     return experiment_is_simulated(source);
 }
 
+static bool of_rates(const void *source)
+{
+    const struct experiment *e = source;
+    return of_predictions(source) && e->rates && *e->rates;
+}
+
 static bool of_slow_parts(const void *source)
 {
     return ((const struct experiment *)source)->slow.by > 0;
@@ -645,6 +651,10 @@ static const struct dt_field fields[] = {
      .description = "sim: file that describes the costs of the software, or the name of one that comes with dtbench; when not given the "
                     "one that the cluster file names, or else "
                     "profiles/pytorch_1.11_a100.json."},
+    {"rates", DT_FIELD_TEXT, AT(rates), .max = 511, .initial = "\"\"", .matters = of_rates,
+     .description =
+         "sim: file of measured collectives or matrix products, which are predicted by it where it tells: what nccl-tests prints, or "
+         "comma-separated values (docs/simulator.md); several with ':' between them."},
     {"any_profile", DT_FIELD_BOOL, AT(any_profile), .max = 1, .initial = "false", .matters = of_predictions,
      .description = "sim: the profile may be one for another GPU than the cluster's; the predictions are then for neither."},
     {"network.gbit_per_s", DT_FIELD_NUMBER, AT(network.gbit_per_s), .min = 0, .max = 1e6, .initial = "0", .matters = of_predictions,

@@ -31,6 +31,11 @@ static const struct dt_field before_kernels[] = {
 
     {"gemm.peak_fraction", DT_FIELD_NUMBER, AT(gemm.peak_fraction), .above = true, .max = 1,
      .description = "Share of the GPU's peak that a large, aligned product reaches."},
+    {"gemm.alone_fraction", DT_FIELD_NUMBER, AT(gemm.alone_fraction), .max = 1, .initial = "0",
+     .description = "The same of a product that is measured alone, again and again: in a step the GPU's power limits it. What --rates says "
+                    "of products is taken to be slower in a step by both; 0: as in a step."},
+    {"gemm.start_s", DT_FIELD_NUMBER, AT(gemm.start_s), .max = 1, .initial = "0",
+     .description = "Seconds of each product besides: its first operands and last results, which no other tile hides."},
     {"gemm.half_k", DT_FIELD_NUMBER, AT(gemm.half_k), .max = 1e6, .description = "Inner dimension at which half of it is reached."},
     {"gemm.tile_rows", DT_FIELD_NUMBER, AT(gemm.tile_rows), .max = 65536,
      .description =

@@ -4,6 +4,7 @@
 #include "lib/config/json.h"
 #include "schedules/predict/framework.h"
 #include "schedules/predict/profile.h"
+#include "schedules/predict/rates.h"
 #include "schedules/run/measure.h"
 
 #include <ctype.h>
@@ -20,6 +21,11 @@ static dt_status fail_of_file(dt_status status, const char *key, const char *fol
     if (folder)
         dt_data_file_names(folder, names, sizeof names);
     return dt_fail(status, "%s: %s%s%s", key, error, *names ? "; there are " : "", names);
+}
+
+static const char *rates_of(const struct experiment *e)
+{
+    return e->rates ? e->rates : "";
 }
 
 static dt_status find(const char *key, const char *folder, const char *name, const char *directory, struct simulated_file *out)
@@ -184,6 +190,7 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
         s->device.slow_group = mesh_group_name(MESH_TENSOR);
         s->device.slow_group_rank_s = p->host.tensor_rank_s;
     }
+    dt_product_rates_settle(&s->costs, e->model.dtype);
     s->costs.shift = profile_shift(e->model.family);
     s->costs.interpreter_sharers = p->host.stages_share ? e->strategy.stages : 1;
     if (p->host.replicas_share && e->paradigm == PARADIGM_DATA_PARALLEL)
@@ -201,6 +208,26 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
     return DT_OK;
 }
 
+/* Measured rates become part of what the profile's file says, in its name and its hash. */
+static dt_status load_rates(const struct experiment *e, struct simulated_machine *m)
+{
+    char files[512], *rest = files;
+    snprintf(files, sizeof files, "%s", rates_of(e));
+    for (char *name = strsep(&rest, ":"); name; name = strsep(&rest, ":")) {
+        struct simulated_file file;
+        if (!*name)
+            continue;
+        DT_TRY(find("rates", NULL, name, e->directory, &file));
+        dt_status status = rates_read(file.path, &m->cluster.collectives.measured, &m->profile.rates);
+        if (status < 0)
+            return fail_of_file(status, "rates", NULL);
+        m->profile_file.hash = dt_hash_fnv1a_more(m->profile_file.hash, &file.hash, sizeof file.hash);
+        size_t used = strlen(m->profile_file.name);
+        snprintf(m->profile_file.name + used, sizeof m->profile_file.name - used, ", rates of %s", name);
+    }
+    return DT_OK;
+}
+
 dt_status simulated_machine_load(const struct experiment *e, struct simulated_machine *out)
 {
     out->found_by.cluster = NULL; /* of a failure nothing is kept */
@@ -214,7 +241,9 @@ dt_status simulated_machine_load(const struct experiment *e, struct simulated_ma
         return fail_of_file(status, "profile", NULL);
     snprintf(out->cluster_file.name, sizeof out->cluster_file.name, "%s", out->cluster.name);
     snprintf(out->profile_file.name, sizeof out->profile_file.name, "%s", out->profile.name);
+    DT_TRY(load_rates(e, out));
     out->found_by.cluster = e->cluster;
+    out->found_by.rates = rates_of(e);
     out->found_by.profile = e->profile;
     out->found_by.directory = e->directory;
     return DT_OK;
@@ -248,7 +277,8 @@ dt_status simulated_system_create_on(const struct simulated_machine *machine, co
 dt_status simulated_system_create_next(struct simulated_machine *last, const struct experiment *e, struct simulated_system **out)
 {
     bool same = last->found_by.cluster && strcmp(last->found_by.cluster, e->cluster) == 0 &&
-                strcmp(last->found_by.profile, e->profile) == 0 && strcmp(last->found_by.directory, e->directory) == 0;
+                strcmp(last->found_by.profile, e->profile) == 0 && strcmp(last->found_by.rates, rates_of(e)) == 0 &&
+                strcmp(last->found_by.directory, e->directory) == 0;
     *out = NULL;
     if (!same)
         DT_TRY(simulated_machine_load(e, last));

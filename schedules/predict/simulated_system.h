@@ -18,7 +18,7 @@ struct simulated_file {
 /* What the two files say. Starts zeroed. */
 struct simulated_machine {
     struct {
-        const char *cluster, *profile, *directory;
+        const char *cluster, *profile, *rates, *directory;
     } found_by; /* the experiment's; NULL: nothing is known */
     struct simulated_file cluster_file, profile_file;
     struct dt_sim_cluster cluster;

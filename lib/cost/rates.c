@@ -1,0 +1,52 @@
+#include "lib/cost/rates.h"
+
+#include "lib/cost/cost.h"
+
+#include <math.h>
+
+/* The squared distance of a shape by logarithms; INFINITY: a side is more than twice or less than half as long. */
+static double distance_of(const struct dt_product_rate *r, double m, double n, double k)
+{
+    const double sides[] = {m - r->log_sides[0], n - r->log_sides[1], k - r->log_sides[2]}, most = log(2) + 1e-6;
+    double square = 0;
+    for (int i = 0; i < 3; i++)
+        square += fabs(sides[i]) <= most ? sides[i] * sides[i] : INFINITY;
+    return square;
+}
+
+double dt_product_rates_factor(const struct dt_product_rates *rates, double m, double n, double k)
+{
+    const double same = 1e-9; /* a squared distance at which a shape counts as the measured one */
+    double weights = 0, sum = 0;
+    if (rates->count == 0)
+        return 1;
+    const double log_m = log(m), log_n = log(n), log_k = log(k);
+    for (int i = 0; i < rates->count; i++) {
+        const struct dt_product_rate *r = &rates->entries[i];
+        double square = fmax(fmin(distance_of(r, log_m, log_n, log_k), distance_of(r, log_n, log_m, log_k)), same);
+        weights += 1 / (square * square);
+        sum += r->log_ratio / (square * square);
+    }
+    return weights > 0 ? exp(sum / weights) : 1;
+}
+
+void dt_product_rates_settle(struct dt_costs *c, enum dt_dtype dtype)
+{
+    struct dt_product_rates *rates = &c->profile.rates;
+    const double alone = c->profile.gemm.alone_fraction > 0 ? c->profile.gemm.alone_fraction / c->profile.gemm.peak_fraction : 1;
+    const int all = rates->count;
+    int left = 0;
+    rates->count = 0; /* the formula alone is asked */
+    for (int i = 0; i < all; i++) {
+        struct dt_product_rate r = rates->entries[i];
+        size_t row = (size_t)r.k;
+        if (r.dtype != dtype)
+            continue;
+        r.log_sides[0] = logf(r.m);
+        r.log_sides[1] = logf(r.n);
+        r.log_sides[2] = logf(r.k);
+        r.log_ratio = (float)log(r.seconds * alone / dt_cost_product_s(c, 1, r.m, r.n, r.k, row, row, dt_dtype_bytes(dtype)));
+        rates->entries[left++] = r;
+    }
+    rates->count = left;
+}

@@ -1,0 +1,31 @@
+/* Products as somebody has measured them alone, on the GPU that is described: they correct the formula of product.c near their shapes.
+ *
+ * A rate is the seconds of one product [m, k] x [k, n] in one dtype. The formula's time is multiplied by what was measured over what it says
+ * of the measured shapes that are no more than twice or half as long in each of m, n and k, or in n, m and k: their mean by logarithms, each
+ * weighted by the inverse of its distance's fourth power (Shepard, "A two-dimensional interpolation function for irregularly-spaced data",
+ * 1968). Where no such shape is known the formula stands. A product alone is faster than one in a step, whose power the GPU limits and whose
+ * operands nobody has in its cache: gemm.alone_fraction of a profile says by how much. */
+#ifndef LIB_COST_RATES_H
+#define LIB_COST_RATES_H
+
+#include "lib/base/dtype.h"
+
+enum { DT_PRODUCT_RATES_MAX = 2048 };
+
+struct dt_product_rate {
+    enum dt_dtype dtype;
+    float m, n, k;
+    float seconds;
+    /* Set by dt_product_rates_settle (lib/cost/cost.h): logarithms of the sides, and of what was measured over the formula. */
+    float log_sides[3], log_ratio;
+};
+
+struct dt_product_rates {
+    struct dt_product_rate entries[DT_PRODUCT_RATES_MAX];
+    int count;
+};
+
+/* What the formula's time is to be multiplied by; 1: nothing is known near this shape. */
+double dt_product_rates_factor(const struct dt_product_rates *rates, double m, double n, double k);
+
+#endif
