@@ -91,3 +91,24 @@ double dt_cost_implicit_product_s(const struct dt_costs *c, double m, double n, 
     align(&p, halvings(&c->profile, row_elems, row_elems, element_bytes));
     return fmax(arithmetic_s(&p), dt_cost_memory_s(c, 1, moved_elems * (double)element_bytes));
 }
+
+void dt_product_rates_settle(struct dt_costs *c, enum dt_dtype dtype)
+{
+    struct dt_product_rates *rates = &c->profile.rates;
+    const double alone = c->profile.gemm.alone_fraction > 0 ? c->profile.gemm.alone_fraction / c->profile.gemm.peak_fraction : 1;
+    const int all = rates->count;
+    int left = 0;
+    rates->count = 0; /* the formula alone is asked */
+    for (int i = 0; i < all; i++) {
+        struct dt_product_rate r = rates->entries[i];
+        size_t row = (size_t)r.k;
+        if (r.dtype != dtype)
+            continue;
+        r.log_sides[0] = logf(r.m);
+        r.log_sides[1] = logf(r.n);
+        r.log_sides[2] = logf(r.k);
+        r.log_ratio = (float)log(r.seconds * alone / dt_cost_product_s(c, 1, r.m, r.n, r.k, row, row, dt_dtype_bytes(dtype)));
+        rates->entries[left++] = r;
+    }
+    rates->count = left;
+}

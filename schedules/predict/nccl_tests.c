@@ -1,6 +1,6 @@
 /* What nccl-tests prints, as the table that validate reads. The layout is that of version 2.13 and later (src/common.cu of NVIDIA/nccl-tests):
  * lines that begin with '#' describe the run, and each other line is a size with its times, out of place and in place. */
-#include "schedules/predict/rates.h"
+#include "schedules/predict/nccl_tests.h"
 
 #include "lib/base/text.h"
 #include "lib/sim/program.h"

@@ -2,6 +2,7 @@
 
 #include "lib/base/text.h"
 #include "lib/config/json.h"
+#include "schedules/predict/nccl_tests.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -51,13 +51,4 @@ double rates_bytes_of_text(const char *text);
  * all rows. */
 dt_status rates_read(const char *path, struct dt_sim_measured_list *collectives, struct dt_product_rates *products);
 
-/* ---- nccl_tests.c ---- */
-
-/* Is this what nccl-tests prints? */
-bool nccl_tests_printed(const char *text);
-
-/* The same as a table with the columns above, line for line. Owner of *out: the caller, free, also after a failure. Errors: DT_ERR_INVALID
- * where it does not say which collective was run, or on which hosts; DT_ERR_HOST_MEMORY. */
-dt_status nccl_tests_as_table(const char *path, const char *text, char **out);
-
 #endif
