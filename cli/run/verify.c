@@ -20,7 +20,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     const struct dt_device_kind *kind;
     *out = *e;
     out->name = "reference";
-    out->paradigm = PARADIGM_NONE;
+    out->paradigm = experiment_staleness(e) > 0 ? PARADIGM_PARAMETER_SERVER : PARADIGM_NONE; /* one worker's updates are as late */
     out->world_size = 1;
     out->batch_size = e->world_size * e->batch_size;
     out->micro_batches = e->world_size;
@@ -43,7 +43,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->fsdp.gather = GATHER_EACH;
     out->hsdp.shard_size = 0;
     out->ddp.bucket_mib = 25;
-    out->parameter_server.servers = 1;
+    out->parameter_server.servers = out->parameter_server.receives = 1;
     out->gradient_reduction = REDUCTION_LAST;
     out->reduce_dtype = REDUCE_AS_MODEL;
     out->checkpoint.path = "";

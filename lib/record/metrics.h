@@ -24,6 +24,7 @@ struct dt_step_metrics {
     double comm_bytes, link_bytes, all_reduce_bytes, reduce_scatter_bytes, all_gather_bytes, broadcast_bytes, reduce_bytes, send_bytes;
     double overflow_steps, overflow_elements; /* of one step: 0 or 1, and how many parameters it left out */
     double skipped_steps;                     /* 0 or 1 */
+    double server_link_busy, server_update_busy;
 };
 
 /* Peaks of one memory: the ranks' highest. */

@@ -406,6 +406,21 @@ static dt_status check_slow(const struct experiment *e, const char *where)
     return DT_OK;
 }
 
+/* What needs all of a step's updates where the step ends. */
+static dt_status check_late_updates(const struct experiment *e, const char *where)
+{
+    const char *key = e->optimizer.clip_norm > 0         ? "optimizer.clip_norm: 0"
+                      : experiment_scales_dynamically(e) ? "loss_scaling: a number"
+                      : e->parameter_offload             ? "parameter_offload: false"
+                      : *e->checkpoint.path              ? "checkpoint.path: none"
+                      : *e->checkpoint.from              ? "checkpoint.from: none"
+                                                         : NULL;
+    if (experiment_staleness(e) == 0 || !key)
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID, "%s: parameter_server.staleness: %d steps' updates are under way when a step ends; it goes with %s",
+                   where, e->parameter_server.staleness, key);
+}
+
 dt_status experiment_check(struct experiment *e, const char *where)
 {
     experiment_settle(e);
@@ -442,6 +457,7 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
         e->timeout.init_s = e->world_size;
     if (!is_given(given, "loss_scaling"))
         e->loss_scaling = e->model.dtype == DT_FP16 && e->loss == LOSS_CROSS_ENTROPY ? 65536 : 1;
+    DT_TRY(check_late_updates(e, where));
     if (e->fsdp.unit != DT_UNIT_BLOCK && e->fsdp.unit != DT_UNIT_LINEAR) /* "auto" is the table's alone */
         e->fsdp.unit = (double)dt_model_parameter_count(&e->model) < FSDP_LINEAR_FROM ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;
     e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* a limit of less than a byte is still one */

@@ -70,8 +70,9 @@ struct experiment {
         bool overlap;      /* backward goes on while buckets are reduced */
     } ddp;
     struct {
-        int servers;  /* parameter_server: ranks that own parameters; at most world_size */
-        int receives; /* of workers at a time */
+        int servers;   /* parameter_server: ranks that own parameters; at most world_size */
+        int receives;  /* of workers at a time */
+        int staleness; /* steps by which a worker's parameters may be old; 0: none */
     } parameter_server;
     struct {
         int size;               /* ranks that share each layer: neighbours in the world */
@@ -170,6 +171,12 @@ static inline bool experiment_is_simulated(const struct experiment *e)
 static inline bool experiment_is_adam(const struct experiment *e)
 {
     return e->optimizer.name != OPTIMIZER_SGD;
+}
+
+/* Steps by which parameters are old; 0 in all paradigms but one. */
+static inline int experiment_staleness(const struct experiment *e)
+{
+    return e->strategy.servers > 0 ? e->parameter_server.staleness : 0;
 }
 
 /* In which gradients are summed over ranks. */

@@ -183,6 +183,11 @@ static bool of_servers(const void *source)
     return reads(source, "parameter_server.servers");
 }
 
+static bool of_late_updates(const void *source)
+{
+    return experiment_staleness(source) > 0;
+}
+
 static bool of_a_pipeline(const void *source)
 {
     const struct experiment *e = source;
@@ -471,6 +476,10 @@ static const struct dt_field fields[] = {
     {"parameter_server.receives", DT_FIELD_INT, AT(parameter_server.receives), .min = 1, .max = 65536, .initial = "1",
      .matters = of_servers,
      .description = "parameter_server: workers whose gradients a server receives at a time, each into memory of its own."},
+    {"parameter_server.staleness", DT_FIELD_INT, AT(parameter_server.staleness), .min = 0, .max = 16, .initial = "0",
+     .matters = of_late_updates,
+     .description = "parameter_server: a step is computed with the parameters of so many steps before, so that no worker waits for others "
+                    "that are behind by less. 0: all updates are there before a step begins. Losses are those of another training."},
     {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 4096, .initial = "1",
      .description = "Ranks that share each layer (tensor parallelism), with every paradigm; must divide model.heads, and world_size. "
                     "They work on the same samples, batch_size for each of them together."},

@@ -28,7 +28,8 @@ static const char *const bucket_keys[] = {"ddp.bucket_mib", "ddp.overlap", NULL}
 static const char *const pipeline_and_bucket_keys[] = {PIPELINE_KEYS, "ddp.bucket_mib", "ddp.overlap", NULL};
 static const char *const fsdp_keys[] = {PIPELINE_KEYS, "fsdp.unit", "fsdp.gather", "fsdp.prefetch", NULL};
 static const char *const hsdp_keys[] = {PIPELINE_KEYS, "fsdp.unit", "fsdp.gather", "fsdp.prefetch", "hsdp.shard_size", NULL};
-static const char *const server_keys[] = {"parameter_server.servers", "parameter_server.receives", "ddp.overlap", NULL};
+static const char *const server_keys[] = {"parameter_server.servers", "parameter_server.receives", "parameter_server.staleness",
+                                          "ddp.overlap", NULL};
 
 static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_NONE] =

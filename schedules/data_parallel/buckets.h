@@ -47,7 +47,8 @@ struct buckets {
     struct replica replica;
     struct bucket *buckets; /* [bucket_count] in the order in which backward fills them */
     int bucket_count;
-    int *bucket_of; /* [group_count] */
+    int *bucket_of;            /* [group_count] */
+    struct late_updates *late; /* parameter_server with staleness (late.h); NULL: there is none */
 };
 
 struct bucket_scheme {

@@ -55,6 +55,8 @@ struct resident {
     struct dt_event *there;  /* params can be used */
 };
 
+enum { DP_LATE_STEPS = 32 };
+
 struct data_parallel {
     const struct dp_mode *mode;
     struct dp_setup setup;
@@ -62,6 +64,11 @@ struct data_parallel {
 
     /* Where a plan places the mode's actions, once it is created (schedules/plan/plan.h). */
     struct plan_rules rules;
+    /* Updates of a step may be made while later ones are computed: whoever waits for a step's loss need not wait for them. Those of the last
+     * steps have left out so many elements, by their number from 0 modulo DP_LATE_STEPS; known once network is synchronized. */
+    bool updates_late;
+    uint64_t late_overflows[DP_LATE_STEPS];
+
     const int *bucket_of; /* [group_count] groups with the same number are reduced together; NULL: each by itself */
 
     struct resident *residents; /* [group_count]; NULL where parameters stay on the device (schedules/data_parallel/residency.h) */

@@ -5,7 +5,7 @@
 
 struct optimizer {
     const struct experiment *experiment;
-    const struct dt_stage *stage;
+    struct dt_kernels *kernels;
     float gradient_scale;
     int tensors;                                          /* of the whole model */
     double parameters;                                    /* that a rank has of all of them: ranks that share layers have a part of each */
@@ -18,7 +18,7 @@ dt_status optimizer_create(const struct experiment *experiment, const struct dt_
     struct optimizer *optimizer = *out = calloc(1, sizeof *optimizer);
     DT_TRY(dt_allocated(optimizer, "no host memory for an optimizer"));
     optimizer->experiment = experiment;
-    optimizer->stage = stage;
+    optimizer->kernels = stage->kernels;
     optimizer->tensors = experiment->model.family->tensor_count(&experiment->model);
     optimizer->parameters = (double)dt_model_parameter_count(&experiment->model) / experiment->tensor.size;
     optimizer->gradient_scale = (float)(1.0 / experiment_static_scale(experiment) / summed_ranks);
@@ -46,6 +46,11 @@ void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream)
     dt_free(stream, &optimizer->second_moment);
     dt_free(stream, &optimizer->master);
     free(optimizer);
+}
+
+void optimizer_use(struct optimizer *optimizer, struct dt_kernels *kernels)
+{
+    optimizer->kernels = kernels;
 }
 
 dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count,
@@ -77,7 +82,7 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
         update.beta2 = (float)e->optimizer.beta2;
         update.epsilon = (float)e->optimizer.epsilon;
     }
-    return dt_kernels_update(optimizer->stage->kernels, stream, &update);
+    return dt_kernels_update(optimizer->kernels, stream, &update);
 }
 
 dt_status optimizer_visit(const struct optimizer *optimizer, struct dp_held run, size_t first, dp_visit visit, void *context)

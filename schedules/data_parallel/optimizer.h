@@ -21,6 +21,9 @@ dt_status optimizer_create(const struct experiment *experiment, const struct dt_
                            struct dt_stream *stream, struct optimizer **out);
 void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream); /* takes NULL */
 
+/* Its updates are made by these kernels from now on, which outlive it, and not by the stage's. */
+void optimizer_use(struct optimizer *optimizer, struct dt_kernels *kernels);
+
 /* Update parameters [first, first + count) of the run; params and grads point to element `first` already. Gradients
  * are divided by the experiment's loss scaling and by summed_ranks. Queues on `stream`. */
 dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count,

@@ -2,14 +2,14 @@
  *
  * The servers are ranks that work, too. As soon as a group's gradients are complete every worker sends them to the group's server, while
  * backward goes on; the server receives those of parameter_server.receives workers at a time, and adds them to its own. At the end of the step each server
- * updates its groups and sends them to every worker, one message each. A server's link carries size - 1 times its groups' bytes in and as
+ * updates its groups and sends them to every worker, one message each; with staleness workers do not wait for that (late.h). A server's link carries size - 1 times its groups' bytes in and as
  * many out: the cost that all-reduce does away with, and that more servers divide.
  * Memory  each rank holds whole parameters and gradients; servers hold the optimizer state of their groups, and one group's gradients for
  *         each worker that they receive from at once, as communication.
  * Source  "Distributed model training in PyTorch using DistributedDataParallel", section "How data parallelization works", steps 1 to 5;
  *         Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014, section 2, synchronous. Groups go, the
  *         largest first, to the server with the fewest bytes: Graham's LPT rule, and tf.train's GreedyLoadBalancingStrategy. */
-#include "schedules/data_parallel/buckets.h"
+#include "schedules/data_parallel/late.h"
 
 #include <stdlib.h>
 
@@ -53,7 +53,10 @@ static dt_status server_divide(struct buckets *b)
 
 static dt_status server_begin(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
-    return buckets_begin_flat(b, bucket, action, bucket->server == dt_comm_rank(b->base.setup.replicas));
+    DT_TRY(buckets_begin_flat(b, bucket, action, bucket->server == dt_comm_rank(b->base.setup.replicas)));
+    if (b->late)
+        bucket->grads = late_grads(b, bucket);
+    return DT_OK;
 }
 
 /* The i-th of the workers that are not the server itself. */
@@ -129,9 +132,34 @@ static const struct bucket_scheme server_scheme = {
     .publish = server_publish,
 };
 
+static void server_destroy(struct data_parallel *dp)
+{
+    if (dp)
+        late_destroy(buckets_of(dp));
+    buckets_destroy(dp);
+}
+
 static dt_status server_create(const struct dp_setup *setup, struct data_parallel **out)
 {
-    return buckets_create(setup, &dp_parameter_server, &server_scheme, out);
+    DT_TRY(buckets_create(setup, &dp_parameter_server, &server_scheme, out));
+    (*out)->updates_late = setup->experiment->parameter_server.staleness > 0;
+    (*out)->rules.publishes = (*out)->updates_late;
+    dt_status status = (*out)->updates_late ? late_create(buckets_of(*out)) : DT_OK;
+    if (status < 0) {
+        server_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static dt_status server_begin_step(struct data_parallel *dp)
+{
+    return late_begin_step(buckets_of(dp));
+}
+
+static dt_status server_end_step(struct data_parallel *dp)
+{
+    return dp->updates_late ? late_end_step(buckets_of(dp)) : buckets_end_step(dp);
 }
 
 const struct dp_mode dp_parameter_server = {
@@ -140,5 +168,12 @@ const struct dp_mode dp_parameter_server = {
     .reduces = {{MESH_REPLICA, DT_COMM_SEND, DP_ALL}},
     .publishes = {MESH_REPLICA, DT_COMM_SEND, DP_ALL},
     .create = server_create,
-    BUCKETS_HOOKS,
+    .unit = buckets_unit,
+    .destroy = server_destroy,
+    .publish = server_begin_step,
+    .fetch = buckets_fetch,
+    .begin_gradients = buckets_begin_gradients,
+    .reduce = buckets_reduce,
+    .visit = buckets_visit,
+    .end_step = server_end_step,
 };

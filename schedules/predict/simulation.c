@@ -1,6 +1,7 @@
 #include "schedules/predict/simulation.h"
 
 #include "lib/sim/transport.h"
+#include "schedules/predict/server_use.h"
 #include "schedules/predict/simulation_ranks.h"
 #include "schedules/predict/storage.h"
 
@@ -361,7 +362,8 @@ struct question {
     const struct measure_hooks *hooks; /* who may stop it */
     double before_s, *seconds;
     struct dt_step_metrics *metrics;
-    double *compute_s; /* [world size] with metrics: what each rank computes */
+    double *compute_s;          /* [world size] with metrics: what each rank computes */
+    struct server_use *servers; /* NULL: nobody asks */
 };
 
 static dt_status replay_collected(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
@@ -392,6 +394,8 @@ static dt_status replay_step(const struct experiment *e, const struct simulated_
     struct dt_sim_collector collector = {0};
     if (wish && wish->path)
         DT_TRY(simulation_trace_open(wish, s, r->part->world_size, &writer, &collector));
+    if (question->servers)
+        collector = server_use_collector(question->servers, &collector);
     dt_status status = replay_collected(e, s, r, step, &collector, question);
     dt_status written = simulation_trace_close(writer);
     return status < 0 ? status : written;
@@ -464,12 +468,29 @@ static void forget_step(struct simulated_ranks *r, int step)
     }
 }
 
+/* The last recorded step, with what servers do in it. */
+static dt_status replay_last(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
+                             const struct measure_hooks *hooks, struct question *question)
+{
+    struct server_use use = {.from_s = question->before_s, .count = r->count};
+    if (e->strategy.servers == 0)
+        return replay_step(e, s, r, step, &hooks->trace, question);
+    use.ranks = calloc((size_t)r->count, sizeof *use.ranks);
+    DT_TRY(dt_allocated(use.ranks, "no host memory for %d ranks", r->count));
+    question->servers = &use;
+    dt_status status = replay_step(e, s, r, step, &hooks->trace, question);
+    question->metrics->server_link_busy = server_use_link_s(&use) / (*question->seconds - question->before_s);
+    question->metrics->server_update_busy = server_use_update_s(&use) / (*question->seconds - question->before_s);
+    free(use.ranks);
+    return status;
+}
+
 static dt_status replay_steps(const struct experiment *e, const struct simulated_system *s, struct simulated_ranks *r,
                               const struct measure_hooks *hooks, struct measure_result *result)
 {
     double seconds[RECORDED_STEPS] = {0}, before_s = 0;
     int last = RECORDED_STEPS - 1;
-    bool alike = true, ahead = s->costs.profile.host.runs_ahead;
+    bool alike = true, ahead = s->costs.profile.host.runs_ahead || experiment_staleness(e) > 0;
     for (int i = 0; i < r->role_count; i++)
         alike &= r->roles[i].alike;
     if (ahead) { /* two steps were recorded together, the second beginning before the first is over */
@@ -477,8 +498,8 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
         forget_step(r, 0); /* a third of what was recorded */
         before_s = seconds[0];
     }
-    struct question question = {hooks, before_s, &seconds[last], &result->metrics.step, result->compute_s};
-    DT_TRY(replay_step(e, s, r, last, &hooks->trace, &question));
+    struct question question = {hooks, before_s, &seconds[last], &result->metrics.step, result->compute_s, NULL};
+    DT_TRY(replay_last(e, s, r, last, hooks, &question));
     seconds[last] -= before_s;
     for (int step = 0; step < last && !ahead; step++) {
         seconds[step] = seconds[last];

@@ -39,12 +39,15 @@ static dt_status queue_step(struct simulated_role *role, const struct simulated_
     return trainer_step(role->trainer, step);
 }
 
-/* Where the host runs ahead, the second program has another step after it: less the program of one step, it shows how long a step takes in
- * the middle of many. */
+/* Where the host runs ahead, or updates are late, the second program has another step after it: less the program of one step, it shows how long
+ * a step takes in the middle of many. */
 static dt_status queue_program(struct simulated_role *role, const struct simulated_system *system, int step)
 {
+    bool ahead = system->costs.profile.host.runs_ahead;
     DT_TRY(queue_step(role, system, step));
-    if (step > 0 && system->costs.profile.host.runs_ahead)
+    if (step > 0 && trainer_updates_late(role->trainer) && !ahead)
+        DT_TRY(trainer_synchronize_step(role->trainer));
+    if (step > 0 && (trainer_updates_late(role->trainer) || ahead))
         DT_TRY(queue_step(role, system, step + 1));
     return trainer_synchronize(role->trainer);
 }

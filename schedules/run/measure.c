@@ -86,31 +86,35 @@ static dt_status keep_norm(struct run *r, bool *skipped)
     return keep(&result->loss_scales, result->losses_done, (double)norm.used_scale);
 }
 
-static dt_status run_step(struct run *r, int index)
+/* A step of this rank; `last`: all that it has begun is done then. */
+static dt_status make_step(struct run *r, int index, bool last, struct kept_step *kept, struct step_report *report)
 {
-    struct measure_result *result = r->result;
-    bool timed = measure_is_warm(result, r->experiment), skipped;
-    struct {
-        struct step_report sums, highest;
-    } all;
-
-    /* What ranks do between steps, as rank 0 that tells of them, is no time that the others have to wait for it in the step. */
-    DT_TRY(trainer_start_together(r->trainer));
     double start = dt_clock_s();
     dt_range_push("step", index + 1);
     DT_TRY(trainer_step(r->trainer, r->checkpoints.first_step + index));
-    DT_TRY(trainer_synchronize(r->trainer));
+    DT_TRY(last ? trainer_synchronize(r->trainer) : trainer_synchronize_step(r->trainer));
     dt_range_pop();
-    struct step_report report = {.own_s = dt_clock_s() - start};
-    report.has_loss = trainer_has_loss(r->trainer);
-    report.loss = report.has_loss > 0 ? trainer_loss(r->trainer) : 0;
-    report.stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
-    report.overflows = (double)trainer_overflows(r->trainer);
-    report.data_s = trainer_data_s(r->trainer);
-    if (timed)
-        DT_TRY(keep_step(r, report.own_s, &r->kept[result->steps_done]));
-    DT_TRY(trainer_reduce_numbers(r->trainer, (const double *)&report, REPORT_NUMBERS, (double *)&all));
-    double slowest = all.highest.own_s, loss = all.sums.loss / all.sums.has_loss;
+    *report = (struct step_report){.own_s = dt_clock_s() - start};
+    report->has_loss = trainer_has_loss(r->trainer);
+    report->loss = report->has_loss > 0 ? trainer_loss(r->trainer) : 0;
+    report->stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
+    report->overflows = (double)trainer_overflows(r->trainer);
+    report->data_s = trainer_data_s(r->trainer);
+    return kept ? keep_step(r, report->own_s, kept) : DT_OK;
+}
+
+/* What the ranks tell each other of a step. Where they do not make it together, it is as long as it is for one of them in the middle: the
+ * longest of each would be no time that passes. */
+static dt_status share_step(struct run *r, int index, struct step_report *report)
+{
+    struct measure_result *result = r->result;
+    bool skipped, late = trainer_updates_late(r->trainer);
+    struct {
+        struct step_report sums, highest;
+    } all;
+    report->overflows += (double)trainer_late_overflows(r->trainer, index);
+    DT_TRY(trainer_reduce_numbers(r->trainer, (const double *)report, REPORT_NUMBERS, (double *)&all));
+    double slowest = late ? all.sums.own_s / dt_comm_size(r->world) : all.highest.own_s, loss = all.sums.loss / all.sums.has_loss;
     r->stop |= all.highest.stop > 0;
     result->metrics.reading_s += all.highest.data_s;
 
@@ -125,6 +129,33 @@ static dt_status run_step(struct run *r, int index)
     if (result->together)
         return dt_fail(DT_ERR_DEVICE, "the loss of step %d is not a finite number: with %s, try a smaller learning rate%s", index + 1,
                        dt_dtype_name(r->experiment->model.dtype), r->experiment->model.dtype == DT_FP16 ? " or another loss_scaling" : "");
+    return DT_OK;
+}
+
+/* How many steps the ranks make before they tell each other of them: one; where updates are late as many as are remembered, but either those
+ * of the warm-up or timed ones. */
+static int steps_at_once(const struct run *r, bool timed)
+{
+    const struct measure_result *result = r->result;
+    int left = timed ? r->experiment->steps.timed - result->steps_done : r->experiment->steps.warmup - result->losses_done;
+    if (!trainer_updates_late(r->trainer) || left < 1)
+        return 1;
+    return left < DP_LATE_STEPS ? left : DP_LATE_STEPS;
+}
+
+static dt_status run_some_steps(struct run *r)
+{
+    struct measure_result *result = r->result;
+    bool timed = measure_is_warm(result, r->experiment);
+    int count = steps_at_once(r, timed), first = result->losses_done;
+    struct step_report reports[DP_LATE_STEPS];
+    struct kept_step *kept = timed ? &r->kept[result->steps_done] : NULL;
+    /* What ranks do between steps, as rank 0 that tells of them, is no time that the others have to wait for it in the step. */
+    DT_TRY(trainer_start_together(r->trainer));
+    for (int i = 0; i < count; i++)
+        DT_TRY(make_step(r, first + i, i + 1 == count, kept ? kept + i : NULL, &reports[i]));
+    for (int i = 0; i < count; i++)
+        DT_TRY(share_step(r, first + i, &reports[i]));
     return DT_OK;
 }
 
@@ -180,7 +211,8 @@ static dt_status measure_middle(struct run *r)
         const struct kept_step *kept = &r->kept[middle[i]];
         dt_step_metrics_init(&mine[i]);
         step_traffic_measure(&kept->traffic, &mine[i]);
-        step_times_divide(&kept->times, result->step_s[middle[i]], trainer_end(r->trainer), &mine[i]);
+        double step_s = trainer_updates_late(r->trainer) ? kept->times.own_s : result->step_s[middle[i]];
+        step_times_divide(&kept->times, step_s, trainer_end(r->trainer), &mine[i]);
     }
     DT_TRY(dt_host_reduce(r->world, (const double *)mine, MIDDLE * METRIC_NUMBERS, (double *)&all));
     for (int i = 0; i < MIDDLE; i++)
@@ -281,7 +313,7 @@ static dt_status run_steps(struct run *r, struct dt_device *device, struct step_
             begun = true;
             DT_TRY(begin_conditions(r, device));
         }
-        DT_TRY(run_step(r, result->losses_done));
+        DT_TRY(run_some_steps(r));
         DT_TRY(run_checkpoints_save(&r->checkpoints, result->losses_done, r->stop || result->steps_done == timed, &result->metrics));
         take_training_time(r);
     }

@@ -260,10 +260,15 @@ static dt_status list_rates(const struct report *report, const struct experiment
     return DT_OK;
 }
 
-/* Losses of runs that divide their samples otherwise are not those of the same training: in words, or NULL where they are. */
+/* Losses of runs that divide their samples otherwise, or update later, are not those of the same training: in words, or NULL where they are. */
 static const char *loss_division(const struct experiment *e, char *text, size_t bytes)
 {
     int64_t samples = experiment_loss_samples(e);
+    if (experiment_staleness(e) > 0) {
+        snprintf(text, bytes, "updates that are %d steps late, by parameter_server.staleness: losses of others are not comparable",
+                 experiment_staleness(e));
+        return text;
+    }
     snprintf(text, bytes, "micro-batches of %" PRId64 " samples, since %s is 0: losses of other sizes are not comparable", samples,
              e->model.family->micro_batch_key);
     return samples > 0 ? text : NULL;

@@ -213,6 +213,8 @@ static const char *no_graph(const struct experiment *e)
 {
     if (!e->graph)
         return "off";
+    if (experiment_staleness(e) > 0)
+        return "off: updates of several steps are under way, with parameter_server.staleness";
     if (e->several_nodes && !e->graph_across_nodes)
         return "off: the ranks are on several nodes, and graph_across_nodes is false";
     if (e->strategy.stages > 1 && !e->graph_in_pipelines)
@@ -533,6 +535,21 @@ dt_status trainer_synchronize(struct trainer *t)
     return offload < 0 ? offload : pipeline_synchronize(t->pipeline);
 }
 
+bool trainer_updates_late(const struct trainer *t)
+{
+    return t->dp->updates_late;
+}
+
+dt_status trainer_synchronize_step(struct trainer *t)
+{
+    return dt_stream_synchronize(t->compute);
+}
+
+uint64_t trainer_late_overflows(const struct trainer *t, int step)
+{
+    return t->dp->updates_late ? t->dp->late_overflows[step % DP_LATE_STEPS] : 0;
+}
+
 bool trainer_has_loss(const struct trainer *t)
 {
     return t->stage->last;
@@ -612,6 +629,8 @@ void trainer_pipeline(const struct trainer *t, int *ranks)
 
 enum step_end trainer_end(const struct trainer *t)
 {
+    if (t->dp->updates_late)
+        return STEP_ENDS_ALONE;
     if (t->mesh.shape.size[MESH_PIPELINE] > 1)
         return STEP_ENDS_WITH_STAGES;
     return dt_comm_size(t->mesh.world) > 1 ? STEP_ENDS_WITH_RANKS : STEP_ENDS_ALONE;

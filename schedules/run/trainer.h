@@ -61,6 +61,11 @@ dt_status trainer_start_together(struct trainer *trainer);
 dt_status trainer_reduce_numbers(struct trainer *trainer, const double *mine, int count, double *sums_and_highest);
 /* Wait for all that is queued; the first failure wins. */
 dt_status trainer_synchronize(struct trainer *trainer);
+/* Do updates of a step go on while later ones are computed (schedules/data_parallel/late.h)? Then wait for the step alone; and, after
+ * trainer_synchronize, what the updates of one of the last DP_LATE_STEPS steps, from 0, have left out. */
+bool trainer_updates_late(const struct trainer *trainer);
+dt_status trainer_synchronize_step(struct trainer *trainer);
+uint64_t trainer_late_overflows(const struct trainer *trainer, int step);
 
 /* What each step does; and this rank's part of the model. They live as long as the trainer. */
 const struct plan *trainer_plan(const struct trainer *trainer);

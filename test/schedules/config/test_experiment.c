@@ -132,6 +132,9 @@ static void refuses_combinations(void)
          "t: hsdp.shard_size: 3 does not divide world_size 4; 1, 2 and 4 do"},
         {"{" TINY ",\"paradigm\":\"parameter_server\",\"world_size\":2,\"parameter_server\":{\"servers\":3}}",
          "t: parameter_server.servers: 3 is more than world_size 2"},
+        {"{" TINY
+         ",\"paradigm\":\"parameter_server\",\"world_size\":2,\"optimizer\":{\"clip_norm\":1},\"parameter_server\":{\"staleness\":3}}",
+         "t: parameter_server.staleness: 3 steps' updates are under way when a step ends; it goes with optimizer.clip_norm: 0"},
         {"{" TINY ",\"world_size\":2,\"sweep\":{\"paradigm\":[\"none\"]}}",
          "t: sweep combination 1 of 1 (paradigm=\"none\"): world_size: 2 ranks, but paradigm \"none\" is one device; use 1, or another "
          "paradigm"},

@@ -48,6 +48,7 @@ BEYOND_SCHEMA = {
     "channels in fours": r"model\.channels: \d+ is not a multiple of 4",
     "a sum is in a type of another width than the model": r"reduce_dtype: \w+, and model\.dtype is",
     "servers add in the model's type": r"reduce_dtype: servers add gradients in model\.dtype",
+    "late updates go without what waits for them": r"parameter_server\.staleness: \d+ steps' updates",
     "servers are ranks": r"parameter_server\.servers: \d+ is more than world_size",
     "32-bit sample numbers": r"steps: \d+ steps of \d+ samples",
     "tensors that have a size": r"batch_size: together with",
@@ -181,6 +182,7 @@ def mutations(table, shuffle):
     yield {"model": TINY, "sweep": {"seed": [1] * 400, "steps.warmup": [1] * 400}}
     yield {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "parameter_server": {"servers": 5}}
     yield {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "reduce_dtype": "fp32"}
+    yield {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "parameter_server": {"staleness": 1}, "optimizer": {"clip_norm": 1}}
     yield {"model": TINY, "sweep": {"model.dtype": ["fp32"], "model": [{"dtype": "fp16"}]}}
     yield {"sweep": {"model.layers": [2]}}
     for sweep in ({"nccl.NCCL_ALGO": ["Ring", "Tree"]}, {"nccl": {"NCCL_ALGO": ["Ring", 1]}}, {"nccl": {"NCCL_ALGO": "Ring"}},

@@ -70,6 +70,7 @@ static const char *const divisions[] = {
     "\"world_size\": 16, \"paradigm\": \"hsdp\", \"batch_size\": 4, \"hsdp\": {\"shard_size\": 8}, " SMALL,
     "\"world_size\": 16, \"paradigm\": \"zero2\", \"batch_size\": 4, \"optimizer\": {\"name\": \"adam\"}, " SMALL,
     "\"world_size\": 16, \"paradigm\": \"parameter_server\", \"batch_size\": 4, " SMALL,
+    "\"world_size\": 16, \"paradigm\": \"parameter_server\", \"parameter_server\": {\"staleness\": 1}, \"batch_size\": 4, " SMALL,
     "\"world_size\": 16, \"paradigm\": \"data_parallel\", \"batch_size\": 4, " SMALL,
 };
 enum { DIVISIONS = sizeof divisions / sizeof *divisions };
@@ -99,6 +100,39 @@ static void the_same_twice(void)
         simulated_system_destroy(system);
         free(e);
     }
+}
+
+/* A step with late updates takes what computing it takes, or what its messages take, whichever is longer; and however late they are. */
+static void late_updates(void)
+{
+    static const char *const late[] = {"0", "1", "4"};
+    double step_s[3], busy[3];
+    struct dt_step_metrics metrics[3];
+    for (int i = 0; i < 3; i++) {
+        struct simulated_system *system;
+        struct measure_result result;
+        char text[512];
+        snprintf(text, sizeof text,
+                 "\"world_size\": 4, \"gpus_per_node\": 1, \"paradigm\": \"parameter_server\", \"batch_size\": 32, \"parameter_server\": "
+                 "{\"servers\": 2, "
+                 "\"staleness\": %s}, " SMALL,
+                 late[i]);
+        struct experiment *e = experiment_of(text);
+        CHECK_OK(simulated_system_create(e, &system));
+        run(e, system, &result);
+        step_s[i] = result.step_s[1];
+        metrics[i] = result.metrics.step;
+        busy[i] = metrics[i].server_link_busy * step_s[i];
+        measure_result_finish(&result);
+        simulated_system_destroy(system);
+        free(e);
+    }
+    CHECK(step_s[1] < 0.99 * step_s[0] && fabs(step_s[2] / step_s[1] - 1) < 0.01, "%g, %g, %g s", step_s[0], step_s[1], step_s[2]);
+    CHECK(fabs(busy[1] / busy[0] - 1) < 0.05, "a server's link is busy for %g and %g s of a step", busy[0], busy[1]);
+    for (int i = 0; i < 3; i++)
+        CHECK(metrics[i].server_link_busy > 0.05 && metrics[i].server_link_busy <= 1 + 1e-9 && metrics[i].server_update_busy > 0 &&
+                  metrics[i].server_update_busy < 1,
+              "staleness %s: %g, %g", late[i], metrics[i].server_link_busy, metrics[i].server_update_busy);
 }
 
 /* Give the field another value that its table allows; false where there is none to try: what others are derived from (the model's sizes from
@@ -850,6 +884,7 @@ static const struct test_case cases[] = {
     {"a step waits for slow storage", a_step_waits_for_slow_storage},
     {"saves beside the steps", saves_beside_the_steps},
     {"stages that take their share", stages_that_take_their_share},
+    {"late updates", late_updates},
     {"the same twice", the_same_twice},
     {"keys without a part change nothing", keys_without_a_part},
     {"bytes are those of check", bytes_are_those_of_check},

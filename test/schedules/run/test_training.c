@@ -8,6 +8,7 @@
 #include "schedules/data_parallel/reduce.h"
 #include "schedules/run/measure.h"
 #include "schedules/run/memory_fit.h"
+#include "schedules/run/trainer.h"
 #include "test/ranks.h"
 
 #include <stdlib.h>
@@ -35,7 +36,8 @@ static bool parse(const char *const *sets, int count, struct experiment *out)
 static struct experiment alone_of(const struct experiment *e)
 {
     struct experiment alone = *e;
-    alone.paradigm = PARADIGM_NONE;
+    alone.paradigm = experiment_staleness(e) > 0 ? PARADIGM_PARAMETER_SERVER : PARADIGM_NONE; /* whose updates are as late */
+    alone.parameter_server.servers = 1;
     alone.world_size = 1;
     alone.batch_size = e->batch_size * e->world_size;
     alone.micro_batches = e->world_size * e->micro_batches;
@@ -73,8 +75,8 @@ static const double *losses_alone(const struct experiment *e)
     struct measure_result result;
     char key[sizeof kept[0].key];
     size_t i = 0;
-    snprintf(key, sizeof key, "%d/%d %d %d %d %g %d %g", alone.batch_size, alone.micro_batches, alone.model.dtype,
-             gpt_of(&alone.model)->attention, alone.optimizer.name, alone.optimizer.learning_rate,
+    snprintf(key, sizeof key, "%d %d/%d %d %d %d %g %d %g", experiment_staleness(&alone), alone.batch_size, alone.micro_batches,
+             alone.model.dtype, gpt_of(&alone.model)->attention, alone.optimizer.name, alone.optimizer.learning_rate,
              gpt_of(&alone.model)->vocab_size * 2 + alone.loss, alone.loss_scaling);
     while (i < sizeof kept / sizeof *kept - 1 && kept[i].key[0] && strcmp(kept[i].key, key) != 0)
         i++;
@@ -319,6 +321,85 @@ static void parameter_server(void)
         if (servers == 1 || servers == world.size - 1)
             accumulation("paradigm=parameter_server", option);
     }
+}
+
+/* Losses of a training whose only update is that of its first step. rate: the first step's */
+static void train_once_updated(int staleness, const char *rate, double losses[STEPS])
+{
+    struct experiment e;
+    struct measure_result result;
+    char world_size[32], late[48];
+    const char *sets[] = {world_size, ranks_device_setting(),      "paradigm=parameter_server", late,
+                          rate,       "optimizer.schedule=linear", "optimizer.schedule_steps=1"};
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    snprintf(late, sizeof late, "parameter_server.staleness=%d", staleness);
+    if (!parse(sets, sizeof sets / sizeof *sets, &e))
+        return;
+    CHECK_OK(measure_run(&e, device, everyone, NULL, &result));
+    CHECK(result.losses_done == STEPS && result.steps_done == STEPS - 1, "%d losses", result.losses_done);
+    memcpy(losses, result.losses, sizeof(double) * STEPS);
+    measure_result_finish(&result);
+}
+
+/* Each step has the very version that staleness says: what the first update makes shows from step staleness + 1 on, and not before; and
+ * without delay in the second step. */
+static void versions_are_late(void)
+{
+    double never[STEPS] = {0}, at_once[STEPS] = {0}, late[STEPS] = {0};
+    train_once_updated(0, "optimizer.learning_rate=0", never);
+    train_once_updated(0, "optimizer.learning_rate=0.5", at_once);
+    for (int staleness = 1; staleness < STEPS; staleness += 2) {
+        train_once_updated(staleness, "optimizer.learning_rate=0.5", late);
+        for (int i = 0; i < STEPS; i++) {
+            const double *want = i <= staleness ? never : at_once;
+            CHECK(late[i] == want[i] && (i == 0 || never[i] != at_once[i]), "staleness %d, step %d: loss %.9g, not %.9g", staleness, i,
+                  late[i], want[i]);
+        }
+    }
+}
+
+static void late_updates(void)
+{
+    for (int staleness = 1; staleness <= 4; staleness++) {
+        char late[48], servers[48];
+        snprintf(late, sizeof late, "parameter_server.staleness=%d", staleness);
+        snprintf(servers, sizeof servers, "parameter_server.servers=%d", (staleness - 1) % world.size + 1);
+        COMPARE(1e-5, "paradigm=parameter_server", late, servers, "optimizer.name=adam", "optimizer.learning_rate=0.01");
+        COMPARE(1e-5, "paradigm=parameter_server", late, servers, "parameter_server.receives=2", "micro_batches=2",
+                "optimizer.momentum=0.5");
+    }
+}
+
+static dt_status make_steps(struct trainer *t, int first, int count)
+{
+    for (int i = first; i < first + count; i++) {
+        DT_TRY(trainer_step(t, i));
+        DT_TRY(trainer_synchronize_step(t));
+    }
+    return DT_OK;
+}
+
+/* All ranks but the last make the steps that staleness lets them before that one has begun: who waited for it would wait for ever. */
+static void workers_run_ahead(void)
+{
+    enum { STALENESS = 2 };
+    struct experiment e;
+    struct trainer *t = NULL;
+    char world_size[32], all[64];
+    const char *sets[] = {world_size, ranks_device_setting(), "paradigm=parameter_server", "parameter_server.staleness=2"};
+    bool late = world.rank == world.size - 1;
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    if (world.size > 64 || !parse(sets, 4, &e))
+        return;
+    CHECK_OK(trainer_create(&e, device, everyone, NULL, &t));
+    if (!late)
+        CHECK_OK(make_steps(t, 0, STALENESS + 1));
+    CHECK_OK(dt_host_all_gather(everyone, &late, 1, all));
+    if (late)
+        CHECK_OK(make_steps(t, 0, STALENESS + 1));
+    CHECK_OK(make_steps(t, STALENESS + 1, 2));
+    CHECK_OK(trainer_synchronize(t));
+    trainer_destroy(t);
 }
 
 /* Every number of ranks that can share a copy: 1, where nothing is shared, to all, where nothing is copied. */
@@ -617,6 +698,9 @@ static const struct test_case cases[] = {
     {"DDP equals one device", ddp},
     {"ZeRO-1, ZeRO-2 and DataParallel equal one device", replicated},
     {"parameter servers equal one device", parameter_server},
+    {"a step has the version that staleness says", versions_are_late},
+    {"late updates equal those of one device", late_updates},
+    {"workers do not wait for one that is late", workers_run_ahead},
     {"FSDP equals one device", fsdp},
     {"HSDP equals one device", hsdp},
     {"PDP equals one device", pdp},
