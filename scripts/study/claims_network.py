@@ -270,7 +270,8 @@ def _recommends(predicted, measured, figure, wanted):
         f"it is the fastest in {count(by_data)} where the same runs of two paradigms were measured; the predictions of these runs name the measured "
         f"fastest in {count(named)}, and in {count(clear)} where the two best differ by over {CLEAR:.0%}{misses}",
         "ACO is the prediction's, of DDP where it fits: step times without communication were not measured",
-        "" if verdict != UNDECIDED else "repeated runs of the two best in the cells that are close, and their steps without communication")
+        "" if verdict != UNDECIDED else "repeated runs of the two best in the cells that are close, their steps without communication, and the trace "
+                                        "that C1 names")
 
 
 @needs("figure_20", "figure_20_pdp", "figure_20_pdp_long")

@@ -29,9 +29,10 @@ def c1(predicted, measured, _):
         verdict, data_of(v > 1 for v in theirs),
         f"DDP fastest in {count(v > 1 for v in mine)} (2 to 8 GPUs), {count_margins(mine)}; DDP over the best other {span(mine)}",
         f"DDP fastest in {count(v > 1 for v in theirs)}; DDP over the best other {span(theirs)}",
-        f"{near} is the one that is close" if verdict == UNDECIDED else "",
-        f"the measurements do; for the prediction, a trace of {near} on one node, which shows what it spends more than DDP" if verdict == UNDECIDED
-        else "")
+        f"{near} is the one that is close; README.md says what was excluded as the reason for steps of FSDP within a node that are predicted too "
+        "short" if verdict == UNDECIDED else "",
+        f"the measurements do; for the prediction, a trace of {near} on one node with GPTMedium at batch 64, where the device is the limit: whether it "
+        "waits for the host between two steps, and how long a gather takes" if verdict == UNDECIDED else "")
 
 
 @needs(*curves.SCALING)
