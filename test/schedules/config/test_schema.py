@@ -33,7 +33,7 @@ BEYOND_SCHEMA = {
     "one device": r"world_size: \d+ ranks, but paradigm \"none\" is one device",
     "one copy of the model": r"world_size: \d+ ranks, but paradigm \"none\" is one copy",
     "paradigms without a pipeline": r"pipeline\.stages: paradigm \"\w+\" goes with no pipeline",
-    "stages divide the ranks": r"pipeline\.stages: \d+ does not divide world_size",
+    "stages divide the ranks": r"pipeline\.stages: \d+ (times tensor\.size \d+ )?does not divide world_size",
     "a network that can be chosen": r"network\.\w+: only device \"sim\"",
     "hardware that can be slowed down": r"slow\.(by: only device \"sim\"|rank: \d+, and world_size)",
     "points that split a pipeline": r"pipeline\.split: (\d+ points? for|\d+ comes after|\d+ of a model)",
