@@ -286,6 +286,7 @@ NAMES = {  # of metrics whose names do not say it, with a unit where their ends 
     "host_s": ("waiting for the host", None), "data_s": ("waiting for data", None), "wall_s": ("time of the whole run", None),
     "comm_bytes": ("communicated by a rank", None), "link_bytes": ("sent over links by a rank", None), "send_bytes": ("messages of a rank", None),
     "overflow_steps": ("steps that overflowed", "steps"), "overflow_elements": ("parameters that overflowed", "parameters"),
+    "server_link_busy": ("server's link in use", "%"), "server_update_busy": ("server updates", "%"),
     "skipped_steps": ("steps that were skipped", "steps"), "saves": ("checkpoints saved", "checkpoints"),
 }
 
