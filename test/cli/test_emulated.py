@@ -136,16 +136,20 @@ def test_decoders_of_today():
 
 
 def together(*settings, ranks=2):
-    """GPUs, a rank each, against one cpu device with all batches."""
+    """GPUs, a rank each, against one cpu device with all batches, and updates as late."""
     listed = subprocess.run([DTBENCH, "list"], stdout=subprocess.PIPE, text=True, check=True).stdout
     if not any(line.split()[:2] == ["nccl", "yes"] for line in listed.splitlines()):
         raise Skip("no nccl communicator")
-    model = [s for s in settings if s.startswith("model.")]
-    compare(train("device=cuda", f"world_size={ranks}", *settings), train("device=cpu", f"batch_size={2 * ranks}", *model))
+    kept = [s for s in settings if s.startswith("model.") or "parameter_server" in s]
+    compare(train("device=cuda", f"world_size={ranks}", *settings), train("device=cpu", f"batch_size={2 * ranks}", *kept))
 
 
 def test_ddp_equals_one_device():
     together("paradigm=ddp")
+
+
+def test_late_updates_equal_those_of_one_device():
+    together("paradigm=parameter_server", "parameter_server.staleness=2")
 
 
 def test_fsdp_equals_one_device():
