@@ -70,7 +70,6 @@ static const char *const divisions[] = {
     "\"world_size\": 16, \"paradigm\": \"hsdp\", \"batch_size\": 4, \"hsdp\": {\"shard_size\": 8}, " SMALL,
     "\"world_size\": 16, \"paradigm\": \"zero2\", \"batch_size\": 4, \"optimizer\": {\"name\": \"adam\"}, " SMALL,
     "\"world_size\": 16, \"paradigm\": \"parameter_server\", \"batch_size\": 4, " SMALL,
-    "\"world_size\": 16, \"paradigm\": \"parameter_server\", \"parameter_server\": {\"staleness\": 1}, \"batch_size\": 4, " SMALL,
     "\"world_size\": 16, \"paradigm\": \"data_parallel\", \"batch_size\": 4, " SMALL,
 };
 enum { DIVISIONS = sizeof divisions / sizeof *divisions };
