@@ -195,13 +195,13 @@ static void note_checkpoints(const struct experiment *e, struct check *check)
 /* Of 16-bit models: what the optimizer keeps is most of it. */
 static void note_parameter_bytes(const struct experiment *e, struct check *check)
 {
-    size_t own = dt_dtype_bytes(e->model.dtype), state = experiment_state_bytes(e),
+    size_t own = dt_dtype_bytes(e->model.dtype), gradient = dt_dtype_bytes(experiment_gradient_dtype(e)), state = experiment_state_bytes(e),
            master = e->optimizer.master_weights ? sizeof(float) : 0;
     if (experiment_is_adam(e) && own < sizeof(float))
         note(check,
              "a parameter has %zu bytes, before any are divided: %zu of its own, %zu of its gradient, %zu of Adam's moments, %zu of a "
              "master copy",
-             2 * own + state, own, own, state - master, master);
+             own + gradient + state, own, gradient, state - master, master);
 }
 
 /* system: what a simulation runs on; NULL on other devices, which have dtbench's own bytes. */

@@ -448,7 +448,7 @@ static dt_status probe_add(struct dt_probe *p)
 static dt_status probe_squares(struct dt_probe *p)
 {
     double count = p->what.shape[0];
-    return dt_kernels_add_squares(&p->base, p->stream, false, elements(p, &p->weights, count), (size_t)count);
+    return dt_kernels_add_squares(&p->base, p->stream, false, p->base.dtype, elements(p, &p->weights, count), (size_t)count);
 }
 
 static dt_status probe_copy(struct dt_probe *p)

@@ -10,7 +10,8 @@ struct dt_kernel_backend {
     void (*finish)(struct dt_kernels *k);    /* optional; also after an init that failed */
     dt_status (*begin_step)(struct dt_kernels *k, struct dt_stream *stream, int step);
     dt_status (*overflows)(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to);
-    dt_status (*add_squares)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count);
+    dt_status (*add_squares)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
+                             size_t count);
     dt_status (*sum_squares)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to);
     dt_status (*settle_norm)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
                              const float *squares);
@@ -20,6 +21,8 @@ struct dt_kernel_backend {
                          enum dt_dtype from_dtype, size_t count);
     dt_status (*update)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
     dt_status (*add)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
+    dt_status (*add_wide)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype, const void *from,
+                          size_t count);
     dt_status (*fill)(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
     dt_status (*normal)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
 };

@@ -44,9 +44,10 @@ dt_status dt_kernels_overflows(struct dt_kernels *k, struct dt_stream *stream, u
     return k->backend->overflows(k, stream, to); /* a copy, which is a span itself */
 }
 
-dt_status dt_kernels_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count)
+dt_status dt_kernels_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
+                                 size_t count)
 {
-    SPAN(on_host ? "squares_host" : "squares", add_squares(k, stream, on_host, x, count));
+    SPAN(on_host ? "squares_host" : "squares", add_squares(k, stream, on_host, dtype, x, count));
 }
 
 dt_status dt_kernels_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to)
@@ -85,6 +86,12 @@ dt_status dt_kernels_update(struct dt_kernels *k, struct dt_stream *stream, cons
 dt_status dt_kernels_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
 {
     SPAN(on_host ? "add_host" : "add", add(k, stream, on_host, to, from, count));
+}
+
+dt_status dt_kernels_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype,
+                              const void *from, size_t count)
+{
+    SPAN(on_host ? "add_host" : "add", add_wide(k, stream, on_host, to, dtype, from, count));
 }
 
 dt_status dt_kernels_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)

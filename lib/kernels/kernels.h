@@ -20,6 +20,7 @@
 struct dt_update {
     void *params;      /* [count] */
     const void *grads; /* [count] */
+    bool wide_grads;   /* they are fp32 */
     size_t count;
     double tensors; /* that these parameters are of, about: what an update costs on sim where a framework makes it tensor by tensor */
     float learning_rate, gradient_scale;
@@ -115,9 +116,10 @@ dt_status dt_kernels_overflows(struct dt_kernels *k, struct dt_stream *stream, u
 
 /* ---- the norm of a step's gradients: lib/kernels/norm.h; without these calls gradients are taken as they are ---- */
 
-/* Add the squares of gradients x [count] to the step's sum on this rank, in double precision and always in the same order; on_host as in
+/* Add the squares of gradients x [count], of the kernels' dtype or fp32, to the step's sum on this rank, in double precision and always in the same order; on_host as in
  * struct dt_update. All calls of a step on one stream. */
-dt_status dt_kernels_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count);
+dt_status dt_kernels_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
+                                 size_t count);
 /* *to, in device memory or with on_host in host memory, gets that sum, rounded. */
 dt_status dt_kernels_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to);
 /* What follows for the updates of this step from the sum over all ranks, in device memory or with on_host in host memory: for those of the
@@ -131,6 +133,9 @@ dt_status dt_kernels_set_norm(struct dt_kernels *k, struct dt_stream *stream, co
 dt_status dt_kernels_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
 /* to[i] += from[i], both [count]; on_host as in struct dt_update. */
 dt_status dt_kernels_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
+/* The same with `to` in fp32, and `from` in the kernels' dtype or in fp32. */
+dt_status dt_kernels_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype,
+                              const void *from, size_t count);
 /* to[i] = from[i], both [count], of these types, one of which is fp32; the nearest number of the other, even where two are as near. */
 dt_status dt_kernels_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
                              enum dt_dtype from_dtype, size_t count);

@@ -35,11 +35,16 @@ static size_t state_bytes(const struct dt_update *u)
     return sizeof(float) * (size_t)((u->first_moment != NULL) + (u->second_moment != NULL) + (u->master != NULL));
 }
 
+static double gradient_bytes(const struct dt_kernels *k, const struct dt_update *u)
+{
+    return (double)(u->wide_grads ? sizeof(float) : dt_dtype_bytes(k->dtype));
+}
+
 /* What the host's processor moves of its memory: gradients are read, parameters written, and read where there is no master copy; what is kept
  * of them is both. */
 static dt_status update_on_host(const struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
 {
-    double bytes = (u->master ? 2 : 3) * (double)dt_dtype_bytes(k->dtype) + 2 * (double)state_bytes(u);
+    double bytes = (u->master ? 1 : 2) * (double)dt_dtype_bytes(k->dtype) + gradient_bytes(k, u) + 2 * (double)state_bytes(u);
     return dt_sim_host_memory(stream, bytes * (double)u->count, u->adam ? "adam on the host" : "sgd on the host");
 }
 
@@ -56,7 +61,8 @@ static dt_status sim_update(struct dt_kernels *k, struct dt_stream *stream, cons
     if (measured)
         return DT_OK; /* sgd's kernel was measured without momentum, and adam's with a master copy */
     double launches = costs->profile.kernels[c.kernel].launches;
-    double bytes = dt_cost_update_bytes(&costs->profile, dt_dtype_bytes(k->dtype), u->adam, state_bytes(u)) * (double)u->count;
+    double wider = gradient_bytes(k, u) - (double)dt_dtype_bytes(k->dtype);
+    double bytes = (wider + dt_cost_update_bytes(&costs->profile, dt_dtype_bytes(k->dtype), u->adam, state_bytes(u))) * (double)u->count;
     switch (costs->profile.optimizer_fused) {
     case 0: launches *= u->tensors; break;
     case 1: break;
@@ -67,12 +73,13 @@ static dt_status sim_update(struct dt_kernels *k, struct dt_stream *stream, cons
 }
 
 /* One pass over them; on the host as well. */
-static dt_status sim_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count)
+static dt_status sim_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
+                                 size_t count)
 {
     const struct dt_costs *costs = costs_of(k);
-    const struct dt_cost_call c = {DT_PRICED_SQUARES, DT_VARIANT_PLAIN, k->dtype, {(double)count, 1, 1}};
+    const struct dt_cost_call c = {DT_PRICED_SQUARES, DT_VARIANT_PLAIN, dtype, {(double)count, 1, 1}};
     if (costs && on_host)
-        return dt_sim_host_memory(stream, (double)dt_dtype_bytes(k->dtype) * (double)count, "squares on the host");
+        return dt_sim_host_memory(stream, (double)dt_dtype_bytes(dtype) * (double)count, "squares on the host");
     return dt_cost_memory_bound(costs, stream, &c, (double)count, 0);
 }
 
@@ -125,6 +132,19 @@ static dt_status sim_add(struct dt_kernels *k, struct dt_stream *stream, bool on
     return dt_cost_memory_bound(costs, stream, &c, (double)count, 0);
 }
 
+/* The sum is read and written. */
+static dt_status sim_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype,
+                              const void *from, size_t count)
+{
+    const struct dt_costs *costs = costs_of(k);
+    double bytes = (double)(dt_dtype_bytes(dtype) + 2 * sizeof(float)) * (double)count;
+    if (!costs)
+        return DT_OK;
+    if (on_host)
+        return dt_sim_host_memory(stream, bytes, "add on the host");
+    return dt_cost_work(costs, stream, DT_PRICED_ADD, 1, dt_cost_memory_s(costs, 1, bytes));
+}
+
 /* Before the first step. */
 static dt_status sim_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
 {
@@ -148,5 +168,6 @@ const struct dt_kernel_backend dt_kernels_sim = {.name = "sim",
                                                  .convert = sim_convert,
                                                  .update = sim_update,
                                                  .add = sim_add,
+                                                 .add_wide = sim_add_wide,
                                                  .fill = sim_fill,
                                                  .normal = sim_normal};

@@ -141,7 +141,7 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
 /* Fp32 loses nothing, and from it half of the bytes can be saved; from one 16-bit type to the other there is nothing to gain. */
 static dt_status check_reduction(const struct experiment *e, const char *where)
 {
-    enum dt_dtype own = e->model.dtype, sent = experiment_reduce_dtype(e);
+    enum dt_dtype own = experiment_gradient_dtype(e), sent = experiment_reduce_dtype(e);
     if (own == sent || own == DT_FP32 || sent == DT_FP32)
         return DT_OK;
     return dt_fail(DT_ERR_INVALID, "%s: reduce_dtype: %s, and model.dtype is %s, which has as many bytes; use \"model\" or \"fp32\"", where,

@@ -44,6 +44,7 @@ struct experiment {
     int micro_batches;   /* gradient accumulation: the number of parts of a step's batch; pdp divides each into chunks */
     enum reduction_kind gradient_reduction; /* after the last micro-batch, or after each */
     enum reduce_kind reduce_dtype;          /* in which gradients travel */
+    enum reduce_kind gradient_dtype;        /* in which they are from backward to the update */
     struct {
         enum mesh_order order;
     } mesh;
@@ -179,11 +180,18 @@ static inline int experiment_staleness(const struct experiment *e)
     return e->strategy.servers > 0 ? e->parameter_server.staleness : 0;
 }
 
+static inline enum dt_dtype experiment_gradient_dtype(const struct experiment *e)
+{
+    return e->gradient_dtype == REDUCE_IN_FP32 ? DT_FP32 : e->model.dtype;
+}
+
 /* In which gradients are summed over ranks. */
 static inline enum dt_dtype experiment_reduce_dtype(const struct experiment *e)
 {
-    const enum dt_dtype of[] = {
-        [REDUCE_AS_MODEL] = e->model.dtype, [REDUCE_IN_FP32] = DT_FP32, [REDUCE_IN_FP16] = DT_FP16, [REDUCE_IN_BF16] = DT_BF16};
+    const enum dt_dtype of[] = {[REDUCE_AS_MODEL] = experiment_gradient_dtype(e),
+                                [REDUCE_IN_FP32] = DT_FP32,
+                                [REDUCE_IN_FP16] = DT_FP16,
+                                [REDUCE_IN_BF16] = DT_BF16};
     return of[e->reduce_dtype];
 }
 

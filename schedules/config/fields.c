@@ -39,6 +39,12 @@ static const char *dtype_choice(int index)
     return index < DT_DTYPE_COUNT ? dt_dtype_name((enum dt_dtype)index) : NULL;
 }
 
+static const char *gradient_choice(int index)
+{
+    static const char *const names[] = {[REDUCE_AS_MODEL] = "model", [REDUCE_IN_FP32] = "fp32"};
+    return index >= 0 && index < 2 ? names[index] : NULL;
+}
+
 static const char *reduce_choice(int index)
 {
     static const char *const names[] = {
@@ -249,6 +255,12 @@ static bool of_weight_decay(const void *source)
     return e->optimizer.name == OPTIMIZER_ADAMW || e->optimizer.weight_decay > 0;
 }
 
+static bool of_wide_gradients(const void *source)
+{
+    const struct experiment *e = source;
+    return e->gradient_dtype != REDUCE_AS_MODEL;
+}
+
 static bool of_converted_sums(const void *source)
 {
     const struct experiment *e = source;
@@ -402,6 +414,10 @@ static const struct dt_field fields[] = {
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
      .description =
          "Gradient accumulation: the number of parts into which a step's batch is divided, one after the other; at most batch_size."},
+    {"gradient_dtype", DT_FIELD_ENUM, AT(gradient_dtype), .choice = gradient_choice, .initial = "\"model\"", .matters = of_wide_gradients,
+     .description = "In which type gradients are kept and added up, from backward to the update, and reduced. model: model.dtype. fp32: "
+                    "what backward makes in 16 bits is added to "
+                    "fp32 gradients after each group's pass, also over micro-batches and ranks."},
     {"reduce_dtype", DT_FIELD_ENUM, AT(reduce_dtype), .choice = reduce_choice, .initial = "\"model\"", .matters = of_converted_sums,
      .description =
          "In which gradients are summed over ranks: model, as they are; fp32, to which 16-bit ones are converted and from which their "

@@ -160,7 +160,7 @@ dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const str
 {
     const struct dp_setup *s = &b->base.setup;
     if (s->offload) { /* there only while they have not been reduced */
-        DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_bytes(s, room_elems(b, bucket->elems)), &bucket->flat));
+        DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_grads_bytes(s, room_elems(b, bucket->elems)), &bucket->flat));
         bucket->grads = bucket->flat.data;
         return DT_OK;
     }
@@ -230,7 +230,7 @@ dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *gro
     if (!bucket->open)
         DT_TRY(b->scheme->begin(b, bucket, action));
     bucket->open = true;
-    group->grads = (char *)bucket->grads + dp_bytes(&dp->setup, b->replica.offset_elems[group->index] - bucket->first_elem);
+    group->grads = (char *)bucket->grads + dp_grads_bytes(&dp->setup, b->replica.offset_elems[group->index] - bucket->first_elem);
     group->accumulate = action->flags & ACTION_FRESH ? bucket->keeps_sum && !(action->flags & ACTION_FIRST) : true;
     return DT_OK;
 }
@@ -294,7 +294,7 @@ static dt_status add_group_to_norm(struct buckets *b, const struct bucket *bucke
     struct norm_run run = {.g = g,
                            .first_elem = own - first,
                            .count_elems = own_end - own,
-                           .grads = (const char *)grads + dp_bytes(s, own - bucket->own_first_elem),
+                           .grads = (const char *)grads + dp_grads_bytes(s, own - bucket->own_first_elem),
                            .replicas = b->scheme->summed ? NULL : s->replicas};
     return norm_add(s->norm, s, &run);
 }

@@ -165,7 +165,7 @@ static dt_status fsdp_begin_gradients(struct data_parallel *dp, struct dt_group 
 static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, const struct action *action)
 {
     const struct dp_setup *s = &dp->setup;
-    const void *share = (const char *)f->grads.whole.data + dp_bytes(s, f->grads.shard.first_elem);
+    const void *share = (const char *)f->grads.whole.data + dp_grads_bytes(s, f->grads.shard.first_elem);
     DT_TRY(offload_gradients(&f->home, s, f->reduced, share, &f->grads.whole));
     return action->flags & ACTION_LAST && !s->norm ? offload_update(&f->home, s, f->optimizer, f->params.data, 0) : DT_OK;
 }

@@ -32,21 +32,37 @@ struct dp_setup {
         *norm;         /* updates wait until it is settled (norm.h), at the end of the step; NULL: they are made as gradients are there */
     int micro_batches; /* of a step */
     int reduce_every;  /* gradients are reduced after this number of micro-batches */
-    double gradient_bytes;      /* of each gradient, from backward to the update; at least those of the model's dtype */
-    enum dt_dtype reduce_dtype; /* in which gradients travel */
-    bool converts;              /* to it, from the model's, and back */
+    enum dt_dtype gradient_dtype; /* of the buffers that group->grads are in; what backward makes in the model's dtype is added to them */
+    double gradient_bytes;        /* of each gradient, from backward to the update; at least those of gradient_dtype */
+    enum dt_dtype reduce_dtype;   /* in which gradients travel */
+    bool converts;                /* to it, from gradient_dtype, and back */
 };
 
-/* Bytes of `elems` parameters or gradients. */
+/* Bytes of `elems` parameters. */
 static inline size_t dp_bytes(const struct dp_setup *setup, size_t elems)
 {
     return elems * dt_dtype_bytes(setup->experiment->model.dtype);
 }
 
-/* Bytes of `elems` gradients as they are kept from backward to the update. */
+/* Bytes of `elems` gradients, where they are added up and reduced. */
+static inline size_t dp_grads_bytes(const struct dp_setup *setup, size_t elems)
+{
+    return elems * dt_dtype_bytes(setup->gradient_dtype);
+}
+
+/* The same as they are kept from backward to the update: a framework's may be more. */
 static inline size_t dp_gradient_bytes(const struct dp_setup *setup, size_t elems)
 {
     return (size_t)(setup->gradient_bytes * (double)elems);
+}
+
+/* to[i] += from[i], both [count] gradients; on_host as in struct dt_update. */
+static inline dt_status dp_add_gradients(const struct dp_setup *setup, struct dt_stream *stream, bool on_host, void *to, const void *from,
+                                         size_t count)
+{
+    struct dt_kernels *k = setup->stage->kernels;
+    return setup->gradient_dtype == setup->experiment->model.dtype ? dt_kernels_add(k, stream, on_host, to, from, count)
+                                                                   : dt_kernels_add_wide(k, stream, on_host, to, DT_FP32, from, count);
 }
 
 /* A group's parameters, where they are not on the device all the time. */

@@ -141,13 +141,14 @@ static dt_status flush(struct gradient_norm *n, const struct dp_setup *s)
     }
     if (count == 0)
         return DT_OK;
-    return dt_kernels_add_squares(n->stage->kernels, adding_stream(s), s->offload, (const char *)run.grads + dp_bytes(s, first), count);
+    return dt_kernels_add_squares(n->stage->kernels, adding_stream(s), s->offload, s->gradient_dtype,
+                                  (const char *)run.grads + dp_grads_bytes(s, first), count);
 }
 
 static dt_status add(struct gradient_norm *n, const struct dp_setup *s, const struct norm_run *run)
 {
     struct norm_run *waiting = &n->waiting;
-    if (waiting->count_elems > 0 && (const char *)waiting->grads + dp_bytes(s, waiting->count_elems) == run->grads) {
+    if (waiting->count_elems > 0 && (const char *)waiting->grads + dp_grads_bytes(s, waiting->count_elems) == run->grads) {
         waiting->count_elems += run->count_elems;
         return DT_OK;
     }
@@ -165,7 +166,7 @@ dt_status norm_add(struct gradient_norm *n, const struct dp_setup *s, const stru
         struct norm_run part = *run;
         if (from >= to)
             continue;
-        part.grads = (const char *)run->grads + dp_bytes(s, from - run->first_elem);
+        part.grads = (const char *)run->grads + dp_grads_bytes(s, from - run->first_elem);
         part.count_elems = to - from;
         DT_TRY(add(n, s, &part));
     }

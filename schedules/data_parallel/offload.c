@@ -78,7 +78,7 @@ dt_status offload_home_init(struct offload_home *home, const struct dp_setup *se
     *home = (struct offload_home){.elems = elems};
     DT_TRY(dt_event_create(setup->device, &home->arrived));
     DT_TRY(dt_event_create(setup->device, &home->current));
-    DT_TRY(dt_alloc_host(setup->compute, DT_GRADIENTS, dp_bytes(setup, elems), &home->grads));
+    DT_TRY(dt_alloc_host(setup->compute, DT_GRADIENTS, dp_grads_bytes(setup, elems), &home->grads));
     return dt_event_record(home->current, setup->compute);
 }
 
@@ -95,7 +95,7 @@ static dt_status copy_and_add(struct offload_home *home, const struct dp_setup *
     DT_TRY(dt_copy_to_host(o->to_host, arrived->data, grads, arrived->bytes));
     DT_TRY(dt_event_record(home->arrived, o->to_host));
     DT_TRY(dt_stream_wait(o->update, home->arrived));
-    return dt_kernels_add(setup->stage->kernels, o->update, true, home->grads.data, arrived->data, home->elems);
+    return dp_add_gradients(setup, o->update, true, home->grads.data, arrived->data, home->elems);
 }
 
 /* Later micro-batches' gradients arrive beside the sum, and the host adds them. */
@@ -103,7 +103,7 @@ static dt_status add_gradients(struct offload_home *home, const struct dp_setup 
 {
     const struct offload *o = setup->offload;
     struct dt_buffer arrived;
-    DT_TRY(dt_alloc_host(o->to_host, DT_GRADIENTS, dp_bytes(setup, home->elems), &arrived));
+    DT_TRY(dt_alloc_host(o->to_host, DT_GRADIENTS, dp_grads_bytes(setup, home->elems), &arrived));
     dt_status status = copy_and_add(home, setup, grads, &arrived);
     dt_free(o->update, &arrived);
     return status;

@@ -62,6 +62,7 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
     struct dt_update update = {
         .params = params,
         .grads = grads,
+        .wide_grads = dt_dtype_bytes(e->model.dtype) < dt_dtype_bytes(experiment_gradient_dtype(e)),
         .count = count,
         .tensors = fmax(1, round(optimizer->tensors * (double)count / optimizer->parameters)),
         .learning_rate = (float)e->optimizer.learning_rate,

@@ -67,7 +67,7 @@ static int worker_of(const struct bucket *bucket, int i)
 
 static void *slot_of(const struct dp_setup *s, const struct bucket *bucket, void *arrived, int slot)
 {
-    return (char *)arrived + (size_t)slot * dt_ledger_rounded(dp_bytes(s, bucket->elems));
+    return (char *)arrived + (size_t)slot * dt_ledger_rounded(dp_grads_bytes(s, bucket->elems));
 }
 
 /* The gradients of workers [first, end), all on their way at once; then added in the order of their ranks. */
@@ -76,11 +76,11 @@ static dt_status receive_and_add(struct buckets *b, struct bucket *bucket, int f
     const struct dp_setup *s = &b->base.setup;
     DT_TRY(dt_group_start(s->replicas));
     for (int i = first; i < end; i++)
-        DT_TRY(dt_recv(s->replicas, slot_of(s, bucket, arrived, i - first), bucket->elems, s->experiment->model.dtype, worker_of(bucket, i),
+        DT_TRY(dt_recv(s->replicas, slot_of(s, bucket, arrived, i - first), bucket->elems, s->gradient_dtype, worker_of(bucket, i),
                        s->network));
     DT_TRY(dt_group_end(s->replicas));
     for (int i = first; i < end; i++)
-        DT_TRY(dt_kernels_add(s->stage->kernels, s->network, false, bucket->grads, slot_of(s, bucket, arrived, i - first), bucket->elems));
+        DT_TRY(dp_add_gradients(s, s->network, false, bucket->grads, slot_of(s, bucket, arrived, i - first), bucket->elems));
     return DT_OK;
 }
 
@@ -93,7 +93,7 @@ static dt_status receive_from_all(struct buckets *b, struct bucket *bucket)
     dt_status status = DT_OK;
     if (others == 0)
         return DT_OK;
-    DT_TRY(dt_alloc(s->network, DT_COMMUNICATION, (size_t)at_once * dt_ledger_rounded(dp_bytes(s, bucket->elems)), &arrived));
+    DT_TRY(dt_alloc(s->network, DT_COMMUNICATION, (size_t)at_once * dt_ledger_rounded(dp_grads_bytes(s, bucket->elems)), &arrived));
     for (int first = 0; first < others && status == DT_OK; first += at_once)
         status = receive_and_add(b, bucket, first, first + at_once < others ? first + at_once : others, arrived.data);
     dt_free(s->network, &arrived);
@@ -105,7 +105,7 @@ static dt_status server_reduce(struct buckets *b, struct bucket *bucket)
     const struct dp_setup *s = &b->base.setup;
     bucket->own_grads = bucket->grads;
     if (bucket->server != dt_comm_rank(s->replicas))
-        return dt_send(s->replicas, bucket->grads, bucket->elems, s->experiment->model.dtype, bucket->server, s->network);
+        return dt_send(s->replicas, bucket->grads, bucket->elems, s->gradient_dtype, bucket->server, s->network);
     return receive_from_all(b, bucket);
 }
 

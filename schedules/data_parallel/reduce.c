@@ -14,7 +14,7 @@ static dt_status run_converted(const struct reduction *r, reduce_with reduce, co
 {
     const struct dp_setup *s = r->setup;
     struct dt_kernels *kernels = s->stage->kernels;
-    enum dt_dtype own = s->experiment->model.dtype, sent = s->reduce_dtype;
+    enum dt_dtype own = s->gradient_dtype, sent = s->reduce_dtype;
     DT_TRY(dt_kernels_convert(kernels, s->network, copy, sent, grads, own, count));
     DT_TRY(reduce(r, copy, count));
     copy += first * dt_dtype_bytes(sent);

@@ -2,19 +2,14 @@
 
 #include <stdlib.h>
 
-static void *at(const struct dt_buffer *buffer, const struct dp_setup *setup, size_t element)
-{
-    return (char *)buffer->data + dp_bytes(setup, element);
-}
-
 void *replica_params(const struct replica *replica, const struct dp_setup *setup, size_t element)
 {
-    return at(&replica->params, setup, element);
+    return (char *)replica->params.data + dp_bytes(setup, element);
 }
 
 void *replica_grads(const struct replica *replica, const struct dp_setup *setup, size_t element)
 {
-    return at(&replica->grads, setup, element);
+    return (char *)replica->grads.data + dp_grads_bytes(setup, element);
 }
 
 static void place_groups(struct replica *replica, const struct dt_stage *stage, const struct replica_options *options)

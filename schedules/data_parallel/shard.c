@@ -22,23 +22,23 @@ dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup
     g->has_sum &= !(action->flags & ACTION_FIRST);
     if (g->whole.data)
         return DT_OK;
-    DT_TRY(dt_alloc(setup->compute, action->flags & ACTION_REDUCES ? DT_COMMUNICATION : DT_GRADIENTS, dp_bytes(setup, padded), &g->whole));
+    DT_TRY(dt_alloc(setup->compute, action->flags & ACTION_REDUCES ? DT_COMMUNICATION : DT_GRADIENTS, dp_grads_bytes(setup, padded),
+                    &g->whole));
     if (padded == run)
         return DT_OK;
-    return dt_zero(setup->compute, (char *)g->whole.data + dp_bytes(setup, run), dp_bytes(setup, padded - run));
+    return dt_zero(setup->compute, (char *)g->whole.data + dp_grads_bytes(setup, run), dp_grads_bytes(setup, padded - run));
 }
 
 dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setup *setup, void *whole)
 {
-    const struct dt_stage *stage = setup->stage;
     size_t count = g->shard.share_elems;
-    void *in_place = (char *)whole + dp_bytes(setup, (size_t)dt_comm_rank(setup->shards) * count);
+    void *in_place = (char *)whole + dp_grads_bytes(setup, (size_t)dt_comm_rank(setup->shards) * count);
     bool add = g->share.data && g->has_sum;
     void *to = g->share.data && !add ? g->share.data : in_place;
 
     DT_TRY(reduce_shares(setup, whole, to, count));
     g->has_sum = true;
-    return add ? dt_kernels_add(stage->kernels, setup->network, false, g->share.data, in_place, count) : DT_OK;
+    return add ? dp_add_gradients(setup, setup->network, false, g->share.data, in_place, count) : DT_OK;
 }
 
 void shard_gradients_finish(struct shard_gradients *g, const struct dp_setup *setup)

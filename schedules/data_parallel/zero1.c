@@ -24,7 +24,7 @@ static dt_status zero1_reduce(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
     if (!bucket->shard.share.data) /* the share stays where it is */
-        bucket->own_grads = (char *)bucket->grads + dp_bytes(s, bucket->shard.shard.first_elem);
+        bucket->own_grads = (char *)bucket->grads + dp_grads_bytes(s, bucket->shard.shard.first_elem);
     return shard_gradients_reduce(&bucket->shard, s, bucket->grads);
 }
 

@@ -25,7 +25,7 @@ static dt_status zero2_reduce(struct buckets *b, struct bucket *bucket)
     const struct dp_setup *s = &b->base.setup;
     DT_TRY(shard_gradients_reduce(&bucket->shard, s, bucket->grads));
     if (s->offload)
-        bucket->own_grads = (const char *)bucket->grads + dp_bytes(s, bucket->shard.shard.first_elem);
+        bucket->own_grads = (const char *)bucket->grads + dp_grads_bytes(s, bucket->shard.shard.first_elem);
     else
         dt_free(s->network, &bucket->shard.whole);
     return DT_OK;

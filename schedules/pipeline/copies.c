@@ -21,27 +21,28 @@ void copies_finish(struct copies *copies)
     *copies = (struct copies){0};
 }
 
-static void *gradients_of(const struct dt_stage *stage, const struct dt_group *group)
+static void *gradients_of(const struct dp_setup *setup, const struct dt_group *group)
 {
-    return (char *)group->grads + group->copy_first_elem * dt_dtype_bytes(stage->model->dtype);
+    return (char *)group->grads + dp_grads_bytes(setup, group->copy_first_elem);
 }
 
 /* Both are here: the embedding's, in the first group, takes the sum and gives it to the head's. */
-static dt_status sum_here(struct dt_stage *stage, struct dt_stream *compute)
+static dt_status sum_here(const struct dp_setup *setup)
 {
+    const struct dt_stage *stage = setup->stage;
     const struct dt_group *embedding = &stage->groups[0], *head = &stage->groups[stage->group_count - 1];
-    void *to = gradients_of(stage, embedding), *from = gradients_of(stage, head);
-    DT_TRY(dt_kernels_add(stage->kernels, compute, false, to, from, head->copy_elems));
-    return dt_copy(compute, from, to, head->copy_elems * dt_dtype_bytes(stage->model->dtype));
+    void *to = gradients_of(setup, embedding), *from = gradients_of(setup, head);
+    DT_TRY(dp_add_gradients(setup, setup->compute, false, to, from, head->copy_elems));
+    return dt_copy(setup->compute, from, to, dp_grads_bytes(setup, head->copy_elems));
 }
 
-dt_status copies_sum(struct copies *copies, struct dt_stage *stage, const struct dt_group *group, const struct copies_streams *streams)
+dt_status copies_sum(struct copies *copies, const struct dp_setup *setup, const struct dt_group *group)
 {
     if (!copies->ends)
-        return group->index == 0 ? sum_here(stage, streams->compute) : DT_OK;
-    DT_TRY(dt_event_record(copies->ready, streams->compute));
-    DT_TRY(dt_stream_wait(streams->network, copies->ready));
-    DT_TRY(dt_all_reduce(copies->ends, gradients_of(stage, group), group->copy_elems, stage->model->dtype, DT_SUM, streams->network));
-    DT_TRY(dt_event_record(copies->done, streams->network));
-    return timeline_wait(streams->timeline, copies->done);
+        return group->index == 0 ? sum_here(setup) : DT_OK;
+    DT_TRY(dt_event_record(copies->ready, setup->compute));
+    DT_TRY(dt_stream_wait(setup->network, copies->ready));
+    DT_TRY(dt_all_reduce(copies->ends, gradients_of(setup, group), group->copy_elems, setup->gradient_dtype, DT_SUM, setup->network));
+    DT_TRY(dt_event_record(copies->done, setup->network));
+    return timeline_wait(setup->timeline, copies->done);
 }

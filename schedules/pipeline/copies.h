@@ -5,10 +5,8 @@
 #ifndef SCHEDULES_PIPELINE_COPIES_H
 #define SCHEDULES_PIPELINE_COPIES_H
 
-#include "lib/model/model.h"
+#include "schedules/data_parallel/mode.h"
 #include "schedules/mesh/mesh.h"
-#include "schedules/plan/plan.h"
-#include "schedules/step/timeline.h"
 
 struct copies {
     struct dt_comm *ends; /* the two ranks; NULL on others, and where both copies are on one rank */
@@ -20,12 +18,8 @@ struct copies {
 dt_status copies_init(struct copies *copies, const struct mesh *mesh, struct dt_device *device, const struct plan *plan);
 void copies_finish(struct copies *copies); /* takes zeroed ones */
 
-struct copies_streams {
-    struct dt_stream *compute, *network;
-    struct timeline *timeline; /* of compute, which waits for the sum */
-};
-
-/* The gradients of both copies become their sum. Called for each group that has one, whose gradients are complete and not reduced yet. */
-dt_status copies_sum(struct copies *copies, struct dt_stage *stage, const struct dt_group *group, const struct copies_streams *streams);
+/* The gradients of both copies become their sum, which the mode's compute stream waits for. Called for each group that has one, whose gradients are
+ * complete and not reduced yet. */
+dt_status copies_sum(struct copies *copies, const struct dp_setup *setup, const struct dt_group *group);
 
 #endif

@@ -77,24 +77,91 @@ static dt_status run_recompute(struct pipeline *p, const struct action *a)
     return p->family->recompute(p->setup.stage, a->group, stash_of(p, a), a->flags & ACTION_ENDS_HERE, p->setup.compute);
 }
 
-static dt_status run_backward(struct pipeline *p, const struct action *a)
+/* ---- backward ---- */
+
+/* What a pass makes of a group's gradients, in the model's dtype, where they are kept in fp32: beside them, and added afterwards.
+ * Source  Megatron-LM, DistributedDataParallel: main_grad.add_(grad) in each parameter's hook (accumulate_allreduce_grads_in_fp32). */
+struct made {
+    struct dt_group *group; /* NULL: none */
+    struct dt_buffer grads; /* [param_elems] */
+    void *kept;
+    bool adds;
+};
+
+/* A half of a backward pass writes a part of them. */
+static dt_status begin_beside(struct pipeline *p, struct dt_group *group, bool half, struct made *made)
 {
-    static const enum dt_backward halves[] = {
-        [ACTION_BACKWARD] = DT_BACKWARD_WHOLE, [ACTION_BACKWARD_INPUT] = DT_BACKWARD_INPUT, [ACTION_BACKWARD_WEIGHT] = DT_BACKWARD_WEIGHTS};
+    size_t bytes = dp_bytes(&p->setup.dp->setup, group->param_elems);
+    DT_TRY(dt_alloc(p->setup.compute, DT_GRADIENTS, bytes, &made->grads));
+    made->group = group;
+    made->kept = group->grads;
+    made->adds = group->accumulate;
+    group->grads = made->grads.data;
+    group->accumulate = false;
+    return half ? dt_zero(p->setup.compute, made->grads.data, bytes) : DT_OK;
+}
+
+static dt_status add_beside(struct pipeline *p, struct made *made)
+{
+    struct dt_kernels *k = p->setup.stage->kernels;
+    size_t count = made->group->param_elems;
+    made->group->grads = made->kept;
+    made->group->accumulate = made->adds;
+    return made->adds
+               ? dt_kernels_add_wide(k, p->setup.compute, false, made->kept, p->setup.experiment->model.dtype, made->grads.data, count)
+               : dt_kernels_convert(k, p->setup.compute, made->kept, DT_FP32, made->grads.data, p->setup.experiment->model.dtype, count);
+}
+
+typedef dt_status (*backward_pass)(struct pipeline *p, const struct action *a);
+
+/* A tied head's pass makes gradients of the first group, too, which has begun them. */
+static dt_status make_beside(struct pipeline *p, const struct action *a, backward_pass pass)
+{
+    struct made made[2] = {0};
+    struct dt_group *group = group_of(p, a);
+    bool half = a->op == ACTION_BACKWARD_INPUT || a->op == ACTION_BACKWARD_WEIGHT;
+    dt_status status = begin_beside(p, group, half, &made[0]);
+    if (status == DT_OK && group->reads_first && a->op != ACTION_BACKWARD_INPUT)
+        status = begin_beside(p, &p->setup.stage->groups[p->setup.stage->parts[a->part].first_group], half, &made[1]);
+    if (status == DT_OK)
+        status = pass(p, a);
+    for (int i = 0; i < 2; i++) {
+        if (made[i].group && status == DT_OK)
+            status = add_beside(p, &made[i]);
+        dt_free(p->setup.compute, &made[i].grads);
+    }
+    return status;
+}
+
+static dt_status make_gradients(struct pipeline *p, const struct action *a, backward_pass pass)
+{
     struct data_parallel *dp = p->setup.dp;
     DT_TRY(use(p, a));
     DT_TRY(dp->mode->begin_gradients(dp, group_of(p, a), a));
+    return dp->rules.whole_gradients ? make_beside(p, a, pass) : pass(p, a);
+}
+
+static dt_status backward(struct pipeline *p, const struct action *a)
+{
+    static const enum dt_backward halves[] = {
+        [ACTION_BACKWARD] = DT_BACKWARD_WHOLE, [ACTION_BACKWARD_INPUT] = DT_BACKWARD_INPUT, [ACTION_BACKWARD_WEIGHT] = DT_BACKWARD_WEIGHTS};
     return p->family->backward(p->setup.stage, a->group, stash_of(p, a), halves[a->op], p->setup.compute);
+}
+
+static dt_status forward_backward(struct pipeline *p, const struct action *a)
+{
+    return p->family->forward_backward(p->setup.stage, a->group, stash_of(p, a), p->setup.experiment->activation_blocks, p->scales,
+                                       p->setup.compute);
+}
+
+static dt_status run_backward(struct pipeline *p, const struct action *a)
+{
+    return make_gradients(p, a, backward);
 }
 
 static dt_status run_forward_backward(struct pipeline *p, const struct action *a)
 {
-    struct data_parallel *dp = p->setup.dp;
-    struct dt_stash *stash = stash_of(p, a);
-    DT_TRY(use(p, a));
-    DT_TRY(dp->mode->begin_gradients(dp, group_of(p, a), a));
-    return p->family->forward_backward(p->setup.stage, a->group, stash, p->setup.experiment->activation_blocks, p->scales,
-                                       p->setup.compute);
+    return make_gradients(p, a, forward_backward);
 }
 
 /* ---- neighbours ---- */
@@ -234,8 +301,7 @@ static dt_status run_begin_gradients(struct pipeline *p, const struct action *a)
 
 static dt_status run_sum_copies(struct pipeline *p, const struct action *a)
 {
-    struct copies_streams streams = {.compute = p->setup.compute, .network = p->setup.network, .timeline = p->setup.timeline};
-    return copies_sum(&p->copies, p->setup.stage, group_of(p, a), &streams);
+    return copies_sum(&p->copies, &p->setup.dp->setup, group_of(p, a));
 }
 
 static dt_status run_reduce(struct pipeline *p, const struct action *a)

@@ -207,7 +207,8 @@ static int backward_flags(const struct placement *p, const struct action *a)
     int flags = done == 0 ? ACTION_FIRST : 0;
     if (done + 1 == p->micro_batches)
         flags |= ACTION_LAST;
-    if (!(weights ? passes->left_weight : passes->left_input))
+    bool left = p->rules->whole_gradients ? passes->left_weight || passes->left_input : weights ? passes->left_weight : passes->left_input;
+    if (!left)
         flags |= ACTION_FRESH;
     if (p->reduces[a->group * p->micro_batches + (int)a->micro_batch])
         flags |= ACTION_REDUCES;

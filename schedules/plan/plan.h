@@ -354,6 +354,7 @@ struct plan_rules {
     /* REDUCE after the backward passes of this number of micro-batches; 0: never. Where an order puts weight gradients off, gradients of later micro-batches
      * would be reduced half: then the reduction waits until no half is outstanding. Always after the last. */
     int reduce_every;
+    bool whole_gradients; /* each pass writes, or adds to, all gradients of its group, also where it is half of one */
     bool updates_at_once; /* UPDATE after a group's last backward pass */
 };
 

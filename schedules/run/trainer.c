@@ -162,9 +162,8 @@ static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mod
 static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mode *mode, struct dt_device *device)
 {
     const struct experiment *e = t->experiment;
-    size_t element_bytes = dt_dtype_bytes(e->model.dtype);
-    enum dt_dtype reduce_dtype = experiment_reduce_dtype(e);
-    bool wide = t->options.wide_reduction && element_bytes < sizeof(float);
+    enum dt_dtype gradients = experiment_gradient_dtype(e), reduce_dtype = experiment_reduce_dtype(e);
+    bool wide = t->options.wide_reduction && dt_dtype_bytes(gradients) < sizeof(float);
     const struct order_shape *order = &t->order.shape;
     t->settled = norm_before_steps(e);
     if (norm_is_needed(e))
@@ -182,11 +181,13 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .norm = t->norm,
         .micro_batches = order->micro_batches,
         .reduce_every = e->gradient_reduction == REDUCTION_EACH ? order->window : order->micro_batches,
-        .gradient_bytes = fmax(t->options.gradient_bytes, (double)element_bytes),
+        .gradient_dtype = gradients,
+        .gradient_bytes = fmax(t->options.gradient_bytes, (double)dt_dtype_bytes(gradients)),
         .reduce_dtype = wide ? DT_FP32 : reduce_dtype,
-        .converts = reduce_dtype != e->model.dtype,
+        .converts = reduce_dtype != gradients,
     };
     DT_TRY(mode->create(&dp, &t->dp));
+    t->dp->rules.whole_gradients = gradients != e->model.dtype;
     struct pipeline_setup pipeline = {
         .experiment = e,
         .stage = t->stage,

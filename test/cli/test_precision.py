@@ -119,6 +119,28 @@ def test_master_weights_are_counted_and_saved_if_there_are_any():
             train(experiment(model=half, paradigm="fsdp", world_size=2, optimizer=optimizer, steps={"warmup": 1, "timed": 7}), "--from", path + str(not master))
 
 
+def test_gradients_in_fp32_are_counted_and_add_up_alike():
+    """Also where halves of backward passes, a tied head or the host make or keep them."""
+    half = {**MODEL, "dtype": "bf16"}
+    sweep = [{"paradigm": "fsdp", "optimizer": {**ADAM, "clip_norm": 0.25}}, {"paradigm": "parameter_server"},
+             {"paradigm": "zero1", "pipeline": {"stages": 2, "order": "zb_h1", "chunks": 2}, "gradient_reduction": "each"},
+             {"paradigm": "hsdp", "hsdp": {"shard_size": 2}, "tensor": {"size": 2}, "parameter_offload": True}]
+    wide = experiment(model=half, batch_size=4, micro_batches=2, gradient_dtype="fp32", steps={"warmup": 1, "timed": 1}, sweep=sweep)
+    checked = json.loads(run("check", wide, "--json", code=OK).stdout)
+    narrow = json.loads(run("check", wide, "--set", "gradient_dtype=model", "--json", code=OK).stdout)
+    for record, its, before in zip(train(wide, "--verify"), checked, narrow, strict=True):
+        metrics, named = record["metrics"], record["config"]["paradigm"]
+        check(record["verification"]["status"] == "passed", named, record["error"])
+        check(metrics["peak_bytes"]["total"] == its["predicted_peak_bytes"]["total"], named, metrics["peak_bytes"], its)
+        held, less = (one["predicted_peak_bytes"]["gradients"] + one["predicted_host_peak_bytes"]["gradients"] for one in (its, before))
+        check(held > 2 * less, named, held, less)
+        check(any("4 of its gradient" in note for note in its["notes"]), its["notes"])
+    plain = {"model": {**NETWORK, "dtype": "bf16"}, "batch_size": 4, "micro_batches": 2, "world_size": 1, "steps": {"warmup": 1, "timed": 1},
+             "optimizer": {"name": "sgd", "learning_rate": 0.01}}
+    some, others = (train(experiment(gradient_dtype=dtype, **plain))[0]["losses"] for dtype in ("fp32", "model"))
+    check(some[0] == others[0] and abs(some[1] / others[1] - 1) < 1e-2, some, others)
+
+
 def test_sums_in_fp32_are_counted():
     """Two ranks' sums are rounded once in any case: so the losses are the same."""
     half = {**MODEL, "dtype": "bf16"}

@@ -33,5 +33,6 @@ const struct dt_kernel_backend dt_kernels_cpu = {.name = "cpu",
                                                  .convert = dt_host_convert,
                                                  .update = dt_host_update,
                                                  .add = dt_host_add,
+                                                 .add_wide = dt_host_add_wide,
                                                  .fill = dt_host_fill,
                                                  .normal = dt_host_normal};

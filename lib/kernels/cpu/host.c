@@ -20,6 +20,7 @@ struct task {
             void *to;
             const void *from;
             float value;
+            enum dt_dtype dtype; /* of from, where `to` is fp32 */
         } flat;
         struct {
             void *to;
@@ -28,6 +29,7 @@ struct task {
             const struct dt_simd *loops; /* of the one that is not fp32 */
         } convert;
         struct {
+            enum dt_dtype dtype;
             const void *x;
             double *sums; /* [threads] */
         } squares;
@@ -91,11 +93,20 @@ static void convert_part(void *argument, int thread, int threads)
         t->convert.loops->narrow(to, (const float *)from, share.end - share.first);
 }
 
+static void add_wide_part(void *argument, int thread, int threads)
+{
+    const struct task *t = argument;
+    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
+    const char *from = (const char *)t->flat.from + share.first * dt_dtype_bytes(t->flat.dtype);
+    dt_simd_for(dt_cpu_isa(), t->flat.dtype)->widen_add((float *)t->flat.to + share.first, from, share.end - share.first);
+}
+
 static void squares_part(void *argument, int thread, int threads)
 {
     const struct task *t = argument;
     struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
-    t->squares.sums[thread] = t->k->host.loops->squares(place(t, t->squares.x, share), share.end - share.first);
+    const char *x = (const char *)t->squares.x + share.first * dt_dtype_bytes(t->squares.dtype);
+    t->squares.sums[thread] = dt_simd_for(dt_cpu_isa(), t->squares.dtype)->squares(x, share.end - share.first);
 }
 
 static void update_part(void *argument, int thread, int threads)
@@ -105,13 +116,13 @@ static void update_part(void *argument, int thread, int threads)
     struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
     const struct dt_simd *loops = t->k->host.loops;
     void *params = place(t, u->params, share);
-    const void *grads = place(t, u->grads, share);
     size_t first = share.first, count = share.end - first;
+    const void *grads = u->wide_grads ? (const float *)u->grads + first : place(t, u->grads, share);
     float *moment = u->first_moment ? u->first_moment + first : NULL, *master = u->master ? u->master + first : NULL;
     size_t left_out;
     if (u->adam)
         left_out = loops->adam(params, grads, moment, u->second_moment + first, master, count, &t->adam);
-    else if (moment || master || u->weight_decay > 0)
+    else if (moment || master || u->weight_decay > 0 || u->wide_grads)
         left_out = loops->momentum(params, grads, moment, master, count, &t->sgd);
     else
         left_out = loops->sgd(params, grads, count, t->sgd.learning_rate * t->sgd.gradient_scale);
@@ -142,11 +153,13 @@ static void begin_update(struct task *t)
     int step = t->k->host.step;
     float rate = u->learning_rate * t->k->host.rate, gradient_scale = u->gradient_scale * t->k->host.norm.factor;
     t->sgd = (struct dt_sgd_step){.first = step == 1,
+                                  .wide = u->wide_grads,
                                   .learning_rate = rate,
                                   .gradient_scale = gradient_scale,
                                   .momentum = u->momentum,
                                   .weight_decay = u->weight_decay};
     t->adam = (struct dt_adam_step){.first = step == 1,
+                                    .wide = u->wide_grads,
                                     .learning_rate = rate,
                                     .beta1 = u->beta1,
                                     .beta2 = u->beta2,
@@ -242,9 +255,10 @@ dt_status dt_host_overflows(struct dt_kernels *k, struct dt_stream *stream, uint
     return k->host.submit(stream, "step's overflows", run_overflows, &t, sizeof t);
 }
 
-dt_status dt_host_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count)
+dt_status dt_host_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
+                              size_t count)
 {
-    struct task t = {.k = k, .count = count, .squares = {.x = x}};
+    struct task t = {.k = k, .count = count, .squares = {.dtype = dtype, .x = x}};
     return k->host.submit(stream, "squares", run_add_squares, &t, sizeof t);
 }
 
@@ -292,6 +306,13 @@ dt_status dt_host_update(struct dt_kernels *k, struct dt_stream *stream, const s
 dt_status dt_host_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
 {
     struct task t = {.k = k, .part = add_part, .count = count, .flat = {.to = to, .from = from}};
+    return k->host.submit(stream, "add", run, &t, sizeof t);
+}
+
+dt_status dt_host_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype, const void *from,
+                           size_t count)
+{
+    struct task t = {.k = k, .part = add_wide_part, .count = count, .flat = {.to = to, .from = from, .dtype = dtype}};
     return k->host.submit(stream, "add", run, &t, sizeof t);
 }
 

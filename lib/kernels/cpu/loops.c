@@ -11,6 +11,12 @@ static void widen(float *to, const void *from, size_t count)
         v_store(DT_FP32, to, i, count - i, load(from, i, count));
 }
 
+static void widen_add(float *to, const void *from, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        v_store(DT_FP32, to, i, count - i, v_load(DT_FP32, to, i, count - i) + load(from, i, count));
+}
+
 static void narrow(void *to, const float *from, size_t count)
 {
     for (size_t i = 0; i < count; i += V_LANES)
@@ -68,7 +74,7 @@ static size_t momentum(void *params, const void *grads, float *moment, float *ma
     vint counted = {0};
     size_t i = 0;
     for (; i < count; i += V_LANES) {
-        vfloat gradient = load(grads, i, count);
+        vfloat gradient = s.wide ? v_load(DT_FP32, grads, i, count - i) : load(grads, i, count);
         vfloat p = s.first || !master ? load(params, i, count) : v_load(DT_FP32, master, i, count - i);
         vfloat g = gradient * s.gradient_scale + p * s.weight_decay;
         vfloat m = s.first || !moment ? (vfloat){0} : v_load(DT_FP32, moment, i, count - i);
@@ -93,7 +99,7 @@ static size_t adam(void *params, const void *grads, float *first_moment, float *
     size_t i = 0;
     for (; i < count; i += V_LANES) {
         size_t left = count - i;
-        vfloat gradient = load(grads, i, count);
+        vfloat gradient = s.wide ? v_load(DT_FP32, grads, i, left) : load(grads, i, count);
         vint taken = is_finite(gradient);
         counted += taken;
         vfloat m = s.first ? (vfloat){0} : v_load(DT_FP32, first_moment, i, left);
@@ -246,6 +252,7 @@ static double cross_entropy(void *logits, size_t count, int32_t target, float gr
 
 const struct dt_simd DT_SIMD_TABLE = {
     .widen = widen,
+    .widen_add = widen_add,
     .narrow = narrow,
     .narrow_add = narrow_add,
     .fill = fill,

@@ -15,6 +15,7 @@
 /* Adam's numbers for one step. */
 struct dt_adam_step {
     bool first; /* moments and master are written without being read */
+    bool wide;  /* gradients are fp32 */
     float learning_rate, beta1, beta2, epsilon, gradient_scale;
     float correction1, correction2; /* 1 / (1 - beta^step) */
     float weight_decay;             /* added to the gradient, times the parameter */
@@ -24,11 +25,13 @@ struct dt_adam_step {
 /* Those of SGD with momentum or weight decay. */
 struct dt_sgd_step {
     bool first; /* the moment is written without being read */
+    bool wide;  /* gradients are fp32 */
     float learning_rate, gradient_scale, momentum, weight_decay;
 };
 
 struct dt_simd {
     void (*widen)(float *to, const void *from, size_t count);
+    void (*widen_add)(float *to, const void *from, size_t count);  /* to += from */
     void (*narrow)(void *to, const float *from, size_t count);     /* to = from */
     void (*narrow_add)(void *to, const float *from, size_t count); /* to += from */
 

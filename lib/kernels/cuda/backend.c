@@ -64,5 +64,6 @@ const struct dt_kernel_backend dt_kernels_cuda = {.name = "cuda",
                                                   .convert = dt_cuda_convert,
                                                   .update = dt_cuda_update,
                                                   .add = dt_cuda_add,
+                                                  .add_wide = dt_cuda_add_wide,
                                                   .fill = dt_cuda_fill,
                                                   .normal = dt_cuda_normal};

@@ -19,7 +19,7 @@ struct add_op {
     }
 };
 
-template <typename To, typename From, int N>
+template <typename To, typename From, int N, bool ADDS>
 __global__ void __launch_bounds__(THREADS) convert_kernel(To *to, const From *from, size_t count)
 {
     wait_for_earlier();
@@ -27,12 +27,14 @@ __global__ void __launch_bounds__(THREADS) convert_kernel(To *to, const From *fr
     for (size_t i = first; i < count / N; i += stride) {
         pack<From, N> x = load_pack<N>(from + i * N);
         pack<To, N> y;
+        if (ADDS)
+            y = load_pack<N>(to + i * N);
         for (int j = 0; j < N; j++)
-            y.at[j] = from_float<To>(to_float(x.at[j]));
+            y.at[j] = from_float<To>(to_float(x.at[j]) + (ADDS ? to_float(y.at[j]) : 0.0f));
         store_pack<N>(to + i * N, y);
     }
     for (size_t i = count / N * N + first; i < count; i += stride)
-        to[i] = from_float<To>(to_float(from[i]));
+        to[i] = from_float<To>(to_float(from[i]) + (ADDS ? to_float(to[i]) : 0.0f));
 }
 
 template <typename E, int N> __global__ void __launch_bounds__(THREADS) fill_kernel(E *to, size_t count, float value)
@@ -106,14 +108,14 @@ extern "C" dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream,
     return on_host ? dt_host_add(k, stream, true, to, from, count) : map<add_op>("add", k, stream, to, from, count);
 }
 
-template <typename To, typename From>
+template <bool ADDS, typename To, typename From>
 static dt_status convert(const char *name, struct dt_kernels *k, struct dt_stream *stream, To *to, const From *from, size_t count)
 {
     constexpr int N = 4; /* 16 bytes of the fp32 side */
     bool fits = packs_fit<To, N>(0, to) && packs_fit<From, N>(0, from);
     unsigned blocks = blocks_for(k->multiprocessors, count / (fits ? N : 1) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
-    return launch(name, fits ? convert_kernel<To, From, N> : convert_kernel<To, From, 1>, dim3(blocks), dim3(THREADS), 0, stream, to, from,
-                  count);
+    return launch(name, fits ? convert_kernel<To, From, N, ADDS> : convert_kernel<To, From, 1, ADDS>, dim3(blocks), dim3(THREADS), 0,
+                  stream, to, from, count);
 }
 
 extern "C" dt_status dt_cuda_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
@@ -122,9 +124,17 @@ extern "C" dt_status dt_cuda_convert(struct dt_kernels *k, struct dt_stream *str
     bool widens = to_dtype == DT_FP32;
     return for_dtype(widens ? from_dtype : to_dtype, [&](auto element) {
         using E = decltype(element);
-        return widens ? convert("widen", k, stream, (float *)to, (const E *)from, count)
-                      : convert("narrow", k, stream, (E *)to, (const float *)from, count);
+        return widens ? convert<false>("widen", k, stream, (float *)to, (const E *)from, count)
+                      : convert<false>("narrow", k, stream, (E *)to, (const float *)from, count);
     });
+}
+
+extern "C" dt_status dt_cuda_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype,
+                                      const void *from, size_t count)
+{
+    if (on_host)
+        return dt_host_add_wide(k, stream, true, to, dtype, from, count);
+    return for_dtype(dtype, [&](auto element) { return convert<true>("add", k, stream, to, (const decltype(element) *)from, count); });
 }
 
 extern "C" dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)

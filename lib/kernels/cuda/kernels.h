@@ -26,7 +26,8 @@ struct dt_cuda_step {
 /* optimizer.cu and flat.cu */
 dt_status dt_cuda_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step);
 dt_status dt_cuda_begin_first_step(struct dt_kernels *k, struct dt_stream *stream); /* the same, with a norm's state as before all steps */
-dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count);
+dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
+                              size_t count);
 dt_status dt_cuda_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to);
 dt_status dt_cuda_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
                               const float *squares);
@@ -34,6 +35,8 @@ dt_status dt_cuda_convert(struct dt_kernels *k, struct dt_stream *stream, void *
                           enum dt_dtype from_dtype, size_t count);
 dt_status dt_cuda_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
 dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
+dt_status dt_cuda_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype, const void *from,
+                           size_t count);
 dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
 dt_status dt_cuda_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
 

@@ -131,10 +131,11 @@ struct sgd_numbers {
 };
 
 /* One pack of SGD with momentum, weight decay or a master copy. Returns how many of its elements it has left out. */
-template <typename E, int N>
-__device__ inline unsigned move_pack(E *params, const E *grads, float *moment, float *master, bool first, float rate, const sgd_numbers &c)
+template <typename E, typename G, int N>
+__device__ inline unsigned move_pack(E *params, const G *grads, float *moment, float *master, bool first, float rate, const sgd_numbers &c)
 {
-    pack<E, N> p = load_pack<N>(params), g = load_pack<N>(grads);
+    pack<E, N> p = load_pack<N>(params);
+    pack<G, N> g = load_pack<N>(grads);
     pack<float, N> m, whole;
     unsigned left_out = 0;
     for (int j = 0; j < N; j++) {
@@ -164,9 +165,9 @@ __device__ inline unsigned move_pack(E *params, const E *grads, float *moment, f
 }
 
 /* moment, master NULL: none. Floor: 3 elements and 8 bytes of memory traffic a parameter for each of the two that there is. */
-template <typename E, int N>
+template <typename E, typename G, int N>
 __global__ void __launch_bounds__(THREADS)
-    momentum_kernel(E *params, const E *grads, float *moment, float *master, size_t count, sgd_numbers c, struct dt_cuda_step *step)
+    momentum_kernel(E *params, const G *grads, float *moment, float *master, size_t count, sgd_numbers c, struct dt_cuda_step *step)
 {
     wait_for_earlier();
     if (step->norm.skips)
@@ -177,10 +178,10 @@ __global__ void __launch_bounds__(THREADS)
     const float rate = c.learning_rate * step->rate;
     unsigned left_out = 0;
     for (size_t i = thread; i < packs; i += stride)
-        left_out += move_pack<E, N>(params + i * N, grads + i * N, moment ? moment + i * N : moment, master ? master + i * N : master,
-                                    first, rate, c);
+        left_out += move_pack<E, G, N>(params + i * N, grads + i * N, moment ? moment + i * N : moment, master ? master + i * N : master,
+                                       first, rate, c);
     for (size_t i = packs * N + thread; i < count; i += stride)
-        left_out += move_pack<E, 1>(params + i, grads + i, moment ? moment + i : moment, master ? master + i : master, first, rate, c);
+        left_out += move_pack<E, G, 1>(params + i, grads + i, moment ? moment + i : moment, master ? master + i : master, first, rate, c);
     count_overflows(step, left_out);
 }
 
@@ -190,9 +191,9 @@ struct adam_numbers {
     float decay;        /* taken from the parameter, times it and the learning rate */
 };
 
-template <typename E> struct adam_arrays {
+template <typename E, typename G> struct adam_arrays {
     E *params;
-    const E *grads;
+    const G *grads;
     float *first_moment, *second_moment, *master;
 };
 
@@ -201,7 +202,8 @@ template <int N> struct adam_state {
     pack<float, N> m, v, p;
 };
 
-template <typename E, int N> __device__ inline void load_state(const adam_arrays<E> &a, size_t at, bool first, adam_state<N> &s)
+template <typename E, typename G, int N>
+__device__ inline void load_state(const adam_arrays<E, G> &a, size_t at, bool first, adam_state<N> &s)
 {
     if (first) {
         for (int j = 0; j < N; j++)
@@ -221,8 +223,8 @@ template <typename E, int N> __device__ inline void load_state(const adam_arrays
 
 /* Packs of 4: 16 bytes of the fp32 arrays, which are most of the traffic, and of a warp's 16-bit elements two whole lines.
  * Floor: 3 elements and 24 bytes of memory traffic a parameter, without a master copy 16. */
-template <typename E, int N>
-__global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t count, adam_numbers c, struct dt_cuda_step *step)
+template <typename E, typename G, int N>
+__global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E, G> a, size_t count, adam_numbers c, struct dt_cuda_step *step)
 {
     wait_for_earlier();
     if (step->norm.skips)
@@ -238,7 +240,7 @@ __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t 
     const float rate = c.learning_rate * step->rate * corrections[0], correction2 = corrections[1];
     const float decay = c.learning_rate * step->rate * c.decay;
 
-    auto update = [&](float &m, float &v, float &p, E grad) {
+    auto update = [&](float &m, float &v, float &p, G grad) {
         float raw = to_float(grad), g = raw * c.gradient_scale + p * c.weight_decay;
         if (!is_finite(raw)) {
             left_out++;
@@ -263,7 +265,7 @@ __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t 
     };
 
     for (size_t first = thread; first < packs; first += IN_FLIGHT * stride) {
-        pack<E, N> grads[IN_FLIGHT];
+        pack<G, N> grads[IN_FLIGHT];
         adam_state<N> state[IN_FLIGHT];
 #pragma unroll
         for (int u = 0; u < IN_FLIGHT; u++)
@@ -277,7 +279,7 @@ __global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E> a, size_t 
                 finish(state[u], grads[u], (first + u * stride) * N);
     }
     for (size_t i = packs * N + thread; i < count; i += stride) {
-        pack<E, 1> grad = load_pack<1>(a.grads + i);
+        pack<G, 1> grad = load_pack<1>(a.grads + i);
         adam_state<1> state;
         load_state(a, i, first_step, state);
         finish(state, grad, i);
@@ -306,11 +308,12 @@ extern "C" dt_status dt_cuda_begin_first_step(struct dt_kernels *k, struct dt_st
     return begin_step(k, stream, 1, true);
 }
 
-extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const void *x, size_t count)
+extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
+                                         size_t count)
 {
     if (on_host)
-        return dt_host_add_squares(k, stream, true, x, count);
-    return for_dtype(k->dtype, [&](auto element) {
+        return dt_host_add_squares(k, stream, true, dtype, x, count);
+    return for_dtype(dtype, [&](auto element) {
         using E = decltype(element);
         return for_pack<E>(
             0,
@@ -352,25 +355,33 @@ static dt_status sgd(struct dt_kernels *k, struct dt_stream *stream, const struc
     });
 }
 
+/* With the types of parameters and of gradients. */
+template <typename F> static dt_status for_gradients(struct dt_kernels *k, const struct dt_update *a, F f)
+{
+    return for_dtype(k->dtype, [&](auto element) { return a->wide_grads ? f(element, 0.0f) : f(element, element); });
+}
+
 static dt_status momentum(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
 {
-    return for_dtype(k->dtype, [&](auto element) {
+    return for_gradients(k, a, [&](auto element, auto gradient) {
         using E = decltype(element);
+        using G = decltype(gradient);
         constexpr int N = 4;
         sgd_numbers numbers = {a->learning_rate, a->gradient_scale, a->momentum, a->weight_decay};
-        bool fits = packs_fit<E, N>(0, a->params, a->grads) && packs_fit<float, N>(0, a->first_moment, a->master);
+        bool fits = packs_fit<E, N>(0, a->params) && packs_fit<G, N>(0, a->grads) && packs_fit<float, N>(0, a->first_moment, a->master);
         unsigned blocks = blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N : 1) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
-        return launch("sgd", fits ? momentum_kernel<E, N> : momentum_kernel<E, 1>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->params,
-                      (const E *)a->grads, a->first_moment, a->master, a->count, numbers, k->cuda_step);
+        return launch("sgd", fits ? momentum_kernel<E, G, N> : momentum_kernel<E, G, 1>, dim3(blocks), dim3(THREADS), 0, stream,
+                      (E *)a->params, (const G *)a->grads, a->first_moment, a->master, a->count, numbers, k->cuda_step);
     });
 }
 
 static dt_status adam(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
 {
-    return for_dtype(k->dtype, [&](auto element) {
+    return for_gradients(k, a, [&](auto element, auto gradient) {
         using E = decltype(element);
+        using G = decltype(gradient);
         constexpr int N = 4;
-        adam_arrays<E> arrays = {(E *)a->params, (const E *)a->grads, a->first_moment, a->second_moment, a->master};
+        adam_arrays<E, G> arrays = {(E *)a->params, (const G *)a->grads, a->first_moment, a->second_moment, a->master};
         adam_numbers numbers = {a->learning_rate,
                                 a->beta1,
                                 a->beta2,
@@ -378,10 +389,11 @@ static dt_status adam(struct dt_kernels *k, struct dt_stream *stream, const stru
                                 a->gradient_scale,
                                 a->decoupled ? 0 : a->weight_decay,
                                 a->decoupled ? a->weight_decay : 0};
-        bool fits = packs_fit<E, N>(0, a->params, a->grads) && packs_fit<float, N>(0, a->first_moment, a->second_moment, a->master);
+        bool fits = packs_fit<E, N>(0, a->params) && packs_fit<G, N>(0, a->grads) &&
+                    packs_fit<float, N>(0, a->first_moment, a->second_moment, a->master);
         unsigned blocks =
             blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
-        return launch("adam", fits ? adam_kernel<E, N> : adam_kernel<E, 1>, dim3(blocks), dim3(THREADS), 0, stream, arrays, a->count,
+        return launch("adam", fits ? adam_kernel<E, G, N> : adam_kernel<E, G, 1>, dim3(blocks), dim3(THREADS), 0, stream, arrays, a->count,
                       numbers, k->cuda_step);
     });
 }
@@ -392,5 +404,5 @@ extern "C" dt_status dt_cuda_update(struct dt_kernels *k, struct dt_stream *stre
         return dt_host_update(k, stream, u);
     if (u->adam)
         return adam(k, stream, u);
-    return u->first_moment || u->master || u->weight_decay > 0 ? momentum(k, stream, u) : sgd(k, stream, u);
+    return u->first_moment || u->master || u->weight_decay > 0 || u->wide_grads ? momentum(k, stream, u) : sgd(k, stream, u);
 }

@@ -9,9 +9,14 @@ static void sgd_body(struct setup *s)
     setup_kernels(s, 1, 8, 8, 8);
     for (int i = 0; i < 6; i++) { /* from the fourth on those of host memory */
         size_t count = (size_t[]){17, 77, 30001}[i % 3];
-        struct array params = input(s->dtype, count, 0, 1), grads = input(s->dtype, count, 0, 1);
-        struct dt_update u = {
-            .params = params.data, .grads = grads.data, .count = count, .learning_rate = 0.5f, .gradient_scale = 0.25f, .on_host = i >= 3};
+        struct array params = input(s->dtype, count, 0, 1), grads = input(i % 2 ? DT_FP32 : s->dtype, count, 0, 1);
+        struct dt_update u = {.params = params.data,
+                              .grads = grads.data,
+                              .wide_grads = i % 2,
+                              .count = count,
+                              .learning_rate = 0.5f,
+                              .gradient_scale = 0.25f,
+                              .on_host = i >= 3};
         CHECK_OK(dt_kernels_update(&s->base, s->stream, &u));
         CHECK_OK(dt_stream_synchronize(s->stream));
         for (size_t j = 0; j < count; j++)
@@ -133,9 +138,10 @@ static void adam_body(struct setup *s)
             ref[2 * count + j] = params.values[j];
         }
         for (int step = 1; step <= 4; step++) {
-            struct array grads = input(s->dtype, count, 0, 1);
+            struct array grads = input(i % 2 ? DT_FP32 : s->dtype, count, 0, 1);
             struct dt_update u = adam_of(params.data, grads.data, count, state, state + count, state + 2 * count);
             u.on_host = i >= 3;
+            u.wide_grads = i % 2;
             CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 0, step));
             CHECK_OK(dt_kernels_update(&s->base, s->stream, &u));
             CHECK_OK(dt_stream_synchronize(s->stream));
@@ -252,13 +258,15 @@ static void master(void)
 /* ---- the norm ---- */
 
 /* Adds up grads in two pieces, settles, and returns what came of it. */
-static struct dt_norm_state settle(struct setup *s, const struct array *grads, size_t count, const struct dt_norm_rule *rule, bool on_host)
+static struct dt_norm_state settle(struct setup *s, const struct array *grads, size_t count, const struct dt_norm_rule *rule, bool on_host,
+                                   bool wide)
 {
-    const char *second = (const char *)grads->data + count / 3 * dt_dtype_bytes(s->dtype);
+    enum dt_dtype dtype = wide ? DT_FP32 : s->dtype;
+    const char *second = (const char *)grads->data + count / 3 * dt_dtype_bytes(dtype);
     float *squares = test_alloc(sizeof *squares);
     struct dt_norm_state out;
-    CHECK_OK(dt_kernels_add_squares(&s->base, s->stream, on_host, grads->data, count / 3));
-    CHECK_OK(dt_kernels_add_squares(&s->base, s->stream, on_host, second, count - count / 3));
+    CHECK_OK(dt_kernels_add_squares(&s->base, s->stream, on_host, dtype, grads->data, count / 3));
+    CHECK_OK(dt_kernels_add_squares(&s->base, s->stream, on_host, dtype, second, count - count / 3));
     CHECK_OK(dt_kernels_sum_squares(&s->base, s->stream, on_host, squares));
     CHECK_OK(dt_kernels_settle_norm(&s->base, s->stream, false, rule, squares));
     CHECK_OK(dt_kernels_settle_norm(&s->base, s->stream, true, rule, squares));
@@ -273,18 +281,19 @@ static void norm_body(struct setup *s)
     setup_kernels(s, 1, 8, 8, 8);
     for (int i = 0; i < 6; i++) {
         size_t count = (size_t[]){17, 77, 300001}[i % 3];
-        bool on_host = i >= 3;
-        struct array params = input(s->dtype, count, 0, 1), grads = input(s->dtype, count, 0, 1);
+        bool on_host = i >= 3, wide = i % 2;
+        struct array params = input(s->dtype, count, 0, 1), grads = input(wide ? DT_FP32 : s->dtype, count, 0, 1);
         double squares = 0, rate = 0.5;
         for (size_t j = 0; j < count; j++)
             squares += grads.values[j] * grads.values[j];
         double norm = sqrt(squares) * 0.25;
         struct dt_norm_rule rule = {.gradient_scale = 0.25f, .clip = (float)(i % 2 ? norm / 8 : norm * 2)};
         CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 0, 1));
-        struct dt_norm_state settled = settle(s, &grads, count, &rule, on_host);
+        struct dt_norm_state settled = settle(s, &grads, count, &rule, on_host, wide);
         CHECK(fabs((double)settled.norm / norm - 1) < 1e-6, "norm %g, not %g", (double)settled.norm, norm);
         struct dt_update u = {.params = params.data,
                               .grads = grads.data,
+                              .wide_grads = wide,
                               .count = count,
                               .learning_rate = (float)rate,
                               .gradient_scale = 0.25f,
@@ -330,7 +339,7 @@ static void dynamic_scale_body(struct setup *s)
             ref_encode(s->dtype, grads.values, grads.data, count);
             ref_decode(s->dtype, grads.data, grads.values, count);
             CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 0, step + 1));
-            struct dt_norm_state settled = settle(s, &grads, count, &rule, i);
+            struct dt_norm_state settled = settle(s, &grads, count, &rule, i, false);
             CHECK(settled.skips == bad[step] && settled.used_scale == scales[step], "step %d: scale %g", step, (double)settled.used_scale);
             struct dt_update u = adam_of(params.data, grads.data, count, state, state + count, state + 2 * count);
             u.gradient_scale = 1;
@@ -353,7 +362,7 @@ static void dynamic_scale(void)
     for_every_setup(dynamic_scale_body);
 }
 
-/* From each type to fp32 and back, and from fp32 to it. */
+/* From each type to fp32 and back, and from fp32 to it; and sums in fp32, on the device and on the host. */
 static void convert_body(struct setup *s)
 {
     setup_kernels(s, 1, 8, 8, 8);
@@ -366,10 +375,16 @@ static void convert_body(struct setup *s)
         CHECK_OK(dt_kernels_convert(&s->base, s->stream, wide, DT_FP32, x.data, dtype, count));
         CHECK_OK(dt_kernels_convert(&s->base, s->stream, back.data, dtype, wide, DT_FP32, count));
         CHECK_OK(dt_kernels_convert(&s->base, s->stream, rounded.data, dtype, fine.data, DT_FP32, count));
+        struct array sum = input(DT_FP32, count, 0, 1), more = input(s->dtype, count, 0, 1);
+        CHECK_OK(dt_kernels_add_wide(&s->base, s->stream, i % 2, sum.data, s->dtype, more.data, count));
+        CHECK_OK(dt_kernels_add_wide(&s->base, s->stream, i % 2, sum.data, DT_FP32, fine.data, count));
         CHECK_OK(dt_stream_synchronize(s->stream));
         size_t wrong = 0, bytes = count * dt_dtype_bytes(dtype);
         for (size_t j = 0; j < count; j++)
             wrong += (double)wide[j] != x.values[j];
+        for (size_t j = 0; j < count; j++)
+            sum.values[j] += more.values[j] + fine.values[j];
+        CHECK(error_of(DT_FP32, sum.data, sum.values, count) < 1e-6, "sum in fp32");
         ref_encode(dtype, fine.values, want.data, count);
         CHECK(wrong == 0 && memcmp(x.data, back.data, bytes) == 0, "%zu of %zu elements", wrong, count);
         CHECK(memcmp(rounded.data, want.data, bytes) == 0, "%zu elements of fp32 to %s", count, dt_dtype_name(dtype));
@@ -390,7 +405,7 @@ static const struct test_case cases[] = {
     {"Adam without a master copy, SGD with one", master},
     {"the gradients' norm, and clipping by it", norm},
     {"a dynamic loss scale, and steps that are left out", dynamic_scale},
-    {"to fp32 and back", convert},
+    {"to fp32 and back, sums in fp32", convert},
 };
 
 int main(void)
