@@ -14,10 +14,9 @@
     DT_WORD("num_hidden_layers", "model.layers", NULL), DT_WORD("num_attention_heads", "model.heads", NULL),                               \
         DT_WORD("hidden_size", "model.hidden", NULL)
 
-/* tanh's approximations of GELU are the exact one here. */
 #define GELU                                                                                                                               \
-    .values =                                                                                                                              \
-        DT_VALUES({"gelu", "gelu"}, {"gelu_new", "gelu"}, {"gelu_fast", "gelu"}, {"gelu_pytorch_tanh", "gelu"}, {"gelu_python", "gelu"})
+    .values = DT_VALUES({"gelu", "gelu"}, {"gelu_new", "gelu_new"}, {"gelu_fast", "gelu_new"}, {"gelu_pytorch_tanh", "gelu_new"},          \
+                        {"gelu_python", "gelu"})
 #define NO_OTHER_ACTIVATION .why = "the MLP of a decoder is gelu or swiglu", .alike = true
 
 #define TIED(by_default) DT_WORD("tie_word_embeddings", "model.tied", by_default)

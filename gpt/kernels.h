@@ -87,7 +87,7 @@ struct gpt_linear_gelu_weight_gradient {
     bool accumulate;
 };
 
-/* y[i] = x[i] * Phi(x[i]), exact. Training uses it through linear_residual and linear_gelu_weight_gradient, where ranks do not share a layer. */
+/* y[i] = x[i] * Phi(x[i]), exact, or with model.mlp gelu_new the tanh form of it: so wherever GELU is said. Training uses it through linear_residual and linear_gelu_weight_gradient, where ranks do not share a layer. */
 struct gpt_gelu {
     void *y;
     const void *x;

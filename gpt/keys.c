@@ -17,7 +17,7 @@ static const char *attention_choice(int index)
 
 static const char *mlp_choice(int index)
 {
-    static const char *const names[] = {[GPT_MLP_GELU] = "gelu", [GPT_MLP_SWIGLU] = "swiglu"};
+    static const char *const names[] = {[GPT_MLP_GELU] = "gelu", [GPT_MLP_SWIGLU] = "swiglu", [GPT_MLP_GELU_NEW] = "gelu_new"};
     return pick(names, 2, index);
 }
 
@@ -82,7 +82,8 @@ const struct dt_field gpt_keys[] = {
      .description = "fused does not store the T x T attention weights; unfused does, as the study's framework did."},
 
     {"model.mlp", DT_FIELD_ENUM, AT(mlp), .choice = mlp_choice, .initial = "\"gelu\"",
-     .description = "The MLP of a block. gelu: down(gelu(up(x))); swiglu: down(silu(gate(x)) * up(x)), with three weights."},
+     .description = "The MLP of a block. gelu: down(gelu(up(x))); gelu_new: the same with GELU's tanh form, as GPT-2 has it; swiglu: "
+                    "down(silu(gate(x)) * up(x)), with three weights."},
     {"model.ffn", DT_FIELD_INT, AT(ffn), .min = 0, .max = 1048576, .initial = "0",
      .description = "Features of the MLP's hidden layer; 0: 4 * hidden."},
     {"model.norm", DT_FIELD_ENUM, AT(norm), .choice = norm_choice, .initial = "\"layer\"",

@@ -12,7 +12,7 @@
 
 enum gpt_attention_kind { GPT_ATTENTION_FUSED, GPT_ATTENTION_UNFUSED };
 
-enum gpt_mlp_kind { GPT_MLP_GELU, GPT_MLP_SWIGLU };
+enum gpt_mlp_kind { GPT_MLP_GELU, GPT_MLP_SWIGLU, GPT_MLP_GELU_NEW };
 enum gpt_norm_kind { GPT_NORM_LAYER, GPT_NORM_RMS };
 enum gpt_position_kind { GPT_POSITION_LEARNED, GPT_POSITION_ROPE, GPT_POSITION_ALIBI };
 enum gpt_bias_kind { GPT_BIAS_ALL, GPT_BIAS_QKV, GPT_BIAS_NONE }; /* of linear layers; a layer norm has one with GPT_BIAS_ALL alone */

@@ -36,14 +36,14 @@ static void gelu_part(void *argument, int thread, int threads)
 {
     const struct flat_task *t = argument;
     struct piece p = piece_of(t, thread, threads);
-    t->k->simd->gelu(p.to, p.from, p.count);
+    t->k->simd.gelu(p.to, p.from, p.count);
 }
 
 static void gelu_gradient_part(void *argument, int thread, int threads)
 {
     const struct flat_task *t = argument;
     struct piece p = piece_of(t, thread, threads);
-    t->k->simd->gelu_gradient(p.to, p.from, p.count);
+    t->k->simd.gelu_gradient(p.to, p.from, p.count);
 }
 
 static dt_status run_flat(struct flat_task *t, dt_cpu_part part)

@@ -31,9 +31,9 @@ static void embed(const struct embedding_task *t, size_t m)
     const void *token = table_row(t->k, a->token_table, &a->vocab, (size_t)a->tokens[m]);
     const void *position = table_row(t->k, a->position_table, &a->positions, m % T);
     if (token && position)
-        t->k->simd->embedding(row_of(t->k, a->out, m), token, position, d, &row);
+        t->k->simd.embedding(row_of(t->k, a->out, m), token, position, d, &row);
     else if (token || position)
-        t->k->simd->dropout_gradient(row_of(t->k, a->out, m), token ? token : position, d, &row);
+        t->k->simd.dropout_gradient(row_of(t->k, a->out, m), token ? token : position, d, &row);
     else
         t->k->flat->fill(row_of(t->k, a->out, m), d, 0);
 }
@@ -72,7 +72,7 @@ struct embedding_gradient_task {
 static void add_row(const struct embedding_gradient_task *t, float *sums, size_t m)
 {
     struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &t->a.dropout, m);
-    t->k->simd->dropout_sum(sums, row_of(t->k, t->a.dout, m), (size_t)gpt_of(&t->k->model)->hidden, &row);
+    t->k->simd.dropout_sum(sums, row_of(t->k, t->a.dout, m), (size_t)gpt_of(&t->k->model)->hidden, &row);
 }
 
 static void finish_row(const struct embedding_gradient_task *t, void *table, size_t r, const float *sums)

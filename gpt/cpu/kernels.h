@@ -10,7 +10,7 @@ struct gpt_kernels {
     struct dt_kernels *base; /* of all families: the step that calls are queued for, whose first sample they take with them */
     struct dt_model model;
     int threads;
-    const struct gpt_simd *simd;
+    struct gpt_simd simd;
     const struct dt_simd *flat, *flat_fp32; /* for arrays of the model's dtype, and for sums kept in fp32 */
     /* Products and attention keep scratch memory: one at a time, whatever streams they are queued on. */
     pthread_mutex_t mutex;

@@ -19,8 +19,8 @@ static void layer_norm_part(void *argument, int thread, int threads)
     const struct gpt_layer_norm *a = &t->a;
     struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++)
-        t->k->simd->layer_norm(gpt_cpu_row(t->k, a->y, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d), a->gain, a->bias, a->d, a->epsilon,
-                               &a->mean[r], &a->rstd[r]);
+        t->k->simd.layer_norm(gpt_cpu_row(t->k, a->y, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d), a->gain, a->bias, a->d, a->epsilon,
+                              &a->mean[r], &a->rstd[r]);
 }
 
 static dt_status run_layer_norm(void *arguments)
@@ -47,7 +47,7 @@ static void rms_norm_part(void *argument, int thread, int threads)
     const struct gpt_rms_norm *a = &t->a;
     struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++)
-        t->k->simd->rms_norm(gpt_cpu_row(t->k, a->y, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d), a->gain, a->d, a->epsilon, &a->rstd[r]);
+        t->k->simd.rms_norm(gpt_cpu_row(t->k, a->y, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d), a->gain, a->d, a->epsilon, &a->rstd[r]);
 }
 
 static dt_status run_rms_norm(void *arguments)
@@ -78,8 +78,8 @@ static void head_norm_part(void *argument, int thread, int threads)
         char *from = gpt_cpu_row(t->k, a->qkv, r, columns), *to = gpt_cpu_row(t->k, a->out, r, columns);
         for (size_t head = 0; head < normed; head++) {
             float rstd;
-            t->k->simd->rms_norm(gpt_cpu_row(t->k, to, head, w), gpt_cpu_row(t->k, from, head, w), head < a->heads ? a->q_gain : a->k_gain,
-                                 w, a->epsilon, &rstd);
+            t->k->simd.rms_norm(gpt_cpu_row(t->k, to, head, w), gpt_cpu_row(t->k, from, head, w), head < a->heads ? a->q_gain : a->k_gain,
+                                w, a->epsilon, &rstd);
         }
         if (to != from)
             memcpy(gpt_cpu_row(t->k, to, normed, w), gpt_cpu_row(t->k, from, normed, w), a->kv_heads * w * gpt_cpu_element_bytes(t->k));
@@ -129,17 +129,17 @@ static void layer_norm_gradient_rows(const struct norm_gradient_task *t, size_t 
 {
     const struct gpt_layer_norm_gradient *a = &t->a.layer;
     for (size_t r = first; r < end; r++)
-        t->k->simd->layer_norm_gradient(gpt_cpu_row(t->k, a->dx, r, a->d), gpt_cpu_row(t->k, a->dy, r, a->d),
-                                        gpt_cpu_row(t->k, a->x, r, a->d), a->gain, sums, a->dbias ? sums + a->d : NULL, a->d, a->mean[r],
-                                        a->rstd[r], a->overwrite);
+        t->k->simd.layer_norm_gradient(gpt_cpu_row(t->k, a->dx, r, a->d), gpt_cpu_row(t->k, a->dy, r, a->d),
+                                       gpt_cpu_row(t->k, a->x, r, a->d), a->gain, sums, a->dbias ? sums + a->d : NULL, a->d, a->mean[r],
+                                       a->rstd[r], a->overwrite);
 }
 
 static void rms_norm_gradient_rows(const struct norm_gradient_task *t, size_t first, size_t end, float *sums)
 {
     const struct gpt_rms_norm_gradient *a = &t->a.rms;
     for (size_t r = first; r < end; r++)
-        t->k->simd->rms_norm_gradient(gpt_cpu_row(t->k, a->dx, r, a->d), gpt_cpu_row(t->k, a->dy, r, a->d),
-                                      gpt_cpu_row(t->k, a->x, r, a->d), a->gain, sums, a->d, a->rstd[r], a->overwrite);
+        t->k->simd.rms_norm_gradient(gpt_cpu_row(t->k, a->dx, r, a->d), gpt_cpu_row(t->k, a->dy, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d),
+                                     a->gain, sums, a->d, a->rstd[r], a->overwrite);
 }
 
 static void head_norm_gradient_rows(const struct norm_gradient_task *t, size_t first, size_t end, float *sums)
@@ -152,8 +152,8 @@ static void head_norm_gradient_rows(const struct norm_gradient_task *t, size_t f
             size_t place = r * (normed + a->kv_heads) + head;
             const void *x = gpt_cpu_row(t->k, a->qkv, place, w);
             void *dy = gpt_cpu_row(t->k, a->dqkv, place, w);
-            t->k->simd->rms_norm_gradient(dy, dy, x, of_q ? a->q_gain : a->k_gain, of_q ? sums : sums + w, w,
-                                          t->k->simd->rms_rstd(x, w, a->epsilon), true);
+            t->k->simd.rms_norm_gradient(dy, dy, x, of_q ? a->q_gain : a->k_gain, of_q ? sums : sums + w, w,
+                                         t->k->simd.rms_rstd(x, w, a->epsilon), true);
         }
 }
 

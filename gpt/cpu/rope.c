@@ -41,7 +41,7 @@ static void rope_part(void *argument, int thread, int threads)
     struct dt_cpu_share share = dt_cpu_share(t->a.rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++) {
         const float *cosines = t->k->rope + r % T * 2 * half;
-        t->k->simd->rope(gpt_cpu_row(t->k, t->a.x, r, t->a.columns), t->a.heads, half, cosines, cosines + half, t->a.inverse ? -1 : 1);
+        t->k->simd.rope(gpt_cpu_row(t->k, t->a.x, r, t->a.columns), t->a.heads, half, cosines, cosines + half, t->a.inverse ? -1 : 1);
     }
 }
 

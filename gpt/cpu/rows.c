@@ -25,9 +25,9 @@ static void dropout_part(void *argument, int thread, int threads)
         struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &t->dropout, r);
         void *out = gpt_cpu_row(t->k, t->out, r, d), *branch = gpt_cpu_row(t->k, t->branch, r, d);
         if (t->residual)
-            t->k->simd->dropout_residual(out, gpt_cpu_row(t->k, t->residual, r, d), branch, d, &row);
+            t->k->simd.dropout_residual(out, gpt_cpu_row(t->k, t->residual, r, d), branch, d, &row);
         else
-            t->k->simd->dropout_gradient(out, branch, d, &row);
+            t->k->simd.dropout_gradient(out, branch, d, &row);
     }
 }
 

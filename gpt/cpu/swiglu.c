@@ -14,8 +14,8 @@ static void swiglu_part(void *argument, int thread, int threads)
     size_t f = t->a.f;
     struct dt_cpu_share share = dt_cpu_share(t->a.rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++)
-        t->k->simd->swiglu(gpt_cpu_row(t->k, t->a.y, r, f), gpt_cpu_row(t->k, t->a.hidden, 2 * r, f),
-                           gpt_cpu_row(t->k, t->a.hidden, 2 * r + 1, f), f);
+        t->k->simd.swiglu(gpt_cpu_row(t->k, t->a.y, r, f), gpt_cpu_row(t->k, t->a.hidden, 2 * r, f),
+                          gpt_cpu_row(t->k, t->a.hidden, 2 * r + 1, f), f);
 }
 
 static dt_status run_swiglu(void *arguments)
@@ -42,9 +42,9 @@ static void swiglu_gradient_part(void *argument, int thread, int threads)
     const struct gpt_swiglu_gradient *a = &t->a;
     struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++)
-        t->k->simd->swiglu_gradient(gpt_cpu_row(t->k, a->dhidden, 2 * r, a->f), gpt_cpu_row(t->k, a->dhidden, 2 * r + 1, a->f),
-                                    a->y ? gpt_cpu_row(t->k, a->y, r, a->f) : NULL, gpt_cpu_row(t->k, a->dy, r, a->f),
-                                    gpt_cpu_row(t->k, a->hidden, 2 * r, a->f), gpt_cpu_row(t->k, a->hidden, 2 * r + 1, a->f), a->f);
+        t->k->simd.swiglu_gradient(gpt_cpu_row(t->k, a->dhidden, 2 * r, a->f), gpt_cpu_row(t->k, a->dhidden, 2 * r + 1, a->f),
+                                   a->y ? gpt_cpu_row(t->k, a->y, r, a->f) : NULL, gpt_cpu_row(t->k, a->dy, r, a->f),
+                                   gpt_cpu_row(t->k, a->hidden, 2 * r, a->f), gpt_cpu_row(t->k, a->hidden, 2 * r + 1, a->f), a->f);
 }
 
 static dt_status run_swiglu_gradient(void *arguments)

@@ -54,8 +54,39 @@ struct gelu_gradient_op {
     }
 };
 
+/* Half of 1 + tanh(u), of u = sqrt(2 / pi) (x + 0.044715 x^3), which is the logistic function of 2 u; and its product with what it lacks of 1. */
+struct half_tanh {
+    float value, slope;
+};
+
+__device__ inline half_tanh half_tanh_at(float x)
+{
+    float value = __fdividef(1.0f, 1.0f + __expf(-x * fmaf(x * x, 0.0713548163f, 1.59576912f)));
+    return {value, value * (1.0f - value)};
+}
+
+/* GELU's tanh form.  Source  the same, section 2. */
+struct gelu_new_op {
+    static constexpr bool READS_TO = false;
+    __device__ static float apply(float, float x)
+    {
+        float c = x < -9.9f ? -9.9f : x; /* from there on it is zero; a NaN stays one */
+        return c * half_tanh_at(c).value;
+    }
+};
+
+struct gelu_new_gradient_op {
+    static constexpr bool READS_TO = true;
+    __device__ static float apply(float dy, float x)
+    {
+        float c = x < -9.9f ? -9.9f : x > 9.9f ? 9.9f : x;
+        half_tanh h = half_tanh_at(c);
+        return dy * (h.value + c * h.slope * fmaf(c * c, 0.214064449f, 1.59576912f));
+    }
+};
+
 /* GELU's gradient by rows, which makes the sums of its columns (columns.cuh) as it goes. */
-template <typename E, int N> struct gelu_gradient_rows {
+template <typename E, int N, typename Op> struct gelu_gradient_rows {
     static constexpr int SUMS = 1;
     E *dy_to_dx;
     const E *x;
@@ -65,7 +96,7 @@ template <typename E, int N> struct gelu_gradient_rows {
         pack<E, N> hidden = load_pack<N>(x + row * columns + column), d = load_pack<N>(dy_to_dx + row * columns + column);
 #pragma unroll
         for (int j = 0; j < N; j++) {
-            d.at[j] = from_float<E>(gelu_gradient_op::apply(to_float(d.at[j]), to_float(hidden.at[j])));
+            d.at[j] = from_float<E>(Op::apply(to_float(d.at[j]), to_float(hidden.at[j])));
             sums[0][j] += to_float(d.at[j]);
         }
         store_pack<N>(dy_to_dx + row * columns + column, d);
@@ -98,14 +129,38 @@ __global__ void __launch_bounds__(THREADS) tokens_kernel(int32_t *inputs, int32_
 
 } // namespace
 
+static bool is_tanh(const struct gpt_kernels *k)
+{
+    return gpt_of(&k->model)->mlp == GPT_MLP_GELU_NEW;
+}
+
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_gelu, gpt_gelu)
 {
-    return map<gelu_op>("gelu", k->base, stream, a->y, a->x, a->count);
+    return is_tanh(k) ? map<gelu_new_op>("gelu", k->base, stream, a->y, a->x, a->count)
+                      : map<gelu_op>("gelu", k->base, stream, a->y, a->x, a->count);
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient, gpt_gelu_gradient)
 {
-    return map<gelu_gradient_op>("gelu gradient", k->base, stream, a->dy_to_dx, a->x, a->count);
+    return is_tanh(k) ? map<gelu_new_gradient_op>("gelu gradient", k->base, stream, a->dy_to_dx, a->x, a->count)
+                      : map<gelu_gradient_op>("gelu gradient", k->base, stream, a->dy_to_dx, a->x, a->count);
+}
+
+template <typename Op>
+static dt_status gradient_sums(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, void *sums, size_t rows,
+                               size_t columns, bool accumulate)
+{
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        return for_pack<E>(
+            columns,
+            [&](auto n) {
+                constexpr int N = decltype(n)::value;
+                gelu_gradient_rows<E, N, Op> source = {(E *)dy_to_dx, (const E *)x, columns};
+                return sum_columns<E, N>("gelu gradient", k, stream, source, rows, columns, {{(E *)sums}}, accumulate);
+            },
+            dy_to_dx, x);
+    });
 }
 
 extern "C" dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x,
@@ -113,17 +168,8 @@ extern "C" dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struc
 {
     if (rows == 0 || columns == 0)
         return accumulate ? DT_OK : dt_cuda_fill(k->base, stream, sums, columns, 0);
-    return for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
-        return for_pack<E>(
-            columns,
-            [&](auto n) {
-                constexpr int N = decltype(n)::value;
-                gelu_gradient_rows<E, N> source = {(E *)dy_to_dx, (const E *)x, columns};
-                return sum_columns<E, N>("gelu gradient", k, stream, source, rows, columns, {{(E *)sums}}, accumulate);
-            },
-            dy_to_dx, x);
-    });
+    return is_tanh(k) ? gradient_sums<gelu_new_gradient_op>(k, stream, dy_to_dx, x, sums, rows, columns, accumulate)
+                      : gradient_sums<gelu_gradient_op>(k, stream, dy_to_dx, x, sums, rows, columns, accumulate);
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_tokens, gpt_tokens)

@@ -161,11 +161,12 @@ class Block(nn.Module):
         self.gate = nn.Linear(m["hidden"], m["ffn"], bias=bias) if m["mlp"] == "swiglu" else None
         self.up = nn.Linear(m["hidden"], m["ffn"], bias=bias)
         self.down = nn.Linear(m["ffn"], m["hidden"], bias=bias)
+        self.gelu = "tanh" if m["mlp"] == "gelu_new" else "none"
 
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
         y = self.norm2(x)
-        y = F.silu(self.gate(y)) * self.up(y) if self.gate is not None else F.gelu(self.up(y))
+        y = F.silu(self.gate(y)) * self.up(y) if self.gate is not None else F.gelu(self.up(y), approximate=self.gelu)
         return x + self.down(y)
 
 

@@ -310,6 +310,15 @@ def gelu(x):
     return x * phi, lambda dy: dy * (phi + x * numpy.exp(-x * x / 2) / math.sqrt(2 * math.pi))
 
 
+def gelu_new(x):
+    root = math.sqrt(2 / math.pi)
+    tanh = numpy.tanh(root * (x + 0.044715 * x**3))
+    return 0.5 * x * (1 + tanh), lambda dy: dy * 0.5 * (1 + tanh + x * (1 - tanh**2) * root * (1 + 3 * 0.044715 * x * x))
+
+
+GELUS = {"gelu": gelu, "gelu_new": gelu_new}
+
+
 def silu(x):
     sigmoid = 1 / (1 + numpy.exp(-x))
     return x * sigmoid, lambda dy: dy * sigmoid * (1 + x * (1 - sigmoid))
@@ -319,8 +328,8 @@ def mlp(m, x, layer):
     """`layer` is that of the norm and the first product; the second is in the next one."""
     p, down = m.parameters[layer], m.parameters[layer + 1]
     up, up_backward = linear(x, p["weight"], p.get("bias"))
-    if m.mlp == "gelu":
-        active, active_backward = gelu(up)
+    if m.mlp in GELUS:
+        active, active_backward = GELUS[m.mlp](up)
     else:
         gate, gate_backward = linear(x, p["gate.weight"], p.get("gate.bias"))
         open_gate, silu_backward = silu(gate)
@@ -329,7 +338,7 @@ def mlp(m, x, layer):
 
     def backward(dy):
         dactive = y_backward(dy)
-        if m.mlp == "gelu":
+        if m.mlp in GELUS:
             return up_backward(active_backward(dactive))
         return up_backward(dactive * open_gate) + gate_backward(silu_backward(dactive * up))
 

@@ -194,6 +194,15 @@ static inline void setup_kernels(struct setup *s, int heads, int hidden, int voc
     setup_model(s, &model);
 }
 
+/* The same with a form of GELU. */
+static inline void setup_gelu(struct setup *s, bool tanh_form)
+{
+    struct gpt_model sizes = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8};
+    sizes.mlp = tanh_form ? GPT_MLP_GELU_NEW : GPT_MLP_GELU;
+    struct dt_model model = gpt_model_of(s->dtype, &sizes);
+    setup_model(s, &model);
+}
+
 static inline void setup_run(struct setup *s, void (*body)(struct setup *s))
 {
     body(s);

@@ -217,16 +217,27 @@ void ref_rope(const struct dt_model *model, double *x, size_t rows, size_t heads
             }
 }
 
-void ref_gelu(const double *x, double *y, size_t count)
+/* u of the tanh form, and its derivative. */
+static double gelu_u(double x, double *slope)
 {
-    for (size_t i = 0; i < count; i++)
-        y[i] = x[i] * 0.5 * erfc(-x[i] * M_SQRT1_2);
+    *slope = sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+    return sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
 }
 
-void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t count)
+void ref_gelu(const double *x, double *y, size_t count, bool tanh_form)
 {
+    double slope;
     for (size_t i = 0; i < count; i++)
-        dx[i] = dy[i] * (0.5 * erfc(-x[i] * M_SQRT1_2) + x[i] * exp(-0.5 * x[i] * x[i]) / sqrt(2 * M_PI));
+        y[i] = x[i] * (tanh_form ? 1 / (1 + exp(-2 * gelu_u(x[i], &slope))) : 0.5 * erfc(-x[i] * M_SQRT1_2));
+}
+
+void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t count, bool tanh_form)
+{
+    for (size_t i = 0; i < count; i++) {
+        double slope, u = gelu_u(x[i], &slope), cosine = cosh(u);
+        double exact = 0.5 * erfc(-x[i] * M_SQRT1_2) + x[i] * exp(-0.5 * x[i] * x[i]) / sqrt(2 * M_PI);
+        dx[i] = dy[i] * (tanh_form ? 0.5 * (1 + tanh(u)) + 0.5 * x[i] * slope / (cosine * cosine) : exact);
+    }
 }
 
 /* The slopes of `heads` heads, as the list that the paper's code makes: recursively where their number is no power of two. */

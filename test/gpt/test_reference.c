@@ -161,7 +161,12 @@ static void rope(void)
 
 static void gelu_of_x(const double *from, double *y)
 {
-    ref_gelu(from, y, ROWS * D);
+    ref_gelu(from, y, ROWS * D, false);
+}
+
+static void gelu_new_of_x(const double *from, double *y)
+{
+    ref_gelu(from, y, ROWS * D, true);
 }
 
 static void gelu(void)
@@ -169,8 +174,10 @@ static void gelu(void)
     double dy[ROWS * D], dx[ROWS * D];
     randomise(x, ROWS * D);
     randomise(dy, ROWS * D);
-    ref_gelu_gradient(dy, x, dx, ROWS * D);
+    ref_gelu_gradient(dy, x, dx, ROWS * D, false);
     differences_agree("x", gelu_of_x, x, ROWS * D, dy, ROWS * D, dx);
+    ref_gelu_gradient(dy, x, dx, ROWS * D, true);
+    differences_agree("x", gelu_new_of_x, x, ROWS * D, dy, ROWS * D, dx);
 }
 
 static void grouped_attention_of_qkv(const double *from, double *y)

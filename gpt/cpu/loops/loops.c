@@ -17,6 +17,18 @@ static void gelu_gradient(void *dy_to_dx, const void *x, size_t count)
         store(dy_to_dx, i, count, load(dy_to_dx, i, count) * v_gelu_gradient(load(x, i, count)));
 }
 
+static void gelu_new(void *y, const void *x, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(y, i, count, v_gelu_new(load(x, i, count)));
+}
+
+static void gelu_new_gradient(void *dy_to_dx, const void *x, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(dy_to_dx, i, count, load(dy_to_dx, i, count) * v_gelu_new_gradient(load(x, i, count)));
+}
+
 /* The factors of V_DROPOUT_COLUMNS columns from `column` on. */
 enum { DROPOUT_VECTORS = V_DROPOUT_COLUMNS / V_LANES };
 struct dropout_factors {
@@ -236,6 +248,8 @@ static void rope(void *x, size_t heads, size_t half, const float *cosines, const
 const struct gpt_simd GPT_SIMD_TABLE = {
     .gelu = gelu,
     .gelu_gradient = gelu_gradient,
+    .gelu_new = gelu_new,
+    .gelu_new_gradient = gelu_new_gradient,
     .dropout_residual = dropout_residual,
     .dropout_gradient = dropout_gradient,
     .embedding = embedding,

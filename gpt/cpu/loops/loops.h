@@ -39,6 +39,8 @@ static inline struct gpt_dropout_row gpt_dropout_row_of(const struct gpt_dropout
 struct gpt_simd {
     void (*gelu)(void *y, const void *x, size_t count);
     void (*gelu_gradient)(void *dy_to_dx, const void *x, size_t count);
+    void (*gelu_new)(void *y, const void *x, size_t count); /* the tanh form */
+    void (*gelu_new_gradient)(void *dy_to_dx, const void *x, size_t count);
 
     /* One row of d columns. */
     void (*dropout_residual)(void *out, const void *residual, const void *branch, size_t d, const struct gpt_dropout_row *row);
@@ -62,5 +64,7 @@ struct gpt_simd {
 
 /* NULL when this build or this processor does not have `isa`. */
 const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
+/* The same, which is there, with the form of GELU that a model has as its gelu. */
+struct gpt_simd gpt_simd_of(enum dt_cpu_isa isa, enum dt_dtype dtype, bool gelu_new);
 
 #endif

@@ -15,7 +15,8 @@ struct gpt_cpu_products {
     struct gpt_matmul *tiles; /* one of the two */
     struct gpt_onednn *onednn;
     const struct dt_simd *flat;
-    const struct gpt_simd *simd;
+    struct gpt_simd simd;
+    bool gelu_new;
     size_t element_bytes;
     int threads;
     struct dt_cpu_scratch sums;
@@ -38,7 +39,7 @@ static dt_status choose(enum dt_dtype dtype, const struct gpt_matmul_ops **out)
     return DT_OK;
 }
 
-dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, int threads, struct gpt_cpu_products **out)
+dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, bool gelu_new, int threads, struct gpt_cpu_products **out)
 {
     const struct gpt_matmul_ops *ops;
     *out = NULL;
@@ -47,7 +48,8 @@ dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, int 
     if (!products)
         return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
     products->flat = dt_simd_for(isa, dtype);
-    products->simd = gpt_simd_for(isa, dtype);
+    products->simd = gpt_simd_of(isa, dtype, gelu_new);
+    products->gelu_new = gelu_new;
     products->element_bytes = dt_dtype_bytes(dtype);
     products->threads = threads;
     dt_status status = ops ? gpt_matmul_create(ops, products->flat, threads, &products->tiles)
@@ -106,8 +108,8 @@ static void gelu_gradient_part(void *argument, int thread, int threads)
     const struct pass *p = argument;
     struct dt_cpu_share share = dt_cpu_share(p->product->m * p->product->n, 256, thread, threads);
     size_t offset_bytes = share.first * p->products->element_bytes;
-    p->products->simd->gelu_gradient((char *)p->product->c + offset_bytes, (const char *)p->product->gelu_of + offset_bytes,
-                                     share.end - share.first);
+    p->products->simd.gelu_gradient((char *)p->product->c + offset_bytes, (const char *)p->product->gelu_of + offset_bytes,
+                                    share.end - share.first);
 }
 
 static void gelu_part(void *argument, int thread, int threads)
@@ -117,8 +119,8 @@ static void gelu_part(void *argument, int thread, int threads)
     bool is_a = product->gelu == GPT_CPU_OPERAND_A;
     struct dt_cpu_share share = dt_cpu_share((is_a ? product->m : product->n) * product->k, 256, thread, threads);
     size_t offset_bytes = share.first * p->products->element_bytes;
-    p->products->simd->gelu((char *)product->active + offset_bytes, (const char *)(is_a ? product->a : product->b) + offset_bytes,
-                            share.end - share.first);
+    p->products->simd.gelu((char *)product->active + offset_bytes, (const char *)(is_a ? product->a : product->b) + offset_bytes,
+                           share.end - share.first);
 }
 
 static void residual_part(void *argument, int thread, int threads)
@@ -130,27 +132,31 @@ static void residual_part(void *argument, int thread, int threads)
     for (size_t r = share.first; r < share.end; r++) {
         struct gpt_dropout_row row = gpt_dropout_row_of(&product->dropout, r);
         void *c = (char *)product->c + r * row_bytes;
-        p->products->simd->dropout_residual(c, (const char *)product->residual + r * row_bytes, c, product->n, &row);
+        p->products->simd.dropout_residual(c, (const char *)product->residual + r * row_bytes, c, product->n, &row);
     }
 }
 
-/* The product on oneDNN, of an operand that went through GELU if one is to. */
+/* The product of an operand that went through GELU if one is to. */
 static dt_status multiply(struct gpt_cpu_products *products, const struct gpt_cpu_product *product, struct pass *pass)
 {
     struct gpt_cpu_product active = *product;
-    if (product->gelu == GPT_CPU_NO_OPERAND)
-        return gpt_onednn_multiply(products->onednn, product);
-    dt_cpu_parallel(products->threads, gelu_part, pass);
-    *(product->gelu == GPT_CPU_OPERAND_A ? &active.a : &active.b) = product->active;
-    return gpt_onednn_multiply(products->onednn, &active);
+    if (product->gelu != GPT_CPU_NO_OPERAND) {
+        dt_cpu_parallel(products->threads, gelu_part, pass);
+        *(product->gelu == GPT_CPU_OPERAND_A ? &active.a : &active.b) = product->active;
+    }
+    active.gelu = GPT_CPU_NO_OPERAND;
+    active.gelu_of = NULL;
+    return products->tiles ? gpt_matmul_run(products->tiles, &active) : gpt_onednn_multiply(products->onednn, &active);
 }
 
+/* Tiles know the exact form of GELU alone. */
 dt_status gpt_cpu_multiply(struct gpt_cpu_products *products, const struct gpt_cpu_product *product)
 {
-    if (products->tiles)
+    bool apart = products->gelu_new && (product->gelu != GPT_CPU_NO_OPERAND || product->gelu_of);
+    if (products->tiles && !apart)
         return gpt_matmul_run(products->tiles, product);
     struct pass pass = {.products = products, .product = product};
-    if (product->row_sums) {
+    if (product->row_sums && !products->tiles) {
         DT_TRY(dt_cpu_scratch_reserve(&products->sums, product->m * sizeof(float)));
         pass.sums = products->sums.data;
         dt_cpu_parallel(products->threads, row_sums_part, &pass);
@@ -158,7 +164,7 @@ dt_status gpt_cpu_multiply(struct gpt_cpu_products *products, const struct gpt_c
     DT_TRY(multiply(products, product, &pass));
     if (product->gelu_of)
         dt_cpu_parallel(products->threads, gelu_gradient_part, &pass);
-    if (product->residual)
+    if (product->residual && !products->tiles)
         dt_cpu_parallel(products->threads, residual_part, &pass);
     return DT_OK;
 }

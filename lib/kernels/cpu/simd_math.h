@@ -53,6 +53,31 @@ V_INLINE vfloat v_gelu_gradient(vfloat x)
     return x * density + phi;
 }
 
+/* Where |x| is more, the tanh form below has its limits: e^(+-2 u) then has no fp32. */
+#define V_TANH_END 9.9f
+
+/* Half of 1 + tanh(u), of u = sqrt(2 / pi) (x + 0.044715 x^3), for |x| <= V_TANH_END; and *exponential = e^(-2 u). */
+V_INLINE vfloat v_half_tanh(vfloat x, vfloat *exponential)
+{
+    *exponential = v_exp_within(x * (x * x * 0.0713548163f + 1.59576912f) * -1.0f);
+    return 1.0f / (*exponential + 1.0f);
+}
+
+/* GELU's tanh form.  Source  Hendrycks, Gimpel, "Gaussian Error Linear Units", 2016, section 2. */
+V_INLINE vfloat v_gelu_new(vfloat x)
+{
+    vfloat low = v_max(v_set(-V_TANH_END), x), exponential;
+    return low * v_half_tanh(v_min(v_set(V_TANH_END), low), &exponential);
+}
+
+/* Its derivative. */
+V_INLINE vfloat v_gelu_new_gradient(vfloat x)
+{
+    x = v_max(v_set(-V_TANH_END), v_min(v_set(V_TANH_END), x));
+    vfloat e, s = v_half_tanh(x, &e);
+    return s + x * s * (e * s) * (x * x * 0.214064449f + 1.59576912f);
+}
+
 /* sqrt(-2 log u) for u = (word + 1) / 2^32, in (0, 1]. Error 4e-8, also near u = 1, where u itself has no fp32. */
 V_INLINE vfloat v_box_muller_radius(vuint word)
 {

@@ -64,7 +64,7 @@ static void expect_element(struct problem *p, size_t row, size_t column)
     sum += added;
     magnitudes += fabs(added);
     if (p->follows == GELU) {
-        ref_gelu_gradient(&(double){1}, &p->gelu_of.values[place], &factor, 1);
+        ref_gelu_gradient(&(double){1}, &p->gelu_of.values[place], &factor, 1, false);
         sum *= factor;
         magnitudes *= 2;
     }
@@ -110,7 +110,7 @@ static struct problem problem_make(struct shape s, bool transpose_a, bool transp
 /* What the operand becomes; the twin and AMX get it as it was. */
 static void activate(struct array *operand)
 {
-    ref_gelu(operand->values, operand->values, operand->count);
+    ref_gelu(operand->values, operand->values, operand->count, false);
     ref_round(DT_BF16, operand->values, operand->count);
 }
 
@@ -341,7 +341,7 @@ static const char *products_with(const char *value, enum dt_dtype dtype)
 {
     struct gpt_cpu_products *products;
     setenv("DTBENCH_CPU_PRODUCTS", value, 1);
-    dt_status status = gpt_cpu_products_create(dtype, dt_cpu_isa(), 1, &products);
+    dt_status status = gpt_cpu_products_create(dtype, dt_cpu_isa(), false, 1, &products);
     const char *name = status == DT_OK ? gpt_cpu_products_name(products) : dt_status_name(status);
     gpt_cpu_products_destroy(products);
     unsetenv("DTBENCH_CPU_PRODUCTS");
