@@ -18,7 +18,7 @@ static const char *attention_choice(int index)
 static const char *mlp_choice(int index)
 {
     static const char *const names[] = {[GPT_MLP_GELU] = "gelu", [GPT_MLP_SWIGLU] = "swiglu", [GPT_MLP_GELU_NEW] = "gelu_new"};
-    return pick(names, 2, index);
+    return pick(names, 3, index);
 }
 
 static const char *norm_choice(int index)
