@@ -49,6 +49,10 @@ static void files(void)
     CHECK(write(descriptor, "abc", 3) == 3, "cannot write");
     CHECK_OK(dt_mapped_file_open(path, &file));
     CHECK(file.size_bytes == 3 && memcmp(file.bytes, "abc", 3) == 0, "%zu bytes", file.size_bytes);
+    CHECK_OK(dt_mapped_file_check(&file, path));
+    CHECK(truncate(path, 1) == 0 && dt_mapped_file_check(&file, path) == DT_ERR_IO &&
+              strstr(dt_error_message(), "the file has become shorter while it was read: 1 bytes, and it had"),
+          "%s", dt_error_message());
     dt_mapped_file_close(&file);
     dt_mapped_file_close(&file);
     CHECK(dt_mapped_file_open("/tmp", &file) == DT_ERR_IO && strstr(dt_error_message(), "not a file"), "%s", dt_error_message());
