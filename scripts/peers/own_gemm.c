@@ -196,7 +196,7 @@ int main(int argc, char **argv)
         .simd = dt_simd_for(dt_cpu_isa(), o.dtype), .rows = (size_t)o.batch * (size_t)o.block, .element_bytes = dt_dtype_bytes(o.dtype)};
     struct linear all[LINEARS];
     double total = 0;
-    must(gpt_cpu_products_create(o.dtype, dt_cpu_isa(), o.threads, &b.products));
+    must(gpt_cpu_products_create(o.dtype, dt_cpu_isa(), false, o.threads, &b.products));
     make_linears(&b, all);
     for (int i = 0; i < o.warmup; i++)
         run_step(&b, all);
