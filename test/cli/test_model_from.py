@@ -99,13 +99,15 @@ def test_parameters_are_the_counted_ones():
 
 
 def test_a_file_is_the_preset_of_its_model():
-    """In every key: the experiments are the same, and so are their hashes."""
+    """In every key; but GPT-2's presets have exact GELU, which has no operations or bytes more or less, and its files ask for the tanh form."""
     write_models()
     for name, _, _, preset in MODELS:
         if preset:
             read, given = check_json({**BASE, "sweep": {"model": [{"from": name + ".json"}, {"preset": preset}]}})
             read, given = read["config"]["model"], given["config"]["model"]
             given.pop("preset")
+            if read["mlp"] == "gelu_new":
+                check(given.pop("mlp") == "gelu" and preset.startswith("GPT-2"), preset, read)
             wrong = {key: value for key, value in given.items() if read.get(key) != value}
             check(not wrong, preset, wrong, read)
 
