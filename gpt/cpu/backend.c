@@ -18,16 +18,6 @@ static void cpu_destroy(struct gpt_kernels *k)
     free(k);
 }
 
-struct gpt_simd gpt_simd_of(enum dt_cpu_isa isa, enum dt_dtype dtype, bool gelu_new)
-{
-    struct gpt_simd simd = *gpt_simd_for(isa, dtype);
-    if (gelu_new) {
-        simd.gelu = simd.gelu_new;
-        simd.gelu_gradient = simd.gelu_new_gradient;
-    }
-    return simd;
-}
-
 dt_status gpt_kernels_cpu_create(struct dt_kernels *base, const struct dt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out)
 {
     *out = NULL;

@@ -64,7 +64,16 @@ struct gpt_simd {
 
 /* NULL when this build or this processor does not have `isa`. */
 const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
-/* The same, which is there, with the form of GELU that a model has as its gelu. */
-struct gpt_simd gpt_simd_of(enum dt_cpu_isa isa, enum dt_dtype dtype, bool gelu_new);
+
+/* The same, which must be there, with a model's form of GELU as its gelu. */
+static inline struct gpt_simd gpt_simd_of(enum dt_cpu_isa isa, enum dt_dtype dtype, bool gelu_new)
+{
+    struct gpt_simd simd = *gpt_simd_for(isa, dtype);
+    if (gelu_new) {
+        simd.gelu = simd.gelu_new;
+        simd.gelu_gradient = simd.gelu_new_gradient;
+    }
+    return simd;
+}
 
 #endif
