@@ -72,7 +72,8 @@ static void settle_length(struct dt_translation *t)
 static void settle_heads(struct dt_translation *t)
 {
     double hidden = dt_json_number(t->ours, "model.hidden", 0), heads = dt_json_number(t->ours, "model.heads", 1);
-    expect(t, "head_dim", hidden / heads, "a head's width is hidden_size / num_attention_heads here");
+    if (heads > 0) /* else the check of model.heads says it */
+        expect(t, "head_dim", hidden / heads, "a head's width is hidden_size / num_attention_heads here");
 }
 
 static void settle_llama(struct dt_translation *t)

@@ -136,6 +136,7 @@ REFUSED = [
     ({**OPT, "activation_function": "relu"}, "activation_function: \"relu\"; the MLP of a decoder is gelu or swiglu"),
     ({**GPT_2, "embd_pdrop": 0.2}, "embd_pdrop: 0.2; all dropouts are the same here, 0.1"),
     ({**LLAMA, "num_attention_heads": 4, "hidden_size": 64}, "does not say model.layers"),
+    ({**LLAMA, **sizes(2, 0, 64)}, "model.heads: 0 is out of range; expected an integer from 1 to 4096"),
     ({**GPT_2, "n_layer": "many"}, "model.layers: \"many\" is a string; expected an integer from 1 to 4096"),
 ]
 
