@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOWS = 3, REGION_BYTES = 48 << 20, QUICK_REGION_BYTES = 8 << 20, GPU_REGION_BYTES = 1200 << 20 };
+enum { WINDOWS = 3 };
 enum { COPIED_BYTES = 64 << 20, QUICK_COPIED_BYTES = 1 << 20 };
 enum { QUEUED = 8 }; /* collectives of GPUs that are queued before one waits for them: waiting is no part of their time */
 enum { REPETITIONS = 7, QUICK_REPETITIONS = 2 };
@@ -452,9 +452,8 @@ static dt_status measure_collectives(struct measuring *m, struct exchange *x)
 static dt_status measure_family(struct measuring *m, const struct dt_model_family *family)
 {
     const struct dt_prober *prober = family->prober;
-    size_t full = calibration_shares(m->request) ? REGION_BYTES : GPU_REGION_BYTES;
     m->family = family;
-    DT_TRY(prober->create(m->device, m->request->quick ? QUICK_REGION_BYTES : full, &m->probe));
+    DT_TRY(prober->create(m->device, calibration_region_bytes(m->request), &m->probe));
     dt_status status = measure_kernels(m);
     prober->destroy(m->probe); /* before the buffers of copies and collectives are taken */
     return status;
@@ -479,7 +478,7 @@ static dt_status measure_bench(struct measuring *m)
     if (m->request->bench.product) {
         if (!calibration_product(&m->family, &product))
             return dt_fail(DT_ERR_UNAVAILABLE, "no family of models has a product to be measured beside");
-        DT_TRY(m->family->prober->create(m->device, QUICK_REGION_BYTES, &m->probe));
+        DT_TRY(m->family->prober->create(m->device, CALIBRATION_QUICK_REGION_BYTES, &m->probe));
         DT_TRY(m->family->prober->set(m->probe, &product));
         DT_TRY(m->family->prober->run(m->probe, 1));
     }

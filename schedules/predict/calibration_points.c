@@ -67,6 +67,12 @@ bool calibration_kernel(const struct calibration_request *request, const struct 
     return false;
 }
 
+size_t calibration_region_bytes(const struct calibration_request *request)
+{
+    size_t full = (size_t)(calibration_shares(request) ? 56 : 1200) << 20;
+    return request->quick ? CALIBRATION_QUICK_REGION_BYTES : full;
+}
+
 bool calibration_product(const struct dt_model_family **out_family, struct dt_measured *out)
 {
     const struct calibration_request quick = {.device = "cpu", .quick = true, .dtypes = {[DT_FP32] = true}};

@@ -36,6 +36,9 @@ bool calibration_measures(const struct calibration_request *request, const struc
 /* Kernel `index` of those that are measured of a family with a prober, as it numbers them; false past the last. ranks and threads are left alone. */
 bool calibration_kernel(const struct calibration_request *request, const struct dt_model_family *family, int index,
                         struct dt_measured *out);
+/* What a prober's pieces of memory are to have for all of these; for the quick ones, and the product below, the second suffices. */
+size_t calibration_region_bytes(const struct calibration_request *request);
+enum { CALIBRATION_QUICK_REGION_BYTES = 8 << 20 };
 /* A product that collectives are measured beside: the largest of the quick ones of the first family that has a prober. False: there is none. */
 bool calibration_product(const struct dt_model_family **out_family, struct dt_measured *out);
 /* Collective or message `index` likewise: kind and bytes. */

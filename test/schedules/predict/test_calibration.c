@@ -2,6 +2,7 @@
 #include "gpt/family.h"
 #include "gpt/kernels.h"
 #include "lib/config/json.h"
+#include "schedules/config/families.h"
 #include "schedules/predict/calibration.h"
 #include "schedules/predict/profile.h"
 #include "test/lib/sim/sim_case.h"
@@ -491,6 +492,29 @@ static void kernels_are_probed(void)
     dt_device_destroy(device);
 }
 
+/* A shape that does not would end a calibration after its first minute. */
+static void what_is_measured_fits(void)
+{
+    struct dt_device *device = NULL;
+    char reason[256];
+    if (!dt_device_available("cpu", reason, sizeof reason))
+        SKIP("%s", reason);
+    CHECK_OK(dt_device_create("cpu", NULL, &device));
+    const struct calibration_request request = {.device = "cpu", .dtypes = {[DT_FP32] = true}};
+    for (int f = 0; model_family(f); f++) {
+        const struct dt_prober *prober = model_family(f)->prober;
+        struct dt_probe *probe = NULL;
+        struct dt_measured what;
+        if (!calibration_measures(&request, model_family(f)))
+            continue;
+        CHECK_OK(prober->create(device, calibration_region_bytes(&request), &probe));
+        for (int i = 0; calibration_kernel(&request, model_family(f), i, &what); i++)
+            CHECK_OK(prober->set(probe, &what));
+        prober->destroy(probe);
+    }
+    dt_device_destroy(device);
+}
+
 static const struct test_case cases[] = {
     {"times between shapes", times_between_shapes},
     {"interrupted measurements", interrupted_measurements},
@@ -510,5 +534,6 @@ static const struct test_case cases[] = {
     {"measured messages are carried", measured_messages_are_carried},
     {"messages share processors", messages_share_processors},
     {"kernels are probed", kernels_are_probed},
+    {"what is measured fits", what_is_measured_fits},
 };
 TEST_MAIN(cases)
