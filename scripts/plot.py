@@ -540,9 +540,8 @@ def style_of(i, name, lines):
             "markersize": 9 if over and not under else 5.5, "zorder": 3 + under}
 
 
-def draw_lines(axes, series, x, name, dotted):
+def draw_lines(axes, series, x, name, dotted, size):
     values = {label: {value_of(r, x): metric(r, name) for r in found if metric(r, name) is not None} for label, (_, found) in series.items()}
-    unit, size = unit_of(name, [y for line in values.values() for y in line.values()])
     for i, (label, (colour, found)) in enumerate(series.items()):
         points = sorted(values[label].items())
         axes.plot([p for p, _ in points], [y / size for _, y in points], color=colour, label=label, **style_of(i, label, values))
@@ -557,13 +556,11 @@ def draw_lines(axes, series, x, name, dotted):
     ticks = places if len(places) <= 12 else places[::len(places) // 8]
     axes.set_xticks(ticks, [in_powers_of_two(p) if ticks[-1] >= 1 << 20 else f"{p:g}" for p in ticks])
     axes.minorticks_off()
-    axes.set_ylim(bottom=0)
-    return unit
+    axes.set_ylim(bottom=0, auto=True)  # a panel beside it may have more on the same axis
 
 
-def draw_bars(axes, series, x, name):
+def draw_bars(axes, series, x, name, size):
     places = list(dict.fromkeys(text_of(x, value_of(r, x)) for _, found in series.values() for r in found))
-    unit, size = unit_of(name, [metric(r, name) for _, found in series.values() for r in found])
     width = 0.8 / len(series)
     for i, (label, (colour, found)) in enumerate(series.items()):
         axes.bar([0], [0], width=0, color=colour, label=label)
@@ -576,7 +573,6 @@ def draw_bars(axes, series, x, name):
     crowded = sum(len(place) + 2 for place in places) > 60
     axes.set_xlim(-0.55, len(places) - 0.45)
     axes.set_xticks(range(len(places)), places, rotation=30 if crowded else 0, ha="right" if crowded else "center")
-    return unit
 
 
 def series_of(records, keys):
@@ -616,7 +612,11 @@ def draw_over(records, options, wanted, picture):
         series = {label: (colour, [r for r in some if id(r) in inside]) for label, (colour, some) in everything.items()}
         series = {label: pair for label, pair in series.items() if pair[1]}
         numbers = all(is_number(value_of(r, options.x)) for r in facets[facet])
-        unit = draw_lines(axes, series, options.x, name, dotted) if numbers else draw_bars(axes, series, options.x, name)
+        unit, size = unit_of(name, [metric(r, name) for r in records])  # of all panels: they share the axis
+        if numbers:
+            draw_lines(axes, series, options.x, name, dotted, size)
+        else:
+            draw_bars(axes, series, options.x, name, size)
         title = words_of(name)[0].upper() + words_of(name)[1:] + (f" (dotted: {words_of(dotted)})" if dotted else "")
         finish(axes, f"{title}{', ' if facet else ''}{facet}", unit)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
