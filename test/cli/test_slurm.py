@@ -28,6 +28,7 @@ TINY = {
 }
 PARADIGMS = ["ddp", "pdp", "hsdp"]
 NODES = 6
+STEP_S = 6  # a first step on a busy machine takes one or two
 FOREVER = ["--set", "steps.timed=1000000"]
 TWO_BY_TWO = ["--mpi=pmix", "--nodes=2", "--ntasks-per-node=2", "--time=60"]  # of a busy machine's first steps dtbench may forecast minutes
 
@@ -230,7 +231,7 @@ def test_node_lists_are_slurms():
 
 def start_srun(output, *arguments, experiments=1):
     """srun's process and the job's number, once the ranks train."""
-    arguments = arguments or (config("long.json", paradigm="ddp"), *FOREVER, "--set", "timeout.step_s=3")
+    arguments = arguments or (config("long.json", paradigm="ddp"), *FOREVER, "--set", f"timeout.step_s={STEP_S}")
     earlier, drafts = processes("dtbench"), drafts_of(output)  # ranks of a job before this one may still be ending
     with open(path(output + ".log"), "a", encoding="utf-8") as log:
         process = subprocess.Popen(["srun", *TWO_BY_TWO, DTBENCH, "run", *arguments, "-o", output], cwd=WORK, stdin=subprocess.DEVNULL, stdout=log,
@@ -275,9 +276,8 @@ def test_a_killed_rank_leaves_a_record():
 def test_a_sweep_goes_on_after_what_kills_it():
     sweep = config("deadly.json", world_size=2, paradigm="ddp", sweep={"steps.timed": [1000000, 3]})
     job = sbatch("--array=1-1", "--nodes=1", "--ntasks-per-node=2", "--time=10", "--output=deadly.log", SWEEP, sweep, DTBENCH=DTBENCH)
-    ranks = wait_for(lambda: os.path.exists(path("deadly.1.jsonl")) and processes("dtbench", SLURM_ARRAY_JOB_ID=job, SLURM_PROCID="1",
-                                                                                     SLURM_STEP_ID="0"), 40, "the ranks")
-    time.sleep(1)
+    ranks = wait_for(lambda: has_steps("deadly.1.jsonl", set()) and processes("dtbench", SLURM_ARRAY_JOB_ID=job, SLURM_PROCID="1",
+                                                                          SLURM_STEP_ID="0"), 40, "the ranks")
     os.kill(ranks[0], signal.SIGKILL)
     wait_for(lambda: is_over(job), 150, "the sweep's end")
     records = read_records("deadly.1.jsonl")
@@ -330,7 +330,7 @@ def test_a_dead_node_ends_the_run_with_a_record():
 
 def test_the_death_of_rank_0s_node():
     """Nobody is left to write a record: the other ranks end by themselves, and the next run goes on where this one was."""
-    sweep = config("headless.json", paradigm="ddp", sweep={"steps.timed": [3, 6000]}, timeout={"step_s": 1})
+    sweep = config("headless.json", paradigm="ddp", sweep={"steps.timed": [3, 6000]}, timeout={"step_s": STEP_S})
     process, job = start_srun("headless.jsonl", sweep, experiments=2)
     node = kill_node(job, "0")
     try:
