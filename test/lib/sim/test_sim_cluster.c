@@ -90,7 +90,7 @@ static void test_impossible_clusters(void)
                   "collectives.measured[0]: bytes: missing; expected a number");
     check_refused("gcp_a2", "collectives.measured", "[{\"kind\":\"message\",\"ranks\":2}]",
                   "collectives.measured[0]: bytes: missing; expected a number");
-    check_refused("gcp_a2", "nic.source", "", "nic.source: missing; expected a string of 1 to 511 characters");
+    check_refused("gcp_a2", "nic.source", "", "nic.source: missing; expected a string of 1 to 767 characters");
     check_refused("gcp_a2", "nic.source", "\"\"", "nic.source: ");
     check_refused("gcp_a2", "nic", "{}", "nic.count: must be above 0 where there are several nodes");
     check_refused("gcp_a2", "nic.count", "9", "nic.count: 9 is more than gpus_per_node, which is 8");
