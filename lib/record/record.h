@@ -83,7 +83,6 @@ const char *dt_git_commit(void);
  * A line is appended with one write() and one fsync under an advisory lock, so that neither a crash nor a second writer can leave a mixture
  * of two lines. What a crash can leave is a torn last line: readers skip it, and the next append ends it with a newline first. */
 
-struct cJSON;
 struct dt_record_file;
 
 enum { DT_RECORD_SCHEMA_VERSION = 1 };
@@ -133,11 +132,5 @@ void dt_record_close(struct dt_record_file *file); /* takes NULL */
 enum { DT_RECORD_MAX_BYTES = 128 << 20 };
 typedef dt_status dt_line_use(void *context, char *line, size_t bytes, uint64_t offset);
 dt_status dt_record_lines_visit(const char *path, dt_line_use *use, void *context);
-
-/* All records of a file, as a JSON array; a file that does not exist has none. Lines that are not a JSON object (a torn tail, say) are
- * skipped and counted in *skipped. Owner: the caller, dt_json_destroy. Errors: those of dt_record_lines_visit. */
-dt_status dt_records_read(const char *path, struct cJSON **out, int *skipped);
-/* Does one of them have this hash and status "ok"? */
-bool dt_records_have_ok(const struct cJSON *records, const char *config_hash);
 
 #endif

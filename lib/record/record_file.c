@@ -1,9 +1,7 @@
 #include "lib/record/record.h"
 
 #include "lib/base/clock.h"
-#include "lib/config/json.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -288,56 +286,4 @@ dt_status dt_record_lines_visit(const char *path, dt_line_use *use, void *contex
     free(lines.text);
     close(fd);
     return status;
-}
-
-struct all_records {
-    const char *path;
-    cJSON *array;
-    int skipped;
-};
-
-/* A line that is not one object is skipped: a torn tail, or something else. */
-static dt_status add_line(void *context, char *line, size_t bytes, uint64_t offset)
-{
-    struct all_records *all = context;
-    cJSON *record;
-    (void)offset;
-    if (strspn(line, " \t\r\n") == bytes)
-        return DT_OK;
-    dt_status status = dt_json_parse(line, bytes, all->path, &record);
-    if (status == DT_ERR_HOST_MEMORY)
-        return status;
-    if (status == DT_OK && cJSON_IsObject(record)) {
-        cJSON_AddItemToArray(all->array, record);
-        return DT_OK;
-    }
-    cJSON_Delete(record);
-    all->skipped++;
-    return DT_OK;
-}
-
-dt_status dt_records_read(const char *path, struct cJSON **out, int *skipped)
-{
-    struct all_records all = {path, cJSON_CreateArray(), 0};
-    *skipped = 0;
-    DT_TRY(dt_allocated(all.array, "out of memory while reading %s", path));
-    dt_status status = dt_record_lines_visit(path, add_line, &all);
-    if (status < 0) {
-        cJSON_Delete(all.array);
-        return status;
-    }
-    *skipped = all.skipped;
-    *out = all.array;
-    return DT_OK;
-}
-
-bool dt_records_have_ok(const struct cJSON *records, const char *config_hash)
-{
-    for (const cJSON *r = records->child; r; r = r->next) {
-        const char *hash = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(r, "config_hash"));
-        const char *status = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(r, "status"));
-        if (hash && status && strcmp(hash, config_hash) == 0 && strcmp(status, "ok") == 0)
-            return true;
-    }
-    return false;
 }

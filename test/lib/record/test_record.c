@@ -54,50 +54,62 @@ static void appends_lines(void)
     dt_record_close(NULL);
 }
 
+struct found {
+    cJSON *records;
+    int others; /* lines that are no object */
+};
+
+static dt_status find_record(void *context, char *line, size_t bytes, uint64_t offset)
+{
+    struct found *found = context;
+    cJSON *record = cJSON_ParseWithLength(line, bytes);
+    if (cJSON_IsObject(record)) {
+        cJSON_AddItemToArray(found->records, record);
+        return DT_OK;
+    }
+    found->others++;
+    cJSON_Delete(record);
+    return DT_OK;
+}
+
+static struct found records_of(const char *path)
+{
+    struct found found = {.records = cJSON_CreateArray()};
+    CHECK_OK(dt_record_lines_visit(path, find_record, &found));
+    return found;
+}
+
 static void survives_torn_tail(void)
 {
     char path[64], text[256];
     struct dt_record_file *file;
-    struct cJSON *records;
-    int skipped;
     scratch(path, "{\"a\":1}\n\n[1]\n{\"a\":\"torn");
-    CHECK_OK(dt_records_read(path, &records, &skipped));
-    CHECK(cJSON_GetArraySize(records) == 1 && skipped == 2, "%d records, %d skipped", cJSON_GetArraySize(records), skipped);
-    dt_json_destroy(records);
+    struct found found = records_of(path);
+    CHECK(cJSON_GetArraySize(found.records) == 1 && found.others == 2, "%d records, %d other lines", cJSON_GetArraySize(found.records),
+          found.others);
+    cJSON_Delete(found.records);
     CHECK_OK(dt_record_open(path, &file));
     CHECK_OK(dt_record_append(file, "{\"a\":2}"));
     CHECK_OK(dt_record_append(file, "{\"a\":3}"));
     dt_record_close(file);
     content_of(path, text, sizeof text);
     CHECK(strcmp(text, "{\"a\":1}\n\n[1]\n{\"a\":\"torn\n{\"a\":2}\n{\"a\":3}\n") == 0, "%s", text);
-    CHECK_OK(dt_records_read(path, &records, &skipped));
-    CHECK(cJSON_GetArraySize(records) == 3 && skipped == 2, "%d records, %d skipped", cJSON_GetArraySize(records), skipped);
-    dt_json_destroy(records);
+    found = records_of(path);
+    CHECK(cJSON_GetArraySize(found.records) == 3 && found.others == 2, "%d records, %d other lines", cJSON_GetArraySize(found.records),
+          found.others);
+    cJSON_Delete(found.records);
     unlink(path);
-}
-
-static void finds_finished_work(void)
-{
-    char path[64];
-    struct cJSON *records;
-    int skipped;
-    scratch(path, "{\"config_hash\":\"aa\",\"status\":\"oom\"}\n{\"config_hash\":\"bb\",\"status\":\"ok\"}\n{\"config_hash\":3}\n{}\n");
-    CHECK_OK(dt_records_read(path, &records, &skipped));
-    CHECK(skipped == 0 && !dt_records_have_ok(records, "aa") && dt_records_have_ok(records, "bb") && !dt_records_have_ok(records, "cc"));
-    dt_json_destroy(records);
-    unlink(path);
-    CHECK_OK(dt_records_read(path, &records, &skipped)); /* no file, no records */
-    CHECK(cJSON_GetArraySize(records) == 0 && skipped == 0);
-    dt_json_destroy(records);
-    CHECK(dt_records_read("/tmp", &records, &skipped) == DT_ERR_IO, "%s", dt_error_message());
+    found = records_of(path); /* no file, no records */
+    CHECK(cJSON_GetArraySize(found.records) == 0 && found.others == 0);
+    cJSON_Delete(found.records);
 }
 
 /* /dev/zero is one line that never ends. */
-static void refuses_what_has_no_end(void)
+static void refuses_what_it_cannot_read(void)
 {
-    struct cJSON *records;
-    int skipped;
-    CHECK(dt_records_read("/dev/zero", &records, &skipped) == DT_ERR_IO &&
+    struct found found = {.records = NULL};
+    CHECK(dt_record_lines_visit("/tmp", find_record, &found) == DT_ERR_IO, "%s", dt_error_message());
+    CHECK(dt_record_lines_visit("/dev/zero", find_record, &found) == DT_ERR_IO &&
               strstr(dt_error_message(), "/dev/zero: a line of more than 128 MiB"),
           "%s", dt_error_message());
 }
@@ -205,8 +217,7 @@ enum { WRITERS = 4, LINES = 50 };
 static void several_writers(void)
 {
     char path[64], line[512];
-    struct cJSON *records;
-    int skipped, seen[WRITERS] = {0};
+    int seen[WRITERS] = {0};
     scratch(path, NULL);
     fflush(stdout);
     for (int w = 0; w < WRITERS; w++) {
@@ -224,14 +235,14 @@ static void several_writers(void)
         int outcome;
         CHECK(wait(&outcome) > 0 && WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
     }
-    CHECK_OK(dt_records_read(path, &records, &skipped));
-    for (const cJSON *r = records->child; r; r = r->next) {
+    struct found found = records_of(path);
+    for (const cJSON *r = found.records->child; r; r = r->next) {
         int w = cJSON_GetObjectItem(r, "writer")->valueint;
         CHECK(cJSON_GetObjectItem(r, "line")->valueint == seen[w], "lines of one writer out of order");
         seen[w]++;
     }
-    CHECK(skipped == 0 && seen[0] == LINES && seen[1] == LINES && seen[2] == LINES && seen[3] == LINES, "%d skipped", skipped);
-    dt_json_destroy(records);
+    CHECK(found.others == 0 && seen[0] == LINES && seen[1] == LINES && seen[2] == LINES && seen[3] == LINES, "%d others", found.others);
+    cJSON_Delete(found.records);
     unlink(path);
 }
 
@@ -417,8 +428,7 @@ static const struct test_case cases[] = {
     {"named pipes", named_pipes},
     {"lines are appended and the probe leaves no trace", appends_lines},
     {"a torn tail is skipped, and ended before the next line", survives_torn_tail},
-    {"finished work is found by its hash", finds_finished_work},
-    {"what has no end is refused", refuses_what_has_no_end},
+    {"what has no end or is a folder is refused", refuses_what_it_cannot_read},
     {"what cannot be written is refused at once", refuses_early},
     {"a full disk is refused at once", full_disk},
     {"a part of a line is taken back", takes_parts_back},
