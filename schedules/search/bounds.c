@@ -84,8 +84,8 @@ static double host_link_s(const struct bounds *b, double bytes)
     return seconds;
 }
 
-/* A stage's part of `bytes`, which its ranks share or not. Parameters come once for each micro-batch, but for a group that is still there;
- * inputs of segments go out and come back. */
+/* The time of a stage's copies to and from the host. Each micro-batch copies the parameters once more, but for a group that is still on the
+ * device; the inputs of segments go to the host and come back. */
 static double offloaded_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, int samples,
                           double parameter_bytes)
 {
@@ -103,8 +103,8 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
     return seconds;
 }
 
-/* Where each rank's host updates a share of the parameters, the others' shares go to its memory through the device, on the stream that brings
- * the gradients there: after the last ones of a step. The next step's first layers wait for theirs, which are the last. */
+/* Where each rank's host updates a share of the parameters, it gets the other ranks' shares through the device, on the stream that copies
+ * gradients to the host: after the last gradients of the step. The parameters of the first layers come last, and the next step waits for them. */
 static double stored_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
 {
     bool stores = e->parameter_offload && e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS && mesh->size[MESH_PIPELINE] == 1;
@@ -185,8 +185,8 @@ static double state_bytes(const struct experiment *e, const struct mesh_shape *m
            dp_part_of(mode->holds.optimizer, mesh) * optimizer_bytes;
 }
 
-/* The fullest stage's activations, of micro-batches that have `alone` bytes on one device each. Where all activations are kept, stage k has
- * those of as many micro-batches as the order keeps there; the fullest has least where all stages have as much. */
+/* The activations of the fullest stage. `alone`: bytes of one micro-batch on one device. Where all activations are kept, stage k has those of
+ * as many micro-batches as the order keeps there; the fullest stage has least where all stages have the same. */
 static double activation_bytes(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
                                int samples, double alone)
 {
@@ -207,8 +207,8 @@ static double activation_bytes(const struct bounds *b, const struct experiment *
 
 /* ---- one after the other ---- */
 
-/* Where a framework gathers a group only when its turn comes, this cannot be beside kernels: in a step's last backward, the reduction of a
- * group waits for its gradients, the next group's gathering comes after it on the same stream, and that group's kernels wait for it. */
+/* Some frameworks gather a group only when its turn comes. Kernels then cannot run meanwhile: in a step's last backward pass the reduction of a
+ * group waits for its gradients, the gathering of the next group comes after that on the same stream, and kernels wait for the gathering. */
 static double in_turn_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, const struct traffic *traffic)
 {
     bool in_turn = b->machine->profile.schedule.gathers_in_turn && e->fsdp.gather != GATHER_ONCE && mesh->size[MESH_PIPELINE] == 1;
@@ -233,8 +233,8 @@ static double update_s(const struct bounds *b, const struct experiment *e, const
     return e->parameter_offload ? 0 /* the host's */ : dp_part_of(e->strategy.mode->holds.optimizer, mesh) * alone_s;
 }
 
-/* Of what the ends of a pipeline take on the first rank of a tensor group, which is recorded, and has most rows of the tables: what every one has
- * at least. Parts begin at multiples of a few rows. */
+/* The share of the recorded time of a pipeline's ends that every rank of a tensor group takes at least. The first rank is the recorded one: it
+ * has most rows of the tables, and other ranks' parts begin at multiples of a few rows. */
 static double least_of_ends(const struct experiment *e)
 {
     const double rows = 16;
@@ -244,7 +244,7 @@ static double least_of_ends(const struct experiment *e)
     return alike ? 1 : fmax(1 - rows * tensor * facts.units / facts.outputs, 0);
 }
 
-/* Passes of a pipeline's micro-batches. again_s: of a block's forward that the framework computes once more. */
+/* The times of a pipeline's passes. again_s: of a block's forward pass, where the framework computes it once more. */
 static dt_status find_passes(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
                              const struct alone *alone, const struct summing *sums, double again_s, struct pass_times *out)
 {

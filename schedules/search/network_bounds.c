@@ -92,10 +92,10 @@ static dt_status find_rate(struct network_bounds *b, const struct mesh_shape *me
     return once_find(b->rates, key, sizeof key, measure_rate, &q, out);
 }
 
-/* What `flows` flows get out of a card together, at most. More flows get more out of it: of each of its ranks a message in each of four channels
- * may be beside them, and a collective of its layers, one of its gradients and one of tables that two stages have. Where a node has
- * one card, each of these takes its part of that as soon as it has it: rates are max-min fair, so that no flow has less than its part of the
- * fullest card on its way. */
+/* The most that `flows` flows get out of a card together. A card gives more to more flows, and each of its ranks may have others at the same
+ * time: a message in each of four channels, a collective of its layers, one of its gradients, and one of the tables that two stages share.
+ * Where a node has one card, these others take their part of it: rates are max-min fair, so that no flow has less than its part of the fullest
+ * card on its way. */
 static double card_bytes_per_s(const struct network_bounds *b, double flows)
 {
     enum { FLOWS_OF_RANK = 7 };
@@ -115,7 +115,7 @@ static double card_bytes_per_s(const struct network_bounds *b, double flows)
     return together;
 }
 
-/* Of the groups of one kind that have ranks on a node: the part that sends, and whether the others send beside them. part 0: not known. */
+/* Of the groups of one kind that have ranks on a node: the part that sends (0: not known), and whether the others send at the same time. */
 struct crowd {
     double part;
     bool beside;
@@ -124,7 +124,7 @@ struct crowd {
 
 static const struct crowd everybody = {.part = 1, .alone = true};
 
-/* So many of a node's groups put `bytes` each, in the mean, on its cards: what these need for it. */
+/* The time that a node's cards need when the groups of the crowd put `bytes` each on them, on average. */
 static double card_s(const struct network_bounds *b, const struct group_rate *rate, double bytes, const struct crowd *crowd)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;

@@ -87,7 +87,8 @@ static int blocks_of_rank(const struct pipeline_play *p, int rank)
     return blocks;
 }
 
-/* After the last pass of a rank: that completes the gradients of one of its parts, which are on the network from its begin at the earliest. */
+/* How long a rank's gradients stay on the network after its last pass. That pass completes the gradients of one of the rank's parts: they are
+ * sent from the begin of the pass at the earliest. */
 static double gradients_left_s(const struct pipeline_play *p, int rank, double end_s)
 {
     double least = INFINITY;
@@ -99,7 +100,7 @@ static double gradients_left_s(const struct pipeline_play *p, int rank, double e
     return fmax(least, 0);
 }
 
-/* After the last pass of a rank: a group is updated as soon as its gradients are there, while others' are on their way. */
+/* What a rank does after its last pass. It updates a group as soon as the group's gradients are there, while those of others are sent. */
 static double behind_passes_s(const struct pipeline_play *p, const struct pass_times *t, int rank)
 {
     return fmax(gradients_left_s(p, rank, t->end_s), t->update_s * blocks_of_rank(p, rank));
@@ -121,7 +122,7 @@ static double pass_s(const struct pipeline_play *p, int rank, const struct actio
     return a->op == ACTION_BACKWARD ? t->backward_input + t->backward_weight : t->backward_weight;
 }
 
-/* When the last pass of a part begins that makes gradients of its weights: until then none of its blocks' are complete. */
+/* When the last pass begins that makes gradients of a part's weights. Until then the gradients of none of its blocks are complete. */
 static double last_gradients_s(const struct pipeline_play *p, int rank, int part, const double *ends)
 {
     const struct plan *plan = &p->plans[rank];
@@ -133,7 +134,7 @@ static double last_gradients_s(const struct pipeline_play *p, int rank, int part
     return -INFINITY;
 }
 
-/* What the node's stages add to its card from `from_s` on, in blocks. */
+/* The number of blocks whose gradients the stages of the node send over its card from `from_s` on. */
 static double blocks_from(const struct pipeline_play *p, double *const *ends, double from_s)
 {
     double blocks = 0;
@@ -144,7 +145,7 @@ static double blocks_from(const struct pipeline_play *p, double *const *ends, do
     return blocks;
 }
 
-/* Until the card of the node with the first stages has carried all their gradients, and the rank whose were the last ones is at its next step. */
+/* The time until the card of the first node has carried the gradients of all stages there, and the rank with the last ones begins its next step. */
 static double carried_s(const struct pipeline_play *p, const struct pass_times *t, double *const *ends)
 {
     double longest = 0;
@@ -156,8 +157,8 @@ static double carried_s(const struct pipeline_play *p, const struct pass_times *
     return longest;
 }
 
-/* Whichever rank of the first node has the last gradients: its next step begins after them, and takes no less from there than this one took from
- * its first pass. The last stage of them has the least before it. */
+/* The rank of the first node that has the last gradients begins its next step after them. From there that step takes no less than this one took
+ * from the rank's first pass. Any stage of the node may be that rank: the last one is played, since for it this time is shortest. */
 static dt_status play_node(const struct pipeline_play *p, const struct pass_times *t, struct plan_times *times,
                            struct plan_uneven_times *uneven, double *out)
 {
@@ -184,8 +185,9 @@ static dt_status play_node(const struct pipeline_play *p, const struct pass_time
 
 /* ---- all of it ---- */
 
-/* The least part of backward that makes gradients of inputs. They take at least as long as those of weights, which no attention is part of; but
- * for few rows, whose products wait for memory: weights are read for the former, their gradients read and written for the latter. */
+/* The least share of a backward pass that gradients of inputs take. They take at least as long as those of weights, since attention is no part of
+ * the latter. With few rows products wait for memory, and then gradients of weights take longer: they are read and written, where the former
+ * only read the weights. */
 static double least_of_inputs(const struct experiment *e)
 {
     const double many_rows = 1024; /* more than a GPU computes for each byte that it reads */

@@ -35,7 +35,7 @@ static void threads_run(int wanted, void *(*work)(void *context), void *context)
 /* AT_LEAST: candidates that get a bound however early a search is stopped, so that there is something to choose from. */
 enum { AT_A_TIME = 32, AT_LEAST = 512 };
 
-/* Experiments whose bounds are alike in quality: those of a pipeline are farther from their steps than those of DDP. */
+/* Experiments whose bounds are about as close to the simulated time: a pipeline's are less close than DDP's. */
 static int find_family(const struct experiment *e)
 {
     return 4 * (int)e->paradigm + 2 * (e->strategy.stages > 1) + (e->tensor.size > 1);
@@ -48,8 +48,8 @@ static uint64_t find_kind(const struct experiment *e)
     return dt_hash_fnv1a_more(dt_hash_fnv1a(&paradigm, sizeof paradigm), mesh->size, sizeof mesh->size);
 }
 
-/* What a simulation takes, by the passes of a micro-batch through a block, on each rank that is there (schedules/predict/symmetry.h). Those of
- * the first level take a tenth of a second. */
+/* How long a simulation takes, told by its number of passes of a micro-batch through a block, over all simulated ranks
+ * (schedules/predict/symmetry.h). Simulations of the first level take a tenth of a second. */
 static int find_level(const struct search *s, const struct experiment *e)
 {
     const double of_first = 2048;
@@ -61,7 +61,7 @@ static int find_level(const struct search *s, const struct experiment *e)
     return level;
 }
 
-/* asked: whether anything but its paradigm is asked for, which is told of all. */
+/* asked: false: only the candidate's paradigm is wanted. */
 static dt_status find_bound(struct search *s, struct bounds *bounds, int index, bool asked)
 {
     struct experiment experiment, *e = &experiment;
@@ -90,7 +90,7 @@ struct batch {
     bool stopped;
 };
 
-/* The next few, counted in an order that jumps: who stops early has seen some of all kinds. */
+/* The next few candidates. They are counted in an order that jumps, so that a search that stops early has seen some of all kinds. */
 static struct batch take_batch(struct search *s)
 {
     pthread_mutex_lock(&s->lock);

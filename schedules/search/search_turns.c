@@ -86,8 +86,8 @@ int search_easiest(const struct search *s, int family, double most_bytes, bool l
     return best;
 }
 
-/* One of each family. Without them, what has loose bounds would come first for long, and a search that is stopped early would know nothing of the
- * rest. Who asks for better than a known one knows enough. */
+/* One candidate of each family. Without this round, families with loose bounds would come first for a long time, and a search that is stopped early
+ * would know nothing of the others. A caller that asks for something better than a known score needs no such round. */
 static struct task pick_opening(struct search *s)
 {
     for (int f = 0; f < FAMILIES && s->options->better_than == 0; f++) {
