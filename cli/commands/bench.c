@@ -176,7 +176,7 @@ static struct cJSON *metrics_of(const struct dt_sim_measured *m, const struct ca
 {
     const double *all = beside ? t->beside_s : t->alone_s;
     struct dt_statistics alone, s;
-    double factor = calibration_bus_factor(m->kind, m->ranks);
+    double factor = rates_bus_factor(m->kind, m->ranks);
     if (dt_statistics_compute(all, t->count, &s) < 0 || dt_statistics_compute(t->alone_s, t->count, &alone) < 0)
         return NULL;
     struct cJSON *metrics =

@@ -49,10 +49,9 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
     char rates[RATES_SET_BYTES];
     struct option_list sets = a->sets;
     if (a->rates) {
-        snprintf(rates, sizeof rates, "rates=\"%.512s\"", a->rates);
         if (sets.count == OPTION_LIST_MAX)
             return dt_fail(DT_ERR_INVALID, "--set: more than %d with --rates", OPTION_LIST_MAX - 1);
-        sets.items[sets.count++] = rates;
+        sets.items[sets.count++] = config_rates_set(a->rates, rates);
     }
     bool records = validate_is_records(a->data); /* their machine is not the study's: no defaults */
     struct validate_system system = {.cluster = a->cluster || records ? a->cluster : DEFAULT_CLUSTER,

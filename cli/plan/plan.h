@@ -67,7 +67,7 @@ static inline const struct search_outcome *planner_outcome(const struct planner 
 }
 /* What the GPUs take for a token, each at its full power all the time: an upper estimate. NAN where the cluster does not know it. */
 double planner_joules_per_token(const struct planner *planner, int place);
-/* How long the candidate takes for so many tokens, with loading and saves. */
+/* Seconds in which the candidate trains on `tokens` tokens, with loading and saves. */
 double planner_training_s(const struct planner *planner, int place, double tokens);
 /* How many are shown: the best of each of a few kinds, or with --top N the N best; or all there are. */
 int planner_shown(const struct planner *planner);

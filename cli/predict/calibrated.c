@@ -7,6 +7,7 @@
 #include "lib/sim/alone.h"
 #include "lib/sim/cluster_measured.h"
 #include "schedules/predict/calibration.h"
+#include "schedules/predict/rates.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -97,7 +98,7 @@ dt_status calibration_print_collectives(const struct calibration *c, FILE *to)
         table_text(table, format_count((uint64_t)m->bytes, bytes));
         number_cell(table, m->seconds * 1e6);
         number_cell(table, m->bytes / m->seconds / 1e9);
-        number_cell(table, m->bytes / m->seconds / 1e9 * calibration_bus_factor(m->kind, m->ranks));
+        number_cell(table, m->bytes / m->seconds / 1e9 * rates_bus_factor(m->kind, m->ranks));
         number_cell(table, beside ? t->product_s * 1e6 : NAN);
         number_cell(table, both.median * 1e6);
         number_cell(table, beside ? 100 * calibration_overlap(m->seconds, t->product_s, both.median) : NAN);

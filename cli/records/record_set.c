@@ -20,18 +20,17 @@
 
 /* ---- losses ---- */
 
-/* A loss is the mean over many tokens, so the roundings of single products cancel in it. fp32 is what the tests hold all paradigms to. For
- * the 16-bit types the bound is some five times the largest difference seen in 100 steps of two to four ranks, with learning rates up to 3
- * and with Adam: 2e-4 for bf16, 1.5e-5 for fp16 (GPTSmall's five steps in bf16: 3e-5). A wrong seed, or a gradient that is not averaged,
- * moves a loss by 1e-3 or more.
- * Gradients that are summed in a narrower type than the model's are rounded as often as those of a model of that type, and nothing else is: so
- * its bound holds. */
+/* Gradients that are summed in a narrower type than the model's are rounded as often as those of a model of that type, and nothing else is. */
 enum dt_dtype loss_rounded_to(const struct experiment *experiment)
 {
     enum dt_dtype own = experiment->model.dtype, sent = experiment_reduce_dtype(experiment);
     return dt_dtype_bytes(sent) < dt_dtype_bytes(own) ? sent : own;
 }
 
+/* A loss is the mean over many tokens, so the roundings of single products cancel in it. fp32 is what the tests hold all paradigms to. For
+ * the 16-bit types the bound is some five times the largest difference seen in 100 steps of two to four ranks, with learning rates up to 3
+ * and with Adam: 2e-4 for bf16, 1.5e-5 for fp16 (GPTSmall's five steps in bf16: 3e-5). A wrong seed, or a gradient that is not averaged,
+ * moves a loss by 1e-3 or more. */
 double loss_tolerance(const struct experiment *experiment)
 {
     static const double bound[DT_DTYPE_COUNT] = {[DT_FP32] = 1e-5, [DT_FP16] = 1e-4, [DT_BF16] = 1e-3};

@@ -15,7 +15,7 @@ struct scan {
     const char *line, *at, *end;
     int depth;
     bool has_config;
-    /* Up to `same` the line is as the last one was, so many bytes further on. */
+    /* Up to `same` this line equals the last row's, whose text begins `shift` bytes from this one in memory. */
     const char *same;
     ptrdiff_t shift;
 };
@@ -168,7 +168,7 @@ static size_t common_bytes(const char *left, const char *right, size_t most)
     return count;
 }
 
-/* Is what comes next the text that the last line had at `then`, with so many bytes? */
+/* Does the last row's line have, from byte `then` on, the same `bytes` bytes that come next? */
 static bool is_told(struct scan *s, size_t then, size_t bytes)
 {
     const struct results *r = s->results;

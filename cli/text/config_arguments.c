@@ -62,6 +62,12 @@ dt_status config_slow_sets(const char *text, struct slow_sets *out)
     return strstr(text, "by=") ? DT_OK : dt_fail(DT_ERR_INVALID, "--slow %.80s: does not say by how much: by=10%%", text);
 }
 
+const char *config_rates_set(const char *rates, char out[RATES_SET_BYTES])
+{
+    snprintf(out, RATES_SET_BYTES, "rates=\"%.512s\"", rates);
+    return out;
+}
+
 dt_status config_arguments_read(const struct config_arguments *a, struct experiment_list **out)
 {
     char device[128], from[1024], rates[RATES_SET_BYTES];
@@ -77,10 +83,8 @@ dt_status config_arguments_read(const struct config_arguments *a, struct experim
         snprintf(from, sizeof from, "checkpoint.from=%.1000s", a->from);
         sets[set_count++] = from;
     }
-    if (a->rates) {
-        snprintf(rates, sizeof rates, "rates=\"%.512s\"", a->rates);
-        sets[set_count++] = rates;
-    }
+    if (a->rates)
+        sets[set_count++] = config_rates_set(a->rates, rates);
     DT_TRY(config_slow_sets(a->slow, &slow));
     for (int i = 0; i < slow.count; i++)
         sets[set_count++] = slow.texts[i];

@@ -156,7 +156,9 @@ struct config_arguments {
      "sim: predict collectives or matrix products by this table of measured ones where it tells; several with ':' between them. The "      \
      "same as --set rates=FILE"}
 
+/* What --rates says, as --set would. */
 enum { RATES_SET_BYTES = 600 };
+const char *config_rates_set(const char *rates, char out[RATES_SET_BYTES]);
 
 /* What --slow says, as --set would. */
 enum { SLOW_SETS = 3, SLOW_SET_BYTES = 64 };

@@ -116,8 +116,8 @@ dt_status dt_kernels_overflows(struct dt_kernels *k, struct dt_stream *stream, u
 
 /* ---- the norm of a step's gradients: lib/kernels/norm.h; without these calls gradients are taken as they are ---- */
 
-/* Add the squares of gradients x [count], of the kernels' dtype or fp32, to the step's sum on this rank, in double precision and always in the same order; on_host as in
- * struct dt_update. All calls of a step on one stream. */
+/* Add the squares of gradients x [count], of the kernels' dtype or fp32, to the step's sum on this rank, in double precision and always in
+ * the same order; on_host as in struct dt_update. All calls of a step on one stream. */
 dt_status dt_kernels_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
                                  size_t count);
 /* *to, in device memory or with on_host in host memory, gets that sum, rounded. */

@@ -29,8 +29,8 @@ bool pieces_are_on_host(const struct checkpoint_rank *rank);
 /* Owner: the caller, pieces_finish, also after a failure. Errors: DT_ERR_HOST_MEMORY. */
 dt_status pieces_find(const struct checkpoint_rank *rank, struct pieces *out);
 void pieces_finish(struct pieces *pieces);
-/* The name of the tensor itself: "head.weight". */
 size_t piece_bytes(const struct piece *piece);
+/* The name of the tensor itself: "head.weight". */
 const char *piece_tensor(const struct piece *piece);
 
 /* ---- the folder ---- */

@@ -137,7 +137,6 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
     return DT_OK;
 }
 
-/* Everything a rank allocates must have a size: the largest tensors, in bytes, stay far below 2^63. */
 /* Fp32 loses nothing, and from it half of the bytes can be saved; from one 16-bit type to the other there is nothing to gain. */
 static dt_status check_reduction(const struct experiment *e, const char *where)
 {
@@ -148,6 +147,7 @@ static dt_status check_reduction(const struct experiment *e, const char *where)
                    dt_dtype_name(sent), dt_dtype_name(own));
 }
 
+/* Everything a rank allocates must have a size: the largest tensors, in bytes, stay far below 2^63. */
 static dt_status check_sizes(const struct experiment *e, const char *where)
 {
     const char *keys;

@@ -25,7 +25,7 @@ void late_destroy(struct buckets *b); /* does nothing without b->late; streams a
 /* Where this step's gradients of the bucket are, until its servers have them. */
 void *late_grads(const struct buckets *b, const struct bucket *bucket);
 
-/* Have compute wait for the step's version. It has come behind the gradients that it was made of, which have left their place by then. */
+/* Have compute wait for the step's version. It comes after the gradients that it was made of, which have left their place by then. */
 dt_status late_begin_step(struct buckets *b);
 /* Queue the servers' updates and the sending of what they make. */
 dt_status late_end_step(struct buckets *b);

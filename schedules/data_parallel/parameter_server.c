@@ -1,9 +1,10 @@
 /* Parameter server: each group of parameters belongs to one of k ranks, which sums the workers' gradients, updates, and sends the result.
  *
  * The servers are ranks that work, too. As soon as a group's gradients are complete every worker sends them to the group's server, while
- * backward goes on; the server receives those of parameter_server.receives workers at a time, and adds them to its own. At the end of the step each server
- * updates its groups and sends them to every worker, one message each; with staleness workers do not wait for that (late.h). A server's link carries size - 1 times its groups' bytes in and as
- * many out: the cost that all-reduce does away with, and that more servers divide.
+ * backward goes on; the server receives those of parameter_server.receives workers at a time, and adds them to its own. At the end of the
+ * step each server updates its groups and sends them to every worker, one message each; with staleness workers do not wait for that
+ * (late.h). A server's link carries size - 1 times its groups' bytes in and as many out: the cost that all-reduce does away with, and that
+ * more servers divide.
  * Memory  each rank holds whole parameters and gradients; servers hold the optimizer state of their groups, and one group's gradients for
  *         each worker that they receive from at once, as communication.
  * Source  "Distributed model training in PyTorch using DistributedDataParallel", section "How data parallelization works", steps 1 to 5;

@@ -1,6 +1,7 @@
 #include "schedules/data_parallel/reduce.h"
 
-/* Runs `reduce` on grads [count] as they are, or on a copy of them in the reduction's dtype, of which elements [first, first + kept) go to `to`. */
+/* Runs `reduce` on grads [count] as they are, or on a copy of them in the reduction's dtype, of which elements [first, first + kept) go to
+ * `to`. */
 struct reduction {
     const struct dp_setup *setup;
     size_t share; /* of shards */

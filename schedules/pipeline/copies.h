@@ -18,8 +18,8 @@ struct copies {
 dt_status copies_init(struct copies *copies, const struct mesh *mesh, struct dt_device *device, const struct plan *plan);
 void copies_finish(struct copies *copies); /* takes zeroed ones */
 
-/* The gradients of both copies become their sum, which the mode's compute stream waits for. Called for each group that has one, whose gradients are
- * complete and not reduced yet. */
+/* The gradients of both copies become their sum, which the mode's compute stream waits for. Called for each group that has one, whose
+ * gradients are complete and not reduced yet. */
 dt_status copies_sum(struct copies *copies, const struct dp_setup *setup, const struct dt_group *group);
 
 #endif

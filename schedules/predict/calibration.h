@@ -67,9 +67,6 @@ struct calibration_rate {
 /* out [most]; returns how many there are. */
 int calibration_rates(const struct calibration *calibration, struct calibration_rate *out, int most);
 
-/* A collective's bus bandwidth over its algorithm bandwidth (bytes / time). kind: of struct dt_sim_measured. */
-double calibration_bus_factor(int kind, int ranks);
-
 /* What is hidden of the shorter one where a collective and a product run at the same time: 1 if both together take as long as the longer. */
 static inline double calibration_overlap(double collective_s, double product_s, double both_s)
 {

@@ -1,18 +1,6 @@
 #include "schedules/predict/calibration.h"
 
-#include "lib/sim/program.h"
 #include "schedules/predict/profile.h"
-
-/* Of a collective's bytes over its time, what crosses a link: nccl-tests, doc/PERFORMANCE.md. */
-double calibration_bus_factor(int kind, int ranks)
-{
-    switch (kind) {
-    case DT_SIM_ALL_REDUCE: return 2.0 * (ranks - 1) / ranks;
-    case DT_SIM_REDUCE_SCATTER:
-    case DT_SIM_ALL_GATHER: return (ranks - 1.0) / ranks;
-    default: return 1; /* broadcast, reduce, and messages */
-    }
-}
 
 /* Of the same kernel, dtype and ranks. */
 static bool is_of(const struct calibration_rate *rate, const struct dt_measured *m)

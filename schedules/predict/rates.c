@@ -103,9 +103,10 @@ dt_status rates_read_collective(const char *path, const struct dt_csv *csv, cons
     return out->gpus % nodes == 0 ? DT_OK : wrong(path, csv, i, c->gpus, "a multiple of the nodes");
 }
 
-double rates_bus_factor(enum dt_sim_collective kind, int gpus)
+/* nccl-tests, doc/PERFORMANCE.md. */
+double rates_bus_factor(int kind, int ranks)
 {
-    double others = (gpus - 1.0) / gpus;
+    double others = (ranks - 1.0) / ranks;
     return kind == DT_SIM_ALL_REDUCE ? 2 * others : kind == DT_SIM_ALL_GATHER || kind == DT_SIM_REDUCE_SCATTER ? others : 1;
 }
 

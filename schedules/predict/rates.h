@@ -39,8 +39,9 @@ bool rates_find_columns(const struct dt_csv *csv, struct rates_columns *out);
 dt_status rates_read_collective(const char *path, const struct dt_csv *csv, const struct rates_columns *columns, int row,
                                 struct rates_collective *out);
 
-/* Bytes on the bus over bytes of the buffer, as nccl-tests define it. */
-double rates_bus_factor(enum dt_sim_collective kind, int gpus);
+/* Bytes on the bus over bytes of the buffer, and so bus over algorithm bandwidth, as nccl-tests define them. kind: a collective, or a message as
+ * struct dt_sim_measured numbers it. */
+double rates_bus_factor(int kind, int ranks);
 
 /* A number of bytes, or of K, M or G (powers of two, as nccl-tests has them), with or without B or iB. 0: no size. */
 double rates_bytes_of_text(const char *text);

@@ -1,8 +1,8 @@
 /* What the storage of a described cluster adds to a training's steps.
  *
- * Storage is what a cluster's file says of it (section "storage"): bytes per second of a node and of all nodes together, whatever the number and size of
- * files. A node reads each byte of a checkpoint once, and has it in memory for its other ranks. Samples are read anew in each epoch. Saves are dtbench's own,
- * whatever the profile's software: each rank writes what it owns. */
+ * Storage is what a cluster's file says of it (section "storage"): bytes per second of a node and of all nodes together, whatever the number
+ * and size of files. A node reads each byte of a checkpoint once, and has it in memory for its other ranks. Samples are read anew in each
+ * epoch. Saves are dtbench's own, whatever the profile's software: each rank writes what it owns. */
 #ifndef SCHEDULES_PREDICT_STORAGE_H
 #define SCHEDULES_PREDICT_STORAGE_H
 

@@ -20,9 +20,9 @@ bool training_loads(const struct experiment *experiment);
 /* How long a step of step_s waits for its samples, which are read a step ahead. */
 double storage_wait_s(const struct storage_times *times, double step_s);
 
-/* The times of a training of `steps` steps that take steps_s in all, waiting for data included: training_s, steps_s, load_s, save_s and saves, as a
- * run measures them, and checkpoint_bytes. A save beside the steps stops them for its copy, and for what is left of the one before; the last one for all of
- * it. What is not loaded or saved is unknown. */
+/* The times of a training of `steps` steps that take steps_s in all, waiting for data included: training_s, steps_s, load_s, save_s and
+ * saves, as a run measures them, and checkpoint_bytes. An asynchronous save stops the steps for its copy, and for what is left of the save
+ * before; the last save stops them for all of it. What is not loaded or saved is unknown. */
 void training_time_predict(const struct experiment *experiment, const struct storage_times *times, double steps, double steps_s,
                            struct dt_metrics *out);
 

@@ -62,7 +62,7 @@ def records_path(name):
 
 
 def run(*arguments, code=None, environment=None, **options):
-    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=150, stdin=subprocess.DEVNULL,
+    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=60 * PATIENCE, stdin=subprocess.DEVNULL,
                             env={**ENVIRONMENT, **(environment or {})}, **options)
     if code is not None:
         check(result.returncode == code, f"exit code {result.returncode}, not {code}:", " ".join(arguments), "\n", result.stdout, result.stderr)

@@ -60,8 +60,8 @@ def read_text(name):
         return ""
 
 
-def run(*command, code=None, seconds=150, **environment):
-    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL, check=False,
+def run(*command, code=None, seconds=60, **environment):
+    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=PATIENCE * seconds, stdin=subprocess.DEVNULL, check=False,
                             env={**os.environ, **environment})
     if code is not None:
         check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *command, "\n", result.stdout, result.stderr)
@@ -142,7 +142,7 @@ mpirun --allow-run-as-root -n 4 {DTBENCH} run {conf} -o batch.jsonl --verify
 {DTBENCH} run {conf} -o batch.jsonl --verify --set world_size=2
 """)
     job = sbatch("--nodes=2", "--ntasks-per-node=2", "--time=5", "--output=batch.log", path("batch.sh"))
-    wait_for(lambda: is_over(job), 150, "the end of the batch script")
+    wait_for(lambda: is_over(job), 60, "the end of the batch script")
     log, records = read_text("batch.log"), read_records("batch.jsonl")
     check("procid 0" in log and "note: this job has 2 nodes" in log, log)
     losses_agree(records, 2)
@@ -279,7 +279,7 @@ def test_a_sweep_goes_on_after_what_kills_it():
     ranks = wait_for(lambda: has_steps("deadly.1.jsonl", set()) and processes("dtbench", SLURM_ARRAY_JOB_ID=job, SLURM_PROCID="1",
                                                                           SLURM_STEP_ID="0"), 40, "the ranks")
     os.kill(ranks[0], signal.SIGKILL)
-    wait_for(lambda: is_over(job), 150, "the sweep's end")
+    wait_for(lambda: is_over(job), 60, "the sweep's end")
     records = read_records("deadly.1.jsonl")
     check([(r["status"], r["config"]["steps"]["timed"]) for r in records] == [("failed", 1000000), ("ok", 3)],
           [(r["status"], r["error"]) for r in records], read_text("deadly.log"))
@@ -364,7 +364,7 @@ def test_an_array_with_a_killed_and_requeued_job():
     job = sbatch("--array=1-4", "--nodes=1", "--ntasks-per-node=2", "--time=10", SWEEP, sweep, "-q", DTBENCH=DTBENCH)
     victim = wait_for(lambda: len(read_records("array.2.jsonl")) == 1 and f"{job}_2", 60, "the first record of part 2")
     run("scontrol", "requeue", victim, code=OK)
-    wait_for(lambda: is_over(job), 150, "the array's end")
+    wait_for(lambda: is_over(job), 60, "the array's end")
     records = sum((read_records(f"array.{part}.jsonl") for part in range(1, 5)), [])
     log = "".join(read_text(f"dtbench.{part}.log") for part in range(1, 5))
     expected = sorted(e["config_hash"] for e in json.loads(run(DTBENCH, "check", sweep, "--json", code=OK).stdout))
