@@ -24,18 +24,29 @@ dt_status gpt_sample_count(const struct dt_model *model, const struct dt_data_se
     return DT_OK;
 }
 
+/* Ids of a file that are read at once. */
+union ids {
+    uint16_t narrow[2048];
+    uint32_t wide[1024];
+};
+
 /* As unsigned: one that is above 2^31 is in no vocabulary. */
-static uint32_t id_at(const struct dt_data_set *set, uint64_t position)
+static uint32_t id_at(const struct dt_data_set *set, const union ids *ids, uint64_t i)
 {
-    return set->id_bytes == 2 ? ((const uint16_t *)set->file.bytes)[position] : ((const uint32_t *)set->file.bytes)[position];
+    return set->id_bytes == 2 ? ids->narrow[i] : ids->wide[i];
 }
 
 dt_status gpt_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, uint64_t position, void *inputs,
                           void *targets)
 {
+    union ids ids;
     uint64_t length = (uint64_t)gpt_of(model)->block_size, first = sample * length;
+    size_t id_bytes = (size_t)set->id_bytes, at_once = sizeof ids / id_bytes;
     for (uint64_t i = 0; i <= length; i++) {
-        uint32_t id = id_at(set, first + i);
+        uint64_t left = length + 1 - i;
+        if (i % at_once == 0)
+            DT_TRY(dt_mapped_file_read(&set->file, set->path, (first + i) * id_bytes, (left < at_once ? left : at_once) * id_bytes, &ids));
+        uint32_t id = id_at(set, &ids, i % at_once);
         if (id >= (uint32_t)gpt_of(model)->vocab_size)
             return dt_fail(DT_ERR_IO, "%s: id %" PRIu64 " is %" PRIu32 ", and model.vocab_size is %d", set->path, first + i, id,
                            gpt_of(model)->vocab_size);

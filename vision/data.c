@@ -4,6 +4,7 @@
 #include "vision/kernels.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { COLOURS = 3, CIFAR_SIDE = 32, HEADER_BYTES = 32, CLASS_BYTES = 2 };
@@ -18,9 +19,8 @@ struct format {
     bool by_colour;  /* all of one colour, then of the next */
 };
 
-static int number_at(const struct dt_data_set *set, size_t at)
+static int number_at(const uint8_t *b)
 {
-    const uint8_t *b = (const uint8_t *)set->file.bytes + at;
     return (int)(b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24);
 }
 
@@ -30,12 +30,11 @@ static struct format cifar(void)
     return (struct format){CIFAR_SIDE, CIFAR_SIDE, 0, 1 + pixels, 1, 0, 1, true};
 }
 
-/* Of a header. */
-static dt_status read_header(const struct dt_data_set *set, struct format *out)
+static dt_status take_header(const uint8_t header[HEADER_BYTES], struct format *out)
 {
     enum { MOST_SIDE = 16384 };
-    int version = number_at(set, 8), height = number_at(set, 12), width = number_at(set, 16), colours = number_at(set, 20);
-    int label_bytes = number_at(set, 24);
+    int version = number_at(header + 8), height = number_at(header + 12), width = number_at(header + 16), colours = number_at(header + 20);
+    int label_bytes = number_at(header + 24);
     if (version != 1 || colours != COLOURS)
         return dt_fail(DT_ERR_INVALID, "images of version %d with %d colours; expected version 1 with 3", version, colours);
     if (height < 1 || height > MOST_SIDE || width < 1 || width > MOST_SIDE)
@@ -49,9 +48,12 @@ static dt_status read_header(const struct dt_data_set *set, struct format *out)
 
 static dt_status find_format(const struct dt_data_set *set, struct format *out)
 {
+    uint8_t header[HEADER_BYTES] = {0};
     *out = cifar();
-    if (set->file.size_bytes >= HEADER_BYTES && memcmp(set->file.bytes, MAGIC, sizeof MAGIC - 1) == 0)
-        DT_TRY(read_header(set, out));
+    if (set->file.size_bytes >= HEADER_BYTES)
+        DT_TRY(dt_mapped_file_read(&set->file, set->path, 0, HEADER_BYTES, header));
+    if (memcmp(header, MAGIC, sizeof MAGIC - 1) == 0)
+        DT_TRY(take_header(header, out));
     size_t rest = set->file.size_bytes - out->first;
     if (rest >= out->record && rest % out->record == 0)
         return DT_OK;
@@ -145,22 +147,34 @@ static int32_t class_at(const struct format *f, const uint8_t *labels)
     return f->label_bytes == CLASS_BYTES ? labels[0] | labels[1] << 8 : labels[0];
 }
 
-dt_status vision_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, uint64_t position, void *inputs,
-                             void *targets)
+static dt_status take_sample(const struct dt_model *model, const struct dt_data_set *set, const struct format *f, const uint8_t *record,
+                             uint64_t sample, uint64_t position, void *inputs, int32_t *labels)
 {
     const struct vision_model *m = vision_of(model);
-    struct format f;
-    DT_TRY(find_format(set, &f));
-    const uint8_t *record = (const uint8_t *)set->file.bytes + f.first + sample * f.record;
-    struct view v = view_of(m, &f, set->seed, position);
-    int32_t *labels = targets;
-    copy_pixels(&f, &v, m->image_size, record + f.pixels, inputs);
+    struct view v = view_of(m, f, set->seed, position);
+    bool per_pixel = is_per_pixel(model);
+    copy_pixels(f, &v, m->image_size, record + f->pixels, inputs);
     for (size_t i = 0; i < vision_labels_of_image(model); i++) {
-        int pixel = is_per_pixel(model) ? pixel_at(&f, &v, m->image_size, (int)i / m->image_size, (int)i % m->image_size) : 0;
-        labels[i] = pixel < 0 ? VISION_NO_LABEL : is_per_pixel(model) ? record[f.labels + (size_t)pixel] : class_at(&f, record + f.labels);
-        if (labels[i] >= m->classes && !(is_per_pixel(model) && labels[i] == VISION_NO_LABEL))
+        int pixel = per_pixel ? pixel_at(f, &v, m->image_size, (int)i / m->image_size, (int)i % m->image_size) : 0;
+        labels[i] = pixel < 0 ? VISION_NO_LABEL : per_pixel ? record[f->labels + (size_t)pixel] : class_at(f, record + f->labels);
+        if (labels[i] >= m->classes && !(per_pixel && labels[i] == VISION_NO_LABEL))
             return dt_fail(DT_ERR_IO, "%s: image %" PRIu64 " has class %d, and model.classes is %d", set->path, sample, labels[i],
                            m->classes);
     }
     return DT_OK;
+}
+
+dt_status vision_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, uint64_t position, void *inputs,
+                             void *targets)
+{
+    struct format f;
+    DT_TRY(find_format(set, &f));
+    uint8_t *record = malloc(f.record);
+    dt_status status = dt_allocated(record, "%s: no host memory for an image of %zu bytes", set->path, f.record);
+    if (status == DT_OK)
+        status = dt_mapped_file_read(&set->file, set->path, f.first + sample * f.record, f.record, record);
+    if (status == DT_OK)
+        status = take_sample(model, set, &f, record, sample, position, inputs, targets);
+    free(record);
+    return status;
 }

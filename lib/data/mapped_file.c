@@ -34,14 +34,19 @@ dt_status dt_mapped_file_open(const char *path, struct dt_mapped_file *out)
     return status;
 }
 
-dt_status dt_mapped_file_check(const struct dt_mapped_file *file, const char *path)
+dt_status dt_mapped_file_read(const struct dt_mapped_file *file, const char *path, size_t at, size_t bytes, void *to)
 {
-    struct stat facts;
-    if (fstat(file->descriptor, &facts) < 0)
-        return dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
-    if ((uint64_t)facts.st_size < file->size_bytes)
-        return dt_fail(DT_ERR_IO, "%s: the file has become shorter while it was read: %lld bytes, and it had %zu", path,
-                       (long long)facts.st_size, file->size_bytes);
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = pread(file->descriptor, (char *)to + done, bytes - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
+        if (got == 0)
+            return dt_fail(DT_ERR_IO, "%s: the file has become shorter while it was read: it had %zu bytes, and now ends before byte %zu",
+                           path, file->size_bytes, at + bytes);
+        done += (size_t)got;
+    }
     return DT_OK;
 }
 

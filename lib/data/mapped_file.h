@@ -1,4 +1,5 @@
-/* A file in memory as it is on disk: read as it is touched, held by the system and not by the ledgers of devices. */
+/* A file in memory as it is on disk: read as it is touched, held by the system and not by the ledgers of devices. The system ends a process that
+ * touches a map past the end of its file: what others may cut off while it is used is read with dt_mapped_file_read. */
 #ifndef LIB_DATA_MAPPED_FILE_H
 #define LIB_DATA_MAPPED_FILE_H
 
@@ -12,10 +13,11 @@ struct dt_mapped_file {
     int descriptor; /* where bytes is not NULL */
 };
 
-/* Errors: DT_ERR_IO, also of an empty file. The file must keep its size: the system ends a process that reads past the end of one. */
+/* Errors: DT_ERR_IO, also of an empty file. */
 dt_status dt_mapped_file_open(const char *path, struct dt_mapped_file *out);
-/* Whether it still has: what reads for long asks now and then. Errors: DT_ERR_IO with both sizes. */
-dt_status dt_mapped_file_check(const struct dt_mapped_file *file, const char *path);
+/* Copy [at, at + bytes), without the map: one copy, and no fault for each page. `path` is for messages. Errors: DT_ERR_IO, also where the file has become
+ * shorter than that. */
+dt_status dt_mapped_file_read(const struct dt_mapped_file *file, const char *path, size_t at, size_t bytes, void *to);
 void dt_mapped_file_close(struct dt_mapped_file *file); /* takes a zeroed one */
 
 #endif

@@ -2,13 +2,11 @@
 
 #include "schedules/checkpoint/parts.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { READ_BYTES = 1 << 16 };
 
@@ -124,23 +122,6 @@ static void convert(enum dt_dtype from_dtype, const char *from, size_t from_step
     }
 }
 
-/* Long runs are read and not touched in the map: that is one copy, and no fault for each page. */
-static dt_status read_bytes(const struct source *s, const char *from, size_t bytes, char *to)
-{
-    off_t at = (off_t)(from - (const char *)s->file->bytes);
-    while (bytes > 0) {
-        ssize_t got = pread(s->file->descriptor, to, bytes, at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return dt_fail(DT_ERR_IO, "the file with %s: %s", s->name, got < 0 ? strerror(errno) : "has become shorter while it was read");
-        to += got;
-        at += got;
-        bytes -= (size_t)got;
-    }
-    return DT_OK;
-}
-
 /* From the source's element at_source on, no more than *length of them, and than follow each other in equal steps. */
 static dt_status copy_elements(const struct source *s, uint64_t at_source, enum dt_dtype dtype, char *to, uint64_t *length)
 {
@@ -153,7 +134,7 @@ static dt_status copy_elements(const struct source *s, uint64_t at_source, enum 
         at = column * step + row;
     }
     if (s->dtype == dtype && step == 1 && *length * bytes >= READ_BYTES)
-        return read_bytes(s, s->bytes + at * bytes, *length * bytes, to);
+        return dt_mapped_file_read(s->file, s->name, (size_t)(s->bytes - (const char *)s->file->bytes) + at * bytes, *length * bytes, to);
     convert(s->dtype, s->bytes + at * bytes, step * bytes, dtype, to, *length);
     return DT_OK;
 }

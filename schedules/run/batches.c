@@ -19,7 +19,6 @@ static dt_status read_step(void *context, uint64_t step, void *to)
     const struct dt_model *model = &b->experiment->model;
     uint64_t first = batches_first(b->experiment, b->shape, b->rank, b->samples, (int)step);
     char *inputs = to, *targets = inputs + b->samples * b->input_bytes;
-    DT_TRY(dt_mapped_file_check(&b->set.file, b->path));
     for (size_t i = 0; i < b->samples; i++)
         DT_TRY(model->family->read_sample(model, &b->set, dt_sampler_at(&b->sampler, first + i), first + i, inputs + i * b->input_bytes,
                                           targets + i * b->target_bytes));

@@ -8,7 +8,7 @@ import os
 import random
 import sys
 
-from command import CONFIG, FAILED, OK, WORK, check, config, main, read_records, records_path, run
+from command import CONFIG, FAILED, OK, WORK, Started, check, config, main, read_records, records_path, run
 
 MODEL = {"layers": 2, "heads": 2, "hidden": 32, "vocab_size": 64, "block_size": 16, "dtype": "fp32"}
 SAMPLES = 50
@@ -95,12 +95,24 @@ def test_an_id_outside_of_the_vocabulary_ends_the_run():
     check("id 700 is 64, and model.vocab_size is 64" in record["error"], record["error"])
 
 
+def test_a_file_that_becomes_shorter_ends_the_run():
+    """Its last tokens are in steps to come: the run meets the file's end in the middle of reading them, or between two reads."""
+    out, path = records_path("shrunk.jsonl"), os.path.join(WORK, tokens("shrinking.bin"))
+    process = Started(experiment(data={"source": path}, world_size=2, batch_size=4, paradigm="ddp"), "--set", "steps.timed=1000000", "-o", out)
+    process.ranks_train()
+    os.truncate(path, 100)
+    said, _ = process.finish(FAILED)
+    expected = "shrinking.bin: the file has become shorter while it was read: it had 1602 bytes, and now ends before byte"
+    check(expected in read_records(out)[0]["error"] and said.count(expected) == 1, said)
+
+
 def test_predictions_need_no_file():
     path = experiment(device="sim", paradigm="ddp", world_size=2, data={"source": "nowhere.bin"})
     record = train(path)[0]
     check(record["status"] == "ok" and record["metrics"]["host_peak_bytes"]["total"] > 0, record["error"])
     said = run("check", path, "--set", "steps.epochs=2", code=CONFIG).stderr
     check("steps.epochs: an epoch is one of data.source, which is not on this machine" in said, said)
+
 
 def test_learning_rates_follow_the_schedule_and_are_in_the_record():
     sgd = {"name": "sgd", "learning_rate": 0.5}
@@ -109,6 +121,11 @@ def test_learning_rates_follow_the_schedule_and_are_in_the_record():
     check("learning_rates" not in constant, "rates of a constant schedule")
     linear = train(experiment(optimizer={**sgd, "schedule": "linear", "warmup_steps": 2, "final_rate": 0.5}, **plain))[0]
     check(linear["learning_rates"] == [0.25, 0.5, 0.5, 0.375], linear["learning_rates"])
+    for optimizer, expected in (({"warmup_steps": 4}, ""), ({"warmup_steps": 5}, "rises for 5 steps, and the run has 4: it ends at 0.8 of the rate"),
+                                ({"warmup_steps": 5, "schedule_steps": 9, "schedule": "cosine"}, ""),
+                                ({"warmup_steps": 5, "schedule_steps": 3, "schedule": "cosine"}, "the schedule ends after 3 steps, within the warm-up of")):
+        said = run("check", experiment(optimizer=optimizer, **plain), code=OK).stdout
+        check(expected in said if expected else "warm-up" not in said and "rises" not in said, optimizer, said)
     check(linear["losses"][0] == constant["losses"][0] and linear["losses"][1] != constant["losses"][1], linear["losses"])
     for paradigm in "none", "fsdp":
         world = {"world_size": 1 if paradigm == "none" else 2, "batch_size": 8 if paradigm == "none" else 4, "paradigm": paradigm}

@@ -4,6 +4,8 @@
 #include "vision/kernels.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { SIDE = 8, IMAGES = 3, CLASSES = 5, HEADER = 32 };
 
@@ -38,9 +40,17 @@ static struct dt_model model_of(int size, bool per_pixel, int augmentation)
     return vision_model_of(DT_FP32, &m);
 }
 
+/* In memory, until the test's end. */
 static struct dt_data_set set_of(const uint8_t *file, size_t bytes)
 {
-    return (struct dt_data_set){.file = {.bytes = file, .size_bytes = bytes}, .path = "a file", .seed = 7};
+    int descriptor = memfd_create("images", 0);
+    CHECK(write(descriptor, file, bytes) == (ssize_t)bytes, "cannot write %zu bytes", bytes);
+    return (struct dt_data_set){.file = {.size_bytes = bytes, .descriptor = descriptor}, .path = "a file", .seed = 7};
+}
+
+static void put(const struct dt_data_set *set, off_t at, uint8_t byte)
+{
+    CHECK(pwrite(set->file.descriptor, &byte, 1, at) == 1, "cannot write");
 }
 
 static void test_the_middle_is_cut_out(void)
@@ -121,11 +131,14 @@ static void test_other_files_are_refused(void)
     refused(vision_sample_count(&pixels, &set, &count), DT_ERR_INVALID, "needs one for each pixel");
     refused(vision_sample_count(&fits, &shorter, &count), DT_ERR_INVALID, "are no whole number of 194");
     refused(vision_sample_count(&fits, &empty, &count), DT_ERR_INVALID, "are no whole number of 194");
-    file[HEADER + SIDE * SIDE * 3 + 1] = 1; /* class 257 */
+    put(&set, HEADER + SIDE * SIDE * 3 + 1, 1); /* class 257 */
     refused(vision_read_sample(&fits, &set, 0, 0, image, labels), DT_ERR_IO, "image 0 has class 257, and model.classes is 5");
-    file[20] = 1;
+    CHECK(ftruncate(set.file.descriptor, (off_t)bytes - 1) == 0, "cannot cut it off");
+    refused(vision_read_sample(&fits, &set, IMAGES - 1, 0, image, labels), DT_ERR_IO,
+            "a file: the file has become shorter while it was read");
+    put(&set, 20, 1);
     refused(vision_sample_count(&fits, &set, &count), DT_ERR_INVALID, "with 1 colours");
-    file[0] = 'd';
+    put(&set, 0, 'd');
     refused(vision_sample_count(&fits, &set, &count), DT_ERR_INVALID, "are no whole number of 3073");
 }
 
