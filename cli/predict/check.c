@@ -192,6 +192,20 @@ static void note_checkpoints(const struct experiment *e, struct check *check)
              e->world_size > 1 ? "s" : "", e->checkpoint.path, step);
 }
 
+/* Who benchmarks the first steps of a long training says how long it is. */
+static void note_warmup(const struct experiment *e, struct check *check)
+{
+    int warmup = e->optimizer.warmup_steps, all = e->steps.warmup + e->steps.timed, end = e->optimizer.schedule_steps;
+    if (warmup > end && end > 0)
+        note(check, "optimizer.schedule_steps: the schedule ends after %d steps, within the warm-up of optimizer.warmup_steps %d", end,
+             warmup);
+    else if (warmup > all && end == 0)
+        note(check,
+             "optimizer.warmup_steps: the learning rate rises for %d steps, and the run has %d: it ends at %.2g of the rate; "
+             "optimizer.schedule_steps says so of a longer training",
+             warmup, all, (double)all / warmup);
+}
+
 /* Of 16-bit models: what the optimizer keeps is most of it. */
 static void note_parameter_bytes(const struct experiment *e, struct check *check)
 {
@@ -231,6 +245,7 @@ static dt_status predict(const struct experiment *e, const struct simulated_syst
     note_device(e, out);
     note_memory(e, out);
     note_checkpoints(e, out);
+    note_warmup(e, out);
     note_parameter_bytes(e, out);
     return DT_OK;
 }

@@ -292,6 +292,17 @@ static dt_status check_checkpoints(const struct experiment *e, const char *where
     return DT_OK;
 }
 
+/* What says how a run saves, where nothing says that it does. given: as experiment_resolve. */
+static dt_status check_saving(const struct experiment *e, const bool *given, const char *where)
+{
+    const char *key = e->checkpoint.save_every > 0 && is_given(given, "checkpoint.save_every")   ? "save_every"
+                      : e->checkpoint.asynchronous && is_given(given, "checkpoint.asynchronous") ? "asynchronous"
+                                                                                                 : NULL;
+    if (*e->checkpoint.path || !given || !key)
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID, "%s: checkpoint.%s: nothing is saved without checkpoint.path; give it a folder", where, key);
+}
+
 static dt_status check_micro_batches(const struct experiment *e, const char *where)
 {
     if (!e->model.family->check_micro_batches ||
@@ -445,6 +456,8 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
         status = experiment_resolve_data(e, is_given(given, "steps.timed"), where);
     if (status == DT_OK)
         status = experiment_check(e, where);
+    if (status == DT_OK)
+        status = check_saving(e, given, where);
     last->impossible = status == DT_ERR_INVALID;
     DT_TRY(status);
     if (!is_given(given, "optimizer.learning_rate"))

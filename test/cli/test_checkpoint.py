@@ -183,6 +183,8 @@ def test_what_is_wrong_with_a_checkpoint_is_said():
     refused("has no state of adam", f"checkpoint.from={saved(folder('sgd'), optimizer={'name': 'sgd'})}")
     refused("checkpoint.path: /dev/null/x: Not a directory", "checkpoint.path=/dev/null/x")
     refused("auto goes on with what is in checkpoint.path, which is not given", "checkpoint.from=auto", code=CONFIG)
+    refused("checkpoint.save_every: nothing is saved without checkpoint.path", "checkpoint.save_every=2", code=CONFIG)
+    refused("checkpoint.asynchronous: nothing is saved without checkpoint.path", "checkpoint.asynchronous=true", code=CONFIG)
     file = files_of(path)[0]
     size = os.path.getsize(file)
     with open(file, "r+b") as content:

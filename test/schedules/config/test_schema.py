@@ -22,6 +22,7 @@ except ImportError:
 # What a JSON Schema cannot say: the parser's words for it. Each must be met at least once.
 BEYOND_SCHEMA = {
     "files that are there": r"data\.source: ([^:\s]{100}|\S+: not found)",
+    "saves in a folder": r"checkpoint\.(save_every|asynchronous): nothing is saved without checkpoint\.path",
     "epochs of a file": r"steps\.epochs: an epoch is one of data\.source",
     "keys of another family": r"model\.\S+: a key of models of the family",
     "sizes that belong together": r"model\.heads: \d+ does not divide model\.hidden",
