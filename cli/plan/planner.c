@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DEFAULT_TOP = 5, DEFAULT_MAX_BATCH = 128, SETS = OPTION_LIST_MAX + 16, SET_BYTES = 640, LARGEST_COUNT = 1 << 24 };
+enum { DEFAULT_TOP = 5, DEFAULT_MAX_BATCH = 128, SETS = OPTION_LIST_MAX + 24, SET_BYTES = 640, LARGEST_COUNT = 1 << 24 };
 
 #define CALIBRATED_CLUSTER "cluster.json"
 #define CALIBRATED_PROFILE "profile.json"
@@ -210,6 +210,8 @@ static dt_status read_base(const struct planner_arguments *a, const struct sets 
 static dt_status set_common(const struct planner_arguments *a, enum dt_dtype dtype, struct sets *s)
 {
     bool here = a->device && strcmp(a->device, "sim") != 0 && !a->file; /* what dtbench calibrate has written */
+    /* how a file's job is divided is what is searched, and as it is it may need more ranks than the base has */
+    static const char *const undivided[] = {"tensor.size=1", "pipeline.stages=1", "pipeline.split=\"balanced\""};
     s->count = 0;
     DT_TRY(set_workload(a, dtype, s));
     set(s, "name=\"plan\"");
@@ -228,6 +230,8 @@ static dt_status set_common(const struct planner_arguments *a, enum dt_dtype dty
         set(s, "optimizer.name=\"%.64s\"", a->optimizer);
     if (a->sequence)
         set(s, "model.block_size=%.64s", a->sequence);
+    for (size_t i = 0; a->file && i < sizeof undivided / sizeof *undivided; i++)
+        set(s, "%s", undivided[i]);
     for (int i = 0; i < a->sets.count; i++)
         if (!is_axis_key(a->sets.items[i]))
             set(s, "%.600s", a->sets.items[i]);

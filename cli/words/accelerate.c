@@ -9,6 +9,8 @@
 #define SCRIPT "the script that accelerate launches"
 #define SIZE(name) "parallelism_config.parallelism_config_" name "_size"
 
+static const double BUCKET_MIB = 25; /* DDP's, of fp32 gradients; ddp.bucket_mib is in the model's type */
+
 static const struct dt_word words[] = {
     DT_WORD("num_processes", "job.world", NULL),
     DT_WORD("num_machines", "job.nodes", "1"),
@@ -107,6 +109,20 @@ static void settle_sharding(struct dt_translation *t)
     settle_units(t, second);
 }
 
+/* Parameters and their gradients are fp32 whatever products are; FSDP's MixedPrecision has them travel in the products' type. */
+static void settle_gradients(struct dt_translation *t)
+{
+    struct cJSON *dtype = dt_json_at(t->ours, "model.dtype");
+    bool plain = dt_json_is(dt_json_at(t->ours, "job.sharding"), "none");
+    if (dt_json_is(dtype, "fp32"))
+        return;
+    dt_json_put(t->ours, "gradient_dtype", dt_json_text("fp32"));
+    if (!plain || dt_json_at(t->theirs, "fsdp_config"))
+        dt_json_put(t->ours, "reduce_dtype", cJSON_Duplicate(dtype, true));
+    else
+        dt_json_put_number(t->ours, "ddp.bucket_mib", BUCKET_MIB / 2);
+}
+
 static void settle(struct dt_translation *t)
 {
     if (dt_json_at(t->theirs, "fsdp_config"))
@@ -115,6 +131,7 @@ static void settle(struct dt_translation *t)
         dt_json_put(t->ours, "job.sharding", dt_json_text("none"));
     dt_remark(t, DT_REMARK_ASSUMED, "optimizer: adam; the file leaves it to " SCRIPT);
     dt_json_put(t->ours, "optimizer.name", dt_json_text("adam"));
+    settle_gradients(t);
     if (dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp16")) /* by torch.amp.GradScaler, whose numbers are those of dtbench */
         dt_json_put(t->ours, "loss_scaling", dt_json_text("dynamic"));
     dt_remark(t, DT_REMARK_ASSUMED, "shards of the parameters are fp32 there, and in %s here with an fp32 copy in the optimizer",
@@ -146,6 +163,17 @@ static void prepare_plain(struct dt_translation *t, const struct experiment *e)
     dt_json_drop(t->ours, "activation");
 }
 
+static void prepare_gradients(struct dt_translation *t, const struct experiment *e, bool plain)
+{
+    enum dt_dtype travel = plain ? DT_FP32 : e->model.dtype;
+    if (experiment_gradient_dtype(e) != DT_FP32)
+        dt_remark(t, DT_REMARK_ASSUMED, "gradient_dtype: gradients are fp32 there, as the parameters: two bytes a parameter more");
+    if (experiment_reduce_dtype(e) != travel)
+        dt_remark(t, DT_REMARK_ASSUMED, "reduce_dtype: gradients travel in %s there", dt_dtype_name(travel));
+    dt_json_drop(t->ours, "gradient_dtype");
+    dt_json_drop(t->ours, "reduce_dtype");
+}
+
 static void prepare(struct dt_translation *t, const struct experiment *e)
 {
     struct cJSON *sharding = dt_json_take(t->ours, "job.sharding");
@@ -158,6 +186,7 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
         prepare_plain(t, e);
     else
         prepare_fsdp(t, e, gradients);
+    prepare_gradients(t, e, plain);
     if (e->activation_blocks != 1)
         dt_remark(t, DT_REMARK_CANNOT, "activation_blocks: %d; FSDP recomputes each block by itself", e->activation_blocks);
     if (e->strategy.has_pipeline || e->tensor.size > 1)

@@ -7,9 +7,11 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define ORIGIN "DeepSpeed 0.19.5"
 #define SCRIPT "the script that calls DeepSpeed"
+#define NOT_STAGE_0 "without ZeRO gradients have the model's type there"
 
 static const struct dt_word words[] = {
     DT_WORD("train_batch_size", "job.global_batch", NULL),
@@ -90,15 +92,18 @@ static void settle_batch(struct dt_translation *t)
         dt_json_put_number(t->ours, "job.data", global / (micro * parts));
 }
 
-/* Stage 0 reduces after the backward pass, stages 1 and 2 during it, which waits unless they overlap. */
+/* Stage 0 reduces after the backward pass, as stage 1 of bf16 does with fp32 gradients on the GPU (BF16_Optimizer); stages 1 and 2 during it,
+ * which waits unless they overlap. */
 static void settle_gradients(struct dt_translation *t, double bytes)
 {
     double elements = dt_json_number(t->theirs, "zero_optimization.reduce_bucket_size", 5e8);
     const struct cJSON *sharding = dt_json_at(t->ours, "job.sharding");
     bool whole = dt_json_is(sharding, "parameters"), none = dt_json_is(sharding, "none");
+    bool late = none || (dt_json_is(sharding, "optimizer") && dt_json_is(dt_json_at(t->ours, "model.dtype"), "bf16") &&
+                         dt_json_at(t->ours, "gradient_dtype") && !is_on(t->ours, "parameter_offload"));
     bool overlap = dt_json_at(t->theirs, "zero_optimization.overlap_comm") ? is_on(t->theirs, "zero_optimization.overlap_comm") : whole;
-    dt_json_put(t->ours, "ddp.overlap", dt_json_truth(overlap && !none));
-    dt_json_put_number(t->ours, "ddp.bucket_mib", none ? AT_THE_END_MIB : elements * bytes / 0x1p20);
+    dt_json_put(t->ours, "ddp.overlap", dt_json_truth(overlap && !late));
+    dt_json_put_number(t->ours, "ddp.bucket_mib", late ? AT_THE_END_MIB : elements * bytes / 0x1p20);
     if (whole && !overlap)
         dt_remark(t, DT_REMARK_ASSUMED,
                   "zero_optimization.overlap_comm: of shards of parameters reductions overlap the backward pass here");
@@ -119,18 +124,35 @@ static void settle_gradients(struct dt_translation *t, double bytes)
     }
 }
 
+/* The type in which gradients travel, where it is not the one in which they are kept; one of 16 bits is as good as the other. */
+static void put_travel(struct dt_translation *t, const char *sent, const char *kept)
+{
+    bool narrow = strcmp(sent, "fp32") != 0 && strcmp(kept, "fp32") != 0;
+    if (strcmp(sent, kept) == 0)
+        return;
+    if (narrow)
+        dt_remark(t, DT_REMARK_ALIKE, "communication_data_type: %s; gradients travel in %s here, which has as many bytes", sent, kept);
+    else
+        dt_json_put(t->ours, "reduce_dtype", dt_json_text(sent));
+}
+
 static void settle_numbers(struct dt_translation *t)
 {
     bool bf16 = is_on(t->theirs, "bf16.enabled") || is_on(t->theirs, "bfloat16.enabled"), fp16 = is_on(t->theirs, "fp16.enabled");
     const char *dtype = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
-    struct cJSON *sums = dt_json_take(t->theirs, "data_types.grad_accum_dtype");
-    if (sums && !dt_json_is(sums, dtype))
-        dt_remark(t, DT_REMARK_ASSUMED, "data_types.grad_accum_dtype: %s; gradients are added up in %s here", cJSON_GetStringValue(sums),
-                  dtype);
+    struct cJSON *sums = dt_json_take(t->theirs, "data_types.grad_accum_dtype"), *sent = dt_json_take(t->ours, "reduce_dtype");
+    bool in_fp32 = dt_json_is(sums, "fp32");
+    if (sums && !in_fp32 && !dt_json_is(sums, dtype))
+        dt_remark(t, DT_REMARK_CANNOT, "data_types.grad_accum_dtype: %s; gradients are added up in %s or fp32 here",
+                  cJSON_GetStringValue(sums), dtype);
+    if (in_fp32 && (bf16 || fp16))
+        dt_json_put(t->ours, "gradient_dtype", dt_json_text("fp32"));
+    if (in_fp32 && (bf16 || fp16) && dt_json_is(dt_json_at(t->ours, "job.sharding"), "none"))
+        dt_remark(t, DT_REMARK_CANNOT, "data_types.grad_accum_dtype: fp32; " NOT_STAGE_0);
     dt_json_destroy(sums);
     dt_json_put(t->ours, "model.dtype", dt_json_text(dtype));
-    if (dt_json_is(dt_json_at(t->ours, "reduce_dtype"), dtype)) /* which is as they are */
-        dt_json_drop(t->ours, "reduce_dtype");
+    put_travel(t, sent ? cJSON_GetStringValue(sent) : dtype, in_fp32 ? "fp32" : dtype);
+    dt_json_destroy(sent);
     settle_gradients(t, bf16 || fp16 ? 2 : 4);
 }
 
@@ -167,14 +189,26 @@ static void settle(struct dt_translation *t)
 static void prepare_gradients(struct dt_translation *t, const struct experiment *e)
 {
     double mib = dt_json_number(t->ours, "ddp.bucket_mib", 0), bytes = e->model.dtype == DT_FP32 ? 4 : 2;
-    bool none = dt_json_is(dt_json_at(t->ours, "job.sharding"), "none");
+    bool none = dt_json_is(dt_json_at(t->ours, "job.sharding"), "none"),
+         wide = e->model.dtype != DT_FP32 && e->gradient_dtype == REDUCE_IN_FP32;
+    bool late = none || (dt_json_is(dt_json_at(t->ours, "job.sharding"), "optimizer") && e->model.dtype == DT_BF16 && wide &&
+                         !e->parameter_offload);
     struct cJSON *overlap = dt_json_take(t->ours, "ddp.overlap");
     dt_json_drop(t->ours, "ddp.bucket_mib");
-    if (none && (dt_json_is(overlap, "true") || (mib > 0 && mib < AT_THE_END_MIB)))
-        dt_remark(t, DT_REMARK_ASSUMED, "ddp: without ZeRO gradients are reduced after the backward pass, not beside it");
-    if (!none && mib > 0)
+    if (wide)
+        dt_json_put(t->theirs, "data_types.grad_accum_dtype", dt_json_text("fp32"));
+    if (wide && none)
+        dt_remark(t, DT_REMARK_CANNOT, "gradient_dtype: fp32; " NOT_STAGE_0);
+    if (experiment_reduce_dtype(e) != e->model.dtype)
+        dt_json_put(t->theirs, "communication_data_type", dt_json_text(dt_dtype_name(experiment_reduce_dtype(e))));
+    dt_json_drop(t->ours, "gradient_dtype");
+    dt_json_drop(t->ours, "reduce_dtype");
+    if (late && (dt_json_is(overlap, "true") || (mib > 0 && mib < AT_THE_END_MIB)))
+        dt_remark(t, DT_REMARK_ASSUMED, "ddp: %s gradients are reduced after the backward pass, not beside it",
+                  none ? "without ZeRO" : "with ZeRO-1 of bf16 and fp32");
+    if (!late && mib > 0)
         dt_json_put_number(t->theirs, "zero_optimization.reduce_bucket_size", floor(mib * 0x1p20 / bytes));
-    if (!none)
+    if (!late)
         dt_json_put(t->theirs, "zero_optimization.overlap_comm", overlap);
     else
         dt_json_destroy(overlap);

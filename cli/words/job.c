@@ -141,6 +141,8 @@ static void prepare_numbers(struct dt_translation *t, const struct experiment *e
     bool copies = e->model.dtype != DT_FP32, dynamic = e->model.dtype == DT_FP16 && experiment_scales_dynamically(e);
     dt_json_put_number(t->ours, "optimizer.clip_norm", e->optimizer.clip_norm); /* theirs is another one where nothing is said */
     dt_json_put(t->ours, "optimizer.master_weights", copies && !e->optimizer.master_weights ? dt_json_truth(false) : NULL);
+    if (!copies)
+        dt_json_drop(t->ours, "gradient_dtype"); /* they are fp32 as they are */
     if (!copies && e->optimizer.master_weights) {
         dt_json_drop(t->ours, "optimizer.master_weights");
         dt_remark(t, DT_REMARK_ASSUMED, "optimizer.master_weights: of fp32 parameters there is no copy there: 4 bytes a parameter fewer");

@@ -105,9 +105,9 @@ static const struct dt_word words[] = {
     "store-param check-optimizer glu-linear rope-scaling-factor window-attn hf-model mixed-precision autocast params-dtype pipeline-dtype"
 
 #define NEMO_NO_BEARING                                                                                                                    \
-    " defaults restore-from fsdp- use-scaled-init pre-process post-process persist- normalize-attention native-amp grad-div-ar bias- "     \
-    "get-attention-mask apex- gradient-as-bucket reduce-amax gc-interval use-emha contiguous- overlap-param-sync grad-sync-dtype "         \
-    "param-sync-dtype dtype grad-allreduce-chunk megatron-amp"
+    " restore-from fsdp- use-scaled-init pre-process post-process persist- normalize-attention native-amp grad-div-ar bias- "              \
+    "get-attention-mask apex- gradient-as-bucket reduce-amax gc-interval use-emha contiguous- overlap-param-sync param-sync-dtype "        \
+    "grad-allreduce-chunk async-grad-allreduce megatron-amp"
 
 /* ---- what is said by several flags ---- */
 
@@ -172,14 +172,16 @@ static void settle_model(struct dt_translation *t)
 static void settle_numbers(struct dt_translation *t)
 {
     bool bf16 = take_flag(t, "bf16"), fp16 = take_flag(t, "fp16"), as_they_are = take_flag(t, "grad-reduce-in-bf16");
+    struct cJSON *said = dt_json_take(t->theirs, "accumulate-allreduce-grads-in-fp32"), *kept = dt_json_take(t->theirs, "main-grads-dtype");
+    bool in_fp32 = said ? dt_json_is(said, "true") : bf16 && !dt_json_is(kept, "bf16");
     put_text(t->ours, "model.dtype", bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
-    bool in_fp32 = take_flag(t, "accumulate-allreduce-grads-in-fp32");
-    if (bf16 ? !as_they_are : fp16 && in_fp32) {
-        put_text(t->ours, "reduce_dtype", "fp32");
-        dt_remark(t, DT_REMARK_ASSUMED,
-                  "gradients are added up in fp32 there, and in %s here until they are reduced: two bytes a parameter fewer",
-                  bf16 ? "bf16" : "fp16");
+    if ((fp16 || (bf16 && !as_they_are)) && in_fp32) {
+        put_text(t->ours, "gradient_dtype", "fp32");
+        dt_remark(t, said ? DT_REMARK_READ : DT_REMARK_ASSUMED, "gradients are added up and reduced in fp32%s: gradient_dtype fp32",
+                  said ? "" : ", the default of " ORIGIN " with bf16");
     }
+    dt_json_destroy(said);
+    dt_json_destroy(kept);
     if (fp16 && !dt_json_at(t->ours, "loss_scaling"))
         job_scale_dynamically(t, 0x1p32);
 }
@@ -264,6 +266,20 @@ static void settle(struct dt_translation *t)
 
 /* ---- the reverse ---- */
 
+/* They travel in the type in which they are kept. */
+static void prepare_gradients(struct dt_translation *t, const struct experiment *e)
+{
+    bool in_fp32 = experiment_reduce_dtype(e) == DT_FP32;
+    put_flag(t, "grad-reduce-in-bf16", e->model.dtype == DT_BF16 && !in_fp32);
+    put_flag(t, "accumulate-allreduce-grads-in-fp32", e->model.dtype == DT_FP16 && in_fp32);
+    if (in_fp32 && experiment_gradient_dtype(e) != DT_FP32)
+        dt_remark(t, DT_REMARK_ASSUMED, "reduce_dtype: fp32; Megatron-LM keeps gradients in fp32, too: two bytes a parameter more");
+    if (in_fp32)
+        dt_json_drop(t->ours, "reduce_dtype");
+    if (in_fp32 || e->reduce_dtype == REDUCE_AS_MODEL)
+        dt_json_drop(t->ours, "gradient_dtype");
+}
+
 static void prepare_model(struct dt_translation *t, const struct experiment *e)
 {
     struct cJSON *bias = dt_json_take(t->ours, "model.bias");
@@ -288,10 +304,7 @@ static void prepare_model(struct dt_translation *t, const struct experiment *e)
     put_flag(t, "bf16", dt_json_is(dtype, "bf16"));
     put_flag(t, "fp16", dt_json_is(dtype, "fp16"));
     dt_json_destroy(dtype);
-    put_flag(t, "grad-reduce-in-bf16", e->model.dtype == DT_BF16 && e->reduce_dtype == REDUCE_AS_MODEL);
-    put_flag(t, "accumulate-allreduce-grads-in-fp32", e->model.dtype == DT_FP16 && e->reduce_dtype == REDUCE_IN_FP32);
-    if (e->reduce_dtype == REDUCE_IN_FP32)
-        dt_json_drop(t->ours, "reduce_dtype");
+    prepare_gradients(t, e);
     if (dt_json_is(dt_json_at(t->ours, "model.rope.scaling"), "llama3") &&
         (dt_json_number(t->ours, "model.rope.low_frequency_factor", 1) != 1 ||
          dt_json_number(t->ours, "model.rope.high_frequency_factor", 4) != 4 ||
@@ -409,7 +422,7 @@ const struct framework framework_megatron = {
 static const struct dt_word bridge_names[] = {
     NOT("add_bias_linear", "disable-bias-linear"),
     NOT("share_embeddings_and_output_weights", "untie-embeddings-and-output-weights"),
-    NOT("grad_reduce_in_fp32", "grad-reduce-in-bf16"),
+    RENAMED("grad_reduce_in_fp32", "accumulate-allreduce-grads-in-fp32"),
     RENAMED("gated_linear_unit", "swiglu"),
     RENAMED("layernorm_epsilon", "norm-epsilon"),
     RENAMED("rope_scaling", "use-rope-scaling"),
@@ -445,6 +458,12 @@ static const struct dt_word nemo_names[] = {
     RENAMED("native_amp_growth_interval", "loss-scale-window"),
     DT_WORD("transformer_block_type", NULL, NULL, DT_ONLY("pre_ln"), .why = "norms are before attention and MLP here"),
     DT_WORD("attention_type", NULL, NULL, DT_ONLY("multihead")),
+    DT_WORD("dtype", NULL, NULL, .values = DT_VALUES({"fp32", NULL}, {"float32", NULL}, {"torch.float32", NULL}, {"32", NULL}),
+            .why = "Adam's moments are fp32 here"),
+    RENAMED("grad_sync_dtype", "accumulate-allreduce-grads-in-fp32",
+            .values = DT_VALUES({"fp32", "true"}, {"float32", "true"}, {"torch.float32", "true"}, {"32", "true"}, {"bf16", "false"},
+                                {"bfloat16", "false"}, {"torch.bfloat16", "false"}, {"fp16", "false"}, {"float16", "false"}),
+            .why = "gradients travel in fp32, or as the model's are"),
     DT_WORD("ffn_dropout", NULL, NULL, DT_ONLY("0"), .why = "there is no dropout inside of the MLP here", .alike = true),
     RENAMED("distributed_optimizer", "use-distributed-optimizer",
             .values = DT_VALUES({"fused_adam", "false"}, {"adam", "false"}, {"adamw", "false"}, {"distributed_fused_adam", "true"},
@@ -453,19 +472,33 @@ static const struct dt_word nemo_names[] = {
     {0},
 };
 
-/* Sections of what is no part of a step. */
-static const char other_sections[] = "exp_manager data tokenizer nsys_profile run logger checkpoint sched rng profiling straggler "
-                                     "rerun_state_machine ft validation hydra";
+enum { LIST_BYTES = 2000 };
 
-/* All leaves of the other sections, a flag each. */
-static void flatten(const struct cJSON *tree, const struct dt_word *names, struct cJSON *flags)
+/* Sections that have parts of a step, and sections within them that have none. What else a file has beside them (who runs it, where data and
+ * checkpoints are, keys that are there for YAML's anchors) the frameworks do not read, or it is no part of a step. */
+static const char bridge_sections[] = " model train optimizer ddp dist comm_overlap mixed_precision peft ";
+static const char nemo_sections[] = " model devices num_nodes ";
+static const char other_sections[] = " data tokenizer nsys_profile megatron_timer_kwargs sched ";
+
+static bool is_one_of(const char *name, const char *names)
+{
+    char word[96];
+    snprintf(word, sizeof word, " %s ", name);
+    return strstr(names, word) != NULL;
+}
+
+/* All leaves of the other sections, a flag each. `list` gets the names of what is left out. */
+static void flatten(const struct cJSON *tree, const struct dt_word *names, struct cJSON *flags, const char *sections, char list[LIST_BYTES])
 {
     for (const struct cJSON *child = tree->child; child; child = child->next) {
         char flag[96];
-        if (begins_with_one(child->string, other_sections) || *child->string == '_') /* _target_: which class of theirs that is */
+        bool other = sections ? !is_one_of(child->string, sections) : cJSON_IsObject(child) && is_one_of(child->string, other_sections);
+        if (other)
+            dt_append(list, LIST_BYTES, ", ", "%s", child->string);
+        if (other || *child->string == '_') /* _target_: which class of theirs that is */
             continue;
         if (cJSON_IsObject(child)) {
-            flatten(child, names, flags);
+            flatten(child, names, flags, NULL, list);
             continue;
         }
         bool renamed = false;
@@ -478,11 +511,14 @@ static void flatten(const struct cJSON *tree, const struct dt_word *names, struc
     }
 }
 
-static void adapt(struct dt_translation *t, const struct dt_word *names)
+static void adapt(struct dt_translation *t, const struct dt_word *names, const char *sections)
 {
     struct cJSON *flags = cJSON_CreateObject();
     struct dt_translation inner;
-    flatten(t->theirs, names, flags);
+    char list[LIST_BYTES] = "";
+    flatten(t->theirs, names, flags, sections, list);
+    if (*list)
+        dt_remark(t, DT_REMARK_LEFT, "%s: no parts of a step", list);
     dt_json_destroy(t->theirs);
     t->theirs = flags;
     if (dt_translation_init(&inner, t->origin, flags, NULL) < 0) {
@@ -521,28 +557,54 @@ static void adapt_bridge(struct dt_translation *t)
             dt_json_put(t->theirs, i ? "model.fp16" : "model.bf16", dt_json_truth(true));
     if (precision && strstr(precision, "with"))
         dt_remark(t, DT_REMARK_CANNOT, "mixed_precision: %s; products are bf16, fp16 or fp32 here", precision);
-    adapt(t, bridge_names);
+    adapt(t, bridge_names, bridge_sections);
 }
 
 /* Apex' distributed Adam reduces as the backward pass goes, in buckets of 100 MiB of fp32; of the others one that has bf16 parameters does so without
- * pipeline and sequence parallelism. */
+ * pipeline and sequence parallelism. Gradients are fp32: those of fp32 parameters, of bf16 ones by MainParamsOptimizerWrapper; distributed Adam's
+ * have a key. */
 static void adapt_nemo_gradients(struct dt_translation *t)
 {
     enum { FP32_ELEMENTS_OF_MIB = (1 << 20) / 4 };
     struct cJSON *optimizer = dt_json_take(t->theirs, "model.optim.name");
     bool distributed = !dt_json_is(optimizer, "fused_adam") && !dt_json_is(optimizer, "adam") && !dt_json_is(optimizer, "adamw");
     bool alone = is_on(t, "model.megatron_amp_O2") && dt_json_number(t->theirs, "model.pipeline_model_parallel_size", 1) == 1 &&
-                 !is_on(t, "model.sequence_parallel") && !is_on(t, "model.gradient_accumulation_fusion");
+                 !is_on(t, "model.sequence_parallel") && !is_on(t, "model.gradient_accumulation_fusion") &&
+                 !dt_json_is(dt_json_at(t->theirs, "model.async_grad_allreduce"), "false");
     double mib = distributed ? dt_json_number(t->theirs, "model.optim.bucket_cap_mb", 100)
                              : dt_json_number(t->theirs, "model.grad_allreduce_chunk_size_mb", 125);
     if (!dt_json_at(t->theirs, "model.optim.overlap_grad_sync"))
         dt_json_put(t->theirs, "model.optim.overlap_grad_sync", dt_json_truth(distributed || alone));
+    if (!distributed || !dt_json_at(t->theirs, "model.optim.grad_sync_dtype"))
+        dt_json_put(t->theirs, "model.optim.grad_sync_dtype", dt_json_text("fp32"));
     dt_json_drop(t->theirs, "model.optim.bucket_cap_mb");
     dt_json_put_number(t->theirs, "model.ddp_bucket_size", mib * FP32_ELEMENTS_OF_MIB);
     dt_json_put(t->theirs, "model.distributed_optimizer", optimizer);
 }
 
-/* Of the trainer only its GPUs and its precision are parts of a step. */
+/* Those of megatron_trainer_builder.py; others are PyTorch Lightning's own. */
+static void adapt_nemo_precision(struct dt_translation *t, const char *precision)
+{
+    static const struct {
+        const char *name, *flag;
+    } rows[] = {{"bf16", "model.bf16"}, {"bf16-mixed", "model.bf16"}, {"16", "model.fp16"}, {"16-mixed", "model.fp16"}, {"32", NULL},
+                {"32-true", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(precision, rows[i].name) != 0)
+            continue;
+        if (rows[i].flag)
+            dt_json_put(t->theirs, rows[i].flag, dt_json_truth(true));
+        if (rows[i].flag && !is_on(t, "model.megatron_amp_O2"))
+            dt_remark(t, DT_REMARK_ASSUMED,
+                      "megatron_amp_O2: false; parameters are fp32 there and cast for each product, and of the model's type here with "
+                      "an fp32 copy in the optimizer");
+        return;
+    }
+    dt_remark(t, DT_REMARK_CANNOT, "trainer.precision: %s; products are bf16, fp16 or fp32 here", precision);
+}
+
+/* Of the trainer only its GPUs, its precision and its limit of gradients, by their norm whatever gradient_clip_algorithm says, are parts of a
+ * step. */
 static void adapt_nemo(struct dt_translation *t)
 {
     struct cJSON *trainer = dt_json_take(t->theirs, "trainer"), *precision = dt_json_take(trainer, "precision");
@@ -550,25 +612,21 @@ static void adapt_nemo(struct dt_translation *t)
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         dt_json_put(t->theirs, places[i], dt_json_take(trainer, places[i]));
     dt_json_put_number(t->theirs, "model.clip_grad", dt_json_number(trainer, "gradient_clip_val", 0));
-    if (dt_json_is(precision, "bf16") || dt_json_is(precision, "bf16-mixed"))
-        dt_json_put(t->theirs, "model.bf16", dt_json_truth(true));
-    else if (dt_json_is(precision, "16") || dt_json_is(precision, "16-mixed"))
-        dt_json_put(t->theirs, "model.fp16", dt_json_truth(true));
-    if (!is_on(t, "model.megatron_amp_O2") && !dt_json_is(precision, "32"))
-        dt_remark(t, DT_REMARK_ASSUMED,
-                  "megatron_amp_O2: false; parameters are fp32 there and cast for each product, and of the model's type here with "
-                  "an fp32 copy in the optimizer");
+    dt_remark(t, DT_REMARK_LEFT, "trainer: nothing but devices, num_nodes, precision and gradient_clip_val is part of a step");
+    char number[16];
+    snprintf(number, sizeof number, "%g", precision ? precision->valuedouble : 32);
+    adapt_nemo_precision(t, cJSON_IsString(precision) ? precision->valuestring : number);
     if (!is_on(t, "model.transformer_engine"))
         dt_json_put(t->theirs, "model.attention_backend", dt_json_text(is_on(t, "model.use_flash_attention") ? "flash" : "unfused"));
     if (!is_on(t, "model.cpu_offloading"))
         dt_json_drop(t->theirs, "model.cpu_offloading_num_layers");
-    static const char *const dropped[] = {"name", "model.use_flash_attention", "model.transformer_engine"};
+    static const char *const dropped[] = {"model.use_flash_attention", "model.transformer_engine"};
     for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
         dt_json_drop(t->theirs, dropped[i]);
     adapt_nemo_gradients(t);
     dt_json_destroy(trainer);
     dt_json_destroy(precision);
-    adapt(t, nemo_names);
+    adapt(t, nemo_names, nemo_sections);
 }
 
 const struct framework framework_bridge = {

@@ -1,5 +1,5 @@
-/* torchtitan's TOML. Names and defaults are those of its JobConfig in version 0.1.0 (torchtitan/config/job_config.py); its Llamas those of
- * torchtitan/models/llama3. */
+/* torchtitan's TOML. Names and defaults are those of its JobConfig in version 0.1.0 (torchtitan/config_manager.py); its Llamas, and what they do
+ * with each parallelism, those of torchtitan/models/llama3. */
 #include "cli/words/words.h"
 
 #include "lib/config/json.h"
@@ -8,12 +8,16 @@
 #include <string.h>
 
 #define ORIGIN "torchtitan 0.1.0"
+#define NOT_DDP "copies of whole weights go without tensor parallelism and pipelines there"
+
+static const double BUCKET_MIB = 100; /* of DDP, in the gradients' type; ddp.bucket_mib is in the model's */
 
 static const struct dt_word words[] = {
     DT_WORD("training.seq_len", "model.block_size", "2048"),
     DT_WORD("training.mixed_precision_param", "model.dtype", "bfloat16", .values = DT_VALUES({"bfloat16", "bf16"}, {"float32", "fp32"})),
     DT_WORD("training.dtype", "optimizer.master_weights", NULL,
             .values = DT_VALUES({"float32", NULL}, {"bfloat16", "false"})), /* since 0.2 */
+    DT_WORD("training.mixed_precision_reduce", NULL, NULL, DT_ONLY("float32"), .why = ORIGIN " reduces in fp32 alone"),
     DT_WORD("training.max_norm", "optimizer.clip_norm", "1"),
     DT_WORD("training.enable_cpu_offload", "parameter_offload", "false"),
     DT_WORD("training.global_batch_size", "job.global_batch", NULL),
@@ -39,7 +43,7 @@ static const struct dt_word words[] = {
 static const char no_bearing[] =
     "job. profiling. metrics. lr_scheduler. checkpoint. comm. experimental. validation. float8. quantize. mx. fault_tolerance. "
     "memory_estimation. model.tokenizer_path model.hf_assets_path model.print_after training.dataset "
-    "training.steps training.compile training.gc_ training.seed training.deterministic training.mixed_precision_reduce "
+    "training.steps training.compile training.gc_ training.seed training.deterministic "
     "optimizer.weight_decay optimizer.implementation optimizer.early_step parallelism.disable_loss_parallel compile. "
     "parallelism.enable_async_tensor_parallel parallelism.enable_compiled_autograd "
     "parallelism.pipeline_parallel_schedule_csv parallelism.context_parallel_rotate_method "
@@ -68,15 +72,47 @@ static void settle_model(struct dt_translation *t)
     dt_json_destroy(flavor);
 }
 
-/* Gradients of bf16 products are reduced in fp32. With bf16 weights there is no other copy of them. */
+/* Gradients of weights have the weights' type, from bf16 products, too; FSDP reduces them in fp32, DDP as they are. With bf16 weights there is no
+ * other copy of them. DDP and FSDP alone know of products in bf16 with weights in fp32, DDP without other parallelism. */
 static void settle_numbers(struct dt_translation *t)
 {
-    if (dt_json_is(dt_json_at(t->ours, "optimizer.master_weights"), "false")) {
+    bool alone = dt_json_number(t->ours, "tensor.size", 1) * dt_json_number(t->ours, "pipeline.stages", 1) == 1;
+    bool sharded = dt_json_is(dt_json_at(t->ours, "job.sharding"), "parameters");
+    bool bf16_weights = dt_json_is(dt_json_at(t->ours, "optimizer.master_weights"), "false");
+    if (bf16_weights) {
         dt_json_put(t->ours, "model.dtype", dt_json_text("bf16"));
         dt_remark(t, DT_REMARK_ASSUMED, "training.dtype: bfloat16; Adam's moments are bf16 there, and fp32 here: 4 bytes a parameter more");
+    } else if (!sharded && !alone && dt_json_is(dt_json_at(t->ours, "model.dtype"), "bf16")) {
+        dt_json_put(t->ours, "model.dtype", dt_json_text("fp32"));
+        dt_remark(t, DT_REMARK_ASSUMED, "training.mixed_precision_param: without FSDP none beside tensor parallelism and pipelines: fp32");
     }
-    if (!dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32"))
+    bool fp32 = dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32");
+    if (!fp32 && !bf16_weights)
+        dt_json_put(t->ours, "gradient_dtype", dt_json_text("fp32"));
+    if (bf16_weights && sharded)
         dt_json_put(t->ours, "reduce_dtype", dt_json_text("fp32"));
+    dt_json_put_number(t->ours, "ddp.bucket_mib", fp32 || bf16_weights ? BUCKET_MIB : BUCKET_MIB / 2);
+}
+
+/* As above: what of a config cannot be, or is otherwise there. */
+static void prepare_numbers(struct dt_translation *t, const struct experiment *e, bool sharded)
+{
+    bool fp32 = e->model.dtype == DT_FP32, bf16_weights = !fp32 && !e->optimizer.master_weights;
+    enum dt_dtype gradients = bf16_weights ? DT_BF16 : DT_FP32, travel = sharded ? DT_FP32 : gradients;
+    bool alone = e->tensor.size == 1 && !e->strategy.has_pipeline;
+    if (!sharded && !alone && !fp32 && !bf16_weights)
+        dt_remark(t, DT_REMARK_CANNOT,
+                  "model.dtype: bf16; without FSDP torchtitan computes in fp32 beside tensor parallelism and pipelines");
+    if (experiment_gradient_dtype(e) != gradients)
+        dt_remark(t, DT_REMARK_ASSUMED, "gradient_dtype: with torchtitan %s, as its weights", dt_dtype_name(gradients));
+    if (experiment_reduce_dtype(e) != travel)
+        dt_remark(t, DT_REMARK_ASSUMED, "reduce_dtype: with torchtitan gradients travel in %s", dt_dtype_name(travel));
+    double mib = gradients == DT_FP32 && !fp32 ? BUCKET_MIB / 2 : BUCKET_MIB;
+    if (!sharded && dt_json_number(t->ours, "ddp.bucket_mib", mib) != mib)
+        dt_remark(t, DT_REMARK_ASSUMED, "ddp.bucket_mib: with torchtitan %g", mib);
+    static const char *const dropped[] = {"gradient_dtype", "reduce_dtype", "ddp.bucket_mib"};
+    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
+        dt_json_drop(t->ours, dropped[i]);
 }
 
 /* Weights are replicated, sharded, or sharded within groups that are replicated; -1: over the ranks that are left. */
@@ -97,6 +133,8 @@ static void settle_sharding(struct dt_translation *t)
                   "parallelism.data_parallel_shard_degree: -1; how many copies of %g ranks there are follows from the "
                   "number of GPUs: say it",
                   replicas);
+    if (shard == 1 && replicas > 1 && stages * dt_json_number(t->ours, "tensor.size", 1) > 1)
+        dt_remark(t, DT_REMARK_CANNOT, "parallelism.data_parallel_replicate_degree: %g; " NOT_DDP, replicas);
     struct cJSON *reshard = dt_json_take(t->theirs, "parallelism.fsdp_reshard_after_forward");
     bool once = dt_json_is(reshard, "never") || (!dt_json_is(reshard, "always") && stages > 1);
     dt_json_put(t->ours, "fsdp.gather", dt_json_text(once ? "step" : "micro_batch"));
@@ -118,10 +156,10 @@ static void settle_batch(struct dt_translation *t)
 static void settle(struct dt_translation *t)
 {
     settle_model(t);
-    settle_numbers(t);
     settle_sharding(t);
+    settle_numbers(t);
     settle_batch(t);
-    if (!dt_json_at(t->ours, "optimizer.master_weights"))
+    if (!dt_json_at(t->ours, "optimizer.master_weights") && !dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32"))
         dt_remark(t, DT_REMARK_ASSUMED, "shards of the parameters are fp32 there, and in %s here with an fp32 copy in the optimizer",
                   cJSON_GetStringValue(dt_json_at(t->ours, "model.dtype")));
     if (dt_json_is(dt_json_at(t->ours, "pipeline.order"), "interleaved"))
@@ -145,13 +183,12 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     dt_json_put(t->ours, "model.dtype", dt_json_take(model, "dtype"));
     dt_json_destroy(model);
 
-    if (e->model.dtype == DT_BF16 && e->reduce_dtype == REDUCE_AS_MODEL)
-        dt_remark(t, DT_REMARK_ASSUMED, "reduce_dtype: model; torchtitan reduces gradients in fp32: twice the bytes");
-    if (e->model.dtype == DT_BF16)
-        dt_json_drop(t->ours, "reduce_dtype");
     bool sharded = dt_json_is(dt_json_at(t->ours, "job.sharding"), "parameters");
     if (!sharded && !dt_json_is(dt_json_at(t->ours, "job.sharding"), "none"))
         dt_remark(t, DT_REMARK_CANNOT, "paradigm: %s; torchtitan shards parameters or nothing", paradigm_name(e->paradigm));
+    prepare_numbers(t, e, sharded);
+    if (!sharded && e->strategy.mesh.size[MESH_REPLICA] > 1 && e->strategy.mesh.size[MESH_REPLICA] < e->world_size)
+        dt_remark(t, DT_REMARK_CANNOT, "paradigm: %s; " NOT_DDP, paradigm_name(e->paradigm));
     double data = dt_json_number(t->ours, "job.data", 1), shard = sharded ? dt_json_number(t->ours, "job.shard", data) : 1;
     dt_json_put_number(t->theirs, "parallelism.data_parallel_replicate_degree", data / shard);
     dt_json_put_number(t->theirs, "parallelism.data_parallel_shard_degree", shard);
@@ -180,9 +217,9 @@ const struct framework framework_torchtitan = {
     .format = TEXT_TOML,
     .marks = (const char *const[]){"training", "parallelism", NULL},
     .fixed = "{" FIXED_IN_ALL("") ", \"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"tensor\": {\"sequence_parallel\": true}, "
-                                  "\"ddp\": {\"bucket_mib\": 25, \"overlap\": true}}",
-    .space = (const char *const[]){"paradigm=none,ddp,pdp,fsdp,hsdp", "pipeline.order=gpipe,1f1b,interleaved,zb_v",
-                                   "activation=keep,checkpoint", NULL},
+                                  "\"ddp\": {\"overlap\": true}}",
+    /* by FSDP: these models are too large for DDP, and nothing else has bf16 products of fp32 weights beside other parallelism */
+    .space = (const char *const[]){"paradigm=fsdp,hsdp", "pipeline.order=gpipe,1f1b,interleaved,zb_v", "activation=keep,checkpoint", NULL},
     .words = words,
     .no_bearing = no_bearing,
     .settle = settle,

@@ -124,10 +124,22 @@ def test_yaml_of_nemo_and_megatron_bridge():
     said = imported("nemo.yaml", NEMO)
     check(not said["unknown"], said["unknown"])
     has(said["config"], world_size=16, batch_size=2, micro_batches=4, paradigm="zero1", tensor__size=2, model__mlp="swiglu", model__kv_heads=4,
-        model__bias="none", model__norm="rms", model__tied=False, model__dtype="bf16", optimizer__beta2=0.95, optimizer__learning_rate=1e-4)
+        model__bias="none", model__norm="rms", model__tied=False, model__dtype="bf16", optimizer__beta2=0.95, optimizer__learning_rate=1e-4,
+        gradient_dtype="fp32", reduce_dtype=None, optimizer__clip_norm=0)
+    said = imported("nemo.yaml", NEMO.replace("betas:", "grad_sync_dtype: bf16, betas:"))
+    has(said["config"], gradient_dtype=None, reduce_dtype=None)
     said = imported("bridge.yaml", BRIDGE, "--gpus", "16")
     check(not said["unknown"], said["unknown"])
-    has(said["config"], paradigm="zero1", batch_size=2, pipeline__stages=2, pipeline__split=[2], model__mlp="swiglu", model__position="rope")
+    has(said["config"], paradigm="zero1", batch_size=2, pipeline__stages=2, pipeline__split=[2], model__mlp="swiglu", model__position="rope",
+        gradient_dtype="fp32")
+    # Keys for YAML's anchors, and sections that are no part of a step, are left out; what is merged from an anchor is read where it is merged.
+    anchored = "x-common: &common {num_layers: 4, unheard_of: 3}\nnotes: [1]\nscheduler: {lr_decay_iters: 9}\n" + BRIDGE.replace(
+        "ddp: {", "ddp: {grad_reduce_in_fp32: false, data_parallel_sharding_strategy: optim, use_megatron_fsdp: true, ")
+    said = imported("bridge.yaml", anchored, "--gpus", "16")
+    check("x-common, notes, scheduler: no parts of a step" in said["left_out"], said["left_out"])
+    has(said["config"], gradient_dtype=None, paradigm="zero1")
+    result = run("import", write("bridge.yaml", anchored.replace("num_layers: 4, hidden", "<<: *common, hidden")), "--gpus", "16", code=CONFIG)
+    check("unheard-of: 3; what that does" in result.stderr, result.stderr)
 
 
 # Keys of NeMo's own example that follow from others, or that nothing follows from.
@@ -146,9 +158,14 @@ def test_nemos_example_says_what_it_means():
     need_yaml()
     said = imported("nemo.yaml", NEMO_EXAMPLE)
     check(not said["unknown"], said["unknown"])
-    has(said["config"], model__dtype="fp16", model__attention="unfused", ddp__bucket_mib=65536, paradigm="none", batch_size=8)
+    has(said["config"], model__dtype="fp16", model__attention="unfused", ddp__bucket_mib=65536, paradigm="none", batch_size=8, gradient_dtype="fp32",
+        optimizer__clip_norm=1, loss_scaling="dynamic", dynamic_loss_scale={"initial": 2**32, "window": 1000})
+    said = imported("nemo.yaml", NEMO_EXAMPLE.replace("precision: 16", 'precision: "16-mixed"').replace("gradient_clip_val: 1.0", "gradient_clip_val: null")
+                    .replace("optim:", "native_amp_init_scale: 65536, native_amp_growth_interval: 200, hysteresis: 2, optim:"))
+    has(said["config"], model__dtype="fp16", optimizer__clip_norm=0, dynamic_loss_scale={"initial": 65536, "window": 200})
     for old, new, text in (("fp8: false", "fp8: true", "fp8-format"), ("cpu_offloading: false", "cpu_offloading: true", "cpu-offloading-num-layers: 11"),
-                           ("gelu", "squared-relu", "squared-relu"), ("pre_ln", "post_ln", "post_ln"), ("fused_adam", "lion", "lion")):
+                           ("gelu", "squared-relu", "squared-relu"), ("pre_ln", "post_ln", "post_ln"), ("fused_adam", "lion", "lion"), ("precision: 16", "precision: transformer-engine", "trainer.precision: transformer-engine"),
+                           ("fused_adam", "distributed_fused_adam, dtype: bf16", "Adam's moments are fp32")):
         result = run("import", write("nemo.yaml", NEMO_EXAMPLE.replace(old, new)), code=CONFIG)
         check(any(line.startswith("unknown") and text in line for line in result.stderr.splitlines()), text, result.stderr)
 
@@ -168,6 +185,11 @@ def test_torchtitan_toml():
     said = imported("70b.toml", TITAN)
     has(said["config"], world_size=32, batch_size=1, micro_batches=1, paradigm="fsdp", tensor__size=4, model__preset="Llama-3.1-70B",
         model__block_size=8192, activation="checkpoint", fsdp__gather="micro_batch")
+    has(said["config"], gradient_dtype="fp32", reduce_dtype=None)
+    said = imported("70b.toml", TITAN.replace("shard_degree = 8", "shard_degree = 1"))
+    has(said["config"], model__dtype="fp32", paradigm="none")
+    result = run("import", write("70b.toml", TITAN.replace("shard_degree = 8", "shard_degree = 1\ndata_parallel_replicate_degree = 2")), code=CONFIG)
+    check("copies of whole weights go without tensor parallelism" in result.stderr, result.stderr)
     result = run("import", write("70b.toml", TITAN.replace("full", "selective")), code=CONFIG)
     check("activation_checkpoint.mode: \"selective\"" in result.stderr, result.stderr)
 
@@ -192,6 +214,14 @@ def test_deepspeed_overlaps_where_its_stages_do():
     micro = {"train_micro_batch_size_per_gpu": 4}
     said = read({"stage": 0}, communication_data_type="fp32", **micro)
     has(said["config"], paradigm="ddp", ddp__bucket_mib=65536, ddp__overlap=False, reduce_dtype="fp32")
+    wide = {"data_types": {"grad_accum_dtype": "fp32"}}
+    has(read({"stage": 1, "overlap_comm": True}, **micro, **wide)["config"], gradient_dtype="fp32", reduce_dtype="bf16", ddp__overlap=False)
+    has(read({"stage": 2, "overlap_comm": True}, **micro, **wide, communication_data_type="fp32")["config"], gradient_dtype="fp32", reduce_dtype=None,
+        ddp__overlap=True)
+    check(any("as many bytes" in line for line in read({"stage": 2}, **micro, communication_data_type="fp16")["alike"]), "fp16 of bf16")
+    for stage, dtype in ((0, "fp32"), (2, "fp16")):
+        job = {"bf16": {"enabled": True}, "zero_optimization": {"stage": stage}, "data_types": {"grad_accum_dtype": dtype}, **micro}
+        check("grad_accum_dtype" in run("import", write("ds.json", job), "--model", "GPT-2-XL", "--gpus", "16", code=CONFIG).stderr, job)
     has(read({"stage": 1}, **micro)["config"], paradigm="zero1", ddp__overlap=False)
     has(read({"stage": 1, "overlap_comm": True, "reduce_bucket_size": 1 << 20}, **micro)["config"], ddp__bucket_mib=2, ddp__overlap=True)
     said = read({"stage": 2, "mics_shard_size": -1}, **micro)
@@ -207,7 +237,8 @@ def test_deepspeed_overlaps_where_its_stages_do():
 def test_accelerate_yaml():
     need_yaml()
     said = imported("fsdp.yaml", ACCELERATE, "--model", "GPT-2-XL", "--micro-batch", "2")
-    has(said["config"], world_size=16, paradigm="hsdp", hsdp__shard_size=8, batch_size=2, activation="checkpoint")
+    has(said["config"], world_size=16, paradigm="hsdp", hsdp__shard_size=8, batch_size=2, activation="checkpoint", gradient_dtype="fp32",
+        reduce_dtype="bf16")
     check(any("NO_PREFETCH" in line for line in said["assumed"]), said["assumed"])
     model = ["--model", "GPT-2-XL", "--micro-batch", "2"]
     second = ACCELERATE.replace("fsdp_sharding_strategy: HYBRID_SHARD", "fsdp_version: 2, fsdp_reshard_after_forward: false")

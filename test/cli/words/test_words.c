@@ -39,10 +39,15 @@ static int power(struct dice *d, int most_exponent)
     return 1 << below(d, most_exponent + 1);
 }
 
+static bool is_fp32(const char *text)
+{
+    return strstr(text, "\"dtype\":\"fp32\"") != NULL;
+}
+
 /* Adam's numbers, or the optimizer's defaults; clipping; fp32 copies of 16-bit parameters, or, where the framework can, none of bf16 ones. */
 static void add_optimizer(struct dice *d, char *text, bool can_without)
 {
-    bool copies = !strstr(text, "\"dtype\":\"fp32\""), without = can_without && strstr(text, "\"dtype\":\"bf16\"") && below(d, 2);
+    bool copies = !is_fp32(text), without = can_without && strstr(text, "\"dtype\":\"bf16\"") && below(d, 2);
     sprintf(text + strlen(text), ",\"optimizer\":{\"name\":\"adam\",\"clip_norm\":%s,\"master_weights\":%s", ONE_OF(d, "0", "1", "0.5"),
             copies && !without ? "true" : "false");
     if (below(d, 2))
@@ -52,13 +57,6 @@ static void add_optimizer(struct dice *d, char *text, bool can_without)
     if (strstr(text, "\"dtype\":\"fp16\""))
         strcat(text, ONE_OF(d, ",\"loss_scaling\":1024", ",\"loss_scaling\":\"dynamic\"",
                             ",\"loss_scaling\":\"dynamic\",\"dynamic_loss_scale\":{\"initial\":4096,\"window\":500}"));
-}
-
-/* How gradients of a 16-bit model are reduced: as they are, or in fp32. */
-static void add_reduction(struct dice *d, char *text)
-{
-    if (!strstr(text, "\"dtype\":\"fp32\""))
-        strcat(text, ONE_OF(d, "", ",\"reduce_dtype\":\"fp32\""));
 }
 
 static void megatron_config(struct dice *d, char *text)
@@ -96,14 +94,19 @@ static void megatron_config(struct dice *d, char *text)
         strcat(text, "]}");
     }
     add_optimizer(d, text, false);
-    add_reduction(d, text);
+    if (!is_fp32(text)) /* what is kept in fp32 travels so */
+        strcat(text, ONE_OF(d, "", ",\"gradient_dtype\":\"fp32\""));
     strcat(text, "}");
 }
 
+/* Without FSDP weights are whole on one device alone, or products are fp32; gradients have the weights' type, and travel in fp32 with FSDP. */
 static void torchtitan_config(struct dice *d, char *text)
 {
     int tensor = power(d, 3), stages = power(d, 2), data = power(d, 3), ranks = tensor * stages, batch = power(d, 2);
-    const char *order = ONE_OF(d, "gpipe", "1f1b", "interleaved", "zb_v"), *sharded = ONE_OF(d, "ddp", "fsdp", "hsdp");
+    const char *order = ONE_OF(d, "gpipe", "1f1b", "interleaved", "zb_v");
+    const char *sharded = ranks > 1 ? ONE_OF(d, "fsdp", "hsdp") : ONE_OF(d, "ddp", "fsdp", "hsdp");
+    bool plain = data == 1 || strcmp(sharded, "ddp") == 0;
+    const char *dtype = plain && ranks > 1 ? "fp32" : ONE_OF(d, "bf16", "fp32");
     const char *paradigm = data == 1 ? "none" : data < 4 && strcmp(sharded, "hsdp") == 0 ? "fsdp" : sharded;
     sprintf(
         text,
@@ -111,30 +114,37 @@ static void torchtitan_config(struct dice *d, char *text)
         "\"tensor-data-pipeline\"},\"tensor\":{\"size\":%d},\"activation\":\"%s\",\"parameter_offload\":%s,\"fsdp\":{\"unit\":\"block\","
         "\"gather\":\"%s\"},\"hsdp\":{\"shard_size\":2},\"model\":{\"preset\":\"%s\",\"block_size\":%d,\"dtype\":\"%s\"}",
         ranks * data, paradigm, batch, power(d, 1), tensor, ONE_OF(d, "keep", "checkpoint"), ONE_OF(d, "false", "true"),
-        ONE_OF(d, "micro_batch", "step"), ONE_OF(d, "Llama-3.1-8B", "Llama-3.1-70B"), 1024 * power(d, 3), ONE_OF(d, "bf16", "fp32"));
+        ONE_OF(d, "micro_batch", "step"), ONE_OF(d, "Llama-3.1-8B", "Llama-3.1-70B"), 1024 * power(d, 3), dtype);
     if (stages > 1)
         sprintf(text + strlen(text), ",\"pipeline\":{\"stages\":%d,\"chunks\":%d,\"order\":\"%s\"}", stages, stages, order);
     add_optimizer(d, text, true);
-    if (strstr(text, "\"dtype\":\"bf16\"")) /* always so */
-        strcat(text, ",\"reduce_dtype\":\"fp32\"");
-    strcat(text, "}");
+    bool copies = strstr(text, "\"master_weights\":true") != NULL;
+    sprintf(text + strlen(text), ",\"ddp\":{\"bucket_mib\":%d}%s}", copies ? 50 : 100,
+            copies                     ? ",\"gradient_dtype\":\"fp32\""
+            : !plain && !is_fp32(text) ? ",\"reduce_dtype\":\"fp32\""
+                                       : "");
 }
 
-/* DeepSpeed reduces after the backward pass without ZeRO. */
+/* DeepSpeed reduces after the backward pass without ZeRO, where gradients have the model's type, and with fp32 gradients by ZeRO-1 of bf16. */
 static void deepspeed_config(struct dice *d, char *text)
 {
     int data = power(d, 4), batch = power(d, 3);
     const char *sharded = ONE_OF(d, "ddp", "zero1", "zero2", "fsdp", "hsdp");
     const char *paradigm = data == 1 ? "none" : data < 4 && strcmp(sharded, "hsdp") == 0 ? "fsdp" : sharded;
-    const char *bucket = strcmp(paradigm, "ddp") == 0 ? "65536,\"overlap\":false" : ONE_OF(d, "25", "500", "25,\"overlap\":false");
+    const char *dtype = ONE_OF(d, "bf16", "fp16", "fp32");
+    bool half = strcmp(dtype, "fp32") != 0, staged = strcmp(paradigm, "ddp") != 0 && data > 1, wide = half && staged && below(d, 2);
+    bool late = data > 1 && (!staged || (strcmp(paradigm, "zero1") == 0 && strcmp(dtype, "bf16") == 0 && wide));
+    const char *bucket = late ? "65536,\"overlap\":false" : ONE_OF(d, "25", "500", "25,\"overlap\":false");
     bool whole = strcmp(paradigm, "fsdp") == 0 || strcmp(paradigm, "hsdp") == 0;
     sprintf(text,
             "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":%d,\"micro_batches\":%d,\"parameter_offload\":%s,"
             "\"hsdp\":{\"shard_size\":2},\"ddp\":{\"bucket_mib\":%s},\"model\":{\"preset\":\"GPTSmall\",\"dtype\":\"%s\"}",
-            data, paradigm, batch, 1 + below(d, 2) * (batch - 1), whole ? ONE_OF(d, "false", "true") : "false", bucket,
-            ONE_OF(d, "bf16", "fp16", "fp32"));
+            data, paradigm, batch, 1 + below(d, 2) * (batch - 1), whole ? ONE_OF(d, "false", "true") : "false", bucket, dtype);
     add_optimizer(d, text, true);
-    add_reduction(d, text);
+    if (wide)
+        strcat(text, ",\"gradient_dtype\":\"fp32\"");
+    if (below(d, 2))
+        sprintf(text + strlen(text), ",\"reduce_dtype\":\"%s\"", wide ? dtype : half ? "fp32" : ONE_OF(d, "bf16", "fp16"));
     strcat(text, "}");
 }
 
@@ -149,9 +159,14 @@ static void accelerate_config(struct dice *d, char *text)
                                  "\"fp32\"},\"optimizer\":{\"name\":\"adam\",\"master_weights\":false}");
     sprintf(text,
             "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":2,\"parameter_offload\":%s,\"activation\":\"%s\","
-            "\"hsdp\":{\"shard_size\":2},\"model\":{\"preset\":\"GPTSmall\",\"dtype\":%s%s}",
+            "\"hsdp\":{\"shard_size\":2},\"model\":{\"preset\":\"GPTSmall\",\"dtype\":%s%s",
             data, paradigm, plain ? "false" : ONE_OF(d, "false", "true"), plain ? "keep" : ONE_OF(d, "keep", "checkpoint"), numbers,
-            strstr(numbers, "optimizer") ? "" : ",\"optimizer\":{\"name\":\"adam\"}");
+            strstr(numbers, "optimizer") ? "" : ",\"optimizer\":{\"name\":\"adam\"},\"gradient_dtype\":\"fp32\"");
+    if (!is_fp32(text) && plain)
+        strcat(text, ",\"ddp\":{\"bucket_mib\":12.5}");
+    else if (!is_fp32(text))
+        sprintf(text + strlen(text), ",\"reduce_dtype\":\"%.4s\"", numbers + 1);
+    strcat(text, "}");
 }
 
 /* ---- there and back ---- */
