@@ -1,6 +1,7 @@
 #include "cli/run/run.h"
 
 #include "lib/base/clock.h"
+#include "lib/base/threads.h"
 #include "lib/rendezvous/rendezvous.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/device_choice.h"
@@ -137,7 +138,6 @@ static void *keep_watch(void *context)
 
 void watch_begin(struct watch *watch, void (*overdue)(void *context), void *context)
 {
-    sigset_t all, before;
     pthread_condattr_t monotonic;
     *watch = (struct watch){.overdue = overdue, .context = context};
     pthread_mutex_init(&watch->mutex, NULL);
@@ -145,10 +145,7 @@ void watch_begin(struct watch *watch, void (*overdue)(void *context), void *cont
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&watch->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    sigfillset(&all); /* signals are the main thread's business */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    watch->running = pthread_create(&watch->thread, NULL, keep_watch, watch) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    watch->running = dt_thread_start(&watch->thread, keep_watch, watch) == 0;
 }
 
 void watch_limit(struct watch *watch, double seconds)

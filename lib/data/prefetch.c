@@ -1,7 +1,7 @@
 #include "lib/data/prefetch.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include "lib/base/threads.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,16 +47,6 @@ static void *run(void *argument)
     return NULL;
 }
 
-static bool start(struct dt_prefetch *p)
-{
-    sigset_t all, before;
-    sigfillset(&all); /* signals are the main thread's business */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&p->thread, NULL, run, p) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 dt_status dt_prefetch_create(dt_prefetch_fill fill, void *context, void *ahead, size_t bytes, uint64_t first, struct dt_prefetch **out)
 {
     struct dt_prefetch *p = *out = calloc(1, sizeof *p);
@@ -64,7 +54,7 @@ dt_status dt_prefetch_create(dt_prefetch_fill fill, void *context, void *ahead, 
     *p = (struct dt_prefetch){.fill = fill, .context = context, .ahead = ahead, .bytes = bytes, .turn = first, .wanted = true};
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->changed, NULL);
-    if (start(p))
+    if (dt_thread_start(&p->thread, run, p) == 0)
         return DT_OK;
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->mutex);

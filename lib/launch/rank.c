@@ -1,10 +1,9 @@
 #include "lib/launch/launch.h"
 
+#include "lib/base/threads.h"
 #include "lib/launch/launch_parts.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,17 +94,6 @@ static void *listen_to_supervisor(void *context)
     }
 }
 
-/* Signals are the main thread's business. */
-static int start_listener(struct dt_launch_rank *rank)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&rank->listener, NULL, listen_to_supervisor, rank);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 static dt_status introduce(struct dt_launch_rank *rank, const char *socket_name, int number)
 {
     DT_TRY(dt_wire_connect(socket_name, &rank->fd));
@@ -125,7 +113,7 @@ dt_status dt_launch_rank_connect(const char *socket_name, int number, struct dt_
     status = introduce(rank, socket_name, number);
     if (status < 0)
         goto fail;
-    int error = start_listener(rank);
+    int error = dt_thread_start(&rank->listener, listen_to_supervisor, rank);
     if (error) {
         status = dt_fail(DT_ERR_IO, "cannot start the thread that listens to the supervisor: %s", strerror(error));
         goto fail;

@@ -1,10 +1,10 @@
 /* A rank's own side: the thread that looks after its connections, and its waits. */
 #include "lib/base/clock.h"
+#include "lib/base/threads.h"
 #include "lib/rendezvous/parts.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,17 +378,12 @@ static struct dt_frame_reader reader_of(const struct dt_rendezvous_place *place,
     return (struct dt_frame_reader){.hub = hub, .rank = (uint32_t)(hub ? i : place->rank), .size = (uint32_t)place->size};
 }
 
-/* Signals are the main thread's business. */
 static dt_status start_thread(struct dt_rendezvous *r)
 {
-    sigset_t all, before;
     r->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (r->wake_fd < 0)
         return dt_fail(DT_ERR_IO, "no eventfd for the ranks' connections: %s", strerror(errno));
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&r->thread, NULL, look_after_links, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = dt_thread_start(&r->thread, look_after_links, r);
     r->thread_runs = error == 0;
     return error == 0 ? DT_OK : dt_fail(DT_ERR_IO, "no thread for the ranks' connections: %s", strerror(error));
 }

@@ -1,3 +1,4 @@
+#include "lib/base/threads.h"
 #include "schedules/checkpoint/hugging_face.h"
 #include "schedules/checkpoint/parts.h"
 
@@ -5,7 +6,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 8 << 20 };
+/* THREADS: of a rank whose pieces are in host memory. Storage is faster when it is asked for several things at once, and pages that are touched for
+ * the first time take as long as reading them: the system clears them before they are filled. */
+enum { CHUNK_BYTES = 8 << 20, THREADS = 4 };
+
+/* What threads load, a chunk at a time. */
+struct loading {
+    const struct checkpoint_rank *rank;
+    const struct sources *sources;
+    struct pieces pieces;
+    bool on_host;
+    pthread_mutex_t mutex;
+    int piece;       /* from which the next chunk is */
+    uint64_t k;      /* its first element, counted from the first of the piece */
+    dt_status first; /* what went wrong first, and its text, which belongs to the thread that failed */
+    char error[1024];
+};
+
+/* Elements [k, k + count) of a piece. */
+struct chunk {
+    const struct piece *piece;
+    uint64_t k, count;
+};
+
+/* False: there are no more, or something has gone wrong. */
+static bool take_chunk(struct loading *l, struct chunk *out)
+{
+    pthread_mutex_lock(&l->mutex);
+    bool taken = l->first == DT_OK && l->piece < l->pieces.count;
+    if (taken) {
+        const struct piece *piece = &l->pieces.all[l->piece];
+        uint64_t all = piece->part.until - piece->part.from, most = CHUNK_BYTES / dt_dtype_bytes(piece->dtype);
+        *out = (struct chunk){piece, piece->part.from + l->k, all - l->k < most ? all - l->k : most};
+        l->k = l->k + out->count < all ? l->k + out->count : 0;
+        l->piece += l->k == 0;
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return taken;
+}
 
 /* A master copy that the checkpoint has none of is made of the parameter itself. */
 static const struct source *find_of_piece(const struct sources *s, const struct piece *piece, int *count)
@@ -14,40 +52,61 @@ static const struct source *find_of_piece(const struct sources *s, const struct 
     return *count == 0 && piece->kind == DP_MASTER ? sources_find(s, piece_tensor(piece), count) : own;
 }
 
-static dt_status load_piece(const struct checkpoint_rank *rank, const struct sources *s, const struct piece *piece, char *chunk)
+/* host [CHUNK_BYTES]: on the way to a device. */
+static dt_status load_chunk(const struct loading *l, const struct chunk *c, char *host)
 {
     int count;
+    const struct piece *piece = c->piece;
     const struct wanted wanted = {piece->name, piece->dtype, &piece->part};
-    const struct source *found = find_of_piece(s, piece, &count);
+    const struct source *found = find_of_piece(l->sources, piece, &count);
     size_t bytes = dt_dtype_bytes(piece->dtype);
-    bool on_host = pieces_are_on_host(rank);
+    char *to = (char *)piece->data + (c->k - piece->part.from) * bytes;
     if (count == 0)
         return dt_fail(DT_ERR_INVALID, "no file has the tensor %s", piece->name);
-    for (uint64_t k = piece->part.from, step; k < piece->part.until; k += step) {
-        step = piece->part.until - k < CHUNK_BYTES / bytes ? piece->part.until - k : CHUNK_BYTES / bytes;
-        char *to = (char *)piece->data + (k - piece->part.from) * bytes;
-        DT_TRY(sources_collect(s, &wanted, found, count, k, step, on_host ? to : chunk));
-        if (on_host)
-            continue;
-        DT_TRY(dt_copy_from_host(rank->stream, to, chunk, step * bytes));
-        DT_TRY(dt_stream_synchronize(rank->stream));
+    DT_TRY(sources_collect(l->sources, &wanted, found, count, c->k, c->count, l->on_host ? to : host));
+    if (l->on_host)
+        return DT_OK;
+    DT_TRY(dt_copy_from_host(l->rank->stream, to, host, c->count * bytes));
+    return dt_stream_synchronize(l->rank->stream);
+}
+
+static void *load_chunks(void *context)
+{
+    struct loading *l = context;
+    struct chunk chunk;
+    char *host = l->on_host ? NULL : malloc(CHUNK_BYTES);
+    dt_status status = l->on_host ? DT_OK : dt_allocated(host, "no host memory for reading a checkpoint");
+    while (status == DT_OK && take_chunk(l, &chunk))
+        status = load_chunk(l, &chunk, host);
+    free(host);
+    pthread_mutex_lock(&l->mutex);
+    if (status < 0 && l->first == DT_OK) {
+        l->first = status;
+        snprintf(l->error, sizeof l->error, "%s", dt_error_message());
     }
-    return DT_OK;
+    pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+static bool is_parameter(const struct piece *piece)
+{
+    return piece->kind == DP_PARAMETERS || piece->kind == DP_MASTER;
 }
 
 /* Others' files have parameters alone: moments stay as a run begins with them, and the optimizer's copies of parameters are these. */
 static dt_status load_pieces(const struct checkpoint_rank *rank, const struct sources *s, bool parameters_alone)
 {
-    struct pieces pieces;
-    char *chunk = malloc(CHUNK_BYTES);
-    dt_status status = pieces_find(rank, &pieces);
-    if (status == DT_OK)
-        status = dt_allocated(chunk, "no host memory for reading a checkpoint");
-    for (const struct piece *p = pieces.all; p < pieces.all + pieces.count && status == DT_OK; p++)
-        if (!parameters_alone || p->kind == DP_PARAMETERS || p->kind == DP_MASTER)
-            status = load_piece(rank, s, p, chunk);
-    pieces_finish(&pieces);
-    free(chunk);
+    struct loading l = {.rank = rank, .sources = s, .on_host = pieces_are_on_host(rank)};
+    dt_status status = pieces_find(rank, &l.pieces);
+    if (parameters_alone)
+        pieces_keep(&l.pieces, is_parameter);
+    if (status == DT_OK) {
+        pthread_mutex_init(&l.mutex, NULL);
+        dt_threads_run(l.on_host ? THREADS : 1, load_chunks, &l);
+        pthread_mutex_destroy(&l.mutex);
+        status = l.first < 0 ? dt_fail(l.first, "%s", l.error) : DT_OK;
+    }
+    pieces_finish(&l.pieces);
     return status;
 }
 

@@ -26,8 +26,10 @@ struct pieces {
 
 /* Whether `data` of pieces is host memory, which needs no copies: where parameters are offloaded, and on devices without a memory of their own. */
 bool pieces_are_on_host(const struct checkpoint_rank *rank);
-/* Owner: the caller, pieces_finish, also after a failure. Errors: DT_ERR_HOST_MEMORY. */
+/* In the sequence of a file of theirs. Owner: the caller, pieces_finish, also after a failure. Errors: DT_ERR_HOST_MEMORY. */
 dt_status pieces_find(const struct checkpoint_rank *rank, struct pieces *out);
+/* Only those that are kept. */
+void pieces_keep(struct pieces *pieces, bool (*keep)(const struct piece *piece));
 void pieces_finish(struct pieces *pieces);
 size_t piece_bytes(const struct piece *piece);
 /* The name of the tensor itself: "head.weight". */

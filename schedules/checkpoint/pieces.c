@@ -80,12 +80,34 @@ static dt_status add_state(const struct checkpoint_rank *rank, struct pieces *pi
     return DT_OK;
 }
 
+/* Wide elements first: then all of them lie at multiples of their size. */
+static int compare(const void *left, const void *right)
+{
+    const struct piece *a = left, *b = right;
+    int sizes = (int)dt_dtype_bytes(b->dtype) - (int)dt_dtype_bytes(a->dtype);
+    return sizes                      ? sizes
+           : strcmp(a->name, b->name) ? strcmp(a->name, b->name)
+                                      : (a->part.from > b->part.from) - (a->part.from < b->part.from);
+}
+
 dt_status pieces_find(const struct checkpoint_rank *rank, struct pieces *out)
 {
     struct listing listing = {rank, out};
     *out = (struct pieces){0};
     DT_TRY(rank->dp->mode->visit(rank->dp, add_run, &listing));
-    return add_state(rank, out);
+    DT_TRY(add_state(rank, out));
+    if (out->count > 0)
+        qsort(out->all, (size_t)out->count, sizeof *out->all, compare);
+    return DT_OK;
+}
+
+void pieces_keep(struct pieces *pieces, bool (*keep)(const struct piece *piece))
+{
+    int kept = 0;
+    for (int i = 0; i < pieces->count; i++)
+        if (keep(&pieces->all[i]))
+            pieces->all[kept++] = pieces->all[i];
+    pieces->count = kept;
 }
 
 bool pieces_are_on_host(const struct checkpoint_rank *rank)

@@ -1,10 +1,9 @@
+#include "lib/base/threads.h"
 #include "schedules/checkpoint/parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,32 +68,16 @@ static dt_status write_piece(struct writer *w, const struct piece *piece)
 
 /* ---- what a file has ---- */
 
-/* Wide elements first: then all of them lie at multiples of their size. */
-static int compare(const void *left, const void *right)
+static bool is_own(const struct piece *piece)
 {
-    const struct piece *a = left, *b = right;
-    int sizes = (int)dt_dtype_bytes(b->dtype) - (int)dt_dtype_bytes(a->dtype);
-    return sizes                      ? sizes
-           : strcmp(a->name, b->name) ? strcmp(a->name, b->name)
-                                      : (a->part.from > b->part.from) - (a->part.from < b->part.from);
-}
-
-static void keep_own(struct pieces *pieces)
-{
-    int kept = 0;
-    for (int i = 0; i < pieces->count; i++)
-        if (pieces->all[i].own)
-            pieces->all[kept++] = pieces->all[i];
-    pieces->count = kept;
-    if (kept > 0)
-        qsort(pieces->all, (size_t)kept, sizeof *pieces->all, compare);
+    return piece->own;
 }
 
 /* What this rank saves, in the sequence of its file. */
 static dt_status find_own(const struct checkpoint_rank *rank, struct pieces *out)
 {
     dt_status status = pieces_find(rank, out);
-    keep_own(out);
+    pieces_keep(out, is_own);
     return status;
 }
 
@@ -399,13 +382,9 @@ static dt_status take_copy(const struct checkpoint_rank *rank, struct checkpoint
 
 static dt_status start(struct checkpoint_copy *c)
 {
-    sigset_t all, before;
-    sigfillset(&all); /* signals are the main thread's business */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     c->written = c->given_up = false;
     c->status = DT_OK;
-    c->begun = pthread_create(&c->thread, NULL, write_beside, c) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    c->begun = dt_thread_start(&c->thread, write_beside, c) == 0;
     return c->begun ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no thread can be started to write a checkpoint");
 }
 

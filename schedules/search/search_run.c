@@ -1,5 +1,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/machine.h"
+#include "lib/base/threads.h"
 #include "lib/config/json.h"
 #include "schedules/predict/simulation.h"
 #include "schedules/predict/symmetry.h"
@@ -7,27 +8,13 @@
 #include "schedules/search/search_parts.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- on several threads ---- */
-
-enum { MOST_THREADS = 64 };
-
-/* Run work(context) on `wanted` threads, or on as many as processors may be used where that is 0, or on as many as can be started; this
- * thread is one of them. Returns when all are done. */
-static void threads_run(int wanted, void *(*work)(void *context), void *context)
+static int threads_of(const struct search *s)
 {
-    pthread_t threads[MOST_THREADS];
-    int started = 0, all = wanted > 0 ? wanted : dt_machine_processors();
-    for (; started + 1 < all && started < MOST_THREADS; started++)
-        if (pthread_create(&threads[started], NULL, work, context) != 0)
-            break;
-    work(context);
-    for (int i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+    return s->options->threads > 0 ? s->options->threads : dt_machine_processors();
 }
 
 /* ---- bounds ---- */
@@ -156,7 +143,7 @@ static dt_status find_bounds(struct search *s)
         s->all[i].bound_score = INFINITY;
     }
     r->capacity_bytes = bounds_capacity_bytes(s->machine, s->system);
-    threads_run(s->options->threads, find_bounds_of_some, s);
+    dt_threads_run(threads_of(s), find_bounds_of_some, s);
     return s->failure < 0 ? dt_fail(s->failure, "%s", s->error) : DT_OK;
 }
 
@@ -342,7 +329,7 @@ static dt_status conclude(struct search *s)
 static dt_status run(struct search *s)
 {
     DT_TRY(prepare(s));
-    threads_run(s->options->threads, work, s);
+    dt_threads_run(threads_of(s), work, s);
     if (s->stopped && isnan(s->best_units_per_s) && !s->options->only_best)
         search_save(s); /* who stops a plan early has a few tenths of a second left for something to hold */
     if (s->failure < 0)

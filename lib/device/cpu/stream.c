@@ -2,8 +2,8 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/openmp.h"
+#include "lib/base/threads.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,17 +124,6 @@ static void *stream_main(void *argument)
     return NULL;
 }
 
-/* Signals are the main thread's business: the stream's thread, and the OpenMP team it starts, are born with all of them blocked. */
-static int start_thread(struct cpu_stream *stream)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&stream->thread, NULL, stream_main, stream);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 dt_status dt_cpu_stream_start(const char *name, int threads, struct cpu_stream **out)
 {
     struct cpu_stream *stream = calloc(1, sizeof *stream);
@@ -151,7 +140,7 @@ dt_status dt_cpu_stream_start(const char *name, int threads, struct cpu_stream *
     pthread_mutex_init(&stream->mutex, NULL);
     pthread_cond_init(&stream->added, NULL);
     pthread_cond_init(&stream->advanced, NULL);
-    int error = start_thread(stream);
+    int error = dt_thread_start(&stream->thread, stream_main, stream);
     if (error) {
         free(ring);
         dt_cpu_stream_discard(stream);
