@@ -313,10 +313,9 @@ def endless_trains(output):
     return False
 
 
-def test_an_interrupt_under_mpirun():
-    output = records_path("mpirun-interrupted.jsonl")
-    # how long mpirun lets ranks write their record before it kills them; else a second, which is too little on a busy machine
-    patient = {f"{prefix}_MCA_odls_base_sigkill_timeout": "3" for prefix in ("OMPI", "PRTE")}
+def interrupted_under_mpirun(output, patience_s):
+    """The states of the records. patience_s: how long mpirun lets ranks write their record before it kills them; of itself a second."""
+    patient = {f"{prefix}_MCA_odls_base_sigkill_timeout": str(patience_s) for prefix in ("OMPI", "PRTE")}
     process = subprocess.Popen([*MPIRUN, "2", DTBENCH, "run", config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]"], cwd=WORK,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env={**ENVIRONMENT, **patient})
     try:
@@ -326,7 +325,14 @@ def test_an_interrupt_under_mpirun():
     finally:
         process.kill()
         process.wait()
-    check([r["status"] for r in read_records(output)] == ["ok", "interrupted"], read_records(output))
+    return [r["status"] for r in read_records(output)]
+
+
+def test_an_interrupt_under_mpirun():
+    states = interrupted_under_mpirun(records_path("mpirun-interrupted.jsonl"), 3)
+    if states == ["ok"]:  # a busy machine; mpirun waits for all of this time, so it is not the first one
+        states = interrupted_under_mpirun(records_path("mpirun-interrupted-late.jsonl"), 25)
+    check(states == ["ok", "interrupted"], states)
 
 
 def test_an_interrupt_of_one_rank_is_told_by_all():

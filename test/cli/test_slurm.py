@@ -229,21 +229,46 @@ def test_node_lists_are_slurms():
 # ---- what goes wrong ----
 
 
-def start_srun(output, *arguments, experiments=1):
-    """srun's process and the job's number, once the ranks train."""
-    arguments = arguments or (config("long.json", paradigm="ddp"), *FOREVER, "--set", f"timeout.step_s={STEP_S}")
-    earlier, drafts = processes("dtbench"), drafts_of(output)  # ranks of a job before this one may still be ending
+def launch_srun(output, arguments, launches=3):
+    """srun's process and its four ranks. A node that has just come back may refuse the launch; that is Slurm's own fault, so srun is called again."""
+    earlier = processes("dtbench")  # ranks of a job before this one may still be ending
+    logged = len(read_text(output + ".log"))
     with open(path(output + ".log"), "a", encoding="utf-8") as log:
         process = subprocess.Popen(["srun", *TWO_BY_TWO, DTBENCH, "run", *arguments, "-o", output], cwd=WORK, stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=log)
+
+    def four_ranks():
+        found = [p for p in processes("dtbench", SLURM_NTASKS="4", SLURM_STEP_ID="0") if p not in earlier]
+        return found if len(found) == 4 else None
+
+    def refused():
+        return "Application launch failed" in read_text(output + ".log")[logged:]
+
     try:
-        ranks = wait_for(lambda: len(found := [p for p in processes("dtbench", SLURM_NTASKS="4", SLURM_STEP_ID="0") if p not in earlier]) == 4
-                         and found, 40, "four ranks")
+        wait_for(lambda: four_ranks() or refused(), 40, "four ranks")
+        if not refused() or launches == 1:
+            return process, four_ranks()
+    except Wrong:
+        process.kill()
+        process.wait()
+        raise
+    process.kill()
+    process.wait()
+    return launch_srun(output, arguments, launches - 1)
+
+
+def start_srun(output, *arguments, experiments=1):
+    """srun's process and the job's number, once the ranks train."""
+    arguments = arguments or (config("long.json", paradigm="ddp"), *FOREVER, "--set", f"timeout.step_s={STEP_S}")
+    drafts, process = drafts_of(output), None
+    try:
+        process, ranks = launch_srun(output, arguments)
         wait_for(lambda: len(read_records(output)) >= experiments - 1 and has_steps(output, drafts), 60, "steps")
         return process, variables_of(ranks[0])["SLURM_JOB_ID"]
     except Wrong as wrong:
-        process.kill()
-        process.wait()
+        if process:
+            process.kill()
+            process.wait()
         raise Wrong(wrong, read_text(output + ".log"), *(read_text(draft)[-300:] for draft in drafts_of(output))) from None
 
 
