@@ -463,7 +463,10 @@ static void meetings_that_fail(const struct dt_world *world, bool absent, bool s
 static bool run_rank(const struct dt_world *world, struct dt_launch_rank *rank, const char *mode, dt_status *out_status)
 {
     struct comm_body b;
-    struct dt_comm_options options = {.step_timeout_s = strncmp(mode, "late", 4) == 0 ? limit_s : 120,
+    bool late = strncmp(mode, "late", 4) == 0, connects = strstr(mode, CONNECTED) != NULL;
+    struct dt_comm_options options = {.step_timeout_s = !late      ? 120
+                                                        : connects ? 4 * limit_s
+                                                                   : limit_s, /* on a busy machine ranks connect late */
                                       .init_timeout_s = 60,
                                       .register_buffers = strncmp(mode, "registered", 10) == 0};
     if (is(mode, "absent") || is(mode, "same") || is(mode, "slices")) {
