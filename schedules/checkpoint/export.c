@@ -207,12 +207,12 @@ static dt_status export(struct writing *w, const char *path, uint64_t most_bytes
 {
     struct cJSON *config;
     struct checkpoint_index index;
-    dt_status status = sources_open(&w->sources, path, &w->experiment->model, &index);
-    free(index.bytes);
-    DT_TRY(status);
     DT_TRY(model_to_hugging_face(&w->experiment->model, &config, &w->dialect));
     dt_json_put(config, "torch_dtype", dt_json_text(their_dtype(w->experiment->model.dtype)));
-    status = list_ours(w);
+    dt_status status = sources_open(&w->sources, path, &w->experiment->model, &index);
+    free(index.bytes);
+    if (status == DT_OK)
+        status = list_ours(w);
     if (status == DT_OK)
         status = make_folder(w->folder);
     if (status < 0) {

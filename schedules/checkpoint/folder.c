@@ -1,6 +1,7 @@
 #include "schedules/checkpoint/parts.h"
 
 #include "lib/config/json.h"
+#include "lib/config/words.h"
 
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -13,6 +14,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { WHY_BYTES = 1024 };
 
 static const char INDEX[] = "checkpoint.json", FORMAT[] = "dtbench checkpoint 1", FILES_OF_A_STEP[] = "step-";
 
@@ -27,15 +30,32 @@ void checkpoint_model_text(const struct dt_model *model, char *out, size_t out_b
     snprintf(out, out_bytes, "%s, %s", model->family->name, texts.sizes);
 }
 
-dt_status checkpoint_agree(struct dt_comm *world, dt_status status, dt_status others, const char *failed)
+/* "" where none has failed. */
+static dt_status find_first(struct dt_comm *world, char why[WHY_BYTES])
 {
-    char why[1024];
+    int size = dt_comm_size(world), first = 0;
+    char(*all)[WHY_BYTES] = calloc((size_t)size, sizeof *all);
+    DT_TRY(dt_allocated(all, "no host memory for %d ranks", size));
+    dt_status status = dt_host_all_gather(world, why, WHY_BYTES, all);
+    while (first + 1 < size && !*all[first])
+        first++;
+    memcpy(why, all[first], WHY_BYTES);
+    free(all);
+    return status;
+}
+
+dt_status checkpoint_agree(struct dt_comm *world, dt_status status, dt_status others)
+{
+    char own[WHY_BYTES] = "", why[WHY_BYTES];
     double mine = status < 0, sum_and_highest[2];
-    snprintf(why, sizeof why, "%s", dt_error_message());
-    DT_TRY(dt_host_reduce(world, &mine, 1, sum_and_highest));
     if (status < 0)
-        return dt_fail(status, "%s", why);
-    return sum_and_highest[0] > 0 ? dt_fail(others, "another rank has failed: %s", failed) : DT_OK;
+        snprintf(own, sizeof own, "%s", dt_error_message());
+    DT_TRY(dt_host_reduce(world, &mine, 1, sum_and_highest));
+    if (sum_and_highest[0] == 0)
+        return DT_OK;
+    memcpy(why, own, sizeof why);
+    DT_TRY(find_first(world, why));
+    return dt_fail(status < 0 ? status : others, "%s", status < 0 ? own : why);
 }
 
 dt_status checkpoint_sync_folder(const char *path)
@@ -49,6 +69,18 @@ dt_status checkpoint_sync_folder(const char *path)
 }
 
 /* ---- the index ---- */
+
+static dt_status take_shape(const cJSON *shape, const char *path, struct checkpoint_index *out)
+{
+    char *text;
+    if (!shape)
+        return DT_OK;
+    DT_TRY(dt_json_print(shape, DT_JSON_COMPACT, &text));
+    size_t length = strlen(text);
+    memcpy(out->shape, text, length < sizeof out->shape ? length + 1 : 0);
+    free(text);
+    return length < sizeof out->shape ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: the index is damaged", path);
+}
 
 static dt_status take_index(const cJSON *object, const char *path, struct checkpoint_index *out)
 {
@@ -65,6 +97,7 @@ static dt_status take_index(const cJSON *object, const char *path, struct checkp
     snprintf(out->folder, sizeof out->folder, "%s", folder);
     snprintf(out->model, sizeof out->model, "%s", model);
     snprintf(out->optimizer, sizeof out->optimizer, "%s", optimizer);
+    DT_TRY(take_shape(cJSON_GetObjectItemCaseSensitive(object, "shape"), path, out));
     out->loss_scale = dt_json_number(object, "loss_scale", 0);
     out->good_steps = dt_json_number(object, "good_steps", 0);
     out->skipped_steps = dt_json_number(object, "skipped_steps", 0);
@@ -109,6 +142,8 @@ dt_status checkpoint_index_write(const char *path, const struct checkpoint_index
     char *text = NULL;
     struct cJSON *object = dt_json_object("format: %s, steps: %d, folder: %s, model: %s, optimizer: %s, bytes: %p", FORMAT, index->steps,
                                           index->folder, index->model, index->optimizer, dt_json_numbers(index->bytes, index->count));
+    if (*index->shape)
+        dt_json_add(&object, "shape: %p", dt_json_value(index->shape));
     if (index->loss_scale > 0)
         dt_json_add(&object, "loss_scale: %g, good_steps: %g, skipped_steps: %g", index->loss_scale, index->good_steps,
                     index->skipped_steps);
@@ -192,7 +227,7 @@ dt_status checkpoint_folder_open(const char *path, struct dt_comm *world, struct
     *out = (struct checkpoint_folder){.lock = -1};
     snprintf(out->path, sizeof out->path, "%s", path);
     dt_status status = dt_comm_rank(world) == 0 ? take_over(out) : DT_OK;
-    return checkpoint_agree(world, status, DT_ERR_INVALID, "checkpoint.path");
+    return checkpoint_agree(world, status, DT_ERR_INVALID);
 }
 
 void checkpoint_folder_close(struct checkpoint_folder *folder)

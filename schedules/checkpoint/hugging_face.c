@@ -158,9 +158,9 @@ static dt_status check_model(const struct checkpoint_index *index, const struct 
 {
     char text[sizeof index->model];
     checkpoint_model_text(model, text, sizeof text);
-    return strcmp(text, index->model) == 0
-               ? DT_OK
-               : dt_fail(DT_ERR_INVALID, "the checkpoint is of another model: %s; this one is %s", index->model, text);
+    if (strcmp(text, index->model) != 0)
+        return dt_fail(DT_ERR_INVALID, "the checkpoint is of another model: %s; this one is %s", index->model, text);
+    return *index->shape ? model_shape_check(index->shape, "the checkpoint is of another model", model) : DT_OK;
 }
 
 dt_status sources_open(struct sources *s, const char *path, const struct dt_model *model, struct checkpoint_index *index)

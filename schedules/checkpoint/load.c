@@ -149,5 +149,5 @@ dt_status checkpoint_load(const char *path, const struct checkpoint_rank *rank, 
     snprintf(why, sizeof why, "%s", dt_error_message());
     if (status < 0)
         status = dt_fail(DT_ERR_INVALID, "checkpoint.from: %s: %.900s", path, why);
-    return checkpoint_agree(rank->world, status, DT_ERR_INVALID, "checkpoint.from");
+    return checkpoint_agree(rank->world, status, DT_ERR_INVALID);
 }

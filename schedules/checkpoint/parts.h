@@ -40,8 +40,9 @@ const char *piece_tensor(const struct piece *piece);
 /* The index: which checkpoint counts. */
 struct checkpoint_index {
     int steps;
-    char folder[64]; /* of the files, within the checkpoint's */
-    char model[128]; /* what it is one of */
+    char folder[64];  /* of the files, within the checkpoint's */
+    char model[128];  /* what it is one of */
+    char shape[1024]; /* and the keys that say which of these, as JSON; "": unknown, in checkpoints of before */
     char optimizer[16];
     double loss_scale, good_steps, skipped_steps; /* of struct dt_norm_state; loss_scale 0: unknown */
     int count;                                    /* of the files: rank-00000.safetensors, ... */
@@ -61,8 +62,8 @@ dt_status checkpoint_sync_folder(const char *path);
 void checkpoint_file_name(const char *path, const char *folder, int rank, char *out, size_t out_bytes);
 void checkpoint_model_text(const struct dt_model *model, char *out, size_t out_bytes);
 
-/* What one rank could not do, all have failed in. `status` and its text are this rank's; DT_OK where it did. `failed`: of the others, in a
- * word. Errors: DT_ERR_COMM, or `status`, or `others` where another rank has failed. */
-dt_status checkpoint_agree(struct dt_comm *world, dt_status status, dt_status others, const char *failed);
+/* What one rank could not do, all have failed in, and say why. `status` and its text are this rank's; DT_OK where it did. Errors: DT_ERR_COMM, or
+ * `status`, or `others` with the text of the first rank that has failed. */
+dt_status checkpoint_agree(struct dt_comm *world, dt_status status, dt_status others);
 
 #endif

@@ -1,5 +1,6 @@
 #include "lib/base/threads.h"
 #include "schedules/checkpoint/parts.h"
+#include "schedules/config/model_from.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -168,12 +169,18 @@ static void name_folder(const char *path, int steps, char *out, size_t out_bytes
     free(before.bytes);
 }
 
-/* What is said of a checkpoint of this rank's run. */
-static void describe(const struct checkpoint_rank *rank, struct checkpoint_index *out)
+/* What is said of a checkpoint of this rank's run. Owner of out->bytes: the caller, free, also after a failure. */
+static dt_status describe(const struct checkpoint_rank *rank, struct checkpoint_index *out)
 {
+    char *shape;
     *out = (struct checkpoint_index){.count = dt_comm_size(rank->world)};
     snprintf(out->optimizer, sizeof out->optimizer, "%s", experiment_is_adam(rank->experiment) ? "adam" : "sgd");
     checkpoint_model_text(&rank->experiment->model, out->model, sizeof out->model);
+    DT_TRY(model_shape_write(&rank->experiment->model, &shape));
+    snprintf(out->shape, sizeof out->shape, "%s", shape);
+    free(shape);
+    out->bytes = calloc((size_t)out->count, sizeof *out->bytes);
+    return dt_allocated(out->bytes, "no host memory for %d ranks", out->count);
 }
 
 /* What the norm's state is at this step. */
@@ -222,27 +229,47 @@ static dt_status begin(const struct checkpoint_folder *f, const struct checkpoin
     return agree_on_folder(rank, f->path, steps, job->folder);
 }
 
+/* All ranks have failed: what they have written would fill the disk until the next run. */
+static dt_status end(struct dt_comm *world, const char *path, dt_status status)
+{
+    struct checkpoint_index kept = {0};
+    status = checkpoint_agree(world, status, DT_ERR_IO);
+    if (status == DT_OK || status == DT_ERR_COMM || dt_comm_rank(world) > 0)
+        return status;
+    char why[1024];
+    snprintf(why, sizeof why, "%s", dt_error_message());
+    if (!checkpoint_exists(path) || checkpoint_index_read(path, &kept) == DT_OK)
+        checkpoint_folder_clean(path, kept.folder);
+    free(kept.bytes);
+    return dt_fail(status, "%s", why);
+}
+
+static dt_status save(const struct checkpoint_rank *rank, struct job *job, struct checkpoint_index *index, uint64_t *bytes)
+{
+    dt_status status = find_own(rank, &job->pieces);
+    if (status == DT_OK)
+        status = write_file(job, bytes);
+    pieces_finish(&job->pieces);
+    DT_TRY(end(rank->world, job->path, status));
+    double mine = (double)*bytes;
+    status = dt_host_gather(rank->world, &mine, sizeof mine, index->bytes);
+    if (status == DT_OK && job->rank == 0)
+        status = finish(job, index);
+    return end(rank->world, job->path, status);
+}
+
 dt_status checkpoint_save(const struct checkpoint_folder *f, const struct checkpoint_rank *rank, int steps, uint64_t *bytes)
 {
     struct job job;
     struct checkpoint_index index;
     *bytes = 0;
     DT_TRY(begin(f, rank, steps, &job));
-    describe(rank, &index);
+    dt_status status = describe(rank, &index);
     add_norm(rank, &index);
-    dt_status status = find_own(rank, &job.pieces);
     if (status == DT_OK)
-        status = write_file(&job, bytes);
-    pieces_finish(&job.pieces);
-    DT_TRY(checkpoint_agree(rank->world, status, DT_ERR_IO, "saving a checkpoint"));
-    double mine = (double)*bytes;
-    index.bytes = calloc((size_t)job.size, sizeof *index.bytes);
-    DT_TRY(dt_allocated(index.bytes, "no host memory for %d ranks", job.size));
-    status = dt_host_gather(rank->world, &mine, sizeof mine, index.bytes);
-    if (status == DT_OK && job.rank == 0)
-        status = finish(&job, &index);
+        status = save(rank, &job, &index, bytes);
     free(index.bytes);
-    return checkpoint_agree(rank->world, status, DT_ERR_IO, "saving a checkpoint");
+    return status;
 }
 
 /* ---- beside the steps ---- */
@@ -329,9 +356,7 @@ dt_status checkpoint_copy_create(const struct checkpoint_rank *rank, struct chec
     DT_TRY(dt_allocated(c, "no host memory for a copy of a checkpoint"));
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->changed, NULL);
-    describe(rank, &c->index);
-    c->index.bytes = calloc((size_t)c->index.count, sizeof *c->index.bytes);
-    DT_TRY(dt_allocated(c->index.bytes, "no host memory for %d ranks", c->index.count));
+    DT_TRY(describe(rank, &c->index));
     DT_TRY(find_own(rank, &c->job.pieces));
     size_t bytes = 0;
     for (int i = 0; i < c->job.pieces.count; i++)
@@ -400,7 +425,7 @@ dt_status checkpoint_save_beside(const struct checkpoint_folder *f, const struct
     if (status == DT_OK)
         status = start(c);
     *bytes = c->bytes.bytes;
-    return checkpoint_agree(rank->world, status, DT_ERR_IO, "saving a checkpoint");
+    return checkpoint_agree(rank->world, status, DT_ERR_IO);
 }
 
 dt_status checkpoint_copy_wait(struct checkpoint_copy *c, struct dt_comm *world)
@@ -412,12 +437,12 @@ dt_status checkpoint_copy_wait(struct checkpoint_copy *c, struct dt_comm *world)
         pthread_cond_wait(&c->changed, &c->mutex);
     dt_status status = c->status < 0 ? dt_fail(c->status, "%s", c->error) : DT_OK;
     pthread_mutex_unlock(&c->mutex);
-    status = checkpoint_agree(world, status, DT_ERR_IO, "saving a checkpoint");
+    status = end(world, c->job.path, status);
     pthread_mutex_lock(&c->mutex);
     c->given_up = status < 0;
     pthread_mutex_unlock(&c->mutex);
     join(c);
     DT_TRY(status);
     status = c->status < 0 ? dt_fail(c->status, "%s", c->error) : DT_OK;
-    return checkpoint_agree(world, status, DT_ERR_IO, "saving a checkpoint");
+    return end(world, c->job.path, status);
 }

@@ -120,7 +120,27 @@ static bool is_of_shape(const struct dt_model *model, const struct dt_field *fie
     return false;
 }
 
-/* Takes the config. DT_ERR_INVALID: the first key in which they differ. */
+/* DT_ERR_INVALID: the first key of those that are given in which they differ; NULL: all are. */
+static dt_status compare_shapes(const struct dt_model *theirs, const bool *given, const char *label, const struct dt_model *ours)
+{
+    for (int i = 0; i < ours->family->key_count; i++) {
+        const struct dt_field *field = &ours->family->keys[i];
+        char *their_text = NULL, *our_text = NULL;
+        if (!is_of_shape(ours, field) || (given && !given[i]) || dt_field_same(field, dt_model_own(theirs), dt_model_own(ours)))
+            continue;
+        dt_status status = dt_config_write_value(field, dt_model_own(theirs), DT_JSON_COMPACT, &their_text);
+        if (status == DT_OK)
+            status = dt_config_write_value(field, dt_model_own(ours), DT_JSON_COMPACT, &our_text);
+        if (status == DT_OK)
+            status = dt_fail(DT_ERR_INVALID, "%s: it is a model with %s %s, and this one has %s", label, field->path, their_text, our_text);
+        free(their_text);
+        free(our_text);
+        return status;
+    }
+    return DT_OK;
+}
+
+/* Takes the config. */
 static dt_status compare(struct cJSON *config, const char *label, const struct dt_model *model)
 {
     struct dt_model described = *model;
@@ -135,20 +155,32 @@ static dt_status compare(struct cJSON *config, const char *label, const struct d
     if (described.family != model->family)
         return dt_fail(DT_ERR_INVALID, "%s: describes a model of the family %s", label, described.family->name);
     DT_TRY(described.family->check_model(&described));
-    for (const struct dt_field *field = keys.fields; field < keys.fields + keys.count; field++) {
-        char *theirs = NULL, *ours = NULL;
-        if (!is_of_shape(model, field) || dt_field_same(field, dt_model_own(&described), dt_model_own(model)))
-            continue;
-        status = dt_config_write_value(field, dt_model_own(&described), DT_JSON_COMPACT, &theirs);
-        if (status == DT_OK)
-            status = dt_config_write_value(field, dt_model_own(model), DT_JSON_COMPACT, &ours);
-        if (status == DT_OK)
-            status = dt_fail(DT_ERR_INVALID, "%s: it is a model with %s %s, and this one has %s", label, field->path, theirs, ours);
-        free(theirs);
-        free(ours);
-        return status;
-    }
-    return DT_OK;
+    return compare_shapes(&described, NULL, label, model);
+}
+
+dt_status model_shape_write(const struct dt_model *model, char **out_text)
+{
+    struct dt_table keys = keys_of(model);
+    struct cJSON *tree;
+    bool wanted[DT_MODEL_KEYS_MAX];
+    for (int i = 0; i < keys.count; i++)
+        wanted[i] = is_of_shape(model, &keys.fields[i]);
+    DT_TRY(dt_config_write(&keys, dt_model_own(model), wanted, &tree));
+    dt_status status = dt_json_print(tree, DT_JSON_COMPACT, out_text);
+    dt_json_destroy(tree);
+    return status;
+}
+
+dt_status model_shape_check(const char *text, const char *label, const struct dt_model *model)
+{
+    struct dt_model described = *model;
+    struct dt_table keys = keys_of(model);
+    struct cJSON *tree;
+    bool given[DT_MODEL_KEYS_MAX];
+    DT_TRY(dt_json_parse(text, strlen(text), label, &tree));
+    dt_status status = dt_config_read(&keys, tree, label, described.own + described.own_at, given);
+    dt_json_destroy(tree);
+    return status == DT_OK ? compare_shapes(&described, given, label, model) : status;
 }
 
 dt_status model_check_from(const char *file, const struct dt_model *model, const struct dt_model_dialect **dialect)

@@ -21,6 +21,11 @@ dt_status model_read_from(const char *file, const char *directory, const char *w
  * the words of its type. Errors: DT_ERR_IO; DT_ERR_INVALID with the key that is another one, or where files of the type are not read. */
 dt_status model_check_from(const char *file, const struct dt_model *model, const struct dt_model_dialect **dialect);
 
+/* Those keys, as JSON. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
+dt_status model_shape_write(const struct dt_model *model, char **out_text);
+/* Whether those of the text, which may lack some, are this model's. Errors: DT_ERR_INVALID, which begins with `label`. */
+dt_status model_shape_check(const char *text, const char *label, const struct dt_model *model);
+
 /* The reverse: *config gets a config of the first type that is read as this model again, and *dialect its words. Owner: the caller,
  * dt_json_destroy. Errors: DT_ERR_INVALID where no type is. */
 dt_status model_to_hugging_face(const struct dt_model *model, struct cJSON **config, const struct dt_model_dialect **dialect);
