@@ -28,7 +28,7 @@ struct campaign {
 };
 
 struct command_options {
-    const char *device, *ranks, *threads, *dtypes, *directory;
+    const char *device, *ranks, *threads, *dtypes, *directory, *storage;
     bool quick, quiet;
     struct campaign plan; /* of the others */
 };
@@ -53,6 +53,8 @@ static const char *measured_device(int index)
 
 static const struct option_row options[] = {
     {"output-dir", 'o', OPTION_TEXT, AT(directory), "DIR", NULL, "write cluster.json and profile.json here; default: ."},
+    {"storage", 's', OPTION_TEXT, AT(storage), "DIR", NULL,
+     "where checkpoints would go: a file of 256 MiB is written there, read, and removed; default: the folder of --output-dir"},
     {"device", 'd', OPTION_TEXT, AT(device), "DEVICE", measured_device, "what to measure; default: cpu. They are"},
     {"ranks", 'r', OPTION_TEXT, AT(ranks), "LIST", NULL,
      "numbers of ranks to measure with; default: 1,2,4, and of GPUs 1, 2, 4 and so on up to all"},
@@ -201,6 +203,15 @@ static dt_status prepare_directory(const char *directory)
     return DT_OK;
 }
 
+static dt_status measure_storage(const char *folder, const struct command_options *o, struct calibration *calibration)
+{
+    if (calibration_storage_measure(folder, o->quick, &calibration->storage) == DT_OK)
+        return DT_OK;
+    char why[512];
+    snprintf(why, sizeof why, "%s", dt_error_message());
+    return dt_fail(DT_ERR_IO, "--storage %s", why);
+}
+
 static dt_status write_file(const char *directory, const char *name, const char *text)
 {
     char path[4096];
@@ -245,7 +256,7 @@ static dt_status write_files(const struct calibration *calibration, bool quick, 
 /* *calibration is too large for the stack. Of the ranks of a launcher rank 0 writes. */
 static dt_status calibrate(const struct command_options *o, const struct dt_world *world, struct calibration *calibration)
 {
-    const char *directory = o->directory ? o->directory : ".";
+    const char *directory = o->directory ? o->directory : ".", *storage = o->storage ? o->storage : directory;
     char reason[256];
     bool inside = world->size > 1;
     const char *device = o->plan.request.device;
@@ -253,6 +264,8 @@ static dt_status calibrate(const struct command_options *o, const struct dt_worl
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", device, reason);
     if (world->rank == 0)
         DT_TRY(prepare_directory(directory));
+    if (world->rank == 0)
+        DT_TRY(measure_storage(storage, o, calibration));
     DT_TRY(inside ? measure_inside(&o->plan, world, o->quiet, calibration) : measure(&o->plan, o->quiet, calibration));
     if (world->rank > 0)
         return DT_OK;
@@ -260,6 +273,8 @@ static dt_status calibrate(const struct command_options *o, const struct dt_worl
     if (!o->quiet) {
         DT_TRY(calibration_print(calibration, stdout));
         fputs("\n", stdout);
+        line_print(stdout, "storage in %s: %.3g GB/s written, with fsync, and %.3g GB/s read", storage,
+                   1e-9 * calibration->storage.write_bytes_per_s, 1e-9 * calibration->storage.read_bytes_per_s);
         line_print(stdout, "%d kernels and %d collectives measured; written: %s/cluster.json, %s/profile.json", calibration->kernels.count,
                    calibration->collectives.count, directory, directory);
     }
@@ -301,7 +316,8 @@ const struct command command_calibrate = {
         "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n"
         "\n"
         "predicts a run of CONFIG on this machine. Prints what it has measured: the fastest shape of each product, and of copies, and "
-        "each collective's time with its algorithm and bus bandwidth, as nccl-tests define them. Takes about a minute. The machine should "
+        "each collective's time with its algorithm and bus bandwidth, as nccl-tests define them, and the speed of storage. Takes about a "
+        "minute. The machine should "
         "be idle: the times include "
         "the effect of whatever else is running.\n"
         "\n"

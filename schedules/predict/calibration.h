@@ -14,6 +14,7 @@
 #include "lib/comm/comm.h"
 #include "schedules/predict/calibration_place.h"
 #include "schedules/predict/calibration_points.h"
+#include "schedules/predict/calibration_storage.h"
 
 /* Of GPUs, a rank's own. */
 struct calibration_gpu {
@@ -38,6 +39,7 @@ struct calibration {
     struct dt_sim_measured_list collectives;
     struct calibration_times times[DT_SIM_MEASURED_MAX]; /* of each of the collectives, where a bench was asked for */
     struct calibration_place place;                      /* nodes 0: one, and as many ranks as were measured */
+    struct calibration_storage storage;                  /* of the node that writes the files */
 };
 
 struct calibration_hooks {

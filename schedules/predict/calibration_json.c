@@ -375,6 +375,23 @@ static void describe_gpus(const struct calibration *c, const char *source, struc
         out->nic.transport = DT_SIM_RDMA;
 }
 
+/* One node is all nodes; what several may have together is not measured. */
+static void describe_storage(const struct calibration *c, const char *source, struct dt_sim_cluster *out)
+{
+    snprintf(out->storage.source, sizeof out->storage.source,
+             "%s: a file written with fsync, and read when it was no longer in memory; one node", source);
+    out->storage.read_gb_per_s = 1e-9 * c->storage.read_bytes_per_s;
+    out->storage.write_gb_per_s = 1e-9 * c->storage.write_bytes_per_s;
+    if (c->place.nodes < 2)
+        out->storage.total_read_gb_per_s = out->storage.total_write_gb_per_s = 0;
+}
+
+static bool belongs_to_storage(const struct calibration *c, const char *path)
+{
+    return c->storage.read_bytes_per_s > 0 && strncmp(path, "storage.", 8) == 0 &&
+           (c->place.nodes < 2 || strncmp(path, "storage.total", 13) != 0);
+}
+
 /* Keys that GPUs have, beside those of their networks. */
 static bool belongs_to_gpus(const char *path)
 {
@@ -407,10 +424,13 @@ static dt_status write_cluster(const struct calibration *c, const char *source, 
     describe_cluster(c, source, cluster);
     if (*c->gpu.name)
         describe_gpus(c, source, cluster);
+    if (c->storage.read_bytes_per_s > 0)
+        describe_storage(c, source, cluster);
     for (int i = 0; i < table->count; i++)
         wanted[i] = *c->gpu.name && strncmp(table->fields[i].path, "collectives.", 12) == 0
                         ? belongs_to_gpus(table->fields[i].path)
-                        : belongs(table->fields[i].path, c->place.nodes > 1) || (*c->gpu.name && belongs_to_gpus(table->fields[i].path));
+                        : belongs(table->fields[i].path, c->place.nodes > 1) || (*c->gpu.name && belongs_to_gpus(table->fields[i].path)) ||
+                              belongs_to_storage(c, table->fields[i].path);
     DT_TRY(dt_config_write(table, cluster, wanted, object));
     DT_TRY(attach_collectives(cJSON_GetObjectItemCaseSensitive(*object, "collectives"), "measured", c));
     return dt_json_print(*object, DT_JSON_INDENT, out_text);

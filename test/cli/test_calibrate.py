@@ -45,7 +45,8 @@ def check_table(said):
 def calibrate():
     if not os.path.exists(FILES):
         said = run("calibrate", "--quick", "--dtype", "fp32", "--output-dir", FILES).stdout
-        check("kernels and" in said and "cluster.json" in said, said)
+        check("kernels and" in said and "cluster.json" in said and f"storage in {FILES}: " in said, said)
+        check(sorted(os.listdir(FILES)) == ["cluster.json", "profile.json"], os.listdir(FILES))
         check_table(said)
 
 
@@ -122,6 +123,19 @@ def test_predicted_bytes_are_the_measured_ones():
             check(simulated["metrics"]["step_s"]["median"] > 0, simulated)
 
 
+def test_saves_take_what_storage_was_measured_to_take():
+    calibrate()
+    with open(f"{FILES}/cluster.json", encoding="utf-8") as file:
+        storage = json.load(file)["storage"]
+    check(storage["read_gb_per_s"] > 0 and storage["total_write_gb_per_s"] == 0 and "fsync" in storage["source"], storage)
+    path = os.path.join(WORK, "saves.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({**CONFIG, "paradigm": "ddp", "world_size": 2, "checkpoint": {"path": "saved"}}, file)
+    found = json.loads(run("check", path, *SIM, "--json").stdout)[0]
+    expected = found["checkpoint_bytes"] / (1e9 * storage["write_gb_per_s"])
+    check(abs(found["predicted_training_s"]["saves"] / expected - 1) < 1e-6, found["predicted_training_s"], expected)
+
+
 def test_what_was_not_measured_is_refused():
     calibrate()
     with open(os.path.join(WORK, "config.json"), "w", encoding="utf-8") as file:
@@ -137,8 +151,9 @@ def test_wrong_options():
                             (["--dtype", "fp8"], "--dtype fp8"), (["--threads", "many"], "--threads many"), (["file"], "file")):
         said = run("calibrate", *arguments, code=2).stderr
         check(word in said and "--help" in said, said)
-    said = run("calibrate", "--output-dir", "/proc/none", code=7).stderr
-    check(said.count("\n") == 1 and "/proc/none" in said, said)
+    for option in "--output-dir", "--storage":
+        said = run("calibrate", option, "/proc/none", code=7).stderr
+        check(said.count("\n") == 1 and f"{option} /proc/none" in said, said)
 
 
 def main():
