@@ -189,7 +189,8 @@ static dt_status score_winner(const struct planner *p, const struct replan *r, d
         for (int i = 0; i < result.rank_count; i++)
             bytes = fmax(bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
         double step_s = result.step_s[result.steps_done - 1];
-        bool too_slow = search_units_per_s(&e, step_s) < p->options.floor_units_per_s;
+        struct search_outcome outcome = {.step_s = step_s, .units_per_s = search_units_per_s(&e, step_s), .storage = result.storage};
+        bool too_slow = search_floor_rate(&p->options, &e, &outcome) < p->options.floor_units_per_s;
         *score = too_slow ? 0 : search_score(p->options.objective, &e, step_s, bytes);
     }
     measure_result_finish(&result);

@@ -332,8 +332,10 @@ static dt_status make_request(const struct planner_arguments *a, struct planner 
     if (a->deadline && (a->floor || !a->tokens))
         return dt_fail(DT_ERR_INVALID, "--deadline %.40s: %s", a->deadline,
                        a->floor ? "--floor says the same: give one of them" : "needs --tokens, the number to be trained on by then");
-    if (a->deadline)
+    if (a->deadline) {
         o->floor_units_per_s = p->tokens / p->deadline_s;
+        o->floor_units = p->tokens;
+    }
     p->request.any_nodes = o->objective == SEARCH_COST || o->objective == SEARCH_ENERGY;
     return DT_OK;
 }
@@ -461,13 +463,9 @@ dt_status planner_experiment(const struct planner *p, int place, struct experime
 
 double planner_training_s(const struct planner *p, int place, double tokens)
 {
-    const struct search_outcome *o = planner_outcome(p, place);
     struct experiment e;
-    struct dt_metrics times;
     space_experiment(p->space, p->result.ranking[place], &e);
-    double steps = tokens / (o->units_per_s * o->step_s);
-    training_time_predict(&e, &o->storage, steps, steps * o->step_s, &times);
-    return times.training_s;
+    return search_training_s(&e, planner_outcome(p, place), tokens);
 }
 
 double planner_joules_per_token(const struct planner *p, int place)

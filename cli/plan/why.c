@@ -227,7 +227,7 @@ double why_too_slow(const struct planner *p, int paradigm)
         if (o->state != SEARCH_TOO_SLOW || (paradigm >= 0 && o->paradigm != paradigm))
             continue;
         space_experiment(p->space, i, &e);
-        rate = fmax(rate, search_units_per_s(&e, isnan(o->step_s) ? o->bound.step_s : o->step_s));
+        rate = fmax(rate, isnan(o->step_s) ? search_units_per_s(&e, o->bound.step_s) : search_floor_rate(&p->options, &e, o));
     }
     return rate;
 }

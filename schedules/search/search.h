@@ -294,6 +294,13 @@ enum search_objective {
 double search_score(enum search_objective objective, const struct experiment *experiment, double step_s, double bytes);
 double search_units_per_s(const struct experiment *experiment, double step_s);
 
+struct search_outcome;
+/* Seconds in which what was simulated trains on so many tokens, with loading and saves. */
+double search_training_s(const struct experiment *experiment, const struct search_outcome *outcome, double units);
+struct search_options;
+/* The rate that the floor is held against. */
+double search_floor_rate(const struct search_options *options, const struct experiment *experiment, const struct search_outcome *outcome);
+
 /* ---- the best candidates of a space, found without simulating all of them ----
  *
  * First the best bound of each paradigm is simulated, with and without a pipeline and tensor groups. Then candidates are taken in the
@@ -335,6 +342,7 @@ struct search_options {
     int top;
     bool diverse;                  /* the best of each of `top` kinds are wanted, and not the `top` best, which may be of one kind */
     double floor_units_per_s;      /* what is slower is left out; 0 or NAN: nothing is */
+    double floor_units;            /* over a training of so many, with what storage adds to its steps; 0: in its steps */
     struct recordings *recordings; /* kept from search to search of one base model and machine's kernels (recordings.c); NULL: not kept */
     int threads;                   /* 0: as many as processors may be used */
     bool all_simulated;            /* no bound leaves anything out: for tests */

@@ -25,6 +25,19 @@ double search_units_per_s(const struct experiment *e, double step_s)
     return (double)experiment_global_batch(e) * dt_model_units(&e->model) / step_s;
 }
 
+double search_training_s(const struct experiment *e, const struct search_outcome *outcome, double units)
+{
+    struct dt_metrics times;
+    double steps = units / (outcome->units_per_s * outcome->step_s);
+    training_time_predict(e, &outcome->storage, steps, steps * outcome->step_s, &times);
+    return times.training_s;
+}
+
+double search_floor_rate(const struct search_options *options, const struct experiment *e, const struct search_outcome *outcome)
+{
+    return options->floor_units > 0 ? options->floor_units / search_training_s(e, outcome, options->floor_units) : outcome->units_per_s;
+}
+
 enum { TRIES_OF_PARADIGM = 16, TRIES_OF_FAMILY = 6, LEVEL_OF_OPENING = 1 };
 
 bool search_is_open(const struct search *s, int index)
@@ -211,7 +224,7 @@ static void note_result(struct search *s, int index, const struct experiment *e,
     outcome->storage = result->storage;
     outcome->state = SEARCH_SIMULATED;
     s->has_result[outcome->paradigm] = true;
-    if (outcome->units_per_s < s->options->floor_units_per_s) {
+    if (search_floor_rate(s->options, e, outcome) < s->options->floor_units_per_s) {
         outcome->state = SEARCH_TOO_SLOW;
         return;
     }

@@ -148,6 +148,8 @@ def test_a_deadline_leaves_out_what_is_cheap_and_slow():
     same = json.loads(plan(*few, "--json", "--deadline", f"{24 * days}h").stdout)["plans"]
     check([one["config"] for one in same] == [one["config"] for one in soon], "hours and days differ")
     check("days for" in plan(*few, "--deadline", f"{days}d").stdout, "the time does not stand beside the cost")
+    saves = ["--set", "checkpoint.path=saved", "--set", "checkpoint.save_every=5"]
+    check("nothing is done by the deadline" in plan(*few, *saves, "--deadline", f"{days}d", code=5).stdout, "saves do not count")
     text = " ".join(plan(*few, "--deadline", "1h", code=5).stdout.split())
     check("are too slow" in text and "nothing is done by the deadline" in text and "DDP: too slow: at most" in text, text)
     refused("days or hours with their unit", *few, "--deadline", "30")
