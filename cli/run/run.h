@@ -213,8 +213,16 @@ const struct report *verify_find(const struct verify_cache *cache, const struct 
 dt_status verify_keep(struct verify_cache *cache, const struct experiment *reference, struct report *report);
 void verify_finish(struct verify_cache *cache);
 
-/* Compare step by step, and set the report's verification and, on a mismatch, its status and error. */
-void verify_compare(struct report *report, const struct experiment *experiment, const struct report *reference);
+/* The reference with weights that soon differ by about one rounding: how fast its losses move away is how fast rounding grows. Errors:
+ * DT_ERR_INVALID. */
+dt_status verify_shaken(const struct experiment *reference, struct experiment *out);
+/* Whether a loss is off from the third on: then it may be rounding that has grown, and the shaken reference tells. */
+bool verify_needs_shaken(const struct report *report, const struct experiment *experiment, const struct report *reference);
+
+/* Compare step by step, and set the report's verification and, on a mismatch, its status and error. shaken: that reference's report; losses
+ * are compared as long as those of both references are alike. NULL: all are. */
+void verify_compare(struct report *report, const struct experiment *experiment, const struct report *reference,
+                    const struct report *shaken);
 
 /* ---- `dtbench run` once its command line is understood: experiments one after another, a record each, a table at the end ---- */
 

@@ -61,6 +61,7 @@ void dt_record_init(struct dt_record *record)
     *record = (struct dt_record){.status = "failed"};
     dt_metrics_init(&record->metrics);
     record->verification_error = NAN;
+    record->verified_losses = -1;
 }
 
 /* One rank's peaks of one memory, on its own. */
@@ -190,6 +191,8 @@ dt_status dt_record_format(const struct dt_record *r, char **out_line)
     cJSON *verification = r->verification
                               ? dt_json_object("status: %s, largest_relative_difference: %g", r->verification, r->verification_error)
                               : cJSON_CreateNull();
+    if (r->verification && r->verified_losses >= 0)
+        dt_json_add(&verification, "compared_losses: %d", r->verified_losses);
     cJSON *root =
         dt_json_object("schema_version: %d, config: %p, config_hash: %p, sweep: %p, status: %p, error: %p, losses: %p, metrics: %p, "
                        "verification: %p, provenance: %p",

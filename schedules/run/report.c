@@ -21,7 +21,7 @@
 
 void report_init(struct report *report)
 {
-    *report = (struct report){.started_s = dt_wall_clock_s(), .verification_error = NAN, .fewest_units_per_s = NAN};
+    *report = (struct report){.started_s = dt_wall_clock_s(), .verification_error = NAN, .verified_losses = -1, .fewest_units_per_s = NAN};
     report->began_s = dt_clock_s();
     dt_metrics_init(&report->result.metrics);
 }
@@ -314,6 +314,7 @@ static dt_status format_own(const struct report *report, const struct experiment
     record.rank_count = known_ranks(result);
     record.verification = report->verification;
     record.verification_error = report->verification_error;
+    record.verified_losses = report->verified_losses;
     record.provenance = provenance;
     status = dt_record_format(&record, out_line);
 end:

@@ -44,6 +44,7 @@ struct report {
     char error[1024];         /* one line; "" when ok */
     const char *verification; /* "passed", "failed"; NULL: not asked for, or not done */
     double verification_error;
+    int verified_losses; /* -1: all, or none */
 };
 
 void report_init(struct report *report); /* everything unknown, started now */

@@ -55,6 +55,13 @@ def test_resnet_under_every_paradigm():
     verify(RESNET, PARADIGMS + ORDERS, optimizer={"name": "adam"})
 
 
+def test_losses_are_compared_until_rounding_has_grown():
+    """At this rate one device alone is 1e-3 from itself after some steps, by the order of a sum."""
+    _, records = verify(RESNET, [{"paradigm": "ddp"}], optimizer={"name": "sgd", "learning_rate": 0.3}, steps={"warmup": 0, "timed": 8})
+    compared = records[0]["verification"].get("compared_losses", 8)
+    check(2 <= compared <= 8 and records[0]["verification"]["largest_relative_difference"] <= 1e-4, records[0]["verification"])
+
+
 def test_resnet_computed_again_and_offloaded():
     verify(RESNET, [{"paradigm": "fsdp"}, {"paradigm": "pdp", "pipeline": {"chunks": 2, "order": "1f1b"}}], activation="checkpoint")
     verify(RESNET, [{"paradigm": "ddp", "activation": "offload"}, {"paradigm": "zero2", "parameter_offload": True}])

@@ -1,0 +1,85 @@
+#include "cli/run/run.h"
+#include "test/check.h"
+
+#include "schedules/config/parse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 6 };
+
+static struct experiment an_experiment(void)
+{
+    static const char text[] = "{\"device\": \"cpu\", \"optimizer\": {\"learning_rate\": 0.01}, \"model\": {\"layers\": 2, \"heads\": 2, "
+                               "\"hidden\": 32, \"vocab_size\": 100, \"block_size\": 16, \"dtype\": \"fp32\"}}";
+    struct experiment *e = NULL, one;
+    int count;
+    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
+    one = *e;
+    free(e);
+    return one;
+}
+
+/* Losses of 1, each off by what `off` says. */
+static struct report training(double losses[STEPS], const double off[STEPS])
+{
+    struct report report;
+    report_init(&report);
+    report.status = DT_OK;
+    report.result.losses = losses;
+    report.result.losses_done = STEPS;
+    for (int i = 0; i < STEPS; i++)
+        losses[i] = 1 + (off ? off[i] : 0);
+    return report;
+}
+
+/* bound: 1e-5. shaken NULL: nothing grows. compared: -1 all. */
+static void check_verified(const double off[STEPS], const double shaken[STEPS], const char *verification, int compared, bool needs_shaken)
+{
+    double losses[3][STEPS];
+    struct experiment e = an_experiment();
+    struct report mine = training(losses[0], off), reference = training(losses[1], NULL), moved = training(losses[2], shaken);
+    CHECK(verify_needs_shaken(&mine, &e, &reference) == needs_shaken);
+    verify_compare(&mine, &e, &reference, &moved);
+    CHECK(strcmp(mine.verification, verification) == 0 && mine.verified_losses == compared, "%s, %d losses compared: %s", mine.verification,
+          mine.verified_losses, mine.error);
+    CHECK((mine.status == DT_OK) == (strcmp(verification, "passed") == 0));
+}
+
+static void losses_that_are_alike(void)
+{
+    check_verified((const double[]){0, 1e-7, 9e-6, 1e-7, 0, 0}, (const double[]){0, 0, 1, 1, 1, 1}, "passed", -1, false);
+}
+
+static void losses_that_part_as_rounding_grows(void)
+{
+    const double off[] = {0, 1e-7, 4e-6, 3e-5, 1e-3, 1e-2}, grown[] = {0, 1e-8, 9e-7, 2e-6, 1e-3, 1e-2};
+    check_verified(off, grown, "passed", 3, true);
+    check_verified(off, NULL, "failed", -1, true);
+    check_verified(off, (const double[]){0, 1e-8, 1e-8, 9e-7, 1e-3, 1e-2}, "failed", 4, true);
+}
+
+/* However fast it grows: the first gradients are either right or not. */
+static void the_first_two_losses_count_always(void)
+{
+    const double chaos[] = {1, 1, 1, 1, 1, 1};
+    check_verified((const double[]){0, 2e-5, 1e-3, 1e-3, 1e-3, 1e-3}, chaos, "failed", 2, false);
+    check_verified((const double[]){2e-5, 0, 0, 0, 0, 0}, chaos, "failed", 2, false);
+    check_verified((const double[]){0, 0, 1e-3, 1e-3, 1e-3, 1e-3}, chaos, "passed", 2, true);
+}
+
+static void a_shaken_reference_differs_in_its_rate(void)
+{
+    struct experiment e = an_experiment(), reference, shaken;
+    CHECK_OK(verify_reference_of(&e, &reference));
+    CHECK_OK(verify_shaken(&reference, &shaken));
+    CHECK(strcmp(reference.hash, shaken.hash) != 0 && shaken.optimizer.learning_rate > reference.optimizer.learning_rate);
+}
+
+static const struct test_case cases[] = {
+    {"losses that are alike", losses_that_are_alike},
+    {"losses that part as rounding grows", losses_that_part_as_rounding_grows},
+    {"the first two losses count always", the_first_two_losses_count_always},
+    {"a shaken reference differs in its rate", a_shaken_reference_differs_in_its_rate},
+};
+TEST_MAIN(cases)
