@@ -1,6 +1,15 @@
 /* Attention: x + dropout(projection(attention(norm(x)))); what the model has of it, heads of q and k are normed and turned. */
 #include "gpt/layer_parts.h"
 
+/* Of the weights. */
+static struct gpt_dropout attention_dropout(const struct layer_run *r)
+{
+    struct gpt_dropout dropout = layer_dropout(r);
+    if (gpt_of(r->stage->base.model)->attention_dropout == GPT_ATTENTION_DROPOUT_NONE)
+        dropout.probability = 0;
+    return dropout;
+}
+
 /* The heads' outputs from kept->qkv, and what the backward of that reads. */
 static dt_status attend(const struct layer_run *r)
 {
@@ -21,7 +30,7 @@ static dt_status attend(const struct layer_run *r)
         .samples = samples,
         .heads = heads,
         .kv_heads = gpt_cut_kv_heads(r->stage->cut, model),
-        .dropout = layer_dropout(r),
+        .dropout = attention_dropout(r),
     };
     return r->k->attention(r->kernels, r->stream, &a);
 }
@@ -132,7 +141,7 @@ static dt_status through_attention(const struct layer_run *r, struct dt_buffer *
         .samples = r->stash->samples,
         .heads = gpt_cut_heads(r->stage->cut, r->stage->base.model),
         .kv_heads = gpt_cut_kv_heads(r->stage->cut, r->stage->base.model),
-        .dropout = layer_dropout(r),
+        .dropout = attention_dropout(r),
     };
     DT_TRY(r->k->attention_gradient(r->kernels, r->stream, &a));
     dt_free(r->stream, dmixed);

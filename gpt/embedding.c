@@ -9,7 +9,7 @@ static bool learned(const struct layer_run *r)
 /* This rank's rows of the table of positions; none where there is no table. */
 static struct gpt_part positions_of(const struct layer_run *r)
 {
-    return learned(r) ? gpt_cut_table(r->stage->cut, gpt_of(r->stage->base.model)->block_size) : (struct gpt_part){0, 0};
+    return learned(r) ? gpt_cut_table(r->stage->cut, gpt_position_rows(r->stage->base.model)) : (struct gpt_part){0, 0};
 }
 
 /* The summands of the ranks that share it are rows of the tables: where a rank has none of them, zeros. Dropout is after their sum. */

@@ -16,8 +16,8 @@
 
 #define GELU                                                                                                                               \
     .values = DT_VALUES({"gelu", "gelu"}, {"gelu_new", "gelu_new"}, {"gelu_fast", "gelu_new"}, {"gelu_pytorch_tanh", "gelu_new"},          \
-                        {"gelu_python", "gelu"})
-#define NO_OTHER_ACTIVATION .why = "the MLP of a decoder is gelu or swiglu", .alike = true
+                        {"gelu_python", "gelu"}, {"relu", "relu"})
+#define NO_OTHER_ACTIVATION .why = "the MLP of a decoder is gelu, relu or swiglu", .alike = true
 
 #define TIED(by_default) DT_WORD("tie_word_embeddings", "model.tied", by_default)
 
@@ -96,38 +96,48 @@ static void settle_qwen3(struct dt_translation *t)
     settle_llama(t);
 }
 
-/* One number for all dropouts: the first of these keys, which the words have read. */
-static void same_dropouts(struct dt_translation *t, const char *second, const char *third, double by_default)
+/* One number for all dropouts, which the words have read. */
+static void same_dropout(struct dt_translation *t, const char *key, double by_default)
 {
-    double dropout = dt_json_number(t->ours, "model.dropout", 0);
-    const char *const keys[] = {second, third};
-    for (int i = 0; i < 2 && keys[i]; i++)
-        if (dt_json_number(t->theirs, keys[i], by_default) != dropout)
-            dt_remark(t, DT_REMARK_CANNOT, "%s: %g; all dropouts are the same here, %g", keys[i],
-                      dt_json_number(t->theirs, keys[i], by_default), dropout);
+    double dropout = dt_json_number(t->ours, "model.dropout", 0), said = dt_json_number(t->theirs, key, by_default);
+    if (said != dropout)
+        dt_remark(t, DT_REMARK_CANNOT, "%s: %g; all dropouts are the same here, %g", key, said, dropout);
+}
+
+/* But the weights' of attention, which may have none. */
+static void attention_dropout(struct dt_translation *t, const char *key, double by_default)
+{
+    double dropout = dt_json_number(t->ours, "model.dropout", 0), said = dt_json_number(t->theirs, key, by_default);
+    if (said == 0 && dropout != 0)
+        dt_json_put(t->ours, "model.attention_dropout", dt_json_text("none"));
+    else if (said != dropout)
+        dt_remark(t, DT_REMARK_CANNOT, "%s: %g; of attention's weights it is that of all else here, %g, or none", key, said, dropout);
 }
 
 static void settle_gpt2(struct dt_translation *t)
 {
-    same_dropouts(t, "embd_pdrop", "attn_pdrop", 0.1);
+    same_dropout(t, "embd_pdrop", 0.1);
+    attention_dropout(t, "attn_pdrop", 0.1);
 }
 
 static void settle_neox(struct dt_translation *t)
 {
-    same_dropouts(t, "attention_dropout", NULL, 0);
+    attention_dropout(t, "attention_dropout", 0);
 }
 
 static void settle_mpt(struct dt_translation *t)
 {
-    same_dropouts(t, "emb_pdrop", "attn_config.attn_pdrop", 0);
+    same_dropout(t, "emb_pdrop", 0);
+    attention_dropout(t, "attn_config.attn_pdrop", 0);
     dt_json_put_number(t->ours, "model.ffn", dt_json_number(t->theirs, "expansion_ratio", 4) * dt_json_number(t->ours, "model.hidden", 0));
 }
 
+/* Token t has row t + 2 of its table of positions, which is row t here. */
 static void settle_opt(struct dt_translation *t)
 {
-    same_dropouts(t, "attention_dropout", NULL, 0);
+    attention_dropout(t, "attention_dropout", 0);
     expect(t, "word_embed_proj_dim", dt_json_number(t->ours, "model.hidden", 0), "embeddings are as wide as the model here");
-    dt_remark(t, DT_REMARK_ALIKE, "max_position_embeddings: the table of OPT has two rows more, which no token reads");
+    dt_json_put_number(t->ours, "model.position_rows", dt_json_number(t->ours, "model.block_size", 0) + 2);
 }
 
 static void settle_falcon(struct dt_translation *t)
@@ -137,7 +147,7 @@ static void settle_falcon(struct dt_translation *t)
     double heads = dt_json_number(t->ours, "model.heads", 0),
            given = dt_json_number(t->theirs, "n_head_kv", dt_json_number(t->theirs, "num_kv_heads", heads));
     dt_json_put_number(t->ours, "model.kv_heads", grouped ? given : shared ? 1 : heads);
-    same_dropouts(t, "attention_dropout", NULL, 0);
+    attention_dropout(t, "attention_dropout", 0);
     settle_heads(t);
 }
 
@@ -160,11 +170,11 @@ static void unsettle_llama(struct dt_translation *t)
     dt_words_write(old_scaling, t);
 }
 
-static void same_as_dropout(struct dt_translation *t, const char *second, const char *third)
+static void same_as_dropout(struct dt_translation *t, const char *second, const char *of_attention)
 {
     double dropout = dt_json_number(t->ours, "model.dropout", 0);
     dt_json_put_number(t->theirs, second, dropout);
-    dt_json_put_number(t->theirs, third, dropout);
+    dt_json_put_number(t->theirs, of_attention, dt_json_at(t->ours, "model.attention_dropout") ? 0 : dropout);
 }
 
 static void unsettle_gpt2(struct dt_translation *t)

@@ -87,7 +87,8 @@ struct gpt_linear_gelu_weight_gradient {
     bool accumulate;
 };
 
-/* y[i] = x[i] * Phi(x[i]), exact, or with model.mlp gelu_new the tanh form of it: so wherever GELU is said. Training uses it through linear_residual and linear_gelu_weight_gradient, where ranks do not share a layer. */
+/* y[i] = x[i] * Phi(x[i]), exact; with model.mlp gelu_new the tanh form of it, with relu max(x[i], 0), whose derivative at 0 is 0: so wherever GELU
+ * is said. Training uses it through linear_residual and linear_gelu_weight_gradient, where ranks do not share a layer. */
 struct gpt_gelu {
     void *y;
     const void *x;
@@ -212,8 +213,9 @@ struct gpt_attention_backward {
     struct gpt_dropout dropout;
 };
 
-/* out [M, d] = dropout(token_table[token] + position_table[t]); tokens [M] int32. The tables have rows `vocab` of V and `positions` of T,
- * [count, d] each: what another part of a table has counts as zero. A model without learned positions has none of them: count 0. */
+/* out [M, d] = dropout(token_table[token] + position_table[t]); tokens [M] int32. The tables have rows `vocab` of V and `positions` of
+ * model.position_rows, [count, d] each: what another part of a table has counts as zero, and rows from T on are not read. A model without learned
+ * positions has none of them: count 0. */
 struct gpt_embedding {
     const int32_t *tokens;
     const void *token_table, *position_table;
@@ -223,7 +225,7 @@ struct gpt_embedding {
     struct gpt_dropout dropout; /* of whole samples: first_row is 0 */
 };
 
-/* Both tables' gradients from dout [M, d]. Without accumulate all of both tables is written (rows of unused tokens with zeros). */
+/* Both tables' gradients from dout [M, d]. Without accumulate all of both tables is written (rows of unused tokens and positions with zeros). */
 struct gpt_embedding_gradient {
     const int32_t *tokens;
     const void *dout;

@@ -17,8 +17,15 @@ static const char *attention_choice(int index)
 
 static const char *mlp_choice(int index)
 {
-    static const char *const names[] = {[GPT_MLP_GELU] = "gelu", [GPT_MLP_SWIGLU] = "swiglu", [GPT_MLP_GELU_NEW] = "gelu_new"};
-    return pick(names, 3, index);
+    static const char *const names[] = {
+        [GPT_MLP_GELU] = "gelu", [GPT_MLP_SWIGLU] = "swiglu", [GPT_MLP_GELU_NEW] = "gelu_new", [GPT_MLP_RELU] = "relu"};
+    return pick(names, 4, index);
+}
+
+static const char *attention_dropout_choice(int index)
+{
+    static const char *const names[] = {[GPT_ATTENTION_DROPOUT_SAME] = "same", [GPT_ATTENTION_DROPOUT_NONE] = "none"};
+    return pick(names, 2, index);
 }
 
 static const char *norm_choice(int index)
@@ -63,6 +70,16 @@ static bool of_scaled_rope(const void *source)
     return of_rope(source) && gpt_of(source)->rope.scaling != GPT_ROPE_UNSCALED;
 }
 
+static bool of_dropout_elsewhere(const void *source)
+{
+    return gpt_of(source)->attention_dropout != GPT_ATTENTION_DROPOUT_SAME;
+}
+
+static bool of_longer_table(const void *source)
+{
+    return gpt_of(source)->position == GPT_POSITION_LEARNED && gpt_of(source)->position_rows > 0;
+}
+
 static const char *const bias_of_booleans[] = {"none", "all"};
 
 #define AT(member) .offset = offsetof(struct gpt_model, member), .size = sizeof(((struct gpt_model *)0)->member)
@@ -78,12 +95,14 @@ const struct dt_field gpt_keys[] = {
     {"model.block_size", DT_FIELD_INT, AT(block_size), .min = 1, .max = 1048576, .initial = "256", .description = "Sequence length T."},
     {"model.dropout", DT_FIELD_FLOAT, AT(dropout), .min = 0, .max = 0.999, .initial = "0.1",
      .description = "Dropout probability, of the embedding, the attention weights and the residual branches."},
+    {"model.attention_dropout", DT_FIELD_ENUM, AT(attention_dropout), .choice = attention_dropout_choice, .initial = "\"same\"",
+     .matters = of_dropout_elsewhere, .description = "Dropout of the attention weights. same: model.dropout; none, as OPT has it."},
     {"model.attention", DT_FIELD_ENUM, AT(attention), .choice = attention_choice, .initial = "\"fused\"",
      .description = "fused does not store the T x T attention weights; unfused does, as the study's framework did."},
 
     {"model.mlp", DT_FIELD_ENUM, AT(mlp), .choice = mlp_choice, .initial = "\"gelu\"",
-     .description = "The MLP of a block. gelu: down(gelu(up(x))); gelu_new: the same with GELU's tanh form, as GPT-2 has it; swiglu: "
-                    "down(silu(gate(x)) * up(x)), with three weights."},
+     .description = "The MLP of a block. gelu: down(gelu(up(x))); gelu_new: the same with GELU's tanh form, as GPT-2 has it; relu: with "
+                    "max(x, 0), as OPT; swiglu: down(silu(gate(x)) * up(x)), with three weights."},
     {"model.ffn", DT_FIELD_INT, AT(ffn), .min = 0, .max = 1048576, .initial = "0",
      .description = "Features of the MLP's hidden layer; 0: 4 * hidden."},
     {"model.norm", DT_FIELD_ENUM, AT(norm), .choice = norm_choice, .initial = "\"layer\"",
@@ -93,6 +112,8 @@ const struct dt_field gpt_keys[] = {
     {"model.position", DT_FIELD_ENUM, AT(position), .choice = position_choice, .initial = "\"learned\"",
      .description = "How positions get in. learned: a table of block_size rows, added to the tokens' embedding; rope: q and k are "
                     "rotated; alibi: scores get a bias that grows with the distance."},
+    {"model.position_rows", DT_FIELD_INT, AT(position_rows), .min = 0, .max = 1048576, .initial = "0", .matters = of_longer_table,
+     .description = "learned: rows of the table, of which the first block_size are read; OPT's has two more. 0: block_size."},
     {"model.rope.base", DT_FIELD_NUMBER, AT(rope.base), .min = 1, .above = true, .max = 1e12, .initial = "10000", .matters = of_rope,
      .description = "rope: base of the frequencies, often called theta."},
     {"model.rope.scaling", DT_FIELD_ENUM, AT(rope.scaling), .choice = rope_scaling_choice, .initial = "\"none\"", .matters = of_rope,
@@ -122,8 +143,8 @@ _Static_assert(sizeof gpt_keys / sizeof *gpt_keys == GPT_KEYS, "gpt_keys has GPT
 
 const char *const gpt_key_titles[] = {"layers", "heads", "hidden", "vocab", "tokens"};
 
-const char *const gpt_shape[] = {
-    "model.layers",       "model.heads",    "model.hidden", "model.kv_heads", "model.mlp",  "model.ffn",     "model.norm",
-    "model.norm_epsilon", "model.position", "model.rope",   "model.bias",     "model.tied", "model.qk_norm", NULL};
+const char *const gpt_shape[] = {"model.layers", "model.heads", "model.hidden",       "model.kv_heads", "model.mlp",
+                                 "model.ffn",    "model.norm",  "model.norm_epsilon", "model.position", "model.position_rows",
+                                 "model.rope",   "model.bias",  "model.tied",         "model.qk_norm",  NULL};
 
 const struct dt_schema_section gpt_sections[] = {{"model.rope", "Rotary position embedding.", NULL}, {0}};

@@ -4,7 +4,7 @@
 
 #include "lib/config/schema.h"
 
-enum { GPT_SIZES = 3, GPT_FIRST_KEYS = 5, GPT_KEYS = 22 };
+enum { GPT_SIZES = 3, GPT_FIRST_KEYS = 5, GPT_KEYS = 24 };
 
 extern const struct dt_field gpt_keys[GPT_KEYS];
 extern const char *const gpt_key_titles[GPT_FIRST_KEYS];

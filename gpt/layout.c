@@ -44,7 +44,7 @@ int gpt_cut_copies(const struct dt_model *model, int size)
 
 bool gpt_cut_alike(const struct dt_model *model, int size, int left, int right)
 {
-    const int tables[] = {gpt_of(model)->vocab_size, gpt_of(model)->block_size};
+    const int tables[] = {gpt_of(model)->vocab_size, gpt_position_rows(model)};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (gpt_cut_table((struct gpt_cut){left, size}, tables[i]).count != gpt_cut_table((struct gpt_cut){right, size}, tables[i]).count)
             return false;
@@ -198,7 +198,7 @@ static void describe_embedding(const struct dt_model *model, struct gpt_cut cut,
     size_t d = (size_t)gpt_of(model)->hidden;
     add_rows(out, GPT_TOKEN_WEIGHT, gpt_cut_table(cut, gpt_of(model)->vocab_size), d, GPT_INIT_NORMAL);
     if (gpt_of(model)->position == GPT_POSITION_LEARNED)
-        add_rows(out, GPT_POSITION_WEIGHT, gpt_cut_table(cut, gpt_of(model)->block_size), d, GPT_INIT_NORMAL);
+        add_rows(out, GPT_POSITION_WEIGHT, gpt_cut_table(cut, gpt_position_rows(model)), d, GPT_INIT_NORMAL);
 }
 
 static void describe_head(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)

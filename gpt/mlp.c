@@ -138,6 +138,7 @@ static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stas
 static const struct mlp mlps[] = {
     [GPT_MLP_GELU] = {GPT_WEIGHT, GPT_BIAS, gelu_forward, gelu_backward, gelu_weights},
     [GPT_MLP_GELU_NEW] = {GPT_WEIGHT, GPT_BIAS, gelu_forward, gelu_backward, gelu_weights},
+    [GPT_MLP_RELU] = {GPT_WEIGHT, GPT_BIAS, gelu_forward, gelu_backward, gelu_weights},
     [GPT_MLP_SWIGLU] = {GPT_GATE_WEIGHT, GPT_GATE_BIAS, swiglu_forward, swiglu_backward, swiglu_weights},
 };
 

@@ -20,6 +20,10 @@ dt_status gpt_check_model(struct dt_model *model)
         return dt_fail(DT_ERR_INVALID, "model.heads: %d does not divide model.hidden %d", gpt_of(model)->heads, gpt_of(model)->hidden);
     if (gpt_of(model)->heads % gpt_kv_heads(model) != 0)
         return dt_fail(DT_ERR_INVALID, "model.kv_heads: %d does not divide model.heads %d", gpt_of(model)->kv_heads, gpt_of(model)->heads);
+    m->position_rows = m->position_rows == m->block_size ? 0 : m->position_rows;
+    if (m->position_rows > 0 && m->position_rows < m->block_size)
+        return dt_fail(DT_ERR_INVALID, "model.position_rows: %d, and model.block_size is %d: each position has a row", m->position_rows,
+                       m->block_size);
     if (gpt_of(model)->position == GPT_POSITION_ROPE && gpt_head_width(model) % 2 != 0)
         return dt_fail(DT_ERR_INVALID,
                        "model.position: rope rotates pairs of features, and model.hidden / model.heads is %d, an odd number",
@@ -82,7 +86,7 @@ double gpt_largest_tensor(const struct dt_model *model, double samples, const ch
 double gpt_end_elems(const struct dt_model *model, int ranks)
 {
     const struct gpt_model *m = gpt_of(model);
-    return ((double)m->vocab_size / ranks + m->block_size + 3) * m->hidden;
+    return ((double)m->vocab_size / ranks + gpt_position_rows(model) + 3) * m->hidden;
 }
 
 size_t gpt_block_columns(const struct dt_model *model)

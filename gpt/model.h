@@ -12,7 +12,8 @@
 
 enum gpt_attention_kind { GPT_ATTENTION_FUSED, GPT_ATTENTION_UNFUSED };
 
-enum gpt_mlp_kind { GPT_MLP_GELU, GPT_MLP_SWIGLU, GPT_MLP_GELU_NEW };
+enum gpt_mlp_kind { GPT_MLP_GELU, GPT_MLP_SWIGLU, GPT_MLP_GELU_NEW, GPT_MLP_RELU };
+enum gpt_attention_dropout { GPT_ATTENTION_DROPOUT_SAME, GPT_ATTENTION_DROPOUT_NONE };
 enum gpt_norm_kind { GPT_NORM_LAYER, GPT_NORM_RMS };
 enum gpt_position_kind { GPT_POSITION_LEARNED, GPT_POSITION_ROPE, GPT_POSITION_ALIBI };
 enum gpt_bias_kind { GPT_BIAS_ALL, GPT_BIAS_QKV, GPT_BIAS_NONE }; /* of linear layers; a layer norm has one with GPT_BIAS_ALL alone */
@@ -35,7 +36,7 @@ struct gpt_model {
     int hidden;     /* d */
     int vocab_size; /* V */
     int block_size; /* T, the sequence length */
-    float dropout;  /* [0, 1): embedding, attention weights, residual branches */
+    float dropout;  /* [0, 1): embedding, residual branches, and attention weights unless attention_dropout says none */
     enum gpt_attention_kind attention;
     enum gpt_mlp_kind mlp;
     int ffn; /* features of the MLP's hidden layer; 0: 4 d */
@@ -47,6 +48,8 @@ struct gpt_model {
     enum gpt_bias_kind bias;
     bool tied;    /* the head's weight is the embedding's token table; where they are in two parts, each has a copy */
     bool qk_norm; /* each head of q and k goes through an rms norm with a gain of its own, before rope */
+    enum gpt_attention_dropout attention_dropout;
+    int position_rows; /* of the table of learned positions, the first T of which are read; 0: T */
 };
 
 /* The decoder of a model of this family. */
@@ -84,6 +87,11 @@ static inline int gpt_mlp_features(const struct dt_model *model)
 static inline int gpt_head_width(const struct dt_model *model)
 {
     return gpt_of(model)->hidden / gpt_of(model)->heads;
+}
+
+static inline int gpt_position_rows(const struct dt_model *model)
+{
+    return gpt_of(model)->position_rows ? gpt_of(model)->position_rows : gpt_of(model)->block_size;
 }
 
 /* K, heads of keys and values. */

@@ -162,8 +162,11 @@ static void settle_model(struct dt_translation *t)
     dt_json_put_number(t->ours, "model.vocab_size", padded);
     double of_attention = dt_json_number(t->theirs, "attention-dropout", 0.1);
     dt_json_drop(t->theirs, "attention-dropout");
-    if (of_attention != dropout)
-        dt_remark(t, DT_REMARK_CANNOT, "attention-dropout: %g; all dropouts are the same here, %g", of_attention, dropout);
+    if (of_attention == 0 && dropout != 0)
+        put_text(t->ours, "model.attention_dropout", "none");
+    else if (of_attention != dropout)
+        dt_remark(t, DT_REMARK_CANNOT, "attention-dropout: %g; of attention's weights it is that of all else here, %g, or none",
+                  of_attention, dropout);
     double width = hidden / dt_json_number(t->ours, "model.heads", 1), channels = dt_json_number(t->theirs, "kv-channels", width);
     if (channels != width)
         dt_remark(t, DT_REMARK_CANNOT, "kv-channels: %g; a head's width is hidden-size / num-attention-heads here, %g", channels, width);
@@ -298,7 +301,9 @@ static void prepare_model(struct dt_translation *t, const struct experiment *e)
     if (fmod(vocabulary, e->tensor.size) != 0)
         dt_remark(t, DT_REMARK_ASSUMED, "model.vocab_size: %g is padded to a multiple of %d", vocabulary, e->tensor.size);
     dt_json_put_number(t->theirs, "make-vocab-size-divisible-by", 1);
-    dt_json_put_number(t->theirs, "attention-dropout", dt_json_number(t->ours, "model.dropout", 0));
+    dt_json_put_number(t->theirs, "attention-dropout",
+                       dt_json_at(t->ours, "model.attention_dropout") ? 0 : dt_json_number(t->ours, "model.dropout", 0));
+    dt_json_drop(t->ours, "model.attention_dropout");
     dt_json_put_number(t->theirs, "max-position-embeddings", dt_json_number(t->ours, "model.block_size", 0));
     struct cJSON *dtype = dt_json_take(t->ours, "model.dtype");
     put_flag(t, "bf16", dt_json_is(dtype, "bf16"));

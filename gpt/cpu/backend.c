@@ -24,17 +24,17 @@ dt_status gpt_kernels_cpu_create(struct dt_kernels *base, const struct dt_model 
     if (!gpt_simd_for(isa, model->dtype))
         return dt_fail(DT_ERR_UNAVAILABLE, "cpu kernels: this machine, or this build, has no %s", dt_cpu_isa_name(isa));
     struct gpt_kernels *k = calloc(1, sizeof *k);
-    bool gelu_new = gpt_of(model)->mlp == GPT_MLP_GELU_NEW;
+    enum gpt_mlp_kind mlp = gpt_of(model)->mlp;
     if (!k)
         return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
     k->base = base;
     k->model = *model;
     k->threads = dt_cpu_threads(base->device);
-    k->simd = gpt_simd_of(isa, model->dtype, gelu_new);
+    k->simd = gpt_simd_of(isa, model->dtype, mlp);
     k->flat = dt_simd_for(isa, model->dtype);
     k->flat_fp32 = dt_simd_for(isa, DT_FP32);
     pthread_mutex_init(&k->mutex, NULL);
-    dt_status status = gpt_cpu_products_create(model->dtype, isa, gelu_new, k->threads, &k->products);
+    dt_status status = gpt_cpu_products_create(model->dtype, isa, mlp, k->threads, &k->products);
     if (status < 0)
         goto fail;
     status = gpt_cpu_attention_create(&k->model, k->threads, &k->attention);

@@ -111,7 +111,7 @@ static void embedding_gradient_part(void *argument, int thread, int threads)
     struct dt_cpu_share share = dt_cpu_share(t->a.positions.count, 1, thread, threads);
     for (size_t position = share.first; position < share.end; position++) {
         memset(sums, 0, d * sizeof *sums);
-        for (size_t s = 0; s < t->a.samples; s++)
+        for (size_t s = 0; s < t->a.samples && t->a.positions.first + position < T; s++)
             add_row(t, sums, s * T + t->a.positions.first + position);
         finish_row(t, t->a.dposition_table, position, sums);
     }

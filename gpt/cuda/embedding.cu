@@ -149,9 +149,9 @@ struct rows_of_token {
 
 struct rows_of_position {
     uint32_t samples, T, first;
-    __device__ int32_t count(size_t) const
+    __device__ int32_t count(size_t position) const
     {
-        return (int32_t)samples;
+        return first + position < T ? (int32_t)samples : 0;
     }
     __device__ uint32_t at(size_t position, int32_t i) const
     {

@@ -85,6 +85,23 @@ struct gelu_new_gradient_op {
     }
 };
 
+/* max(x, 0), with derivative 0 at 0; a NaN stays one. */
+struct relu_op {
+    static constexpr bool READS_TO = false;
+    __device__ static float apply(float, float x)
+    {
+        return x <= 0 ? 0 : x;
+    }
+};
+
+struct relu_gradient_op {
+    static constexpr bool READS_TO = true;
+    __device__ static float apply(float dy, float x)
+    {
+        return x <= 0 ? 0 : x > 0 ? dy : x;
+    }
+};
+
 /* GELU's gradient by rows, which makes the sums of its columns (columns.cuh) as it goes. */
 template <typename E, int N, typename Op> struct gelu_gradient_rows {
     static constexpr int SUMS = 1;
@@ -129,21 +146,32 @@ __global__ void __launch_bounds__(THREADS) tokens_kernel(int32_t *inputs, int32_
 
 } // namespace
 
-static bool is_tanh(const struct gpt_kernels *k)
+template <typename Value, typename Gradient> struct activation {
+    using value = Value;
+    using gradient = Gradient;
+};
+
+/* `body` with the model's. */
+template <typename Body> static dt_status for_activation(const struct gpt_kernels *k, Body body)
 {
-    return gpt_of(&k->model)->mlp == GPT_MLP_GELU_NEW;
+    switch (gpt_of(&k->model)->mlp) {
+    case GPT_MLP_GELU_NEW: return body(activation<gelu_new_op, gelu_new_gradient_op>());
+    case GPT_MLP_RELU: return body(activation<relu_op, relu_gradient_op>());
+    case GPT_MLP_GELU:
+    case GPT_MLP_SWIGLU: break;
+    }
+    return body(activation<gelu_op, gelu_gradient_op>());
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_gelu, gpt_gelu)
 {
-    return is_tanh(k) ? map<gelu_new_op>("gelu", k->base, stream, a->y, a->x, a->count)
-                      : map<gelu_op>("gelu", k->base, stream, a->y, a->x, a->count);
+    return for_activation(k, [&](auto of) { return map<typename decltype(of)::value>("gelu", k->base, stream, a->y, a->x, a->count); });
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient, gpt_gelu_gradient)
 {
-    return is_tanh(k) ? map<gelu_new_gradient_op>("gelu gradient", k->base, stream, a->dy_to_dx, a->x, a->count)
-                      : map<gelu_gradient_op>("gelu gradient", k->base, stream, a->dy_to_dx, a->x, a->count);
+    return for_activation(
+        k, [&](auto of) { return map<typename decltype(of)::gradient>("gelu gradient", k->base, stream, a->dy_to_dx, a->x, a->count); });
 }
 
 template <typename Op>
@@ -168,8 +196,9 @@ extern "C" dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struc
 {
     if (rows == 0 || columns == 0)
         return accumulate ? DT_OK : dt_cuda_fill(k->base, stream, sums, columns, 0);
-    return is_tanh(k) ? gradient_sums<gelu_new_gradient_op>(k, stream, dy_to_dx, x, sums, rows, columns, accumulate)
-                      : gradient_sums<gelu_gradient_op>(k, stream, dy_to_dx, x, sums, rows, columns, accumulate);
+    return for_activation(k, [&](auto of) {
+        return gradient_sums<typename decltype(of)::gradient>(k, stream, dy_to_dx, x, sums, rows, columns, accumulate);
+    });
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_tokens, gpt_tokens)

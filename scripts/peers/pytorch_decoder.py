@@ -10,6 +10,7 @@ line, as pytorch_gpt.py does.
 test/cli/test_peer_decoder.py imports the model and gives it dtbench's own weights and tokens.
 """
 import argparse
+import functools
 import json
 import math
 import os
@@ -161,12 +162,12 @@ class Block(nn.Module):
         self.gate = nn.Linear(m["hidden"], m["ffn"], bias=bias) if m["mlp"] == "swiglu" else None
         self.up = nn.Linear(m["hidden"], m["ffn"], bias=bias)
         self.down = nn.Linear(m["ffn"], m["hidden"], bias=bias)
-        self.gelu = "tanh" if m["mlp"] == "gelu_new" else "none"
+        self.activation = {"gelu": F.gelu, "gelu_new": functools.partial(F.gelu, approximate="tanh"), "relu": F.relu}.get(m["mlp"])
 
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
         y = self.norm2(x)
-        y = F.silu(self.gate(y)) * self.up(y) if self.gate is not None else F.gelu(self.up(y), approximate=self.gelu)
+        y = F.silu(self.gate(y)) * self.up(y) if self.gate is not None else self.activation(self.up(y))
         return x + self.down(y)
 
 

@@ -15,7 +15,7 @@ import numpy
 WEIGHT, TOKEN, DROPOUT, ATTENTION = 1, 2, 3, 4  # purposes of random numbers
 DEFAULTS = {
     "vocab_size": 50000, "block_size": 256, "dropout": 0.1, "mlp": "gelu", "ffn": 0, "norm": "layer", "norm_epsilon": 1e-5,
-    "position": "learned", "rope": {}, "kv_heads": 0, "bias": "all", "tied": False, "qk_norm": False, "attention": "fused", "dtype": "fp16",
+    "position": "learned", "position_rows": 0, "attention_dropout": "same", "rope": {}, "kv_heads": 0, "bias": "all", "tied": False, "qk_norm": False, "attention": "fused", "dtype": "fp16",
     "layers": None, "heads": None, "hidden": None,
 }
 ROPE_DEFAULTS = {
@@ -104,7 +104,7 @@ class Model:
         d, f, w, all_biased = self.hidden, self.ffn, self.width, self.bias == "all"
         norm = [("norm.gain", (d,))] + [("norm.bias", (d,))] * (all_biased and self.norm == "layer")
         if layer == 0:
-            return [("token.weight", (self.vocab_size, d))] + [("position.weight", (self.block_size, d))] * (self.position == "learned")
+            return [("token.weight", (self.vocab_size, d))] + [("position.weight", (self.position_rows or self.block_size, d))] * (self.position == "learned")
         if layer == self.layer_count - 1:
             return [("weight", (self.vocab_size, d))] * (not self.tied)
         if layer == self.layer_count - 2:
@@ -291,7 +291,7 @@ def attention(m, x, layer, samples):
         return chain(steps, x)
 
     (q, q_backward), (k, k_backward), (v, v_backward) = make("q", m.heads), make("k", m.kv_heads), make("v", m.kv_heads)
-    mask = dropout_mask(m.dropout, m.seed, ATTENTION, layer, samples, m.heads, m.block_size, m.block_size) if m.dropout else 1.0
+    mask = dropout_mask(m.dropout, m.seed, ATTENTION, layer, samples, m.heads, m.block_size, m.block_size) if m.dropout and m.attention_dropout == "same" else 1.0
     mixed, mixed_backward = weighted(m, q, k, v, mask)
     y, y_backward = linear(rows_of(mixed), p["projection.weight"], p.get("projection.bias"))
 
@@ -316,7 +316,11 @@ def gelu_new(x):
     return 0.5 * x * (1 + tanh), lambda dy: dy * 0.5 * (1 + tanh + x * (1 - tanh**2) * root * (1 + 3 * 0.044715 * x * x))
 
 
-GELUS = {"gelu": gelu, "gelu_new": gelu_new}
+def relu(x):
+    return numpy.maximum(x, 0), lambda dy: dy * (x > 0)
+
+
+GELUS = {"gelu": gelu, "gelu_new": gelu_new, "relu": relu}
 
 
 def silu(x):
@@ -366,14 +370,14 @@ def block(m, number, samples):
 
 def embedding(m, tokens):
     table, positions = m.parameters[0]["token.weight"], m.parameters[0].get("position.weight")
-    y = table.value[tokens] + (positions.value if positions else 0)
+    y = table.value[tokens] + (positions.value[:m.block_size] if positions else 0)
 
     def backward(dy):
         gradient = numpy.zeros_like(table.value)
         numpy.add.at(gradient, tokens, dy)
         table.grad = table.grad + gradient
         if positions:
-            positions.grad = positions.grad + dy.sum(axis=0)
+            positions.grad = positions.grad + numpy.pad(dy.sum(axis=0), ((0, len(positions.value) - m.block_size), (0, 0)))
 
     return y, backward
 

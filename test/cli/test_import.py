@@ -252,10 +252,10 @@ def test_accelerate_yaml():
 
 
 def test_a_hugging_face_config():
-    model = {"model_type": "opt", "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64, "dropout": 0.0}
+    model = {"model_type": "opt", "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64, "activation_function": "silu"}
     said = imported("config.json", model)
-    has(said["config"], model__layers=2, model__mlp="gelu")
-    check(any("relu" in line for line in said["alike"]), said)
+    has(said["config"], model__layers=2, model__attention_dropout="none", model__position_rows=2050)
+    check(any("silu" in line for line in said["alike"]), said)
 
 
 def test_export_says_what_it_cannot():

@@ -97,7 +97,8 @@ def draw_model(r, tensor, virtual_stages, sequence_parallel):
         "kv_heads": r.choice([k for k in divisors(heads) if k % tensor == 0 or tensor % k == 0]),
         "norm_epsilon": r.choice([1e-5, 1e-5, 1e-6, 1e-3]), "tied": r.random() < 0.5, "qk_norm": r.random() < 0.3,
     }
-    for key in ("attention", "mlp", "norm"):
+    model["position_rows"] = r.choice([0, model["block_size"] + r.randint(1, 5)])
+    for key in ("attention", "attention_dropout", "mlp", "norm"):
         model[key] = r.choice(values("model." + key))
     model["bias"] = r.choice(["all", "qkv", "none"])
     if position == "rope" and r.random() < 0.5:

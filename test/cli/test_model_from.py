@@ -37,8 +37,10 @@ MPT = {"model_type": "mpt", "n_layers": 32, "n_heads": 32, "d_model": 4096, "exp
        "attn_config": {"alibi": True, "attn_type": "multihead_attention", "attn_pdrop": 0, "clip_qkv": None, "qk_ln": False}}
 FALCON = {"model_type": "falcon", **sizes(24, 32, 2048), "alibi": True, "bias": True, "parallel_attn": False, "multi_query": False,
           "new_decoder_architecture": False, "vocab_size": 50304, "hidden_dropout": 0.0, "attention_dropout": 0.0, "layer_norm_epsilon": 1e-5}
-OPT = {"model_type": "opt", **sizes(12, 12, 768), "ffn_dim": 3072, "vocab_size": 50272, "max_position_embeddings": 2048, "dropout": 0.0,
-       "word_embed_proj_dim": 768, "do_layer_norm_before": True}
+OPT = {"model_type": "opt", **sizes(12, 12, 768), "ffn_dim": 3072, "vocab_size": 50272, "max_position_embeddings": 2048, "dropout": 0.1,
+       "attention_dropout": 0.0, "activation_function": "relu", "word_embed_proj_dim": 768, "do_layer_norm_before": True, "init_std": 0.02,
+       "_remove_final_layer_norm": False, "enable_bias": True, "layerdrop": 0.0, "layer_norm_elementwise_affine": True}
+OPT_30B = {**OPT, **sizes(48, 56, 7168), "ffn_dim": 28672, "word_embed_proj_dim": 7168}
 MISTRAL = {**LLAMA, "model_type": "mistral", **sizes(32, 32, 4096), "intermediate_size": 14336, "num_key_value_heads": 8, "vocab_size": 32000,
            "max_position_embeddings": 32768, "sliding_window": 4096, "rope_theta": 10000.0}
 QWEN_3 = {"model_type": "qwen3", **QWEN, **sizes(36, 32, 4096), "head_dim": 128, "intermediate_size": 12288, "num_key_value_heads": 8,
@@ -65,6 +67,8 @@ MODELS = [
     ("Qwen3-8B", QWEN_3, 8190735360, None),
     ("mpt-7b", MPT, 6649286656, "MPT-7B"),
     ("falcon-rw-1b", FALCON, 1311625216, None),
+    ("opt-125m", OPT, 125239296, None),
+    ("opt-30b", OPT_30B, 29974540288, None),
     ("RedPajama-INCITE-Base-3B-v1", NEOX, 2775864320, None),
 ]
 
@@ -133,7 +137,10 @@ REFUSED = [
     ({**scaled(8.0), **sizes(2, 4, 64), "attention_bias": True}, "attention_bias: true; biases of these layers alone cannot be"),
     ({**LLAMA_3, **sizes(2, 4, 64), "rope_scaling": {"type": "linear", "factor": 2.0}},
      "rope_scaling.type: \"linear\"; this scaling of rope's frequencies cannot be"),
-    ({**OPT, "activation_function": "relu"}, "activation_function: \"relu\"; the MLP of a decoder is gelu or swiglu"),
+    ({**OPT, "activation_function": "silu"}, "activation_function: \"silu\"; the MLP of a decoder is gelu, relu or swiglu"),
+    ({**OPT, "attention_dropout": 0.2}, "attention_dropout: 0.2; of attention's weights it is that of all else here, 0.1, or none"),
+    ({**OPT, "word_embed_proj_dim": 512}, "word_embed_proj_dim: 512; embeddings are as wide as the model here, 768"),
+    ({**OPT, "do_layer_norm_before": False}, "do_layer_norm_before: false; norms are before attention and MLP here"),
     ({**GPT_2, "embd_pdrop": 0.2}, "embd_pdrop: 0.2; all dropouts are the same here, 0.1"),
     ({**LLAMA, "num_attention_heads": 4, "hidden_size": 64}, "does not say model.layers"),
     ({**LLAMA, **sizes(2, 0, 64)}, "model.heads: 0 is out of range; expected an integer from 1 to 4096"),

@@ -194,11 +194,11 @@ static inline void setup_kernels(struct setup *s, int heads, int hidden, int voc
     setup_model(s, &model);
 }
 
-/* The same with a form of GELU. */
-static inline void setup_gelu(struct setup *s, bool tanh_form)
+/* The same with an activation. */
+static inline void setup_gelu(struct setup *s, enum gpt_mlp_kind mlp)
 {
     struct gpt_model sizes = {.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 8};
-    sizes.mlp = tanh_form ? GPT_MLP_GELU_NEW : GPT_MLP_GELU;
+    sizes.mlp = mlp;
     struct dt_model model = gpt_model_of(s->dtype, &sizes);
     setup_model(s, &model);
 }

@@ -224,19 +224,28 @@ static double gelu_u(double x, double *slope)
     return sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
 }
 
-void ref_gelu(const double *x, double *y, size_t count, bool tanh_form)
+/* What x is multiplied with: 1 or 0 of ReLU. */
+static double share(double x, enum gpt_mlp_kind mlp)
 {
     double slope;
-    for (size_t i = 0; i < count; i++)
-        y[i] = x[i] * (tanh_form ? 1 / (1 + exp(-2 * gelu_u(x[i], &slope))) : 0.5 * erfc(-x[i] * M_SQRT1_2));
+    if (mlp == GPT_MLP_RELU)
+        return x > 0;
+    return mlp == GPT_MLP_GELU_NEW ? 1 / (1 + exp(-2 * gelu_u(x, &slope))) : 0.5 * erfc(-x * M_SQRT1_2);
 }
 
-void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t count, bool tanh_form)
+void ref_gelu(const double *x, double *y, size_t count, enum gpt_mlp_kind mlp)
+{
+    for (size_t i = 0; i < count; i++)
+        y[i] = x[i] * share(x[i], mlp);
+}
+
+void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t count, enum gpt_mlp_kind mlp)
 {
     for (size_t i = 0; i < count; i++) {
         double slope, u = gelu_u(x[i], &slope), cosine = cosh(u);
         double exact = 0.5 * erfc(-x[i] * M_SQRT1_2) + x[i] * exp(-0.5 * x[i] * x[i]) / sqrt(2 * M_PI);
-        dx[i] = dy[i] * (tanh_form ? 0.5 * (1 + tanh(u)) + 0.5 * x[i] * slope / (cosine * cosine) : exact);
+        double tanh_form = 0.5 * (1 + tanh(u)) + 0.5 * x[i] * slope / (cosine * cosine);
+        dx[i] = dy[i] * (mlp == GPT_MLP_RELU ? share(x[i], mlp) : mlp == GPT_MLP_GELU_NEW ? tanh_form : exact);
     }
 }
 
@@ -373,7 +382,7 @@ void ref_embedding_gradient(const struct dt_model *model, const int32_t *tokens,
     size_t T = (size_t)gpt_of(model)->block_size, d = (size_t)gpt_of(model)->hidden;
     memset(dtoken_table, 0, (size_t)gpt_of(model)->vocab_size * d * sizeof *dtoken_table);
     if (dposition_table)
-        memset(dposition_table, 0, T * d * sizeof *dposition_table);
+        memset(dposition_table, 0, (size_t)gpt_position_rows(model) * d * sizeof *dposition_table);
     for (size_t m = 0; m < samples * T; m++)
         for (size_t c = 0; c < d; c++) {
             double g = dout[m * d + c] * ref_dropout(dropout, m / T, m % T, c);

@@ -39,8 +39,8 @@ void ref_swiglu_gradient(const double *dy, const double *hidden, double *dhidden
 /* In place; the model's rope must name its base. */
 void ref_rope(const struct dt_model *model, double *x, size_t rows, size_t heads, size_t columns, bool inverse);
 
-void ref_gelu(const double *x, double *y, size_t count, bool tanh_form);
-void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t count, bool tanh_form);
+void ref_gelu(const double *x, double *y, size_t count, enum gpt_mlp_kind mlp);
+void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t count, enum gpt_mlp_kind mlp);
 
 /* Of all heads, with the model's kv_heads (0: as many as heads), and with alibi where the model says so. weights [samples, heads, T, T] before
  * dropout and lse [samples, heads, T] may be NULL. */

@@ -91,11 +91,18 @@ static struct gpt_dropout some_dropout(float probability)
     };
 }
 
+/* Each dtype has one of them. */
+static enum gpt_mlp_kind activation_of(const struct setup *s)
+{
+    static const enum gpt_mlp_kind of[] = {[DT_FP32] = GPT_MLP_RELU, [DT_FP16] = GPT_MLP_GELU_NEW, [DT_BF16] = GPT_MLP_GELU};
+    return of[s->dtype];
+}
+
 /* Back through a linear and the GELU in front of it. */
 static void linear_gelu_gradient_body(struct setup *s)
 {
-    bool tanh_form = s->dtype == DT_FP16; /* each dtype has one of both forms */
-    setup_gelu(s, tanh_form);
+    enum gpt_mlp_kind mlp = activation_of(s);
+    setup_gelu(s, mlp);
     for (int i = 0; i < shapes_for(s); i++) {
         struct shape z = shapes[i];
         struct array dy = input(s->dtype, z.rows * z.out, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1);
@@ -106,7 +113,7 @@ static void linear_gelu_gradient_body(struct setup *s)
         CHECK_OK(s->table->linear_gelu_input_gradient(s->kernels, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_linear_gradient(dy.values, hidden.values, w.values, product, dw, db, z.rows, z.in, z.out);
-        ref_gelu_gradient(product, hidden.values, dx.values, dx.count, tanh_form);
+        ref_gelu_gradient(product, hidden.values, dx.values, dx.count, mlp);
         double error = error_of(s->dtype, dx.data, dx.values, dx.count); /* the product may be rounded on its own */
         CHECK(error <= 2 * bound_of(s->dtype), "dx: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));
     }
@@ -143,7 +150,7 @@ static void linear_residual_body(struct setup *s)
         CHECK_OK(s->table->linear_residual(s->kernels, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         if (gelu) {
-            ref_gelu(x.values, x.values, x.count, false);
+            ref_gelu(x.values, x.values, x.count, GPT_MLP_GELU);
             ref_round(s->dtype, x.values, x.count);
         }
         ref_linear(x.values, w.values, a.b ? b.values : NULL, y.values, z.rows, z.in, z.out);
@@ -161,8 +168,8 @@ static void linear_residual(void)
 
 static void linear_gelu_weights_body(struct setup *s)
 {
-    bool tanh_form = s->dtype == DT_FP16; /* each dtype has one of both forms */
-    setup_gelu(s, tanh_form);
+    enum gpt_mlp_kind mlp = activation_of(s);
+    setup_gelu(s, mlp);
     for (int i = 0; i < 2 * shapes_for(s); i++) {
         struct shape z = shapes[i / 2];
         bool accumulate = i % 2;
@@ -175,7 +182,7 @@ static void linear_gelu_weights_body(struct setup *s)
                                                     z.rows,  z.in,        z.out,       accumulate};
         CHECK_OK(s->table->linear_gelu_weight_gradient(s->kernels, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
-        ref_gelu(hidden.values, hidden.values, hidden.count, tanh_form);
+        ref_gelu(hidden.values, hidden.values, hidden.count, mlp);
         ref_round(s->dtype, hidden.values, hidden.count);
         ref_linear_gradient(dy.values, hidden.values, w.values, dx, dw.values, db.values, z.rows, z.in, z.out);
         add_old(&dw, old_dw);
@@ -243,9 +250,9 @@ static void layer_norm(void)
     for_every_setup(layer_norm_body);
 }
 
-static void gelu_form(struct setup *s, bool tanh_form)
+static void gelu_form(struct setup *s, enum gpt_mlp_kind mlp)
 {
-    setup_gelu(s, tanh_form);
+    setup_gelu(s, mlp);
     for (int i = 0; i < 4; i++) {
         size_t count = (size_t[]){17, 37, 4099, 20000}[i];
         double range = (double[]){1, 8, 3, 40}[i];
@@ -254,12 +261,12 @@ static void gelu_form(struct setup *s, bool tanh_form)
         CHECK_OK(s->table->gelu(s->kernels, s->stream, &(struct gpt_gelu){y.data, x.data, count}));
         CHECK_OK(s->table->gelu_gradient(s->kernels, s->stream, &(struct gpt_gelu_gradient){dx.data, x.data, count}));
         CHECK_OK(dt_stream_synchronize(s->stream));
-        ref_gelu(x.values, y.values, count, tanh_form);
-        ref_gelu_gradient(dy.values, x.values, dx.values, count, tanh_form);
+        ref_gelu(x.values, y.values, count, mlp);
+        ref_gelu_gradient(dy.values, x.values, dx.values, count, mlp);
         CHECK_ARRAY(s, y, "y");
         CHECK_ARRAY(s, dx, "dx");
         /* The left tail is small, and must be right all the same; of the tanh form it is e to a number of up to 70, whose rounding counts. */
-        double tail = tanh_form ? 3e-5 : 1e-5;
+        double tail = mlp == GPT_MLP_GELU_NEW ? 3e-5 : 1e-5;
         for (size_t j = 0; j < count && s->dtype == DT_FP32; j++)
             CHECK(x.values[j] < -9 || fabs(((float *)y.data)[j] - y.values[j]) <= tail * fabs(y.values[j]), "gelu(%.9g) = %.9g, not %.9g",
                   x.values[j], ((float *)y.data)[j], y.values[j]);
@@ -267,12 +274,12 @@ static void gelu_form(struct setup *s, bool tanh_form)
 }
 
 /* The limits where x is infinite, and NaN where it is none; in vectors and after them. */
-static void gelu_limits_form(struct setup *s, bool tanh_form)
+static void gelu_limits_form(struct setup *s, enum gpt_mlp_kind mlp)
 {
     enum { COUNT = 5 * 9 };
     static const double at[] = {INFINITY, -INFINITY, NAN, 60000, -60000}, value[] = {INFINITY, 0, NAN, 60000, 0},
                         slope[] = {1, 0, NAN, 1, 0};
-    setup_gelu(s, tanh_form);
+    setup_gelu(s, mlp);
     struct array x = input(s->dtype, COUNT, 0, 1), y = output(s->dtype, COUNT), dx = input(s->dtype, COUNT, 1, 0);
     for (size_t j = 0; j < COUNT; j++)
         x.values[j] = at[j % 5];
@@ -293,9 +300,10 @@ static void gelu_limits_form(struct setup *s, bool tanh_form)
 
 static void gelu_body(struct setup *s)
 {
-    for (int tanh_form = 0; tanh_form < 2; tanh_form++) {
-        gelu_form(s, tanh_form);
-        gelu_limits_form(s, tanh_form);
+    static const enum gpt_mlp_kind forms[] = {GPT_MLP_GELU, GPT_MLP_GELU_NEW, GPT_MLP_RELU};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        gelu_form(s, forms[i]);
+        gelu_limits_form(s, forms[i]);
     }
 }
 
@@ -340,25 +348,28 @@ static void embedding_body(struct setup *s)
     } sizes[] = {{20, 301, 4}, {86, 301, 4}, {264, 6, 4}, {86, 6, 4}, {8, 1500, 300}};
     for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++) {
         struct dt_model model = gpt_model_of(
-            DT_FP32, &(struct gpt_model){.heads = 1, .hidden = sizes[i].hidden, .vocab_size = sizes[i].vocab, .block_size = 7});
+            DT_FP32,
+            &(struct gpt_model){
+                .heads = 1, .hidden = sizes[i].hidden, .vocab_size = sizes[i].vocab, .block_size = 7, .position_rows = i % 2 ? 9 : 0});
         size_t samples = (size_t)sizes[i].samples, d = (size_t)gpt_of(&model)->hidden, T = 7, V = (size_t)gpt_of(&model)->vocab_size;
+        size_t P = (size_t)gpt_position_rows(&model); /* rows of positions */
         struct gpt_dropout dropout = some_dropout(i == 3 ? 0 : 0.25f);
         setup_kernels(s, 1, gpt_of(&model)->hidden, gpt_of(&model)->vocab_size, gpt_of(&model)->block_size);
-        struct array tokens_table = input(s->dtype, V * d, 0, 1), positions = input(s->dtype, T * d, 0, 1);
+        struct array tokens_table = input(s->dtype, V * d, 0, 1), positions = input(s->dtype, P * d, 0, 1);
         struct array out = output(s->dtype, samples * T * d), dout = input(s->dtype, samples * T * d, 0, 1);
         int32_t *tokens = test_alloc(samples * T * sizeof *tokens);
         for (size_t m = 0; m < samples * T; m++)
             tokens[m] = (int32_t)(test_random() % V);
-        struct gpt_embedding forward = {tokens, tokens_table.data, positions.data, out.data, samples, {0, V}, {0, T}, dropout};
+        struct gpt_embedding forward = {tokens, tokens_table.data, positions.data, out.data, samples, {0, V}, {0, P}, dropout};
         CHECK_OK(s->table->embedding(s->kernels, s->stream, &forward));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_embedding(&model, tokens, tokens_table.values, positions.values, out.values, samples, &dropout);
         CHECK_ARRAY(s, out, "out");
         for (int accumulate = 0; accumulate < 2; accumulate++) {
-            double *old = test_alloc((V + T) * d * sizeof *old);
-            struct array dtokens = target(s, V * d, accumulate, old), dpositions = target(s, T * d, accumulate, old + V * d);
+            double *old = test_alloc((V + P) * d * sizeof *old);
+            struct array dtokens = target(s, V * d, accumulate, old), dpositions = target(s, P * d, accumulate, old + V * d);
             struct gpt_embedding_gradient backward = {tokens, dout.data, dtokens.data, dpositions.data, samples,
-                                                      {0, V}, {0, T},    accumulate,   dropout};
+                                                      {0, V}, {0, P},    accumulate,   dropout};
             CHECK_OK(s->table->embedding_gradient(s->kernels, s->stream, &backward));
             CHECK_OK(dt_stream_synchronize(s->stream));
             ref_embedding_gradient(&model, tokens, dout.values, dtokens.values, dpositions.values, samples, &dropout);
@@ -613,8 +624,8 @@ static void gelu_gradient_sums_body(struct setup *s)
 {
     if (!s->table->gelu_gradient_sums)
         return;
-    bool tanh_form = s->dtype == DT_FP16; /* each dtype has one of both forms */
-    setup_gelu(s, tanh_form);
+    enum gpt_mlp_kind mlp = activation_of(s);
+    setup_gelu(s, mlp);
     for (int i = 0; i < 2 * shapes_for(s); i++) {
         struct shape z = shapes[i / 2];
         bool accumulate = i % 2;
@@ -626,7 +637,7 @@ static void gelu_gradient_sums_body(struct setup *s)
         CHECK_OK(s->table->gelu_gradient_sums(s->kernels, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_linear_gradient(dy.values, hidden.values, w.values, product, NULL, NULL, z.rows, z.in, z.out);
-        ref_gelu_gradient(product, hidden.values, dx.values, dx.count, tanh_form);
+        ref_gelu_gradient(product, hidden.values, dx.values, dx.count, mlp);
         double error = error_of(s->dtype, dx.data, dx.values, dx.count); /* the product is rounded on its own */
         CHECK(error <= 2 * bound_of(s->dtype), "dx: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));
         ref_decode(s->dtype, dx.data, dx.values, dx.count); /* and the sums are of dx as it was rounded */

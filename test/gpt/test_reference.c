@@ -161,12 +161,17 @@ static void rope(void)
 
 static void gelu_of_x(const double *from, double *y)
 {
-    ref_gelu(from, y, ROWS * D, false);
+    ref_gelu(from, y, ROWS * D, GPT_MLP_GELU);
 }
 
 static void gelu_new_of_x(const double *from, double *y)
 {
-    ref_gelu(from, y, ROWS * D, true);
+    ref_gelu(from, y, ROWS * D, GPT_MLP_GELU_NEW);
+}
+
+static void relu_of_x(const double *from, double *y)
+{
+    ref_gelu(from, y, ROWS * D, GPT_MLP_RELU);
 }
 
 static void gelu(void)
@@ -174,10 +179,12 @@ static void gelu(void)
     double dy[ROWS * D], dx[ROWS * D];
     randomise(x, ROWS * D);
     randomise(dy, ROWS * D);
-    ref_gelu_gradient(dy, x, dx, ROWS * D, false);
+    ref_gelu_gradient(dy, x, dx, ROWS * D, GPT_MLP_GELU);
     differences_agree("x", gelu_of_x, x, ROWS * D, dy, ROWS * D, dx);
-    ref_gelu_gradient(dy, x, dx, ROWS * D, true);
+    ref_gelu_gradient(dy, x, dx, ROWS * D, GPT_MLP_GELU_NEW);
     differences_agree("x", gelu_new_of_x, x, ROWS * D, dy, ROWS * D, dx);
+    ref_gelu_gradient(dy, x, dx, ROWS * D, GPT_MLP_RELU);
+    differences_agree("x", relu_of_x, x, ROWS * D, dy, ROWS * D, dx);
 }
 
 static void grouped_attention_of_qkv(const double *from, double *y)

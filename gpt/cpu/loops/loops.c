@@ -29,6 +29,18 @@ static void gelu_new_gradient(void *dy_to_dx, const void *x, size_t count)
         store(dy_to_dx, i, count, load(dy_to_dx, i, count) * v_gelu_new_gradient(load(x, i, count)));
 }
 
+static void relu(void *y, const void *x, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(y, i, count, v_relu(load(x, i, count)));
+}
+
+static void relu_gradient(void *dy_to_dx, const void *x, size_t count)
+{
+    for (size_t i = 0; i < count; i += V_LANES)
+        store(dy_to_dx, i, count, load(dy_to_dx, i, count) * v_relu_gradient(load(x, i, count)));
+}
+
 /* The factors of V_DROPOUT_COLUMNS columns from `column` on. */
 enum { DROPOUT_VECTORS = V_DROPOUT_COLUMNS / V_LANES };
 struct dropout_factors {
@@ -250,6 +262,8 @@ const struct gpt_simd GPT_SIMD_TABLE = {
     .gelu_gradient = gelu_gradient,
     .gelu_new = gelu_new,
     .gelu_new_gradient = gelu_new_gradient,
+    .relu = relu,
+    .relu_gradient = relu_gradient,
     .dropout_residual = dropout_residual,
     .dropout_gradient = dropout_gradient,
     .embedding = embedding,

@@ -41,6 +41,8 @@ struct gpt_simd {
     void (*gelu_gradient)(void *dy_to_dx, const void *x, size_t count);
     void (*gelu_new)(void *y, const void *x, size_t count); /* the tanh form */
     void (*gelu_new_gradient)(void *dy_to_dx, const void *x, size_t count);
+    void (*relu)(void *y, const void *x, size_t count);
+    void (*relu_gradient)(void *dy_to_dx, const void *x, size_t count);
 
     /* One row of d columns. */
     void (*dropout_residual)(void *out, const void *residual, const void *branch, size_t d, const struct gpt_dropout_row *row);
@@ -66,12 +68,12 @@ struct gpt_simd {
 const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
 
 /* The same, which must be there, with a model's form of GELU as its gelu. */
-static inline struct gpt_simd gpt_simd_of(enum dt_cpu_isa isa, enum dt_dtype dtype, bool gelu_new)
+static inline struct gpt_simd gpt_simd_of(enum dt_cpu_isa isa, enum dt_dtype dtype, enum gpt_mlp_kind mlp)
 {
     struct gpt_simd simd = *gpt_simd_for(isa, dtype);
-    if (gelu_new) {
-        simd.gelu = simd.gelu_new;
-        simd.gelu_gradient = simd.gelu_new_gradient;
+    if (mlp == GPT_MLP_GELU_NEW || mlp == GPT_MLP_RELU) {
+        simd.gelu = mlp == GPT_MLP_RELU ? simd.relu : simd.gelu_new;
+        simd.gelu_gradient = mlp == GPT_MLP_RELU ? simd.relu_gradient : simd.gelu_new_gradient;
     }
     return simd;
 }

@@ -16,7 +16,7 @@ struct gpt_cpu_products {
     struct gpt_onednn *onednn;
     const struct dt_simd *flat;
     struct gpt_simd simd;
-    bool gelu_new;
+    enum gpt_mlp_kind mlp; /* which activation GELU stands for */
     size_t element_bytes;
     int threads;
     struct dt_cpu_scratch sums;
@@ -39,7 +39,8 @@ static dt_status choose(enum dt_dtype dtype, const struct gpt_matmul_ops **out)
     return DT_OK;
 }
 
-dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, bool gelu_new, int threads, struct gpt_cpu_products **out)
+dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, enum gpt_mlp_kind mlp, int threads,
+                                  struct gpt_cpu_products **out)
 {
     const struct gpt_matmul_ops *ops;
     *out = NULL;
@@ -48,8 +49,8 @@ dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, bool
     if (!products)
         return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
     products->flat = dt_simd_for(isa, dtype);
-    products->simd = gpt_simd_of(isa, dtype, gelu_new);
-    products->gelu_new = gelu_new;
+    products->simd = gpt_simd_of(isa, dtype, mlp);
+    products->mlp = mlp;
     products->element_bytes = dt_dtype_bytes(dtype);
     products->threads = threads;
     dt_status status = ops ? gpt_matmul_create(ops, products->flat, threads, &products->tiles)
@@ -152,7 +153,7 @@ static dt_status multiply(struct gpt_cpu_products *products, const struct gpt_cp
 /* Tiles know the exact form of GELU alone. */
 dt_status gpt_cpu_multiply(struct gpt_cpu_products *products, const struct gpt_cpu_product *product)
 {
-    bool apart = products->gelu_new && (product->gelu != GPT_CPU_NO_OPERAND || product->gelu_of);
+    bool apart = products->mlp != GPT_MLP_GELU && (product->gelu != GPT_CPU_NO_OPERAND || product->gelu_of);
     if (products->tiles && !apart)
         return gpt_matmul_run(products->tiles, product);
     struct pass pass = {.products = products, .product = product};

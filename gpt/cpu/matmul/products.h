@@ -17,7 +17,8 @@ struct gpt_cpu_products;
 
 /* With loops for `isa`, which this build has. Owner: the caller, who destroys. Errors: DT_ERR_INVALID for another value of the variable, DT_ERR_UNAVAILABLE, DT_ERR_DEVICE,
  * DT_ERR_HOST_MEMORY. */
-dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, bool gelu_new, int threads, struct gpt_cpu_products **out);
+dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, enum gpt_mlp_kind mlp, int threads,
+                                  struct gpt_cpu_products **out);
 void gpt_cpu_products_destroy(struct gpt_cpu_products *products); /* takes NULL */
 
 /* "amx", "twin" or "onednn": a literal. */

@@ -78,6 +78,17 @@ V_INLINE vfloat v_gelu_new_gradient(vfloat x)
     return s + x * s * (e * s) * (x * x * 0.214064449f + 1.59576912f);
 }
 
+/* max(x, 0) and its derivative, which is 0 at 0; NaN stays NaN. */
+V_INLINE vfloat v_relu(vfloat x)
+{
+    return v_max(v_set(0), x);
+}
+
+V_INLINE vfloat v_relu_gradient(vfloat x)
+{
+    return v_select(x <= 0.0f, v_set(0), v_select(x > 0.0f, v_set(1), x));
+}
+
 /* sqrt(-2 log u) for u = (word + 1) / 2^32, in (0, 1]. Error 4e-8, also near u = 1, where u itself has no fp32. */
 V_INLINE vfloat v_box_muller_radius(vuint word)
 {

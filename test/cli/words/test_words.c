@@ -78,9 +78,10 @@ static void megatron_config(struct dice *d, char *text)
         ",\"model\":{\"layers\":%d,\"heads\":%d,\"hidden\":%d,\"vocab_size\":%d,\"block_size\":%d,\"dtype\":\"%s\",\"dropout\":%s,\"mlp\":"
         "\"%s\",\"ffn\":%d,\"norm\":\"%s\",\"norm_epsilon\":%s,\"kv_heads\":%d,\"bias\":\"%s\",\"tied\":%s,\"qk_norm\":%s,\"attention\":\"%"
         "s\"",
-        layers, heads, heads * 32, 1000 * tensor, 128, ONE_OF(d, "bf16", "fp16", "fp32"), ONE_OF(d, "0", "0.1"), mlp, below(d, 2) * 512,
-        norm, ONE_OF(d, "1e-5", "1e-6"), below(d, 2) * 4, ONE_OF(d, "all", "qkv", "none"), ONE_OF(d, "true", "false"),
-        ONE_OF(d, "true", "false"), ONE_OF(d, "fused", "unfused"));
+        layers, heads, heads * 32, 1000 * tensor, 128, ONE_OF(d, "bf16", "fp16", "fp32"),
+        ONE_OF(d, "0", "0.1", "0.1,\"attention_dropout\":\"none\""), mlp, below(d, 2) * 512, norm, ONE_OF(d, "1e-5", "1e-6"),
+        below(d, 2) * 4, ONE_OF(d, "all", "qkv", "none"), ONE_OF(d, "true", "false"), ONE_OF(d, "true", "false"),
+        ONE_OF(d, "fused", "unfused"));
     if (below(d, 2))
         strcat(text, ",\"position\":\"learned\"}");
     else

@@ -211,7 +211,7 @@ static void repeating_body(void)
         }
         double *plain = malloc(l.dx.count * sizeof *plain);
         ref_linear_gradient(l.dy.values, l.x.values, l.w.values, plain, NULL, NULL, z.rows, z.in, z.out);
-        ref_gelu_gradient(plain, l.hidden.values, l.dx.values, l.dx.count, false);
+        ref_gelu_gradient(plain, l.hidden.values, l.dx.values, l.dx.count, GPT_MLP_GELU);
         CHECK(error_of(&l.dx) <= 2 * bound(), "dx through GELU, %s: error %.3g", dt_dtype_name(dtype), error_of(&l.dx)); /* rounded twice */
         free(plain);
         free(first);

@@ -64,7 +64,7 @@ static void expect_element(struct problem *p, size_t row, size_t column)
     sum += added;
     magnitudes += fabs(added);
     if (p->follows == GELU) {
-        ref_gelu_gradient(&(double){1}, &p->gelu_of.values[place], &factor, 1, false);
+        ref_gelu_gradient(&(double){1}, &p->gelu_of.values[place], &factor, 1, GPT_MLP_GELU);
         sum *= factor;
         magnitudes *= 2;
     }
@@ -110,7 +110,7 @@ static struct problem problem_make(struct shape s, bool transpose_a, bool transp
 /* What the operand becomes; the twin and AMX get it as it was. */
 static void activate(struct array *operand)
 {
-    ref_gelu(operand->values, operand->values, operand->count, false);
+    ref_gelu(operand->values, operand->values, operand->count, GPT_MLP_GELU);
     ref_round(DT_BF16, operand->values, operand->count);
 }
 
