@@ -41,16 +41,35 @@ static dt_status unknown_type(struct dt_translation *t, const char *type, const 
                    types);
 }
 
-dt_status model_translate(struct cJSON *config, const char *where, struct dt_translation *out, const struct dt_model_family **family)
+enum { TYPE_BYTES = 64 };
+
+static const struct dt_model_dialect *take_dialect(struct cJSON *config, char type[TYPE_BYTES], const struct dt_model_family **family)
 {
     struct cJSON *named = dt_json_take(config, "model_type");
-    char type[64];
-    snprintf(type, sizeof type, "%s", cJSON_IsString(named) ? named->valuestring : "");
+    snprintf(type, TYPE_BYTES, "%s", cJSON_IsString(named) ? named->valuestring : "");
     dt_json_destroy(named);
-    const struct dt_model_dialect *dialect = *type ? find_dialect(type, family) : NULL;
+    return *type ? find_dialect(type, family) : NULL;
+}
+
+/* Of a model that also sees or hears, the decoder alone. */
+dt_status model_translate(struct cJSON *config, const char *where, struct dt_translation *out, const struct dt_model_family **family)
+{
+    char type[TYPE_BYTES], outer[TYPE_BYTES] = "";
+    const struct dt_model_dialect *dialect = take_dialect(config, type, family);
+    struct cJSON *text = dialect ? NULL : dt_json_take(config, "text_config");
+    if (cJSON_IsObject(text)) {
+        snprintf(outer, sizeof outer, "%s", type);
+        dt_json_destroy(config);
+        config = text;
+        dialect = take_dialect(config, type, family);
+    } else {
+        dt_json_destroy(text);
+    }
     DT_TRY(dt_translation_init(out, HUGGING_FACE_ORIGIN, config, dialect && dialect->fixed ? dt_json_value(dialect->fixed) : NULL));
     if (!dialect)
         return unknown_type(out, type, where);
+    if (*outer)
+        dt_remark(out, DT_REMARK_ASSUMED, "text_config: of model_type \"%s\" the decoder alone, of model_type \"%s\"", outer, type);
     dt_words_read(dialect->words, out);
     if (dialect->settle)
         dialect->settle(out);

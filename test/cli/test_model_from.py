@@ -69,6 +69,7 @@ MODELS = [
     ("falcon-rw-1b", FALCON, 1311625216, None),
     ("opt-125m", OPT, 125239296, None),
     ("opt-30b", OPT_30B, 29974540288, None),
+    ("Mistral's with eyes", {"model_type": "mistral3", "vision_config": {"num_hidden_layers": 24}, "text_config": MISTRAL}, 7241732096, "Mistral-7B"),
     ("RedPajama-INCITE-Base-3B-v1", NEOX, 2775864320, None),
 ]
 
@@ -129,6 +130,8 @@ REFUSED = [
     ({**LLAMA_3, "model_type": "mixtral", "num_local_experts": 8}, "num_local_experts: 8; mixtures of experts cannot be"),
     ({"model_type": "deepseek_v3", "kv_lora_rank": 512}, "kv_lora_rank: 512; latent attention cannot be"),
     ({"model_type": "mamba"}, "model_type: \"mamba\" is not one of gpt2, gpt_neox, llama, mistral, qwen2, qwen3, mpt, opt, falcon"),
+    ({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}, "vision_config": {}}, "model_type: \"gemma3_text\" is not one of gpt2, "
+     "gpt_neox, llama, mistral, qwen2, qwen3, mpt, opt, falcon"),
     ({"layers": 3}, "model_type: nothing is not one of gpt2, gpt_neox, llama, mistral, qwen2, qwen3, mpt, opt, falcon"),
     ({**NEOX, "use_parallel_residual": True}, "use_parallel_residual: true; attention and MLP of a block are one after the other here"),
     ({**NEOX, "rotary_pct": 0.25}, "rotary_pct: 0.25; rope turns all features of a head here"),
@@ -178,7 +181,7 @@ def test_transformers_counts_the_same():
     if not hasattr(torch.device("meta"), "__enter__"):
         raise Skip("PyTorch before 2.0 makes no model without memory")
     for name, model, parameters, _ in MODELS:
-        model = {key: value for key, value in model.items() if key != "torch_dtype"}
+        model = {key: value for key, value in model.get("text_config", model).items() if key != "torch_dtype"}
         kind = model.pop("model_type")
         if kind not in CONFIG_MAPPING:
             continue

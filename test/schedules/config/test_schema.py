@@ -28,6 +28,7 @@ BEYOND_SCHEMA = {
     "sizes that belong together": r"model\.heads: \d+ does not divide model\.hidden",
     "heads that share keys and values": r"model\.kv_heads: \d+ does not divide model\.heads",
     "pairs of features that turn": r"model\.position: rope rotates pairs",
+    "a row for each position": r"model\.position_rows: \d+, and model\.block_size is",
     "slow frequencies below fast ones": r"model\.rope\.low_frequency_factor: \S+ is not below",
     "one batch": r"global_batch: batch_size is given",
     "a batch that the ranks can divide": r"global_batch: \d+ (samples of (each of )?\d+ ranks|ranks cannot divide)",
