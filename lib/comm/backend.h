@@ -53,7 +53,6 @@ struct dt_comm_backend {
     /* *out: device memory of at least `bytes`, in no ledger, for dt_comm_start_together and dt_comm_reduce_numbers; until the next call that
      * asks for more. It begins as 0. NULL, or *out is: the hosts exchange numbers instead. */
     dt_status (*control)(struct dt_comm *comm, size_t bytes, void **out);
-    void (*abort)(struct dt_comm *comm);                                       /* NULL: nothing ever waits for anybody */
     void (*give_up)(struct dt_comm *comm, dt_status status, const char *text); /* NULL: the others cannot be told */
     /* Bring the ring's states up to date; from any thread. NULL: they always are. */
     void (*refresh)(struct dt_comm *comm);

@@ -475,12 +475,6 @@ void dt_comm_give_up(struct dt_comm *comm, dt_status status, const char *text)
         comm->backend->give_up(comm, status, text);
 }
 
-void dt_comm_abort(struct dt_comm *comm)
-{
-    if (comm->backend->abort)
-        comm->backend->abort(comm);
-}
-
 void dt_comm_mark(struct dt_comm *comm, uint64_t sequence, enum dt_comm_state state)
 {
     struct dt_comm_entry *entry = &comm->ring[sequence % DT_COMM_RING];

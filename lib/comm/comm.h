@@ -145,8 +145,6 @@ dt_status dt_comm_start_together(struct dt_comm *comm, struct dt_stream *stream)
  * `stream`, and no rank waits for another one's turn at rank 0. dt_comm_bytes does not count it. */
 dt_status dt_comm_reduce_numbers(struct dt_comm *comm, const double *mine, int count, struct dt_stream *stream, double *sums_and_highest);
 
-/* Give up: every waiting operation of this process returns soon with DT_ERR_COMM. Callable from any thread. */
-void dt_comm_abort(struct dt_comm *comm);
 /* This rank alone cannot go on, and ends: the others, which wait for it, hear the status and the text instead of seeing it vanish. Not where
  * it has heard so of another rank itself. Over MPI the call may hang when ranks are gone. */
 void dt_comm_give_up(struct dt_comm *comm, dt_status status, const char *text);

@@ -439,11 +439,6 @@ static void mpi_give_up(struct dt_comm *base, dt_status status, const char *text
     dt_mpi_tell(mpi_of(base)->family->world, status, text);
 }
 
-static void mpi_abort(struct dt_comm *base)
-{
-    atomic_store(&mpi_of(base)->family->given_up, true);
-}
-
 static const struct dt_comm_backend mpi_backend = {
     .name = "mpi",
     .library = mpi_library,
@@ -453,6 +448,5 @@ static const struct dt_comm_backend mpi_backend = {
     .group_end = mpi_group_end,
     .subset = mpi_subset,
     .host_all_gather = mpi_host_all_gather,
-    .abort = mpi_abort,
     .give_up = mpi_give_up,
 };

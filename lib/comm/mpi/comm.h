@@ -23,7 +23,7 @@ struct mpi_notice {
 /* Shared by a world's communicator and all its subsets. */
 struct mpi_family {
     atomic_int members;
-    atomic_bool given_up;   /* somebody called abort, or an operation failed: no peer can be relied on any more */
+    atomic_bool given_up;   /* an operation failed: no peer can be relied on any more */
     struct mpi_comm *world; /* notices come over it; NULL: nobody listens */
     pthread_mutex_t mutex;  /* guards heard */
     struct mpi_notice heard;

@@ -77,7 +77,7 @@ static void end_handle(struct nccl_comm *comm)
     int64_t deadline_ns = dt_deadline_ns(end_s);
     ncclResult_t result = f->nccl.comm_finalize(comm->handle);
     while (result == ncclInProgress) {
-        if (atomic_load(&f->given_up) || dt_deadline_passed(deadline_ns))
+        if (f->aborted || dt_deadline_passed(deadline_ns))
             break;
         dt_sleep_ns(200000);
         if (f->nccl.comm_async_error(comm->handle, &result) != ncclSuccess)
@@ -110,7 +110,7 @@ static void end_family(struct nccl_family *f)
     dt_cuda_unwatch(f->device, &f->watch);
     if (f->rendezvous)
         dt_rendezvous_on_ask(f->rendezvous, NULL, NULL);
-    dt_rendezvous_destroy(f->rendezvous, !atomic_load(&f->given_up));
+    dt_rendezvous_destroy(f->rendezvous, !f->aborted);
     pthread_mutex_destroy(&f->mutex);
     free(f);
 }
@@ -119,8 +119,6 @@ static void nccl_destroy(struct dt_comm *base)
 {
     struct nccl_comm *comm = dt_nccl_of(base);
     struct nccl_family *f = comm->family;
-    if (atomic_load(&f->given_up) && !f->aborted)
-        dt_nccl_is_over(f);
     end_handle(comm);
     pthread_mutex_lock(&f->mutex);
     struct nccl_comm **link = &f->members;
@@ -453,14 +451,6 @@ static dt_status nccl_control(struct dt_comm *base, size_t bytes, void **out)
     return DT_OK;
 }
 
-/* The host thread sees it in its next poll, and then aborts NCCL there. */
-static void nccl_abort(struct dt_comm *base)
-{
-    struct nccl_family *f = dt_nccl_of(base)->family;
-    atomic_store(&f->given_up, true);
-    dt_rendezvous_interrupt(f->rendezvous);
-}
-
 static void nccl_give_up(struct dt_comm *base, dt_status status, const char *text)
 {
     struct nccl_family *f = dt_nccl_of(base)->family;
@@ -483,7 +473,6 @@ static const struct dt_comm_backend nccl_backend = {
     .host_reduce = dt_nccl_host_reduce,
     .host_gather_among = dt_nccl_host_gather_among,
     .control = nccl_control,
-    .abort = nccl_abort,
     .give_up = nccl_give_up,
     .refresh = dt_nccl_refresh,
 };

@@ -27,8 +27,7 @@ struct nccl_family {
     enum dt_secret_source secret;
     uint32_t groups; /* that this rank was the first to name */
 
-    atomic_bool given_up; /* by any thread, with dt_comm_abort, or here after a failure */
-    bool aborted;         /* the host thread has done so; then these two contain the reason */
+    bool aborted; /* after a failure, by the host thread; then these two contain the reason */
     dt_status failure;
     char failure_text[900];
     int64_t finished_ns; /* when an operation was last seen finished */
@@ -95,7 +94,7 @@ dt_status dt_nccl_register(struct nccl_comm *comm);
 void dt_nccl_deregister(struct nccl_comm *comm); /* before its end */
 uint64_t dt_nccl_registered_bytes(const struct nccl_comm *comm);
 
-/* What follows a failure, or dt_comm_abort: DT_ERR_COMM. */
+/* What follows a failure: DT_ERR_COMM. */
 dt_status dt_nccl_is_over(struct nccl_family *family);
 /* dt_cuda_watch's poll; context: the family. */
 dt_status dt_nccl_poll(void *context, int64_t waited_ns);

@@ -7,8 +7,6 @@
 /* What an exchange between the ranks' hosts has led to. */
 static dt_status exchanged(struct nccl_comm *comm, dt_status status)
 {
-    if (status < 0 && atomic_load(&comm->family->given_up) && !comm->family->aborted)
-        return dt_nccl_is_over(comm->family);
     if (status < 0) {
         char text[sizeof comm->family->failure_text]; /* give_up fills that one */
         snprintf(text, sizeof text, "%s", dt_error_message());
@@ -20,7 +18,7 @@ static dt_status exchanged(struct nccl_comm *comm, dt_status status)
 dt_status dt_nccl_gather(struct nccl_comm *comm, const char *what, const void *mine, size_t bytes, void *all, double timeout_s)
 {
     char text[96];
-    if (atomic_load(&comm->family->given_up))
+    if (comm->family->aborted)
         return dt_nccl_is_over(comm->family);
     snprintf(text, sizeof text, "%s of communicator %s", what, comm->base.name);
     return exchanged(comm, dt_rendezvous_all_gather(comm->family->rendezvous, &comm->group, text, mine, bytes, all, timeout_s));
@@ -34,7 +32,7 @@ dt_status dt_nccl_host_all_gather(struct dt_comm *base, const void *mine, size_t
 dt_status dt_nccl_host_gather(struct dt_comm *base, const void *mine, size_t bytes, void *all)
 {
     struct nccl_comm *comm = dt_nccl_of(base);
-    if (atomic_load(&comm->family->given_up))
+    if (comm->family->aborted)
         return dt_nccl_is_over(comm->family);
     return exchanged(
         comm, dt_rendezvous_gather(comm->family->rendezvous, &comm->group, "host_gather", mine, bytes, all, base->options.step_timeout_s));
@@ -43,7 +41,7 @@ dt_status dt_nccl_host_gather(struct dt_comm *base, const void *mine, size_t byt
 dt_status dt_nccl_host_reduce(struct dt_comm *base, const double *mine, int count, double *sums_and_highest)
 {
     struct nccl_comm *comm = dt_nccl_of(base);
-    if (atomic_load(&comm->family->given_up))
+    if (comm->family->aborted)
         return dt_nccl_is_over(comm->family);
     return exchanged(comm, dt_rendezvous_reduce(comm->family->rendezvous, &comm->group, "host_reduce of the ranks' numbers", mine,
                                                 (size_t)count, sums_and_highest, base->options.step_timeout_s));
@@ -62,7 +60,7 @@ dt_status dt_nccl_host_gather_among(struct dt_comm *base, const int *ranks, int 
         among.rank = ranks[i] == base->rank ? i : among.rank;
     }
     among.id = ((uint64_t)members[0] + 1) << 32 | (comm->group.id & UINT32_MAX) << 16 | UINT16_MAX;
-    dt_status status = atomic_load(&comm->family->given_up)
+    dt_status status = comm->family->aborted
                            ? dt_nccl_is_over(comm->family)
                            : exchanged(comm, dt_rendezvous_all_gather(comm->family->rendezvous, &among, "host_gather_among", mine, bytes,
                                                                       all, base->options.step_timeout_s));

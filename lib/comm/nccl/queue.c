@@ -85,7 +85,7 @@ dt_status dt_nccl_queue(struct dt_comm *base, const struct dt_comm_operation *o)
         return dt_fail(DT_ERR_INVALID, "%s: %s within a group of sends and receives", base->name, name);
     if (transfer)
         dt_cuda_stream_exchanges(o->stream);
-    if (atomic_load(&comm->family->given_up)) { /* waiting for the stream returns the failure */
+    if (comm->family->aborted) { /* waiting for the stream returns the failure */
         dt_comm_mark(base, o->sequence, DT_COMM_FAILED);
         return DT_OK;
     }
@@ -118,7 +118,7 @@ dt_status dt_nccl_group_end(struct dt_comm *base)
     if (!first) /* nothing in it, or nothing any more */
         return DT_OK;
     ncclResult_t result = comm->family->nccl.group_end(); /* also after an abort: it is this thread's own state */
-    if (atomic_load(&comm->family->given_up))
+    if (comm->family->aborted)
         return DT_OK;
     DT_TRY(dt_nccl_settle(comm, result, "a group of sends and receives", first, base->options.step_timeout_s));
     for (uint64_t sequence = last - first < DT_COMM_RING ? first : last - DT_COMM_RING + 1; sequence <= last; sequence++)

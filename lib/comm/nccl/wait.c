@@ -74,8 +74,6 @@ bool dt_nccl_answer(void *context, uint64_t group, struct dt_rendezvous_progress
 
 dt_status dt_nccl_is_over(struct nccl_family *f)
 {
-    if (!f->aborted)
-        return dt_nccl_give_up(f, DT_ERR_COMM, "given up, as asked");
     return dt_fail(DT_ERR_COMM, "given up, because of an earlier failure: %s", f->failure_text);
 }
 
@@ -87,7 +85,6 @@ dt_status dt_nccl_give_up(struct nccl_family *f, dt_status status, const char *t
     snprintf(f->failure_text, sizeof f->failure_text, "%s", text);
     f->failure = status;
     f->aborted = true;
-    atomic_store(&f->given_up, true);
     dt_rendezvous_interrupt(f->rendezvous);
     pthread_mutex_lock(&f->mutex);
     for (struct nccl_comm *c = f->members; c; c = c->next) {
@@ -180,7 +177,7 @@ dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char
     while (result == ncclInProgress) {
         int64_t waited_ns = dt_clock_ns() - start_ns;
         double waited_s = (double)waited_ns * 1e-9;
-        if (atomic_load(&f->given_up))
+        if (f->aborted)
             return dt_nccl_is_over(f);
         if (waited_ns > 1000000)
             DT_TRY(check_ranks(f, sequence && waited_s > left_s));
@@ -238,7 +235,7 @@ static bool is_waiting(struct nccl_family *f)
 dt_status dt_nccl_poll(void *context, int64_t waited_ns)
 {
     struct nccl_family *f = context;
-    if (atomic_load(&f->given_up))
+    if (f->aborted)
         return dt_nccl_is_over(f);
     if ((double)waited_ns * 1e-9 < look_s) /* most waits end here */
         return DT_OK;

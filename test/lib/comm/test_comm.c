@@ -166,32 +166,6 @@ static void one_never_comes(struct comm_body *b, bool connected)
     dt_free(b->first, &buffer);
 }
 
-static void *abort_soon(void *argument)
-{
-    dt_sleep_ms(100);
-    dt_comm_abort(argument);
-    return NULL;
-}
-
-static void aborted(struct comm_body *b, bool connected)
-{
-    if (b->rank == b->size - 1) {
-        await_last_words(b->rank, b->size);
-        return;
-    }
-    struct dt_buffer buffer;
-    CHECK_OK(dt_alloc(b->first, DT_COMMUNICATION, 64, &buffer));
-    double start = dt_clock_s();
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, abort_soon, b->comm) != 0)
-        abort();
-    dt_status called = dt_recv(b->comm, buffer.data, 16, DT_FP32, b->size - 1, b->first);
-    CHECK(outcome_of(b, called, connected, b->first) == DT_ERR_COMM, "%s", dt_error_message());
-    CHECK(dt_clock_s() - start < 20, "%g s", dt_clock_s() - start);
-    pthread_join(thread, NULL);
-    dt_free(b->first, &buffer);
-}
-
 /* Ranks that call different things are told so, and do not take one for the other. */
 static void disagreement(struct comm_body *b)
 {
@@ -408,8 +382,6 @@ static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const cha
         comm_body_run(b);
     else if (is(mode, "late"))
         one_never_comes(b, connected);
-    else if (is(mode, "abort"))
-        aborted(b, connected);
     else if (is(mode, "dump"))
         dumped_by_another_thread(b);
     else if (is(mode, "registered"))
@@ -632,12 +604,6 @@ static void timeouts(void)
     expect_ok("late" CONNECTED, 3);
 }
 
-static void abort_from_outside(void)
-{
-    expect_ok("abort", 2);
-    expect_ok("abort" CONNECTED, 2);
-}
-
 static void disagreeing_ranks(void)
 {
     if (is_cuda() && !is_emulated())
@@ -797,7 +763,6 @@ static const struct test_case cases[] = {
     {"3 ranks", ranks_3},
     {"4 ranks", ranks_4},
     {"a rank that never comes is named", timeouts},
-    {"abort ends what waits", abort_from_outside},
     {"ranks that disagree", disagreeing_ranks},
     {"registered buffers", registration},
     {"another thread asks how far operations are, and opens no GPU", dumps},
