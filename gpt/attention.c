@@ -21,7 +21,8 @@ static dt_status attend(const struct layer_run *r)
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, samples * heads.count * T * sizeof(float), &r->kept->lse));
     else
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, samples * heads.count * T * T * r->element_bytes, &r->kept->weights));
-    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->e, &r->kept->mixed));
+    if (r->kept->mixed.bytes == 0)
+        DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->e, &r->kept->mixed));
     struct gpt_attention_forward a = {
         .qkv = r->kept->qkv.data,
         .out = r->kept->mixed.data,
@@ -38,7 +39,8 @@ static dt_status attend(const struct layer_run *r)
 /* What is computed again from q, k and v. */
 static void forget_attention(const struct layer_run *r)
 {
-    dt_free(r->stream, &r->kept->mixed);
+    if (makes_again(r, DT_AGAIN_HEADS))
+        dt_free(r->stream, &r->kept->mixed);
     dt_free(r->stream, &r->kept->lse);
     dt_free(r->stream, &r->kept->weights);
 }

@@ -160,12 +160,13 @@ struct gpt_head_norm_gradient {
     bool accumulate;
 };
 
-/* y [rows, f] = silu(gate) * up, hidden [rows, 2f] = gate | up; silu(x) = x / (1 + exp(-x)).
+/* y [rows, f] = silu(gate) * up, hidden [rows, 2f] = gate | up, or hidden [rows, f] = gate beside up [rows, f]; silu(x) = x / (1 + exp(-x)).
  * Source  Shazeer, "GLU Variants Improve Transformer", 2020. */
 struct gpt_swiglu {
     void *y;
     const void *hidden;
     size_t rows, f;
+    const void *up; /* NULL: in hidden */
 };
 
 /* dhidden [rows, 2f] from dy [rows, f] and hidden; dhidden may be hidden. y, or NULL, gets silu(gate) * up again, which the gradient of
@@ -174,6 +175,7 @@ struct gpt_swiglu_gradient {
     const void *dy, *hidden;
     void *dhidden, *y;
     size_t rows, f;
+    const void *up; /* as in gpt_swiglu */
 };
 
 /* Rotary position embedding, in place, of the first `heads` heads of each row of x [rows, columns]: elements i and i + w / 2 of a head turn by

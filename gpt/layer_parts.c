@@ -60,6 +60,16 @@ bool layer_before(const struct layer_run *r, struct layer_run *before)
     return true;
 }
 
+struct layer_run layer_one_before(const struct layer_run *r)
+{
+    struct layer_run before = *r;
+    if (r->layer == &r->stage->layers[r->group->first_layer])
+        before.group--;
+    before.layer--;
+    before.kept--;
+    return before;
+}
+
 bool layer_behind(const struct layer_run *r, struct layer_run *behind)
 {
     *behind = *r;
@@ -315,12 +325,12 @@ dt_status layer_finish_gradients(const struct layer_run *r)
     return DT_OK;
 }
 
-/* The weights of k and v follow those of q, and up follows gate: one product. */
-static int joined(enum gpt_tensor_name weight)
+/* The weights of k and v follow those of q, and up follows gate, if that is in the same product. */
+static int joined(const struct layer_run *r, enum gpt_tensor_name weight, size_t out)
 {
     if (weight == GPT_Q_WEIGHT)
         return 3;
-    return weight == GPT_GATE_WEIGHT ? 2 : 1;
+    return weight == GPT_GATE_WEIGHT && out == r->u ? 2 : 1;
 }
 
 /* Not every model has the bias. */
@@ -339,7 +349,7 @@ dt_status layer_linear(const struct layer_run *r, void *y, const void *x, enum g
                            .rows = r->rows,
                            .in = in,
                            .out = out,
-                           .joined = joined(weight)};
+                           .joined = joined(r, weight, out)};
     return r->k->linear(r->kernels, r->stream, &a);
 }
 
@@ -354,7 +364,7 @@ dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, cons
         .rows = r->rows,
         .in = in,
         .out = out,
-        .joined = joined(weight),
+        .joined = joined(r, weight, out),
         .accumulate = r->accumulate,
     };
     return r->k->linear_weight_gradient(r->kernels, r->stream, &a);
@@ -363,7 +373,7 @@ dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, cons
 dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *dy, enum gpt_tensor_name weight, size_t out, size_t in)
 {
     struct gpt_linear_input_gradient a = {
-        .dy = dy, .w = layer_param(r, weight), .dx = dx, .rows = r->rows, .in = in, .out = out, .joined = joined(weight)};
+        .dy = dy, .w = layer_param(r, weight), .dx = dx, .rows = r->rows, .in = in, .out = out, .joined = joined(r, weight, out)};
     return r->k->linear_input_gradient(r->kernels, r->stream, &a);
 }
 
@@ -426,7 +436,7 @@ dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, str
 
 static enum dt_category normed_category(const struct layer_run *r)
 {
-    return keeps(r, DT_KEEP_NORMS) ? DT_ACTIVATIONS : DT_WORKSPACE;
+    return keeps(r, DT_KEEP_NORMS) || r->part == DT_BACKWARD_INPUT ? DT_ACTIVATIONS : DT_WORKSPACE;
 }
 
 /* A bias after a sum over the ranks is added by one of them. */
@@ -515,7 +525,8 @@ static dt_status project(const struct layer_run *r, const void *x, void *active,
 /* An MLP's sum is left to the norm of the block after it, where that reads it from the stash: one kernel over the border of two groups. */
 static bool leaves_sum(const struct layer_run *r)
 {
-    return r->layer->kind == GPT_MLP_DOWN && r->group->goes_on && r->layer[1].kind == GPT_ATTENTION && !r->recompute;
+    return r->layer->kind == GPT_MLP_DOWN && r->group->goes_on && r->layer[1].kind == GPT_ATTENTION && !r->recompute &&
+           !makes_again(r, DT_AGAIN_PRODUCTS);
 }
 
 dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,

@@ -40,15 +40,21 @@ dt_status layer_allocate(const struct layer_run *r, enum dt_category category, s
 /* [R, d] */
 dt_status layer_allocate_stream(const struct layer_run *r, enum dt_category category, struct dt_buffer *out);
 
-/* Whether attention's forward keeps q, k and v alone, and backward computes the rest again. */
-static inline bool attends_again(const struct layer_run *r)
+static inline bool makes_again(const struct layer_run *r, enum dt_again what)
 {
-    return r->layer->kind == GPT_ATTENTION && r->stage->base.parts[r->stash->part].attention_again;
+    return r->stage->base.parts[r->stash->part].again & what;
 }
 
+/* Whether attention's forward keeps q, k, v and perhaps the heads' outputs alone, and backward computes the rest again. */
+static inline bool attends_again(const struct layer_run *r)
+{
+    return r->layer->kind == GPT_ATTENTION && makes_again(r, DT_AGAIN_WEIGHTS);
+}
+
+/* Who computes products again has no use for what is cheap. */
 static inline bool keeps(const struct layer_run *r, enum dt_keep what)
 {
-    return r->stage->keep & what;
+    return r->stage->keep & what && !makes_again(r, DT_AGAIN_PRODUCTS);
 }
 
 /* For all rows of the layer. */
@@ -68,6 +74,8 @@ static inline const struct gpt_kernel_table *fused(const struct layer_run *r)
  * needs is allocated there on every device, so that bytes do not depend on the kernels. */
 bool layer_before(const struct layer_run *r, struct layer_run *before);
 bool layer_behind(const struct layer_run *r, struct layer_run *behind);
+/* The layer before this one, which is in this group or the group before. */
+struct layer_run layer_one_before(const struct layer_run *r);
 
 /* ---- norms ---- */
 

@@ -90,20 +90,20 @@ static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash 
 
 /* ---- down(silu(gate(x)) * up(x)) ---- */
 
-static dt_status swiglu(const struct layer_run *r, const void *hidden, void *active)
+static dt_status swiglu(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
 {
-    return r->k->swiglu(r->kernels, r->stream, &(struct gpt_swiglu){active, hidden, r->rows, r->f});
+    return r->k->swiglu(r->kernels, r->stream, &(struct gpt_swiglu){active, up->hidden.data, r->rows, r->f, up->raised.data});
 }
 
 static dt_status swiglu_forward(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
 {
-    DT_TRY(swiglu(r, up->hidden.data, active));
+    DT_TRY(swiglu(r, up, active));
     return project(r, active, NULL, up->input.data);
 }
 
 static dt_status swiglu_weights(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
 {
-    DT_TRY(swiglu(r, up->hidden.data, active));
+    DT_TRY(swiglu(r, up, active));
     return weight_gradients(r, active);
 }
 
@@ -116,7 +116,7 @@ static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stas
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->f, &dactive));
     DT_TRY(layer_input_gradient(r, dactive.data, r->kept->dbranch.data, GPT_WEIGHT, r->d, r->f));
     const void *hidden = up->hidden.data;
-    if (weights_now(r))
+    if (weights_now(r) && up->raised.bytes == 0)
         take(&up->dhidden, &up->hidden);
     else
         DT_TRY(layer_allocate(r, gradient_category(r), r->u, &up->dhidden));
@@ -127,6 +127,7 @@ static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stas
         .y = again ? dactive.data : NULL,
         .rows = r->rows,
         .f = r->f,
+        .up = up->raised.data,
     };
     DT_TRY(r->k->swiglu_gradient(r->kernels, r->stream, &a));
     if (weights_now(r))
@@ -147,6 +148,61 @@ static const struct mlp *mlp_of(const struct layer_run *r)
     return &mlps[gpt_of(r->stage->base.model)->mlp];
 }
 
+/* ---- every second product computed again: projection, and up where it is none with gate ---- */
+
+static bool parts_product(const struct layer_run *r)
+{
+    return makes_again(r, DT_AGAIN_PRODUCTS) && mlp_of(r)->up_weight == GPT_GATE_WEIGHT;
+}
+
+/* mlp_up's kept->raised */
+static dt_status raise(const struct layer_run *r, const void *normed)
+{
+    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->f, &r->kept->raised));
+    return layer_linear(r, r->kept->raised.data, normed, GPT_WEIGHT, GPT_BIAS, r->f, r->d);
+}
+
+/* At the end of mlp_down's forward: a product that ranks have summed up stays. */
+static void forget_products(const struct layer_run *r)
+{
+    struct layer_run up = layer_one_before(r);
+    dt_free(r->stream, &up.kept->raised);
+    if (!shared(r))
+        layer_free_norm_input(&up);
+}
+
+/* mlp_up's input: once more through the projection, beside what the stash has of the stage's own input and output. */
+static dt_status project_again(const struct layer_run *up)
+{
+    struct layer_run attention = layer_one_before(up);
+    struct dt_buffer x;
+    take(&x, &up->stash->x);
+    dt_status status = layer_project_to_stream(&attention, attention.kept->mixed.data, NULL, GPT_PROJECTION_WEIGHT, GPT_PROJECTION_BIAS,
+                                               up->e, attention.kept->input.data);
+    if (status == DT_OK)
+        status = layer_keep_norm_input(up);
+    dt_free(up->stream, &up->stash->x); /* of what failed */
+    take(&up->stash->x, &x);
+    return status;
+}
+
+static dt_status make_products(const struct layer_run *r)
+{
+    struct layer_run up = layer_one_before(r);
+    struct dt_buffer normed;
+    if (shared(r) && !parts_product(r))
+        return DT_OK;
+    if (!shared(r))
+        DT_TRY(project_again(&up));
+    DT_TRY(layer_normed_rows(&up, &normed)); /* the norm's own numbers, too */
+    if (parts_product(r))
+        DT_TRY(raise(&up, normed.data));
+    if (!r->stage->sliced)
+        take(&up.kept->normed, &normed);
+    dt_free(r->stream, &normed);
+    return DT_OK;
+}
+
 /* ---- the two layers ---- */
 
 dt_status layer_mlp_up_forward(const struct layer_run *r)
@@ -155,8 +211,11 @@ dt_status layer_mlp_up_forward(const struct layer_run *r)
     struct dt_buffer normed;
     DT_TRY(layer_keep_norm_input(r));
     DT_TRY(layer_normed_rows(r, &normed));
-    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->u, &r->kept->hidden));
-    DT_TRY(layer_linear(r, r->kept->hidden.data, normed.data, mlp->up_weight, mlp->up_bias, r->u, r->d));
+    size_t out = parts_product(r) ? r->f : r->u;
+    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, out, &r->kept->hidden));
+    DT_TRY(layer_linear(r, r->kept->hidden.data, normed.data, mlp->up_weight, mlp->up_bias, out, r->d));
+    if (parts_product(r))
+        DT_TRY(raise(r, normed.data));
     layer_normed_read(r, &normed);
     return DT_OK;
 }
@@ -171,6 +230,8 @@ dt_status layer_mlp_down_forward(const struct layer_run *r)
     if (kept)
         take(&r->kept->active, &active);
     dt_free(r->stream, &active);
+    if (makes_again(r, DT_AGAIN_PRODUCTS))
+        forget_products(r);
     return DT_OK;
 }
 
@@ -191,6 +252,8 @@ dt_status layer_mlp_down_backward(const struct layer_run *r)
     struct dt_layer_stash *up = r->kept - 1;
 
     if (inputs_now(r)) {
+        if (makes_again(r, DT_AGAIN_PRODUCTS))
+            DT_TRY(make_products(r));
         DT_TRY(layer_branch_gradient(r));
         DT_TRY(mlp_of(r)->backward(r, up));
     } else {
@@ -198,6 +261,8 @@ dt_status layer_mlp_down_backward(const struct layer_run *r)
     }
     if (weights_now(r) || has_active(r))
         dt_free(r->stream, &up->hidden);
+    if (weights_now(r))
+        dt_free(r->stream, &up->raised);
     if (weights_now(r)) {
         dt_free(r->stream, &r->kept->dbranch);
         dt_free(r->stream, &r->kept->active);

@@ -64,7 +64,7 @@ static void add_part(struct gpt_stage *s, const struct dt_layers *from, enum dt_
                              .end_group = base->group_count + groups,
                              .first = from->first == 0,
                              .last = from->end == gpt_layer_count(base->model),
-                             .attention_again = from->attention_again};
+                             .again = from->again};
     for (int layer = from->first; layer < from->end; layer++) {
         struct gpt_layer *out = &s->layers[s->layer_count++];
         gpt_describe_layer(base->model, s->cut, layer, out);
@@ -201,9 +201,9 @@ dt_status gpt_stash_create(const struct dt_stage *stage, int part, struct dt_sta
 
 static void free_layer_stash(struct dt_layer_stash *kept, struct dt_stream *stream)
 {
-    struct dt_buffer *all[] = {&kept->input,   &kept->mean, &kept->rstd,    &kept->normed, &kept->raw,     &kept->qkv,
-                               &kept->mixed,   &kept->lse,  &kept->weights, &kept->hidden, &kept->active,  &kept->logits,
-                               &kept->besides, &kept->dout, &kept->dbranch, &kept->dqkv,   &kept->dhidden, &kept->dnorm};
+    struct dt_buffer *all[] = {&kept->input, &kept->mean,    &kept->rstd,   &kept->normed,  &kept->raw,    &kept->qkv,    &kept->mixed,
+                               &kept->lse,   &kept->weights, &kept->hidden, &kept->raised,  &kept->active, &kept->logits, &kept->besides,
+                               &kept->dout,  &kept->dbranch, &kept->dqkv,   &kept->dhidden, &kept->dnorm};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dt_free(stream, all[i]);
 }
@@ -318,8 +318,8 @@ static size_t kept_cheaply_bytes(const struct layer_run *r)
 {
     enum gpt_layer_kind kind = r->layer->kind;
     bool of_block = kind == GPT_ATTENTION || kind == GPT_MLP_UP;
-    size_t elems = of_block && r->stage->keep & DT_KEEP_NORMS ? r->stream_rows * r->d : 0;
-    if (kind == GPT_MLP_UP && r->stage->keep & DT_KEEP_MLP)
+    size_t elems = of_block && keeps(r, DT_KEEP_NORMS) ? r->stream_rows * r->d : 0;
+    if (kind == GPT_MLP_UP && keeps(r, DT_KEEP_MLP))
         elems += r->rows * r->f;
     return elems * r->element_bytes;
 }
@@ -341,10 +341,17 @@ static dt_status keep_besides_instead(const struct layer_run *r, enum gpt_layer_
     return keep_besides(r, kind);
 }
 
+/* Of a layer whose every second product is forgotten, nothing besides is kept. */
+static bool forgets(const struct layer_run *r)
+{
+    return r->layer->block >= 0 && makes_again(r, DT_AGAIN_PRODUCTS);
+}
+
 /* Of attention whose weights are forgotten as much is kept as of the first half of the MLP. */
 static dt_status forward(const struct layer_run *r, const struct layer_passes *passes)
 {
-    DT_TRY(keep_besides(r, r->layer->kind));
+    if (!forgets(r))
+        DT_TRY(keep_besides(r, r->layer->kind));
     DT_TRY(passes->forward(r));
     return attends_again(r) ? keep_besides_instead(r, GPT_MLP_UP) : DT_OK;
 }
@@ -353,6 +360,11 @@ static dt_status backward(const struct layer_run *r, const struct layer_passes *
 {
     if (attends_again(r) && inputs_now(r))
         DT_TRY(keep_besides_instead(r, r->layer->kind));
+    if (forgets(r) && r->layer->kind == GPT_MLP_DOWN && inputs_now(r)) { /* the block's, all at once */
+        struct layer_run up = layer_one_before(r), attention = layer_one_before(&up);
+        DT_TRY(keep_besides(&up, GPT_MLP_UP));
+        DT_TRY(keep_besides(&attention, GPT_ATTENTION));
+    }
     return passes->backward(r);
 }
 

@@ -112,6 +112,10 @@ void strategy_describe(const struct experiment *e, char text[STRATEGY_BYTES])
         add(text, ", activations on the host");
     else if (e->activation == ACTIVATION_SELECTIVE)
         add(text, ", selective recomputation");
+    else if (e->activation == ACTIVATION_CORE_ATTENTION)
+        add(text, ", attention recomputed");
+    else if (e->activation == ACTIVATION_SELECTIVE_OP)
+        add(text, ", every second product recomputed");
     if (e->parameter_offload)
         add(text, ", parameters on the host");
     if (paradigm_has_key(p, "fsdp.unit") && e->fsdp.unit == DT_UNIT_LINEAR)

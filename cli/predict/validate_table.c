@@ -461,10 +461,27 @@ static void numbers_in(const struct measured_table *t, int row, struct measured_
 
 static void recomputed_in(const struct measured_table *t, int row, struct measured_run *run)
 {
+    /* The first whose beginning it is. Korthikanti et al.'s "selective" is Megatron-LM's. */
+    static const struct {
+        const char *begins;
+        enum activation_kind activation;
+    } words[] = {{"none", ACTIVATION_KEEP},
+                 {"full", ACTIVATION_CHECKPOINT},
+                 {"selective op", ACTIVATION_SELECTIVE_OP},
+                 {"selective_op", ACTIVATION_SELECTIVE_OP},
+                 {"selective-op", ACTIVATION_SELECTIVE_OP},
+                 {"op", ACTIVATION_SELECTIVE_OP},
+                 {"per op", ACTIVATION_SELECTIVE_OP},
+                 {"selective", ACTIVATION_CORE_ATTENTION},
+                 {"core", ACTIVATION_CORE_ATTENTION}};
     const char *text = measured_text(t, row, COLUMN_RECOMPUTE);
-    bool full = strncmp(text, "full", 4) == 0, selective = strncmp(text, "selective", 9) == 0;
-    run->activation = full ? ACTIVATION_CHECKPOINT : selective ? ACTIVATION_SELECTIVE : ACTIVATION_KEEP;
-    if (*text && !full && !selective && strncmp(text, "none", 4) != 0)
+    bool known = !*text;
+    for (size_t i = 0; !known && i < sizeof words / sizeof *words; i++)
+        if (begins_with(text, words[i].begins)) {
+            run->activation = words[i].activation;
+            known = true;
+        }
+    if (!known || (run->activation == ACTIVATION_CORE_ATTENTION && strpbrk(text, "0123456789"))) /* every n-th block */
         snprintf(run->reason, sizeof run->reason, "recompute \"%.64s\"", text);
 }
 

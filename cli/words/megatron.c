@@ -192,7 +192,8 @@ static void settle_numbers(struct dt_translation *t)
 static void settle_activation(struct dt_translation *t)
 {
     bool selective = take_flag(t, "recompute-activations");
-    struct cJSON *granularity = dt_json_take(t->theirs, "recompute-granularity"), *method = dt_json_take(t->theirs, "recompute-method");
+    struct cJSON *granularity = dt_json_take(t->theirs, "recompute-granularity"), *method = dt_json_take(t->theirs, "recompute-method"),
+                 *modules = dt_json_take(t->theirs, "recompute-modules");
     double layers = dt_json_number(t->theirs, "recompute-num-layers", 1);
     dt_json_drop(t->theirs, "recompute-num-layers");
     if (dt_json_is(granularity, "full")) {
@@ -201,8 +202,11 @@ static void settle_activation(struct dt_translation *t)
         if (!dt_json_is(method, "uniform"))
             dt_remark(t, DT_REMARK_CANNOT, "recompute-method: %s; all layers are recomputed here", cJSON_GetStringValue(method));
     } else {
-        put_text(t->ours, "activation", selective || granularity ? "selective" : "keep");
+        put_text(t->ours, "activation", selective || granularity ? "core_attention" : "keep");
     }
+    if (modules && (cJSON_GetArraySize(modules) > 1 || !dt_json_is(cJSON_IsArray(modules) ? modules->child : modules, "core_attn")))
+        dt_remark(t, DT_REMARK_CANNOT, "recompute-modules: of Megatron-LM's modules dtbench computes core_attn again");
+    dt_json_destroy(modules);
     dt_json_destroy(granularity);
     dt_json_destroy(method);
 }
@@ -324,11 +328,16 @@ static void prepare_activation(struct dt_translation *t, const struct experiment
 {
     switch (e->activation) {
     case ACTIVATION_KEEP: break;
-    case ACTIVATION_SELECTIVE: put_text(t->theirs, "recompute-granularity", "selective"); break;
+    case ACTIVATION_SELECTIVE:
+        dt_remark(t, DT_REMARK_ASSUMED, "activation: selective; Megatron-LM keeps the heads' outputs, too"); /* fall through */
+    case ACTIVATION_CORE_ATTENTION: put_text(t->theirs, "recompute-granularity", "selective"); break;
     case ACTIVATION_CHECKPOINT:
         put_text(t->theirs, "recompute-granularity", "full");
         put_text(t->theirs, "recompute-method", "uniform");
         dt_json_put_number(t->theirs, "recompute-num-layers", e->activation_blocks);
+        break;
+    case ACTIVATION_SELECTIVE_OP:
+        dt_remark(t, DT_REMARK_CANNOT, "activation: selective_op; Megatron-LM computes attention again, or whole modules");
         break;
     case ACTIVATION_OFFLOAD:
         dt_remark(t, DT_REMARK_CANNOT, "activation: offload; Megatron-LM offloads those of some layers, and recomputes nothing there");
@@ -410,8 +419,8 @@ const struct framework framework_megatron = {
     .format = TEXT_FLAGS,
     .marks = (const char *const[]){"num-layers", NULL},
     .fixed = FIXED,
-    .space = (const char *const[]){"paradigm=none,ddp,pdp,zero1", "pipeline.order=1f1b,interleaved", "activation=keep,selective,checkpoint",
-                                   NULL},
+    .space = (const char *const[]){"paradigm=none,ddp,pdp,zero1", "pipeline.order=1f1b,interleaved",
+                                   "activation=keep,core_attention,checkpoint", NULL},
     .words = words,
     .no_bearing = NO_BEARING,
     .settle = settle,

@@ -35,8 +35,9 @@ static const struct dt_word words[] = {
             .why = "torchtitan and dtbench have 1F1B, GPipe, Interleaved1F1B and ZBVZeroBubble in common"),
     DT_WORD("parallelism.context_parallel_degree", NULL, "1", DT_ONLY("1"), .why = "a sequence is on one rank here"),
     DT_WORD("parallelism.expert_parallel_degree", NULL, "1", DT_ONLY("1"), .why = "mixtures of experts cannot be"),
-    DT_WORD("activation_checkpoint.mode", "activation", "selective", .values = DT_VALUES({"none", "keep"}, {"full", "checkpoint"}),
-            .why = "torchtitan and dtbench have none and full in common (keep, checkpoint)"),
+    DT_WORD("activation_checkpoint.mode", "activation", "selective",
+            .values = DT_VALUES({"none", "keep"}, {"full", "checkpoint"}, {"selective", "selective_op"}),
+            .why = "torchtitan and dtbench have none, full and selective in common (keep, checkpoint, selective_op)"),
     {0},
 };
 
@@ -46,8 +47,7 @@ static const char no_bearing[] =
     "training.steps training.compile training.gc_ training.seed training.deterministic "
     "optimizer.weight_decay optimizer.implementation optimizer.early_step parallelism.disable_loss_parallel compile. "
     "parallelism.enable_async_tensor_parallel parallelism.enable_compiled_autograd "
-    "parallelism.pipeline_parallel_schedule_csv parallelism.context_parallel_rotate_method "
-    "activation_checkpoint.selective_ac_option activation_checkpoint.per_op";
+    "parallelism.pipeline_parallel_schedule_csv parallelism.context_parallel_rotate_method activation_checkpoint.per_op";
 
 static const struct {
     const char *flavor, *preset;
@@ -141,6 +141,21 @@ static void settle_sharding(struct dt_translation *t)
     dt_json_destroy(reshard);
 }
 
+/* Single operations, or all of every n-th block; of 2 where it does not say. */
+static void settle_activation(struct dt_translation *t)
+{
+    struct cJSON *option = dt_json_take(t->theirs, "activation_checkpoint.selective_ac_option");
+    bool selective = dt_json_is(dt_json_at(t->ours, "activation"), "selective_op");
+    if (selective && dt_json_is(option, "1"))
+        dt_json_put(t->ours, "activation", dt_json_text("checkpoint"));
+    else if (selective && !dt_json_is(option, "op"))
+        dt_remark(t, DT_REMARK_CANNOT,
+                  "activation_checkpoint.selective_ac_option: \"%s\" recomputes the whole of every so many blocks; every second product "
+                  "of every block is taken for it, as \"op\" does",
+                  option && cJSON_GetStringValue(option) ? cJSON_GetStringValue(option) : "2");
+    dt_json_destroy(option);
+}
+
 static void settle_batch(struct dt_translation *t)
 {
     double stages = dt_json_number(t->ours, "pipeline.stages", 1), local = dt_json_number(t->theirs, "training.local_batch_size", 8);
@@ -159,6 +174,7 @@ static void settle(struct dt_translation *t)
     settle_sharding(t);
     settle_numbers(t);
     settle_batch(t);
+    settle_activation(t);
     if (!dt_json_at(t->ours, "optimizer.master_weights") && !dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32"))
         dt_remark(t, DT_REMARK_ASSUMED, "shards of the parameters are fp32 there, and in %s here with an fp32 copy in the optimizer",
                   cJSON_GetStringValue(dt_json_at(t->ours, "model.dtype")));
@@ -205,6 +221,8 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     if (e->strategy.has_pipeline && strcmp(e->pipeline.split, "balanced") != 0)
         dt_remark(t, DT_REMARK_CANNOT, "pipeline.split: %s; torchtitan divides evenly unless it is told each module", e->pipeline.split);
     dt_json_drop(t->ours, "pipeline.split");
+    if (e->activation == ACTIVATION_SELECTIVE_OP)
+        dt_json_put(t->theirs, "activation_checkpoint.selective_ac_option", dt_json_text("op"));
     if (e->activation_blocks != 1)
         dt_remark(t, DT_REMARK_CANNOT, "activation_blocks: %d; torchtitan recomputes each block by itself", e->activation_blocks);
     dt_json_drop(t->ours, "activation_blocks");
@@ -219,7 +237,8 @@ const struct framework framework_torchtitan = {
     .fixed = "{" FIXED_IN_ALL("") ", \"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"tensor\": {\"sequence_parallel\": true}, "
                                   "\"ddp\": {\"overlap\": true}}",
     /* by FSDP: these models are too large for DDP, and nothing else has bf16 products of fp32 weights beside other parallelism */
-    .space = (const char *const[]){"paradigm=fsdp,hsdp", "pipeline.order=gpipe,1f1b,interleaved,zb_v", "activation=keep,checkpoint", NULL},
+    .space = (const char *const[]){"paradigm=fsdp,hsdp", "pipeline.order=gpipe,1f1b,interleaved,zb_v",
+                                   "activation=keep,checkpoint,selective_op", NULL},
     .words = words,
     .no_bearing = no_bearing,
     .settle = settle,

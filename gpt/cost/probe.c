@@ -297,8 +297,10 @@ static dt_status probe_head_norm_gradient(struct dt_probe *p)
 static dt_status probe_swiglu(struct dt_probe *p)
 {
     double count = p->what.shape[0] * p->what.shape[1];
-    struct gpt_swiglu a = {elements(p, &p->outputs, count), elements(p, &p->inputs, 2 * count), (size_t)p->what.shape[0],
-                           (size_t)p->what.shape[1]};
+    struct gpt_swiglu a = {.y = elements(p, &p->outputs, count),
+                           .hidden = elements(p, &p->inputs, 2 * count),
+                           .rows = (size_t)p->what.shape[0],
+                           .f = (size_t)p->what.shape[1]};
     return p->table->swiglu(p->kernels, p->stream, &a);
 }
 

@@ -1,7 +1,18 @@
-/* SwiGLU and its gradient, row by row: gate and up lie beside each other. */
+/* SwiGLU and its gradient, row by row. */
 #include "gpt/cpu/kernels.h"
 #include "lib/device/cpu/device.h"
 #include "lib/kernels/cpu/team.h"
+
+/* Row r of gate or up: in one array, or in two. */
+static const void *gate_row(const struct gpt_kernels *k, const void *hidden, const void *up, size_t r, size_t f)
+{
+    return gpt_cpu_row(k, hidden, up ? r : 2 * r, f);
+}
+
+static const void *up_row(const struct gpt_kernels *k, const void *hidden, const void *up, size_t r, size_t f)
+{
+    return up ? gpt_cpu_row(k, up, r, f) : gpt_cpu_row(k, hidden, 2 * r + 1, f);
+}
 
 struct swiglu_task {
     struct gpt_kernels *k;
@@ -14,8 +25,8 @@ static void swiglu_part(void *argument, int thread, int threads)
     size_t f = t->a.f;
     struct dt_cpu_share share = dt_cpu_share(t->a.rows, 1, thread, threads);
     for (size_t r = share.first; r < share.end; r++)
-        t->k->simd.swiglu(gpt_cpu_row(t->k, t->a.y, r, f), gpt_cpu_row(t->k, t->a.hidden, 2 * r, f),
-                          gpt_cpu_row(t->k, t->a.hidden, 2 * r + 1, f), f);
+        t->k->simd.swiglu(gpt_cpu_row(t->k, t->a.y, r, f), gate_row(t->k, t->a.hidden, t->a.up, r, f),
+                          up_row(t->k, t->a.hidden, t->a.up, r, f), f);
 }
 
 static dt_status run_swiglu(void *arguments)
@@ -44,7 +55,7 @@ static void swiglu_gradient_part(void *argument, int thread, int threads)
     for (size_t r = share.first; r < share.end; r++)
         t->k->simd.swiglu_gradient(gpt_cpu_row(t->k, a->dhidden, 2 * r, a->f), gpt_cpu_row(t->k, a->dhidden, 2 * r + 1, a->f),
                                    a->y ? gpt_cpu_row(t->k, a->y, r, a->f) : NULL, gpt_cpu_row(t->k, a->dy, r, a->f),
-                                   gpt_cpu_row(t->k, a->hidden, 2 * r, a->f), gpt_cpu_row(t->k, a->hidden, 2 * r + 1, a->f), a->f);
+                                   gate_row(t->k, a->hidden, a->up, r, a->f), up_row(t->k, a->hidden, a->up, r, a->f), a->f);
 }
 
 static dt_status run_swiglu_gradient(void *arguments)

@@ -1,5 +1,5 @@
 /* SwiGLU and its gradient. Floors, in passes over [rows, f]: 3, and 5 for the gradient (6 with y). A warp takes columns of a row, 16 bytes
- * a lane and access; gate and up lie f elements apart. Each element is read before the thread that reads it writes in its place. */
+ * a lane and access; rows of gate and up lie `apart` elements apart. Each element is read before the thread that reads it writes in its place. */
 #include "gpt/cuda/kernels.cuh"
 
 namespace {
@@ -14,14 +14,15 @@ __device__ inline float sigmoid(float x)
     return __fdividef(1.0f, 1.0f + __expf(-x));
 }
 
-template <typename E, int N> __global__ void __launch_bounds__(LANES *ROWS) swiglu_kernel(E *y, const E *hidden, size_t rows, size_t f)
+template <typename E, int N>
+__global__ void __launch_bounds__(LANES *ROWS) swiglu_kernel(E *y, const E *gates, const E *ups, size_t apart, size_t rows, size_t f)
 {
     wait_for_earlier();
     size_t first = (blockIdx.y * (size_t)LANES + threadIdx.x) * N, step = gridDim.y * (size_t)(LANES * N);
     for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS)
         for (size_t column = first; column < f; column += step) {
-            const E *at = hidden + row * 2 * f + column;
-            pack<E, N> gate = load_pack<N>(at), up = load_pack<N>(at + f);
+            size_t at = row * apart + column;
+            pack<E, N> gate = load_pack<N>(gates + at), up = load_pack<N>(ups + at);
 #pragma unroll
             for (int j = 0; j < N; j++) {
                 float x = to_float(gate.at[j]);
@@ -33,14 +34,15 @@ template <typename E, int N> __global__ void __launch_bounds__(LANES *ROWS) swig
 
 /* With s = sigmoid(gate): dgate = dy up s (1 + gate (1 - s)), dup = dy gate s. y, or NULL, may be dy; dhidden may be hidden. */
 template <typename E, int N>
-__global__ void __launch_bounds__(LANES *ROWS) swiglu_gradient_kernel(E *dhidden, E *y, const E *dy, const E *hidden, size_t rows, size_t f)
+__global__ void __launch_bounds__(LANES *ROWS)
+    swiglu_gradient_kernel(E *dhidden, E *y, const E *dy, const E *gates, const E *ups, size_t apart, size_t rows, size_t f)
 {
     wait_for_earlier();
     size_t first = (blockIdx.y * (size_t)LANES + threadIdx.x) * N, step = gridDim.y * (size_t)(LANES * N);
     for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS)
         for (size_t column = first; column < f; column += step) {
-            size_t at = row * 2 * f + column;
-            pack<E, N> gate = load_pack<N>(hidden + at), up = load_pack<N>(hidden + at + f), out = load_pack<N>(dy + row * f + column);
+            size_t from = row * apart + column, at = row * 2 * f + column;
+            pack<E, N> gate = load_pack<N>(gates + from), up = load_pack<N>(ups + from), out = load_pack<N>(dy + row * f + column);
 #pragma unroll
             for (int j = 0; j < N; j++) {
                 float x = to_float(gate.at[j]), by = to_float(up.at[j]), g = to_float(out.at[j]), s = sigmoid(x), silu = x * s;
@@ -56,6 +58,16 @@ __global__ void __launch_bounds__(LANES *ROWS) swiglu_gradient_kernel(E *dhidden
 }
 
 /* Rows by columns: enough blocks of few rows too. */
+template <typename E> const E *ups_of(const void *hidden, const void *up, size_t f)
+{
+    return up ? (const E *)up : (const E *)hidden + f;
+}
+
+size_t apart_of(const void *up, size_t f)
+{
+    return up ? f : 2 * f;
+}
+
 template <int N> dim3 blocks_of(const struct gpt_kernels *k, size_t rows, size_t f)
 {
     return dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR), (unsigned)((f + LANES * N * ACCESSES - 1) / (LANES * N * ACCESSES)));
@@ -74,9 +86,9 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_swiglu, gpt_swiglu)
             [&](auto n) {
                 constexpr int N = decltype(n)::value;
                 return launch("swiglu", swiglu_kernel<E, N>, blocks_of<N>(k, a->rows, a->f), dim3(LANES, ROWS), 0, stream, (E *)a->y,
-                              (const E *)a->hidden, a->rows, a->f);
+                              (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f), apart_of(a->up, a->f), a->rows, a->f);
             },
-            a->y, a->hidden);
+            a->y, a->hidden, a->up);
     });
 }
 
@@ -86,10 +98,11 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_swiglu_gradient, gpt_swiglu_gradient)
         return DT_OK;
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
-        bool fit = packs_fit<E, pack_elems<E>>(a->f, a->dhidden, a->dy, a->hidden) && packs_fit<E, pack_elems<E>>(a->f, a->y);
+        bool fit = packs_fit<E, pack_elems<E>>(a->f, a->dhidden, a->dy, a->hidden) && packs_fit<E, pack_elems<E>>(a->f, a->y, a->up);
         constexpr int N = pack_elems<E>;
         return launch("swiglu gradient", fit ? swiglu_gradient_kernel<E, N> : swiglu_gradient_kernel<E, 1>,
                       fit ? blocks_of<N>(k, a->rows, a->f) : blocks_of<1>(k, a->rows, a->f), dim3(LANES, ROWS), 0, stream, (E *)a->dhidden,
-                      (E *)a->y, (const E *)a->dy, (const E *)a->hidden, a->rows, a->f);
+                      (E *)a->y, (const E *)a->dy, (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f), apart_of(a->up, a->f), a->rows,
+                      a->f);
     });
 }

@@ -155,7 +155,7 @@ struct dt_group {
 /* Consecutive layers of the model: [first, end). */
 struct dt_layers {
     int first, end;
-    bool attention_again; /* what attention makes of its inputs is not kept: backward computes it again */
+    int again; /* enum dt_again, added up */
 };
 
 struct dt_layers_size {
@@ -168,6 +168,10 @@ struct dt_layers_size {
  * what the second product of an MLP reads. */
 enum dt_keep { DT_KEEP_NORMS = 1, DT_KEEP_MLP = 2 };
 
+/* What is not kept although backward has to compute more than a pass over memory to have it again: what attention's backward reads beside q, k, v
+ * and the heads' outputs; these outputs; what every second product of a block makes, where no other rank has a part in it. */
+enum dt_again { DT_AGAIN_WEIGHTS = 1, DT_AGAIN_HEADS = 2, DT_AGAIN_PRODUCTS = 4 };
+
 /* By what a model is divided into the stages of a pipeline. */
 enum dt_split_rule { DT_SPLIT_BALANCED, DT_SPLIT_PARAMETERS };
 
@@ -175,7 +179,7 @@ enum dt_split_rule { DT_SPLIT_BALANCED, DT_SPLIT_PARAMETERS };
 struct dt_part {
     int first_group, end_group; /* of the stage's groups */
     bool first, last;           /* has the embedding; has the head */
-    bool attention_again;       /* as in dt_layers */
+    int again;                  /* as in dt_layers */
 };
 
 /* What a step's samples on this rank were read as from a file, one sample after the other, in host memory (dt_alloc_host). */

@@ -432,12 +432,24 @@ static dt_status check_late_updates(const struct experiment *e, const char *wher
                    where, e->parameter_server.staleness, key);
 }
 
+/* A unit of a layer is there alone. */
+static dt_status check_units(const struct experiment *e, const char *where)
+{
+    if (!experiment_reads_blocks(e) || e->fsdp.unit != DT_UNIT_LINEAR || !paradigm_has_key(e->strategy.paradigm, "fsdp.unit"))
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID,
+                   "%s: fsdp.unit: linear, and activation selective_op computes products of other layers of a block again; "
+                   "use \"block\", or another activation",
+                   where);
+}
+
 dt_status experiment_check(struct experiment *e, const char *where)
 {
     experiment_settle(e);
     DT_TRY(check_network(e, where));
     DT_TRY(check_slow(e, where));
     DT_TRY(check_reduction(e, where));
+    DT_TRY(check_units(e, where));
     DT_TRY(check_checkpoints(e, where));
     DT_TRY(check_division(e, where));
     return check_sizes(e, where);
@@ -471,8 +483,9 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     if (!is_given(given, "loss_scaling"))
         e->loss_scaling = e->model.dtype == DT_FP16 && e->loss == LOSS_CROSS_ENTROPY ? 65536 : 1;
     DT_TRY(check_late_updates(e, where));
+    bool block = (double)dt_model_parameter_count(&e->model) < FSDP_LINEAR_FROM || experiment_reads_blocks(e);
     if (e->fsdp.unit != DT_UNIT_BLOCK && e->fsdp.unit != DT_UNIT_LINEAR) /* "auto" is the table's alone */
-        e->fsdp.unit = (double)dt_model_parameter_count(&e->model) < FSDP_LINEAR_FROM ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;
+        e->fsdp.unit = block ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;
     e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* a limit of less than a byte is still one */
     e->host_memory_limit_bytes = (uint64_t)ceil(e->host_memory_limit_gib * 0x1p30);
     DT_TRY(resolve_simulated(e, last));

@@ -505,7 +505,8 @@ static const struct dt_field fields[] = {
     {"activation", DT_FIELD_ENUM, AT(activation), .group = "Memory", .choice = activation_choice, .initial = "\"keep\"",
      .description = "What is kept for backward. keep: all activations. checkpoint: the input of each segment of blocks; the rest is "
                     "recomputed. offload: the same, with these inputs in host memory. selective: all but what attention makes of q, k and "
-                    "v, which is recomputed."},
+                    "v, which is recomputed. core_attention: the same, but the heads' outputs are kept. selective_op: what attention and "
+                    "every second product of a block make; the rest is recomputed, and fsdp.unit is block."},
     {"activation_blocks", DT_FIELD_INT, AT(activation_blocks), .min = 1, .max = 4096, .initial = "1",
      .description = "checkpoint, offload: transformer blocks of a segment."},
     {"keep_cheap", DT_FIELD_ENUM, AT(keep_cheap), .choice = keep_choice, .initial = "\"nothing\"", .matters = of_cheap_activations,

@@ -30,13 +30,32 @@ const char *pipeline_reach_name(enum pipeline_reach reach)
     return (unsigned)reach < sizeof names / sizeof *names ? names[reach] : NULL;
 }
 
+static const struct {
+    const char *name;
+    bool segments;
+    int again;
+} activations[] = {
+    [ACTIVATION_KEEP] = {"keep"},
+    [ACTIVATION_CHECKPOINT] = {"checkpoint", .segments = true},
+    [ACTIVATION_OFFLOAD] = {"offload", .segments = true},
+    [ACTIVATION_SELECTIVE] = {"selective", .again = DT_AGAIN_WEIGHTS | DT_AGAIN_HEADS},
+    [ACTIVATION_CORE_ATTENTION] = {"core_attention", .again = DT_AGAIN_WEIGHTS},
+    [ACTIVATION_SELECTIVE_OP] = {"selective_op", .again = DT_AGAIN_PRODUCTS},
+};
+
 const char *activation_name(enum activation_kind kind)
 {
-    static const char *const names[] = {[ACTIVATION_KEEP] = "keep",
-                                        [ACTIVATION_CHECKPOINT] = "checkpoint",
-                                        [ACTIVATION_OFFLOAD] = "offload",
-                                        [ACTIVATION_SELECTIVE] = "selective"};
-    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : NULL;
+    return (unsigned)kind < sizeof activations / sizeof *activations ? activations[kind].name : NULL;
+}
+
+bool activation_has_segments(enum activation_kind kind)
+{
+    return activations[kind].segments;
+}
+
+int activation_again(enum activation_kind kind)
+{
+    return activations[kind].again;
 }
 
 /* ---- from keys to a strategy ---- */
@@ -89,6 +108,9 @@ static void settle_activations(const struct experiment *e, struct strategy *s)
             s->activations[s->policies] = (uint8_t)policy_of(word, length);
         word += length + (word[length] == '-');
     }
+    s->again = s->policies ? 0 : activation_again(e->activation);
+    for (int i = 0; i < s->policies && i < ORDER_MOST_PARTS; i++)
+        s->again |= activation_name(s->activations[i]) ? activation_again(s->activations[i]) : 0;
 }
 
 void experiment_settle(struct experiment *e)
@@ -120,6 +142,11 @@ void experiment_place(struct experiment *e, int ranks)
 }
 
 /* ---- what follows from one ---- */
+
+bool experiment_reads_blocks(const struct experiment *e)
+{
+    return e->strategy.again & DT_AGAIN_PRODUCTS;
+}
 
 int64_t experiment_replica_samples(const struct experiment *e)
 {

@@ -30,8 +30,17 @@ enum pipeline_reach { PIPELINE_OF_PDP, PIPELINE_OF_ALL };
 const char *pipeline_reach_name(enum pipeline_reach reach); /* NULL past the last */
 
 /* What is kept of a micro-batch for its backward (schedules/pipeline/activation.h says what each policy does). */
-enum activation_kind { ACTIVATION_KEEP, ACTIVATION_CHECKPOINT, ACTIVATION_OFFLOAD, ACTIVATION_SELECTIVE };
-const char *activation_name(enum activation_kind kind); /* NULL past the last */
+enum activation_kind {
+    ACTIVATION_KEEP,
+    ACTIVATION_CHECKPOINT,
+    ACTIVATION_OFFLOAD,
+    ACTIVATION_SELECTIVE,
+    ACTIVATION_CORE_ATTENTION,
+    ACTIVATION_SELECTIVE_OP
+};
+const char *activation_name(enum activation_kind kind);  /* NULL past the last */
+bool activation_has_segments(enum activation_kind kind); /* whose inputs alone are kept */
+int activation_again(enum activation_kind kind);         /* enum dt_again, added up: what is computed again within blocks */
 
 struct strategy {
     const struct dt_device_kind *device; /* NULL: "auto", which means one where a run begins (schedules/run/device_choice.h) */
@@ -50,6 +59,7 @@ struct strategy {
      * names `policies` of them; else the config's `activation`, and `policies` is 0. */
     uint8_t activations[ORDER_MOST_PARTS];
     int policies;
+    int again;   /* enum dt_again, of all parts together */
     int servers; /* parameter servers; 0 where there are none */
 };
 _Static_assert(sizeof(struct strategy) <= 1024, "a strategy is small");
@@ -72,6 +82,9 @@ dt_status experiment_check_mesh(const struct experiment *experiment, const char 
 
 /* Whether pipeline.activation has a policy for each of a rank's `parts`. `where` begins the text. Errors: DT_ERR_INVALID. */
 dt_status experiment_check_activation(const struct experiment *experiment, int parts, const char *where);
+
+/* Whether backward of one layer of a block reads parameters of another one, so that both must be there. */
+bool experiment_reads_blocks(const struct experiment *experiment);
 
 /* Samples of a step that a replica's ranks have together: the stages of a pipeline, those that share each layer. */
 int64_t experiment_replica_samples(const struct experiment *experiment);

@@ -66,7 +66,7 @@ static void divide(const struct activation *a, enum activation_kind kind, const 
     const struct dt_stage *stage = a->setup.stage;
     int first_block = -1, previous = -1;
 
-    if (kind == ACTIVATION_KEEP || kind == ACTIVATION_SELECTIVE) {
+    if (!activation_has_segments(kind)) {
         int end = has_late_head(a, from) ? from->end_group - 1 : from->end_group;
         if (end > from->first_group)
             part->segments[part->segment_count++] = (struct plan_segment){.first_group = from->first_group, .end_group = end};

@@ -3,6 +3,10 @@
  * keep        Everything.
  * selective   Everything but what attention makes of q, k and v: weights (or their row sums) and the heads' outputs, which backward computes
  *             again with one more pass of the attention kernel. The family's own business (lib/model/model.h, attention_again).
+ * core_attention  As selective, but the heads' outputs stay, which the projection's weight gradient reads.
+ * selective_op    Of a block's products, counted q k v, projection, gate, up, down, the second and the fourth are computed again, and with them all
+ *             that follows in passes over memory: left are the block's input, q, k and v, what attention makes of them, and gate, or up where there
+ *             is no gate. What a tensor group has summed up stays, as it would have to be sent again.
  * checkpoint  A stage's blocks are divided into segments, and forward leaves of each only its input, the residual stream. Backward computes
  *             the rest again, one segment at a time; dropout masks come again from their counters. The head is a segment too. Its logits
  *             would be the largest activation that is left, so its forward is not run twice but late: backward computes logits, loss and
@@ -15,7 +19,9 @@
  *
  * Source  Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, section 3; Rajbhandari et al., "ZeRO: Memory Optimizations
  *         Toward Training Trillion Parameter Models", SC 2020, section 6.1 (checkpoints in host memory); Korthikanti et al., "Reducing
- *         Activation Recomputation in Large Transformer Models", MLSys 2023, section 5 (selective; theirs keeps the heads' outputs). */
+ *         Activation Recomputation in Large Transformer Models", MLSys 2023, section 5 (core_attention; selective keeps less); torchtitan 0.2,
+ *         models/llama3/infra/parallelize.py (selective_op: its list of operations, with every second product taken out of it; there q, k and v are
+ *         three products, of which k's is computed again, and the last product's output is kept besides). */
 #ifndef SCHEDULES_PIPELINE_ACTIVATION_H
 #define SCHEDULES_PIPELINE_ACTIVATION_H
 

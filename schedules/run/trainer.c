@@ -57,8 +57,7 @@ static dt_status find_parts(const struct trainer *t, const struct order_layout *
     DT_TRY((t->options.partition ? t->options.partition : experiment_partition)(t->experiment, stages * layout->parts, first_layer));
     for (int i = 0; i < layout->parts; i++) {
         int v = virtual_stage_of(i, rank, stages, layout->folded);
-        bool again = t->experiment->strategy.activations[i] == ACTIVATION_SELECTIVE;
-        parts[i] = (struct dt_layers){first_layer[v], first_layer[v + 1], again};
+        parts[i] = (struct dt_layers){first_layer[v], first_layer[v + 1], activation_again(t->experiment->strategy.activations[i])};
     }
     return DT_OK;
 }

@@ -191,9 +191,10 @@ static void propose_chunks(struct proposal *p)
             propose(p, "%d", n);
 }
 
+/* Not core_attention: selective takes as long, and keeps less. */
 static void propose_activations(struct proposal *p)
 {
-    propose_choices(p, "activation");
+    propose_all(p, (const char *const[]){"keep", "checkpoint", "offload", "selective", "selective_op", NULL});
 }
 
 /* Of a pipeline each micro-batch would fetch the stage anew. */

@@ -248,7 +248,7 @@ static double least_of_ends(const struct experiment *e)
 static dt_status find_passes(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
                              const struct alone *alone, const struct summing *sums, double again_s, struct pass_times *out)
 {
-    bool segments = e->activation == ACTIVATION_CHECKPOINT || e->activation == ACTIVATION_OFFLOAD;
+    bool segments = activation_has_segments(e->activation);
     struct ends ends;
     *out = (struct pass_times){.block_s = alone->block_s + sums->forward + sums->again + sums->backward,
                                .block_forward_s = alone->block_forward_s + sums->forward,

@@ -247,7 +247,7 @@ dt_status network_bounds_summing(struct network_bounds *b, const struct experime
 {
     struct group_rate rate;
     double bytes = samples * dt_model_facts(&e->model).least_boundary_elems * (double)dt_dtype_bytes(e->model.dtype);
-    bool again = e->activation == ACTIVATION_CHECKPOINT || e->activation == ACTIVATION_OFFLOAD, sliced = e->tensor.sequence_parallel;
+    bool again = activation_has_segments(e->activation), sliced = e->tensor.sequence_parallel;
     *out = (struct summing){.forward = 0};
     if (mesh->size[MESH_TENSOR] == 1 || b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;

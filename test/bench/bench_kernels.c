@@ -273,8 +273,8 @@ static void bench_decoder(struct bench *b)
     struct gpt_part all = {0, heads}, shared = {0, kv_heads};
     struct gpt_rms_norm norm = {x, gain, y, rstd, b->rows, d, 1e-5f};
     struct gpt_rms_norm_gradient dnorm = {y, x, gain, rstd, z, dgain, b->rows, d, false, false};
-    struct gpt_swiglu swiglu = {active, hidden, b->rows, f};
-    struct gpt_swiglu_gradient dswiglu = {dactive, hidden, dhidden, active, b->rows, f};
+    struct gpt_swiglu swiglu = {active, hidden, b->rows, f, NULL};
+    struct gpt_swiglu_gradient dswiglu = {dactive, hidden, dhidden, active, b->rows, f, NULL};
     struct gpt_rope rope = {qkv, b->rows, heads + kv_heads, columns, false};
     struct gpt_head_norm head_norm = {qkv, gain, gain, dqkv, b->rows, heads, kv_heads, 1e-5f};
     struct gpt_head_norm_gradient dhead_norm = {qkv, gain, gain, dqkv, dgain, dk, b->rows, heads, kv_heads, 1e-5f, false};

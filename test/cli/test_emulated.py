@@ -103,8 +103,8 @@ def test_unfused_attention():
 
 
 def test_attention_computed_again():
-    alone("activation=selective")
-    alone("activation=selective", "model.attention=unfused", "micro_batches=2")
+    alone("activation=selective_op", "model.mlp=swiglu")
+    alone("activation=core_attention", "model.attention=unfused", "micro_batches=2")
 
 
 def test_kernels_in_one_and_one_by_one():

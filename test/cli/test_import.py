@@ -191,7 +191,9 @@ def test_torchtitan_toml():
     result = run("import", write("70b.toml", TITAN.replace("shard_degree = 8", "shard_degree = 1\ndata_parallel_replicate_degree = 2")), code=CONFIG)
     check("copies of whole weights go without tensor parallelism" in result.stderr, result.stderr)
     result = run("import", write("70b.toml", TITAN.replace("full", "selective")), code=CONFIG)
-    check("activation_checkpoint.mode: \"selective\"" in result.stderr, result.stderr)
+    check("selective_ac_option: \"2\"" in result.stderr, result.stderr)
+    said = imported("70b.toml", TITAN.replace('"full"', '"selective"\nselective_ac_option = "op"'))
+    has(said["config"], activation="selective_op")
 
 
 def test_deepspeed_json():

@@ -16,7 +16,7 @@ DTBENCH = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
 SMALL = ["--set", "model.layers=4", "--set", "model.heads=4", "--set", "model.hidden=256", "--cluster", "gcp_a2",
-         "--forbid", "activation=offload,selective", "--forbid", "parameter_offload=true"]
+         "--forbid", "activation=offload,selective,selective_op", "--forbid", "parameter_offload=true"]
 
 
 def plan(*arguments, code=0):

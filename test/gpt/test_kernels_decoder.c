@@ -208,7 +208,13 @@ static void swiglu_body(struct setup *s)
         bool in_place = i % 2;
         struct array hidden = input(s->dtype, rows * 2 * f, 0, range), y = output(s->dtype, rows * f), dy = input(s->dtype, rows * f, 0, 1);
         struct array dhidden = output(s->dtype, rows * 2 * f), again = output(s->dtype, rows * f);
-        CHECK_OK(s->table->swiglu(s->kernels, s->stream, &(struct gpt_swiglu){y.data, hidden.data, rows, f}));
+        struct array gate = output(s->dtype, rows * f), up = output(s->dtype, rows * f); /* the same beside each other */
+        for (size_t r = 0, row = f * dt_dtype_bytes(s->dtype); r < rows; r++) {
+            memcpy((char *)gate.data + r * row, (char *)hidden.data + 2 * r * row, row);
+            memcpy((char *)up.data + r * row, (char *)hidden.data + (2 * r + 1) * row, row);
+        }
+        const void *beside = in_place ? NULL : up.data, *from = in_place ? hidden.data : gate.data;
+        CHECK_OK(s->table->swiglu(s->kernels, s->stream, &(struct gpt_swiglu){y.data, from, rows, f, beside}));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_swiglu(hidden.values, y.values, rows, f);
         ref_swiglu_gradient(dy.values, hidden.values, dhidden.values, rows, f);
@@ -218,7 +224,7 @@ static void swiglu_body(struct setup *s)
             dhidden.data = hidden.data;
             again.data = dy.data;
         }
-        struct gpt_swiglu_gradient backward = {dy.data, hidden.data, dhidden.data, i == 0 ? NULL : again.data, rows, f};
+        struct gpt_swiglu_gradient backward = {dy.data, from, dhidden.data, i == 0 ? NULL : again.data, rows, f, beside};
         CHECK_OK(s->table->swiglu_gradient(s->kernels, s->stream, &backward));
         CHECK_OK(dt_stream_synchronize(s->stream));
         CHECK_ARRAY(s, dhidden, "dhidden");
@@ -248,9 +254,9 @@ static void swiglu_far_from_zero_body(struct setup *s)
         values[i] = 0.5;
     ref_encode(s->dtype, values, hidden.data, 2 * COUNT + 2);
     ref_round(s->dtype, values, 2 * COUNT + 2);
-    CHECK_OK(s->table->swiglu(s->kernels, s->stream, &(struct gpt_swiglu){y.data, hidden.data, 1, COUNT + 1}));
+    CHECK_OK(s->table->swiglu(s->kernels, s->stream, &(struct gpt_swiglu){y.data, hidden.data, 1, COUNT + 1, NULL}));
     CHECK_OK(s->table->swiglu_gradient(s->kernels, s->stream,
-                                       &(struct gpt_swiglu_gradient){dy.data, hidden.data, dhidden.data, NULL, 1, COUNT + 1}));
+                                       &(struct gpt_swiglu_gradient){dy.data, hidden.data, dhidden.data, NULL, 1, COUNT + 1, NULL}));
     CHECK_OK(dt_stream_synchronize(s->stream));
     ref_decode(s->dtype, y.data, got, COUNT + 1);
     for (int i = 0; i < COUNT; i++) {

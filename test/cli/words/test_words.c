@@ -65,7 +65,7 @@ static void megatron_config(struct dice *d, char *text)
     int layers = stages * parts * (1 + below(d, 3)), heads = 4 * (1 + below(d, 3)), ranks = tensor * stages;
     int batch = 1 + below(d, 4), passes = stages > 1 ? parts > 1 ? stages : ranks * batch : below(d, 2) ? ranks * batch : 1;
     const char *mlp = ONE_OF(d, "gelu", "swiglu"), *norm = ONE_OF(d, "layer", "rms"),
-               *activation = ONE_OF(d, "keep", "selective", "checkpoint");
+               *activation = ONE_OF(d, "keep", "core_attention", "checkpoint");
     const char *sharded = stages > 1 ? ONE_OF(d, "ddp", "zero1") : ONE_OF(d, "ddp", "zero1", "zero2", "fsdp");
     sprintf(text,
             "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":%d,\"micro_batches\":%d,\"mesh\":{\"order\":"

@@ -335,6 +335,10 @@ static const struct {
     {"keep", 1, 12 * 10 + 3, 25, 12, true, 0},
     /* all but the heads' outputs, and what attention's backward reads beside them */
     {"selective", 1, 12 * 9 + 3, 25, 0, true, 0},
+    /* all but what attention's backward reads beside them */
+    {"core_attention", 1, 12 * 10 + 3, 25, 0, true, 0},
+    /* all but the MLPs' inputs and their norms' numbers */
+    {"selective_op", 1, 12 * 9 + 3, 13, 12, true, 0},
     /* 12 inputs, one block and the gradient */
     {"checkpoint", 1, 12 + 9 + 1, 2, 1, false, 0},
     {"checkpoint", 3, 4 + 29 + 1, 6, 3, false, 0},

@@ -48,7 +48,7 @@ struct axis {
 static const char *const paradigms[] = {"none", "ddp", "zero1", "zero2", "fsdp", "hsdp", "pdp", NULL};
 static const char *const stages[] = {"1", "2", "4", NULL};
 static const char *const tensors[] = {"1", "2", "4", NULL};
-static const char *const activations[] = {"keep", "checkpoint", "offload", "selective", NULL};
+static const char *const activations[] = {"keep", "checkpoint", "offload", "selective", "core_attention", "selective_op", NULL};
 static const char *const switches[] = {"false", "true", NULL};
 static const char *const parts[] = {"1", "2", "3", NULL};
 static const char *const reductions[] = {"last", "each", NULL};
@@ -231,7 +231,7 @@ static void train_tensor_groups_in_pipelines(void)
 {
     static const char *const orders_and_policies[][2] = {
         {"pipeline.order=zb_v", "pipeline.activation=checkpoint-keep"},
-        {"pipeline.order=zb_h1", "activation=selective"},
+        {"pipeline.order=zb_h1", "activation=selective_op"},
         {"pipeline.order=interleaved", "tensor.sequence_parallel=false"},
         {"pipeline.order=zb_h1", "keep_cheap=all"},
     };

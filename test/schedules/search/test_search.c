@@ -246,7 +246,7 @@ static void a_part_stands_for_all(void)
 /* ---- the search ---- */
 
 /* What small spaces leave out. */
-static const char *const seldom[] = {"activation=offload,selective", "parameter_offload=true", "pipeline.order=zb_h1,zb_h2",
+static const char *const seldom[] = {"activation=offload,selective,selective_op", "parameter_offload=true", "pipeline.order=zb_h1,zb_h2",
                                      "mesh.order=tensor-data-pipeline", "ddp.bucket_mib=100"};
 enum { SELDOM = sizeof seldom / sizeof *seldom };
 
