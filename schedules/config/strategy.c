@@ -35,7 +35,7 @@ static const struct {
     bool segments;
     int again;
 } activations[] = {
-    [ACTIVATION_KEEP] = {"keep"},
+    [ACTIVATION_KEEP] = {.name = "keep"},
     [ACTIVATION_CHECKPOINT] = {"checkpoint", .segments = true},
     [ACTIVATION_OFFLOAD] = {"offload", .segments = true},
     [ACTIVATION_SELECTIVE] = {"selective", .again = DT_AGAIN_WEIGHTS | DT_AGAIN_HEADS},
