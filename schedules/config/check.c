@@ -435,7 +435,7 @@ static dt_status check_late_updates(const struct experiment *e, const char *wher
 /* A unit of a layer is there alone. */
 static dt_status check_units(const struct experiment *e, const char *where)
 {
-    if (!experiment_reads_blocks(e) || e->fsdp.unit != DT_UNIT_LINEAR || !paradigm_has_key(e->strategy.paradigm, "fsdp.unit"))
+    if (!strategy_reads_blocks(&e->strategy) || e->fsdp.unit != DT_UNIT_LINEAR || !paradigm_has_key(e->strategy.paradigm, "fsdp.unit"))
         return DT_OK;
     return dt_fail(DT_ERR_INVALID,
                    "%s: fsdp.unit: linear, and activation selective_op computes products of other layers of a block again; "
@@ -483,7 +483,7 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     if (!is_given(given, "loss_scaling"))
         e->loss_scaling = e->model.dtype == DT_FP16 && e->loss == LOSS_CROSS_ENTROPY ? 65536 : 1;
     DT_TRY(check_late_updates(e, where));
-    bool block = (double)dt_model_parameter_count(&e->model) < FSDP_LINEAR_FROM || experiment_reads_blocks(e);
+    bool block = (double)dt_model_parameter_count(&e->model) < FSDP_LINEAR_FROM || strategy_reads_blocks(&e->strategy);
     if (e->fsdp.unit != DT_UNIT_BLOCK && e->fsdp.unit != DT_UNIT_LINEAR) /* "auto" is the table's alone */
         e->fsdp.unit = block ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;
     e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* a limit of less than a byte is still one */

@@ -143,11 +143,6 @@ void experiment_place(struct experiment *e, int ranks)
 
 /* ---- what follows from one ---- */
 
-bool experiment_reads_blocks(const struct experiment *e)
-{
-    return e->strategy.again & DT_AGAIN_PRODUCTS;
-}
-
 int64_t experiment_replica_samples(const struct experiment *e)
 {
     return e->replica_samples ? e->replica_samples : (int64_t)e->batch_size * mesh_count(&e->strategy.mesh, ~MESH_ON_DATA);

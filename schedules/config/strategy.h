@@ -5,6 +5,7 @@
 
 #include "lib/base/status.h"
 #include "lib/device/device.h"
+#include "lib/model/model.h"
 #include "schedules/config/paradigm.h"
 #include "schedules/plan/plan.h"
 
@@ -70,6 +71,12 @@ static inline int strategy_server_replica(const struct strategy *s, int index)
     return (int)((long long)index * s->mesh.size[MESH_REPLICA] / s->servers);
 }
 
+/* Whether backward of one layer of a block reads parameters of another one, so that both must be there. */
+static inline bool strategy_reads_blocks(const struct strategy *s)
+{
+    return s->again & DT_AGAIN_PRODUCTS;
+}
+
 /* Set experiment->strategy from the keys. Whoever changes a key of an experiment calls this, or experiment_check or experiment_resolve,
  * which do. Sizes that do not divide give a mesh of which experiment_check_mesh says what is wrong. */
 void experiment_settle(struct experiment *experiment);
@@ -82,9 +89,6 @@ dt_status experiment_check_mesh(const struct experiment *experiment, const char 
 
 /* Whether pipeline.activation has a policy for each of a rank's `parts`. `where` begins the text. Errors: DT_ERR_INVALID. */
 dt_status experiment_check_activation(const struct experiment *experiment, int parts, const char *where);
-
-/* Whether backward of one layer of a block reads parameters of another one, so that both must be there. */
-bool experiment_reads_blocks(const struct experiment *experiment);
 
 /* Samples of a step that a replica's ranks have together: the stages of a pipeline, those that share each layer. */
 int64_t experiment_replica_samples(const struct experiment *experiment);

@@ -220,7 +220,7 @@ dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*
 
 enum dt_unit buckets_unit(const struct experiment *experiment)
 {
-    return experiment_reads_blocks(experiment) && experiment->parameter_offload ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;
+    return strategy_reads_blocks(&experiment->strategy) && experiment->parameter_offload ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;
 }
 
 dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *group, const struct action *action)
