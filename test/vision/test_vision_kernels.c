@@ -196,8 +196,17 @@ static void convolutions(void)
         sliding(1, 16, 24, 9, 7, (struct vision_window){3, 2, 1, 1}), sliding(2, 16, 8, 9, 10, (struct vision_window){3, 1, 4, 4}),
         sliding(2, 12, 9, 6, 6, (struct vision_window){1, 2, 0, 1}),  sliding(5, 37, 10, 1, 1, (struct vision_window){1, 1, 0, 1}),
     };
+    /* Whole panels, and so many positions that the weight gradient is cpu/weight_gradient.c's on AVX2: parts of chunks, of blocks, of panels. */
+    const struct vision_sliding large[] = {
+        sliding(3, 16, 10, 12, 13, (struct vision_window){3, 1, 1, 1}),
+        sliding(1, 16, 6, 69, 68, (struct vision_window){3, 1, 1, 1}),
+        sliding(2, 32, 7, 17, 15, (struct vision_window){3, 2, 2, 2}),
+        sliding(5, 16, 400, 15, 16, (struct vision_window){1, 2, 0, 1}),
+    };
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++)
         try_convolution(&tried[i], i % 2);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+        try_convolution(&large[i], false);
 }
 
 static void test_convolutions(void)

@@ -306,6 +306,9 @@ static dt_status run_in_turn(const struct call *call)
     struct vision_convolutions *c = call->k->backend->convolutions;
     struct primitive *p = NULL;
     struct places places;
+    if (call->kind.pass == VISION_WEIGHT_GRADIENT && !call->kind.has_bias && vision_weight_gradient_fits(&call->kind.over))
+        return vision_weight_gradient(&call->kind.over, call->source, call->target, call->parameters, call->kind.accumulate,
+                                      call->k->base.host.threads, &c->scratch);
     DT_TRY(find_primitive(c, &call->kind, &p));
     DT_TRY(reserve(c, p, call, &places));
     dnnl_status_t status = run_primitive(c, p, call, &places);

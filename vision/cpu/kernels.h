@@ -4,6 +4,7 @@
 
 #include "lib/device/cpu/device.h"
 #include "lib/kernels/cpu/loops.h"
+#include "lib/kernels/cpu/scratch.h"
 #include "vision/cpu/loops/loops.h"
 #include "vision/kernels.h"
 
@@ -22,6 +23,12 @@ struct vision_backend {
  * does not have. */
 dt_status vision_convolutions_create(enum dt_dtype dtype, struct vision_convolutions **out);
 void vision_convolutions_destroy(struct vision_convolutions *convolutions); /* takes NULL */
+
+/* weight_gradient.c: whether it is to make the weight gradient of this convolution, rather than oneDNN: where no kernel of AVX-512 does it
+ * faster. x, dy, dw: as vision/kernels.h has them, in fp32. scratch: the caller's. Errors: DT_ERR_HOST_MEMORY. */
+bool vision_weight_gradient_fits(const struct vision_sliding *over);
+dt_status vision_weight_gradient(const struct vision_sliding *over, const float *x, const float *dy, float *dw, bool accumulate,
+                                 int threads, struct dt_cpu_scratch *scratch);
 
 /* The entries of the table: convolution.c, norm.c, pool.c, rows.c. */
 #define DECLARE(entry, arguments) VISION_KERNEL_FUNCTION(vision_cpu_##entry, arguments);

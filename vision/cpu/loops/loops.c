@@ -21,6 +21,30 @@ V_INLINE const void *row(const void *matrix, size_t r, size_t channels)
     return (const char *)matrix + r * channels * (DT_SIMD_DTYPE == DT_FP32 ? 4 : 2);
 }
 
+enum { TILE_VECTORS = VISION_TILE_COLUMNS / V_LANES };
+
+static void weight_tile(const struct vision_weight_tile *t)
+{
+    vfloat sums[VISION_TILE_ROWS][TILE_VECTORS] = {{{0}}};
+    const float *dy = t->dy;
+    for (size_t line = 0; line < t->lines; line++) {
+        const float *x = t->x + t->offsets[line];
+        for (size_t p = 0; p < t->positions; p++, x += t->x_step, dy += VISION_TILE_ROWS) {
+            vfloat of_x[TILE_VECTORS];
+            for (int j = 0; j < TILE_VECTORS; j++)
+                memcpy(&of_x[j], x + j * V_LANES, sizeof of_x[j]);
+            for (int i = 0; i < VISION_TILE_ROWS; i++)
+                for (int j = 0; j < TILE_VECTORS; j++)
+                    sums[i][j] += v_set(dy[i]) * of_x[j];
+        }
+    }
+    for (int i = 0; i < t->rows; i++)
+        for (int j = 0; j < TILE_VECTORS; j++) {
+            float *to = t->dw + (size_t)i * t->dw_step + j * V_LANES;
+            v_store(DT_FP32, to, 0, V_LANES, t->fresh ? sums[i][j] : sums[i][j] + v_load(DT_FP32, to, 0, V_LANES));
+        }
+}
+
 static void moments(float *sums, float *squares, const void *x, const float *shift, size_t rows, size_t channels)
 {
     for (size_t i = 0; i < channels; i += V_LANES) {
@@ -150,6 +174,7 @@ static void dropout(void *y, const void *x, size_t channels, uint64_t seed, uint
 }
 
 const struct vision_loops VISION_LOOPS_TABLE = {
+    .weight_tile = weight_tile,
     .moments = moments,
     .normalise = normalise,
     .norm_sums = norm_sums,

@@ -13,7 +13,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { VISION_TILE_ROWS = 6, VISION_TILE_COLUMNS = 16 }; /* as many sums as the registers of AVX2 hold beside what is multiplied */
+
+/* A part of the gradient of a convolution's weights, in fp32 whatever the table's dtype:
+ *   dw[i * dw_step + j] += sum over all positions of dy[position][i] * x[position][j],   i < rows, j < VISION_TILE_COLUMNS
+ *   dy [lines, positions, VISION_TILE_ROWS]; position p of line l has its x at x + offsets[l] + p * x_step. */
+struct vision_weight_tile {
+    float *dw;
+    size_t dw_step;
+    int rows;
+    bool fresh; /* what was there counts for nothing */
+    const float *dy, *x;
+    const size_t *offsets;
+    size_t lines, positions, x_step;
+};
+
 struct vision_loops {
+    void (*weight_tile)(const struct vision_weight_tile *tile);
     /* Of each channel over the rows: sums += x - shift, squares += (x - shift)^2. */
     void (*moments)(float *sums, float *squares, const void *x, const float *shift, size_t rows, size_t channels);
     /* y = (x - mean) * scale + bias + residual, then ReLU; residual may be NULL. */
