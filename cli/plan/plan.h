@@ -88,14 +88,9 @@ void strategy_describe(const struct experiment *experiment, char text[STRATEGY_B
 struct confidence {
     bool measured;      /* runs of this mode were measured with this profile's software */
     double error;       /* of the step time: the median of these; where there are none, the largest nine of ten stay below */
-    double most;        /* nine of ten of these stay below; 0: not told */
+    double eight;       /* eight of ten of these stay below; NAN: not told */
     const char *source; /* where that stands; NULL: nothing of this profile was ever measured */
 };
-
-/* What eight of ten errors of the step time stay below, a part of it; NAN where the profile does not tell. Between its median and what nine
- * of ten stay below, as the size of a normal error lies between its own: 0.674, 1.282 and 1.645 standard deviations (tables of the normal
- * distribution). */
-double confidence_of_eight(const struct confidence *confidence);
 
 /* Of an experiment on a machine. */
 struct confidence confidence_of(const struct experiment *experiment, const struct simulated_machine *machine);

@@ -52,7 +52,7 @@ static dt_status add_plan(cJSON **array, const struct planner *p, int place)
                    o->step.forward_s, o->step.backward_s, o->step.optimizer_s, o->step.exposed_comm_s, o->step.bubble_s, o->step.host_s,
                    hours, e.world_size / o->units_per_s * 1e9 / 3600, planner_training_s(p, place, p->tokens) / 3600, why_alike(p, place),
                    joules, planner_joules_per_token(p, place), why_margin(p, place), (bool)(place > 0 && why_margin_tells(p, place)),
-                   c.error, confidence_of_eight(&c), c.measured, planner_slow_cost(p, place), lines_as_json(&why)));
+                   c.error, c.eight, c.measured, planner_slow_cost(p, place), lines_as_json(&why)));
     return DT_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/plan/plan.h"
+#include "schedules/predict/profile.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -180,21 +181,19 @@ struct confidence confidence_of(const struct experiment *e, const struct simulat
 {
     const struct validation *v = find(m);
     if (m->profile.measured.count > 0)
-        return (struct confidence){.measured = true, .error = CALIBRATED_MEDIAN, .source = "README.md, dtbench calibrate"};
+        return (struct confidence){.measured = true, .error = CALIBRATED_MEDIAN, .eight = NAN, .source = "README.md, dtbench calibrate"};
     if (!v && m->profile.error.median > 0)
         return (struct confidence){
-            .measured = true, .error = m->profile.error.median, .most = m->profile.error.most, .source = m->profile.error.of};
+            .measured = true, .error = m->profile.error.median, .eight = profile_eight(&m->profile), .source = m->profile.error.of};
     if (!v)
-        return (struct confidence){.error = NEVER_MEASURED};
+        return (struct confidence){.error = NEVER_MEASURED, .eight = NAN};
     for (int i = 0; i < v->mode_count; i++)
         if (v->modes[i].paradigm == e->paradigm)
-            return (struct confidence){.measured = true, .error = v->modes[i].median, .most = v->most, .source = v->source};
-    return (struct confidence){.error = v->most, .source = v->source};
-}
-
-double confidence_of_eight(const struct confidence *c)
-{
-    return c->most > c->error ? c->error + (c->most - c->error) * (1.282 - 0.674) / (1.645 - 0.674) : NAN;
+            return (struct confidence){.measured = true,
+                                       .error = v->modes[i].median,
+                                       .eight = profile_eight_between(v->modes[i].median, v->most),
+                                       .source = v->source};
+    return (struct confidence){.error = v->most, .eight = NAN, .source = v->source};
 }
 
 /* Each looks at one thing; false: no doubt there. */

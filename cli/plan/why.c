@@ -319,10 +319,17 @@ static void say_interval(struct why *w, const struct planner *p)
     struct experiment e;
     space_experiment(p->space, p->result.ranking[0], &e);
     struct confidence c = confidence_of(&e, &p->machine);
-    double within = confidence_of_eight(&c), rate = planner_outcome(p, 0)->units_per_s;
+    double within = c.eight, rate = planner_outcome(p, 0)->units_per_s;
     if (!isnan(within) && within < 1)
         why_say(w, "eight of ten step times are off by no more than %.0f %%: the first does %s to %s %ss/s", 100 * within,
                 format_number(rate * (1 - within), low), format_number(rate * (1 + within), high), e.model.family->unit);
+}
+
+/* "2, 3, 5" */
+static void add_number(char list[WHY_BYTES], int number)
+{
+    size_t used = strlen(list);
+    snprintf(list + used, WHY_BYTES - used, "%s%d", used ? ", " : "", number);
 }
 
 dt_status why_trusted(const struct planner *p, struct why *out)
@@ -330,6 +337,7 @@ dt_status why_trusted(const struct planner *p, struct why *out)
     bool said[PARADIGM_ROOM] = {false};
     char text[WHY_BYTES];
     struct experiment e;
+    char alike[WHY_BYTES] = "", told[WHY_BYTES] = "";
     int at = 0, close = 0, shown = planner_shown(p);
     *out = (struct why){.count = 0};
     for (int place = 0; place < shown; place++) {
@@ -337,7 +345,10 @@ dt_status why_trusted(const struct planner *p, struct why *out)
         if (!said[e.paradigm])
             say_error(out, p, &e);
         said[e.paradigm] = true;
-        close += place > 0 && !why_margin_tells(p, place);
+        bool tells = place > 0 && why_margin_tells(p, place);
+        close += place > 0 && !tells;
+        if (place > 0)
+            add_number(tells ? told : alike, place + 1);
     }
     say_interval(out, p);
     while (shown && confidence_next_doubt(&e, &p->machine, &at, text, sizeof text))
@@ -348,6 +359,10 @@ dt_status why_trusted(const struct planner *p, struct why *out)
                 "that waits takes less",
                 p->machine.cluster.gpu.power_w);
     if (close > 0)
-        why_say(out, "the first %d differ by less than the error: measure them", close + 1);
+        why_say(out, "number%s %s differ%s from the first by less than the error: measure them", close > 1 ? "s" : "", alike,
+                close > 1 ? "" : "s");
+    if (shown > 1 && close < shown - 1)
+        why_say(out, "number%s %s differ%s from the first by more than the error", shown - close > 2 ? "s" : "", told,
+                shown - close > 2 ? "" : "s");
     return DT_OK;
 }

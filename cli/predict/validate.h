@@ -32,6 +32,7 @@ struct validate_row {
     double measured_s, measured_bytes;   /* NAN: not told */
     enum validate_fit measured_fit;      /* in memory, where the table has its status */
     double predicted_s, predicted_bytes; /* NAN: not known */
+    double step_error;                   /* what the profile says that eight of ten predictions are off by no more than; NAN: nothing */
     double batch_per_gpu;
     enum validate_outcome outcome;
     char reason[256];
@@ -107,12 +108,18 @@ struct validate_fits {
     int rows[2][2];
 };
 
+/* Rows whose step time is predicted with its error of eight of ten, and those of them that are off by no more. */
+struct validate_intervals {
+    int rows, within;
+};
+
 struct validate_summary {
     struct validate_group *groups; /* [group_count] by key, the last is all rows */
     int group_count;
     struct validate_winners winners;
     struct validate_choices choices;
     struct validate_fits fits;
+    struct validate_intervals intervals;
 };
 
 dt_status validate_summarize(const struct validate_rows *rows, struct validate_summary *out);

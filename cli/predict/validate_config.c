@@ -105,6 +105,7 @@ static dt_status row_of_record(const struct record_facts *record, const struct v
                                  .measured_fit = ok ? VALIDATE_FIT : VALIDATE_FIT_NOT,
                                  .predicted_s = NAN,
                                  .predicted_bytes = NAN,
+                                 .step_error = NAN,
                                  .batch_per_gpu = e->batch_size};
     snprintf(row->recorded_hash, sizeof row->recorded_hash, "%.16s", record->hash);
     if (*e->model.preset)
@@ -320,7 +321,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
 {
     struct measured_run run = {0};
     *row = (struct validate_row){
-        .line = t->csv.lines[i], .measured_s = NAN, .measured_bytes = NAN, .predicted_s = NAN, .predicted_bytes = NAN};
+        .line = t->csv.lines[i], .measured_s = NAN, .measured_bytes = NAN, .predicted_s = NAN, .predicted_bytes = NAN, .step_error = NAN};
     if (read_fields(t, i, &run, row) < 0) {
         row->outcome = VALIDATE_SKIPPED;
         validate_reason(t->path, row->line, row->reason, sizeof row->reason);

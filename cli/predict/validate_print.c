@@ -148,6 +148,13 @@ static dt_status print_pairs(const struct validate_rows *rows, FILE *to)
     return status;
 }
 
+static void print_intervals(const struct validate_intervals *v, FILE *to)
+{
+    if (v->rows > 0)
+        line_print(to, "within the profile's error of eight of ten: %d of %d step times (%.0f %%)", v->within, v->rows,
+                   100.0 * v->within / v->rows);
+}
+
 dt_status validate_print(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to)
 {
     static const char *const titles[] = {
@@ -177,6 +184,7 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     print_winners(&summary->winners, to);
     print_choices(&summary->choices, to);
     print_fits(&summary->fits, to);
+    print_intervals(&summary->intervals, to);
     print_texts(rows, why_refused, "not run by the framework", to);
     print_texts(rows, why_skipped, "skipped", to);
     print_texts(rows, note_of, "read", to);
@@ -206,8 +214,8 @@ static struct cJSON *row_as_json(const struct validate_row *row, bool is_record)
         dt_json_add(&object, "reason: %s", row->reason);
     if (*row->note)
         dt_json_add(&object, "note: %s", row->note);
-    dt_json_add(&object, "measured_step_s: %g, predicted_step_s: %g, measured_peak_bytes: %g, predicted_peak_bytes: %g", row->measured_s,
-                row->predicted_s, row->measured_bytes, row->predicted_bytes);
+    dt_json_add(&object, "measured_step_s: %g, predicted_step_s: %g, measured_peak_bytes: %g, predicted_peak_bytes: %g, step_error: %g",
+                row->measured_s, row->predicted_s, row->measured_bytes, row->predicted_bytes, row->step_error);
     return object;
 }
 
@@ -230,8 +238,9 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
         dt_json_object("groups: %p, fastest_paradigm: {cells: %d, right: %d, clear_margin: %g, clear_cells: %d, clear_right: %d}, "
                        "fastest_configuration: {cells: %d, right: %d, near: %g}, "
                        "memory_suffices: {measured_yes_predicted_yes: %d, measured_yes_predicted_no: %d, measured_no_predicted_yes: %d, "
-                       "measured_no_predicted_no: %d}, columns_not_used: %s, rows: %p",
+                       "measured_no_predicted_no: %d}, within_error_of_eight: {rows: %d, within: %d}, columns_not_used: %s, rows: %p",
                        groups, w->cells, w->right, VALIDATE_CLEAR, w->clear_cells, w->clear_right, c->cells, c->right, VALIDATE_NEAR,
-                       f->rows[0][0], f->rows[0][1], f->rows[1][0], f->rows[1][1], rows->unused, array),
+                       f->rows[0][0], f->rows[0][1], f->rows[1][0], f->rows[1][1], summary->intervals.rows, summary->intervals.within,
+                       rows->unused, array),
         to);
 }

@@ -1,6 +1,7 @@
 #include "cli/predict/validate.h"
 
 #include "lib/base/statistics.h"
+#include "schedules/predict/profile.h"
 #include "schedules/predict/simulation.h"
 
 #include <math.h>
@@ -24,6 +25,7 @@ static bool take_over(struct validate_rows *rows, int i)
         rows->rows[i].outcome = other->outcome;
         rows->rows[i].predicted_s = other->predicted_s;
         rows->rows[i].predicted_bytes = other->predicted_bytes;
+        rows->rows[i].step_error = other->step_error;
         rows->rows[i].gpus_per_node = other->gpus_per_node;
         memcpy(rows->rows[i].reason, other->reason, sizeof other->reason);
         return true;
@@ -43,6 +45,7 @@ static dt_status predict(struct validate_row *row)
         snprintf(row->reason, sizeof row->reason, "%.255s", dt_error_message());
     if (status == DT_OK)
         row->predicted_s = result.step_s[result.steps_done - 1];
+    row->step_error = profile_eight(&system->costs.profile);
     if (status == DT_OK)
         row->predicted_bytes = simulated_system_reported_bytes(system, &result);
     for (int i = 0; status == DT_ERR_OOM && i < result.rank_count; i++)
@@ -272,6 +275,18 @@ static void count_fits(const struct validate_rows *rows, struct validate_fits *o
     }
 }
 
+static void count_intervals(const struct validate_rows *rows, struct validate_intervals *out)
+{
+    for (int i = 0; i < rows->count; i++) {
+        const struct validate_row *row = &rows->rows[i];
+        double error = fabs(row->predicted_s - row->measured_s) / row->measured_s;
+        if (row->outcome != VALIDATE_PREDICTED || isnan(row->step_error) || isnan(error))
+            continue;
+        out->rows++;
+        out->within += error <= row->step_error;
+    }
+}
+
 /* ---- all of it ---- */
 
 dt_status validate_summarize(const struct validate_rows *rows, struct validate_summary *out)
@@ -291,6 +306,7 @@ dt_status validate_summarize(const struct validate_rows *rows, struct validate_s
         find_winners(rows, &out->winners);
     find_choices(rows, &out->choices);
     count_fits(rows, &out->fits);
+    count_intervals(rows, &out->intervals);
     free(scratch);
     return status;
 }

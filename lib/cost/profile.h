@@ -21,8 +21,8 @@ struct dt_profile {
     char basis[32]; /* what the constants rest on, in a few words; "": not told */
     /* How far its predictions of step times were off, of runs that the constants were not fitted to. */
     struct {
-        double median, most; /* of |predicted - measured| / measured: a half, and nine of ten, are no more; 0: not told */
-        char of[128];        /* which runs these were */
+        double median, eight, most; /* of |predicted - measured| / measured: a half, eight and nine of ten, are no more; 0: not told */
+        char of[128];               /* which runs these were */
     } error;
     uint64_t hash; /* FNV-1a of the file's bytes */
 

@@ -19,6 +19,8 @@ static const struct dt_metric table[] = {
      .help = "Of all ranks together, at the median step time."},
     {"step_s", AT(step_s), DT_METRIC_STEPS, DT_IN_SECONDS, DT_RANKS_MAX, DT_STEPS_MEDIAN, .title = "step",
      .help = "Each timed step's time, as long as its slowest rank: median, p95, coefficient of variation (cv), and the list of all."},
+    {"step_error", AT(step_error), .unit = DT_IN_FRACTION, .later = true, .title = "error",
+     .help = "Of a predicted step: eight of ten predictions by its profile were off by no more, as a part of what was measured; null where nobody has told."},
     {"tflops_per_gpu", AT(tflops_per_gpu), .unit = DT_IN_TFLOP_PER_S, .title = "FLOPs",
      .help = "10^12 floating-point operations a second of one rank, counted by flops_formula."},
     {"mfu", AT(mfu), .unit = DT_IN_FRACTION, .title = "MFU",

@@ -39,7 +39,7 @@ struct dt_metrics {
     struct {
         double median, p95, cv;
     } step_s;
-    double tflops_per_gpu, mfu, causal_tflops_per_gpu, causal_mfu, scaling_efficiency;
+    double step_error, tflops_per_gpu, mfu, causal_tflops_per_gpu, causal_mfu, scaling_efficiency;
     const char *flops_formula; /* NULL: unknown; the caller's */
     struct dt_step_metrics step;
     double exposed_comm, bubble, bubble_ideal;

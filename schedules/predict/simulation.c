@@ -1,4 +1,5 @@
 #include "schedules/predict/simulation.h"
+#include "schedules/predict/profile.h"
 
 #include "lib/sim/transport.h"
 #include "schedules/predict/server_use.h"
@@ -418,8 +419,8 @@ static dt_status allocate_result(const struct experiment *e, struct measure_resu
 }
 
 /* Steps before the last recorded one are as long as theirs, all later ones as long as that. Nothing is computed, so no loss is known. */
-static void fill_steps(const struct experiment *e, const double seconds[RECORDED_STEPS], const struct measure_hooks *hooks,
-                       struct measure_result *result)
+static void fill_steps(const struct experiment *e, const double seconds[RECORDED_STEPS], double step_error,
+                       const struct measure_hooks *hooks, struct measure_result *result)
 {
     const struct storage_times *storage = &result->storage;
     struct dt_metrics *m = &result->metrics;
@@ -437,6 +438,7 @@ static void fill_steps(const struct experiment *e, const double seconds[RECORDED
         if (hooks->step_done)
             hooks->step_done(hooks->context, i, step_s, NAN);
     }
+    m->step_error = step_error;
     training_time_predict(e, storage, e->steps.warmup + e->steps.timed, all_s, m);
 }
 
@@ -506,7 +508,7 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
         if (!alike)
             DT_TRY(replay_step(e, s, r, step, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[step]}));
     }
-    fill_steps(e, seconds, hooks, result);
+    fill_steps(e, seconds, profile_eight(&s->costs.profile), hooks, result);
     return DT_OK;
 }
 
