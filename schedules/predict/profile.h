@@ -9,7 +9,7 @@ struct cJSON;
 struct dt_schema;
 
 /* The first rows of the table are no constants: name, gpu, basis, error. */
-enum { PROFILE_LABELS = 6 };
+enum { PROFILE_LABELS = 7 };
 
 /* Read a profile. Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path. */
 dt_status profile_read(const char *path, struct dt_profile *out);
