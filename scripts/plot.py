@@ -382,9 +382,10 @@ def end_rows(axes, title, unit, most):
     bare(axes, "x")
 
 
-def mark_failed_rows(axes, records):
+def mark_failed_rows(axes, records, what):
+    """Where the panel has no bar of it: memory's is longer than the device."""
     for row, record in enumerate(records):
-        if why_not(record):
+        if why_not(record) and not (what == "memory" and metric(record, "peak_bytes")):
             axes.text(0.01, row, why_not(record), transform=axes.get_yaxis_transform(), va="center", color=FAILED, weight="bold", fontsize=9)
 
 
@@ -454,7 +455,8 @@ def draw_memory(axes, records):
             total = (metric(record, memory) or 0) / size
             if total:
                 axes.plot([total, total], [row + place - height / 2, row + place + height / 2], color=INK, linewidth=2, solid_capstyle="butt")
-                write_after(axes, max(ends[row], total), row + place, short(total))
+                failed = f", {why_not(record)}" if why_not(record) and memory == "peak_bytes" else ""
+                write_after(axes, max(ends[row], total), row + place, short(total) + failed)
             most = max(most, ends[row], total)
     axes.plot([], [], color=INK, linewidth=2, label="held at once")
     if host:
@@ -476,12 +478,15 @@ def draw_losses(axes, records, names):
         axes.legend(loc="best")
 
 
-def legend_below(axes, rows):
-    """Below the axes' own label: a row is 0.3 inches high."""
-    handles, texts = axes.get_legend_handles_labels()
+def legend_below(figure, axes):
+    """Below the axes' own label, which is within half an inch. Inches of the figure that it takes."""
+    from matplotlib.transforms import ScaledTranslation
+
+    columns, (handles, texts) = 3, axes.get_legend_handles_labels()
     if handles:
-        axes.legend(handles, texts, loc="upper center", bbox_to_anchor=(0.45, -0.5 / (0.3 * rows)), ncol=3, columnspacing=1.0, handlelength=1.0,
-                    handletextpad=0.5)
+        axes.legend(handles, texts, loc="upper center", bbox_to_anchor=(0.45, 0), ncol=columns, columnspacing=1.0, handlelength=1.0, handletextpad=0.5,
+                    bbox_transform=axes.transAxes + ScaledTranslation(0, -0.5, figure.dpi_scale_trans))
+    return 0.2 * math.ceil(len(handles) / columns)
 
 
 def draw_rows(records, wanted, facet, picture):
@@ -493,22 +498,22 @@ def draw_rows(records, wanted, facet, picture):
         groups.setdefault((is_predicted(record), text_of(facet, value_of(record, facet)) if facet else ""), []).append(record)
     panels = [what for what in wanted if what != "losses"]
     with_losses = [r for r in records if any(isinstance(v, (int, float)) for v in r.get("losses") or [])] if "losses" in wanted else []
-    heights = [max(0.30 * len(group) + 0.9, 2.0) for group in groups.values()] + [3.2] * bool(with_losses)
+    heights = [0.30 * len(group) + 0.9 for group in groups.values()] + [3.2] * bool(with_losses)
     figure = plt.figure(figsize=(1.2 + 0.08 * max(map(len, names.values())) + 4.6 * max(len(panels), 1), sum(heights) + 1.5), layout="constrained")
     grid = figure.add_gridspec(len(heights), max(len(panels), 1), height_ratios=heights)
-    mixed = len({predicted for predicted, _ in groups}) > 1
+    mixed, below = len({predicted for predicted, _ in groups}) > 1, 0.0
     for i, ((predicted, value), group) in enumerate(groups.items()):
         first = None
         for column, what in enumerate(panels):
             axes = figure.add_subplot(grid[i, column], sharey=first)
             first = first or axes
             {"time": draw_time, "memory": draw_memory}.get(what, lambda a, r, name=what: draw_metric(a, r, name))(axes, group)
-            mark_failed_rows(axes, group)
+            mark_failed_rows(axes, group, what)
             axes.set_ylim(len(group) - 0.4, -0.6)
             axes.tick_params(labelleft=column == 0)
             of_panel.setdefault((predicted, what), []).append(axes)
             if i == len(groups) - 1:
-                legend_below(axes, len(group))
+                below = max(below, legend_below(figure, axes))
         first.set_yticks(range(len(group)), [names[id(record)] for record in group], fontsize=9)
         said = ", ".join(t for t in ((["measured", "predicted"][predicted] if mixed else ""), value) if t)
         if said:
@@ -518,6 +523,7 @@ def draw_rows(records, wanted, facet, picture):
             axes.set_xlim(right=max(other.get_xlim()[1] for other in panel))
     if with_losses:
         draw_losses(figure.add_subplot(grid[len(groups), :]), with_losses, [names[id(r)] for r in with_losses])
+    figure.set_figheight(sum(heights) + 1.2 + below)
     say_what_it_is(figure, records)
     save(figure, picture)
 
@@ -528,7 +534,7 @@ def coincide(line, other):
     """Do two lines {x: y} lie on each other for most of their length?"""
     common = [x for x in line if x in other]
     most = max((abs(y) for y in list(line.values()) + list(other.values())), default=0)
-    return common and 2 * sum(abs(line[x] - other[x]) <= 0.01 * most for x in common) >= max(len(line), len(other))
+    return bool(common) and 2 * sum(abs(line[x] - other[x]) <= 0.01 * most for x in common) >= max(len(line), len(other))
 
 
 def style_of(i, name, lines):

@@ -200,7 +200,7 @@ static int run(int argc, char **argv)
     if (status == DT_OK)
         status = report_lines(&o, &lines);
     if (status == DT_OK)
-        line_print(stderr, "dtbench: %d experiments in %s%s", lines.count, o.output ? o.output : "report.html",
+        line_print(stderr, "dtbench: %d experiment%s in %s%s", lines.count, lines.count == 1 ? "" : "s", o.output ? o.output : "report.html",
                    *report_chart_js
                        ? ""
                        : ", without charts: this dtbench was built without Chart.js (libjs-chart.js, which scripts/setup installs)");

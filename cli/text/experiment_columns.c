@@ -182,7 +182,7 @@ void experiment_label(const struct experiment *e, const struct experiment_column
     char value[VALUE_BYTES];
     size_t used = (size_t)snprintf(text, text_bytes, "%s", paradigm_name(e->paradigm));
     if (columns->worlds_differ && used < text_bytes)
-        used += (size_t)snprintf(text + used, text_bytes - used, ", %d ranks", e->world_size);
+        used += (size_t)snprintf(text + used, text_bytes - used, ", %d rank%s", e->world_size, e->world_size == 1 ? "" : "s");
     if (columns->batches_differ && used < text_bytes)
         used += (size_t)snprintf(text + used, text_bytes - used, ", batch %d", e->batch_size);
     for (int i = 0; i < columns->count && used < text_bytes; i++) {

@@ -86,12 +86,27 @@ else
     done
     expect "plot.py draws bars over words, and says what ran out of memory" 0 '' scripts/plot.py "$work/mixed.jsonl" --x paradigm --y rate,peak_bytes --facet world_size -o "$work/bars.pdf"
     expect "it is a PDF" 0 '^%PDF' head -c 4 "$work/bars.pdf"
+    head -1 "$work/mixed.jsonl" >"$work/one.jsonl"
+    expect "plot.py draws one record" 0 "" env PYTHONWARNINGS=error scripts/plot.py "$work/one.jsonl" -o "$work/one.svg"
+    expect "a metric that only some records have is drawn over a key" 0 '' scripts/plot.py "$work/mixed.jsonl" "$work/failed.jsonl" --x world_size -o "$work/two.svg"
     expect "plot.py names a key that is none" 1 "no record's config has this key" scripts/plot.py "$work/mixed.jsonl" --x nothing
     expect "plot.py names a metric that is none" 1 'no record has this metric' scripts/plot.py "$work/mixed.jsonl" --y nothing
     expect "plot.py says that no record is so" 1 'no record is so: paradigm=hsdp' scripts/plot.py "$work/mixed.jsonl" --where paradigm=hsdp
     sed 's/"config":{/&"name":"ddp, 2 nodes, 100 Mbit\/s","device":"cpu",/' "$work/mixed.jsonl" | head -1 >"$work/network.jsonl"
     expect "plot_emulated_network.py draws step times" 0 '' scripts/plot_emulated_network.py "$work/network.jsonl"
     expect "plot_emulated_network.py writes where it is told" 0 "" is_png "$work/network.png"
+    row() { # row KERNEL SECONDS
+        printf '{"kernel":"%s","variant":"plain","dtype":"fp32","ranks":1,"threads":1,"rows":64,"columns":128,"inner":32,"alone_s":%s,"together_s":0}' "$1" "$2"
+    }
+    mkdir "$work/calibrated"
+    printf '{"measured":[%s,%s,%s]}' "$(row linear 1e-5)" "$(row copy 1e-6)" "$(row add 0)" >"$work/calibrated/profile.json"
+    expect "plot_calibration.py needs both files" 1 'cluster.json: not written by dtbench calibrate' scripts/plot_calibration.py "$work/calibrated"
+    printf '{"source":"a machine","gpu":{"peak_tflops":{"fp32":0.09},"memory_gb_per_s":9},"collectives":{"measured":[%s]}}' \
+        '{"kind":"all_reduce","ranks":2,"bytes":1024,"seconds":1e-5},{"kind":"all_reduce","ranks":2,"bytes":4096,"seconds":2e-5}' >"$work/calibrated/cluster.json"
+    expect "plot_calibration.py draws what calibrate measured" 0 '' scripts/plot_calibration.py "$work/calibrated" -o "$work/calibrated.svg"
+    for text in '>peak_tflops<' '>all_reduce<' '>a machine<' 'Collectives of 2 ranks'; do
+        expect "the picture of a calibration has $text" 0 '' grep -q -- "$text" "$work/calibrated.svg"
+    done
     echo '{"traceEvents": [{"ph": "X", "cat": "compute", "name": "linear", "pid": 0, "ts": 1.0, "dur": 2.0}]}' >"$work/step.trace"
     expect "plot_trace.py draws a step" 0 '' scripts/plot_trace.py "$work/step.trace"
     expect "plot_emulated_network.py refuses other records" 1 'KeyError|name|no record' scripts/plot_emulated_network.py "$work/mixed.jsonl"
