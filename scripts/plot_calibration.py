@@ -16,13 +16,13 @@ import plot
 
 PRODUCTS = {"linear": "forward", "linear_input_gradient": "gradient of the input", "linear_weight_gradient": "gradient of the weights"}
 PASSES = {"copy": 2, "gelu": 2, "layer_norm": 2, "add": 3, "dropout_residual": 3}  # over memory, of as many elements each
-BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}  # of an element; a copy's are bytes
 BUS = {"all_reduce": lambda n: 2 * (n - 1) / n, "reduce_scatter": lambda n: (n - 1) / n, "all_gather": lambda n: (n - 1) / n}
 
 
 def alone(rows):
-    """Those of the fewest ranks and of the type that was measured most."""
-    ranks, dtypes = min(row["ranks"] for row in rows), [row["dtype"] for row in rows]
+    """One of as many ranks as were measured, while the others rest, of the type that was measured most."""
+    ranks, dtypes = max(row["ranks"] for row in rows), [row["dtype"] for row in rows]
     dtype = max(sorted(set(dtypes)), key=dtypes.count)
     return [row for row in rows if row["ranks"] == ranks and row["dtype"] == dtype], ranks, dtype
 
@@ -44,13 +44,13 @@ def points(axes, rows, names, x, y):
 
 def draw_kernels(products, memory, cluster, profile):
     rows, ranks, dtype = alone(profile["measured"])
-    gpu, where = cluster["gpu"], f"{dtype}, {ranks} rank{'s' * (ranks > 1)}"
+    gpu, where = cluster["gpu"], f"{dtype}, {'one of ' * (ranks > 1)}{ranks} rank{'s' * (ranks > 1)}"
     points(products, rows, PRODUCTS, lambda r: 2e-9 * r["rows"] * r["columns"] * r["inner"],
            lambda r: 2e-9 * r["rows"] * r["columns"] * r["inner"] / r["alone_s"])
     ceiling(products, 1e3 * gpu["peak_tflops"].get(dtype, 0), "peak_tflops")
     plot.finish(products, f"Matrix products ({where})", "GFLOP/s")
     products.set_xlabel("GFLOP of the product")
-    moved = lambda r: PASSES[r["kernel"]] * BYTES[r["dtype"]] * r["rows"] * max(r["columns"], 1)
+    moved = lambda r: PASSES[r["kernel"]] * (1 if r["kernel"] == "copy" else BYTES[r["dtype"]]) * r["rows"] * max(r["columns"], 1)
     points(memory, rows, {name: name for name in PASSES}, lambda r: moved(r) / 2**20, lambda r: 1e-9 * moved(r) / r["alone_s"])
     ceiling(memory, gpu["memory_gb_per_s"], "memory_gb_per_s")
     plot.finish(memory, f"Passes over memory ({where})", "GB/s, read and written")

@@ -200,10 +200,10 @@ static int run(int argc, char **argv)
     if (status == DT_OK)
         status = report_lines(&o, &lines);
     if (status == DT_OK)
-        line_print(stderr, "dtbench: %d experiment%s in %s%s", lines.count, lines.count == 1 ? "" : "s", o.output ? o.output : "report.html",
-                   *report_chart_js
-                       ? ""
-                       : ", without charts: this dtbench was built without Chart.js (libjs-chart.js, which scripts/setup installs)");
+        line_print(
+            stderr, "dtbench: %d experiment%s in %s%s", lines.count, lines.count == 1 ? "" : "s", o.output ? o.output : "report.html",
+            *report_chart_js ? ""
+                             : ", without charts: this dtbench was built without Chart.js (libjs-chart.js, which scripts/setup installs)");
     result_lines_finish(&lines);
     results_destroy(results);
     if (status == DT_OK)

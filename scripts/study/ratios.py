@@ -48,6 +48,11 @@ def measured_ratios(measured, figure):
     return [(style.series_name(slow), slow.model, slow.step_s / fast.step_s) for slow, fast in _ratio_pairs(runs, figure).values()]
 
 
+def look_of(name, alone):
+    """Of lines without marks: FSDP's is often DDP's, and on top of it."""
+    return {"linewidth": 5, "alpha": 0.55} if name == "ddp" and alone else {}
+
+
 def draw_ratios(figure, predicted, measured, folder):
     mine, theirs = predicted_ratios(predicted, figure), measured_ratios(measured, figure)
     fig, axis = plt.subplots(figsize=(7.2, 4.4))
@@ -56,7 +61,7 @@ def draw_ratios(figure, predicted, measured, folder):
     for name in names:
         points = [(shown.index(model), mine[name, model]) for model in shown if (name, model) in mine]
         axis.plot([x for x, _ in points], [y for _, y in points], color=style.COLOURS[name],
-                  marker="_" if len(points) == 1 else None, markersize=9)
+                  marker="_" if len(points) == 1 else None, markersize=9, **look_of(name, not theirs))
         points = [(shown.index(model), ratio) for series, model, ratio in theirs if series == name and model in shown]
         style.measured_points(axis, [x for x, _ in points], [y for _, y in points], name)
     axis.axhline(1, color=style.GREY, linewidth=1)
@@ -76,7 +81,7 @@ def draw_ratios(figure, predicted, measured, folder):
                   color="#A00000", fontsize=9)
     axis.set_title(f"Figure {int(figure[7:9])}. {title}, batch {RATIOS[figure]}", pad=18)
     axis.legend(handles=[Line2D([], [], color=style.COLOURS[name], marker=style.MARKERS[name] if theirs else None, markersize=5,
-                                label=style.NAMES[name]) for name in names])
+                                label=style.NAMES[name], **look_of(name, not theirs)) for name in names])
     style.note(fig, explain + "; each with the first of keep, checkpoint, offload that fits")
     fig.tight_layout(rect=(0, 0.03, 1, 1))
     return style.save(fig, folder, figure)

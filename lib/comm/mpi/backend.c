@@ -5,14 +5,21 @@
 #include "lib/device/cpu/device.h"
 
 #include <errno.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#else
+enum { M_MMAP_THRESHOLD, M_TRIM_THRESHOLD };
+static int mallopt(int which, int bytes) /* other C libraries have no such limits */
+{
+    return which + bytes;
+}
+#endif
 
 static const struct dt_comm_backend mpi_backend;
 
@@ -34,11 +41,9 @@ static bool may_read_other_memory(void)
  * 32 MiB 107 instead of 25. How long depended on what the process had freed before, too. */
 static void keep_freed_memory(void)
 {
-#ifdef __GLIBC__
     enum { LARGEST_BYTES = 1 << 30 };
     mallopt(M_MMAP_THRESHOLD, LARGEST_BYTES);
     mallopt(M_TRIM_THRESHOLD, LARGEST_BYTES);
-#endif
 }
 
 /* "Open MPI v4.1.4, package: ..." is "Open MPI 4.1.4", and "MPICH Version:      4.2.1" is "MPICH 4.2.1". */
