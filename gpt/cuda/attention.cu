@@ -155,7 +155,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backwa
     b.shape.weight_bytes = access_bytes((size_t)b.shape.T, b.weights);
     size_t rows = a->samples * (size_t)b.shape.T;
     DT_TRY(gpt_cuda_scratch(k, rows * (size_t)b.shape.heads * sizeof(float)));
-    b.dots = (float *)k->scratch;
+    b.dots = (float *)k->scratch.data;
     b.keeps_bits = b.shape.drop.threshold > 0 && b.shape.width <= ATTENTION_ONE_KERNEL_WIDTH && bits_fit(b.shape, a->dqkv);
     switch (k->model.dtype) {
     case DT_FP16: return attention_backward_tensor<__half>(stream, a->samples, b);

@@ -25,7 +25,7 @@ static void cuda_destroy(struct gpt_kernels *k)
         return;
     gpt_cuda_linear_destroy(k);
     dt_cuda_own_free(k->base->device, k->rope);
-    dt_cuda_own_free(k->base->device, k->scratch);
+    dt_cuda_scratch_free(k->base->device, &k->scratch);
     dt_cuda_own_free(k->base->device, k->arrivals);
     free(k);
 }

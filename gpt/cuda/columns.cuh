@@ -202,10 +202,10 @@ inline dt_status sum_columns(const char *name, struct gpt_kernels *k, struct dt_
     DT_TRY(gpt_cuda_scratch(k, chunks * Source::SUMS * columns * sizeof(float)));
     bool at_once = tiles <= GPT_CUDA_ARRIVALS;
     DT_TRY(launch(name, column_partials_kernel<E, Source, N>, dim3((unsigned)tiles, (unsigned)chunks), dim3(COLUMN_LANES, COLUMN_ROWS), 0,
-                  stream, source, rows, columns, of_chunk, (float *)k->scratch, at_once ? k->arrivals : nullptr, outputs, accumulate));
+                  stream, source, rows, columns, of_chunk, (float *)k->scratch.data, at_once ? k->arrivals : nullptr, outputs, accumulate));
     if (at_once)
         return DT_OK;
-    return combine_columns<E, Source::SUMS>(name, stream, outputs, (const float *)k->scratch, chunks, columns, accumulate);
+    return combine_columns<E, Source::SUMS>(name, stream, outputs, (const float *)k->scratch.data, chunks, columns, accumulate);
 }
 
 } // namespace gpt_cuda

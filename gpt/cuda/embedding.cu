@@ -265,7 +265,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding_gradient, gpt_embedding_gradie
 {
     size_t T = (size_t)gpt_of(&k->model)->block_size, rows = a->samples * T, vocab = a->vocab.count;
     DT_TRY(gpt_cuda_scratch(k, (vocab + 1 + 2 * rows) * sizeof(int32_t)));
-    token_lists lists = {(int32_t *)k->scratch, (int32_t *)k->scratch + vocab + 1, (int32_t *)k->scratch + vocab + 1 + rows};
+    token_lists lists = {(int32_t *)k->scratch.data, (int32_t *)k->scratch.data + vocab + 1, (int32_t *)k->scratch.data + vocab + 1 + rows};
     if (vocab > 0)
         DT_TRY(make_lists(k, stream, a, lists));
     return for_dtype(k->model.dtype, [&](auto element) {

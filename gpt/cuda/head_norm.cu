@@ -148,8 +148,8 @@ dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
     unsigned blocks = blocks_for(k, g.rows * (size_t)g.heads, HEADS_OF_BLOCK, BLOCKS_PER_MULTIPROCESSOR);
     DT_TRY(gpt_cuda_scratch(k, blocks * (size_t)g.width * sizeof(float)));
     DT_TRY(launch("head norm gradient", fit ? head_norm_gradient_kernel<E, N> : head_norm_gradient_kernel<E, 1>, dim3(blocks),
-                  dim3(THREADS), 0, stream, g, (float *)k->scratch));
-    return combine_columns<E, 1>("head norm gradient", stream, {{(E *)dgain}}, (const float *)k->scratch, blocks, (size_t)g.width,
+                  dim3(THREADS), 0, stream, g, (float *)k->scratch.data));
+    return combine_columns<E, 1>("head norm gradient", stream, {{(E *)dgain}}, (const float *)k->scratch.data, blocks, (size_t)g.width,
                                  accumulate);
 }
 

@@ -3,11 +3,9 @@
 #ifndef GPT_CUDA_KERNELS_CUH
 #define GPT_CUDA_KERNELS_CUH
 
-#include "lib/kernels/cuda/elements.cuh"
+#include "lib/kernels/cuda/dropout.cuh"
 
-#define DT_HOST_DEVICE __host__ __device__
 #include "gpt/cuda/kernels.h"
-#include "lib/base/random.h"
 
 namespace gpt_cuda {
 
@@ -41,11 +39,7 @@ __device__ inline void dropout_factors(const dropout &d, uint32_t sample, uint32
             factor[i] = d.scale;
         return;
     }
-    struct dt_philox bits = dt_philox4x32(d.seed, column / 8, position, sample, (uint32_t)DT_RANDOM_DROPOUT << 24 | d.layer);
-    for (int i = 0; i < 8; i++) {
-        uint32_t half = bits.word[i / 2] >> (i % 2 * 16) & 0xffff;
-        factor[i] = half >= d.threshold ? d.scale : 0.0f;
-    }
+    draw_dropout(d.seed, (uint32_t)DT_RANDOM_DROPOUT << 24 | d.layer, d.threshold, d.scale, sample, position, column, factor);
 }
 
 inline unsigned blocks_for(const struct gpt_kernels *k, size_t items, int threads, int per_multiprocessor)

@@ -17,8 +17,7 @@ enum { GPT_CUDA_ARRIVALS = 4096 };
 struct gpt_kernels {
     struct dt_kernels *base; /* of all families: device, and the step in device memory */
     struct dt_model model;
-    void *scratch; /* [scratch_bytes] device memory for one call at a time: only on the stream of a step's kernels */
-    size_t scratch_bytes;
+    struct dt_cuda_scratch scratch;
     uint32_t *arrivals;             /* [GPT_CUDA_ARRIVALS] device memory, zeros between kernels (columns.cuh) */
     struct gpt_cuda_linear *linear; /* linear.c */
     float *rope; /* rope.cu: [T, 2, w / 2] device memory, cosines and sines of every position; NULL for a model without */
@@ -43,9 +42,6 @@ dt_status gpt_cuda_rope_create(struct gpt_kernels *k, struct dt_stream *stream);
  * the dtype. Asked once, before the first step. Errors: DT_ERR_UNAVAILABLE. */
 dt_status gpt_cuda_attention_check(struct gpt_kernels *k);
 
-/* bias.cu: every row of to [rows, columns] becomes `row` [columns]. */
-dt_status gpt_cuda_repeat_row(struct gpt_kernels *k, struct dt_stream *stream, void *to, const void *row, size_t rows, size_t columns);
-
 /* flat.cu: gelu_gradient of dy_to_dx [rows, columns], and the column sums of what it becomes. */
 dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, void *sums,
                                          size_t rows, size_t columns, bool accumulate);
@@ -54,9 +50,11 @@ dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struct dt_stream
 dt_status gpt_cuda_column_sums(struct gpt_kernels *k, struct dt_stream *stream, void *sums, const void *x, size_t rows, size_t columns,
                                bool accumulate);
 
-/* scratch.c: k->scratch holds at least `bytes` afterwards; what was in it is lost. Errors: DT_ERR_OOM; DT_ERR_INVALID while a graph is
- * captured, when it would have to grow: a step runs once without a graph first. */
-dt_status gpt_cuda_scratch(struct gpt_kernels *k, size_t bytes);
+/* k->scratch has at least `bytes` afterwards. */
+static inline dt_status gpt_cuda_scratch(struct gpt_kernels *k, size_t bytes)
+{
+    return dt_cuda_scratch_reserve(k->base->device, &k->scratch, bytes);
+}
 
 #ifdef __cplusplus
 }

@@ -77,7 +77,7 @@ static dt_status run_apart(struct gpt_kernels *k, struct dt_stream *stream, cons
     plain.epilogue = GPT_CUDA_PLAIN;
     DT_TRY(gpt_cuda_plan_find(k, &plain, &plan));
     if (p->epilogue == GPT_CUDA_BIAS) {
-        DT_TRY(gpt_cuda_repeat_row(k, stream, p->d, p->bias, p->n, p->m));
+        DT_TRY(dt_cuda_repeat_row(k->base, stream, p->d, p->bias, p->n, p->m));
         plain.accumulate = true;
     }
     DT_TRY(gpt_cuda_plan_run(k, stream, plan, &plain));

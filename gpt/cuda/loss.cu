@@ -242,19 +242,6 @@ __global__ void __launch_bounds__(MANY)
         losses[blockIdx.x] = sum;
 }
 
-/* *loss += loss_scale * the sum of losses [rows]; one block. */
-__global__ void __launch_bounds__(MANY) total_loss_kernel(double *loss, const double *losses, size_t rows, float loss_scale)
-{
-    wait_for_earlier();
-    __shared__ double warps[32];
-    double sum = 0.0;
-    for (size_t r = threadIdx.x; r < rows; r += blockDim.x)
-        sum += losses[r];
-    sum = block_total(sum, warps);
-    if (threadIdx.x == 0)
-        *loss += sum * loss_scale;
-}
-
 /* What a block may have of shared memory, less what the kernels above declare themselves. */
 dt_status most_kept_bytes(size_t *out)
 {
@@ -277,7 +264,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss, gpt_loss)
         int vocab = gpt_of(&k->model)->vocab_size;
         size_t bytes = (size_t)vocab * sizeof(E);
         dim3 grid((unsigned)a->rows), block(vocab < MANY * pack_elems<E> ? FEW : MANY);
-        double *losses = (double *)k->scratch;
+        double *losses = (double *)k->scratch.data;
         E *logits = (E *)a->logits;
         if (a->sum)
             return launch("logit sum", logit_sum_kernel<E>, grid, block, 0, stream, logits, losses, vocab, a->gradient_scale,
@@ -288,8 +275,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss, gpt_loss)
         return launch("cross-entropy", cross_entropy_kernel<E, false>, grid, block, 0, stream, logits, a->targets, losses, vocab,
                       a->gradient_scale, (const struct dt_cuda_step *)k->base->cuda_step);
     }));
-    return launch("total loss", total_loss_kernel, dim3(1), dim3(MANY), 0, stream, a->loss, (const double *)k->scratch, a->rows,
-                  a->loss_scale);
+    return dt_cuda_add_sum(stream, a->loss, (const double *)k->scratch.data, a->rows, a->loss_scale);
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss_part, gpt_loss_part)
@@ -306,7 +292,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss_part, gpt_loss_part)
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss_gradient, gpt_loss_gradient)
 {
     DT_TRY(gpt_cuda_scratch(k, a->rows * sizeof(double)));
-    double *losses = (double *)k->scratch;
+    double *losses = (double *)k->scratch.data;
     DT_TRY(for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         int first = (int)a->vocab.first, vocab = (int)a->vocab.count;
@@ -315,5 +301,5 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss_gradient, gpt_loss_gradient)
         return launch("loss gradient", kernel, grid, block, 0, stream, (E *)a->logits, a->targets, a->all, (int)a->parts, losses, first,
                       vocab, a->gradient_scale, (const struct dt_cuda_step *)k->base->cuda_step);
     }));
-    return launch("total loss", total_loss_kernel, dim3(1), dim3(MANY), 0, stream, a->loss, (const double *)losses, a->rows, a->loss_scale);
+    return dt_cuda_add_sum(stream, a->loss, losses, a->rows, a->loss_scale);
 }

@@ -471,10 +471,10 @@ dt_status gradient_in_registers(const char *name, struct gpt_kernels *k, struct 
     size_t most = (size_t)k->base->multiprocessors * (512 / THREADS), blocks = a.rows < most ? a.rows : most;
     DT_TRY(gpt_cuda_scratch(k, tree_sums(blocks) * norm_sums<RMS> * (size_t)a.d * sizeof(float)));
     DT_TRY(launch(name, norm_gradient_kernel<E, Branch, RMS, THREADS, PACKS>, dim3((unsigned)blocks), dim3(THREADS), 0, stream, a, branch,
-                  (float *)k->scratch, k->arrivals, outputs, accumulate));
+                  (float *)k->scratch.data, k->arrivals, outputs, accumulate));
     if (Branch::ends_sums)
         return DT_OK;
-    return combine_columns(name, stream, outputs, (const float *)k->scratch, blocks, (size_t)a.d, accumulate);
+    return combine_columns(name, stream, outputs, (const float *)k->scratch.data, blocks, (size_t)a.d, accumulate);
 }
 
 enum { MOST_GRADIENT_PACKS = 512 * 3 };

@@ -50,6 +50,20 @@ template <typename E, int N> __global__ void __launch_bounds__(THREADS) fill_ker
         to[i] = all.at[0];
 }
 
+/* One block. */
+enum { SUM_THREADS = 512 };
+__global__ void __launch_bounds__(SUM_THREADS) add_sum_kernel(double *to, const double *from, size_t count, float scale)
+{
+    wait_for_earlier();
+    __shared__ double warps[32];
+    double sum = 0.0;
+    for (size_t i = threadIdx.x; i < count; i += blockDim.x)
+        sum += from[i];
+    sum = block_total(sum, warps);
+    if (threadIdx.x == 0)
+        *to += sum * scale;
+}
+
 /* ---- random weights (lib/base/random.h) ---- */
 
 /* Two normal deviates from two words, in fp32 and right to some units in the last place. Next to 1 the logarithm is taken of what is
@@ -164,4 +178,9 @@ extern "C" dt_status dt_cuda_normal(struct dt_kernels *k, struct dt_stream *stre
         return launch("initial weights", init_normal_kernel<E>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->to, r, a->seed,
                       a->tensor_id, a->standard_deviation);
     });
+}
+
+extern "C" dt_status dt_cuda_add_sum(struct dt_stream *stream, double *to, const double *from, size_t count, float scale)
+{
+    return launch("sum", add_sum_kernel, dim3(1), dim3(SUM_THREADS), 0, stream, to, from, count, scale);
 }

@@ -39,6 +39,21 @@ dt_status dt_cuda_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool 
                            size_t count);
 dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
 dt_status dt_cuda_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
+/* *to += scale * the sum of from [count], always in the same order: losses of rows, or of blocks of them. */
+dt_status dt_cuda_add_sum(struct dt_stream *stream, double *to, const double *from, size_t count, float scale);
+
+/* bias.cu: every row of to [rows, columns] becomes `row` [columns]. */
+dt_status dt_cuda_repeat_row(struct dt_kernels *k, struct dt_stream *stream, void *to, const void *row, size_t rows, size_t columns);
+
+/* scratch.c: device memory for one call at a time, only on the stream of a step's kernels. A zeroed one has none. `reserve`: it has at least
+ * `bytes` afterwards, and what was in it is lost. Errors: DT_ERR_OOM; DT_ERR_INVALID while a graph is captured, when it would have to grow: a step
+ * runs once without a graph first. */
+struct dt_cuda_scratch {
+    void *data;
+    size_t bytes;
+};
+dt_status dt_cuda_scratch_reserve(struct dt_device *device, struct dt_cuda_scratch *scratch, size_t bytes);
+void dt_cuda_scratch_free(struct dt_device *device, struct dt_cuda_scratch *scratch);
 
 /* shared_memory.c: whether the current GPU's blocks have `bytes` of shared memory, which one of the kernel `name` needs.
  * Errors: DT_ERR_UNAVAILABLE. */
