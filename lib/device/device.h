@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 struct dt_device;
+struct dt_device_kind;
 struct dt_sim_device;
 struct dt_stream;
 struct dt_event;
@@ -42,8 +43,9 @@ struct dt_device_options {
     bool early_launch;           /* cuda: kernels may be launched before those in front of them are over, where the GPU can do that */
     int spared_multiprocessors;  /* cuda: that matrix products leave to what runs beside them */
     bool share; /* cuda: more ranks than GPUs take turns at them: local_rank % GPUs. Else a rank without a GPU of its own is refused */
-    uint64_t host_memory_limit_bytes; /* of dt_alloc_host; 0: the machine's (cpu), or none (sim) */
-    const struct dt_sim_device *sim;  /* sim: what to record (lib/device/sim.h), copied; NULL: count memory alone */
+    uint64_t host_memory_limit_bytes;        /* of dt_alloc_host; 0: the machine's (cpu), or none (sim) */
+    const struct dt_sim_device *sim;         /* sim: what to record (lib/device/sim.h), copied; NULL: count memory alone */
+    const struct dt_device_kind *stands_for; /* sim: whose kernels' own memory is counted, too; NULL: nobody's */
 };
 
 /* What is true of a kind of device, whichever backend this build has for it. */

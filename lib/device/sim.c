@@ -13,7 +13,7 @@ struct sim_device {
     struct dt_device base;
     uintptr_t next_address;
     struct dt_sim_device description;
-    bool described;
+    bool described, stands_for_gpu;
     struct dt_sim_program *program;     /* being recorded; NULL */
     uint32_t epoch;                     /* of programs: counts from 1 */
     const struct dt_sim_moment *events; /* of the last program; the caller's */
@@ -57,6 +57,7 @@ static dt_status sim_create(const struct dt_device_options *options, struct dt_d
     DT_TRY(dt_allocated(device, "sim device: no host memory"));
     device->next_address = SIM_FIRST_ADDRESS;
     device->described = options->sim != NULL;
+    device->stands_for_gpu = options->stands_for && options->stands_for->gpus;
     if (options->sim)
         device->description = *options->sim;
     *out = &device->base;
@@ -86,6 +87,11 @@ const struct dt_sim_device *dt_sim_device_of(const struct dt_device *device)
 {
     const struct sim_device *sim = sim_of(device);
     return device->backend == &dt_device_sim && sim->described ? &sim->description : NULL;
+}
+
+bool dt_sim_stands_for_gpu(const struct dt_device *device)
+{
+    return device->backend == &dt_device_sim && sim_of(device)->stands_for_gpu;
 }
 
 dt_status dt_sim_record_start(struct dt_device *base, bool coalesce)

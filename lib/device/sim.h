@@ -40,6 +40,8 @@ struct dt_sim_slot {
 
 /* The description that the device was made with; NULL on every other device. */
 const struct dt_sim_device *dt_sim_device_of(const struct dt_device *device);
+/* Whether what kernels of GPUs allocate themselves is counted on this device (dt_device_options.stands_for). */
+bool dt_sim_stands_for_gpu(const struct dt_device *device);
 
 /* Begin a program. coalesce: as in dt_sim_program_create. Errors: DT_ERR_INVALID when one is open, or the device has no description. */
 dt_status dt_sim_record_start(struct dt_device *device, bool coalesce);

@@ -6,6 +6,7 @@
 #include "lib/device/sim.h"
 #include "vision/kernels.h"
 #include "vision/priced.h"
+#include "vision/workspace.h"
 
 static dt_status cost_create(struct vision_kernels *k)
 {
@@ -38,11 +39,23 @@ static double elems_of(size_t samples, struct vision_shape shape)
 
 /* ---- convolutions ---- */
 
+/* What it holds while it runs. */
+static dt_status use_workspace(const struct vision_kernels *k, struct dt_stream *stream, const struct vision_sliding *over)
+{
+    struct dt_buffer workspace;
+    if (!dt_sim_stands_for_gpu(k->base.device))
+        return DT_OK;
+    DT_TRY(dt_alloc(stream, DT_WORKSPACE, vision_workspace_bytes(over, k->base.dtype), &workspace));
+    dt_free(stream, &workspace);
+    return DT_OK;
+}
+
 /* With m rows, n columns and k inside; what is read and written is the same in all three passes. Measurements are by forward's product. */
 static dt_status convolution(const struct vision_kernels *k, struct dt_stream *stream, enum vision_priced kernel,
                              const struct vision_sliding *o, double m, double n, double inner)
 {
     const struct dt_costs *c = costs_of(k);
+    DT_TRY(use_workspace(k, stream, o));
     if (!c)
         return DT_OK;
     double window = (double)o->window.kernel * o->window.kernel, weights = (double)o->in.channels * o->out.channels * window;
