@@ -53,6 +53,7 @@ ALLOWED = {
     'vision/cost': ['lib/cost', 'lib/device', 'lib/kernels', 'vision'],
     'vision/cpu/loops': ['lib/kernels/cpu'],
     'vision/cpu': ['lib/device/cpu', 'lib/kernels', 'lib/kernels/cpu', 'vision', 'vision/cpu/loops'],
+    'vision/cuda': ['lib/kernels/cuda', 'vision'],
     'schedules/mesh': ['lib/comm'],
     'schedules/plan': [],
     'schedules/config': ['gpt', 'lib/config', 'lib/data', 'lib/device', 'lib/model', 'schedules/mesh', 'schedules/plan', 'vision'],  # gpt and vision: families.c alone

@@ -12,7 +12,9 @@ static const struct vision_kernel_table *table_for(const char *device_kind)
         return &vision_kernels_cpu;
     if (strcmp(device_kind, "sim") == 0)
         return &vision_kernels_cost;
-    dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": convolutional networks have no kernels for it yet; use \"cpu\" or \"sim\"", device_kind);
+    if (strcmp(device_kind, "cuda") == 0)
+        return &vision_kernels_cuda;
+    dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": there are no kernels for it; use \"cuda\", \"cpu\" or \"sim\"", device_kind);
     return NULL;
 }
 

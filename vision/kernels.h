@@ -226,6 +226,7 @@ struct vision_kernel_table {
 
 extern const struct vision_kernel_table vision_kernels_cpu; /* cpu/backend.c, or none.c */
 extern const struct vision_kernel_table vision_kernels_cost;
+extern const struct vision_kernel_table vision_kernels_cuda; /* cuda/backend.c, or none.c */
 
 /* The entries of the same name in struct dt_model_family. */
 bool vision_kernels_available(const char *device_kind, char *text, size_t text_bytes);

@@ -123,7 +123,7 @@ def environment(site, work, dtbench):
         variables[variable] = os.path.join(work, "caches", folder)
         os.makedirs(variables[variable], exist_ok=True)
     variables["PYTHONUNBUFFERED"] = variables["PYTHONDONTWRITEBYTECODE"] = "1"
-    for variable, name in (("DTBENCH_LIBNCCL", "libnccl.so.2"), ("DTBENCH_LIBCUBLASLT", cublaslt_of(dtbench))):
+    for variable, name in (("DTBENCH_LIBNCCL", "libnccl.so.2"), ("DTBENCH_LIBCUBLASLT", cublaslt_of(dtbench)), ("DTBENCH_LIBCUDNN", "libcudnn.so.9")):
         found = library(site, name) if name else None
         if found and variable not in os.environ:
             variables[variable] = found

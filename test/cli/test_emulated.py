@@ -189,6 +189,53 @@ def test_pdp_equals_one_device():
     together("paradigm=pdp", "pipeline.stages=2")
 
 
+RESNET = {"blocks": {"c2": 1, "c3": 1, "c4": 1, "c5": 1}, "channels": 4, "image_size": 40, "classes": 5, "norm_group": 2, "dtype": "fp32"}
+DEEPLAB = {**RESNET, "image_size": 16, "head": "deeplab", "output_stride": 8, "head_channels": 4, "auxiliary": 0.4}
+
+
+def dtbench(*arguments):
+    environment = {**os.environ, "DTBENCH_POISON": "1", "DTBENCH_EMULATED_GPUS": "2"}
+    done = subprocess.run([DTBENCH, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200, check=False)
+    check(done.returncode == 0, arguments, "ends with", done.returncode, "\n" + done.stdout + done.stderr)
+    return done.stdout
+
+
+def verify_network(model, cases):
+    """Losses are those of one GPU, and of the cpu device; at its peak each rank holds the bytes that check foresees."""
+    usual = {"name": "network", "seed": 7, "model": model, "steps": {"warmup": 1, "timed": STEPS - 1},
+             "optimizer": {"name": "sgd", "momentum": 0.9}}
+    with tempfile.TemporaryDirectory() as folder:
+        path, records = os.path.join(folder, "network.json"), os.path.join(folder, "records.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({**usual, "device": "cuda", "batch_size": 4, "sweep": {"cases": cases}}, file)
+        dtbench("run", path, "--verify", "--output", records)
+        foreseen = {row["config_hash"]: row["predicted_peak_bytes"] for row in json.loads(dtbench("check", path, "--json"))}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({**usual, "device": "cpu", "batch_size": 8}, file)
+        dtbench("run", path, "--output", records)
+        with open(records, encoding="utf-8") as file:
+            *found, cpu = [json.loads(line) for line in file]
+    compare(found[0], cpu)
+    check(len(found) == len(cases), len(found), "records")
+    for record in found:
+        peak = record["metrics"]["peak_bytes"]
+        check(record["status"] == "ok" and peak["workspace"] > 0, record["status"], record["error"], peak)
+        check(foreseen[record["config_hash"]]["total"] == peak["total"], record["config"]["paradigm"], foreseen[record["config_hash"]], "foreseen,", peak, "held")
+
+
+def two(paradigm, **more):
+    return {"paradigm": paradigm, "world_size": 2, **more}
+
+
+def test_a_resnet_equals_one_device():
+    verify_network(RESNET, [two("ddp", micro_batches=2), two("fsdp", activation="checkpoint"), two("zero1"),
+                            two("pdp", pipeline={"order": "zb_h1", "chunks": 2})])
+
+
+def test_a_deeplab_with_groups_of_two_ranks_equals_one_device():
+    verify_network({**DEEPLAB, "norm_group": 8}, [two("ddp")])
+
+
 def communicators(folder, *settings):
     """What the two ranks of a launcher's make of NCCL in a sweep: its log has a line of each."""
     config, log = os.path.join(folder, "config.json"), os.path.join(folder, "nccl-%p.log")

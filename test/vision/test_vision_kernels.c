@@ -1,5 +1,7 @@
-/* The cpu kernels against plain formulas in double precision, at small odd shapes, in each dtype and with teams of one and three threads. */
+/* The kernels of a device (test/lib/device/device_kind.h) against plain formulas in double precision, at small odd shapes, in each dtype: on cpu
+ * with teams of one and three threads, on a GPU with arrays that 16-byte accesses suit and with others. */
 #include "test/check.h"
+#include "test/lib/device/device_kind.h"
 #include "vision/kernels.h"
 
 #include <stdlib.h>
@@ -11,18 +13,25 @@ struct array {
     size_t count;
 };
 
+enum { MOST_ARRAYS = 32 };
+
 static struct {
     enum dt_dtype dtype;
     struct dt_device *device;
     struct dt_stream *stream;
     struct vision_kernels *k;
-    struct array arrays[16];
-    int array_count;
+    double *values[MOST_ARRAYS];
+    int value_count;
+    void *memory[MOST_ARRAYS]; /* on cpu */
+    struct dt_buffer buffers[MOST_ARRAYS];
+    int memory_count;
+    size_t shift_bytes; /* data begins so far behind an aligned address */
 } t;
 
 static float to_float(const void *data, size_t i)
 {
-    return t.dtype == DT_FP32 ? ((const float *)data)[i] : dt_bf16_to_fp32(((const unsigned short *)data)[i]);
+    unsigned short bits = t.dtype == DT_FP32 ? 0 : ((const unsigned short *)data)[i];
+    return t.dtype == DT_FP32 ? ((const float *)data)[i] : t.dtype == DT_FP16 ? dt_fp16_to_fp32(bits) : dt_bf16_to_fp32(bits);
 }
 
 static void set(void *data, size_t i, double value)
@@ -30,34 +39,81 @@ static void set(void *data, size_t i, double value)
     if (t.dtype == DT_FP32)
         ((float *)data)[i] = (float)value;
     else
-        ((unsigned short *)data)[i] = dt_fp32_to_bf16((float)value);
+        ((unsigned short *)data)[i] = t.dtype == DT_FP16 ? dt_fp32_to_fp16((float)value) : dt_fp32_to_bf16((float)value);
 }
 
-/* Poisoned: NaN in either dtype. */
+/* Memory that kernels reach, full of NaN, until free_arrays: on a GPU that of the host which it reaches, too. */
+static void *allocate(size_t bytes)
+{
+    int i = t.memory_count++;
+    bool on_cpu = strcmp(test_device_kind(), "cpu") == 0;
+    if (on_cpu)
+        t.memory[i] = malloc(bytes);
+    else
+        CHECK_OK(dt_alloc_host(t.stream, DT_WORKSPACE, bytes + t.shift_bytes, &t.buffers[i]));
+    CHECK_OK(dt_stream_synchronize(t.stream));
+    return memset(on_cpu ? t.memory[i] : (char *)t.buffers[i].data + t.shift_bytes, 0xFF, bytes);
+}
+
 static struct array output(size_t count)
 {
-    struct array a = {calloc(count, sizeof *a.values), malloc(count * 4), count};
-    memset(a.data, 0xFF, count * 4);
-    return t.arrays[t.array_count++] = a;
+    struct array a = {calloc(count, sizeof *a.values), allocate(count * 4), count};
+    t.values[t.value_count++] = a.values;
+    return a;
+}
+
+/* Where libraries want arrays that are aligned. */
+static struct array aligned_output(size_t count)
+{
+    size_t shift_bytes = t.shift_bytes;
+    t.shift_bytes = 0;
+    struct array a = output(count);
+    t.shift_bytes = shift_bytes;
+    return a;
 }
 
 /* In [-1, 1), rounded to the dtype in both. */
-static struct array input(size_t count)
+static struct array filled(struct array a)
 {
-    struct array a = output(count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < a.count; i++) {
         set(a.data, i, 2.0 * rand() / RAND_MAX - 1);
         a.values[i] = (double)to_float(a.data, i);
     }
     return a;
 }
 
+static struct array input(size_t count)
+{
+    return filled(output(count));
+}
+
+/* Parameters are copied from where they lie if that does not suit a library, which wants them on the device itself: their place there. */
+static void *to_device(const struct array *a)
+{
+    if (strcmp(test_device_kind(), "cpu") == 0)
+        return a->data;
+    struct dt_buffer *buffer = &t.buffers[t.memory_count++];
+    CHECK_OK(dt_alloc(t.stream, DT_WORKSPACE, 4 * a->count + t.shift_bytes, buffer));
+    CHECK_OK(dt_copy_from_host(t.stream, (char *)buffer->data + t.shift_bytes, a->data, 4 * a->count));
+    return (char *)buffer->data + t.shift_bytes;
+}
+
+static void from_device(const struct array *a, const void *there)
+{
+    if (a->data != there)
+        CHECK_OK(dt_copy_to_host(t.stream, a->data, there, 4 * a->count));
+}
+
 static void free_arrays(void)
 {
-    while (t.array_count > 0) {
-        struct array *a = &t.arrays[--t.array_count];
-        free(a->values);
-        free(a->data);
+    CHECK_OK(dt_stream_synchronize(t.stream));
+    while (t.value_count > 0)
+        free(t.values[--t.value_count]);
+    while (t.memory_count > 0) {
+        int i = --t.memory_count;
+        free(t.memory[i]);
+        t.memory[i] = NULL;
+        dt_free(t.stream, &t.buffers[i]);
     }
 }
 
@@ -72,30 +128,39 @@ static void check_array(const struct array *a, const char *what)
         double off = fabs((double)to_float(a->data, i) - a->values[i]) / largest;
         error = off <= error ? error : off; /* NaN too */
     }
-    CHECK(error <= (t.dtype == DT_FP32 ? 5e-6 : 0x1p-8), "%s: error %.3g in %s", what, error, dt_dtype_name(t.dtype));
+    double allowed = t.dtype == DT_FP32 ? 5e-6 : t.dtype == DT_FP16 ? 0x1p-10 : 0x1p-8;
+    CHECK(error <= allowed, "%s: error %.3g in %s, arrays %zu past alignment", what, error, dt_dtype_name(t.dtype), t.shift_bytes);
+}
+
+static void try_dtype(enum dt_dtype dtype, void (*body)(void))
+{
+    struct dt_model model = {.dtype = dtype};
+    struct dt_kernels *kernels;
+    t.dtype = dtype;
+    CHECK_OK(vision_kernels_create(&model, t.device, &kernels));
+    t.k = (struct vision_kernels *)kernels;
+    if (t.k)
+        body();
+    CHECK_OK(dt_stream_synchronize(t.stream));
+    free_arrays();
+    vision_kernels_destroy(kernels);
 }
 
 static void for_each_setup(void (*body)(void))
 {
+    const char *kind = test_device_kind();
+    bool on_cpu = strcmp(kind, "cpu") == 0;
     char reason[256];
-    if (!vision_kernels_available("cpu", reason, sizeof reason))
+    if (!dt_device_available(kind, reason, sizeof reason) || !vision_kernels_available(kind, reason, sizeof reason))
         SKIP("%.200s", reason);
-    for (int threads = 1; threads <= 3; threads += 2) {
-        struct dt_device_options options = {.threads = threads, .local_size = 1};
-        CHECK_OK(dt_device_create("cpu", &options, &t.device));
+    for (int way = 0; way < 2; way++) {
+        struct dt_device_options options = {.threads = on_cpu ? 1 + 2 * way : 0, .local_size = 1};
+        CHECK_OK(dt_device_create(kind, &options, &t.device));
         CHECK_OK(dt_stream_create(t.device, "compute", &t.stream));
-        for (int bf16 = 0; bf16 < 2; bf16++) {
-            struct dt_model model = {.dtype = bf16 ? DT_BF16 : DT_FP32};
-            struct dt_kernels *kernels;
-            t.dtype = model.dtype;
-            CHECK_OK(vision_kernels_create(&model, t.device, &kernels));
-            t.k = (struct vision_kernels *)kernels;
-            if (t.k)
-                body();
-            CHECK_OK(dt_stream_synchronize(t.stream));
-            free_arrays();
-            vision_kernels_destroy(kernels);
-        }
+        t.shift_bytes = on_cpu ? 0 : 4 * (size_t)way;
+        for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
+            if (!on_cpu || dtype != DT_FP16)
+                try_dtype(dtype, body);
         dt_stream_destroy(t.stream);
         dt_device_destroy(t.device);
     }
@@ -146,11 +211,12 @@ static size_t elems(const struct vision_sliding *o, struct vision_shape s)
 static void try_convolution(const struct vision_sliding *o, bool bias)
 {
     size_t weights = (size_t)(o->out.channels * o->window.kernel * o->window.kernel * o->in.channels), k = (size_t)o->out.channels;
-    struct array x = input(elems(o, o->in)), w = input(weights), b = input(k), y = output(elems(o, o->out));
-    struct array dy = input(elems(o, o->out)), dx = output(elems(o, o->in)), dw = output(weights), db = output(k);
-    struct vision_convolution forward = {x.data, w.data, bias ? b.data : NULL, y.data, *o};
-    struct vision_convolution_input_gradient inputs = {dy.data, w.data, dx.data, *o};
-    struct vision_convolution_weight_gradient weight = {dy.data, x.data, dw.data, bias ? db.data : NULL, *o, false};
+    struct array x = filled(aligned_output(elems(o, o->in))), w = input(weights), b = input(k), y = aligned_output(elems(o, o->out));
+    struct array dy = filled(aligned_output(elems(o, o->out))), dx = aligned_output(elems(o, o->in)), dw = output(weights), db = output(k);
+    void *w_there = to_device(&w), *dw_there = to_device(&dw);
+    struct vision_convolution forward = {x.data, w_there, bias ? b.data : NULL, y.data, *o};
+    struct vision_convolution_input_gradient inputs = {dy.data, w_there, dx.data, *o};
+    struct vision_convolution_weight_gradient weight = {dy.data, x.data, dw_there, bias ? db.data : NULL, *o, false};
     for (size_t i = 0; i < y.count; i++)
         y.values[i] = bias ? b.values[i % k] : 0;
     convolve(o, &x, &w, &y, NULL, NULL);
@@ -160,6 +226,7 @@ static void try_convolution(const struct vision_sliding *o, bool bias)
     CHECK_OK(t.k->table->convolution(t.k, t.stream, &forward));
     CHECK_OK(t.k->table->convolution_input_gradient(t.k, t.stream, &inputs));
     CHECK_OK(t.k->table->convolution_weight_gradient(t.k, t.stream, &weight));
+    from_device(&dw, dw_there);
     check_array(&y, "convolution");
     check_array(&dx, "input gradient");
     check_array(&dw, "weight gradient");
@@ -167,6 +234,7 @@ static void try_convolution(const struct vision_sliding *o, bool bias)
         check_array(&db, "bias gradient");
     weight.accumulate = true;
     CHECK_OK(t.k->table->convolution_weight_gradient(t.k, t.stream, &weight));
+    from_device(&dw, dw_there);
     for (size_t i = 0; i < dw.count; i++)
         dw.values[i] *= 2;
     for (size_t i = 0; i < db.count; i++)
@@ -351,7 +419,7 @@ static void join_moments_of_two(const struct vision_norm_of *of, const float *ru
 static void join_gradients_of_two(const struct vision_norm_gradient *whole, struct array *dy, struct array *dx)
 {
     size_t part_bytes = PART_ROWS * CHANNELS * dt_dtype_bytes(t.dtype);
-    float sums[PARTS][2 * CHANNELS];
+    float(*sums)[2 * CHANNELS] = allocate(PARTS * sizeof *sums);
     struct vision_norm_gradient parts[PARTS];
     for (size_t i = 0; i < dy->count; i++)
         set(dy->data, i, dy->values[i]);
@@ -378,7 +446,8 @@ static void norm_of_two_ranks(void)
     size_t count = PARTS * PART_ROWS * CHANNELS;
     struct array x = input(count), gain = input(CHANNELS), bias = input(CHANNELS), dy = input(count), dx = output(count), y = output(count);
     struct array of_parameters = output(2 * CHANNELS);
-    float statistics[2 * CHANNELS], running[2 * CHANNELS] = {0};
+    float *statistics = allocate(2 * CHANNELS * sizeof *statistics), *running = allocate(2 * CHANNELS * sizeof *running);
+    memset(running, 0, 2 * CHANNELS * sizeof *running);
     struct vision_norm_of of = {x.data, gain.data, bias.data, NULL,     statistics, statistics + CHANNELS,
                                 PARTS,  PARTS,     PART_ROWS, CHANNELS, true};
     struct vision_norm norm = {.of = of, .y = y.data, .running = running};
@@ -510,8 +579,9 @@ static void losses(void)
 {
     size_t rows = 131, classes = 21;
     struct array scores = input(rows * classes);
-    int32_t labels[131];
-    double loss = 0.25, wanted = 0.25;
+    int32_t *labels = allocate(rows * sizeof *labels);
+    struct array of_loss = aligned_output(2); /* one number of eight bytes */
+    double *loss = of_loss.data, wanted = *loss = 0.25;
     for (size_t r = 0; r < rows; r++) {
         double total = 0, *s = &scores.values[r * classes];
         labels[r] = r % 7 == 0 ? VISION_NO_LABEL : (int32_t)(r % classes);
@@ -522,10 +592,10 @@ static void losses(void)
         for (size_t i = 0; i < classes; i++)
             s[i] = labels[r] == VISION_NO_LABEL ? 0 : 0.125 * (exp(s[i]) / total - ((size_t)labels[r] == i));
     }
-    struct vision_loss a = {scores.data, labels, &loss, rows, classes, 0.5f, 0.125f, false};
+    struct vision_loss a = {scores.data, labels, loss, rows, classes, 0.5f, 0.125f, false};
     CHECK_OK(t.k->table->loss(t.k, t.stream, &a));
     check_array(&scores, "gradient of the loss");
-    CHECK(fabs(loss - wanted) < 1e-5 * wanted, "loss %.9g, not %.9g", loss, wanted);
+    CHECK(fabs(*loss - wanted) < 1e-5 * wanted, "loss %.9g, not %.9g", *loss, wanted);
 }
 
 /* What is kept is scaled; a sample's mask does not depend on the call that it is in; about as many as asked for are dropped. */
@@ -568,7 +638,7 @@ static void pixels_of_files(void)
     static const double means[] = {0.485, 0.456, 0.406}, deviations[] = {0.229, 0.224, 0.225};
     enum { SIZE = 41, BYTES = SIZE * SIZE * 3, APART = BYTES + 1 };
     struct array images = output(2 * BYTES);
-    uint8_t *pixels = malloc(2 * APART);
+    uint8_t *pixels = allocate(2 * APART);
     for (int i = 0; i < 2 * APART; i++)
         pixels[i] = (uint8_t)(i * 37 / 3);
     for (int i = 0; i < 2 * BYTES; i++)
@@ -576,7 +646,6 @@ static void pixels_of_files(void)
     struct vision_images a = {.images = images.data, .pixels = pixels, .image_bytes = APART, .samples = 2, .size = SIZE};
     CHECK_OK(t.k->table->images(t.k, t.stream, &a));
     check_array(&images, "pixels");
-    free(pixels);
 }
 
 /* Images and weights are the same in whatever pieces they are drawn, and have the moments that they should. */
@@ -584,7 +653,7 @@ static void random_numbers(void)
 {
     size_t image = 11 * 11 * 3;
     struct array all = output(3 * image), last = output(image), weights = output(4000), some = output(100);
-    int32_t labels[3];
+    int32_t *labels = allocate(3 * sizeof *labels);
     struct vision_images a = {all.data, NULL, 0, labels, 3, 1, 11, 10, 5, 20}, b = {last.data, NULL, 0, NULL, 1, 1, 11, 10, 5, 22};
     struct vision_uniform w = {weights.data, 4000, 5, 0, 9, 0.5f}, v = {some.data, 100, 5, 1234, 9, 0.5f};
     CHECK_OK(t.k->table->images(t.k, t.stream, &a));

@@ -1,0 +1,42 @@
+#include "vision/cuda/cudnn.h"
+
+#include "lib/base/shared_library.h"
+
+#include <string.h>
+
+static const char library_name[] = "libcudnn.so.9";
+static const char remedy[] = "install cuDNN 9, add the folder of its libraries to LD_LIBRARY_PATH, or name the file in DTBENCH_LIBCUDNN";
+
+static dt_status find_functions(void *library, struct vision_cudnn *out)
+{
+#define ROW(member, symbol, ...) {#symbol, &out->member},
+    const struct {
+        const char *symbol;
+        void *to; /* a pointer to a function, in *out */
+    } all[] = {VISION_CUDNN(ROW)};
+#undef ROW
+    char reason[256];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        void *found = dt_shared_library_symbol(library, all[i].symbol, reason, sizeof reason);
+        if (!found)
+            return dt_fail(DT_ERR_UNAVAILABLE, "cuDNN: %s; needs %s", reason, library_name);
+        memcpy(all[i].to, &found, sizeof found);
+    }
+    return DT_OK;
+}
+
+dt_status vision_cudnn_load(struct vision_cudnn *out)
+{
+    char reason[512], other[512];
+    void *library = dt_shared_library_open(library_name, "DTBENCH_LIBCUDNN", DTBENCH_CUDA_HOME, reason, sizeof reason);
+    if (!library) /* a folder may have the library without its number */
+        library = dt_shared_library_open("libcudnn.so", "DTBENCH_LIBCUDNN", DTBENCH_CUDA_HOME, other, sizeof other);
+    if (!library)
+        return dt_fail(DT_ERR_UNAVAILABLE, "cuDNN cannot be loaded: %s; convolutions on GPUs need it: %s", reason, remedy);
+    DT_TRY(find_functions(library, out));
+    size_t version = out->get_version(); /* of 9 and later major * 10000 + minor * 100 + patch, before that major * 1000 */
+    size_t major = version / (version < 10000 ? 1000 : 10000);
+    if (major != CUDNN_9)
+        return dt_fail(DT_ERR_UNAVAILABLE, "cuDNN %zu was found, but this program needs %s: %s", major, library_name, remedy);
+    return DT_OK;
+}

@@ -1,0 +1,36 @@
+/* The cuda kernels' own header: the object, and the entries of the table by file. Host code is in C, device code in CUDA C++ (*.cu): both
+ * implement entries of vision/kernels.h with its contracts. cuda's own types stay out of here, so that any C file of these may include it. */
+#ifndef VISION_CUDA_KERNELS_H
+#define VISION_CUDA_KERNELS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "lib/kernels/cuda/kernels.h"
+#include "vision/kernels.h"
+
+struct vision_cuda_convolutions;
+
+struct vision_backend {
+    struct dt_cuda_scratch scratch;                /* of one call at a time: only on the stream of a step's kernels */
+    struct vision_cuda_convolutions *convolutions; /* convolution.c */
+};
+
+/* convolution.c. Owner: the caller, who destroys. Errors: DT_ERR_UNAVAILABLE without cuDNN, DT_ERR_DEVICE, DT_ERR_HOST_MEMORY. */
+dt_status vision_cuda_convolutions_create(enum dt_dtype dtype, struct vision_cuda_convolutions **out);
+void vision_cuda_convolutions_destroy(struct vision_cuda_convolutions *convolutions); /* takes NULL */
+
+/* The entries of the table: convolution.c, norm.cu, pool.cu, rows.cu. */
+#define VISION_CUDA_DECLARE(entry, arguments) VISION_KERNEL_FUNCTION(vision_cuda_##entry, arguments);
+VISION_KERNELS(VISION_CUDA_DECLARE)
+#undef VISION_CUDA_DECLARE
+
+/* bias.cu: db [channels] = the sums of the rows of dy [rows, channels], which accumulate adds to what is there. */
+dt_status vision_cuda_bias_gradient(struct vision_kernels *k, struct dt_stream *stream, void *db, const void *dy, size_t rows,
+                                    size_t channels, bool accumulate);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
