@@ -147,6 +147,8 @@ static void settle_model(struct dt_translation *t)
         dt_remark(t, DT_REMARK_ASSUMED, "ffn-hidden-size: with swiglu 8/3 of hidden-size in whole 64s: model.ffn %g",
                   dt_json_number(t->ours, "model.ffn", 0));
     }
+    if (take_flag(t, "openai-gelu") && !swiglu)
+        put_text(t->ours, "model.mlp", "gelu_new");
     if (!take_flag(t, "group-query-attention"))
         dt_json_drop(t->ours, "model.kv_heads");
     bool none = take_flag(t, "disable-bias-linear"), qkv = take_flag(t, "add-qkv-bias");
@@ -295,6 +297,9 @@ static void prepare_model(struct dt_translation *t, const struct experiment *e)
     if (!dt_json_is(bias, "all") && dt_json_is(dt_json_at(t->ours, "model.norm"), "layer"))
         dt_remark(t, DT_REMARK_ALIKE, "model.bias: layer norms have a bias with Megatron-LM");
     dt_json_destroy(bias);
+    put_flag(t, "openai-gelu", dt_json_is(dt_json_at(t->ours, "model.mlp"), "gelu_new"));
+    if (is_on(t, "openai-gelu")) /* a flag beside the other GELU's */
+        put_text(t->ours, "model.mlp", "gelu");
     if (dt_json_number(t->ours, "model.ffn", 0) == 0)
         dt_json_put_number(t->ours, "model.ffn", 4 * dt_json_number(t->ours, "model.hidden", 0));
     if (dt_json_number(t->ours, "model.kv_heads", 0) == 0)

@@ -64,7 +64,7 @@ static void megatron_config(struct dice *d, char *text)
     int tensor = power(d, 2), stages = power(d, 2), parts = stages > 1 && below(d, 2) ? 2 : 1, data = power(d, 2);
     int layers = stages * parts * (1 + below(d, 3)), heads = 4 * (1 + below(d, 3)), ranks = tensor * stages;
     int batch = 1 + below(d, 4), passes = stages > 1 ? parts > 1 ? stages : ranks * batch : below(d, 2) ? ranks * batch : 1;
-    const char *mlp = ONE_OF(d, "gelu", "swiglu"), *norm = ONE_OF(d, "layer", "rms"),
+    const char *mlp = ONE_OF(d, "gelu", "gelu_new", "swiglu"), *norm = ONE_OF(d, "layer", "rms"),
                *activation = ONE_OF(d, "keep", "core_attention", "checkpoint");
     const char *sharded = stages > 1 ? ONE_OF(d, "ddp", "zero1") : ONE_OF(d, "ddp", "zero1", "zero2", "fsdp");
     sprintf(text,
