@@ -245,9 +245,10 @@ def launch_srun(output, arguments, launches=3):
         return "Application launch failed" in read_text(output + ".log")[logged:]
 
     try:
-        wait_for(lambda: four_ranks() or refused(), 40, "four ranks")
-        if not refused() or launches == 1:
-            return process, four_ranks()
+        ranks = wait_for(lambda: four_ranks() or refused(), 40, "four ranks")
+        if ranks is not True:
+            return process, ranks
+        check(launches > 1, "Slurm refuses the launch")
     except Wrong:
         process.kill()
         process.wait()
@@ -257,19 +258,28 @@ def launch_srun(output, arguments, launches=3):
     return launch_srun(output, arguments, launches - 1)
 
 
-def start_srun(output, *arguments, experiments=1):
-    """srun's process and the job's number, once the ranks train."""
-    arguments = arguments or (config("long.json", paradigm="ddp"), *FOREVER, "--set", f"timeout.step_s={STEP_S}")
+def start_srun(output, *arguments, experiments=1, step_s=STEP_S):
+    """srun's process and the job's number, once the ranks train. Where the machine is too busy for a first step within step_s, once more with
+    a longer limit (process.step_s), unless the records of before are wanted."""
+    arguments = arguments or (config("long.json", paradigm="ddp"), *FOREVER)
     drafts, process = drafts_of(output), None
     try:
-        process, ranks = launch_srun(output, arguments)
-        wait_for(lambda: len(read_records(output)) >= experiments - 1 and has_steps(output, drafts), 60, "steps")
+        process, ranks = launch_srun(output, [*arguments, "--set", f"timeout.step_s={step_s}"])
+        wait_for(lambda: process.poll() is not None or (len(read_records(output)) >= experiments - 1 and has_steps(output, drafts)), 60, "steps")
+        check(process.poll() is None, "srun ended before the ranks trained")
+        process.step_s = step_s
         return process, variables_of(ranks[0])["SLURM_JOB_ID"]
     except Wrong as wrong:
+        said = (read_text(output + ".log"), *(read_text(draft)[-300:] for draft in drafts_of(output)))
         if process:
             process.kill()
             process.wait()
-        raise Wrong(wrong, read_text(output + ".log"), *(read_text(draft)[-300:] for draft in drafts_of(output))) from None
+        if step_s > STEP_S or "--resume" in arguments:
+            raise Wrong(wrong, *said) from None
+    for name in {output, output + ".log", *drafts_of(output)}:
+        if os.path.exists(path(name)):
+            os.remove(path(name))
+    return start_srun(output, *arguments, experiments=experiments, step_s=5 * STEP_S)
 
 
 def has_steps(output, earlier):
@@ -355,7 +365,7 @@ def test_a_dead_node_ends_the_run_with_a_record():
 
 def test_the_death_of_rank_0s_node():
     """Nobody is left to write a record: the other ranks end by themselves, and the next run goes on where this one was."""
-    sweep = config("headless.json", paradigm="ddp", sweep={"steps.timed": [3, 6000]}, timeout={"step_s": STEP_S})
+    sweep = config("headless.json", paradigm="ddp", sweep={"steps.timed": [3, 6000]})
     process, job = start_srun("headless.jsonl", sweep, experiments=2)
     node = kill_node(job, "0")
     try:
@@ -364,7 +374,7 @@ def test_the_death_of_rank_0s_node():
         process.wait()
         run("scancel", job)
         revive_node(node)
-        process, job = start_srun("headless.jsonl", sweep, "--resume", experiments=3)
+        process, job = start_srun("headless.jsonl", sweep, "--resume", experiments=3, step_s=process.step_s)
         process.send_signal(signal.SIGUSR1)
         check(process.wait(30 * PATIENCE) == LATER, process.returncode, read_text("headless.jsonl.log"))
     finally:
