@@ -19,6 +19,8 @@ BATCH = 4  # of a rank
 TIMEOUTS = {"init_s": 60, "step_s": 20}
 LLAMA = {"layers": 4, "heads": 8, "hidden": 256, "kv_heads": 2, "mlp": "swiglu", "ffn": 704, "norm": "rms", "position": "rope", "bias": "none",
          "vocab_size": 1000, "block_size": 128}
+# Of groups of four samples and slow steps: faster ones drive trainings apart that differ by a rounding.
+RESNET = {"blocks": {"c2": 1, "c3": 1, "c4": 2, "c5": 1}, "channels": 8, "image_size": 48, "classes": 10, "norm_group": 4}
 
 
 def small(dtype, samples):
@@ -35,6 +37,7 @@ def preset(name, dtype, samples, steps):
 COMPARED = {f"small {dtype}, {BATCH * ranks} samples": small(dtype, BATCH * ranks) for dtype in LOSS_BOUNDS for ranks in (1, 2, 4)}
 COMPARED.update({f"Llama {dtype}": {"batch_size": 4, "model": {**LLAMA, "dtype": dtype}} for dtype in LOSS_BOUNDS})
 COMPARED.update({f"GPTSmall {dtype}": preset("GPTSmall", dtype, 2, 5) for dtype in ("bf16", "fp32")})
+COMPARED["ResNet fp32"] = {"batch_size": 4, "model": {**RESNET, "dtype": "fp32"}, "optimizer": {"name": "sgd", "learning_rate": 0.001}}
 COMPARED["GPTLarge bf16"] = preset("GPTLarge", "bf16", 1, 4)
 
 
