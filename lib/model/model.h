@@ -283,6 +283,7 @@ struct dt_model_family {
     const char *unit; /* what samples are made of and counted in: "token" */
     /* How many times as far as a decoder's the losses of one training may lie apart, of which rounding alone is the cause. */
     double loss_spread;
+    int again; /* enum dt_again, added up: what its stages can compute again within blocks; 0: nothing */
 
     /* Whether this family can be that. DT_ERR_INVALID: which key, and why not. Two ways to say the same become one. */
     dt_status (*check_model)(struct dt_model *model);

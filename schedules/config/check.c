@@ -323,6 +323,11 @@ static dt_status check_division(const struct experiment *e, const char *where)
     if (e->micro_batches > samples)
         dt_failures_add(&failures, dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than %sbatch_size %" PRId64, where,
                                            e->micro_batches, e->tensor.size > 1 ? "tensor.size * " : "", samples));
+    if (e->strategy.again & ~e->model.family->again)
+        dt_failures_add(&failures, dt_fail(DT_ERR_INVALID,
+                                           "%s: activation: models of the family %s compute no single operations again; "
+                                           "use keep, checkpoint or offload",
+                                           where, e->model.family->name));
     if (e->strategy.has_pipeline)
         dt_failures_add(&failures, check_pipeline(e, where));
     dt_failures_add(&failures, check_micro_batches(e, where));

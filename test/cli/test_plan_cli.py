@@ -49,6 +49,16 @@ def test_plans_are_experiments():
         check(len(lines.readlines()) >= found["search"]["simulated"], "a record of each simulated candidate")
 
 
+def test_a_job_that_is_divided_is_planned():
+    """How the file's job is divided is what is searched: it is no reason to refuse fewer ranks than it has."""
+    with open(os.path.join(WORK, "divided.json"), "w", encoding="utf-8") as out:
+        json.dump({"paradigm": "ddp", "world_size": 16, "batch_size": 2, "tensor": {"size": 2}, "pipeline": {"stages": 4, "split": [1, 2, 3]},
+                   "model": {"layers": 4, "heads": 4, "hidden": 256, "vocab_size": 1000, "block_size": 64}}, out)
+    found = json.loads(plan("divided.json", "--cluster", "gcp_a2", "--gpus", "2", "--fix", "activation=keep", "--forbid", "parameter_offload=true",
+                            "--json").stdout)
+    check(found["plans"] and all(one["config"]["world_size"] == 2 for one in found["plans"]), found["plans"])
+
+
 def test_people_read_it():
     text = plan(*SMALL, "--gpus", "8", "--global-batch", "16", "--fix", "paradigm=fsdp", "--price", "2", "--tokens", "1e9").stdout
     for words in ("8 x NVIDIA A100", "FSDP", "why the first", "how sure", "hours", "price per", "margin"):
