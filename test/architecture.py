@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-PARTS = ('lib', 'gpt', 'vision', 'schedules', 'cli')
+PARTS = ('lib', 'gpt', 'vision', 'schedules', 'predict', 'cli')
 HEADERS = ('.h', '.cuh')
 CODE = ('.c', '.cu', '.cpp')
 
@@ -64,23 +64,23 @@ ALLOWED = {
                            'schedules/step'],
     'schedules/run': ['lib/comm', 'lib/config', 'lib/data', 'lib/device', 'lib/model', 'lib/record', 'schedules/checkpoint', 'schedules/config',
                       'schedules/data_parallel', 'schedules/pipeline', 'schedules/plan', 'schedules/step'],
-    'schedules/predict': ['lib/comm', 'lib/config', 'lib/cost', 'lib/device', 'lib/model', 'lib/sim', 'schedules/checkpoint', 'schedules/config',
+    'predict': ['lib/comm', 'lib/config', 'lib/cost', 'lib/device', 'lib/model', 'lib/sim', 'schedules/checkpoint', 'schedules/config',
                           'schedules/data_parallel', 'schedules/pipeline', 'schedules/run', 'schedules/step'],
-    'schedules/search': ['lib/config', 'lib/device', 'lib/record', 'lib/sim', 'schedules/config', 'schedules/data_parallel', 'schedules/mesh',
-                         'schedules/plan', 'schedules/predict', 'schedules/run'],
+    'predict/search': ['lib/config', 'lib/device', 'lib/record', 'lib/sim', 'schedules/config', 'schedules/data_parallel', 'schedules/mesh',
+                         'schedules/plan', 'predict', 'schedules/run'],
     'cli/text': ['lib/config', 'schedules/config'],
     'cli/words': ['cli/text', 'lib/config', 'lib/model', 'schedules/config'],
     'cli/records': ['cli/text', 'lib/config', 'lib/record', 'schedules/config', 'schedules/run'],
     'cli/report': ['cli/records', 'cli/text', 'lib/config', 'lib/record'],
     'cli/predict': ['cli/records', 'cli/text', 'lib/config', 'lib/device', 'lib/record', 'lib/sim', 'schedules/checkpoint', 'schedules/config', 'schedules/plan',
-                    'schedules/predict', 'schedules/run', 'schedules/step'],
+                    'predict', 'schedules/run', 'schedules/step'],
     'cli/run': ['cli/records', 'cli/text', 'lib/comm', 'lib/config', 'lib/device', 'lib/launch', 'lib/record', 'lib/rendezvous', 'lib/slurm',
-                'schedules/config', 'schedules/predict', 'schedules/run'],
-    'cli/plan': ['cli/run', 'cli/text', 'lib/config', 'lib/record', 'schedules/config', 'schedules/plan', 'schedules/predict',
-                 'schedules/run', 'schedules/search'],
+                'schedules/config', 'predict', 'schedules/run'],
+    'cli/plan': ['cli/run', 'cli/text', 'lib/config', 'lib/record', 'schedules/config', 'schedules/plan', 'predict',
+                 'schedules/run', 'predict/search'],
     'cli/commands': ['cli/plan', 'cli/predict', 'cli/records', 'cli/report', 'cli/run', 'cli/text', 'cli/words', 'lib/comm', 'lib/config', 'lib/device',
-                     'lib/launch', 'lib/record', 'lib/slurm', 'schedules/checkpoint', 'schedules/config', 'schedules/plan', 'schedules/predict', 'schedules/run'],
-    'cli/generate': ['cli/text', 'lib/config', 'lib/record', 'lib/sim', 'schedules/config', 'schedules/predict'],
+                     'lib/launch', 'lib/record', 'lib/slurm', 'schedules/checkpoint', 'schedules/config', 'schedules/plan', 'predict', 'schedules/run'],
+    'cli/generate': ['cli/text', 'lib/config', 'lib/record', 'lib/sim', 'schedules/config', 'predict'],
     'cli': ['cli/commands', 'cli/generate', 'cli/text', 'lib/record'],
 }
 

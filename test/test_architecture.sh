@@ -40,7 +40,7 @@ architecture() {
 
 # foreign HEADERS ALLOWED: files that include one of HEADERS (an expression) and whose path does not match ALLOWED.
 foreign() {
-    { grep -rnE --include='*.[ch]' "^[[:space:]]*#[[:space:]]*include[[:space:]]+[\"<]($1)[\">]" lib gpt vision schedules cli || true; } |
+    { grep -rnE --include='*.[ch]' "^[[:space:]]*#[[:space:]]*include[[:space:]]+[\"<]($1)[\">]" lib gpt vision schedules predict cli || true; } |
         { grep -vE "^($2)[^/]*\.[ch]:" || true; }
 }
 
@@ -62,18 +62,18 @@ verdict "NVTX only in lib/device/range*" "$(foreign 'nvtx3/[A-Za-z]*\.h' 'lib/de
 verdict "nccl.h only in lib/comm/nccl" "$(foreign 'nccl\.h' 'lib/comm/nccl/')"
 verdict "slurm.h only in lib/slurm" "$(foreign 'slurm/[a-z_]*\.h|slurm\.h' 'lib/slurm/')"
 verdict "cJSON.h only where configs, records and the heads of tensor files are read and written" \
-    "$(foreign '(cjson/)?cJSON\.h' 'lib/(config|record|tensors)/|schedules/(config|checkpoint)/|cli/words/|(lib|gpt|vision|schedules|cli)/[a-z_/]*(json|config|record|report|results|show|mllog|bench|trace_path|profile|resume)')"
+    "$(foreign '(cjson/)?cJSON\.h' 'lib/(config|record|tensors)/|schedules/(config|checkpoint)/|cli/words/|(lib|gpt|vision|schedules|predict|cli)/[a-z_/]*(json|config|record|report|results|show|mllog|bench|trace_path|profile|resume)')"
 
 # Of an enum's switch without it, -Wswitch names what a new mode, order or kind lacks. Where it stands, values are characters, errors, or numbers that
 # come from elsewhere or from a byte of a plan or program.
 verdict "no default: over an enum" "$(
-    grep -rnE '^ *default:' lib gpt vision schedules cli --include='*.[ch]' |
+    grep -rnE '^ *default:' lib gpt vision schedules predict cli --include='*.[ch]' |
         grep -vE '^(lib/(config/json_print|kernels/sim|launch/run|record/record_file|rendezvous/(hub|rendezvous)))\.c:' |
-        grep -vE '^(schedules/(plan/(expand|play)|predict/(calibration|calibration_summary|chakra)|run/report))\.c:' |
+        grep -vE '^(schedules/(plan/(expand|play)|run/report)|predict/(calibration|calibration_summary|chakra))\.c:' |
         grep -vE '^cli/(predict/validate_summary|records/(results_scan|show)|run/run_inside)\.c:' || true
 )"
 verdict "no #if inside a function" "$(
-    find lib gpt vision schedules cli -name '*.[ch]' -exec awk '
+    find lib gpt vision schedules predict cli -name '*.[ch]' -exec awk '
         FNR == 1 { inside = 0 }
         /^\{/ { inside = 1 }
         /^\}/ { inside = 0 }
@@ -85,13 +85,13 @@ if ! command -v clang-format-19 >/dev/null; then
     skip "$name" "no clang-format-19"
 else
     verdict "$name" "$(
-        find lib gpt vision schedules cli test scripts \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
+        find lib gpt vision schedules predict cli test scripts \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
             xargs -0 clang-format-19 --dry-run -Werror 2>&1 | grep 'error:' || true
     )"
 fi
 
 # A file is as long as its thought. Past 500 lines it is worth another look, no more.
-find lib gpt vision schedules cli test scripts \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -exec awk '
+find lib gpt vision schedules predict cli test scripts \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -exec awk '
     FNR == 501 { print "# warning: " FILENAME " has more than 500 lines" }' {} +
 
 # A header says all it needs (those of the emulated GPU are C++, and stand in for CUDA's). The wrappers of a library may include that
@@ -106,7 +106,7 @@ else
     # $flags and $compiler may hold several words.
     # shellcheck disable=SC2086
     verdict "$name" "$(
-        find lib gpt vision schedules cli test -name '*.h' -not -path 'test/cuda_emulator/*' | sort | while read -r header; do
+        find lib gpt vision schedules predict cli test -name '*.h' -not -path 'test/cuda_emulator/*' | sort | while read -r header; do
             $compiler -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wno-unused -Wno-unused-parameter -Wno-format-zero-length -Werror $flags -I. \
                 -fsyntax-only -include "$header" -x c /dev/null 2>&1 || echo "$header does not compile alone"
         done
@@ -114,7 +114,7 @@ else
 fi
 
 name="no file is left with a trailing blank or a tab"
-verdict "$name" "$(grep -rnE --include='*.[ch]' --include='*.py' --include='*.json' $'[ \t]+$|\t' lib gpt vision schedules cli test scripts configs 2>/dev/null || true)"
+verdict "$name" "$(grep -rnE --include='*.[ch]' --include='*.py' --include='*.json' $'[ \t]+$|\t' lib gpt vision schedules predict cli test scripts configs 2>/dev/null || true)"
 
 echo "1..$count"
 exit $((failures > 0))

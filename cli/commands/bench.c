@@ -11,7 +11,7 @@
 #include "lib/config/json.h"
 #include "lib/device/device.h"
 #include "lib/record/record.h"
-#include "schedules/predict/rates.h"
+#include "predict/rates.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>

@@ -10,8 +10,8 @@
 #include "lib/comm/comm.h"
 #include "lib/device/device.h"
 #include "lib/launch/launch.h"
+#include "predict/calibration.h"
 #include "schedules/config/families.h"
-#include "schedules/predict/calibration.h"
 
 #include <errno.h>
 #include <stdlib.h>

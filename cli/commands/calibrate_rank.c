@@ -4,7 +4,7 @@
 #include "cli/run/run.h"
 #include "cli/text/text.h"
 #include "lib/launch/launch.h"
-#include "schedules/predict/calibration.h"
+#include "predict/calibration.h"
 
 #include <stdlib.h>
 #include <unistd.h>

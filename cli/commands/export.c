@@ -4,8 +4,8 @@
 #include "cli/text/text.h"
 #include "cli/words/words.h"
 #include "lib/config/json.h"
+#include "predict/chakra.h"
 #include "schedules/checkpoint/checkpoint.h"
-#include "schedules/predict/chakra.h"
 
 #include <string.h>
 

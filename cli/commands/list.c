@@ -7,11 +7,11 @@
 #include "lib/comm/comm.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
+#include "predict/profile.h"
+#include "predict/simulated_system.h"
 #include "schedules/config/experiment.h"
 #include "schedules/config/families.h"
 #include "schedules/plan/plan.h"
-#include "schedules/predict/profile.h"
-#include "schedules/predict/simulated_system.h"
 
 #include <glob.h>
 #include <limits.h>

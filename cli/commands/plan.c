@@ -10,8 +10,8 @@
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
+#include "predict/simulation.h"
 #include "schedules/config/parse.h"
-#include "schedules/predict/simulation.h"
 #include "schedules/run/device_choice.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
 
 #include "cli/run/run.h"
 #include "cli/text/text.h"
+#include "predict/simulated_system.h"
 #include "schedules/config/parse.h"
-#include "schedules/predict/simulated_system.h"
 #include "schedules/run/device_choice.h"
 
 #include <math.h>

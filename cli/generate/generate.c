@@ -5,9 +5,9 @@
 #include "lib/record/metrics.h"
 #include "lib/record/record.h"
 #include "lib/sim/cluster.h"
+#include "predict/profile.h"
 #include "schedules/config/paradigm.h"
 #include "schedules/config/parse.h"
-#include "schedules/predict/profile.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 
 #include "cli/text/text.h"
 #include "lib/base/dtype.h"
+#include "predict/simulation.h"
 #include "schedules/config/parse.h"
-#include "schedules/predict/simulation.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
 #include "cli/text/text.h"
 #include "lib/base/statistics.h"
 #include "lib/record/record.h"
+#include "predict/search/search.h"
+#include "predict/simulated_system.h"
 #include "schedules/config/experiment.h"
-#include "schedules/predict/simulated_system.h"
-#include "schedules/search/search.h"
 
 #include <stdio.h>
 

@@ -3,10 +3,10 @@
 #include "cli/text/text.h"
 #include "lib/base/machine.h"
 #include "lib/config/data_file.h"
+#include "predict/search/search.h"
+#include "predict/simulation.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
-#include "schedules/predict/simulation.h"
-#include "schedules/search/search.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 #include "cli/plan/plan.h"
 
 #include "cli/text/text.h"
+#include "predict/profile.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/plan/plan.h"
-#include "schedules/predict/profile.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -6,8 +6,8 @@
 #include "lib/config/data_file.h"
 #include "lib/sim/alone.h"
 #include "lib/sim/cluster_measured.h"
-#include "schedules/predict/calibration.h"
-#include "schedules/predict/rates.h"
+#include "predict/calibration.h"
+#include "predict/rates.h"
 
 #include <math.h>
 #include <stdlib.h>

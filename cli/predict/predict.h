@@ -3,9 +3,9 @@
 #define CLI_PREDICT_PREDICT_H
 
 #include "lib/record/metrics.h"
+#include "predict/simulated_system.h"
 #include "schedules/config/experiment_list.h"
 #include "schedules/plan/plan.h"
-#include "schedules/predict/simulated_system.h"
 #include "schedules/step/step_traffic.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "lib/sim/alone.h"
-#include "schedules/predict/rates.h"
+#include "predict/rates.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "cli/predict/validate.h"
 
 #include "lib/base/statistics.h"
-#include "schedules/predict/profile.h"
-#include "schedules/predict/simulation.h"
+#include "predict/profile.h"
+#include "predict/simulation.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 
 #include "lib/base/text.h"
 #include "lib/config/json.h"
+#include "predict/rates.h"
 #include "schedules/config/families.h"
 #include "schedules/plan/plan.h"
-#include "schedules/predict/rates.h"
 
 #include <errno.h>
 #include <math.h>

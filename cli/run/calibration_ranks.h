@@ -3,7 +3,7 @@
 #define CLI_RUN_CALIBRATION_RANKS_H
 
 #include "lib/comm/comm.h"
-#include "schedules/predict/calibration.h"
+#include "predict/calibration.h"
 
 #include <stdbool.h>
 

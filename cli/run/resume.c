@@ -4,8 +4,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/places.h"
 #include "lib/config/json.h"
+#include "predict/simulated_system.h"
 #include "schedules/config/hash.h"
-#include "schedules/predict/simulated_system.h"
 
 #include <inttypes.h>
 #include <math.h>

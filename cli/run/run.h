@@ -9,9 +9,9 @@
 #include "lib/launch/launch.h"
 #include "lib/record/record.h"
 #include "lib/slurm/facts.h"
+#include "predict/simulated_system.h"
 #include "schedules/config/experiment.h"
 #include "schedules/config/experiment_list.h"
-#include "schedules/predict/simulated_system.h"
 #include "schedules/run/report.h"
 
 #include <pthread.h>

@@ -3,11 +3,11 @@
 #include "lib/base/machine.h"
 #include "lib/config/json.h"
 #include "lib/launch/launch.h"
+#include "predict/simulation.h"
 #include "schedules/config/data.h"
 #include "schedules/config/order.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/tuning.h"
-#include "schedules/predict/simulation.h"
 #include "schedules/run/device_choice.h"
 
 #include <stdio.h>

@@ -90,7 +90,7 @@ struct dt_profile {
         int peaks_of_first_rank;                  /* 1: and only the first rank's, not the most of all ranks */
     } memory;
 
-    /* What schedules/predict/framework.h says; each 0 or 1, flattening_copies a count. */
+    /* What predict/framework.h says; each 0 or 1, flattening_copies a count. */
     struct {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
             separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks, copies_shares;

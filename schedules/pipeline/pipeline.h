@@ -13,7 +13,7 @@
 #include "schedules/pipeline/activation.h"
 #include "schedules/plan/plan.h"
 
-/* Passes over the plan besides those of schedules/plan, and actions that they place. Predictions have some (schedules/predict/framework.h). */
+/* Passes over the plan besides those of schedules/plan, and actions that they place. Predictions have some (predict/framework.h). */
 struct pipeline_extra {
     /* Change the passes that the order has emitted, with messages and slots, and the rules by which the mode's actions are placed there; or
      * the finished plan. */

@@ -11,10 +11,10 @@
 #include "lib/sim/cluster.h"
 #include "lib/tensors/safetensors.h"
 #include "lib/tensors/tensor_part.h"
+#include "predict/profile.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/plan/plan.h"
-#include "schedules/predict/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 README_LINES = 150
-PARTS = ("lib", "gpt", "schedules", "cli", "test", "scripts", "configs", "results", "docs")
+PARTS = ("lib", "gpt", "vision", "schedules", "predict", "cli", "test", "scripts", "configs", "results", "docs")
 # Options of other programs that the documents show.
 FOREIGN_OPTIONS = {
     "srun": "--container-mount-home --nodes --mpi --gpus --gpus-per-node --gpus-per-task --gpu-bind --ntasks-per-node --distribution --exclusive",
@@ -107,7 +107,7 @@ def missing_paths(documents, root):
 
 def source_text(root):
     texts = []
-    for part in ("lib", "gpt", "schedules", "cli", "test"):
+    for part in ("lib", "gpt", "vision", "schedules", "predict", "cli", "test"):
         for folder, _, files in os.walk(os.path.join(root, part)):
             for name in files:
                 if name.endswith((".c", ".h", ".cu", ".cuh", ".cpp")):
@@ -227,7 +227,7 @@ def unnamed_folders(root):
     """docs/architecture.md says of each folder with code what lives there."""
     page = Document(os.path.join(root, "docs", "architecture.md"))
     named = {code for number, line in page.prose if line.startswith("|") for code in CODE.findall(line)}
-    for part in ("lib", "gpt", "schedules", "cli"):
+    for part in ("lib", "gpt", "vision", "schedules", "predict", "cli"):
         for folder, _, files in os.walk(os.path.join(root, part)):
             name = os.path.relpath(folder, root)
             if any(file.endswith((".c", ".cu")) for file in files) and not {name, name + "/main.c"} & named:

@@ -1,0 +1,473 @@
+#include "predict/framework.h"
+
+#include "lib/device/sim.h"
+#include "schedules/data_parallel/buckets.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* What an ACTION_EXTRA does: its `segment`. */
+enum extra_kind {
+    HOLD_OUTPUT,       /* what backward finds of the model's output, until the slot is taken again */
+    RELEASE_OUTPUT,    /* that */
+    HOLD_AGAIN,        /* the same of a forward that is computed again, until its backward has ended */
+    RELEASE_AGAIN,     /* that */
+    GATHER_OUTPUTS,    /* for a moment: all chunks' outputs in one piece */
+    SEPARATE_GRADIENT, /* first step: a group's gradients beside its bucket */
+    RELEASE_SEPARATE,  /* all of them */
+    FLATTEN,           /* a group's gradients are copied into one piece */
+    EXCHANGE_OUTPUTS,  /* the root gets the outputs of all ranks, and they their gradients */
+    COPY_GRADIENTS,    /* a bucket's shares, before they are reduced */
+    COPY_AGAIN,        /* the same on the network's stream, for which kernels may have to wait */
+    GATHER_SHARES,     /* everybody's updated shares of all buckets, in one collective */
+    COPY_PARAMETERS,   /* everybody's shares of all tensors to their places */
+};
+
+/* ---- stages ---- */
+
+static int piece_end(const struct dt_model *model, int layer)
+{
+    int first = model->family->block_layer(0), behind = model->family->block_layer(dt_model_blocks(model));
+    return layer >= first && layer < behind ? layer + model->family->block_layer(1) - first : layer + 1;
+}
+
+/* One stage more: the last of several pieces before stage `head`, which moves to the end, becomes two. Whether there is one. */
+static bool divide_before(const struct dt_model *model, int head, int *first_layer)
+{
+    int divided = head - 1;
+    while (divided >= 0 && piece_end(model, first_layer[divided]) >= first_layer[divided + 1])
+        divided--;
+    for (int stage = head + 1; divided >= 0 && stage > divided + 1; stage--)
+        first_layer[stage] = first_layer[stage - 1];
+    if (divided >= 0)
+        first_layer[divided + 1] = piece_end(model, first_layer[divided]);
+    return divided >= 0;
+}
+
+static double flops_of(const struct dt_model *model, int first, int end)
+{
+    struct dt_layers_size size;
+    model->family->layers_size(model, (struct dt_layers){.first = first, .end = end}, &size);
+    return size.flops_per_unit; /* a whole number */
+}
+
+dt_status framework_fill_stages(const struct experiment *e, int stages, int *first_layer)
+{
+    const struct dt_model *model = &e->model;
+    int whole[2], stage = 0;
+    DT_TRY(model->family->partition(model, DT_SPLIT_BALANCED, 1, whole));
+    double total = flops_of(model, 0, whole[1]), seen = 0;
+    first_layer[0] = 0;
+    for (int layer = 0; layer < whole[1];) {
+        int end = piece_end(model, layer);
+        seen += flops_of(model, layer, end);
+        layer = end;
+        if (layer < whole[1] && seen * stages > total * (stage + 1))
+            first_layer[++stage] = layer;
+    }
+    int empty = stages - 1 - stage;
+    if (empty > 1 || (empty == 1 && !divide_before(model, stage, first_layer)))
+        return dt_fail(DT_ERR_UNAVAILABLE, "pipeline.stages: the framework's rule leaves %d of %d stages empty", empty, stages);
+    first_layer[stages] = whole[1];
+    return DT_OK;
+}
+
+struct framework {
+    struct trainer_options options;
+    struct pipeline_extra extra;
+    struct bucket_scheme scheme; /* the mode's own, but that it publishes nothing */
+    const struct experiment *experiment;
+    const struct dt_profile *profile;
+    int chunks; /* of a pipeline; 1 without one */
+    int slots, groups;
+    struct dt_buffer *outputs, *again; /* [slots] */
+    struct dt_buffer *separate;        /* [groups] */
+    struct dt_buffer exchanged;        /* on the root the others' outputs, elsewhere the gradient of this rank's; until the next ones */
+    struct dt_event *computed, *back;  /* compute: the outputs are there; network: their gradients are. NULL: not used yet */
+};
+
+/* ---- passes: which forward is computed again ---- */
+
+static int chunk_of(const struct framework *f, const struct action *a)
+{
+    return (int)a->micro_batch % f->chunks;
+}
+
+static bool computed_again(const struct framework *f, const struct action *a)
+{
+    return f->profile->schedule.keeps_last_chunk && f->experiment->paradigm == PARADIGM_PDP && chunk_of(f, a) < f->chunks - 1;
+}
+
+/* A backward begins with its messages; what is computed again comes before them. */
+static dt_status forget_and_repeat(void *context, const struct plan *from, int at, struct plan *out)
+{
+    const struct framework *f = context;
+    struct action a = from->actions[at], forward = a;
+    bool received = at > 0 && from->actions[at - 1].op == ACTION_RECV_GRADIENT;
+    bool backward = a.op == ACTION_BACKWARD || a.op == ACTION_BACKWARD_INPUT;
+    bool begins_backward = a.op == ACTION_RECV_GRADIENT || (backward && !received);
+    forward.op = ACTION_FORWARD;
+    forward.flags = ACTION_AGAIN;
+    if (begins_backward && computed_again(f, &a))
+        DT_TRY(plan_append(out, forward));
+    if (a.op == ACTION_FORWARD && computed_again(f, &a))
+        a.flags |= ACTION_FORGETS;
+    return plan_append(out, a);
+}
+
+/* ZeRO-1's and ZeRO-2's shares, which are copied from place to place. */
+static bool divides_buckets(const struct framework *f, const struct data_parallel *dp)
+{
+    return f->profile->schedule.copies_shares && dp->mode->ranks == DP_RANKS_SHARE_BUCKETS && !dp->setup.offload;
+}
+
+static dt_status change_passes(void *context, struct data_parallel *dp, struct plan *plan)
+{
+    struct framework *f = context;
+    dp->rules.gathers_in_turn = f->profile->schedule.gathers_in_turn;
+    if (divides_buckets(f, dp)) {
+        f->scheme = *buckets_of(dp)->scheme;
+        f->scheme.publish = NULL;
+        buckets_of(dp)->scheme = &f->scheme;
+    }
+    return plan_rewrite(plan, forget_and_repeat, context);
+}
+
+/* ---- the finished plan: what is held, and copied ---- */
+
+struct change {
+    const struct framework *f;
+    const struct data_parallel *dp;
+    bool *held;        /* [slots] an output is */
+    bool gather_after; /* the last chunk's forward has just run */
+};
+
+static dt_status append_extra(struct plan *out, const struct action *like, enum extra_kind kind)
+{
+    struct action a = *like;
+    a.op = ACTION_EXTRA;
+    a.segment = (uint16_t)kind;
+    a.flags = 0;
+    return plan_append(out, a);
+}
+
+static bool runs_head(const struct change *c, const struct action *a)
+{
+    const struct dt_stage *stage = c->dp->setup.stage;
+    return stage->last && a->op == ACTION_FORWARD && a->group == stage->group_count - 1;
+}
+
+/* Of the model's output: the part with the head, and there alone are slots. */
+static bool has_output(const struct change *c, const struct action *a)
+{
+    const struct dt_stage *stage = c->dp->setup.stage;
+    return stage->parts[a->part].last;
+}
+
+static bool last_of_several(const struct framework *f, const struct action *a)
+{
+    return f->profile->schedule.holds_last_chunk && f->chunks > 1 && chunk_of(f, a) == f->chunks - 1;
+}
+
+static bool gathers_outputs(const struct framework *f, const struct data_parallel *dp)
+{
+    return f->profile->schedule.gathers_outputs && f->experiment->paradigm == PARADIGM_DATA_PARALLEL &&
+           dt_comm_size(dp->setup.replicas) > 1;
+}
+
+static bool copies_shares(const struct change *c)
+{
+    return divides_buckets(c->f, c->dp) && dt_comm_size(c->dp->setup.shards) > 1;
+}
+
+/* In buckets, from backward to the update. */
+static bool keeps_gradients(const struct data_parallel *dp)
+{
+    return dp->mode->destroy == buckets_destroy && ((const struct buckets *)dp)->scheme->keep_gradients;
+}
+
+static dt_status before(struct change *c, const struct action *a, struct plan *out)
+{
+    const struct framework *f = c->f;
+    bool after_forward = a->op == ACTION_FREE || a->op == ACTION_KEEP_INPUT;
+    if (c->gather_after && !after_forward) {
+        DT_TRY(append_extra(out, a - 1, GATHER_OUTPUTS));
+        c->gather_after = false;
+    }
+    if (a->op == ACTION_BEGIN && has_output(c, a) && c->held[a->slot]) {
+        c->held[a->slot] = false;
+        DT_TRY(append_extra(out, a, RELEASE_OUTPUT));
+    }
+    if (runs_head(c, a) && !c->held[a->slot]) {
+        c->held[a->slot] = true;
+        DT_TRY(append_extra(out, a, HOLD_OUTPUT));
+    }
+    if (a->op == ACTION_END && has_output(c, a) && computed_again(f, a))
+        DT_TRY(append_extra(out, a, RELEASE_AGAIN));
+    if (a->op == ACTION_REDUCE && copies_shares(c))
+        DT_TRY(append_extra(out, a, COPY_GRADIENTS));
+    return a->op == ACTION_END_STEP && f->profile->schedule.separate_first_gradients ? append_extra(out, a, RELEASE_SEPARATE) : DT_OK;
+}
+
+static bool is_backward(const struct action *a)
+{
+    return a->op == ACTION_BACKWARD || a->op == ACTION_FORWARD_BACKWARD;
+}
+
+static dt_status after(struct change *c, const struct plan *from, int at, struct plan *out)
+{
+    const struct framework *f = c->f;
+    const struct action *a = &from->actions[at];
+    bool freed = at > 0 && a->op == ACTION_FREE && is_backward(a - 1), free_follows = at + 1 < from->count && a[1].op == ACTION_FREE;
+    const struct action *backward = freed ? a - 1 : is_backward(a) && !free_follows ? a : NULL;
+    c->gather_after |= runs_head(c, a) && last_of_several(f, a) && f->chunks > 2;
+    if (a->op == ACTION_TAKE_INPUT && a->segment == ACTION_WHOLE_PART && has_output(c, a))
+        DT_TRY(append_extra(out, a, HOLD_AGAIN));
+    if (is_backward(a) && (a->flags & ACTION_REDUCES) && c->dp->mode->gathers.of != DP_LESS) /* fsdp */
+        DT_TRY(append_extra(out, a, FLATTEN));
+    if (runs_head(c, a) && gathers_outputs(f, c->dp))
+        DT_TRY(append_extra(out, a, EXCHANGE_OUTPUTS));
+    if (a->op == ACTION_REDUCE && copies_shares(c))
+        DT_TRY(append_extra(out, a, COPY_AGAIN));
+    if (a->op == ACTION_END_STEP && divides_buckets(f, c->dp))
+        DT_TRY(append_extra(out, a, GATHER_SHARES));
+    if (a->op == ACTION_END_STEP && copies_shares(c))
+        DT_TRY(append_extra(out, a, COPY_PARAMETERS));
+    bool separate = f->profile->schedule.separate_first_gradients && keeps_gradients(c->dp);
+    return separate && backward && (backward->flags & ACTION_FIRST) ? append_extra(out, backward, SEPARATE_GRADIENT) : DT_OK;
+}
+
+static dt_status change_action(void *context, const struct plan *from, int at, struct plan *out)
+{
+    struct change *c = context;
+    DT_TRY(before(c, &from->actions[at], out));
+    DT_TRY(plan_append(out, from->actions[at]));
+    return after(c, from, at, out);
+}
+
+/* What a step leaves in a slot is released when the next step takes it: the plan is the same in each, so in all of them the first BEGIN of
+ * every slot that is ever held releases. In the first step there is nothing to free. */
+static dt_status change_plan(void *context, const struct data_parallel *dp, struct plan *plan)
+{
+    struct framework *f = context;
+    f->slots = plan->slots;
+    f->groups = dp->setup.stage->group_count;
+    f->outputs = calloc((size_t)f->slots, sizeof *f->outputs);
+    f->again = calloc((size_t)f->slots, sizeof *f->again);
+    f->separate = calloc((size_t)f->groups, sizeof *f->separate);
+    struct change c = {.f = f, .dp = dp, .held = calloc((size_t)f->slots, sizeof *c.held)};
+    bool all = f->outputs && f->again && f->separate && c.held;
+    for (int i = 0; all && i < f->slots; i++)
+        c.held[i] = dp->setup.stage->last;
+    dt_status status =
+        all ? plan_rewrite(plan, change_action, &c) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for what a framework holds");
+    free(c.held);
+    return status;
+}
+
+/* ---- running them ---- */
+
+/* As many copies of a chunk's output. */
+static dt_status hold(const struct framework *f, const struct data_parallel *dp, size_t samples, int copies, struct dt_buffer *out)
+{
+    const struct experiment *e = f->experiment;
+    double elems = f->profile->memory.output_elems * (double)samples * dt_model_facts(&e->model).outputs / e->tensor.size;
+    return dt_alloc(dp->setup.compute, DT_ACTIVATIONS, dp_bytes(&dp->setup, (size_t)elems) * (size_t)copies, out);
+}
+
+static dt_status flatten(const struct framework *f, const struct data_parallel *dp, int group)
+{
+    size_t elems = dp->setup.stage->groups[group].param_elems, ranks = (size_t)dt_comm_size(dp->setup.shards);
+    size_t bytes = dp_bytes(&dp->setup, (elems + ranks - 1) / ranks * ranks);
+    struct dt_buffer flat;
+    if (f->profile->schedule.flattening_copies == 0)
+        return DT_OK;
+    DT_TRY(dt_alloc(dp->setup.compute, DT_COMMUNICATION, bytes, &flat));
+    for (int i = 0; i < f->profile->schedule.flattening_copies; i++)
+        DT_TRY(dt_copy(dp->setup.compute, flat.data, flat.data, bytes));
+    dt_free(dp->setup.compute, &flat);
+    return DT_OK;
+}
+
+/* `copies` small copies, of `bytes` together, which the host queues one by one. */
+static dt_status copy_in_pieces(const struct data_parallel *dp, struct dt_stream *stream, double copies, double bytes)
+{
+    const struct dt_sim_device *d = dt_sim_device_of(dp->setup.device);
+    if (!d)
+        return DT_OK;
+    double moved_s = d->memory_bytes_per_s > 0 ? 2 * bytes / d->memory_bytes_per_s : 0; /* read and written */
+    return dt_sim_work(stream, copies, copies * d->copy_host_s, fmax(moved_s, copies * d->kernel_s), "copy");
+}
+
+/* Every rank's share of the bucket to a place beside. */
+static dt_status copy_gradients(const struct data_parallel *dp, struct dt_stream *stream, int group)
+{
+    const struct dp_setup *s = &dp->setup;
+    size_t elems = 0;
+    for (int g = 0; g < s->stage->group_count; g++)
+        elems += dp->bucket_of[g] == dp->bucket_of[group] ? s->stage->groups[g].param_elems : 0;
+    return copy_in_pieces(dp, stream, dt_comm_size(s->shards), (double)(elems * dt_dtype_bytes(s->reduce_dtype)));
+}
+
+/* PyTorch's copies. What waits for the reduction is queued after it; where all streams share a queue, kernels are after that. */
+static dt_status copy_again(struct framework *f, const struct data_parallel *dp, int group)
+{
+    const struct dp_setup *s = &dp->setup;
+    DT_TRY(copy_gradients(dp, s->network, group));
+    if (f->experiment->tensor.size == 1)
+        return DT_OK;
+    if (!f->back)
+        DT_TRY(dt_event_create(s->device, &f->back));
+    DT_TRY(dt_event_record(f->back, s->network));
+    return timeline_wait(s->timeline, f->back);
+}
+
+static dt_status gather_shares(struct data_parallel *dp)
+{
+    struct buckets *b = buckets_of(dp);
+    const struct dp_setup *s = &dp->setup;
+    size_t share_elems = 0;
+    for (int i = 0; i < b->bucket_count; i++)
+        share_elems += b->buckets[i].shard.shard.share_elems;
+    if (b->bucket_count == 0)
+        return DT_OK;
+    DT_TRY(dt_event_record(b->buckets[0].updated, s->compute));
+    DT_TRY(dt_stream_wait(s->network, b->buckets[0].updated));
+    void *params = replica_params(&b->replica, s, 0);
+    DT_TRY(dt_all_gather(s->shards, params, params, share_elems, s->experiment->model.dtype, s->network));
+    DT_TRY(dt_event_record(b->buckets[0].published, s->network));
+    return timeline_wait(s->timeline, b->buckets[0].published);
+}
+
+/* Every rank's share of each tensor to its place; before that what PyTorch has gathered, to a piece for each rank. */
+static dt_status copy_parameters(const struct data_parallel *dp)
+{
+    const struct dp_setup *s = &dp->setup;
+    double tensors = 0;
+    for (int g = 0; g < s->stage->group_count; g++)
+        tensors += s->stage->groups[g].param_elems > 0;
+    return copy_in_pieces(dp, s->compute, (tensors + 1) * dt_comm_size(s->shards), 2 * (double)dp_bytes(s, s->stage->param_elems));
+}
+
+/* To the root, or back from it. */
+static dt_status carry_outputs(const struct framework *f, const struct data_parallel *dp, size_t elems, bool back)
+{
+    enum { ROOT = 0 };
+    struct dt_comm *replicas = dp->setup.replicas;
+    enum dt_dtype dtype = f->experiment->model.dtype;
+    struct dt_stream *network = dp->setup.network;
+    void *data = f->exchanged.data;
+    if (dt_comm_rank(replicas) != ROOT)
+        return back ? dt_recv(replicas, data, elems, dtype, ROOT, network) : dt_send(replicas, data, elems, dtype, ROOT, network);
+    for (int rank = ROOT + 1; rank < dt_comm_size(replicas); rank++)
+        DT_TRY(back ? dt_send(replicas, data, elems, dtype, rank, network) : dt_recv(replicas, data, elems, dtype, rank, network));
+    return DT_OK;
+}
+
+static dt_status exchange_outputs(struct framework *f, size_t samples, const struct data_parallel *dp)
+{
+    const struct dp_setup *s = &dp->setup;
+    const struct dt_model *model = &f->experiment->model;
+    size_t elems = samples * (size_t)dt_model_facts(model).outputs;
+    size_t others = dt_comm_rank(s->replicas) == 0 ? (size_t)dt_comm_size(s->replicas) - 1 : 1;
+    dt_free(s->compute, &f->exchanged);
+    DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, others * dp_bytes(s, elems), &f->exchanged));
+    if (!f->computed) {
+        DT_TRY(dt_event_create(s->device, &f->computed));
+        DT_TRY(dt_event_create(s->device, &f->back));
+    }
+    DT_TRY(dt_event_record(f->computed, s->compute));
+    DT_TRY(dt_stream_wait(s->network, f->computed));
+    DT_TRY(carry_outputs(f, dp, elems, false));
+    DT_TRY(carry_outputs(f, dp, elems, true));
+    DT_TRY(dt_event_record(f->back, s->network));
+    return timeline_wait(s->timeline, f->back);
+}
+
+static void release_separate(struct framework *f, const struct data_parallel *dp)
+{
+    for (int g = 0; f->separate && g < f->groups; g++)
+        dt_free(dp->setup.compute, &f->separate[g]);
+}
+
+static dt_status run(void *context, const struct action *a, int step, size_t samples, struct data_parallel *dp)
+{
+    struct framework *f = context;
+    struct dt_buffer all;
+    switch ((enum extra_kind)a->segment) {
+    case HOLD_OUTPUT: return hold(f, dp, samples, last_of_several(f, a) ? 2 : 1, &f->outputs[a->slot]);
+    case RELEASE_OUTPUT: dt_free(dp->setup.compute, &f->outputs[a->slot]); return DT_OK;
+    case HOLD_AGAIN: return hold(f, dp, samples, 1, &f->again[a->slot]);
+    case RELEASE_AGAIN: dt_free(dp->setup.compute, &f->again[a->slot]); return DT_OK;
+    case GATHER_OUTPUTS: /* the last one is there twice already, and once as logits */
+        DT_TRY(hold(f, dp, samples, f->chunks - 2, &all));
+        dt_free(dp->setup.compute, &all);
+        return DT_OK;
+    case SEPARATE_GRADIENT:
+        return step > 1 ? DT_OK
+                        : dt_alloc(dp->setup.compute, DT_GRADIENTS, dp_bytes(&dp->setup, dp->setup.stage->groups[a->group].param_elems),
+                                   &f->separate[a->group]);
+    case RELEASE_SEPARATE: release_separate(f, dp); return DT_OK;
+    case FLATTEN: return flatten(f, dp, a->group);
+    case EXCHANGE_OUTPUTS: return exchange_outputs(f, samples, dp);
+    case COPY_GRADIENTS: return copy_gradients(dp, dp->setup.compute, a->group);
+    case COPY_AGAIN: return copy_again(f, dp, a->group);
+    case GATHER_SHARES: return gather_shares(dp);
+    case COPY_PARAMETERS: return copy_parameters(dp);
+    }
+    return DT_OK;
+}
+
+static void finish(void *context, const struct data_parallel *dp)
+{
+    struct framework *f = context;
+    for (int i = 0; f->outputs && i < f->slots; i++)
+        dt_free(dp->setup.compute, &f->outputs[i]);
+    for (int i = 0; f->again && i < f->slots; i++)
+        dt_free(dp->setup.compute, &f->again[i]);
+    release_separate(f, dp);
+    dt_free(dp->setup.compute, &f->exchanged);
+    dt_event_destroy(f->computed);
+    dt_event_destroy(f->back);
+}
+
+/* ---- setting up ---- */
+
+dt_status framework_create(const struct experiment *e, const struct dt_profile *profile, struct framework **out)
+{
+    struct framework *f = calloc(1, sizeof *f);
+    *out = NULL;
+    if (!f)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a framework's plan");
+    f->experiment = e;
+    f->profile = profile;
+    f->chunks = e->paradigm == PARADIGM_PDP && e->pipeline.stages > 1 ? e->pipeline.chunks : 1;
+    f->extra =
+        (struct pipeline_extra){.change_passes = change_passes, .change_plan = change_plan, .run = run, .finish = finish, .context = f};
+    f->options = (struct trainer_options){
+        .partition = profile->schedule.fills_stages ? framework_fill_stages : NULL,
+        .gradient_bytes = profile->memory.gradient_bytes,
+        .wide_reduction = profile->schedule.wide_gradients,
+        .activation = {.copies_in_turn = profile->schedule.offloads_in_turn},
+        .extra = &f->extra,
+    };
+    if (profile->schedule.whole_head)
+        f->options.activation.head = e->paradigm == PARADIGM_FSDP ? ACTIVATION_HEAD_KEPT : ACTIVATION_HEAD_AGAIN;
+    *out = f;
+    return DT_OK;
+}
+
+const struct trainer_options *framework_options(const struct framework *f)
+{
+    return &f->options;
+}
+
+void framework_destroy(struct framework *f)
+{
+    if (!f)
+        return;
+    free(f->outputs);
+    free(f->again);
+    free(f->separate);
+    free(f);
+}

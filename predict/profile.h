@@ -1,0 +1,39 @@
+/* Reading profiles (lib/cost/profile.h): the table of their constants, in which the kernels of all families of models have joined. */
+#ifndef PREDICT_PROFILE_H
+#define PREDICT_PROFILE_H
+
+#include "lib/cost/profile.h"
+#include "lib/model/model.h"
+
+struct cJSON;
+struct dt_schema;
+
+/* The first rows of the table are no constants: name, gpu, basis, error. */
+enum { PROFILE_LABELS = 7 };
+
+/* Read a profile. Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path. */
+dt_status profile_read(const char *path, struct dt_profile *out);
+/* The same of text, named `source` in errors. */
+dt_status profile_parse(const char *text, size_t length, const char *source, struct dt_profile *out);
+
+/* What eight of ten errors of the profile's step times stay below, a part of them; NAN where it does not tell. Where it has only half and nine of ten, between
+ * these, as the size of a normal error lies between its own: 0.674, 1.282 and 1.645 standard deviations (tables of the normal distribution). */
+double profile_eight(const struct dt_profile *profile);
+double profile_eight_between(double median, double most);
+
+/* The table of constants. */
+const struct dt_table *profile_table(void);
+const struct dt_schema *profile_schema(void);
+
+/* All kernels by number, and what is added to a family's own number of a kernel to get it. */
+const struct dt_priced_list *profile_kernels(void);
+int profile_shift(const struct dt_model_family *family);
+
+/* "measured" of a profile: the keys of an entry. */
+const struct dt_list *measured_table(void);
+/* array NULL: none. `where` begins every error: the file and the list's path. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+dt_status measured_read(const struct cJSON *array, const char *where, struct dt_measured_list *out);
+/* Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
+dt_status measured_write(const struct dt_measured_list *list, struct cJSON **out);
+
+#endif

@@ -1,0 +1,214 @@
+#include "predict/rates.h"
+
+#include "lib/base/text.h"
+#include "lib/config/json.h"
+#include "predict/nccl_tests.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+dt_status rates_csv_read(const char *path, struct dt_csv *out)
+{
+    char *text;
+    size_t length;
+    *out = (struct dt_csv){0};
+    DT_TRY(dt_read_file(path, &text, &length));
+    if (nccl_tests_printed(text)) {
+        char *table = NULL;
+        dt_status converted = nccl_tests_as_table(path, text, &table);
+        free(text);
+        text = table;
+        if (converted < 0) {
+            free(text);
+            return converted;
+        }
+        length = strlen(text);
+    }
+    dt_status status = dt_csv_parse(text, length, path, out);
+    free(text);
+    return status;
+}
+
+/* ---- collectives ---- */
+
+bool rates_find_columns(const struct dt_csv *csv, struct rates_columns *out)
+{
+    *out = (struct rates_columns){dt_csv_column(csv, "collective"),    dt_csv_column(csv, "size"),
+                                  dt_csv_column(csv, "gpus"),          dt_csv_column(csv, "nodes"),
+                                  dt_csv_column(csv, "gpus_per_node"), dt_csv_column(csv, "busbw_GB_s_mean")};
+    if (out->bus < 0)
+        out->bus = dt_csv_column(csv, "busbw_GB_s");
+    return out->collective >= 0 && out->size >= 0 && out->gpus >= 0 && out->bus >= 0;
+}
+
+static dt_status wrong(const char *path, const struct dt_csv *csv, int row, int column, const char *expected)
+{
+    return dt_fail(DT_ERR_INVALID, "%s:%d: %s: \"%.64s\" is not %s", path, csv->lines[row], csv->names[column],
+                   dt_csv_field(csv, row, column), expected);
+}
+
+double rates_bytes_of_text(const char *text)
+{
+    static const struct {
+        const char *unit;
+        double bytes;
+    } units[] = {{"", 1},        {"B", 1},        {"K", 0x1p10}, {"KB", 0x1p10}, {"KiB", 0x1p10}, {"M", 0x1p20},
+                 {"MB", 0x1p20}, {"MiB", 0x1p20}, {"G", 0x1p30}, {"GB", 0x1p30}, {"GiB", 0x1p30}};
+    char *end;
+    double number = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units && end > text; i++)
+        if (strcmp(end, units[i].unit) == 0 && number > 0 && isfinite(number))
+            return number * units[i].bytes;
+    return 0;
+}
+
+static dt_status read_count(const char *path, const struct dt_csv *csv, int row, int column, int missing, int *out)
+{
+    const char *text = dt_csv_field(csv, row, column);
+    char *end;
+    *out = missing;
+    if (!*text && missing)
+        return DT_OK;
+    long value = strtol(text, &end, 10);
+    if (!*text || *end || value < 1 || value > 1 << 20)
+        return wrong(path, csv, row, column, "a whole number from 1");
+    *out = (int)value;
+    return DT_OK;
+}
+
+dt_status rates_read_collective(const char *path, const struct dt_csv *csv, const struct rates_columns *c, int i,
+                                struct rates_collective *out)
+{
+    int kind = 0, per_node, nodes;
+    char *end;
+    while (kind < DT_SIM_COLLECTIVES && !dt_same_name(dt_csv_field(csv, i, c->collective), dt_sim_collective_name(kind)))
+        kind++;
+    if (kind == DT_SIM_COLLECTIVES)
+        return wrong(path, csv, i, c->collective, "all_reduce, reduce_scatter, all_gather, broadcast or reduce");
+    out->kind = (enum dt_sim_collective)kind;
+    out->bytes = rates_bytes_of_text(dt_csv_field(csv, i, c->size));
+    if (out->bytes < 1)
+        return wrong(path, csv, i, c->size, "a size, such as 256MB");
+    double measured = strtod(dt_csv_field(csv, i, c->bus), &end);
+    if (*end || !(measured > 0) || !isfinite(measured))
+        return wrong(path, csv, i, c->bus, "a number above 0");
+    DT_TRY(read_count(path, csv, i, c->gpus, 0, &out->gpus));
+    DT_TRY(read_count(path, csv, i, c->gpus_per_node, out->gpus, &per_node));
+    DT_TRY(read_count(path, csv, i, c->nodes, (out->gpus + per_node - 1) / per_node, &nodes));
+    out->nodes = nodes;
+    if (out->gpus < 2)
+        return wrong(path, csv, i, c->gpus, "2 or more");
+    out->bus_gb_per_s = measured;
+    return out->gpus % nodes == 0 ? DT_OK : wrong(path, csv, i, c->gpus, "a multiple of the nodes");
+}
+
+/* nccl-tests, doc/PERFORMANCE.md. */
+double rates_bus_factor(int kind, int ranks)
+{
+    double others = (ranks - 1.0) / ranks;
+    return kind == DT_SIM_ALL_REDUCE ? 2 * others : kind == DT_SIM_ALL_GATHER || kind == DT_SIM_REDUCE_SCATTER ? others : 1;
+}
+
+static dt_status add_collectives(const char *path, const struct dt_csv *csv, const struct rates_columns *columns,
+                                 struct dt_sim_measured_list *out)
+{
+    const double load = 1; /* of processors, which GPUs do not share */
+    if (csv->row_count > DT_SIM_MEASURED_MAX - out->count)
+        return dt_fail(DT_ERR_INVALID, "%s: %d collectives, and there is room for %d: leave out sizes or numbers of GPUs", path,
+                       csv->row_count, DT_SIM_MEASURED_MAX - out->count);
+    for (int i = 0; i < csv->row_count; i++) {
+        struct rates_collective r;
+        DT_TRY(rates_read_collective(path, csv, columns, i, &r));
+        double seconds = r.bytes * rates_bus_factor(r.kind, r.gpus) / (1e9 * r.bus_gb_per_s);
+        out->entries[out->count++] = (struct dt_sim_measured){(int)r.kind, r.gpus, r.bytes, seconds, load, r.nodes};
+    }
+    return DT_OK;
+}
+
+/* ---- products ---- */
+
+/* How a table says what a product takes: `scale` times the field, or operations over it. */
+static const struct {
+    const char *column;
+    double scale;
+    bool rate;
+} times[] = {{"seconds", 1, false}, {"latency_ms", 1e-3, false}, {"latency_us", 1e-6, false}, {"tflops", 1e12, true}};
+
+enum { TIMES = sizeof times / sizeof *times };
+
+static dt_status read_amount(const char *path, const struct dt_csv *csv, int row, int column, double *out)
+{
+    char *end;
+    *out = strtod(dt_csv_field(csv, row, column), &end);
+    return end != dt_csv_field(csv, row, column) && !*end && *out > 0 && isfinite(*out) ? DT_OK
+                                                                                        : wrong(path, csv, row, column, "a number above 0");
+}
+
+static dt_status read_product(const char *path, const struct dt_csv *csv, int row, int time, struct dt_product_rate *out)
+{
+    static const char *const sides[] = {"m", "n", "k"};
+    int dtype = dt_csv_column(csv, "dtype");
+    double side[3], told;
+    *out = (struct dt_product_rate){.dtype = DT_BF16};
+    for (int i = 0; i < 3; i++)
+        DT_TRY(read_amount(path, csv, row, dt_csv_column(csv, sides[i]), &side[i]));
+    DT_TRY(read_amount(path, csv, row, dt_csv_column(csv, times[time].column), &told));
+    const char *name = dt_csv_field(csv, row, dtype);
+    for (int t = 0; *name && strcmp(name, dt_dtype_name(out->dtype)) != 0; t++) {
+        if (t == DT_DTYPE_COUNT)
+            return wrong(path, csv, row, dtype, "fp32, fp16 or bf16");
+        out->dtype = (enum dt_dtype)t;
+    }
+    out->m = (float)side[0];
+    out->n = (float)side[1];
+    out->k = (float)side[2];
+    out->seconds = (float)(times[time].rate ? 2 * side[0] * side[1] * side[2] / (times[time].scale * told) : times[time].scale * told);
+    return DT_OK;
+}
+
+static dt_status add_products(const char *path, const struct dt_csv *csv, struct dt_product_rates *out)
+{
+    int time = 0;
+    bool shapes = dt_csv_column(csv, "m") >= 0 && dt_csv_column(csv, "n") >= 0 && dt_csv_column(csv, "k") >= 0;
+    while (time < TIMES && dt_csv_column(csv, times[time].column) < 0)
+        time++;
+    if (!shapes || time == TIMES)
+        return dt_fail(
+            DT_ERR_INVALID,
+            "%s:1: expected columns collective, size, gpus and busbw_GB_s, or m, n, k and one of seconds, latency_ms, latency_us "
+            "and tflops",
+            path);
+    if (csv->row_count > DT_PRODUCT_RATES_MAX - out->count)
+        return dt_fail(DT_ERR_INVALID, "%s: %d products, and there is room for %d: leave out some shapes", path, csv->row_count,
+                       DT_PRODUCT_RATES_MAX - out->count);
+    for (int i = 0; i < csv->row_count; i++)
+        DT_TRY(read_product(path, csv, i, time, &out->entries[out->count++]));
+    return DT_OK;
+}
+
+/* ---- all of it ---- */
+
+static dt_status check_one_gpu(const char *path, const struct dt_csv *csv)
+{
+    int gpu = dt_csv_column(csv, "gpu");
+    for (int i = 1; gpu >= 0 && i < csv->row_count; i++)
+        if (strcmp(dt_csv_field(csv, i, gpu), dt_csv_field(csv, 0, gpu)) != 0)
+            return dt_fail(DT_ERR_INVALID, "%s:%d: gpu: %.64s, and the first row has %.64s: keep the rows of one", path, csv->lines[i],
+                           dt_csv_field(csv, i, gpu), dt_csv_field(csv, 0, gpu));
+    return csv->row_count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: has no rows", path);
+}
+
+dt_status rates_read(const char *path, struct dt_sim_measured_list *collectives, struct dt_product_rates *products)
+{
+    struct dt_csv csv;
+    struct rates_columns columns;
+    dt_status status = rates_csv_read(path, &csv);
+    if (status == DT_OK)
+        status = check_one_gpu(path, &csv);
+    if (status == DT_OK)
+        status =
+            rates_find_columns(&csv, &columns) ? add_collectives(path, &csv, &columns, collectives) : add_products(path, &csv, products);
+    dt_csv_finish(&csv);
+    return status;
+}

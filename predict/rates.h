@@ -1,0 +1,55 @@
+/* A user's own tables of single operations: collectives by size, matrix products by shape. They take the place of a cluster's and a profile's
+ * curves where they tell (config key `rates`).
+ *
+ * A table is what nccl-tests prints, or comma-separated values with a line of names:
+ *   collective, size, gpus, nodes, busbw_GB_s   (or gpus_per_node for nodes)
+ *   m, n, k, and one of seconds, latency_ms, latency_us and tflops; dtype (bf16 without it)
+ * A column `gpu` must say the same in all rows. */
+#ifndef PREDICT_RATES_H
+#define PREDICT_RATES_H
+
+#include "lib/base/csv.h"
+#include "lib/cost/rates.h"
+#include "lib/sim/cluster_measured.h"
+#include "lib/sim/program.h"
+
+#include <stdbool.h>
+
+/* Read a table, or what nccl-tests has printed as one. Owner: the caller, dt_csv_finish, also after a failure. Errors: DT_ERR_IO,
+ * DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+dt_status rates_csv_read(const char *path, struct dt_csv *out);
+
+/* ---- collectives ---- */
+
+struct rates_columns {
+    int collective, size, gpus, nodes, gpus_per_node, bus; /* -1: it is not there */
+};
+
+struct rates_collective {
+    enum dt_sim_collective kind;
+    double bytes;
+    int gpus, nodes;
+    double bus_gb_per_s; /* as nccl-tests define it */
+};
+
+/* False: the table is not one of collectives. */
+bool rates_find_columns(const struct dt_csv *csv, struct rates_columns *out);
+
+/* Errors: DT_ERR_INVALID, "PATH:LINE: COLUMN: ...". */
+dt_status rates_read_collective(const char *path, const struct dt_csv *csv, const struct rates_columns *columns, int row,
+                                struct rates_collective *out);
+
+/* Bytes on the bus over bytes of the buffer, and so bus over algorithm bandwidth, as nccl-tests define them. kind: a collective, or a message as
+ * struct dt_sim_measured numbers it. */
+double rates_bus_factor(int kind, int ranks);
+
+/* A number of bytes, or of K, M or G (powers of two, as nccl-tests has them), with or without B or iB. 0: no size. */
+double rates_bytes_of_text(const char *text);
+
+/* ---- all of it ---- */
+
+/* Add a table's rows to what is measured of a cluster or of products. Errors: DT_ERR_IO; DT_ERR_INVALID, also where there is no room for
+ * all rows. */
+dt_status rates_read(const char *path, struct dt_sim_measured_list *collectives, struct dt_product_rates *products);
+
+#endif

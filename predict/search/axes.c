@@ -1,0 +1,266 @@
+#include "predict/search/search.h"
+
+#include "schedules/config/parse.h"
+#include "schedules/plan/plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void propose(struct proposal *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void propose(struct proposal *p, const char *format, ...)
+{
+    va_list arguments;
+    if (p->count == SPACE_VALUES)
+        return;
+    va_start(arguments, format);
+    vsnprintf(p->texts[p->count++], SPACE_VALUE_BYTES, format, arguments);
+    va_end(arguments);
+}
+
+static void propose_all(struct proposal *p, const char *const *texts)
+{
+    for (; *texts; texts++)
+        propose(p, "%s", *texts);
+}
+
+/* 1, 2, 4, ... up to the limit, and the limit itself. */
+static void propose_powers(struct proposal *p, int first, int limit)
+{
+    int n = first;
+    for (; n < limit; n *= 2)
+        propose(p, "%d", n);
+    if (n >= limit && limit >= first)
+        propose(p, "%d", limit);
+}
+
+/* Sizes of groups of ranks: divisors of the world that fill nodes evenly, or are divided evenly by them. */
+static void propose_group_sizes(struct proposal *p, int most)
+{
+    int tensor = p->experiment->tensor.size, world = p->experiment->world_size / tensor;
+    int node = p->scope->ranks_per_node % tensor == 0 ? p->scope->ranks_per_node / tensor : 1;
+    for (int n = 2; n <= most; n++)
+        if (world % n == 0 && (node % n == 0 || n % node == 0))
+            propose(p, "%d", n);
+}
+
+static bool always(const struct space_scope *s, const struct experiment *e)
+{
+    return true;
+}
+
+static bool reads_key(const struct experiment *e, const char *key)
+{
+    return paradigm_has_key(e->strategy.paradigm, key);
+}
+
+static bool on_fewer_nodes(const struct space_scope *s, const struct experiment *e)
+{
+    return s->request->any_nodes;
+}
+
+static void propose_worlds(struct proposal *p)
+{
+    int world = p->scope->base->world_size, node = p->scope->ranks_per_node;
+    for (int n = node; n < world; n *= 2)
+        if (n < world)
+            propose(p, "%d", n);
+    propose(p, "%d", world);
+}
+
+/* Who wants to see paradigms of the past allows them. */
+static void propose_paradigms(struct proposal *p)
+{
+    const struct paradigm *row;
+    if (p->experiment->world_size == 1) {
+        propose(p, "%s", paradigm_name(PARADIGM_NONE));
+        return;
+    }
+    for (int i = 0; (row = paradigm_of((enum paradigm_kind)i)); i++)
+        if (row->axes && !row->of_the_past)
+            propose(p, "%s", row->name);
+}
+
+static bool has_shard_groups(const struct space_scope *s, const struct experiment *e)
+{
+    return reads_key(e, "hsdp.shard_size");
+}
+
+/* One rank would be ddp, all of them fsdp. */
+static void propose_shard_sizes(struct proposal *p)
+{
+    propose_group_sizes(p, p->experiment->world_size / p->experiment->tensor.size / 2);
+}
+
+static bool is_pipelined(const struct space_scope *s, const struct experiment *e)
+{
+    return e->strategy.stages > 1;
+}
+
+/* ddp with stages is pdp, and zero2 differs from zero1 in gradients that a pipeline keeps to its end; fsdp and hsdp would gather for each of
+ * its many micro-batches what a stage could as well keep. zero1 divides an optimizer's state, where there is one. Who wants to see the others
+ * allows them. */
+static bool may_be_pipelined(const struct space_scope *s, const struct experiment *e)
+{
+    bool divides = e->paradigm == PARADIGM_ZERO1 && experiment_state_bytes(e) > 0;
+    return e->world_size > 1 && (e->paradigm == PARADIGM_PDP || divides);
+}
+
+static bool has_several_ranks(const struct space_scope *s, const struct experiment *e)
+{
+    return e->world_size > 1;
+}
+
+/* Of a node: each layer's activations travel between them. */
+static void propose_tensor_sizes(struct proposal *p)
+{
+    const struct dt_model *model = &p->experiment->model;
+    propose(p, "1");
+    for (int n = 2; n <= p->scope->ranks_per_node; n *= 2)
+        if (p->scope->ranks_per_node % n == 0 && model->family->check_tensor_group &&
+            model->family->check_tensor_group(model, n, p->experiment->tensor.sequence_parallel) == DT_OK)
+            propose(p, "%d", n);
+}
+
+static void propose_stages(struct proposal *p)
+{
+    if (p->experiment->paradigm != PARADIGM_PDP)
+        propose(p, "1");
+    propose_group_sizes(p, dt_model_blocks(&p->experiment->model));
+}
+
+static void propose_choices(struct proposal *p, const char *key)
+{
+    const struct dt_field *field = &experiment_table()->fields[dt_config_find(experiment_table(), key)];
+    for (int i = 0; field->choice(i); i++)
+        propose(p, "%s", field->choice(i));
+}
+
+/* An order that is not known rank by rank is a search of its own. */
+static void propose_orders(struct proposal *p)
+{
+    const struct pipeline_order *order;
+    for (int i = 0; (order = pipeline_order_at(i)); i++)
+        if (order->emit)
+            propose(p, "%s", order->name);
+}
+
+/* Where a tensor group fills its node, one order is the other with nodes in another sequence, and nodes are alike. */
+static bool has_stages_on_nodes(const struct space_scope *s, const struct experiment *e)
+{
+    return is_pipelined(s, e) && e->world_size > s->ranks_per_node && e->strategy.stages * e->tensor.size < e->world_size &&
+           e->tensor.size % s->ranks_per_node != 0;
+}
+
+/* Stages beside each other, or data-parallel ranks. */
+static void propose_mesh_orders(struct proposal *p)
+{
+    propose(p, "%s", mesh_order_name(MESH_TENSOR_PIPELINE_DATA));
+    propose(p, "%s", mesh_order_name(MESH_TENSOR_DATA_PIPELINE));
+}
+
+static void propose_batches(struct proposal *p)
+{
+    const struct space_request *request = p->scope->request;
+    if (request->global_batch > 0)
+        propose(p, "%d", request->global_batch / p->experiment->world_size);
+    else
+        propose_powers(p, 1, request->max_batch);
+}
+
+static bool accumulates(const struct space_scope *s, const struct experiment *e)
+{
+    return !is_pipelined(s, e); /* a pipeline's chunks are micro-batches already */
+}
+
+/* Divisors, so that micro-batches are equal. */
+static void propose_micro_batches(struct proposal *p)
+{
+    for (int n = 1; n <= p->experiment->batch_size; n *= 2)
+        if (p->experiment->batch_size % n == 0)
+            propose(p, "%d", n);
+}
+
+/* From one for each stage, which a pipeline needs to be full for a moment, to eight: what is left of its bubble is then a tenth. */
+static void propose_chunks(struct proposal *p)
+{
+    int stages = p->experiment->strategy.stages, samples = stages * p->experiment->tensor.size * p->experiment->batch_size;
+    int most = 8 * stages;
+    for (int n = stages; n <= most && n <= samples; n *= 2)
+        if (samples % n == 0)
+            propose(p, "%d", n);
+}
+
+/* Not core_attention: selective takes as long, and keeps less. */
+static void propose_activations(struct proposal *p)
+{
+    propose_all(p, (const char *const[]){"keep", "checkpoint", "offload", "selective", "selective_op", NULL});
+}
+
+/* Of a pipeline each micro-batch would fetch the stage anew. */
+static bool may_offload(const struct space_scope *s, const struct experiment *e)
+{
+    return !is_pipelined(s, e);
+}
+
+static void propose_offload(struct proposal *p)
+{
+    propose_all(p, (const char *const[]){"false", "true", NULL});
+}
+
+/* A framework that gathers inner layers does so whatever the key says. */
+static bool has_units(const struct space_scope *s, const struct experiment *e)
+{
+    return reads_key(e, "fsdp.unit") && !s->machine->profile.schedule.gathers_layers;
+}
+
+static void propose_units(struct proposal *p)
+{
+    propose_all(p, (const char *const[]){"block", "linear", NULL});
+}
+
+static bool has_buckets(const struct space_scope *s, const struct experiment *e)
+{
+    return reads_key(e, "ddp.bucket_mib") && e->world_size > 1 && !is_pipelined(s, e); /* a pipeline reduces when it is drained */
+}
+
+static bool gathers_often(const struct space_scope *s, const struct experiment *e)
+{
+    return reads_key(e, "fsdp.gather") && e->micro_batches * (is_pipelined(s, e) ? e->pipeline.chunks : 1) > 1;
+}
+
+static void propose_gathers(struct proposal *p)
+{
+    propose_choices(p, "fsdp.gather");
+}
+
+/* The usual size, and one that spends less on the start of each collective. */
+static void propose_buckets(struct proposal *p)
+{
+    propose_all(p, (const char *const[]){"25", "100", NULL});
+}
+
+/* ---- the table ---- */
+
+static const struct space_axis rows[] = {
+    {"world_size", on_fewer_nodes, propose_worlds},
+    {"paradigm", always, propose_paradigms},
+    {"tensor.size", has_several_ranks, propose_tensor_sizes},
+    {"hsdp.shard_size", has_shard_groups, propose_shard_sizes},
+    {"pipeline.stages", may_be_pipelined, propose_stages},
+    {"mesh.order", has_stages_on_nodes, propose_mesh_orders},
+    {"pipeline.order", is_pipelined, propose_orders},
+    {"batch_size", always, propose_batches},
+    {"micro_batches", accumulates, propose_micro_batches},
+    {"pipeline.chunks", is_pipelined, propose_chunks},
+    {"activation", always, propose_activations},
+    {"parameter_offload", may_offload, propose_offload},
+    {"fsdp.unit", has_units, propose_units},
+    {"fsdp.gather", gathers_often, propose_gathers},
+    {"ddp.bucket_mib", has_buckets, propose_buckets},
+};
+
+const struct space_axis *space_axis(int index)
+{
+    return index >= 0 && (size_t)index < sizeof rows / sizeof *rows ? &rows[index] : NULL;
+}

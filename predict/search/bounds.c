@@ -1,0 +1,327 @@
+#include "predict/search/search.h"
+
+#include "schedules/data_parallel/mode.h"
+#include "schedules/plan/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The number of blocks of each virtual stage, by the number of virtual stages. */
+struct division {
+    struct division *next;
+    int virtual_stages; /* -1: for one experiment only */
+    int blocks[];
+};
+
+struct bounds {
+    const struct experiment *base;
+    const struct simulated_machine *machine;
+    struct simulated_system *system; /* of the base */
+    struct network_bounds *network;
+    struct recordings *recordings, *own_recordings; /* own_recordings: NULL where they are the caller's */
+    struct division *divisions;
+};
+
+dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings *recordings,
+                        struct bounds **out)
+{
+    struct bounds *b = calloc(1, sizeof *b);
+    *out = NULL;
+    DT_TRY(dt_allocated(b, "no host memory for bounds"));
+    *b = (struct bounds){.base = base, .machine = machine};
+    dt_status status = simulated_system_create_on(machine, base, &b->system);
+    if (status < 0)
+        goto fail;
+    b->recordings = recordings;
+    status = recordings ? DT_OK : recordings_create(base, machine, &b->own_recordings);
+    if (status < 0)
+        goto fail;
+    if (!recordings)
+        b->recordings = b->own_recordings;
+    status = network_bounds_create(machine, b->system, &b->network);
+    if (status < 0)
+        goto fail;
+    *out = b;
+    return DT_OK;
+
+fail:
+    bounds_destroy(b);
+    return status;
+}
+
+void bounds_destroy(struct bounds *b)
+{
+    if (!b)
+        return;
+    network_bounds_destroy(b->network);
+    simulated_system_destroy(b->system);
+    for (struct division *d = b->divisions, *next; d; d = next) {
+        next = d->next;
+        free(d);
+    }
+    recordings_destroy(b->own_recordings);
+    free(b);
+}
+
+double bounds_capacity_bytes(const struct simulated_machine *machine, const struct simulated_system *system)
+{
+    return (double)system->memory_bytes / (1 + machine->profile.memory.fragmentation);
+}
+
+/* ---- host links ---- */
+
+/* Every rank moves `bytes` in one direction. */
+static double host_link_s(const struct bounds *b, double bytes)
+{
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    int per_node = b->system->placement.ranks_per_node;
+    double seconds = 0;
+    if (c->pcie.gb_per_s > 0)
+        seconds = bytes * (per_node < c->pcie.gpus_per_link ? per_node : c->pcie.gpus_per_link) / (1e9 * c->pcie.gb_per_s);
+    if (c->host.copy_gb_per_s > 0)
+        seconds = fmax(seconds, bytes * per_node / (1e9 * c->host.copy_gb_per_s));
+    return seconds;
+}
+
+/* The time of a stage's copies to and from the host. Each micro-batch copies the parameters once more, but for a group that is still on the
+ * device; the inputs of segments go to the host and come back. */
+static double offloaded_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, int samples,
+                          double parameter_bytes)
+{
+    double element = (double)dt_dtype_bytes(e->model.dtype), seconds = 0;
+    bool sharded = e->strategy.mode->holds.parameters == DP_SHARE;
+    if (e->parameter_offload) { /* forward and backward */
+        double moved = gathered_bytes(&e->model, mesh, parameter_bytes) / (sharded ? mesh->size[MESH_SHARD] : 1);
+        seconds = host_link_s(b, (sharded && e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches) * moved);
+    }
+    if (e->activation == ACTIVATION_OFFLOAD) {
+        double segments = floor((double)dt_model_blocks(&e->model) / e->activation_blocks / mesh->size[MESH_PIPELINE]) - 2;
+        double input = samples * dt_model_facts(&e->model).least_boundary_elems * element / mesh->size[MESH_TENSOR];
+        seconds = fmax(seconds, host_link_s(b, fmax(segments, 0) * input * micro_batches));
+    }
+    return seconds;
+}
+
+/* Where each rank's host updates a share of the parameters, it gets the other ranks' shares through the device, on the stream that copies
+ * gradients to the host: after the last gradients of the step. The parameters of the first layers come last, and the next step waits for them. */
+static double stored_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
+{
+    bool stores = e->parameter_offload && e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS && mesh->size[MESH_PIPELINE] == 1;
+    return stores ? host_link_s(b, bytes * (1 - 1.0 / mesh->size[MESH_SHARD])) : 0;
+}
+
+/* ---- compute ---- */
+
+/* m micro-batches of `work` seconds each through p stages, however these divide it. Stage k is busy for m w_k, and waits for the w_i of all
+ * stages before it; the largest of these sums is least where all are equal, which is so for w_k = w_0 (1 - 1/m)^k. */
+static double pipeline_s(double work, double m, double p)
+{
+    return work / (1 - pow(1 - 1 / m, p));
+}
+
+/* With one part of the model on each rank, and whole backward passes. */
+static bool drains_whole(const struct pipeline_order *order)
+{
+    return order->parts == 1 && order->drains != ORDER_DRAINS_NEVER;
+}
+
+static double compute_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work)
+{
+    int stages = mesh->size[MESH_PIPELINE];
+    const struct pipeline_order *order = e->strategy.order;
+    if (stages == 1)
+        return micro_batches * work;
+    if (!drains_whole(order)) /* it fills and drains with less than whole passes */
+        return micro_batches * work / stages;
+    int window = order->drains == ORDER_DRAINS_WINDOWS ? e->pipeline.chunks : micro_batches;
+    return micro_batches / window * pipeline_s(work, window, stages);
+}
+
+/* Lent until bounds_destroy; known from an earlier call where the split is the base's. */
+static dt_status find_blocks(struct bounds *b, const struct experiment *e, int virtual_stages, const int **out)
+{
+    bool known = strcmp(e->pipeline.split, b->base->pipeline.split) == 0;
+    for (const struct division *d = b->divisions; d && known; d = d->next)
+        if (d->virtual_stages == virtual_stages) {
+            *out = d->blocks;
+            return DT_OK;
+        }
+    struct division *d = malloc(sizeof *d + (size_t)virtual_stages * sizeof *d->blocks);
+    DT_TRY(dt_allocated(d, "no host memory for %d stages", virtual_stages));
+    d->virtual_stages = known ? virtual_stages : -1;
+    d->next = b->divisions;
+    b->divisions = d;
+    *out = d->blocks;
+    return pipeline_blocks(e, virtual_stages, d->blocks);
+}
+
+/* most: blocks of the rank that has most. */
+static dt_status fill_s(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, const struct block_times *times,
+                        double *out, int *most)
+{
+    int stages = mesh->size[MESH_PIPELINE];
+    const int *blocks = NULL;
+    struct order_layout layout;
+    struct order_shape shape = {.stages = stages, .virtual_stages = e->pipeline.virtual_stages};
+    *out = *most = 0;
+    if (stages == 1 || times->all_s <= 0 || e->strategy.has_order_file)
+        return DT_OK;
+    DT_TRY(pipeline_order_layout(e->strategy.order, &shape, &layout));
+    DT_TRY(find_blocks(b, e, stages * layout.parts, &blocks));
+    *out = pipeline_fill_s(blocks, stages, &layout, times, most);
+    return DT_OK;
+}
+
+/* ---- memory ---- */
+
+/* Of the fullest stage's parameters, gradients and optimizer state, what a rank holds. */
+static double state_bytes(const struct experiment *e, const struct mesh_shape *mesh, double parameter_bytes, double optimizer_bytes)
+{
+    const struct dp_mode *mode = mesh_count(mesh, MESH_ON_DATA) == 1 ? &dp_none : e->strategy.mode;
+    if (e->parameter_offload)
+        return 0;
+    return (dp_part_of(mode->holds.parameters, mesh) + dp_part_of(mode->holds.gradients, mesh)) * parameter_bytes +
+           dp_part_of(mode->holds.optimizer, mesh) * optimizer_bytes;
+}
+
+/* The activations of the fullest stage. `alone`: bytes of one micro-batch on one device. Where all activations are kept, stage k has those of
+ * as many micro-batches as the order keeps there; the fullest stage has least where all stages have the same. */
+static double activation_bytes(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
+                               int samples, double alone)
+{
+    int stages = mesh->size[MESH_PIPELINE];
+    struct dt_model_facts facts = dt_model_facts(&e->model);
+    double outputs = samples * (facts.outputs / mesh->size[MESH_TENSOR] + facts.units);       /* a column more where they do not divide */
+    double of_blocks = fmax(0, alone - 4 * (double)dt_dtype_bytes(e->model.dtype) * outputs); /* without what the head has for a moment */
+    const struct pipeline_order *order = e->strategy.order;
+    struct order_shape shape = {.stages = stages, .micro_batches = micro_batches, .window = e->pipeline.chunks};
+    if (stages == 1 || e->activation != ACTIVATION_KEEP || b->machine->profile.schedule.keeps_last_chunk || !drains_whole(order) ||
+        !order->kept)
+        return alone / stages;
+    double parts = 0;
+    for (int k = 0; k < stages; k++)
+        parts += 1 / order->kept(order, &shape, k);
+    return fmax(alone / stages, of_blocks / parts);
+}
+
+/* ---- one after the other ---- */
+
+/* Some frameworks gather a group only when its turn comes. Kernels then cannot run meanwhile: in a step's last backward pass the reduction of a
+ * group waits for its gradients, the gathering of the next group comes after that on the same stream, and kernels wait for the gathering. */
+static double in_turn_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, const struct traffic *traffic)
+{
+    bool in_turn = b->machine->profile.schedule.gathers_in_turn && e->fsdp.gather != GATHER_ONCE && mesh->size[MESH_PIPELINE] == 1;
+    return in_turn && traffic->gather > 0 ? traffic->gather + traffic->end : 0;
+}
+
+/* Without a pipeline: what is sent for gradients begins after all other micro-batches and the last one's forward, and what is gathered for
+ * the last backward comes after the first of it, since both are on one stream. Updates wait for all kernels, and what they make is sent
+ * after them. */
+static double after_all_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work, double forward,
+                          const struct traffic *traffic)
+{
+    double last_gather = e->fsdp.gather == GATHER_ONCE ? 0 : traffic->gather;
+    double behind_forward_s = (micro_batches - 1) * work + forward + last_gather + traffic->end;
+    return mesh->size[MESH_PIPELINE] == 1 ? fmax(behind_forward_s, micro_batches * work + traffic->update) : 0;
+}
+
+/* Of `bytes` bytes of parameters. */
+static double update_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
+{
+    double elems = bytes / (double)dt_dtype_bytes(e->model.dtype), alone_s = elems * simulated_system_update_s(b->system, e);
+    return e->parameter_offload ? 0 /* the host's */ : dp_part_of(e->strategy.mode->holds.optimizer, mesh) * alone_s;
+}
+
+/* The share of the recorded time of a pipeline's ends that every rank of a tensor group takes at least. The first rank is the recorded one: it
+ * has most rows of the tables, and other ranks' parts begin at multiples of a few rows. */
+static double least_of_ends(const struct experiment *e)
+{
+    const double rows = 16;
+    int tensor = e->tensor.size;
+    struct dt_model_facts facts = dt_model_facts(&e->model);
+    bool alike = tensor == 1 || e->model.family->tensor_ranks_alike(&e->model, tensor, 0, tensor - 1);
+    return alike ? 1 : fmax(1 - rows * tensor * facts.units / facts.outputs, 0);
+}
+
+/* The times of a pipeline's passes. again_s: of a block's forward pass, where the framework computes it once more. */
+static dt_status find_passes(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
+                             const struct alone *alone, const struct summing *sums, double again_s, struct pass_times *out)
+{
+    bool segments = activation_has_segments(e->activation);
+    struct ends ends;
+    *out = (struct pass_times){.block_s = alone->block_s + sums->forward + sums->again + sums->backward,
+                               .block_forward_s = alone->block_forward_s + sums->forward,
+                               .again_s = again_s,
+                               .update_s = update_s(b, e, mesh, alone->block_bytes)};
+    if (mesh->size[MESH_PIPELINE] == 1)
+        return DT_OK;
+    out->early_s = segments ? e->activation_blocks * out->block_forward_s : 0;
+    DT_TRY(recordings_ends(b->recordings, e, alone, &ends));
+    double least = least_of_ends(e);
+    out->first_s = least * ends.first_s;
+    out->first_forward_s = least * ends.first_forward_s;
+    out->last_s = least * ends.last_s;
+    out->last_forward_s = least * ends.last_forward_s;
+    return network_bounds_messages(b->network, e, mesh, samples, &out->messages);
+}
+
+/* Modes issue a few events more or less for a group than one device does. */
+#define ALIKE 0.99
+
+dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound *out)
+{
+    struct mesh_shape mesh = e->strategy.mesh;
+    int stages = mesh.size[MESH_PIPELINE], micro_batches = e->strategy.micro_batches;
+    int samples = e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) / micro_batches;
+    struct alone alone;
+    DT_TRY(recordings_alone(b->recordings, e, e->activation, samples > 0 ? samples : 1, &alone));
+    double bytes = alone.parameter_bytes / stages; /* the fullest stage has at least the mean */
+    out->bytes = state_bytes(e, &mesh, bytes, alone.optimizer_bytes / stages) +
+                 activation_bytes(b, e, &mesh, micro_batches, samples, alone.activation_bytes);
+    double work = alone.compute_s, again_s = 0, fill, shared_again_s = 0;
+    int most;
+    struct summing sums;
+    DT_TRY(network_bounds_summing(b->network, e, &mesh, samples, e->strategy.order->halves, &sums));
+    double shared_s = dt_model_blocks(&e->model) * (sums.forward + sums.again + sums.backward);
+    out->micro_batch_s = (work + shared_s) / stages;
+    if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk &&
+        alone.block_forward_s > 0) { /* the forward of all other chunks again */
+        double others = (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
+        again_s = alone.block_forward_s + sums.forward;
+        work += dt_model_blocks(&e->model) * alone.block_forward_s * others;
+        shared_again_s = dt_model_blocks(&e->model) * sums.forward * others;
+    } else if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk) {
+        struct alone kept, again;
+        DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &kept));
+        DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_CHECKPOINT, samples > 0 ? samples : 1, &again));
+        work += (again.compute_s - kept.compute_s) * (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
+        again_s = again.block_s - kept.block_s;
+    }
+    struct traffic traffic;
+    double block_end_s, block_card_s;
+    DT_TRY(network_bounds_traffic(b->network, e, &mesh, micro_batches, bytes, &traffic));
+    DT_TRY(network_bounds_block_s(b->network, e, &mesh, alone.block_bytes, &block_end_s, &block_card_s));
+    DT_TRY(find_passes(b, e, &mesh, samples > 0 ? samples : 1, &alone, &sums, again_s > 0 ? again_s : 0, &out->passes));
+    out->passes.end_s = block_end_s;
+    out->passes.card_s = block_card_s;
+    double block_s = out->passes.block_s, forward_s = out->passes.block_forward_s;
+    struct block_times times = {.all_s = micro_batches * (block_s + again_s * (e->pipeline.chunks - 1.0) / e->pipeline.chunks),
+                                .last_s = block_s,
+                                .forward_s = forward_s,
+                                .end_s = block_end_s,
+                                .update_s = out->passes.update_s,
+                                .drains = e->strategy.order->drains != ORDER_DRAINS_NEVER};
+    DT_TRY(fill_s(b, e, &mesh, &times, &fill, &most));
+    out->micro_batch_s = fmax(out->micro_batch_s, most * (block_s + again_s));
+    out->compute_s = compute_s(e, &mesh, micro_batches, work + shared_s + shared_again_s);
+    out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
+    out->network_s = traffic.passes * traffic.gather + traffic.end;
+    out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
+    double own_update_s = stages == 1 ? update_s(b, e, &mesh, bytes) : 0;
+    double behind_s = fmax(fmax(in_turn_s(b, e, &mesh, &traffic), own_update_s), stored_s(b, e, &mesh, bytes));
+    double in_line_s = fmax(out->compute_s + behind_s,
+                            after_all_s(e, &mesh, micro_batches, work + shared_s, dt_model_blocks(&e->model) * forward_s, &traffic));
+    out->step_s = fmax(fmax(in_line_s, fill), fmax(fmax(out->host_s, out->network_s), out->host_link_s));
+    return DT_OK;
+}

@@ -1,0 +1,330 @@
+#include "predict/search/search.h"
+
+#include "lib/sim/transport.h"
+#include "predict/symmetry.h"
+#include "schedules/data_parallel/mode.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Communicators of one size and stride. */
+struct group_rate {
+    int ranks, stride;
+    struct dt_sim_nccl_comm comm;
+    double all_reduce_s_per_byte, gather_s_per_byte; /* of the message, at best */
+};
+
+struct network_bounds {
+    const struct simulated_machine *machine;
+    const struct simulated_system *system; /* of the base */
+    struct dt_sim_network *network;
+    struct dt_sim_links *links;
+    struct once *rates;   /* of struct group_rate */
+    struct once *senders; /* of int: how many equal ranks of a stage send on one network card, always at the same times
+                             (predict/symmetry.h): of the largest number of those that are equal */
+};
+
+dt_status network_bounds_create(const struct simulated_machine *machine, const struct simulated_system *system, struct network_bounds **out)
+{
+    struct network_bounds *b = calloc(1, sizeof *b);
+    *out = b;
+    DT_TRY(dt_allocated(b, "no host memory for bounds"));
+    *b = (struct network_bounds){.machine = machine, .system = system};
+    DT_TRY(once_create(sizeof(struct group_rate), &b->rates));
+    DT_TRY(once_create(sizeof(int), &b->senders));
+    DT_TRY(dt_sim_network_create(&b->network));
+    return dt_sim_links_create(&machine->cluster, &system->placement, b->network, &b->links);
+}
+
+void network_bounds_destroy(struct network_bounds *b)
+{
+    if (!b)
+        return;
+    dt_sim_links_destroy(b->links);
+    dt_sim_network_destroy(b->network);
+    once_destroy(b->rates);
+    once_destroy(b->senders);
+    free(b);
+}
+
+/* ---- groups ---- */
+
+/* Seconds for each byte of messages of any size, at best. */
+static double best_s_per_byte(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind)
+{
+    double best = INFINITY;
+    for (double bytes = 64; bytes < 0x1p50; bytes *= 2) {
+        struct dt_sim_nccl_plan plan = dt_sim_nccl_plan(comm, kind, bytes);
+        best = fmin(best, plan.bus_bytes / plan.bus_bytes_per_s / bytes);
+    }
+    return best;
+}
+
+/* What is asked: a rate, of the first group with this number of ranks at this distance from each other; or the senders of an experiment. */
+struct question {
+    const struct network_bounds *bounds;
+    int ranks, stride;
+    const struct experiment *experiment;
+};
+
+static dt_status measure_rate(void *context, void *value)
+{
+    const struct question *q = context;
+    struct group_rate *rate = value;
+    int *ranks = malloc((size_t)q->ranks * sizeof *ranks);
+    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", q->ranks));
+    *rate = (struct group_rate){.ranks = q->ranks, .stride = q->stride};
+    for (int i = 0; i < rate->ranks; i++)
+        ranks[i] = i * rate->stride;
+    dt_status status = dt_sim_links_nccl(q->bounds->links, ranks, rate->ranks, &rate->comm);
+    free(ranks);
+    DT_TRY(status);
+    rate->all_reduce_s_per_byte = best_s_per_byte(&rate->comm, DT_SIM_ALL_REDUCE);
+    rate->gather_s_per_byte = fmin(best_s_per_byte(&rate->comm, DT_SIM_ALL_GATHER), best_s_per_byte(&rate->comm, DT_SIM_REDUCE_SCATTER));
+    return DT_OK;
+}
+
+static dt_status find_rate(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, struct group_rate *out)
+{
+    const int key[] = {mesh->size[axis], mesh_moved(mesh, axis, 0, 1)};
+    struct question q = {.bounds = b, .ranks = key[0], .stride = key[1]};
+    return once_find(b->rates, key, sizeof key, measure_rate, &q, out);
+}
+
+/* The most that `flows` flows get out of a card together. A card gives more to more flows, and each of its ranks may have others at the same
+ * time: a message in each of four channels, a collective of its layers, one of its gradients, and one of the tables that two stages share.
+ * Where a node has one card, these others take their part of it: rates are max-min fair, so that no flow has less than its part of the fullest
+ * card on its way. */
+static double card_bytes_per_s(const struct network_bounds *b, double flows)
+{
+    enum { FLOWS_OF_RANK = 7 };
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    int nodes = b->system->placement.world_size / b->system->placement.ranks_per_node;
+    double most = FLOWS_OF_RANK * ceil((double)c->gpus_per_node / c->nic.count);
+    double of_most = dt_sim_links_card_bytes_per_s(b->links, nodes, fmax(most, flows));
+    if (c->nic.count > 1)
+        return of_most;
+    double together = dt_sim_links_card_bytes_per_s(b->links, nodes, flows);
+    for (double others = 1; flows + others <= most; others++) {
+        double more = dt_sim_links_card_bytes_per_s(b->links, nodes, flows + others) - others * of_most / most;
+        if (more <= together)
+            break; /* each further one adds less */
+        together = more;
+    }
+    return together;
+}
+
+/* Of the groups of one kind that have ranks on a node: the part that sends (0: not known), and whether the others send at the same time. */
+struct crowd {
+    double part;
+    bool beside;
+    bool alone; /* what a group would need by itself counts, too */
+};
+
+static const struct crowd everybody = {.part = 1, .alone = true};
+
+/* The time that a node's cards need when the groups of the crowd put `bytes` each on them, on average. */
+static double card_s(const struct network_bounds *b, const struct group_rate *rate, double bytes, const struct crowd *crowd)
+{
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    int per_node = b->system->placement.ranks_per_node, nodes = rate->comm.nodes;
+    if (nodes < 2 || rate->ranks % nodes || c->nic.count == 0 || crowd->part == 0)
+        return 0;
+    double groups = (double)per_node / (rate->ranks / nodes), sending = crowd->part * groups;
+    double flows = fmin(crowd->beside ? groups : sending, ceil((double)c->gpus_per_node / c->nic.count));
+    return sending * bytes / c->nic.count / card_bytes_per_s(b, fmax(flows, 1));
+}
+
+static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes,
+                          const struct crowd *crowd, double *out)
+{
+    struct group_rate rate;
+    *out = 0;
+    if (mesh->size[axis] == 1)
+        return DT_OK;
+    DT_TRY(find_rate(b, mesh, axis, &rate));
+    double n = rate.ranks, on_card = 2 * (n - 1) / n; /* of a ring; two nodes' tree sends each byte once */
+    if (rate.comm.nodes == 2)
+        on_card = fmin(on_card, 1 / b->machine->cluster.nic.tree);
+    *out = fmax(crowd->alone ? bytes * rate.all_reduce_s_per_byte : 0, card_s(b, &rate, on_card * bytes, crowd));
+    return DT_OK;
+}
+
+/* Gathering or reduce-scattering `bytes` in all. */
+static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes,
+                          const struct crowd *crowd, double *out)
+{
+    struct group_rate rate;
+    *out = 0;
+    if (mesh->size[axis] == 1)
+        return DT_OK;
+    DT_TRY(find_rate(b, mesh, axis, &rate));
+    double n = rate.ranks;
+    *out = fmax(crowd->alone ? bytes * rate.gather_s_per_byte : 0, card_s(b, &rate, (n - 1) / n * bytes, crowd));
+    return DT_OK;
+}
+
+double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mesh, double parameter_bytes)
+{
+    double end = model->family->end_elems(model, mesh->size[MESH_TENSOR]) * (double)dt_dtype_bytes(model->dtype);
+    double block = parameter_bytes * mesh->size[MESH_PIPELINE] / dt_model_blocks(model);
+    return fmax(parameter_bytes - block - 2 * end / mesh->size[MESH_PIPELINE], 0);
+}
+
+/* The part of a node's ranks that is of one stage. 0: nodes differ in that. */
+static double part_of_stage(const struct network_bounds *b, const struct mesh_shape *mesh)
+{
+    int per_node = b->system->placement.ranks_per_node, stages = mesh->size[MESH_PIPELINE];
+    int stride = stages == 1 ? per_node : mesh_moved(mesh, MESH_PIPELINE, 0, 1);
+    if (stride % per_node == 0)
+        return 1;
+    if (per_node % stride != 0 || (stride * stages % per_node != 0 && per_node % (stride * stages) != 0))
+        return 0;
+    return fmax((double)stride / per_node, 1.0 / stages);
+}
+
+/* Of a collective that is a ring or a tree; 0 of the others, of which nothing is known. */
+static dt_status add_least_s(struct network_bounds *b, const struct mesh_shape *mesh, const struct dp_collective *c, double bytes,
+                             const struct crowd *crowd, double *sum)
+{
+    double seconds = 0;
+    bytes *= dp_part_of(c->of, mesh);
+    if (c->of != DP_LESS && c->kind == DT_COMM_ALL_REDUCE)
+        DT_TRY(reduce_s(b, mesh, c->axis, bytes, crowd, &seconds));
+    else if (c->of != DP_LESS && (c->kind == DT_COMM_REDUCE_SCATTER || c->kind == DT_COMM_ALL_GATHER))
+        DT_TRY(gather_s(b, mesh, c->axis, bytes, crowd, &seconds));
+    *sum += seconds;
+    return DT_OK;
+}
+
+static dt_status find_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
+                              double bytes, const struct crowd *crowd, struct traffic *out)
+{
+    const struct dp_mode *mode = e->strategy.mode;
+    double reduce = 0, publish = 0;
+    double reduced = bytes * (double)dt_dtype_bytes(experiment_reduce_dtype(e)) / (double)dt_dtype_bytes(e->model.dtype);
+    *out = (struct traffic){.gather = 0};
+    if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
+        return DT_OK;
+    DT_TRY(add_least_s(b, mesh, &mode->gathers, gathered_bytes(&e->model, mesh, bytes), crowd, &out->gather));
+    for (size_t i = 0; i < sizeof mode->reduces / sizeof *mode->reduces; i++)
+        DT_TRY(add_least_s(b, mesh, &mode->reduces[i], reduced, crowd, &reduce));
+    DT_TRY(add_least_s(b, mesh, &mode->publishes, bytes, crowd, &publish));
+    out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
+    out->end = reduce + publish;
+    out->update = e->parameter_offload ? 0 : publish; /* the host updates what it has while backward runs */
+    return DT_OK;
+}
+
+dt_status network_bounds_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
+                                 double bytes, struct traffic *out)
+{
+    return find_traffic(b, e, mesh, micro_batches, bytes, &everybody, out);
+}
+
+/* Other stages on a card may have fewer blocks, and be at another time. */
+dt_status network_bounds_block_s(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes,
+                                 double *out, double *of_card)
+{
+    struct traffic own, on_card;
+    double part = part_of_stage(b, mesh);
+    DT_TRY(find_traffic(b, e, mesh, 1, bytes, &(struct crowd){.part = part, .alone = true}, &own));
+    DT_TRY(find_traffic(b, e, mesh, 1, bytes, &(struct crowd){.part = part, .beside = true}, &on_card));
+    *out = own.end;
+    *of_card = on_card.end;
+    return DT_OK;
+}
+
+static double collective_s(const struct group_rate *rate, enum dt_sim_collective kind, double bytes)
+{
+    struct dt_sim_nccl_plan plan = dt_sim_nccl_plan(&rate->comm, kind, bytes);
+    return plan.latency_s + plan.bus_bytes / plan.bus_bytes_per_s;
+}
+
+dt_status network_bounds_summing(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
+                                 bool halves, struct summing *out)
+{
+    struct group_rate rate;
+    double bytes = samples * dt_model_facts(&e->model).least_boundary_elems * (double)dt_dtype_bytes(e->model.dtype);
+    bool again = activation_has_segments(e->activation), sliced = e->tensor.sequence_parallel;
+    *out = (struct summing){.forward = 0};
+    if (mesh->size[MESH_TENSOR] == 1 || b->machine->cluster.collectives.library != DT_SIM_NCCL)
+        return DT_OK;
+    DT_TRY(find_rate(b, mesh, MESH_TENSOR, &rate));
+    double rows_s = sliced ? collective_s(&rate, DT_SIM_ALL_GATHER, bytes) : 0;
+    double sum_s = collective_s(&rate, sliced ? DT_SIM_REDUCE_SCATTER : DT_SIM_ALL_REDUCE, bytes);
+    *out = (struct summing){.forward = 2 * (rows_s + sum_s), .again = again ? rows_s + sum_s : 0, .backward = 2 * rows_s};
+    if (halves)
+        out->backward += 2 * (sum_s + rows_s);
+    return DT_OK;
+}
+
+static int card_of(const struct dt_sim_cluster *c, int gpu)
+{
+    return gpu * c->nic.count / c->gpus_per_node;
+}
+
+/* Who stands for a rank as far as messages go: shards of zero1 and zero2 differ in what they update, after all messages of a step and before the
+ * gathering for which all of them wait alike. */
+static int messenger_of(const struct network_bounds *b, const struct symmetric_part *part, const struct experiment *e, int rank)
+{
+    const struct dt_sim_cluster *c = &b->machine->cluster;
+    bool divides = e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS && c->fabric.blocking_factor <= 1 && !c->host.shared_processors;
+    return part->stand_in[divides ? mesh_moved(&part->mesh, MESH_SHARD, rank, 0) : rank];
+}
+
+static dt_status count_senders(void *context, void *value)
+{
+    const struct question *q = context;
+    const struct experiment *e = q->experiment;
+    const struct dt_sim_cluster *c = &q->bounds->machine->cluster;
+    int per_node = q->bounds->system->placement.ranks_per_node, most = 1;
+    struct symmetric_part part;
+    dt_status status = symmetric_part_find(e, q->bounds->system, &part);
+    for (int one = 0; status == DT_OK && one < per_node && one < e->world_size; one++) {
+        int senders = 0;
+        for (int gpu = 0; gpu < per_node && gpu < e->world_size; gpu++)
+            senders +=
+                messenger_of(q->bounds, &part, e, gpu) == messenger_of(q->bounds, &part, e, one) && card_of(c, gpu) == card_of(c, one);
+        most = senders > most ? senders : most;
+    }
+    symmetric_part_finish(&part);
+    *(int *)value = most;
+    return status;
+}
+
+/* What decides it: the mesh, the mode, and whether parameters are offloaded. */
+static dt_status find_senders(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int *out)
+{
+    const struct dp_mode *mode = e->strategy.mode;
+    unsigned char key[sizeof *mesh + sizeof mode + 1];
+    struct question q = {.bounds = b, .experiment = e};
+    memcpy(key, mesh, sizeof *mesh);
+    memcpy(key + sizeof *mesh, &mode, sizeof mode);
+    key[sizeof key - 1] = e->parameter_offload;
+    return once_find(b->senders, key, sizeof key, count_senders, &q, out);
+}
+
+dt_status network_bounds_messages(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
+                                  struct message_times *out)
+{
+    struct dt_sim_transport transport = dt_sim_links_transport(b->links);
+    int per_node = b->system->placement.ranks_per_node, senders;
+    DT_TRY(find_senders(b, e, mesh, &senders));
+    double share = b->machine->cluster.nic.count > 0 ? card_bytes_per_s(b, senders) / senders : INFINITY; /* they move alike */
+    double bytes = samples * dt_model_facts(&e->model).least_boundary_elems * (double)dt_dtype_bytes(e->model.dtype);
+    bytes /= e->tensor.sequence_parallel ? mesh->size[MESH_TENSOR] : 1;
+    *out = (struct message_times){.near_s = INFINITY, .away_s = INFINITY, .ranks_per_node = per_node};
+    for (int k = 0; k + 1 < mesh->size[MESH_PIPELINE]; k++) {
+        int from = mesh_moved(mesh, MESH_PIPELINE, 0, k), to = mesh_moved(mesh, MESH_PIPELINE, 0, k + 1);
+        struct dt_sim_movement movement;
+        DT_TRY(transport.message(transport.context, from, to, bytes, &movement));
+        bool away = from / per_node != to / per_node;
+        bool on_card = away && movement.flow.bytes == bytes; /* what was measured is in other units */
+        double rate = on_card ? fmin(movement.flow.rate_cap, share) : movement.flow.rate_cap;
+        double *least = away ? &out->away_s : &out->near_s;
+        *least = fmin(*least, movement.latency_s + (movement.flow.bytes > 0 ? movement.flow.bytes / rate : 0));
+    }
+    return DT_OK;
+}

@@ -1,0 +1,264 @@
+#include "predict/search/search.h"
+
+#include "schedules/config/order.h"
+#include "schedules/config/split.h"
+#include "schedules/plan/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+dt_status pipeline_blocks(const struct experiment *e, int virtual_stages, int *blocks)
+{
+    int *first = malloc(((size_t)virtual_stages + 1) * sizeof *first), block = 0;
+    DT_TRY(dt_allocated(first, "no host memory for %d stages", virtual_stages));
+    dt_status status = experiment_partition(e, virtual_stages, first);
+    for (int v = 0; status == DT_OK && v < virtual_stages; v++) {
+        while (block < dt_model_blocks(&e->model) && e->model.family->block_layer(block) < first[v])
+            block++;
+        blocks[v] = 0;
+        while (block < dt_model_blocks(&e->model) && e->model.family->block_layer(block + 1) <= first[v + 1]) {
+            blocks[v]++;
+            block++;
+        }
+    }
+    free(first);
+    return status;
+}
+
+double pipeline_fill_s(const int *blocks, int stages, const struct order_layout *layout, const struct block_times *t, int *most)
+{
+    double longest = 0;
+    int before = 0, of_first = 0;
+    for (int part = 0; part < layout->parts; part++)
+        of_first += blocks[virtual_stage_of(part, 0, stages, layout->folded)];
+    for (int k = 0; k < stages; k++) {
+        int own = 0;
+        for (int part = 0; part < layout->parts; part++)
+            own += blocks[virtual_stage_of(part, k, stages, layout->folded)];
+        double update_s = (t->drains ? of_first : own) * t->update_s;
+        longest = fmax(longest, own * t->all_s + (t->drains ? before * t->last_s : 0) + update_s);
+        longest = fmax(longest, own * (t->all_s - t->last_s + t->end_s) + (t->drains ? before * t->forward_s : 0));
+        *most = own > *most ? own : *most;
+        before += blocks[k];
+    }
+    return longest;
+}
+
+/* ---- played ---- */
+
+struct pipeline_play {
+    struct plan *plans;            /* [stages] */
+    struct rank_time *ranks;       /* [stages] */
+    int *nodes;                    /* [stages] of the pipeline that rank 0 is in */
+    double *starts;                /* [stages] */
+    int *blocks;                   /* [virtual stages] */
+    struct plan_part_times *parts; /* [virtual stages] */
+    int stages, virtual_stages, window;
+    int beside; /* stages on rank 0's node, itself included */
+};
+
+/* inputs: the part of backward that makes gradients of inputs. */
+static void divide_passes(struct pipeline_play *p, const struct pass_times *t, double inputs)
+{
+    for (int v = 0; v < p->virtual_stages; v++) {
+        double blocks = p->blocks[v], forward = blocks * t->block_forward_s, all = blocks * t->block_s;
+        forward += (v == 0 ? t->first_forward_s : 0) + (v == p->virtual_stages - 1 ? t->last_forward_s : 0);
+        all += (v == 0 ? t->first_s : 0) + (v == p->virtual_stages - 1 ? t->last_s : 0);
+        double early = fmin(t->early_s, forward), backward = fmax(all - forward - early, 0);
+        p->parts[v] = (struct plan_part_times){forward, inputs * backward, (1 - inputs) * backward, early, blocks * t->again_s};
+    }
+}
+
+static bool has_halves(const struct plan *plan)
+{
+    for (int i = 0; i < plan->count; i++)
+        if (plan->actions[i].op == ACTION_BACKWARD_WEIGHT)
+            return true;
+    return false;
+}
+
+/* Blocks of all parts of a rank. */
+static int blocks_of_rank(const struct pipeline_play *p, int rank)
+{
+    int blocks = 0;
+    for (int part = 0; part < p->plans[rank].parts; part++)
+        blocks += p->blocks[plan_virtual_stage(&p->plans[rank], &(struct action){.part = part})];
+    return blocks;
+}
+
+/* How long a rank's gradients stay on the network after its last pass. That pass completes the gradients of one of the rank's parts: they are
+ * sent from the begin of the pass at the earliest. */
+static double gradients_left_s(const struct pipeline_play *p, int rank, double end_s)
+{
+    double least = INFINITY;
+    for (int part = 0; part < p->plans[rank].parts; part++) {
+        int v = plan_virtual_stage(&p->plans[rank], &(struct action){.part = part});
+        const struct plan_part_times *t = &p->parts[v];
+        least = fmin(least, p->blocks[v] * end_s - t->backward_input - t->backward_weight - t->early - t->again);
+    }
+    return fmax(least, 0);
+}
+
+/* What a rank does after its last pass. It updates a group as soon as the group's gradients are there, while those of others are sent. */
+static double behind_passes_s(const struct pipeline_play *p, const struct pass_times *t, int rank)
+{
+    return fmax(gradients_left_s(p, rank, t->end_s), t->update_s * blocks_of_rank(p, rank));
+}
+
+static double longest_s(const struct pipeline_play *p, const struct pass_times *t)
+{
+    double longest = p->ranks[0].end - p->ranks[0].begin + behind_passes_s(p, t, 0);
+    for (int k = 0; k < p->stages; k++)
+        longest = fmax(longest, p->ranks[k].busy + behind_passes_s(p, t, k));
+    return longest;
+}
+
+/* ---- a card that several stages share ---- */
+
+static double pass_s(const struct pipeline_play *p, int rank, const struct action *a)
+{
+    const struct plan_part_times *t = &p->parts[plan_virtual_stage(&p->plans[rank], a)];
+    return a->op == ACTION_BACKWARD ? t->backward_input + t->backward_weight : t->backward_weight;
+}
+
+/* When the last pass begins that makes gradients of a part's weights. Until then the gradients of none of its blocks are complete. */
+static double last_gradients_s(const struct pipeline_play *p, int rank, int part, const double *ends)
+{
+    const struct plan *plan = &p->plans[rank];
+    for (int i = plan->count; i-- > 0;) {
+        const struct action *a = &plan->actions[i];
+        if (a->part == part && (a->op == ACTION_BACKWARD || a->op == ACTION_BACKWARD_WEIGHT))
+            return ends[i] - pass_s(p, rank, a);
+    }
+    return -INFINITY;
+}
+
+/* The number of blocks whose gradients the stages of the node send over its card from `from_s` on. */
+static double blocks_from(const struct pipeline_play *p, double *const *ends, double from_s)
+{
+    double blocks = 0;
+    for (int k = 0; k < p->beside; k++)
+        for (int part = 0; part < p->plans[k].parts; part++)
+            if (last_gradients_s(p, k, part, ends[k]) >= from_s)
+                blocks += p->blocks[plan_virtual_stage(&p->plans[k], &(struct action){.part = part})];
+    return blocks;
+}
+
+/* The time until the card of the first node has carried the gradients of all stages there, and the rank with the last ones begins its next step. */
+static double carried_s(const struct pipeline_play *p, const struct pass_times *t, double *const *ends)
+{
+    double longest = 0;
+    for (int k = 0; k < p->beside; k++)
+        for (int part = 0; part < p->plans[k].parts; part++) {
+            double from_s = last_gradients_s(p, k, part, ends[k]);
+            longest = fmax(longest, from_s + blocks_from(p, ends, from_s) * t->card_s);
+        }
+    return longest;
+}
+
+/* The rank of the first node that has the last gradients begins its next step after them. From there that step takes no less than this one took
+ * from the rank's first pass. Any stage of the node may be that rank: the last one is played, since for it this time is shortest. */
+static dt_status play_node(const struct pipeline_play *p, const struct pass_times *t, struct plan_times *times,
+                           struct plan_uneven_times *uneven, double *out)
+{
+    const double long_ago_s = -1e9;
+    double **ends = calloc((size_t)p->stages, sizeof *ends);
+    dt_status status = dt_allocated(ends, "no host memory for the times of %d stages", p->stages);
+    for (int k = 0; k < p->stages && status == DT_OK; k++) {
+        p->starts[k] = k == p->beside - 1 ? 0 : long_ago_s;
+        ends[k] = malloc((size_t)p->plans[k].count * sizeof **ends);
+        if (!ends[k])
+            status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the times of %d actions", p->plans[k].count);
+    }
+    uneven->starts = p->starts;
+    if (status == DT_OK)
+        status = plan_play(p->plans, p->stages, times, ends);
+    uneven->starts = NULL;
+    if (status == DT_OK)
+        *out = fmax(*out, carried_s(p, t, ends));
+    for (int k = 0; ends && k < p->stages; k++)
+        free(ends[k]);
+    free(ends);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+/* The least share of a backward pass that gradients of inputs take. They take at least as long as those of weights, since attention is no part of
+ * the latter. With few rows products wait for memory, and then gradients of weights take longer: they are read and written, where the former
+ * only read the weights. */
+static double least_of_inputs(const struct experiment *e)
+{
+    const double many_rows = 1024; /* more than a GPU computes for each byte that it reads */
+    struct mesh_shape mesh = e->strategy.mesh;
+    double samples = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) / e->micro_batches / e->pipeline.chunks;
+    return samples * dt_model_units(&e->model) < many_rows ? 0.2 : 0.5;
+}
+
+static dt_status play_shortest(struct pipeline_play *p, const struct pass_times *t, double least, double *out)
+{
+    struct plan_uneven_times uneven = {.parts = p->parts, .window = p->window, .nodes = p->nodes, .send_away = t->messages.away_s};
+    struct plan_times times = {.uneven = &uneven, .send = t->messages.near_s};
+    double most = has_halves(&p->plans[0]) ? 0.95 : 0.55;
+    *out = INFINITY;
+    for (double inputs = least; inputs < most; inputs += 0.1) {
+        divide_passes(p, t, inputs);
+        DT_TRY(plan_time(p->plans, p->stages, &times, p->ranks));
+        double longest = longest_s(p, t);
+        if (p->beside > 1 && t->card_s > 0 && longest < *out)
+            DT_TRY(play_node(p, t, &times, &uneven, &longest));
+        *out = fmin(*out, longest);
+    }
+    return DT_OK;
+}
+
+static void find_nodes(struct pipeline_play *p, const struct experiment *e, int ranks_per_node)
+{
+    struct mesh_shape mesh = e->strategy.mesh;
+    p->beside = 0;
+    for (int k = 0; k < p->stages; k++) {
+        p->nodes[k] = mesh_moved(&mesh, MESH_PIPELINE, 0, k) / ranks_per_node;
+        p->beside += p->nodes[k] == 0;
+    }
+}
+
+dt_status pipeline_played_s(const struct experiment *e, const struct pass_times *times, double *out)
+{
+    struct experiment_order order;
+    struct order_layout layout;
+    *out = 0;
+    if (e->strategy.stages == 1 || e->strategy.has_order_file || !(times->block_s > times->block_forward_s) ||
+        !(times->block_forward_s > 0))
+        return DT_OK;
+    DT_TRY(experiment_order_init(&order, e));
+    DT_TRY(pipeline_order_layout(order.row, &order.shape, &layout));
+    int stages = order.shape.stages, virtual_stages = stages * layout.parts;
+    struct pipeline_play p = {.plans = calloc((size_t)stages, sizeof *p.plans),
+                              .ranks = calloc((size_t)stages, sizeof *p.ranks),
+                              .nodes = calloc((size_t)stages, sizeof *p.nodes),
+                              .starts = calloc((size_t)stages, sizeof *p.starts),
+                              .blocks = calloc((size_t)virtual_stages, sizeof *p.blocks),
+                              .parts = calloc((size_t)virtual_stages, sizeof *p.parts),
+                              .stages = stages,
+                              .virtual_stages = virtual_stages,
+                              .window = e->pipeline.chunks};
+    dt_status status = p.plans && p.ranks && p.nodes && p.starts && p.blocks && p.parts
+                           ? pipeline_blocks(e, virtual_stages, p.blocks)
+                           : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", stages);
+    if (status == DT_OK)
+        status = plans_make(order.row, &order.shape, p.plans);
+    if (status == DT_OK)
+        find_nodes(&p, e, times->messages.ranks_per_node);
+    if (status == DT_OK)
+        status = play_shortest(&p, times, has_halves(&p.plans[0]) ? least_of_inputs(e) : 0.5, out);
+    for (int i = 0; p.plans && i < stages; i++)
+        plan_finish(&p.plans[i]);
+    free(p.parts);
+    free(p.blocks);
+    free(p.starts);
+    free(p.nodes);
+    free(p.ranks);
+    free(p.plans);
+    return status;
+}

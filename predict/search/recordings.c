@@ -1,0 +1,245 @@
+#include "predict/search/search.h"
+
+#include "lib/config/json.h"
+#include "predict/simulation.h"
+#include "schedules/data_parallel/mode.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct recordings {
+    const struct experiment *base;
+    const struct simulated_machine *machine;
+    struct once *alone, *ends; /* of struct alone, struct ends */
+};
+
+dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings **out)
+{
+    struct recordings *r = calloc(1, sizeof *r);
+    *out = NULL;
+    DT_TRY(dt_allocated(r, "no host memory for recordings"));
+    *r = (struct recordings){.base = base, .machine = machine};
+    dt_status status = once_create(sizeof(struct alone), &r->alone);
+    if (status == DT_OK)
+        status = once_create(sizeof(struct ends), &r->ends);
+    if (status < 0) {
+        recordings_destroy(r);
+        return status;
+    }
+    *out = r;
+    return DT_OK;
+}
+
+void recordings_destroy(struct recordings *r)
+{
+    if (!r)
+        return;
+    once_destroy(r->alone);
+    once_destroy(r->ends);
+    free(r);
+}
+
+static int ranks_per_node(const struct recordings *r)
+{
+    int per_node = r->base->gpus_per_node > 0 ? r->base->gpus_per_node : r->machine->cluster.gpus_per_node;
+    return per_node < r->base->world_size ? per_node : r->base->world_size;
+}
+
+/* The base's model with the number of layers in `what`. */
+static void describe(const struct recordings *r, const struct alone *what, int layers, int micro_batches, struct experiment *e)
+{
+    *e = *r->base;
+    e->world_size = what->tensor;
+    e->gpus_per_node = what->tensor > 1 ? ranks_per_node(r) : 0;
+    e->straddle_nodes = true;
+    e->paradigm = what->paradigm;
+    e->model.family->set_blocks(&e->model, layers);
+    e->hsdp.shard_size = 1;
+    e->fsdp.unit = what->unit;
+    e->fsdp.gather = what->gather;
+    e->batch_size = what->samples * micro_batches / what->tensor;
+    e->micro_batches = micro_batches;
+    e->activation = what->activation;
+    e->activation_blocks = what->activation_blocks;
+    e->parameter_offload = false;
+    e->tensor.size = what->tensor;
+    e->tensor.sequence_parallel = what->sequence_parallel;
+    e->pipeline.stages = 1;
+    e->pipeline.paradigms = PIPELINE_OF_PDP; /* of which it is none */
+    e->slow.by = 0;                          /* no rank is faster than this */
+    experiment_settle(e);
+}
+
+static dt_status record(const struct recordings *r, const struct alone *what, const struct experiment *e, int rank,
+                        struct simulated_work *out)
+{
+    struct simulated_system *system;
+    DT_TRY(simulated_system_create_on(r->machine, e, &system));
+    system->costs.interpreter_sharers = what->sharers;
+    dt_status status = simulated_work_record(e, system, rank, out);
+    simulated_system_destroy(system);
+    return status;
+}
+
+static dt_status record_alone(const struct recordings *r, const struct alone *what, int layers, int micro_batches,
+                              struct simulated_work *out)
+{
+    struct experiment e;
+    describe(r, what, layers, micro_batches, &e);
+    return record(r, what, &e, 0, out);
+}
+
+/* Of a model of `layers` layers. */
+static dt_status measure_layers(const struct recordings *r, int layers, struct alone *what)
+{
+    struct simulated_work one, two;
+    DT_TRY(record_alone(r, what, layers, 1, &one));
+    DT_TRY(record_alone(r, what, layers, 2, &two));
+    what->compute_s = fmin(two.compute_s - one.compute_s, one.compute_s); /* the first has the update in it, too */
+    what->block_forward_s = fmin(two.forward_s - one.forward_s, one.forward_s);
+    what->host_s = fmin(two.host_s - one.host_s, one.host_s);
+    what->parameter_bytes = (double)one.memory.device.peak_bytes[DT_PARAMETERS];
+    what->optimizer_bytes = (double)one.memory.device.peak_bytes[DT_OPTIMIZER];
+    what->activation_bytes = (double)one.memory.device.peak_bytes[DT_ACTIVATIONS];
+    return DT_OK;
+}
+
+enum { ROUNDED_BYTES = 512 }; /* an allocation's size is a multiple of that at most */
+
+/* Blocks are alike, so what a segment of them adds to one tells what all add. */
+static dt_status measure_alone(const struct recordings *r, struct alone *what)
+{
+    int layers = dt_model_blocks(&r->base->model), segment = what->activation_blocks;
+    struct alone more = *what;
+    if (layers <= 2 * segment) {
+        DT_TRY(measure_layers(r, layers, what));
+        what->block_forward_s = 0;
+        return DT_OK;
+    }
+    DT_TRY(measure_layers(r, segment, what));
+    DT_TRY(measure_layers(r, 2 * segment, &more));
+    double others = (double)(layers / segment - 1);
+    what->block_s = (more.compute_s - what->compute_s) / segment;
+    what->block_bytes = fmax(0, more.parameter_bytes - what->parameter_bytes - ROUNDED_BYTES) / segment;
+    what->block_forward_s = (more.block_forward_s - what->block_forward_s) / segment;
+    what->compute_s += others * (more.compute_s - what->compute_s);
+    what->host_s += others * (more.host_s - what->host_s);
+    /* parameters, moments and master weights may be a buffer each, which is rounded up once and not for every block */
+    what->parameter_bytes += others * fmax(0, more.parameter_bytes - what->parameter_bytes - ROUNDED_BYTES);
+    what->optimizer_bytes += others * fmax(0, more.optimizer_bytes - what->optimizer_bytes - 3 * ROUNDED_BYTES);
+    if (what->activation == ACTIVATION_OFFLOAD) /* inputs of a few segments are there at a time, however many follow */
+        what->activation_bytes = more.activation_bytes;
+    else
+        what->activation_bytes += others * (more.activation_bytes - what->activation_bytes);
+    return DT_OK;
+}
+
+/* Two layers on a pipeline of two stages, the first or the last of them. Its ranks share the samples, so micro-batches are even in number. */
+static dt_status record_end(const struct recordings *r, const struct alone *what, int stage, int micro_batches, struct simulated_work *out)
+{
+    struct experiment e;
+    describe(r, what, 2, micro_batches, &e);
+    e.world_size *= 2;
+    e.batch_size /= 2;
+    e.paradigm = PARADIGM_PDP;
+    e.pipeline.stages = 2;
+    e.pipeline.chunks = 1;
+    e.pipeline.order = "gpipe";
+    e.pipeline.split = "1";
+    experiment_settle(&e);
+    return record(r, what, &e, mesh_moved(&e.strategy.mesh, MESH_PIPELINE, 0, stage), out);
+}
+
+/* Without the one block that it has. */
+static dt_status measure_end(const struct recordings *r, const struct alone *alone, int stage, double *all_s, double *forward_s)
+{
+    struct simulated_work two, four;
+    DT_TRY(record_end(r, alone, stage, 2, &two));
+    DT_TRY(record_end(r, alone, stage, 4, &four));
+    *all_s = fmax(0, fmin(four.compute_s - two.compute_s, two.compute_s) / 2 - alone->block_s);
+    *forward_s = fmax(0, fmin(four.forward_s - two.forward_s, two.forward_s) / 2 - alone->block_forward_s);
+    return DT_OK;
+}
+
+/* What each of `ranks` has at least, of what one has without them. */
+static void divide(struct alone *a, double ranks)
+{
+    a->compute_s /= ranks;
+    a->host_s /= ranks;
+    a->block_s /= ranks;
+    a->block_bytes /= ranks;
+    a->block_forward_s /= ranks;
+    a->parameter_bytes /= ranks;
+    a->optimizer_bytes /= ranks;
+    a->activation_bytes /= ranks;
+}
+
+/* ---- kept ---- */
+
+/* What is to be recorded. */
+struct question {
+    const struct recordings *recordings;
+    struct alone of; /* without what is measured */
+};
+
+static dt_status make_alone(void *context, void *value)
+{
+    const struct question *q = context;
+    struct alone *alone = value;
+    *alone = q->of;
+    return measure_alone(q->recordings, alone);
+}
+
+static dt_status make_ends(void *context, void *value)
+{
+    const struct question *q = context;
+    struct ends *ends = value;
+    ends->of = q->of;
+    DT_TRY(measure_end(q->recordings, &q->of, 0, &ends->first_s, &ends->first_forward_s));
+    return measure_end(q->recordings, &q->of, 1, &ends->last_s, &ends->last_forward_s);
+}
+
+static dt_status find(struct once *once, struct question *q, dt_status (*make)(void *context, void *value), void *out)
+{
+    const struct alone *a = &q->of;
+    const int key[] = {(int)a->paradigm,     a->tensor,      a->sequence_parallel,
+                       (int)a->unit,         (int)a->gather, (int)a->activation,
+                       a->activation_blocks, a->samples,     a->sharers};
+    return once_find(once, key, sizeof key, make, q, out);
+}
+
+/* A batch is samples for each rank: fewer samples than ranks that share layers are recorded on one. */
+dt_status recordings_alone(struct recordings *r, const struct experiment *e, enum activation_kind activation, int samples,
+                           struct alone *out)
+{
+    bool sharded = e->strategy.mode->holds.parameters == DP_SHARE;
+    int tensor = samples % e->tensor.size == 0 ? e->tensor.size : 1;
+    struct question wanted = {r,
+                              {.paradigm = sharded      ? e->paradigm
+                                           : tensor > 1 ? PARADIGM_DDP
+                                                        : PARADIGM_NONE,
+                               .tensor = tensor,
+                               .sequence_parallel = tensor > 1 && e->tensor.sequence_parallel,
+                               .unit = sharded ? e->fsdp.unit : r->base->fsdp.unit,
+                               .gather = sharded ? e->fsdp.gather : r->base->fsdp.gather,
+                               .activation = activation,
+                               .activation_blocks = e->activation_blocks,
+                               .samples = samples,
+                               .sharers = r->machine->profile.host.stages_share ? e->strategy.stages : 1}};
+    DT_TRY(find(r->alone, &wanted, make_alone, out));
+    divide(out, (double)e->tensor.size / tensor);
+    return DT_OK;
+}
+
+dt_status recordings_ends(struct recordings *r, const struct experiment *e, const struct alone *alone, struct ends *out)
+{
+    struct question wanted = {r, *alone};
+    wanted.of.sharers = 1; /* of hosts, and this is about kernels */
+    *out = (struct ends){.of = wanted.of};
+    if (alone->block_s <= 0 || alone->tensor != e->tensor.size)
+        return DT_OK;
+    return find(r->ends, &wanted, make_ends, out);
+}

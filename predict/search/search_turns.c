@@ -1,0 +1,391 @@
+#include "predict/search/search_parts.h"
+
+#include "predict/simulation.h"
+#include "schedules/config/parse.h"
+#include "schedules/plan/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+double search_score(enum search_objective objective, const struct experiment *e, double step_s, double bytes)
+{
+    double tokens = (double)experiment_global_batch(e) * dt_model_units(&e->model);
+    switch (objective) {
+    case SEARCH_MEMORY: return bytes;
+    case SEARCH_COST:
+    case SEARCH_ENERGY: return e->world_size * step_s / tokens;
+    case SEARCH_TOKENS: break;
+    }
+    return step_s / tokens;
+}
+
+double search_units_per_s(const struct experiment *e, double step_s)
+{
+    return (double)experiment_global_batch(e) * dt_model_units(&e->model) / step_s;
+}
+
+double search_training_s(const struct experiment *e, const struct search_outcome *outcome, double units)
+{
+    struct dt_metrics times;
+    double steps = units / (outcome->units_per_s * outcome->step_s);
+    training_time_predict(e, &outcome->storage, steps, steps * outcome->step_s, &times);
+    return times.training_s;
+}
+
+double search_floor_rate(const struct search_options *options, const struct experiment *e, const struct search_outcome *outcome)
+{
+    return options->floor_units > 0 ? options->floor_units / search_training_s(e, outcome, options->floor_units) : outcome->units_per_s;
+}
+
+enum { TRIES_OF_PARADIGM = 16, TRIES_OF_FAMILY = 6, LEVEL_OF_OPENING = 1 };
+
+bool search_is_open(const struct search *s, int index)
+{
+    const struct search_outcome *outcome = &s->result->outcomes[index];
+    return outcome->state == SEARCH_NOT_NEEDED && isnan(outcome->peak_bytes);
+}
+
+static struct task take_sharpened(struct search *s, int index)
+{
+    dt_sim_heap_remove(&s->sharpened, (uint32_t)index);
+    return (struct task){index, (enum look)s->all[index].look, false};
+}
+
+/* The best one of a paradigm among those whose bounds are sharpened; -1: there is none. */
+static int best_sharpened(const struct search *s, enum paradigm_kind paradigm)
+{
+    int best = -1;
+    for (uint32_t i = 0; i < s->sharpened.count; i++) {
+        int index = (int)s->sharpened.entries[i].item;
+        if (s->result->outcomes[index].paradigm == paradigm && (best < 0 || s->all[index].bound_score < s->all[best].bound_score))
+            best = index;
+    }
+    return best;
+}
+
+/* A paradigm that has no result yet: its best that is known to fit by its short form, or else its next candidate by bound, a few times. */
+static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradigm)
+{
+    int index = s->has_result[paradigm] || s->tries[paradigm] >= TRIES_OF_PARADIGM ? -1 : best_sharpened(s, paradigm);
+    if (index >= 0) {
+        s->tries[paradigm]++;
+        return take_sharpened(s, index);
+    }
+    while (!s->has_result[paradigm] && s->tries[paradigm] < TRIES_OF_PARADIGM && s->later[paradigm] < s->result->count) {
+        index = s->order[s->later[paradigm]++];
+        if (s->result->outcomes[index].paradigm == paradigm && search_is_open(s, index) && isfinite(s->all[index].bound_score)) {
+            s->tries[paradigm]++;
+            return (struct task){index, LOOK_SHORT, false};
+        }
+    }
+    return NO_TASK;
+}
+
+/* ---- the first round ---- */
+
+int search_easiest(const struct search *s, int family, double most_bytes, bool leanest)
+{
+    int best = -1;
+    for (int i = 0; i < s->level_end[LEVEL_OF_FIRST]; i++) {
+        int index = s->order[i];
+        double bytes = s->result->outcomes[index].bound.bytes;
+        bool may = s->all[index].level <= LEVEL_OF_OPENING && (family < 0 || s->all[index].family == family) && search_is_open(s, index) &&
+                   isfinite(s->all[index].bound_score) && (leanest || bytes < most_bytes);
+        if (may &&
+            (best < 0 || (leanest ? bytes < s->result->outcomes[best].bound.bytes : s->all[index].bound_score < s->all[best].bound_score)))
+            best = index;
+    }
+    return best;
+}
+
+/* One candidate of each family. Without this round, families with loose bounds would come first for a long time, and a search that is stopped early
+ * would know nothing of the others. A caller that asks for something better than a known score needs no such round. */
+static struct task pick_opening(struct search *s)
+{
+    for (int f = 0; f < FAMILIES && s->options->better_than == 0; f++) {
+        struct family *family = &s->first_round[f];
+        if (family->opened || family->busy || family->tries >= TRIES_OF_FAMILY)
+            continue;
+        int index = search_easiest(s, f, family->most_bytes, family->tries >= TRIES_OF_FAMILY / 2);
+        family->opened = index < 0 || s->all[index].bound_score > s->worst_kept; /* nothing is there, or is worth it */
+        if (family->opened)
+            continue;
+        family->busy = true;
+        family->tries++;
+        return (struct task){index, LOOK_SHORT, true};
+    }
+    return NO_TASK;
+}
+
+/* The lowest bound of this level, whether it is a sharpened one or not. */
+static struct task pick_of_level(struct search *s)
+{
+    bool all = s->options->all_simulated;
+    while (s->next < s->level_end[s->level] && !search_is_open(s, s->order[s->next]))
+        s->next++; /* the first round's have better bounds than those that they are in the order by */
+    double sharpened = dt_sim_heap_time(&s->sharpened),
+           raw = s->next < s->level_end[s->level] ? s->all[s->order[s->next]].bound_score : INFINITY;
+    double least = fmin(sharpened, raw);
+    if (isinf(least) || (!all && least > s->worst_kept))
+        return NO_TASK;
+    if (sharpened <= raw)
+        return take_sharpened(s, (int)s->sharpened.entries[0].item);
+    return (struct task){s->order[s->next++], all ? LOOK_WHOLE : LOOK_PLAYED, false};
+}
+
+/* The first round, all that takes about a second, and then level after level: what takes little may spare what takes long. The lock is held. */
+struct task search_next(struct search *s)
+{
+    if (s->stopped || s->failure < 0)
+        return NO_TASK;
+    struct task task = pick_opening(s);
+    if (task.index < 0)
+        task = pick_of_level(s);
+    while (task.index < 0 && s->level + 1 < LEVELS) { /* what another thread has taken may come back: the last level has no end */
+        s->next = s->level_end[s->level++];
+        task = pick_of_level(s);
+    }
+    if (task.index >= 0)
+        return task;
+    for (int p = 0; paradigm_of((enum paradigm_kind)p) && !s->options->only_best; p++) {
+        task = pick_for_paradigm(s, (enum paradigm_kind)p);
+        if (task.index >= 0)
+            return task;
+    }
+    return NO_TASK;
+}
+
+/* ---- what is done about it ---- */
+/* What did not fit has a bound of memory that is too low: the next one to be tried needs so much of it at most. */
+#define LESS 0.6
+
+bool search_is_stopped(void *context)
+{
+    struct search *s = context;
+    return s->options->stop && s->options->stop(s->options->context);
+}
+
+static dt_status simulate(struct search *s, const struct experiment *e, bool stops, struct measure_result *result)
+{
+    struct measure_hooks hooks = {.context = s, .stop_requested = stops ? search_is_stopped : NULL};
+    struct simulated_system *system;
+    *result = (struct measure_result){0};
+    DT_TRY(simulated_system_create_on(s->machine, e, &system));
+    dt_status status = simulation_run_symmetric(e, system, &hooks, result);
+    simulated_system_destroy(system);
+    return status;
+}
+
+bool search_are_twins(const struct search *s, int left, int right)
+{
+    const struct search_outcome *a = &s->result->outcomes[left], *b = &s->result->outcomes[right];
+    return a->step_s == b->step_s && a->peak_bytes == b->peak_bytes && a->host_peak_bytes == b->host_peak_bytes &&
+           space_differ_only_in(s->space, left, right, "ddp.bucket_mib");
+}
+
+/* Twins are one, and where kinds are wanted all of a kind. */
+static bool are_one(const struct search *s, int left, int right)
+{
+    return search_are_twins(s, left, right) || (s->options->diverse && s->result->outcomes[left].kind == s->result->outcomes[right].kind);
+}
+
+/* One of the best, or not. */
+static void keep_if_good(struct search *s, int index)
+{
+    double score = s->all[index].score;
+    int same = 0;
+    if (score >= s->worst_kept)
+        return;
+    while (same < s->kept_count && !are_one(s, s->kept[same], index))
+        same++;
+    if (same < s->kept_count && s->all[s->kept[same]].score <= score)
+        return;
+    if (same < s->kept_count)
+        memmove(&s->kept[same], &s->kept[same + 1], (size_t)(--s->kept_count - same) * sizeof *s->kept);
+    int at = s->kept_count;
+    if (s->kept_count < s->options->top)
+        s->kept_count++;
+    else
+        at--;
+    for (; at > 0 && s->all[s->kept[at - 1]].score > score; at--)
+        s->kept[at] = s->kept[at - 1];
+    s->kept[at] = index;
+    if (s->kept_count == s->options->top)
+        s->worst_kept = s->all[s->kept[s->kept_count - 1]].score;
+}
+
+static void note_result(struct search *s, int index, const struct experiment *e, const struct measure_result *result)
+{
+    struct search_outcome *outcome = &s->result->outcomes[index];
+    outcome->step_s = result->step_s[result->steps_done - 1];
+    outcome->units_per_s = search_units_per_s(e, outcome->step_s);
+    outcome->step = result->metrics.step;
+    outcome->storage = result->storage;
+    outcome->state = SEARCH_SIMULATED;
+    s->has_result[outcome->paradigm] = true;
+    if (search_floor_rate(s->options, e, outcome) < s->options->floor_units_per_s) {
+        outcome->state = SEARCH_TOO_SLOW;
+        return;
+    }
+    s->all[index].score = search_score(s->options->objective, e, outcome->step_s, outcome->peak_bytes);
+    keep_if_good(s, index);
+    s->best_units_per_s = fmax(s->best_units_per_s, outcome->units_per_s);
+}
+
+static void note_failure(struct search *s, dt_status status)
+{
+    if (status == DT_ERR_INTERRUPTED) {
+        s->stopped = true;
+        return;
+    }
+    s->failure = s->failure < 0 ? s->failure : status;
+    snprintf(s->error, sizeof s->error, "%s", dt_error_message());
+}
+
+static void tell_progress(const struct search *s)
+{
+    struct search_progress progress = {s->result->count, s->next, s->simulated, s->best_units_per_s};
+    if (s->options->progress)
+        s->options->progress(s->options->context, &progress);
+}
+
+/* What its simulation gave. The lock is held. */
+static void note(struct search *s, int index, const struct experiment *e, dt_status status, const struct measure_result *result)
+{
+    const struct search_options *o = s->options;
+    struct search_outcome *outcome = &s->result->outcomes[index];
+    outcome->peak_bytes = outcome->host_peak_bytes = 0;
+    for (int i = 0; i < result->rank_count; i++) {
+        outcome->peak_bytes = fmax(outcome->peak_bytes, (double)result->ranks[i].memory.device.peak_total_bytes);
+        outcome->host_peak_bytes = fmax(outcome->host_peak_bytes, (double)result->ranks[i].memory.host.peak_total_bytes);
+    }
+    if (status == DT_OK)
+        note_result(s, index, e, result);
+    else if (status == DT_ERR_OOM)
+        outcome->state = SEARCH_OUT_OF_MEMORY;
+    else
+        note_failure(s, status);
+    if (status != DT_OK && status != DT_ERR_OOM)
+        return;
+    s->simulated += status == DT_OK;
+    if (o->done)
+        o->done(o->context, e, status, dt_error_message(), result);
+    tell_progress(s);
+}
+
+/* What looking at it by less than its whole simulation gave; task->look is what tells more. The lock is held. */
+static dt_status note_short_form(struct search *s, const struct task *task, const struct experiment *e, const struct short_form *form)
+{
+    int index = task->index;
+    const struct search_options *o = s->options;
+    struct search_outcome *outcome = &s->result->outcomes[index];
+    s->all[index].look = (uint8_t)task->look;
+    outcome->bound.bytes = fmax(outcome->bound.bytes, form->bytes);
+    outcome->bound.step_s = fmax(outcome->bound.step_s, form->step_s);
+    if (!form->fits) {
+        outcome->peak_bytes = form->bytes;
+        outcome->state = SEARCH_TOO_LARGE;
+    } else if (search_units_per_s(e, outcome->bound.step_s) < o->floor_units_per_s) {
+        outcome->state = SEARCH_TOO_SLOW;
+    } else {
+        s->all[index].bound_score = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
+        if (!task->opens)
+            DT_TRY(dt_sim_heap_set(&s->sharpened, (uint32_t)index, s->all[index].bound_score));
+    }
+    tell_progress(s);
+    return DT_OK;
+}
+
+/* A play costs by its passes, those of orders with halves several times; that few micro-batches fit by a recording of the model's blocks. A block's
+ * recording takes as long as some twenty passes of a play. */
+static bool plays_for_long(const struct experiment *e)
+{
+    const double passes_of_block = 20, recorded = 8; /* two ranks, two micro-batches for each stage, two steps */
+    double passes = (double)e->strategy.stages * e->strategy.window * (e->strategy.order->halves ? 5 : 1);
+    return passes > passes_of_block * recorded * dt_model_blocks(&e->model);
+}
+
+/* First what is soonest told: whether few micro-batches fit, or the time in which the order is played. */
+static dt_status play(struct search *s, const struct experiment *e, const struct bound *bound, struct short_form *out)
+{
+    *out = (struct short_form){.exists = true, .fits = true};
+    if (plays_for_long(e))
+        DT_TRY(short_forms_fit(s->shorts, e, out));
+    return out->fits ? pipeline_played_s(e, &bound->passes, &out->step_s) : DT_OK;
+}
+
+/* By less than its whole simulation. task->look is then LOOK_WHOLE where nothing else is left to look at. The lock is held, but for what
+ * takes long. */
+static dt_status look_shortly(struct search *s, struct task *task, const struct experiment *e)
+{
+    struct bound bound = s->result->outcomes[task->index].bound;
+    struct short_form form;
+    bool plays = task->look == LOOK_PLAYED && e->strategy.stages > 1;
+    pthread_mutex_unlock(&s->lock);
+    dt_status status = plays ? play(s, e, &bound, &form) : short_forms_find(s->shorts, e, &bound, &form);
+    pthread_mutex_lock(&s->lock);
+    DT_TRY(status);
+    task->look = plays ? LOOK_SHORT : LOOK_WHOLE;
+    if (!form.exists)
+        return DT_OK;
+    status = note_short_form(s, task, e, &form);
+    if (!task->opens || s->result->outcomes[task->index].state != SEARCH_NOT_NEEDED)
+        task->index = -1; /* it waits for its turn, or is out */
+    return status;
+}
+
+static void simulate_and_note(struct search *s, int index, const struct experiment *e)
+{
+    struct measure_result result;
+    pthread_mutex_unlock(&s->lock);
+    dt_status status = simulate(s, e, true, &result);
+    pthread_mutex_lock(&s->lock);
+    note(s, index, e, status, &result);
+    measure_result_finish(&result);
+}
+
+/* What did not fit says what need not be tried. */
+static void note_opening(struct search *s, int index)
+{
+    const struct search_outcome *outcome = &s->result->outcomes[index];
+    struct family *family = &s->first_round[s->all[index].family];
+    family->busy = false;
+    family->opened = outcome->state == SEARCH_SIMULATED || outcome->state == SEARCH_TOO_SLOW;
+    family->most_bytes = LESS * outcome->bound.bytes;
+}
+
+void search_do(struct search *s, struct task task)
+{
+    struct experiment e;
+    int index = task.index;
+    dt_status status = DT_OK;
+    s->result->outcomes[index].peak_bytes = 0; /* taken */
+    space_experiment(s->space, index, &e);
+    if (task.look != LOOK_WHOLE)
+        status = look_shortly(s, &task, &e);
+    if (status < 0)
+        note_failure(s, status);
+    else if (task.index >= 0)
+        simulate_and_note(s, index, &e);
+    if (task.opens)
+        note_opening(s, index);
+}
+
+void search_save(struct search *s)
+{
+    enum { TRIES = 12, OF_BEST = 4 };
+    double most_bytes = s->result->capacity_bytes;
+    for (int tries = 0; tries < TRIES && isnan(s->best_units_per_s) && s->failure == DT_OK; tries++) {
+        int index = search_easiest(s, -1, most_bytes, tries >= OF_BEST);
+        if (index < 0)
+            continue;
+        struct measure_result result;
+        struct experiment e;
+        space_experiment(s->space, index, &e);
+        dt_status status = simulate(s, &e, false, &result);
+        note(s, index, &e, status, &result);
+        measure_result_finish(&result);
+        most_bytes = LESS * s->result->outcomes[index].bound.bytes;
+    }
+}

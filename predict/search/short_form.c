@@ -1,0 +1,214 @@
+#include "predict/search/search.h"
+
+#include "predict/simulation.h"
+#include "schedules/config/parse.h"
+#include "schedules/data_parallel/mode.h"
+#include "schedules/plan/plan.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is found out of a short form; step_s: 0 where it was not simulated. */
+struct known {
+    bool fits;
+    double bytes, step_s;
+};
+
+struct short_forms {
+    const struct simulated_machine *machine;
+    double capacity_bytes;
+    bool (*stop)(void *context);
+    void *context;
+    struct once *known; /* of struct known */
+};
+
+dt_status short_forms_create(const struct simulated_machine *machine, double capacity_bytes, bool (*stop)(void *context), void *context,
+                             struct short_forms **out)
+{
+    struct short_forms *f = calloc(1, sizeof *f);
+    *out = f;
+    DT_TRY(dt_allocated(f, "no host memory for short forms"));
+    *f = (struct short_forms){.machine = machine, .capacity_bytes = capacity_bytes, .stop = stop, .context = context};
+    return once_create(sizeof(struct known), &f->known);
+}
+
+void short_forms_destroy(struct short_forms *f)
+{
+    if (f)
+        once_destroy(f->known);
+    free(f);
+}
+
+/* ---- making one ---- */
+
+/* The same with few micro-batches: two, of which the second begins with what the first has left; of a pipeline so many for each stage.
+ * *left: how many are not there. False where there are no more. */
+static bool shorten(struct experiment *e, int of_stage, int *left)
+{
+    int stages = e->strategy.stages, few = stages > 1 ? of_stage * stages : 2;
+    int micro_batches = e->strategy.micro_batches;
+    *left = 0;
+    if (micro_batches <= few || e->batch_size * few % micro_batches != 0)
+        return false;
+    *left = micro_batches - few;
+    e->batch_size = e->batch_size * few / micro_batches;
+    e->micro_batches = stages > 1 ? 1 : few;
+    e->pipeline.chunks = stages > 1 ? few : e->pipeline.chunks;
+    return true;
+}
+
+/* Orders that fill and drain once, whatever their number of micro-batches, so that each takes as long as any other; and it must be worth it:
+ * a pipeline's short form is no less than an eighth of the longest. */
+static bool tells_time(const struct experiment *few, int left)
+{
+    int stages = few->strategy.stages;
+    return stages == 1 || (few->strategy.order->drains == ORDER_DRAINS_STEPS && left >= 3 * stages);
+}
+
+/* The same with few blocks: `segments` runs of activation_blocks. */
+static void take_few_blocks(struct experiment *e, int segments)
+{
+    e->model.family->set_blocks(&e->model, segments * e->activation_blocks);
+    *e->model.preset = '\0';
+}
+
+/* Of the last and the first stage, which have the head and what a framework does after it, and most micro-batches at a time. */
+static dt_status record_ends(const struct short_forms *f, const struct experiment *e, const struct simulated_system *system,
+                             struct known *out)
+{
+    int last = 0;
+    while (experiment_rank_of_kind(e, last + 1) >= 0)
+        last++;
+    out->fits = true;
+    for (int end = last > 0 ? 1 : 0; end >= 0 && out->fits; end--) {
+        struct dt_memory_usage usage;
+        DT_TRY(simulation_fits(e, system, experiment_rank_of_kind(e, end ? last : 0), f->capacity_bytes, &out->fits, &usage));
+        out->bytes = fmax(out->bytes, out->fits ? (double)usage.device.peak_total_bytes : f->capacity_bytes);
+    }
+    return DT_OK;
+}
+
+static dt_status simulate(const struct short_forms *f, const struct experiment *e, const struct simulated_system *system, struct known *out)
+{
+    struct measure_hooks hooks = {.context = f->context, .stop_requested = f->stop};
+    struct measure_result result;
+    dt_status status = simulation_run_symmetric(e, system, &hooks, &result);
+    for (int i = 0; i < result.rank_count; i++)
+        out->bytes = fmax(out->bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
+    if (status == DT_OK)
+        out->step_s = result.step_s[result.steps_done - 1];
+    out->fits = status == DT_OK;
+    measure_result_finish(&result);
+    return status == DT_ERR_OOM ? DT_OK : status;
+}
+
+struct question {
+    const struct short_forms *forms;
+    const struct experiment *experiment;
+    bool time;
+};
+
+static dt_status make(void *context, void *value)
+{
+    const struct question *q = context;
+    struct known *out = value;
+    struct simulated_system *system;
+    DT_TRY(simulated_system_create_on(q->forms->machine, q->experiment, &system));
+    dt_status status = (q->time ? simulate : record_ends)(q->forms, q->experiment, system, out);
+    simulated_system_destroy(system);
+    return status;
+}
+
+/* e: shortened already. */
+static dt_status find_known(struct short_forms *f, struct experiment *e, bool time, struct known *out)
+{
+    char key[sizeof e->hash + 1];
+    DT_TRY(experiment_resolve(e, NULL, "a shortened experiment"));
+    int bytes = snprintf(key, sizeof key, "%s%s", e->hash, time ? "t" : "");
+    return once_find(f->known, key, (size_t)bytes, make, &(struct question){f, e, time}, out);
+}
+
+/* The most that is held is the greatest of what is held at some moments, each of which grows by the same with every block: so that it grows
+ * no less from many blocks to more than from few. Buffers that have something of all blocks are rounded up once, by less than ROUNDED_BYTES.
+ * Shards alone: elsewhere buckets have several blocks, or parts of one. Not of a pipeline, whose stages few blocks may be too few for. */
+static dt_status find_memory_of_blocks(struct short_forms *f, const struct experiment *e, struct short_form *out)
+{
+    enum { FEW = 3, MORE = 5, WORTH_IT = 16, ROUNDED_BYTES = 8 * 512 };
+    struct experiment few = *e, more;
+    struct known of_few, of_more;
+    int left, segments = dt_model_blocks(&e->model) / e->activation_blocks;
+    if (e->strategy.mode->holds.parameters != DP_SHARE || e->strategy.stages > 1 || segments < WORTH_IT)
+        return DT_OK;
+    shorten(&few, 2, &left);
+    more = few;
+    take_few_blocks(&few, FEW);
+    take_few_blocks(&more, MORE);
+    DT_TRY(find_known(f, &few, false, &of_few));
+    DT_TRY(find_known(f, &more, false, &of_more));
+    *out = (struct short_form){.exists = true, .fits = false, .bytes = f->capacity_bytes};
+    if (!of_few.fits || !of_more.fits)
+        return DT_OK;
+    double each = fmax(of_more.bytes - of_few.bytes - ROUNDED_BYTES, 0) / (MORE - FEW);
+    out->bytes = of_few.bytes + (segments - FEW) * each;
+    out->fits = out->bytes <= f->capacity_bytes;
+    return DT_OK;
+}
+
+static void note_memory(const struct known *known, struct short_form *out)
+{
+    *out = (struct short_form){.exists = true, .fits = known->fits, .bytes = known->bytes};
+}
+
+/* A pipeline's ranks hold most of what they hold at most when there are two micro-batches for each stage, others with the second micro-batch; the
+ * first and the last rank alone tell it sooner than all of them. */
+static dt_status find_memory(struct short_forms *f, const struct experiment *e, struct short_form *out)
+{
+    struct experiment few = *e;
+    struct known known;
+    int left;
+    shorten(&few, 2, &left);
+    DT_TRY(find_known(f, &few, false, &known));
+    note_memory(&known, out);
+    return DT_OK;
+}
+
+/* Of a pipeline's first and last rank with all micro-batches: orders and frameworks may hold something of each. */
+static dt_status find_memory_of_all(struct short_forms *f, const struct experiment *e, struct short_form *out)
+{
+    struct experiment few = *e, all = *e;
+    struct known known;
+    int left;
+    if (e->strategy.stages == 1 || !shorten(&few, 2, &left))
+        return DT_OK;
+    DT_TRY(find_known(f, &all, false, &known));
+    note_memory(&known, out);
+    return DT_OK;
+}
+
+dt_status short_forms_fit(struct short_forms *f, const struct experiment *e, struct short_form *out)
+{
+    *out = (struct short_form){.exists = false};
+    DT_TRY(find_memory_of_blocks(f, e, out));
+    return out->exists ? DT_OK : find_memory(f, e, out);
+}
+
+dt_status short_forms_find(struct short_forms *f, const struct experiment *e, const struct bound *bound, struct short_form *out)
+{
+    struct experiment few = *e;
+    struct known known;
+    int left;
+    DT_TRY(short_forms_fit(f, e, out));
+    if (out->fits)
+        DT_TRY(find_memory_of_all(f, e, out));
+    if (!out->fits || !shorten(&few, 1, &left) || !tells_time(&few, left))
+        return DT_OK;
+    DT_TRY(find_known(f, &few, true, &known));
+    out->exists = true;
+    out->fits = known.fits;
+    out->bytes = fmax(out->bytes, known.bytes);
+    if (known.step_s > 0)
+        out->step_s = fmax(out->step_s, known.step_s + left * bound->micro_batch_s);
+    return DT_OK;
+}

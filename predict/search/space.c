@@ -1,0 +1,365 @@
+#include "predict/search/search.h"
+
+#include "lib/config/json.h"
+#include "schedules/config/parse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct axis_value {
+    char text[SPACE_VALUE_BYTES];
+    unsigned char bytes[SPACE_VALUE_BYTES]; /* as in struct experiment */
+    bool forbidden;
+};
+
+struct axis {
+    const char *key;
+    const struct dt_field *field;
+    const struct space_axis *row; /* NULL: of the caller alone */
+    struct axis_value values[SPACE_VALUES];
+    int count;   /* of values that are known so far */
+    int allowed; /* the number of values that may be taken, from the first on; 0: those that the row proposes */
+};
+
+enum { SPACE_AXES = 32 };
+
+/* Which experiment: of each axis the number of its value, counted from 1; 0: the base's. */
+struct candidate {
+    uint8_t values[SPACE_AXES];
+};
+
+struct space {
+    struct space_scope scope;
+    struct axis axes[SPACE_AXES];
+    int axis_count;
+    struct candidate *candidates; /* [count] */
+    int count, room;
+    char refusal[512]; /* why the last combination was no experiment */
+};
+
+/* ---- values ---- */
+
+/* Of the field, as far as values reach: texts are short. */
+static size_t bytes_of(const struct axis *axis)
+{
+    return axis->field->size < SPACE_VALUE_BYTES ? axis->field->size : SPACE_VALUE_BYTES;
+}
+
+/* The value's bytes, found as a config's reader finds them. */
+static dt_status read_value(const struct axis *axis, const char *text, const char *option, struct axis_value *out)
+{
+    const struct dt_table *table = experiment_table();
+    char assignment[256], where[64], error[512];
+    struct cJSON *object = NULL;
+    struct experiment scratch = {0};
+    *out = (struct axis_value){0};
+    if (strlen(text) >= sizeof out->text)
+        return dt_fail(DT_ERR_INVALID, "--%s %s: \"%.80s\" is too long a value", option, axis->key, text);
+    snprintf(assignment, sizeof assignment, "%.120s=%.120s", axis->key, text);
+    snprintf(where, sizeof where, "--%s", option);
+    dt_status status = dt_json_parse("{}", 2, where, &object);
+    if (status == DT_OK)
+        status = dt_config_set(table, object, assignment);
+    if (status == DT_OK)
+        status = dt_config_read(table, object, where, &scratch, NULL);
+    if (status == DT_OK) {
+        memcpy(out->bytes, (const char *)&scratch + axis->field->offset, bytes_of(axis));
+        snprintf(out->text, sizeof out->text, "%s", text);
+    }
+    dt_json_destroy(object);
+    if (status < 0 && strncmp(dt_error_message(), "--set ", 6) == 0) { /* the reader's word for it is another option's */
+        snprintf(error, sizeof error, "%s", dt_error_message() + 6);
+        return dt_fail(status, "--%s %s", option, error);
+    }
+    return status;
+}
+
+/* The number of the value with this text, from 1; a new one is added. */
+static dt_status value_number(struct axis *axis, const char *text, const char *option, int *out)
+{
+    for (*out = 1; *out <= axis->count; ++*out)
+        if (strcmp(axis->values[*out - 1].text, text) == 0)
+            return DT_OK;
+    if (axis->count == SPACE_VALUES)
+        return dt_fail(DT_ERR_INVALID, "--%s %s: more than %d values", option, axis->key, SPACE_VALUES);
+    DT_TRY(read_value(axis, text, option, &axis->values[axis->count]));
+    for (*out = 1; *out <= axis->count; ++*out) /* 25 and 25.0 are one */
+        if (memcmp(axis->values[*out - 1].bytes, axis->values[axis->count].bytes, bytes_of(axis)) == 0)
+            return DT_OK;
+    *out = ++axis->count;
+    return DT_OK;
+}
+
+static void apply(const struct axis *axis, int number, struct experiment *e)
+{
+    if (number > 0)
+        memcpy((char *)e + axis->field->offset, axis->values[number - 1].bytes, bytes_of(axis));
+}
+
+/* ---- requests ---- */
+
+/* The axis of "KEY=...", a new one where no row has the key. */
+static dt_status find_axis(struct space *s, const char *option, const char *request, struct axis **out)
+{
+    const struct dt_table *table = experiment_table();
+    char key[96];
+    size_t bytes = strcspn(request, "=");
+    bool has_value = request[bytes] && request[bytes + 1];
+    if (bytes == 0 || bytes >= sizeof key)
+        return dt_fail(DT_ERR_INVALID, "--%s %.80s: expected KEY=VALUE, or KEY=VALUE,VALUE", option, request);
+    snprintf(key, sizeof key, "%.*s", (int)bytes, request);
+    int index = dt_config_find(table, key);
+    if (index < 0) { /* the reader knows the nearest key */
+        struct axis unknown = {.key = key, .field = &table->fields[0]};
+        struct axis_value value;
+        DT_TRY(read_value(&unknown, has_value ? request + bytes + 1 : "0", option, &value));
+        return dt_fail(DT_ERR_INVALID, "--%s %.80s: is not one key", option, request);
+    }
+    if (!has_value)
+        return dt_fail(DT_ERR_INVALID, "--%s %.80s: expected KEY=VALUE, or KEY=VALUE,VALUE", option, request);
+    for (int i = 0; i < s->axis_count; i++)
+        if (strcmp(s->axes[i].key, key) == 0) {
+            *out = &s->axes[i];
+            return DT_OK;
+        }
+    const struct dt_field *field = &table->fields[index];
+    bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_TEXT || field->kind == DT_FIELD_SETTINGS;
+    bool varies = !text || (field->choice && !field->words);
+    if (s->axis_count == SPACE_AXES || !varies)
+        return dt_fail(DT_ERR_INVALID, "--%s %.80s: cannot be varied here; --set changes it for all candidates", option, request);
+    *out = &s->axes[s->axis_count++];
+    **out = (struct axis){.key = table->fields[index].path, .field = &table->fields[index]};
+    return DT_OK;
+}
+
+/* The next of "a,b,c" at *rest; false past the last. */
+static bool next_value(const char **rest, char text[SPACE_VALUE_BYTES])
+{
+    if (!**rest)
+        return false;
+    size_t bytes = strcspn(*rest, ",");
+    snprintf(text, SPACE_VALUE_BYTES, "%.*s", (int)bytes, *rest);
+    *rest += bytes + ((*rest)[bytes] == ',');
+    return true;
+}
+
+static dt_status restrict_axis(struct space *s, const char *option, const char *request)
+{
+    char text[SPACE_VALUE_BYTES];
+    struct axis *axis;
+    int number;
+    DT_TRY(find_axis(s, option, request, &axis));
+    for (const char *rest = strchr(request, '=') + 1; next_value(&rest, text);) {
+        DT_TRY(value_number(axis, text, option, &number));
+        if (strcmp(option, "forbid") == 0)
+            axis->values[number - 1].forbidden = true;
+        else
+            axis->allowed = axis->count;
+    }
+    if (strcmp(option, "fix") == 0 && axis->allowed != 1)
+        return dt_fail(DT_ERR_INVALID, "--fix %.80s: one value; --allow takes several", request);
+    return DT_OK;
+}
+
+/* Allowed values come first, so that they are the first ones of their axis. */
+static dt_status apply_requests(struct space *s)
+{
+    const struct space_request *r = s->scope.request;
+    if (*s->scope.base->pipeline.activation)
+        return dt_fail(DT_ERR_INVALID,
+                       "pipeline.activation: candidates have one policy for all parts of a rank, activation; leave this key out");
+    for (int i = 0; i < r->fix_count; i++)
+        DT_TRY(restrict_axis(s, "fix", r->fix[i]));
+    for (int i = 0; i < r->allow_count; i++)
+        DT_TRY(restrict_axis(s, "allow", r->allow[i]));
+    for (int i = 0; i < r->forbid_count; i++)
+        DT_TRY(restrict_axis(s, "forbid", r->forbid[i]));
+    return DT_OK;
+}
+
+/* ---- all combinations ---- */
+
+/* What stands before any value: no pipeline, and whatever has stages has one. */
+static void begin(const struct space *s, struct experiment *e)
+{
+    *e = *s->scope.base;
+    e->pipeline.stages = 1;
+    e->pipeline.paradigms = PIPELINE_OF_ALL;
+    experiment_settle(e);
+}
+
+/* What follows from the values: groups that belong on one node may lie on several, where they do. */
+static void complete(const struct space *s, struct experiment *e)
+{
+    experiment_settle(e);
+    struct mesh_shape mesh = e->strategy.mesh;
+    for (int axis = 0; axis < MESH_AXES; axis++) {
+        int reach = mesh_moved(&mesh, (enum mesh_axis)axis, 0, mesh.size[axis] - 1) + 1;
+        if (experiment_node_key(e, (enum mesh_axis)axis) && reach > s->scope.ranks_per_node)
+            e->straddle_nodes = true;
+    }
+    if (e->paradigm == PARADIGM_PDP || e->pipeline.stages == 1) /* as experiment_resolve has it */
+        e->pipeline.paradigms = PIPELINE_OF_PDP;
+}
+
+static dt_status keep(struct space *s, const struct candidate *candidate, struct experiment *e)
+{
+    if (experiment_check(e, "") < 0) {
+        snprintf(s->refusal, sizeof s->refusal, "%.500s", dt_error_message() + strspn(dt_error_message(), ": "));
+        return DT_OK;
+    }
+    if (s->count == s->room) {
+        int room = s->room ? 2 * s->room : 4096;
+        struct candidate *grown = realloc(s->candidates, (size_t)room * sizeof *grown);
+        DT_TRY(dt_allocated(grown, "no host memory for %d candidates", room));
+        s->candidates = grown;
+        s->room = room;
+    }
+    s->candidates[s->count++] = *candidate;
+    return DT_OK;
+}
+
+/* Is the key of all paradigms, or one of this paradigm's? */
+static bool concerns_paradigm(const struct experiment *e, const char *key)
+{
+    bool special = false;
+    for (int i = 0; paradigm_of((enum paradigm_kind)i); i++)
+        special |= paradigm_has_key(paradigm_of((enum paradigm_kind)i), key);
+    return !special || paradigm_has_key(e->strategy.paradigm, key);
+}
+
+static dt_status combine(struct space *s, int number, struct candidate *candidate, struct experiment *e);
+
+static dt_status take(struct space *s, int number, int value, struct candidate *candidate, struct experiment *e)
+{
+    struct axis *axis = &s->axes[number];
+    unsigned char before[SPACE_VALUE_BYTES];
+    if (axis->values[value - 1].forbidden)
+        return DT_OK;
+    memcpy(before, (const char *)e + axis->field->offset, bytes_of(axis));
+    apply(axis, value, e);
+    experiment_settle(e);
+    candidate->values[number] = (uint8_t)value;
+    dt_status status = combine(s, number + 1, candidate, e);
+    candidate->values[number] = 0;
+    memcpy((char *)e + axis->field->offset, before, bytes_of(axis));
+    experiment_settle(e);
+    return status;
+}
+
+static dt_status take_proposed(struct space *s, int number, struct candidate *candidate, struct experiment *e)
+{
+    struct axis *axis = &s->axes[number];
+    struct proposal *p = malloc(sizeof *p);
+    int value;
+    DT_TRY(dt_allocated(p, "no host memory for a space"));
+    *p = (struct proposal){.scope = &s->scope, .experiment = e};
+    axis->row->propose(p);
+    dt_status status = DT_OK;
+    for (int i = 0; status == DT_OK && i < p->count; i++) {
+        status = value_number(axis, p->texts[i], "allow", &value);
+        if (status == DT_OK)
+            status = take(s, number, value, candidate, e);
+    }
+    free(p);
+    return status;
+}
+
+/* Every combination of the axes from `number` on. */
+static dt_status combine(struct space *s, int number, struct candidate *candidate, struct experiment *e)
+{
+    struct axis *axis = &s->axes[number];
+    if (number == s->axis_count)
+        return keep(s, candidate, e);
+    if (axis->allowed == 0) {
+        bool proposed = axis->row && axis->row->concerns(&s->scope, e); /* forbidden values alone make no axis */
+        return proposed ? take_proposed(s, number, candidate, e) : combine(s, number + 1, candidate, e);
+    }
+    if (!concerns_paradigm(e, axis->key))
+        return combine(s, number + 1, candidate, e);
+    for (int value = 1; value <= axis->allowed; value++)
+        DT_TRY(take(s, number, value, candidate, e));
+    return DT_OK;
+}
+
+static dt_status check_batch(const struct space *s)
+{
+    int world = s->scope.base->world_size, batch = s->scope.request->global_batch;
+    if (batch <= 0 || batch % world == 0)
+        return DT_OK;
+    if (batch < world)
+        return dt_fail(DT_ERR_INVALID, "--global-batch %d: %d GPUs have at least a sample each; the smallest is %d", batch, world, world);
+    return dt_fail(DT_ERR_INVALID, "--global-batch %d: %d GPUs cannot divide it; %d or %d they can", batch, world, batch / world * world,
+                   (batch / world + 1) * world);
+}
+
+static dt_status enumerate(struct space *s)
+{
+    struct candidate candidate = {{0}};
+    struct experiment e;
+    begin(s, &e);
+    DT_TRY(combine(s, 0, &candidate, &e));
+    if (s->count > 0)
+        return DT_OK;
+    return *s->refusal ? dt_fail(DT_ERR_INVALID, "nothing is left to choose from: %s", s->refusal)
+                       : dt_fail(DT_ERR_INVALID, "nothing is left to choose from: --fix, --allow and --forbid exclude everything");
+}
+
+dt_status space_create(const struct experiment *base, const struct simulated_machine *machine, const struct space_request *request,
+                       struct space **out)
+{
+    struct space *s = calloc(1, sizeof *s);
+    *out = NULL;
+    DT_TRY(dt_allocated(s, "no host memory for a space"));
+    *s = (struct space){.scope = {.base = base, .machine = machine, .request = request}};
+    s->scope.ranks_per_node = base->gpus_per_node > 0 ? base->gpus_per_node : machine->cluster.gpus_per_node;
+    if (s->scope.ranks_per_node > base->world_size)
+        s->scope.ranks_per_node = base->world_size;
+    for (const struct space_axis *row = space_axis(0); row; row = space_axis(s->axis_count)) {
+        const struct dt_table *table = experiment_table();
+        s->axes[s->axis_count++] = (struct axis){.key = row->key, .row = row, .field = &table->fields[dt_config_find(table, row->key)]};
+    }
+    dt_status status = check_batch(s);
+    if (status == DT_OK)
+        status = apply_requests(s);
+    if (status == DT_OK)
+        status = enumerate(s);
+    if (status < 0) {
+        space_destroy(s);
+        return status;
+    }
+    *out = s;
+    return DT_OK;
+}
+
+void space_destroy(struct space *s)
+{
+    if (!s)
+        return;
+    free(s->candidates);
+    free(s);
+}
+
+/* ---- asking ---- */
+
+int space_count(const struct space *s)
+{
+    return s->count;
+}
+
+void space_experiment(const struct space *s, int index, struct experiment *out)
+{
+    begin(s, out);
+    for (int i = 0; i < s->axis_count; i++)
+        apply(&s->axes[i], s->candidates[index].values[i], out);
+    complete(s, out);
+}
+
+bool space_differ_only_in(const struct space *s, int left, int right, const char *key)
+{
+    for (int i = 0; i < s->axis_count; i++)
+        if (s->candidates[left].values[i] != s->candidates[right].values[i] && strcmp(s->axes[i].key, key) != 0)
+            return false;
+    return true;
+}

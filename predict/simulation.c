@@ -1,0 +1,561 @@
+#include "predict/simulation.h"
+#include "predict/profile.h"
+
+#include "lib/sim/transport.h"
+#include "predict/server_use.h"
+#include "predict/simulation_ranks.h"
+#include "predict/storage.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dt_status train_dry(const struct experiment *e, const struct simulated_system *system, int rank, uint64_t most_bytes,
+                           struct simulated_role *role)
+{
+    DT_TRY(simulated_role_create(e, system, &system->device, rank, most_bytes, role));
+    for (int step = 0; step < RECORDED_STEPS; step++)
+        DT_TRY(trainer_step(role->trainer, step));
+    return DT_OK;
+}
+
+/* *out: also where memory did not suffice. */
+static dt_status predict_memory(const struct experiment *e, const struct simulated_system *system, int rank, uint64_t most_bytes,
+                                struct dt_memory_usage *out, struct step_traffic *traffic)
+{
+    struct simulated_role role;
+    struct experiment with_framework = *e;
+    simulated_system_apply(system, &with_framework);
+    dt_status status = train_dry(&with_framework, system, rank, most_bytes, &role);
+    if (status == DT_OK || status == DT_ERR_OOM)
+        dt_memory_usage(role.device, out);
+    if (status == DT_OK && traffic)
+        trainer_traffic(role.trainer, traffic);
+    simulated_role_finish(&role);
+    return status;
+}
+
+dt_status simulation_predict_memory(const struct experiment *e, const struct simulated_system *system, int rank,
+                                    struct dt_memory_usage *out, struct step_traffic *traffic)
+{
+    return predict_memory(e, system, rank, 0, out, traffic);
+}
+
+dt_status simulation_fits(const struct experiment *e, const struct simulated_system *system, int rank, double most_bytes, bool *fits,
+                          struct dt_memory_usage *out)
+{
+    dt_status status = predict_memory(e, system, rank, (uint64_t)most_bytes, out, NULL);
+    *fits = status == DT_OK;
+    return status == DT_ERR_OOM ? DT_OK : status;
+}
+
+/* ---- the work of one rank ---- */
+
+static bool works(const struct dt_sim_program *program, const struct dt_sim_op *op, const char *stream)
+{
+    bool is_work = op->kind == DT_SIM_WORK || op->kind == DT_SIM_SHARED_WORK;
+    return is_work && strcmp(program->stream_names[op->stream], stream) == 0;
+}
+
+/* An event's moment is the work that was issued before it, as if nothing were ever waited for: moments [event_count]. */
+static double add_up(const struct dt_sim_program *program, struct dt_sim_moment *moments)
+{
+    double seconds = 0;
+    for (size_t i = 0; i < program->op_count; i++) {
+        const struct dt_sim_op *op = &program->ops[i];
+        if (works(program, op, "compute"))
+            seconds += op->amount;
+        if (op->kind == DT_SIM_RECORD)
+            moments[op->target] = (struct dt_sim_moment){.at_s = seconds};
+    }
+    return seconds;
+}
+
+static dt_status measure_work(struct simulated_role *role, struct simulated_work *out)
+{
+    const struct dt_sim_program *program = role->steps[0];
+    struct timeline_times times;
+    struct dt_sim_moment *moments = calloc((size_t)program->event_count + 1, sizeof *moments);
+    if (!moments)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events", program->event_count);
+    out->compute_s = add_up(program, moments);
+    dt_sim_replayed(role->device, moments);
+    dt_status status = trainer_times(role->trainer, &times);
+    out->forward_s = status == DT_OK ? 1e-9 * (double)times.phase_ns[TIMELINE_FORWARD] : 0;
+    free(moments);
+    return status;
+}
+
+static dt_status record_work(const struct experiment *e, const struct simulated_system *s, int rank, struct simulated_role *role,
+                             struct simulated_work *out)
+{
+    DT_TRY(simulated_role_create(e, s, &s->device, rank, 0, role));
+    DT_TRY(dt_sim_record_start(role->device, true));
+    dt_status status = trainer_step(role->trainer, 0);
+    dt_status finished = dt_sim_record_finish(role->device, &role->steps[0]);
+    DT_TRY(status);
+    DT_TRY(finished);
+    for (size_t i = 0; i < role->steps[0]->op_count; i++)
+        out->host_s += role->steps[0]->ops[i].host_s;
+    dt_memory_usage(role->device, &out->memory);
+    return measure_work(role, out);
+}
+
+dt_status simulated_work_record(const struct experiment *experiment, const struct simulated_system *system, int rank,
+                                struct simulated_work *out)
+{
+    struct simulated_role role;
+    struct experiment with_framework = *experiment;
+    *out = (struct simulated_work){0};
+    simulated_system_apply(system, &with_framework);
+    dt_status status = record_work(&with_framework, system, rank, &role, out);
+    simulated_role_finish(&role);
+    return status;
+}
+
+/* ---- does it fit? ---- */
+
+static dt_status check_memory(const struct experiment *e, const struct simulated_system *s, const struct measure_result *result)
+{
+    char need[DT_MEMORY_TEXT], has[DT_MEMORY_TEXT];
+    uint64_t on_node = 0;
+    double node_bytes = s->cluster.host.memory_gib * 0x1p30;
+    bool limited = e->memory_limit_bytes && s->memory_bytes == e->memory_limit_bytes;
+    for (int i = 0; i < result->rank_count; i++) {
+        const struct dt_memory_usage *usage = &result->ranks[i].memory;
+        if (!simulated_system_fits(s, usage->device.peak_total_bytes))
+            return dt_fail(DT_ERR_OOM, "rank %d needs %s, and of %s %.4g GiB profile %s leaves %s", i,
+                           dt_memory_text(usage->device.peak_total_bytes, need), limited ? "memory_limit_gib's" : "a GPU's",
+                           limited ? e->memory_limit_gib : s->cluster.gpu.memory_gib, e->profile,
+                           dt_memory_text((uint64_t)((double)s->memory_bytes / (1 + s->costs.profile.memory.fragmentation)), has));
+        if (e->host_memory_limit_bytes && usage->host.peak_total_bytes > e->host_memory_limit_bytes)
+            return dt_fail(DT_ERR_OOM, "rank %d needs %s of host memory and the host memory limit is %s", i,
+                           dt_memory_text(usage->host.peak_total_bytes, need), dt_memory_text(e->host_memory_limit_bytes, has));
+        on_node = i % s->placement.ranks_per_node == 0 ? usage->host.peak_total_bytes : on_node + usage->host.peak_total_bytes;
+        if (node_bytes > 0 && (double)on_node > node_bytes)
+            return dt_fail(DT_ERR_OOM, "the ranks of node %d need %s of host memory, and it has %s", i / s->placement.ranks_per_node,
+                           dt_memory_text(on_node, need), dt_memory_text((uint64_t)node_bytes, has));
+    }
+    return DT_OK;
+}
+
+/* fsdp's units are freed while other streams still use them, and their memory cannot be used again until those are done: a host that runs
+ * ahead keeps many of them waiting. Where the device is full of them the allocator gives memory back to the driver and asks for it again,
+ * for each unit, which waits for the device. Source  PyTorch 1.11, c10/cuda/CUDACachingAllocator.cpp: recordStream, free_cached_blocks. */
+static bool short_of_memory(const struct experiment *e, const struct simulated_system *s, const struct measure_result *result)
+{
+    const struct dt_profile *p = &s->costs.profile;
+    double most = 0, whole = (double)dt_model_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype);
+    for (int i = 0; i < result->rank_count; i++)
+        most = fmax(most, (double)result->ranks[i].memory.device.peak_total_bytes);
+    return p->memory.full_at > 0 && e->paradigm == PARADIGM_FSDP &&
+           most + p->memory.in_flight * whole > p->memory.full_at * s->cluster.gpu.memory_gib * 0x1p30;
+}
+
+/* One rank of a node after the other, since the driver has one lock; and what a node waits for, all wait for in the next collective, but for
+ * what coincides.  Source  NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/rmapi/rmapi.c: rmapiLockAcquire. */
+static double reallocation_s_per_byte(const struct experiment *e, const struct simulated_system *s)
+{
+    const struct dt_profile *p = &s->costs.profile;
+    int on_node = s->placement.ranks_per_node < e->world_size ? s->placement.ranks_per_node : e->world_size;
+    double other_nodes = (double)e->world_size / on_node - 1;
+    return 1e-9 * p->memory.reallocation_s_per_gb * on_node * (1 + p->memory.reallocation_spread * other_nodes);
+}
+
+static dt_status record_short_of_memory(const struct experiment *e, const struct simulated_system *s, bool each,
+                                        const struct measure_hooks *hooks, struct simulated_ranks *ranks)
+{
+    struct dt_sim_device device = s->device;
+    const struct symmetric_part *part = ranks->part;
+    device.gather_host_s_per_byte = reallocation_s_per_byte(e, s);
+    simulated_ranks_finish(ranks);
+    return simulated_ranks_record(e, s, &device, part, each, hooks->stop_requested, hooks->context, ranks);
+}
+
+/* ---- one step in virtual time ---- */
+
+struct replay {
+    const struct simulated_ranks *ranks;
+    struct dt_sim_network *network;
+    struct dt_sim_links *links;
+    struct dt_sim_transport cluster, transport; /* transport: what the engine asks, by places of the part */
+    struct dt_sim_engine *engine;
+};
+
+/* The engine numbers ranks by their places in the part, the cluster by the world. A communicator has all its ranks there. */
+static int world_rank(const struct replay *replay, int place)
+{
+    return replay->ranks->part->ranks[place];
+}
+
+static dt_status carry_collective(void *context, const struct dt_sim_group *group, enum dt_sim_collective kind, double bytes, int root,
+                                  struct dt_sim_movement *out)
+{
+    const struct replay *replay = context;
+    const struct simulated_group *whole = &replay->ranks->groups[group->id];
+    const struct dt_sim_group of_world = {.name = group->name, .ranks = whole->ranks, .count = whole->count, .id = group->id};
+    return replay->cluster.collective(replay->cluster.context, &of_world, kind, bytes, root, out);
+}
+
+static dt_status carry_message(void *context, int from, int to, double bytes, struct dt_sim_movement *out)
+{
+    const struct replay *replay = context;
+    return replay->cluster.message(replay->cluster.context, world_rank(replay, from), world_rank(replay, to), bytes, out);
+}
+
+static dt_status carry_copy(void *context, int rank, enum dt_sim_direction direction, double bytes, struct dt_sim_movement *out)
+{
+    const struct replay *replay = context;
+    return replay->cluster.copy(replay->cluster.context, world_rank(replay, rank), direction, bytes, out);
+}
+
+static dt_status carry_work(void *context, int rank, double seconds, double load, struct dt_sim_movement *out)
+{
+    const struct replay *replay = context;
+    return replay->cluster.work(replay->cluster.context, world_rank(replay, rank), seconds, load, out);
+}
+
+/* The engine gets those of a communicator's ranks that are in the part, or stand for one of it. */
+static dt_status add_group(const struct simulated_ranks *r, const struct simulated_group *group, struct dt_sim_engine *engine)
+{
+    int number, count = 0;
+    int *places = malloc((size_t)group->count * sizeof *places);
+    bool *seen = calloc((size_t)r->count, sizeof *seen);
+    dt_status status = places && seen ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator of %d ranks", group->count);
+    for (int i = 0; status == DT_OK && i < group->count; i++) {
+        int place = r->part->stand_in[group->ranks[i]];
+        if (!seen[place])
+            places[count++] = place;
+        seen[place] = true;
+    }
+    if (status == DT_OK)
+        status = dt_sim_engine_add_group(engine, group->name, places, count, &number); /* numbered in order, as here */
+    free(places);
+    free(seen);
+    return status;
+}
+
+static void replay_finish(struct replay *replay)
+{
+    dt_sim_engine_destroy(replay->engine);
+    dt_sim_links_destroy(replay->links);
+    dt_sim_network_destroy(replay->network);
+}
+
+static dt_status slow_link(const struct experiment *e, const struct replay *replay)
+{
+    dt_status status = DT_OK;
+    char error[256];
+    if (e->slow.by > 0 && (e->slow.part == SLOW_LINK || e->slow.part == SLOW_CARD))
+        status =
+            dt_sim_links_slow(replay->links, replay->network, replay->ranks->part->slow_rank, e->slow.part == SLOW_CARD, 1 - e->slow.by);
+    if (status == DT_OK)
+        return DT_OK;
+    snprintf(error, sizeof error, "%s", dt_error_message());
+    return dt_fail(status, "slow.part: %s", error);
+}
+
+/* All ranks' programs of `step`, on the cluster. After a failure too, replay_finish. */
+static dt_status replay_create(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
+                               const struct dt_sim_collector *collector, struct replay *out)
+{
+    *out = (struct replay){.ranks = r};
+    DT_TRY(dt_sim_network_create(&out->network));
+    DT_TRY(dt_sim_links_create(&s->cluster, &s->placement, out->network, &out->links));
+    DT_TRY(slow_link(e, out));
+    if (r->part->count < r->part->world_size)
+        DT_TRY(dt_sim_links_stand_in(out->links, r->part->ranks, r->part->count, r->part->stand_in));
+    out->cluster = dt_sim_links_transport(out->links);
+    out->transport = (struct dt_sim_transport){
+        .context = out, .collective = carry_collective, .message = carry_message, .copy = carry_copy, .work = carry_work};
+    DT_TRY(dt_sim_engine_create(r->count, out->network, &out->transport, collector, &out->engine));
+    for (int g = 0; g < r->group_count; g++)
+        DT_TRY(add_group(r, &r->groups[g], out->engine));
+    for (int i = 0; i < r->count; i++)
+        DT_TRY(dt_sim_engine_set_program(out->engine, i, r->roles[r->ranks[i].role].steps[step], r->ranks[i].groups));
+    return DT_OK;
+}
+
+/* What a rank knows of the step, through the trainer that recorded it. */
+struct rank_times {
+    struct step_times times;
+    struct step_messages sent, received;
+};
+
+/* A step in virtual time: from begin_s to end_s on the clock of the replay. */
+struct interval {
+    double begin_s, end_s;
+};
+
+/* moments: room for the events of any role. A rank's own end is its last mark: what its host does after that takes no time. */
+static dt_status times_of_rank(const struct replay *replay, const struct simulated_ranks *r, int place, const struct interval *step,
+                               struct dt_sim_moment *moments, struct rank_times *out)
+{
+    const struct simulated_role *role = &r->roles[r->ranks[place].role];
+    for (uint32_t event = 0; event < role->steps[RECORDED_STEPS - 1]->event_count; event++)
+        moments[event] = (struct dt_sim_moment){dt_sim_engine_event_s(replay->engine, place, event),
+                                                dt_sim_engine_event_idle(replay->engine, place, event)};
+    dt_sim_replayed(role->device, moments);
+    DT_TRY(trainer_times(role->trainer, &out->times.timeline));
+    double all_s = (double)out->times.timeline.all_ns * 1e-9, rest_s = fmax(step->end_s - step->begin_s - all_s, 0);
+    out->times.own_s = all_s + fmin(fmax(dt_sim_event_s(trainer_begin(role->trainer)) - step->begin_s, 0), rest_s);
+    if (trainer_messages_limit(role->trainer) == 0)
+        return DT_OK;
+    DT_TRY(trainer_messages(role->trainer, true, &out->sent));
+    return trainer_messages(role->trainer, false, &out->received);
+}
+
+/* Nothing is computed, so no gradient is known. */
+static void divide_step(const struct simulated_ranks *r, int place, const struct interval *step, struct rank_times *all,
+                        struct dt_step_metrics *out)
+{
+    const struct trainer *trainer = r->roles[r->ranks[place].role].trainer;
+    const int *stand_in = r->part->stand_in;
+    int from[2];
+    trainer_neighbours(trainer, r->part->ranks[place], from);
+    struct step_messages sent[2] = {all[stand_in[from[0]]].sent, all[stand_in[from[1]]].sent};
+    all[place].times.bubble_ns = step_bubble_ns(&all[place].received, sent, 2);
+    struct step_traffic traffic;
+    dt_step_metrics_init(out);
+    trainer_traffic(trainer, &traffic);
+    step_traffic_measure(&traffic, out);
+    step_times_divide(&all[place].times, step->end_s - step->begin_s, trainer_end(trainer), out);
+}
+
+static dt_status collect_metrics(const struct replay *replay, const struct simulated_ranks *r, const struct interval *step,
+                                 double *compute_s, struct dt_step_metrics *out)
+{
+    uint32_t most = 0;
+    for (int i = 0; i < r->role_count; i++)
+        most = r->roles[i].steps[RECORDED_STEPS - 1]->event_count > most ? r->roles[i].steps[RECORDED_STEPS - 1]->event_count : most;
+    struct dt_sim_moment *moments = malloc(((size_t)most + 1) * sizeof *moments);
+    int world_size = r->part->world_size;
+    struct rank_times *times = calloc((size_t)r->count, sizeof *times);
+    struct dt_step_metrics *of_place = malloc((size_t)r->count * sizeof *of_place);
+    struct dt_step_metrics *of_rank = malloc((size_t)world_size * sizeof *of_rank);
+    bool all = moments && times && of_place && of_rank;
+    dt_status status = all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events of %d ranks", most, world_size);
+    for (int i = 0; i < r->count && status == DT_OK; i++)
+        status = times_of_rank(replay, r, i, step, moments, &times[i]);
+    for (int i = 0; i < r->count && status == DT_OK; i++)
+        divide_step(r, i, step, times, &of_place[i]);
+    for (int i = 0; i < world_size && status == DT_OK; i++)
+        of_rank[i] = of_place[r->part->stand_in[i]];
+    for (int i = 0; i < world_size && status == DT_OK; i++)
+        compute_s[i] = of_rank[i].forward_s + of_rank[i].backward_s + of_rank[i].optimizer_s;
+    if (status == DT_OK)
+        dt_metrics_over_ranks(of_rank, sizeof *of_rank, world_size, out);
+    for (int i = 0; times && i < r->count; i++) {
+        free(times[i].sent.all);
+        free(times[i].received.all);
+    }
+    free(of_rank);
+    free(of_place);
+    free(times);
+    free(moments);
+    return status;
+}
+
+/* What is asked of a replay: the program's whole time, and, where metrics is not NULL (of the last recorded step), those of what comes
+ * after before_s of it. */
+struct question {
+    const struct measure_hooks *hooks; /* who may stop it */
+    double before_s, *seconds;
+    struct dt_step_metrics *metrics;
+    double *compute_s;          /* [world size] with metrics: what each rank computes */
+    struct server_use *servers; /* NULL: nobody asks */
+};
+
+static dt_status replay_collected(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
+                                  const struct dt_sim_collector *collector, const struct question *question)
+{
+    struct replay replay;
+    dt_status status = replay_create(e, s, r, step, collector, &replay);
+    if (status < 0)
+        goto done;
+    dt_sim_engine_set_stop(replay.engine, question->hooks->stop_requested, question->hooks->context);
+    status = dt_sim_engine_run(replay.engine);
+    if (status < 0)
+        goto done;
+    *question->seconds = dt_sim_engine_end_s(replay.engine, -1);
+    struct interval interval = {question->before_s, *question->seconds};
+    if (question->metrics)
+        status = collect_metrics(&replay, r, &interval, question->compute_s, question->metrics);
+done:
+    replay_finish(&replay);
+    return status;
+}
+
+/* The same; wish NULL: no trace. */
+static dt_status replay_step(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
+                             const struct dt_trace_wish *wish, const struct question *question)
+{
+    struct simulation_trace *writer = NULL;
+    struct dt_sim_collector collector = {0};
+    if (wish && wish->path)
+        DT_TRY(simulation_trace_open(wish, s, r->part->world_size, &writer, &collector));
+    if (question->servers)
+        collector = server_use_collector(question->servers, &collector);
+    dt_status status = replay_collected(e, s, r, step, &collector, question);
+    dt_status written = simulation_trace_close(writer);
+    return status < 0 ? status : written;
+}
+
+/* ---- the whole run ---- */
+
+static dt_status allocate_result(const struct experiment *e, struct measure_result *result)
+{
+    *result = (struct measure_result){
+        .step_s = calloc((size_t)e->steps.timed + 1, sizeof(double)),
+        .losses = calloc((size_t)e->steps.warmup + (size_t)e->steps.timed + 1, sizeof(double)),
+        .rank_count = e->world_size,
+        .ranks = calloc((size_t)e->world_size, sizeof *result->ranks),
+        .compute_s = calloc((size_t)e->world_size, sizeof(double)),
+    };
+    dt_metrics_init(&result->metrics);
+    bool complete = result->step_s && result->losses && result->ranks && result->compute_s;
+    return complete ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d ranks", e->world_size);
+}
+
+/* Steps before the last recorded one are as long as theirs, all later ones as long as that. Nothing is computed, so no loss is known. */
+static void fill_steps(const struct experiment *e, const double seconds[RECORDED_STEPS], double step_error,
+                       const struct measure_hooks *hooks, struct measure_result *result)
+{
+    const struct storage_times *storage = &result->storage;
+    struct dt_metrics *m = &result->metrics;
+    double all_s = 0;
+    m->reading_s = 0;
+    for (int i = 0; i < e->steps.warmup + e->steps.timed; i++) {
+        double own_s = seconds[i < RECORDED_STEPS ? i : RECORDED_STEPS - 1], wait_s = storage_wait_s(storage, own_s),
+               step_s = own_s + wait_s;
+        m->step.data_s = wait_s;
+        m->reading_s += wait_s;
+        all_s += step_s;
+        result->losses[result->losses_done++] = NAN;
+        if (i >= e->steps.warmup)
+            result->step_s[result->steps_done++] = step_s;
+        if (hooks->step_done)
+            hooks->step_done(hooks->context, i, step_s, NAN);
+    }
+    m->step_error = step_error;
+    training_time_predict(e, storage, e->steps.warmup + e->steps.timed, all_s, m);
+}
+
+/* What ranks do that stand for each other is the same; but of copies one alone is saved. */
+static dt_status find_storage(const struct experiment *e, const struct simulated_system *s, const struct symmetric_part *part,
+                              struct simulated_ranks *ranks, struct measure_result *result)
+{
+    struct checkpoint_size *sizes = calloc((size_t)e->world_size, sizeof *sizes);
+    DT_TRY(dt_allocated(sizes, "no host memory for what %d ranks save", e->world_size));
+    dt_status status = DT_OK;
+    bool copies = e->strategy.mode->ranks != DP_RANKS_DIFFER;
+    for (int i = 0; i < e->world_size && status == DT_OK; i++) {
+        status = trainer_checkpoint_size(ranks->roles[ranks->ranks[part->stand_in[i]].role].trainer, &sizes[i]);
+        if (copies && mesh_coordinate(&part->mesh, MESH_REPLICA, i) > 0)
+            sizes[i].saved = 0;
+    }
+    if (status == DT_OK)
+        storage_times_find(e, &s->cluster, s->placement.ranks_per_node, sizes, &result->storage);
+    free(sizes);
+    return status;
+}
+
+/* A step that is not replayed again. */
+static void forget_step(struct simulated_ranks *r, int step)
+{
+    for (int i = 0; i < r->role_count; i++) {
+        dt_sim_program_destroy(r->roles[i].steps[step]);
+        r->roles[i].steps[step] = NULL;
+    }
+}
+
+/* The last recorded step, with what servers do in it. */
+static dt_status replay_last(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
+                             const struct measure_hooks *hooks, struct question *question)
+{
+    struct server_use use = {.from_s = question->before_s, .count = r->count};
+    if (e->strategy.servers == 0)
+        return replay_step(e, s, r, step, &hooks->trace, question);
+    use.ranks = calloc((size_t)r->count, sizeof *use.ranks);
+    DT_TRY(dt_allocated(use.ranks, "no host memory for %d ranks", r->count));
+    question->servers = &use;
+    dt_status status = replay_step(e, s, r, step, &hooks->trace, question);
+    question->metrics->server_link_busy = server_use_link_s(&use) / (*question->seconds - question->before_s);
+    question->metrics->server_update_busy = server_use_update_s(&use) / (*question->seconds - question->before_s);
+    free(use.ranks);
+    return status;
+}
+
+static dt_status replay_steps(const struct experiment *e, const struct simulated_system *s, struct simulated_ranks *r,
+                              const struct measure_hooks *hooks, struct measure_result *result)
+{
+    double seconds[RECORDED_STEPS] = {0}, before_s = 0;
+    int last = RECORDED_STEPS - 1;
+    bool alike = true, ahead = s->costs.profile.host.runs_ahead || experiment_staleness(e) > 0;
+    for (int i = 0; i < r->role_count; i++)
+        alike &= r->roles[i].alike;
+    if (ahead) { /* two steps were recorded together, the second beginning before the first is over */
+        DT_TRY(replay_step(e, s, r, 0, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[0]}));
+        forget_step(r, 0); /* a third of what was recorded */
+        before_s = seconds[0];
+    }
+    struct question question = {hooks, before_s, &seconds[last], &result->metrics.step, result->compute_s, NULL};
+    DT_TRY(replay_last(e, s, r, last, hooks, &question));
+    seconds[last] -= before_s;
+    for (int step = 0; step < last && !ahead; step++) {
+        seconds[step] = seconds[last];
+        if (!alike)
+            DT_TRY(replay_step(e, s, r, step, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[step]}));
+    }
+    fill_steps(e, seconds, profile_eight(&s->costs.profile), hooks, result);
+    return DT_OK;
+}
+
+static dt_status predict(const struct experiment *e, const struct simulated_system *s, const struct symmetric_part *part,
+                         const struct measure_hooks *hooks, struct simulated_ranks *ranks, struct measure_result *result)
+{
+    bool each = hooks->trace.path != NULL;
+    DT_TRY(allocate_result(e, result));
+    DT_TRY(simulated_ranks_record(e, s, &s->device, part, each, hooks->stop_requested, hooks->context, ranks));
+    for (int i = 0; i < e->world_size; i++)
+        result->ranks[i].memory = ranks->roles[ranks->ranks[part->stand_in[i]].role].memory;
+    DT_TRY(check_memory(e, s, result));
+    if (short_of_memory(e, s, result))
+        DT_TRY(record_short_of_memory(e, s, each, hooks, ranks));
+    if (*e->checkpoint.path || *e->checkpoint.from || experiment_reads_data(e))
+        DT_TRY(find_storage(e, s, part, ranks, result));
+    if (hooks->ready)
+        hooks->ready(hooks->context, 0);
+    return replay_steps(e, s, ranks, hooks, result);
+}
+
+static dt_status run_part(const struct experiment *e, const struct simulated_system *s, bool all, const struct measure_hooks *hooks,
+                          struct measure_result *result)
+{
+    static const struct measure_hooks no_hooks = {0};
+    struct simulated_ranks ranks = {0};
+    struct symmetric_part part;
+    struct experiment with_framework = *e;
+    simulated_system_apply(s, &with_framework);
+    *result = (struct measure_result){0};
+    DT_TRY(simulated_system_check_stages(s, e));
+    dt_status status = all ? symmetric_part_all(&with_framework, &part) : symmetric_part_find(&with_framework, s, &part);
+    if (status == DT_OK)
+        status = predict(&with_framework, s, &part, hooks ? hooks : &no_hooks, &ranks, result);
+    simulated_ranks_finish(&ranks);
+    symmetric_part_finish(&part);
+    return status;
+}
+
+dt_status simulation_run(const struct experiment *e, const struct simulated_system *s, const struct measure_hooks *hooks,
+                         struct measure_result *result)
+{
+    return run_part(e, s, true, hooks, result);
+}
+
+dt_status simulation_run_symmetric(const struct experiment *e, const struct simulated_system *s, const struct measure_hooks *hooks,
+                                   struct measure_result *result)
+{
+    return run_part(e, s, false, hooks, result);
+}

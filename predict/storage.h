@@ -1,0 +1,17 @@
+/* What the storage of a described cluster adds to a training's steps.
+ *
+ * Storage is what a cluster's file says of it (section "storage"): bytes per second of a node and of all nodes together, whatever the number
+ * and size of files. A node reads each byte of a checkpoint once, and has it in memory for its other ranks. Samples are read anew in each
+ * epoch. Saves are dtbench's own, whatever the profile's software: each rank writes what it owns. */
+#ifndef PREDICT_STORAGE_H
+#define PREDICT_STORAGE_H
+
+#include "lib/sim/cluster.h"
+#include "schedules/checkpoint/checkpoint.h"
+#include "schedules/run/training_time.h"
+
+/* of_rank [world size]. */
+void storage_times_find(const struct experiment *experiment, const struct dt_sim_cluster *cluster, int ranks_per_node,
+                        const struct checkpoint_size *of_rank, struct storage_times *out);
+
+#endif

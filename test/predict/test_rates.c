@@ -1,0 +1,129 @@
+/* Measured rates in place of curves: products near those of a table, collectives of what nccl-tests prints, and tables that are wrong. */
+#include "lib/sim/alone.h"
+#include "predict/rates.h"
+#include "predict/simulated_system.h"
+#include "schedules/config/parse.h"
+#include "test/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 64 };
+
+static void write_file(const char *text, char path[PATH_BYTES])
+{
+    snprintf(path, PATH_BYTES, "/tmp/dt_test_rates_XXXXXX");
+    int file = mkstemp(path);
+    CHECK(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text), "%s", path);
+    close(file);
+}
+
+/* One node of A100 with the table; "": without. */
+static struct simulated_system *system_with(const char *path)
+{
+    char text[512];
+    struct experiment *e = NULL;
+    struct simulated_system *system;
+    int count;
+    snprintf(
+        text, sizeof text,
+        "{\"device\": \"sim\", \"cluster\": \"clusters/dgx_a100_1.json\", \"world_size\": 1, \"paradigm\": \"none\", \"rates\": \"%s\", "
+        "\"model\": {\"layers\": 1, \"heads\": 4, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32, \"dtype\": \"bf16\"}}",
+        path);
+    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
+    CHECK_OK(simulated_system_create(e, &system));
+    free(e);
+    return system;
+}
+
+static double product_s(const struct simulated_system *s, double batch, double m, double n, double k)
+{
+    return dt_cost_product_s(&s->costs, batch, m, n, k, (size_t)k, (size_t)k, 2);
+}
+
+/* Twice as slow as the formula where it was measured, and near there; elsewhere, in batches, and by rows of another dtype as before. What was measured
+ * alone is slower in a step. */
+static void products(void)
+{
+    char path[PATH_BYTES], text[256];
+    struct simulated_system *plain = system_with(""), *measured;
+    const struct dt_profile *p = &plain->costs.profile;
+    double formula = product_s(plain, 1, 4096, 4096, 4096), alone = p->gemm.alone_fraction / p->gemm.peak_fraction;
+    snprintf(text, sizeof text, "dtype,m,n,k,latency_us\nbf16,4096,4096,4096,%.9g\nfp16,64,64,64,1000000\n", 2e6 * formula / alone);
+    write_file(text, path);
+    measured = system_with(path);
+    const struct {
+        double batch, m, n, k, factor;
+    } rows[] = {{1, 4096, 4096, 4096, 2}, {1, 3000, 8192, 4096, 2}, {1, 8192, 2048, 4096, 2},
+                {1, 8193, 4096, 4096, 1}, {1, 64, 64, 64, 1},       {4, 4096, 4096, 4096, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double factor = product_s(measured, rows[i].batch, rows[i].m, rows[i].n, rows[i].k) /
+                        product_s(plain, rows[i].batch, rows[i].m, rows[i].n, rows[i].k);
+        CHECK(fabs(factor - rows[i].factor) < 1e-5, "row %zu: %g instead of %g", i, factor, rows[i].factor);
+    }
+    CHECK(alone > 1, "%g", alone);
+    CHECK(measured->profile_file.hash != plain->profile_file.hash && strstr(measured->profile_file.name, path), "%s",
+          measured->profile_file.name);
+    unlink(path);
+    simulated_system_destroy(plain);
+    simulated_system_destroy(measured);
+}
+
+static double all_reduce_s(const struct simulated_system *s, int ranks, double bytes)
+{
+    const struct dt_sim_placement placement = {.world_size = ranks, .ranks_per_node = ranks};
+    double seconds = NAN;
+    CHECK_OK(dt_sim_time_alone(&s->cluster, "cluster.json", &placement, DT_SIM_ALL_REDUCE, bytes, &seconds));
+    return seconds;
+}
+
+/* 8 MiB among 2 GPUs at 50 GB/s on the bus. */
+static void collectives(void)
+{
+    static const char printed[] =
+        "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 2 minBytes 8388608\n"
+        "#  Rank  0 Group  0 Pid  1 on  host device  0 [0000:07:00] GPU\n#  Rank  1 Group  0 Pid  1 on  host device  1 [0000:0f:00] GPU\n"
+        "#       size  count  type  redop  root  time  algbw  busbw\n"
+        "  8388608  2097152  float  sum  -1  167.8  50.00  50.00  0  167.8  50.00  50.00  0\n";
+    char path[PATH_BYTES];
+    write_file(printed, path);
+    struct simulated_system *plain = system_with(""), *measured = system_with(path);
+    double expected = 8388608 / 50e9, found = all_reduce_s(measured, 2, 8388608);
+    CHECK(fabs(found / expected - 1) < 1e-6, "%g s instead of %g", found, expected);
+    CHECK(all_reduce_s(plain, 2, 8388608) < 0.8 * expected, "the table has no part in it: %g s", all_reduce_s(plain, 2, 8388608));
+    unlink(path);
+    simulated_system_destroy(plain);
+    simulated_system_destroy(measured);
+}
+
+static void wrong_tables(void)
+{
+    static const struct {
+        const char *text, *error;
+    } rows[] = {{"m,n,k\n1,2,3\n", "latency_ms"},
+                {"m,n,k,tflops\n1,2,3,0\n", ":2: tflops"},
+                {"m,n,k,dtype,tflops\n1,2,3,int8,4\n", "bf16"},
+                {"gpu,m,n,k,tflops\nA,1,2,3,4\nB,1,2,3,4\n", "keep the rows of one"},
+                {"collective,size,gpus,busbw_GB_s\nall_sums,8,2,1\n", "all_reduce"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        static struct dt_sim_measured_list measured;
+        static struct dt_product_rates rates;
+        char path[PATH_BYTES];
+        write_file(rows[i].text, path);
+        CHECK(rates_read(path, &measured, &rates) == DT_ERR_INVALID && strstr(dt_error_message(), rows[i].error), "row %zu: %s", i,
+              dt_error_message());
+        unlink(path);
+    }
+}
+
+static const struct test_case cases[] = {
+    {"products", products},
+    {"collectives", collectives},
+    {"wrong tables", wrong_tables},
+};
+
+int main(void)
+{
+    return test_main(cases, sizeof cases / sizeof *cases);
+}
