@@ -141,6 +141,8 @@ def draw(seed, number, ranks):
     if stages > 1:
         config["pipeline"]["split"] = draw_split(r, config["model"]["layers"], stages * parts)
     config["loss_scaling"] = r.choice([1, 1, 1024, "dynamic"])
+    if "selective_op" in [config["activation"], *config.get("pipeline", {}).get("activation", [])]:
+        config["fsdp"]["unit"] = "block"  # products of one layer are made again for another one
     return config
 
 

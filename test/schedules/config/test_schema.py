@@ -58,6 +58,7 @@ BEYOND_SCHEMA = {
     "preset and sizes that a sweep brings together": r"model: both a preset and",
     "two lists for one key": r"sweep: both \"",
     "too many combinations": r"sweep: \d+ combinations; at most",
+    "operations that a family computes again": r"activation: models of the family \w+ compute no single operations again",
     "a policy for each part": r"pipeline\.activation: \d+ polic",
     "settings that fit": r"the settings have more than \d+ bytes",
 }
