@@ -160,7 +160,8 @@ struct gpt_head_norm_gradient {
     bool accumulate;
 };
 
-/* y [rows, f] = silu(gate) * up, hidden [rows, 2f] = gate | up, or hidden [rows, f] = gate beside up [rows, f]; silu(x) = x / (1 + exp(-x)).
+/* y [rows, f] = silu(gate) * up, where silu(x) = x / (1 + exp(-x)). hidden has gate and up in each row [rows, 2f]; or it has gate alone
+ * [rows, f], and up is an array of its own [rows, f].
  * Source  Shazeer, "GLU Variants Improve Transformer", 2020. */
 struct gpt_swiglu {
     void *y;

@@ -216,7 +216,7 @@ void verify_finish(struct verify_cache *cache);
 /* The reference with weights that soon differ by about one rounding: how fast its losses move away is how fast rounding grows. Errors:
  * DT_ERR_INVALID. */
 dt_status verify_shaken(const struct experiment *reference, struct experiment *out);
-/* Whether a loss is off from the third on: then it may be rounding that has grown, and the shaken reference tells. */
+/* Whether the first loss that is off is the third or a later one. Rounding that has grown may be the cause; the shaken reference shows it. */
 bool verify_needs_shaken(const struct report *report, const struct experiment *experiment, const struct report *reference);
 
 /* Compare step by step, and set the report's verification and, on a mismatch, its status and error. shaken: that reference's report; losses

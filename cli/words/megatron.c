@@ -298,7 +298,7 @@ static void prepare_model(struct dt_translation *t, const struct experiment *e)
         dt_remark(t, DT_REMARK_ALIKE, "model.bias: layer norms have a bias with Megatron-LM");
     dt_json_destroy(bias);
     put_flag(t, "openai-gelu", dt_json_is(dt_json_at(t->ours, "model.mlp"), "gelu_new"));
-    if (is_on(t, "openai-gelu")) /* a flag beside the other GELU's */
+    if (is_on(t, "openai-gelu")) /* the flag chooses the form of GELU; the MLP is then as without it */
         put_text(t->ours, "model.mlp", "gelu");
     if (dt_json_number(t->ours, "model.ffn", 0) == 0)
         dt_json_put_number(t->ours, "model.ffn", 4 * dt_json_number(t->ours, "model.hidden", 0));
@@ -493,8 +493,8 @@ static const struct dt_word nemo_names[] = {
 
 enum { LIST_BYTES = 2000 };
 
-/* Sections that have parts of a step, and sections within them that have none. What else a file has beside them (who runs it, where data and
- * checkpoints are, keys that are there for YAML's anchors) the frameworks do not read, or it is no part of a step. */
+/* The first two lists name sections that describe a step, of Bridge and of NeMo; the last one names sections within them that do not. Other
+ * sections (who runs the job, where data and checkpoints are, targets of YAML's anchors) do not change a step, or no framework reads them. */
 static const char bridge_sections[] = " model train optimizer ddp dist comm_overlap mixed_precision peft ";
 static const char nemo_sections[] = " model devices num_nodes ";
 static const char other_sections[] = " data tokenizer nsys_profile megatron_timer_kwargs sched ";

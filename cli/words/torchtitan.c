@@ -236,7 +236,7 @@ const struct framework framework_torchtitan = {
     .marks = (const char *const[]){"training", "parallelism", NULL},
     .fixed = "{" FIXED_IN_ALL("") ", \"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"tensor\": {\"sequence_parallel\": true}, "
                                   "\"ddp\": {\"overlap\": true}}",
-    /* by FSDP: these models are too large for DDP, and nothing else has bf16 products of fp32 weights beside other parallelism */
+    /* DDP is left out: these models are too large for it, and with tensor or pipeline parallelism only FSDP computes in bf16 from fp32 weights */
     .space = (const char *const[]){"paradigm=fsdp,hsdp", "pipeline.order=gpipe,1f1b,interleaved,zb_v",
                                    "activation=keep,checkpoint,selective_op", NULL},
     .words = words,
