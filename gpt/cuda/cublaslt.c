@@ -2,8 +2,6 @@
 
 #include "lib/base/shared_library.h"
 
-#include <string.h>
-
 /* "libcublasLt.so.13": of CUDA's major version that this was compiled with, whose numbers and structures it passes. */
 #define NAME_OF(major) "libcublasLt.so." #major
 #define NAME_OF_MAJOR(major) NAME_OF(major)
@@ -13,10 +11,7 @@ static const char remedy[] =
 
 static dt_status find_functions(void *library, struct gpt_cublaslt *out)
 {
-    const struct {
-        const char *symbol;
-        void *to; /* a pointer to a function, in *out */
-    } all[] = {
+    const struct dt_shared_function all[] = {
         {"cublasLtGetVersion", &out->get_version},
         {"cublasLtGetStatusString", &out->get_status_string},
         {"cublasLtCreate", &out->create},
@@ -33,14 +28,8 @@ static dt_status find_functions(void *library, struct gpt_cublaslt *out)
         {"cublasLtMatrixLayoutCreate", &out->matrix_layout_create},
         {"cublasLtMatrixLayoutDestroy", &out->matrix_layout_destroy},
     };
-    char reason[256];
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        void *found = dt_shared_library_symbol(library, all[i].symbol, reason, sizeof reason);
-        if (!found)
-            return dt_fail(DT_ERR_UNAVAILABLE, "cuBLASLt: %s; needs %s", reason, library_name);
-        memcpy(all[i].to, &found, sizeof found);
-    }
-    return DT_OK;
+    const char *missing = dt_shared_library_find(library, all, sizeof all / sizeof all[0]);
+    return missing ? dt_fail(DT_ERR_UNAVAILABLE, "cuBLASLt has no %s; needs %s", missing, library_name) : DT_OK;
 }
 
 dt_status gpt_cublaslt_load(struct gpt_cublaslt *out)

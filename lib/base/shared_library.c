@@ -59,10 +59,14 @@ void *dt_shared_library_open(const char *name, const char *variable, const char 
     return library;
 }
 
-void *dt_shared_library_symbol(void *library, const char *symbol, char *reason, size_t reason_bytes)
+const char *dt_shared_library_find(void *library, const struct dt_shared_function *functions, size_t count)
 {
-    void *found = dlsym(library, symbol);
-    if (!found)
-        snprintf(reason, reason_bytes, "%s", dlerror());
-    return found;
+    const char *missing = NULL;
+    for (size_t i = 0; i < count; i++) {
+        void *found = dlsym(library, functions[i].name);
+        if (!found && !missing)
+            missing = functions[i].name;
+        memcpy(functions[i].to, &found, sizeof found);
+    }
+    return missing;
 }

@@ -11,7 +11,12 @@
  * own words. */
 void *dt_shared_library_open(const char *name, const char *variable, const char *home, char *reason, size_t reason_bytes);
 
-/* One function of it. NULL where the library has none of this name: `reason` then says so. */
-void *dt_shared_library_symbol(void *library, const char *symbol, char *reason, size_t reason_bytes);
+struct dt_shared_function {
+    const char *name;
+    void *to; /* where its address goes: a pointer to a function */
+};
+
+/* Find `count` functions of the library; those that it does not have become NULL. The first of their names, or NULL where it has all. */
+const char *dt_shared_library_find(void *library, const struct dt_shared_function *functions, size_t count);
 
 #endif

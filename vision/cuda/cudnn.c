@@ -2,27 +2,16 @@
 
 #include "lib/base/shared_library.h"
 
-#include <string.h>
-
 static const char library_name[] = "libcudnn.so.9";
 static const char remedy[] = "install cuDNN 9, add the folder of its libraries to LD_LIBRARY_PATH, or name the file in DTBENCH_LIBCUDNN";
 
 static dt_status find_functions(void *library, struct vision_cudnn *out)
 {
 #define ROW(member, symbol, ...) {#symbol, &out->member},
-    const struct {
-        const char *symbol;
-        void *to; /* a pointer to a function, in *out */
-    } all[] = {VISION_CUDNN(ROW)};
+    const struct dt_shared_function all[] = {VISION_CUDNN(ROW)};
 #undef ROW
-    char reason[256];
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        void *found = dt_shared_library_symbol(library, all[i].symbol, reason, sizeof reason);
-        if (!found)
-            return dt_fail(DT_ERR_UNAVAILABLE, "cuDNN: %s; needs %s", reason, library_name);
-        memcpy(all[i].to, &found, sizeof found);
-    }
-    return DT_OK;
+    const char *missing = dt_shared_library_find(library, all, sizeof all / sizeof all[0]);
+    return missing ? dt_fail(DT_ERR_UNAVAILABLE, "cuDNN has no %s; needs %s", missing, library_name) : DT_OK;
 }
 
 dt_status vision_cudnn_load(struct vision_cudnn *out)

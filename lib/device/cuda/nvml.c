@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct nvmlDevice_st *nvml_device;
 typedef int nvml_result; /* 0: success */
@@ -46,33 +45,27 @@ struct dt_nvml {
 /* A function that this NVML does not have leaves what it would tell unknown; false without the first two. */
 static bool load(struct dt_nvml *n)
 {
-    const struct {
-        void *place;
-        const char *name;
-    } functions[] = {
-        {&n->init, "nvmlInit_v2"},
-        {&n->find, "nvmlDeviceGetHandleByPciBusId_v2"},
-        {&n->clock, "nvmlDeviceGetClockInfo"},
-        {&n->highest_clock, "nvmlDeviceGetMaxClockInfo"},
-        {&n->temperature, "nvmlDeviceGetTemperature"},
-        {&n->power, "nvmlDeviceGetPowerUsage"},
-        {&n->power_limit, "nvmlDeviceGetEnforcedPowerLimit"},
-        {&n->energy, "nvmlDeviceGetTotalEnergyConsumption"},
-        {&n->reasons, "nvmlDeviceGetCurrentClocksThrottleReasons"},
-        {&n->violation, "nvmlDeviceGetViolationStatus"},
-        {&n->ecc, "nvmlDeviceGetEccMode"},
-        {&n->mig, "nvmlDeviceGetMigMode"},
-        {&n->persistence, "nvmlDeviceGetPersistenceMode"},
-        {&n->processes, "nvmlDeviceGetComputeRunningProcesses_v3"},
+    const struct dt_shared_function functions[] = {
+        {"nvmlInit_v2", &n->init},
+        {"nvmlDeviceGetHandleByPciBusId_v2", &n->find},
+        {"nvmlDeviceGetClockInfo", &n->clock},
+        {"nvmlDeviceGetMaxClockInfo", &n->highest_clock},
+        {"nvmlDeviceGetTemperature", &n->temperature},
+        {"nvmlDeviceGetPowerUsage", &n->power},
+        {"nvmlDeviceGetEnforcedPowerLimit", &n->power_limit},
+        {"nvmlDeviceGetTotalEnergyConsumption", &n->energy},
+        {"nvmlDeviceGetCurrentClocksThrottleReasons", &n->reasons},
+        {"nvmlDeviceGetViolationStatus", &n->violation},
+        {"nvmlDeviceGetEccMode", &n->ecc},
+        {"nvmlDeviceGetMigMode", &n->mig},
+        {"nvmlDeviceGetPersistenceMode", &n->persistence},
+        {"nvmlDeviceGetComputeRunningProcesses_v3", &n->processes},
     };
     char reason[256];
     void *library = dt_shared_library_open("libnvidia-ml.so.1", "DTBENCH_LIBNVML", NULL, reason, sizeof reason);
     if (!library)
         return false;
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-        void *function = dt_shared_library_symbol(library, functions[i].name, reason, sizeof reason);
-        memcpy(functions[i].place, &function, sizeof function);
-    }
+    dt_shared_library_find(library, functions, sizeof functions / sizeof functions[0]);
     return n->init && n->find;
 }
 

@@ -21,9 +21,13 @@ static void by_name(void)
     char reason[512] = "";
     void *library = dt_shared_library_open(system_library, variable, NULL, reason, sizeof reason);
     CHECK(library, "%s", reason);
-    CHECK(library && dt_shared_library_symbol(library, "cos", reason, sizeof reason));
-    CHECK(library && !dt_shared_library_symbol(library, "dt_no_such_function", reason, sizeof reason));
-    CHECK(strstr(reason, "dt_no_such_function"), "%s", reason);
+    double (*cosine)(double) = NULL;
+    void (*none)(void) = missing;
+    const struct dt_shared_function functions[] = {{"dt_no_such_function", &none}, {"cos", &cosine}, {"dt_no_other", &none}};
+    const char *first = library ? dt_shared_library_find(library, functions, 3) : NULL;
+    CHECK(first && strcmp(first, "dt_no_such_function") == 0 && !none);
+    CHECK(cosine && cosine(0) == 1);
+    CHECK(library && !dt_shared_library_find(library, functions + 1, 1));
 }
 
 /* The variable is an order: what it names, or nothing. */
