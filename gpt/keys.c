@@ -3,55 +3,6 @@
 #include "gpt/keys.h"
 #include "gpt/model.h"
 
-/* Choices are functions from an index to a name, NULL past the end: names stay where their enum is. */
-static const char *pick(const char *const *names, int count, int index)
-{
-    return index >= 0 && index < count ? names[index] : NULL;
-}
-
-static const char *attention_choice(int index)
-{
-    static const char *const names[] = {[GPT_ATTENTION_FUSED] = "fused", [GPT_ATTENTION_UNFUSED] = "unfused"};
-    return pick(names, 2, index);
-}
-
-static const char *mlp_choice(int index)
-{
-    static const char *const names[] = {
-        [GPT_MLP_GELU] = "gelu", [GPT_MLP_SWIGLU] = "swiglu", [GPT_MLP_GELU_NEW] = "gelu_new", [GPT_MLP_RELU] = "relu"};
-    return pick(names, 4, index);
-}
-
-static const char *attention_dropout_choice(int index)
-{
-    static const char *const names[] = {[GPT_ATTENTION_DROPOUT_SAME] = "same", [GPT_ATTENTION_DROPOUT_NONE] = "none"};
-    return pick(names, 2, index);
-}
-
-static const char *norm_choice(int index)
-{
-    static const char *const names[] = {[GPT_NORM_LAYER] = "layer", [GPT_NORM_RMS] = "rms"};
-    return pick(names, 2, index);
-}
-
-static const char *position_choice(int index)
-{
-    static const char *const names[] = {[GPT_POSITION_LEARNED] = "learned", [GPT_POSITION_ROPE] = "rope", [GPT_POSITION_ALIBI] = "alibi"};
-    return pick(names, 3, index);
-}
-
-static const char *rope_scaling_choice(int index)
-{
-    static const char *const names[] = {[GPT_ROPE_UNSCALED] = "none", [GPT_ROPE_LLAMA3] = "llama3"};
-    return pick(names, 2, index);
-}
-
-static const char *bias_choice(int index)
-{
-    static const char *const names[] = {[GPT_BIAS_ALL] = "all", [GPT_BIAS_QKV] = "qkv", [GPT_BIAS_NONE] = "none"};
-    return pick(names, 3, index);
-}
-
 /* ---- which keys have a part in an experiment, which begins with its model ---- */
 
 static bool of_own_sizes(const void *source)
@@ -95,28 +46,35 @@ const struct dt_field gpt_keys[] = {
     {"model.block_size", DT_FIELD_INT, AT(block_size), .min = 1, .max = 1048576, .initial = "256", .description = "Sequence length T."},
     {"model.dropout", DT_FIELD_FLOAT, AT(dropout), .min = 0, .max = 0.999, .initial = "0.1",
      .description = "Dropout probability, of the embedding, the attention weights and the residual branches."},
-    {"model.attention_dropout", DT_FIELD_ENUM, AT(attention_dropout), .choice = attention_dropout_choice, .initial = "\"same\"",
+    {"model.attention_dropout", DT_FIELD_ENUM, AT(attention_dropout),
+     .names = DT_NAMES([GPT_ATTENTION_DROPOUT_SAME] = "same", [GPT_ATTENTION_DROPOUT_NONE] = "none"), .initial = "\"same\"",
      .matters = of_dropout_elsewhere, .description = "Dropout of the attention weights. same: model.dropout; none, as OPT has it."},
-    {"model.attention", DT_FIELD_ENUM, AT(attention), .choice = attention_choice, .initial = "\"fused\"",
+    {"model.attention", DT_FIELD_ENUM, AT(attention),
+     .names = DT_NAMES([GPT_ATTENTION_FUSED] = "fused", [GPT_ATTENTION_UNFUSED] = "unfused"), .initial = "\"fused\"",
      .description = "fused does not store the T x T attention weights; unfused does, as the study's framework did."},
 
-    {"model.mlp", DT_FIELD_ENUM, AT(mlp), .choice = mlp_choice, .initial = "\"gelu\"",
+    {"model.mlp", DT_FIELD_ENUM, AT(mlp),
+     .names = DT_NAMES([GPT_MLP_GELU] = "gelu", [GPT_MLP_SWIGLU] = "swiglu", [GPT_MLP_GELU_NEW] = "gelu_new", [GPT_MLP_RELU] = "relu"),
+     .initial = "\"gelu\"",
      .description = "The MLP of a block. gelu: down(gelu(up(x))); gelu_new: the same with GELU's tanh form, as GPT-2 has it; relu: with "
                     "max(x, 0), as OPT; swiglu: down(silu(gate(x)) * up(x)), with three weights."},
     {"model.ffn", DT_FIELD_INT, AT(ffn), .min = 0, .max = 1048576, .initial = "0",
      .description = "Features of the MLP's hidden layer; 0: 4 * hidden."},
-    {"model.norm", DT_FIELD_ENUM, AT(norm), .choice = norm_choice, .initial = "\"layer\"",
+    {"model.norm", DT_FIELD_ENUM, AT(norm), .names = DT_NAMES([GPT_NORM_LAYER] = "layer", [GPT_NORM_RMS] = "rms"), .initial = "\"layer\"",
      .description = "Normalisation before attention, MLP and head. layer: layer norm; rms: by the root of the mean square, without bias."},
     {"model.norm_epsilon", DT_FIELD_NUMBER, AT(norm_epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-5",
      .description = "Added to a norm's variance, or mean square."},
-    {"model.position", DT_FIELD_ENUM, AT(position), .choice = position_choice, .initial = "\"learned\"",
+    {"model.position", DT_FIELD_ENUM, AT(position),
+     .names = DT_NAMES([GPT_POSITION_LEARNED] = "learned", [GPT_POSITION_ROPE] = "rope", [GPT_POSITION_ALIBI] = "alibi"),
+     .initial = "\"learned\"",
      .description = "How positions get in. learned: a table of block_size rows, added to the tokens' embedding; rope: q and k are "
                     "rotated; alibi: scores get a bias that grows with the distance."},
     {"model.position_rows", DT_FIELD_INT, AT(position_rows), .min = 0, .max = 1048576, .initial = "0", .matters = of_longer_table,
      .description = "learned: rows of the table, of which the first block_size are read; OPT's has two more. 0: block_size."},
     {"model.rope.base", DT_FIELD_NUMBER, AT(rope.base), .min = 1, .above = true, .max = 1e12, .initial = "10000", .matters = of_rope,
      .description = "rope: base of the frequencies, often called theta."},
-    {"model.rope.scaling", DT_FIELD_ENUM, AT(rope.scaling), .choice = rope_scaling_choice, .initial = "\"none\"", .matters = of_rope,
+    {"model.rope.scaling", DT_FIELD_ENUM, AT(rope.scaling), .names = DT_NAMES([GPT_ROPE_UNSCALED] = "none", [GPT_ROPE_LLAMA3] = "llama3"),
+     .initial = "\"none\"", .matters = of_rope,
      .description =
          "rope: how frequencies are changed for sequences longer than original_length. llama3: slow ones are divided by factor."},
     {"model.rope.factor", DT_FIELD_NUMBER, AT(rope.factor), .min = 1, .max = 1e6, .initial = "8", .matters = of_scaled_rope,
@@ -130,7 +88,8 @@ const struct dt_field gpt_keys[] = {
      .matters = of_scaled_rope, .description = "llama3 scaling: the sequence length before it was made longer."},
     {"model.kv_heads", DT_FIELD_INT, AT(kv_heads), .min = 0, .max = 4096, .initial = "0",
      .description = "Heads of keys and values (grouped-query attention); must divide heads. 0: heads."},
-    {"model.bias", DT_FIELD_ENUM, AT(bias), .choice = bias_choice, .booleans = bias_of_booleans, .initial = "\"all\"",
+    {"model.bias", DT_FIELD_ENUM, AT(bias), .names = DT_NAMES([GPT_BIAS_ALL] = "all", [GPT_BIAS_QKV] = "qkv", [GPT_BIAS_NONE] = "none"),
+     .booleans = bias_of_booleans, .initial = "\"all\"",
      .description = "Biases. all: of every linear layer but the head, and of layer norms; qkv: of q, k and v alone; none. true is all, "
                     "false none."},
     {"model.tied", DT_FIELD_BOOL, AT(tied), .max = 1, .initial = "false",

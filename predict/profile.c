@@ -241,17 +241,6 @@ static const char *kernel_choice(int index)
     return index < profile_kernels()->count ? profile_kernels()->kernels[index]->name : NULL;
 }
 
-static const char *variant_choice(int index)
-{
-    static const char *const names[DT_VARIANTS] = {"plain", "dropout", "unfused", "accumulate"};
-    return index < DT_VARIANTS ? names[index] : NULL;
-}
-
-static const char *dtype_choice(int index)
-{
-    return index < DT_DTYPE_COUNT ? dt_dtype_name((enum dt_dtype)index) : NULL;
-}
-
 #define OF(member) .offset = offsetof(struct dt_measured, member)
 #define SHAPE(index) OF(shape[index]), .min = 1, .max = 1e12
 #define SECONDS(member) OF(member), .min = 1e-9, .max = 1e6
@@ -259,8 +248,9 @@ static const char *dtype_choice(int index)
 static const struct dt_field measured_fields[] = {
     {"kernel", DT_FIELD_ENUM, OF(kernel), .choice = kernel_choice,
      .description = "one of those under \"kernels\", or a copy within the device"},
-    {"variant", DT_FIELD_ENUM, OF(variant), .choice = variant_choice, .description = "what makes it another kernel of the same shape"},
-    {"dtype", DT_FIELD_ENUM, OF(dtype), .choice = dtype_choice, .description = "of its operands"},
+    {"variant", DT_FIELD_ENUM, OF(variant), .names = DT_NAMES("plain", "dropout", "unfused", "accumulate"),
+     .description = "what makes it another kernel of the same shape"},
+    {"dtype", DT_FIELD_ENUM, OF(dtype), .choice = dt_dtype_name, .description = "of its operands"},
     {"ranks", DT_FIELD_INT, OF(ranks), .min = 1, .max = 4096, .description = "on the machine"},
     {"threads", DT_FIELD_INT, OF(threads), .min = 1, .max = 65536, .description = "of a rank"},
     {"rows", DT_FIELD_NUMBER, SHAPE(0),

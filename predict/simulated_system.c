@@ -328,8 +328,7 @@ dt_status simulated_system_check_stages(const struct simulated_system *s, const 
 
 bool simulated_system_ignores_unit(const struct simulated_system *s, const struct experiment *e, char *text, size_t text_bytes)
 {
-    bool ignored =
-        s->costs.profile.schedule.gathers_layers && paradigm_has_key(e->strategy.paradigm, "fsdp.unit") && e->fsdp.unit == DT_UNIT_BLOCK;
+    bool ignored = s->costs.profile.schedule.gathers_layers && e->strategy.paradigm->reads & READS_UNITS && e->fsdp.unit == DT_UNIT_BLOCK;
     if (ignored)
         snprintf(text, text_bytes,
                  "fsdp.unit: \"block\" is predicted as \"linear\": the framework of profile %s gathers each inner layer by itself",

@@ -3,36 +3,6 @@
 #include "vision/keys.h"
 #include "vision/model.h"
 
-static const char *pick(const char *const *names, int count, int index)
-{
-    return index >= 0 && index < count ? names[index] : NULL;
-}
-
-static const char *block_choice(int index)
-{
-    static const char *const names[] = {[VISION_BASIC] = "basic", [VISION_BOTTLENECK] = "bottleneck"};
-    return pick(names, 2, index);
-}
-
-static const char *head_choice(int index)
-{
-    static const char *const names[] = {[VISION_CLASSIFIER] = "classifier", [VISION_DEEPLAB] = "deeplab"};
-    return pick(names, 2, index);
-}
-
-static const char *running_choice(int index)
-{
-    static const char *const names[] = {[VISION_AVERAGE] = "average", [VISION_RANK_0] = "rank_0"};
-    return pick(names, 2, index);
-}
-
-static const char *augmentation_choice(int index)
-{
-    static const char *const names[] = {"none", [VISION_FLIP] = "flip", [VISION_CROP] = "crop",
-                                        [VISION_FLIP | VISION_CROP] = "flip_and_crop"};
-    return pick(names, 4, index);
-}
-
 /* ---- which keys have a part in an experiment, which begins with its model ---- */
 
 static bool of_own_sizes(const void *source)
@@ -65,12 +35,13 @@ const struct dt_field vision_keys[] = {
      .description = "Pixels of an image's side; images are square, with three colours."},
     {"model.classes", DT_FIELD_INT, AT(classes), .min = 2, .max = 65536, .initial = "1000",
      .description = "Classes of an image, or of a pixel."},
-    {"model.block", DT_FIELD_ENUM, AT(block), .choice = block_choice, .initial = "\"bottleneck\"",
+    {"model.block", DT_FIELD_ENUM, AT(block), .names = DT_NAMES([VISION_BASIC] = "basic", [VISION_BOTTLENECK] = "bottleneck"),
+     .initial = "\"bottleneck\"",
      .description = "Residual blocks. basic: two 3x3 convolutions; bottleneck: 1x1, 3x3, and 1x1 to four times the channels."},
     {"model.channels", DT_FIELD_INT, AT(width), .min = 4, .max = 1024, .initial = "64",
      .description = "Channels of the stem and of the first stage's 3x3 convolutions; a multiple of 4. Each later stage has twice as many."},
-    {"model.head", DT_FIELD_ENUM, AT(head), .choice = head_choice, .initial = "\"classifier\"",
-     .description = "classifier: a class for each image; deeplab: DeepLabV3's, a class for each pixel."},
+    {"model.head", DT_FIELD_ENUM, AT(head), .names = DT_NAMES([VISION_CLASSIFIER] = "classifier", [VISION_DEEPLAB] = "deeplab"),
+     .initial = "\"classifier\"", .description = "classifier: a class for each image; deeplab: DeepLabV3's, a class for each pixel."},
     {"model.output_stride", DT_FIELD_INT, AT(output_stride), .min = 8, .max = 32, .initial = "32",
      .description =
          "Pixels of the image, on a side, for one position of the last stage: 32, 16 or 8. Below 32 the last stages dilate their "
@@ -85,12 +56,14 @@ const struct dt_field vision_keys[] = {
      .description =
          "Consecutive samples that a batch normalisation takes its statistics of; where they are more than a rank's, ranks exchange "
          "sums in forward and backward. 0: those of a rank's micro-batch, as PyTorch does; losses then depend on how samples are divided."},
-    {"model.running_statistics", DT_FIELD_ENUM, AT(running), .choice = running_choice, .initial = "\"average\"",
+    {"model.running_statistics", DT_FIELD_ENUM, AT(running), .names = DT_NAMES([VISION_AVERAGE] = "average", [VISION_RANK_0] = "rank_0"),
+     .initial = "\"average\"",
      .description =
          "What all ranks have as running mean and variance of their batch normalisations after a step: average: the mean of what the ranks "
          "have; rank_0: what the first one has, as PyTorch's DistributedDataParallel."},
-    {"model.augmentation", DT_FIELD_ENUM, AT(augmentation), .choice = augmentation_choice, .initial = "\"none\"",
-     .matters = of_augmentation,
+    {"model.augmentation", DT_FIELD_ENUM, AT(augmentation),
+     .names = DT_NAMES("none", [VISION_FLIP] = "flip", [VISION_CROP] = "crop", [VISION_FLIP | VISION_CROP] = "flip_and_crop"),
+     .initial = "\"none\"", .matters = of_augmentation,
      .description =
          "What is done to the images of a file, at random for each time that one comes. flip: left and right change places, or not; crop: "
          "image_size pixels are cut out anywhere, of an image that has no more it is moved by up to an eighth of them, with black edges; "

@@ -35,11 +35,6 @@ struct command_options {
 
 /* ---- options ---- */
 
-static const char *dtype_choice(int index)
-{
-    return index < DT_DTYPE_COUNT ? dt_dtype_name((enum dt_dtype)index) : NULL;
-}
-
 /* What can be measured: "cpu", "cuda". */
 static const char *measured_device(int index)
 {
@@ -59,7 +54,7 @@ static const struct option_row options[] = {
     {"ranks", 'r', OPTION_TEXT, AT(ranks), "LIST", NULL,
      "numbers of ranks to measure with; default: 1,2,4, and of GPUs 1, 2, 4 and so on up to all"},
     {"threads", 't', OPTION_TEXT, AT(threads), "N", NULL, "cpu: threads of each rank; default: processors / ranks, as in experiments"},
-    {"dtype", 'T', OPTION_TEXT, AT(dtypes), "LIST", dtype_choice,
+    {"dtype", 'T', OPTION_TEXT, AT(dtypes), "LIST", dt_dtype_name,
      "data types to measure, comma-separated; default: those that this processor computes natively, and of a GPU all. They are"},
     {"quick", 0, OPTION_FLAG, AT(quick), NULL, NULL, "few and small measurements, to try the command: they are no base for predictions"},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress"},

@@ -282,7 +282,7 @@ static void note_framework(const struct sweep *s, bool quiet)
     struct simulated_system *system;
     for (int i = 0; i < s->distinct && !quiet; i++) {
         const struct experiment *e = sweep_experiment(s, i);
-        if (!experiment_is_simulated(e) || !paradigm_has_key(e->strategy.paradigm, "fsdp.unit") || simulated_system_create(e, &system) < 0)
+        if (!experiment_is_simulated(e) || !(e->strategy.paradigm->reads & READS_UNITS) || simulated_system_create(e, &system) < 0)
             continue;
         bool ignored = simulated_system_ignores_unit(system, e, text, sizeof text);
         simulated_system_destroy(system);

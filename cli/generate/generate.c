@@ -194,13 +194,13 @@ static void write_values(const struct dt_field *field, FILE *to)
     char text[DT_FIELD_TEXT_BYTES];
     if (field->words)
         fputs("list of ", to);
-    for (int i = 0; field->choice && field->choice(i); i++)
-        fprintf(to, "%s`%s`", i ? ", " : "", field->choice(i));
+    for (int i = 0; dt_field_choice(field, i); i++)
+        fprintf(to, "%s`%s`", i ? ", " : "", dt_field_choice(field, i));
     if (field->most_numbers > 0)
         fprintf(to, ", a list of integers from %.0f to %.0f", field->min, field->max);
     if (field->file_ending)
         fprintf(to, ", a file `*%s`", field->file_ending);
-    if (field->choice)
+    if (dt_field_has_choices(field))
         return;
     dt_field_describe(field, text);
     size_t article = strncmp(text, "an ", 3) == 0 ? 3 : strncmp(text, "a ", 2) == 0 ? 2 : 0;
@@ -267,14 +267,14 @@ static void markdown_paradigm_keys(const struct generate_tables *tables, FILE *t
 {
     fputs("| key | read by |\n|---|---|\n", to);
     for (int k = 0; k < tables->keys->count; k++) {
-        const char *path = tables->keys->fields[k].path;
+        const struct dt_field *field = &tables->keys->fields[k];
         int readers = 0;
         const struct paradigm *p;
         for (int i = 0; (p = paradigm_of((enum paradigm_kind)i)); i++) {
-            if (!paradigm_has_key(p, path))
+            if (!(p->reads & field->readers))
                 continue;
             if (readers++ == 0)
-                fprintf(to, "| `%s` | ", path);
+                fprintf(to, "| `%s` | ", field->path);
             fprintf(to, "%s`%s`", readers > 1 ? ", " : "", p->name);
         }
         fputs(readers ? " |\n" : "", to);

@@ -119,11 +119,11 @@ void strategy_describe(const struct experiment *e, char text[STRATEGY_BYTES])
         add(text, ", every second product recomputed");
     if (e->parameter_offload)
         add(text, ", parameters on the host");
-    if (paradigm_has_key(p, "fsdp.unit") && e->fsdp.unit == DT_UNIT_LINEAR)
+    if (p->reads & READS_UNITS && e->fsdp.unit == DT_UNIT_LINEAR)
         add(text, ", linear units");
-    if (paradigm_has_key(p, "fsdp.gather") && e->fsdp.gather == GATHER_ONCE)
+    if (p->reads & READS_UNITS && e->fsdp.gather == GATHER_ONCE)
         add(text, ", gathered once a step");
-    if (paradigm_has_key(p, "ddp.bucket_mib") && e->ddp.bucket_mib != 25 && e->world_size > 1)
+    if (p->reads & READS_BUCKETS && e->ddp.bucket_mib != 25 && e->world_size > 1)
         add(text, ", buckets of %g MiB", e->ddp.bucket_mib);
     add_others(text, e);
 }

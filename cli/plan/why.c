@@ -160,7 +160,7 @@ static void say_axes(struct why *w, const struct planner *p, const struct experi
     }
     if (mesh.size[MESH_SHARD] > 1) {
         name_link(p, within_nodes(p, &mesh, MESH_SHARD), link);
-        if (paradigm_has_key(e->strategy.paradigm, "fsdp.gather"))
+        if (e->strategy.paradigm->reads & READS_UNITS)
             why_say(w, "parameters of %.3g GB are gathered for forward and backward and their gradients reduced among %d shards, %s", bytes,
                     mesh.size[MESH_SHARD], link);
         else

@@ -168,7 +168,7 @@ static bool parameters_offloaded(const struct measured_run *run, double peak_byt
     if (run->offload >= 0)
         return run->offload == 1;
     struct dt_model model = model_of_preset(run->preset, run->family);
-    return paradigm_has_key(paradigm_of(run->paradigm), "fsdp.gather") &&
+    return paradigm_of(run->paradigm)->reads & READS_UNITS &&
            peak_bytes < FP16_PARAMETER_AND_GRADIENT_BYTES * (double)dt_model_parameter_count(&model) / run->gpus;
 }
 
@@ -223,7 +223,7 @@ static void add_mesh(cJSON **config, const struct measured_run *run)
     }
     if (run->micro_batches > 1)
         dt_json_add(config, "micro_batches: %d", run->micro_batches);
-    if (run->shard_size && paradigm_has_key(paradigm_of(run->paradigm), "hsdp.shard_size"))
+    if (run->shard_size && paradigm_of(run->paradigm)->reads & READS_SHARD_GROUPS)
         dt_json_add(config, "hsdp: {shard_size: %d}", run->shard_size);
 }
 

@@ -20,12 +20,6 @@ static void offer(const struct completion *c, const char *candidate, const char 
         fprintf(c->to, "%.*s%s%s\n", c->fixed, c->word, candidate, end);
 }
 
-static void offer_choices(const struct completion *c, const char *(*choice)(int index))
-{
-    for (int i = 0; choice(i); i++)
-        offer(c, choice(i), "");
-}
-
 /* "clusters", or another folder of configs/: names of the files there, and any other file. */
 static void offer_data_files(const struct completion *c, const char *folder)
 {
@@ -44,8 +38,8 @@ static void offer_key_values(const struct completion *c, const char *key, size_t
         const struct dt_field *field = &table->fields[i];
         if (strlen(field->path) != length || strncmp(field->path, key, length) != 0)
             continue;
-        if (field->choice)
-            offer_choices(c, field->choice);
+        for (int choice = 0; dt_field_choice(field, choice); choice++)
+            offer(c, dt_field_choice(field, choice), "");
         if (field->kind == DT_FIELD_BOOL) {
             offer(c, "false", "");
             offer(c, "true", "");
@@ -83,9 +77,9 @@ static void offer_models(const struct completion *c)
 
 static void offer_values(struct completion *c, const struct option_row *row)
 {
-    if (row->choice)
-        offer_choices(c, row->choice);
-    else if (strcmp(row->argument, "PATH=VALUE") == 0)
+    for (int i = 0; row->choice && row->choice(i); i++)
+        offer(c, row->choice(i), "");
+    if (strcmp(row->argument, "PATH=VALUE") == 0)
         offer_setting(c);
     else if (strcmp(row->name, "model") == 0)
         offer_models(c);

@@ -10,7 +10,7 @@
 const char *config_device_choice(int index)
 {
     const struct dt_table *table = experiment_table();
-    return table->fields[dt_config_find(table, "device")].choice(index);
+    return dt_field_choice(&table->fields[dt_config_find(table, "device")], index);
 }
 
 dt_status config_arguments_check(struct config_arguments *a)

@@ -152,7 +152,7 @@ void experiment_value(const struct experiment *e, const struct dt_field *field, 
     case DT_FIELD_STRING: experiment_text_shown(value, text); break;
     case DT_FIELD_TEXT: experiment_text_shown(*(const char *const *)value, text); break;
     case DT_FIELD_SETTINGS: describe_settings(*(const char *const *)value, text); break;
-    case DT_FIELD_ENUM: snprintf(text, VALUE_BYTES, "%s", field->choice(*(const int *)value)); break;
+    case DT_FIELD_ENUM: snprintf(text, VALUE_BYTES, "%s", dt_field_choice(field, *(const int *)value)); break;
     }
 }
 

@@ -12,17 +12,6 @@
 
 enum { FORMAT = 1 }; /* another number: another meaning of what follows */
 
-static const char *dtype_choice(int index)
-{
-    return index < DT_DTYPE_COUNT ? dt_dtype_name((enum dt_dtype)index) : NULL;
-}
-
-static const char *epilogue_choice(int index)
-{
-    static const char *const names[] = {[GPT_CUDA_PLAIN] = "none", [GPT_CUDA_BIAS] = "bias", [GPT_CUDA_BIAS_GRADIENT] = "bias_gradient"};
-    return index < (int)(sizeof names / sizeof *names) ? names[index] : NULL;
-}
-
 #define AT(member) .offset = offsetof(struct gpt_tuned_product, member), .size = sizeof(((struct gpt_tuned_product *)0)->member)
 #define SIZE(member) AT(member), .min = 1, .max = 2147483647
 #define ALIGNMENT(member) AT(member), .min = 1, .max = 16
@@ -30,13 +19,15 @@ static const char *epilogue_choice(int index)
 static const struct dt_field fields[] = {
     {"gpu", DT_FIELD_STRING, AT(gpu), .min = 1, .max = 127, .description = "the GPU's own name"},
     {"library", DT_FIELD_STRING, AT(library), .min = 1, .max = 47, .description = "the library with its version"},
-    {"dtype", DT_FIELD_ENUM, AT(dtype), .choice = dtype_choice, .description = "of operands and result"},
+    {"dtype", DT_FIELD_ENUM, AT(dtype), .choice = dt_dtype_name, .description = "of operands and result"},
     {"m", DT_FIELD_INT, SIZE(m), .description = "rows of the result, in column-major order"},
     {"n", DT_FIELD_INT, SIZE(n), .description = "columns of the result"},
     {"k", DT_FIELD_INT, SIZE(k), .description = "what is summed over"},
     {"transpose_a", DT_FIELD_BOOL, AT(transpose_a), .max = 1, .description = "the first operand lies transposed"},
     {"transpose_b", DT_FIELD_BOOL, AT(transpose_b), .max = 1, .description = "the second operand lies transposed"},
-    {"epilogue", DT_FIELD_ENUM, AT(epilogue), .choice = epilogue_choice, .description = "what the same kernel does beside the product"},
+    {"epilogue", DT_FIELD_ENUM, AT(epilogue),
+     .names = DT_NAMES([GPT_CUDA_PLAIN] = "none", [GPT_CUDA_BIAS] = "bias", [GPT_CUDA_BIAS_GRADIENT] = "bias_gradient"),
+     .description = "what the same kernel does beside the product"},
     {"a_bytes", DT_FIELD_INT, ALIGNMENT(a_bytes), .description = "alignment of the first operand"},
     {"b_bytes", DT_FIELD_INT, ALIGNMENT(b_bytes), .description = "of the second operand"},
     {"d_bytes", DT_FIELD_INT, ALIGNMENT(d_bytes), .description = "of the result"},

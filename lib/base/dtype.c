@@ -7,10 +7,10 @@ size_t dt_dtype_bytes(enum dt_dtype dtype)
     return dtype == DT_FP32 ? 4 : 2;
 }
 
-const char *dt_dtype_name(enum dt_dtype dtype)
+const char *dt_dtype_name(int dtype)
 {
     static const char *const names[DT_DTYPE_COUNT] = {[DT_FP32] = "fp32", [DT_FP16] = "fp16", [DT_BF16] = "bf16"};
-    return names[dtype];
+    return (unsigned)dtype < DT_DTYPE_COUNT ? names[dtype] : NULL;
 }
 
 static unsigned bits_of(float value)

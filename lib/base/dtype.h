@@ -11,7 +11,7 @@ extern "C" {
 enum dt_dtype { DT_FP32, DT_FP16, DT_BF16, DT_DTYPE_COUNT };
 
 size_t dt_dtype_bytes(enum dt_dtype dtype);
-const char *dt_dtype_name(enum dt_dtype dtype); /* "fp32", "fp16", "bf16" */
+const char *dt_dtype_name(int dtype); /* "fp32", "fp16", "bf16"; NULL past the last */
 
 /* Scalar conversions, round to nearest even, NaN kept; for tests and small host work (kernels have their own vector code). */
 float dt_fp16_to_fp32(unsigned short bits);

@@ -111,8 +111,8 @@ static bool is_file(const struct dt_field *field, const char *text)
 
 static int find_choice(const struct dt_field *field, const char *text, size_t length)
 {
-    for (int i = 0; field->choice(i); i++)
-        if (strlen(field->choice(i)) == length && strncmp(field->choice(i), text, length) == 0)
+    for (int i = 0; dt_field_choice(field, i); i++)
+        if (strlen(dt_field_choice(field, i)) == length && strncmp(dt_field_choice(field, i), text, length) == 0)
             return i;
     return -1;
 }
@@ -136,8 +136,8 @@ static dt_status read_string(const struct dt_field *field, const struct cJSON *v
     if (!cJSON_IsString(value))
         return dt_config_fail_type(field, value, label);
     const char *text = value->valuestring;
-    int chosen = field->choice ? find_choice(field, text, strlen(text)) : -1;
-    if (field->choice && chosen < 0 && !is_file(field, text) && !are_choices(field, text))
+    int chosen = dt_field_has_choices(field) ? find_choice(field, text, strlen(text)) : -1;
+    if (dt_field_has_choices(field) && chosen < 0 && !is_file(field, text) && !are_choices(field, text))
         return dt_config_fail_choice(field, value, label);
     if (field->kind == DT_FIELD_ENUM) {
         store(field, target, &chosen, sizeof chosen);
@@ -149,7 +149,7 @@ static dt_status read_string(const struct dt_field *field, const struct cJSON *v
     if (!dt_is_printable(text))
         return dt_fail(DT_ERR_INVALID, "%s: a control character is not allowed here, nor one that has no width or turns the text round",
                        label);
-    if (!field->choice && (characters < field->min || characters > field->max))
+    if (!dt_field_has_choices(field) && (characters < field->min || characters > field->max))
         return dt_config_fail_range(field, value, label);
     return dt_config_store_text(field, text, label, target);
 }
@@ -323,7 +323,7 @@ static struct cJSON *value_of(const struct dt_field *field, const void *source)
     case DT_FIELD_STRING:
     case DT_FIELD_TEXT: return field->most_numbers > 0 && isdigit((unsigned char)*words) ? numbers_of(words) : cJSON_CreateString(words);
     case DT_FIELD_SETTINGS: return *words ? cJSON_Parse(words) : cJSON_CreateObject();
-    case DT_FIELD_ENUM: memcpy(&as_int, at, sizeof as_int); return cJSON_CreateString(field->choice(as_int));
+    case DT_FIELD_ENUM: memcpy(&as_int, at, sizeof as_int); return cJSON_CreateString(dt_field_choice(field, as_int));
     }
     return NULL;
 }

@@ -21,7 +21,7 @@ enum dt_field_kind {
     DT_FIELD_FLOAT,  /* float */
     DT_FIELD_STRING, /* char [size]: NUL-terminated UTF-8 */
     DT_FIELD_TEXT,   /* const char *: the same, kept by lib/base/intern.h, at most DT_FIELD_TEXT_MOST bytes */
-    DT_FIELD_ENUM,   /* int (or an enum): the index of the name in `choice` */
+    DT_FIELD_ENUM,   /* int (or an enum): the index of the name among the choices */
     /* const char *, kept so as well: an object whose names begin with `prefix`, values strings, numbers or booleans. Kept as compact JSON, the names in order and
      * every value as the string that an environment variable would have; "" when there is none. A sweep may vary it, or path.NAME */
     DT_FIELD_SETTINGS,
@@ -51,8 +51,8 @@ struct dt_field {
     const char *word;                        /* numbers: a word that is a value too, and */
     double word_number;                      /* the number that stands for it, outside of the range; NULL: none */
     const char *prefix;                      /* settings */
-    const char *(*choice)(int index);        /* enums, and strings with a fixed list:
-                                                names, NULL after the last */
+    const char *const *names;                /* enums, and strings with a fixed list: NULL after the last, as DT_NAMES makes them, */
+    const char *(*choice)(int index);        /* or a function that has them from elsewhere; NULL past the last */
     const char *const *booleans;             /* of a choice: the two names that false and true stand for; NULL: they are no values */
     bool list;                               /* of a choice that is written "a-b-c": the list of its words is the same value */
     int words;                               /* strings: 1 to `words` words of the choice, "a-b-a", also as a list; 0: one word */
@@ -63,8 +63,9 @@ struct dt_field {
     const char *initial;                     /* the default, as JSON; NULL: none (numbers 0, strings empty) */
     enum dt_requirement required;
     const char *const
-        *replaces; /* NULL-terminated paths, of fields or of objects of fields, that an override or a sweep which sets this one
+        *replaces;    /* NULL-terminated paths, of fields or of objects of fields, that an override or a sweep which sets this one
                                     takes back; NULL: none */
+    unsigned readers; /* the caller's bits: which of its parts read the key, where it has no `matters`; 0: all of them */
     bool (*matters)(const void *source); /* has the key a part in what the struct describes? Reading and writing do not ask; NULL: it always
                                             has */
     bool costs_nothing;                  /* neither bytes nor times of what the struct describes depend on it, as of a name or a seed */
@@ -84,6 +85,16 @@ struct dt_list {
     size_t stride;                /* bytes of the struct that it fills */
     int max;                      /* of objects */
 };
+
+/* Names of a row, at their enum's values: DT_NAMES([SLOW] = "slow", [FAST] = "fast"), the last one last. */
+#define DT_NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* Choice `index` of a row, from 0; NULL past the last, and where it has none. */
+const char *dt_field_choice(const struct dt_field *field, int index);
+static inline bool dt_field_has_choices(const struct dt_field *field)
+{
+    return field->names || field->choice;
+}
 
 /* What a field takes, in words: "an integer from 1 to 64", "a number above 0 and up to 100", "one of fp32, fp16, bf16". */
 enum { DT_FIELD_TEXT_BYTES = 640, DT_FIELD_TEXT_MOST = 2047 };

@@ -1,8 +1,18 @@
-/* Where the texts of a struct are: in it, or kept for the whole program with their address in it. */
+/* The texts of a row and of a struct: these are in it, or kept for the whole program with their address in it. */
 #include "lib/base/intern.h"
 #include "lib/config/parts.h"
 
 #include <string.h>
+
+const char *dt_field_choice(const struct dt_field *field, int index)
+{
+    if (field->choice)
+        return field->choice(index);
+    int i = 0;
+    while (field->names && i < index && field->names[i])
+        i++;
+    return field->names && index >= 0 ? field->names[i] : NULL;
+}
 
 static bool is_kept(const struct dt_field *field)
 {

@@ -96,8 +96,8 @@ static const char *type_name(const struct cJSON *value)
 static void list_choices(const struct dt_field *field, char list[LIST_BYTES])
 {
     list[0] = 0;
-    for (int i = 0; field->choice(i); i++)
-        dt_append(list, LIST_BYTES, ", ", "%s", field->choice(i));
+    for (int i = 0; dt_field_choice(field, i); i++)
+        dt_append(list, LIST_BYTES, ", ", "%s", dt_field_choice(field, i));
     if (field->most_numbers > 0)
         dt_append(list, LIST_BYTES, ", ", "a list of integers from %.0f to %.0f", field->min, field->max);
     if (field->file_ending)
@@ -110,7 +110,7 @@ void dt_field_describe(const struct dt_field *field, char text[DT_FIELD_TEXT_BYT
     char min[32], max[32], names[LIST_BYTES];
     dt_format_double(field->min, min, sizeof min);
     dt_format_double(field->max, max, sizeof max);
-    if (field->choice) {
+    if (dt_field_has_choices(field)) {
         list_choices(field, names);
         snprintf(text, LIST_BYTES, field->words ? "a list of %.380s" : "one of %.380s", names);
         return;
@@ -182,10 +182,10 @@ dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON
     for (const struct dt_refused_choice *r = field->refused; r && r->name; r++)
         if (strcmp(r->name, text) == 0)
             return dt_fail(DT_ERR_INVALID, "%s: %s is not supported by this version; use \"%s\"", label, quote, r->instead);
-    for (int i = 0; field->choice(i); i++)
-        if (dt_looks_like(text, field->choice(i)) &&
-            (!nearest || dt_edit_distance(text, field->choice(i)) < dt_edit_distance(text, nearest)))
-            nearest = field->choice(i);
+    for (int i = 0; dt_field_choice(field, i); i++)
+        if (dt_looks_like(text, dt_field_choice(field, i)) &&
+            (!nearest || dt_edit_distance(text, dt_field_choice(field, i)) < dt_edit_distance(text, nearest)))
+            nearest = dt_field_choice(field, i);
     if (nearest)
         snprintf(hint, sizeof hint, "; did you mean \"%s\"?", nearest);
     list_choices(field, names);

@@ -51,10 +51,10 @@ static void write_settings(FILE *to, const struct dt_field *field)
 /* The choices in quotes with commas between; as_lists: "a-b-c" as ["a","b","c"]. */
 static void write_names(FILE *to, const struct dt_field *field, bool as_lists)
 {
-    for (int i = 0; field->choice(i); i++) {
+    for (int i = 0; dt_field_choice(field, i); i++) {
         fputs(i > 0 ? "," : "", to);
         fputs(as_lists ? "[\"" : "\"", to);
-        for (const char *c = field->choice(i); *c; c++)
+        for (const char *c = dt_field_choice(field, i); *c; c++)
             fputs(as_lists && *c == '-' ? "\",\"" : (char[]){*c, 0}, to);
         fputs(as_lists ? "\"]" : "\"", to);
     }
@@ -64,8 +64,8 @@ static void write_names(FILE *to, const struct dt_field *field, bool as_lists)
 static void write_choice_words(FILE *to, const struct dt_field *field)
 {
     char any[DT_FIELD_TEXT_BYTES] = "";
-    for (int i = 0; field->choice(i); i++)
-        dt_append(any, sizeof any, "|", "%s", field->choice(i));
+    for (int i = 0; dt_field_choice(field, i); i++)
+        dt_append(any, sizeof any, "|", "%s", dt_field_choice(field, i));
     fprintf(to, "\"oneOf\":[{\"type\":\"array\",\"minItems\":1,\"maxItems\":%d,\"items\":{\"enum\":[", field->words);
     write_names(to, field, false);
     fprintf(to, "]}},{\"type\":\"string\",\"pattern\":\"^(%s)(-(%s)){0,%d}$\"}]", any, any, field->words - 1);
@@ -97,13 +97,13 @@ static void write_type(FILE *to, const struct dt_field *field)
     char min[32], max[32];
     dt_format_double(field->min, min, sizeof min);
     dt_format_double(field->max, max, sizeof max);
-    if (field->choice && field->booleans) {
+    if (dt_field_has_choices(field) && field->booleans) {
         fputs("\"anyOf\":[{\"type\":\"boolean\"},{", to);
         write_choices(to, field);
         fputs("}]", to);
         return;
     }
-    if (field->choice) {
+    if (dt_field_has_choices(field)) {
         (field->words ? write_choice_words : write_choices)(to, field);
         return;
     }

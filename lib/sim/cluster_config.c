@@ -11,24 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *architecture_choice(int index)
-{
-    static const char *const names[] = {
-        [DT_SIM_VOLTA] = "volta", [DT_SIM_AMPERE] = "ampere", [DT_SIM_HOPPER] = "hopper", [DT_SIM_CPU] = "cpu"};
-    return index >= 0 && index < 4 ? names[index] : NULL;
-}
-
-static const char *library_choice(int index)
-{
-    static const char *const names[] = {[DT_SIM_NCCL] = "nccl", [DT_SIM_MPI] = "mpi"};
-    return index >= 0 && index < 2 ? names[index] : NULL;
-}
-
-static const char *transport_choice(int index)
-{
-    static const char *const names[] = {[DT_SIM_RDMA] = "rdma", [DT_SIM_SOCKETS] = "sockets"};
-    return index >= 0 && index < 2 ? names[index] : NULL;
-}
+static const char *const architectures[] = {
+    [DT_SIM_VOLTA] = "volta", [DT_SIM_AMPERE] = "ampere", [DT_SIM_HOPPER] = "hopper", [DT_SIM_CPU] = "cpu", NULL};
+static const char *const libraries[] = {[DT_SIM_NCCL] = "nccl", [DT_SIM_MPI] = "mpi", NULL};
+static const char *const transports[] = {[DT_SIM_RDMA] = "rdma", [DT_SIM_SOCKETS] = "sockets", NULL};
 
 #define AT(member) .offset = offsetof(struct dt_sim_cluster, member), .size = sizeof(((struct dt_sim_cluster *)0)->member)
 #define SOURCE(section)                                                                                                                    \
@@ -47,8 +33,8 @@ static const char *transport_choice(int index)
     {.path = #key, .kind = DT_FIELD_INT, AT(key), .min = least, .max = most, .initial = usual, .description = text}
 #define NAME(key, length, text)                                                                                                            \
     {.path = #key, .kind = DT_FIELD_STRING, AT(key), .min = 1, .max = length, .required = DT_REQUIRED, .description = text}
-#define CHOICE(key, names, usual, text)                                                                                                    \
-    {.path = #key, .kind = DT_FIELD_ENUM, AT(key), .choice = names, .initial = usual, .description = text}
+#define CHOICE(key, listed, usual, text)                                                                                                   \
+    {.path = #key, .kind = DT_FIELD_ENUM, AT(key), .names = listed, .initial = usual, .description = text}
 #define PART(key, limit, excluded, usual, text)                                                                                            \
     {.path = #key, .kind = DT_FIELD_NUMBER, AT(key), .max = limit, .below = excluded, .initial = usual, .description = text}
 #define GB_PER_S(key, excluded, usual, text)                                                                                               \
@@ -70,7 +56,7 @@ static const struct dt_field fields[] = {
 
     SOURCE(gpu),
     NAME(gpu.name, 63, "the device's own name"),
-    CHOICE(gpu.architecture, architecture_choice, "\"ampere\"", "which of NCCL's tables holds"),
+    CHOICE(gpu.architecture, architectures, "\"ampere\"", "which of NCCL's tables holds"),
     {.path = "gpu.memory_gib",
      .kind = DT_FIELD_NUMBER,
      AT(gpu.memory_gib),
@@ -109,7 +95,7 @@ static const struct dt_field fields[] = {
 
     SOURCE(nic),
     COUNT(nic.count, 0, 64, "0", "network cards of a node"),
-    CHOICE(nic.transport, transport_choice, "\"rdma\"", "how bytes get to the card: what follows from its label"),
+    CHOICE(nic.transport, transports, "\"rdma\"", "how bytes get to the card: what follows from its label"),
     RATE(nic.label_gbit_per_s, "Gbit/s that the card is sold with"),
     RATE(nic.flow_gbit_per_s,
          "Gbit/s that one communicator or message gets out of one card alone, measured; 0: what the transport makes of the label"),
@@ -146,7 +132,7 @@ static const struct dt_field fields[] = {
     GB_PER_S(storage.total_write_gb_per_s, false, "7", "the same of writing"),
 
     SOURCE(collectives),
-    CHOICE(collectives.library, library_choice, "\"nccl\"", "what moves messages"),
+    CHOICE(collectives.library, libraries, "\"nccl\"", "what moves messages"),
     NAME(collectives.version, 15, "its version; nccl: one whose tables are known"),
     COUNT(collectives.channels, 1, 64, "1", "nccl: rings side by side within a node"),
     RATE(collectives.channel_gb_per_s, "nccl: GB/s of one of them"),

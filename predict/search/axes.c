@@ -49,11 +49,6 @@ static bool always(const struct space_scope *s, const struct experiment *e)
     return true;
 }
 
-static bool reads_key(const struct experiment *e, const char *key)
-{
-    return paradigm_has_key(e->strategy.paradigm, key);
-}
-
 static bool on_fewer_nodes(const struct space_scope *s, const struct experiment *e)
 {
     return s->request->any_nodes;
@@ -83,7 +78,7 @@ static void propose_paradigms(struct proposal *p)
 
 static bool has_shard_groups(const struct space_scope *s, const struct experiment *e)
 {
-    return reads_key(e, "hsdp.shard_size");
+    return e->strategy.paradigm->reads & READS_SHARD_GROUPS;
 }
 
 /* One rank would be ddp, all of them fsdp. */
@@ -132,8 +127,8 @@ static void propose_stages(struct proposal *p)
 static void propose_choices(struct proposal *p, const char *key)
 {
     const struct dt_field *field = &experiment_table()->fields[dt_config_find(experiment_table(), key)];
-    for (int i = 0; field->choice(i); i++)
-        propose(p, "%s", field->choice(i));
+    for (int i = 0; dt_field_choice(field, i); i++)
+        propose(p, "%s", dt_field_choice(field, i));
 }
 
 /* An order that is not known rank by rank is a search of its own. */
@@ -211,7 +206,7 @@ static void propose_offload(struct proposal *p)
 /* A framework that gathers inner layers does so whatever the key says. */
 static bool has_units(const struct space_scope *s, const struct experiment *e)
 {
-    return reads_key(e, "fsdp.unit") && !s->machine->profile.schedule.gathers_layers;
+    return (e->strategy.paradigm->reads & READS_UNITS) && !s->machine->profile.schedule.gathers_layers;
 }
 
 static void propose_units(struct proposal *p)
@@ -221,12 +216,13 @@ static void propose_units(struct proposal *p)
 
 static bool has_buckets(const struct space_scope *s, const struct experiment *e)
 {
-    return reads_key(e, "ddp.bucket_mib") && e->world_size > 1 && !is_pipelined(s, e); /* a pipeline reduces when it is drained */
+    return (e->strategy.paradigm->reads & READS_BUCKETS) && e->world_size > 1 &&
+           !is_pipelined(s, e); /* a pipeline reduces when it is drained */
 }
 
 static bool gathers_often(const struct space_scope *s, const struct experiment *e)
 {
-    return reads_key(e, "fsdp.gather") && e->micro_batches * (is_pipelined(s, e) ? e->pipeline.chunks : 1) > 1;
+    return (e->strategy.paradigm->reads & READS_UNITS) && e->micro_batches * (is_pipelined(s, e) ? e->pipeline.chunks : 1) > 1;
 }
 
 static void propose_gathers(struct proposal *p)

@@ -125,7 +125,7 @@ static dt_status find_axis(struct space *s, const char *option, const char *requ
         }
     const struct dt_field *field = &table->fields[index];
     bool text = field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_TEXT || field->kind == DT_FIELD_SETTINGS;
-    bool varies = !text || (field->choice && !field->words);
+    bool varies = !text || (dt_field_has_choices(field) && !field->words);
     if (s->axis_count == SPACE_AXES || !varies)
         return dt_fail(DT_ERR_INVALID, "--%s %.80s: cannot be varied here; --set changes it for all candidates", option, request);
     *out = &s->axes[s->axis_count++];
@@ -220,15 +220,6 @@ static dt_status keep(struct space *s, const struct candidate *candidate, struct
     return DT_OK;
 }
 
-/* Is the key of all paradigms, or one of this paradigm's? */
-static bool concerns_paradigm(const struct experiment *e, const char *key)
-{
-    bool special = false;
-    for (int i = 0; paradigm_of((enum paradigm_kind)i); i++)
-        special |= paradigm_has_key(paradigm_of((enum paradigm_kind)i), key);
-    return !special || paradigm_has_key(e->strategy.paradigm, key);
-}
-
 static dt_status combine(struct space *s, int number, struct candidate *candidate, struct experiment *e);
 
 static dt_status take(struct space *s, int number, int value, struct candidate *candidate, struct experiment *e)
@@ -276,7 +267,7 @@ static dt_status combine(struct space *s, int number, struct candidate *candidat
         bool proposed = axis->row && axis->row->concerns(&s->scope, e); /* forbidden values alone make no axis */
         return proposed ? take_proposed(s, number, candidate, e) : combine(s, number + 1, candidate, e);
     }
-    if (!concerns_paradigm(e, axis->key))
+    if (!experiment_reads(e, axis->field))
         return combine(s, number + 1, candidate, e);
     for (int value = 1; value <= axis->allowed; value++)
         DT_TRY(take(s, number, value, candidate, e));

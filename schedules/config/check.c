@@ -440,7 +440,7 @@ static dt_status check_late_updates(const struct experiment *e, const char *wher
 /* A unit of a layer is there alone. */
 static dt_status check_units(const struct experiment *e, const char *where)
 {
-    if (!strategy_reads_blocks(&e->strategy) || e->fsdp.unit != DT_UNIT_LINEAR || !paradigm_has_key(e->strategy.paradigm, "fsdp.unit"))
+    if (!strategy_reads_blocks(&e->strategy) || e->fsdp.unit != DT_UNIT_LINEAR || !(e->strategy.paradigm->reads & READS_UNITS))
         return DT_OK;
     return dt_fail(DT_ERR_INVALID,
                    "%s: fsdp.unit: linear, and activation selective_op computes products of other layers of a block again; "

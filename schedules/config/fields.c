@@ -10,68 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Choices are functions from an index to a name, NULL past the end: names stay where their enum is. */
-static const char *pick(const char *const *names, int count, int index)
-{
-    return index >= 0 && index < count ? names[index] : NULL;
-}
-
-static const char *device_choice(int index)
-{
-    static const char *const names[] = {"auto", "cpu", "cuda", "sim"};
-    return pick(names, 4, index);
-}
-
-static const char *paradigm_choice(int index)
-{
-    return paradigm_name((enum paradigm_kind)index);
-}
-
 static const char *preset_choice(int index)
 {
     const struct dt_model_family *family;
     const struct dt_model_preset *preset = model_preset(index, &family);
     return preset ? preset->name : NULL;
-}
-
-static const char *dtype_choice(int index)
-{
-    return index < DT_DTYPE_COUNT ? dt_dtype_name((enum dt_dtype)index) : NULL;
-}
-
-static const char *gradient_choice(int index)
-{
-    static const char *const names[] = {[REDUCE_AS_MODEL] = "model", [REDUCE_IN_FP32] = "fp32"};
-    return index >= 0 && index < 2 ? names[index] : NULL;
-}
-
-static const char *reduce_choice(int index)
-{
-    static const char *const names[] = {
-        [REDUCE_AS_MODEL] = "model", [REDUCE_IN_FP32] = "fp32", [REDUCE_IN_FP16] = "fp16", [REDUCE_IN_BF16] = "bf16"};
-    return index < (int)(sizeof names / sizeof *names) ? names[index] : NULL;
-}
-
-static const char *reduction_choice(int index)
-{
-    static const char *const names[] = {[REDUCTION_LAST] = "last", [REDUCTION_EACH] = "each"};
-    return pick(names, 2, index);
-}
-
-static const char *mesh_order_choice(int index)
-{
-    return mesh_order_name((enum mesh_order)index);
-}
-
-static const char *pipeline_reach_choice(int index)
-{
-    return pipeline_reach_name((enum pipeline_reach)index);
-}
-
-static const char *gather_choice(int index)
-{
-    static const char *const names[] = {[GATHER_EACH] = "micro_batch", [GATHER_ONCE] = "step"};
-    return pick(names, 2, index);
 }
 
 static const char *order_choice(int index)
@@ -80,125 +23,14 @@ static const char *order_choice(int index)
     return order ? order->name : NULL;
 }
 
-static const char *split_choice(int index)
-{
-    return split_rule_name((enum dt_split_rule)index);
-}
+/* ---- which keys have a part in an experiment `e`: those that its record has, and that its hash is made of ---- */
 
-static const char *unit_choice(int index)
-{
-    static const char *const names[] = {[DT_UNIT_BLOCK] = "block", [DT_UNIT_LINEAR] = "linear", "auto"};
-    return pick(names, 3, index);
-}
-
-/* The number of each is what it keeps: enum dt_keep, added up. */
-static const char *keep_choice(int index)
-{
-    static const char *const names[] = {"nothing", [DT_KEEP_NORMS] = "norms", [DT_KEEP_MLP] = "mlp", [DT_KEEP_NORMS | DT_KEEP_MLP] = "all"};
-    return index < (int)(sizeof names / sizeof *names) ? names[index] : NULL;
-}
-
-/* Records of before say nothing of it, and did without. */
-static bool of_cheap_activations(const void *source)
-{
-    return ((const struct experiment *)source)->keep_cheap != 0;
-}
-
-static const char *activation_choice(int index)
-{
-    return activation_name((enum activation_kind)index);
-}
-
-static const char *optimizer_choice(int index)
-{
-    static const char *const names[] = {[OPTIMIZER_SGD] = "sgd", [OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adamw"};
-    return pick(names, 3, index);
-}
-
-static const char *schedule_choice(int index)
-{
-    static const char *const names[] = {[SCHEDULE_CONSTANT] = "constant", [SCHEDULE_LINEAR] = "linear", [SCHEDULE_COSINE] = "cosine"};
-    return pick(names, 3, index);
-}
-
-static const char *scaling_choice(int index)
-{
-    static const char *const names[] = {[SCALE_NONE] = "none", [SCALE_LINEAR] = "linear", [SCALE_ROOT] = "root"};
-    return pick(names, 3, index);
-}
-
-static const char *slow_choice(int index)
-{
-    static const char *const names[] = {[SLOW_GPU] = "gpu", [SLOW_NODE] = "node", [SLOW_LINK] = "link", [SLOW_CARD] = "card"};
-    return pick(names, 4, index);
-}
-
-static const char *loss_choice(int index)
-{
-    static const char *const names[] = {[LOSS_CROSS_ENTROPY] = "cross_entropy", [LOSS_SUM] = "sum"};
-    return pick(names, 2, index);
-}
-
-static const char *ids_choice(int index)
-{
-    static const char *const names[] = {[IDS_UINT16] = "uint16", [IDS_UINT32] = "uint32"};
-    return pick(names, 2, index);
-}
-
-static const char *last_choice(int index)
-{
-    static const char *const names[] = {[DT_LAST_DROPPED] = "drop", [DT_LAST_PADDED] = "pad"};
-    return pick(names, 2, index);
-}
-
-/* ---- which keys have a part in an experiment: those that its record has, and that its hash is made of ---- */
-
-static bool in_no_result(const void *source)
-{
-    (void)source;
-    return false;
-}
-
-static bool reads(const struct experiment *e, const char *path)
-{
-    return paradigm_has_key(e->strategy.paradigm, path);
-}
-
-static bool of_units(const void *source)
-{
-    return reads(source, "fsdp.unit");
-}
-
-static bool of_shard_groups(const void *source)
-{
-    return reads(source, "hsdp.shard_size");
-}
-
-static bool of_buckets(const void *source)
-{
-    return reads(source, "ddp.bucket_mib");
-}
-
-static bool of_overlaps(const void *source)
-{
-    return reads(source, "ddp.overlap");
-}
-
-static bool of_servers(const void *source)
-{
-    return reads(source, "parameter_server.servers");
-}
-
-static bool of_late_updates(const void *source)
-{
-    return experiment_staleness(source) > 0;
-}
-
-static bool of_a_pipeline(const void *source)
-{
-    const struct experiment *e = source;
-    return e->strategy.has_pipeline;
-}
+#define WHERE(name, condition)                                                                                                             \
+    static bool name(const void *source)                                                                                                   \
+    {                                                                                                                                      \
+        const struct experiment *e = source;                                                                                               \
+        return condition;                                                                                                                  \
+    }
 
 /* The row of its pipeline's order; NULL where it has no pipeline. */
 static const struct pipeline_order *order_of(const struct experiment *e)
@@ -206,165 +38,50 @@ static const struct pipeline_order *order_of(const struct experiment *e)
     return e->strategy.has_pipeline ? pipeline_order_find(e->pipeline.order) : NULL;
 }
 
-static bool of_chosen_parts(const void *source)
+static bool on_gpus(const struct experiment *e)
 {
-    const struct pipeline_order *order = order_of(source);
-    return order && !order->emit_all && order->parts == 0;
-}
-
-static bool of_free_orders(const void *source)
-{
-    const struct pipeline_order *order = order_of(source);
-    return order && order->emit_all;
-}
-
-static bool of_tensor_groups(const void *source)
-{
-    const struct experiment *e = source;
-    return e->tensor.size > 1;
-}
-
-/* Of one axis alone all sequences are the same. */
-static bool of_several_axes(const void *source)
-{
-    const struct experiment *e = source;
-    int tensor = e->tensor.size, stages = e->strategy.stages;
-    return (tensor > 1) + (stages > 1) + (e->world_size > tensor * stages) > 1;
-}
-
-static bool of_near_ranks(const void *source)
-{
-    return of_a_pipeline(source) || of_tensor_groups(source) || of_shard_groups(source);
-}
-
-static bool of_adam(const void *source)
-{
-    const struct experiment *e = source;
-    return experiment_is_adam(e);
-}
-
-static bool of_momentum(const void *source)
-{
-    const struct experiment *e = source;
-    return !experiment_is_adam(e) && e->optimizer.momentum > 0;
-}
-
-static bool of_weight_decay(const void *source)
-{
-    const struct experiment *e = source;
-    return e->optimizer.name == OPTIMIZER_ADAMW || e->optimizer.weight_decay > 0;
-}
-
-static bool of_wide_gradients(const void *source)
-{
-    const struct experiment *e = source;
-    return e->gradient_dtype != REDUCE_AS_MODEL;
-}
-
-static bool of_converted_sums(const void *source)
-{
-    const struct experiment *e = source;
-    return e->reduce_dtype != REDUCE_AS_MODEL;
-}
-
-static bool of_clipping(const void *source)
-{
-    const struct experiment *e = source;
-    return e->optimizer.clip_norm > 0;
-}
-
-/* Where they are not as they always were. */
-static bool of_master_weights(const void *source)
-{
-    const struct experiment *e = source;
-    return e->optimizer.master_weights != experiment_is_adam(e);
-}
-
-static bool of_dynamic_scaling(const void *source)
-{
-    return experiment_scales_dynamically(source);
-}
-
-static bool of_schedules(const void *source)
-{
-    const struct experiment *e = source;
-    return e->optimizer.schedule != SCHEDULE_CONSTANT || e->optimizer.warmup_steps > 0;
-}
-
-static bool of_ends(const void *source)
-{
-    return ((const struct experiment *)source)->optimizer.schedule != SCHEDULE_CONSTANT;
-}
-
-static bool of_scaled_rates(const void *source)
-{
-    return ((const struct experiment *)source)->optimizer.scale_with_batch != SCALE_NONE;
-}
-
-static bool of_data(const void *source)
-{
-    return experiment_reads_data(source);
-}
-
-static bool of_checkpoints(const void *source)
-{
-    return *((const struct experiment *)source)->checkpoint.path != 0;
-}
-
-static bool of_epochs(const void *source)
-{
-    return ((const struct experiment *)source)->steps.epochs > 0;
-}
-
-static bool of_gpus(const void *source)
-{
-    const struct experiment *e = source;
     return !e->strategy.device || e->strategy.device->gpus;
 }
 
-static bool of_timed_warmup(const void *source)
+/* Of one axis of the mesh alone all sequences are the same. */
+static int axes_in_use(const struct experiment *e)
 {
-    const struct experiment *e = source;
-    return e->steps.warmup_s > 0 && (!e->strategy.device || !e->strategy.device->simulated);
+    int tensor = e->tensor.size, stages = e->strategy.stages;
+    return (tensor > 1) + (stages > 1) + (e->world_size > tensor * stages);
 }
 
-static bool of_separate_kernels(const void *source)
-{
-    return of_gpus(source) && !((const struct experiment *)source)->fused_kernels;
-}
-
-static bool of_early_launch(const void *source)
-{
-    return of_gpus(source) && ((const struct experiment *)source)->early_launch;
-}
-
-static bool of_spared(const void *source)
-{
-    return of_gpus(source) && ((const struct experiment *)source)->spared_multiprocessors > 0;
-}
-
-/* A profile that was measured on a CPU has threads, too. */
-static bool of_processors(const void *source)
-{
-    const struct experiment *e = source;
-    return !e->strategy.device || !e->strategy.device->gpus;
-}
-
-static bool of_predictions(const void *source)
-{
-    return experiment_is_simulated(source);
-}
-
-static bool of_rates(const void *source)
-{
-    const struct experiment *e = source;
-    return of_predictions(source) && e->rates && *e->rates;
-}
-
-static bool of_slow_parts(const void *source)
-{
-    return ((const struct experiment *)source)->slow.by > 0;
-}
+WHERE(in_no_result, !e)
+WHERE(of_late_updates, experiment_staleness(e) > 0)
+WHERE(of_a_pipeline, e->strategy.has_pipeline)
+WHERE(of_chosen_parts, order_of(e) && !order_of(e)->emit_all && order_of(e)->parts == 0)
+WHERE(of_free_orders, order_of(e) && order_of(e)->emit_all)
+WHERE(of_tensor_groups, e->tensor.size > 1)
+WHERE(of_several_axes, axes_in_use(e) > 1)
+WHERE(of_near_ranks, e->strategy.has_pipeline || e->tensor.size > 1 || e->strategy.paradigm->reads & READS_SHARD_GROUPS)
+WHERE(of_cheap_activations, e->keep_cheap != 0) /* records of before say nothing of it, and did without */
+WHERE(of_adam, experiment_is_adam(e))
+WHERE(of_momentum, !experiment_is_adam(e) && e->optimizer.momentum > 0)
+WHERE(of_weight_decay, e->optimizer.name == OPTIMIZER_ADAMW || e->optimizer.weight_decay > 0)
+WHERE(of_wide_gradients, e->gradient_dtype != REDUCE_AS_MODEL)
+WHERE(of_converted_sums, e->reduce_dtype != REDUCE_AS_MODEL)
+WHERE(of_clipping, e->optimizer.clip_norm > 0)
+WHERE(of_master_weights, e->optimizer.master_weights != experiment_is_adam(e)) /* where they are not as they always were */
+WHERE(of_dynamic_scaling, experiment_scales_dynamically(e))
+WHERE(of_schedules, e->optimizer.schedule != SCHEDULE_CONSTANT || e->optimizer.warmup_steps > 0)
+WHERE(of_ends, e->optimizer.schedule != SCHEDULE_CONSTANT)
+WHERE(of_scaled_rates, e->optimizer.scale_with_batch != SCALE_NONE)
+WHERE(of_data, experiment_reads_data(e))
+WHERE(of_checkpoints, *e->checkpoint.path != 0)
+WHERE(of_epochs, e->steps.epochs > 0)
+WHERE(of_gpus, on_gpus(e))
+WHERE(of_timed_warmup, e->steps.warmup_s > 0 && (!e->strategy.device || !e->strategy.device->simulated))
+WHERE(of_separate_kernels, on_gpus(e) && !e->fused_kernels)
+WHERE(of_early_launch, on_gpus(e) && e->early_launch)
+WHERE(of_spared, on_gpus(e) && e->spared_multiprocessors > 0)
+WHERE(of_processors, !e->strategy.device || !e->strategy.device->gpus) /* a profile that was measured on a CPU has threads, too */
+WHERE(of_predictions, experiment_is_simulated(e))
+WHERE(of_rates, experiment_is_simulated(e) && e->rates && *e->rates)
+WHERE(of_slow_parts, e->slow.by > 0)
 
 static const struct dt_refused_choice refused_paradigms[] = {{"zero3", "fsdp"}, {0}};
 static const struct dt_refused_choice refused_orders[] = {
@@ -381,14 +98,14 @@ static const char *const global_batch[] = {"global_batch", NULL}, *const batch_s
 static const struct dt_field fields[] = {
     {"name", DT_FIELD_TEXT, AT(name), .group = "The experiment", .min = 1, .max = 63, .initial = "\"experiment\"", .matters = in_no_result,
      .costs_nothing = true, .description = "Name of the experiment in tables and records; no part of the config's hash."},
-    {"device", DT_FIELD_TEXT, AT(device), .choice = device_choice, .initial = "\"auto\"",
+    {"device", DT_FIELD_TEXT, AT(device), .names = DT_NAMES("auto", "cpu", "cuda", "sim"), .initial = "\"auto\"",
      .description = "What computes. auto: cuda where a GPU and everything that it needs is found (for several ranks NCCL, too), else "
                     "cpu. sim predicts the run on a described cluster, and auto never takes it."},
     {"world_size", DT_FIELD_INT, AT(world_size), .min = 1, .max = 65536, .initial = "1",
      .description =
          "Ranks (GPUs), those of pipelines and tensor-parallel groups included: a multiple of pipeline.stages times tensor.size, "
          "and with paradigm none equal to it."},
-    {"paradigm", DT_FIELD_ENUM, AT(paradigm), .choice = paradigm_choice, .refused = refused_paradigms, .initial = "\"none\"",
+    {"paradigm", DT_FIELD_ENUM, AT(paradigm), .choice = paradigm_name, .refused = refused_paradigms, .initial = "\"none\"",
      .description =
          "What the ranks, or the pipelines where there are some, do with samples, parameters and gradients; dtbench list describes "
          "each."},
@@ -397,10 +114,10 @@ static const struct dt_field fields[] = {
     {"share_gpus", DT_FIELD_BOOL, AT(share_gpus), .max = 1, .initial = "false", .matters = of_gpus,
      .description = "cuda: several ranks may use one GPU; they take turns and communicate over sockets. For correctness only: the "
                     "times are worthless."},
-    {"straddle_nodes", DT_FIELD_BOOL, AT(straddle_nodes), .max = 1, .initial = "false", .matters = of_near_ranks,
+    {"straddle_nodes", DT_FIELD_BOOL, AT(straddle_nodes), .max = 1, .initial = "false", .readers = READS_PIPELINE, .matters = of_near_ranks,
      .description = "The stages of a pipeline, or the ranks of an hsdp shard group, may be on several nodes. A pipeline may be in any case "
                     "where mesh.order has data before pipeline."},
-    {"mesh.order", DT_FIELD_ENUM, AT(mesh.order), .choice = mesh_order_choice, .list = true, .initial = "\"tensor-pipeline-data\"",
+    {"mesh.order", DT_FIELD_ENUM, AT(mesh.order), .choice = mesh_order_name, .list = true, .initial = "\"tensor-pipeline-data\"",
      .matters = of_several_axes,
      .description =
          "Axes of the mesh from neighbouring ranks to distant ones, also as a list; data are the ranks of ddp, zero1, zero2, fsdp "
@@ -414,16 +131,20 @@ static const struct dt_field fields[] = {
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
      .description =
          "Gradient accumulation: the number of parts into which a step's batch is divided, one after the other; at most batch_size."},
-    {"gradient_dtype", DT_FIELD_ENUM, AT(gradient_dtype), .choice = gradient_choice, .initial = "\"model\"", .matters = of_wide_gradients,
+    {"gradient_dtype", DT_FIELD_ENUM, AT(gradient_dtype), .names = DT_NAMES([REDUCE_AS_MODEL] = "model", [REDUCE_IN_FP32] = "fp32"),
+     .initial = "\"model\"", .matters = of_wide_gradients,
      .description = "In which type gradients are kept and added up, from backward to the update, and reduced. model: model.dtype. fp32: "
                     "what backward makes in 16 bits is added to "
                     "fp32 gradients after each group's pass, also over micro-batches and ranks."},
-    {"reduce_dtype", DT_FIELD_ENUM, AT(reduce_dtype), .choice = reduce_choice, .initial = "\"model\"", .matters = of_converted_sums,
+    {"reduce_dtype", DT_FIELD_ENUM, AT(reduce_dtype),
+     .names = DT_NAMES([REDUCE_AS_MODEL] = "model", [REDUCE_IN_FP32] = "fp32", [REDUCE_IN_FP16] = "fp16", [REDUCE_IN_BF16] = "bf16"),
+     .initial = "\"model\"", .matters = of_converted_sums,
      .description =
          "In which gradients are summed over ranks: model, as they are; fp32, to which 16-bit ones are converted and from which their "
          "average is rounded once: twice the bytes; or fp16 or bf16, to which fp32 ones are rounded: half of the bytes, and losses that "
          "differ. A bucket's gradients exist in that type, too, while they travel."},
-    {"gradient_reduction", DT_FIELD_ENUM, AT(gradient_reduction), .choice = reduction_choice, .initial = "\"last\"",
+    {"gradient_reduction", DT_FIELD_ENUM, AT(gradient_reduction), .names = DT_NAMES([REDUCTION_LAST] = "last", [REDUCTION_EACH] = "each"),
+     .initial = "\"last\"",
      .description = "When gradients are reduced over the ranks: after the last micro-batch of a step, or after each."},
 
     {"model.preset", DT_FIELD_STRING, AT(model.preset), .group = "The model", .choice = preset_choice,
@@ -431,69 +152,73 @@ static const struct dt_field fields[] = {
     {"model.from", DT_FIELD_TEXT, AT(model_from), .min = 1, .max = 127, .matters = in_no_result,
      .description = "A Hugging Face model's config.json, which says the sizes and the rest of the model, instead of a preset; what the "
                     "config gives besides takes its place. Looked for beside the config, then as clusters are."},
-    {"model.dtype", DT_FIELD_ENUM, AT(model.dtype), .choice = dtype_choice, .initial = "\"fp16\"",
+    {"model.dtype", DT_FIELD_ENUM, AT(model.dtype), .choice = dt_dtype_name, .initial = "\"fp16\"",
      .description = "Data type of parameters, gradients, activations and messages. bf16 is the fast one on processors that compute "
                     "it natively."},
     {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .group = "Paradigms", .min = 1, .max = 4096, .initial = "2",
-     .matters = of_a_pipeline,
+     .readers = READS_PIPELINE, .matters = of_a_pipeline,
      .description = "Ranks of a pipeline; must divide world_size / tensor.size. It goes with every paradigm but data_parallel and "
                     "parameter_server; pipeline.paradigms says when."},
-    {"pipeline.chunks", DT_FIELD_INT, AT(pipeline.chunks), .min = 1, .max = 65536, .initial = "2", .matters = of_a_pipeline,
+    {"pipeline.chunks", DT_FIELD_INT, AT(pipeline.chunks), .min = 1, .max = 65536, .initial = "2", .readers = READS_PIPELINE,
+     .matters = of_a_pipeline,
      .description = "Micro-batches of each of the micro_batches parts of a step, in the pipeline at a time with gpipe; times "
                     "micro_batches at most stages * batch_size."},
     {"pipeline.order", DT_FIELD_TEXT, AT(pipeline.order), .choice = order_choice, .file_ending = ORDER_FILE_ENDING,
-     .refused = refused_orders, .initial = "\"gpipe\"", .matters = of_a_pipeline,
+     .refused = refused_orders, .initial = "\"gpipe\"", .readers = READS_PIPELINE, .matters = of_a_pipeline,
      .description =
          "Order of forward and backward passes in a pipeline, as dtbench list describes each, or a file with a line of passes for "
          "each rank."},
     {"pipeline.virtual_stages", DT_FIELD_INT, AT(pipeline.virtual_stages), .min = 1, .max = ORDER_MOST_PARTS, .initial = "2",
-     .matters = of_chosen_parts,
+     .readers = READS_PIPELINE, .matters = of_chosen_parts,
      .description = "interleaved: parts of the model on each rank, which has consecutive layers in each. When not given 2, or as many as "
                     "pipeline.split lists."},
-    {"pipeline.split", DT_FIELD_TEXT, AT(pipeline.split), .choice = split_choice, .min = 0, .max = 4096, .most_numbers = SPLIT_MOST_POINTS,
-     .initial = "\"balanced\"", .matters = of_a_pipeline,
+    {"pipeline.split", DT_FIELD_TEXT, AT(pipeline.split), .choice = split_rule_name, .min = 0, .max = 4096,
+     .most_numbers = SPLIT_MOST_POINTS, .initial = "\"balanced\"", .readers = READS_PIPELINE, .matters = of_a_pipeline,
      .description =
          "Which transformer blocks each stage has (with several parts of the model on each rank: each part). balanced: the slowest is as "
          "fast as it can be, by its floating-point operations; parameters: by their number, as the study does; or a list with the first "
          "block of each stage but the first: [4, 8] of 12 blocks makes three stages. The embedding is in the first, the head in the last."},
-    {"pipeline.memory_limit", DT_FIELD_INT, AT(pipeline.memory_limit), .min = 0, .max = 65536, .initial = "0", .matters = of_free_orders,
+    {"pipeline.memory_limit", DT_FIELD_INT, AT(pipeline.memory_limit), .min = 0, .max = 65536, .initial = "0", .readers = READS_PIPELINE,
+     .matters = of_free_orders,
      .description =
          "zb_auto, and files: micro-batches that a rank keeps at most; one that waits for its weight gradients alone counts half. "
          "0: pipeline.stages, as many as 1f1b; of a file any number."},
-    {"pipeline.activation", DT_FIELD_TEXT, AT(pipeline.activation), .choice = activation_choice, .words = ORDER_MOST_PARTS,
-     .matters = of_a_pipeline,
+    {"pipeline.activation", DT_FIELD_TEXT, AT(pipeline.activation), .choice = activation_name, .words = ORDER_MOST_PARTS,
+     .readers = READS_PIPELINE, .matters = of_a_pipeline,
      .description = "Where the order gives each rank several parts of the model: what is kept in each part, in place of activation, as in "
                     "[\"checkpoint\", \"keep\"]. Also as one word, checkpoint-keep."},
-    {"pipeline.paradigms", DT_FIELD_ENUM, AT(pipeline.paradigms), .choice = pipeline_reach_choice, .initial = "\"pdp\"",
-     .matters = in_no_result,
+    {"pipeline.paradigms", DT_FIELD_ENUM, AT(pipeline.paradigms), .choice = pipeline_reach_name, .initial = "\"pdp\"",
+     .readers = READS_PIPELINE, .matters = in_no_result,
      .description = "Whether the pipeline is pdp's alone (pdp), or goes with the config's other paradigms, too (all). When not given all "
                     "where the config has pipeline.stages, and pdp where it, or its sweep, names paradigm pdp: there each paradigm reads "
                     "its own keys."},
-    {"fsdp.unit", DT_FIELD_ENUM, AT(fsdp.unit), .choice = unit_choice, .initial = "\"auto\"", .matters = of_units,
+    {"fsdp.unit", DT_FIELD_ENUM, AT(fsdp.unit), .names = DT_NAMES([DT_UNIT_BLOCK] = "block", [DT_UNIT_LINEAR] = "linear", "auto"),
+     .initial = "\"auto\"", .readers = READS_UNITS,
      .description = "fsdp, hsdp: what is gathered and freed at a time: a transformer block, or each linear layer. auto: block below "
                     "80e9 parameters, else linear."},
-    {"fsdp.gather", DT_FIELD_ENUM, AT(fsdp.gather), .choice = gather_choice, .initial = "\"micro_batch\"", .matters = of_units,
+    {"fsdp.gather", DT_FIELD_ENUM, AT(fsdp.gather), .names = DT_NAMES([GATHER_EACH] = "micro_batch", [GATHER_ONCE] = "step"),
+     .initial = "\"micro_batch\"", .readers = READS_UNITS,
      .description = "fsdp, hsdp: how often a unit is gathered. micro_batch: for each forward and each backward pass, and freed after it; "
                     "step: once, and kept from its first forward to its last backward pass of the step."},
-    {"fsdp.prefetch", DT_FIELD_INT, AT(fsdp.prefetch), .min = 0, .max = 16, .initial = "1", .matters = of_units,
+    {"fsdp.prefetch", DT_FIELD_INT, AT(fsdp.prefetch), .min = 0, .max = 16, .initial = "1", .readers = READS_UNITS,
      .description = "fsdp, hsdp: units that are gathered ahead while one is computed. 0: a unit is gathered when all before it is "
                     "computed, to see what the overlap gains. On sim a profile may gather in turn, whatever this says."},
-    {"hsdp.shard_size", DT_FIELD_INT, AT(hsdp.shard_size), .min = 0, .max = 65536, .initial = "0", .matters = of_shard_groups,
+    {"hsdp.shard_size", DT_FIELD_INT, AT(hsdp.shard_size), .min = 0, .max = 65536, .initial = "0", .readers = READS_SHARD_GROUPS,
      .description = "hsdp: ranks that share one copy of the parameters, neighbours on the data axis; must divide world_size, or the number "
                     "of pipelines. 0: those of a node (all, on one machine)."},
-    {"ddp.bucket_mib", DT_FIELD_NUMBER, AT(ddp.bucket_mib), .min = 0, .above = true, .max = 65536, .initial = "25", .matters = of_buckets,
-     .description = "ddp, pdp, zero1, zero2, data_parallel: size of a gradient bucket, in MiB."},
-    {"ddp.overlap", DT_FIELD_BOOL, AT(ddp.overlap), .max = 1, .initial = "true", .matters = of_overlaps,
+    {"ddp.bucket_mib", DT_FIELD_NUMBER, AT(ddp.bucket_mib), .min = 0, .above = true, .max = 65536, .initial = "25",
+     .readers = READS_BUCKETS, .description = "ddp, pdp, zero1, zero2, data_parallel: size of a gradient bucket, in MiB."},
+    {"ddp.overlap", DT_FIELD_BOOL, AT(ddp.overlap), .max = 1, .initial = "true", .readers = READS_OVERLAP,
      .description =
          "The same paradigms and parameter_server: gradients are reduced while backward goes on. false: it waits for each bucket, to see "
          "what the overlap gains."},
-    {"parameter_server.servers", DT_FIELD_INT, AT(parameter_server.servers), .min = 1, .max = 65536, .initial = "1", .matters = of_servers,
-     .description = "parameter_server: ranks that own the parameters, and are workers too; at most world_size."},
+    {"parameter_server.servers", DT_FIELD_INT, AT(parameter_server.servers), .min = 1, .max = 65536, .initial = "1",
+     .readers = READS_SERVERS, .description = "parameter_server: ranks that own the parameters, and are workers too; at most world_size."},
     {"parameter_server.receives", DT_FIELD_INT, AT(parameter_server.receives), .min = 1, .max = 65536, .initial = "1",
-     .matters = of_servers,
+     .readers = READS_SERVERS,
      .description = "parameter_server: workers whose gradients a server receives at a time, each into memory of its own."},
     {"parameter_server.staleness", DT_FIELD_INT, AT(parameter_server.staleness), .min = 0, .max = 16, .initial = "0",
-     .matters = of_late_updates,
+     .readers = READS_SERVERS, .matters = of_late_updates,
      .description = "parameter_server: a step is computed with the parameters of so many steps before, so that no worker waits for others "
                     "that are behind by less. 0: all updates are there before a step begins. Losses are those of another training."},
     {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 4096, .initial = "1",
@@ -502,14 +227,16 @@ static const struct dt_field fields[] = {
     {"tensor.sequence_parallel", DT_FIELD_BOOL, AT(tensor.sequence_parallel), .max = 1, .initial = "true", .matters = of_tensor_groups,
      .description = "tensor.size above 1: between a layer's products each rank has its part of the rows of the residual stream instead "
                     "of all; tensor.size must divide model.block_size."},
-    {"activation", DT_FIELD_ENUM, AT(activation), .group = "Memory", .choice = activation_choice, .initial = "\"keep\"",
+    {"activation", DT_FIELD_ENUM, AT(activation), .group = "Memory", .choice = activation_name, .initial = "\"keep\"",
      .description = "What is kept for backward. keep: all activations. checkpoint: the input of each segment of blocks; the rest is "
                     "recomputed. offload: the same, with these inputs in host memory. selective: all but what attention makes of q, k and "
                     "v, which is recomputed. core_attention: the same, but the heads' outputs are kept. selective_op: what attention and "
                     "every second product of a block make; the rest is recomputed, and fsdp.unit is block."},
     {"activation_blocks", DT_FIELD_INT, AT(activation_blocks), .min = 1, .max = 4096, .initial = "1",
      .description = "checkpoint, offload: transformer blocks of a segment."},
-    {"keep_cheap", DT_FIELD_ENUM, AT(keep_cheap), .choice = keep_choice, .initial = "\"nothing\"", .matters = of_cheap_activations,
+    {"keep_cheap", DT_FIELD_ENUM, AT(keep_cheap), /* the number of each name is what it keeps */
+     .names = DT_NAMES("nothing", [DT_KEEP_NORMS] = "norms", [DT_KEEP_MLP] = "mlp", [DT_KEEP_NORMS | DT_KEEP_MLP] = "all"),
+     .initial = "\"nothing\"", .matters = of_cheap_activations,
      .description = "What forward keeps although backward can make it again in one pass over memory. norms: the outputs of a block's two "
                     "norms, 2 d elements a token. mlp: what the MLP's second product reads, the output of GELU or SwiGLU, 4 d elements "
                     "(model.ffn). all: both. Backward then has fewer kernels, and no loss changes."},
@@ -517,7 +244,8 @@ static const struct dt_field fields[] = {
      .description = "Parameters, gradients and optimizer state are in host memory. Parameters are copied to the device one group "
                     "ahead of use, and the host updates them."},
 
-    {"optimizer.name", DT_FIELD_ENUM, AT(optimizer.name), .group = "Loss and optimizer", .choice = optimizer_choice, .initial = "\"sgd\"",
+    {"optimizer.name", DT_FIELD_ENUM, AT(optimizer.name), .group = "Loss and optimizer",
+     .names = DT_NAMES([OPTIMIZER_SGD] = "sgd", [OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adamw"), .initial = "\"sgd\"",
      .description = "sgd; adam; or adamw, whose weight decay is no part of the gradient. Moments and adam's master weights are fp32."},
     {"optimizer.learning_rate", DT_FIELD_NUMBER, AT(optimizer.learning_rate), .min = 0, .max = 1000, .costs_nothing = true,
      .description = "Learning rate; when not given 0.01 for sgd and 0.001 for adam and adamw."},
@@ -536,8 +264,9 @@ static const struct dt_field fields[] = {
     {"optimizer.master_weights", DT_FIELD_BOOL, AT(optimizer.master_weights), .max = 1, .matters = of_master_weights,
      .description = "Keep fp32 copies of the parameters, 4 bytes each, which the optimizer updates and the model's parameters are rounded "
                     "from. When not given true for adam and adamw, false for sgd."},
-    {"optimizer.schedule", DT_FIELD_ENUM, AT(optimizer.schedule), .choice = schedule_choice, .initial = "\"constant\"",
-     .matters = of_schedules, .costs_nothing = true,
+    {"optimizer.schedule", DT_FIELD_ENUM, AT(optimizer.schedule),
+     .names = DT_NAMES([SCHEDULE_CONSTANT] = "constant", [SCHEDULE_LINEAR] = "linear", [SCHEDULE_COSINE] = "cosine"),
+     .initial = "\"constant\"", .matters = of_schedules, .costs_nothing = true,
      .description =
          "How the learning rate goes down after its warm-up: constant, it does not; linear, in equal parts; cosine, as half a period."},
     {"optimizer.warmup_steps", DT_FIELD_INT, AT(optimizer.warmup_steps), .min = 0, .max = 1000000, .initial = "0", .matters = of_schedules,
@@ -548,7 +277,8 @@ static const struct dt_field fields[] = {
      .costs_nothing = true, .description = "Steps after which the schedule ends, its warm-up included; 0: all of the run's."},
     {"optimizer.final_rate", DT_FIELD_NUMBER, AT(optimizer.final_rate), .min = 0, .max = 1, .initial = "0", .matters = of_ends,
      .costs_nothing = true, .description = "Where the schedule ends: this part of the learning rate."},
-    {"optimizer.scale_with_batch", DT_FIELD_ENUM, AT(optimizer.scale_with_batch), .choice = scaling_choice, .initial = "\"none\"",
+    {"optimizer.scale_with_batch", DT_FIELD_ENUM, AT(optimizer.scale_with_batch),
+     .names = DT_NAMES([SCALE_NONE] = "none", [SCALE_LINEAR] = "linear", [SCALE_ROOT] = "root"), .initial = "\"none\"",
      .matters = of_scaled_rates, .costs_nothing = true,
      .description =
          "Whether learning_rate is the one for a step of base_batch samples, and is multiplied by the ratio of this run's batch to that "
@@ -566,11 +296,12 @@ static const struct dt_field fields[] = {
      .description =
          "Where samples come from. random: tokens or images are drawn as they are needed. Otherwise a file of token ids or of images, "
          "which is looked for as a cluster file is: of ids sample i are the block_size from i * block_size on, and the one after them."},
-    {"data.ids", DT_FIELD_ENUM, AT(data.ids), .choice = ids_choice, .initial = "\"uint16\"", .matters = of_data,
-     .description = "Type of the ids in a file of tokens, the lowest byte first."},
+    {"data.ids", DT_FIELD_ENUM, AT(data.ids), .names = DT_NAMES([IDS_UINT16] = "uint16", [IDS_UINT32] = "uint32"), .initial = "\"uint16\"",
+     .matters = of_data, .description = "Type of the ids in a file of tokens, the lowest byte first."},
     {"data.shuffle", DT_FIELD_BOOL, AT(data.shuffle), .max = 1, .initial = "true", .matters = of_data,
      .description = "Each epoch has the file's samples in an order of its own, which seed says; false: as they are in the file."},
-    {"data.last", DT_FIELD_ENUM, AT(data.last), .choice = last_choice, .initial = "\"drop\"", .matters = of_data,
+    {"data.last", DT_FIELD_ENUM, AT(data.last), .names = DT_NAMES([DT_LAST_DROPPED] = "drop", [DT_LAST_PADDED] = "pad"),
+     .initial = "\"drop\"", .matters = of_data,
      .description = "An epoch's last step, where it is not full. drop: its samples are left out of this epoch; pad: the first ones of the "
                     "epoch's order come again."},
     {"checkpoint.path", DT_FIELD_TEXT, AT(checkpoint.path), .group = "Checkpoints", .max = 511, .initial = "\"\"",
@@ -590,7 +321,8 @@ static const struct dt_field fields[] = {
          "there is one yet. It may be of another world_size, paradigm or division; or a Hugging Face folder, whose parameters the run "
          "begins "
          "with. Not given: the run begins anew."},
-    {"loss", DT_FIELD_ENUM, AT(loss), .choice = loss_choice, .initial = "\"cross_entropy\"",
+    {"loss", DT_FIELD_ENUM, AT(loss), .names = DT_NAMES([LOSS_CROSS_ENTROPY] = "cross_entropy", [LOSS_SUM] = "sum"),
+     .initial = "\"cross_entropy\"",
      .description =
          "cross_entropy of the next token, its mean over the step's tokens; or the plain sum of a sample's logits, its mean over the "
          "samples, as in the study."},
@@ -695,7 +427,9 @@ static const struct dt_field fields[] = {
                     "others do in a second. 0: all are equal."},
     {"slow.rank", DT_FIELD_INT, AT(slow.rank), .min = 0, .max = 65535, .initial = "0", .matters = of_slow_parts,
      .description = "sim: the rank whose hardware that is."},
-    {"slow.part", DT_FIELD_ENUM, AT(slow.part), .choice = slow_choice, .initial = "\"gpu\"", .matters = of_slow_parts,
+    {"slow.part", DT_FIELD_ENUM, AT(slow.part),
+     .names = DT_NAMES([SLOW_GPU] = "gpu", [SLOW_NODE] = "node", [SLOW_LINK] = "link", [SLOW_CARD] = "card"), .initial = "\"gpu\"",
+     .matters = of_slow_parts,
      .description =
          "sim: what is slow: the rank's GPU, all GPUs of its node, its link to the node's other GPUs (NVLink, or PCI Express where "
          "there is none), or the network card that it uses."},

@@ -2,8 +2,6 @@
 
 #include "schedules/config/experiment.h"
 
-#include <string.h>
-
 /* ---- checks ---- */
 
 static dt_status check_servers(const struct experiment *e, const char *where)
@@ -19,18 +17,6 @@ static dt_status check_servers(const struct experiment *e, const char *where)
 
 /* ---- the table ---- */
 
-#define PIPELINE_KEYS                                                                                                                      \
-    "pipeline.stages", "pipeline.chunks", "pipeline.order", "pipeline.virtual_stages", "pipeline.split", "pipeline.memory_limit",          \
-        "pipeline.activation", "pipeline.paradigms", "straddle_nodes"
-
-static const char *const pipeline_keys[] = {PIPELINE_KEYS, NULL};
-static const char *const bucket_keys[] = {"ddp.bucket_mib", "ddp.overlap", NULL};
-static const char *const pipeline_and_bucket_keys[] = {PIPELINE_KEYS, "ddp.bucket_mib", "ddp.overlap", NULL};
-static const char *const fsdp_keys[] = {PIPELINE_KEYS, "fsdp.unit", "fsdp.gather", "fsdp.prefetch", NULL};
-static const char *const hsdp_keys[] = {PIPELINE_KEYS, "fsdp.unit", "fsdp.gather", "fsdp.prefetch", "hsdp.shard_size", NULL};
-static const char *const server_keys[] = {"parameter_server.servers", "parameter_server.receives", "parameter_server.staleness",
-                                          "ddp.overlap", NULL};
-
 static const struct paradigm paradigms[PARADIGM_COUNT] = {
     [PARADIGM_NONE] =
         {
@@ -38,7 +24,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .title = "one device",
             .help = "one device trains alone",
             .mode = &dp_none,
-            .keys = pipeline_keys,
+            .reads = READS_PIPELINE,
             .bytes = {"2 P", "the largest group", "12 P"},
         },
     [PARADIGM_DDP] =
@@ -49,7 +35,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .help = "every rank has the whole model; gradients are averaged in buckets during backward",
             .axes = MESH_ON_REPLICA,
             .mode = &dp_ddp,
-            .keys = pipeline_and_bucket_keys,
+            .reads = READS_PIPELINE | READS_BUCKETS | READS_OVERLAP,
             .bytes = {"2 P", "2 P", "12 P"},
         },
     [PARADIGM_PDP] =
@@ -59,7 +45,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .help = "pipelines of stages, each rank with a part of the layers; ddp across them: the study's name for ddp with a pipeline",
             .axes = MESH_ON_PIPELINE | MESH_ON_REPLICA,
             .mode = &dp_ddp,
-            .keys = pipeline_and_bucket_keys,
+            .reads = READS_PIPELINE | READS_BUCKETS | READS_OVERLAP,
             .bytes = {"2 P / S", "2 P / S", "12 P / S"},
         },
     [PARADIGM_FSDP] =
@@ -70,7 +56,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .help = "every rank keeps a shard; parameters are gathered before use and freed after it (ZeRO-3)",
             .axes = MESH_ON_SHARD,
             .mode = &dp_fsdp,
-            .keys = fsdp_keys,
+            .reads = READS_PIPELINE | READS_UNITS,
             .bytes = {"2 P / N", "2 P / N", "12 P / N"},
         },
     [PARADIGM_ZERO1] =
@@ -81,7 +67,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .help = "ddp with the optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = &dp_zero1,
-            .keys = pipeline_and_bucket_keys,
+            .reads = READS_PIPELINE | READS_BUCKETS | READS_OVERLAP,
             .bytes = {"2 P", "2 P", "12 P / N"},
         },
     [PARADIGM_ZERO2] =
@@ -92,7 +78,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .help = "ddp with gradients and optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = &dp_zero2,
-            .keys = pipeline_and_bucket_keys,
+            .reads = READS_PIPELINE | READS_BUCKETS | READS_OVERLAP,
             .bytes = {"2 P", "2 P / N", "12 P / N"},
         },
     [PARADIGM_HSDP] =
@@ -103,7 +89,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .help = "fsdp within groups of ranks, a node for example; gradient shards are averaged across the groups",
             .axes = MESH_ON_SHARD | MESH_ON_REPLICA,
             .mode = &dp_fsdp,
-            .keys = hsdp_keys,
+            .reads = READS_PIPELINE | READS_UNITS | READS_SHARD_GROUPS,
             .bytes = {"2 P / N", "2 P / N", "12 P / N"},
         },
     [PARADIGM_DATA_PARALLEL] =
@@ -115,7 +101,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .axes = MESH_ON_REPLICA,
             .no_pipeline = "its root has the whole model, and makes every update",
             .mode = &dp_data_parallel,
-            .keys = bucket_keys,
+            .reads = READS_BUCKETS | READS_OVERLAP,
             .bytes = {"2 P", "2 P", "12 P on the root"},
         },
     [PARADIGM_PARAMETER_SERVER] =
@@ -127,7 +113,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .axes = MESH_ON_REPLICA,
             .no_pipeline = "its servers own layers of the whole model, and every worker computes all of it",
             .mode = &dp_parameter_server,
-            .keys = server_keys,
+            .reads = READS_SERVERS | READS_OVERLAP,
             .bytes = {"2 P", "2 P", "12 P over the servers"},
             .check = check_servers,
         },
@@ -143,16 +129,8 @@ const struct paradigm *paradigm_of(enum paradigm_kind kind)
     return (unsigned)kind < PARADIGM_COUNT ? &paradigms[kind] : paradigm_more((int)kind - PARADIGM_COUNT);
 }
 
-const char *paradigm_name(enum paradigm_kind kind)
+const char *paradigm_name(int kind)
 {
-    const struct paradigm *p = paradigm_of(kind);
+    const struct paradigm *p = paradigm_of((enum paradigm_kind)kind);
     return p ? p->name : NULL;
-}
-
-bool paradigm_has_key(const struct paradigm *p, const char *path)
-{
-    for (const char *const *key = p->keys; *key; key++)
-        if (**key == *path && strcmp(*key, path) == 0) /* of a large sweep asked millions of times */
-            return true;
-    return false;
 }

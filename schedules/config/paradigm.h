@@ -23,6 +23,16 @@ enum paradigm_kind {
     PARADIGM_COUNT
 };
 
+/* Keys of the config that one paradigm reads and another does not, by what they are about: a key's row has the same number (dt_field.readers). */
+enum paradigm_reads {
+    READS_PIPELINE = 1,
+    READS_BUCKETS = 2,
+    READS_OVERLAP = 4,
+    READS_UNITS = 8,
+    READS_SHARD_GROUPS = 16,
+    READS_SERVERS = 32,
+};
+
 enum { PARADIGM_ROOM = 16 }; /* of arrays with an element for each row, those of paradigm_more too */
 
 /* What happens to a group of parameters around its forward, backward and update: each mode is a file in schedules/data_parallel, which ends
@@ -39,7 +49,7 @@ struct paradigm {
     unsigned axes;           /* of the mesh: on the others there is one rank, but for what the config adds (schedules/config/strategy.h) */
     const char *no_pipeline; /* why a pipeline makes no sense with it; NULL: it goes with one */
     const struct dp_mode *mode;
-    const char *const *keys; /* of the config, that this paradigm reads and not every other does; NULL at the end */
+    unsigned reads; /* enum paradigm_reads, added up */
     /* What a rank holds of P parameters in a 16-bit type with Adam, for the documentation; N: ranks in a shard group, S: stages. */
     struct {
         const char *parameters, *gradients, *optimizer;
@@ -54,7 +64,6 @@ const struct paradigm *paradigm_more(int index);
 
 /* The row of a paradigm; NULL past the last. */
 const struct paradigm *paradigm_of(enum paradigm_kind kind);
-const char *paradigm_name(enum paradigm_kind kind); /* NULL past the last */
-bool paradigm_has_key(const struct paradigm *paradigm, const char *path);
+const char *paradigm_name(int kind); /* NULL past the last */
 
 #endif

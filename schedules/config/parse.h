@@ -70,6 +70,12 @@ dt_status experiment_check(struct experiment *experiment, const char *where);
 
 /* The table of fields, those of all families among them, and what is known of them beside it. */
 const struct dt_table *experiment_table(void);
+/* Is the key of all paradigms, or one of this experiment's? */
+static inline bool experiment_reads(const struct experiment *e, const struct dt_field *field)
+{
+    return !field->readers || field->readers & e->strategy.paradigm->reads;
+}
+
 /* The family whose models have this row of it; NULL: all have. */
 const struct dt_model_family *experiment_field_family(const struct dt_field *field);
 const struct dt_schema *experiment_schema(void);

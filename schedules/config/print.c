@@ -10,7 +10,9 @@
 bool experiment_depends_on(const struct experiment *e, const struct dt_field *field)
 {
     const struct dt_model_family *family = experiment_field_family(field);
-    return (!family || family == e->model.family) && (!field->matters || field->matters(e));
+    if (family && family != e->model.family)
+        return false;
+    return field->matters ? field->matters(e) : experiment_reads(e, field);
 }
 
 bool experiment_shows(const struct experiment *e, const struct dt_field *field)

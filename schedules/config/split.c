@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-const char *split_rule_name(enum dt_split_rule rule)
+const char *split_rule_name(int rule)
 {
     static const char *const names[] = {[DT_SPLIT_BALANCED] = "balanced", [DT_SPLIT_PARAMETERS] = "parameters"};
     return (unsigned)rule < sizeof names / sizeof *names ? names[rule] : NULL;

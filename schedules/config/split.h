@@ -6,7 +6,7 @@
 
 enum { SPLIT_MOST_POINTS = 255 };
 
-const char *split_rule_name(enum dt_split_rule rule); /* NULL past the last */
+const char *split_rule_name(int rule); /* NULL past the last */
 
 /* Does pipeline.split list the stages' first blocks, instead of naming a rule? */
 bool experiment_has_split_points(const struct experiment *experiment);

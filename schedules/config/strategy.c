@@ -19,12 +19,12 @@ static const struct {
     [MESH_DATA_PIPELINE_TENSOR] = {"data-pipeline-tensor", {MESH_SHARD, MESH_REPLICA, MESH_PIPELINE, MESH_TENSOR}},
 };
 
-const char *mesh_order_name(enum mesh_order order)
+const char *mesh_order_name(int order)
 {
     return (unsigned)order < MESH_ORDERS ? orders[order].name : NULL;
 }
 
-const char *pipeline_reach_name(enum pipeline_reach reach)
+const char *pipeline_reach_name(int reach)
 {
     static const char *const names[] = {[PIPELINE_OF_PDP] = "pdp", [PIPELINE_OF_ALL] = "all"};
     return (unsigned)reach < sizeof names / sizeof *names ? names[reach] : NULL;
@@ -43,7 +43,7 @@ static const struct {
     [ACTIVATION_SELECTIVE_OP] = {"selective_op", .again = DT_AGAIN_PRODUCTS},
 };
 
-const char *activation_name(enum activation_kind kind)
+const char *activation_name(int kind)
 {
     return (unsigned)kind < sizeof activations / sizeof *activations ? activations[kind].name : NULL;
 }

@@ -24,11 +24,11 @@ enum mesh_order {
     MESH_DATA_PIPELINE_TENSOR,
     MESH_ORDERS
 };
-const char *mesh_order_name(enum mesh_order order); /* "tensor-pipeline-data"; NULL past the last */
+const char *mesh_order_name(int order); /* "tensor-pipeline-data"; NULL past the last */
 
 /* Which paradigms the config's pipeline concerns. It was pdp's alone at first, and a sweep over paradigms names stages for that one. */
 enum pipeline_reach { PIPELINE_OF_PDP, PIPELINE_OF_ALL };
-const char *pipeline_reach_name(enum pipeline_reach reach); /* NULL past the last */
+const char *pipeline_reach_name(int reach); /* NULL past the last */
 
 /* What is kept of a micro-batch for its backward (schedules/pipeline/activation.h says what each policy does). */
 enum activation_kind {
@@ -39,7 +39,7 @@ enum activation_kind {
     ACTIVATION_CORE_ATTENTION,
     ACTIVATION_SELECTIVE_OP
 };
-const char *activation_name(enum activation_kind kind);  /* NULL past the last */
+const char *activation_name(int kind);                   /* NULL past the last */
 bool activation_has_segments(enum activation_kind kind); /* whose inputs alone are kept */
 int activation_again(enum activation_kind kind);         /* enum dt_again, added up: what is computed again within blocks */
 

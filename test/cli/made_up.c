@@ -67,9 +67,7 @@ static const struct paradigm rooted = {
     .help = "every rank has the whole model; a root averages gradients and sends the averages to all",
     .axes = MESH_ON_REPLICA,
     .mode = &dp_rooted,
-    .keys = (const char *const[]){"pipeline.stages", "pipeline.chunks", "pipeline.order", "pipeline.virtual_stages", "pipeline.split",
-                                  "pipeline.memory_limit", "pipeline.activation", "pipeline.paradigms", "straddle_nodes", "ddp.bucket_mib",
-                                  "ddp.overlap", NULL},
+    .reads = READS_PIPELINE | READS_BUCKETS | READS_OVERLAP,
     .bytes = {"2 P", "2 P", "12 P"},
 };
 

@@ -146,9 +146,9 @@ static bool change_field(const struct dt_field *field, struct experiment *e)
     case DT_FIELD_BOOL: *(bool *)at = !*(bool *)at; break;
     case DT_FIELD_INT: *(int *)at += *(int *)at < field->max ? 1 : -1; break;
     case DT_FIELD_NUMBER: *(double *)at = (*(double *)at + field->min) / 2; break;
-    case DT_FIELD_ENUM: *(int *)at = field->choice(*(int *)at + 1) ? *(int *)at + 1 : 0; break;
-    case DT_FIELD_STRING: snprintf(at, field->size, "%s", field->choice && field->choice(1) ? field->choice(1) : "other"); break;
-    case DT_FIELD_TEXT: *(const char **)at = field->choice && field->choice(1) ? field->choice(1) : "other"; break;
+    case DT_FIELD_ENUM: *(int *)at = dt_field_choice(field, *(int *)at + 1) ? *(int *)at + 1 : 0; break;
+    case DT_FIELD_STRING: snprintf(at, field->size, "%s", dt_field_choice(field, 1) ? dt_field_choice(field, 1) : "other"); break;
+    case DT_FIELD_TEXT: *(const char **)at = dt_field_choice(field, 1) ? dt_field_choice(field, 1) : "other"; break;
     default: return false;
     }
     return true;

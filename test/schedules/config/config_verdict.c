@@ -64,9 +64,9 @@ static int print_table(void)
             cJSON_AddStringToObject(field, "prefix", f->prefix);
         if (f->initial)
             cJSON_AddItemToObject(field, "default", cJSON_Parse(f->initial));
-        cJSON *choices = f->choice ? cJSON_AddArrayToObject(field, "choices") : NULL;
-        for (int c = 0; choices && f->choice(c); c++)
-            cJSON_AddItemToArray(choices, cJSON_CreateString(f->choice(c)));
+        cJSON *choices = dt_field_has_choices(f) ? cJSON_AddArrayToObject(field, "choices") : NULL;
+        for (int c = 0; choices && dt_field_choice(f, c); c++)
+            cJSON_AddItemToArray(choices, cJSON_CreateString(dt_field_choice(f, c)));
         cJSON *refused = f->refused ? cJSON_AddArrayToObject(field, "refused") : NULL;
         if (f->word)
             cJSON_AddStringToObject(field, "word", f->word);

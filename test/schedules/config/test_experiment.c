@@ -475,15 +475,15 @@ static void table_is_sound(void)
         CHECK(f->description && strlen(f->description) > 3, "%s", f->path);
         CHECK(dt_config_find(table, f->path) == i, "%s stands twice", f->path);
         double room = f->kind == DT_FIELD_STRING ? (double)f->size - 1 : f->kind == DT_FIELD_TEXT ? DT_FIELD_TEXT_MOST : INFINITY;
-        CHECK(f->choice || 4 * f->max <= room, "%s: %g characters need not fit %g bytes", f->path, f->max, room);
+        CHECK(dt_field_has_choices(f) || 4 * f->max <= room, "%s: %g characters need not fit %g bytes", f->path, f->max, room);
         for (const char *const *path = f->replaces; path && *path; path++) {
             bool known = false;
             for (int j = 0; j < table->count; j++)
                 known |= strncmp(table->fields[j].path, *path, strlen(*path)) == 0;
             CHECK(known, "%s replaces %s, which is no key", f->path, *path);
         }
-        for (int c = 0; f->kind == DT_FIELD_STRING && f->choice && f->choice(c); c++)
-            CHECK(strlen(f->choice(c)) < f->size, "%s: %s is too long", f->path, f->choice(c));
+        for (int c = 0; f->kind == DT_FIELD_STRING && dt_field_choice(f, c); c++)
+            CHECK(strlen(dt_field_choice(f, c)) < f->size, "%s: %s is too long", f->path, dt_field_choice(f, c));
     }
 }
 
