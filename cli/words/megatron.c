@@ -351,14 +351,14 @@ static void prepare_activation(struct dt_translation *t, const struct experiment
     dt_json_drop(t->ours, "activation_blocks");
 }
 
-/* The first block of each part but the first, where all parts have as many: "4-8" of 12. */
+/* All parts have as many blocks. */
 static bool is_even_split(const struct experiment *e, int parts)
 {
-    char expected[DT_FIELD_TEXT_MOST + 1] = "";
-    int blocks = dt_model_blocks(&e->model);
-    for (int i = 1; i < parts; i++)
-        dt_append(expected, sizeof expected, "-", "%d", i * blocks / parts);
-    return blocks % parts == 0 && strcmp(expected, e->pipeline.split) == 0;
+    int first_layer[SPLIT_MOST_POINTS + 2], blocks = dt_model_blocks(&e->model);
+    bool even = e->strategy.split_points == parts - 1 && blocks % parts == 0 && experiment_partition(e, parts, first_layer) == DT_OK;
+    for (int i = 1; i < parts && even; i++)
+        even = first_layer[i] == e->model.family->block_layer(i * blocks / parts);
+    return even;
 }
 
 static void prepare_pipeline(struct dt_translation *t, const struct experiment *e)
@@ -371,7 +371,7 @@ static void prepare_pipeline(struct dt_translation *t, const struct experiment *
         dt_remark(t, DT_REMARK_CANNOT, "pipeline.order: %s; Megatron-LM has 1f1b and interleaved", order);
     if (blocks % (e->strategy.stages * parts) != 0)
         dt_remark(t, DT_REMARK_CANNOT, "model.layers: %d are no multiple of the pipeline's %d parts", blocks, e->strategy.stages * parts);
-    else if (!experiment_has_split_points(e))
+    else if (e->strategy.split_points == 0)
         dt_remark(t, DT_REMARK_ASSUMED, "pipeline.split: %s; each part has as many layers with Megatron-LM", e->pipeline.split);
     else if (!is_even_split(e, e->strategy.stages * parts))
         dt_remark(t, DT_REMARK_CANNOT, "pipeline.split: %s; each part has as many layers with Megatron-LM", e->pipeline.split);

@@ -218,7 +218,7 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
         dt_json_put_number(t->theirs, "parallelism.pipeline_parallel_microbatch_size", micro);
     if (e->strategy.parts == 2)
         dt_json_drop(t->ours, "pipeline.virtual_stages");
-    if (e->strategy.has_pipeline && strcmp(e->pipeline.split, "balanced") != 0)
+    if (e->strategy.has_pipeline && (e->strategy.split_points || e->strategy.split != DT_SPLIT_BALANCED))
         dt_remark(t, DT_REMARK_CANNOT, "pipeline.split: %s; torchtitan divides evenly unless it is told each module", e->pipeline.split);
     dt_json_drop(t->ours, "pipeline.split");
     if (e->activation == ACTIVATION_SELECTIVE_OP)

@@ -103,14 +103,6 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
     return seconds;
 }
 
-/* Where each rank's host updates a share of the parameters, it gets the other ranks' shares through the device, on the stream that copies
- * gradients to the host: after the last gradients of the step. The parameters of the first layers come last, and the next step waits for them. */
-static double stored_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
-{
-    bool stores = e->parameter_offload && e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS && mesh->size[MESH_PIPELINE] == 1;
-    return stores ? host_link_s(b, bytes * (1 - 1.0 / mesh->size[MESH_SHARD])) : 0;
-}
-
 /* ---- compute ---- */
 
 /* m micro-batches of `work` seconds each through p stages, however these divide it. Stage k is busy for m w_k, and waits for the w_i of all
@@ -141,7 +133,7 @@ static double compute_s(const struct experiment *e, const struct mesh_shape *mes
 /* Lent until bounds_destroy; known from an earlier call where the split is the base's. */
 static dt_status find_blocks(struct bounds *b, const struct experiment *e, int virtual_stages, const int **out)
 {
-    bool known = strcmp(e->pipeline.split, b->base->pipeline.split) == 0;
+    bool known = e->pipeline.split == b->base->pipeline.split; /* texts of a config have one address */
     for (const struct division *d = b->divisions; d && known; d = d->next)
         if (d->virtual_stages == virtual_stages) {
             *out = d->blocks;
@@ -185,35 +177,7 @@ static double state_bytes(const struct experiment *e, const struct mesh_shape *m
            dp_part_of(mode->holds.optimizer, mesh) * optimizer_bytes;
 }
 
-/* The activations of the fullest stage. `alone`: bytes of one micro-batch on one device. Where all activations are kept, stage k has those of
- * as many micro-batches as the order keeps there; the fullest stage has least where all stages have the same. */
-static double activation_bytes(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
-                               int samples, double alone)
-{
-    int stages = mesh->size[MESH_PIPELINE];
-    struct dt_model_facts facts = dt_model_facts(&e->model);
-    double outputs = samples * (facts.outputs / mesh->size[MESH_TENSOR] + facts.units);       /* a column more where they do not divide */
-    double of_blocks = fmax(0, alone - 4 * (double)dt_dtype_bytes(e->model.dtype) * outputs); /* without what the head has for a moment */
-    const struct pipeline_order *order = e->strategy.order;
-    struct order_shape shape = {.stages = stages, .micro_batches = micro_batches, .window = e->pipeline.chunks};
-    if (stages == 1 || e->activation != ACTIVATION_KEEP || b->machine->profile.schedule.keeps_last_chunk || !drains_whole(order) ||
-        !order->kept)
-        return alone / stages;
-    double parts = 0;
-    for (int k = 0; k < stages; k++)
-        parts += 1 / order->kept(order, &shape, k);
-    return fmax(alone / stages, of_blocks / parts);
-}
-
 /* ---- one after the other ---- */
-
-/* Some frameworks gather a group only when its turn comes. Kernels then cannot run meanwhile: in a step's last backward pass the reduction of a
- * group waits for its gradients, the gathering of the next group comes after that on the same stream, and kernels wait for the gathering. */
-static double in_turn_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, const struct traffic *traffic)
-{
-    bool in_turn = b->machine->profile.schedule.gathers_in_turn && e->fsdp.gather != GATHER_ONCE && mesh->size[MESH_PIPELINE] == 1;
-    return in_turn && traffic->gather > 0 ? traffic->gather + traffic->end : 0;
-}
 
 /* Without a pipeline: what is sent for gradients begins after all other micro-batches and the last one's forward, and what is gathered for
  * the last backward comes after the first of it, since both are on one stream. Updates wait for all kernels, and what they make is sent
@@ -277,8 +241,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     struct alone alone;
     DT_TRY(recordings_alone(b->recordings, e, e->activation, samples > 0 ? samples : 1, &alone));
     double bytes = alone.parameter_bytes / stages; /* the fullest stage has at least the mean */
-    out->bytes = state_bytes(e, &mesh, bytes, alone.optimizer_bytes / stages) +
-                 activation_bytes(b, e, &mesh, micro_batches, samples, alone.activation_bytes);
+    out->bytes = state_bytes(e, &mesh, bytes, alone.optimizer_bytes / stages) + alone.activation_bytes / stages;
     double work = alone.compute_s, again_s = 0, fill, shared_again_s = 0;
     int most;
     struct summing sums;
@@ -318,10 +281,8 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
     out->network_s = traffic.passes * traffic.gather + traffic.end;
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
-    double own_update_s = stages == 1 ? update_s(b, e, &mesh, bytes) : 0;
-    double behind_s = fmax(fmax(in_turn_s(b, e, &mesh, &traffic), own_update_s), stored_s(b, e, &mesh, bytes));
-    double in_line_s = fmax(out->compute_s + behind_s,
-                            after_all_s(e, &mesh, micro_batches, work + shared_s, dt_model_blocks(&e->model) * forward_s, &traffic));
+    double in_line_s =
+        fmax(out->compute_s, after_all_s(e, &mesh, micro_batches, work + shared_s, dt_model_blocks(&e->model) * forward_s, &traffic));
     out->step_s = fmax(fmax(in_line_s, fill), fmax(fmax(out->host_s, out->network_s), out->host_link_s));
     return DT_OK;
 }

@@ -215,13 +215,12 @@ dt_status network_bounds_messages(struct network_bounds *bounds, const struct ex
  * thousands of times cheaper.
  *
  * Memory   the parameters, gradients and optimizer state that its mode cannot do without, and the activations of one micro-batch,
- * measured on a recorded step of the model on one device; a pipeline's stages share them, and the fullest has at least its part of those
- * that its order keeps at a time. Time     the largest of what no schedule can avoid. Host: what it takes to issue everything, since a
- * step's work follows its host, however far that runs ahead. Compute: the kernels of all micro-batches, of the same recordings, with the
- * sums over ranks that share layers in forward, what backward waits for of them, and the update of the rank's parameters. Network: bytes
- * that the mode sends once a step, or gathers for each micro-batch, at the best rate of the group's algorithms; and over each network
- * card at no more than all its flows get together. Host links: bytes that are offloaded. One after the other: gradients go after all
- * micro-batches but the last one's backward; parameters that other ranks' hosts have updated come to this one's after all of it.
+ * measured on a recorded step of the model on one device, which a pipeline's stages share.
+ * Time     the largest of what no schedule can avoid. Host: what it takes to issue everything, since a step's work follows its host,
+ * however far that runs ahead. Compute: the kernels of all micro-batches, of the same recordings, with the sums over ranks that share layers
+ * in forward, and what backward waits for of them. Network: bytes that the mode sends once a step, or gathers for each micro-batch, at the
+ * best rate of the group's algorithms; and over each network card at no more than all its flows get together. Host links: bytes that are
+ * offloaded. One after the other: gradients go after all micro-batches but the last one's backward, and updates after all of them.
  * Pipelines: p stages with m micro-batches of work W in all cannot be faster than W / (1 - (1 - 1/m)^p), however layers are divided: a
  * stage waits for the first micro-batch to pass those before it, and these for its last one to come back. As they are divided, the same
  * of the blocks of each virtual stage; pipeline_played_s plays the order with the passes and messages that are told here, and adds what

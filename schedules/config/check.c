@@ -228,7 +228,7 @@ static dt_status check_passes(const struct experiment *e, const char *where)
 static dt_status check_layers(const struct experiment *e, const char *where)
 {
     const struct strategy *s = &e->strategy;
-    if (s->has_order_file && experiment_has_split_points(e))
+    if (s->has_order_file && s->split_points)
         return DT_OK;
     int stages = s->stages, parts = s->parts ? s->parts : 1;
     if (!s->has_order_file)
@@ -240,7 +240,7 @@ static dt_status check_layers(const struct experiment *e, const char *where)
     free(first_layer);
     if (status != DT_ERR_INVALID)
         return status;
-    if (experiment_has_split_points(e)) {
+    if (s->split_points) {
         char why[512];
         snprintf(why, sizeof why, "%s", dt_error_message());
         return dt_fail(DT_ERR_INVALID, "%s: %s", where, why);

@@ -9,15 +9,11 @@ const char *split_rule_name(int rule)
     return (unsigned)rule < sizeof names / sizeof *names ? names[rule] : NULL;
 }
 
-bool experiment_has_split_points(const struct experiment *e)
-{
-    return isdigit((unsigned char)e->pipeline.split[0]);
-}
-
 int experiment_split_points(const struct experiment *e)
 {
-    int points = experiment_has_split_points(e);
-    for (const char *text = e->pipeline.split; points > 0 && *text; text++)
+    const char *text = e->pipeline.split;
+    int points = isdigit((unsigned char)*text) != 0;
+    for (; points > 0 && *text; text++)
         points += *text == '-';
     return points;
 }
@@ -26,7 +22,7 @@ static dt_status split_at_points(const struct experiment *e, int virtual_stages,
 {
     const struct dt_model *model = &e->model;
     const char *at = e->pipeline.split;
-    int points = experiment_split_points(e), stages = e->strategy.stages, last = -1;
+    int points = e->strategy.split_points, stages = e->strategy.stages, last = -1;
     if (points != virtual_stages - 1 && virtual_stages == stages)
         return dt_fail(DT_ERR_INVALID, "pipeline.split: %d point%s for %d stage%s; it takes the first block of each but the first, %d%s",
                        points, points > 1 ? "s" : "", stages, stages > 1 ? "s" : "", virtual_stages - 1,
@@ -55,10 +51,8 @@ static dt_status split_at_points(const struct experiment *e, int virtual_stages,
 dt_status experiment_partition(const struct experiment *e, int virtual_stages, int *first_layer)
 {
     const struct dt_model_family *family = e->model.family;
-    bool by_parameters = strcmp(e->pipeline.split, split_rule_name(DT_SPLIT_PARAMETERS)) == 0;
-    bool by_points = experiment_has_split_points(e) && e->strategy.has_pipeline;
-    if (!by_points)
-        return family->partition(&e->model, by_parameters ? DT_SPLIT_PARAMETERS : DT_SPLIT_BALANCED, virtual_stages, first_layer);
+    if (!e->strategy.split_points || !e->strategy.has_pipeline)
+        return family->partition(&e->model, e->strategy.split, virtual_stages, first_layer);
     int whole[2];
     DT_TRY(family->partition(&e->model, DT_SPLIT_BALANCED, 1, whole));
     first_layer[virtual_stages] = whole[1];

@@ -8,10 +8,7 @@ enum { SPLIT_MOST_POINTS = 255 };
 
 const char *split_rule_name(int rule); /* NULL past the last */
 
-/* Does pipeline.split list the stages' first blocks, instead of naming a rule? */
-bool experiment_has_split_points(const struct experiment *experiment);
-
-/* How many those are; 0: it names a rule. */
+/* How many first blocks of stages pipeline.split lists, as "4-8"; 0: it names a rule. For experiment_settle: others read the strategy. */
 int experiment_split_points(const struct experiment *experiment);
 
 /* first_layer [virtual_stages + 1] gets the layer with which each part of each stage begins, in the model's sequence, and the end. The same

@@ -50,11 +50,13 @@ struct strategy {
     /* Of a file the row that reads it; without a pipeline gpipe's, whose passes of one stage are a forward and a backward in turn. */
     const struct pipeline_order *order;
     bool has_order_file;
-    bool has_pipeline; /* pdp's has perhaps one stage */
-    int stages;        /* ranks of a pipeline; 1 without one */
-    int parts;         /* of the model on each rank; 0: an order file says it (pipeline_order_layout) */
-    int window;        /* micro-batches of the config's pipeline.chunks; 1 without a pipeline */
-    int micro_batches; /* of a step, those of all windows */
+    bool has_pipeline;        /* pdp's has perhaps one stage */
+    int stages;               /* ranks of a pipeline; 1 without one */
+    int parts;                /* of the model on each rank; 0: an order file says it (pipeline_order_layout) */
+    enum dt_split_rule split; /* which layers the parts have, where pipeline.split lists no points: */
+    int split_points;         /* how many it lists (split.h) */
+    int window;               /* micro-batches of the config's pipeline.chunks; 1 without a pipeline */
+    int micro_batches;        /* of a step, those of all windows */
     struct mesh_shape mesh;
     /* The policy of each part of a rank, enum activation_kind: pipeline.activation's where there is a pipeline and the key is given, which
      * names `policies` of them; else the config's `activation`, and `policies` is 0. */
