@@ -1,4 +1,5 @@
 #include "predict/storage.h"
+#include "schedules/run/trainer.h"
 
 #include <math.h>
 
@@ -23,6 +24,15 @@ static double copy_s(const struct experiment *e, const struct dt_sim_cluster *c,
     if (e->parameter_offload)
         return move_s(2 * bytes * ranks_per_node, c->host.memory_gb_per_s);
     return move_s(bytes, c->pcie.gb_per_s / c->pcie.gpus_per_link);
+}
+
+/* Of a step's operations, at least, where layers are recomputed. */
+static const double FORWARD = 0.25;
+
+/* A graph waits for all that was queued before it. */
+static bool copies_beside(const struct experiment *e, const struct dt_sim_cluster *c)
+{
+    return !e->parameter_offload && (c->gpu.architecture == DT_SIM_CPU || trainer_no_graph(e));
 }
 
 /* What a node moves at most, and all of them. */
@@ -59,6 +69,7 @@ void storage_times_find(const struct experiment *e, const struct dt_sim_cluster 
     if (*e->checkpoint.path) {
         struct volume v = add_up(of_rank, false, e->world_size, ranks_per_node, whole);
         out->copy_s = copy_s(e, c, ranks_per_node, v.of_rank);
+        out->beside = copies_beside(e, c) ? FORWARD : 0;
         out->write_s = stored_s(v.of_node, v.of_all, c->storage.write_gb_per_s, c->storage.total_write_gb_per_s);
         out->save_s = out->write_s + (alternates ? out->copy_s : 0);
     }

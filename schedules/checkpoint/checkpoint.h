@@ -40,7 +40,8 @@ void checkpoint_folder_close(struct checkpoint_folder *folder); /* takes one tha
  * ranks, where one could not write: the checkpoint before is then still there; DT_ERR_COMM, DT_ERR_HOST_MEMORY. */
 dt_status checkpoint_save(const struct checkpoint_folder *folder, const struct checkpoint_rank *rank, int steps, uint64_t *bytes);
 
-/* The same beside the next steps: what the rank saves is copied to host memory, of which there is as much, and a thread writes that. The index
+/* The same beside the next steps: what the rank saves is copied to host memory, of which there is as much, and a thread writes that. The copy is
+ * made on a stream of its own, beside the forward passes of the next step, but for what these change. The index
  * follows once all files have their names, which rank 0's thread sees in the folder. One save at a time: wait for the one before. What could not
  * be written is said by the wait. The rank's parts stay what they were when the copy was made. */
 struct checkpoint_copy;
@@ -50,6 +51,11 @@ void checkpoint_copy_destroy(struct checkpoint_copy *copy, struct dt_stream *str
 /* Collective. *bytes: of the copy. Errors: DT_ERR_HOST_MEMORY, DT_ERR_COMM. */
 dt_status checkpoint_save_beside(const struct checkpoint_folder *folder, const struct checkpoint_rank *rank, struct checkpoint_copy *copy,
                                  int steps, uint64_t *bytes);
+/* What comes before the first change of parameters or of the optimizer's state in each step: nothing of the last save is to be copied any more.
+ * NULL: on a simulated device. Lives as long as the copy. */
+const struct dt_event *checkpoint_copied(const struct checkpoint_copy *copy);
+/* Before a step is queued: what was copied beside the one before is written from here on. */
+void checkpoint_copy_begin_step(struct checkpoint_copy *copy);
 /* Until the last save is whole, if there is one. Collective. Errors: as checkpoint_save. */
 dt_status checkpoint_copy_wait(struct checkpoint_copy *copy, struct dt_comm *world);
 

@@ -16,7 +16,8 @@ struct piece {
     uint64_t rows, columns; /* of the tensor; a vector has one column */
     struct dt_tensor_part part;
     void *data;
-    bool own; /* no other rank says so of these elements */
+    bool own;   /* no other rank says so of these elements */
+    bool state; /* not trained: forward passes change it */
 };
 
 struct pieces {

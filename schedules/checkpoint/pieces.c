@@ -73,7 +73,8 @@ static dt_status add_state(const struct checkpoint_rank *rank, struct pieces *pi
                               .columns = tensor.columns,
                               .part = {tensor.first_elem, tensor.run_elems, tensor.stride_elems, 0, tensor.count_elems},
                               .data = (float *)stage->state.data + tensor.offset_elems,
-                              .own = first};
+                              .own = first,
+                              .state = true};
         snprintf(piece.name, sizeof piece.name, "%s", tensor.name);
         DT_TRY(tensor.count_elems > 0 ? add(pieces, &piece) : DT_OK);
     }

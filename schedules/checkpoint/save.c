@@ -275,11 +275,14 @@ dt_status checkpoint_save(const struct checkpoint_folder *f, const struct checkp
 /* ---- beside the steps ---- */
 
 struct checkpoint_copy {
-    struct dt_buffer bytes; /* of all pieces, one after the other */
-    struct job job;         /* of the save that is being written; its pieces are in `bytes` */
+    struct dt_buffer bytes;    /* of all pieces, one after the other */
+    struct dt_stream *copying; /* this and the event: NULL on a simulated device */
+    struct dt_event *copied;
+    enum { NOTHING, QUEUED, BESIDE_A_STEP, WRITTEN } copies; /* what has become of them; a thread writes them after a step */
+    struct job job;                                          /* of the save that is being written; its pieces are in `bytes` */
     struct checkpoint_index index;
     uint64_t file_bytes;
-    bool begun; /* there is a thread to be waited for */
+    bool threaded; /* there is a thread to be waited for */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -345,6 +348,8 @@ static dt_status allocate(struct checkpoint_copy *c, const struct checkpoint_ran
     DT_TRY(dt_alloc_host(rank->stream, DT_WORKSPACE, bytes, &c->bytes));
     if (info.kind->simulated)
         return DT_OK;
+    DT_TRY(dt_stream_create(dt_stream_device(rank->stream), "checkpoint", &c->copying));
+    DT_TRY(dt_event_create(dt_stream_device(rank->stream), &c->copied));
     DT_TRY(dt_stream_synchronize(rank->stream)); /* it is there for the host, too */
     memset(c->bytes.data, 0, bytes);
     return DT_OK;
@@ -366,9 +371,9 @@ dt_status checkpoint_copy_create(const struct checkpoint_rank *rank, struct chec
 
 static void join(struct checkpoint_copy *c)
 {
-    if (c->begun)
+    if (c->threaded)
         pthread_join(c->thread, NULL);
-    c->begun = false;
+    c->threaded = false;
 }
 
 void checkpoint_copy_destroy(struct checkpoint_copy *c, struct dt_stream *stream)
@@ -379,6 +384,8 @@ void checkpoint_copy_destroy(struct checkpoint_copy *c, struct dt_stream *stream
     c->given_up = true;
     pthread_mutex_unlock(&c->mutex);
     join(c);
+    dt_event_destroy(c->copied);
+    dt_stream_destroy(c->copying);
     dt_free(stream, &c->bytes);
     pieces_finish(&c->job.pieces);
     free(c->index.bytes);
@@ -392,25 +399,43 @@ static dt_status take_copy(const struct checkpoint_rank *rank, struct checkpoint
 {
     char *to = c->bytes.data;
     DT_TRY(find_own(rank, &job->pieces));
+    job->stream = NULL; /* of what is written */
     for (struct piece *p = job->pieces.all; p < job->pieces.all + job->pieces.count; p++) {
-        if (job->stream)
-            DT_TRY(dt_copy_to_host(job->stream, to, p->data, piece_bytes(p)));
-        else
+        if (rank->experiment->parameter_offload)
             memcpy(to, p->data, piece_bytes(p));
+        else
+            DT_TRY(dt_copy_to_host(p->state ? rank->stream : c->copying, to, p->data, piece_bytes(p)));
         p->data = to;
         to += piece_bytes(p);
     }
-    DT_TRY(job->stream ? dt_stream_synchronize(job->stream) : DT_OK);
-    job->stream = NULL;
-    return DT_OK;
+    DT_TRY(dt_event_record(c->copied, rank->stream));
+    DT_TRY(dt_stream_wait(c->copying, c->copied));
+    return dt_event_record(c->copied, c->copying);
 }
 
-static dt_status start(struct checkpoint_copy *c)
+/* What goes wrong here is said by the wait. */
+static void start(struct checkpoint_copy *c)
 {
+    dt_status status = dt_stream_synchronize(c->copying);
+    c->copies = WRITTEN;
     c->written = c->given_up = false;
     c->status = DT_OK;
-    c->begun = dt_thread_start(&c->thread, write_beside, c) == 0;
-    return c->begun ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no thread can be started to write a checkpoint");
+    c->threaded = status == DT_OK && dt_thread_start(&c->thread, write_beside, c) == 0;
+    if (!c->threaded)
+        note(c, status < 0 ? status : dt_fail(DT_ERR_HOST_MEMORY, "no thread can be started to write a checkpoint"));
+}
+
+const struct dt_event *checkpoint_copied(const struct checkpoint_copy *copy)
+{
+    return copy->copied;
+}
+
+void checkpoint_copy_begin_step(struct checkpoint_copy *c)
+{
+    if (c->copies == BESIDE_A_STEP)
+        start(c);
+    if (c->copies == QUEUED)
+        c->copies = BESIDE_A_STEP;
 }
 
 dt_status checkpoint_save_beside(const struct checkpoint_folder *f, const struct checkpoint_rank *rank, struct checkpoint_copy *c,
@@ -422,16 +447,18 @@ dt_status checkpoint_save_beside(const struct checkpoint_folder *f, const struct
     pieces_finish(&c->job.pieces);
     c->job = job;
     add_norm(rank, &c->index);
-    if (status == DT_OK)
-        status = start(c);
+    c->copies = QUEUED;
     *bytes = c->bytes.bytes;
     return checkpoint_agree(rank->world, status, DT_ERR_IO);
 }
 
 dt_status checkpoint_copy_wait(struct checkpoint_copy *c, struct dt_comm *world)
 {
-    if (!c->begun)
+    if (c->copies == QUEUED || c->copies == BESIDE_A_STEP)
+        start(c);
+    if (c->copies == NOTHING)
         return DT_OK;
+    c->copies = NOTHING;
     pthread_mutex_lock(&c->mutex);
     while (!c->written)
         pthread_cond_wait(&c->changed, &c->mutex);

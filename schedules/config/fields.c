@@ -313,7 +313,7 @@ static const struct dt_field fields[] = {
          "saves one in any case."},
     {"checkpoint.asynchronous", DT_FIELD_BOOL, AT(checkpoint.asynchronous), .max = 1, .initial = "false", .matters = of_checkpoints,
      .description =
-         "Training goes on once each rank has a copy of what it saves in host memory, which a thread writes beside the next steps. "
+         "What each rank saves is copied to host memory beside the forward passes of the next step, and written by a thread after it. "
          "The save after the last step is waited for."},
     {"checkpoint.from", DT_FIELD_TEXT, AT(checkpoint.from), .max = 511, .initial = "\"\"",
      .description =

@@ -416,6 +416,8 @@ static dt_status enter(struct pipeline *p, int at)
     if (phase == SAME_PHASE || (!enter_range(p, a, phase) && phase == p->phase))
         return DT_OK;
     p->phase = phase;
+    if (phase == TIMELINE_BACKWARD && p->setup.copied)
+        DT_TRY(dt_stream_wait(p->setup.compute, p->setup.copied));
     DT_TRY(dt_pass_enter(p->setup.device, pass_named(a)));
     return timeline_enter(p->setup.timeline, (enum timeline_phase)phase);
 }

@@ -32,7 +32,8 @@ struct pipeline_setup {
     struct dt_device *device;
     struct dt_stream *compute, *network; /* network: the data-parallel mode's */
     struct timeline *timeline;
-    const struct mesh *mesh; /* this rank's stage, and its neighbours */
+    const struct dt_event *copied; /* comes before changes of parameters: they are being saved; NULL: nothing is */
+    const struct mesh *mesh;       /* this rank's stage, and its neighbours */
     size_t
         samples; /* of one step: divided into the order's micro-batches, the first ones a sample larger where it does not come out even */
     const struct experiment_order *order;

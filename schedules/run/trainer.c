@@ -158,6 +158,18 @@ static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mod
     return batches_init(&t->batches, e, world, &t->mesh.shape, t->samples, t->stage, t->compute);
 }
 
+static struct checkpoint_rank checkpoint_rank_of(struct trainer *t)
+{
+    return (struct checkpoint_rank){t->experiment, t->mesh.world, t->stage, t->dp, t->compute, t->norm ? &t->settled : NULL};
+}
+
+static dt_status create_copy(struct trainer *t)
+{
+    const struct experiment *e = t->experiment;
+    struct checkpoint_rank rank = checkpoint_rank_of(t);
+    return e->checkpoint.asynchronous && *e->checkpoint.path ? checkpoint_copy_create(&rank, &t->copy) : DT_OK;
+}
+
 static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mode *mode, struct dt_device *device)
 {
     const struct experiment *e = t->experiment;
@@ -187,6 +199,7 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
     };
     DT_TRY(mode->create(&dp, &t->dp));
     t->dp->rules.whole_gradients = gradients != e->model.dtype;
+    DT_TRY(create_copy(t));
     struct pipeline_setup pipeline = {
         .experiment = e,
         .stage = t->stage,
@@ -195,6 +208,7 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .compute = t->compute,
         .network = t->network,
         .timeline = t->timeline,
+        .copied = t->copy ? checkpoint_copied(t->copy) : NULL,
         .mesh = &t->mesh,
         .samples = t->samples,
         .order = &t->order,
@@ -206,10 +220,10 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
     return pipeline_create(&pipeline, &t->pipeline);
 }
 
-/* Why steps are not captured as a graph; NULL: they are. Captured, NCCL's operations between nodes become nodes of the graph that run on the
+/* Captured, NCCL's operations between nodes become nodes of the graph that run on the
  * host: what that costs is not measured yet. The receives of a pipeline wait in kernels for what other branches of the graph send, and CUDA
  * promises for no two branches that they run at once. So both have to be asked for. */
-static const char *no_graph(const struct experiment *e)
+const char *trainer_no_graph(const struct experiment *e)
 {
     if (!e->graph)
         return "off";
@@ -243,18 +257,6 @@ static void count_traffic(const struct trainer *t, struct step_traffic *out)
     out->bytes[MESH_PIPELINE][DT_COMM_ALL_REDUCE] += pipeline_summed_bytes(t->pipeline);
 }
 
-static struct checkpoint_rank checkpoint_rank_of(struct trainer *t)
-{
-    return (struct checkpoint_rank){t->experiment, t->mesh.world, t->stage, t->dp, t->compute, t->norm ? &t->settled : NULL};
-}
-
-static dt_status create_copy(struct trainer *t)
-{
-    const struct experiment *e = t->experiment;
-    struct checkpoint_rank rank = checkpoint_rank_of(t);
-    return e->checkpoint.asynchronous && *e->checkpoint.path ? checkpoint_copy_create(&rank, &t->copy) : DT_OK;
-}
-
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
                          const struct trainer_options *options, struct trainer **out)
 {
@@ -267,7 +269,7 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
         t->options = *options;
     t->family = experiment->model.family;
     t->loss = NAN;
-    const char *none = no_graph(experiment);
+    const char *none = trainer_no_graph(experiment);
     if (dt_device_captures(device))
         snprintf(t->graph_text, sizeof t->graph_text, "%s", none ? none : "a step is captured from the third on");
 
@@ -286,9 +288,6 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     if (status < 0)
         goto fail;
     status = create_mode_and_pipeline(t, mode, device);
-    if (status < 0)
-        goto fail;
-    status = create_copy(t);
     if (status < 0)
         goto fail;
     count_traffic(t, &t->counted);
@@ -406,7 +405,7 @@ static void take_traffic(struct trainer *t)
 /* All of a step that is alike in each. */
 static dt_status queue_step(struct trainer *t, int step, bool by_graph)
 {
-    if (!by_graph || no_graph(t->experiment) || t->refused || t->steps < STEPS_BEFORE_GRAPH ||
+    if (!by_graph || trainer_no_graph(t->experiment) || t->refused || t->steps < STEPS_BEFORE_GRAPH ||
         !dt_device_captures(dt_stream_device(t->compute)))
         return pipeline_step(t->pipeline, step + 1);
     return t->graph ? dt_graph_launch(t->graph, t->compute) : capture_step(t, step);
@@ -417,6 +416,8 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
     const struct experiment *e = t->experiment;
     uint64_t first_sample = batches_first(e, &t->mesh.shape, dt_comm_rank(t->mesh.world), t->samples, step);
     DT_TRY(batches_take(&t->batches, step));
+    if (t->copy)
+        checkpoint_copy_begin_step(t->copy);
     t->kernels->rate = (float)experiment_rate_factor(e, step);
     DT_TRY(dt_kernels_begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
     DT_TRY(queue_step(t, step, by_graph));

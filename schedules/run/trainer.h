@@ -46,6 +46,8 @@ dt_status trainer_step(struct trainer *trainer, int step);
 double trainer_data_s(const struct trainer *trainer);
 /* How steps are queued: "replayed" as a graph, "off" by the experiment's word, or else why not; "" where the device has no graphs. */
 const char *trainer_graph(const struct trainer *trainer);
+/* Why an experiment's steps are not captured as a graph, where devices do that; NULL: they are. */
+const char *trainer_no_graph(const struct experiment *experiment);
 /* What computes the matrix products, where that is chosen as the program runs: "amx", "onednn"; "" elsewhere. */
 const char *trainer_products(const struct trainer *trainer);
 /* What the experiment's tuning was good for so far; all zero where there is none. Collective. Errors: DT_ERR_COMM. */

@@ -35,7 +35,8 @@ void training_time_predict(const struct experiment *e, const struct storage_time
         out->saves = before + 1;
         out->save_s = (before + 1) * times->save_s;
         if (beside && before > 0)
-            out->save_s = before * times->copy_s + (before - 1) * left_s + fmax(times->write_s - after * step_s, 0) + times->save_s;
+            out->save_s = before * fmax(times->copy_s - times->beside * step_s, 0) + (before - 1) * left_s +
+                          fmax(times->write_s - after * step_s, 0) + times->save_s;
         out->checkpoint_bytes = (double)checkpoint_bytes(e);
     }
     out->training_s = steps_s + (training_loads(e) ? times->load_s : 0) + (saves ? out->save_s : 0);

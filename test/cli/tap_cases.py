@@ -38,6 +38,9 @@ def wait_for(condition, seconds, what):
 def chosen(names):
     """(name, function) of the cases in a script's globals(): all, or those that its command line names."""
     cases = [(name[5:], function) for name, function in names.items() if name.startswith("test_")]
+    unknown = set(sys.argv[2:]) - {name for name, _ in cases}
+    if unknown:
+        sys.exit(f"no such case: {' '.join(sorted(unknown))}; there are {' '.join(name for name, _ in cases)}")
     return [case for case in cases if case[0] in sys.argv[2:]] if len(sys.argv) > 2 else cases
 
 

@@ -868,6 +868,9 @@ static void saves_beside_the_steps(void)
     CHECK(m.save_s == 4 * 1 + 4 * 10 + 31, "%g", m.save_s);
     training_time_predict(e, &times, 53, 106, &m); /* three steps after the fifth, 6 s of its 30 are hidden */
     CHECK(m.saves == 6 && m.save_s == 5 * 1 + 4 * 10 + 24 + 31, "%g", m.save_s);
+    times.beside = 0.25; /* half of each copy */
+    training_time_predict(e, &times, 53, 106, &m);
+    CHECK(m.save_s == 5 * 0.5 + 4 * 10 + 24 + 31, "%g", m.save_s);
     e->checkpoint.asynchronous = false;
     training_time_predict(e, &times, 53, 106, &m);
     CHECK(m.save_s == 6 * 31 && m.training_s == 106 + 6 * 31);
