@@ -41,7 +41,8 @@ template <int EXPONENT, int MANTISSA> float widen(unsigned short bits)
     uint32_t exponent = bits >> MANTISSA & MOST, mantissa = bits & ((1u << MANTISSA) - 1), wide;
     float value;
     if (exponent == 0) {
-        value = ldexpf((float)mantissa, 1 - BIAS - MANTISSA);
+        constexpr float LEAST = __builtin_ldexpf(1, 1 - BIAS - MANTISSA); /* exact: a subnormal */
+        value = (float)mantissa * LEAST;
     } else {
         wide = (exponent == MOST ? 255u : exponent + 127 - BIAS) << 23 | mantissa << (23 - MANTISSA);
         memcpy(&value, &wide, sizeof value);

@@ -114,10 +114,11 @@ void lane::wait(uint64_t number)
     changed.wait(hold, [&] { return done >= number; });
 }
 
+/* Who asks will mostly ask again, and would take the processor from the thread that does the work: the answer "no" takes a moment. */
 bool lane::passed(uint64_t number)
 {
-    std::lock_guard<std::mutex> hold(lock);
-    return done >= number;
+    std::unique_lock<std::mutex> hold(lock);
+    return changed.wait_for(hold, std::chrono::microseconds(50), [&] { return done >= number; });
 }
 
 uint64_t lane::last()

@@ -18,7 +18,8 @@ class fiber_stacks {
     void forget();
 
   private:
-    enum : size_t { STACK_BYTES = 256 * 1024, GUARD_BYTES = 4096, LINE_BYTES = 64, LINES = 4096 / LINE_BYTES };
+    /* An odd number of pages: otherwise the same few entries of a processor's table of pages would have to do for all of them. */
+    enum : size_t { GUARD_BYTES = 4096, STACK_BYTES = 256 * 1024 + GUARD_BYTES, LINE_BYTES = 64, LINES = 4096 / LINE_BYTES };
     char *memory = nullptr;
     int reserved = 0;
 };

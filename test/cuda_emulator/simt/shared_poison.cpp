@@ -80,24 +80,49 @@ std::vector<variable> find_variables()
 std::once_flag once;
 std::vector<variable> variables;
 
-typedef volatile uint64_t words __attribute__((vector_size(32), may_alias, aligned(1)));
+typedef uint64_t words __attribute__((vector_size(32), may_alias, aligned(1)));
+
+/* Not by memset and memcmp: a thread's variables may lie where the stack of an earlier one was, of which the address sanitizer keeps marks. */
+__attribute__((no_sanitize("address"))) void fill(volatile char *bytes, size_t count)
+{
+    size_t i = 0;
+    for (; i + sizeof(words) <= count; i += sizeof(words))
+        *(volatile words *)(bytes + i) = (words){} == 0;
+    for (; i < count; i++)
+        bytes[i] = (char)0xFF;
+}
+
+__attribute__((no_sanitize("address"))) bool was_written(const volatile char *bytes, size_t count)
+{
+    words all = (words){} == 0;
+    char rest = (char)0xFF;
+    size_t i = 0;
+    for (; i + sizeof(words) <= count; i += sizeof(words))
+        all &= *(const volatile words *)(bytes + i);
+    for (; i < count; i++)
+        rest &= bytes[i];
+    return (all[0] & all[1] & all[2] & all[3]) != ~(uint64_t)0 || rest != (char)0xFF;
+}
 
 } // namespace
 
-/* Not by memset: a thread's variables may lie where the stack of an earlier one was, of which the address sanitizer keeps marks. */
-__attribute__((no_sanitize("address"))) void poison_static_shared()
+void poison_static_shared(std::vector<int> &used, bool search)
 {
+    thread_local bool poisoned;
     std::call_once(once, [] { variables = find_variables(); });
     char *anchor = &simt_shared_anchor;
     __asm__("" : "+r"(anchor)); /* for the compiler the anchor is one byte with nothing beside it */
-    for (const variable &v : variables) {
-        char *bytes = anchor + v.from_anchor;
-        size_t i = 0;
-        for (; i + sizeof(words) <= v.bytes; i += sizeof(words))
-            *(words *)(bytes + i) = (words){} == 0;
-        for (; i < v.bytes; i++)
-            *(volatile char *)(bytes + i) = (char)0xFF;
+    for (int v : used)
+        fill(anchor + variables[(size_t)v].from_anchor, variables[(size_t)v].bytes);
+    for (size_t v = 0; (search || !poisoned) && v < variables.size(); v++) {
+        char *at = anchor + variables[v].from_anchor;
+        if (!was_written(at, variables[v].bytes))
+            continue;
+        fill(at, variables[v].bytes);
+        if (poisoned)
+            used.push_back((int)v);
     }
+    poisoned = true;
 }
 
 } // namespace simt

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -30,7 +31,7 @@ struct cuda_thread {
     unsigned mask;
     uint64_t bits;
     int source;
-    const void **of_lane; /* NULL but for warp_gather */
+    void (*together)(void *const of_lane[WARP]); /* NULL but for warp_meets */
     warp_result result;
     std::vector<pending_copy> open;                /* cp.async since the last commit */
     std::vector<std::vector<pending_copy>> groups; /* committed ones, oldest first */
@@ -43,7 +44,7 @@ struct aligned_free {
     }
 };
 
-/* Splitmix64: enough to shuffle by. */
+/* Splitmix64: enough to shuffle by. Bounds are below 2^32. */
 struct shuffler {
     uint64_t state;
     uint64_t below(uint64_t bound)
@@ -51,7 +52,7 @@ struct shuffler {
         uint64_t z = state += 0x9E3779B97F4A7C15u;
         z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
         z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-        return (z ^ z >> 31) % bound;
+        return ((z ^ z >> 31) >> 32) * bound >> 32;
     }
 };
 
@@ -60,6 +61,12 @@ uint64_t given_seed()
     const char *given = getenv("DTBENCH_SIMT_SEED");
     return given ? strtoull(given, nullptr, 10) : 1;
 }
+
+/* What is known of a kernel from its earlier grids on this host thread: how many they were, and what static shared memory they used. */
+struct kernel_history {
+    unsigned grids;
+    std::vector<int> static_shared;
+};
 
 /* A host thread's executor. A CUDA thread gets a stack when it begins, the one that was left last: threads that wait for nobody use the same
  * one after the other, without a switch between them. Who waits switches to the next one by itself. */
@@ -76,6 +83,7 @@ struct executor {
     fiber_state *scheduler = nullptr;
     int running = -1, alive = 0, at_barrier = 0;
     std::unique_ptr<unsigned char, aligned_free> shared;
+    std::map<const void *, kernel_history> history; /* of each kernel that has run */
     std::string problem;
     bool unfinished = false; /* fibers of the last grid were left in the middle */
     shuffler random{given_seed()};
@@ -205,9 +213,13 @@ void executor::pass_warp(int t)
         for (unsigned left = present; left != 0; left &= left - 1) {
             int l = __builtin_ctz(left), source = warp[l].source;
             warp[l].result = {source < WARP && present >> source & 1 ? warp[source].bits : ~(uint64_t)0, votes, present};
-            for (unsigned all = warp[l].of_lane ? present : 0; all != 0; all &= all - 1)
-                warp[l].of_lane[__builtin_ctz(all)] = (const void *)warp[__builtin_ctz(all)].bits;
             make_runnable(t / WARP * WARP + l);
+        }
+        if (auto *together = warp[__builtin_ctz(present)].together; together && present == ~0u) {
+            void *of_lane[WARP];
+            for (int l = 0; l < WARP; l++)
+                of_lane[l] = (void *)warp[l].bits;
+            together(of_lane);
         }
         waits &= ~present;
     }
@@ -267,7 +279,6 @@ std::string executor::stuck() const
 void executor::run_block(const grid &grid)
 {
     int count = (int)(grid.threads.x * grid.threads.y * grid.threads.z);
-    poison_static_shared();
     memset(shared.get(), 0xFF, grid.shared_bytes);
     memset(shared.get() + grid.shared_bytes, CANARY, CANARY_BYTES);
     threads.resize((size_t)count);
@@ -324,8 +335,12 @@ std::string run(const grid &grid, const std::function<void()> &kernel)
     e.problem = refusal(grid);
     if (!e.problem.empty())
         return std::string("kernel ") + grid.name + ": " + e.problem;
+    enum : unsigned { SEARCH_EVERY = 8 };
+    kernel_history &history = e.history[grid.kernel];
+    bool is_first = !grid.kernel || history.grids == 0, searches = history.grids++ % SEARCH_EVERY == 0;
     if (e.unfinished)
         e.stacks.forget();
+    poison_static_shared(history.static_shared, is_first || e.unfinished);
     e.unfinished = true;
     e.stacks.reserve((int)(grid.threads.x * grid.threads.y * grid.threads.z));
     e.shared.reset((unsigned char *)aligned_alloc(128, (grid.shared_bytes + CANARY_BYTES + 127) / 128 * 128));
@@ -342,6 +357,7 @@ std::string run(const grid &grid, const std::function<void()> &kernel)
         e.run_block(grid);
         if (!e.problem.empty())
             break;
+        poison_static_shared(history.static_shared, is_first || (searches && block == order.back()));
     }
     current = nullptr;
     e.unfinished = !e.problem.empty();
@@ -360,7 +376,7 @@ void sync_threads()
     e.pause();
 }
 
-static warp_result meet_warp(warp_call call, unsigned mask, uint64_t bits, int source, const void **of_lane)
+static warp_result meet_warp(warp_call call, unsigned mask, uint64_t bits, int source, void (*together)(void *const of_lane[WARP]))
 {
     executor &e = *current;
     int me = e.running;
@@ -370,7 +386,7 @@ static warp_result meet_warp(warp_call call, unsigned mask, uint64_t bits, int s
     thread.mask = mask;
     thread.bits = bits;
     thread.source = source;
-    thread.of_lane = of_lane;
+    thread.together = together;
     e.check_warp(me);
     e.waiting_lanes[(size_t)(me / WARP)] |= 1u << me % WARP;
     if (mask >> me % WARP & 1)
@@ -386,9 +402,9 @@ warp_result warp_exchange(warp_call call, unsigned mask, uint64_t bits, int sour
     return meet_warp(call, mask, bits, source, nullptr);
 }
 
-void warp_gather(warp_call call, const void *own, const void *of_lane[32])
+void warp_meets(warp_call call, void *own, void (*together)(void *const of_lane[32]))
 {
-    if (meet_warp(call, ~0u, (uint64_t)own, 0, of_lane).present == ~0u)
+    if (meet_warp(call, ~0u, (uint64_t)own, 0, together).present == ~0u)
         return;
     complain(std::string(name_of(call)) + " needs all 32 lanes of a warp");
 }

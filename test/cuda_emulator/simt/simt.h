@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace simt {
 
@@ -21,7 +22,8 @@ namespace simt {
 struct grid {
     const char *name; /* the kernel's, for error texts */
     dim3 blocks, threads;
-    size_t shared_bytes; /* dynamic */
+    size_t shared_bytes;          /* dynamic */
+    const void *kernel = nullptr; /* whose earlier grids say what shared memory it uses; nullptr: one that has never run */
 };
 
 /* What a GPU of compute capability 8.0 would refuse; "" when nothing. */
@@ -48,8 +50,8 @@ struct warp_result {
  * the mask, and all of the mask must make the same call with the same mask. */
 warp_result warp_exchange(warp_call call, unsigned mask, uint64_t bits, int source);
 
-/* The same for all 32 lanes: of_lane[l] becomes what lane l gave. */
-void warp_gather(warp_call call, const void *own, const void *of_lane[32]);
+/* For all 32 lanes: when the last of them calls, together(of_lane) is called once, where of_lane[l] is what lane l gave; then all go on. */
+void warp_meets(warp_call call, void *own, void (*together)(void *const of_lane[32]));
 
 int lane();
 /* The kernel has a mistake: this thread ends here, and simt::run with this text. */
@@ -69,8 +71,11 @@ void copy_wait(int groups_left); /* does all groups but the newest `groups_left`
 
 /* ---- shared_poison.cpp ---- */
 
-/* Fill this host thread's static shared variables (thread-local ones inside functions) with 0xFF. */
-void poison_static_shared();
+/* The static shared variables of all kernels (thread-local ones inside functions) are full of 0xFF, on each host thread, where no block
+ * runs. A kernel uses few of them: `used`, kept for each kernel, has those that an earlier block of it wrote, and they are filled again after
+ * each block. `search`: look at all others too, fill those that were written, and note them in `used`: after each block of a kernel's first
+ * grid, and then after some grids, since a branch may be taken late. */
+void poison_static_shared(std::vector<int> &used, bool search);
 
 } // namespace simt
 

@@ -1,5 +1,5 @@
-/* Takes the place of gpt/cuda/mma.cuh: the same functions with plain loops. The lanes of a warp put their registers side by side
- * (warp_gather), and each takes from there what the PTX ISA's layouts give it. */
+/* Takes the place of gpt/cuda/mma.cuh: the same functions with plain loops. What all lanes of a warp do together is done
+ * once, when the last of them is there (warp_meets), by the PTX ISA's layouts of the registers. */
 #ifndef GPT_MMA_CUDA_CUH
 #define GPT_MMA_CUDA_CUH
 
@@ -23,61 +23,95 @@ template <typename E> inline float2 floats_of(uint32_t word)
     return {(float)low, (float)high};
 }
 
-/* What one lane brings to a product: two elements of each word. */
+/* What one lane brings to a product. */
 struct emulated_operands {
-    float2 a[4], b[2];
+    const uint32_t *a;
+    uint32_t b[2];
+    float *d;
 };
+
+/* The products of a whole warp, eight columns at a time. */
+template <typename E> void emulated_product(void *const of_lane[32])
+{
+    typedef float columns __attribute__((vector_size(32)));
+    float left[16][16];
+    columns right[16], sums[16];
+    for (int l = 0; l < 32; l++) {
+        const emulated_operands &own = *(const emulated_operands *)of_lane[l];
+        int row = l / 4, k = l % 4 * 2;
+        for (int i = 0; i < 4; i++) {
+            float2 pair = floats_of<E>(own.a[i]);
+            left[row + i % 2 * 8][k + i / 2 * 8] = pair.x;
+            left[row + i % 2 * 8][k + i / 2 * 8 + 1] = pair.y;
+        }
+        for (int i = 0; i < 2; i++) {
+            float2 pair = floats_of<E>(own.b[i]);
+            right[k + i * 8][row] = pair.x;
+            right[k + i * 8 + 1][row] = pair.y;
+        }
+    }
+    for (int row = 0; row < 16; row++) {
+        sums[row] = (columns){};
+        for (int k = 0; k < 16; k += 2)
+            sums[row] += left[row][k] * right[k] + left[row][k + 1] * right[k + 1];
+    }
+    for (int l = 0; l < 32; l++)
+        for (int i = 0; i < 4; i++)
+            ((const emulated_operands *)of_lane[l])->d[i] += sums[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2];
+}
 
 template <typename E> inline void mma_16x8x16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
-    emulated_operands own = {{floats_of<E>(a[0]), floats_of<E>(a[1]), floats_of<E>(a[2]), floats_of<E>(a[3])},
-                             {floats_of<E>(b0), floats_of<E>(b1)}};
-    const emulated_operands *of_lane[32];
-    simt::warp_gather(simt::warp_call::product, &own, (const void **)of_lane);
-    for (int i = 0; i < 4; i++) {
-        int row = simt::lane() / 4 + i / 2 * 8, column = simt::lane() % 4 * 2 + i % 2;
-        float sum = 0;
-        for (int k = 0; k < 16; k += 2) {
-            float2 left = of_lane[row % 8 * 4 + k % 8 / 2]->a[row / 8 + k / 8 * 2], right = of_lane[column * 4 + k % 8 / 2]->b[k / 8];
-            sum += left.x * right.x + left.y * right.y;
-        }
-        d[i] += sum;
-    }
-    __syncwarp(); /* nobody's operands go away before all have read them */
+    emulated_operands own = {a, {b0, b1}, d};
+    simt::warp_meets(simt::warp_call::product, &own, emulated_product<E>);
 }
 
-/* Of matrix m, the word that lane's registers get: elements (row, column) and its neighbour in the row, or in the column when transposed.
- */
-template <int COUNT> inline void emulated_load(uint32_t (&to)[COUNT], const void *row, bool transposed)
+/* What one lane brings to a load of matrices: the address of a row, and the registers. */
+struct emulated_rows {
+    const void *row;
+    uint32_t *to;
+};
+
+/* Of matrix m, the word that lane's registers get: elements (row, column) and its neighbour in the row, or in the column when transposed. */
+template <int COUNT, bool TRANSPOSED> void emulated_load(void *const of_lane[32])
 {
-    const void *of_lane[32];
-    simt::warp_gather(simt::warp_call::matrices, row, of_lane);
-    int r = simt::lane() / 4, c = simt::lane() % 4 * 2;
-    for (int m = 0; m < COUNT; m++) {
-        const uint16_t *first = (const uint16_t *)of_lane[m * 8 + (transposed ? c : r)];
-        const uint16_t *second = (const uint16_t *)of_lane[m * 8 + (transposed ? c + 1 : r)];
-        if ((uintptr_t)first % 16 != 0 || (uintptr_t)second % 16 != 0)
+    const uint16_t *rows[8 * COUNT];
+    for (int l = 0; l < 8 * COUNT; l++) {
+        rows[l] = (const uint16_t *)((const emulated_rows *)of_lane[l])->row;
+        if ((uintptr_t)rows[l] % 16 != 0)
             simt::complain("loads a matrix's row from an address that is not a multiple of 16");
-        to[m] = (uint32_t)second[transposed ? r : c + 1] << 16 | first[transposed ? r : c];
     }
-    __syncwarp(); /* as on the GPU, nobody writes over a matrix before all have it */
+    for (int l = 0; l < 32; l++) {
+        int r = l / 4, c = l % 4 * 2;
+        for (int m = 0; m < COUNT; m++) {
+            const uint16_t *const *of = rows + m * 8;
+            ((const emulated_rows *)of_lane[l])->to[m] =
+                TRANSPOSED ? (uint32_t)of[c + 1][r] << 16 | of[c][r] : (uint32_t)of[r][c + 1] << 16 | of[r][c];
+        }
+    }
+}
+
+template <bool TRANSPOSED, int COUNT> inline void emulated_load_all(uint32_t (&to)[COUNT], const void *row)
+{
+    emulated_rows own = {row, to};
+    simt::warp_meets(simt::warp_call::matrices, &own, emulated_load<COUNT, TRANSPOSED>);
 }
 
 inline void load_matrices(uint32_t (&to)[4], const void *row)
 {
-    emulated_load(to, row, false);
+    emulated_load_all<false>(to, row);
 }
 inline void load_matrices(uint32_t (&to)[2], const void *row)
 {
-    emulated_load(to, row, false);
+    emulated_load_all<false>(to, row);
 }
 inline void load_matrices_transposed(uint32_t (&to)[4], const void *row)
 {
-    emulated_load(to, row, true);
+    emulated_load_all<true>(to, row);
 }
 inline void load_matrices_transposed(uint32_t (&to)[2], const void *row)
 {
-    emulated_load(to, row, true);
+    emulated_load_all<true>(to, row);
 }
 
 template <int BYTES> inline void copy_async(void *to, const void *from, bool valid)

@@ -28,7 +28,7 @@ inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, 
     if (shared_bytes > 48 * 1024)
         DT_TRY(dt_cuda_status(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes),
                               name));
-    simt::grid shape = {name, grid, block, shared_bytes};
+    simt::grid shape = {name, grid, block, shared_bytes, (const void *)kernel};
     if (!simt::refusal(shape).empty() || shared_bytes > emulator_dynamic_shared_limit((const void *)kernel))
         return dt_cuda_status(emulator_error(cudaErrorInvalidConfiguration), name);
     std::tuple<Formal...> values(static_cast<Formal>(arguments)...);
