@@ -103,6 +103,9 @@ static const struct dt_field after_kernels[] = {
     {"memory.block_elems", DT_FIELD_NUMBER, AT(memory.block_elems), .max = 1000,
      .description = "Elements kept for backward, per block, token and d, dtbench's own included; 0: as dtbench."},
     {"memory.block_mask_bytes", DT_FIELD_NUMBER, AT(memory.block_mask_bytes), .max = 1000, .description = "Bytes of masks likewise."},
+    {"memory.rms_norm_elems", DT_FIELD_NUMBER, AT(memory.rms_norm_elems), .max = 1000, .initial = "0",
+     .description =
+         "Elements kept of each RMS norm of a block beside its input and output, per token and d; 0: one kernel, which keeps none."},
     {"memory.weights_elems", DT_FIELD_NUMBER, AT(memory.weights_elems), .max = 1000,
      .description = "Elements kept of the attention weights, per block, sample, head and T x T; unfused only; 0: as dtbench."},
     {"memory.weights_mask_bytes", DT_FIELD_NUMBER, AT(memory.weights_mask_bytes), .max = 1000, .description = "Bytes of masks likewise."},
@@ -129,6 +132,8 @@ static const struct dt_field after_kernels[] = {
      .description = "A collective waits for all nodes: for each one more so much of a node's time, the rest of which coincides."},
     {"memory.reserve_bytes", DT_FIELD_NUMBER, AT(memory.reserve_bytes), .max = 0x1p40,
      .description = "Device memory that context and libraries take; in no peak, but missing."},
+    {"memory.communicator_bytes", DT_FIELD_NUMBER, AT(memory.communicator_bytes), .max = 0x1p40, .initial = "0",
+     .description = "Likewise of a communicator: one for each of data, tensor and pipeline parallelism that a run has."},
     {"memory.fragmentation", DT_FIELD_NUMBER, AT(memory.fragmentation), .max = 10,
      .description = "Memory that the allocator holds and cannot use, as a part of the peak; decides about out of memory."},
 

@@ -31,6 +31,9 @@ struct validate_row {
     int gpus_per_node, stages, tensor;
     double measured_s, measured_bytes;   /* NAN: not told */
     enum validate_fit measured_fit;      /* in memory, where the table has its status */
+    bool norm_kernel;                    /* the run's RMS norms were one kernel each, whatever the profile's are */
+    bool sequence_parallel_open;         /* layers are divided, and neither the table nor --set tells it: predicted by the default */
+    bool fit_undecided;                  /* and it decides whether memory suffices */
     double predicted_s, predicted_bytes; /* NAN: not known */
     double step_error;                   /* what the profile says that eight of ten predictions are off by no more than; NAN: nothing */
     double batch_per_gpu;
@@ -49,7 +52,8 @@ struct validate_rows {
 /* What the rows do not tell. */
 struct validate_system {
     const char *cluster, *profile; /* files; NULL: records are refused, and of tables the cluster's own profile holds */
-    const char *const *sets;       /* [set_count] "path=value", changes to every experiment */
+    const char *const
+        *sets; /* [set_count] "path=value", changes to every experiment; tensor.sequence_parallel: where a row does not tell it */
     int set_count;
     const char *const *where; /* [where_count] conditions on a table's rows (validate_where.h) */
     int where_count;
@@ -103,9 +107,10 @@ struct validate_choices {
 };
 #define VALIDATE_NEAR 0.08
 
-/* Rows whose table says whether memory sufficed. [measured][predicted], 1: it did not. */
+/* Rows whose table says whether memory sufficed. [measured][predicted], 1: it did not. undecided: among none of these, since it depends on
+ * what the table does not tell. */
 struct validate_fits {
-    int rows[2][2];
+    int rows[2][2], undecided;
 };
 
 /* Rows whose step time is predicted with its error of eight of ten, and those of them that are off by no more. */
@@ -227,6 +232,7 @@ struct measured_run {
     enum activation_kind activation;
     int wrap, offload; /* -1: not told */
     bool sequence_parallel, sequence_parallel_told;
+    bool norm_kernel;
     char reason[256]; /* why no experiment can be made of it; "": one can */
     char note[96];    /* of struct validate_row */
 };

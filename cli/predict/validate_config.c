@@ -260,6 +260,22 @@ static char *config_text(const struct validate_system *system, const struct meas
     return text;
 }
 
+/* Whether rows are divided along the sequence, too, a table may tell of each run: --set is then for the runs of which it does not. */
+static void take_sets(const struct validate_system *system, const struct measured_run *run, struct validate_row *row,
+                      const char *sets[OPTION_LIST_MAX], struct validate_system *out)
+{
+    static const char key[] = "tensor.sequence_parallel=";
+    row->sequence_parallel_open = run->tensor > 1 && !run->sequence_parallel_told;
+    out->sets = sets;
+    out->set_count = 0;
+    for (int i = 0; i < system->set_count; i++) {
+        bool tells = strncmp(system->sets[i], key, strlen(key)) == 0;
+        row->sequence_parallel_open &= !tells;
+        if (!tells || !run->sequence_parallel_told)
+            sets[out->set_count++] = system->sets[i];
+    }
+}
+
 /* The row as an experiment; what this version's configs refuse is skipped, not an error. */
 static dt_status make_experiment(const char *path, const struct validate_system *system, const struct measured_run *run,
                                  struct validate_row *row)
@@ -272,7 +288,10 @@ static dt_status make_experiment(const char *path, const struct validate_system 
     }
     char *text = config_text(system, run, row->measured_bytes);
     DT_TRY(dt_allocated(text, "%s: no memory for its experiment", where));
-    dt_status status = validate_row_experiment(text, where, system, row);
+    const char *sets[OPTION_LIST_MAX];
+    struct validate_system of_row = *system;
+    take_sets(system, run, row, sets, &of_row);
+    dt_status status = validate_row_experiment(text, where, &of_row, row);
     free(text);
     DT_TRY(status);
     if (row->outcome == VALIDATE_SKIPPED)
@@ -333,6 +352,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     row->gpus_per_node = run.gpus_per_node;
     row->stages = run.stages;
     row->tensor = run.tensor;
+    row->norm_kernel = run.norm_kernel;
     const char *name = run.preset ? run.preset->name : measured_text(t, i, COLUMN_MODEL);
     if (*name)
         snprintf(row->model, sizeof row->model, "%s", name);

@@ -53,6 +53,9 @@ static void print_fits(const struct validate_fits *f, FILE *to)
                    "predicted to",
                    right, right + wrong, 100.0 * right / (right + wrong), f->rows[0][0] + f->rows[0][1], f->rows[0][1],
                    f->rows[1][0] + f->rows[1][1], f->rows[1][0]);
+    if (f->undecided)
+        line_print(to, "fits or not: %d undecided, since it depends on tensor.sequence_parallel, which neither the table nor --set tells",
+                   f->undecided);
 }
 
 static const char *why_refused(const struct validate_row *row)
@@ -235,12 +238,13 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
     for (int i = 0; i < rows->count; i++)
         dt_json_append(&array, row_as_json(&rows->rows[i], rows->records));
     return dt_json_write(
-        dt_json_object("groups: %p, fastest_paradigm: {cells: %d, right: %d, clear_margin: %g, clear_cells: %d, clear_right: %d}, "
-                       "fastest_configuration: {cells: %d, right: %d, near: %g}, "
-                       "memory_suffices: {measured_yes_predicted_yes: %d, measured_yes_predicted_no: %d, measured_no_predicted_yes: %d, "
-                       "measured_no_predicted_no: %d}, within_error_of_eight: {rows: %d, within: %d}, columns_not_used: %s, rows: %p",
-                       groups, w->cells, w->right, VALIDATE_CLEAR, w->clear_cells, w->clear_right, c->cells, c->right, VALIDATE_NEAR,
-                       f->rows[0][0], f->rows[0][1], f->rows[1][0], f->rows[1][1], summary->intervals.rows, summary->intervals.within,
-                       rows->unused, array),
+        dt_json_object(
+            "groups: %p, fastest_paradigm: {cells: %d, right: %d, clear_margin: %g, clear_cells: %d, clear_right: %d}, "
+            "fastest_configuration: {cells: %d, right: %d, near: %g}, "
+            "memory_suffices: {measured_yes_predicted_yes: %d, measured_yes_predicted_no: %d, measured_no_predicted_yes: %d, "
+            "measured_no_predicted_no: %d, undecided: %d}, within_error_of_eight: {rows: %d, within: %d}, columns_not_used: %s, rows: %p",
+            groups, w->cells, w->right, VALIDATE_CLEAR, w->clear_cells, w->clear_right, c->cells, c->right, VALIDATE_NEAR, f->rows[0][0],
+            f->rows[0][1], f->rows[1][0], f->rows[1][1], f->undecided, summary->intervals.rows, summary->intervals.within, rows->unused,
+            array),
         to);
 }

@@ -13,7 +13,8 @@
 /* Equal but for what no prediction depends on. */
 static bool same_experiment(const struct validate_row *a, const struct validate_row *b)
 {
-    return strcmp(a->experiment.hash, b->experiment.hash) == 0 && a->experiment.replica_samples == b->experiment.replica_samples;
+    return a->sequence_parallel_open == b->sequence_parallel_open && a->norm_kernel == b->norm_kernel &&
+           strcmp(a->experiment.hash, b->experiment.hash) == 0 && a->experiment.replica_samples == b->experiment.replica_samples;
 }
 
 static bool take_over(struct validate_rows *rows, int i)
@@ -27,17 +28,45 @@ static bool take_over(struct validate_rows *rows, int i)
         rows->rows[i].predicted_bytes = other->predicted_bytes;
         rows->rows[i].step_error = other->step_error;
         rows->rows[i].gpus_per_node = other->gpus_per_node;
+        rows->rows[i].fit_undecided = other->fit_undecided;
         memcpy(rows->rows[i].reason, other->reason, sizeof other->reason);
         return true;
     }
     return false;
 }
 
+static dt_status create_system(const struct validate_row *row, const struct experiment *e, struct simulated_system **out)
+{
+    DT_TRY(simulated_system_create(e, out));
+    if (row->norm_kernel)
+        (*out)->costs.profile.memory.rms_norm_elems = 0;
+    return DT_OK;
+}
+
+/* Whether memory suffices with sequence parallelism, and without it: not the same? */
+static dt_status find_undecided(struct validate_row *row)
+{
+    struct experiment other = row->experiment;
+    struct simulated_system *system;
+    struct dt_memory_usage usage;
+    other.tensor.sequence_parallel = !other.tensor.sequence_parallel;
+    DT_TRY(create_system(row, &other, &system));
+    dt_status status = DT_OK;
+    bool fits = true;
+    for (int kind = 0, rank; status == DT_OK && fits && (rank = experiment_rank_of_kind(&other, kind)) >= 0; kind++) {
+        status = simulation_predict_memory(&other, system, rank, &usage, NULL);
+        fits = status == DT_OK && simulated_system_fits(system, usage.device.peak_total_bytes);
+    }
+    simulated_system_destroy(system);
+    row->fit_undecided = status == DT_OK && fits != (row->outcome == VALIDATE_PREDICTED);
+    return status == DT_ERR_UNAVAILABLE ? DT_OK : status; /* the framework does not run it so */
+}
+
 static dt_status predict(struct validate_row *row)
 {
     struct measure_result result = {0};
     struct simulated_system *system;
-    DT_TRY(simulated_system_create(&row->experiment, &system));
+    DT_TRY(create_system(row, &row->experiment, &system));
     row->gpus_per_node = system->placement.ranks_per_node; /* the cluster's, where the table does not tell */
     dt_status status = simulation_run_symmetric(&row->experiment, system, NULL, &result);
     row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : status == DT_ERR_UNAVAILABLE ? VALIDATE_REFUSED : VALIDATE_PREDICTED;
@@ -52,7 +81,9 @@ static dt_status predict(struct validate_row *row)
         row->predicted_bytes = fmax(row->predicted_bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
     measure_result_finish(&result);
     simulated_system_destroy(system);
-    return status == DT_ERR_OOM || status == DT_ERR_UNAVAILABLE ? DT_OK : status;
+    if (status != DT_OK && status != DT_ERR_OOM && status != DT_ERR_UNAVAILABLE)
+        return status;
+    return row->sequence_parallel_open && row->outcome != VALIDATE_REFUSED ? find_undecided(row) : DT_OK;
 }
 
 dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context)
@@ -270,7 +301,11 @@ static void count_fits(const struct validate_rows *rows, struct validate_fits *o
 {
     for (int i = 0; i < rows->count; i++) {
         const struct validate_row *row = &rows->rows[i];
-        if (row->outcome != VALIDATE_SKIPPED && row->measured_fit != VALIDATE_FIT_UNKNOWN)
+        if (row->outcome == VALIDATE_SKIPPED || row->measured_fit == VALIDATE_FIT_UNKNOWN)
+            continue;
+        if (row->fit_undecided)
+            out->undecided++;
+        else
             out->rows[row->measured_fit == VALIDATE_FIT_NOT][row->outcome != VALIDATE_PREDICTED]++;
     }
 }

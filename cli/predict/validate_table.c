@@ -537,6 +537,16 @@ static dt_status batch_in(const struct measured_table *t, int row, int replicas_
     return DT_OK;
 }
 
+/* As in aleph_alpha_layouts.csv (results/validation): "kernel=torch", whose attention and that of "kernel=fused" has all weights in memory, and
+ * "+ RMS kernel". */
+static void kernels_in(const struct measured_table *t, int i, struct measured_run *run)
+{
+    const char *notes = measured_text(t, i, COLUMN_NOTES);
+    run->norm_kernel = strstr(notes, "RMS kernel") != NULL;
+    if (strstr(notes, "kernel=torch") || strstr(notes, "kernel=fused"))
+        run->attention = "unfused";
+}
+
 dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct measured_run *run)
 {
     int data, context;
@@ -558,6 +568,7 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
     run->gpus_per_node = run->gpus_per_node > run->gpus ? run->gpus : run->gpus_per_node; /* these tables say what nodes have */
     run->sequence_parallel_told = *measured_text(t, i, COLUMN_SEQUENCE_PARALLEL);
     run->sequence_parallel = strncmp(measured_text(t, i, COLUMN_SEQUENCE_PARALLEL), "yes", 3) == 0;
+    kernels_in(t, i, run);
     numbers_in(t, i, run);
     recomputed_in(t, i, run);
     if (run->stages > 1) {

@@ -25,7 +25,8 @@ size_t gpt_cost_kept_bytes(const struct dt_profile *p, const struct dt_model *mo
                                 (STREAM_SHARE * stream + (1 - STREAM_SHARE) * shared),
                             wider * (OWN_STREAM_ELEMS * stream + OWN_SHARED_ELEMS * shared) * element * tokens * d);
     double gathered = sequence_parallel && ranks > 1 ? p->memory.gathered_elems / 2 * element * tokens * d * (1 - shared) : 0;
-    of_block += (size_t)gathered; /* besides this rank's own rows, which the block's have */
+    double of_norm = gpt_of(model)->norm == GPT_NORM_RMS ? p->memory.rms_norm_elems * element * tokens * d * stream : 0;
+    of_block += (size_t)(gathered + of_norm); /* gathered: besides this rank's own rows, which the block's have */
     size_t of_weights = unfused ? above((p->memory.weights_elems * element + p->memory.weights_mask_bytes) * square, element * square) : 0;
     switch (layer) {
     case GPT_ATTENTION: return of_block + of_weights;

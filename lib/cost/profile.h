@@ -73,6 +73,7 @@ struct dt_profile {
     /* What is kept for backward, in all: dtbench's own bytes are part of it. 0: as dtbench. */
     struct {
         double block_elems, block_mask_bytes;     /* per block, token and d: elements of the model's dtype, and bytes */
+        double rms_norm_elems;                    /* of each RMS norm, per token and d, beside its input and output */
         double weights_elems, weights_mask_bytes; /* per block, head and T x T */
         double logits_elems;                      /* per token and V of a head that is recomputed, gradient included */
         double output_elems;                      /* per token and V, of the model's output: held until backward is over */
@@ -85,6 +86,7 @@ struct dt_profile {
         double reallocation_spread;               /* the part of each other node's that does not coincide with a node's own */
         double full_at;                           /* part of the device's memory from where on that is so; 0: never */
         double reserve_bytes;                     /* context and libraries: not in the peak, but missing from the device */
+        double communicator_bytes;                /* likewise, for each axis of the mesh along which a rank communicates */
         double fragmentation;                     /* of the peak, that the allocator cannot use; for out of memory */
         int peaks_reserved;                       /* 1: and for peaks beside measured ones: the framework reports what is reserved */
         int peaks_of_first_rank;                  /* 1: and only the first rank's, not the most of all ranks */

@@ -11,15 +11,20 @@
 static const struct validate_system system_of_study = {.cluster = "clusters/gcp_a2.json", .profile = "profiles/pytorch_1.11_a100.json"};
 
 /* A file of its own for each text. */
-static dt_status read_text(const char *text, struct validate_rows *rows, char path[64])
+static dt_status read_text_for(const struct validate_system *system, const char *text, struct validate_rows *rows, char path[64])
 {
     snprintf(path, 64, "/tmp/test_validate_XXXXXX");
     int fd = mkstemp(path);
     CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "cannot write %s", path);
     close(fd);
-    dt_status status = validate_rows_read(path, &system_of_study, rows);
+    dt_status status = validate_rows_read(path, system, rows);
     unlink(path);
     return status;
+}
+
+static dt_status read_text(const char *text, struct validate_rows *rows, char path[64])
+{
+    return read_text_for(&system_of_study, text, rows, path);
 }
 
 static void rows_become_experiments(void)
@@ -98,6 +103,33 @@ static void meshes_become_experiments(void)
     CHECK(rows.rows[2].measured_bytes == 10e9, "the note says that these are not GiB");
     CHECK(strcmp(rows.unused, "color") == 0, "%s", rows.unused);
     validate_rows_finish(&rows);
+}
+
+/* Where a row does not tell of sequence parallelism, --set does; where neither does and it decides what fits, the row is not judged. */
+static void sequence_parallel_told_or_not(void)
+{
+    static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,status,seq_parallel\n"
+                                    "2,72,72,2048,16,4,2048,2,1,ok,%s\n"
+                                    "2,72,72,2048,16,4,2048,2,1,ok,\n"
+                                    "2,2,2,2048,16,4,2048,2,1,ok,\n";
+    static const char *const set = "tensor.sequence_parallel=false";
+    struct validate_system system = system_of_study;
+    for (int told = 0; told < 2; told++) {
+        struct validate_rows rows;
+        struct validate_summary summary;
+        char text[512], path[64];
+        system.sets = &set;
+        system.set_count = told;
+        snprintf(text, sizeof text, mesh, "yes");
+        CHECK_OK(read_text_for(&system, text, &rows, path));
+        CHECK(rows.rows[0].experiment.tensor.sequence_parallel && rows.rows[1].experiment.tensor.sequence_parallel == !told);
+        CHECK_OK(validate_predict(&rows, NULL, NULL));
+        CHECK_OK(validate_summarize(&rows, &summary));
+        CHECK(summary.fits.undecided == !told && summary.fits.rows[0][0] == 2 && summary.fits.rows[0][1] == told, "%d, %d, %d",
+              summary.fits.undecided, summary.fits.rows[0][0], summary.fits.rows[0][1]);
+        validate_summary_finish(&summary);
+        validate_rows_finish(&rows);
+    }
 }
 
 /* The ranks of a shard group, in both kinds of tables; without them a group has those of a node. */
@@ -446,6 +478,7 @@ static const struct test_case cases[] = {
     {"rows become the study's experiments", rows_become_experiments},
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
     {"hsdp in both kinds of tables", hsdp_in_tables},
+    {"sequence parallelism that a row tells, or --set, or nobody", sequence_parallel_told_or_not},
     {"columns in any order", columns_in_any_order},
     {"widths of layers", widths_of_layers},
     {"rows that have no time", rows_without_a_time},

@@ -88,6 +88,12 @@ static void kept(void)
     CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_HEAD, 3, 1, false) == (size_t)3 * 256 * 50000 * 2);
     CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_MLP_DOWN, 3, 1, false) == 0);
     CHECK(gpt_tensor_count(&m) == 16 * 24 + 5);
+    struct gpt_model rms = *gpt_of(&m);
+    rms.norm = GPT_NORM_RMS;
+    struct dt_model with_rms = gpt_model_of(DT_FP16, &rms);
+    size_t fused = gpt_cost_kept_bytes(&c.profile, &with_rms, GPT_MLP_UP, 3, 2, true);
+    c.profile.memory.rms_norm_elems = 3;
+    CHECK(gpt_cost_kept_bytes(&c.profile, &with_rms, GPT_MLP_UP, 3, 2, true) - fused == 3 * 256 * 1024 * 6 / 2);
 }
 
 static const struct test_case cases[] = {{"matrix products", products}, {"memory", memory}, {"what is kept", kept}};
