@@ -23,6 +23,7 @@ const struct dt_model_family gpt_family = {
     .sections = gpt_sections,
     .unit = "token",
     .loss_spread = 1,
+    .fp8 = true,
     .again = DT_AGAIN_WEIGHTS | DT_AGAIN_HEADS | DT_AGAIN_PRODUCTS,
     .check_model = gpt_check_model,
     .sample_bytes = gpt_sample_bytes,

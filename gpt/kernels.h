@@ -39,7 +39,7 @@ struct gpt_linear {
     const void *x, *w, *b;
     void *y;
     size_t rows, in, out;
-    int joined; /* the number of weights that w holds one after the other (q, k and v; gate and up), which other software may multiply one by one; 0: one */
+    int joined; /* the number of weights that w holds one after the other (q, k and v; gate and up), which other software may multiply one by one; 0: the head's one, which is never in FP8 */
 };
 
 /* y [rows, out] = residual [rows, out] + dropout(x [rows, in] * w [out, in]^T + b [out]): the end of a branch; b may be NULL. gelu: x goes

@@ -325,9 +325,17 @@ dt_status layer_finish_gradients(const struct layer_run *r)
     return DT_OK;
 }
 
+/* A head that is tied runs as the embedding. */
+static bool of_block(const struct layer_run *r)
+{
+    return r->layer->kind == GPT_ATTENTION || r->layer->kind == GPT_MLP_UP || r->layer->kind == GPT_MLP_DOWN;
+}
+
 /* The weights of k and v follow those of q, and up follows gate, if that is in the same product. */
 static int joined(const struct layer_run *r, enum gpt_tensor_name weight, size_t out)
 {
+    if (!of_block(r))
+        return 0;
     if (weight == GPT_Q_WEIGHT)
         return 3;
     return weight == GPT_GATE_WEIGHT && out == r->u ? 2 : 1;
@@ -342,14 +350,16 @@ static bool has_bias(const struct layer_run *r, enum gpt_tensor_name bias)
 dt_status layer_linear(const struct layer_run *r, void *y, const void *x, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
                        size_t out, size_t in)
 {
-    struct gpt_linear a = {.x = x,
-                           .w = layer_param(r, weight),
-                           .b = has_bias(r, bias) ? layer_param(r, bias) : NULL,
-                           .y = y,
-                           .rows = r->rows,
-                           .in = in,
-                           .out = out,
-                           .joined = joined(r, weight, out)};
+    struct gpt_linear a = {
+        .x = x,
+        .w = layer_param(r, weight),
+        .b = has_bias(r, bias) ? layer_param(r, bias) : NULL,
+        .y = y,
+        .rows = r->rows,
+        .in = in,
+        .out = out,
+        .joined = joined(r, weight, out),
+    };
     return r->k->linear(r->kernels, r->stream, &a);
 }
 
@@ -381,8 +391,10 @@ dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *
 
 dt_status layer_gather_begin(const struct layer_run *r, const struct dt_buffer *own, enum dt_category category, struct dt_buffer *all)
 {
-    DT_TRY(layer_allocate(r, category, r->d, all));
-    return gpt_all_gather_begin(&r->stage->exchange, GPT_EXCHANGE_INPUT, r->stream, own->data, all->data, r->stream_rows * r->d,
+    /* what the products of a block read in FP8 is cast before it is sent: two numbers in the place of one */
+    size_t columns = of_block(r) && r->stage->base.model->fp8 ? (r->d + 1) / 2 : r->d;
+    DT_TRY(layer_allocate(r, category, columns, all));
+    return gpt_all_gather_begin(&r->stage->exchange, GPT_EXCHANGE_INPUT, r->stream, own->data, all->data, r->stream_rows * columns,
                                 dtype_of(r));
 }
 

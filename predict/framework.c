@@ -20,6 +20,8 @@ enum extra_kind {
     COPY_GRADIENTS,    /* a bucket's shares, before they are reduced */
     COPY_AGAIN,        /* the same on the network's stream, for which kernels may have to wait */
     GATHER_SHARES,     /* everybody's updated shares of all buckets, in one collective */
+    HOLD_FP8,          /* weights in FP8, from the first use on */
+    SHARE_AMAX,        /* the largest numbers of all data-parallel ranks' tensors */
     COPY_PARAMETERS,   /* everybody's shares of all tensors to their places */
 };
 
@@ -83,6 +85,7 @@ struct framework {
     struct dt_buffer *outputs, *again; /* [slots] */
     struct dt_buffer *separate;        /* [groups] */
     struct dt_buffer exchanged;        /* on the root the others' outputs, elsewhere the gradient of this rank's; until the next ones */
+    struct dt_buffer fp8;              /* weights cast to it */
     struct dt_event *computed, *back;  /* compute: the outputs are there; network: their gradients are. NULL: not used yet */
 };
 
@@ -186,6 +189,15 @@ static bool keeps_gradients(const struct data_parallel *dp)
     return dp->mode->destroy == buckets_destroy && ((const struct buckets *)dp)->scheme->keep_gradients;
 }
 
+/* Of a forward when the next one takes the slot, which is as often as where it ends. */
+static bool shares_amax(const struct framework *f, const struct data_parallel *dp, const struct action *a)
+{
+    const struct dt_model *model = &f->experiment->model;
+    bool pass = a->op == ACTION_BEGIN || a->op == ACTION_END;
+    return (dt_fp8_recipe(model->fp8)->shares_amax && pass) ||
+           (model->fp8_gather && dp->mode->gathers.of != DP_LESS && a->op == ACTION_END_STEP);
+}
+
 static dt_status before(struct change *c, const struct action *a, struct plan *out)
 {
     const struct framework *f = c->f;
@@ -198,6 +210,8 @@ static dt_status before(struct change *c, const struct action *a, struct plan *o
         c->held[a->slot] = false;
         DT_TRY(append_extra(out, a, RELEASE_OUTPUT));
     }
+    if (a->op == ACTION_BEGIN && dt_fp8_recipe(f->experiment->model.fp8)->weight_bytes > 0 && c->dp->mode->gathers.of == DP_LESS)
+        DT_TRY(append_extra(out, a, HOLD_FP8));
     if (runs_head(c, a) && !c->held[a->slot]) {
         c->held[a->slot] = true;
         DT_TRY(append_extra(out, a, HOLD_OUTPUT));
@@ -206,6 +220,8 @@ static dt_status before(struct change *c, const struct action *a, struct plan *o
         DT_TRY(append_extra(out, a, RELEASE_AGAIN));
     if (a->op == ACTION_REDUCE && copies_shares(c))
         DT_TRY(append_extra(out, a, COPY_GRADIENTS));
+    if (shares_amax(f, c->dp, a))
+        DT_TRY(append_extra(out, a, SHARE_AMAX));
     return a->op == ACTION_END_STEP && f->profile->schedule.separate_first_gradients ? append_extra(out, a, RELEASE_SEPARATE) : DT_OK;
 }
 
@@ -309,6 +325,14 @@ static dt_status copy_gradients(const struct data_parallel *dp, struct dt_stream
     return copy_in_pieces(dp, stream, dt_comm_size(s->shards), (double)(elems * dt_dtype_bytes(s->reduce_dtype)));
 }
 
+static dt_status make_events(struct framework *f, const struct dp_setup *s)
+{
+    if (f->computed)
+        return DT_OK;
+    DT_TRY(dt_event_create(s->device, &f->computed));
+    return dt_event_create(s->device, &f->back);
+}
+
 /* PyTorch's copies. What waits for the reduction is queued after it; where all streams share a queue, kernels are after that. */
 static dt_status copy_again(struct framework *f, const struct data_parallel *dp, int group)
 {
@@ -316,8 +340,7 @@ static dt_status copy_again(struct framework *f, const struct data_parallel *dp,
     DT_TRY(copy_gradients(dp, s->network, group));
     if (f->experiment->tensor.size == 1)
         return DT_OK;
-    if (!f->back)
-        DT_TRY(dt_event_create(s->device, &f->back));
+    DT_TRY(make_events(f, s));
     DT_TRY(dt_event_record(f->back, s->network));
     return timeline_wait(s->timeline, f->back);
 }
@@ -372,16 +395,40 @@ static dt_status exchange_outputs(struct framework *f, size_t samples, const str
     size_t others = dt_comm_rank(s->replicas) == 0 ? (size_t)dt_comm_size(s->replicas) - 1 : 1;
     dt_free(s->compute, &f->exchanged);
     DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, others * dp_bytes(s, elems), &f->exchanged));
-    if (!f->computed) {
-        DT_TRY(dt_event_create(s->device, &f->computed));
-        DT_TRY(dt_event_create(s->device, &f->back));
-    }
+    DT_TRY(make_events(f, s));
     DT_TRY(dt_event_record(f->computed, s->compute));
     DT_TRY(dt_stream_wait(s->network, f->computed));
     DT_TRY(carry_outputs(f, dp, elems, false));
     DT_TRY(carry_outputs(f, dp, elems, true));
     DT_TRY(dt_event_record(f->back, s->network));
     return timeline_wait(s->timeline, f->back);
+}
+
+static dt_status hold_fp8(struct framework *f, const struct data_parallel *dp)
+{
+    double bytes = 0, each = dt_fp8_recipe(f->experiment->model.fp8)->weight_bytes;
+    const struct dt_stage *stage = dp->setup.stage;
+    for (int g = 0; g < stage->group_count; g++)
+        bytes += stage->groups[g].block >= 0 ? each * (double)stage->groups[g].param_elems : 0;
+    return f->fp8.data ? DT_OK : dt_alloc(dp->setup.compute, DT_PARAMETERS, (size_t)bytes, &f->fp8);
+}
+
+/* One number for each of three tensors of a layer; it takes no longer for thousands. */
+static dt_status share_amax(struct framework *f, const struct dp_setup *s)
+{
+    size_t count = 3 * (size_t)s->stage->model->family->block_layer(1) * (size_t)s->stage->group_count;
+    struct dt_comm *const axes[] = {s->shards, s->replicas};
+    struct dt_buffer amaxes;
+    DT_TRY(make_events(f, s));
+    DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, count * sizeof(float), &amaxes));
+    DT_TRY(dt_event_record(f->computed, s->compute));
+    DT_TRY(dt_stream_wait(s->network, f->computed));
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
+        DT_TRY(axes[i] ? dt_all_reduce(axes[i], amaxes.data, count, DT_FP32, DT_SUM, s->network) : DT_OK);
+    DT_TRY(dt_event_record(f->back, s->network));
+    DT_TRY(timeline_wait(s->timeline, f->back));
+    dt_free(s->compute, &amaxes);
+    return DT_OK;
 }
 
 static void release_separate(struct framework *f, const struct data_parallel *dp)
@@ -413,6 +460,8 @@ static dt_status run(void *context, const struct action *a, int step, size_t sam
     case COPY_GRADIENTS: return copy_gradients(dp, dp->setup.compute, a->group);
     case COPY_AGAIN: return copy_again(f, dp, a->group);
     case GATHER_SHARES: return gather_shares(dp);
+    case HOLD_FP8: return hold_fp8(f, dp);
+    case SHARE_AMAX: return share_amax(f, &dp->setup);
     case COPY_PARAMETERS: return copy_parameters(dp);
     }
     return DT_OK;
@@ -427,6 +476,7 @@ static void finish(void *context, const struct data_parallel *dp)
         dt_free(dp->setup.compute, &f->again[i]);
     release_separate(f, dp);
     dt_free(dp->setup.compute, &f->exchanged);
+    dt_free(dp->setup.compute, &f->fp8);
     dt_event_destroy(f->computed);
     dt_event_destroy(f->back);
 }

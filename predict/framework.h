@@ -17,6 +17,14 @@
  *   whole_head                 Under checkpoint and offload the head is computed again (FSDP: kept), and its logits are whole.
  *   offloads_in_turn           Activations are copied to host memory among the kernels, not beside them.
  *
+ * Products in FP8 (lib/cost/fp8.h), whatever the profile:
+ *
+ *   casts that are kept        FP8 copies of the weights, also transposed, which all micro-batches of a step use.
+ *   amaxes                     Delayed scaling takes the largest of all data-parallel ranks, after each forward and each backward; fsdp that gathers
+ *                              FP8 those of all shards, once a step. Tensor groups' share of this is left out.
+ *                              Source: TransformerEngine, pytorch/fp8.py (reduce_and_update_fp8_tensors) and module/base.py (get_weight_workspace);
+ *                              pytorch/ao, torchao/float8/fsdp_utils.py (precompute_float8_dynamic_scale_for_fsdp).
+ *
  * nanotron of January 2025:
  *
  *   fills_stages               framework_fill_stages.

@@ -34,6 +34,8 @@ static const struct dt_field before_kernels[] = {
 
     {"gemm.peak_fraction", DT_FIELD_NUMBER, AT(gemm.peak_fraction), .above = true, .max = 1,
      .description = "Share of the GPU's peak that a large, aligned product reaches."},
+    {"gemm.fp8_peak_fraction", DT_FIELD_NUMBER, AT(gemm.fp8_peak_fraction), .max = 1, .initial = "0",
+     .description = "Share of the GPU's FP8 peak that a large, aligned product of FP8 operands reaches in a step; 0: as peak_fraction."},
     {"gemm.alone_fraction", DT_FIELD_NUMBER, AT(gemm.alone_fraction), .max = 1, .initial = "0",
      .description = "The same of a product that is measured alone, again and again: in a step the GPU's power limits it. What --rates says "
                     "of products is taken to be slower in a step by both; 0: as in a step."},

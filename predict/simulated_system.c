@@ -159,6 +159,16 @@ static bool stages_span_nodes(const struct experiment *e, const struct simulated
     return mesh_moved(&mesh, MESH_PIPELINE, 0, mesh.size[MESH_PIPELINE] - 1) >= placed.ranks_per_node;
 }
 
+/* Of a weight that is cast before each of its products. Transformer Engine casts weights once a step where they stay; torchao casts shards where
+ * FP8 is what is gathered. */
+static double cast_part(const struct experiment *e)
+{
+    bool gathers = e->strategy.mode->gathers.of != DP_LESS;
+    if (e->model.fp8_gather && gathers)
+        return 1.0 / e->strategy.mesh.size[MESH_SHARD];
+    return dt_fp8_recipe(e->model.fp8)->weight_bytes > 0 && !gathers ? 1.0 / e->strategy.micro_batches : 1;
+}
+
 /* What the GPU can do in the experiment's dtype, and what the profile makes of it. */
 static dt_status describe_device(const struct experiment *e, struct simulated_system *s)
 {
@@ -171,8 +181,13 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
                        dt_dtype_name(e->model.dtype));
     s->costs.hardware = (struct dt_cost_hardware){
         .peak_flops = c->gpu.peak_tflops[e->model.dtype] * 1e12,
+        .fp8_flops = c->gpu.fp8_tflops * 1e12,
         .memory_bytes_per_s = c->gpu.memory_gb_per_s * 1e9,
     };
+    if (e->model.fp8 && s->costs.hardware.fp8_flops <= 0)
+        return dt_fail(DT_ERR_UNAVAILABLE, "fp8.recipe: the %s of cluster %s has no rate for FP8 (gpu.peak_tflops.fp8); use \"none\"",
+                       c->gpu.name, e->cluster);
+    s->costs.fp8_weight_part = cast_part(e);
     s->device = (struct dt_sim_device){
         .costs = &s->costs,
         .memory_bytes_per_s = bandwidth,

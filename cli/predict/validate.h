@@ -216,6 +216,8 @@ struct measured_run {
     int ffn, kv_heads;
     bool tied;
     const char *dtype, *attention, *loss, *optimizer;
+    enum dt_fp8 fp8;
+    bool fp8_gather;
     int gpus, gpus_per_node;   /* gpus_per_node 0: not told */
     int samples;               /* of a step and replica */
     int tensor, stages;        /* GPUs of a replica are tensor * stages */

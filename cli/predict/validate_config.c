@@ -247,6 +247,8 @@ static char *config_text(const struct validate_system *system, const struct meas
         dt_json_add(&config, "profile: %s", system->profile);
     if (run->gpus_per_node)
         dt_json_add(&config, "gpus_per_node: %d", run->gpus_per_node);
+    if (run->fp8)
+        dt_json_add(&config, "fp8: {recipe: %s, gather: %hhd}", dt_fp8_recipe(run->fp8)->name, run->fp8_gather);
     if (run->optimizer)
         dt_json_add(&config, "optimizer: {name: %s}", run->optimizer);
     add_mesh(&config, run);

@@ -454,9 +454,16 @@ static void order_in(const struct measured_table *t, int row, struct measured_ru
 static void numbers_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     const char *text = measured_text(t, row, COLUMN_DTYPE);
-    if (strstr(text, "fp8"))
-        snprintf(run->reason, sizeof run->reason, "dtype %.64s", text);
-    run->dtype = strstr(text, "bf16") ? "bf16" : strstr(text, "32") && !strstr(text, "16") ? "fp32" : "fp16";
+    if (strstr(text, "fp8")) {
+        run->fp8 = DT_FP8_DELAYED; /* Transformer Engine's own */
+        for (int i = DT_FP8_NONE + 1; i < DT_FP8_RECIPES; i++)
+            if (strstr(text, dt_fp8_recipe((enum dt_fp8)i)->name))
+                run->fp8 = (enum dt_fp8)i;
+        run->fp8_gather = strstr(text, "gather");
+    }
+    run->dtype = strstr(text, "bf16") || (run->fp8 && !strstr(text, "fp16")) ? "bf16"
+                 : strstr(text, "32") && !strstr(text, "16")                 ? "fp32"
+                                                                             : "fp16";
 }
 
 static void recomputed_in(const struct measured_table *t, int row, struct measured_run *run)

@@ -11,6 +11,7 @@
 struct known_product {
     double batch, seconds;
     size_t m, n, inner, left_elems, right_elems;
+    bool fp8;
 };
 
 enum { KNOWN_PRODUCTS = 64 };
@@ -66,15 +67,23 @@ static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gp
                                 entries * d);
 }
 
-static double product_s(struct gpt_kernels *k, double batch, size_t m, size_t n, size_t inner, size_t left_elems, size_t right_elems)
+static double seconds_of(const struct gpt_kernels *k, const struct known_product *p)
 {
-    uint64_t shape = (((m * 31 + n) * 31 + inner) * 31 + left_elems) * 31 + right_elems;
+    double m = (double)p->m, n = (double)p->n, inner = (double)p->inner;
+    if (p->fp8)
+        return dt_cost_fp8_product_s(k->costs, m, n, inner, p->left_elems, p->right_elems, dt_fp8_recipe(k->model->fp8)->speed);
+    return dt_cost_product_s(k->costs, p->batch, m, n, inner, p->left_elems, p->right_elems, (size_t)k->element_bytes);
+}
+
+static double product_s(struct gpt_kernels *k, bool fp8, double batch, size_t m, size_t n, size_t inner, size_t left_elems,
+                        size_t right_elems)
+{
+    uint64_t shape = ((((m * 31 + n) * 31 + inner) * 31 + left_elems) * 31 + right_elems) * 2 + fp8;
     struct known_product *known = &k->products[(shape * 0x9E3779B97F4A7C15u >> 32) % KNOWN_PRODUCTS]; /* Knuth's multiplicative hash */
     if (known->m != m || known->n != n || known->inner != inner || known->left_elems != left_elems || known->right_elems != right_elems ||
-        known->batch != batch) {
-        double seconds =
-            dt_cost_product_s(k->costs, batch, (double)m, (double)n, (double)inner, left_elems, right_elems, (size_t)k->element_bytes);
-        *known = (struct known_product){batch, seconds, m, n, inner, left_elems, right_elems};
+        known->batch != batch || known->fp8 != fp8) {
+        *known = (struct known_product){batch, 0, m, n, inner, left_elems, right_elems, fp8};
+        known->seconds = seconds_of(k, known);
     }
     return known->seconds;
 }
@@ -86,16 +95,28 @@ static int parts_of(const struct gpt_kernels *k, int joined)
     return joined > most ? most : joined > 1 ? joined : 1;
 }
 
+static bool in_fp8(const struct gpt_kernels *k, int joined)
+{
+    return k->model->fp8 && joined > 0;
+}
+
+/* What is cast before a product in FP8: a tensor of `elems` as `first` says, and the weight, `second` of weight_elems. */
+static struct dt_fp8_cast casts(struct dt_fp8_cast first, double elems, struct dt_fp8_cast second, double weight_elems)
+{
+    return (struct dt_fp8_cast){first.kernels + second.kernels, first.bytes * elems + second.bytes * weight_elems};
+}
+
 /* One of the three products around a weight [out, in], as `parts` equal pieces of piece_s seconds each, and what the profile adds: passes
- * over `elems` and over the weight. */
+ * over `elems` and over the weight; and with all its bytes what is cast. */
 static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t out, size_t in, int parts,
-                         double piece_s, double elems)
+                         double piece_s, double elems, struct dt_fp8_cast cast)
 {
     const struct dt_kernel_cost *cost = &k->costs->profile.kernels[k->shift + kind];
     double weight_passes = kind == GPT_KERNEL_LINEAR_WEIGHT_GRADIENT && k->costs->new_gradients ? 0 : cost->other_passes;
     double bytes = (cost->passes * elems + weight_passes * (double)out * (double)in) * k->element_bytes;
     double beside_s = bytes > 0 ? dt_cost_memory_s(k->costs, 0, bytes) : 0;
-    return dt_cost_work(k->costs, stream, k->shift + kind, cost->launches * parts, piece_s * parts + beside_s);
+    beside_s += dt_cost_memory_s(k->costs, cast.kernels, cast.bytes);
+    return dt_cost_work(k->costs, stream, k->shift + kind, cost->launches * parts + cast.kernels, piece_s * parts + beside_s);
 }
 
 /* ---- the kernels ---- */
@@ -173,8 +194,11 @@ static GPT_KERNEL_FUNCTION(cost_linear, gpt_linear)
     if (parts == 0)
         return DT_OK;
     size_t out = a->out / (size_t)parts;
-    return product(k, stream, GPT_KERNEL_LINEAR, a->out, a->in, parts, product_s(k, 1, a->rows, out, a->in, a->in, out),
-                   (double)a->rows * (double)a->out);
+    bool fp8 = in_fp8(k, a->joined);
+    const struct dt_fp8_recipe *recipe = dt_fp8_recipe(fp8 ? k->model->fp8 : DT_FP8_NONE);
+    double weight_elems = k->costs->fp8_weight_part * (double)a->out * (double)a->in;
+    return product(k, stream, GPT_KERNEL_LINEAR, a->out, a->in, parts, product_s(k, fp8, 1, a->rows, out, a->in, a->in, out),
+                   (double)a->rows * (double)a->out, casts(recipe->input, (double)a->rows * (double)a->in, recipe->weight, weight_elems));
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient)
@@ -184,8 +208,11 @@ static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient
     if (parts == 0)
         return DT_OK;
     size_t out = a->out / (size_t)parts;
-    return product(k, stream, GPT_KERNEL_LINEAR_INPUT_GRADIENT, a->out, a->in, parts, product_s(k, 1, a->rows, a->in, out, out, a->in),
-                   (double)a->rows * (double)a->in);
+    bool fp8 = in_fp8(k, a->joined);
+    const struct dt_fp8_recipe *recipe = dt_fp8_recipe(fp8 ? k->model->fp8 : DT_FP8_NONE);
+    return product(k, stream, GPT_KERNEL_LINEAR_INPUT_GRADIENT, a->out, a->in, parts, product_s(k, fp8, 1, a->rows, a->in, out, out, a->in),
+                   (double)a->rows * (double)a->in,
+                   casts(recipe->gradient, (double)a->rows * (double)a->out, recipe->weight_again, (double)a->out * (double)a->in));
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradient)
@@ -201,22 +228,33 @@ static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradie
     double apart_bytes = k->costs->profile.memory.gradient_copies * k->element_bytes * (double)out * (double)a->in;
     DT_TRY(dt_alloc(stream, DT_WORKSPACE, (size_t)apart_bytes, &apart));
     dt_free(stream, &apart);
-    return product(k, stream, GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, a->out, a->in, parts, product_s(k, 1, out, a->in, a->rows, out, a->in),
-                   (double)a->rows * (double)a->out);
+    bool fp8 = in_fp8(k, a->joined);
+    const struct dt_fp8_recipe *recipe = dt_fp8_recipe(fp8 ? k->model->fp8 : DT_FP8_NONE);
+    return product(k, stream, GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, a->out, a->in, parts,
+                   product_s(k, fp8, 1, out, a->in, a->rows, out, a->in), (double)a->rows * (double)a->out,
+                   casts(recipe->input_again, (double)a->rows * (double)a->in, (struct dt_fp8_cast){0}, 0));
 }
 
 /* The frameworks that profiles describe make these in several kernels. */
 static GPT_KERNEL_FUNCTION(cost_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
 {
-    struct gpt_linear_input_gradient product = {.dy = a->dy, .w = a->w, .dx = a->dx, .rows = a->rows, .in = a->in, .out = a->out};
+    struct gpt_linear_input_gradient product = {
+        .dy = a->dy, .w = a->w, .dx = a->dx, .rows = a->rows, .in = a->in, .out = a->out, .joined = 1};
     DT_TRY(cost_linear_input_gradient(k, stream, &product));
     return cost_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear_gelu_weight_gradient, gpt_linear_gelu_weight_gradient)
 {
-    struct gpt_linear_weight_gradient product = {
-        .dy = a->dy, .x = a->active, .dw = a->dw, .db = a->db, .rows = a->rows, .in = a->in, .out = a->out, .accumulate = a->accumulate};
+    struct gpt_linear_weight_gradient product = {.dy = a->dy,
+                                                 .x = a->active,
+                                                 .dw = a->dw,
+                                                 .db = a->db,
+                                                 .rows = a->rows,
+                                                 .in = a->in,
+                                                 .out = a->out,
+                                                 .joined = 1,
+                                                 .accumulate = a->accumulate};
     DT_TRY(cost_gelu(k, stream, &(struct gpt_gelu){a->active, a->hidden, a->rows * a->in}));
     return cost_linear_weight_gradient(k, stream, &product);
 }
@@ -244,7 +282,7 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
     double narrower = (2 * (double)heads + 2 * (double)kv_heads) / (4 * (double)heads); /* of q, k, v and the output: with fewer k and v */
     bool fused = gpt_of(model)->attention == GPT_ATTENTION_FUSED;
     double products_s =
-        to_square * product_s(k, batch, T, T, width, width, width) + from_square * product_s(k, batch, T, width, T, T, width);
+        to_square * product_s(k, false, batch, T, T, width, width, width) + from_square * product_s(k, false, batch, T, width, T, T, width);
     double fused_peak = k->costs->profile.gemm.fused_peak_fraction;
     if (fused && fused_peak > 0) /* one kernel: the squares' inner dimension is not a pipeline of its own */
         products_s = (to_square + from_square) * 2 * square * (double)width / (k->costs->hardware.peak_flops * fused_peak);
@@ -269,7 +307,7 @@ static GPT_KERNEL_FUNCTION(cost_attention_gradient, gpt_attention_backward)
 
 static GPT_KERNEL_FUNCTION(cost_linear_residual, gpt_linear_residual)
 {
-    struct gpt_linear product = {.x = a->x, .w = a->w, .b = a->b, .y = a->y, .rows = a->rows, .in = a->in, .out = a->out};
+    struct gpt_linear product = {.x = a->x, .w = a->w, .b = a->b, .y = a->y, .rows = a->rows, .in = a->in, .out = a->out, .joined = 1};
     if (a->gelu)
         DT_TRY(cost_gelu(k, stream, &(struct gpt_gelu){a->active, a->x, a->rows * a->in}));
     DT_TRY(cost_linear(k, stream, &product));

@@ -24,13 +24,15 @@ size_t gpt_cost_kept_bytes(const struct dt_profile *p, const struct dt_model *mo
     size_t of_block = above(wider * (p->memory.block_elems * element + p->memory.block_mask_bytes) / 2 * tokens * d *
                                 (STREAM_SHARE * stream + (1 - STREAM_SHARE) * shared),
                             wider * (OWN_STREAM_ELEMS * stream + OWN_SHARED_ELEMS * shared) * element * tokens * d);
+    /* the MLP's norm and activation have an output that is kept in FP8; attention's norm, too, but its own output is there twice */
+    double narrower = dt_fp8_recipe(model->fp8)->keeps_fp8 ? element / 2 * tokens * (d * stream + gpt_ffn(model) * shared) : 0;
     double gathered = sequence_parallel && ranks > 1 ? p->memory.gathered_elems / 2 * element * tokens * d * (1 - shared) : 0;
     double of_norm = gpt_of(model)->norm == GPT_NORM_RMS ? p->memory.rms_norm_elems * element * tokens * d * stream : 0;
     of_block += (size_t)(gathered + of_norm); /* gathered: besides this rank's own rows, which the block's have */
     size_t of_weights = unfused ? above((p->memory.weights_elems * element + p->memory.weights_mask_bytes) * square, element * square) : 0;
     switch (layer) {
     case GPT_ATTENTION: return of_block + of_weights;
-    case GPT_MLP_UP: return of_block;
+    case GPT_MLP_UP: return above((double)of_block, narrower);
     case GPT_HEAD: return above(p->memory.logits_elems * logits, logits);
     case GPT_EMBEDDING:
     case GPT_MLP_DOWN:

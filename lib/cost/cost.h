@@ -3,6 +3,7 @@
 #ifndef LIB_COST_COST_H
 #define LIB_COST_COST_H
 
+#include "lib/cost/fp8.h"
 #include "lib/cost/profile.h"
 
 #include <stdbool.h>
@@ -10,6 +11,7 @@
 /* What a cluster file says of a GPU, for the model's dtype. */
 struct dt_cost_hardware {
     double peak_flops; /* per second */
+    double fp8_flops;  /* the same of products in FP8; 0: it has none */
     double memory_bytes_per_s;
 };
 
@@ -19,8 +21,9 @@ struct dt_costs {
     struct dt_cost_hardware hardware;
     double interpreter_sharers;           /* ranks that share one interpreter, which works for one at a time; at least 1 */
     int measured_ranks, measured_threads; /* which of the profile's measurements hold; unused where it has none */
-    int shift;          /* from the numbers that the model's family has for its kernels to those of the profile (lib/cost/priced.h) */
-    bool new_gradients; /* the gradients of a unit are made new each time: there is nothing to add them to */
+    int shift;              /* from the numbers that the model's family has for its kernels to those of the profile (lib/cost/priced.h) */
+    double fp8_weight_part; /* of each weight that a rank casts before a product in FP8: its shard, or what falls to each micro-batch */
+    bool new_gradients;     /* the gradients of a unit are made new each time: there is nothing to add them to */
 };
 
 /* `batch` products [m, k] x [k, n], whose operands' and output's rows are left_elems and right_elems long in memory.
@@ -34,6 +37,11 @@ struct dt_costs {
  *         alignment; cuBLAS documentation, cublasLtMatmul: split-K and its reduction. */
 double dt_cost_product_s(const struct dt_costs *costs, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
                          size_t element_bytes);
+
+/* One product of FP8 operands, with a 16-bit output: the same with the GPU's rate in FP8, times fp8_peak_fraction and `speed`. Filling and draining
+ * a tile's pipeline takes as long as with 16-bit operands, so that half_k is longer by the ratio of the rates. */
+double dt_cost_fp8_product_s(const struct dt_costs *costs, double m, double n, double k, size_t left_elems, size_t right_elems,
+                             double speed);
 
 /* The same of a convolution as one product, whose operands are not in memory as matrices: moved_elems cross it. row_elems: of the shortest rows
  * that are read, the channels of an image.

@@ -9,7 +9,8 @@ struct product {
     double batch, m, n, k;
     double limit; /* of its share of the peak, for its rows' alignment */
     double kept;  /* of its speed, for the same */
-    double peak_fraction, half_k;
+    double flops; /* that the GPU has a second, times the profile's share of it */
+    double half_k;
 };
 
 /* How often aligned_bytes must be halved until it divides the rows of both operands; 3 stands for more, too. */
@@ -49,7 +50,7 @@ static double tiled_s(const struct product *p, double rows, double columns)
     const struct dt_profile *profile = &c->profile;
     double tiles = p->batch * ceil(p->m / rows) * ceil(p->n / columns), waves = tiles / profile->gemm.multiprocessors;
     double share = reuse(c, rows, columns) / reuse(c, profile->gemm.tile_rows, profile->gemm.tile_columns) * p->k / (p->k + p->half_k);
-    double flops_per_s = c->hardware.peak_flops * p->peak_fraction * fmin(share, p->limit) * p->kept;
+    double flops_per_s = p->flops * fmin(share, p->limit) * p->kept;
     double full_s = 2 * tiles * rows * columns * p->k / flops_per_s, fill = waves / ceil(waves);
     if (fill >= profile->gemm.least_fill)
         return full_s / fill;
@@ -64,7 +65,7 @@ static double arithmetic_s(const struct product *p)
     const struct dt_profile *profile = &p->costs->profile;
     double best_s = INFINITY, k_share = p->k / (p->k + p->half_k);
     if (profile->gemm.tile_rows < 1 || profile->gemm.tile_columns < 1 || profile->gemm.multiprocessors < 1)
-        return 2 * p->batch * p->m * p->n * p->k / (p->costs->hardware.peak_flops * p->peak_fraction * fmin(k_share, p->limit) * p->kept);
+        return 2 * p->batch * p->m * p->n * p->k / (p->flops * fmin(k_share, p->limit) * p->kept);
     for (double rows = profile->gemm.tile_rows; rows == profile->gemm.tile_rows || rows >= SMALLEST; rows /= 2)
         for (double columns = profile->gemm.tile_columns; columns == profile->gemm.tile_columns || columns >= SMALLEST; columns /= 2)
             best_s = fmin(best_s, tiled_s(p, rows, columns));
@@ -74,11 +75,22 @@ static double arithmetic_s(const struct product *p)
 double dt_cost_product_s(const struct dt_costs *c, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
                          size_t element_bytes)
 {
-    struct product p = {c, batch, m, n, k, 1, 1, c->profile.gemm.peak_fraction, c->profile.gemm.half_k};
+    struct product p = {c, batch, m, n, k, 1, 1, c->hardware.peak_flops * c->profile.gemm.peak_fraction, c->profile.gemm.half_k};
     align(&p, halvings(&c->profile, left_elems, right_elems, element_bytes));
     double moved_s = dt_cost_memory_s(c, 1, batch * (m * k + k * n + m * n) * (double)element_bytes);
     double alone_s = fmax(arithmetic_s(&p), moved_s) + c->profile.gemm.start_s;
     return batch > 1 ? alone_s : alone_s * dt_product_rates_factor(&c->profile.rates, m, n, k);
+}
+
+double dt_cost_fp8_product_s(const struct dt_costs *c, double m, double n, double k, size_t left_elems, size_t right_elems, double speed)
+{
+    enum { OPERAND_BYTES = 1, OUTPUT_BYTES = 2 };
+    double fraction = c->profile.gemm.fp8_peak_fraction > 0 ? c->profile.gemm.fp8_peak_fraction : c->profile.gemm.peak_fraction;
+    double half_k = c->profile.gemm.half_k * c->hardware.fp8_flops / c->hardware.peak_flops;
+    struct product p = {c, 1, m, n, k, 1, 1, c->hardware.fp8_flops * fraction * speed, half_k};
+    align(&p, halvings(&c->profile, left_elems, right_elems, OPERAND_BYTES));
+    double moved_s = dt_cost_memory_s(c, 1, OPERAND_BYTES * (m * k + k * n) + OUTPUT_BYTES * m * n);
+    return fmax(arithmetic_s(&p), moved_s) + c->profile.gemm.start_s;
 }
 
 double dt_cost_implicit_product_s(const struct dt_costs *c, double m, double n, double k, size_t row_elems, double moved_elems,
@@ -87,7 +99,7 @@ double dt_cost_implicit_product_s(const struct dt_costs *c, double m, double n, 
     const struct dt_profile *profile = &c->profile;
     double peak_fraction = profile->convolution.peak_fraction > 0 ? profile->convolution.peak_fraction : profile->gemm.peak_fraction;
     double half_k = profile->convolution.half_k > 0 ? profile->convolution.half_k : profile->gemm.half_k;
-    struct product p = {c, 1, m, n, k, 1, 1, peak_fraction, half_k};
+    struct product p = {c, 1, m, n, k, 1, 1, c->hardware.peak_flops * peak_fraction, half_k};
     align(&p, halvings(&c->profile, row_elems, row_elems, element_bytes));
     return fmax(arithmetic_s(&p), dt_cost_memory_s(c, 1, moved_elems * (double)element_bytes));
 }

@@ -29,6 +29,7 @@ struct dt_profile {
     /* Matrix products: see dt_cost_product_s. */
     struct {
         double peak_fraction;           /* of a large, aligned product */
+        double fp8_peak_fraction;       /* the same of FP8 operands, of their peak; 0: as others */
         double alone_fraction;          /* the same of a product that nothing runs beside, again and again; 0: as in a step */
         double start_s;                 /* of each product: first operands and last results, which no other tile hides */
         double half_k;                  /* inner dimension at which half of that is reached */

@@ -16,6 +16,7 @@
 #include "lib/comm/comm.h"
 #include "lib/config/schema.h"
 #include "lib/config/words.h"
+#include "lib/cost/fp8.h"
 #include "lib/cost/priced.h"
 #include "lib/data/mapped_file.h"
 #include "lib/device/device.h"
@@ -36,6 +37,8 @@ struct dt_model {
     const struct dt_model_family *family;
     char preset[24];     /* "" when the sizes were given */
     enum dt_dtype dtype; /* parameters, gradients, activations */
+    enum dt_fp8 fp8;     /* how the linear layers of blocks multiply; on sim alone */
+    bool fp8_gather;     /* fsdp gathers their weights in FP8 */
     /* The family's description of it, from byte own_at: a struct of the family's, which nobody else looks into. Each family that configs can
      * name has another place (schedules/config/families.h). */
     int own_at;
@@ -284,6 +287,7 @@ struct dt_model_family {
     /* How many times as far as a decoder's the losses of one training may lie apart, of which rounding alone is the cause. */
     double loss_spread;
     int again; /* enum dt_again, added up: what its stages can compute again within blocks; 0: nothing */
+    bool fp8;  /* its linear layers can be predicted in FP8 */
 
     /* Whether this family can be that. DT_ERR_INVALID: which key, and why not. Two ways to say the same become one. */
     dt_status (*check_model)(struct dt_model *model);

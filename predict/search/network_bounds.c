@@ -169,7 +169,7 @@ double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mes
 {
     double end = model->family->end_elems(model, mesh->size[MESH_TENSOR]) * (double)dt_dtype_bytes(model->dtype);
     double block = parameter_bytes * mesh->size[MESH_PIPELINE] / dt_model_blocks(model);
-    return fmax(parameter_bytes - block - 2 * end / mesh->size[MESH_PIPELINE], 0);
+    return fmax(parameter_bytes - block - 2 * end / mesh->size[MESH_PIPELINE], 0) / (model->fp8_gather ? 2 : 1);
 }
 
 /* The part of a node's ranks that is of one stage. 0: nodes differ in that. */
@@ -252,7 +252,7 @@ dt_status network_bounds_summing(struct network_bounds *b, const struct experime
     if (mesh->size[MESH_TENSOR] == 1 || b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;
     DT_TRY(find_rate(b, mesh, MESH_TENSOR, &rate));
-    double rows_s = sliced ? collective_s(&rate, DT_SIM_ALL_GATHER, bytes) : 0;
+    double rows_s = sliced ? collective_s(&rate, DT_SIM_ALL_GATHER, e->model.fp8 ? bytes / 2 : bytes) : 0;
     double sum_s = collective_s(&rate, sliced ? DT_SIM_REDUCE_SCATTER : DT_SIM_ALL_REDUCE, bytes);
     *out = (struct summing){.forward = 2 * (rows_s + sum_s), .again = again ? rows_s + sum_s : 0, .backward = 2 * rows_s};
     if (halves)

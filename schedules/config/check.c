@@ -147,6 +147,29 @@ static dt_status check_reduction(const struct experiment *e, const char *where)
                    dt_dtype_name(sent), dt_dtype_name(own));
 }
 
+/* Products in FP8 are predicted, never computed. */
+static dt_status check_fp8(const struct experiment *e, const char *where)
+{
+    const char *name = dt_fp8_recipe(e->model.fp8)->name;
+    if (!e->model.fp8 && e->model.fp8_gather)
+        return dt_fail(DT_ERR_INVALID, "%s: fp8.gather: nothing is in FP8 with fp8.recipe \"none\"; use \"tensorwise\"", where);
+    if (!e->model.fp8)
+        return DT_OK;
+    if (!experiment_is_simulated(e))
+        return dt_fail(DT_ERR_INVALID, "%s: fp8.recipe: only device \"sim\" knows products in FP8, and device is \"%s\"; use \"none\"",
+                       where, e->device);
+    if (!e->model.family->fp8)
+        return dt_fail(DT_ERR_INVALID, "%s: fp8.recipe: %s; models of the family %s have no such layers; use \"none\"", where, name,
+                       e->model.family->name);
+    if (dt_dtype_bytes(e->model.dtype) != 2)
+        return dt_fail(DT_ERR_INVALID,
+                       "%s: fp8.recipe: %s; operands are cast from 16 bits, and model.dtype is %s; use \"bf16\" or \"fp16\"", where, name,
+                       dt_dtype_name(e->model.dtype));
+    if (e->model.fp8_gather && (e->model.fp8 != DT_FP8_TENSORWISE || e->parameter_offload))
+        return dt_fail(DT_ERR_INVALID, "%s: fp8.gather: goes with fp8.recipe tensorwise, and without parameter_offload", where);
+    return DT_OK;
+}
+
 /* Everything a rank allocates must have a size: the largest tensors, in bytes, stay far below 2^63. */
 static dt_status check_sizes(const struct experiment *e, const char *where)
 {
@@ -454,6 +477,7 @@ dt_status experiment_check(struct experiment *e, const char *where)
     DT_TRY(check_network(e, where));
     DT_TRY(check_slow(e, where));
     DT_TRY(check_reduction(e, where));
+    DT_TRY(check_fp8(e, where));
     DT_TRY(check_units(e, where));
     DT_TRY(check_checkpoints(e, where));
     DT_TRY(check_division(e, where));

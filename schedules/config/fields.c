@@ -64,6 +64,8 @@ WHERE(of_momentum, !experiment_is_adam(e) && e->optimizer.momentum > 0)
 WHERE(of_weight_decay, e->optimizer.name == OPTIMIZER_ADAMW || e->optimizer.weight_decay > 0)
 WHERE(of_wide_gradients, e->gradient_dtype != REDUCE_AS_MODEL)
 WHERE(of_converted_sums, e->reduce_dtype != REDUCE_AS_MODEL)
+WHERE(of_fp8, e->model.fp8 != DT_FP8_NONE)
+WHERE(of_gathers_in_fp8, e->model.fp8_gather)
 WHERE(of_clipping, e->optimizer.clip_norm > 0)
 WHERE(of_master_weights, e->optimizer.master_weights != experiment_is_adam(e)) /* where they are not as they always were */
 WHERE(of_dynamic_scaling, experiment_scales_dynamically(e))
@@ -155,6 +157,15 @@ static const struct dt_field fields[] = {
     {"model.dtype", DT_FIELD_ENUM, AT(model.dtype), .choice = dt_dtype_name, .initial = "\"fp16\"",
      .description = "Data type of parameters, gradients, activations and messages. bf16 is the fast one on processors that compute "
                     "it natively."},
+    {"fp8.recipe", DT_FIELD_ENUM, AT(model.fp8), .choice = dt_fp8_name, .initial = "\"none\"", .matters = of_fp8,
+     .description =
+         "sim: products of the blocks' linear layers in FP8, with a scale for each tensor (delayed: of amaxes of earlier steps, as "
+         "Transformer Engine; tensorwise: of its own, as torchao) or for each row (rowwise). Attention and the head stay in "
+         "model.dtype, which has 16 bits."},
+    {"fp8.gather", DT_FIELD_BOOL, AT(model.fp8_gather), .max = 1, .initial = "false", .readers = READS_UNITS, .matters = of_gathers_in_fp8,
+     .description =
+         "fp8.recipe tensorwise with fsdp, hsdp: shards of the blocks' weights are cast before they are gathered: half of the bytes, "
+         "and one all-reduce of all amaxes a step."},
     {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .group = "Paradigms", .min = 1, .max = 4096, .initial = "2",
      .readers = READS_PIPELINE, .matters = of_a_pipeline,
      .description = "Ranks of a pipeline; must divide world_size / tensor.size. It goes with every paradigm but data_parallel and "

@@ -112,7 +112,9 @@ static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to
     }
     if (s->offload)
         DT_TRY(dt_stream_wait(first, f->home.current));
-    DT_TRY(dt_alloc(first, DT_COMMUNICATION, dp_bytes(s, shard_padded_elems(shard, s->shards)), &to->params));
+    size_t packed = s->experiment->model.fp8_gather && s->stage->groups[g].block >= 0 ? 2 : 1; /* numbers in the place of one */
+    size_t share_elems = (shard->share_elems + packed - 1) / packed;
+    DT_TRY(dt_alloc(first, DT_COMMUNICATION, dp_bytes(s, share_elems * (size_t)dt_comm_size(s->shards)), &to->params));
     if (s->offload) {
         void *place = (char *)to->params.data + dp_bytes(s, shard->first_elem);
         DT_TRY(dt_copy_from_host(first, place, share, f->params.bytes));
@@ -120,7 +122,7 @@ static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to
         DT_TRY(dt_stream_wait(s->network, f->copied));
         share = place;
     }
-    DT_TRY(dt_all_gather(s->shards, share, to->params.data, shard->share_elems, s->experiment->model.dtype, s->network));
+    DT_TRY(dt_all_gather(s->shards, share, to->params.data, share_elems, s->experiment->model.dtype, s->network));
     return dt_event_record(to->there, s->network);
 }
 

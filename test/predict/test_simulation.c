@@ -426,6 +426,45 @@ static void only_shards_cost_gathers(void)
     CHECK(tensor_s < 1 && shards_s > 100, "%g s for layers, %g s for shards", tensor_s, shards_s);
 }
 
+#define FP8 "\"cluster\": \"clusters/dgx_h100_1.json\", \"world_size\": 2, \"batch_size\": 2, \"micro_batches\": 2, "
+#define FP8_MODEL "\"model\": {\"layers\": 4, \"heads\": 4, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32, \"dtype\": \"bf16\"}"
+
+/* What two ranks gather and all-reduce, and hold of parameters. */
+static struct dt_step_metrics in_fp8(const char *keys, double *held)
+{
+    char text[512];
+    struct simulated_system *system;
+    struct measure_result result;
+    struct experiment *e = NULL;
+    int count;
+    snprintf(text, sizeof text, "{\"device\": \"sim\", %s, " FP8 FP8_MODEL "}", keys);
+    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
+    CHECK_OK(simulated_system_create(e, &system));
+    run(e, system, &result);
+    struct dt_step_metrics step = result.metrics.step;
+    *held = (double)result.ranks[0].memory.device.peak_bytes[DT_PARAMETERS];
+    measure_result_finish(&result);
+    simulated_system_destroy(system);
+    free(e);
+    return step;
+}
+
+/* Four blocks of 12 x 64 x 64 weights, with 13 x 64 numbers of biases and norms, are gathered four times in two micro-batches. */
+static void products_in_fp8(void)
+{
+    enum { BLOCKS = 4 * (12 * 64 * 64 + 13 * 64) };
+    double held, all_held, none, copies;
+    struct dt_step_metrics wide = in_fp8("\"paradigm\": \"fsdp\"", &none);
+    struct dt_step_metrics all = in_fp8("\"paradigm\": \"fsdp\", \"fp8\": {\"recipe\": \"tensorwise\", \"gather\": true}", &all_held);
+    CHECK(wide.all_gather_bytes - all.all_gather_bytes == 4.0 * BLOCKS, "%g and %g bytes", wide.all_gather_bytes, all.all_gather_bytes);
+    CHECK(wide.all_reduce_bytes == 0 && all.all_reduce_bytes > 0 && all_held == none, "%g bytes of amaxes", all.all_reduce_bytes);
+    struct dt_step_metrics ddp = in_fp8("\"paradigm\": \"ddp\"", &held);
+    struct dt_step_metrics delayed = in_fp8("\"paradigm\": \"ddp\", \"fp8\": {\"recipe\": \"delayed\"}", &copies);
+    CHECK(copies - held == 2.0 * BLOCKS, "weights in FP8, also transposed: %g bytes", copies - held);
+    CHECK(delayed.all_reduce_bytes > ddp.all_reduce_bytes && delayed.forward_s > ddp.forward_s,
+          "casts of such small operands cost more than products gain: %g s, %g s", delayed.forward_s, ddp.forward_s);
+}
+
 static void copies_take_ten_seconds(struct simulated_system *s)
 {
     s->device.copy_host_s = 10;
@@ -897,6 +936,7 @@ static const struct test_case cases[] = {
     {"updates are launched once", updates_are_launched_once},
     {"ranks that share layers update a part of each tensor", shared_tensors_are_updated_by_all},
     {"sequence parallelism gathers as a collective", only_shards_cost_gathers},
+    {"products in FP8", products_in_fp8},
     {"shares are copied", shares_are_copied},
     {"one queue waits for reductions", one_queue_waits_for_reductions},
     {"the bubble of a pipeline", the_bubble_of_a_pipeline},

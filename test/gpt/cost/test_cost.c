@@ -36,6 +36,9 @@ static void products(void)
              "four small tiles, each split in 13");
     close_to(dt_cost_product_s(&c, 100, 128, 128, 4096, 4096, 128, 2), (2 * 128.0 * 4096 + 128 * 128) * 200 / 5e11,
              "a batch of them, bound by memory");
+    c.hardware.fp8_flops = 3e14;
+    c.profile.gemm.fp8_peak_fraction = 0.25;
+    close_to(dt_cost_fp8_product_s(&c, 1280, 1280, 4096, 4096, 1280, 0.5), flops / 3.75e13, "in FP8, slower by half");
     c.hardware.memory_bytes_per_s = 1e13;
     close_to(dt_cost_product_s(&c, 100, 128, 128, 4096, 4096, 128, 2), flops / 5e13, "and with more bandwidth");
     close_to(dt_cost_product_s(&c, 100, 128, 86, 4096, 4096, 88, 2), flops / 5e13, "a tile that is cut off takes as long as a whole one");
@@ -43,6 +46,7 @@ static void products(void)
     c.profile.gemm.half_k = 4096 / 3.0;
     close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4096, 1280, 2), flops / 5e13 / 0.75, "k that is short for the tile's pipeline");
     close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4100, 1280, 2), flops / 5e13 / 0.75, "which alignment does not make slower");
+    close_to(dt_cost_fp8_product_s(&c, 1280, 1280, 4096, 4096, 1280, 1), flops / 7.5e13 * 2, "and three times as short in FP8");
     c.profile.gemm.half_k = 0;
     close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4100, 1280, 2), flops / 5e13 / 0.8, "rows of 8200 bytes");
     close_to(dt_cost_product_s(&c, 1, 1280, 1280, 4096, 4098, 1280, 2), flops / 5e13 / 0.6, "rows of 8196 bytes");
@@ -85,6 +89,11 @@ static void kept(void)
     size_t block = 3 * (256 * 1024 * 34 + 5 * 16 * 256 * 256), own = 3 * (256 * 1024 * 20 + 2 * 16 * 256 * 256);
     CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_ATTENTION, 3, 1, false) + gpt_cost_kept_bytes(&c.profile, &m, GPT_MLP_UP, 3, 1, false) ==
           block - own);
+    m.fp8 = DT_FP8_DELAYED;
+    CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_ATTENTION, 3, 1, false) + gpt_cost_kept_bytes(&c.profile, &m, GPT_MLP_UP, 3, 1, false) ==
+              block - own - 3 * 256 * 1024 * 5,
+          "a norm and a wide activation of one byte");
+    m.fp8 = DT_FP8_NONE;
     CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_HEAD, 3, 1, false) == (size_t)3 * 256 * 50000 * 2);
     CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_MLP_DOWN, 3, 1, false) == 0);
     CHECK(gpt_tensor_count(&m) == 16 * 24 + 5);

@@ -60,6 +60,7 @@ BEYOND_SCHEMA = {
     "too many combinations": r"sweep: \d+ combinations; at most",
     "operations that a family computes again": r"activation: models of the family \w+ compute no single operations again",
     "a policy for each part": r"pipeline\.activation: \d+ polic",
+    "products that sim alone knows": r"fp8\.(recipe: only device \"sim\"|gather: nothing is in FP8)",
     "settings that fit": r"the settings have more than \d+ bytes",
 }
 

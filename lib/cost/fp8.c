@@ -1,0 +1,46 @@
+#include "lib/cost/fp8.h"
+
+#include <stddef.h>
+
+/* Bytes of an element that a cast reads and writes. An amax reads it once more. */
+enum { READ = 2, WRITE = 1, TRANSPOSED = 1, AMAX = 2, TRANSPOSE = 2 };
+
+static const struct dt_fp8_recipe recipes[DT_FP8_RECIPES] = {
+    [DT_FP8_NONE] = {.name = "none"},
+    /* one kernel casts, transposes and finds the amax for later steps */
+    [DT_FP8_DELAYED] = {.name = "delayed",
+                        .input = {1, READ + WRITE + TRANSPOSED},
+                        .weight = {1, READ + WRITE + TRANSPOSED},
+                        .gradient = {1, READ + WRITE + TRANSPOSED},
+                        .keeps_fp8 = true,
+                        .weight_bytes = WRITE + TRANSPOSED,
+                        .shares_amax = true,
+                        .speed = 1},
+    /* 16-bit inputs are kept, and cast anew for the weight's gradient */
+    [DT_FP8_TENSORWISE] = {.name = "tensorwise",
+                           .input = {2, AMAX + READ + WRITE},
+                           .weight = {2, AMAX + READ + WRITE},
+                           .gradient = {2, AMAX + READ + WRITE + TRANSPOSED},
+                           .input_again = {2, AMAX + READ + TRANSPOSED},
+                           .weight_again = {1, TRANSPOSE},
+                           .speed = 1},
+    /* the rows of one product are the columns of the next: each operand is cast twice; along its rows one kernel finds scales and casts.
+     * speed: what the one published pair of runs says (pytorch/torchtitan, commit 7a04053: 6,424 tokens/s, tensorwise 7,186) */
+    [DT_FP8_ROWWISE] = {.name = "rowwise",
+                        .input = {1, READ + WRITE},
+                        .weight = {1, READ + WRITE},
+                        .gradient = {3, READ + WRITE + AMAX + READ + TRANSPOSED},
+                        .input_again = {2, AMAX + READ + TRANSPOSED},
+                        .weight_again = {2, AMAX + READ + TRANSPOSED},
+                        .speed = 0.87},
+};
+
+const struct dt_fp8_recipe *dt_fp8_recipe(enum dt_fp8 recipe)
+{
+    return &recipes[recipe];
+}
+
+const char *dt_fp8_name(int index)
+{
+    return index < DT_FP8_RECIPES ? recipes[index].name : NULL;
+}
