@@ -1,77 +1,39 @@
 /* Kernels over arrays whose elements stand alone: each thread takes a share. Also tokens. */
 #include "gpt/cpu/kernels.h"
 #include "lib/base/random.h"
-#include "lib/device/cpu/device.h"
-#include "lib/kernels/cpu/team.h"
 
 enum { GRANULE = 256, LEAST_FOR_A_TEAM = 8192 }; /* elements; waking a second thread costs about what these cost */
 
-static int threads_for(const struct gpt_kernels *k, size_t count)
+static dt_status submit_elements(struct gpt_kernels *k, struct dt_stream *stream, const char *label, dt_cpu_items make, size_t count,
+                                 const void *arguments, size_t arguments_bytes)
 {
-    return count < LEAST_FOR_A_TEAM ? 1 : k->threads;
+    const struct dt_cpu_work work = {
+        .make = make, .k = k, .count = count, .granule = GRANULE, .threads = count < LEAST_FOR_A_TEAM ? 1 : k->threads};
+    return dt_cpu_submit_work(stream, label, &work, arguments, arguments_bytes);
 }
 
-/* Two arrays of the model's dtype. */
-struct flat_task {
-    struct gpt_kernels *k;
-    void *to;
-    const void *from;
-    size_t count;
-};
-
-struct piece {
-    char *to;
-    const char *from;
-    size_t count;
-};
-
-static struct piece piece_of(const struct flat_task *t, int thread, int threads)
+static void gelu_elements(const void *kernels, const void *arguments, size_t first, size_t end)
 {
-    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
-    size_t offset_bytes = share.first * gpt_cpu_element_bytes(t->k);
-    return (struct piece){(char *)t->to + offset_bytes, t->from ? (const char *)t->from + offset_bytes : NULL, share.end - share.first};
-}
-
-static void gelu_part(void *argument, int thread, int threads)
-{
-    const struct flat_task *t = argument;
-    struct piece p = piece_of(t, thread, threads);
-    t->k->simd.gelu(p.to, p.from, p.count);
-}
-
-static void gelu_gradient_part(void *argument, int thread, int threads)
-{
-    const struct flat_task *t = argument;
-    struct piece p = piece_of(t, thread, threads);
-    t->k->simd.gelu_gradient(p.to, p.from, p.count);
-}
-
-static dt_status run_flat(struct flat_task *t, dt_cpu_part part)
-{
-    dt_cpu_parallel(threads_for(t->k, t->count), part, t);
-    return DT_OK;
-}
-
-static dt_status run_gelu(void *arguments)
-{
-    return run_flat(arguments, gelu_part);
-}
-
-static dt_status run_gelu_gradient(void *arguments)
-{
-    return run_flat(arguments, gelu_gradient_part);
+    const struct gpt_kernels *k = kernels;
+    const struct gpt_gelu *a = arguments;
+    k->simd.gelu(gpt_cpu_row(k, a->y, first, 1), gpt_cpu_row(k, a->x, first, 1), end - first);
 }
 
 GPT_KERNEL_FUNCTION(gpt_cpu_gelu, gpt_gelu)
 {
-    struct flat_task t = {.k = k, .to = a->y, .from = a->x, .count = a->count};
-    return dt_cpu_submit(stream, "gelu", run_gelu, &t, sizeof t);
+    return submit_elements(k, stream, "gelu", gelu_elements, a->count, a, sizeof *a);
+}
+
+static void gelu_gradient_elements(const void *kernels, const void *arguments, size_t first, size_t end)
+{
+    const struct gpt_kernels *k = kernels;
+    const struct gpt_gelu_gradient *a = arguments;
+    k->simd.gelu_gradient(gpt_cpu_row(k, a->dy_to_dx, first, 1), gpt_cpu_row(k, a->x, first, 1), end - first);
 }
 
 GPT_KERNEL_FUNCTION(gpt_cpu_gelu_gradient, gpt_gelu_gradient)
 {
-    struct flat_task t = {.k = k, .to = a->dy_to_dx, .from = a->x, .count = a->count};
-    return dt_cpu_submit(stream, "gelu gradient", run_gelu_gradient, &t, sizeof t);
+    return submit_elements(k, stream, "gelu gradient", gelu_gradient_elements, a->count, a, sizeof *a);
 }
 
 /* ---- tokens ---- */

@@ -1,7 +1,5 @@
 /* Token and position embedding, and the gradients of both tables. */
 #include "gpt/cpu/kernels.h"
-#include "lib/device/cpu/device.h"
-#include "lib/kernels/cpu/team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +9,6 @@ static void *row_of(const struct gpt_kernels *k, const void *matrix, size_t r)
     return (char *)matrix + r * (size_t)gpt_of(&k->model)->hidden * gpt_cpu_element_bytes(k);
 }
 
-struct embedding_task {
-    struct gpt_kernels *k;
-    struct gpt_embedding a;
-};
-
 /* Row `i` of a table whose rows `part` are at `table`; NULL where it is another's. */
 static const void *table_row(const struct gpt_kernels *k, const void *table, const struct gpt_part *part, size_t i)
 {
@@ -23,41 +16,32 @@ static const void *table_row(const struct gpt_kernels *k, const void *table, con
 }
 
 /* out [d] = dropout(token + position), either of which may be missing. */
-static void embed(const struct embedding_task *t, size_t m)
+static void embed(const struct gpt_kernels *k, const struct gpt_embedding *a, size_t m)
 {
-    const struct gpt_embedding *a = &t->a;
-    size_t T = (size_t)gpt_of(&t->k->model)->block_size, d = (size_t)gpt_of(&t->k->model)->hidden;
-    struct gpt_dropout_row row = gpt_cpu_dropout_row(t->k, &a->dropout, m);
-    const void *token = table_row(t->k, a->token_table, &a->vocab, (size_t)a->tokens[m]);
-    const void *position = table_row(t->k, a->position_table, &a->positions, m % T);
+    size_t T = (size_t)gpt_of(&k->model)->block_size, d = (size_t)gpt_of(&k->model)->hidden;
+    struct gpt_dropout_row row = gpt_cpu_dropout_row(k, &a->dropout, m);
+    const void *token = table_row(k, a->token_table, &a->vocab, (size_t)a->tokens[m]);
+    const void *position = table_row(k, a->position_table, &a->positions, m % T);
     if (token && position)
-        t->k->simd.embedding(row_of(t->k, a->out, m), token, position, d, &row);
+        k->simd.embedding(row_of(k, a->out, m), token, position, d, &row);
     else if (token || position)
-        t->k->simd.dropout_gradient(row_of(t->k, a->out, m), token ? token : position, d, &row);
+        k->simd.dropout_gradient(row_of(k, a->out, m), token ? token : position, d, &row);
     else
-        t->k->flat->fill(row_of(t->k, a->out, m), d, 0);
+        k->flat->fill(row_of(k, a->out, m), d, 0);
 }
 
-static void embedding_part(void *argument, int thread, int threads)
+static void embedding_rows(const void *kernels, const void *arguments, size_t first, size_t end)
 {
-    const struct embedding_task *t = argument;
-    struct dt_cpu_share share = dt_cpu_share(t->a.samples * (size_t)gpt_of(&t->k->model)->block_size, 1, thread, threads);
-    for (size_t m = share.first; m < share.end; m++)
-        embed(t, m);
-}
-
-static dt_status run_embedding(void *arguments)
-{
-    struct embedding_task *t = arguments;
-    dt_cpu_parallel(t->k->threads, embedding_part, t);
-    return DT_OK;
+    for (size_t m = first; m < end; m++)
+        embed(kernels, arguments, m);
 }
 
 GPT_KERNEL_FUNCTION(gpt_cpu_embedding, gpt_embedding)
 {
-    struct embedding_task t = {k, *a};
-    t.a.dropout = gpt_cpu_dropout(k, &a->dropout);
-    return dt_cpu_submit(stream, "embedding", run_embedding, &t, sizeof t);
+    struct gpt_embedding queued = *a;
+    queued.dropout = gpt_cpu_dropout(k, &a->dropout);
+    size_t rows = a->samples * (size_t)gpt_of(&k->model)->block_size;
+    return gpt_cpu_submit_rows(k, stream, "embedding", embedding_rows, rows, &queued, sizeof queued);
 }
 
 /* A token's rows of dout form a list in rising order: each table row is summed in fp32 by one thread, and stored once. */

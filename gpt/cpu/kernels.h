@@ -3,6 +3,8 @@
 #define GPT_CPU_KERNELS_H
 
 #include "gpt/cpu/loops/loops.h"
+#include "lib/device/cpu/device.h"
+#include "lib/kernels/cpu/team.h"
 
 #include <pthread.h>
 
@@ -37,6 +39,14 @@ struct gpt_dropout gpt_cpu_dropout(const struct gpt_kernels *k, const struct gpt
 /* The masks of a dropout as it was queued; and row `row` of a call's M rows in them. */
 struct gpt_dropout_rows gpt_cpu_dropout_rows(const struct gpt_kernels *k, const struct gpt_dropout *dropout);
 struct gpt_dropout_row gpt_cpu_dropout_row(const struct gpt_kernels *k, const struct gpt_dropout *dropout, size_t row);
+
+/* Queue a kernel on rows that stand alone. */
+static inline dt_status gpt_cpu_submit_rows(const struct gpt_kernels *k, struct dt_stream *stream, const char *label, dt_cpu_items make,
+                                            size_t rows, const void *arguments, size_t arguments_bytes)
+{
+    const struct dt_cpu_work work = {.make = make, .k = k, .count = rows, .granule = 1, .threads = k->threads};
+    return dt_cpu_submit_work(stream, label, &work, arguments, arguments_bytes);
+}
 
 static inline size_t gpt_cpu_element_bytes(const struct gpt_kernels *k)
 {

@@ -1,7 +1,6 @@
 /* The linear layer's kernels: each is one product, with what comes before or after it. */
 #include "gpt/cpu/kernels.h"
 #include "gpt/cpu/matmul/products.h"
-#include "lib/device/cpu/device.h"
 
 struct linear_task {
     struct gpt_kernels *k;

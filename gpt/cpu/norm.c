@@ -1,102 +1,58 @@
 /* Norms of rows: layer norm, rms norm, and the rms norm of single heads. */
 #include "gpt/cpu/kernels.h"
-#include "lib/device/cpu/device.h"
-#include "lib/kernels/cpu/team.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- forward ---- */
 
-struct layer_norm_task {
-    struct gpt_kernels *k;
-    struct gpt_layer_norm a;
-};
-
-static void layer_norm_part(void *argument, int thread, int threads)
+static void layer_norm_rows(const void *kernels, const void *arguments, size_t first, size_t end)
 {
-    const struct layer_norm_task *t = argument;
-    const struct gpt_layer_norm *a = &t->a;
-    struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
-    for (size_t r = share.first; r < share.end; r++)
-        t->k->simd.layer_norm(gpt_cpu_row(t->k, a->y, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d), a->gain, a->bias, a->d, a->epsilon,
-                              &a->mean[r], &a->rstd[r]);
-}
-
-static dt_status run_layer_norm(void *arguments)
-{
-    struct layer_norm_task *t = arguments;
-    dt_cpu_parallel(t->k->threads, layer_norm_part, t);
-    return DT_OK;
+    const struct gpt_kernels *k = kernels;
+    const struct gpt_layer_norm *a = arguments;
+    for (size_t r = first; r < end; r++)
+        k->simd.layer_norm(gpt_cpu_row(k, a->y, r, a->d), gpt_cpu_row(k, a->x, r, a->d), a->gain, a->bias, a->d, a->epsilon, &a->mean[r],
+                           &a->rstd[r]);
 }
 
 GPT_KERNEL_FUNCTION(gpt_cpu_layer_norm, gpt_layer_norm)
 {
-    struct layer_norm_task t = {k, *a};
-    return dt_cpu_submit(stream, "layer norm", run_layer_norm, &t, sizeof t);
+    return gpt_cpu_submit_rows(k, stream, "layer norm", layer_norm_rows, a->rows, a, sizeof *a);
 }
 
-struct rms_norm_task {
-    struct gpt_kernels *k;
-    struct gpt_rms_norm a;
-};
-
-static void rms_norm_part(void *argument, int thread, int threads)
+static void rms_norm_rows(const void *kernels, const void *arguments, size_t first, size_t end)
 {
-    const struct rms_norm_task *t = argument;
-    const struct gpt_rms_norm *a = &t->a;
-    struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
-    for (size_t r = share.first; r < share.end; r++)
-        t->k->simd.rms_norm(gpt_cpu_row(t->k, a->y, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d), a->gain, a->d, a->epsilon, &a->rstd[r]);
-}
-
-static dt_status run_rms_norm(void *arguments)
-{
-    struct rms_norm_task *t = arguments;
-    dt_cpu_parallel(t->k->threads, rms_norm_part, t);
-    return DT_OK;
+    const struct gpt_kernels *k = kernels;
+    const struct gpt_rms_norm *a = arguments;
+    for (size_t r = first; r < end; r++)
+        k->simd.rms_norm(gpt_cpu_row(k, a->y, r, a->d), gpt_cpu_row(k, a->x, r, a->d), a->gain, a->d, a->epsilon, &a->rstd[r]);
 }
 
 GPT_KERNEL_FUNCTION(gpt_cpu_rms_norm, gpt_rms_norm)
 {
-    struct rms_norm_task t = {k, *a};
-    return dt_cpu_submit(stream, "rms norm", run_rms_norm, &t, sizeof t);
+    return gpt_cpu_submit_rows(k, stream, "rms norm", rms_norm_rows, a->rows, a, sizeof *a);
 }
 
-struct head_norm_task {
-    struct gpt_kernels *k;
-    struct gpt_head_norm a;
-};
-
-static void head_norm_part(void *argument, int thread, int threads)
+static void head_norm_rows(const void *kernels, const void *arguments, size_t first, size_t end)
 {
-    const struct head_norm_task *t = argument;
-    const struct gpt_head_norm *a = &t->a;
-    size_t w = (size_t)gpt_head_width(&t->k->model), normed = a->heads + a->kv_heads, columns = (normed + a->kv_heads) * w;
-    struct dt_cpu_share share = dt_cpu_share(a->rows, 1, thread, threads);
-    for (size_t r = share.first; r < share.end; r++) {
-        char *from = gpt_cpu_row(t->k, a->qkv, r, columns), *to = gpt_cpu_row(t->k, a->out, r, columns);
+    const struct gpt_kernels *k = kernels;
+    const struct gpt_head_norm *a = arguments;
+    size_t w = (size_t)gpt_head_width(&k->model), normed = a->heads + a->kv_heads, columns = (normed + a->kv_heads) * w;
+    for (size_t r = first; r < end; r++) {
+        char *from = gpt_cpu_row(k, a->qkv, r, columns), *to = gpt_cpu_row(k, a->out, r, columns);
         for (size_t head = 0; head < normed; head++) {
             float rstd;
-            t->k->simd.rms_norm(gpt_cpu_row(t->k, to, head, w), gpt_cpu_row(t->k, from, head, w), head < a->heads ? a->q_gain : a->k_gain,
-                                w, a->epsilon, &rstd);
+            k->simd.rms_norm(gpt_cpu_row(k, to, head, w), gpt_cpu_row(k, from, head, w), head < a->heads ? a->q_gain : a->k_gain, w,
+                             a->epsilon, &rstd);
         }
         if (to != from)
-            memcpy(gpt_cpu_row(t->k, to, normed, w), gpt_cpu_row(t->k, from, normed, w), a->kv_heads * w * gpt_cpu_element_bytes(t->k));
+            memcpy(gpt_cpu_row(k, to, normed, w), gpt_cpu_row(k, from, normed, w), a->kv_heads * w * gpt_cpu_element_bytes(k));
     }
-}
-
-static dt_status run_head_norm(void *arguments)
-{
-    struct head_norm_task *t = arguments;
-    dt_cpu_parallel(t->k->threads, head_norm_part, t);
-    return DT_OK;
 }
 
 GPT_KERNEL_FUNCTION(gpt_cpu_head_norm, gpt_head_norm)
 {
-    struct head_norm_task t = {k, *a};
-    return dt_cpu_submit(stream, "head norm", run_head_norm, &t, sizeof t);
+    return gpt_cpu_submit_rows(k, stream, "head norm", head_norm_rows, a->rows, a, sizeof *a);
 }
 
 /* ---- gradients ---- */

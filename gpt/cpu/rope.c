@@ -1,8 +1,6 @@
 /* Rotary position embedding: the table of angles, and the pass over q and k. */
 #include "gpt/cpu/kernels.h"
 #include "gpt/position.h"
-#include "lib/device/cpu/device.h"
-#include "lib/kernels/cpu/team.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,33 +27,20 @@ dt_status gpt_cpu_rope_table(const struct dt_model *model, float **out)
     return DT_OK;
 }
 
-struct rope_task {
-    struct gpt_kernels *k;
-    struct gpt_rope a;
-};
-
-static void rope_part(void *argument, int thread, int threads)
+static void rope_rows(const void *kernels, const void *arguments, size_t first, size_t end)
 {
-    const struct rope_task *t = argument;
-    size_t T = (size_t)gpt_of(&t->k->model)->block_size, half = (size_t)gpt_head_width(&t->k->model) / 2;
-    struct dt_cpu_share share = dt_cpu_share(t->a.rows, 1, thread, threads);
-    for (size_t r = share.first; r < share.end; r++) {
-        const float *cosines = t->k->rope + r % T * 2 * half;
-        t->k->simd.rope(gpt_cpu_row(t->k, t->a.x, r, t->a.columns), t->a.heads, half, cosines, cosines + half, t->a.inverse ? -1 : 1);
+    const struct gpt_kernels *k = kernels;
+    const struct gpt_rope *a = arguments;
+    size_t T = (size_t)gpt_of(&k->model)->block_size, half = (size_t)gpt_head_width(&k->model) / 2;
+    for (size_t r = first; r < end; r++) {
+        const float *cosines = k->rope + r % T * 2 * half;
+        k->simd.rope(gpt_cpu_row(k, a->x, r, a->columns), a->heads, half, cosines, cosines + half, a->inverse ? -1 : 1);
     }
-}
-
-static dt_status run_rope(void *arguments)
-{
-    struct rope_task *t = arguments;
-    dt_cpu_parallel(t->k->threads, rope_part, t);
-    return DT_OK;
 }
 
 GPT_KERNEL_FUNCTION(gpt_cpu_rope, gpt_rope)
 {
-    struct rope_task t = {k, *a};
     if (!k->rope)
         return dt_fail(DT_ERR_INVALID, "rope: the kernels are of a model without");
-    return dt_cpu_submit(stream, "rope", run_rope, &t, sizeof t);
+    return gpt_cpu_submit_rows(k, stream, "rope", rope_rows, a->rows, a, sizeof *a);
 }

@@ -128,34 +128,23 @@ VISION_KERNEL_FUNCTION(vision_cpu_copy_columns, vision_copy_columns)
 
 /* ---- dropout ---- */
 
-struct dropout_task {
-    struct vision_kernels *k;
-    struct vision_dropout a; /* with the step's first sample in first_sample */
-};
-
-static void dropout_part(void *argument, int thread, int threads)
+static void dropout_rows(const void *kernels, const void *arguments, size_t first, size_t end)
 {
-    const struct dropout_task *t = argument;
-    const struct vision_dropout *a = &t->a;
-    struct dt_cpu_share share = dt_cpu_share(a->samples * a->positions, 1, thread, threads);
-    for (size_t r = share.first; r < share.end; r++)
-        t->k->backend->loops->dropout(vision_cpu_at(t->k, a->to, r * a->channels), vision_cpu_at(t->k, a->from, r * a->channels),
-                                      a->channels, a->seed, (uint32_t)(r % a->positions), a->first_sample + (uint32_t)(r / a->positions),
-                                      (uint32_t)DT_RANDOM_DROPOUT << 24 | a->number, a->probability);
-}
-
-static dt_status run_dropout(void *arguments)
-{
-    struct dropout_task *t = arguments;
-    dt_cpu_parallel(vision_cpu_threads(t->k, t->a.samples * t->a.positions * t->a.channels), dropout_part, t);
-    return DT_OK;
+    const struct vision_kernels *k = kernels;
+    const struct vision_dropout *a = arguments; /* with the step's first sample in first_sample */
+    for (size_t r = first; r < end; r++)
+        k->backend->loops->dropout(vision_cpu_at(k, a->to, r * a->channels), vision_cpu_at(k, a->from, r * a->channels), a->channels,
+                                   a->seed, (uint32_t)(r % a->positions), a->first_sample + (uint32_t)(r / a->positions),
+                                   (uint32_t)DT_RANDOM_DROPOUT << 24 | a->number, a->probability);
 }
 
 VISION_KERNEL_FUNCTION(vision_cpu_dropout, vision_dropout)
 {
-    struct dropout_task t = {k, *a};
-    t.a.first_sample += k->base.first_sample;
-    return dt_cpu_submit(stream, "dropout", run_dropout, &t, sizeof t);
+    struct vision_dropout queued = *a;
+    queued.first_sample += k->base.first_sample;
+    size_t rows = a->samples * a->positions;
+    struct dt_cpu_work work = {dropout_rows, k, rows, 1, vision_cpu_threads(k, rows * a->channels)};
+    return dt_cpu_submit_work(stream, "dropout", &work, &queued, sizeof queued);
 }
 
 /* ---- the loss ---- */

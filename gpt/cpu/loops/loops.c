@@ -5,41 +5,23 @@
 
 #include <math.h>
 
-static void gelu(void *y, const void *x, size_t count)
-{
-    for (size_t i = 0; i < count; i += V_LANES)
-        store(y, i, count, v_gelu(load(x, i, count)));
-}
+/* An activation of the MLP, and the gradient of what it is made of. */
+#define ACTIVATION(name)                                                                                                                   \
+    static void name(void *y, const void *x, size_t count)                                                                                 \
+    {                                                                                                                                      \
+        for (size_t i = 0; i < count; i += V_LANES)                                                                                        \
+            store(y, i, count, v_##name(load(x, i, count)));                                                                               \
+    }                                                                                                                                      \
+                                                                                                                                           \
+    static void name##_gradient(void *dy_to_dx, const void *x, size_t count)                                                               \
+    {                                                                                                                                      \
+        for (size_t i = 0; i < count; i += V_LANES)                                                                                        \
+            store(dy_to_dx, i, count, load(dy_to_dx, i, count) * v_##name##_gradient(load(x, i, count)));                                  \
+    }
 
-static void gelu_gradient(void *dy_to_dx, const void *x, size_t count)
-{
-    for (size_t i = 0; i < count; i += V_LANES)
-        store(dy_to_dx, i, count, load(dy_to_dx, i, count) * v_gelu_gradient(load(x, i, count)));
-}
-
-static void gelu_new(void *y, const void *x, size_t count)
-{
-    for (size_t i = 0; i < count; i += V_LANES)
-        store(y, i, count, v_gelu_new(load(x, i, count)));
-}
-
-static void gelu_new_gradient(void *dy_to_dx, const void *x, size_t count)
-{
-    for (size_t i = 0; i < count; i += V_LANES)
-        store(dy_to_dx, i, count, load(dy_to_dx, i, count) * v_gelu_new_gradient(load(x, i, count)));
-}
-
-static void relu(void *y, const void *x, size_t count)
-{
-    for (size_t i = 0; i < count; i += V_LANES)
-        store(y, i, count, v_relu(load(x, i, count)));
-}
-
-static void relu_gradient(void *dy_to_dx, const void *x, size_t count)
-{
-    for (size_t i = 0; i < count; i += V_LANES)
-        store(dy_to_dx, i, count, load(dy_to_dx, i, count) * v_relu_gradient(load(x, i, count)));
-}
+ACTIVATION(gelu)
+ACTIVATION(gelu_new)
+ACTIVATION(relu)
 
 /* The factors of V_DROPOUT_COLUMNS columns from `column` on. */
 enum { DROPOUT_VECTORS = V_DROPOUT_COLUMNS / V_LANES };

@@ -2,6 +2,8 @@
 #ifndef LIB_KERNELS_CPU_TEAM_H
 #define LIB_KERNELS_CPU_TEAM_H
 
+#include "lib/device/device.h"
+
 #include <stddef.h>
 
 /* The part of `thread` out of `threads`; both count what really runs, which may be fewer than asked for. */
@@ -15,5 +17,20 @@ struct dt_cpu_share {
     size_t first, end;
 };
 struct dt_cpu_share dt_cpu_share(size_t count, size_t granule, int thread, int threads);
+
+/* A kernel on items that stand alone, such as the rows of a matrix: those from `first` up to `end`, of the kernels k. */
+typedef void (*dt_cpu_items)(const void *k, const void *arguments, size_t first, size_t end);
+
+struct dt_cpu_work {
+    dt_cpu_items make;
+    const void *k;
+    size_t count, granule; /* items; the threads' shares of them end at multiples of `granule` */
+    int threads;           /* at most */
+};
+
+/* Queue it on a stream of the cpu device, with a copy of `arguments` (at most DT_CPU_WORK_BYTES). `label` is a string literal. */
+enum { DT_CPU_WORK_BYTES = 208 };
+dt_status dt_cpu_submit_work(struct dt_stream *stream, const char *label, const struct dt_cpu_work *work, const void *arguments,
+                             size_t arguments_bytes);
 
 #endif
