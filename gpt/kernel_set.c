@@ -8,19 +8,14 @@ dt_status gpt_kernel_set_create(const struct dt_model *model, struct dt_device *
     struct dt_device_info info;
     struct gpt_kernel_set *k = calloc(1, sizeof *k);
     *out = NULL;
-    if (!k)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for kernels");
+    DT_TRY(dt_allocated(k, "no host memory for kernels"));
     dt_status status = DT_ERR_UNAVAILABLE;
     dt_device_info(device, &info);
     k->plain.table = gpt_kernels_for(info.kind->name);
     if (!k->plain.table)
         goto fail;
-    status = dt_kernels_init(&k->base, device, model->dtype);
-    if (status < 0)
-        goto fail;
-    status = k->plain.table->create(&k->base, model, &k->plain.state);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, dt_kernels_init(&k->base, device, model->dtype));
+    DT_TRY_ELSE(fail, status, k->plain.table->create(&k->base, model, &k->plain.state));
     k->table = k->offers = k->plain.table;
     k->state = k->plain.state;
     *out = &k->base;

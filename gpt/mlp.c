@@ -179,8 +179,7 @@ static dt_status project_again(const struct layer_run *up)
     take(&x, &up->stash->x);
     dt_status status = layer_project_to_stream(&attention, attention.kept->mixed.data, NULL, GPT_PROJECTION_WEIGHT, GPT_PROJECTION_BIAS,
                                                up->e, attention.kept->input.data);
-    if (status == DT_OK)
-        status = layer_keep_norm_input(up);
+    DT_THEN(status, layer_keep_norm_input(up));
     dt_free(up->stream, &up->stash->x); /* of what failed */
     take(&up->stash->x, &x);
     return status;

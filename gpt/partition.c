@@ -81,8 +81,7 @@ dt_status gpt_partition(const struct dt_model *model, enum dt_split_rule rule, i
         return dt_fail(DT_ERR_INVALID, "%d pipeline stages need as many pieces, and %d blocks with embedding, norm and head make %d",
                        stages, gpt_of(model)->layers, count);
     struct dt_piece *pieces = malloc((size_t)count * sizeof *pieces);
-    if (!pieces)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d pieces of a model", count);
+    DT_TRY(dt_allocated(pieces, "no host memory for %d pieces of a model", count));
     for (int i = 0, layer = 0; i < count; i++) {
         int end = gpt_piece_end(model, layer);
         bool alike = layer >= gpt_block_layer(1) && end <= gpt_block_layer(gpt_of(model)->layers); /* a block that is not the first */

@@ -104,16 +104,12 @@ dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_o
     s->base.parts = calloc((size_t)options->part_count, sizeof *s->base.parts);
     if (!s->layers || !s->base.groups || !s->base.parts)
         goto fail;
-    status = gpt_exchange_init(&s->exchange, &options->tensor, dt_stream_device(stream));
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, gpt_exchange_init(&s->exchange, &options->tensor, dt_stream_device(stream)));
 
     for (int i = 0; i < options->part_count; i++)
         add_part(s, &options->parts[i], options->unit, group_first);
     if (s->base.last) {
-        status = dt_alloc(stream, DT_ACTIVATIONS, sizeof(double), &s->base.loss);
-        if (status < 0)
-            goto fail;
+        DT_TRY_ELSE(fail, status, dt_alloc(stream, DT_ACTIVATIONS, sizeof(double), &s->base.loss));
     }
     free(group_first);
     *out = &s->base;

@@ -192,10 +192,8 @@ static dt_status measure_copies(const struct measuring *m)
         return DT_OK;
     DT_TRY(dt_stream_create(m->device, "copies", &c.stream));
     dt_status status = dt_alloc(c.stream, DT_WORKSPACE, bytes, &c.device);
-    if (status == DT_OK)
-        status = dt_alloc_host(c.stream, DT_WORKSPACE, bytes, &c.host);
-    if (status == DT_OK)
-        status = time_copies(&c, bytes, &m->out->gpu);
+    DT_THEN(status, dt_alloc_host(c.stream, DT_WORKSPACE, bytes, &c.host));
+    DT_THEN(status, time_copies(&c, bytes, &m->out->gpu));
     dt_free(c.stream, &c.host);
     dt_free(c.stream, &c.device);
     dt_stream_destroy(c.stream);
@@ -441,8 +439,7 @@ static dt_status measure_collectives(struct measuring *m, struct exchange *x)
 {
     int *ranks = calloc((size_t)dt_comm_size(m->world), sizeof *ranks);
     dt_status status = ranks ? create_exchange(m, x) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the ranks of a group");
-    if (status == DT_OK)
-        status = m->request->bench.sizes > 0 ? measure_axis(m, x, ranks) : measure_groups(m, x, ranks);
+    DT_THEN(status, m->request->bench.sizes > 0 ? measure_axis(m, x, ranks) : measure_groups(m, x, ranks));
     free(ranks);
     return status;
 }
@@ -529,8 +526,7 @@ dt_status calibration_run(const struct calibration_request *request, const struc
                           .everybody = calloc(2 * (size_t)ranks, sizeof(double)),
                           .threads = info.threads,
                           .out = out};
-    if (!m.everybody)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", ranks);
+    DT_TRY(dt_allocated(m.everybody, "no host memory for %d ranks", ranks));
     if (!calibration_shares(request))
         describe_gpu(&info, &out->gpu);
     dt_status status = request->bench.sizes > 0 ? measure_bench(&m) : measure(&m);

@@ -209,8 +209,7 @@ dt_status calibration_read(const char *text, struct calibration *out)
         status = read_calibration(object, part);
         dt_json_destroy(object);
     }
-    if (status == DT_OK)
-        status = append(part, out);
+    DT_THEN(status, append(part, out));
     free(part);
     return status;
 }

@@ -94,8 +94,7 @@ dt_status calibration_storage_measure(const char *folder, bool quick, struct cal
     unlink(name);
     char *chunk = malloc(CHUNK_BYTES);
     dt_status status = dt_allocated(chunk, "no host memory for measuring storage");
-    if (status == DT_OK)
-        status = measure(folder, file, quick ? 1 : CHUNKS, chunk, out);
+    DT_THEN(status, measure(folder, file, quick ? 1 : CHUNKS, chunk, out));
     free(chunk);
     close(file);
     return status;

@@ -204,8 +204,7 @@ static dt_status write_rank(struct writer *w, const char *folder)
     w->queues = calloc((size_t)p->stream_count + 1, sizeof *w->queues);
     w->events = calloc((size_t)p->event_count + 1, sizeof *w->events);
     dt_status status = dt_allocated(w->queues && w->events, "no host memory for a trace");
-    if (status == DT_OK)
-        status = chakra_file_create(path, w->world_rank, w->ranks->part->world_size, &w->file);
+    DT_THEN(status, chakra_file_create(path, w->world_rank, w->ranks->part->world_size, &w->file));
     for (size_t i = 0; i < p->op_count && status == DT_OK; i++)
         status = add_op(w, &p->ops[i]);
     dt_status closed = chakra_file_close(w->file);
@@ -266,10 +265,8 @@ dt_status chakra_write(const struct experiment *e, const struct simulated_system
     simulated_system_apply(s, &with_framework);
     DT_TRY(simulated_system_check_stages(s, e));
     dt_status status = all ? symmetric_part_all(&with_framework, &part) : symmetric_part_find(&with_framework, s, &part);
-    if (status == DT_OK)
-        status = simulated_ranks_record(&with_framework, s, &s->device, &part, true, NULL, NULL, &ranks);
-    if (status == DT_OK)
-        status = write_ranks(&ranks, folder, out);
+    DT_THEN(status, simulated_ranks_record(&with_framework, s, &s->device, &part, true, NULL, NULL, &ranks));
+    DT_THEN(status, write_ranks(&ranks, folder, out));
     simulated_ranks_finish(&ranks);
     symmetric_part_finish(&part);
     return status;

@@ -487,8 +487,7 @@ dt_status framework_create(const struct experiment *e, const struct dt_profile *
 {
     struct framework *f = calloc(1, sizeof *f);
     *out = NULL;
-    if (!f)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a framework's plan");
+    DT_TRY(dt_allocated(f, "no host memory for a framework's plan"));
     f->experiment = e;
     f->profile = profile;
     f->chunks = e->paradigm == PARADIGM_PDP && e->pipeline.stages > 1 ? e->pipeline.chunks : 1;

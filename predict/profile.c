@@ -360,8 +360,7 @@ static dt_status read_rows(const struct cJSON *object, const struct cJSON *sourc
 static dt_status read_table(const struct cJSON *object, const struct cJSON *sources, const char *source, struct dt_profile *out)
 {
     bool *given = calloc((size_t)profile_table()->count, sizeof *given);
-    if (!given)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no host memory", source);
+    DT_TRY(dt_allocated(given, "%s: no host memory", source));
     dt_status status = read_rows(object, sources, source, given, out);
     free(given);
     return status;

@@ -204,8 +204,7 @@ dt_status rates_read(const char *path, struct dt_sim_measured_list *collectives,
     struct dt_csv csv;
     struct rates_columns columns;
     dt_status status = rates_csv_read(path, &csv);
-    if (status == DT_OK)
-        status = check_one_gpu(path, &csv);
+    DT_THEN(status, check_one_gpu(path, &csv));
     if (status == DT_OK)
         status =
             rates_find_columns(&csv, &columns) ? add_collectives(path, &csv, &columns, collectives) : add_products(path, &csv, products);

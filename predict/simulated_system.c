@@ -270,19 +270,15 @@ dt_status simulated_system_create_on(const struct simulated_machine *machine, co
 {
     struct simulated_system *s = calloc(1, sizeof *s);
     *out = NULL;
-    if (!s)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
+    DT_TRY(dt_allocated(s, "no host memory for a cluster"));
     s->cluster_file = machine->cluster_file;
     s->profile_file = machine->profile_file;
     s->cluster = machine->cluster;
     s->costs.profile = machine->profile;
     dt_status status = check_profile(e, s);
-    if (status == DT_OK)
-        status = dt_sim_cluster_set_network(&s->cluster, e->network.gbit_per_s, e->network.latency_us);
-    if (status == DT_OK)
-        status = place(e, s);
-    if (status == DT_OK)
-        status = describe_device(e, s);
+    DT_THEN(status, dt_sim_cluster_set_network(&s->cluster, e->network.gbit_per_s, e->network.latency_us));
+    DT_THEN(status, place(e, s));
+    DT_THEN(status, describe_device(e, s));
     if (status < 0) {
         simulated_system_destroy(s);
         return status;
@@ -306,8 +302,7 @@ dt_status simulated_system_create(const struct experiment *e, struct simulated_s
 {
     struct simulated_machine *machine = calloc(1, sizeof *machine);
     *out = NULL;
-    if (!machine)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a cluster");
+    DT_TRY(dt_allocated(machine, "no host memory for a cluster"));
     dt_status status = simulated_system_create_next(machine, e, out);
     free(machine);
     return status;
@@ -336,8 +331,7 @@ dt_status simulated_system_check_stages(const struct simulated_system *s, const 
     if (!s->costs.profile.schedule.fills_stages)
         return DT_OK;
     int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
-    if (!first_layer)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", stages);
+    DT_TRY(dt_allocated(first_layer, "no host memory for %d stages", stages));
     dt_status status = framework_fill_stages(e, stages, first_layer);
     free(first_layer);
     return status;

@@ -77,8 +77,7 @@ static dt_status measure_work(struct simulated_role *role, struct simulated_work
     const struct dt_sim_program *program = role->steps[0];
     struct timeline_times times;
     struct dt_sim_moment *moments = calloc((size_t)program->event_count + 1, sizeof *moments);
-    if (!moments)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events", program->event_count);
+    DT_TRY(dt_allocated(moments, "no host memory for %u events", program->event_count));
     out->compute_s = add_up(program, moments);
     dt_sim_replayed(role->device, moments);
     dt_status status = trainer_times(role->trainer, &times);
@@ -375,9 +374,7 @@ static dt_status replay_collected(const struct experiment *e, const struct simul
     if (status < 0)
         goto done;
     dt_sim_engine_set_stop(replay.engine, question->hooks->stop_requested, question->hooks->context);
-    status = dt_sim_engine_run(replay.engine);
-    if (status < 0)
-        goto done;
+    DT_TRY_ELSE(done, status, dt_sim_engine_run(replay.engine));
     *question->seconds = dt_sim_engine_end_s(replay.engine, -1);
     struct interval interval = {question->before_s, *question->seconds};
     if (question->metrics)
@@ -541,8 +538,7 @@ static dt_status run_part(const struct experiment *e, const struct simulated_sys
     *result = (struct measure_result){0};
     DT_TRY(simulated_system_check_stages(s, e));
     dt_status status = all ? symmetric_part_all(&with_framework, &part) : symmetric_part_find(&with_framework, s, &part);
-    if (status == DT_OK)
-        status = predict(&with_framework, s, &part, hooks ? hooks : &no_hooks, &ranks, result);
+    DT_THEN(status, predict(&with_framework, s, &part, hooks ? hooks : &no_hooks, &ranks, result));
     simulated_ranks_finish(&ranks);
     symmetric_part_finish(&part);
     return status;

@@ -81,8 +81,7 @@ static dt_status grow_groups(struct simulated_ranks *r)
     int *buckets = realloc(r->buckets, 2 * (size_t)room * sizeof *buckets);
     if (buckets)
         r->buckets = buckets;
-    if (!groups || !buckets)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d communicators", room);
+    DT_TRY(dt_allocated(groups && buckets, "no host memory for %d communicators", room));
     r->group_room = room;
     r->bucket_count = 2 * room; /* a power of two, at most half full */
     for (int i = 0; i < r->bucket_count; i++)
@@ -113,8 +112,7 @@ static dt_status find_group(struct simulated_ranks *r, const struct dt_sim_slot 
     struct simulated_group *group = &r->groups[r->group_count];
     *group = (struct simulated_group){
         .ranks = malloc((size_t)slot->size * sizeof *group->ranks), .count = slot->size, .occurrence = occurrence, .hash = hash};
-    if (!group->ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator of %d ranks", slot->size);
+    DT_TRY(dt_allocated(group->ranks, "no host memory for a communicator of %d ranks", slot->size));
     memcpy(group->ranks, slot->ranks, (size_t)slot->size * sizeof *group->ranks);
     memcpy(group->name, slot->name, sizeof group->name);
     *out = r->buckets[at] = r->group_count++;
@@ -140,8 +138,7 @@ static dt_status find_shifted_group(struct simulated_ranks *r, int group, int fr
 {
     const struct simulated_group *of_from = &r->groups[group];
     struct dt_sim_slot slot = {.size = of_from->count, .ranks = malloc((size_t)of_from->count * sizeof *slot.ranks)};
-    if (!slot.ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator of %d ranks", slot.size);
+    DT_TRY(dt_allocated(slot.ranks, "no host memory for a communicator of %d ranks", slot.size));
     memcpy(slot.name, of_from->name, sizeof slot.name);
     for (int i = 0; i < slot.size; i++)
         slot.ranks[i] = symmetric_part_shifted(r->part, of_from->ranks[i], from, to);
@@ -156,8 +153,7 @@ static dt_status find_groups(struct simulated_ranks *r, const struct dt_device *
 {
     int count = dt_sim_slot_count(device);
     rank->groups = malloc(((size_t)count + 1) * sizeof *rank->groups);
-    if (!rank->groups)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d communicators", count);
+    DT_TRY(dt_allocated(rank->groups, "no host memory for %d communicators", count));
     for (int s = 0; s < count; s++) {
         const struct dt_sim_slot *slot = dt_sim_slot(device, s);
         int occurrence = 0;
@@ -183,8 +179,7 @@ static int find_role(const struct simulated_ranks *r, const struct simulated_rol
 static dt_status add_role(struct simulated_ranks *r, struct simulated_role *one)
 {
     struct simulated_role *roles = realloc(r->roles, ((size_t)r->role_count + 1) * sizeof *roles);
-    if (!roles)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d different ranks", r->role_count + 1);
+    DT_TRY(dt_allocated(roles, "no host memory for %d different ranks", r->role_count + 1));
     r->roles = roles;
     roles[r->role_count++] = *one;
     *one = (struct simulated_role){0};
@@ -256,8 +251,7 @@ static dt_status copy_rank(struct simulated_ranks *r, int place, int recorded)
     int slots = r->roles[from->role].steps[0]->slot_count;
     rank->role = from->role;
     rank->groups = malloc(((size_t)slots + 1) * sizeof *rank->groups);
-    if (!rank->groups)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d communicators", slots);
+    DT_TRY(dt_allocated(rank->groups, "no host memory for %d communicators", slots));
     for (int s = 0; s < slots; s++)
         DT_TRY(find_shifted_group(r, from->groups[s], r->part->ranks[recorded], r->part->ranks[place], &rank->groups[s]));
     return DT_OK;
@@ -269,8 +263,7 @@ dt_status simulated_ranks_record(const struct experiment *e, const struct simula
 {
     *out = (struct simulated_ranks){.part = part, .count = part->count};
     out->ranks = calloc((size_t)part->count, sizeof *out->ranks);
-    if (!out->ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", part->count);
+    DT_TRY(dt_allocated(out->ranks, "no host memory for %d ranks", part->count));
     for (int place = 0; place < part->count; place++) {
         int recorded = symmetric_part_recorded(part, place);
         if (stop && stop(context))

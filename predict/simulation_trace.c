@@ -72,9 +72,7 @@ dt_status simulation_trace_open(const struct dt_trace_wish *wish, const struct s
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace of %d ranks", world_size);
         goto fail;
     }
-    status = dt_trace_open(wish->path, &t->trace);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, dt_trace_open(wish->path, &t->trace));
     for (int rank = 0; rank < world_size; rank++) {
         char name[64];
         if (!dt_trace_has(wish, rank))

@@ -51,13 +51,11 @@ dt_status vision_kernels_create(const struct dt_model *model, struct dt_device *
     struct dt_device_info info;
     struct vision_kernels *k = calloc(1, sizeof *k);
     *out = NULL;
-    if (!k)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for kernels");
+    DT_TRY(dt_allocated(k, "no host memory for kernels"));
     dt_device_info(device, &info);
     k->table = table_for(info.kind->name);
     dt_status status = k->table ? dt_kernels_init(&k->base, device, model->dtype) : DT_ERR_UNAVAILABLE;
-    if (status == DT_OK)
-        status = k->table->create(k);
+    DT_THEN(status, k->table->create(k));
     if (status < 0)
         vision_kernels_destroy(&k->base);
     else

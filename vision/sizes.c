@@ -113,8 +113,7 @@ dt_status vision_partition(const struct dt_model *model, enum dt_split_rule rule
         return dt_fail(DT_ERR_INVALID, "%d pipeline stages need as many pieces, and %d blocks with stem and head make %d", stages,
                        vision_block_count(model), count);
     struct dt_piece *pieces = malloc((size_t)count * sizeof *pieces);
-    if (!pieces)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d pieces of a model", count);
+    DT_TRY(dt_allocated(pieces, "no host memory for %d pieces of a model", count));
     for (int i = 0; i < count; i++) {
         struct sizes s = sizes_of(model, i, i + 1);
         pieces[i] = (struct dt_piece){.first_layer = i, .parameters = s.parameters, .cost = s.flops};

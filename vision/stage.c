@@ -57,8 +57,7 @@ static dt_status create_state(struct vision_stage *s, struct dt_stream *stream)
 {
     size_t elems = s->base.state_elems = s->state_first[s->base.group_count];
     s->initial_state = calloc(elems, sizeof *s->initial_state);
-    if (!s->initial_state)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for running statistics");
+    DT_TRY(dt_allocated(s->initial_state, "no host memory for running statistics"));
     for (int g = 0; g < s->base.group_count; g++)
         for (const struct vision_node *n = s->layers[g].nodes; n < s->layers[g].nodes + s->layers[g].node_count; n++)
             for (int c = 0; n->op == VISION_NORM && c < n->shape.channels; c++)
@@ -85,17 +84,14 @@ dt_status vision_stage_create(const struct dt_model *model, const struct dt_stag
 {
     struct vision_stage *s = calloc(1, sizeof *s);
     *out = NULL;
-    if (!s)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stage");
+    DT_TRY(dt_allocated(s, "no host memory for a stage"));
     *s = (struct vision_stage){
         .base = {.model = model, .kernels = kernels}, .keep = options->keep, .seed = options->seed, .sum_loss = options->sum_loss};
     dt_status status = allocate(s, options);
     for (int i = 0; status == DT_OK && i < options->part_count; i++)
         add_part(s, &options->parts[i]);
-    if (status == DT_OK)
-        status = create_state(s, stream);
-    if (status == DT_OK)
-        status = vision_exchange_init(&s->exchange, options, dt_stream_device(stream));
+    DT_THEN(status, create_state(s, stream));
+    DT_THEN(status, vision_exchange_init(&s->exchange, options, dt_stream_device(stream)));
     if (status == DT_OK && s->base.last)
         status = dt_alloc(stream, DT_ACTIVATIONS, sizeof(double), &s->base.loss);
     if (status < 0)

@@ -306,8 +306,7 @@ static int run(int argc, char **argv)
     signals_install();
     struct calibration *calibration = calloc(1, sizeof *calibration);
     dt_status status = dt_allocated(calibration, "no host memory for measurements");
-    if (status == DT_OK)
-        status = bench(&o, &world, calibration);
+    DT_THEN(status, bench(&o, &world, calibration));
     free(calibration);
     if (status < 0)
         return report_failure("bench", status == DT_ERR_INVALID ? EXIT_CODE_USAGE : signals_exit_code(status));

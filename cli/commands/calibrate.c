@@ -237,12 +237,9 @@ static dt_status write_files(const struct calibration *calibration, bool quick, 
     char source[256], *cluster = NULL, *profile = NULL;
     describe_source(calibration, quick, source, sizeof source);
     dt_status status = calibration_cluster_text(calibration, source, &cluster);
-    if (status == DT_OK)
-        status = calibration_profile_text(calibration, source, &profile);
-    if (status == DT_OK)
-        status = write_file(directory, "cluster.json", cluster);
-    if (status == DT_OK)
-        status = write_file(directory, "profile.json", profile);
+    DT_THEN(status, calibration_profile_text(calibration, source, &profile));
+    DT_THEN(status, write_file(directory, "cluster.json", cluster));
+    DT_THEN(status, write_file(directory, "profile.json", profile));
     free(cluster);
     free(profile);
     return status;

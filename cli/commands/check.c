@@ -369,8 +369,7 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     line_print(stdout, "%d experiment%s; memory is the peak of the rank that needs the most", count, count > 1 ? "s" : "");
     if (scales.timed)
         line_print(stdout, "the step is %s", predictions_describe(&predictions, text));
-    if (status == DT_OK)
-        status = print_pipelines(experiments, checks);
+    DT_THEN(status, print_pipelines(experiments, checks));
     print_all_traffic(checks, count);
     return status == DT_OK ? print_notes(checks, count) : status;
 }
@@ -450,8 +449,7 @@ static int print_checks(const struct experiment_list *experiments, bool json)
     int count = experiments->count;
     struct check *checks = calloc((size_t)count, sizeof *checks);
     dt_status status = checks ? check_all(experiments, checks) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d checks", count);
-    if (status == DT_OK)
-        status = json ? check_print_json(experiments, checks, stdout) : print_table(experiments, checks);
+    DT_THEN(status, json ? check_print_json(experiments, checks, stdout) : print_table(experiments, checks));
     bool fits = true;
     for (int i = 0; checks && i < count; i++) {
         fits &= checks[i].fits;
@@ -475,8 +473,7 @@ static int run(int argc, char **argv)
     config_note_left_out(experiments);
     if (o.plan) {
         dt_status status = check_all(experiments, NULL);
-        if (status == DT_OK)
-            status = o.times ? print_times(experiments, &o.of_passes, o.json) : print_plans(experiments, o.json);
+        DT_THEN(status, o.times ? print_times(experiments, &o.of_passes, o.json) : print_plans(experiments, o.json));
         code = status == DT_OK ? EXIT_CODE_OK : report_check(status);
     } else {
         code = print_checks(experiments, o.json);

@@ -157,8 +157,7 @@ static int run(int argc, char **argv)
         return run_chakra(&a, &e);
     if (status == DT_OK && is_for(&a, TRANSFORMERS))
         return run_transformers(&a, &e);
-    if (status == DT_OK)
-        status = framework_export(framework_find(a.framework), &e, &t);
+    DT_THEN(status, framework_export(framework_find(a.framework), &e, &t));
     code = status < 0 ? report_failure("export", EXIT_CODE_CONFIG) : finish(&a, &t);
     dt_translation_finish(&t);
     return code;

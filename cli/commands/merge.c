@@ -127,8 +127,7 @@ static dt_status replace_file(const struct record_set *set, const int *chosen, i
         return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, errno == ENOENT ? "its folder does not exist" : strerror(errno));
     }
     dt_status status = write_temporary(set, chosen, count, path, fd, mode);
-    if (status == DT_OK)
-        status = name_file(temporary, path, force);
+    DT_THEN(status, name_file(temporary, path, force));
     if (status < 0)
         unlink(temporary);
     free(temporary);

@@ -194,8 +194,7 @@ static dt_status print(const struct plan_options *o, const struct planner *p, co
     dt_status status = find_reasons(o, p, w, reasons);
     if (w->drawn_s > 0)
         fputs("\r\033[K", stderr);
-    if (status == DT_OK)
-        status = o->json ? planner_print_json(p, reasons, measured, stdout) : planner_print(p, reasons, stdout);
+    DT_THEN(status, o->json ? planner_print_json(p, reasons, measured, stdout) : planner_print(p, reasons, stdout));
     fflush(stdout);
     free(reasons);
     return status;
@@ -437,8 +436,7 @@ static dt_status record_best(const struct progress_watch *w, const struct map_bo
     DT_TRY(simulated_system_create_on(&w->planner->machine, &e, &system));
     dt_status status = simulation_run_symmetric(&e, system, NULL, &result);
     simulated_system_destroy(system);
-    if (status == DT_OK)
-        status = write_record(w, records, &e, DT_OK, NULL, &result);
+    DT_THEN(status, write_record(w, records, &e, DT_OK, NULL, &result));
     measure_result_finish(&result);
     return status;
 }
@@ -585,8 +583,7 @@ static int run_map(const struct plan_options *o, double limit_s)
     struct map_box *boxes = NULL;
     int count = 0;
     dt_status status = dt_allocated(map, "no host memory for a map");
-    if (status == DT_OK)
-        status = make_map(o, map, &boxes, &count);
+    DT_THEN(status, make_map(o, map, &boxes, &count));
     int code = status < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : write_map(o, limit_s, boxes, count);
     free(boxes);
     free(map);

@@ -103,8 +103,7 @@ static dt_status draw_pipelines(const struct result_lines *l, char **out)
     dt_status status = DT_OK;
     for (int i = 0; i < found && status == DT_OK; i++)
         status = draw_pipeline(l, best[i], &pipelines);
-    if (status == DT_OK)
-        status = dt_json_print(pipelines, DT_JSON_COMPACT, out);
+    DT_THEN(status, dt_json_print(pipelines, DT_JSON_COMPACT, out));
     dt_json_destroy(pipelines);
     return status;
 }
@@ -118,10 +117,8 @@ static dt_status compare_with(const struct command_options *o, char **out)
     struct compare compare = {0};
     size_t bytes;
     dt_status status = record_set_read(&base, "report", &o->base, 1);
-    if (status == DT_OK)
-        status = record_set_read(&new, "report", o->records.items, o->records.count);
-    if (status == DT_OK)
-        status = compare_records(&base, &new, &how, &compare);
+    DT_THEN(status, record_set_read(&new, "report", o->records.items, o->records.count));
+    DT_THEN(status, compare_records(&base, &new, &how, &compare));
     if (status == DT_OK) {
         FILE *stream = open_memstream(out, &bytes);
         status = dt_allocated(stream, "no memory for a report");
@@ -147,8 +144,7 @@ static dt_status read_plan(const char *path, char **out)
     DT_TRY(status);
     if (!cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(plan, "plans")))
         status = dt_fail(DT_ERR_INVALID, "%s: expected what dtbench plan --json prints: an object with \"plans\"", path);
-    if (status == DT_OK)
-        status = dt_json_print(plan, DT_JSON_COMPACT, out);
+    DT_THEN(status, dt_json_print(plan, DT_JSON_COMPACT, out));
     dt_json_destroy(plan);
     return status;
 }
@@ -173,8 +169,7 @@ static dt_status report_lines(const struct command_options *o, struct result_lin
         status = compare_with(o, &compare);
     if (status == DT_OK && o->plan)
         status = read_plan(o->plan, &plan);
-    if (status == DT_OK)
-        status = draw_pipelines(lines, &pipelines);
+    DT_THEN(status, draw_pipelines(lines, &pipelines));
     if (status == DT_OK)
         status = write_page(o, lines, &(struct report_parts){compare, plan, pipelines});
     free(compare);
@@ -192,13 +187,11 @@ static int run(int argc, char **argv)
     if (!options_begin(&command_report, argc, argv, &o, check_options, &code))
         return code;
     dt_status status = results_create(report_wish, NULL, &results);
-    if (status == DT_OK)
-        status = results_read(results, "report", o.records.items, o.records.count);
+    DT_THEN(status, results_read(results, "report", o.records.items, o.records.count));
     bool read = status == DT_OK;
     if (read)
         status = result_lines_find(results, &lines);
-    if (status == DT_OK)
-        status = report_lines(&o, &lines);
+    DT_THEN(status, report_lines(&o, &lines));
     if (status == DT_OK)
         line_print(
             stderr, "dtbench: %d experiment%s in %s%s", lines.count, lines.count == 1 ? "" : "s", o.output ? o.output : "report.html",

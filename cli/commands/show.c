@@ -52,10 +52,8 @@ static int run(int argc, char **argv)
         return code;
     o.show.colour = terminal_has_colour(stdout);
     dt_status status = results_create(show_wish, &o.show, &results);
-    if (status == DT_OK)
-        status = results_read(results, "show", o.records.items, o.records.count);
-    if (status == DT_OK)
-        status = show_print(results, &o.show, stdout);
+    DT_THEN(status, results_read(results, "show", o.records.items, o.records.count));
+    DT_THEN(status, show_print(results, &o.show, stdout));
     results_destroy(results);
     if (status == DT_OK)
         return EXIT_CODE_OK;

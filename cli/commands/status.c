@@ -154,8 +154,7 @@ static int print_statuses(const struct record_set *set, const struct experiment_
 {
     struct sweep_statuses statuses = {0};
     dt_status status = sweep_statuses_find(set, experiments, &statuses);
-    if (status == DT_OK)
-        status = o->json ? sweep_statuses_print_json(&statuses, stdout) : print_text(&statuses, o->all, stdout);
+    DT_THEN(status, o->json ? sweep_statuses_print_json(&statuses, stdout) : print_text(&statuses, o->all, stdout));
     sweep_statuses_finish(&statuses);
     return status == DT_OK ? EXIT_CODE_OK : report_failure("status", EXIT_CODE_OTHER);
 }

@@ -37,8 +37,7 @@ static int run(int argc, char **argv)
     if (!options_begin(&command_trace, argc, argv, &o, check_options, &code))
         return code;
     dt_status status = trace_spans_read(o.file, &spans);
-    if (status == DT_OK)
-        status = o.number < 0 ? trace_path_print(spans, terminal_width(stdout), stdout) : trace_rank_print(spans, o.number, stdout);
+    DT_THEN(status, o.number < 0 ? trace_path_print(spans, terminal_width(stdout), stdout) : trace_rank_print(spans, o.number, stdout));
     trace_spans_destroy(spans);
     if (status == DT_OK)
         return EXIT_CODE_OK;

@@ -74,8 +74,7 @@ static dt_status validate_collectives(const struct arguments *a)
         return dt_fail(DT_ERR_INVALID, "--rates: has no part in a table of collectives, which are held against the cluster file");
     dt_status status =
         validate_collectives_predict(a->data, a->cluster ? a->cluster : DEFAULT_CLUSTER, a->where.items, a->where.count, &collectives);
-    if (status == DT_OK)
-        status = a->json ? validate_collectives_print_json(&collectives, stdout) : validate_collectives_print(&collectives, stdout);
+    DT_THEN(status, a->json ? validate_collectives_print_json(&collectives, stdout) : validate_collectives_print(&collectives, stdout));
     validate_collectives_finish(&collectives);
     return status;
 }
@@ -91,8 +90,7 @@ static int run(int argc, char **argv)
         return code;
     signals_install();
     dt_status status = validate_is_records(a.data) ? DT_OK : validate_is_collectives(a.data, &of_collectives);
-    if (status == DT_OK)
-        status = of_collectives ? validate_collectives(&a) : validate(&a, &rows, &summary);
+    DT_THEN(status, of_collectives ? validate_collectives(&a) : validate(&a, &rows, &summary));
     validate_summary_finish(&summary);
     validate_rows_finish(&rows);
     if (status == DT_OK)

@@ -345,12 +345,9 @@ static dt_status fill(const struct planner_arguments *a, struct planner *p)
     struct sets *s = calloc(1, sizeof *s);
     DT_TRY(dt_allocated(s, "no host memory for a config"));
     dt_status status = check_device(a);
-    if (status == DT_OK)
-        status = check_names(a);
-    if (status == DT_OK)
-        status = make_request(a, p);
-    if (status == DT_OK)
-        status = make_base(a, s, p);
+    DT_THEN(status, check_names(a));
+    DT_THEN(status, make_request(a, p));
+    DT_THEN(status, make_base(a, s, p));
     free(s);
     DT_TRY(status);
     DT_TRY(check_machine(p));

@@ -175,8 +175,7 @@ dt_status planner_write_config(const struct planner *p, const char *path)
     cJSON *config;
     char *text = NULL;
     dt_status status = make_config(p, &config);
-    if (status == DT_OK)
-        status = dt_json_print(config, DT_JSON_INDENT, &text);
+    DT_THEN(status, dt_json_print(config, DT_JSON_INDENT, &text));
     cJSON_Delete(config);
     DT_TRY(status);
     status = dt_output_write(path, text);

@@ -22,8 +22,7 @@ dt_status calibration_predict(const struct calibration_request *request, const c
     DT_TRY(dt_allocated(machines, "no host memory for a cluster"));
     dt_data_file_name("clusters", cluster, name, sizeof name);
     dt_status status = dt_find_data_file(name, NULL, path, sizeof path);
-    if (status == DT_OK)
-        status = dt_sim_cluster_load(path, machines);
+    DT_THEN(status, dt_sim_cluster_load(path, machines));
     for (int i = 0; status == DT_OK && calibration_collective(request, i, &m); i++) {
         const struct dt_sim_placement place = {.world_size = ranks,
                                                .ranks_per_node = ranks < machines->gpus_per_node ? ranks : machines->gpus_per_node};

@@ -109,10 +109,8 @@ static dt_status play(const struct experiment_order *order, struct check_pipelin
     struct plan *plans = calloc((size_t)stages, sizeof *plans);
     struct rank_time *ranks = calloc((size_t)stages, sizeof *ranks);
     dt_status status = plans && ranks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", stages);
-    if (status == DT_OK)
-        status = plans_make(order->row, &order->shape, plans);
-    if (status == DT_OK)
-        status = plan_time(plans, stages, &order->shape.times, ranks);
+    DT_THEN(status, plans_make(order->row, &order->shape, plans));
+    DT_THEN(status, plan_time(plans, stages, &order->shape.times, ranks));
     for (int rank = 0; status == DT_OK && rank < stages; rank++)
         out->kept[rank] = plan_keeps(&plans[rank]).activations;
     out->bubble = status == DT_OK ? plan_bubble(ranks, stages) : 0;
@@ -128,8 +126,7 @@ static dt_status describe_stages(const struct experiment *e, const struct order_
     struct mesh_shape mesh = e->strategy.mesh;
     double tokens = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) * dt_model_units(&e->model);
     dt_status status = dt_allocated(first_layer, "no memory for %d stages", virtual_stages);
-    if (status == DT_OK)
-        status = experiment_partition(e, virtual_stages, first_layer);
+    DT_THEN(status, experiment_partition(e, virtual_stages, first_layer));
     for (int rank = 0; status == DT_OK && rank < out->stages; rank++) {
         struct check_stage *stage = &out->ranks[rank];
         stage->compute_s = NAN;
@@ -162,10 +159,8 @@ static dt_status check_order(const struct experiment *e, struct check_pipeline *
             status = order.row->kept && order.row->bubble ? ask_source(&order, out) : play(&order, out);
         if (order.row->tell)
             order.row->tell(&order.shape, out->tried, sizeof out->tried);
-        if (status == DT_OK)
-            status = pipeline_order_layout(order.row, &order.shape, &layout);
-        if (status == DT_OK)
-            status = describe_stages(e, &layout, out);
+        DT_THEN(status, pipeline_order_layout(order.row, &order.shape, &layout));
+        DT_THEN(status, describe_stages(e, &layout, out));
     }
     experiment_order_finish(&order);
     return status;
@@ -377,8 +372,7 @@ dt_status check_copy(const struct check *from, struct check *out)
         return DT_OK;
     out->pipeline.kept = malloc(stages * sizeof *p->kept);
     out->pipeline.ranks = malloc(stages * sizeof *p->ranks);
-    if (!out->pipeline.kept || !out->pipeline.ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d ranks", p->stages);
+    DT_TRY(dt_allocated(out->pipeline.kept && out->pipeline.ranks, "no memory for %d ranks", p->stages));
     memcpy(out->pipeline.kept, p->kept, stages * sizeof *p->kept);
     memcpy(out->pipeline.ranks, p->ranks, stages * sizeof *p->ranks);
     return DT_OK;
@@ -394,10 +388,8 @@ dt_status check_experiment(const struct experiment *experiment, struct simulated
         DT_TRY(simulated_system_create_next(last, &e, &system));
     dt_status status = experiment_make_plans(&e, &made);
     e.made_plans = made;
-    if (status == DT_OK)
-        status = check_order(&e, &out->pipeline);
-    if (status == DT_OK)
-        status = predict(&e, system, out);
+    DT_THEN(status, check_order(&e, &out->pipeline));
+    DT_THEN(status, predict(&e, system, out));
     if (status == DT_OK && system) {
         note_framework(&e, system, out);
         status = predict_step(&e, system, out);

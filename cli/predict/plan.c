@@ -77,8 +77,7 @@ static dt_status draw_actions(const struct experiment *e, struct lines *lines)
     struct plan plan;
     int column = 0;
     dt_status status = rank_plan(e, 0, &plan);
-    if (status == DT_OK)
-        status = lines_init(lines, 1, plan.count);
+    DT_THEN(status, lines_init(lines, 1, plan.count));
     for (int i = 0; status == DT_OK && i < plan.count; i++)
         if (shown[plan.actions[i].op].letter)
             put(lines, 0, column++, shown[plan.actions[i].op].letter);
@@ -135,10 +134,8 @@ static dt_status draw_pipeline(const struct experiment *e, int stages, struct li
     double **ends = calloc((size_t)stages, sizeof *ends);
     struct experiment_order order = {0};
     dt_status status = plans && ends ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", stages);
-    if (status == DT_OK)
-        status = experiment_order_init(&order, e);
-    if (status == DT_OK)
-        status = draw_passes(&order, plans, ends, lines);
+    DT_THEN(status, experiment_order_init(&order, e));
+    DT_THEN(status, draw_passes(&order, plans, ends, lines));
     experiment_order_finish(&order);
     for (int s = 0; plans && ends && s < stages; s++) {
         plan_finish(&plans[s]);
@@ -365,9 +362,8 @@ static dt_status timed_plan_init(struct timed_plan *t, const struct experiment *
     t->ranks = calloc((size_t)t->stages, sizeof *t->ranks);
     t->kept = calloc((size_t)t->stages, sizeof *t->kept);
     order.shape.times = *times;
-    if (status == DT_OK)
-        status = plans && t->ranks && t->kept ? time_plans(&order, plans, t)
-                                              : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", t->stages);
+    DT_THEN(status, plans && t->ranks && t->kept ? time_plans(&order, plans, t)
+                                                 : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", t->stages));
     for (int i = 0; plans && i < t->stages; i++)
         plan_finish(&plans[i]);
     free(plans);

@@ -83,8 +83,7 @@ static dt_status predict_rows(const char *cluster, struct validate_collectives *
     DT_TRY(dt_allocated(machines, "no host memory for a cluster"));
     dt_data_file_name("clusters", cluster, name, sizeof name);
     dt_status status = dt_find_data_file(name, NULL, path, sizeof path);
-    if (status == DT_OK)
-        status = dt_sim_cluster_load(path, machines);
+    DT_THEN(status, dt_sim_cluster_load(path, machines));
     for (int i = 0; status == DT_OK && i < out->count; i++) {
         if (!out->rows[i].skipped)
             status = predict(machines, cluster, &out->rows[i]);
@@ -103,10 +102,8 @@ dt_status validate_collectives_predict(const char *path, const char *cluster, co
     struct dt_csv csv;
     *out = (struct validate_collectives){0};
     dt_status status = rates_csv_read(path, &csv);
-    if (status == DT_OK)
-        status = validate_where(&csv, path, where, where_count);
-    if (status == DT_OK)
-        status = read_rows(path, &csv, out);
+    DT_THEN(status, validate_where(&csv, path, where, where_count));
+    DT_THEN(status, read_rows(path, &csv, out));
     dt_csv_finish(&csv);
     return status == DT_OK ? predict_rows(cluster, out) : status;
 }

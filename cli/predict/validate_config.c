@@ -152,8 +152,7 @@ static dt_status validate_records_read(const char *path, const struct validate_s
         return dt_fail(DT_ERR_INVALID, "--where %.64s: conditions are on the columns of a table, and %s has records", system->where[0],
                        path);
     dt_status status = record_set_read(&set, "validate", &path, 1);
-    if (status == DT_OK)
-        status = rows_of_records(&set, path, system, out);
+    DT_THEN(status, rows_of_records(&set, path, system, out));
     record_set_finish(&set);
     return status;
 }
@@ -395,10 +394,8 @@ static dt_status read_table(const char *path, const struct validate_system *syst
 {
     struct measured_table table;
     dt_status status = measured_table_read(path, &table);
-    if (status == DT_OK)
-        status = validate_where(&table.csv, path, system->where, system->where_count);
-    if (status == DT_OK)
-        status = read_rows(&table, system, out);
+    DT_THEN(status, validate_where(&table.csv, path, system->where, system->where_count));
+    DT_THEN(status, read_rows(&table, system, out));
     measured_table_finish(&table);
     return status;
 }

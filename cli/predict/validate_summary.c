@@ -170,10 +170,8 @@ dt_status validate_error_of(const double *ratios, int count, struct validate_err
     for (int i = 0; i < count; i++)
         sizes[i] = fabs(ratios[i]);
     dt_status status = dt_statistics_quantile(sizes, count, 0.5, &out->median);
-    if (status == DT_OK)
-        status = dt_statistics_quantile(sizes, count, 0.9, &out->p90);
-    if (status == DT_OK)
-        status = dt_statistics_quantile(ratios, count, 0.5, &out->bias);
+    DT_THEN(status, dt_statistics_quantile(sizes, count, 0.9, &out->p90));
+    DT_THEN(status, dt_statistics_quantile(ratios, count, 0.5, &out->bias));
     free(sizes);
     return status;
 }

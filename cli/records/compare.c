@@ -193,8 +193,7 @@ static dt_status collect_steps(const struct record_set *set, const struct record
     }
     out->step_s = malloc(((size_t)most + 1) * sizeof *out->step_s);
     out->run_s = malloc((size_t)runs * sizeof *out->run_s);
-    if (!out->step_s || !out->run_s)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d steps", most);
+    DT_TRY(dt_allocated(out->step_s && out->run_s, "no memory for %d steps", most));
     for (int i = 0; i < set->count; i++) {
         const struct record_facts *its = &set->records[i];
         if (its != record && (o->single || !is_repeat(its, record)))

@@ -28,8 +28,7 @@ static void event(struct log *l, const char *type, const char *key, struct cJSON
     struct cJSON *line = dt_json_object("namespace: %s, time_ms: %g, event_type: %s, key: %s, value: %p, metadata: %p", "",
                                         floor(l->time_ms), type, key, value ? value : dt_json_text(NULL), about);
     dt_status status = dt_allocated(line, "no memory for a log");
-    if (status == DT_OK)
-        status = dt_json_print(line, DT_JSON_SPACED, &text);
+    DT_THEN(status, dt_json_print(line, DT_JSON_SPACED, &text));
     dt_json_destroy(line);
     l->status = l->status < 0 ? l->status : status;
     if (status < 0)

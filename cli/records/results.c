@@ -401,8 +401,7 @@ dt_status results_record(const struct results *r, int row, struct cJSON **out)
     dt_status status = dt_allocated(line, "no memory for a record of %s", source->name);
     if (status == DT_OK && count != (ssize_t)place->bytes)
         status = dt_fail(DT_ERR_IO, "cannot read a record of %s again: %s", source->name, count < 0 ? strerror(errno) : "it has changed");
-    if (status == DT_OK)
-        status = dt_json_parse(line, place->bytes, source->name, out);
+    DT_THEN(status, dt_json_parse(line, place->bytes, source->name, out));
     if (source->fd < 0 && fd >= 0)
         close(fd);
     free(line);

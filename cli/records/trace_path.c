@@ -174,8 +174,7 @@ dt_status trace_spans_read(const char *path, struct trace_spans **out)
     struct trace_spans *t = calloc(1, sizeof *t);
     DT_TRY(dt_allocated(t, "no memory for a trace"));
     dt_status status = access(path, R_OK) == 0 ? DT_OK : dt_fail(DT_ERR_IO, "cannot read %s: %s", path, strerror(errno));
-    if (status == DT_OK)
-        status = dt_record_lines_visit(path, read_line, t);
+    DT_THEN(status, dt_record_lines_visit(path, read_line, t));
     if (status == DT_OK && (!t->is_trace || t->count == 0))
         status = dt_fail(DT_ERR_INVALID, "%s: no trace of dtbench's: expected a file of dtbench run --trace", path);
     if (status < 0) {
@@ -399,8 +398,7 @@ dt_status trace_path_print(const struct trace_spans *t, int width, FILE *to)
     line_print(to, "critical path of %s ms, over %d rank%s", format_number(picture.end_us / 1e3, number), picture.ranks,
                picture.ranks == 1 ? "" : "s");
     fputs("\n", to);
-    if (status == DT_OK)
-        status = print_sums(&sums, "on the critical path", picture.end_us, to);
+    DT_THEN(status, print_sums(&sums, "on the critical path", picture.end_us, to));
     if (status == DT_OK)
         print_picture(&picture, to);
     free(picture.rows);
@@ -446,8 +444,7 @@ dt_status trace_rank_print(const struct trace_spans *t, int rank, FILE *to)
                 describe_wait(t, waited, s->start_us, what);
             status = add(&sums, rank, what, s->start_us - until);
         }
-        if (status == DT_OK)
-            status = add(&sums, rank, "computes", s->end_us - fmax(until, s->start_us));
+        DT_THEN(status, add(&sums, rank, "computes", s->end_us - fmax(until, s->start_us)));
         until = fmax(until, s->end_us);
         computing++;
     }

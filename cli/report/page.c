@@ -44,8 +44,7 @@ dt_status report_write(const struct result_lines *lines, const struct report_par
     report_write_data(lines, parts, stream);
     bool failed = ferror(stream);
     dt_status status = dt_allocated(fclose(stream) == 0 && !failed, "no memory for a report");
-    if (status == DT_OK)
-        status = report_pack(data, bytes, &small, &packed);
+    DT_THEN(status, report_pack(data, bytes, &small, &packed));
     if (status == DT_OK)
         put_page(packed ? small : data, packed, to);
     free(small);

@@ -49,8 +49,7 @@ dt_status calibration_measure_world(const struct calibration_request *request, s
     launch.input = input;
     dt_status status = dt_launch_run(&launch, &outcome);
     free(input);
-    if (status == DT_OK)
-        status = outcome.result ? calibration_read(outcome.result, calibration) : dt_fail(DT_ERR_COMM, "rank 0 sent no result");
+    DT_THEN(status, outcome.result ? calibration_read(outcome.result, calibration) : dt_fail(DT_ERR_COMM, "rank 0 sent no result"));
     dt_launch_outcome_finish(&outcome);
     return status;
 }

@@ -98,8 +98,7 @@ dt_status resume_find_finished(struct sweep *s, const char *path, const struct r
     struct dt_place *places = malloc((size_t)s->count * sizeof *places);
     dt_status status =
         places ? record_set_read(&set, "run", &path, 1) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", s->count);
-    if (status == DT_OK)
-        status = take_all(s, &set, options, places);
+    DT_THEN(status, take_all(s, &set, options, places));
     free(places);
     record_set_finish(&set);
     return status;

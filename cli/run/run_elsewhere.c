@@ -61,12 +61,9 @@ static dt_status write_for_ranks(const struct experiment *experiment, char **out
     DT_TRY(dt_allocated(found, "no host memory for the experiment"));
     *found = *experiment;
     dt_status status = experiment_find_order(found);
-    if (status == DT_OK)
-        status = experiment_find_tuning(found);
-    if (status == DT_OK)
-        status = experiment_find_data(found);
-    if (status == DT_OK)
-        status = experiment_to_json(found, DT_JSON_COMPACT, out);
+    DT_THEN(status, experiment_find_tuning(found));
+    DT_THEN(status, experiment_find_data(found));
+    DT_THEN(status, experiment_to_json(found, DT_JSON_COMPACT, out));
     free(found);
     return status;
 }
@@ -80,8 +77,7 @@ void run_launched(const struct experiment *experiment, struct dt_trace_wish trac
     char *input, error[1024], phase[64];
     const struct dt_device_kind *kind;
     dt_status status = device_choose(experiment, &kind);
-    if (status == DT_OK)
-        status = write_for_ranks(experiment, &input);
+    DT_THEN(status, write_for_ranks(experiment, &input));
     if (status < 0) {
         report_end(report, status, dt_error_message());
         return;

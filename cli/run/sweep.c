@@ -77,8 +77,7 @@ static void run_verification(struct sweep *s, int index, const struct experiment
         return;
     }
     dt_status status = run_reference(s, index, &reference);
-    if (status == DT_OK)
-        status = run_shaken(s, index, e, &reference, report, &shaken);
+    DT_THEN(status, run_shaken(s, index, e, &reference, report, &shaken));
     if (status < 0) {
         report_end(report, status, dt_error_message());
         return;

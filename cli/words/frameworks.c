@@ -183,8 +183,7 @@ dt_status framework_export(const struct framework *f, const struct experiment *e
     struct experiment sized = *e;
     sized.model.preset[0] = 0; /* others do not know it: its sizes say the same */
     dt_status status = experiment_to_tree(&sized, &ours);
-    if (status == DT_OK)
-        status = dt_translation_init(t, f->origin, NULL, ours);
+    DT_THEN(status, dt_translation_init(t, f->origin, NULL, ours));
     if (status < 0) {
         dt_json_destroy(fixed);
         return status;

@@ -62,21 +62,16 @@ static dt_status create_probe(struct dt_device *device, size_t region_bytes, str
     struct dt_device_info info;
     *out = NULL;
     struct dt_probe *p = calloc(1, sizeof *p);
-    if (!p)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a probe");
+    DT_TRY(dt_allocated(p, "no host memory for a probe"));
     dt_device_info(device, &info);
     p->device = device;
     p->table = gpt_kernels_for(info.kind->name);
     if (!p->table)
         goto fail;
-    status = dt_stream_create(device, "compute", &p->stream);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, dt_stream_create(device, "compute", &p->stream));
     struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
     for (int i = 0; i < 3; i++) {
-        status = dt_alloc(p->stream, DT_WORKSPACE, region_bytes, &regions[i]->buffer);
-        if (status < 0)
-            goto fail;
+        DT_TRY_ELSE(fail, status, dt_alloc(p->stream, DT_WORKSPACE, region_bytes, &regions[i]->buffer));
     }
     *out = p;
     return DT_OK;

@@ -25,8 +25,7 @@ dt_status gpt_kernels_cpu_create(struct dt_kernels *base, const struct dt_model 
         return dt_fail(DT_ERR_UNAVAILABLE, "cpu kernels: this machine, or this build, has no %s", dt_cpu_isa_name(isa));
     struct gpt_kernels *k = calloc(1, sizeof *k);
     enum gpt_mlp_kind mlp = gpt_of(model)->mlp;
-    if (!k)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
+    DT_TRY(dt_allocated(k, "cpu kernels: no host memory"));
     k->base = base;
     k->model = *model;
     k->threads = dt_cpu_threads(base->device);
@@ -37,12 +36,8 @@ dt_status gpt_kernels_cpu_create(struct dt_kernels *base, const struct dt_model 
     dt_status status = gpt_cpu_products_create(model->dtype, isa, mlp, k->threads, &k->products);
     if (status < 0)
         goto fail;
-    status = gpt_cpu_attention_create(&k->model, k->threads, &k->attention);
-    if (status < 0)
-        goto fail;
-    status = gpt_cpu_rope_table(&k->model, &k->rope);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, gpt_cpu_attention_create(&k->model, k->threads, &k->attention));
+    DT_TRY_ELSE(fail, status, gpt_cpu_rope_table(&k->model, &k->rope));
     *out = k;
     return DT_OK;
 fail:

@@ -130,9 +130,7 @@ static dt_status run_embedding_gradient(void *arguments)
         goto end;
     }
     t->next = t->first + vocab;
-    status = list_rows(t);
-    if (status < 0)
-        goto end;
+    DT_TRY_ELSE(end, status, list_rows(t));
     dt_cpu_parallel(t->k->threads, embedding_gradient_part, t);
 end:
     free(t->first);

@@ -148,8 +148,7 @@ static dt_status run_norm_gradient(void *arguments)
     t->chunks = t->rows / NORM_CHUNK_LEAST_ROWS;
     t->chunks = t->chunks < 1 ? 1 : t->chunks > NORM_CHUNKS ? NORM_CHUNKS : t->chunks;
     t->sums = malloc(t->chunks * (size_t)t->sum_count * t->columns * sizeof *t->sums);
-    if (!t->sums)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    DT_TRY(dt_allocated(t->sums, "no host memory"));
     dt_cpu_parallel(t->k->threads, add_chunks_part, t);
     dt_cpu_parallel(t->k->threads, combine_chunks_part, t);
     free(t->sums);

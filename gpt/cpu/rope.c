@@ -14,8 +14,7 @@ dt_status gpt_cpu_rope_table(const struct dt_model *model, float **out)
     if (gpt_head_width(model) % 2)
         return dt_fail(DT_ERR_INVALID, "rope: heads of %d features have no pairs", gpt_head_width(model));
     float *table = malloc(T * 2 * half * sizeof *table);
-    if (!table)
-        return dt_fail(DT_ERR_HOST_MEMORY, "rope: no host memory for the angles of %zu positions", T);
+    DT_TRY(dt_allocated(table, "rope: no host memory for the angles of %zu positions", T));
     for (size_t i = 0; i < half; i++) {
         double frequency = gpt_rope_frequency(model, (int)i);
         for (size_t t = 0; t < T; t++) {

@@ -81,8 +81,7 @@ static dt_status run_loss(void *arguments)
     double loss = 0;
     t->gradient_scale = t->given_scale * t->k->base->host.norm.loss_scale;
     t->losses = malloc(t->rows * sizeof *t->losses);
-    if (!t->losses)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    DT_TRY(dt_allocated(t->losses, "no host memory"));
     dt_cpu_parallel(t->k->threads, loss_part, t);
     for (size_t r = 0; r < t->rows; r++)
         loss += t->losses[r];

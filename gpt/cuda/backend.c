@@ -38,9 +38,7 @@ static dt_status fill_memory(struct gpt_kernels *k)
     dt_status status = dt_zero(stream, k->arrivals, GPT_CUDA_ARRIVALS * sizeof *k->arrivals);
     if (status < 0)
         goto end;
-    status = gpt_cuda_rope_create(k, stream);
-    if (status < 0)
-        goto end;
+    DT_TRY_ELSE(end, status, gpt_cuda_rope_create(k, stream));
     status = dt_stream_synchronize(stream);
 end:
     dt_stream_destroy(stream);
@@ -51,24 +49,17 @@ static dt_status cuda_create(struct dt_kernels *base, const struct dt_model *mod
 {
     *out = NULL;
     struct gpt_kernels *k = calloc(1, sizeof *k);
-    if (!k)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
+    DT_TRY(dt_allocated(k, "cuda kernels: no host memory"));
     k->model = *model;
     k->base = base;
     void *arrivals;
     dt_status status = gpt_cuda_attention_check(k);
     if (status < 0)
         goto fail;
-    status = dt_cuda_own_alloc(base->device, GPT_CUDA_ARRIVALS * sizeof *k->arrivals, &arrivals);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, dt_cuda_own_alloc(base->device, GPT_CUDA_ARRIVALS * sizeof *k->arrivals, &arrivals));
     k->arrivals = arrivals;
-    status = fill_memory(k);
-    if (status < 0)
-        goto fail;
-    status = gpt_cuda_linear_create(k);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, fill_memory(k));
+    DT_TRY_ELSE(fail, status, gpt_cuda_linear_create(k));
     *out = k;
     return DT_OK;
 fail:

@@ -10,8 +10,7 @@
 dt_status gpt_cuda_linear_create(struct gpt_kernels *k)
 {
     struct gpt_cuda_linear *linear = calloc(1, sizeof *linear);
-    if (!linear)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
+    DT_TRY(dt_allocated(linear, "cuda kernels: no host memory"));
     k->linear = linear;
     dt_status status = gpt_cublaslt_load(&linear->lt);
     if (status < 0)
@@ -22,9 +21,7 @@ dt_status gpt_cuda_linear_create(struct gpt_kernels *k)
         goto fail;
     }
     linear->most_named = GPT_CUDA_NAMED_FOR_A_RUN;
-    status = dt_cuda_own_alloc(k->base->device, GPT_CUDA_WORKSPACE_BYTES, &linear->workspace);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, dt_cuda_own_alloc(k->base->device, GPT_CUDA_WORKSPACE_BYTES, &linear->workspace));
     return DT_OK;
 fail:
     gpt_cuda_linear_destroy(k);

@@ -219,8 +219,7 @@ dt_status gpt_cuda_plan_find(struct gpt_kernels *k, const struct gpt_cuda_produc
         if (gpt_cuda_product_shapes_equal(&(*out)->shape, &shape))
             return DT_OK;
     struct gpt_cuda_plan *plan = calloc(1, sizeof *plan);
-    if (!plan)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
+    DT_TRY(dt_allocated(plan, "cuda kernels: no host memory"));
     plan->shape = shape;
     cublasStatus_t described = describe(&k->linear->lt, plan, p, k);
     dt_status decided = described == CUBLAS_STATUS_SUCCESS ? ask_tuning(k->linear, plan, k->model.dtype) : DT_OK;

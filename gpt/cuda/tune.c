@@ -210,8 +210,7 @@ static dt_status measure_one(struct bench *b, struct dt_tuning *t, int index)
     struct gpt_cuda_product_shape shape = t->listed[index].shape; /* the list may grow and move */
     b->shape = &shape;
     dt_status status = make_places(b);
-    if (status == DT_OK)
-        status = measure(b, t);
+    DT_THEN(status, measure(b, t));
     dt_free(b->stream, &b->places.memory);
     return status;
 }

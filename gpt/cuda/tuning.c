@@ -11,8 +11,7 @@ static dt_status make_room(void **items, int count, int *room, size_t bytes)
         return DT_OK;
     int more = *room ? 2 * *room : 64;
     void *grown = realloc(*items, (size_t)more * bytes);
-    if (!grown)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d products", more);
+    DT_TRY(dt_allocated(grown, "no host memory for %d products", more));
     *items = grown;
     *room = more;
     return DT_OK;

@@ -62,11 +62,9 @@ static dt_status read_products(struct dt_tuning *t, const struct cJSON *array)
     if (!cJSON_IsArray(array))
         return dt_fail(DT_ERR_INVALID, "%s: expected a list of objects", where);
     struct gpt_tuned_product *products = calloc((size_t)(count > 0 && count <= GPT_TUNED_MOST ? count : GPT_TUNED_MOST), sizeof *products);
-    if (!products)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d products", count);
+    DT_TRY(dt_allocated(products, "no host memory for %d products", count));
     dt_status status = dt_config_read_list(&list, array, where, products, &count);
-    if (status == DT_OK)
-        status = take(t, products, count);
+    DT_THEN(status, take(t, products, count));
     free(products);
     return status;
 }

@@ -107,8 +107,7 @@ static double rank_of(const struct sample *s, double value)
 static dt_status sample_init(struct sample *s, const double *seconds, int count)
 {
     *s = (struct sample){.sorted = malloc((size_t)count * sizeof(double)), .rank = malloc((size_t)count * sizeof(double)), .count = count};
-    if (!s->sorted || !s->rank)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d steps", count);
+    DT_TRY(dt_allocated(s->sorted && s->rank, "no memory for %d steps", count));
     for (int i = 0; i < count; i++)
         s->sorted[i] = log(seconds[i]);
     qsort(s->sorted, (size_t)count, sizeof(double), ascending);
@@ -250,9 +249,7 @@ dt_status dt_ratio_compare(const double *base_s, int base_count, const double *n
     dt_status status = sample_init(&base, base_s, base_count);
     if (status < 0)
         goto done;
-    status = sample_init(&new, new_s, new_count);
-    if (status < 0)
-        goto done;
+    DT_TRY_ELSE(done, status, sample_init(&new, new_s, new_count));
     status = estimate(&base, &new, out);
 done:
     sample_finish(&base);
@@ -287,8 +284,7 @@ dt_status dt_ratio_of_shortest(const double *base_s, int base_count, const doubl
     if (!are_known(base_s, base_count) || !are_known(new_s, new_count))
         return DT_OK;
     dt_status status = sample_init(&base, base_s, base_count);
-    if (status == DT_OK)
-        status = sample_init(&new, new_s, new_count);
+    DT_THEN(status, sample_init(&new, new_s, new_count));
     if (status == DT_OK) {
         lower_end(&base, &ratio, &base_below);
         lower_end(&new, &first, &new_below);

@@ -32,6 +32,21 @@ typedef enum dt_status {
             return dt_try_status_;                                                                                                         \
     } while (0)
 
+/* The same where something is to be cleaned up: the call's status is assigned to the variable `status`, and a failure goes to `label`. */
+#define DT_TRY_ELSE(label, status, call)                                                                                                   \
+    do {                                                                                                                                   \
+        (status) = (call);                                                                                                                 \
+        if ((status) < 0)                                                                                                                  \
+            goto label;                                                                                                                    \
+    } while (0)
+
+/* The next of several steps of which all but the clean-up are left out after a failure. */
+#define DT_THEN(status, call)                                                                                                              \
+    do {                                                                                                                                   \
+        if ((status) == DT_OK)                                                                                                             \
+            (status) = (call);                                                                                                             \
+    } while (0)
+
 enum { DT_ERROR_BYTES = 4096 };
 
 /* Keep `format` as this thread's failure text (at most 1023 bytes, one line, printable: lib/base/text.h) and return `status`. */

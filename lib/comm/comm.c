@@ -345,8 +345,7 @@ dt_status dt_host_collect(struct dt_comm *comm, const void *mine, size_t bytes, 
 {
     void *memory = calloc((size_t)comm->size, bytes);
     dt_status status = dt_allocated(memory, "no host memory for what %d ranks say", comm->size);
-    if (status == DT_OK)
-        status = dt_host_all_gather(comm, mine, bytes, memory);
+    DT_THEN(status, dt_host_all_gather(comm, mine, bytes, memory));
     if (status < 0) {
         free(memory);
         memory = NULL;
@@ -398,8 +397,7 @@ dt_status dt_host_gather(struct dt_comm *comm, const void *mine, size_t bytes, v
 static dt_status pick_gathered(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, char *out)
 {
     char *all = malloc((size_t)comm->size * bytes + 1);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for what %d ranks give", comm->size);
+    DT_TRY(dt_allocated(all, "no host memory for what %d ranks give", comm->size));
     dt_status status = dt_host_all_gather(comm, mine, bytes, all);
     for (int i = 0; status == DT_OK && i < count; i++)
         memcpy(out + (size_t)i * bytes, all + (size_t)ranks[i] * bytes, bytes);

@@ -88,8 +88,7 @@ static dt_status read_numbers(const struct dt_field *field, const struct cJSON *
         if (status == DT_OK)
             used += (size_t)snprintf(text + used, ROOM - used, "%s%d", used ? "-" : "", (int)number->valuedouble);
     }
-    if (status == DT_OK)
-        status = dt_config_store_text(field, text, label, target);
+    DT_THEN(status, dt_config_store_text(field, text, label, target));
     free(text);
     return status;
 }
@@ -388,8 +387,7 @@ static dt_status read_entry(const struct dt_table *table, const struct cJSON *en
     bool *given = calloc((size_t)table->count, sizeof *given);
     DT_TRY(dt_allocated(given, "%s: out of memory", where));
     dt_status status = dt_config_read(table, entry, where, target, given);
-    if (status == DT_OK)
-        status = dt_config_check_required(table, given, where);
+    DT_THEN(status, dt_config_check_required(table, given, where));
     free(given);
     return status;
 }
@@ -424,9 +422,7 @@ dt_status dt_config_write_list(const struct dt_list *list, const void *source, i
         goto fail;
     for (int i = 0; i < count; i++) {
         struct cJSON *entry;
-        status = dt_config_write(list->table, (const char *)source + (size_t)i * list->stride, NULL, &entry);
-        if (status < 0)
-            goto fail;
+        DT_TRY_ELSE(fail, status, dt_config_write(list->table, (const char *)source + (size_t)i * list->stride, NULL, &entry));
         cJSON_AddItemToArray(array, entry); /* cannot fail: both exist */
     }
     *out = array;

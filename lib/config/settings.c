@@ -107,8 +107,7 @@ dt_status dt_config_read_settings(const struct dt_field *field, const char *name
     else if (!(object = cJSON_CreateObject()))
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
     dt_status status = name ? add(field, object, name, value, label) : add_all(field, object, value, label);
-    if (status == DT_OK)
-        status = store(field, object, label, target);
+    DT_THEN(status, store(field, object, label, target));
     dt_json_destroy(object);
     return status;
 }

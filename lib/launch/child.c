@@ -262,10 +262,9 @@ dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, con
     if (status < 0)
         goto done;
     bool mpirun = dt_launch_uses_mpirun(launch);
-    status = make_environment(rank, launch->world_size, port, secret, launch->passive, mpirun ? mpirun_settings : NULL,
-                              mpirun && dt_launch_make_session(folder, sizeof folder) == DT_OK ? folder : NULL, &environment);
-    if (status < 0)
-        goto done;
+    DT_TRY_ELSE(done, status,
+                make_environment(rank, launch->world_size, port, secret, launch->passive, mpirun ? mpirun_settings : NULL,
+                                 mpirun && dt_launch_make_session(folder, sizeof folder) == DT_OK ? folder : NULL, &environment));
     status = start(launch, arguments, environment.variables, out);
 done:
     free(arguments);

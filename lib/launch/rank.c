@@ -110,9 +110,7 @@ dt_status dt_launch_rank_connect(const char *socket_name, int number, struct dt_
     rank->fd = rank->reader.passed_fd = -1;
     pthread_mutex_init(&rank->sending, NULL);
     pthread_mutex_init(&rank->dumping, NULL);
-    status = introduce(rank, socket_name, number);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, introduce(rank, socket_name, number));
     int error = dt_thread_start(&rank->listener, listen_to_supervisor, rank);
     if (error) {
         status = dt_fail(DT_ERR_IO, "cannot start the thread that listens to the supervisor: %s", strerror(error));

@@ -122,15 +122,9 @@ dt_status dt_record_open(const char *path, struct dt_record_file **out)
         goto fail;
     }
     f->regular = S_ISREG(facts.st_mode);
-    status = lock(f, LOCK_EX);
-    if (status < 0)
-        goto fail;
-    status = f->regular ? probe_regular(f) : probe_stream(f);
-    if (status < 0)
-        goto fail;
-    status = lock(f, LOCK_UN);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, lock(f, LOCK_EX));
+    DT_TRY_ELSE(fail, status, f->regular ? probe_regular(f) : probe_stream(f));
+    DT_TRY_ELSE(fail, status, lock(f, LOCK_UN));
     *out = f;
     return DT_OK;
 fail:

@@ -421,14 +421,10 @@ dt_status dt_rendezvous_create(const struct dt_rendezvous_place *place, struct d
         dt_fail(status, "no host memory for the rendezvous of %d ranks", place->size);
         goto fail;
     }
-    status = place->rank == 0 ? dt_rendezvous_listen(r, place) : dt_rendezvous_connect(r, place);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, place->rank == 0 ? dt_rendezvous_listen(r, place) : dt_rendezvous_connect(r, place));
     for (int i = 0; i < links; i++)
         r->links[i].reader.met = true;
-    status = start_thread(r);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, start_thread(r));
     *out = r;
     return DT_OK;
 fail:

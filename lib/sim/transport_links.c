@@ -152,12 +152,8 @@ dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct
         status = no_memory();
         goto fail;
     }
-    status = add_links(l, network);
-    if (status < 0)
-        goto fail;
-    status = add_processors(l, network);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, add_links(l, network));
+    DT_TRY_ELSE(fail, status, add_processors(l, network));
     l->weight = calloc(l->link_count, sizeof *l->weight);
     l->touched = calloc(l->link_count, sizeof *l->touched);
     l->is_nic = calloc(l->link_count, sizeof *l->is_nic);

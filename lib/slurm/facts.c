@@ -189,8 +189,7 @@ dt_status dt_slurm_facts_collect(const char *const helper[], double deadline_s, 
     char *answer = helper ? ask(helper, deadline_s) : NULL;
     dt_status status = answer ? take_answer(answer, out) : DT_OK;
     free(answer);
-    if (status == DT_OK)
-        status = take_variables(out);
+    DT_THEN(status, take_variables(out));
     if (status < 0)
         dt_slurm_facts_finish(out);
     return status;

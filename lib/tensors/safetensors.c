@@ -90,8 +90,7 @@ static dt_status read_header(const char *path, struct dt_tensor_file *out)
     }
     out->tensors = calloc((size_t)cJSON_GetArraySize(header) + 1, sizeof *out->tensors);
     dt_status status = dt_allocated(out->tensors, "no host memory for the tensors of %s", path);
-    if (status == DT_OK)
-        status = read_entries(header, path, (double)(LENGTH_BYTES + length), out);
+    DT_THEN(status, read_entries(header, path, (double)(LENGTH_BYTES + length), out));
     cJSON_Delete(header);
     return status;
 }

@@ -34,14 +34,10 @@ dt_status bounds_create(const struct experiment *base, const struct simulated_ma
     if (status < 0)
         goto fail;
     b->recordings = recordings;
-    status = recordings ? DT_OK : recordings_create(base, machine, &b->own_recordings);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, recordings ? DT_OK : recordings_create(base, machine, &b->own_recordings));
     if (!recordings)
         b->recordings = b->own_recordings;
-    status = network_bounds_create(machine, b->system, &b->network);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, network_bounds_create(machine, b->system, &b->network));
     *out = b;
     return DT_OK;
 

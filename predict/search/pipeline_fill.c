@@ -172,8 +172,7 @@ static dt_status play_node(const struct pipeline_play *p, const struct pass_time
             status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the times of %d actions", p->plans[k].count);
     }
     uneven->starts = p->starts;
-    if (status == DT_OK)
-        status = plan_play(p->plans, p->stages, times, ends);
+    DT_THEN(status, plan_play(p->plans, p->stages, times, ends));
     uneven->starts = NULL;
     if (status == DT_OK)
         *out = fmax(*out, carried_s(p, t, ends));
@@ -246,12 +245,10 @@ dt_status pipeline_played_s(const struct experiment *e, const struct pass_times 
     dt_status status = p.plans && p.ranks && p.nodes && p.starts && p.blocks && p.parts
                            ? pipeline_blocks(e, virtual_stages, p.blocks)
                            : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", stages);
-    if (status == DT_OK)
-        status = plans_make(order.row, &order.shape, p.plans);
+    DT_THEN(status, plans_make(order.row, &order.shape, p.plans));
     if (status == DT_OK)
         find_nodes(&p, e, times->messages.ranks_per_node);
-    if (status == DT_OK)
-        status = play_shortest(&p, times, has_halves(&p.plans[0]) ? least_of_inputs(e) : 0.5, out);
+    DT_THEN(status, play_shortest(&p, times, has_halves(&p.plans[0]) ? least_of_inputs(e) : 0.5, out));
     for (int i = 0; p.plans && i < stages; i++)
         plan_finish(&p.plans[i]);
     free(p.parts);

@@ -23,8 +23,7 @@ dt_status recordings_create(const struct experiment *base, const struct simulate
     DT_TRY(dt_allocated(r, "no host memory for recordings"));
     *r = (struct recordings){.base = base, .machine = machine};
     dt_status status = once_create(sizeof(struct alone), &r->alone);
-    if (status == DT_OK)
-        status = once_create(sizeof(struct ends), &r->ends);
+    DT_THEN(status, once_create(sizeof(struct ends), &r->ends));
     if (status < 0) {
         recordings_destroy(r);
         return status;

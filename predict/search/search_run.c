@@ -121,8 +121,7 @@ static void *find_bounds_of_some(void *context)
     struct search *s = context;
     struct bounds *bounds = NULL;
     dt_status status = bounds_create(s->base, s->machine, s->recordings, &bounds);
-    if (status == DT_OK)
-        status = find_some(s, bounds);
+    DT_THEN(status, find_some(s, bounds));
     pthread_mutex_lock(&s->lock);
     if (status < 0 && s->failure == DT_OK) {
         s->failure = status;

@@ -59,10 +59,8 @@ static dt_status read_value(const struct axis *axis, const char *text, const cha
     snprintf(assignment, sizeof assignment, "%.120s=%.120s", axis->key, text);
     snprintf(where, sizeof where, "--%s", option);
     dt_status status = dt_json_parse("{}", 2, where, &object);
-    if (status == DT_OK)
-        status = dt_config_set(table, object, assignment);
-    if (status == DT_OK)
-        status = dt_config_read(table, object, where, &scratch, NULL);
+    DT_THEN(status, dt_config_set(table, object, assignment));
+    DT_THEN(status, dt_config_read(table, object, where, &scratch, NULL));
     if (status == DT_OK) {
         memcpy(out->bytes, (const char *)&scratch + axis->field->offset, bytes_of(axis));
         snprintf(out->text, sizeof out->text, "%s", text);
@@ -250,8 +248,7 @@ static dt_status take_proposed(struct space *s, int number, struct candidate *ca
     dt_status status = DT_OK;
     for (int i = 0; status == DT_OK && i < p->count; i++) {
         status = value_number(axis, p->texts[i], "allow", &value);
-        if (status == DT_OK)
-            status = take(s, number, value, candidate, e);
+        DT_THEN(status, take(s, number, value, candidate, e));
     }
     free(p);
     return status;
@@ -312,10 +309,8 @@ dt_status space_create(const struct experiment *base, const struct simulated_mac
         s->axes[s->axis_count++] = (struct axis){.key = row->key, .row = row, .field = &table->fields[dt_config_find(table, row->key)]};
     }
     dt_status status = check_batch(s);
-    if (status == DT_OK)
-        status = apply_requests(s);
-    if (status == DT_OK)
-        status = enumerate(s);
+    DT_THEN(status, apply_requests(s));
+    DT_THEN(status, enumerate(s));
     if (status < 0) {
         space_destroy(s);
         return status;

@@ -163,8 +163,7 @@ static dt_status write_json(const struct writing *w, const char *name, struct cJ
 {
     char path[PATH_MAX], *text;
     dt_status status = dt_allocated(tree, "no host memory for %s", name);
-    if (status == DT_OK)
-        status = dt_json_print(tree, DT_JSON_INDENT, &text);
+    DT_THEN(status, dt_json_print(tree, DT_JSON_INDENT, &text));
     dt_json_destroy(tree);
     DT_TRY(status);
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
@@ -211,10 +210,8 @@ static dt_status export(struct writing *w, const char *path, uint64_t most_bytes
     dt_json_put(config, "torch_dtype", dt_json_text(their_dtype(w->experiment->model.dtype)));
     dt_status status = sources_open(&w->sources, path, &w->experiment->model, &index);
     free(index.bytes);
-    if (status == DT_OK)
-        status = list_ours(w);
-    if (status == DT_OK)
-        status = make_folder(w->folder);
+    DT_THEN(status, list_ours(w));
+    DT_THEN(status, make_folder(w->folder));
     if (status < 0) {
         dt_json_destroy(config);
         return status;

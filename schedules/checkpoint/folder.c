@@ -149,8 +149,7 @@ dt_status checkpoint_index_write(const char *path, const struct checkpoint_index
                     index->skipped_steps);
     dt_status status = object ? dt_json_print(object, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an index");
     dt_json_destroy(object);
-    if (status == DT_OK)
-        status = replace(path, INDEX, text);
+    DT_THEN(status, replace(path, INDEX, text));
     free(text);
     return status;
 }

@@ -132,8 +132,7 @@ static dt_status load(const char *path, const struct checkpoint_rank *rank, int 
     dt_status status = sources_open(&sources, path, &e->model, &index);
     if (status == DT_OK && index.count > 0 && experiment_is_adam(e) && strcmp(index.optimizer, "adam") != 0)
         status = dt_fail(DT_ERR_INVALID, "the checkpoint has no state of adam: it is one of %s", index.optimizer);
-    if (status == DT_OK)
-        status = load_pieces(rank, &sources, index.count == 0);
+    DT_THEN(status, load_pieces(rank, &sources, index.count == 0));
     if (status == DT_OK)
         take_norm(rank, &index);
     *steps = index.steps;

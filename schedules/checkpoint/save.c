@@ -144,14 +144,12 @@ static dt_status write_file(const struct job *job, uint64_t *bytes)
     if (status == DT_OK && mkdir(made, 0777) < 0 && errno != EEXIST)
         status = fail(&w);
     w.file = status == DT_OK ? open(w.name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666) : -1;
-    if (status == DT_OK)
-        status = w.file >= 0 ? write_all(&w, &job->pieces) : fail(&w);
+    DT_THEN(status, w.file >= 0 ? write_all(&w, &job->pieces) : fail(&w));
     if (w.file >= 0 && close(w.file) < 0 && status == DT_OK)
         status = fail(&w);
     if (status == DT_OK && rename(w.name, named) < 0)
         status = fail(&w);
-    if (status == DT_OK)
-        status = checkpoint_sync_folder(made);
+    DT_THEN(status, checkpoint_sync_folder(made));
     free(w.chunk);
     *bytes = w.bytes;
     return status;
@@ -247,8 +245,7 @@ static dt_status end(struct dt_comm *world, const char *path, dt_status status)
 static dt_status save(const struct checkpoint_rank *rank, struct job *job, struct checkpoint_index *index, uint64_t *bytes)
 {
     dt_status status = find_own(rank, &job->pieces);
-    if (status == DT_OK)
-        status = write_file(job, bytes);
+    DT_THEN(status, write_file(job, bytes));
     pieces_finish(&job->pieces);
     DT_TRY(end(rank->world, job->path, status));
     double mine = (double)*bytes;
@@ -266,8 +263,7 @@ dt_status checkpoint_save(const struct checkpoint_folder *f, const struct checkp
     DT_TRY(begin(f, rank, steps, &job));
     dt_status status = describe(rank, &index);
     add_norm(rank, &index);
-    if (status == DT_OK)
-        status = save(rank, &job, &index, bytes);
+    DT_THEN(status, save(rank, &job, &index, bytes));
     free(index.bytes);
     return status;
 }

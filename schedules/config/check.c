@@ -257,8 +257,7 @@ static dt_status check_layers(const struct experiment *e, const char *where)
     if (!s->has_order_file)
         DT_TRY(experiment_check_activation(e, parts, where));
     int *first_layer = malloc(((size_t)stages * (size_t)parts + 1) * sizeof *first_layer);
-    if (!first_layer)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", where);
+    DT_TRY(dt_allocated(first_layer, "%s: out of memory", where));
     dt_status status = experiment_partition(e, stages * parts, first_layer);
     free(first_layer);
     if (status != DT_ERR_INVALID)
@@ -493,12 +492,9 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     if (e->tensor.size == 1)
         e->tensor.sequence_parallel = true; /* it makes no difference */
     dt_status status = check_model(e, where);
-    if (status == DT_OK)
-        status = experiment_resolve_data(e, is_given(given, "steps.timed"), where);
-    if (status == DT_OK)
-        status = experiment_check(e, where);
-    if (status == DT_OK)
-        status = check_saving(e, given, where);
+    DT_THEN(status, experiment_resolve_data(e, is_given(given, "steps.timed"), where));
+    DT_THEN(status, experiment_check(e, where));
+    DT_THEN(status, check_saving(e, given, where));
     last->impossible = status == DT_ERR_INVALID;
     DT_TRY(status);
     if (!is_given(given, "optimizer.learning_rate"))

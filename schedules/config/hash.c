@@ -18,10 +18,8 @@ dt_status experiment_set_hash(struct experiment *e)
     dt_status status = dt_allocated(wanted, "out of memory while writing a config");
     for (int i = 0; i < table->count && status == DT_OK; i++)
         wanted[i] = experiment_depends_on(e, &table->fields[i]) && experiment_shows(e, &table->fields[i]);
-    if (status == DT_OK)
-        status = dt_config_write(table, e, wanted, &config);
-    if (status == DT_OK)
-        status = dt_json_print(config, DT_JSON_SORTED, &text);
+    DT_THEN(status, dt_config_write(table, e, wanted, &config));
+    DT_THEN(status, dt_json_print(config, DT_JSON_SORTED, &text));
     if (status == DT_OK)
         snprintf(e->hash, sizeof e->hash, "%016" PRIx64, dt_hash_fnv1a(text, strlen(text)));
     free(text);

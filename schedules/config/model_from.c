@@ -105,8 +105,7 @@ static dt_status read_model(struct cJSON *config, const char *label, struct dt_m
     struct dt_translation t = {.origin = NULL};
     const struct dt_model_family *family;
     dt_status status = model_translate(config, label, &t, &family);
-    if (status == DT_OK)
-        status = take_keys(&t, family, label, model, given);
+    DT_THEN(status, take_keys(&t, family, label, model, given));
     dt_translation_finish(&t);
     return status;
 }
@@ -148,10 +147,9 @@ static dt_status compare_shapes(const struct dt_model *theirs, const bool *given
         if (!is_of_shape(ours, field) || (given && !given[i]) || dt_field_same(field, dt_model_own(theirs), dt_model_own(ours)))
             continue;
         dt_status status = dt_config_write_value(field, dt_model_own(theirs), DT_JSON_COMPACT, &their_text);
-        if (status == DT_OK)
-            status = dt_config_write_value(field, dt_model_own(ours), DT_JSON_COMPACT, &our_text);
-        if (status == DT_OK)
-            status = dt_fail(DT_ERR_INVALID, "%s: it is a model with %s %s, and this one has %s", label, field->path, their_text, our_text);
+        DT_THEN(status, dt_config_write_value(field, dt_model_own(ours), DT_JSON_COMPACT, &our_text));
+        DT_THEN(status,
+                dt_fail(DT_ERR_INVALID, "%s: it is a model with %s %s, and this one has %s", label, field->path, their_text, our_text));
         free(their_text);
         free(our_text);
         return status;

@@ -66,8 +66,7 @@ dt_status experiment_make_plans(const struct experiment *e, struct plan **out)
 static dt_status check_layers(const struct experiment *e, int virtual_stages)
 {
     int *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
-    if (!first_layer)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d stages", virtual_stages);
+    DT_TRY(dt_allocated(first_layer, "out of memory for %d stages", virtual_stages));
     dt_status status = experiment_partition(e, virtual_stages, first_layer);
     free(first_layer);
     return status;
@@ -78,8 +77,7 @@ static dt_status check_file(const struct experiment_order *order, const struct e
     struct order_layout layout;
     struct plan *plans = calloc((size_t)order->shape.stages, sizeof *plans);
     dt_status status = plans ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d plans", order->shape.stages);
-    if (status == DT_OK)
-        status = plans_make(order->row, &order->shape, plans);
+    DT_THEN(status, plans_make(order->row, &order->shape, plans));
     for (int i = 0; plans && i < order->shape.stages; i++)
         plan_finish(&plans[i]);
     free(plans);
@@ -97,8 +95,7 @@ dt_status experiment_check_order(struct experiment *e, const char *where)
     if (!e->strategy.has_order_file)
         return DT_OK;
     dt_status status = experiment_order_init(&order, e);
-    if (status == DT_OK)
-        status = check_file(&order, e, &parts);
+    DT_THEN(status, check_file(&order, e, &parts));
     if (status == DT_OK)
         experiment_hash_file(e, order.text, strlen(order.text));
     experiment_order_finish(&order);

@@ -36,8 +36,7 @@ dt_status experiment_to_tree(const struct experiment *e, struct cJSON **out)
 {
     const struct dt_table *table = experiment_table();
     bool *shown = calloc((size_t)table->count, sizeof *shown);
-    if (!shown)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
+    DT_TRY(dt_allocated(shown, "out of memory while writing a config"));
     for (int i = 0; i < table->count; i++)
         shown[i] = experiment_shows(e, &table->fields[i]);
     dt_status status = dt_config_write(table, e, shown, out);

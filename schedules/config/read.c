@@ -60,8 +60,7 @@ static dt_status set_directory(const char *source, struct experiment *base)
     const char *slash = strrchr(source, '/');
     char *folder = strndup(source, slash ? (size_t)(slash - source) : 0);
     dt_status status = dt_allocated(folder, "%s: out of memory", source);
-    if (status == DT_OK)
-        status = dt_intern_into(&base->directory, folder);
+    DT_THEN(status, dt_intern_into(&base->directory, folder));
     free(folder);
     return status;
 }
@@ -92,8 +91,7 @@ static dt_status drop_repeated(struct experiment_list *list, struct dt_place *pl
 {
     int count = list->count;
     bool *dropped = calloc((size_t)count, sizeof *dropped);
-    if (!dropped)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d experiments", count);
+    DT_TRY(dt_allocated(dropped, "out of memory for %d experiments", count));
     dt_places_sort(places, count);
     for (int i = 1, first = 0; i < count; i++) {
         bool repeats = places[first].key == places[i].key;
@@ -164,12 +162,10 @@ static dt_status resolve_combinations(struct reading *r, struct experiment_list 
     struct experiment one;
     struct dt_failures wrong = {0}, impossible = {0};
     struct dt_place *places = malloc((size_t)count * sizeof *places);
-    if (!places)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory for %d experiments", r->source->name, count);
+    DT_TRY(dt_allocated(places, "%s: out of memory for %d experiments", r->source->name, count));
     for (int i = 0; i < count; i++) {
         dt_status status = resolve_combination(r, i, &one);
-        if (status == DT_OK)
-            status = experiment_list_add(list, &one);
+        DT_THEN(status, experiment_list_add(list, &one));
         bool is_impossible = status < 0 && r->source->last.impossible;
         dt_failures_add(is_impossible ? &impossible : &wrong, status);
         left_out += is_impossible;
@@ -196,9 +192,7 @@ static dt_status resolve_all(const struct cJSON *config, bool for_pdp, struct so
         dt_fail(status, "%s: out of memory", source->name);
         goto done;
     }
-    status = read_base(config, source, base, base_given, sweep);
-    if (status < 0)
-        goto done;
+    DT_TRY_ELSE(done, status, read_base(config, source, base, base_given, sweep));
     find_reach(config, for_pdp, base, base_given);
     status = resolve_combinations(&(struct reading){sweep, source, base, base_given, base_given + table->count}, list);
 done:
@@ -226,16 +220,10 @@ static dt_status parse(const char *text, size_t length, struct source *source, c
     dt_status status = experiment_list_create(out);
     if (status < 0)
         return status;
-    status = dt_json_parse(text, length, source->name, &config);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, dt_json_parse(text, length, source->name, &config));
     bool for_pdp = names_pdp(config) && !sets_stages(sets, set_count);
-    status = override(config, source->name, sets, set_count);
-    if (status < 0)
-        goto fail;
-    status = resolve_all(config, for_pdp, source, *out);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, override(config, source->name, sets, set_count));
+    DT_TRY_ELSE(fail, status, resolve_all(config, for_pdp, source, *out));
     dt_json_destroy(config);
     return DT_OK;
 fail:

@@ -113,12 +113,8 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
         dt_fail(status, "no host memory for %d buckets", group_count);
         goto fail;
     }
-    status = make_replica(b);
-    if (status < 0)
-        goto fail;
-    status = setup->offload ? make_homes(b) : DT_OK;
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, make_replica(b));
+    DT_TRY_ELSE(fail, status, setup->offload ? make_homes(b) : DT_OK);
     *out = &b->base;
     return DT_OK;
 

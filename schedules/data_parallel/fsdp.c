@@ -139,8 +139,7 @@ static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel 
     fsdp->groups = calloc((size_t)group_count, sizeof *fsdp->groups);
     if (!fsdp->groups)
         status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d shards", group_count);
-    if (status == DT_OK)
-        status = residency_init(&fsdp->base);
+    DT_THEN(status, residency_init(&fsdp->base));
     fsdp->base.rules.gathers_once = setup->experiment->fsdp.gather == GATHER_ONCE;
     fsdp->base.rules.gathers_ahead = setup->experiment->fsdp.prefetch;
     for (int g = 0; status == DT_OK && g < group_count; g++)

@@ -57,9 +57,7 @@ dt_status replica_init(struct replica *replica, const struct dp_setup *setup, co
     dt_status status = allocate(replica, setup, options);
     if (status < 0)
         goto fail;
-    status = initialise(replica, setup, options);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, initialise(replica, setup, options));
     return DT_OK;
 
 fail:

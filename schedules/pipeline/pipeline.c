@@ -123,8 +123,7 @@ static dt_status make_beside(struct pipeline *p, const struct action *a, backwar
     dt_status status = begin_beside(p, group, half, &made[0]);
     if (status == DT_OK && group->reads_first && a->op != ACTION_BACKWARD_INPUT)
         status = begin_beside(p, &p->setup.stage->groups[p->setup.stage->parts[a->part].first_group], half, &made[1]);
-    if (status == DT_OK)
-        status = pass(p, a);
+    DT_THEN(status, pass(p, a));
     for (int i = 0; i < 2; i++) {
         if (made[i].group && status == DT_OK)
             status = add_beside(p, &made[i]);

@@ -236,8 +236,7 @@ dt_status order_file_layout(const struct order_shape *shape, struct order_layout
 {
     struct contents c;
     dt_status status = read_contents(shape, &c);
-    if (status == DT_OK)
-        status = place(&c, out);
+    DT_THEN(status, place(&c, out));
     free(c.passes);
     return status;
 }
@@ -247,10 +246,8 @@ dt_status order_file_emit(const struct order_shape *shape, struct plan *plans)
     struct contents c;
     struct order_layout layout;
     dt_status status = read_contents(shape, &c);
-    if (status == DT_OK)
-        status = place(&c, &layout);
-    if (status == DT_OK)
-        status = make_plans(shape, &c, plans);
+    DT_THEN(status, place(&c, &layout));
+    DT_THEN(status, make_plans(shape, &c, plans));
     free(c.passes);
     return status;
 }

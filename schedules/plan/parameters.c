@@ -325,8 +325,7 @@ dt_status plan_place_parameters(struct plan *plan, const struct plan_part *parts
     } else {
         dt_fail(status, "no host memory for a plan's %d groups", groups);
     }
-    if (status == DT_OK)
-        status = end_copies(&p, plan);
+    DT_THEN(status, end_copies(&p, plan));
     if (status == DT_OK)
         status = plan_append(plan, (struct action){.op = ACTION_END_STEP});
     free(p.put_off);

@@ -70,10 +70,8 @@ dt_status plan_order_bubble(const struct pipeline_order *order, const struct ord
     struct rank_time *ranks = calloc((size_t)shape->stages, sizeof *ranks);
     dt_status status = plans && ranks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
     double busy = 0, end = 0;
-    if (status == DT_OK)
-        status = plans_make(order, shape, plans);
-    if (status == DT_OK)
-        status = plan_time(plans, shape->stages, &shape->times, ranks);
+    DT_THEN(status, plans_make(order, shape, plans));
+    DT_THEN(status, plan_time(plans, shape->stages, &shape->times, ranks));
     for (int stage = 0; status == DT_OK && stage < shape->stages; stage++) {
         busy += ranks[stage].busy;
         end = ranks[stage].end > end ? ranks[stage].end : end;

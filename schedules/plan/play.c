@@ -320,8 +320,7 @@ dt_status plan_time(const struct plan *plans, int stages, const struct plan_time
         if (!ends[rank])
             status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the times of %d actions", plans[rank].count);
     }
-    if (status == DT_OK)
-        status = plan_play(plans, stages, times, ends);
+    DT_THEN(status, plan_play(plans, stages, times, ends));
     for (int rank = 0; ends && rank < stages; rank++) {
         if (status == DT_OK)
             out[rank] = sum_up(&plans[rank], times, ends[rank]);

@@ -348,8 +348,7 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     result->metrics.startup_s = dt_clock_s() - r.begun_s;
     if (status == DT_OK && r.hooks->ready)
         r.hooks->ready(r.hooks->context, result->metrics.startup_s);
-    if (status == DT_OK)
-        status = run_traced_steps(&r, device);
+    DT_THEN(status, run_traced_steps(&r, device));
     if (measure_ended_together(status, result) && result->steps_done > 0) {
         dt_status measured = measure_middle(&r);
         status = status < 0 ? status : measured;

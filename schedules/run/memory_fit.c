@@ -40,8 +40,7 @@ static dt_status take_dry_step(const struct experiment *experiment, int rank, in
 {
     struct dry_rank dry = {0};
     dt_status status = dry_rank_init(&dry, experiment, rank, repetitions);
-    if (status == DT_OK)
-        status = train_dry(&dry);
+    DT_THEN(status, train_dry(&dry));
     if (status == DT_OK) {
         out->micro_batches = trainer_plan(dry.trainer)->micro_batches;
         dt_memory_usage(dry.device, &out->usage);

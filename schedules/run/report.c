@@ -287,12 +287,9 @@ static dt_status format_own(const struct report *report, const struct experiment
     dt_status status = report_measure(report, e, &record.metrics);
     if (status < 0)
         goto end;
-    status = experiment_to_json(e, DT_JSON_COMPACT, &config);
-    if (status < 0)
-        goto end;
+    DT_TRY_ELSE(end, status, experiment_to_json(e, DT_JSON_COMPACT, &config));
     status = collect_provenance(report, e, &provenance);
-    if (status == DT_OK)
-        status = list_rates(report, e, &rates);
+    DT_THEN(status, list_rates(report, e, &rates));
     if (status < 0)
         goto end;
     record.config_json = config;
@@ -369,12 +366,9 @@ dt_status report_record(const struct report *report, const struct experiment *e,
     }
     cJSON *record = cJSON_Duplicate(report->taken, true);
     dt_status status = record ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a record");
-    if (status == DT_OK)
-        status = dt_json_parse(line, strlen(line), "a record", &own);
-    if (status == DT_OK)
-        status = put_own_members(record, own);
-    if (status == DT_OK)
-        status = dt_json_print(record, DT_JSON_COMPACT, out_line);
+    DT_THEN(status, dt_json_parse(line, strlen(line), "a record", &own));
+    DT_THEN(status, put_own_members(record, own));
+    DT_THEN(status, dt_json_print(record, DT_JSON_COMPACT, out_line));
     dt_json_destroy(own);
     dt_json_destroy(record);
     free(line);
@@ -404,8 +398,7 @@ dt_status report_take(struct report *report, const char *line)
     dt_status status = DT_OK;
     if (!cJSON_IsArray(at(record, "losses")) || !cJSON_IsObject(metrics) || !cJSON_IsObject(provenance))
         status = dt_fail(DT_ERR_INVALID, "rank 0's record is not complete");
-    if (status == DT_OK)
-        status = dt_json_read_numbers(at(record, "losses"), &losses, &count);
+    DT_THEN(status, dt_json_read_numbers(at(record, "losses"), &losses, &count));
     if (status < 0) {
         dt_json_destroy(record);
         return status;

@@ -40,8 +40,7 @@ static dt_status agree(struct dt_comm *world, dt_status mine, const char *failur
 dt_status step_trace_open(const struct dt_trace_wish *wish, struct dt_comm *world, struct step_trace **out)
 {
     struct step_trace *trace = *out = calloc(1, sizeof *trace);
-    if (!trace)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace");
+    DT_TRY(dt_allocated(trace, "no host memory for a trace"));
     trace->world = world;
     trace->wish = *wish;
     char failure[512];
@@ -173,8 +172,7 @@ static dt_status exchange(struct step_trace *trace, const struct header *headers
         name_rank(trace->file, i, &headers[i], placed[i].error_ns);
         dt_trace_thread(trace->file, i, 0, "phases");
     }
-    if (status == DT_OK)
-        status = exchange_rounds(trace, headers, mine, piece, all, placed, named);
+    DT_THEN(status, exchange_rounds(trace, headers, mine, piece, all, placed, named));
     free(named);
     free(placed);
     free(piece);
@@ -189,17 +187,13 @@ dt_status step_trace_run(struct step_trace *trace, struct trainer *trainer, int 
     struct dt_spans_recorded spans = {0};
     dt_status status = headers ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %zu ranks", size);
     status = agree(trace->world, status, "trace a step"); /* and they begin together */
-    if (status == DT_OK)
-        status = rank_clock_read(trace->world, &mine.clock);
-    if (status == DT_OK)
-        status = trainer_traced_step(trainer, step, &spans);
+    DT_THEN(status, rank_clock_read(trace->world, &mine.clock));
+    DT_THEN(status, trainer_traced_step(trainer, step, &spans));
     mine.count = spans.count;
     mine.zero_ns = spans.zero_ns;
     mine.zero_error_ns = spans.zero_error_ns;
-    if (status == DT_OK)
-        status = dt_host_all_gather(trace->world, &mine, sizeof mine, headers);
-    if (status == DT_OK)
-        status = exchange(trace, headers, spans.all);
+    DT_THEN(status, dt_host_all_gather(trace->world, &mine, sizeof mine, headers));
+    DT_THEN(status, exchange(trace, headers, spans.all));
     free(spans.all);
     free(headers);
     return status;

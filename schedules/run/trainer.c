@@ -262,8 +262,7 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
 {
     struct trainer *t = calloc(1, sizeof *t);
     *out = NULL;
-    if (!t)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trainer");
+    DT_TRY(dt_allocated(t, "no host memory for a trainer"));
     t->experiment = experiment;
     if (options)
         t->options = *options;
@@ -284,12 +283,8 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     dt_status status = experiment_order_init(&t->order, experiment);
     if (status < 0)
         goto fail;
-    status = create_stage_and_streams(t, mode, &shape, axes, device, world);
-    if (status < 0)
-        goto fail;
-    status = create_mode_and_pipeline(t, mode, device);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, create_stage_and_streams(t, mode, &shape, axes, device, world));
+    DT_TRY_ELSE(fail, status, create_mode_and_pipeline(t, mode, device));
     count_traffic(t, &t->counted);
     *out = t;
     return DT_OK;

@@ -166,8 +166,7 @@ dt_status timeline_spans(const struct timeline *timeline, struct dt_span **out, 
         spans[i].peer = -1;
         snprintf(spans[i].name, sizeof spans[i].name, "%s", names[timeline->marks[i].phase]);
         status = dt_spans_time_of(timeline->device, timeline->marks[i].event, &spans[i].start_ns);
-        if (status == DT_OK)
-            status = dt_spans_time_of(timeline->device, timeline->marks[i + 1].event, &spans[i].end_ns);
+        DT_THEN(status, dt_spans_time_of(timeline->device, timeline->marks[i + 1].event, &spans[i].end_ns));
     }
     if (status < 0) {
         free(spans);

@@ -19,8 +19,7 @@ static dt_status cpu_create(struct vision_kernels *k)
     if (k->base.dtype == DT_FP16)
         return dt_fail(DT_ERR_UNAVAILABLE, "model.dtype: on cpu convolutions compute in fp32 and bf16; fp16 is for GPUs");
     struct vision_backend *b = k->backend = calloc(1, sizeof *b);
-    if (!b)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
+    DT_TRY(dt_allocated(b, "cpu kernels: no host memory"));
     pthread_mutex_init(&b->mutex, NULL);
     b->loops = vision_loops_for(dt_cpu_isa(), k->base.dtype);
     return vision_convolutions_create(k->base.dtype, &b->convolutions);

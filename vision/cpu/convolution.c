@@ -39,8 +39,7 @@ dt_status vision_convolutions_create(enum dt_dtype dtype, struct vision_convolut
 {
     struct vision_convolutions *c = calloc(1, sizeof *c);
     *out = NULL;
-    if (!c)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
+    DT_TRY(dt_allocated(c, "cpu kernels: no host memory"));
     c->converts = dtype == DT_BF16 && dt_cpu_isa() < DT_ISA_AVX512;
     c->type = dtype == DT_BF16 && !c->converts ? dnnl_bf16 : dnnl_f32;
     dnnl_status_t status = dnnl_engine_create(&c->engine, dnnl_cpu, 0);
@@ -212,8 +211,7 @@ static dt_status find_primitive(struct vision_convolutions *c, const struct kind
             return DT_OK;
     }
     struct primitive *grown = realloc(c->primitives, (size_t)(c->count + 1) * sizeof *grown);
-    if (!grown)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
+    DT_TRY(dt_allocated(grown, "cpu kernels: no host memory"));
     c->primitives = grown;
     *out = &grown[c->count];
     **out = (struct primitive){.kind = *wanted};

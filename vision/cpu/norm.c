@@ -195,8 +195,7 @@ static dt_status run_norm(void *arguments)
     const struct vision_norm_of *of = &t->a.of;
     struct group all = {.k = t->k, .of = *of};
     void *room = room_for(&all, of->group * of->positions);
-    if (!room)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    DT_TRY(dt_allocated(room, "no host memory"));
     for (size_t i = 0; i * of->group < of->samples; i++) {
         struct group g = group_of(&all, of, i, t->a.y, NULL, NULL);
         if (t->a.part == VISION_NORM_WHOLE)
@@ -226,8 +225,7 @@ static dt_status run_moments(void *arguments)
     const struct moments_task *t = arguments;
     struct group g = {.k = t->k, .of = {.x = t->a.x, .channels = t->a.channels}, .rows = t->a.rows};
     void *room = room_for(&g, t->a.rows);
-    if (!room)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    DT_TRY(dt_allocated(room, "no host memory"));
     sum_moments(&g);
     for (size_t i = 0; i < t->a.channels; i++) {
         struct moments of = moments_of(&g, i);
@@ -349,8 +347,7 @@ static dt_status run_gradient(void *arguments)
     const struct vision_norm_of *of = &t->a.of;
     struct group all = {.k = t->k, .of = *of};
     void *room = room_for(&all, of->group * of->positions);
-    if (!room)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    DT_TRY(dt_allocated(room, "no host memory"));
     for (size_t i = 0; i * of->group < of->samples; i++) {
         struct group g = group_of(&all, of, i, NULL, t->a.dy, t->a.dx);
         group_gradient(t, &g);

@@ -39,8 +39,7 @@ static dt_status run_rows(void *arguments)
     struct rows_task *t = arguments;
     int threads = vision_cpu_threads(t->k, t->elems);
     t->sums = malloc((size_t)threads * t->channels * sizeof *t->sums);
-    if (!t->sums)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    DT_TRY(dt_allocated(t->sums, "no host memory"));
     dt_cpu_parallel(threads, rows_part, t);
     free(t->sums);
     return DT_OK;

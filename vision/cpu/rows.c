@@ -191,8 +191,7 @@ static dt_status run_loss(void *arguments)
     double loss = 0;
     t->gradient_scale = t->a.gradient_scale * t->k->base.host.norm.loss_scale;
     t->losses = malloc(pieces * sizeof *t->losses);
-    if (!t->losses)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory");
+    DT_TRY(dt_allocated(t->losses, "no host memory"));
     dt_cpu_parallel(vision_cpu_threads(t->k, t->a.rows * t->a.classes), loss_part, t);
     for (size_t p = 0; p < pieces; p++)
         loss += t->losses[p];

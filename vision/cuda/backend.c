@@ -32,8 +32,7 @@ static void cuda_destroy(struct vision_kernels *k)
 static dt_status cuda_create(struct vision_kernels *k)
 {
     k->backend = calloc(1, sizeof *k->backend);
-    if (!k->backend)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
+    DT_TRY(dt_allocated(k->backend, "cuda kernels: no host memory"));
     return vision_cuda_convolutions_create(k->base.dtype, &k->backend->convolutions);
 }
 

@@ -53,8 +53,7 @@ dt_status vision_cuda_convolutions_create(enum dt_dtype dtype, struct vision_cud
 {
     struct vision_cuda_convolutions *c = calloc(1, sizeof *c);
     *out = NULL;
-    if (!c)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
+    DT_TRY(dt_allocated(c, "cuda kernels: no host memory"));
     c->dtype = dtype;
     dt_status status = vision_cudnn_load(&c->dnn);
     int created = status == DT_OK ? c->dnn.create(&c->handle) : CUDNN_SUCCESS;
@@ -169,8 +168,7 @@ static dt_status find_plan(struct vision_cuda_convolutions *c, enum pass pass, c
             return DT_OK;
     }
     struct plan *grown = realloc(c->plans, (size_t)(c->count + 1) * sizeof *grown);
-    if (!grown)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cuda kernels: no host memory");
+    DT_TRY(dt_allocated(grown, "cuda kernels: no host memory"));
     c->plans = grown;
     struct plan *made = &grown[c->count];
     *made = (struct plan){.pass = pass, .over = *over};

@@ -52,8 +52,7 @@ dt_status gpt_cpu_attention_create_with(const struct dt_model *model, int thread
         return dt_fail(DT_ERR_INVALID, "attention: %d heads for %d heads of keys and values, which must divide them", gpt_of(model)->heads,
                        gpt_kv_heads(model));
     struct gpt_cpu_attention *a = calloc(1, sizeof *a);
-    if (!a)
-        return dt_fail(DT_ERR_HOST_MEMORY, "attention: out of memory");
+    DT_TRY(dt_allocated(a, "attention: out of memory"));
     a->model = *model;
     a->ops = ops;
     a->threads = threads;

@@ -21,8 +21,7 @@ dt_status gpt_matmul_create(const struct gpt_matmul_ops *ops, const struct dt_si
 {
     struct gpt_matmul *matmul = calloc(1, sizeof *matmul);
     *out = matmul;
-    if (!matmul)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
+    DT_TRY(dt_allocated(matmul, "cpu kernels: no host memory"));
     matmul->ops = ops;
     matmul->simd = simd;
     matmul->threads = threads;

@@ -38,8 +38,7 @@ dt_status gpt_onednn_create(enum dt_dtype dtype, const struct dt_simd *simd, int
 {
     *out = NULL;
     struct gpt_onednn *products = calloc(1, sizeof *products);
-    if (!products)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
+    DT_TRY(dt_allocated(products, "cpu kernels: no host memory"));
     products->dtype = dtype;
     products->simd = simd;
     products->threads = threads;
@@ -164,8 +163,7 @@ static dt_status find_primitive(struct gpt_onednn *products, enum dt_dtype dtype
             return DT_OK;
     }
     struct primitive *grown = realloc(products->primitives, (size_t)(products->count + 1) * sizeof *grown);
-    if (!grown)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
+    DT_TRY(dt_allocated(grown, "cpu kernels: no host memory"));
     products->primitives = grown;
     struct primitive *p = &grown[products->count];
     *p = (struct primitive){.shape = *product, .dtype = dtype, .convert = dtype == DT_FP16};

@@ -46,8 +46,7 @@ dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, enum
     *out = NULL;
     DT_TRY(choose(dtype, &ops));
     struct gpt_cpu_products *products = calloc(1, sizeof *products);
-    if (!products)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory");
+    DT_TRY(dt_allocated(products, "cpu kernels: no host memory"));
     products->flat = dt_simd_for(isa, dtype);
     products->simd = gpt_simd_of(isa, dtype, mlp);
     products->mlp = mlp;

@@ -282,8 +282,7 @@ static dt_status meet(struct mpi_comm *comm, const char *what)
     MPI_Request barrier;
     DT_TRY(dt_mpi_check(&waiting, MPI_Ibarrier(comm->handle, &barrier)));
     dt_status status = dt_mpi_requests_add(&requests, barrier, -1);
-    if (status == DT_OK)
-        status = dt_mpi_wait(&waiting, &requests);
+    DT_THEN(status, dt_mpi_wait(&waiting, &requests));
     dt_mpi_requests_finish(&requests, dt_mpi_withdrawal(status));
     return status;
 }
@@ -378,8 +377,7 @@ static dt_status add_to_group(struct mpi_comm *comm, const struct mpi_transfer *
     if (!group || group->count == group->capacity) {
         int capacity = group ? 2 * group->capacity : 8;
         group = realloc(group, sizeof *group + (size_t)capacity * sizeof group->transfers[0]);
-        if (!group)
-            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a group of %d transfers", capacity);
+        DT_TRY(dt_allocated(group, "no host memory for a group of %d transfers", capacity));
         group->count = comm->group ? group->count : 0;
         group->capacity = capacity;
         comm->group = group;

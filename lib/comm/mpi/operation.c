@@ -266,8 +266,7 @@ static dt_status run_reduce(struct collective *c, const struct dt_comm_operation
         } else {
             if (!sums)
                 sums = malloc(c->part_elems * width); /* the first block is the longest */
-            if (!sums)
-                return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for partial sums");
+            DT_TRY(dt_allocated(sums, "no host memory for partial sums"));
             c->own = sums;
         }
         status = run(c);
@@ -315,8 +314,7 @@ dt_status dt_mpi_run_collective(struct mpi_comm *comm, const struct dt_comm_oper
     };
     if (!c.arrivals)
         c.arrivals = malloc(comm->scratch_bytes);
-    if (!c.arrivals)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for what %d ranks send", comm->base.size);
+    DT_TRY(dt_allocated(c.arrivals, "no host memory for what %d ranks send", comm->base.size));
     dt_status status = kinds[o->kind].run(&c, o);
     finish(&c, status);
     return status;

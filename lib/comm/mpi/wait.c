@@ -147,8 +147,7 @@ dt_status dt_mpi_requests_add(struct mpi_requests *r, MPI_Request request, int p
         r->requests = requests ? requests : r->requests;
         int *peers = realloc(r->peers, (size_t)capacity * sizeof *peers);
         r->peers = peers ? peers : r->peers;
-        if (!requests || !peers)
-            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d messages", capacity);
+        DT_TRY(dt_allocated(requests && peers, "no host memory for %d messages", capacity));
         r->capacity = capacity;
     }
     r->requests[r->count] = request;

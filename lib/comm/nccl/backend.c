@@ -221,14 +221,12 @@ static dt_status greet(struct nccl_comm *world, int version)
 {
     struct dt_device_info info;
     struct greeting mine = {.version = version}, *all = calloc((size_t)world->base.size, sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", world->base.size);
+    DT_TRY(dt_allocated(all, "no host memory for %d ranks", world->base.size));
     dt_device_info(world->base.device, &info);
     snprintf(mine.uuid, sizeof mine.uuid, "%s", info.uuid);
     find_board(world->base.device, mine.board, sizeof mine.board);
     dt_status status = dt_nccl_gather(world, "the first exchange", &mine, sizeof mine, all, world->base.options.init_timeout_s);
-    if (status == DT_OK)
-        status = check_greetings(world->family, all, world->base.size);
+    DT_THEN(status, check_greetings(world->family, all, world->base.size));
     free(all);
     return status;
 }
@@ -255,8 +253,7 @@ static dt_status join(struct nccl_comm *world)
     struct invitation mine = {.result = ncclSuccess}, *all = calloc((size_t)world->base.size, sizeof *all);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", world->base.size);
+    DT_TRY(dt_allocated(all, "no host memory for %d ranks", world->base.size));
     if (world->base.rank == 0)
         mine.result = nccl->get_unique_id(&mine.id);
     dt_status status = dt_nccl_gather(world, "NCCL's invitation", &mine, sizeof mine, all, timeout_s);
@@ -289,8 +286,7 @@ static dt_status meet(struct nccl_family *f, const struct dt_world *world)
 static dt_status make_world(struct nccl_family *f, int size, struct nccl_comm **out)
 {
     int *ranks = malloc((size_t)size * sizeof *ranks);
-    if (!ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", size);
+    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", size));
     for (int i = 0; i < size; i++)
         ranks[i] = i;
     dt_status status = add_member(f, ranks, size, f->world_rank, 0, "world", out);
@@ -327,8 +323,7 @@ dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *w
     struct nccl_comm *comm = NULL;
     struct nccl_family *f = calloc(1, sizeof *f);
     int version = 0;
-    if (!f)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator");
+    DT_TRY(dt_allocated(f, "no host memory for a communicator"));
     f->device = device;
     f->world_rank = world->rank;
     if (options)
@@ -386,8 +381,7 @@ static dt_status split_handle(struct nccl_comm *parent, int color, struct nccl_c
 static dt_status add_subset(struct nccl_comm *parent, const int *ranks, int count, uint64_t group, const char *name, struct nccl_comm **out)
 {
     int place = 0, *world_ranks = malloc((size_t)count * sizeof *world_ranks);
-    if (!world_ranks)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", count);
+    DT_TRY(dt_allocated(world_ranks, "no host memory for %d ranks", count));
     for (int i = 0; i < count; i++) {
         place = ranks[i] == parent->base.rank ? i : place;
         world_ranks[i] = parent->ranks[ranks[i]];
@@ -423,11 +417,9 @@ static dt_status nccl_subset(struct dt_comm *base, const int *ranks, int count, 
     struct nccl_family *f = parent->family;
     struct membership mine = {count, ((uint64_t)f->world_rank + 1) << 32 | ++f->groups};
     struct membership *all = calloc((size_t)base->size, sizeof *all);
-    if (!all)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", base->size);
+    DT_TRY(dt_allocated(all, "no host memory for %d ranks", base->size));
     dt_status status = dt_nccl_gather(parent, "subset", &mine, sizeof mine, all, base->options.init_timeout_s);
-    if (status == DT_OK)
-        status = create_subset(parent, all, ranks, count, name, out);
+    DT_THEN(status, create_subset(parent, all, ranks, count, name, out));
     free(all);
     return status;
 }

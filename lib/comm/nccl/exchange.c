@@ -52,8 +52,7 @@ dt_status dt_nccl_host_gather_among(struct dt_comm *base, const int *ranks, int 
 {
     struct nccl_comm *comm = dt_nccl_of(base);
     int *members = malloc((size_t)count * sizeof *members);
-    if (!members)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", count);
+    DT_TRY(dt_allocated(members, "no host memory for %d ranks", count));
     struct dt_rendezvous_group among = {.ranks = members, .size = count, .gatherings = comm->gathered_among++};
     for (int i = 0; i < count; i++) {
         members[i] = comm->ranks[ranks[i]];

@@ -37,8 +37,7 @@ struct nccl_registration {
 static dt_status add(struct nccl_comm *comm, const struct nccl_piece *piece)
 {
     struct nccl_registration *r = calloc(1, sizeof *r);
-    if (!r)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a registration with communicator %s", comm->base.name);
+    DT_TRY(dt_allocated(r, "no host memory for a registration with communicator %s", comm->base.name));
     ncclResult_t result = comm->family->nccl.comm_register(comm->handle, piece->data, piece->bytes, &r->handle);
     dt_status status = dt_nccl_settle(comm, result, "registration of buffers", 0, comm->base.options.init_timeout_s);
     if (status < 0) {
@@ -121,8 +120,7 @@ static dt_status get(void *context, size_t bytes, void **out)
 {
     struct nccl_registrar *registrar = context;
     struct nccl_piece *piece = calloc(1, sizeof *piece);
-    if (!piece)
-        return dt_fail(DT_ERR_HOST_MEMORY, "ncclMemAlloc: no host memory");
+    DT_TRY(dt_allocated(piece, "ncclMemAlloc: no host memory"));
     ncclResult_t result = registrar->nccl.mem_alloc(out, bytes);
     if (result != ncclSuccess) {
         cudaGetLastError();
@@ -152,8 +150,7 @@ dt_status dt_nccl_begin_registering(struct nccl_family *f)
     if (!f->nccl.mem_alloc)
         return dt_fail(DT_ERR_UNAVAILABLE, "register_buffers: %s has no registered buffers, NCCL 2.19 or newer is needed", f->library);
     struct nccl_registrar *registrar = malloc(sizeof *registrar);
-    if (!registrar)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for registered buffers");
+    DT_TRY(dt_allocated(registrar, "no host memory for registered buffers"));
     *registrar = (struct nccl_registrar){.nccl = f->nccl, .family = f};
     const struct dt_cuda_source source = {.get = get, .give_back = give_back, .end = end, .context = registrar};
     dt_status status = dt_cuda_set_source(f->device, &source);

@@ -63,12 +63,8 @@ static dt_status cuda_create(const struct dt_device_options *options, struct dt_
     } else {
         cudaGetLastError();
     }
-    status = open_gpu(device);
-    if (status < 0)
-        goto fail;
-    status = set_options(device, options);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, open_gpu(device));
+    DT_TRY_ELSE(fail, status, set_options(device, options));
     device->poison = getenv("DTBENCH_POISON") != NULL;
     device->base.ledger.limit_bytes = device->info.memory_bytes;
     device->base.host_ledger.limit_bytes = dt_machine_memory_bytes();

@@ -61,9 +61,7 @@ static dt_status instantiate(struct cuda_device *device, cudaGraph_t captured, s
     dt_status status = dt_cuda_status(cudaGraphInstantiate(&graph->exec, captured, cudaGraphInstantiateFlagUseNodePriority), "graph");
     if (status < 0)
         goto fail;
-    status = dt_cuda_status(cudaEventCreateWithFlags(&graph->done, cudaEventDisableTiming), "graph");
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, dt_cuda_status(cudaEventCreateWithFlags(&graph->done, cudaEventDisableTiming), "graph"));
     return DT_OK;
 fail:
     if (graph->exec)

@@ -149,8 +149,7 @@ static dt_status take(struct cuda_pool *pool, struct cuda_stream *stream, size_t
     dt_status status = dt_cuda_pool_take(pool, &device->order, stream->index, bytes, out, &waits);
     if (status == DT_ERR_OOM) {
         status = make_room(device);
-        if (status == DT_OK)
-            status = dt_cuda_pool_take(pool, &device->order, stream->index, bytes, out, &waits);
+        DT_THEN(status, dt_cuda_pool_take(pool, &device->order, stream->index, bytes, out, &waits));
     }
     if (status == DT_ERR_OOM)
         return out_of_memory(device, pool == &device->host_pool, bytes);
@@ -227,8 +226,7 @@ static dt_status grow_or_make_room(struct cuda_device *device, size_t bytes, voi
     dt_status status = cuda_malloc(bytes, out);
     if (status == DT_ERR_OOM) {
         status = make_room(device);
-        if (status == DT_OK)
-            status = cuda_malloc(bytes, out);
+        DT_THEN(status, cuda_malloc(bytes, out));
     }
     return status == DT_ERR_OOM ? out_of_memory(device, false, bytes) : status;
 }
@@ -246,9 +244,7 @@ dt_status dt_cuda_own_alloc(struct dt_device *base, size_t bytes, void **out)
     dt_status status = grow_or_make_room(device, bytes, &own->data);
     if (status < 0)
         goto fail;
-    status = zero_now(own->data, bytes);
-    if (status < 0)
-        goto fail;
+    DT_TRY_ELSE(fail, status, zero_now(own->data, bytes));
     own->bytes = bytes;
     own->next = device->own;
     device->own = own;

@@ -8,8 +8,7 @@ dt_status dt_cpu_scratch_reserve(struct dt_cpu_scratch *scratch, size_t bytes)
         return DT_OK;
     dt_cpu_scratch_free(scratch);
     scratch->data = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-    if (!scratch->data)
-        return dt_fail(DT_ERR_HOST_MEMORY, "cpu kernels: no host memory for %zu bytes of scratch", bytes);
+    DT_TRY(dt_allocated(scratch->data, "cpu kernels: no host memory for %zu bytes of scratch", bytes));
     scratch->bytes = bytes;
     return DT_OK;
 }

@@ -9,8 +9,7 @@ static dt_status begin_first_step(struct dt_kernels *k)
     struct dt_stream *stream;
     DT_TRY(dt_stream_create(k->device, "kernels", &stream));
     dt_status status = dt_cuda_begin_first_step(k, stream);
-    if (status == DT_OK)
-        status = dt_stream_synchronize(stream);
+    DT_THEN(status, dt_stream_synchronize(stream));
     dt_stream_destroy(stream);
     return status;
 }
