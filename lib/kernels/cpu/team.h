@@ -2,7 +2,7 @@
 #ifndef LIB_KERNELS_CPU_TEAM_H
 #define LIB_KERNELS_CPU_TEAM_H
 
-#include "lib/device/device.h"
+#include "lib/device/cpu/device.h"
 
 #include <stddef.h>
 
