@@ -6,27 +6,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* THREADS: of a rank whose pieces are in host memory. Storage is faster when it is asked for several things at once, and pages that are touched for
- * the first time take as long as reading them: the system clears them before they are filled. */
+/* THREADS: of a rank. Storage is faster when it is asked for several things at once, and pages that are touched for the first time take as long as
+ * reading them: the system clears them before they are filled. */
 enum { CHUNK_BYTES = 8 << 20, THREADS = 4 };
+
+/* Elements [k, k + count) of a piece. */
+struct chunk {
+    const struct piece *piece;
+    uint64_t k, count;
+};
+
+/* A chunk on its way to a device, to which the rank's own thread alone talks. */
+struct parcel {
+    struct chunk chunk; /* count 0: none */
+    char *host;         /* [CHUNK_BYTES] */
+};
 
 /* What threads load, a chunk at a time. */
 struct loading {
     const struct checkpoint_rank *rank;
     const struct sources *sources;
     struct pieces pieces;
-    bool on_host;
     pthread_mutex_t mutex;
     int piece;       /* from which the next chunk is */
     uint64_t k;      /* its first element, counted from the first of the piece */
     dt_status first; /* what went wrong first, and its text, which belongs to the thread that failed */
     char error[1024];
-};
-
-/* Elements [k, k + count) of a piece. */
-struct chunk {
-    const struct piece *piece;
-    uint64_t k, count;
+    struct parcel parcels[THREADS];
+    int parcels_taken;
 };
 
 /* False: there are no more, or something has gone wrong. */
@@ -52,40 +59,79 @@ static const struct source *find_of_piece(const struct sources *s, const struct 
     return *count == 0 && piece->kind == DP_MASTER ? sources_find(s, piece_tensor(piece), count) : own;
 }
 
-/* host [CHUNK_BYTES]: on the way to a device. */
-static dt_status load_chunk(const struct loading *l, const struct chunk *c, char *host)
+static char *place_of(const struct chunk *c)
+{
+    return (char *)c->piece->data + (c->k - c->piece->part.from) * dt_dtype_bytes(c->piece->dtype);
+}
+
+static void load_chunk(struct loading *l, const struct chunk *c, char *to)
 {
     int count;
     const struct piece *piece = c->piece;
     const struct wanted wanted = {piece->name, piece->dtype, &piece->part};
     const struct source *found = find_of_piece(l->sources, piece, &count);
-    size_t bytes = dt_dtype_bytes(piece->dtype);
-    char *to = (char *)piece->data + (c->k - piece->part.from) * bytes;
-    if (count == 0)
-        return dt_fail(DT_ERR_INVALID, "no file has the tensor %s", piece->name);
-    DT_TRY(sources_collect(l->sources, &wanted, found, count, c->k, c->count, l->on_host ? to : host));
-    if (l->on_host)
-        return DT_OK;
-    DT_TRY(dt_copy_from_host(l->rank->stream, to, host, c->count * bytes));
-    return dt_stream_synchronize(l->rank->stream);
-}
-
-static void *load_chunks(void *context)
-{
-    struct loading *l = context;
-    struct chunk chunk;
-    char *host = l->on_host ? NULL : malloc(CHUNK_BYTES);
-    dt_status status = l->on_host ? DT_OK : dt_allocated(host, "no host memory for reading a checkpoint");
-    while (status == DT_OK && take_chunk(l, &chunk))
-        status = load_chunk(l, &chunk, host);
-    free(host);
+    dt_status status = count == 0 ? dt_fail(DT_ERR_INVALID, "no file has the tensor %s", piece->name)
+                                  : sources_collect(l->sources, &wanted, found, count, c->k, c->count, to);
     pthread_mutex_lock(&l->mutex);
     if (status < 0 && l->first == DT_OK) {
         l->first = status;
         snprintf(l->error, sizeof l->error, "%s", dt_error_message());
     }
     pthread_mutex_unlock(&l->mutex);
+}
+
+static void *load_chunks(void *context)
+{
+    struct loading *l = context;
+    struct chunk chunk;
+    while (take_chunk(l, &chunk))
+        load_chunk(l, &chunk, place_of(&chunk));
     return NULL;
+}
+
+static void *load_parcel(void *context)
+{
+    struct loading *l = context;
+    pthread_mutex_lock(&l->mutex);
+    struct parcel *parcel = &l->parcels[l->parcels_taken++];
+    pthread_mutex_unlock(&l->mutex);
+    if (take_chunk(l, &parcel->chunk))
+        load_chunk(l, &parcel->chunk, parcel->host);
+    return NULL;
+}
+
+/* As many chunks as there are threads, and then their copies. False: there are no more, or something has gone wrong. */
+static bool load_parcels(struct loading *l, dt_status *status)
+{
+    struct dt_stream *stream = l->rank->stream;
+    bool any = false;
+    l->parcels_taken = 0;
+    for (int i = 0; i < THREADS; i++)
+        l->parcels[i].chunk.count = 0;
+    dt_threads_run(THREADS, load_parcel, l);
+    for (int i = 0; i < THREADS && *status == DT_OK && l->first == DT_OK; i++) {
+        const struct chunk *c = &l->parcels[i].chunk;
+        any = any || c->count > 0;
+        if (c->count > 0)
+            *status = dt_copy_from_host(stream, place_of(c), l->parcels[i].host, c->count * dt_dtype_bytes(c->piece->dtype));
+    }
+    if (*status == DT_OK)
+        *status = dt_stream_synchronize(stream);
+    return any && *status == DT_OK;
+}
+
+static dt_status load_to_device(struct loading *l)
+{
+    dt_status status = DT_OK;
+    for (int i = 0; i < THREADS && status == DT_OK; i++) {
+        l->parcels[i].host = malloc(CHUNK_BYTES);
+        status = dt_allocated(l->parcels[i].host, "no host memory for reading a checkpoint");
+    }
+    while (status == DT_OK && load_parcels(l, &status))
+        continue;
+    for (int i = 0; i < THREADS; i++)
+        free(l->parcels[i].host);
+    return status;
 }
 
 static bool is_parameter(const struct piece *piece)
@@ -96,15 +142,18 @@ static bool is_parameter(const struct piece *piece)
 /* Others' files have parameters alone: moments stay as a run begins with them, and the optimizer's copies of parameters are these. */
 static dt_status load_pieces(const struct checkpoint_rank *rank, const struct sources *s, bool parameters_alone)
 {
-    struct loading l = {.rank = rank, .sources = s, .on_host = pieces_are_on_host(rank)};
+    struct loading l = {.rank = rank, .sources = s};
     dt_status status = pieces_find(rank, &l.pieces);
     if (parameters_alone)
         pieces_keep(&l.pieces, is_parameter);
     if (status == DT_OK) {
         pthread_mutex_init(&l.mutex, NULL);
-        dt_threads_run(l.on_host ? THREADS : 1, load_chunks, &l);
+        if (pieces_are_on_host(rank))
+            dt_threads_run(THREADS, load_chunks, &l);
+        else
+            status = load_to_device(&l);
         pthread_mutex_destroy(&l.mutex);
-        status = l.first < 0 ? dt_fail(l.first, "%s", l.error) : DT_OK;
+        status = status < 0 ? status : l.first < 0 ? dt_fail(l.first, "%s", l.error) : DT_OK;
     }
     pieces_finish(&l.pieces);
     return status;

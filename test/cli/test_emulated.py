@@ -98,6 +98,16 @@ def test_memory_moved_to_the_host():
     alone("activation=offload", "parameter_offload=true")
 
 
+def test_a_checkpoint_beside_replayed_steps_and_what_goes_on_with_it():
+    adam = ("device=cuda", "optimizer.name=adam", "optimizer.learning_rate=0.01")
+    with tempfile.TemporaryDirectory() as path:
+        whole = train(*adam, "steps.timed=5")["losses"]
+        beside = train(*adam, "steps.timed=3", f"checkpoint.path={path}", "checkpoint.save_every=1", "checkpoint.asynchronous=true")
+        check(beside["losses"] == whole[:4] and beside["provenance"]["graph"] == "replayed", beside["losses"], whole)
+        on = train(*adam, "steps.timed=5", f"checkpoint.from={path}")["losses"]
+        check(on == whole[4:], on, whole)
+
+
 def test_unfused_attention():
     alone("model.attention=unfused")
 

@@ -166,10 +166,14 @@ def test_a_checkpoint_has_parameters_and_running_statistics():
     dtbench("run", network(RESNET, steps={"warmup": 1, "timed": 3}, checkpoint={"path": whole}), "--output", path)
     losses = read_records(path)[0]["losses"]
     ends = {}
-    for name, division in (("same", {}), ("divided", PARADIGMS[4]), ("stages", ORDERS[1])):
+    def saved(name, division):
         begun = os.path.join(WORK, "begun_" + name)
         case = {"checkpoint": {"path": begun}, **division}
         dtbench("run", network(RESNET, **{**case, "steps": {"warmup": 1, "timed": 1}}), "--output", records_path("begun.jsonl"))
+        return begun
+
+    for name, division in (("same", {}), ("divided", PARADIGMS[4])):
+        begun = saved(name, division)
         path = records_path("goes_on.jsonl")
         dtbench("run", network(RESNET, steps={"warmup": 1, "timed": 3}, checkpoint={"path": begun + "_on", "from": begun}), "--output", path)
         got = read_records(path)[0]["losses"]
@@ -178,6 +182,11 @@ def test_a_checkpoint_has_parameters_and_running_statistics():
     check(ends["same"] == tensors_of(os.path.join(whole, "step-4", "rank-00000.safetensors")), "not the same to the last bit")
     running = [name for name in ends["same"] if name.endswith("running_statistics")]
     check(len(running) == 6 and all(name in ends["divided"] for name in running), list(ends["same"]))
+    # One device goes on with the same checkpoint: at this rate rounding grows after a restart as it does without one.
+    _, records = verify(RESNET, [{"paradigm": "fsdp"}], optimizer={"name": "sgd", "learning_rate": 0.3}, steps={"warmup": 0, "timed": 10},
+                        checkpoint={"from": saved("stages", ORDERS[1])})
+    verified = records[0]["verification"]
+    check(2 <= verified.get("compared_losses", 8) <= len(records[0]["losses"]) == 8 and verified["largest_relative_difference"] > 0, verified)
 
 
 def test_what_does_not_go_is_one_line():
