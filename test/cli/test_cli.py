@@ -193,9 +193,9 @@ def test_placement_on_sim_is_that_of_real_ranks():
 
 def test_a_profile_is_of_the_clusters_gpu():
     h100, a100 = predicted(paradigm="ddp", cluster="clusters/dgx_h100.json"), predicted(paradigm="ddp")
-    check(h100["config"]["profile"] == "profiles/llm_foundry_h100.json", h100["config"]["profile"])
+    check(h100["config"]["profile"] == "profiles/general_h100.json", h100["config"]["profile"])
     check(a100["config"]["profile"] == "profiles/pytorch_1.11_a100.json" and h100["predicted_step_s"] < a100["predicted_step_s"], a100)
-    named = predicted(paradigm="ddp", cluster="dgx_h100", profile="llm_foundry_h100")
+    named = predicted(paradigm="ddp", cluster="dgx_h100", profile="general_h100")
     check(named["config_hash"] == h100["config_hash"] and named["config"]["cluster"] == "clusters/dgx_h100.json", named["config"])
     for cluster, profile in (("dgx_h100", "pytorch_1.11_a100"), ("gcp_a2", "dtbench_cuda_h100"), ("cpu_node", "dtbench_cuda_a100")):
         files = {"cluster": f"clusters/{cluster}.json", "profile": f"profiles/{profile}.json", "world_size": 1, "paradigm": "none"}

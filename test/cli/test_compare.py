@@ -218,7 +218,7 @@ def test_predictions_are_called_so():
     check("predicted" not in run("status", "real.jsonl").stdout + run("merge", "real.jsonl").stderr + run("compare", "real.jsonl", "real.jsonl").stdout,
           "measurements are none")
     mixed = run("status", "real.jsonl", "other_sim.jsonl", "base_sim.jsonl").stdout
-    check(mixed.count(said) == 1 and mixed.count("cluster dgx_h100, profile llm_foundry_h100") == 1, mixed)
+    check(mixed.count(said) == 1 and mixed.count("cluster dgx_h100, profile general_h100") == 1, mixed)
     mixed = run("run", "tiny.json", "--set", 'sweep.device=["cpu","sim"]', "--set", "cluster=gcp_a2", "--output", "mixed.jsonl", "--quiet").stdout
     check("the rows of device sim are " + said in mixed, mixed)
     changed = [json.loads(line) for line in open(os.path.join(WORK, "base_sim.jsonl"), encoding="utf-8")]
