@@ -114,6 +114,8 @@ static dt_status print_json(struct dt_translation *t)
 static int finish(const struct import_arguments *a, struct dt_translation *t)
 {
     bool unknown = dt_first_remark(t, DT_REMARK_CANNOT) != NULL;
+    for (int i = 0; i < a->sets.count; i++)
+        dt_assume_no_more(t, a->sets.items[i]);
     if (!a->json)
         remarks_print(t, a->output ? stdout : stderr);
     if (unknown && !a->assume && !a->json) {

@@ -129,7 +129,7 @@ static void settle(struct dt_translation *t)
         settle_sharding(t);
     else
         dt_json_put(t->ours, "job.sharding", dt_json_text("none"));
-    dt_remark(t, DT_REMARK_ASSUMED, "optimizer: adam; the file leaves it to " SCRIPT);
+    dt_remark(t, DT_REMARK_ASSUMED, "optimizer.name: adam; the file leaves it to " SCRIPT);
     dt_json_put(t->ours, "optimizer.name", dt_json_text("adam"));
     settle_gradients(t);
     if (dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp16")) /* by torch.amp.GradScaler, whose numbers are those of dtbench */

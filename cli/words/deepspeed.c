@@ -136,24 +136,40 @@ static void put_travel(struct dt_translation *t, const char *sent, const char *k
         dt_json_put(t->ours, "reduce_dtype", dt_json_text(sent));
 }
 
+/* Without a section of 16-bit numbers they are fp32. */
+static const char *take_dtype(struct dt_translation *t)
+{
+    static const char *const sections[][2] = {{"fp16.enabled", "fp16"}, {"bfloat16.enabled", "bf16"}, {"bf16.enabled", "bf16"}};
+    const char *dtype = "fp32";
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        struct cJSON *enabled = dt_json_take(t->theirs, sections[i][0]);
+        if (enabled)
+            dt_remark(t, DT_REMARK_READ, "%s: %s", sections[i][0], dt_json_is(enabled, "true") ? "true" : "false");
+        if (dt_json_is(enabled, "true"))
+            dtype = sections[i][1];
+        dt_json_destroy(enabled);
+    }
+    return dtype;
+}
+
 static void settle_numbers(struct dt_translation *t)
 {
-    bool bf16 = is_on(t->theirs, "bf16.enabled") || is_on(t->theirs, "bfloat16.enabled"), fp16 = is_on(t->theirs, "fp16.enabled");
-    const char *dtype = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
+    const char *dtype = take_dtype(t);
+    bool is_narrow = strcmp(dtype, "fp32") != 0;
     struct cJSON *sums = dt_json_take(t->theirs, "data_types.grad_accum_dtype"), *sent = dt_json_take(t->ours, "reduce_dtype");
     bool in_fp32 = dt_json_is(sums, "fp32");
     if (sums && !in_fp32 && !dt_json_is(sums, dtype))
         dt_remark(t, DT_REMARK_CANNOT, "data_types.grad_accum_dtype: %s; gradients are added up in %s or fp32 here",
                   cJSON_GetStringValue(sums), dtype);
-    if (in_fp32 && (bf16 || fp16))
+    if (in_fp32 && is_narrow)
         dt_json_put(t->ours, "gradient_dtype", dt_json_text("fp32"));
-    if (in_fp32 && (bf16 || fp16) && dt_json_is(dt_json_at(t->ours, "job.sharding"), "none"))
+    if (in_fp32 && is_narrow && dt_json_is(dt_json_at(t->ours, "job.sharding"), "none"))
         dt_remark(t, DT_REMARK_CANNOT, "data_types.grad_accum_dtype: fp32; " NOT_STAGE_0);
     dt_json_destroy(sums);
     dt_json_put(t->ours, "model.dtype", dt_json_text(dtype));
     put_travel(t, sent ? cJSON_GetStringValue(sent) : dtype, in_fp32 ? "fp32" : dtype);
     dt_json_destroy(sent);
-    settle_gradients(t, bf16 || fp16 ? 2 : 4);
+    settle_gradients(t, is_narrow ? 2 : 4);
 }
 
 static void settle_optimizer(struct dt_translation *t)
@@ -169,7 +185,7 @@ static void settle_optimizer(struct dt_translation *t)
         dt_remark(t, DT_REMARK_CANNOT, "zero_optimization.offload_optimizer.device: parameters and optimizer are offloaded together here");
     if (dt_json_at(t->ours, "optimizer.name"))
         return;
-    dt_remark(t, DT_REMARK_ASSUMED, "optimizer: adam; the file leaves it to " SCRIPT);
+    dt_remark(t, DT_REMARK_ASSUMED, "optimizer.name: adam; the file leaves it to " SCRIPT);
     dt_json_put(t->ours, "optimizer.name", dt_json_text("adam"));
 }
 

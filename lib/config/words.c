@@ -120,6 +120,17 @@ const char *dt_first_remark(const struct dt_translation *t, enum dt_remark kind)
     return t->remarks[kind] && t->remarks[kind]->child ? t->remarks[kind]->child->valuestring : NULL;
 }
 
+void dt_assume_no_more(struct dt_translation *t, const char *setting)
+{
+    size_t length = strcspn(setting, "=");
+    struct cJSON *next, *remark = t->remarks[DT_REMARK_ASSUMED] ? t->remarks[DT_REMARK_ASSUMED]->child : NULL;
+    for (; remark; remark = next) {
+        next = remark->next;
+        if (strncmp(remark->valuestring, setting, length) == 0 && remark->valuestring[length] == ':')
+            cJSON_Delete(cJSON_DetachItemViaPointer(t->remarks[DT_REMARK_ASSUMED], remark));
+    }
+}
+
 /* The pair that has this value on the left, or on the right; NULL: none. */
 static const struct dt_word_value *find_value(const struct dt_word *word, const struct cJSON *value, bool ours)
 {

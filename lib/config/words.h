@@ -64,6 +64,8 @@ void dt_translation_finish(struct dt_translation *t);
 void dt_remark(struct dt_translation *t, enum dt_remark kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The first text of a kind; NULL: there is none. */
 const char *dt_first_remark(const struct dt_translation *t, enum dt_remark kind);
+/* What was assumed of a key of ours ("activation: keep, ...") is over: "PATH=VALUE" says it. */
+void dt_assume_no_more(struct dt_translation *t, const char *setting);
 
 /* From theirs to ours, and back. What memory lacks for is left out. */
 void dt_words_read(const struct dt_word *words, struct dt_translation *t);

@@ -202,6 +202,7 @@ def test_deepspeed_json():
     said = imported("ds.json", DEEPSPEED, "--model", "GPT-2-XL", "--gpus", "16", "--set", "activation=checkpoint")
     has(said["config"], world_size=16, paradigm="fsdp", batch_size=8, micro_batches=2, model__preset="GPT-2-XL", model__dtype="bf16",
         activation="checkpoint")
+    check("bf16.enabled: true" in said["read"] and not any(text.startswith("activation:") for text in said["assumed"]), said)
 
 
 def test_deepspeed_leaves_the_numbers_to_the_script():
