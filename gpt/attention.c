@@ -1,49 +1,5 @@
 /* Attention: x + dropout(projection(attention(norm(x)))); what the model has of it, heads of q and k are normed and turned. */
-#include "gpt/layer_parts.h"
-
-/* Of the weights. */
-static struct gpt_dropout attention_dropout(const struct layer_run *r)
-{
-    struct gpt_dropout dropout = layer_dropout(r);
-    if (gpt_of(r->stage->base.model)->attention_dropout == GPT_ATTENTION_DROPOUT_NONE)
-        dropout.probability = 0;
-    return dropout;
-}
-
-/* The heads' outputs from kept->qkv, and what the backward of that reads. */
-static dt_status attend(const struct layer_run *r)
-{
-    const struct dt_model *model = r->stage->base.model;
-    struct gpt_part heads = gpt_cut_heads(r->stage->cut, model);
-    size_t T = (size_t)gpt_of(model)->block_size, samples = r->stash->samples;
-
-    if (gpt_of(model)->attention == GPT_ATTENTION_FUSED)
-        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, samples * heads.count * T * sizeof(float), &r->kept->lse));
-    else
-        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, samples * heads.count * T * T * r->element_bytes, &r->kept->weights));
-    if (r->kept->mixed.bytes == 0)
-        DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->e, &r->kept->mixed));
-    struct gpt_attention_forward a = {
-        .qkv = r->kept->qkv.data,
-        .out = r->kept->mixed.data,
-        .lse = r->kept->lse.data,
-        .weights = r->kept->weights.data,
-        .samples = samples,
-        .heads = heads,
-        .kv_heads = gpt_cut_kv_heads(r->stage->cut, model),
-        .dropout = attention_dropout(r),
-    };
-    return r->k->attention(r->kernels, r->stream, &a);
-}
-
-/* What is computed again from q, k and v. */
-static void forget_attention(const struct layer_run *r)
-{
-    if (makes_again(r, DT_AGAIN_HEADS))
-        dt_free(r->stream, &r->kept->mixed);
-    dt_free(r->stream, &r->kept->lse);
-    dt_free(r->stream, &r->kept->weights);
-}
+#include "gpt/attend.h"
 
 /* Norms of the heads of q and k, from kept->raw to kept->qkv. */
 static dt_status normalize_heads(const struct layer_run *r)
@@ -122,36 +78,12 @@ dt_status layer_attention_forward(const struct layer_run *r)
     DT_TRY(make_qkv(r, normed.data));
     layer_normed_read(r, &normed);
 
+    DT_TRY(attend_prepare(r));
     DT_TRY(attend(r));
     DT_TRY(layer_project_to_stream(r, r->kept->mixed.data, NULL, GPT_PROJECTION_WEIGHT, GPT_PROJECTION_BIAS, r->e, r->kept->input.data));
     if (attends_again(r))
-        forget_attention(r);
+        attend_forget(r);
     return DT_OK;
-}
-
-/* From dmixed [M, e], which it frees, to kept->dqkv. */
-static dt_status through_attention(const struct layer_run *r, struct dt_buffer *dmixed)
-{
-    DT_TRY(layer_allocate(r, gradient_category(r), r->c, &r->kept->dqkv));
-    struct gpt_attention_backward a = {
-        .dout = dmixed->data,
-        .out = r->kept->mixed.data,
-        .qkv = r->kept->qkv.data,
-        .lse = r->kept->lse.data,
-        .weights = r->kept->weights.data,
-        .dqkv = r->kept->dqkv.data,
-        .samples = r->stash->samples,
-        .heads = gpt_cut_heads(r->stage->cut, r->stage->base.model),
-        .kv_heads = gpt_cut_kv_heads(r->stage->cut, r->stage->base.model),
-        .dropout = attention_dropout(r),
-    };
-    DT_TRY(r->k->attention_gradient(r->kernels, r->stream, &a));
-    dt_free(r->stream, dmixed);
-    dt_free(r->stream, &r->kept->qkv);
-    dt_free(r->stream, &r->kept->lse);
-    dt_free(r->stream, &r->kept->weights);
-    dt_free(r->stream, &r->kept->besides);
-    return make_dqkv(r);
 }
 
 dt_status layer_attention_backward(const struct layer_run *r)
@@ -171,8 +103,10 @@ dt_status layer_attention_backward(const struct layer_run *r)
     }
     if (weights_now(r))
         dt_free(r->stream, &kept->dbranch);
-    if (inputs_now(r))
-        DT_TRY(through_attention(r, &dmixed));
+    if (inputs_now(r)) {
+        DT_TRY(attend_backward(r, &dmixed));
+        DT_TRY(make_dqkv(r));
+    }
     if (weights_now(r))
         dt_free(r->stream, &kept->mixed);
     return layer_backward_through_norm(r, &kept->dqkv, GPT_Q_WEIGHT, GPT_Q_BIAS, r->c);

@@ -1,9 +1,10 @@
 #include "gpt/exchange.h"
 
-dt_status gpt_exchange_init(struct gpt_exchange *x, const struct dt_tensor_group *group, struct dt_device *device)
+dt_status gpt_exchange_init(struct gpt_exchange *x, const struct dt_tensor_group *group, const struct dt_context_group *context,
+                            struct dt_device *device)
 {
-    *x = (struct gpt_exchange){.group = *group};
-    if (!group->comm)
+    *x = (struct gpt_exchange){.group = *group, .context = *context};
+    if (!group->comm && !context->comm)
         return DT_OK;
     DT_TRY(dt_event_create(device, &x->ready));
     for (int slot = 0; slot < GPT_EXCHANGE_SLOTS; slot++)
@@ -59,6 +60,38 @@ dt_status gpt_all_gather_begin(struct gpt_exchange *x, enum gpt_exchange_slot sl
     DT_TRY(begin(x, stream));
     DT_TRY(dt_all_gather(x->group.comm, own, all, count_elems, dtype, x->group.network));
     return dt_event_record(x->done[slot], x->group.network);
+}
+
+dt_status gpt_shift_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, const void *send, void *receive,
+                          size_t count_elems, enum dt_dtype dtype)
+{
+    DT_TRY(begin(x, stream));
+    DT_TRY(dt_shift(x->context.comm, send, receive, count_elems, dtype, x->group.network));
+    return dt_event_record(x->done[slot], x->group.network);
+}
+
+dt_status gpt_keys_gather_begin(struct gpt_exchange *x, struct dt_stream *stream, const void *own, void *all, size_t count_elems,
+                                enum dt_dtype dtype)
+{
+    DT_TRY(begin(x, stream));
+    DT_TRY(dt_all_gather(x->context.comm, own, all, count_elems, dtype, x->group.network));
+    return dt_event_record(x->done[GPT_EXCHANGE_KEYS], x->group.network);
+}
+
+dt_status gpt_keys_scatter_begin(struct gpt_exchange *x, struct dt_stream *stream, void *all, void *own, size_t count_elems,
+                                 enum dt_dtype dtype)
+{
+    DT_TRY(begin(x, stream));
+    DT_TRY(dt_reduce_scatter(x->context.comm, all, own, count_elems, dtype, DT_SUM, x->group.network));
+    return dt_event_record(x->done[GPT_EXCHANGE_DKEYS], x->group.network);
+}
+
+dt_status gpt_heads_exchange_begin(struct gpt_exchange *x, struct dt_stream *stream, const void *from, void *to, size_t count_elems,
+                                   enum dt_dtype dtype)
+{
+    DT_TRY(begin(x, stream));
+    DT_TRY(dt_all_to_all(x->context.comm, from, to, count_elems / (size_t)dt_comm_size(x->context.comm), dtype, x->group.network));
+    return dt_event_record(x->done[GPT_EXCHANGE_KEYS], x->group.network);
 }
 
 dt_status gpt_exchange_wait(struct gpt_exchange *x, enum gpt_exchange_slot slot)

@@ -45,6 +45,7 @@ const struct dt_model_family gpt_family = {
     .block_layer = gpt_block_layer,
     .layers_size = gpt_layers_size,
     .check_tensor_group = gpt_cut_check,
+    .check_context_group = gpt_context_check,
     .tensor_copies = gpt_cut_copies,
     .tensor_ranks_alike = gpt_cut_alike,
     .kernels_available = gpt_kernels_available,

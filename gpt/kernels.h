@@ -188,6 +188,13 @@ struct gpt_rope {
     bool inverse;
 };
 
+/* sim, where ranks share samples: how many positions of each sample ask, and how many are there to be attended to; 0: all T of them. Of a
+ * causal mask's pairs half are taken to be left, which is so of all that a rank does together. */
+struct gpt_piece {
+    size_t queries, keys;
+    bool joins; /* into what out and lse have from other keys: passes over out more */
+};
+
 /* Causal self-attention of `heads`, H of them, some or all of the model's. Each of kv_heads, K of them, serves a run of model heads / model
  * kv_heads of the heads of q; every head finds its own among them. qkv [M, (H + 2K) w]: q | k | v, head a of each at columns a*w to (a+1)*w,
  * w = d / the model's heads; scores scaled by 1/sqrt(w), and with alibi plus gpt_alibi_slope * (key - query); dropout on the weights after
@@ -203,6 +210,7 @@ struct gpt_attention_forward {
     size_t samples;
     struct gpt_part heads, kv_heads;
     struct gpt_dropout dropout; /* of whole samples: first_row is 0 */
+    struct gpt_piece piece;
 };
 
 /* dqkv [M, (H + 2K) w] from dout [M, Hw] and what forward left; k's and v's are sums over the heads that they serve. */
@@ -214,6 +222,7 @@ struct gpt_attention_backward {
     size_t samples;
     struct gpt_part heads, kv_heads;
     struct gpt_dropout dropout;
+    struct gpt_piece piece;
 };
 
 /* out [M, d] = dropout(token_table[token] + position_table[t]); tokens [M] int32. The tables have rows `vocab` of V and `positions` of
@@ -226,6 +235,7 @@ struct gpt_embedding {
     size_t samples;
     struct gpt_part vocab, positions;
     struct gpt_dropout dropout; /* of whole samples: first_row is 0 */
+    size_t rows;                /* sim, where ranks share samples: M; 0: samples * T */
 };
 
 /* Both tables' gradients from dout [M, d]. Without accumulate all of both tables is written (rows of unused tokens and positions with zeros). */
@@ -237,6 +247,7 @@ struct gpt_embedding_gradient {
     struct gpt_part vocab, positions;
     bool accumulate;
     struct gpt_dropout dropout;
+    size_t rows; /* as above */
 };
 
 /* out [rows, d] = residual + dropout(branch). out may be branch. */
@@ -419,9 +430,9 @@ struct gpt_kernel_table {
     /* As in struct dt_tuner. NULL: the kernels' library offers no choice. */
     dt_status (*use_tuning)(struct gpt_kernels *k, const struct dt_tuning *tuning);
     void (*tuned)(const struct gpt_kernels *k, struct dt_tuned *out);
-    /* Bytes to be kept of a layer for its backward besides what the stage keeps. NULL: none. Of one of `ranks` that share the layer;
+    /* Bytes to be kept of a layer for its backward besides what the stage keeps. NULL: none. Of samples, or a part of one, and one of `ranks` that share the layer;
      * sequence_parallel: the residual stream, too. */
-    size_t (*besides_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel);
+    size_t (*besides_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, double samples, int ranks, bool sequence_parallel);
 
     /* NULL: there are only the kernels that it stands for. */
 #define GPT_FUSED_ENTRY(entry, arguments) GPT_KERNEL_FUNCTION((*entry), arguments);

@@ -10,6 +10,8 @@
  * Differs rows are divided in the order in which they lie in memory, sample after sample, so that no collective moves rows around:
  *         Megatron has the positions outermost, and divides these. What is done to rows here looks at one alone.
  *
+ * Where a context group shares samples, M is of this rank's positions; attention alone knows of the others (context.c).
+ *
  * Everything is queued on the run's stream. Errors: DT_ERR_OOM for memory, and what kernels and streams report; the stash then contains what
  * had been allocated, for stash_destroy. */
 #ifndef GPT_LAYER_H
@@ -25,6 +27,7 @@ struct gpt_stage {
     struct gpt_layer *layers; /* [layer_count] */
     int layer_count;
     struct gpt_cut cut; /* the part of each layer */
+    size_t positions;   /* of each sample on this rank: T; where ranks share them (struct dt_context_group), its part of them */
     bool sliced;        /* sequence parallelism: R = M / cut.size rows of the residual stream; else R = M */
     struct gpt_exchange exchange;
     int keep;              /* enum dt_keep, added up */
@@ -43,6 +46,7 @@ struct dt_layer_stash {
     struct dt_buffer raw;        /* [M, c] attention with norms of q and k: what these read */
     struct dt_buffer qkv;        /* [M, c] attention, as it is attended to: normed and turned */
     struct dt_buffer mixed;      /* [M, e] attention: the heads' outputs, before the projection */
+    struct dt_buffer attended;   /* [M, e] the same, of all positions and some heads, where ranks exchange the one for the other */
     struct dt_buffer lse;        /* [samples, H, T] fp32, fused attention */
     struct dt_buffer weights;    /* [samples, H, T, T], unfused attention */
     struct dt_buffer hidden;     /* [M, u] mlp_up: before GELU; gate | up; gate [M, f] alone where products are computed again */
@@ -72,7 +76,7 @@ struct layer_run {
     struct dt_stream *stream;
     const struct gpt_kernel_table *k;
     struct gpt_kernels *kernels;
-    size_t rows, stream_rows; /* M = samples * T, and R */
+    size_t rows, stream_rows; /* M = samples * positions, and R */
     size_t d, e;              /* e = d / N: what this rank has of d output or input features */
     size_t c, u, f;
     size_t element_bytes;

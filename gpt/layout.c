@@ -94,6 +94,27 @@ dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_pa
                    gpt_of(model)->block_size, fitting);
 }
 
+dt_status gpt_context_check(const struct dt_model *model, int ranks, enum dt_context_kind kind, int tensor_ranks, bool sequence_parallel)
+{
+    const struct gpt_model *m = gpt_of(model);
+    int pieces = kind == DT_CONTEXT_HEADS ? ranks : 2 * ranks;
+    if (m->attention == GPT_ATTENTION_UNFUSED)
+        return dt_fail(DT_ERR_INVALID, "ranks that share samples have no use for model.attention \"unfused\", which stores all pairs of "
+                                       "positions; use \"fused\"");
+    if (m->block_size % pieces != 0)
+        return dt_fail(DT_ERR_INVALID, "%d ranks with %d of equally long pieces each do not divide model.block_size %d", ranks,
+                       pieces / ranks, m->block_size);
+    if (sequence_parallel && m->block_size / ranks % tensor_ranks != 0)
+        return dt_fail(DT_ERR_INVALID, "of model.block_size %d each of %d ranks has %d, which tensor.size %d does not divide",
+                       m->block_size, ranks, m->block_size / ranks, tensor_ranks);
+    if (kind == DT_CONTEXT_HEADS && (m->heads / tensor_ranks % ranks != 0 || gpt_kv_heads(model) % (tensor_ranks * ranks) != 0))
+        return dt_fail(DT_ERR_INVALID,
+                       "%d ranks exchange heads, and do not divide model.heads %d and model.kv_heads %d over tensor.size %d; "
+                       "use fewer, or context.comm_type \"p2p\" or \"all_gather\"",
+                       ranks, m->heads, gpt_kv_heads(model), tensor_ranks);
+    return DT_OK;
+}
+
 /* ---- tensors ---- */
 
 /* `runs` of run_elems from first_elem on. */

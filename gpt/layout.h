@@ -96,6 +96,9 @@ struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *mode
  * sequence parallelism the rows of a sample do, and every rank gets a row of each table. DT_ERR_INVALID: what does not, and the sizes that
  * would do. */
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel);
+/* Whether `ranks` can share the positions of each sample: they, or with a causal mask's two pieces a rank twice as many, divide T; with
+ * sequence parallelism the rest divides by tensor_ranks; where heads are exchanged those of a tensor rank divide; and attention is fused. */
+dt_status gpt_context_check(const struct dt_model *model, int ranks, enum dt_context_kind kind, int tensor_ranks, bool sequence_parallel);
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
 const char *gpt_tensor_text(enum gpt_tensor_name name); /* "norm.gain" */
 /* Input features of a weight, or the width of a table's rows; of a vector 1. */

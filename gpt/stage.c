@@ -98,13 +98,14 @@ dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_o
     };
     if (options->tensor.comm)
         s->cut = (struct gpt_cut){dt_comm_rank(options->tensor.comm), dt_comm_size(options->tensor.comm)};
+    s->positions = (size_t)gpt_of(model)->block_size / (size_t)(options->context.comm ? dt_comm_size(options->context.comm) : 1);
     s->sliced = s->cut.size > 1 && options->tensor.sequence_parallel;
     s->layers = calloc((size_t)layer_count, sizeof *s->layers);
     s->base.groups = calloc((size_t)layer_count, sizeof *s->base.groups);
     s->base.parts = calloc((size_t)options->part_count, sizeof *s->base.parts);
     if (!s->layers || !s->base.groups || !s->base.parts)
         goto fail;
-    DT_TRY_ELSE(fail, status, gpt_exchange_init(&s->exchange, &options->tensor, dt_stream_device(stream)));
+    DT_TRY_ELSE(fail, status, gpt_exchange_init(&s->exchange, &options->tensor, &options->context, dt_stream_device(stream)));
 
     for (int i = 0; i < options->part_count; i++)
         add_part(s, &options->parts[i], options->unit, group_first);
@@ -137,7 +138,7 @@ void gpt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream)
  * r M / N on. */
 static size_t stream_elems(const struct dt_stage *stage, size_t samples)
 {
-    size_t rows = samples * (size_t)gpt_of(stage->model)->block_size;
+    size_t rows = samples * own_const(stage)->positions;
     return (own_const(stage)->sliced ? rows / (size_t)own_const(stage)->cut.size : rows) * (size_t)gpt_of(stage->model)->hidden;
 }
 
@@ -197,9 +198,9 @@ dt_status gpt_stash_create(const struct dt_stage *stage, int part, struct dt_sta
 
 static void free_layer_stash(struct dt_layer_stash *kept, struct dt_stream *stream)
 {
-    struct dt_buffer *all[] = {&kept->input, &kept->mean,    &kept->rstd,   &kept->normed,  &kept->raw,    &kept->qkv,    &kept->mixed,
-                               &kept->lse,   &kept->weights, &kept->hidden, &kept->raised,  &kept->active, &kept->logits, &kept->besides,
-                               &kept->dout,  &kept->dbranch, &kept->dqkv,   &kept->dhidden, &kept->dnorm};
+    struct dt_buffer *all[] = {&kept->input,    &kept->mean, &kept->rstd,    &kept->normed, &kept->raw,     &kept->qkv,    &kept->mixed,
+                               &kept->attended, &kept->lse,  &kept->weights, &kept->hidden, &kept->raised,  &kept->active, &kept->logits,
+                               &kept->besides,  &kept->dout, &kept->dbranch, &kept->dqkv,   &kept->dhidden, &kept->dnorm};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         dt_free(stream, all[i]);
 }
@@ -234,7 +235,7 @@ dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, 
     stash->first_sample = first_sample;
     if (!stage->parts[stash->part].first && !stage->parts[stash->part].last)
         return DT_OK;
-    size_t bytes = samples * (size_t)gpt_of(stage->model)->block_size * sizeof(int32_t);
+    size_t bytes = samples * own_const(stage)->positions * sizeof(int32_t);
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->inputs));
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->targets));
     if (stage->batch.inputs) {
@@ -277,7 +278,7 @@ static struct layer_run run_of(struct dt_stage *stage, int g, struct dt_stash *s
         .stream = stream,
         .k = gpt_kernel_set(stage->kernels)->table,
         .kernels = gpt_kernel_set(stage->kernels)->state,
-        .rows = stash->samples * (size_t)gpt_of(stage->model)->block_size,
+        .rows = stash->samples * own(stage)->positions,
         .stream_rows = stream_elems(stage, stash->samples) / (size_t)gpt_of(stage->model)->hidden,
         .d = (size_t)gpt_of(stage->model)->hidden,
         .e = (size_t)gpt_of(stage->model)->hidden / (size_t)own(stage)->cut.size,
@@ -326,7 +327,8 @@ static dt_status keep_besides(const struct layer_run *r, enum gpt_layer_kind kin
     const struct gpt_kernel_set *kernels = gpt_kernel_set(r->stage->base.kernels);
     if (!kernels->plain.table->besides_bytes || (kind == GPT_HEAD && !r->recompute))
         return DT_OK;
-    size_t bytes = kernels->plain.table->besides_bytes(kernels->plain.state, kind, r->stash->samples, r->stage->cut.size, r->stage->sliced);
+    double samples = (double)r->rows / gpt_of(r->stage->base.model)->block_size;
+    size_t bytes = kernels->plain.table->besides_bytes(kernels->plain.state, kind, samples, r->stage->cut.size, r->stage->sliced);
     size_t own_bytes = kept_cheaply_bytes(r);
     return bytes > own_bytes ? dt_alloc(r->stream, DT_ACTIVATIONS, bytes - own_bytes, &r->kept->besides) : DT_OK;
 }

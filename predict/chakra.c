@@ -69,8 +69,9 @@ static uint64_t whole_us(struct queue *q, double seconds)
 static void describe_collective(struct writer *w, const struct dt_sim_op *op, struct chakra_node *node)
 {
     /* The format's CollectiveCommType. */
-    static const int kinds[DT_SIM_COLLECTIVES] = {
-        [DT_SIM_ALL_REDUCE] = 0, [DT_SIM_REDUCE] = 1, [DT_SIM_ALL_GATHER] = 2, [DT_SIM_BROADCAST] = 5, [DT_SIM_REDUCE_SCATTER] = 7};
+    static const int kinds[DT_SIM_OPERATIONS] = {[DT_SIM_ALL_REDUCE] = 0, [DT_SIM_REDUCE] = 1,         [DT_SIM_ALL_GATHER] = 2,
+                                                 [DT_SIM_BROADCAST] = 5,  [DT_SIM_REDUCE_SCATTER] = 7, [DT_SIM_ALL_TO_ALL] = 6,
+                                                 [DT_SIM_SHIFT] = 6}; /* of a shift the format has none: each rank's bytes go to one other */
     const struct simulated_group *group = group_of(w, op, &node->group);
     double bytes = op->detail == DT_SIM_ALL_GATHER ? op->amount / group->count : op->amount;
     node->kind = CHAKRA_COLLECTIVE;

@@ -287,7 +287,7 @@ static dt_status change_plan(void *context, const struct data_parallel *dp, stru
 static dt_status hold(const struct framework *f, const struct data_parallel *dp, size_t samples, int copies, struct dt_buffer *out)
 {
     const struct experiment *e = f->experiment;
-    double elems = f->profile->memory.output_elems * (double)samples * dt_model_facts(&e->model).outputs / e->tensor.size;
+    double elems = f->profile->memory.output_elems * (double)samples * dt_model_facts(&e->model).outputs / e->tensor.size / e->context.size;
     return dt_alloc(dp->setup.compute, DT_ACTIVATIONS, dp_bytes(&dp->setup, (size_t)elems) * (size_t)copies, out);
 }
 

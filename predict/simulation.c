@@ -449,7 +449,7 @@ static dt_status find_storage(const struct experiment *e, const struct simulated
     bool copies = e->strategy.mode->ranks != DP_RANKS_DIFFER;
     for (int i = 0; i < e->world_size && status == DT_OK; i++) {
         status = trainer_checkpoint_size(ranks->roles[ranks->ranks[part->stand_in[i]].role].trainer, &sizes[i]);
-        if (copies && mesh_coordinate(&part->mesh, MESH_REPLICA, i) > 0)
+        if (copies && mesh_index(&part->mesh, mesh_group(&part->mesh, MESH_REPLICA), i) > 0)
             sizes[i].saved = 0;
     }
     if (status == DT_OK)

@@ -89,7 +89,7 @@ static double smallest_layer_elems(const struct dt_model *model, int tensor)
  * n N / (n + N - 1) - 1. No bucket is smaller than a layer. */
 static int whole_shares(const struct experiment *e, const struct mesh_shape *mesh)
 {
-    double shards = mesh->size[MESH_SHARD], elems = smallest_layer_elems(&e->model, mesh->size[MESH_TENSOR]);
+    double shards = mesh_group_size(mesh, MESH_SHARD), elems = smallest_layer_elems(&e->model, mesh->size[MESH_TENSOR]);
     return elems > 0 ? (int)fmin(floor(elems * shards / (elems + shards - 1)), shards - 1) : 0;
 }
 
@@ -157,6 +157,7 @@ static int stand_in_of(const struct symmetric_part *part, int rank)
     const struct mesh_shape *mesh = &part->mesh;
     rank = mesh_moved(mesh, MESH_TENSOR, rank, part->tensor[mesh_coordinate(mesh, MESH_TENSOR, rank)]);
     rank = mesh_moved(mesh, MESH_REPLICA, rank, coordinate_of_stand_in(&part->replicas, mesh_coordinate(mesh, MESH_REPLICA, rank)));
+    rank = mesh_moved(mesh, MESH_CONTEXT, rank, coordinate_of_stand_in(&part->contexts, mesh_coordinate(mesh, MESH_CONTEXT, rank)));
     return mesh_moved(mesh, MESH_SHARD, rank, coordinate_of_stand_in(&part->shards, mesh_coordinate(mesh, MESH_SHARD, rank)));
 }
 
@@ -206,12 +207,23 @@ static int tensor_stand_in(const struct experiment *e, const struct tensor_axis 
 
 /* ---- the part ---- */
 
+/* How each axis is stood for. */
+struct axes {
+    struct tensor_axis tensor;
+    struct symmetric_axis replicas, shards, contexts;
+    int slow_rank;
+};
+
 /* The part with these coordinates on the axes. */
-static dt_status take_part(const struct experiment *e, struct tensor_axis tensor, struct symmetric_axis replicas,
-                           struct symmetric_axis shards, struct symmetric_part *out)
+static dt_status take_part(const struct experiment *e, const struct axes *axes, struct symmetric_part *out)
 {
-    *out = (struct symmetric_part){
-        .mesh = e->strategy.mesh, .world_size = e->world_size, .slow_rank = e->slow.rank, .replicas = replicas, .shards = shards};
+    struct tensor_axis tensor = axes->tensor;
+    *out = (struct symmetric_part){.mesh = e->strategy.mesh,
+                                   .world_size = e->world_size,
+                                   .slow_rank = axes->slow_rank,
+                                   .replicas = axes->replicas,
+                                   .shards = axes->shards,
+                                   .contexts = axes->contexts};
     out->ranks = malloc((size_t)e->world_size * sizeof *out->ranks);
     out->stand_in = malloc((size_t)e->world_size * sizeof *out->stand_in);
     out->tensor = malloc((size_t)tensor.size * sizeof *out->tensor);
@@ -237,27 +249,24 @@ dt_status symmetric_part_all(const struct experiment *e, struct symmetric_part *
 {
     struct mesh_shape mesh = e->strategy.mesh;
     int size = mesh.size[MESH_TENSOR];
-    return take_part(e, (struct tensor_axis){size, size, false}, all_of(&mesh, MESH_REPLICA), all_of(&mesh, MESH_SHARD), out);
+    struct axes axes = {(struct tensor_axis){size, size, false}, all_of(&mesh, MESH_REPLICA), all_of(&mesh, MESH_SHARD),
+                        all_of(&mesh, MESH_CONTEXT), e->slow.rank};
+    return take_part(e, &axes, out);
 }
 
 static struct symmetric_axis shard_axis_of(const struct experiment *e, const struct mesh_shape *mesh, const struct simulated_system *s)
 {
     int shards = mesh->size[MESH_SHARD];
-    return axis_with(mesh, MESH_SHARD, s, shards > 1 && divides_buckets(e) ? whole_shares(e, mesh) : shards);
+    return axis_with(mesh, MESH_SHARD, s, shards > 1 && divides_buckets(e) ? whole_shares(e, mesh) / mesh->size[MESH_CONTEXT] : shards);
 }
-
-/* How each axis is stood for. */
-struct axes {
-    struct tensor_axis tensor;
-    struct symmetric_axis replicas, shards;
-    int slow_rank;
-};
 
 static struct axes axes_of(const struct experiment *e, const struct simulated_system *s)
 {
     struct mesh_shape mesh = e->strategy.mesh;
     struct axes axes = {tensor_axis_of(e, &mesh, s), axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]), shard_axis_of(e, &mesh, s),
-                        e->slow.rank};
+                        all_of(&mesh, MESH_CONTEXT), e->slow.rank};
+    if (e->slow.by <= 0 && !divides_buckets(e))
+        axes.contexts = axis_with(&mesh, MESH_CONTEXT, s, mesh.size[MESH_CONTEXT]);
     if (e->slow.by <= 0)
         return axes;
     int replica = mesh_coordinate(&mesh, MESH_REPLICA, e->slow.rank), shard = mesh_coordinate(&mesh, MESH_SHARD, e->slow.rank);
@@ -273,9 +282,7 @@ dt_status symmetric_part_find(const struct experiment *e, const struct simulated
     if (!is_symmetric(e, s))
         return symmetric_part_all(e, out);
     struct axes axes = axes_of(e, s);
-    DT_TRY(take_part(e, axes.tensor, axes.replicas, axes.shards, out));
-    out->slow_rank = axes.slow_rank;
-    return DT_OK;
+    return take_part(e, &axes, out);
 }
 
 static int stand_ins_of(const struct symmetric_axis *axis, int size)
@@ -295,7 +302,7 @@ int symmetric_part_count(const struct experiment *e, const struct simulated_syst
         of_tensor += last == k;
     }
     return mesh.size[MESH_PIPELINE] * of_tensor * stand_ins_of(&axes.replicas, mesh.size[MESH_REPLICA]) *
-           stand_ins_of(&axes.shards, mesh.size[MESH_SHARD]);
+           stand_ins_of(&axes.shards, mesh.size[MESH_SHARD]) * stand_ins_of(&axes.contexts, mesh.size[MESH_CONTEXT]);
 }
 
 void symmetric_part_finish(struct symmetric_part *part)

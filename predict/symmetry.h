@@ -1,6 +1,6 @@
 /* Ranks that stand for others: what a replay needs of a world in which many ranks do the same.
  *
- * Let coordinates of the mesh's replica, shard or tensor axis change places, everywhere at once. Every communicator becomes one of the same kind, and
+ * Let coordinates of the mesh's replica, shard, context or tensor axis change places, everywhere at once. Every communicator becomes one of the same kind, and
  * every rank one with the same program. Where nodes become nodes, and in them GPUs of one network card or PCIe link GPUs of one again, nobody
  * can tell the world from its changed self. So all ranks that such changes bring to each other have the same times, and one of them is
  * enough: collectives begin when the ranks that are there have come. Links that only others have are left out, since they would see what
@@ -8,7 +8,7 @@
  *
  * This holds for the simulator because its cluster is made of equal nodes and its rates are max-min fair: equal flows move alike. It does
  * not hold where one rank has a part of its own (a root, a parameter server), nor where nodes share a link (fabric.blocking_factor). The last
- * shards of zero1 and zero2 are smaller: they and all ranks of their nodes stand for themselves, and those of other nodes for each other.
+ * shards of zero1 and zero2 are smaller (with context ranks among them none of these stands for another): they and all ranks of their nodes stand for themselves, and those of other nodes for each other.
  * Of a tensor group those stand for each other that have as many rows of its tables; none do where some hold copies of the same heads.
  * Where something is slow (slow.by), its node stands for itself; which of the like nodes that is nobody can tell, and it is one of the last.
  * Where a node's ranks share processors, or do not fill its cards evenly, only whole nodes change places. */
@@ -29,7 +29,7 @@ struct symmetric_part {
     int *ranks;    /* [count] who is there, in the order of the world */
     int count;
     int *stand_in; /* [world_size] the place in `ranks` of the one that stands for each */
-    struct symmetric_axis replicas, shards;
+    struct symmetric_axis replicas, shards, contexts;
     int *tensor; /* [mesh.size[MESH_TENSOR]] the coordinate that stands for each */
 };
 

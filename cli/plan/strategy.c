@@ -90,12 +90,14 @@ void strategy_describe(const struct experiment *e, char text[STRATEGY_BYTES])
 {
     const struct paradigm *p = e->strategy.paradigm;
     struct mesh_shape mesh = e->strategy.mesh;
-    int shards = mesh.size[MESH_SHARD], replicas = mesh.size[MESH_REPLICA], stages = mesh.size[MESH_PIPELINE];
+    int shards = mesh_group_size(&mesh, MESH_SHARD), replicas = mesh.size[MESH_REPLICA], stages = mesh.size[MESH_PIPELINE];
     snprintf(text, STRATEGY_BYTES, "%s", e->strategy.paradigm->title);
     if (p->axes & MESH_ON_SHARD && p->axes & MESH_ON_REPLICA)
         add(text, " %dx%d", shards, replicas);
     if (mesh.size[MESH_TENSOR] > 1)
         add(text, ", tensor %d", mesh.size[MESH_TENSOR]);
+    if (mesh.size[MESH_CONTEXT] > 1)
+        add(text, ", context %d", mesh.size[MESH_CONTEXT]);
     if (stages > 1) {
         add(text, ", %d stages", stages);
         if (mesh_count(&mesh, MESH_ON_DATA) > 1)

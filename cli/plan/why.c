@@ -149,6 +149,7 @@ static void say_axes(struct why *w, const struct planner *p, const struct experi
     struct mesh_shape mesh = e->strategy.mesh;
     double bytes = (double)dt_model_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype) / mesh.size[MESH_PIPELINE] /
                    mesh.size[MESH_TENSOR] / 1e9;
+    int shards = mesh_group_size(&mesh, MESH_SHARD), replicas = mesh_group_size(&mesh, MESH_REPLICA);
     char link[64];
     if (mesh.size[MESH_TENSOR] > 1) {
         name_link(p, within_nodes(p, &mesh, MESH_TENSOR), link);
@@ -158,18 +159,21 @@ static void say_axes(struct why *w, const struct planner *p, const struct experi
         name_link(p, within_nodes(p, &mesh, MESH_PIPELINE), link);
         why_say(w, "activations pass %d stages, %s", mesh.size[MESH_PIPELINE], link);
     }
-    if (mesh.size[MESH_SHARD] > 1) {
+    if (mesh.size[MESH_CONTEXT] > 1) {
+        name_link(p, within_nodes(p, &mesh, MESH_CONTEXT), link);
+        why_say(w, "%d ranks share the positions of each sample, %s", mesh.size[MESH_CONTEXT], link);
+    }
+    if (shards > 1) {
         name_link(p, within_nodes(p, &mesh, MESH_SHARD), link);
         if (e->strategy.paradigm->reads & READS_UNITS)
             why_say(w, "parameters of %.3g GB are gathered for forward and backward and their gradients reduced among %d shards, %s", bytes,
-                    mesh.size[MESH_SHARD], link);
+                    shards, link);
         else
-            why_say(w, "gradients and updated parameters of %.3g GB are exchanged among %d ranks, %s", bytes, mesh.size[MESH_SHARD], link);
+            why_say(w, "gradients and updated parameters of %.3g GB are exchanged among %d ranks, %s", bytes, shards, link);
     }
-    if (mesh.size[MESH_REPLICA] > 1) {
+    if (replicas > 1) {
         name_link(p, within_nodes(p, &mesh, MESH_REPLICA), link);
-        why_say(w, "gradients of %.3g GB a rank are averaged over %d replicas once a step, %s", bytes / mesh.size[MESH_SHARD],
-                mesh.size[MESH_REPLICA], link);
+        why_say(w, "gradients of %.3g GB a rank are averaged over %d replicas once a step, %s", bytes / shards, replicas, link);
     }
 }
 

@@ -124,7 +124,7 @@ static dt_status describe_stages(const struct experiment *e, const struct order_
 {
     int virtual_stages = out->stages * layout->parts, *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
     struct mesh_shape mesh = e->strategy.mesh;
-    double tokens = (double)e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) * dt_model_units(&e->model);
+    double tokens = (double)e->batch_size * mesh_count(&mesh, MESH_ON_MODEL) / mesh.size[MESH_CONTEXT] * dt_model_units(&e->model);
     dt_status status = dt_allocated(first_layer, "no memory for %d stages", virtual_stages);
     DT_THEN(status, experiment_partition(e, virtual_stages, first_layer));
     for (int rank = 0; status == DT_OK && rank < out->stages; rank++) {

@@ -44,6 +44,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->pipeline.stages = out->pipeline.chunks = 1;
     out->pipeline.order = "gpipe";
     out->tensor.size = 1;
+    out->context.size = 1;
     out->tensor.sequence_parallel = true;
     out->fsdp.unit = DT_UNIT_BLOCK;
     out->fsdp.gather = GATHER_EACH;

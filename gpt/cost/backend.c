@@ -5,6 +5,7 @@
 #include "lib/cost/work.h"
 #include "lib/device/sim.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* A matrix product and its time: a stage has few of them, and calls each very often. */
@@ -57,11 +58,12 @@ static dt_status by_rows(struct gpt_kernels *k, struct dt_stream *stream, enum g
                                 rows * columns, 0);
 }
 
-/* The model's token rows [samples * T, d], and `entries` rows of the two tables. */
-static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t table_rows,
-                        const struct gpt_dropout *dropout)
+/* The model's token rows [samples * T, d], or of a part of them [some_rows, d], and `entries` rows of the two tables. */
+static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t some_rows,
+                        size_t table_rows, const struct gpt_dropout *dropout)
 {
-    double rows = (double)samples * gpt_of(k->model)->block_size, d = gpt_of(k->model)->hidden, entries = (double)table_rows;
+    double rows = some_rows ? (double)some_rows : (double)samples * gpt_of(k->model)->block_size, d = gpt_of(k->model)->hidden,
+           entries = (double)table_rows;
     return dt_cost_memory_bound(k->costs, stream,
                                 &(struct dt_cost_call){k->shift + kind, dropped(dropout), k->model->dtype, {rows, d, entries}}, rows * d,
                                 entries * d);
@@ -131,12 +133,12 @@ FREE(tokens, gpt_tokens)
 
 static GPT_KERNEL_FUNCTION(cost_embedding, gpt_embedding)
 {
-    return lookup(k, stream, GPT_KERNEL_EMBEDDING, a->samples, a->vocab.count + a->positions.count, &a->dropout);
+    return lookup(k, stream, GPT_KERNEL_EMBEDDING, a->samples, a->rows, a->vocab.count + a->positions.count, &a->dropout);
 }
 
 static GPT_KERNEL_FUNCTION(cost_embedding_gradient, gpt_embedding_gradient)
 {
-    return lookup(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, a->samples, a->vocab.count + a->positions.count, &a->dropout);
+    return lookup(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, a->samples, a->rows, a->vocab.count + a->positions.count, &a->dropout);
 }
 
 /* Columns of q, k and v together, by the number of heads. */
@@ -262,31 +264,37 @@ static GPT_KERNEL_FUNCTION(cost_linear_gelu_weight_gradient, gpt_linear_gelu_wei
 /* Of each head products that make or read [T, T], and the profile's passes. Fused attention stores none of the squares and leaves
  * out what the causal mask hides. */
 static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t heads,
-                           size_t kv_heads, const struct gpt_dropout *dropout, int to_square, int from_square)
+                           size_t kv_heads, const struct gpt_dropout *dropout, int to_square, int from_square,
+                           const struct gpt_piece *piece)
 {
+    enum { JOINING_PASSES = 3 }; /* what was there and what comes are read, and the sum of both is written */
     bool measured;
+    size_t T = (size_t)gpt_of(k->model)->block_size, queries = piece->queries ? piece->queries : T, keys = piece->keys ? piece->keys : T;
     if (!k->costs)
         return DT_OK;
     double batch = (double)samples * (double)heads;
-    const struct dt_cost_call c = {k->shift + kind,
-                                   gpt_of(k->model)->attention == GPT_ATTENTION_UNFUSED ? DT_VARIANT_UNFUSED : dropped(dropout),
-                                   k->model->dtype,
-                                   {batch, gpt_of(k->model)->block_size, (double)gpt_of(k->model)->hidden / gpt_of(k->model)->heads}};
+    const struct dt_cost_call c = {
+        k->shift + kind,
+        gpt_of(k->model)->attention == GPT_ATTENTION_UNFUSED ? DT_VARIANT_UNFUSED : dropped(dropout),
+        k->model->dtype,
+        {batch, sqrt((double)queries * (double)keys), (double)gpt_of(k->model)->hidden / gpt_of(k->model)->heads}};
     DT_TRY(dt_cost_measured(k->costs, stream, &c, &measured));
     if (measured)
         return DT_OK;
     const struct dt_kernel_cost *cost = &k->costs->profile.kernels[k->shift + kind];
     const struct dt_model *model = k->model;
-    size_t T = (size_t)gpt_of(model)->block_size, width = (size_t)(gpt_of(model)->hidden / gpt_of(model)->heads);
-    double square = batch * (double)T * (double)T;
-    double narrower = (2 * (double)heads + 2 * (double)kv_heads) / (4 * (double)heads); /* of q, k, v and the output: with fewer k and v */
+    size_t width = (size_t)(gpt_of(model)->hidden / gpt_of(model)->heads);
+    double square = batch * (double)queries * (double)keys;
+    /* of a head of q, k, v and the output: with fewer k and v */
+    double rows = (2 * (double)heads * (double)queries + 2 * (double)kv_heads * (double)keys) / (4 * (double)heads);
     bool fused = gpt_of(model)->attention == GPT_ATTENTION_FUSED;
-    double products_s =
-        to_square * product_s(k, false, batch, T, T, width, width, width) + from_square * product_s(k, false, batch, T, width, T, T, width);
+    double products_s = to_square * product_s(k, false, batch, queries, keys, width, width, width) +
+                        from_square * product_s(k, false, batch, queries, width, keys, keys, width);
     double fused_peak = k->costs->profile.gemm.fused_peak_fraction;
     if (fused && fused_peak > 0) /* one kernel: the squares' inner dimension is not a pipeline of its own */
         products_s = (to_square + from_square) * 2 * square * (double)width / (k->costs->hardware.peak_flops * fused_peak);
-    double bytes = (cost->passes * narrower * batch * (double)(T * width) + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
+    double elems = batch * (double)width * (cost->passes * rows + (piece->joins ? JOINING_PASSES * (double)queries : 0));
+    double bytes = (elems + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
     double launches = fused ? 1 : cost->launches;
     return dt_cost_work(k->costs, stream, k->shift + kind, launches,
                         products_s * (fused ? k->costs->profile.gemm.fused_attention : 1) + dt_cost_memory_s(k->costs, launches, bytes));
@@ -294,15 +302,15 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
 
 static GPT_KERNEL_FUNCTION(cost_attention, gpt_attention_forward)
 {
-    return attention(k, stream, GPT_KERNEL_ATTENTION, a->samples, a->heads.count, a->kv_heads.count, &a->dropout, 1, 1);
+    return attention(k, stream, GPT_KERNEL_ATTENTION, a->samples, a->heads.count, a->kv_heads.count, &a->dropout, 1, 1, &a->piece);
 }
 
 /* dV and dQ, dK read a square each; dP makes one, and without stored weights the scores are made again. */
 static GPT_KERNEL_FUNCTION(cost_attention_gradient, gpt_attention_backward)
 {
     bool fused = gpt_of(k->model)->attention == GPT_ATTENTION_FUSED;
-    return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, a->heads.count, a->kv_heads.count, &a->dropout, fused ? 2 : 1,
-                     3);
+    return attention(k, stream, GPT_KERNEL_ATTENTION_GRADIENT, a->samples, a->heads.count, a->kv_heads.count, &a->dropout, fused ? 2 : 1, 3,
+                     &a->piece);
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear_residual, gpt_linear_residual)
@@ -314,7 +322,7 @@ static GPT_KERNEL_FUNCTION(cost_linear_residual, gpt_linear_residual)
     return cost_dropout_residual(k, stream, &(struct gpt_dropout_residual){a->residual, a->y, a->y, a->rows, a->dropout});
 }
 
-static size_t cost_besides_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, size_t samples, int ranks, bool sequence_parallel)
+static size_t cost_besides_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, double samples, int ranks, bool sequence_parallel)
 {
     return k->costs ? gpt_cost_kept_bytes(&k->costs->profile, k->model, layer, samples, ranks, sequence_parallel) : 0;
 }

@@ -12,10 +12,10 @@ static size_t above(double kept, double own)
     return kept > own ? (size_t)(kept - own) : 0;
 }
 
-size_t gpt_cost_kept_bytes(const struct dt_profile *p, const struct dt_model *model, enum gpt_layer_kind layer, size_t samples, int ranks,
+size_t gpt_cost_kept_bytes(const struct dt_profile *p, const struct dt_model *model, enum gpt_layer_kind layer, double samples, int ranks,
                            bool sequence_parallel)
 {
-    double element = (double)dt_dtype_bytes(model->dtype), tokens = (double)samples * gpt_of(model)->block_size, d = gpt_of(model)->hidden;
+    double element = (double)dt_dtype_bytes(model->dtype), tokens = samples * gpt_of(model)->block_size, d = gpt_of(model)->hidden;
     double square = tokens * gpt_of(model)->block_size * gpt_of(model)->heads / ranks,
            logits = element * tokens * gpt_of(model)->vocab_size / ranks;
     double shared = 1.0 / ranks, stream = sequence_parallel ? shared : 1;

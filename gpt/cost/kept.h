@@ -11,7 +11,7 @@
  * 34 bytes a token and d in 16 bits, 10 are of the residual stream, which is whole on every rank without sequence_parallel.
  * Products in FP8 may keep their inputs so.
  * Source  Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022, equations 1 to 4. */
-size_t gpt_cost_kept_bytes(const struct dt_profile *profile, const struct dt_model *model, enum gpt_layer_kind layer, size_t samples,
+size_t gpt_cost_kept_bytes(const struct dt_profile *profile, const struct dt_model *model, enum gpt_layer_kind layer, double samples,
                            int ranks, bool sequence_parallel);
 
 #endif

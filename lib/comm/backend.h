@@ -12,7 +12,7 @@ struct dt_comm_operation {
     enum dt_comm_kind kind;
     const void *send;   /* what is read; in place operations: receive */
     void *receive;      /* what is written; NULL for send */
-    size_t count_elems; /* as in lib/comm/comm.h: of the part for reduce_scatter and all_gather */
+    size_t count_elems; /* as in lib/comm/comm.h: of the part for reduce_scatter, all_gather and all_to_all */
     enum dt_dtype dtype;
     enum dt_reduction reduction;
     int peer; /* root of broadcast and reduce, other end of send and recv */
@@ -35,6 +35,7 @@ struct dt_comm_entry {
 
 struct dt_comm_backend {
     const char *name;                                                         /* "self", "mpi", "sim", "nccl" */
+    bool exchanges;                                                           /* it has all_to_all and shift */
     const char *(*library)(const struct dt_comm *comm);                       /* NULL: "none" */
     const char *(*secret)(const struct dt_comm *comm);                        /* NULL: there is none */
     void (*network)(const struct dt_comm *comm, struct dt_comm_network *out); /* NULL: nothing is known; *out is zeroed */
@@ -57,6 +58,12 @@ struct dt_comm_backend {
     /* Bring the ring's states up to date; from any thread. NULL: they always are. */
     void (*refresh)(struct dt_comm *comm);
 };
+
+/* Whose count is that of one rank's part of the buffer. */
+static inline bool dt_comm_of_parts(enum dt_comm_kind kind)
+{
+    return kind == DT_COMM_REDUCE_SCATTER || kind == DT_COMM_ALL_GATHER || kind == DT_COMM_ALL_TO_ALL;
+}
 
 /* What every backend's communicator begins with. */
 struct dt_comm {

@@ -12,6 +12,8 @@ const char *dt_comm_kind_name(enum dt_comm_kind kind)
         [DT_COMM_ALL_REDUCE] = "all_reduce",
         [DT_COMM_REDUCE_SCATTER] = "reduce_scatter",
         [DT_COMM_ALL_GATHER] = "all_gather",
+        [DT_COMM_ALL_TO_ALL] = "all_to_all",
+        [DT_COMM_SHIFT] = "shift",
         [DT_COMM_BROADCAST] = "broadcast",
         [DT_COMM_REDUCE] = "reduce",
         [DT_COMM_SEND] = "send",
@@ -251,6 +253,9 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
     if (has_peer && (operation.peer < 0 || operation.peer >= comm->size))
         return dt_fail(DT_ERR_INVALID, "%s: %s with rank %d, of %d", comm->name, dt_comm_kind_name(operation.kind), operation.peer,
                        comm->size);
+    bool exchanges = operation.kind == DT_COMM_ALL_TO_ALL || operation.kind == DT_COMM_SHIFT;
+    if (exchanges && !comm->backend->exchanges)
+        return dt_fail(DT_ERR_UNAVAILABLE, "%s: %s is known on sim alone", comm->name, dt_comm_kind_name(operation.kind));
     if (operation.count_elems == 0)
         return DT_OK;
     operation.sequence = comm->sequence + 1;
@@ -260,7 +265,7 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
     atomic_store(&entry->state, DT_COMM_QUEUED);
     atomic_store(&entry->sequence, operation.sequence);
     atomic_store(&comm->sequence, operation.sequence);
-    bool of_parts = operation.kind == DT_COMM_REDUCE_SCATTER || operation.kind == DT_COMM_ALL_GATHER;
+    bool of_parts = dt_comm_of_parts(operation.kind);
     comm->bytes[operation.kind] += comm->size > 1 ? entry->bytes * (uint64_t)(of_parts ? comm->size : 1) : 0;
 
     /* A group goes together when it ends: it is one span, from its first operation on. */
@@ -298,6 +303,17 @@ dt_status dt_all_gather(struct dt_comm *comm, const void *send, void *receive, s
                         struct dt_stream *stream)
 {
     return queue(comm, (struct dt_comm_operation){DT_COMM_ALL_GATHER, send, receive, send_count_elems, dtype, DT_SUM, 0, stream, 0});
+}
+
+dt_status dt_all_to_all(struct dt_comm *comm, const void *send, void *receive, size_t part_elems, enum dt_dtype dtype,
+                        struct dt_stream *stream)
+{
+    return queue(comm, (struct dt_comm_operation){DT_COMM_ALL_TO_ALL, send, receive, part_elems, dtype, DT_SUM, 0, stream, 0});
+}
+
+dt_status dt_shift(struct dt_comm *comm, const void *send, void *receive, size_t count_elems, enum dt_dtype dtype, struct dt_stream *stream)
+{
+    return queue(comm, (struct dt_comm_operation){DT_COMM_SHIFT, send, receive, count_elems, dtype, DT_SUM, 0, stream, 0});
 }
 
 dt_status dt_broadcast(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, int root, struct dt_stream *stream)

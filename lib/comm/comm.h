@@ -27,6 +27,8 @@ enum dt_comm_kind {
     DT_COMM_ALL_REDUCE,
     DT_COMM_REDUCE_SCATTER,
     DT_COMM_ALL_GATHER,
+    DT_COMM_ALL_TO_ALL,
+    DT_COMM_SHIFT,
     DT_COMM_BROADCAST,
     DT_COMM_REDUCE,
     DT_COMM_SEND,
@@ -106,6 +108,13 @@ dt_status dt_reduce_scatter(struct dt_comm *comm, void *send, void *receive, siz
 /* send [count], receive [size * count]: the parts in rank order. send may be receive + rank * count. */
 dt_status dt_all_gather(struct dt_comm *comm, const void *send, void *receive, size_t send_count_elems, enum dt_dtype dtype,
                         struct dt_stream *stream);
+/* send [size * count], receive [size * count]: part p of send becomes part r of rank p's receive, where r is this rank. sim alone; elsewhere
+ * DT_ERR_UNAVAILABLE, as for dt_shift. */
+dt_status dt_all_to_all(struct dt_comm *comm, const void *send, void *receive, size_t part_elems, enum dt_dtype dtype,
+                        struct dt_stream *stream);
+/* send [count] goes to the next rank, receive [count] comes from the one before: a step around the ring. */
+dt_status dt_shift(struct dt_comm *comm, const void *send, void *receive, size_t count_elems, enum dt_dtype dtype,
+                   struct dt_stream *stream);
 dt_status dt_broadcast(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, int root, struct dt_stream *stream);
 /* In place at root; elsewhere buffer is only read. */
 dt_status dt_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op, int root,
@@ -118,7 +127,7 @@ dt_status dt_group_start(struct dt_comm *comm);
 dt_status dt_group_end(struct dt_comm *comm);
 
 /* Bytes of all operations of this kind that have been given to the communicator: whole buffers, which are those of all ranks together for
- * reduce_scatter and all_gather. 0 of one rank: nothing leaves it. What a graph repeats counts once, when it is captured. */
+ * reduce_scatter, all_gather and all_to_all. 0 of one rank: nothing leaves it. What a graph repeats counts once, when it is captured. */
 uint64_t dt_comm_bytes(const struct dt_comm *comm, enum dt_comm_kind kind);
 
 /* Host side, blocking, small (control data, metrics): all [size * bytes] gets everybody's `mine` in rank order. Not while this

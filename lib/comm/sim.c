@@ -87,14 +87,14 @@ static dt_status record(const struct sim_comm *comm, const struct dt_comm_operat
     static const enum dt_sim_collective collectives[] = {
         [DT_COMM_ALL_REDUCE] = DT_SIM_ALL_REDUCE, [DT_COMM_REDUCE_SCATTER] = DT_SIM_REDUCE_SCATTER,
         [DT_COMM_ALL_GATHER] = DT_SIM_ALL_GATHER, [DT_COMM_BROADCAST] = DT_SIM_BROADCAST,
-        [DT_COMM_REDUCE] = DT_SIM_REDUCE,
+        [DT_COMM_REDUCE] = DT_SIM_REDUCE,         [DT_COMM_ALL_TO_ALL] = DT_SIM_ALL_TO_ALL,
+        [DT_COMM_SHIFT] = DT_SIM_SHIFT,
     };
     const struct dt_sim_device *device = dt_sim_device_of(comm->base.device);
     bool message = o->kind == DT_COMM_SEND || o->kind == DT_COMM_RECV;
-    bool of_parts = o->kind == DT_COMM_REDUCE_SCATTER || o->kind == DT_COMM_ALL_GATHER; /* their count is one rank's */
-    double bytes = (double)o->count_elems * (double)dt_dtype_bytes(o->dtype) * (of_parts ? comm->base.size : 1);
+    double bytes = (double)o->count_elems * (double)dt_dtype_bytes(o->dtype) * (dt_comm_of_parts(o->kind) ? comm->base.size : 1);
     const char *label = comm->labels[o->kind];
-    bool gathered = of_parts && is_of(comm, device->gathered_group);
+    bool gathered = dt_comm_of_parts(o->kind) && is_of(comm, device->gathered_group);
     if (gathered && o->kind == DT_COMM_ALL_GATHER && device->gather_host_s_per_byte > 0)
         DT_TRY(reallocate(program, device->gather_host_s_per_byte * bytes));
     double host_s = gathered ? device->gather_host_s : device->collective_host_s;
@@ -137,6 +137,7 @@ static dt_status sim_host_all_gather(struct dt_comm *comm, const void *mine, siz
 
 static const struct dt_comm_backend sim_backend = {
     .name = "sim",
+    .exchanges = true,
     .destroy = sim_destroy,
     .queue = sim_queue,
     .group_start = sim_group_start,

@@ -134,6 +134,22 @@ struct dt_tensor_group {
     void *context;
 };
 
+/* How ranks that share the positions of each sample (context parallelism) come by each other's keys and values. Before and after attention
+ * each has T / N of the T positions; with the first two those are two pieces of 2 N, one from the front and its counterpart from the back, so
+ * that a causal mask leaves all ranks as much to do.
+ * ring        keys and values go round beside attention to those that are there, in N - 1 steps; backward their gradients go the other way
+ * all_gather  everybody's keys and values are gathered before attention, and again before its backward, which scatters their gradients' sum
+ * heads       N ranks exchange positions for heads before attention, and back after it
+ * Source  ring: Liu et al., "Ring Attention with Blockwise Transformers for Near-Infinite Context", 2023; two pieces a rank, and what goes
+ *         round in backward: Megatron Core and Transformer Engine (context_parallel.py), cp_comm_type p2p. all_gather: Llama Team, "The Llama
+ *         3 Herd of Models", 2024, section 3.3.2. heads: Jacobs et al., "DeepSpeed Ulysses", 2023; there a2a. */
+enum dt_context_kind { DT_CONTEXT_RING, DT_CONTEXT_ALL_GATHER, DT_CONTEXT_HEADS };
+
+struct dt_context_group {
+    struct dt_comm *comm; /* NULL: this rank has whole samples. Its collectives run on tensor.network, and tensor.wait waits for them */
+    enum dt_context_kind kind;
+};
+
 struct dt_group {
     int index;                    /* in the stage */
     int first_layer, layer_count; /* in the stage */
@@ -257,6 +273,7 @@ struct dt_stage_options {
     int part_count;
     enum dt_unit unit;
     struct dt_tensor_group tensor;
+    struct dt_context_group context;
     /* The ranks whose samples of a micro-batch have to do with this one's (sample_ranks), in the samples' order; NULL: none do. Its
      * collectives run on tensor.network, and tensor.wait waits for them. */
     struct dt_comm *together;
@@ -345,6 +362,10 @@ struct dt_model_family {
     /* Some parameters are too few to be divided over the `ranks` that share each layer: how many neighbouring ranks hold copies of the same
      * ones. 1: no parameters are copied. */
     int (*tensor_copies)(const struct dt_model *model, int ranks);
+    /* Optional: without it no two ranks can share samples. Whether `ranks` ranks can share the positions of each sample in this way, where
+     * `tensor_ranks` share each layer, perhaps with sequence parallelism. DT_ERR_INVALID: what does not divide. */
+    dt_status (*check_context_group)(const struct dt_model *model, int ranks, enum dt_context_kind kind, int tensor_ranks,
+                                     bool sequence_parallel);
     /* Whether ranks `left` and `right`, of `ranks` that share each layer, have equal parts of every layer. Where a size does not divide evenly
      * some ranks have more. */
     bool (*tensor_ranks_alike)(const struct dt_model *model, int ranks, int left, int right);

@@ -21,7 +21,8 @@ struct cJSON;
 /* What one rank measures in one step, and what these become over ranks and steps by their rows' rules. */
 struct dt_step_metrics {
     double forward_s, backward_s, optimizer_s, exposed_comm_s, bubble_s, data_s, host_s;
-    double comm_bytes, link_bytes, all_reduce_bytes, reduce_scatter_bytes, all_gather_bytes, broadcast_bytes, reduce_bytes, send_bytes;
+    double comm_bytes, link_bytes, all_reduce_bytes, reduce_scatter_bytes, all_gather_bytes, broadcast_bytes, reduce_bytes,
+        all_to_all_bytes, send_bytes;
     double overflow_steps, overflow_elements; /* of one step: 0 or 1, and how many parameters it left out */
     double skipped_steps;                     /* 0 or 1 */
     double server_link_busy, server_update_busy;

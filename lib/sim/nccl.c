@@ -94,6 +94,9 @@ static void ring_steps(const struct dt_sim_nccl_comm *c, enum dt_sim_collective 
         break;
     case DT_SIM_BROADCAST:
     case DT_SIM_REDUCE:
+    case DT_SIM_ALL_TO_ALL:
+    case DT_SIM_SHIFT:
+    case DT_SIM_OPERATIONS:
     case DT_SIM_COLLECTIVES: break;
     }
     *inter = *inter < *steps ? *inter : *steps;

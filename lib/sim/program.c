@@ -11,7 +11,13 @@ static dt_status no_memory(void)
 
 const char *dt_sim_collective_name(enum dt_sim_collective kind)
 {
-    static const char *const names[DT_SIM_COLLECTIVES] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"};
+    static const char *const names[DT_SIM_OPERATIONS] = {[DT_SIM_ALL_REDUCE] = "all_reduce",
+                                                         [DT_SIM_REDUCE_SCATTER] = "reduce_scatter",
+                                                         [DT_SIM_ALL_GATHER] = "all_gather",
+                                                         [DT_SIM_BROADCAST] = "broadcast",
+                                                         [DT_SIM_REDUCE] = "reduce",
+                                                         [DT_SIM_ALL_TO_ALL] = "all_to_all",
+                                                         [DT_SIM_SHIFT] = "shift"};
     return names[kind];
 }
 

@@ -32,7 +32,18 @@ enum dt_sim_op_kind {
     DT_SIM_SHARED_WORK, /* the stream works for `amount` seconds if left alone, on processors that it shares; `load` */
 };
 
-enum dt_sim_collective { DT_SIM_ALL_REDUCE, DT_SIM_REDUCE_SCATTER, DT_SIM_ALL_GATHER, DT_SIM_BROADCAST, DT_SIM_REDUCE, DT_SIM_COLLECTIVES };
+/* Before DT_SIM_COLLECTIVES those that libraries have, which are measured; after it what all ranks of a communicator exchange in messages. */
+enum dt_sim_collective {
+    DT_SIM_ALL_REDUCE,
+    DT_SIM_REDUCE_SCATTER,
+    DT_SIM_ALL_GATHER,
+    DT_SIM_BROADCAST,
+    DT_SIM_REDUCE,
+    DT_SIM_COLLECTIVES,
+    DT_SIM_ALL_TO_ALL,
+    DT_SIM_SHIFT,
+    DT_SIM_OPERATIONS
+};
 
 enum dt_sim_direction { DT_SIM_TO_DEVICE, DT_SIM_TO_HOST, DT_SIM_WITHIN_HOST, DT_SIM_DIRECTIONS };
 
@@ -125,7 +136,7 @@ dt_status dt_sim_program_host_wait(struct dt_sim_program *program, uint32_t even
 dt_status dt_sim_program_synchronize(struct dt_sim_program *program, int stream); /* or DT_SIM_ALL_STREAMS */
 
 /* bytes: what a rank's whole buffer holds: of all_reduce, broadcast and reduce the message; of all_gather what is received, of
- * reduce_scatter what is given (size * count elements). root: within the communicator; ignored where there is none. */
+ * reduce_scatter and all_to_all what is given (size * count elements); of shift what each rank sends to the next one. root: within the communicator; ignored where there is none. */
 dt_status dt_sim_program_collective(struct dt_sim_program *program, int stream, int slot, enum dt_sim_collective kind, double bytes,
                                     int root, const char *label);
 dt_status dt_sim_program_send(struct dt_sim_program *program, int stream, int slot, int peer, double bytes, const char *label);

@@ -151,10 +151,9 @@ static dt_status shape_of(struct dt_sim_links *l, const struct dt_sim_group *gro
 }
 
 /* dtbench's collectives on MPI: every rank sends its parts to their owners (a phase that sums, or a scatter), then from them to all. */
-static const double mpi_sums[] = {
-    [DT_SIM_ALL_REDUCE] = 1, [DT_SIM_REDUCE_SCATTER] = 1, [DT_SIM_ALL_GATHER] = 0, [DT_SIM_BROADCAST] = 0, [DT_SIM_REDUCE] = 1};
-static const double mpi_copies[] = {
-    [DT_SIM_ALL_REDUCE] = 1, [DT_SIM_REDUCE_SCATTER] = 0, [DT_SIM_ALL_GATHER] = 1, [DT_SIM_BROADCAST] = 2, [DT_SIM_REDUCE] = 1};
+static const double mpi_sums[] = {[DT_SIM_ALL_REDUCE] = 1, [DT_SIM_REDUCE_SCATTER] = 1, [DT_SIM_REDUCE] = 1, [DT_SIM_SHIFT] = 0};
+static const double mpi_copies[] = {[DT_SIM_ALL_REDUCE] = 1, [DT_SIM_ALL_GATHER] = 1, [DT_SIM_BROADCAST] = 2, [DT_SIM_REDUCE] = 1,
+                                    [DT_SIM_ALL_TO_ALL] = 1, [DT_SIM_SHIFT] = 1}; /* somewhat less than a shift sends */
 
 static void plan_mpi(const struct dt_sim_links *l, const struct shape *s, enum dt_sim_collective kind, double bytes,
                      struct dt_sim_movement *out)
@@ -177,17 +176,40 @@ static void share_gpus(const struct dt_sim_links *l, const struct shape *s, stru
     out->compute_share = s->nodes > 1 ? l->cluster.collectives.net_compute_share : l->cluster.collectives.compute_share;
 }
 
+/* NCCL's messages that all ranks exchange together: by Simple, as each alone, and each rank's as fast as its channels or its card send. */
+static dt_status carry_exchange(struct dt_sim_links *l, const struct dt_sim_group *group, struct shape *s, enum dt_sim_collective kind,
+                                double bytes, struct dt_sim_movement *out)
+{
+    const struct dt_sim_cluster *c = &l->cluster;
+    const struct dt_sim_nccl_tables *t = s->nccl.tables;
+    struct pattern *pattern = kind == DT_SIM_SHIFT ? &s->shift : &s->all_to_all;
+    double n = s->count, channels = 1e9 * c->collectives.channels * c->collectives.channel_gb_per_s,
+           card = 1e9 * c->nic.flow_gbit_per_s / 8;
+    double far = s->nodes == 1 ? 0 : kind == DT_SIM_SHIFT ? 1 : (n - s->most_on_node) / n;
+    double near = s->most_on_node == 1 ? 0 : kind == DT_SIM_SHIFT ? 1 : (s->most_on_node - 1) / n;
+    enum dt_sim_hardware inside = s->nccl.nvlink ? DT_SIM_BY_NVLINK : DT_SIM_BY_PCI, by = s->nodes > 1 ? DT_SIM_BY_NET : inside;
+    if (!pattern->uses)
+        DT_TRY(links_exchange_pattern(l, group->ranks, group->count, kind, pattern));
+    out->latency_s = 1e-6 * (t->base_us[DT_SIM_RING][DT_SIM_SIMPLE] + t->step_us[by][DT_SIM_RING][DT_SIM_SIMPLE] +
+                             (s->nodes > 1 ? c->nic.latency_us : 0));
+    out->flow = flow_of(pattern, bytes, fmin(near > 0 ? channels / near : INFINITY, far > 0 ? card / far : INFINITY));
+    share_gpus(l, s, out);
+    return DT_OK;
+}
+
 static dt_status carry_collective(void *context, const struct dt_sim_group *group, enum dt_sim_collective kind, double bytes, int root,
                                   struct dt_sim_movement *out)
 {
     struct dt_sim_links *l = context;
     struct shape *s = NULL;
-    bool mpi = l->cluster.collectives.library == DT_SIM_MPI;
+    bool mpi = l->cluster.collectives.library == DT_SIM_MPI, exchange = kind == DT_SIM_ALL_TO_ALL || kind == DT_SIM_SHIFT;
     struct dt_sim_nccl_plan plan = {0};
     *out = (struct dt_sim_movement){0};
     if (group->count == 1)
         return DT_OK;
     DT_TRY(shape_of(l, group, &s));
+    if (!mpi && exchange)
+        return carry_exchange(l, group, s, kind, bytes, out);
     if (!mpi)
         plan = dt_sim_nccl_plan(&s->nccl, kind, bytes);
     struct pattern *pattern = &s->patterns[plan.algorithm];

@@ -189,8 +189,11 @@ void dt_sim_links_destroy(struct dt_sim_links *l)
         for (int a = 0; l->shapes[s] && a < DT_SIM_ALGORITHMS; a++)
             free(l->shapes[s]->patterns[a].uses);
     for (int s = 0; s < l->shape_count; s++) {
-        if (l->shapes[s])
+        if (l->shapes[s]) {
+            free(l->shapes[s]->all_to_all.uses);
+            free(l->shapes[s]->shift.uses);
             forget_measured(l->shapes[s]->measured);
+        }
         free(l->shapes[s]);
     }
     for (int r = 0; r < l->placement.world_size; r++) {
@@ -477,6 +480,30 @@ dt_status links_pattern(struct dt_sim_links *l, const int *ranks, int count, enu
             touch_mpi(l, r, &parts[r->node], count, nodes > 1);
         else
             touch_nccl(l, r, &parts[r->node], algorithm, nodes);
+    }
+    free(parts);
+    return links_take_pattern(l, ranks, count, out);
+}
+
+/* With all-to-all each rank sends an equal part to every other one. Of a shift around a ring over several nodes one rank of each sends to the
+ * next node, and one hears from the node before; all of them are taken to do so in turn, so that they are alike: what limits the one is the
+ * flow's own limit. */
+dt_status links_exchange_pattern(struct dt_sim_links *l, const int *ranks, int count, enum dt_sim_collective kind, struct pattern *out)
+{
+    struct part *parts;
+    DT_TRY(count_parts(l, ranks, count, &parts));
+    for (int i = 0; i < count; i++) {
+        const struct rank_links *r = &l->ranks[ranks[i]];
+        int on_node = parts[r->node].ranks;
+        double far = on_node == count ? 0 : kind == DT_SIM_SHIFT ? 1.0 / on_node : (double)(count - on_node) / count;
+        double near = kind == DT_SIM_SHIFT ? 1 - far : (on_node - 1.0) / count;
+        links_touch(l, r->out, near);
+        links_touch(l, r->in, near);
+        if (far > 0) {
+            links_touch(l, l->nic_out[r->nic], far);
+            links_touch(l, l->nic_in[r->nic], far);
+            links_touch(l, l->cluster.fabric.rails ? NO_LINK : l->fabric, far);
+        }
     }
     free(parts);
     return links_take_pattern(l, ranks, count, out);

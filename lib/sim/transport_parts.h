@@ -34,6 +34,7 @@ struct shape {
     int most_on_node;
     struct dt_sim_nccl_comm nccl;
     struct pattern patterns[DT_SIM_ALGORITHMS]; /* mpi: the first */
+    struct pattern all_to_all, shift;           /* of NCCL's messages */
     struct measured *measured;
 };
 
@@ -81,5 +82,7 @@ dt_status links_take_pattern(struct dt_sim_links *links, const int *ranks, int c
 /* What a group looks like, and its pattern. */
 dt_status links_shape(struct dt_sim_links *links, const int *ranks, int count, struct shape *out);
 dt_status links_pattern(struct dt_sim_links *links, const int *ranks, int count, enum dt_sim_algorithm algorithm, struct pattern *out);
+/* Of messages that NCCL's ranks exchange together: to each other one an equal part (kind all_to_all), or all of it to the next one. */
+dt_status links_exchange_pattern(struct dt_sim_links *links, const int *ranks, int count, enum dt_sim_collective kind, struct pattern *out);
 
 #endif

@@ -88,12 +88,13 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
     double element = (double)dt_dtype_bytes(e->model.dtype), seconds = 0;
     bool sharded = e->strategy.mode->holds.parameters == DP_SHARE;
     if (e->parameter_offload) { /* forward and backward */
-        double moved = gathered_bytes(&e->model, mesh, parameter_bytes) / (sharded ? mesh->size[MESH_SHARD] : 1);
+        double moved = gathered_bytes(&e->model, mesh, parameter_bytes) / (sharded ? mesh_group_size(mesh, MESH_SHARD) : 1);
         seconds = host_link_s(b, (sharded && e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches) * moved);
     }
     if (e->activation == ACTIVATION_OFFLOAD) {
         double segments = floor((double)dt_model_blocks(&e->model) / e->activation_blocks / mesh->size[MESH_PIPELINE]) - 2;
-        double input = samples * dt_model_facts(&e->model).least_boundary_elems * element / mesh->size[MESH_TENSOR];
+        double input =
+            samples * dt_model_facts(&e->model).least_boundary_elems * element / mesh_count(mesh, MESH_ON_TENSOR | MESH_ON_CONTEXT);
         seconds = fmax(seconds, host_link_s(b, fmax(segments, 0) * input * micro_batches));
     }
     return seconds;
@@ -166,7 +167,7 @@ static dt_status fill_s(struct bounds *b, const struct experiment *e, const stru
 /* Of the fullest stage's parameters, gradients and optimizer state, what a rank holds. */
 static double state_bytes(const struct experiment *e, const struct mesh_shape *mesh, double parameter_bytes, double optimizer_bytes)
 {
-    const struct dp_mode *mode = mesh_count(mesh, MESH_ON_DATA) == 1 ? &dp_none : e->strategy.mode;
+    const struct dp_mode *mode = mesh_count(mesh, ~MESH_ON_MODEL) == 1 ? &dp_none : e->strategy.mode;
     if (e->parameter_offload)
         return 0;
     return (dp_part_of(mode->holds.parameters, mesh) + dp_part_of(mode->holds.gradients, mesh)) * parameter_bytes +
@@ -233,7 +234,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
 {
     struct mesh_shape mesh = e->strategy.mesh;
     int stages = mesh.size[MESH_PIPELINE], micro_batches = e->strategy.micro_batches;
-    int samples = e->batch_size * mesh_count(&mesh, ~MESH_ON_DATA) / micro_batches;
+    int samples = e->batch_size * mesh_count(&mesh, MESH_ON_MODEL) / micro_batches;
     struct alone alone;
     DT_TRY(recordings_alone(b->recordings, e, e->activation, samples > 0 ? samples : 1, &alone));
     double bytes = alone.parameter_bytes / stages; /* the fullest stage has at least the mean */

@@ -87,7 +87,8 @@ static dt_status measure_rate(void *context, void *value)
 
 static dt_status find_rate(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, struct group_rate *out)
 {
-    const int key[] = {mesh->size[axis], mesh_moved(mesh, axis, 0, 1)};
+    bool contexts = mesh->size[MESH_CONTEXT] > 1 && mesh_group(mesh, axis) & MESH_ON_CONTEXT; /* which are next to each other */
+    const int key[] = {mesh_group_size(mesh, axis), mesh_moved(mesh, contexts ? MESH_CONTEXT : axis, 0, 1)};
     struct question q = {.bounds = b, .ranks = key[0], .stride = key[1]};
     return once_find(b->rates, key, sizeof key, measure_rate, &q, out);
 }
@@ -141,7 +142,7 @@ static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mes
 {
     struct group_rate rate;
     *out = 0;
-    if (mesh->size[axis] == 1)
+    if (mesh_group_size(mesh, axis) == 1)
         return DT_OK;
     DT_TRY(find_rate(b, mesh, axis, &rate));
     double n = rate.ranks, on_card = 2 * (n - 1) / n; /* of a ring; two nodes' tree sends each byte once */
@@ -157,7 +158,7 @@ static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mes
 {
     struct group_rate rate;
     *out = 0;
-    if (mesh->size[axis] == 1)
+    if (mesh_group_size(mesh, axis) == 1)
         return DT_OK;
     DT_TRY(find_rate(b, mesh, axis, &rate));
     double n = rate.ranks;
@@ -242,11 +243,18 @@ static double collective_s(const struct group_rate *rate, enum dt_sim_collective
     return plan.latency_s + plan.bus_bytes / plan.bus_bytes_per_s;
 }
 
+/* Of `samples` samples where they go from one layer to the next, on all ranks of a tensor group together. */
+static double boundary_bytes(const struct experiment *e, const struct mesh_shape *mesh, int samples)
+{
+    double elems = dt_model_facts(&e->model).least_boundary_elems / mesh->size[MESH_CONTEXT];
+    return samples * elems * (double)dt_dtype_bytes(e->model.dtype);
+}
+
 dt_status network_bounds_summing(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
                                  bool halves, struct summing *out)
 {
     struct group_rate rate;
-    double bytes = samples * dt_model_facts(&e->model).least_boundary_elems * (double)dt_dtype_bytes(e->model.dtype);
+    double bytes = boundary_bytes(e, mesh, samples);
     bool again = activation_has_segments(e->activation), sliced = e->tensor.sequence_parallel;
     *out = (struct summing){.forward = 0};
     if (mesh->size[MESH_TENSOR] == 1 || b->machine->cluster.collectives.library != DT_SIM_NCCL)
@@ -313,7 +321,7 @@ dt_status network_bounds_messages(struct network_bounds *b, const struct experim
     int per_node = b->system->placement.ranks_per_node, senders;
     DT_TRY(find_senders(b, e, mesh, &senders));
     double share = b->machine->cluster.nic.count > 0 ? card_bytes_per_s(b, senders) / senders : INFINITY; /* they move alike */
-    double bytes = samples * dt_model_facts(&e->model).least_boundary_elems * (double)dt_dtype_bytes(e->model.dtype);
+    double bytes = boundary_bytes(e, mesh, samples);
     bytes /= e->tensor.sequence_parallel ? mesh->size[MESH_TENSOR] : 1;
     *out = (struct message_times){.near_s = INFINITY, .away_s = INFINITY, .ranks_per_node = per_node};
     for (int k = 0; k + 1 < mesh->size[MESH_PIPELINE]; k++) {

@@ -65,6 +65,7 @@ static void describe(const struct recordings *r, const struct alone *what, int l
     e->activation_blocks = what->activation_blocks;
     e->parameter_offload = false;
     e->tensor.size = what->tensor;
+    e->context.size = 1;
     e->tensor.sequence_parallel = what->sequence_parallel;
     e->pipeline.stages = 1;
     e->pipeline.paradigms = PIPELINE_OF_PDP; /* of which it is none */
@@ -176,6 +177,15 @@ static void divide(struct alone *a, double ranks)
     a->activation_bytes /= ranks;
 }
 
+/* What each of `ranks` that share samples has at least: with fewer rows at a time products take longer for each. */
+static void divide_samples(struct alone *a, double ranks)
+{
+    a->compute_s /= ranks;
+    a->block_s /= ranks;
+    a->block_forward_s /= ranks;
+    a->activation_bytes /= ranks;
+}
+
 /* ---- kept ---- */
 
 /* What is to be recorded. */
@@ -230,6 +240,7 @@ dt_status recordings_alone(struct recordings *r, const struct experiment *e, enu
                                .sharers = r->machine->profile.host.stages_share ? e->strategy.stages : 1}};
     DT_TRY(find(r->alone, &wanted, make_alone, out));
     divide(out, (double)e->tensor.size / tensor);
+    divide_samples(out, e->context.size);
     return DT_OK;
 }
 
@@ -238,7 +249,7 @@ dt_status recordings_ends(struct recordings *r, const struct experiment *e, cons
     struct question wanted = {r, *alone};
     wanted.of.sharers = 1; /* of hosts, and this is about kernels */
     *out = (struct ends){.of = wanted.of};
-    if (alone->block_s <= 0 || alone->tensor != e->tensor.size)
+    if (alone->block_s <= 0 || alone->tensor != e->tensor.size || e->context.size > 1)
         return DT_OK;
     return find(r->ends, &wanted, make_ends, out);
 }

@@ -174,7 +174,7 @@ static dt_status check_fp8(const struct experiment *e, const char *where)
 static dt_status check_sizes(const struct experiment *e, const char *where)
 {
     const char *keys;
-    double samples = (double)e->batch_size * mesh_count(&e->strategy.mesh, ~MESH_ON_DATA);
+    double samples = (double)e->batch_size * mesh_count(&e->strategy.mesh, MESH_ON_MODEL);
     double largest = e->model.family->largest_tensor(&e->model, samples, &keys);
     if (largest * 16 < 0x1p62)
         return DT_OK;
@@ -185,7 +185,8 @@ static dt_status check_sizes(const struct experiment *e, const char *where)
 static dt_status resolve_batch(struct experiment *e, const bool *given, const char *where)
 {
     const struct dt_table *table = experiment_table();
-    int batch = e->global_batch, world = e->world_size, most = (int)table->fields[dt_config_find(table, "batch_size")].max;
+    int batch = e->global_batch, world = e->world_size > e->context.size ? e->world_size / e->context.size : 1,
+        most = (int)table->fields[dt_config_find(table, "batch_size")].max;
     if (!given || !is_given(given, "global_batch")) {
         e->global_batch = given ? 0 : batch;
         return DT_OK;
@@ -304,6 +305,32 @@ static dt_status check_tensor_group(const struct experiment *e, const char *wher
     return DT_OK;
 }
 
+/* Ranks that share the positions of each sample. */
+static dt_status check_context_group(const struct experiment *e, const char *where)
+{
+    const struct dt_model_family *family = e->model.family;
+    int ranks = e->context.size;
+    char why[512];
+    if (ranks == 1)
+        return DT_OK;
+    if (!experiment_is_simulated(e))
+        return dt_fail(
+            DT_ERR_INVALID,
+            "%s: context.size: %d ranks share each sample on device \"sim\" alone so far, and device is \"%s\"; use 1, or \"sim\"", where,
+            ranks, e->device);
+    if (!family->check_context_group)
+        return dt_fail(DT_ERR_INVALID, "%s: context.size: samples of the family %s have no positions to share; 1 is all that goes", where,
+                       family->name);
+    if (e->strategy.paradigm->of_the_past)
+        return dt_fail(DT_ERR_INVALID, "%s: context.size: paradigm \"%s\" divides no samples over %d ranks; use \"ddp\"", where,
+                       e->strategy.paradigm->name, ranks);
+    if (family->check_context_group(&e->model, ranks, e->context.comm_type, e->tensor.size,
+                                    e->tensor.size > 1 && e->tensor.sequence_parallel) == DT_OK)
+        return DT_OK;
+    snprintf(why, sizeof why, "%s", dt_error_message());
+    return dt_fail(DT_ERR_INVALID, "%s: context.size: %s", where, why);
+}
+
 static dt_status check_checkpoints(const struct experiment *e, const char *where)
 {
     if ((*e->checkpoint.path || *e->checkpoint.from) && !e->model.family->tensor)
@@ -340,6 +367,7 @@ static dt_status check_division(const struct experiment *e, const char *where)
 {
     DT_TRY(experiment_check_mesh(e, where));
     DT_TRY(check_tensor_group(e, where));
+    DT_TRY(check_context_group(e, where));
     struct dt_failures failures = {0};
     int64_t samples = (int64_t)e->tensor.size * e->batch_size; /* which the ranks of a tensor group have together */
     if (e->micro_batches > samples)

@@ -37,7 +37,7 @@ struct experiment {
     int gpus_per_node;   /* ranks on each node; 0: wherever the launcher puts them */
     bool share_gpus;     /* cuda: several ranks may be on one GPU; for correctness alone */
     bool straddle_nodes; /* a pipeline, or an hsdp shard group, may be spread over nodes */
-    int batch_size;      /* samples per rank ("per GPU") and step */
+    int batch_size;      /* samples per rank ("per GPU") and step, which the ranks of a context group have together */
     int global_batch;    /* of all ranks, from which batch_size was found; 0: that was given */
     int replica_samples; /* of a replica in a step, where that is no multiple of its ranks, as measured runs have it; 0: batch_size of each.
                           * No part of a config */
@@ -79,6 +79,10 @@ struct experiment {
         int size;               /* ranks that share each layer: neighbours in the world */
         bool sequence_parallel; /* between the products each of them has its part of the rows */
     } tensor;
+    struct {
+        int size; /* ranks that share the positions of each sample */
+        enum dt_context_kind comm_type;
+    } context;
     enum activation_kind activation;
     int activation_blocks;  /* checkpoint, offload: transformer blocks of a segment */
     int keep_cheap;         /* enum dt_keep, added up: what is kept although it is cheap to make again */
@@ -230,10 +234,10 @@ static inline int experiment_id_bytes(const struct experiment *e)
     return e->data.ids == IDS_UINT16 ? 2 : 4;
 }
 
-/* Samples of one step over all ranks: world_size * batch_size, whatever replica_samples says. */
+/* Samples of one step over all ranks: batch_size of each context group, whatever replica_samples says. */
 static inline uint64_t experiment_global_batch(const struct experiment *e)
 {
-    return (uint64_t)e->world_size * (uint64_t)e->batch_size;
+    return (uint64_t)(e->world_size / e->context.size) * (uint64_t)e->batch_size;
 }
 
 #endif

@@ -56,6 +56,7 @@ WHERE(of_a_pipeline, e->strategy.has_pipeline)
 WHERE(of_chosen_parts, order_of(e) && !order_of(e)->emit_all && order_of(e)->parts == 0)
 WHERE(of_free_orders, order_of(e) && order_of(e)->emit_all)
 WHERE(of_tensor_groups, e->tensor.size > 1)
+WHERE(of_context_groups, e->context.size > 1)
 WHERE(of_several_axes, axes_in_use(e) > 1)
 WHERE(of_near_ranks, e->strategy.has_pipeline || e->tensor.size > 1 || e->strategy.paradigm->reads & READS_SHARD_GROUPS)
 WHERE(of_cheap_activations, e->keep_cheap != 0) /* records of before say nothing of it, and did without */
@@ -104,9 +105,9 @@ static const struct dt_field fields[] = {
      .description = "What computes. auto: cuda where a GPU and everything that it needs is found (for several ranks NCCL, too), else "
                     "cpu. sim predicts the run on a described cluster, and auto never takes it."},
     {"world_size", DT_FIELD_INT, AT(world_size), .min = 1, .max = 65536, .initial = "1",
-     .description =
-         "Ranks (GPUs), those of pipelines and tensor-parallel groups included: a multiple of pipeline.stages times tensor.size, "
-         "and with paradigm none equal to it."},
+     .description = "Ranks (GPUs), those of pipelines, tensor and context groups included: a multiple of pipeline.stages times tensor.size "
+                    "times context.size, "
+                    "and with paradigm none equal to it."},
     {"paradigm", DT_FIELD_ENUM, AT(paradigm), .choice = paradigm_name, .refused = refused_paradigms, .initial = "\"none\"",
      .description =
          "What the ranks, or the pipelines where there are some, do with samples, parameters and gradients; dtbench list describes "
@@ -125,11 +126,11 @@ static const struct dt_field fields[] = {
          "Axes of the mesh from neighbouring ranks to distant ones, also as a list; data are the ranks of ddp, zero1, zero2, fsdp "
          "and hsdp. tensor-pipeline-data places pipelines as the study does, tensor-data-pipeline as Megatron-LM."},
     {"batch_size", DT_FIELD_INT, AT(batch_size), .group = "The batch", .min = 1, .max = 65536, .initial = "8", .replaces = global_batch,
-     .description = "Samples per rank and step."},
+     .description = "Samples per rank and step; with context.size, of the ranks that share them together."},
     {"global_batch", DT_FIELD_INT, AT(global_batch), .min = 1, .max = 2147483647, .replaces = batch_size, .matters = in_no_result,
-     .description =
-         "Samples per step of all ranks together, instead of batch_size, which becomes this divided by world_size: the same work "
-         "on any number of ranks (strong scaling)."},
+     .description = "Samples per step of all ranks together, instead of batch_size, which becomes this divided by world_size (over "
+                    "context.size): the same work "
+                    "on any number of ranks (strong scaling)."},
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
      .description =
          "Gradient accumulation: the number of parts into which a step's batch is divided, one after the other; at most batch_size."},
@@ -238,6 +239,17 @@ static const struct dt_field fields[] = {
     {"tensor.sequence_parallel", DT_FIELD_BOOL, AT(tensor.sequence_parallel), .max = 1, .initial = "true", .matters = of_tensor_groups,
      .description = "tensor.size above 1: between a layer's products each rank has its part of the rows of the residual stream instead "
                     "of all; tensor.size must divide model.block_size."},
+    {"context.size", DT_FIELD_INT, AT(context.size), .min = 1, .max = 4096, .initial = "1", .matters = of_context_groups,
+     .description =
+         "sim: ranks that share the positions of each sample (context parallelism), with every paradigm that sums gradients over "
+         "equal ranks; they have batch_size samples together, and their gradients are summed with those of the data axis. "
+         "world_size is a multiple of it times pipeline.stages times tensor.size, model.block_size of twice it."},
+    {"context.comm_type", DT_FIELD_ENUM, AT(context.comm_type), .choice = context_kind_name, .initial = "\"p2p\"",
+     .matters = of_context_groups,
+     .description =
+         "context.size above 1: how these ranks come by each other's keys and values. p2p: they go round a ring beside attention "
+         "(ring attention); all_gather: they are gathered before it; a2a: ranks exchange positions for heads before attention, and "
+         "back after it (DeepSpeed Ulysses): context.size times tensor.size must divide model.heads and model.kv_heads."},
     {"activation", DT_FIELD_ENUM, AT(activation), .group = "Memory", .choice = activation_name, .initial = "\"keep\"",
      .description = "What is kept for backward. keep: all activations. checkpoint: the input of each segment of blocks; the rest is "
                     "recomputed. offload: the same, with these inputs in host memory. selective: all but what attention makes of q, k and "
@@ -519,6 +531,7 @@ static const struct dt_schema_section sections[] = {
     {"ddp", "Options of paradigms with gradient buckets.", NULL},
     {"parameter_server", "Options of paradigm parameter_server.", NULL},
     {"tensor", "Tensor parallelism.", NULL},
+    {"context", "Context parallelism.", NULL},
     {"network", "The simulated cluster's network, where it is to be another one.", NULL},
     {"slow", "A simulated GPU, link or card that is slower than its like.", NULL},
     {"optimizer", "The optimizer.", NULL},

@@ -11,17 +11,23 @@ static const struct {
     const char *name;
     enum mesh_axis axes[MESH_AXES];
 } orders[MESH_ORDERS] = {
-    [MESH_TENSOR_PIPELINE_DATA] = {"tensor-pipeline-data", {MESH_TENSOR, MESH_PIPELINE, MESH_SHARD, MESH_REPLICA}},
-    [MESH_TENSOR_DATA_PIPELINE] = {"tensor-data-pipeline", {MESH_TENSOR, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE}},
-    [MESH_PIPELINE_TENSOR_DATA] = {"pipeline-tensor-data", {MESH_PIPELINE, MESH_TENSOR, MESH_SHARD, MESH_REPLICA}},
-    [MESH_PIPELINE_DATA_TENSOR] = {"pipeline-data-tensor", {MESH_PIPELINE, MESH_SHARD, MESH_REPLICA, MESH_TENSOR}},
-    [MESH_DATA_TENSOR_PIPELINE] = {"data-tensor-pipeline", {MESH_SHARD, MESH_REPLICA, MESH_TENSOR, MESH_PIPELINE}},
-    [MESH_DATA_PIPELINE_TENSOR] = {"data-pipeline-tensor", {MESH_SHARD, MESH_REPLICA, MESH_PIPELINE, MESH_TENSOR}},
+    [MESH_TENSOR_PIPELINE_DATA] = {"tensor-pipeline-data", {MESH_TENSOR, MESH_PIPELINE, MESH_CONTEXT, MESH_SHARD, MESH_REPLICA}},
+    [MESH_TENSOR_DATA_PIPELINE] = {"tensor-data-pipeline", {MESH_TENSOR, MESH_CONTEXT, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE}},
+    [MESH_PIPELINE_TENSOR_DATA] = {"pipeline-tensor-data", {MESH_PIPELINE, MESH_TENSOR, MESH_CONTEXT, MESH_SHARD, MESH_REPLICA}},
+    [MESH_PIPELINE_DATA_TENSOR] = {"pipeline-data-tensor", {MESH_PIPELINE, MESH_CONTEXT, MESH_SHARD, MESH_REPLICA, MESH_TENSOR}},
+    [MESH_DATA_TENSOR_PIPELINE] = {"data-tensor-pipeline", {MESH_CONTEXT, MESH_SHARD, MESH_REPLICA, MESH_TENSOR, MESH_PIPELINE}},
+    [MESH_DATA_PIPELINE_TENSOR] = {"data-pipeline-tensor", {MESH_CONTEXT, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE, MESH_TENSOR}},
 };
 
 const char *mesh_order_name(int order)
 {
     return (unsigned)order < MESH_ORDERS ? orders[order].name : NULL;
+}
+
+const char *context_kind_name(int kind)
+{
+    static const char *const names[] = {[DT_CONTEXT_RING] = "p2p", [DT_CONTEXT_ALL_GATHER] = "all_gather", [DT_CONTEXT_HEADS] = "a2a"};
+    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }
 
 const char *pipeline_reach_name(int reach)
@@ -60,24 +66,25 @@ int activation_again(enum activation_kind kind)
 
 /* ---- from keys to a strategy ---- */
 
-/* Ranks that share one copy of their layers' parameters with hsdp: hsdp.shard_size, or those of the data axes that are on one node, or all
+/* Ranks of the shard axis with hsdp: those of hsdp.shard_size, which has the context axis's, too; or those of the data axes that are on one node, or all
  * of them where nodes are not equal. `inner`: ranks of the axes that are nearer. */
 static int shard_size(const struct experiment *e, int data, int inner)
 {
     if (e->hsdp.shard_size > 0)
-        return e->hsdp.shard_size;
+        return e->hsdp.shard_size > e->context.size ? e->hsdp.shard_size / e->context.size : 1;
     int on_node = e->ranks_per_node > 0 && e->ranks_per_node % inner == 0 ? e->ranks_per_node / inner : data;
     return data % on_node == 0 ? on_node : data;
 }
 
 static struct mesh_shape mesh_of(const struct experiment *e, unsigned axes, int stages)
 {
-    struct mesh_shape shape = {.size = {1, 1, 1, 1}};
-    int64_t copy = (int64_t)e->tensor.size * stages;
+    struct mesh_shape shape = {.size = {1, 1, 1, 1, 1}, .with_context = axes & MESH_ON_SHARD ? MESH_SHARD : MESH_REPLICA};
+    int64_t copy = (int64_t)e->tensor.size * e->context.size * stages;
     int data = e->world_size > copy ? (int)(e->world_size / copy) : 1, inner = 1;
     for (int i = 0; i < MESH_AXES; i++)
         shape.order[i] = orders[e->mesh.order].axes[i];
     shape.size[MESH_TENSOR] = e->tensor.size;
+    shape.size[MESH_CONTEXT] = e->context.size;
     shape.size[MESH_PIPELINE] = stages;
     for (int i = 0; shape.order[i] != MESH_SHARD; i++)
         inner *= shape.size[shape.order[i]];
@@ -147,7 +154,7 @@ void experiment_place(struct experiment *e, int ranks)
 
 int64_t experiment_replica_samples(const struct experiment *e)
 {
-    return e->replica_samples ? e->replica_samples : (int64_t)e->batch_size * mesh_count(&e->strategy.mesh, ~MESH_ON_DATA);
+    return e->replica_samples ? e->replica_samples : (int64_t)e->batch_size * mesh_count(&e->strategy.mesh, MESH_ON_MODEL);
 }
 
 int64_t experiment_loss_samples(const struct experiment *e)
@@ -176,6 +183,7 @@ const char *experiment_node_key(const struct experiment *e, enum mesh_axis axis)
     case MESH_TENSOR: return mesh->size[axis] > 1 ? "tensor.size" : NULL;
     case MESH_PIPELINE: return mesh->size[axis] > 1 && place[axis] < place[MESH_REPLICA] ? "pipeline.stages" : NULL;
     case MESH_SHARD: return both ? "hsdp.shard_size" : NULL;
+    case MESH_CONTEXT: /* long sequences need more ranks than a node has */
     case MESH_REPLICA:
     case MESH_AXES: break;
     }
@@ -199,6 +207,10 @@ static void list_divisors(int number, char text[DIVISORS_TEXT])
 static dt_status check_one_copy(const struct experiment *e, const char *where)
 {
     int stages = e->strategy.stages, ranks = stages * e->tensor.size;
+    if (e->context.size > 1)
+        return dt_fail(DT_ERR_INVALID,
+                       "%s: context.size: %d ranks make gradients of other positions, and paradigm \"%s\" sums up none; use \"ddp\"", where,
+                       e->context.size, e->strategy.paradigm->name);
     if (ranks == 1)
         return dt_fail(DT_ERR_INVALID, "%s: world_size: %d ranks, but paradigm \"%s\" is one device; use 1, or another paradigm", where,
                        e->world_size, e->strategy.paradigm->name);
@@ -211,10 +223,15 @@ static dt_status check_one_copy(const struct experiment *e, const char *where)
 
 static dt_status check_shards(const struct experiment *e, const char *where)
 {
-    int data = e->world_size / (e->strategy.stages * e->tensor.size);
+    int data = e->world_size / (e->strategy.stages * e->tensor.size), context = e->context.size;
     char divisors[DIVISORS_TEXT];
     bool both = (e->strategy.paradigm->axes & MESH_ON_DATA) == MESH_ON_DATA;
-    if (!both || e->hsdp.shard_size == 0 || data % e->hsdp.shard_size == 0)
+    if (!both || e->hsdp.shard_size == 0)
+        return DT_OK;
+    if (e->hsdp.shard_size % context != 0)
+        return dt_fail(DT_ERR_INVALID, "%s: hsdp.shard_size: %d is no multiple of context.size %d, whose ranks have the same parameters",
+                       where, e->hsdp.shard_size, context);
+    if (data % e->hsdp.shard_size == 0)
         return DT_OK;
     list_divisors(data, divisors);
     if (data == e->world_size)
@@ -227,16 +244,19 @@ static dt_status check_shards(const struct experiment *e, const char *where)
 dt_status experiment_check_mesh(const struct experiment *e, const char *where)
 {
     const struct paradigm *p = e->strategy.paradigm;
-    int stages = e->strategy.stages, tensor = e->tensor.size, world = e->world_size;
+    int stages = e->strategy.stages, tensor = e->tensor.size, context = e->context.size, world = e->world_size;
     char divisors[DIVISORS_TEXT];
     if (stages > 1 && p->no_pipeline)
         return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: paradigm \"%s\" goes with no pipeline: %s; use 1, or paradigm \"ddp\"", where,
                        p->name, p->no_pipeline);
-    if (!p->axes && world != stages * tensor)
+    if (!p->axes && (world != stages * tensor || context > 1))
         return check_one_copy(e, where);
     list_divisors(world, divisors);
     if (world % tensor != 0)
         return dt_fail(DT_ERR_INVALID, "%s: tensor.size: %d does not divide world_size %d; %s", where, tensor, world, divisors);
+    if (context > 1 && world % (stages * tensor * context) != 0)
+        return dt_fail(DT_ERR_INVALID, "%s: context.size: %d times pipeline.stages %d times tensor.size %d does not divide world_size %d",
+                       where, context, stages, tensor, world);
     if (world % (stages * tensor) == 0)
         return check_shards(e, where);
     list_divisors(world / tensor, divisors);

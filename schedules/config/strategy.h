@@ -14,7 +14,7 @@
 
 struct experiment;
 
-/* The mesh's axes from neighbours to far apart; "data" is shard and replica, in this sequence. */
+/* The mesh's axes from neighbours to far apart; "data" is context, shard and replica, in this sequence. */
 enum mesh_order {
     MESH_TENSOR_PIPELINE_DATA, /* the study's: pipelines of neighbours */
     MESH_TENSOR_DATA_PIPELINE, /* Megatron-LM's */
@@ -25,6 +25,9 @@ enum mesh_order {
     MESH_ORDERS
 };
 const char *mesh_order_name(int order); /* "tensor-pipeline-data"; NULL past the last */
+
+/* As Megatron-LM's --cp-comm-type: "p2p", "all_gather", "a2a"; NULL past the last. */
+const char *context_kind_name(int kind);
 
 /* Which paradigms the config's pipeline concerns. It was pdp's alone at first, and a sweep over paradigms names stages for that one. */
 enum pipeline_reach { PIPELINE_OF_PDP, PIPELINE_OF_ALL };

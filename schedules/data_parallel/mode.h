@@ -112,7 +112,7 @@ enum dp_likeness { DP_RANKS_DIFFER, DP_RANKS_SHARE_BUCKETS, DP_RANKS_ALIKE };
 
 static inline double dp_part_of(enum dp_part part, const struct mesh_shape *mesh)
 {
-    return part == DP_ALL ? 1 : part == DP_SHARE ? 1.0 / mesh->size[MESH_SHARD] : 0;
+    return part == DP_ALL ? 1 : part == DP_SHARE ? 1.0 / mesh_group_size(mesh, MESH_SHARD) : 0;
 }
 
 /* What a rank holds between steps: a run of a group's parameters, or of what the optimizer keeps for them, which is fp32. */

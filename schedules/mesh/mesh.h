@@ -14,7 +14,7 @@ struct mesh {
     struct mesh_shape shape;
     struct dt_comm *world; /* the caller's */
     int at[MESH_AXES];     /* this rank's coordinates */
-    /* The ranks that differ from this one in their coordinate on one axis alone, in its order. NULL where no communicator was asked for;
+    /* The ranks that differ from this one on one axis alone (mesh_group), in the order of the world. NULL where no communicator was asked for;
      * where one was, it is there for a single rank too. */
     struct dt_comm *comm[MESH_AXES];
 };

@@ -11,16 +11,32 @@ static int stride_of(const struct mesh_shape *shape, enum mesh_axis axis)
 
 const char *mesh_axis_name(enum mesh_axis axis)
 {
-    static const char *const names[MESH_AXES] = {
-        [MESH_TENSOR] = "tensor", [MESH_SHARD] = "shard", [MESH_REPLICA] = "replica", [MESH_PIPELINE] = "pipeline"};
+    static const char *const names[MESH_AXES] = {[MESH_TENSOR] = "tensor",
+                                                 [MESH_CONTEXT] = "context",
+                                                 [MESH_SHARD] = "shard",
+                                                 [MESH_REPLICA] = "replica",
+                                                 [MESH_PIPELINE] = "pipeline"};
     return names[axis];
 }
 
 const char *mesh_group_name(enum mesh_axis axis)
 {
-    static const char *const names[MESH_AXES] = {
-        [MESH_TENSOR] = "tensor ranks", [MESH_SHARD] = "shards", [MESH_REPLICA] = "replicas", [MESH_PIPELINE] = "stages"};
+    static const char *const names[MESH_AXES] = {[MESH_TENSOR] = "tensor ranks",
+                                                 [MESH_CONTEXT] = "context ranks",
+                                                 [MESH_SHARD] = "shards",
+                                                 [MESH_REPLICA] = "replicas",
+                                                 [MESH_PIPELINE] = "stages"};
     return names[axis];
+}
+
+unsigned mesh_group(const struct mesh_shape *shape, enum mesh_axis axis)
+{
+    return 1u << axis | (axis == shape->with_context ? MESH_ON_CONTEXT : 0);
+}
+
+int mesh_group_size(const struct mesh_shape *shape, enum mesh_axis axis)
+{
+    return mesh_count(shape, mesh_group(shape, axis));
 }
 
 int mesh_count(const struct mesh_shape *shape, unsigned axes)

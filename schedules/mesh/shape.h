@@ -1,15 +1,19 @@
-/* The mesh of ranks as arithmetic: every rank has a coordinate on each of four axes, and this is the only place that turns one into the
+/* The mesh of ranks as arithmetic: every rank has a coordinate on each of five axes, and this is the only place that turns one into the
  * other. Nothing here communicates, so that checks, predictions and the command can ask where a rank is (mesh.h adds the communicators).
  *
  * Axes  tensor    ranks that share each layer
+ *       context   ranks that share the positions of each sample
  *       shard     ranks that divide what they hold of the same layers: parameters, gradients or optimizer state
  *       replica   ranks that hold equal copies
  *       pipeline  ranks that hold different layers
- * Shard and replica together are the data axes: each of their ranks has samples of its own. */
+ * Shard and replica together are the data axes: each of their ranks has samples of its own. Ranks of the context axis hold the same
+ * parameters and make gradients of other positions: where gradients, parameters and the optimizer's state are concerned, they are further
+ * ranks of a data axis, which its groups have them on.
+ * Source  Megatron Core, parallel_state.py (groups "dp-cp"); torchtitan, distributed/parallel_dims.py ("dp_shard_cp"). */
 #ifndef SCHEDULES_MESH_SHAPE_H
 #define SCHEDULES_MESH_SHAPE_H
 
-enum mesh_axis { MESH_TENSOR, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE, MESH_AXES };
+enum mesh_axis { MESH_TENSOR, MESH_CONTEXT, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE, MESH_AXES };
 
 const char *mesh_axis_name(enum mesh_axis axis);  /* "tensor" */
 const char *mesh_group_name(enum mesh_axis axis); /* "tensor ranks": of its communicator, in traces and dumps */
@@ -17,17 +21,25 @@ const char *mesh_group_name(enum mesh_axis axis); /* "tensor ranks": of its comm
 /* Sets of axes. */
 enum {
     MESH_ON_TENSOR = 1 << MESH_TENSOR,
+    MESH_ON_CONTEXT = 1 << MESH_CONTEXT,
     MESH_ON_SHARD = 1 << MESH_SHARD,
     MESH_ON_REPLICA = 1 << MESH_REPLICA,
     MESH_ON_PIPELINE = 1 << MESH_PIPELINE,
     MESH_ON_DATA = MESH_ON_SHARD | MESH_ON_REPLICA,
+    MESH_ON_MODEL = MESH_ON_TENSOR | MESH_ON_PIPELINE, /* which divide the model, and work at the same samples */
 };
 
 /* A world of `size[...]` ranks multiplied. */
 struct mesh_shape {
     int size[MESH_AXES];
     enum mesh_axis order[MESH_AXES]; /* each axis once: on the first, ranks are neighbours in the world; on the last, farthest apart */
+    enum mesh_axis with_context;     /* the data axis whose groups have the context axis's ranks, too */
 };
+
+/* The axes on which the ranks of a group of `axis` differ: itself, and perhaps the context axis. */
+unsigned mesh_group(const struct mesh_shape *shape, enum mesh_axis axis);
+/* How many ranks such a group has. */
+int mesh_group_size(const struct mesh_shape *shape, enum mesh_axis axis);
 
 /* Ranks in a group on these axes: those that differ in no other coordinate. */
 int mesh_count(const struct mesh_shape *shape, unsigned axes);

@@ -83,6 +83,7 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
                        .sequence_parallel = e->tensor.sequence_parallel,
                        .wait = wait_within_layer,
                        .context = t->timeline},
+            .context = {t->mesh.comm[MESH_CONTEXT], e->context.comm_type},
             .together = t->together,
             .keep = e->keep_cheap,
             .separate_kernels = !e->fused_kernels,
@@ -149,7 +150,7 @@ static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mod
     DT_TRY(create_together_comm(t));
     DT_TRY(dt_stream_create(device, "compute", &t->compute));
     DT_TRY(dt_stream_create(device, "network", &t->network));
-    if (t->mesh.comm[MESH_TENSOR] || t->together)
+    if (t->mesh.comm[MESH_TENSOR] || t->mesh.comm[MESH_CONTEXT] || t->together)
         DT_TRY(dt_stream_create(device, "tensor", &t->tensor));
     if (e->parameter_offload)
         DT_TRY(offload_init(&t->offload, device));
@@ -275,8 +276,9 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     /* A single replica that is divided over its ranks has nothing to average, and holds the gradients of one group at a time. */
     const struct dp_mode *mode = experiment->strategy.mode;
     struct mesh_shape shape = experiment->strategy.mesh;
-    bool alone = mode->alone && mesh_count(&shape, ~MESH_ON_DATA) > 1 && mesh_count(&shape, MESH_ON_DATA) == 1;
-    unsigned axes = (alone ? 0 : experiment->strategy.paradigm->axes & MESH_ON_DATA) | (shape.size[MESH_TENSOR] > 1 ? MESH_ON_TENSOR : 0);
+    bool alone = mode->alone && mesh_count(&shape, MESH_ON_MODEL) > 1 && mesh_count(&shape, ~MESH_ON_MODEL) == 1;
+    unsigned axes = (alone ? 0 : experiment->strategy.paradigm->axes & MESH_ON_DATA) | (shape.size[MESH_TENSOR] > 1 ? MESH_ON_TENSOR : 0) |
+                    (shape.size[MESH_CONTEXT] > 1 ? MESH_ON_CONTEXT : 0);
     mode = alone ? mode->alone : mode;
     t->samples = (size_t)experiment_replica_samples(experiment);
 

@@ -31,9 +31,11 @@ static uint64_t on_links(enum dt_comm_kind kind, uint64_t bytes, int ranks)
     switch (kind) {
     case DT_COMM_ALL_REDUCE: return 2 * passed_on;
     case DT_COMM_REDUCE_SCATTER:
-    case DT_COMM_ALL_GATHER: return passed_on;
+    case DT_COMM_ALL_GATHER:
+    case DT_COMM_ALL_TO_ALL: return passed_on;
     case DT_COMM_BROADCAST:
     case DT_COMM_REDUCE:
+    case DT_COMM_SHIFT:
     case DT_COMM_SEND: return bytes;
     case DT_COMM_RECV:
     case DT_COMM_KINDS: break;
@@ -59,5 +61,6 @@ void step_traffic_measure(const struct step_traffic *traffic, struct dt_step_met
     out->all_gather_bytes = (double)step_traffic_of(traffic, DT_COMM_ALL_GATHER);
     out->broadcast_bytes = (double)step_traffic_of(traffic, DT_COMM_BROADCAST);
     out->reduce_bytes = (double)step_traffic_of(traffic, DT_COMM_REDUCE);
-    out->send_bytes = (double)step_traffic_of(traffic, DT_COMM_SEND);
+    out->all_to_all_bytes = (double)step_traffic_of(traffic, DT_COMM_ALL_TO_ALL);
+    out->send_bytes = (double)(step_traffic_of(traffic, DT_COMM_SEND) + step_traffic_of(traffic, DT_COMM_SHIFT));
 }

@@ -224,8 +224,8 @@ static void bench_attention(struct bench *b, const struct gpt_dropout *dropout)
     void *qkv = array(b, b->rows * 3 * d), *out = array(b, b->rows * d), *dqkv = array(b, b->rows * 3 * d);
     float *lse = floats(b, b->rows * (size_t)gpt_of(&b->model)->heads);
     struct gpt_part heads = {0, (size_t)gpt_of(&b->model)->heads};
-    struct gpt_attention_forward forward = {qkv, out, lse, NULL, b->samples, heads, heads, *dropout};
-    struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, heads, heads, *dropout};
+    struct gpt_attention_forward forward = {qkv, out, lse, NULL, b->samples, heads, heads, *dropout, {0}};
+    struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, heads, heads, *dropout, {0}};
     show_products(b, "attention", gpt_of(&b->model)->layers, flops, launch_attention, &forward);
     show_products(b, "attention gradient", gpt_of(&b->model)->layers, 2 * flops, launch_attention_gradient, &backward);
     free_arrays(b);
@@ -278,8 +278,8 @@ static void bench_decoder(struct bench *b)
     struct gpt_rope rope = {qkv, b->rows, heads + kv_heads, columns, false};
     struct gpt_head_norm head_norm = {qkv, gain, gain, dqkv, b->rows, heads, kv_heads, 1e-5f};
     struct gpt_head_norm_gradient dhead_norm = {qkv, gain, gain, dqkv, dgain, dk, b->rows, heads, kv_heads, 1e-5f, false};
-    struct gpt_attention_forward forward = {qkv, x, lse, NULL, b->samples, all, shared, {0}};
-    struct gpt_attention_backward backward = {y, x, qkv, lse, NULL, dqkv, b->samples, all, shared, {0}};
+    struct gpt_attention_forward forward = {qkv, x, lse, NULL, b->samples, all, shared, {0}, {0}};
+    struct gpt_attention_backward backward = {y, x, qkv, lse, NULL, dqkv, b->samples, all, shared, {0}, {0}};
     double flops = 4.0 * (double)b->rows * BLOCK * (double)d;
     show_memory(b, "rms norm", 0, 2 * row_bytes * (double)d, launch_rms_norm, &norm);
     show_memory(b, "rms norm gradient", 0, 4 * row_bytes * (double)d, launch_rms_norm_gradient, &dnorm);
@@ -304,8 +304,8 @@ static void bench_vocabulary(struct bench *b, const struct gpt_dropout *dropout)
            table_bytes = (double)(VOCAB * d * b->element_bytes);
     must(b->table->tokens(b->k, b->stream, &(struct gpt_tokens){inputs, targets, b->samples, 1, 0}));
     struct gpt_part vocab = {0, (size_t)gpt_of(&b->model)->vocab_size}, all_positions = {0, (size_t)gpt_of(&b->model)->block_size};
-    struct gpt_embedding embedding = {inputs, table, positions, out, b->samples, vocab, all_positions, *dropout};
-    struct gpt_embedding_gradient gradient = {inputs, out, table, positions, b->samples, vocab, all_positions, false, *dropout};
+    struct gpt_embedding embedding = {inputs, table, positions, out, b->samples, vocab, all_positions, *dropout, 0};
+    struct gpt_embedding_gradient gradient = {inputs, out, table, positions, b->samples, vocab, all_positions, false, *dropout, 0};
     struct gpt_loss cross_entropy = {logits, targets, loss, b->rows, 1e-3f, 1, false};
     show_memory(b, "embedding", 1, 2 * row_bytes, launch_embedding, &embedding);
     show_memory(b, "embedding gradient", 1, table_bytes + 2 * row_bytes, launch_embedding_gradient, &gradient);

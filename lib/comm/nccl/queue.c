@@ -26,6 +26,8 @@ static ncclResult_t call(const struct nccl_comm *comm, const struct dt_comm_oper
     case DT_COMM_REDUCE: return nccl->reduce(o->send, o->receive, o->count_elems, type, op, o->peer, handle, stream);
     case DT_COMM_SEND: return nccl->send(o->send, o->count_elems, type, o->peer, handle, stream);
     case DT_COMM_RECV:
+    case DT_COMM_ALL_TO_ALL:
+    case DT_COMM_SHIFT:
     case DT_COMM_KINDS: break;
     }
     return nccl->receive(o->receive, o->count_elems, type, o->peer, handle, stream);

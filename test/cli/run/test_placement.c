@@ -27,9 +27,10 @@ static void try_example(const struct example *x, enum pipeline_reach reach, enum
     struct experiment e = {.device = "", .paradigm = x->paradigm, .gpus_per_node = x->gpus_per_node, .straddle_nodes = x->straddle};
     e.world_size = read_nodes(x->nodes, ranks);
     e.tensor.size = 1;
+    e.context.size = 1;
     e.mesh.order = order;
     e.pipeline.stages = x->stages;
-    e.pipeline.order = e.pipeline.activation = "";
+    e.pipeline.order = e.pipeline.activation = e.pipeline.split = "";
     e.pipeline.paradigms = reach;
     e.hsdp.shard_size = x->shard_size;
     experiment_settle(&e);
@@ -157,6 +158,8 @@ static void gpus(void)
         struct experiment e = {.device = "",
                                .paradigm = PARADIGM_DDP,
                                .tensor.size = 1,
+                               .context.size = 1,
+                               .pipeline.split = "",
                                .gpus_per_node = examples[i].gpus_per_node,
                                .share_gpus = examples[i].share};
         e.world_size = read_gpus(examples[i].places, examples[i].gpus, examples[i].slurm_gpus, ranks);

@@ -7,16 +7,17 @@
 
 #include <stdlib.h>
 
-enum { MESHES = 200, LARGEST = 5 * 5 * 5 * 5 };
+enum { MESHES = 200, LARGEST = 5 * 5 * 5 * 5 * 5 };
 
 /* Mesh `number`: each axis of 1 to 5 ranks, in any order. */
 static struct mesh_shape random_shape(uint32_t number)
 {
-    struct dt_philox sizes = dt_philox4x32(1, number, 0, 0, 0), places = dt_philox4x32(1, number, 1, 0, 0);
     struct mesh_shape shape;
+    shape.with_context = number % 2 ? MESH_SHARD : MESH_REPLICA;
     for (int axis = 0; axis < MESH_AXES; axis++) {
-        int place = (int)(places.word[axis] % (uint32_t)(axis + 1));
-        shape.size[axis] = 1 + (int)(sizes.word[axis] % 5);
+        struct dt_philox random = dt_philox4x32(1, number, (uint32_t)axis, 0, 0);
+        int place = (int)(random.word[0] % (uint32_t)(axis + 1));
+        shape.size[axis] = 1 + (int)(random.word[1] % 5);
         shape.order[axis] = shape.order[place]; /* Fisher and Yates, inside out */
         shape.order[place] = (enum mesh_axis)axis;
     }
@@ -96,7 +97,8 @@ static struct experiment of(enum paradigm_kind kind, int world_size)
                                .paradigm = kind,
                                .world_size = world_size,
                                .tensor.size = 1,
-                               .pipeline = {.stages = 1, .order = "", .activation = ""},
+                               .context.size = 1,
+                               .pipeline = {.stages = 1, .order = "", .split = "", .activation = ""},
                                .parameter_server.servers = 1};
 }
 
@@ -217,23 +219,26 @@ static const struct dt_sim_slot *slot_of(const struct rank *r, const char *name,
 
 static void communicators(void)
 {
-    static const char *const names[MESH_AXES] = {[MESH_SHARD] = "shards", [MESH_REPLICA] = "replicas"};
+    static const char *const names[MESH_AXES] = {[MESH_CONTEXT] = "context ranks", [MESH_SHARD] = "shards", [MESH_REPLICA] = "replicas"};
     for (uint32_t m = 0; m < 20; m++) {
         struct mesh_shape shape = random_shape(m);
         for (int number = 0; number < mesh_count(&shape, ~0u); number++) {
             struct rank r;
-            CHECK_OK(rank_init(&r, &shape, MESH_ON_DATA, number));
+            CHECK_OK(rank_init(&r, &shape, MESH_ON_DATA | MESH_ON_CONTEXT, number));
             for (int axis = 0; axis < MESH_AXES; axis++) {
                 const struct dt_sim_slot *slot = names[axis] ? slot_of(&r, names[axis], 0) : NULL;
                 CHECK(r.mesh.at[axis] == mesh_coordinate(&shape, (enum mesh_axis)axis, number));
                 CHECK((r.mesh.comm[axis] != NULL) == (names[axis] != NULL) && (slot != NULL) == (names[axis] != NULL), "axis %d", axis);
                 if (!slot || !r.mesh.comm[axis])
                     continue;
-                CHECK(slot->size == shape.size[axis] && dt_comm_size(r.mesh.comm[axis]) == slot->size);
-                CHECK(dt_comm_rank(r.mesh.comm[axis]) == r.mesh.at[axis]);
+                unsigned group = mesh_group(&shape, (enum mesh_axis)axis);
+                CHECK((group & MESH_ON_CONTEXT) == (axis == MESH_CONTEXT || axis == (int)shape.with_context ? MESH_ON_CONTEXT : 0));
+                CHECK(slot->size == mesh_count(&shape, group) && dt_comm_size(r.mesh.comm[axis]) == slot->size);
+                CHECK(dt_comm_rank(r.mesh.comm[axis]) == mesh_index(&shape, group, number));
                 for (int i = 0; i < slot->size; i++)
-                    CHECK(slot->ranks[i] == mesh_moved(&shape, (enum mesh_axis)axis, number, i), "mesh %u, rank %d, axis %d", m, number,
-                          axis);
+                    CHECK(mesh_index(&shape, group, slot->ranks[i]) == i &&
+                              mesh_index(&shape, ~group, slot->ranks[i]) == mesh_index(&shape, ~group, number),
+                          "mesh %u, rank %d, axis %d", m, number, axis);
             }
             rank_finish(&r);
         }

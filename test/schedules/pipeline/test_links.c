@@ -164,7 +164,7 @@ static dt_status walk(struct walk *w, const char *order)
     int count = stages < 3 ? stages : 3;
     struct order_shape shape = {
         .stages = stages, .virtual_stages = PARTS, .micro_batches = MICRO_BATCHES, .window = MICRO_BATCHES, .times = plan_unit_times};
-    struct mesh_shape ranks = {.size = {1, 1, 1, stages}, .order = {MESH_TENSOR, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE}};
+    struct mesh_shape ranks = {.size = {1, 1, 1, 1, stages}, .order = {MESH_TENSOR, MESH_CONTEXT, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE}};
     struct plan plans[3] = {0};
     dt_status status = plans_of_stages(pipeline_order_find(order), &shape, around, count, plans);
     if (status == DT_OK)

@@ -1,0 +1,279 @@
+#include "gpt/attend.h"
+
+static const struct dt_model *model_of(const struct layer_run *r)
+{
+    return r->stage->base.model;
+}
+
+static struct gpt_exchange *exchange_of(const struct layer_run *r)
+{
+    return &r->stage->exchange;
+}
+
+/* Ranks that share samples. */
+static int ranks_of(const struct layer_run *r)
+{
+    struct dt_comm *comm = exchange_of(r)->context.comm;
+    return comm ? dt_comm_size(comm) : 1;
+}
+
+static bool exchanges_heads(const struct layer_run *r)
+{
+    return ranks_of(r) > 1 && exchange_of(r)->context.kind == DT_CONTEXT_HEADS;
+}
+
+/* This rank's of them in attention itself. */
+static struct gpt_part attending(const struct layer_run *r, struct gpt_part heads)
+{
+    if (!exchanges_heads(r))
+        return heads;
+    size_t count = heads.count / (size_t)ranks_of(r);
+    return (struct gpt_part){heads.first + count * (size_t)dt_comm_rank(exchange_of(r)->context.comm), count};
+}
+
+/* Elements of the keys and values of its own positions. */
+static size_t key_elems(const struct layer_run *r)
+{
+    return r->rows * 2 * gpt_cut_kv_heads(r->stage->cut, model_of(r)).count * (size_t)gpt_head_width(model_of(r));
+}
+
+static dt_status allocate_keys(const struct layer_run *r, size_t count_elems, struct dt_buffer *out)
+{
+    return dt_alloc(r->stream, DT_WORKSPACE, count_elems * r->element_bytes, out);
+}
+
+/* Of the weights. */
+static struct gpt_dropout attention_dropout(const struct layer_run *r)
+{
+    struct gpt_dropout dropout = layer_dropout(r);
+    if (gpt_of(model_of(r))->attention_dropout == GPT_ATTENTION_DROPOUT_NONE)
+        dropout.probability = 0;
+    return dropout;
+}
+
+/* ---- forward ---- */
+
+static dt_status attend_to(const struct layer_run *r, void *out, struct gpt_piece piece)
+{
+    struct gpt_attention_forward a = {
+        .qkv = r->kept->qkv.data,
+        .out = out,
+        .lse = r->kept->lse.data,
+        .weights = r->kept->weights.data,
+        .samples = r->stash->samples,
+        .heads = attending(r, gpt_cut_heads(r->stage->cut, model_of(r))),
+        .kv_heads = attending(r, gpt_cut_kv_heads(r->stage->cut, model_of(r))),
+        .dropout = attention_dropout(r),
+        .piece = piece,
+    };
+    return r->k->attention(r->kernels, r->stream, &a);
+}
+
+/* Send the keys on that are here, into room for those that come. */
+static dt_status pass_keys_on(const struct layer_run *r, const struct dt_buffer *here, struct dt_buffer *next)
+{
+    DT_TRY(allocate_keys(r, key_elems(r), next));
+    return gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_KEYS, r->stream, here->bytes ? here->data : r->kept->qkv.data, next->data,
+                           key_elems(r), model_of(r)->dtype);
+}
+
+static dt_status take_keys(const struct layer_run *r, struct dt_buffer *here, struct dt_buffer *next)
+{
+    DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_KEYS));
+    dt_free(r->stream, here);
+    take(here, next);
+    return DT_OK;
+}
+
+/* What a step makes of the keys that are there is joined with what the steps before it have. */
+static dt_status attend_around(const struct layer_run *r)
+{
+    struct dt_buffer here = {0}, next, made;
+    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->e, &made));
+    for (int step = 0, steps = ranks_of(r); step < steps; step++) {
+        if (step + 1 < steps)
+            DT_TRY(pass_keys_on(r, &here, &next));
+        DT_TRY(
+            attend_to(r, step ? made.data : r->kept->mixed.data, (struct gpt_piece){r->stage->positions, r->stage->positions, step > 0}));
+        if (step + 1 < steps)
+            DT_TRY(take_keys(r, &here, &next));
+    }
+    dt_free(r->stream, &here);
+    dt_free(r->stream, &made);
+    return DT_OK;
+}
+
+static dt_status gather_keys(const struct layer_run *r, struct dt_buffer *all)
+{
+    DT_TRY(allocate_keys(r, key_elems(r) * (size_t)ranks_of(r), all));
+    DT_TRY(gpt_keys_gather_begin(exchange_of(r), r->stream, r->kept->qkv.data, all->data, key_elems(r), model_of(r)->dtype));
+    return gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_KEYS);
+}
+
+static dt_status attend_gathered(const struct layer_run *r)
+{
+    struct dt_buffer all;
+    DT_TRY(gather_keys(r, &all));
+    DT_TRY(attend_to(r, r->kept->mixed.data, (struct gpt_piece){.queries = r->stage->positions}));
+    dt_free(r->stream, &all);
+    return DT_OK;
+}
+
+/* from, to [M, columns] */
+static dt_status exchange_heads(const struct layer_run *r, const struct dt_buffer *from, struct dt_buffer *to, size_t columns)
+{
+    DT_TRY(gpt_heads_exchange_begin(exchange_of(r), r->stream, from->data, to->data, r->rows * columns, model_of(r)->dtype));
+    return gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_KEYS);
+}
+
+static dt_status attend_some_heads(const struct layer_run *r, bool has_outputs)
+{
+    if (r->kept->attended.bytes == 0)
+        DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->e, &r->kept->attended));
+    DT_TRY(attend_to(r, r->kept->attended.data, (struct gpt_piece){0}));
+    return has_outputs ? DT_OK : exchange_heads(r, &r->kept->attended, &r->kept->mixed, r->e);
+}
+
+dt_status attend_prepare(const struct layer_run *r)
+{
+    struct dt_buffer made;
+    if (!exchanges_heads(r))
+        return DT_OK;
+    take(&made, &r->kept->qkv);
+    DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->c, &r->kept->qkv));
+    DT_TRY(exchange_heads(r, &made, &r->kept->qkv, r->c));
+    dt_free(r->stream, &made);
+    return DT_OK;
+}
+
+dt_status attend(const struct layer_run *r)
+{
+    size_t pairs = r->rows * gpt_cut_heads(r->stage->cut, model_of(r)).count; /* of positions and heads */
+    bool has_outputs = r->kept->mixed.bytes > 0;
+    if (gpt_of(model_of(r))->attention == GPT_ATTENTION_FUSED)
+        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, pairs * sizeof(float), &r->kept->lse));
+    else
+        DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, pairs * (size_t)gpt_of(model_of(r))->block_size * r->element_bytes, &r->kept->weights));
+    if (!has_outputs)
+        DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->e, &r->kept->mixed));
+    if (ranks_of(r) == 1)
+        return attend_to(r, r->kept->mixed.data, (struct gpt_piece){0});
+    switch (exchange_of(r)->context.kind) {
+    case DT_CONTEXT_RING: return attend_around(r);
+    case DT_CONTEXT_ALL_GATHER: return attend_gathered(r);
+    case DT_CONTEXT_HEADS: break;
+    }
+    return attend_some_heads(r, has_outputs);
+}
+
+void attend_forget(const struct layer_run *r)
+{
+    if (makes_again(r, DT_AGAIN_HEADS))
+        dt_free(r->stream, &r->kept->mixed);
+    dt_free(r->stream, &r->kept->attended);
+    dt_free(r->stream, &r->kept->lse);
+    dt_free(r->stream, &r->kept->weights);
+}
+
+/* ---- backward ---- */
+
+static dt_status attend_to_backward(const struct layer_run *r, const struct dt_buffer *dout, const struct dt_buffer *out,
+                                    struct dt_buffer *dqkv, struct gpt_piece piece)
+{
+    struct gpt_attention_backward a = {
+        .dout = dout->data,
+        .out = out->data,
+        .qkv = r->kept->qkv.data,
+        .lse = r->kept->lse.data,
+        .weights = r->kept->weights.data,
+        .dqkv = dqkv->data,
+        .samples = r->stash->samples,
+        .heads = attending(r, gpt_cut_heads(r->stage->cut, model_of(r))),
+        .kv_heads = attending(r, gpt_cut_kv_heads(r->stage->cut, model_of(r))),
+        .dropout = attention_dropout(r),
+        .piece = piece,
+    };
+    return r->k->attention_gradient(r->kernels, r->stream, &a);
+}
+
+/* Keys go round in the other direction, from those that came last in forward on, so that the gradients that follow them a step behind are
+ * where they belong after the last step. */
+static dt_status backward_around(const struct layer_run *r, const struct dt_buffer *dmixed)
+{
+    struct dt_buffer here = {0}, next, sums = {0}, made, coming;
+    for (int step = 0, steps = ranks_of(r); step < steps; step++) {
+        if (step + 1 < steps)
+            DT_TRY(pass_keys_on(r, &here, &next));
+        if (step > 0) {
+            DT_TRY(allocate_keys(r, key_elems(r), &coming));
+            DT_TRY(
+                gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_DKEYS, r->stream, sums.data, coming.data, key_elems(r), model_of(r)->dtype));
+        }
+        DT_TRY(allocate_keys(r, key_elems(r), &made));
+        DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv,
+                                  (struct gpt_piece){r->stage->positions, r->stage->positions, step > 0}));
+        if (step + 1 < steps)
+            DT_TRY(take_keys(r, &here, &next));
+        if (step > 0) {
+            DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
+            DT_TRY(dt_kernels_add(r->stage->base.kernels, r->stream, false, made.data, coming.data, key_elems(r)));
+            dt_free(r->stream, &sums);
+            dt_free(r->stream, &coming);
+        }
+        take(&sums, &made);
+    }
+    dt_free(r->stream, &here);
+    dt_free(r->stream, &sums);
+    return DT_OK;
+}
+
+static dt_status backward_gathered(const struct layer_run *r, const struct dt_buffer *dmixed)
+{
+    struct dt_buffer all, dall;
+    DT_TRY(gather_keys(r, &all));
+    DT_TRY(allocate_keys(r, key_elems(r) * (size_t)ranks_of(r), &dall));
+    DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, (struct gpt_piece){.queries = r->stage->positions}));
+    dt_free(r->stream, &all);
+    DT_TRY(gpt_keys_scatter_begin(exchange_of(r), r->stream, dall.data, r->kept->dqkv.data, key_elems(r), model_of(r)->dtype));
+    DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
+    dt_free(r->stream, &dall);
+    return DT_OK;
+}
+
+static dt_status backward_some_heads(const struct layer_run *r, const struct dt_buffer *dmixed)
+{
+    struct dt_buffer dattended, made;
+    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->e, &dattended));
+    DT_TRY(exchange_heads(r, dmixed, &dattended, r->e));
+    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->c, &made));
+    DT_TRY(attend_to_backward(r, &dattended, &r->kept->attended, &made, (struct gpt_piece){0}));
+    dt_free(r->stream, &dattended);
+    DT_TRY(exchange_heads(r, &made, &r->kept->dqkv, r->c));
+    dt_free(r->stream, &made);
+    return DT_OK;
+}
+
+static dt_status backward_of(const struct layer_run *r, const struct dt_buffer *dmixed)
+{
+    if (ranks_of(r) == 1)
+        return attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, (struct gpt_piece){0});
+    switch (exchange_of(r)->context.kind) {
+    case DT_CONTEXT_RING: return backward_around(r, dmixed);
+    case DT_CONTEXT_ALL_GATHER: return backward_gathered(r, dmixed);
+    case DT_CONTEXT_HEADS: break;
+    }
+    return backward_some_heads(r, dmixed);
+}
+
+dt_status attend_backward(const struct layer_run *r, struct dt_buffer *dmixed)
+{
+    DT_TRY(layer_allocate(r, gradient_category(r), r->c, &r->kept->dqkv));
+    DT_TRY(backward_of(r, dmixed));
+    dt_free(r->stream, dmixed);
+    dt_free(r->stream, &r->kept->qkv);
+    dt_free(r->stream, &r->kept->attended);
+    dt_free(r->stream, &r->kept->lse);
+    dt_free(r->stream, &r->kept->weights);
+    dt_free(r->stream, &r->kept->besides);
+    return DT_OK;
+}
