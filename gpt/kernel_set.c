@@ -50,11 +50,11 @@ dt_status gpt_kernel_set_trace(struct dt_kernels *base, bool on)
     return DT_OK;
 }
 
-dt_status gpt_kernel_set_list(struct dt_kernels *base, struct dt_tuning *to, enum dt_dtype dtype)
+dt_status gpt_kernel_set_list(struct dt_kernels *base, struct dt_tuning *to, const struct dt_model *model)
 {
     struct gpt_kernel_set *k = gpt_kernel_set(base);
     struct gpt_kernels *listing;
-    DT_TRY(gpt_kernels_listing_create(to, dtype, &listing));
+    DT_TRY(gpt_kernels_listing_create(to, model, &listing));
     put_back_plain(k);
     k->table = k->offers = &gpt_kernels_listing;
     k->state = listing;

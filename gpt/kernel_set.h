@@ -21,7 +21,7 @@ struct gpt_kernel_set {
 dt_status gpt_kernel_set_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
 dt_status gpt_kernel_set_trace(struct dt_kernels *k, bool on);
 /* As list of struct dt_tuner, of these. */
-dt_status gpt_kernel_set_list(struct dt_kernels *k, struct dt_tuning *to, enum dt_dtype dtype);
+dt_status gpt_kernel_set_list(struct dt_kernels *k, struct dt_tuning *to, const struct dt_model *model);
 void gpt_kernel_set_destroy(struct dt_kernels *k);
 const char *gpt_kernel_set_products(const struct dt_kernels *k);
 

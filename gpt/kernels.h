@@ -335,6 +335,13 @@ struct gpt_norm_branch_gradient {
     struct gpt_dropout dropout;
 };
 
+/* linear, whose y is `hidden`, and active [rows, out] = gelu(hidden). A backend that does both at once may take GELU of what is not
+ * rounded yet, and tanh of its tanh form as exactly as 16 bits need it. */
+struct gpt_linear_gelu {
+    struct gpt_linear linear;
+    void *active;
+};
+
 /* linear_gelu_input_gradient, and the column sums of its dx: db [in], the gradient of the bias in front of the GELU. accumulate: db adds. */
 struct gpt_gelu_gradient_sums {
     struct gpt_linear_gelu_input_gradient product;
@@ -345,6 +352,7 @@ struct gpt_gelu_gradient_sums {
 #define GPT_FUSED_KERNELS(ROW)                                                                                                             \
     ROW(residual_norm, gpt_residual_norm)                                                                                                  \
     ROW(norm_branch_gradient, gpt_norm_branch_gradient)                                                                                    \
+    ROW(linear_gelu, gpt_linear_gelu)                                                                                                      \
     ROW(gelu_gradient_sums, gpt_gelu_gradient_sums)
 
 /* ---- the list ----
@@ -458,7 +466,7 @@ extern const struct gpt_kernel_table gpt_kernels_cuda; /* gpt/cuda/backend.c, or
 /* gpt/cuda/listing.c: kernels that compute nothing, and add the products that they are asked for to those that `to`, which outlives them,
  * is to measure. Without the table's own create: use this one. Errors: DT_ERR_HOST_MEMORY. */
 extern const struct gpt_kernel_table gpt_kernels_listing;
-dt_status gpt_kernels_listing_create(struct dt_tuning *to, enum dt_dtype dtype, struct gpt_kernels **out);
+dt_status gpt_kernels_listing_create(struct dt_tuning *to, const struct dt_model *model, struct gpt_kernels **out);
 
 extern const struct dt_tuner gpt_tuner;     /* gpt/cuda/tuner.c */
 extern const struct dt_pricing gpt_pricing; /* gpt/cost/priced.c */

@@ -53,7 +53,8 @@ struct dt_layer_stash {
     struct dt_buffer raised;     /* [M, f] mlp_up: up, where it lies beside gate */
     bool bias_summed;            /* mlp_up: mlp_down's backward has made the gradient of its bias */
     bool sum_is_left;            /* mlp_down: stash->x is its branch alone, and the norm after it adds the residual */
-    struct dt_buffer active;     /* [M, f] mlp_down, with DT_KEEP_MLP: what its product has read */
+    struct dt_buffer active;     /* [M, f] mlp_down: what its product reads; kept with DT_KEEP_MLP */
+    bool activated;              /* mlp_down: mlp_up's forward has made `active` */
     struct dt_buffer besides;    /* what the kernels keep besides all this (besides_bytes of their table); nobody reads it */
     struct dt_buffer logits;     /* [M, V] head: the loss has turned them into their gradient */
 

@@ -347,19 +347,23 @@ static bool has_bias(const struct layer_run *r, enum gpt_tensor_name bias)
     return bias != GPT_NO_TENSOR && gpt_has_tensor(r->layer, bias);
 }
 
+struct gpt_linear layer_linear_of(const struct layer_run *r, void *y, const void *x, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
+                                  size_t out, size_t in)
+{
+    return (struct gpt_linear){.x = x,
+                               .w = layer_param(r, weight),
+                               .b = has_bias(r, bias) ? layer_param(r, bias) : NULL,
+                               .y = y,
+                               .rows = r->rows,
+                               .in = in,
+                               .out = out,
+                               .joined = joined(r, weight, out)};
+}
+
 dt_status layer_linear(const struct layer_run *r, void *y, const void *x, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
                        size_t out, size_t in)
 {
-    struct gpt_linear a = {
-        .x = x,
-        .w = layer_param(r, weight),
-        .b = has_bias(r, bias) ? layer_param(r, bias) : NULL,
-        .y = y,
-        .rows = r->rows,
-        .in = in,
-        .out = out,
-        .joined = joined(r, weight, out),
-    };
+    struct gpt_linear a = layer_linear_of(r, y, x, weight, bias, out, in);
     return r->k->linear(r->kernels, r->stream, &a);
 }
 

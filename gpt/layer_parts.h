@@ -108,6 +108,8 @@ dt_status layer_finish_gradients(const struct layer_run *r);
 
 /* ---- products: weight [out, in], rows [M, ...]; bias [out], GPT_NO_TENSOR or one that the layer of another model may lack ---- */
 
+struct gpt_linear layer_linear_of(const struct layer_run *r, void *y, const void *x, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
+                                  size_t out, size_t in);
 dt_status layer_linear(const struct layer_run *r, void *y, const void *x, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
                        size_t out, size_t in);
 dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, enum gpt_tensor_name weight,

@@ -29,15 +29,36 @@ static bool has_active(const struct layer_run *r)
     return r->kept->active.bytes > 0;
 }
 
-/* ---- down(gelu(up(x))): GELU is left to the product that reads its output, which may take it as it reads ---- */
+static dt_status allocate_active(const struct layer_run *r)
+{
+    return layer_allocate(r, keeps(r, DT_KEEP_MLP) ? DT_ACTIVATIONS : DT_WORKSPACE, r->f, &r->kept->active);
+}
+
+/* ---- down(gelu(up(x))): GELU is left to the product that reads its output, which may take it as it reads, or is the end of the product
+ * before it ---- */
+
+/* mlp_up's product, and with it what mlp_down's reads where that is GELU's tanh form, which libraries' products have. */
+static dt_status gelu_raise(const struct layer_run *r, const struct gpt_linear *product)
+{
+    struct layer_run down;
+    if (gpt_of(r->stage->base.model)->mlp != GPT_MLP_GELU_NEW || r->recompute || !layer_behind(r, &down))
+        return r->k->linear(r->kernels, r->stream, product);
+    DT_TRY(allocate_active(&down));
+    down.kept->activated = fused(r) && fused(r)->linear_gelu;
+    if (!down.kept->activated)
+        return r->k->linear(r->kernels, r->stream, product);
+    return r->k->linear_gelu(r->kernels, r->stream, &(struct gpt_linear_gelu){*product, down.kept->active.data});
+}
 
 static dt_status gelu_forward(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
 {
-    if (keeps(r, DT_KEEP_MLP)) {
+    bool activated = r->kept->activated;
+    r->kept->activated = false;
+    if (!activated && !keeps(r, DT_KEEP_MLP))
+        return project(r, up->hidden.data, active, up->input.data);
+    if (!activated)
         DT_TRY(r->k->gelu(r->kernels, r->stream, &(struct gpt_gelu){active, up->hidden.data, r->rows * r->f}));
-        return project(r, active, NULL, up->input.data);
-    }
-    return project(r, up->hidden.data, active, up->input.data);
+    return project(r, active, NULL, up->input.data);
 }
 
 static dt_status gelu_weights(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
@@ -212,7 +233,8 @@ dt_status layer_mlp_up_forward(const struct layer_run *r)
     DT_TRY(layer_normed_rows(r, &normed));
     size_t out = parts_product(r) ? r->f : r->u;
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, out, &r->kept->hidden));
-    DT_TRY(layer_linear(r, r->kept->hidden.data, normed.data, mlp->up_weight, mlp->up_bias, out, r->d));
+    struct gpt_linear product = layer_linear_of(r, r->kept->hidden.data, normed.data, mlp->up_weight, mlp->up_bias, out, r->d);
+    DT_TRY(gelu_raise(r, &product));
     if (parts_product(r))
         DT_TRY(raise(r, normed.data));
     layer_normed_read(r, &normed);
@@ -222,13 +244,11 @@ dt_status layer_mlp_up_forward(const struct layer_run *r)
 dt_status layer_mlp_down_forward(const struct layer_run *r)
 {
     const struct dt_layer_stash *up = r->kept - 1; /* mlp_up of the same block is always in the same stage */
-    struct dt_buffer active;
-    bool kept = keeps(r, DT_KEEP_MLP);
-    DT_TRY(layer_allocate(r, kept ? DT_ACTIVATIONS : DT_WORKSPACE, r->f, &active));
-    DT_TRY(mlp_of(r)->forward(r, up, active.data));
-    if (kept)
-        take(&r->kept->active, &active);
-    dt_free(r->stream, &active);
+    if (r->kept->active.bytes == 0)
+        DT_TRY(allocate_active(r));
+    DT_TRY(mlp_of(r)->forward(r, up, r->kept->active.data));
+    if (!keeps(r, DT_KEEP_MLP))
+        dt_free(r->stream, &r->kept->active);
     if (makes_again(r, DT_AGAIN_PRODUCTS))
         forget_products(r);
     return DT_OK;

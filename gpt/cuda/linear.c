@@ -69,9 +69,8 @@ void gpt_cuda_tuned(const struct gpt_kernels *k, struct dt_tuned *out)
 /* d is m x n column-major, that is n rows of m here; op(b) of a weight gradient is dy [k, n]. */
 static dt_status run_apart(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_cuda_product *p)
 {
-    struct gpt_cuda_product plain = *p;
+    struct gpt_cuda_product plain = gpt_cuda_product_apart(p);
     struct gpt_cuda_plan *plan;
-    plain.epilogue = GPT_CUDA_PLAIN;
     DT_TRY(gpt_cuda_plan_find(k, &plain, &plan));
     if (p->epilogue == GPT_CUDA_BIAS) {
         DT_TRY(dt_cuda_repeat_row(k->base, stream, p->d, p->bias, p->n, p->m));
@@ -81,12 +80,21 @@ static dt_status run_apart(struct gpt_kernels *k, struct dt_stream *stream, cons
     return p->epilogue == GPT_CUDA_BIAS_GRADIENT ? gpt_cuda_column_sums(k, stream, p->bias_gradient, p->b, p->k, p->n, false) : DT_OK;
 }
 
-static dt_status run(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_cuda_product *product)
+/* *ran false: cuBLASLt has no such epilogue for the shape, and nothing is queued. */
+static dt_status run_in_one(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_cuda_product *product, bool *ran)
 {
     struct gpt_cuda_plan *plan;
     DT_TRY(gpt_cuda_plan_find(k, product, &plan));
     dt_status status = gpt_cuda_plan_is_possible(plan) ? gpt_cuda_plan_run(k, stream, plan, product) : DT_OK;
-    return gpt_cuda_plan_is_possible(plan) || product->epilogue == GPT_CUDA_PLAIN ? status : run_apart(k, stream, product);
+    *ran = gpt_cuda_plan_is_possible(plan);
+    return *ran || product->epilogue == GPT_CUDA_PLAIN ? status : DT_OK;
+}
+
+static dt_status run(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_cuda_product *product)
+{
+    bool ran;
+    DT_TRY(run_in_one(k, stream, product, &ran));
+    return ran ? DT_OK : run_apart(k, stream, product);
 }
 
 /* ---- the entries ---- */
@@ -113,22 +121,50 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_input_gradient, gpt_linear_input_gradient)
     return run(k, stream, &product);
 }
 
-/* cuBLASLt's epilogue has only GELU's tanh form, whose derivative is off by more than rounding to fp16 costs: every dtype has the exact
- * one, from a kernel of our own. */
-GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
+/* cuBLASLt's epilogues have only GELU's tanh form. The exact one is a kernel of our own in every dtype: the other's derivative is off by
+ * more than rounding to fp16 costs. */
+GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu, gpt_linear_gelu)
 {
-    struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};
-    DT_TRY(gpt_cuda_linear_input_gradient(k, stream, &plain));
-    return gpt_cuda_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
+    const struct gpt_linear *linear = &a->linear;
+    struct gpt_cuda_product product = gpt_cuda_product_gelu(a);
+    bool ran = false;
+    if (gpt_cuda_product_takes_gelu(&k->model, linear->out, linear->y))
+        DT_TRY(run_in_one(k, stream, &product, &ran));
+    if (ran)
+        return DT_OK;
+    DT_TRY(gpt_cuda_linear(k, stream, linear));
+    return gpt_cuda_gelu(k, stream, &(struct gpt_gelu){a->active, linear->y, linear->rows * linear->out});
 }
 
-/* The sums are taken where dx is made, and the weight gradient that would make them beside its product is a plain one. */
+/* Without GELU where !*ran. */
+static dt_status gelu_gradient_product(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_gelu_input_gradient *a,
+                                       void *db, bool *ran)
+{
+    struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};
+    struct gpt_cuda_product product = gpt_cuda_product_gelu_gradient(a, db);
+    *ran = false;
+    if (gpt_cuda_product_takes_gelu(&k->model, a->in, a->hidden))
+        DT_TRY(run_in_one(k, stream, &product, ran));
+    return *ran ? DT_OK : gpt_cuda_linear_input_gradient(k, stream, &plain);
+}
+
+GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
+{
+    bool ran;
+    DT_TRY(gelu_gradient_product(k, stream, a, NULL, &ran));
+    return ran ? DT_OK : gpt_cuda_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
+}
+
+/* The sums are taken where dx is made, and the weight gradient that would make them beside its product is a plain one. Sums that add to
+ * what is there are no epilogue. */
 GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient_sums, gpt_gelu_gradient_sums)
 {
     const struct gpt_linear_gelu_input_gradient *p = &a->product;
-    struct gpt_linear_input_gradient plain = {p->dy, p->w, p->dx, p->rows, p->in, p->out, 1};
-    DT_TRY(gpt_cuda_linear_input_gradient(k, stream, &plain));
-    return gpt_cuda_gelu_gradient_sums_of(k, stream, p->dx, p->hidden, a->db, p->rows, p->in, a->accumulate);
+    bool ran;
+    DT_TRY(gelu_gradient_product(k, stream, p, a->accumulate ? NULL : a->db, &ran));
+    if (!ran)
+        return gpt_cuda_gelu_gradient_sums_of(k, stream, p->dx, p->hidden, a->db, p->rows, p->in, a->accumulate);
+    return a->accumulate ? gpt_cuda_column_sums(k, stream, a->db, p->dx, p->rows, p->in, true) : DT_OK;
 }
 
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_weight_gradient, gpt_linear_weight_gradient)

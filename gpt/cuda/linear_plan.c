@@ -19,26 +19,29 @@ static cudaDataType_t data_type(enum dt_dtype dtype)
     return dtype == DT_FP32 ? CUDA_R_32F : dtype == DT_FP16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-static cublasLtEpilogue_t epilogue_of(enum gpt_cuda_epilogue epilogue)
-{
-    static const cublasLtEpilogue_t all[] = {
-        [GPT_CUDA_PLAIN] = CUBLASLT_EPILOGUE_DEFAULT,
-        [GPT_CUDA_BIAS] = CUBLASLT_EPILOGUE_BIAS,
-        [GPT_CUDA_BIAS_GRADIENT] = CUBLASLT_EPILOGUE_BGRADB, /* over k, of the second operand */
-    };
-    return all[epilogue];
-}
+static const struct epilogue {
+    cublasLtEpilogue_t name;
+    bool extra, gelu_input; /* which arrays it has */
+} epilogues[GPT_CUDA_EPILOGUE_COUNT] = {
+    [GPT_CUDA_PLAIN] = {CUBLASLT_EPILOGUE_DEFAULT, false, false},
+    [GPT_CUDA_BIAS] = {CUBLASLT_EPILOGUE_BIAS, true, false},
+    [GPT_CUDA_BIAS_GRADIENT] = {CUBLASLT_EPILOGUE_BGRADB, true, false}, /* over k, of the second operand */
+    [GPT_CUDA_GELU] = {CUBLASLT_EPILOGUE_GELU_AUX, false, true},
+    [GPT_CUDA_BIAS_GELU] = {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, true, true},
+    [GPT_CUDA_GELU_GRADIENT] = {CUBLASLT_EPILOGUE_DGELU, false, true},
+    [GPT_CUDA_GELU_BIAS_GRADIENT] = {CUBLASLT_EPILOGUE_DGELU_BGRAD, true, true},
+};
 
-/* The epilogue's array. The heuristic takes what it needs to know of its alignment from the address itself. */
-static cublasStatus_t set_extra(const struct gpt_cublaslt *lt, const struct gpt_cuda_plan *plan, const void *address)
+/* The epilogue's arrays. The heuristic takes what it needs to know of their alignment from the addresses themselves. */
+static cublasStatus_t set_arrays(const struct gpt_cublaslt *lt, const struct gpt_cuda_plan *plan, const void *extra, const void *gelu_input)
 {
-    switch (plan->shape.epilogue) {
-    case GPT_CUDA_BIAS:
-    case GPT_CUDA_BIAS_GRADIENT:
-        return lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, sizeof address);
-    case GPT_CUDA_PLAIN: break;
-    }
-    return CUBLAS_STATUS_SUCCESS;
+    const struct epilogue *epilogue = &epilogues[plan->shape.epilogue];
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (epilogue->extra)
+        status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
+    if (epilogue->gelu_input && status == CUBLAS_STATUS_SUCCESS)
+        status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &gelu_input, sizeof gelu_input);
+    return status;
 }
 
 /* Sums are fp32 in every dtype. For fp32 operands that means true fp32, not TF32 with its 10 bits: this dtype is there to be compared with
@@ -50,7 +53,8 @@ static cublasStatus_t describe(const struct gpt_cublaslt *lt, struct gpt_cuda_pl
     int32_t multiprocessors = dt_cuda_product_multiprocessors(k->base->device);
     cudaDataType_t type = data_type(dtype);
     cublasOperation_t op_a = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, op_b = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t epilogue = epilogue_of(p->epilogue);
+    cublasLtEpilogue_t epilogue = epilogues[p->epilogue].name;
+    int64_t gelu_rows = (int64_t)p->m;
     size_t rows_a = gpt_cuda_product_stored_rows_a(p), rows_b = gpt_cuda_product_stored_rows_b(p);
 
     cublasStatus_t status = lt->matmul_desc_create(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
@@ -63,8 +67,10 @@ static cublasStatus_t describe(const struct gpt_cublaslt *lt, struct gpt_cuda_pl
     if (status == CUBLAS_STATUS_SUCCESS && multiprocessors < dt_cuda_multiprocessors(k->base->device))
         status =
             lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &multiprocessors, sizeof multiprocessors);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = set_extra(lt, plan, (const void *)(uintptr_t)plan->shape.extra_bytes); /* an address that is aligned so and no better */
+    if (status == CUBLAS_STATUS_SUCCESS && epilogues[p->epilogue].gelu_input)
+        status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &gelu_rows, sizeof gelu_rows);
+    if (status == CUBLAS_STATUS_SUCCESS) /* addresses that are aligned so and no better */
+        status = set_arrays(lt, plan, (const void *)(uintptr_t)plan->shape.extra_bytes, (const void *)16);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = lt->matrix_layout_create(&plan->a, type, rows_a, p->transpose_a ? p->m : p->k, (int64_t)rows_a);
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -175,9 +181,8 @@ static cublasStatus_t multiply(const struct gpt_cuda_linear *linear, struct dt_s
                                const cublasLtMatmulAlgo_t *algorithm, const struct gpt_cuda_product *p)
 {
     const struct gpt_cublaslt *lt = &linear->lt;
-    const void *const extra[] = {[GPT_CUDA_BIAS] = p->bias, [GPT_CUDA_BIAS_GRADIENT] = p->bias_gradient};
     float alpha = 1, beta = p->accumulate ? 1 : 0;
-    cublasStatus_t status = set_extra(lt, plan, extra[p->epilogue]);
+    cublasStatus_t status = set_arrays(lt, plan, gpt_cuda_product_extra(p), p->gelu_input);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     return lt->matmul(linear->handle, plan->operation, &alpha, p->a, plan->a, p->b, plan->b, &beta, p->d, plan->d, p->d, plan->d, algorithm,

@@ -6,15 +6,15 @@
 
 struct gpt_kernels {
     struct dt_tuning *to;
-    enum dt_dtype dtype;
+    struct dt_model model;
 };
 
-dt_status gpt_kernels_listing_create(struct dt_tuning *to, enum dt_dtype dtype, struct gpt_kernels **out)
+dt_status gpt_kernels_listing_create(struct dt_tuning *to, const struct dt_model *model, struct gpt_kernels **out)
 {
     *out = calloc(1, sizeof **out);
     if (!*out)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a list of products");
-    **out = (struct gpt_kernels){to, dtype};
+    **out = (struct gpt_kernels){to, *model};
     return DT_OK;
 }
 
@@ -32,7 +32,7 @@ static void listing_destroy(struct gpt_kernels *k)
 static dt_status note(struct gpt_kernels *k, struct gpt_cuda_product product)
 {
     struct gpt_cuda_product_shape shape = gpt_cuda_product_shape(&product);
-    return gpt_tuning_list(k->to, k->dtype, &shape);
+    return gpt_tuning_list(k->to, k->model.dtype, &shape);
 }
 
 /* Those without a product. */
@@ -82,15 +82,27 @@ static GPT_KERNEL_FUNCTION(list_linear_input_gradient, gpt_linear_input_gradient
     return note(k, gpt_cuda_product_input_gradient(a));
 }
 
-static GPT_KERNEL_FUNCTION(list_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
+static GPT_KERNEL_FUNCTION(list_linear_gelu, gpt_linear_gelu)
+{
+    bool in_one = gpt_cuda_product_takes_gelu(&k->model, a->linear.out, a->linear.y);
+    return note(k, in_one ? gpt_cuda_product_gelu(a) : gpt_cuda_product_forward(&a->linear));
+}
+
+static dt_status note_gelu_gradient(struct gpt_kernels *k, const struct gpt_linear_gelu_input_gradient *a, void *db)
 {
     struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};
-    return note(k, gpt_cuda_product_input_gradient(&plain));
+    bool in_one = gpt_cuda_product_takes_gelu(&k->model, a->in, a->hidden);
+    return note(k, in_one ? gpt_cuda_product_gelu_gradient(a, db) : gpt_cuda_product_input_gradient(&plain));
+}
+
+static GPT_KERNEL_FUNCTION(list_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
+{
+    return note_gelu_gradient(k, a, NULL);
 }
 
 static GPT_KERNEL_FUNCTION(list_gelu_gradient_sums, gpt_gelu_gradient_sums)
 {
-    return list_linear_gelu_input_gradient(k, stream, &a->product);
+    return note_gelu_gradient(k, &a->product, a->accumulate ? NULL : a->db);
 }
 
 static GPT_KERNEL_FUNCTION(list_linear_weight_gradient, gpt_linear_weight_gradient)

@@ -36,6 +36,30 @@ struct gpt_cuda_product gpt_cuda_product_weight_gradient(const struct gpt_linear
     };
 }
 
+struct gpt_cuda_product gpt_cuda_product_gelu(const struct gpt_linear_gelu *a)
+{
+    struct gpt_cuda_product p = gpt_cuda_product_forward(&a->linear);
+    p.epilogue = a->linear.b ? GPT_CUDA_BIAS_GELU : GPT_CUDA_GELU;
+    p.gelu_input = a->linear.y;
+    p.d = a->active;
+    return p;
+}
+
+struct gpt_cuda_product gpt_cuda_product_gelu_gradient(const struct gpt_linear_gelu_input_gradient *a, void *db)
+{
+    struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};
+    struct gpt_cuda_product p = gpt_cuda_product_input_gradient(&plain);
+    p.epilogue = db ? GPT_CUDA_GELU_BIAS_GRADIENT : GPT_CUDA_GELU_GRADIENT;
+    p.gelu_input = (void *)a->hidden; /* is read */
+    p.bias_gradient = db;
+    return p;
+}
+
+bool gpt_cuda_product_takes_gelu(const struct dt_model *model, size_t columns, const void *hidden)
+{
+    return gpt_of(model)->mlp == GPT_MLP_GELU_NEW && model->dtype != DT_FP32 && columns % 8 == 0 && (uintptr_t)hidden % 16 == 0;
+}
+
 size_t gpt_cuda_product_stored_rows_a(const struct gpt_cuda_product *p)
 {
     return p->transpose_a ? p->k : p->m;
@@ -53,9 +77,22 @@ static uint32_t alignment_bytes(const void *address)
     return (uint32_t)(bits & (~bits + 1));
 }
 
+const void *gpt_cuda_product_extra(const struct gpt_cuda_product *p)
+{
+    return p->epilogue == GPT_CUDA_PLAIN ? NULL : p->bias ? p->bias : p->bias_gradient;
+}
+
+struct gpt_cuda_product gpt_cuda_product_apart(const struct gpt_cuda_product *p)
+{
+    struct gpt_cuda_product apart = *p;
+    bool makes_gelu = p->epilogue == GPT_CUDA_GELU || p->epilogue == GPT_CUDA_BIAS_GELU;
+    apart.epilogue = p->epilogue == GPT_CUDA_BIAS_GELU ? GPT_CUDA_BIAS : GPT_CUDA_PLAIN;
+    apart.d = makes_gelu ? p->gelu_input : p->d;
+    return apart;
+}
+
 struct gpt_cuda_product_shape gpt_cuda_product_shape(const struct gpt_cuda_product *p)
 {
-    const void *const extra[] = {[GPT_CUDA_BIAS] = p->bias, [GPT_CUDA_BIAS_GRADIENT] = p->bias_gradient};
     return (struct gpt_cuda_product_shape){
         .m = p->m,
         .n = p->n,
@@ -66,7 +103,7 @@ struct gpt_cuda_product_shape gpt_cuda_product_shape(const struct gpt_cuda_produ
         .a_bytes = alignment_bytes(p->a),
         .b_bytes = alignment_bytes(p->b),
         .d_bytes = alignment_bytes(p->d),
-        .extra_bytes = alignment_bytes(extra[p->epilogue]),
+        .extra_bytes = alignment_bytes(gpt_cuda_product_extra(p)),
     };
 }
 

@@ -20,7 +20,7 @@ struct places {
     struct dt_buffer memory;
     size_t stride_bytes;
     size_t count;
-    size_t b_offset, d_offset, extra_offset;
+    size_t b_offset, d_offset, extra_offset, gelu_offset;
 };
 
 struct bench {
@@ -46,6 +46,11 @@ static size_t place_array(size_t *at, size_t bytes, uint32_t alignment_bytes)
     return offset;
 }
 
+static bool has_gelu(const struct gpt_cuda_product_shape *s)
+{
+    return s->epilogue >= GPT_CUDA_GELU;
+}
+
 static dt_status make_places(struct bench *b)
 {
     const struct gpt_cuda_product_shape *s = b->shape;
@@ -56,6 +61,7 @@ static dt_status make_places(struct bench *b)
     p->b_offset = place_array(&at, s->k * s->n * bytes, s->b_bytes);
     p->d_offset = place_array(&at, s->m * s->n * bytes, s->d_bytes);
     p->extra_offset = place_array(&at, (s->m > s->n ? s->m : s->n) * bytes, s->extra_bytes);
+    p->gelu_offset = place_array(&at, has_gelu(s) ? s->m * s->n * bytes : 0, 16);
     p->stride_bytes = at;
     p->count = 2 * b->cache_bytes / at + 2;
     DT_TRY(dt_alloc(b->stream, DT_WORKSPACE, p->count * at, &p->memory));
@@ -79,8 +85,9 @@ static struct gpt_cuda_product product_at(const struct bench *b, size_t index)
         .a = place + (s->a_bytes < 16 ? s->a_bytes : 0),
         .b = place + b->places.b_offset,
         .d = place + b->places.d_offset,
-        .bias = s->epilogue == GPT_CUDA_BIAS ? extra : NULL,
-        .bias_gradient = s->epilogue == GPT_CUDA_BIAS_GRADIENT ? extra : NULL,
+        .bias = s->epilogue == GPT_CUDA_BIAS || s->epilogue == GPT_CUDA_BIAS_GELU ? extra : NULL,
+        .bias_gradient = s->epilogue == GPT_CUDA_BIAS_GRADIENT || s->epilogue == GPT_CUDA_GELU_BIAS_GRADIENT ? extra : NULL,
+        .gelu_input = has_gelu(s) ? place + b->places.gelu_offset : NULL,
     };
 }
 
@@ -198,10 +205,8 @@ static dt_status measure(struct bench *b, struct dt_tuning *t)
         DT_TRY(time_all(b, times, seconds));
         return keep(b, t, seconds);
     }
-    /* without its epilogue, as linear.c computes it then */
-    struct gpt_cuda_product plain = product;
-    plain.epilogue = GPT_CUDA_PLAIN;
-    struct gpt_cuda_product_shape shape = gpt_cuda_product_shape(&plain);
+    struct gpt_cuda_product apart = gpt_cuda_product_apart(&product); /* as linear.c computes it then */
+    struct gpt_cuda_product_shape shape = gpt_cuda_product_shape(&apart);
     return product.epilogue == GPT_CUDA_PLAIN ? DT_OK : gpt_tuning_list(t, b->dtype, &shape);
 }
 

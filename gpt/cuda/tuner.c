@@ -20,9 +20,9 @@ static void destroy(struct dt_tuning *t)
     free(t);
 }
 
-static dt_status list(struct dt_tuning *t, struct dt_kernels *kernels, enum dt_dtype dtype)
+static dt_status list(struct dt_tuning *t, struct dt_kernels *kernels, const struct dt_model *model)
 {
-    return gpt_kernel_set_list(kernels, t, dtype);
+    return gpt_kernel_set_list(kernels, t, model);
 }
 
 static int listed(const struct dt_tuning *t)

@@ -14,6 +14,7 @@
 
 struct dt_device;
 struct dt_kernels;
+struct dt_model;
 struct dt_tuning;
 
 /* What a tuning was to one object of kernels, so far. */
@@ -37,9 +38,9 @@ struct dt_tuner {
     /* All of it as such a file. Owner of *out: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
     dt_status (*write)(const struct dt_tuning *tuning, char **out);
 
-    /* From here on these kernels, which compute nothing (device sim), add the products that they are asked for, in dtype, to those to be
+    /* From here on these kernels of the model, which compute nothing (device sim), add the products that they are asked for to those to be
      * measured. The tuning outlives them. */
-    dt_status (*list)(struct dt_tuning *tuning, struct dt_kernels *kernels, enum dt_dtype dtype);
+    dt_status (*list)(struct dt_tuning *tuning, struct dt_kernels *kernels, const struct dt_model *model);
     int (*listed)(const struct dt_tuning *tuning);
     /* Time the algorithms of every listed product on a cuda device, on operands that lie in no cache, and keep the fastest; the library's
      * first, unless another one is clearly faster. Replaces what is known of the same product on the same GPU with the same library.

@@ -353,7 +353,7 @@ dt_status trainer_tuning(struct trainer *t, struct tuning_facts *out)
 
 dt_status trainer_list_products(struct trainer *t, struct dt_tuning *tuning)
 {
-    return t->family->tuner->list(tuning, t->kernels, t->experiment->model.dtype);
+    return t->family->tuner->list(tuning, t->kernels, &t->experiment->model);
 }
 
 /* Go on without a graph: the record tells why. */

@@ -201,7 +201,9 @@ def test_tuned_products():
     with the same file."""
     path = os.path.join(WORK, "tuning.json")
     pair_of = config("pair.json", device="cuda", model=TINY, world_size=2, paradigm="ddp", batch_size=1, tuning=path)
-    text = run("tune", gpus(world_size=1, sweep=None), pair_of, "-o", path, code=OK,
+    half = {**TINY, "mlp": "gelu_new", "dtype": "fp16"}  # has products with GELU in them
+    half_of = config("half.json", device="cuda", model=half, world_size=1, batch_size=1, tuning=path)
+    text = run("tune", gpus(world_size=1, sweep=None), pair_of, half_of, "-o", path, code=OK,
                environment={"DTBENCH_EMULATED_SLOW_US": "3000"}).stdout
     with open(path, encoding="utf-8") as file:
         written = file.read()
@@ -218,6 +220,9 @@ def test_tuned_products():
     validate(first)
     pair, _ = tuned(path, world_size=2, paradigm="ddp", batch_size=1)
     check(pair["provenance"]["tuning"]["undecided"] == 0, pair["provenance"]["tuning"])
+    check({"bias_gelu", "gelu_bias_gradient"} < {e["epilogue"] for e in entries}, entries)
+    halves, _ = tuned(path, model=half, batch_size=1)
+    check(halves["provenance"]["tuning"]["undecided"] == 0, halves["provenance"]["tuning"])
 
     def edited(name, change):
         changed = json.loads(written)

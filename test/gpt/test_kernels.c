@@ -620,15 +620,42 @@ static void norms_in_one_body(struct setup *s)
         }
 }
 
+/* The tanh form where products have it: shape 5 in 16 bits, and all arrays aligned. */
+static enum gpt_mlp_kind activation_in_one(const struct setup *s, int shape)
+{
+    return shape == SHAPES - 1 && s->dtype != DT_FP32 ? GPT_MLP_GELU_NEW : activation_of(s);
+}
+
+static void linear_gelu_body(struct setup *s)
+{
+    if (!s->table->linear_gelu)
+        return;
+    for (int i = 0; i < 2 * shapes_for(s); i++) {
+        struct shape z = shapes[i / 2];
+        enum gpt_mlp_kind mlp = activation_in_one(s, i / 2);
+        setup_gelu(s, mlp);
+        struct array x = input(s->dtype, z.rows * z.in, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1), b = input(s->dtype, z.out, 0, 1);
+        struct array hidden = output(s->dtype, z.rows * z.out), active = output(s->dtype, z.rows * z.out);
+        struct gpt_linear linear = {x.data, w.data, i % 2 ? b.data : NULL, hidden.data, z.rows, z.in, z.out, 1};
+        CHECK_OK(s->table->linear_gelu(s->kernels, s->stream, &(struct gpt_linear_gelu){linear, active.data}));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        ref_linear(x.values, w.values, i % 2 ? b.values : NULL, hidden.values, z.rows, z.in, z.out);
+        CHECK_ARRAY(s, hidden, "hidden");
+        ref_gelu(hidden.values, active.values, active.count, mlp);
+        double error = error_of(s->dtype, active.data, active.values, active.count); /* hidden may be rounded on its own */
+        CHECK(error <= 2 * bound_of(s->dtype), "active: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));
+    }
+}
+
 static void gelu_gradient_sums_body(struct setup *s)
 {
     if (!s->table->gelu_gradient_sums)
         return;
-    enum gpt_mlp_kind mlp = activation_of(s);
-    setup_gelu(s, mlp);
     for (int i = 0; i < 2 * shapes_for(s); i++) {
         struct shape z = shapes[i / 2];
         bool accumulate = i % 2;
+        enum gpt_mlp_kind mlp = activation_in_one(s, i / 2);
+        setup_gelu(s, mlp);
         struct array dy = input(s->dtype, z.rows * z.out, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1);
         struct array hidden = input(s->dtype, z.rows * z.in, 0, 3), dx = output(s->dtype, z.rows * z.in);
         double *product = test_alloc(dx.count * sizeof *product), *old_db = test_alloc(z.in * sizeof *old_db);
@@ -656,6 +683,7 @@ static void in_one(void)
     if (!gpt_kernels_for(test_device_kind()) || !gpt_kernels_for(test_device_kind())->residual_norm)
         SKIP("device \"%s\" has kernels of their own for each", test_device_kind());
     for_every_setup(norms_in_one_body);
+    for_every_setup(linear_gelu_body);
     for_every_setup(gelu_gradient_sums_body);
 }
 

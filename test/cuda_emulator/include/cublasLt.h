@@ -20,7 +20,15 @@ typedef enum { CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF } cudaDataType_t;
 typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
 typedef enum { CUBLAS_COMPUTE_16F, CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32 } cublasComputeType_t;
 
-typedef enum { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4, CUBLASLT_EPILOGUE_BGRADB = 512 } cublasLtEpilogue_t;
+typedef enum {
+    CUBLASLT_EPILOGUE_DEFAULT = 1,
+    CUBLASLT_EPILOGUE_BIAS = 4,
+    CUBLASLT_EPILOGUE_GELU_AUX = 160,
+    CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,
+    CUBLASLT_EPILOGUE_DGELU = 192,
+    CUBLASLT_EPILOGUE_DGELU_BGRAD = 208,
+    CUBLASLT_EPILOGUE_BGRADB = 512
+} cublasLtEpilogue_t;
 
 typedef enum {
     CUBLASLT_REDUCTION_SCHEME_NONE = 0,
@@ -30,11 +38,13 @@ typedef enum {
 } cublasLtReductionScheme_t;
 
 typedef enum {
-    CUBLASLT_MATMUL_DESC_TRANSA,         /* cublasOperation_t */
-    CUBLASLT_MATMUL_DESC_TRANSB,         /* cublasOperation_t */
-    CUBLASLT_MATMUL_DESC_EPILOGUE,       /* cublasLtEpilogue_t */
-    CUBLASLT_MATMUL_DESC_BIAS_POINTER,   /* void * */
-    CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET /* int32_t */
+    CUBLASLT_MATMUL_DESC_TRANSA,               /* cublasOperation_t */
+    CUBLASLT_MATMUL_DESC_TRANSB,               /* cublasOperation_t */
+    CUBLASLT_MATMUL_DESC_EPILOGUE,             /* cublasLtEpilogue_t */
+    CUBLASLT_MATMUL_DESC_BIAS_POINTER,         /* void * */
+    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, /* void * */
+    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,      /* int64_t */
+    CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET       /* int32_t */
 } cublasLtMatmulDescAttributes_t;
 
 typedef enum {

@@ -2,7 +2,8 @@
  * real one's limits depend on the GPU and the version: so what dtbench does where an epilogue is missing is run as well.
  *
  * An algorithm is good for the alignments that it was asked for, and for no less. In 16 bits: an added bias needs columns that are aligned
- * to 4 bytes, the bias gradient a transposed second operand and everything aligned to 16. In fp32 there is only the added bias. The
+ * to 4 bytes, the bias gradient a transposed second operand and everything aligned to 16, GELU and its derivative everything aligned to 16.
+ * In fp32 there is only the added bias. The
  * algorithm that is named first is the slowest, and sums in another order than the last: who chooses by time gets other bits. */
 #include "test/cuda_emulator/runtime/stream.h"
 
@@ -13,6 +14,7 @@ extern "C" {
 }
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -25,7 +27,8 @@ struct emulated_cublaslt {
 struct emulated_cublaslt_operation {
     cublasOperation_t op_a = CUBLAS_OP_N, op_b = CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-    void *bias = nullptr;
+    void *bias = nullptr, *gelu_input = nullptr;
+    int64_t gelu_stride = 0;
     int32_t multiprocessors = 0; /* 0: all */
 };
 
@@ -132,15 +135,62 @@ std::vector<float> panels(const emulated_cublaslt_layout &layout, const void *da
     return packed;
 }
 
-void finish_element(const product &w, size_t row, size_t column, float sum)
+bool makes_gelu(cublasLtEpilogue_t e)
+{
+    return e == CUBLASLT_EPILOGUE_GELU_AUX || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+bool has_gelu(cublasLtEpilogue_t e)
+{
+    return makes_gelu(e) || e == CUBLASLT_EPILOGUE_DGELU || e == CUBLASLT_EPILOGUE_DGELU_BGRAD;
+}
+
+bool adds_bias(cublasLtEpilogue_t e)
+{
+    return e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+bool has_bias(cublasLtEpilogue_t e)
+{
+    return adds_bias(e) || e == CUBLASLT_EPILOGUE_BGRADB || e == CUBLASLT_EPILOGUE_DGELU_BGRAD;
+}
+
+/* tanh form; tanh of u = sqrt(2 / pi) (x + 0.044715 x^3) */
+float gelu_tanh(float x)
+{
+    return std::tanh(0.7978845608f * (x + 0.044715f * x * x * x));
+}
+
+float gelu(float x)
+{
+    return 0.5f * x * (1 + gelu_tanh(x));
+}
+
+float gelu_derivative(float x)
+{
+    float t = gelu_tanh(x);
+    return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * x * x);
+}
+
+/* row_sums [m], or null: of what d becomes, before it is rounded. */
+void finish_element(const product &w, size_t row, size_t column, float sum, float *row_sums)
 {
     cudaDataType_t type = w.d.type;
-    size_t at = column * (size_t)w.d.stride + row;
+    cublasLtEpilogue_t epilogue = w.operation.epilogue;
+    size_t at = column * (size_t)w.d.stride + row, at_gelu = column * (size_t)w.operation.gelu_stride + row;
     float value = w.alpha * sum;
     if (w.beta != 0)
         value += w.beta * load(type, w.d_data, at);
-    if (w.operation.epilogue == CUBLASLT_EPILOGUE_BIAS)
+    if (adds_bias(epilogue))
         value += load(type, w.operation.bias, row);
+    if (makes_gelu(epilogue)) {
+        store(type, w.operation.gelu_input, at_gelu, value);
+        value = gelu(value);
+    } else if (has_gelu(epilogue)) {
+        value *= gelu_derivative(load(type, w.operation.gelu_input, at_gelu));
+    }
+    if (row_sums)
+        row_sums[row] += value;
     store(type, w.d_data, at, value);
 }
 
@@ -148,6 +198,7 @@ void multiply(const product &w)
 {
     std::vector<float> a = panels(w.a, w.a_data, w.k, w.m, TILE_ROWS, w.operation.op_a == CUBLAS_OP_T);
     std::vector<float> b = panels(w.b, w.b_data, w.k, w.n, TILE_COLUMNS, w.operation.op_b == CUBLAS_OP_N);
+    std::vector<float> row_sums(w.operation.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD ? w.m : 0);
     for (size_t row = 0; row < w.m; row += TILE_ROWS)
         for (size_t column = 0; column < w.n; column += TILE_COLUMNS) {
             float sums[TILE_COLUMNS * TILE_ROWS] = {}, piece[TILE_COLUMNS * TILE_ROWS];
@@ -160,8 +211,10 @@ void multiply(const product &w)
             }
             for (size_t j = 0; j < TILE_COLUMNS && column + j < w.n; j++)
                 for (size_t i = 0; i < TILE_ROWS && row + i < w.m; i++)
-                    finish_element(w, row + i, column + j, sums[j * TILE_ROWS + i]);
+                    finish_element(w, row + i, column + j, sums[j * TILE_ROWS + i], row_sums.empty() ? nullptr : row_sums.data());
         }
+    for (size_t row = 0; row < row_sums.size(); row++)
+        store(w.d.type, w.operation.bias, row, row_sums[row]);
     for (size_t column = 0; w.operation.epilogue == CUBLASLT_EPILOGUE_BGRADB && column < w.n; column++) {
         float sum = 0;
         for (size_t p = 0; p < w.k; p++)
@@ -199,8 +252,10 @@ long slow_us()
 void run(const product &w)
 {
     std::vector<span> all = {{"d", w.d_data, bytes_of(w.d)}, {"a", w.a_data, bytes_of(w.a)}, {"b", w.b_data, bytes_of(w.b)}};
-    if (w.operation.epilogue == CUBLASLT_EPILOGUE_BIAS || w.operation.epilogue == CUBLASLT_EPILOGUE_BGRADB)
-        all.push_back({"the bias", w.operation.bias, (w.operation.epilogue == CUBLASLT_EPILOGUE_BIAS ? w.m : w.n) * bytes_of(w.d.type)});
+    if (has_bias(w.operation.epilogue))
+        all.push_back({"the bias", w.operation.bias, (w.operation.epilogue == CUBLASLT_EPILOGUE_BGRADB ? w.n : w.m) * bytes_of(w.d.type)});
+    if (has_gelu(w.operation.epilogue))
+        all.push_back({"GELU's input", w.operation.gelu_input, ((w.n - 1) * (size_t)w.operation.gelu_stride + w.m) * bytes_of(w.d.type)});
     if (w.how.workspace_bytes)
         all.push_back({"the workspace", w.workspace, w.how.workspace_bytes});
     for (const span &s : all) {
@@ -256,14 +311,24 @@ cublasStatus_t supports(const product &w)
                        column_alignment(w.d, base[2]) == 16
                    ? CUBLAS_STATUS_SUCCESS
                    : CUBLAS_STATUS_NOT_SUPPORTED;
+    case CUBLASLT_EPILOGUE_GELU_AUX:
+    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+    case CUBLASLT_EPILOGUE_DGELU:
+    case CUBLASLT_EPILOGUE_DGELU_BGRAD:
+        if (!o.gelu_input || o.gelu_stride < (int64_t)w.m || o.gelu_stride % 8 != 0 || (has_bias(o.epilogue) && !o.bias))
+            return CUBLAS_STATUS_INVALID_VALUE;
+        return narrow && (uintptr_t)o.gelu_input % 16 == 0 && column_alignment(w.a, base[0]) == 16 &&
+                       column_alignment(w.b, base[1]) == 16 && column_alignment(w.d, base[2]) == 16
+                   ? CUBLAS_STATUS_SUCCESS
+                   : CUBLAS_STATUS_NOT_SUPPORTED;
     }
     return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/* The array that the epilogue names. */
+/* The bias that the epilogue names. */
 uintptr_t extra_address(const emulated_cublaslt_operation &o)
 {
-    return o.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? 0 : (uintptr_t)o.bias;
+    return has_bias(o.epilogue) ? (uintptr_t)o.bias : 0;
 }
 
 template <typename T> cublasStatus_t set(T &to, const void *value, size_t value_bytes)
@@ -327,6 +392,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t o, cublasLtMa
     case CUBLASLT_MATMUL_DESC_TRANSB: return set(o->op_b, value, value_bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE: return set(o->epilogue, value, value_bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(o->bias, value, value_bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return set(o->gelu_input, value, value_bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return set(o->gelu_stride, value, value_bytes);
     case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET: return set(o->multiprocessors, value, value_bytes);
     }
     return CUBLAS_STATUS_INVALID_VALUE;

@@ -19,7 +19,8 @@ static void randomize(double *values, size_t count)
 static void multiply(const struct gpt_cuda_product *p)
 {
     const double *a = p->a, *b = p->b, *bias = p->bias;
-    double *d = p->d, *sums = p->bias_gradient;
+    double *d = p->d, *gelu_input = p->gelu_input, *row_sums = p->epilogue == GPT_CUDA_GELU_BIAS_GRADIENT ? p->bias_gradient : NULL;
+    double *sums = row_sums ? NULL : p->bias_gradient;
     size_t rows_a = gpt_cuda_product_stored_rows_a(p), rows_b = gpt_cuda_product_stored_rows_b(p);
     for (size_t j = 0; j < p->n; j++) {
         double column_sum = 0;
@@ -31,7 +32,17 @@ static void multiply(const struct gpt_cuda_product *p)
             double sum = p->accumulate ? d[j * p->m + i] : 0;
             for (size_t l = 0; l < p->k; l++)
                 sum += (p->transpose_a ? a[i * rows_a + l] : a[l * rows_a + i]) * (p->transpose_b ? b[l * rows_b + j] : b[j * rows_b + l]);
-            d[j * p->m + i] = sum + (bias ? bias[i] : 0);
+            sum += bias ? bias[i] : 0;
+            double *at = &d[j * p->m + i], *gelu_at = gelu_input ? &gelu_input[j * p->m + i] : NULL;
+            *at = sum;
+            if (p->epilogue == GPT_CUDA_GELU || p->epilogue == GPT_CUDA_BIAS_GELU) {
+                *gelu_at = sum;
+                ref_gelu(gelu_at, at, 1, GPT_MLP_GELU_NEW);
+            } else if (gelu_at) {
+                ref_gelu_gradient(&sum, gelu_at, at, 1, GPT_MLP_GELU_NEW);
+            }
+            if (row_sums)
+                row_sums[i] = (j > 0 ? row_sums[i] : 0) + *at;
         }
     }
 }
@@ -79,6 +90,40 @@ static void gradients(void)
     for (int i = 0; i < OUT * IN; i++)
         want_dw[i] *= 2;
     CHECK(ref_error(dw, want_dw, OUT * IN) < 1e-14);
+}
+
+static void through_gelu(void)
+{
+    double x[ROWS * IN], w[OUT * IN], b[OUT], hidden[ROWS * OUT], active[ROWS * OUT], want_hidden[ROWS * OUT], want[ROWS * OUT];
+    double dy[ROWS * IN], dx[ROWS * OUT], product[ROWS * OUT], db[OUT];
+    randomize(x, ROWS * IN);
+    randomize(w, OUT * IN);
+    randomize(b, OUT);
+    randomize(dy, ROWS * IN);
+    for (int biased = 0; biased < 2; biased++) {
+        struct gpt_linear_gelu a = {{x, w, biased ? b : NULL, hidden, ROWS, IN, OUT, 1}, active};
+        struct gpt_cuda_product p = gpt_cuda_product_gelu(&a), apart = gpt_cuda_product_apart(&p);
+        struct gpt_cuda_product plain = gpt_cuda_product_forward(&a.linear);
+        CHECK(apart.epilogue == plain.epilogue && apart.d == plain.d);
+        multiply(&p);
+        ref_linear(x, w, a.linear.b, want_hidden, ROWS, IN, OUT);
+        ref_gelu(want_hidden, want, ROWS * OUT, GPT_MLP_GELU_NEW);
+        CHECK(ref_error(hidden, want_hidden, ROWS * OUT) < 1e-14 && ref_error(active, want, ROWS * OUT) < 1e-14);
+
+        /* w as that of a linear from OUT to IN features, behind GELU */
+        struct gpt_linear_gelu_input_gradient back = {dy, w, hidden, dx, ROWS, OUT, IN};
+        p = gpt_cuda_product_gelu_gradient(&back, biased ? db : NULL);
+        multiply(&p);
+        ref_linear_gradient(dy, hidden, w, product, NULL, NULL, ROWS, OUT, IN);
+        ref_gelu_gradient(product, hidden, want, ROWS * OUT, GPT_MLP_GELU_NEW);
+        CHECK(ref_error(dx, want, ROWS * OUT) < 1e-14);
+        for (int i = 0; i < OUT && biased; i++) {
+            double sum = 0;
+            for (int row = 0; row < ROWS; row++)
+                sum += want[row * OUT + i];
+            CHECK(fabs(db[i] - sum) < 1e-14, "db[%d] is %g, not %g", i, db[i], sum);
+        }
+    }
 }
 
 /* An address that is aligned to less is another shape; what is added to is not. */
@@ -178,7 +223,7 @@ static void tuning_file_that_is_wrong(void)
         {"{\"tuning\": 1, \"products\": [1]}", "t.json: products[0]"},
         {"{\"tuning\": 1, \"products\": [{\"gpu\": \"\"}]}", "t.json: products[0]: gpu"},
         {"{\"tuning\": 1, \"products\": [{\"m\": 0}]}", "t.json: products[0]: m"},
-        {"{\"tuning\": 1, \"products\": [{\"epilogue\": \"gelu\"}]}", "t.json: products[0]: epilogue"},
+        {"{\"tuning\": 1, \"products\": [{\"epilogue\": \"silu\"}]}", "t.json: products[0]: epilogue"},
         {"{\"tuning\": 1, \"products\": [{\"cache\": 1}]}", "t.json: products[0]: cache"},
         {"{\"tuning\": 1, \"products\": [{\"m\": 1}]}", "t.json: products[0]"},
         {"{\"tuning\": 1,", "t.json:1"},
@@ -200,6 +245,7 @@ static void tuning_file_that_is_wrong(void)
 static const struct test_case cases[] = {
     {"forward", forward},
     {"gradients", gradients},
+    {"GELU after a product, and its derivative", through_gelu},
     {"which products are alike", shapes},
     {"a tuning's file", tuning_file},
     {"a tuning's file that is wrong", tuning_file_that_is_wrong},
