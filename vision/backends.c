@@ -1,6 +1,7 @@
 #include "vision/kernels.h"
 
 #include "lib/base/cpu_isa.h"
+#include "lib/device/span.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +41,8 @@ void vision_kernels_destroy(struct dt_kernels *kernels)
     struct vision_kernels *k = (struct vision_kernels *)kernels;
     if (!k)
         return;
-    if (k->table)
-        k->table->destroy(k);
+    if (k->plain)
+        k->plain->destroy(k);
     dt_kernels_finish(&k->base);
     free(k);
 }
@@ -53,7 +54,7 @@ dt_status vision_kernels_create(const struct dt_model *model, struct dt_device *
     *out = NULL;
     DT_TRY(dt_allocated(k, "no host memory for kernels"));
     dt_device_info(device, &info);
-    k->table = table_for(info.kind->name);
+    k->table = k->plain = table_for(info.kind->name);
     dt_status status = k->table ? dt_kernels_init(&k->base, device, model->dtype) : DT_ERR_UNAVAILABLE;
     DT_THEN(status, k->table->create(k));
     if (status < 0)
@@ -61,4 +62,24 @@ dt_status vision_kernels_create(const struct dt_model *model, struct dt_device *
     else
         *out = &k->base;
     return status;
+}
+
+/* ---- while a step is traced ---- */
+
+#define TRACED(entry, arguments)                                                                                                           \
+    static VISION_KERNEL_FUNCTION(traced_##entry, arguments)                                                                               \
+    {                                                                                                                                      \
+        DT_TRY(dt_span_begin(stream, #entry, DT_SPAN_COMPUTE, 0, NULL));                                                                   \
+        DT_TRY(k->plain->entry(k, stream, a));                                                                                             \
+        return dt_span_end(stream);                                                                                                        \
+    }
+VISION_KERNELS(TRACED)
+
+dt_status vision_kernels_trace(struct dt_kernels *kernels, bool on)
+{
+#define ROW(entry, arguments) .entry = traced_##entry,
+    static const struct vision_kernel_table traced = {.name = "traced", VISION_KERNELS(ROW)};
+    struct vision_kernels *k = (struct vision_kernels *)kernels;
+    k->table = on ? &traced : k->plain;
+    return DT_OK;
 }

@@ -43,6 +43,7 @@ const struct dt_model_family vision_family = {
     .cpu_dtype_native = vision_cpu_dtype_native,
     .kernels_create = vision_kernels_create,
     .kernels_destroy = vision_kernels_destroy,
+    .trace_kernels = vision_kernels_trace,
     .pricing = &vision_pricing,
     .prober = &vision_prober,
     .stage_create = vision_stage_create,

@@ -208,7 +208,7 @@ struct vision_kernel_table;
 /* A family's kernels (lib/model/model.h): what all families need, and this table with what its backend keeps. */
 struct vision_kernels {
     struct dt_kernels base;
-    const struct vision_kernel_table *table;
+    const struct vision_kernel_table *table, *plain; /* what is in use: while a step is traced those around the plain ones */
     struct vision_backend *backend;
 };
 
@@ -233,5 +233,6 @@ bool vision_kernels_available(const char *device_kind, char *text, size_t text_b
 bool vision_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes);
 dt_status vision_kernels_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
 void vision_kernels_destroy(struct dt_kernels *kernels);
+dt_status vision_kernels_trace(struct dt_kernels *kernels, bool on);
 
 #endif

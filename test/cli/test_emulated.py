@@ -218,7 +218,11 @@ def verify_network(model, cases):
         path, records = os.path.join(folder, "network.json"), os.path.join(folder, "records.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             json.dump({**usual, "device": "cuda", "batch_size": 4, "sweep": {"cases": cases}}, file)
-        dtbench("run", path, "--verify", "--output", records)
+        dtbench("run", path, "--verify", "--output", records, "--trace", os.path.join(folder, "trace.json"))
+        for name in glob.glob(os.path.join(folder, "trace*.json")):
+            with open(name, encoding="utf-8") as file:
+                kernels = {event["name"] for event in json.load(file)["traceEvents"] if event["ph"] == "X"}
+            check({"convolution", "norm", "convolution_weight_gradient", "loss"} <= kernels, name, kernels)
         foreseen = {row["config_hash"]: row["predicted_peak_bytes"] for row in json.loads(dtbench("check", path, "--json"))}
         with open(path, "w", encoding="utf-8") as file:
             json.dump({**usual, "device": "cpu", "batch_size": 8}, file)
@@ -238,12 +242,15 @@ def two(paradigm, **more):
 
 
 def test_a_resnet_equals_one_device():
-    verify_network(RESNET, [two("ddp", micro_batches=2), two("fsdp", activation="checkpoint"), two("zero1"),
-                            two("pdp", pipeline={"order": "zb_h1", "chunks": 2})])
+    verify_network(RESNET, [two("fsdp", activation="checkpoint"), two("zero1")])
 
 
 def test_a_deeplab_with_groups_of_two_ranks_equals_one_device():
     verify_network({**DEEPLAB, "norm_group": 8}, [two("ddp")])
+
+
+def test_a_deeplab_in_stages_and_by_micro_batches_equals_one_device():
+    verify_network(DEEPLAB, [two("ddp", micro_batches=2), two("pdp", pipeline={"order": "zb_h1", "chunks": 2})])
 
 
 def communicators(folder, *settings):

@@ -163,7 +163,10 @@ def test_folders_of_pictures_become_files():
 
 def test_a_checkpoint_has_parameters_and_running_statistics():
     whole, path = os.path.join(WORK, "whole"), records_path("whole.jsonl")
-    dtbench("run", network(RESNET, steps={"warmup": 1, "timed": 3}, checkpoint={"path": whole}), "--output", path)
+    dtbench("run", network(RESNET, steps={"warmup": 1, "timed": 3}, checkpoint={"path": whole}), "--output", path, "--trace", whole + ".json")
+    with open(whole + ".json", encoding="utf-8") as trace:
+        kernels = {event["name"] for event in json.load(trace)["traceEvents"] if event["ph"] == "X"}
+    check({"convolution", "norm", "convolution_weight_gradient", "loss"} <= kernels, kernels)
     losses = read_records(path)[0]["losses"]
     ends = {}
     def saved(name, division):
