@@ -9,6 +9,7 @@
 #include "gpt/kernels.h"
 #include "gpt/model.h"
 #include "lib/kernels/cpu/team.h"
+#include "vision/kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ struct bench {
     struct dt_kernels base;
     struct gpt_kernels *k;
     const struct gpt_kernel_table *table;
+    struct vision_kernels *vision;
     struct dt_model model;
     size_t samples, rows, element_bytes;
     int threads;
@@ -337,6 +339,97 @@ static void bench_parameters(struct bench *b)
     free_arrays(b);
 }
 
+/* ---- convolutional networks: of no step here ---- */
+
+#define VISION_LAUNCH(entry, type)                                                                                                         \
+    __attribute__((unused)) static dt_status vision_##entry(struct bench *b, const void *arguments)                                        \
+    {                                                                                                                                      \
+        return b->vision->table->entry(b->vision, b->stream, (const struct type *)arguments);                                              \
+    }
+VISION_KERNELS(VISION_LAUNCH)
+
+static size_t elems(const struct vision_sliding *o, struct vision_shape s)
+{
+    return o->samples * (size_t)s.height * (size_t)s.width * (size_t)s.channels;
+}
+
+static void bench_convolution(struct bench *b, int in, int out, int side, struct vision_window w)
+{
+    int to = (side + w.stride - 1) / w.stride;
+    struct vision_sliding over = {b->samples, {in, side, side}, {out, to, to}, w};
+    size_t weights = (size_t)in * (size_t)out * (size_t)w.kernel * (size_t)w.kernel;
+    double flops = 2.0 * (double)b->samples * to * to * (double)weights;
+    char label[64];
+    void *x = array(b, elems(&over, over.in)), *y = array(b, elems(&over, over.out)), *v = array(b, weights);
+    struct vision_convolution forward = {.x = x, .w = v, .y = y, .over = over};
+    struct vision_convolution_input_gradient for_x = {.dy = y, .w = v, .dx = x, .over = over};
+    struct vision_convolution_weight_gradient for_w = {.dy = y, .x = x, .dw = v, .over = over};
+    snprintf(label, sizeof label, "%dx%d, %d -> %d, side %d", w.kernel, w.kernel, in, out, to);
+    show_products(b, label, 0, flops, vision_convolution, &forward);
+    if (in > 3)
+        show_products(b, "its input gradient", 0, flops, vision_convolution_input_gradient, &for_x);
+    show_products(b, "its weight gradient", 0, flops, vision_convolution_weight_gradient, &for_w);
+    free_arrays(b);
+}
+
+/* What is read and written where nothing stays in a cache: statistics are a pass of their own. */
+static void bench_images(struct bench *b)
+{
+    enum { SIDE = 56, CHANNELS = 256, WIDE = 2 * SIDE };
+    struct vision_shape small = {CHANNELS / 4, SIDE, SIDE}, large = {CHANNELS / 4, WIDE, WIDE};
+    struct vision_sliding over = {b->samples, large, small, {3, 2, 1, 1}};
+    size_t count = elems(&over, large), quarter = count / 4, positions = (size_t)SIDE * SIDE;
+    double bytes = (double)(count * b->element_bytes);
+    void *x = array(b, count), *y = array(b, count), *z = array(b, count), *parameters[4];
+    for (int i = 0; i < 4; i++)
+        parameters[i] = array(b, CHANNELS);
+    uint8_t *places = room(b, quarter);
+    struct vision_norm_of of = {.x = x,
+                                .gain = parameters[0],
+                                .bias = parameters[1],
+                                .residual = z,
+                                .samples = b->samples,
+                                .group = b->samples,
+                                .positions = positions,
+                                .channels = CHANNELS,
+                                .relu = true};
+    of.mean = floats(b, CHANNELS);
+    of.rstd = floats(b, CHANNELS);
+    struct vision_norm norm = {.of = of, .y = y}, again = {.of = of, .y = y, .part = VISION_NORM_AGAIN};
+    struct vision_norm_gradient dnorm = {.of = of, .dy = y, .dx = z, .dgain = parameters[2], .dbias = parameters[3]};
+    struct vision_max_pool pool = {x, y, places, over};
+    struct vision_max_pool_gradient dpool = {y, places, z, over};
+    struct vision_resize resize = {x, y, b->samples, small, large}, dresize = {y, z, b->samples, small, large};
+    show_memory(b, "batch norm, residual, ReLU", 0, 4 * bytes, vision_norm, &norm);
+    show_memory(b, "the same again", 0, 3 * bytes, vision_norm, &again);
+    show_memory(b, "its gradient", 0, 7 * bytes, vision_norm_gradient, &dnorm);
+    show_memory(b, "max pool", 0, 1.25 * bytes + (double)quarter, vision_max_pool, &pool);
+    show_memory(b, "max pool gradient", 0, 1.25 * bytes + (double)quarter, vision_max_pool_gradient, &dpool);
+    show_memory(b, "resize", 0, 1.25 * bytes, vision_resize, &resize);
+    show_memory(b, "resize gradient", 0, 1.25 * bytes, vision_resize_gradient, &dresize);
+    free_arrays(b);
+}
+
+/* Shapes of a ResNet-50. */
+static void bench_vision(struct bench *b)
+{
+    struct dt_kernels *made;
+    if (vision_kernels_create(&b->model, b->device, &made) < 0) {
+        printf("no convolutional networks: %s\n", dt_error_message());
+        return;
+    }
+    b->vision = (struct vision_kernels *)made;
+    must(dt_kernels_begin_step(made, b->stream, 0, 1));
+    bench_convolution(b, 3, 64, 224, (struct vision_window){7, 2, 3, 1});
+    bench_convolution(b, 64, 256, 56, (struct vision_window){1, 1, 0, 1});
+    bench_convolution(b, 128, 128, 28, (struct vision_window){3, 1, 1, 1});
+    bench_convolution(b, 256, 256, 28, (struct vision_window){3, 2, 1, 1});
+    bench_convolution(b, 1024, 2048, 14, (struct vision_window){1, 2, 0, 1});
+    bench_images(b);
+    must(dt_stream_synchronize(b->stream));
+    vision_kernels_destroy(made);
+}
+
 static dt_status arguments(struct bench *b, int argc, char **argv)
 {
     const char *model = argc > 2 ? argv[2] : "GPTSmall", *dtype = argc > 4 ? argv[4] : "bf16";
@@ -397,6 +490,7 @@ int main(int argc, char **argv)
     bench_decoder(&b);
     bench_vocabulary(&b, &dropout);
     bench_parameters(&b);
+    bench_vision(&b);
     double flops = gpt_step_flops(&b.model, b.rows);
     printf("a step of these: %.2f ms, %.0f tokens/s, %.2f TFLOP/s\n", b.step_s * 1e3, (double)b.rows / b.step_s, flops / b.step_s * 1e-12);
 
