@@ -170,6 +170,7 @@ enum measured_column {
     COLUMN_PIPELINE,
     COLUMN_DATA,
     COLUMN_CONTEXT,
+    COLUMN_CONTEXT_COMM,
     COLUMN_ZERO,
     COLUMN_VIRTUAL_STAGES,
     COLUMN_ORDER,
@@ -220,7 +221,9 @@ struct measured_run {
     bool fp8_gather;
     int gpus, gpus_per_node;   /* gpus_per_node 0: not told */
     int samples;               /* of a step and replica */
-    int tensor, stages;        /* GPUs of a replica are tensor * stages */
+    int tensor, stages;        /* GPUs that work at the same samples are tensor * stages, and contexts of these */
+    int contexts;              /* ranks that share each sample */
+    const char *comm_type;     /* of these; NULL: the config's default */
     int chunks, micro_batches; /* parts that go through a pipeline; parts without one */
     int virtual_stages;
     int shard_size; /* of hsdp; 0: not told */

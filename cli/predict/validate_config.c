@@ -220,10 +220,12 @@ static void add_mesh(cJSON **config, const struct measured_run *run)
             dt_json_add(&tensor, "sequence_parallel: %hhd", run->sequence_parallel);
         dt_json_add(config, "tensor: %p", tensor);
     }
+    if (run->contexts > 1)
+        dt_json_add(config, "context: {size: %d, comm_type: %s}", run->contexts, run->comm_type ? run->comm_type : context_kind_name(0));
     if (run->micro_batches > 1)
         dt_json_add(config, "micro_batches: %d", run->micro_batches);
     if (run->shard_size && paradigm_of(run->paradigm)->reads & READS_SHARD_GROUPS)
-        dt_json_add(config, "hsdp: {shard_size: %d}", run->shard_size);
+        dt_json_add(config, "hsdp: {shard_size: %d}", run->shard_size * run->contexts);
 }
 
 static int replica_gpus(const struct measured_run *run)
@@ -315,7 +317,8 @@ static dt_status read_outcome(const struct measured_table *t, int i, const struc
     DT_TRY(measured_amount(t, i, COLUMN_PEAK_GIB, &peak_gib));
     DT_TRY(measured_amount(t, i, COLUMN_TOKENS, &tokens));
     if (isnan(row->measured_s))
-        row->measured_s = isnan(milliseconds) ? (double)run->samples * run->sequence / (replica_gpus(run) * tokens) : milliseconds / 1e3;
+        row->measured_s =
+            isnan(milliseconds) ? (double)run->samples * run->sequence / (replica_gpus(run) * run->contexts * tokens) : milliseconds / 1e3;
     bool decimal = strstr(measured_text(t, i, COLUMN_NOTES), "peak_mem printed as GB") != NULL;
     row->measured_bytes = isnan(peak_mb) ? peak_gib * (decimal ? 1e9 : 0x1p30) : peak_mb * 1e6;
     row->measured_fit = strncasecmp(status, "oom", 3) == 0 ? VALIDATE_FIT_NOT
@@ -349,7 +352,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
         return DT_OK;
     }
     snprintf(row->note, sizeof row->note, "%s", run.note);
-    row->batch_per_gpu = (double)run.samples / replica_gpus(&run);
+    row->batch_per_gpu = (double)run.samples / (replica_gpus(&run) * run.contexts);
     row->gpus_per_node = run.gpus_per_node;
     row->stages = run.stages;
     row->tensor = run.tensor;

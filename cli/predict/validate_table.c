@@ -136,7 +136,8 @@ static const char *const names[MEASURED_COLUMNS][NAMES] = {
     [COLUMN_TENSOR] = {"tp", "tensor parallelism"},
     [COLUMN_PIPELINE] = {"pp", "pipeline parallelism"},
     [COLUMN_DATA] = {"dp", "data parallelism"},
-    [COLUMN_CONTEXT] = {"cp"},
+    [COLUMN_CONTEXT] = {"cp", "context", "context parallelism"},
+    [COLUMN_CONTEXT_COMM] = {"cp_comm_type"},
     [COLUMN_ZERO] = {"zero/fsdp", "zero", "fsdp"},
     [COLUMN_VIRTUAL_STAGES] = {"vpp"},
     [COLUMN_ORDER] = {"schedule"},
@@ -364,6 +365,7 @@ dt_status measured_run_of_study(const struct measured_table *t, int i, struct me
                                  .attention = "unfused",
                                  .loss = "sum",
                                  .tensor = 1,
+                                 .contexts = 1,
                                  .micro_batches = 1,
                                  .virtual_stages = 1,
                                  .split = SPLIT_BY_PARAMETERS};
@@ -429,7 +431,7 @@ static dt_status replicas_in(const struct measured_table *t, int row, int replic
     run->paradigm = (enum paradigm_kind)i;
     if (run->stages > 1 && run->paradigm == PARADIGM_DDP)
         run->paradigm = PARADIGM_PDP;
-    else if (replicas_count == 1 && run->stages == 1 && run->tensor == 1)
+    else if (replicas_count == 1 && run->stages == 1 && run->tensor == 1 && run->contexts == 1)
         run->paradigm = PARADIGM_NONE;
     return DT_OK;
 }
@@ -449,6 +451,15 @@ static void order_in(const struct measured_table *t, int row, struct measured_ru
             run->order = order->name;
     if (!run->order)
         snprintf(run->reason, sizeof run->reason, "schedule \"%.64s\" is not known", text);
+}
+
+static void context_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    const char *text = measured_text(t, row, COLUMN_CONTEXT_COMM);
+    for (int i = 0; *text && !run->comm_type && context_kind_name(i); i++)
+        run->comm_type = strcmp(context_kind_name(i), text) == 0 ? context_kind_name(i) : NULL;
+    if (*text && !run->comm_type)
+        snprintf(run->reason, sizeof run->reason, "context parallelism by \"%.64s\"", text);
 }
 
 static void numbers_in(const struct measured_table *t, int row, struct measured_run *run)
@@ -556,7 +567,7 @@ static void kernels_in(const struct measured_table *t, int i, struct measured_ru
 
 dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct measured_run *run)
 {
-    int data, context;
+    int data;
     *run = (struct measured_run){.attention = "fused", .loss = "cross_entropy", .optimizer = "adam", .wrap = -1, .offload = 0};
     DT_TRY(measured_count(t, i, COLUMN_GPUS, 0, &run->gpus));
     if (*measured_text(t, i, COLUMN_GPUS_PER_NODE))
@@ -565,8 +576,8 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
         DT_TRY(measured_count(t, i, COLUMN_SHARD_SIZE, 1, &run->shard_size));
     DT_TRY(measured_count(t, i, COLUMN_TENSOR, 1, &run->tensor));
     DT_TRY(measured_count(t, i, COLUMN_PIPELINE, 1, &run->stages));
-    DT_TRY(measured_count(t, i, COLUMN_CONTEXT, 1, &context));
-    long long copy = (long long)run->tensor * run->stages * context;
+    DT_TRY(measured_count(t, i, COLUMN_CONTEXT, 1, &run->contexts));
+    long long copy = (long long)run->tensor * run->stages * run->contexts;
     DT_TRY(measured_count(t, i, COLUMN_DATA, copy < run->gpus ? (int)(run->gpus / copy) : 1, &data));
     DT_TRY(measured_count(t, i, COLUMN_VIRTUAL_STAGES, 1, &run->virtual_stages));
     DT_TRY(model_in(t, i, run));
@@ -582,8 +593,7 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
         order_in(t, i, run);
         split_in(run);
     }
-    if (context > 1)
-        snprintf(run->reason, sizeof run->reason, "context parallelism of %d", context);
+    context_in(t, i, run);
     if (run->shard_size && run->shard_size < data && run->paradigm == PARADIGM_FSDP)
         run->paradigm = PARADIGM_HSDP;
     else if (run->shard_size && run->shard_size != data && run->paradigm != PARADIGM_HSDP)

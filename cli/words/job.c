@@ -20,20 +20,21 @@ static const struct {
 
 enum { SHARDINGS = sizeof shardings / sizeof *shardings };
 
-static void settle_paradigm(struct dt_translation *t, double data_ranks)
+/* contexts: ranks that share samples, beside those of the data axes. */
+static void settle_paradigm(struct dt_translation *t, double data_ranks, double contexts)
 {
     double shard = dt_json_number(t->ours, "job.shard", data_ranks);
     enum paradigm_kind paradigm = PARADIGM_DDP;
     for (int i = SHARDINGS - 1; i >= 0; i--) /* ddp, which comes first, has "none" */
         if (dt_json_is(dt_json_at(t->ours, "job.sharding"), shardings[i].sharding))
             paradigm = shardings[i].paradigm;
-    if (data_ranks == 1) {
+    if (data_ranks * contexts == 1) {
         paradigm = PARADIGM_NONE;
-    } else if (shard == 1) {
+    } else if (shard * contexts == 1) {
         paradigm = PARADIGM_DDP;
     } else if (shard < data_ranks && paradigm == PARADIGM_FSDP) {
         paradigm = PARADIGM_HSDP;
-        dt_json_put_number(t->ours, "hsdp.shard_size", shard);
+        dt_json_put_number(t->ours, "hsdp.shard_size", shard * contexts);
     } else if (shard < data_ranks) {
         dt_remark(t, DT_REMARK_CANNOT, "%g of %g data-parallel ranks share what is sharded; only whole parameters can be shared so", shard,
                   data_ranks);
@@ -50,7 +51,7 @@ static void prepare_paradigm(struct dt_translation *t, const struct experiment *
     if (e->paradigm == PARADIGM_HSDP) {
         double shard = dt_json_number(t->ours, "hsdp.shard_size", 0);
         dt_json_drop(t->ours, "hsdp.shard_size");
-        dt_json_put_number(t->ours, "job.shard", shard);
+        dt_json_put_number(t->ours, "job.shard", shard / e->context.size);
         if (shard == 0)
             dt_remark(t, DT_REMARK_CANNOT, "hsdp.shard_size: 0; a job needs the number");
         sharding = "parameters";
@@ -165,9 +166,12 @@ static void prepare_numbers(struct dt_translation *t, const struct experiment *e
 void job_settle(struct dt_translation *t, const struct import_options *options)
 {
     double stages = dt_json_number(t->ours, "pipeline.stages", 1), ranks = stages * dt_json_number(t->ours, "tensor.size", 1);
-    double data_ranks = fmax(1, floor(settle_world(t, options->gpus, ranks) / ranks));
+    double contexts = dt_json_number(t->ours, "context.size", 1), copy = ranks * contexts;
+    double data_ranks = fmax(1, floor(settle_world(t, options->gpus, copy) / copy));
+    if (contexts == 1)
+        dt_json_drop(t->ours, "context");
     settle_numbers(t);
-    settle_paradigm(t, data_ranks);
+    settle_paradigm(t, data_ranks, contexts);
     settle_batch(t, options->micro_batch, data_ranks, ranks, stages);
     dt_json_drop(t->ours, "job");
 }
@@ -176,7 +180,7 @@ void job_prepare(struct dt_translation *t, const struct experiment *e)
 {
     const struct strategy *s = &e->strategy;
     static const char *const taken[] = {"world_size", "batch_size", "micro_batches", "pipeline.chunks"};
-    int ranks = s->stages * e->tensor.size, of_replica = ranks * e->batch_size, data_ranks = e->world_size / ranks;
+    int ranks = s->stages * e->tensor.size, of_replica = ranks * e->batch_size, data_ranks = e->world_size / ranks / e->context.size;
     int per_node = e->gpus_per_node ? e->gpus_per_node : e->world_size % 8 == 0 ? 8 : e->world_size;
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         dt_json_drop(t->ours, taken[i]);

@@ -33,7 +33,10 @@ static const struct dt_word words[] = {
             .values = DT_VALUES({"1F1B", "1f1b"}, {"1f1b", "1f1b"}, {"GPipe", "gpipe"}, {"Interleaved1F1B", "interleaved"},
                                 {"ZBVZeroBubble", "zb_v"}),
             .why = "torchtitan and dtbench have 1F1B, GPipe, Interleaved1F1B and ZBVZeroBubble in common"),
-    DT_WORD("parallelism.context_parallel_degree", NULL, "1", DT_ONLY("1"), .why = "a sequence is on one rank here"),
+    DT_WORD("parallelism.context_parallel_degree", "context.size", "1"),
+    DT_WORD("parallelism.context_parallel_rotate_method", "context.comm_type", NULL,
+            .values = DT_VALUES({"allgather", "all_gather"}, {"alltoall", "p2p"}),
+            .why = "torchtitan and dtbench have allgather and alltoall (all_gather and p2p) in common"),
     DT_WORD("parallelism.expert_parallel_degree", NULL, "1", DT_ONLY("1"), .why = "mixtures of experts cannot be"),
     DT_WORD("activation_checkpoint.mode", "activation", "selective",
             .values = DT_VALUES({"none", "keep"}, {"full", "checkpoint"}, {"selective", "selective_op"}),
@@ -47,7 +50,7 @@ static const char no_bearing[] =
     "training.steps training.compile training.gc_ training.seed training.deterministic "
     "optimizer.weight_decay optimizer.implementation optimizer.early_step parallelism.disable_loss_parallel compile. "
     "parallelism.enable_async_tensor_parallel parallelism.enable_compiled_autograd "
-    "parallelism.pipeline_parallel_schedule_csv parallelism.context_parallel_rotate_method activation_checkpoint.per_op";
+    "parallelism.pipeline_parallel_schedule_csv activation_checkpoint.per_op";
 
 static const struct {
     const char *flavor, *preset;
@@ -120,20 +123,23 @@ static void settle_sharding(struct dt_translation *t)
 {
     double replicas = dt_json_number(t->theirs, "parallelism.data_parallel_replicate_degree", 1);
     double shard = dt_json_number(t->theirs, "parallelism.data_parallel_shard_degree", -1);
-    double stages = dt_json_number(t->ours, "pipeline.stages", 1);
+    double stages = dt_json_number(t->ours, "pipeline.stages", 1), contexts = dt_json_number(t->ours, "context.size", 1);
     dt_json_drop(t->theirs, "parallelism.data_parallel_replicate_degree");
     dt_json_drop(t->theirs, "parallelism.data_parallel_shard_degree");
-    dt_json_put(t->ours, "job.sharding", dt_json_text(shard == 1 ? "none" : "parameters"));
+    bool sharded = shard * contexts != 1; /* over context ranks, too */
+    if (contexts > 1 && !dt_json_at(t->ours, "context.comm_type"))
+        dt_json_put(t->ours, "context.comm_type", dt_json_text(context_kind_name(DT_CONTEXT_ALL_GATHER)));
+    dt_json_put(t->ours, "job.sharding", dt_json_text(sharded ? "parameters" : "none"));
     if (shard > 0)
         dt_json_put_number(t->ours, "job.data", replicas * shard);
-    if (shard > 1)
+    if (shard > 0 && sharded)
         dt_json_put_number(t->ours, "job.shard", shard);
     else if (shard < 0 && replicas > 1)
         dt_remark(t, DT_REMARK_CANNOT,
                   "parallelism.data_parallel_shard_degree: -1; how many copies of %g ranks there are follows from the "
                   "number of GPUs: say it",
                   replicas);
-    if (shard == 1 && replicas > 1 && stages * dt_json_number(t->ours, "tensor.size", 1) > 1)
+    if (!sharded && replicas > 1 && stages * dt_json_number(t->ours, "tensor.size", 1) > 1)
         dt_remark(t, DT_REMARK_CANNOT, "parallelism.data_parallel_replicate_degree: %g; " NOT_DDP, replicas);
     struct cJSON *reshard = dt_json_take(t->theirs, "parallelism.fsdp_reshard_after_forward");
     bool once = dt_json_is(reshard, "never") || (!dt_json_is(reshard, "always") && stages > 1);

@@ -105,13 +105,15 @@ def test_megatron_script():
         model__layers=96, model__dtype="fp16", model__vocab_size=51200, mesh__order="tensor-data-pipeline", paradigm="none")
     check("num-layers: 96: model.layers 96" in said["read"], said["read"])
     check(any("train-iters" in line for line in said["left_out"]) and not said["unknown"], said)
+    said = imported("train.sh", MEGATRON.replace("--fp16", "--fp16 --context-parallel-size 2 --cp-comm-type a2a"), "--gpus", "512")
+    has(said["config"], world_size=512, context__size=2, context__comm_type="a2a", batch_size=6, paradigm="zero1")
 
 
 def test_what_matters_and_is_not_known_ends_with_3():
-    script = MEGATRON.replace("--fp16", "--fp8-format hybrid --some-new-thing 3 --context-parallel-size 2 --num-experts 8").replace(
+    script = MEGATRON.replace("--fp16", "--fp8-format hybrid --some-new-thing 3 --cp-comm-type a2a+p2p --num-experts 8").replace(
         "--vocab-size 51200", "")
     result = run("import", write("train.sh", script), code=CONFIG)
-    for text in ("fp8-format: \"hybrid\"; products are bf16 here", "some-new-thing: 3; what that does", "context-parallel-size: 2;",
+    for text in ("fp8-format: \"hybrid\"; products are bf16 here", "some-new-thing: 3; what that does", "cp-comm-type: \"a2a+p2p\";",
                  "num-experts: 8; mixtures", "vocab-size: not said"):
         check("unknown   " + text in result.stderr, text, result.stderr)
     check(not result.stdout, result.stdout)
@@ -186,6 +188,8 @@ def test_torchtitan_toml():
     has(said["config"], world_size=32, batch_size=1, micro_batches=1, paradigm="fsdp", tensor__size=4, model__preset="Llama-3.1-70B",
         model__block_size=8192, activation="checkpoint", fsdp__gather="micro_batch")
     has(said["config"], gradient_dtype="fp32", reduce_dtype=None)
+    said = imported("70b.toml", TITAN.replace("shard_degree = 8", "shard_degree = 1\ncontext_parallel_degree = 8"))
+    has(said["config"], world_size=32, batch_size=1, paradigm="fsdp", context__size=8, context__comm_type="all_gather")
     said = imported("70b.toml", TITAN.replace("shard_degree = 8", "shard_degree = 1"))
     has(said["config"], model__dtype="fp32", paradigm="none")
     result = run("import", write("70b.toml", TITAN.replace("shard_degree = 8", "shard_degree = 1\ndata_parallel_replicate_degree = 2")), code=CONFIG)

@@ -98,7 +98,8 @@ static void meshes_become_experiments(void)
     CHECK(shards->paradigm == PARADIGM_ZERO1 && shards->batch_size == 4 && shards->micro_batches == 2 &&
           shards->activation == ACTIVATION_CHECKPOINT && rows.rows[1].measured_fit == VALIDATE_FIT_NOT);
     CHECK(rows.rows[2].outcome == VALIDATE_PREDICTED && gpt_of(&rows.rows[2].experiment.model)->kv_heads == 8, "%s", rows.rows[2].reason);
-    CHECK(strstr(rows.rows[3].reason, "context parallelism of 2") && strstr(rows.rows[4].reason, "no multiple of dp times micro_batch"),
+    CHECK(rows.rows[3].outcome == VALIDATE_PREDICTED && rows.rows[3].experiment.context.size == 2 &&
+              rows.rows[3].experiment.batch_size == 8 && strstr(rows.rows[4].reason, "no multiple of dp times micro_batch"),
           "%s; %s", rows.rows[3].reason, rows.rows[4].reason);
     CHECK(rows.rows[2].measured_bytes == 10e9, "the note says that these are not GiB");
     CHECK(strcmp(rows.unused, "color") == 0, "%s", rows.unused);
