@@ -96,10 +96,10 @@ dt_status layer_attention_backward(const struct layer_run *r)
     if (inputs_now(r))
         DT_TRY(layer_branch_gradient(r));
     if (weights_now(r))
-        DT_TRY(layer_weight_gradients(r, kept->dbranch.data, kept->mixed.data, GPT_PROJECTION_WEIGHT, GPT_PROJECTION_BIAS, r->d, r->e));
+        DT_TRY(layer_weight_gradients(r, layer_dbranch(r), kept->mixed.data, GPT_PROJECTION_WEIGHT, GPT_PROJECTION_BIAS, r->d, r->e));
     if (inputs_now(r)) {
         DT_TRY(layer_allocate(r, DT_WORKSPACE, r->e, &dmixed));
-        DT_TRY(layer_input_gradient(r, dmixed.data, kept->dbranch.data, GPT_PROJECTION_WEIGHT, r->d, r->e));
+        DT_TRY(layer_input_gradient(r, dmixed.data, layer_dbranch(r), GPT_PROJECTION_WEIGHT, r->d, r->e));
     }
     if (weights_now(r))
         dt_free(r->stream, &kept->dbranch);

@@ -325,11 +325,12 @@ struct gpt_residual_norm {
 };
 
 /* layer_norm_gradient, or rms_norm_gradient where mean is NULL, that adds to dx; and dropout_gradient of dx, of the branch that the norm
- * reads the sum of. */
+ * reads the sum of. y: NULL, or it becomes the norm's output once more; mean and rstd may then be written again, too. */
 struct gpt_norm_branch_gradient {
-    const void *dy, *x, *gain;
-    const float *mean, *rstd;
-    void *dx, *dgain, *dbias, *dbranch; /* dbranch [rows, d] */
+    const void *dy, *x, *gain, *bias; /* bias is read for y alone, and may be NULL */
+    float *mean, *rstd;
+    void *dx, *dgain, *dbias, *dbranch, *y; /* dbranch, y [rows, d]; dbranch may be NULL, and y dy */
+    float epsilon;
     size_t rows, d;
     bool accumulate;
     struct gpt_dropout dropout;

@@ -196,31 +196,40 @@ static dt_status rms_norm_backward(const struct layer_run *r, const void *dy, vo
     return r->k->rms_norm_gradient(r->kernels, r->stream, &a);
 }
 
-/* Its gradient, and that of the branch of `branch`'s layer from the finished dx. */
+/* What one kernel makes beside a norm's gradient; NULL: it does not. */
+struct beside_norm {
+    const struct layer_run *branch; /* of the layer whose dbranch is made from the finished dx */
+    void *normed;                   /* the norm's output; may be dy */
+};
+
 static dt_status norm_branch_backward(const struct layer_run *r, const void *dy, void *dx, void *sums, bool accumulate,
-                                      const struct layer_run *branch)
+                                      const struct beside_norm *beside)
 {
+    const struct layer_run *branch = beside->branch;
     bool bias = gpt_norm_has_bias(model_of(r));
     struct gpt_norm_branch_gradient a = {
         .dy = dy,
         .x = r->kept->input.data,
         .gain = layer_param(r, GPT_NORM_GAIN),
+        .bias = bias ? layer_param(r, GPT_NORM_BIAS) : NULL,
         .mean = r->kept->mean.data,
         .rstd = r->kept->rstd.data,
         .dx = dx,
         .dgain = sums,
         .dbias = bias ? (char *)sums + r->d * r->element_bytes : NULL,
-        .dbranch = branch->kept->dbranch.data,
+        .dbranch = branch ? branch->kept->dbranch.data : NULL,
+        .y = beside->normed,
+        .epsilon = (float)gpt_norm_epsilon(model_of(r)),
         .rows = r->stream_rows,
         .d = r->d,
         .accumulate = accumulate,
-        .dropout = layer_stream_dropout(branch),
+        .dropout = branch ? layer_stream_dropout(branch) : (struct gpt_dropout){0},
     };
     return r->k->norm_branch_gradient(r->kernels, r->stream, &a);
 }
 
-/* branch: NULL, or the run of the layer whose dbranch is made, too. */
-static dt_status normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite, const struct layer_run *branch)
+/* beside NULL: by the kernel that makes nothing else. */
+static dt_status normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite, const struct beside_norm *beside)
 {
     size_t count = gpt_norm_elems(model_of(r));
     void *sums = layer_grad(r, GPT_NORM_GAIN);
@@ -230,8 +239,8 @@ static dt_status normalize_backward(const struct layer_run *r, const void *dy, v
         sums = r->kept->dnorm.data;
     }
     bool rms = gpt_of(model_of(r))->norm == GPT_NORM_RMS, accumulate = r->accumulate && !apart;
-    if (branch)
-        DT_TRY(norm_branch_backward(r, dy, dx, sums, accumulate, branch));
+    if (beside)
+        DT_TRY(norm_branch_backward(r, dy, dx, sums, accumulate, beside));
     else
         DT_TRY((rms ? rms_norm_backward : layer_norm_backward)(r, dy, dx, sums, overwrite, accumulate));
     if (!r->stage->sliced)
@@ -545,11 +554,17 @@ static bool leaves_sum(const struct layer_run *r)
            !makes_again(r, DT_AGAIN_PRODUCTS);
 }
 
+/* Without dropout the sum is part of the product, and the norm reads it alone. */
+static bool adds_in_product(const struct layer_run *r)
+{
+    return !shared(r) && gpt_of(model_of(r))->dropout == 0;
+}
+
 dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
                                   enum gpt_tensor_name bias, size_t in, const void *residual)
 {
     struct layer_run behind;
-    bool normalizes = has_norm_behind(r, &behind), joins = fused(r) && fused(r)->residual_norm;
+    bool normalizes = has_norm_behind(r, &behind), joins = fused(r) && fused(r)->residual_norm && !adds_in_product(r);
     bool at_once = joins && normalizes, later = joins && !normalizes && leaves_sum(r);
     DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->x));
     if (shared(r) || at_once || later)
@@ -566,6 +581,19 @@ dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void
     return normalizes ? normalize(&behind, r->stash->x.data, behind.kept->normed.data) : DT_OK;
 }
 
+/* Without dropout the residual stream's gradient is that of the branch: it is not copied where nothing changes it before it is read, and
+ * where kernels do the work of several. The copy's memory is there on every device. */
+static bool branch_is_stream(const struct layer_run *r)
+{
+    return fused(r) && fused(r)->norm_branch_gradient && r->part == DT_BACKWARD_WHOLE && !r->stage->sliced &&
+           gpt_of(model_of(r))->dropout == 0;
+}
+
+const void *layer_dbranch(const struct layer_run *r)
+{
+    return branch_is_stream(r) ? r->stash->dx.data : r->kept->dbranch.data;
+}
+
 /* This rank's rows of it. */
 static dt_status allocate_branch_gradient(const struct layer_run *r)
 {
@@ -574,6 +602,8 @@ static dt_status allocate_branch_gradient(const struct layer_run *r)
 
 static dt_status branch_gradient(const struct layer_run *r)
 {
+    if (branch_is_stream(r))
+        return DT_OK;
     struct gpt_dropout_gradient a = {
         .dout = r->stash->dx.data, .dbranch = r->kept->dbranch.data, .rows = r->stream_rows, .dropout = layer_stream_dropout(r)};
     return r->k->dropout_gradient(r->kernels, r->stream, &a);
@@ -640,18 +670,22 @@ static bool follows_mlp(const struct layer_run *r, struct layer_run *before)
 }
 
 /* Through the norm into stash->dx, which is then complete, and through the dropout of the branch that ended before the norm, if its layer is in
- * the group, or its turn is next. Attention that is computed again makes room for its weights first. */
-static dt_status through_norm(const struct layer_run *r, const void *dnormed)
+ * the group, or its turn is next. Attention that is computed again makes room for its weights first. normed: dnormed, which then becomes the
+ * norm's output; or NULL. */
+static dt_status through_norm(const struct layer_run *r, const void *dnormed, void *normed)
 {
     struct layer_run before;
     bool to_branch =
         follows_mlp(r, &before) || (layer_before(r, &before) && before.layer->kind == GPT_ATTENTION && !attends_again(&before));
     if (to_branch)
         DT_TRY(allocate_branch_gradient(&before));
-    if (to_branch && fused(r) && fused(r)->norm_branch_gradient)
-        return normalize_backward(r, dnormed, r->stash->dx.data, false, &before);
+    if (fused(r) && fused(r)->norm_branch_gradient)
+        return normalize_backward(r, dnormed, r->stash->dx.data, false,
+                                  &(struct beside_norm){to_branch && !branch_is_stream(r) ? &before : NULL, normed});
     DT_TRY(layer_normalize_backward(r, dnormed, r->stash->dx.data, false));
-    return to_branch ? branch_gradient(&before) : DT_OK;
+    if (to_branch)
+        DT_TRY(branch_gradient(&before));
+    return normed ? layer_normalize(r, normed) : DT_OK;
 }
 
 /* Weight gradients of a product that ranks share. */
@@ -686,12 +720,26 @@ static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy
     }
     dt_free(r->stream, &all);
     DT_TRY(layer_sum_end(r, &dnormed, &sum));
-    DT_TRY(through_norm(r, dnormed.data));
+    DT_TRY(through_norm(r, dnormed.data, NULL));
     dt_free(r->stream, &dnormed);
     return DT_OK;
 }
 
-/* The same, and the whole of it, where a rank has whole layers. */
+/* All of it where a rank has whole layers and nobody has kept the norm's output: its gradient comes first, and turns into it. */
+static dt_status backward_making_normed(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight,
+                                        enum gpt_tensor_name bias, size_t out)
+{
+    struct dt_buffer normed;
+    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->d, &normed));
+    DT_TRY(layer_input_gradient(r, normed.data, dy->data, weight, out, r->d));
+    DT_TRY(through_norm(r, normed.data, normed.data));
+    DT_TRY(layer_weight_gradients(r, dy->data, normed.data, weight, bias, out, r->d));
+    dt_free(r->stream, dy);
+    dt_free(r->stream, &normed);
+    return DT_OK;
+}
+
+/* The same where it is kept, and each half alone. */
 static dt_status backward_alone(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
                                 size_t out)
 {
@@ -704,7 +752,7 @@ static dt_status backward_alone(const struct layer_run *r, struct dt_buffer *dy,
     if (weights_now(r))
         dt_free(r->stream, dy);
     if (inputs_now(r))
-        DT_TRY(through_norm(r, normed.data));
+        DT_TRY(through_norm(r, normed.data, NULL));
     dt_free(r->stream, &normed);
     return DT_OK;
 }
@@ -723,7 +771,9 @@ static dt_status weights_behind_norm(const struct layer_run *r, struct dt_buffer
 dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight,
                                       enum gpt_tensor_name bias, size_t out)
 {
-    if (!shared(r))
+    if (!shared(r) && r->part == DT_BACKWARD_WHOLE && r->kept->normed.bytes == 0)
+        DT_TRY(backward_making_normed(r, dy, weight, bias, out));
+    else if (!shared(r))
         DT_TRY(backward_alone(r, dy, weight, bias, out));
     else if (inputs_now(r))
         DT_TRY(backward_shared(r, dy, weight, bias, out));

@@ -145,6 +145,8 @@ dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void
                                   enum gpt_tensor_name bias, size_t in, const void *residual);
 /* kept->dbranch [M, d]: the residual stream's gradient through the branch's dropout; its own rows may be there already. */
 dt_status layer_branch_gradient(const struct layer_run *r);
+/* That, or what stands for it. */
+const void *layer_dbranch(const struct layer_run *r);
 /* The end of attention's and mlp_up's backward: dy [M, out] is the gradient of product(norm(input)). Weight gradients with the norm's output
  * kept or computed again; through product and norm into stash->dx, and from there into the branch of the layer before, if that is in the group.
  * Frees dy after the weight gradients. */

@@ -20,7 +20,7 @@ static dt_status project(const struct layer_run *r, const void *x, void *active,
 
 static dt_status weight_gradients(const struct layer_run *r, const void *active)
 {
-    return layer_weight_gradients(r, r->kept->dbranch.data, active, GPT_WEIGHT, GPT_BIAS, r->d, r->f);
+    return layer_weight_gradients(r, layer_dbranch(r), active, GPT_WEIGHT, GPT_BIAS, r->d, r->f);
 }
 
 /* Whether what the product has read is there for backward. */
@@ -64,7 +64,7 @@ static dt_status gelu_forward(const struct layer_run *r, const struct dt_layer_s
 static dt_status gelu_weights(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
 {
     struct gpt_linear_gelu_weight_gradient a = {
-        .dy = r->kept->dbranch.data,
+        .dy = layer_dbranch(r),
         .hidden = up->hidden.data,
         .active = active,
         .dw = layer_grad(r, GPT_WEIGHT),
@@ -93,7 +93,7 @@ static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash 
         DT_TRY(gelu_weights(r, up, up->dhidden.data));
     struct layer_run before;
     struct gpt_gelu_gradient_sums a = {.product = {
-                                           .dy = r->kept->dbranch.data,
+                                           .dy = layer_dbranch(r),
                                            .w = layer_param(r, GPT_WEIGHT),
                                            .hidden = up->hidden.data,
                                            .dx = up->dhidden.data,
@@ -135,7 +135,7 @@ static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stas
     struct dt_buffer dactive;
     bool again = weights_now(r) && !has_active(r);
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->f, &dactive));
-    DT_TRY(layer_input_gradient(r, dactive.data, r->kept->dbranch.data, GPT_WEIGHT, r->d, r->f));
+    DT_TRY(layer_input_gradient(r, dactive.data, layer_dbranch(r), GPT_WEIGHT, r->d, r->f));
     const void *hidden = up->hidden.data;
     if (weights_now(r) && up->raised.bytes == 0)
         take(&up->dhidden, &up->hidden);

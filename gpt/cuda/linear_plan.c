@@ -185,8 +185,8 @@ static cublasStatus_t multiply(const struct gpt_cuda_linear *linear, struct dt_s
     cublasStatus_t status = set_arrays(lt, plan, gpt_cuda_product_extra(p), p->gelu_input);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
-    return lt->matmul(linear->handle, plan->operation, &alpha, p->a, plan->a, p->b, plan->b, &beta, p->d, plan->d, p->d, plan->d, algorithm,
-                      linear->workspace, GPT_CUDA_WORKSPACE_BYTES, dt_cuda_stream(stream));
+    return lt->matmul(linear->handle, plan->operation, &alpha, p->a, plan->a, p->b, plan->b, &beta, p->c ? p->c : p->d, plan->d, p->d,
+                      plan->d, algorithm, linear->workspace, GPT_CUDA_WORKSPACE_BYTES, dt_cuda_stream(stream));
 }
 
 /* What an algorithm does not take after all is refused before anything is queued. */

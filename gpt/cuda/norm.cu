@@ -3,10 +3,10 @@
  * The two are the same kernels: with RMS, a constant of theirs, there is no mean, nor a bias.
  *
  * Either may also do what stands beside it: forward makes x as the sum of the residual stream and a branch through its dropout, and writes
- * it; the gradient writes that of the branch.
+ * it; the gradient writes that of the branch, and forward's output once more, which nobody has kept, in the place of its own gradient.
  *
  * Floors, in bytes an element: forward reads x and writes y, 4 in fp16, and 8 with the sum; the gradient reads dy, x and dx and writes dx, 8
- * (6 with overwrite), and 10 with the branch's. A row is read once and stays in registers, as the 16-byte packs that it came in: forward has a warp for a row of up to 1,024
+ * (6 with overwrite), 2 more with the branch's and 2 with forward's output. A row is read once and stays in registers, as the 16-byte packs that it came in: forward has a warp for a row of up to 1,024
  * elements of fp16 and a block of up to 1,024 threads for one of up to 32,768; the gradient, whose sums over the rows take registers too,
  * blocks of 64 to 512 threads for up to 12,288. What is longer or does not lie on 16 bytes is read again for each sum, from the caches. */
 #include "gpt/cuda/columns.cuh"
@@ -44,11 +44,11 @@ struct norm_forward {
 };
 
 /* N elements of the bias, or zeros. */
-template <typename E, int N> __device__ inline pack<E, N> bias_at(const norm_forward &a, int column)
+template <typename E, int N> __device__ inline pack<E, N> bias_at(const void *bias, int column)
 {
     pack<E, N> zeros;
-    if (a.bias)
-        return load_pack<N>((const E *)a.bias + column);
+    if (bias)
+        return load_pack<N>((const E *)bias + column);
 #pragma unroll
     for (int j = 0; j < N; j++)
         zeros.at[j] = from_float<E>(0.0f);
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(block_threads<THREADS>) norm_kernel(Rows rows,
         int column = (p * THREADS + lane) * N;
         if (column >= a.d)
             break;
-        pack<E, N> g = load_pack<N>((const E *)a.gain + column), b = bias_at<E, N>(a, column);
+        pack<E, N> g = load_pack<N>((const E *)a.gain + column), b = bias_at<E, N>(a.bias, column);
 #pragma unroll
         for (int j = 0; j < N; j++)
             part[p].at[j] = from_float<E>((to_float(part[p].at[j]) - mean) * rstd * to_float(g.at[j]) + to_float(b.at[j]));
@@ -207,7 +207,7 @@ template <typename E, bool RMS, int N> __global__ void __launch_bounds__(LOOP_TH
     }
     float rstd = rsqrtf(block_sum(squares, warps) / a.d + a.epsilon);
     for (int column = threadIdx.x * N; column < a.d; column += LOOP_THREADS * N) {
-        pack<E, N> part = load_pack<N>(x + column), g = load_pack<N>((const E *)a.gain + column), b = bias_at<E, N>(a, column);
+        pack<E, N> part = load_pack<N>(x + column), g = load_pack<N>((const E *)a.gain + column), b = bias_at<E, N>(a.bias, column);
         for (int j = 0; j < N; j++)
             part.at[j] = from_float<E>((to_float(part.at[j]) - mean) * rstd * to_float(g.at[j]) + to_float(b.at[j]));
         store_pack<N>((E *)a.y + row * a.d + column, part);
@@ -293,6 +293,8 @@ struct norm_gradient {
     size_t rows;
     int d;
     bool overwrite;
+    const void *bias; /* y's; may be NULL */
+    void *y;          /* with a branch alone; NULL: nobody wants it */
 };
 
 /* Sums over the rows: dgain and, without RMS, dbias. */
@@ -312,7 +314,7 @@ struct no_branch {
     }
 };
 
-/* or it goes back through the dropout of the branch that ended there, and this kernel ends the sums, too. */
+/* or it goes back through the dropout of the branch that ended there, if there is one, and this kernel ends the sums, too. */
 template <typename T> struct dropped_branch {
     static constexpr bool ends_sums = true;
     T *dbranch;
@@ -330,6 +332,8 @@ template <typename T> struct dropped_branch {
     {
         pack<E, N> out;
         float factor[N];
+        if (!dbranch)
+            return;
         dropped.factors<N>(p.dropped, column, factor);
 #pragma unroll
         for (int j = 0; j < N; j++)
@@ -398,6 +402,14 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS)
             }
             store_pack<N>(dx_row + column, out);
             branch.store(place, column, out);
+            if constexpr (Branch::ends_sums)
+                if (a.y) {
+                    pack<E, N> bias = bias_at<E, N>(a.bias, column);
+#pragma unroll
+                    for (int j = 0; j < N; j++)
+                        out.at[j] = from_float<E>((to_float(x[p].at[j]) - mean) * rstd * to_float(gain.at[j]) + to_float(bias.at[j]));
+                    store_pack<N>((E *)a.y + row * a.d + column, out);
+                }
         }
     }
     float *of_block = partials + blockIdx.x * norm_sums<RMS> * (size_t)a.d;
@@ -518,15 +530,18 @@ template <typename E, bool RMS>
 dt_status queue_branch_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_norm_branch_gradient *a,
                                 norm_outputs<E, RMS> outputs)
 {
-    const norm_gradient g = {a->dy, a->x, a->gain, a->mean, a->rstd, a->dx, a->rows, (int)a->d, false};
+    const norm_gradient g = {a->dy, a->x, a->gain, a->mean, a->rstd, a->dx, a->rows, (int)a->d, false, a->bias, a->y};
     constexpr int N = pack_elems<E>;
-    bool fit = packs_fit<E, N>(a->d, a->dy, a->x, a->gain) && packs_fit<E, N>(a->d, a->dx, a->dbranch);
+    bool fit =
+        packs_fit<E, N>(a->d, a->dy, a->x, a->gain) && packs_fit<E, N>(a->d, a->dx, a->dbranch, a->y) && packs_fit<E, N>(a->d, a->bias);
     if (a->rows == 0)
         return DT_OK;
     if (!fit || g.d / N > MOST_GRADIENT_PACKS) {
         DT_TRY((queue_gradient<E, RMS>(k, stream, g, outputs, a->accumulate)));
         struct gpt_dropout_gradient behind = {a->dx, a->dbranch, a->rows, a->dropout};
-        return gpt_cuda_dropout_gradient(k, stream, &behind);
+        if (a->dbranch)
+            DT_TRY(gpt_cuda_dropout_gradient(k, stream, &behind));
+        return a->y ? queue_norm<RMS>(k, stream, {a->x, a->gain, a->bias, a->y, a->mean, a->rstd, a->rows, g.d, a->epsilon}) : DT_OK;
     }
     dropped_branch<E> branch = {(E *)a->dbranch, dropped_rows_of(k, &a->dropout)};
     return gradient_of_packs<E, RMS>(RMS ? "rms norm and branch gradient" : "layer norm and branch gradient", k, stream, g, branch, outputs,
@@ -547,7 +562,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rms_norm, gpt_rms_norm)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_layer_norm_gradient, gpt_layer_norm_gradient)
 {
-    const norm_gradient g = {a->dy, a->x, a->gain, a->mean, a->rstd, a->dx, a->rows, (int)a->d, a->overwrite};
+    const norm_gradient g = {a->dy, a->x, a->gain, a->mean, a->rstd, a->dx, a->rows, (int)a->d, a->overwrite, nullptr, nullptr};
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         return queue_gradient<E, false>(k, stream, g, {{(E *)a->dgain, (E *)a->dbias}}, a->accumulate);
@@ -556,7 +571,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_layer_norm_gradient, gpt_layer_norm_grad
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rms_norm_gradient, gpt_rms_norm_gradient)
 {
-    const norm_gradient g = {a->dy, a->x, a->gain, nullptr, a->rstd, a->dx, a->rows, (int)a->d, a->overwrite};
+    const norm_gradient g = {a->dy, a->x, a->gain, nullptr, a->rstd, a->dx, a->rows, (int)a->d, a->overwrite, nullptr, nullptr};
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         return queue_gradient<E, true>(k, stream, g, {{(E *)a->dgain}}, a->accumulate);

@@ -15,6 +15,15 @@ struct gpt_cuda_product gpt_cuda_product_forward(const struct gpt_linear *a)
     };
 }
 
+struct gpt_cuda_product gpt_cuda_product_residual(const struct gpt_linear_residual *a, const void *x)
+{
+    struct gpt_linear plain = {x, a->w, a->b, a->y, a->rows, a->in, a->out, 1};
+    struct gpt_cuda_product p = gpt_cuda_product_forward(&plain);
+    p.accumulate = true;
+    p.c = a->residual;
+    return p;
+}
+
 struct gpt_cuda_product gpt_cuda_product_input_gradient(const struct gpt_linear_input_gradient *a)
 {
     return (struct gpt_cuda_product){.m = a->in, .n = a->rows, .k = a->out, .a = a->w, .b = a->dy, .d = a->dx};

@@ -20,13 +20,13 @@ enum gpt_cuda_epilogue {
     GPT_CUDA_EPILOGUE_COUNT
 };
 
-/* d [m, n] = op(a) [m, k] * op(b) [k, n]; accumulate: d adds to what is there. All column-major: a is stored [m, k], or [k, m] when it is
+/* d [m, n] = op(a) [m, k] * op(b) [k, n]; accumulate: plus what is there, or with c plus c [m, n]. All column-major: a is stored [m, k], or [k, m] when it is
  * transposed, b [k, n] or [n, k], always without gaps. */
 struct gpt_cuda_product {
     size_t m, n, k;
     bool transpose_a, transpose_b, accumulate;
     enum gpt_cuda_epilogue epilogue;
-    const void *a, *b;
+    const void *a, *b, *c;
     void *d;
     const void *bias;
     void *bias_gradient;
@@ -35,6 +35,8 @@ struct gpt_cuda_product {
 
 /* y^T [out, rows] = w [out, in] * x^T [in, rows] */
 struct gpt_cuda_product gpt_cuda_product_forward(const struct gpt_linear *a);
+/* The same of `x`, plus the residual, where there is no dropout; the residual is aligned as y is. */
+struct gpt_cuda_product gpt_cuda_product_residual(const struct gpt_linear_residual *a, const void *x);
 /* dx^T [in, rows] = w^T [in, out] * dy^T [out, rows] */
 struct gpt_cuda_product gpt_cuda_product_input_gradient(const struct gpt_linear_input_gradient *a);
 /* dw^T [in, out] = x^T [in, rows] * dy [rows, out]. Sums that add to what is there are no epilogue: db is then the caller's to do. */

@@ -20,7 +20,7 @@ struct device_array {
 static struct {
     const struct gpt_kernel_table *kernels; /* that do the work; NULL: arrays stay on the host */
     const struct dt_kernel_backend *backend;
-    struct device_array arrays[512];
+    struct device_array arrays[640];
     int count;
 } on_device;
 

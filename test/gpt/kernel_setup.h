@@ -31,7 +31,7 @@ struct setup {
 
 /* Where a body's memory comes from. On a GPU it is the host's that kernels reach too, so that bodies read and write it as they do on cpu; a
  * margin after each piece shows what wrote past the end. With DTBENCH_SEPARATE_BUFFERS kernels work on copies on the device. */
-enum { TEST_ALLOCATIONS = 512, TEST_MARGIN_BYTES = 64 };
+enum { TEST_ALLOCATIONS = 640, TEST_MARGIN_BYTES = 64 };
 
 static struct {
     struct dt_stream *stream; /* NULL: malloc */

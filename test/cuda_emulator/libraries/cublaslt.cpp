@@ -60,7 +60,7 @@ static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 struct product {
     emulated_cublaslt_operation operation;
     emulated_cublaslt_layout a, b, d;
-    const void *a_data, *b_data;
+    const void *a_data, *b_data, *c_data;
     void *d_data, *workspace;
     float alpha, beta;
     algorithm how;
@@ -180,7 +180,7 @@ void finish_element(const product &w, size_t row, size_t column, float sum, floa
     size_t at = column * (size_t)w.d.stride + row, at_gelu = column * (size_t)w.operation.gelu_stride + row;
     float value = w.alpha * sum;
     if (w.beta != 0)
-        value += w.beta * load(type, w.d_data, at);
+        value += w.beta * load(type, w.c_data, at);
     if (adds_bias(epilogue))
         value += load(type, w.operation.bias, row);
     if (makes_gelu(epilogue)) {
@@ -254,6 +254,8 @@ void run(const product &w)
     std::vector<span> all = {{"d", w.d_data, bytes_of(w.d)}, {"a", w.a_data, bytes_of(w.a)}, {"b", w.b_data, bytes_of(w.b)}};
     if (has_bias(w.operation.epilogue))
         all.push_back({"the bias", w.operation.bias, (w.operation.epilogue == CUBLASLT_EPILOGUE_BGRADB ? w.n : w.m) * bytes_of(w.d.type)});
+    if (w.beta != 0 && w.c_data != w.d_data)
+        all.push_back({"c", w.c_data, bytes_of(w.d)});
     if (has_gelu(w.operation.epilogue))
         all.push_back({"GELU's input", w.operation.gelu_input, ((w.n - 1) * (size_t)w.operation.gelu_stride + w.m) * bytes_of(w.d.type)});
     if (w.how.workspace_bytes)
@@ -527,6 +529,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     w.d = *d_layout;
     w.a_data = a;
     w.b_data = b;
+    w.c_data = c;
     w.d_data = d;
     w.workspace = workspace;
     memcpy(&w.alpha, alpha, sizeof w.alpha);
@@ -537,11 +540,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         status = supports(w);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
-    const uintptr_t addresses[] = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)d, extra_address(*operation)};
+    const uintptr_t addresses[] = {(uintptr_t)a, (uintptr_t)b, w.beta != 0 ? (uintptr_t)c | (uintptr_t)d : (uintptr_t)d,
+                                   extra_address(*operation)};
     for (int i = 0; i < 4; i++)
         if (addresses[i] % w.how.alignment_bytes[i] != 0)
             return CUBLAS_STATUS_INVALID_VALUE;
-    if (w.how.epilogue != (uint32_t)operation->epilogue || w.how.workspace_bytes > workspace_bytes || (w.beta != 0 && c != d))
+    if (w.how.epilogue != (uint32_t)operation->epilogue || w.how.workspace_bytes > workspace_bytes)
         return CUBLAS_STATUS_INVALID_VALUE;
     return emulator_enqueue(stream, "cuBLASLt's product", [w] { run(w); }) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
                                                                                           : CUBLAS_STATUS_EXECUTION_FAILED;

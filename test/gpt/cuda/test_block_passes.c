@@ -129,7 +129,7 @@ static void check(const struct dt_model *model, int keep, struct count most)
 static void study(void)
 {
     struct dt_model model = gpt_model_of(DT_FP16, &gpt);
-    check(&model, 0, (struct count){24, 50});
+    check(&model, 0, (struct count){22, 48});
 }
 
 static void study_keeping(void)
@@ -149,7 +149,7 @@ static void check_gpt_2(int keep, struct count most)
 
 static void tanh_form(void)
 {
-    check_gpt_2(0, (struct count){22, 30});
+    check_gpt_2(0, (struct count){20, 28});
 }
 
 static void tanh_form_keeping(void)
@@ -171,13 +171,13 @@ static const struct gpt_model llama = {
 static void llama_block(void)
 {
     struct dt_model model = gpt_model_of(DT_FP16, &llama);
-    check(&model, 0, (struct count){25, 70});
+    check(&model, 0, (struct count){23, 62});
 }
 
 static void llama_keeping(void)
 {
     struct dt_model model = gpt_model_of(DT_FP16, &llama);
-    check(&model, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){23, 62});
+    check(&model, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){23, 56});
 }
 
 static const struct test_case cases[] = {
