@@ -476,6 +476,7 @@ static void describe_profile(const struct calibration *c, struct dt_profile *p)
     p->gemm.qkv_products = 1;
     p->bandwidth_fraction = 1;
     p->memory.granularity_bytes = DT_ALLOCATION_BYTES;
+    p->memory.workspaces = *c->gpu.name != '\0';
 }
 
 /* One text for each key of the top level, or object. */

@@ -15,6 +15,8 @@ dt_status simulated_role_create(const struct experiment *e, const struct simulat
     struct dt_comm_options no_timeouts = {0};
     struct dt_device_options options = {.sim = device, .memory_limit_bytes = most_bytes};
     *out = (struct simulated_role){0};
+    if (system->costs.profile.memory.workspaces)
+        options.stands_for = dt_device_kind_find("cuda");
     DT_TRY(dt_device_create("sim", &options, &out->device));
     DT_TRY(dt_comm_create(out->device, &place, &no_timeouts, &out->world));
     DT_TRY(framework_create(e, &system->costs.profile, &out->framework));

@@ -82,6 +82,7 @@ struct dt_profile {
         double gradient_bytes;                    /* of a parameter, held from backward to the update */
         double gathered_elems;                    /* per block, token and d: kept whole where ranks share the rows */
         double granularity_bytes;                 /* allocations are rounded up to a multiple */
+        int workspaces;                           /* 1: convolutions hold what dtbench's do on GPUs (vision/workspace.h) */
         double in_flight;                         /* bytes of fsdp's gathered units that wait for other streams, over all its parameters */
         double reallocation_s_per_gb;             /* of a gathered unit where the device is full, for each rank of a node */
         double reallocation_spread;               /* the part of each other node's that does not coincide with a node's own */

@@ -199,6 +199,7 @@ def test_pdp_equals_one_device():
     together("paradigm=pdp", "pipeline.stages=2")
 
 
+CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../configs")
 RESNET = {"blocks": {"c2": 1, "c3": 1, "c4": 1, "c5": 1}, "channels": 4, "image_size": 40, "classes": 5, "norm_group": 2, "dtype": "fp32"}
 DEEPLAB = {**RESNET, "image_size": 16, "head": "deeplab", "output_stride": 8, "head_channels": 4, "auxiliary": 0.4}
 
@@ -223,7 +224,11 @@ def verify_network(model, cases):
             with open(name, encoding="utf-8") as file:
                 kernels = {event["name"] for event in json.load(file)["traceEvents"] if event["ph"] == "X"}
             check({"convolution", "norm", "convolution_weight_gradient", "loss"} <= kernels, name, kernels)
-        foreseen = {row["config_hash"]: row["predicted_peak_bytes"] for row in json.loads(dtbench("check", path, "--json"))}
+        checked = json.loads(dtbench("check", path, "--json"))
+        foreseen = {row["config_hash"]: row["predicted_peak_bytes"] for row in checked}
+        simulated = json.loads(dtbench("check", path, "--json", "--set", "device=sim", "--set", f"cluster={CONFIGS}/clusters/dgx_a100.json",
+                                       "--set", f"profile={CONFIGS}/profiles/dtbench_cuda_a100.json"))
+        check([row["predicted_peak_bytes"] for row in simulated] == list(foreseen.values()), "sim foresees other bytes", simulated, foreseen)
         with open(path, "w", encoding="utf-8") as file:
             json.dump({**usual, "device": "cpu", "batch_size": 8}, file)
         dtbench("run", path, "--output", records)
