@@ -154,12 +154,24 @@ static void propose_mesh_orders(struct proposal *p)
     propose(p, "%s", mesh_order_name(MESH_TENSOR_DATA_PIPELINE));
 }
 
+/* As many as the config says, unless others are allowed: how long a sequence is too long for one rank is for its owner to say. */
+static bool where_it_is_allowed(const struct space_scope *s, const struct experiment *e)
+{
+    return false;
+}
+
+static void propose_nothing(struct proposal *p)
+{
+    (void)p;
+}
+
 static void propose_batches(struct proposal *p)
 {
     const struct space_request *request = p->scope->request;
-    if (request->global_batch > 0)
-        propose(p, "%d", request->global_batch / p->experiment->world_size);
-    else
+    int64_t samples = (int64_t)request->global_batch * p->experiment->context.size;
+    if (samples > 0 && samples % p->experiment->world_size == 0)
+        propose(p, "%d", (int)(samples / p->experiment->world_size));
+    else if (samples == 0)
         propose_powers(p, 1, request->max_batch);
 }
 
@@ -246,6 +258,7 @@ static const struct space_axis rows[] = {
     {"pipeline.stages", may_be_pipelined, propose_stages},
     {"mesh.order", has_stages_on_nodes, propose_mesh_orders},
     {"pipeline.order", is_pipelined, propose_orders},
+    {"context.size", where_it_is_allowed, propose_nothing},
     {"batch_size", always, propose_batches},
     {"micro_batches", accumulates, propose_micro_batches},
     {"pipeline.chunks", is_pipelined, propose_chunks},

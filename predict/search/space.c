@@ -273,7 +273,7 @@ static dt_status combine(struct space *s, int number, struct candidate *candidat
 
 static dt_status check_batch(const struct space *s)
 {
-    int world = s->scope.base->world_size, batch = s->scope.request->global_batch;
+    int world = s->scope.base->world_size / s->scope.base->context.size, batch = s->scope.request->global_batch;
     if (batch <= 0 || batch % world == 0)
         return DT_OK;
     if (batch < world)

@@ -119,16 +119,19 @@ static void compare_bound(struct bounds *bounds, const struct scene *s, int cand
     compare_bound_of(bounds, s, &e, worst);
 }
 
+/* Without ranks that share samples, and with some. */
+static const char *const contexts[] = {"context.size=1,2,4"};
+static const struct space_request requests[] = {{0}, {.allow = contexts, .allow_count = 1}};
+
 static void nothing_passes_a_bound(void)
 {
     enum { OF_A_SCENE = 20 };
-    static const struct space_request request = {0};
     struct dice d = {1};
     struct worst worst = {0};
     for (int n = 0; n < random_candidates; n += OF_A_SCENE) {
         struct scene s;
         struct bounds *bounds;
-        random_scene(&d, 16, &request, &s);
+        random_scene(&d, 16, &requests[n / OF_A_SCENE % 2], &s);
         CHECK_OK(bounds_create(&s.base, &s.machine, NULL, &bounds));
         for (int i = 0; i < OF_A_SCENE; i++)
             compare_bound(bounds, &s, roll(&d, space_count(s.space)), &worst);
@@ -226,12 +229,11 @@ static void check_part(const struct scene *s, const struct experiment *e)
 
 static void a_part_stands_for_all(void)
 {
-    static const struct space_request request = {0};
     struct dice d = {2};
     for (int n = 0; n < random_candidates; n += 4) {
         struct experiment e;
         struct scene s;
-        random_scene(&d, 8, &request, &s);
+        random_scene(&d, 8, &requests[n / 4 % 2], &s);
         space_experiment(s.space, roll(&d, space_count(s.space)), &e);
         check_part(&s, &e);
         int per_node = e.gpus_per_node > 0 ? e.gpus_per_node : s.machine.cluster.gpus_per_node;
