@@ -235,7 +235,8 @@ struct measured_run {
     } split;           /* the last: one block fewer at both ends */
     const char *order; /* of a pipeline; NULL: the config's default */
     enum activation_kind activation;
-    int wrap, offload; /* -1: not told */
+    int activation_every; /* 0: not told */
+    int wrap, offload;    /* -1: not told */
     bool sequence_parallel, sequence_parallel_told;
     bool norm_kernel;
     char reason[256]; /* why no experiment can be made of it; "": one can */

@@ -250,6 +250,8 @@ static char *config_text(const struct validate_system *system, const struct meas
         dt_json_add(&config, "gpus_per_node: %d", run->gpus_per_node);
     if (run->fp8)
         dt_json_add(&config, "fp8: {recipe: %s, gather: %hhd}", dt_fp8_recipe(run->fp8)->name, run->fp8_gather);
+    if (run->activation_every > 0)
+        dt_json_add(&config, "activation_every: %d", run->activation_every);
     if (run->optimizer)
         dt_json_add(&config, "optimizer: {name: %s}", run->optimizer);
     add_mesh(&config, run);

@@ -499,7 +499,12 @@ static void recomputed_in(const struct measured_table *t, int row, struct measur
             run->activation = words[i].activation;
             known = true;
         }
-    if (!known || (run->activation == ACTIVATION_CORE_ATTENTION && strpbrk(text, "0123456789"))) /* every n-th block */
+    const char *number = strpbrk(text, "0123456789");
+    if (known && run->activation == ACTIVATION_CORE_ATTENTION && number) { /* every n-th block */
+        run->activation = ACTIVATION_CHECKPOINT;
+        run->activation_every = atoi(number);
+    }
+    if (!known || (number && run->activation_every < 1))
         snprintf(run->reason, sizeof run->reason, "recompute \"%.64s\"", text);
 }
 

@@ -43,7 +43,10 @@ static const struct dt_word words[] = {
     DT_WORD("multi-latent-attention", NULL, NULL, DT_ONLY("false"), .why = "latent attention cannot be"),
     DT_WORD("mtp-num-layers", NULL, NULL, DT_ONLY("null"), .why = "there is one token to predict here"),
     /* numbers */
-    DT_WORD("fp8-format", NULL, NULL, DT_ONLY("null"), .why = "products are bf16 here"),
+    DT_WORD("fp8-recipe", "fp8.recipe", NULL, .values = DT_VALUES({"delayed", "delayed"}, {"tensorwise", "tensorwise"}),
+            .why = "scales are of whole tensors here, delayed or tensorwise"),
+    DT_WORD("fp8-param-gather", NULL, NULL, DT_ONLY("false"), .why = "parameters are of model.dtype here"),
+    DT_WORD("first-last-layers-bf16", NULL, NULL, DT_ONLY("false"), .why = "all blocks' products are in FP8, or none"),
     DT_WORD("loss-scale", "loss_scaling", NULL),
     DT_WORD("initial-loss-scale", "dynamic_loss_scale.initial", NULL),
     DT_WORD("loss-scale-window", "dynamic_loss_scale.window", NULL),
@@ -266,8 +269,37 @@ static void settle_sharding(struct dt_translation *t)
     dt_json_put_number(t->ours, "ddp.bucket_mib", !overlap ? AT_THE_END_MIB : (elements > 0 ? elements : 40e6) * bytes / 0x1p20);
 }
 
+/* Whether gradients are of e4m3 or e5m2 costs the same. */
+static void settle_fp8(struct dt_translation *t)
+{
+    char quote[80] = "";
+    struct cJSON *format = dt_json_take(t->theirs, "fp8-format");
+    bool known = dt_json_is(format, "hybrid") || dt_json_is(format, "e4m3");
+    if (format && !known && !dt_json_is(format, "null") && !dt_json_is(format, "false")) {
+        dt_json_quote(format, quote, sizeof quote);
+        dt_remark(t, DT_REMARK_CANNOT, "fp8-format: %s; formats are hybrid and e4m3 here", quote);
+    }
+    if (!known)
+        dt_json_drop(t->ours, "fp8");
+    else if (!dt_json_at(t->ours, "fp8.recipe"))
+        put_text(t->ours, "fp8.recipe", "delayed");
+    if (known && dt_json_is(dt_json_at(t->ours, "fp8.recipe"), "tensorwise"))
+        dt_remark(t, DT_REMARK_ASSUMED,
+                  "fp8-recipe: tensorwise; Transformer Engine keeps inputs in FP8 with it, too, and here they are in 16 bits");
+    dt_json_destroy(format);
+}
+
+static void prepare_fp8(struct dt_translation *t, const struct experiment *e)
+{
+    if (e->model.fp8 == DT_FP8_ROWWISE)
+        dt_remark(t, DT_REMARK_CANNOT, "fp8.recipe: rowwise; Megatron-LM has scales of whole tensors, and of blocks");
+    if (e->model.fp8)
+        put_text(t->theirs, "fp8-format", "hybrid");
+}
+
 static void settle(struct dt_translation *t)
 {
+    settle_fp8(t);
     settle_model(t);
     settle_numbers(t);
     settle_activation(t);
@@ -412,6 +444,7 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
 {
     prepare_model(t, e);
     prepare_activation(t, e);
+    prepare_fp8(t, e);
     prepare_pipeline(t, e);
     prepare_sharding(t, e);
 }
@@ -576,8 +609,14 @@ static void adapt_bridge(struct dt_translation *t)
     for (size_t i = 0; precision && i < sizeof precisions / sizeof *precisions; i++)
         if (strncmp(precision, precisions[i], strlen(precisions[i])) == 0)
             dt_json_put(t->theirs, i ? "model.fp16" : "model.bf16", dt_json_truth(true));
-    if (precision && strstr(precision, "with"))
-        dt_remark(t, DT_REMARK_CANNOT, "mixed_precision: %s; products are bf16, fp16 or fp32 here", precision);
+    bool delayed = precision && strstr(precision, "with_fp8_delayed_scaling"),
+         current = precision && strstr(precision, "with_fp8_current_scaling");
+    if (delayed || current) {
+        put_text(t->theirs, "model.fp8", "hybrid");
+        put_text(t->theirs, "model.fp8_recipe", delayed ? "delayed" : "tensorwise");
+    } else if (precision && strstr(precision, "with")) {
+        dt_remark(t, DT_REMARK_CANNOT, "mixed_precision: %s; scales of FP8 are of whole tensors here, delayed or current", precision);
+    }
     adapt(t, bridge_names, bridge_sections);
 }
 

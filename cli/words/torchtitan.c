@@ -21,7 +21,9 @@ static const struct dt_word words[] = {
     DT_WORD("training.max_norm", "optimizer.clip_norm", "1"),
     DT_WORD("training.enable_cpu_offload", "parameter_offload", "false"),
     DT_WORD("training.global_batch_size", "job.global_batch", NULL),
-    DT_WORD("model.converters", NULL, "[]", DT_ONLY("[]"), .why = "products are of model.dtype here"),
+    DT_WORD("float8.recipe_name", "fp8.recipe", NULL, .values = DT_VALUES({"tensorwise", "tensorwise"}, {"rowwise", "rowwise"}),
+            .why = "recipes are tensorwise and rowwise here"),
+    DT_WORD("float8.enable_fsdp_float8_all_gather", "fp8.gather", NULL),
     DT_WORD("optimizer.name", "optimizer.name", "AdamW", .values = DT_VALUES({"AdamW", "adam"}, {"AdamW", "adamw"}, {"Adam", "adam"})),
     DT_WORD("optimizer.lr", "optimizer.learning_rate", "8e-4"),
     DT_WORD("optimizer.beta1", "optimizer.beta1", "0.9"),
@@ -147,18 +149,54 @@ static void settle_sharding(struct dt_translation *t)
     dt_json_destroy(reshard);
 }
 
+/* Linear layers but the output's become those of torchao, which scales tensors where it is not told. */
+static void settle_fp8(struct dt_translation *t)
+{
+    char quote[80] = "";
+    struct cJSON *converters = dt_json_take(t->theirs, "model.converters");
+    bool fp8 = dt_json_is(converters, "[\"float8\"]") || dt_json_is(converters, "[\"quantize.linear.float8\"]");
+    if (converters && !fp8 && !dt_json_is(converters, "[]")) {
+        dt_json_quote(converters, quote, sizeof quote);
+        dt_remark(t, DT_REMARK_CANNOT, "model.converters: %s; products are of model.dtype here, or in FP8 (float8)", quote);
+    }
+    if (!fp8)
+        dt_json_drop(t->ours, "fp8");
+    else if (!dt_json_at(t->ours, "fp8.recipe"))
+        dt_json_put(t->ours, "fp8.recipe", dt_json_text("tensorwise"));
+    if (fp8 && dt_json_is(dt_json_at(t->ours, "fp8.recipe"), "rowwise"))
+        dt_json_drop(t->ours, "fp8.gather"); /* which is of scales for whole tensors */
+    dt_json_destroy(converters);
+}
+
+static void prepare_fp8(struct dt_translation *t, const struct experiment *e)
+{
+    if (!e->model.fp8)
+        return;
+    if (e->model.fp8 == DT_FP8_DELAYED)
+        dt_remark(t, DT_REMARK_CANNOT, "fp8.recipe: delayed; torchtitan has tensorwise and rowwise scales");
+    dt_json_put(t->theirs, "model.converters", dt_json_value("[\"float8\"]"));
+}
+
+/* Since 0.2 settings of float8 are those of quantize.linear.float8. */
+static void adapt(struct dt_translation *t)
+{
+    struct cJSON *moved = dt_json_take(t->theirs, "quantize.linear.float8");
+    if (moved)
+        dt_json_put(t->theirs, "float8", moved);
+}
+
 /* Single operations, or all of every n-th block; of 2 where it does not say. */
 static void settle_activation(struct dt_translation *t)
 {
     struct cJSON *option = dt_json_take(t->theirs, "activation_checkpoint.selective_ac_option");
     bool selective = dt_json_is(dt_json_at(t->ours, "activation"), "selective_op");
-    if (selective && dt_json_is(option, "1"))
+    if (selective && !dt_json_is(option, "op")) {
+        const char *every = option && cJSON_GetStringValue(option) ? cJSON_GetStringValue(option) : "2";
         dt_json_put(t->ours, "activation", dt_json_text("checkpoint"));
-    else if (selective && !dt_json_is(option, "op"))
-        dt_remark(t, DT_REMARK_CANNOT,
-                  "activation_checkpoint.selective_ac_option: \"%s\" recomputes the whole of every so many blocks; every second product "
-                  "of every block is taken for it, as \"op\" does",
-                  option && cJSON_GetStringValue(option) ? cJSON_GetStringValue(option) : "2");
+        dt_json_put(t->ours, "activation_every", dt_json_value(every));
+        dt_remark(t, option ? DT_REMARK_READ : DT_REMARK_ASSUMED, "activation_checkpoint.selective_ac_option: \"%s\": activation_every %s",
+                  every, every);
+    }
     dt_json_destroy(option);
 }
 
@@ -181,11 +219,26 @@ static void settle(struct dt_translation *t)
     settle_numbers(t);
     settle_batch(t);
     settle_activation(t);
+    settle_fp8(t);
     if (!dt_json_at(t->ours, "optimizer.master_weights") && !dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32"))
         dt_remark(t, DT_REMARK_ASSUMED, "shards of the parameters are fp32 there, and in %s here with an fp32 copy in the optimizer",
                   cJSON_GetStringValue(dt_json_at(t->ours, "model.dtype")));
     if (dt_json_is(dt_json_at(t->ours, "pipeline.order"), "interleaved"))
         dt_remark(t, DT_REMARK_ASSUMED, "parallelism.pipeline_parallel_layers_per_stage: two parts on each rank, the default of " ORIGIN);
+}
+
+static void prepare_activation(struct dt_translation *t, const struct experiment *e)
+{
+    char every[16];
+    snprintf(every, sizeof every, "%d", e->activation_every);
+    bool rare = e->activation == ACTIVATION_CHECKPOINT && e->activation_every > 1;
+    if (rare || e->activation == ACTIVATION_SELECTIVE_OP)
+        dt_json_put(t->theirs, "activation_checkpoint.selective_ac_option", dt_json_text(rare ? every : "op"));
+    if (!rare)
+        return;
+    dt_json_put(t->theirs, "activation_checkpoint.mode", dt_json_text("selective"));
+    dt_json_drop(t->ours, "activation");
+    dt_json_drop(t->ours, "activation_every");
 }
 
 static void prepare(struct dt_translation *t, const struct experiment *e)
@@ -227,8 +280,8 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     if (e->strategy.has_pipeline && (e->strategy.split_points || e->strategy.split != DT_SPLIT_BALANCED))
         dt_remark(t, DT_REMARK_CANNOT, "pipeline.split: %s; torchtitan divides evenly unless it is told each module", e->pipeline.split);
     dt_json_drop(t->ours, "pipeline.split");
-    if (e->activation == ACTIVATION_SELECTIVE_OP)
-        dt_json_put(t->theirs, "activation_checkpoint.selective_ac_option", dt_json_text("op"));
+    prepare_fp8(t, e);
+    prepare_activation(t, e);
     if (e->activation_blocks != 1)
         dt_remark(t, DT_REMARK_CANNOT, "activation_blocks: %d; torchtitan recomputes each block by itself", e->activation_blocks);
     dt_json_drop(t->ours, "activation_blocks");
@@ -247,6 +300,7 @@ const struct framework framework_torchtitan = {
                                    "activation=keep,checkpoint,selective_op", NULL},
     .words = words,
     .no_bearing = no_bearing,
+    .adapt = adapt,
     .settle = settle,
     .prepare = prepare,
 };

@@ -92,7 +92,7 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
         seconds = host_link_s(b, (sharded && e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches) * moved);
     }
     if (e->activation == ACTIVATION_OFFLOAD) {
-        double segments = floor((double)dt_model_blocks(&e->model) / e->activation_blocks / mesh->size[MESH_PIPELINE]) - 2;
+        double segments = floor((double)dt_model_blocks(&e->model) / experiment_alike_blocks(e) / mesh->size[MESH_PIPELINE]) - 2;
         double input =
             samples * dt_model_facts(&e->model).least_boundary_elems * element / mesh_count(mesh, MESH_ON_TENSOR | MESH_ON_CONTEXT);
         seconds = fmax(seconds, host_link_s(b, fmax(segments, 0) * input * micro_batches));
@@ -217,7 +217,7 @@ static dt_status find_passes(struct bounds *b, const struct experiment *e, const
                                .update_s = update_s(b, e, mesh, alone->block_bytes)};
     if (mesh->size[MESH_PIPELINE] == 1)
         return DT_OK;
-    out->early_s = segments ? e->activation_blocks * out->block_forward_s : 0;
+    out->early_s = segments && e->activation_every == 1 ? e->activation_blocks * out->block_forward_s : 0;
     DT_TRY(recordings_ends(b->recordings, e, alone, &ends));
     double least = least_of_ends(e);
     out->first_s = least * ends.first_s;
@@ -237,6 +237,11 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     int samples = e->batch_size * mesh_count(&mesh, MESH_ON_MODEL) / micro_batches;
     struct alone alone;
     DT_TRY(recordings_alone(b->recordings, e, e->activation, samples > 0 ? samples : 1, &alone));
+    if (activation_has_segments(e->activation) && e->activation_every > 1) { /* no slower than without, and no fuller than with all of it */
+        double activation_bytes = alone.activation_bytes;
+        DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &alone));
+        alone.activation_bytes = activation_bytes;
+    }
     double bytes = alone.parameter_bytes / stages; /* the fullest stage has at least the mean */
     out->bytes = state_bytes(e, &mesh, bytes, alone.optimizer_bytes / stages) + alone.activation_bytes / stages;
     double work = alone.compute_s, again_s = 0, fill, shared_again_s = 0;

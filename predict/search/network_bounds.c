@@ -255,7 +255,7 @@ dt_status network_bounds_summing(struct network_bounds *b, const struct experime
 {
     struct group_rate rate;
     double bytes = boundary_bytes(e, mesh, samples);
-    bool again = activation_has_segments(e->activation), sliced = e->tensor.sequence_parallel;
+    bool again = activation_has_segments(e->activation) && e->activation_every == 1, sliced = e->tensor.sequence_parallel;
     *out = (struct summing){.forward = 0};
     if (mesh->size[MESH_TENSOR] == 1 || b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;

@@ -63,6 +63,7 @@ static void describe(const struct recordings *r, const struct alone *what, int l
     e->micro_batches = micro_batches;
     e->activation = what->activation;
     e->activation_blocks = what->activation_blocks;
+    e->activation_every = 1;
     e->parameter_offload = false;
     e->tensor.size = what->tensor;
     e->context.size = 1;

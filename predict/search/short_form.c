@@ -67,10 +67,10 @@ static bool tells_time(const struct experiment *few, int left)
     return stages == 1 || (few->strategy.order->drains == ORDER_DRAINS_STEPS && left >= 3 * stages);
 }
 
-/* The same with few blocks: `segments` runs of activation_blocks. */
+/* The same with few blocks: `segments` runs of those that are treated alike. */
 static void take_few_blocks(struct experiment *e, int segments)
 {
-    e->model.family->set_blocks(&e->model, segments * e->activation_blocks);
+    e->model.family->set_blocks(&e->model, segments * experiment_alike_blocks(e));
     *e->model.preset = '\0';
 }
 
@@ -138,7 +138,7 @@ static dt_status find_memory_of_blocks(struct short_forms *f, const struct exper
     enum { FEW = 3, MORE = 5, WORTH_IT = 16, ROUNDED_BYTES = 8 * 512 };
     struct experiment few = *e, more;
     struct known of_few, of_more;
-    int left, segments = dt_model_blocks(&e->model) / e->activation_blocks;
+    int left, segments = dt_model_blocks(&e->model) / experiment_alike_blocks(e);
     if (e->strategy.mode->holds.parameters != DP_SHARE || e->strategy.stages > 1 || segments < WORTH_IT)
         return DT_OK;
     shorten(&few, 2, &left);

@@ -85,6 +85,7 @@ struct experiment {
     } context;
     enum activation_kind activation;
     int activation_blocks;  /* checkpoint, offload: transformer blocks of a segment */
+    int activation_every;   /* of so many segments the last one is computed again, and the others are kept; 1: all are */
     int keep_cheap;         /* enum dt_keep, added up: what is kept although it is cheap to make again */
     bool parameter_offload; /* what a rank owns of the parameters lives in host memory (schedules/data_parallel/offload.h) */
     struct {
@@ -171,6 +172,12 @@ _Static_assert(offsetof(struct experiment, model) == 0, "an experiment begins wi
 static inline bool experiment_is_simulated(const struct experiment *e)
 {
     return e->strategy.device && e->strategy.device->simulated;
+}
+
+/* The blocks after which the next ones are treated as these. */
+static inline int experiment_alike_blocks(const struct experiment *e)
+{
+    return e->activation_blocks * e->activation_every;
 }
 
 static inline bool experiment_is_adam(const struct experiment *e)

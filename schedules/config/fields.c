@@ -67,6 +67,7 @@ WHERE(of_wide_gradients, e->gradient_dtype != REDUCE_AS_MODEL)
 WHERE(of_converted_sums, e->reduce_dtype != REDUCE_AS_MODEL)
 WHERE(of_fp8, e->model.fp8 != DT_FP8_NONE)
 WHERE(of_gathers_in_fp8, e->model.fp8_gather)
+WHERE(of_rare_segments, e->activation_every > 1 && (activation_has_segments(e->activation) || e->strategy.policies > 0))
 WHERE(of_clipping, e->optimizer.clip_norm > 0)
 WHERE(of_master_weights, e->optimizer.master_weights != experiment_is_adam(e)) /* where they are not as they always were */
 WHERE(of_dynamic_scaling, experiment_scales_dynamically(e))
@@ -257,6 +258,11 @@ static const struct dt_field fields[] = {
                     "every second product of a block make; the rest is recomputed, and fsdp.unit is block."},
     {"activation_blocks", DT_FIELD_INT, AT(activation_blocks), .min = 1, .max = 4096, .initial = "1",
      .description = "checkpoint, offload: transformer blocks of a segment."},
+    {"activation_every", DT_FIELD_INT, AT(activation_every), .min = 1, .max = 4096, .initial = "1", .matters = of_rare_segments,
+     .description =
+         "checkpoint, offload: of so many segments of a rank's part of the model the last one leaves its input alone, and all is kept of "
+         "the "
+         "others: with 2 every second block is recomputed (torchtitan's selective recomputation with a number). The head is as with 1."},
     {"keep_cheap", DT_FIELD_ENUM, AT(keep_cheap), /* the number of each name is what it keeps */
      .names = DT_NAMES("nothing", [DT_KEEP_NORMS] = "norms", [DT_KEEP_MLP] = "mlp", [DT_KEEP_NORMS | DT_KEEP_MLP] = "all"),
      .initial = "\"nothing\"", .matters = of_cheap_activations,

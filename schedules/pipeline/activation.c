@@ -83,8 +83,12 @@ static void divide(const struct activation *a, enum activation_kind kind, const 
             first_block = first_block < 0 ? block : first_block;
             number = (block - first_block) / a->setup.experiment->activation_blocks;
         }
-        if (number < 0 || number != previous)
-            part->segments[part->segment_count++] = new_segment(a, g);
+        if (number < 0 || number != previous) {
+            part->segments[part->segment_count] = new_segment(a, g);
+            if (number >= 0 && (number + 1) % a->setup.experiment->activation_every != 0)
+                part->segments[part->segment_count].input_only = false;
+            part->segment_count++;
+        }
         part->segments[part->segment_count - 1].end_group = g + 1;
         previous = number;
     }

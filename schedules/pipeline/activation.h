@@ -10,7 +10,8 @@
  * checkpoint  A stage's blocks are divided into segments, and forward leaves of each only its input, the residual stream. Backward computes
  *             the rest again, one segment at a time; dropout masks come again from their counters. The head is a segment too. Its logits
  *             would be the largest activation that is left, so its forward is not run twice but late: backward computes logits, loss and
- *             gradients together, for a piece of the rows at a time, and the logits are never whole.
+ *             gradients together, for a piece of the rows at a time, and the logits are never whole. With activation_every n, of n segments the
+ *             last one does so, and all is kept of the others.
  * offload     As checkpoint, but the inputs wait in host memory. They leave on a stream of their own while forward goes on and come back
  *             on another, one segment ahead of backward. At most two segments' inputs are on the device at any time; the two that backward
  *             needs first stay.

@@ -110,15 +110,35 @@ def test_megatron_script():
 
 
 def test_what_matters_and_is_not_known_ends_with_3():
-    script = MEGATRON.replace("--fp16", "--fp8-format hybrid --some-new-thing 3 --cp-comm-type a2a+p2p --num-experts 8").replace(
+    script = MEGATRON.replace("--fp16", "--bf16 --fp8-format hybrid --fp8-recipe mxfp8 --some-new-thing 3 --cp-comm-type a2a+p2p --num-experts 8").replace(
         "--vocab-size 51200", "")
     result = run("import", write("train.sh", script), code=CONFIG)
-    for text in ("fp8-format: \"hybrid\"; products are bf16 here", "some-new-thing: 3; what that does", "cp-comm-type: \"a2a+p2p\";",
+    for text in ("fp8-recipe: \"mxfp8\"; scales are of whole tensors here", "some-new-thing: 3; what that does", "cp-comm-type: \"a2a+p2p\";",
                  "num-experts: 8; mixtures", "vocab-size: not said"):
         check("unknown   " + text in result.stderr, text, result.stderr)
     check(not result.stdout, result.stdout)
     config = json.loads(run("import", write("train.sh", script), "--assume", code=OK).stdout)
-    has(config, model__vocab_size=51200, model__dtype="fp32")
+    has(config, model__vocab_size=51200, model__dtype="bf16", fp8={"recipe": "delayed"})
+
+
+def test_products_in_fp8():
+    flags = MEGATRON.replace("--fp16", "--bf16 --fp8-format hybrid")
+    said = imported("train.sh", flags)
+    has(said["config"], fp8={"recipe": "delayed"}, model__dtype="bf16")
+    has(imported("train.sh", flags + " --fp8-recipe tensorwise")["config"], fp8={"recipe": "tensorwise"})
+    has(imported("train.sh", MEGATRON + " --fp8-recipe tensorwise")["config"], fp8=None)
+    result = run("import", write("train.sh", flags.replace("hybrid", "e5m2")), code=CONFIG)
+    check('fp8-format: "e5m2"; formats are' in result.stderr, result.stderr)
+    need_yaml()
+    said = imported("bridge.yaml", BRIDGE.replace("train:", "mixed_precision: bf16_with_fp8_current_scaling_mixed\ntrain:"), "--gpus", "16")
+    has(said["config"], fp8={"recipe": "tensorwise"}, model__dtype="bf16")
+    result = run("import", write("bridge.yaml", BRIDGE.replace("train:", "mixed_precision: bf16_with_mxfp8_mixed\ntrain:")), "--gpus", "16", code=CONFIG)
+    check("mixed_precision: bf16_with_mxfp8_mixed; scales" in result.stderr, result.stderr)
+    for table in ("float8", "quantize.linear.float8"):
+        titan = TITAN.replace('flavor = "70B"', f'flavor = "70B"\nconverters = ["{table}"]') + f"\n[{table}]\nenable_fsdp_float8_all_gather = true\n"
+        has(imported("70b.toml", titan)["config"], fp8={"recipe": "tensorwise", "gather": True})
+        has(imported("70b.toml", titan + 'recipe_name = "rowwise"\n')["config"], fp8={"recipe": "rowwise"})
+        has(imported("70b.toml", titan.replace(f'"{table}"', ""))["config"], fp8=None)
 
 
 def test_yaml_of_nemo_and_megatron_bridge():
@@ -165,7 +185,7 @@ def test_nemos_example_says_what_it_means():
     said = imported("nemo.yaml", NEMO_EXAMPLE.replace("precision: 16", 'precision: "16-mixed"').replace("gradient_clip_val: 1.0", "gradient_clip_val: null")
                     .replace("optim:", "native_amp_init_scale: 65536, native_amp_growth_interval: 200, hysteresis: 2, optim:"))
     has(said["config"], model__dtype="fp16", optimizer__clip_norm=0, dynamic_loss_scale={"initial": 65536, "window": 200})
-    for old, new, text in (("fp8: false", "fp8: true", "fp8-format"), ("cpu_offloading: false", "cpu_offloading: true", "cpu-offloading-num-layers: 11"),
+    for old, new, text in (("fp8: false", "fp8: true, fp8_recipe: blockwise", "fp8-recipe"), ("cpu_offloading: false", "cpu_offloading: true", "cpu-offloading-num-layers: 11"),
                            ("gelu", "squared-relu", "squared-relu"), ("pre_ln", "post_ln", "post_ln"), ("fused_adam", "lion", "lion"), ("precision: 16", "precision: transformer-engine", "trainer.precision: transformer-engine"),
                            ("fused_adam", "distributed_fused_adam, dtype: bf16", "Adam's moments are fp32")):
         result = run("import", write("nemo.yaml", NEMO_EXAMPLE.replace(old, new)), code=CONFIG)
@@ -194,8 +214,8 @@ def test_torchtitan_toml():
     has(said["config"], model__dtype="fp32", paradigm="none")
     result = run("import", write("70b.toml", TITAN.replace("shard_degree = 8", "shard_degree = 1\ndata_parallel_replicate_degree = 2")), code=CONFIG)
     check("copies of whole weights go without tensor parallelism" in result.stderr, result.stderr)
-    result = run("import", write("70b.toml", TITAN.replace("full", "selective")), code=CONFIG)
-    check("selective_ac_option: \"2\"" in result.stderr, result.stderr)
+    has(imported("70b.toml", TITAN.replace("full", "selective"))["config"], activation="checkpoint", activation_every=2)
+    has(imported("70b.toml", TITAN.replace('"full"', '"selective"\nselective_ac_option = "3"'))["config"], activation="checkpoint", activation_every=3)
     said = imported("70b.toml", TITAN.replace('"full"', '"selective"\nselective_ac_option = "op"'))
     has(said["config"], activation="selective_op")
 

@@ -95,6 +95,8 @@ static void megatron_config(struct dice *d, char *text)
         strcat(text, "]}");
     }
     add_optimizer(d, text, false);
+    if (!is_fp32(text))
+        strcat(text, ONE_OF(d, "", ",\"fp8\":{\"recipe\":\"delayed\"}", ",\"fp8\":{\"recipe\":\"tensorwise\"}"));
     if (!is_fp32(text)) /* what is kept in fp32 travels so */
         strcat(text, ONE_OF(d, "", ",\"gradient_dtype\":\"fp32\""));
     strcat(text, "}");
@@ -118,6 +120,10 @@ static void torchtitan_config(struct dice *d, char *text)
         ONE_OF(d, "micro_batch", "step"), ONE_OF(d, "Llama-3.1-8B", "Llama-3.1-70B"), 1024 * power(d, 3), dtype);
     if (stages > 1)
         sprintf(text + strlen(text), ",\"pipeline\":{\"stages\":%d,\"chunks\":%d,\"order\":\"%s\"}", stages, stages, order);
+    if (strstr(text, "\"activation\":\"checkpoint\""))
+        strcat(text, ONE_OF(d, "", ",\"activation_every\":2", ",\"activation_every\":3"));
+    if (!is_fp32(text) && strstr(text, "\"parameter_offload\":false"))
+        strcat(text, ONE_OF(d, "", ",\"fp8\":{\"recipe\":\"rowwise\"}", ",\"fp8\":{\"recipe\":\"tensorwise\",\"gather\":true}"));
     add_optimizer(d, text, true);
     bool copies = strstr(text, "\"master_weights\":true") != NULL;
     sprintf(text + strlen(text), ",\"ddp\":{\"bucket_mib\":%d}%s}", copies ? 50 : 100,

@@ -55,17 +55,20 @@ static void random_scene(struct dice *d, int max_batch, const struct space_reque
 {
     char text[1024];
     int per_node = 1 << roll(d, 3), nodes = 1 << roll(d, 3), heads = 1 << roll(d, 3);
+    const char *cluster = PICK(d, "gcp_a2", "dgx_a100", "dgx_h100", "gcp_a2_fast_socket");
+    const char *fp8 = PICK(d, "{}", "{\"recipe\": \"delayed\"}", "{\"recipe\": \"tensorwise\", \"gather\": true}");
     struct space_request r = *request;
     r.max_batch = max_batch;
     snprintf(text, sizeof text,
              "{\"device\": \"sim\", \"cluster\": \"clusters/%s.json\", \"profile\": \"profiles/%s.json\", \"any_profile\": true, "
              "\"world_size\": %d, "
-             "\"gpus_per_node\": %d, \"paradigm\": \"%s\", \"optimizer\": {\"name\": \"%s\"}, \"loss\": \"%s\", "
+             "\"gpus_per_node\": %d, \"paradigm\": \"%s\", \"optimizer\": {\"name\": \"%s\"}, \"loss\": \"%s\", \"activation_every\": %d, "
+             "\"fp8\": %s, "
              "\"model\": {\"layers\": %d, \"heads\": %d, \"hidden\": %d, \"vocab_size\": %d, \"block_size\": %d, \"attention\": \"%s\"}}",
-             PICK(d, "gcp_a2", "dgx_a100", "dgx_h100", "gcp_a2_fast_socket"),
-             PICK(d, "pytorch_1.11_a100", "dtbench_cuda_a100", "dtbench_cuda_h100"), per_node * nodes, per_node,
-             per_node * nodes > 1 ? "ddp" : "none", PICK(d, "sgd", "adam"), PICK(d, "sum", "cross_entropy"), 1 + roll(d, 6), heads,
-             heads * (8 << roll(d, 6)), 100 << roll(d, 8), 16 << roll(d, 4), PICK(d, "fused", "unfused"));
+             cluster, PICK(d, "pytorch_1.11_a100", "dtbench_cuda_a100", "dtbench_cuda_h100"), per_node * nodes, per_node,
+             per_node * nodes > 1 ? "ddp" : "none", PICK(d, "sgd", "adam"), PICK(d, "sum", "cross_entropy"), 1 + roll(d, 2),
+             strcmp(cluster, "dgx_h100") == 0 ? fp8 : "{}", 1 + roll(d, 6), heads, heads * (8 << roll(d, 6)), 100 << roll(d, 8),
+             16 << roll(d, 4), PICK(d, "fused", "unfused"));
     scene_of(text, &r, out);
 }
 

@@ -80,6 +80,7 @@ static const struct axis drawn[] = {
     {"hsdp.shard_size", shard_sizes},
     {"model.attention", attentions},
     {"activation_blocks", blocks},
+    {"activation_every", blocks},
     {"tensor.sequence_parallel", switches},
     {"pipeline.virtual_stages", virtual_stages},
 };
