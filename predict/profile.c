@@ -137,7 +137,7 @@ static const struct dt_field after_kernels[] = {
     {"memory.reserve_bytes", DT_FIELD_NUMBER, AT(memory.reserve_bytes), .max = 0x1p40,
      .description = "Device memory that context and libraries take; in no peak, but missing."},
     {"memory.communicator_bytes", DT_FIELD_NUMBER, AT(memory.communicator_bytes), .max = 0x1p40, .initial = "0",
-     .description = "Likewise of a communicator: one for each of data, tensor and pipeline parallelism that a run has."},
+     .description = "Likewise of a communicator: one for each of data, tensor, context and pipeline parallelism that a run has."},
     {"memory.fragmentation", DT_FIELD_NUMBER, AT(memory.fragmentation), .max = 10,
      .description = "Memory that the allocator holds and cannot use, as a part of the peak; decides about out of memory."},
 

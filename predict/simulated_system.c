@@ -215,7 +215,7 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
         s->costs.profile.memory.gradient_copies = 0;
     }
     int replica = e->tensor.size * e->strategy.stages;
-    int communicators = (e->world_size > replica) + (e->tensor.size > 1) + (e->strategy.stages > 1);
+    int communicators = (e->world_size > replica) + (e->tensor.size > 1) + (e->context.size > 1) + (e->strategy.stages > 1);
     double bytes = c->gpu.memory_gib * 0x1p30 - p->memory.reserve_bytes - communicators * p->memory.communicator_bytes;
     if (bytes <= 0)
         return dt_fail(DT_ERR_INVALID, "%s: memory.reserve_bytes: more than the GPUs of cluster %s have", s->profile_file.path, e->cluster);

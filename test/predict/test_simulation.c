@@ -627,6 +627,30 @@ static void which_peaks_are_reported(void)
     free(e);
 }
 
+/* NCCL's buffers: once for each axis along which ranks communicate. */
+static void communicators_take_memory(void)
+{
+    static const char *const meshes[] = {
+        "\"world_size\": 1, \"paradigm\": \"none\", \"profile\": \"general_a100\", " SMALL,
+        "\"world_size\": 8, \"paradigm\": \"ddp\", \"batch_size\": 8, \"profile\": \"general_a100\", " SMALL,
+        "\"world_size\": 8, \"paradigm\": \"pdp\", \"batch_size\": 8, \"profile\": \"general_a100\", \"pipeline\": {\"stages\": 2}, "
+        "\"tensor\": {\"size\": 2}, " SMALL,
+    };
+    static const int axes[] = {0, 1, 3};
+    double alone = 0;
+    for (int i = 0; i < 3; i++) {
+        struct simulated_system *system;
+        struct experiment *e = experiment_of(meshes[i]);
+        CHECK_OK(simulated_system_create(e, &system));
+        double each = system->costs.profile.memory.communicator_bytes;
+        alone = i == 0 ? (double)system->memory_bytes : alone;
+        CHECK(each > 0 && fabs(alone - (double)system->memory_bytes - axes[i] * each) < 2, "%d: %g of %g", i,
+              alone - (double)system->memory_bytes, each);
+        simulated_system_destroy(system);
+        free(e);
+    }
+}
+
 static void refused(const char *keys, const char *wanted)
 {
     struct simulated_system *system;
@@ -947,6 +971,7 @@ static const struct test_case cases[] = {
     {"outputs go to the root", outputs_go_to_the_root},
     {"what does not fit", what_does_not_fit},
     {"which peaks are reported", which_peaks_are_reported},
+    {"communicators take memory", communicators_take_memory},
     {"what is refused", what_is_refused},
     {"ranks that do the same are one", ranks_that_do_the_same_are_one},
     {"who stands for whom", who_stands_for_whom},
