@@ -23,8 +23,8 @@ static const struct dt_word words[] = {
     DT_WORD("fsdp_config.fsdp_activation_checkpointing", "activation", "false",
             .values = DT_VALUES({"false", "keep"}, {"true", "checkpoint"}), .why = "FSDP recomputes blocks or nothing"),
     DT_WORD(SIZE("tp"), "tensor.size", NULL),
-    DT_WORD(SIZE("cp"), NULL, NULL, DT_ONLY("1"), .why = "a sequence is on one rank here"),
-    DT_WORD(SIZE("sp"), NULL, NULL, DT_ONLY("1"), .why = "a sequence is on one rank here"),
+    DT_WORD(SIZE("cp"), NULL, NULL, DT_ONLY("1"), .why = "--set context.size says that"),
+    DT_WORD(SIZE("sp"), NULL, NULL, DT_ONLY("1"), .why = "--set context.size, and context.comm_type a2a, says that"),
     {0},
 };
 

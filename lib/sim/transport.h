@@ -8,6 +8,8 @@
  *   tree   ranks of a node in a chain, nodes in two binary trees, each with half of the message (Sanders, Speck, Traeff, "Two-tree
  *          algorithms for full bandwidth broadcast, reduction and scan", 2009): every NIC sends twice the message, with two nodes once
  *   nvls   every GPU sends the message to the NVSwitches once and its sum's part once; NICs as with trees, or once where switches sum
+ *   all_to_all, shift   messages by Simple that all ranks send together, each as fast as its channels or one connection of its card sends;
+ *          what ranks of a node send to others is spread evenly over them. NCCL's own latency of many messages is not known: one is taken.
  * MPI: dtbench's own collectives (lib/comm/mpi/operation.c): ranks exchange parts directly, in one or two phases. */
 #ifndef LIB_SIM_TRANSPORT_H
 #define LIB_SIM_TRANSPORT_H

@@ -156,6 +156,23 @@ static void test_ring_across_nodes(void)
     check_near(time_collective("gcp_a2", 32, 0, DT_SIM_ALL_GATHER, bytes), 8.4 * us + (n - 1) / n * bytes / nic, 1e-9, "all_gather");
 }
 
+/* What ranks exchange in messages. In a node all-to-all sends 7 of 8 parts, a shift all of it, both by all channels. Across 4 nodes of 8 a shift puts
+ * its bytes on each card once, and of all-to-all each of a node's 8 ranks sends 24 of 32 parts over the one card, which
+ * many connections fill. */
+static void test_exchanges(void)
+{
+    struct sim_case c;
+    double bytes = 1 << 30, nic = 16e9 / 8, all = 21.8e9 / 8, latency = (8.4 + 9.6 + 40) * us;
+    sim_case_load(&c, "gcp_a2_1");
+    double channels = fmin(1e9 * c.cluster.collectives.channels * c.cluster.collectives.channel_gb_per_s, 1e9 * c.cluster.nvlink.gb_per_s);
+    check_near(time_collective("gcp_a2_1", 8, 0, DT_SIM_SHIFT, bytes), (8.4 + 3.4) * us + bytes / channels, 1e-9, "shift");
+    check_near(time_collective("gcp_a2_1", 8, 0, DT_SIM_ALL_TO_ALL, bytes), (8.4 + 3.4) * us + 7 / 8.0 * bytes / channels, 1e-9,
+               "all_to_all");
+    check_near(time_collective("gcp_a2", 32, 0, DT_SIM_SHIFT, bytes), latency + bytes / nic, 1e-9, "shift across nodes");
+    check_near(time_collective("gcp_a2", 32, 0, DT_SIM_ALL_TO_ALL, bytes), latency + 8 * 24 / 32.0 * bytes / all, 1e-9,
+               "all_to_all across nodes");
+}
+
 /* An all_gather of 25 MiB on 4 nodes whose cards take 4 ms from node to node. */
 static double time_with_late_cards(int per_node, bool slow_inside)
 {
@@ -457,6 +474,7 @@ static const struct test_case cases[] = {
     {"sums in switches", test_sums_in_switches},
     {"a limit of Ampere", test_limit_of_ampere},
     {"rings within a node", test_rings_in_a_node},
+    {"exchanges in messages", test_exchanges},
     {"what was measured within a node", test_measured_in_a_node},
     {"kernels slow collectives within a node", test_kernels_slow_collectives},
     {"NCCL's choice of algorithm and protocol", test_choice},
