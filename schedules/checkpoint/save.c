@@ -339,13 +339,13 @@ static dt_status allocate(struct checkpoint_copy *c, const struct checkpoint_ran
 {
     struct dt_device_info info;
     dt_device_info(dt_stream_device(rank->stream), &info);
-    if (bytes == 0)
-        return DT_OK;
     DT_TRY(dt_alloc_host(rank->stream, DT_WORKSPACE, bytes, &c->bytes));
     if (info.kind->simulated)
         return DT_OK;
     DT_TRY(dt_stream_create(dt_stream_device(rank->stream), "checkpoint", &c->copying));
     DT_TRY(dt_event_create(dt_stream_device(rank->stream), &c->copied));
+    if (bytes == 0) /* other ranks have the same */
+        return DT_OK;
     DT_TRY(dt_stream_synchronize(rank->stream)); /* it is there for the host, too */
     memset(c->bytes.data, 0, bytes);
     return DT_OK;
