@@ -66,6 +66,8 @@ static const struct dt_field before_kernels[] = {
      .description = "Time of fused attention's products over that of whole squares: less for causality, more for its efficiency."},
     {"gemm.fused_peak_fraction", DT_FIELD_NUMBER, AT(gemm.fused_peak_fraction), .max = 1, .initial = "0",
      .description = "Share of the GPU's peak that fused attention's products reach, whatever the width of a head; 0: as other products."},
+    {"gemm.fused_half_t", DT_FIELD_NUMBER, AT(gemm.fused_half_t), .max = 1e6, .initial = "0",
+     .description = "Length of a sequence at which fused attention reaches half of fused_peak_fraction; 0: all lengths reach it."},
     {"gemm.qkv_products", DT_FIELD_INT, AT(gemm.qkv_products), .min = 1, .max = 3,
      .description = "Products that q, k and v are made in: 1 together, 3 one after the other."},
     {"convolution.peak_fraction", DT_FIELD_NUMBER, AT(convolution.peak_fraction), .max = 1, .initial = "0",

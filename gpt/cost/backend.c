@@ -292,7 +292,8 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
                         from_square * product_s(k, false, batch, queries, width, keys, keys, width);
     double fused_peak = k->costs->profile.gemm.fused_peak_fraction;
     if (fused && fused_peak > 0) /* one kernel: the squares' inner dimension is not a pipeline of its own */
-        products_s = (to_square + from_square) * 2 * square * (double)width / (k->costs->hardware.peak_flops * fused_peak);
+        products_s = (to_square + from_square) * 2 * square * (double)width / (k->costs->hardware.peak_flops * fused_peak) *
+                     (1 + k->costs->profile.gemm.fused_half_t / (double)keys);
     double elems = batch * (double)width * (cost->passes * rows + (piece->joins ? JOINING_PASSES * (double)queries : 0));
     double bytes = (elems + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
     double launches = fused ? 1 : cost->launches;

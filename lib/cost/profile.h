@@ -42,6 +42,7 @@ struct dt_profile {
         double half_reuse;          /* operations on a loaded element at which a tile reaches half of its speed */
         double fused_attention;     /* time of fused products over that of whole squares: less for causality, more for efficiency */
         double fused_peak_fraction; /* of fused attention's products, whatever the width of a head; 0: as other products */
+        double fused_half_t;        /* length of a sequence at which it reaches half of that; 0: all lengths reach it */
         int qkv_products;           /* 1: q, k and v in one product, as dtbench; 3: one after the other */
     } gemm;
     /* The same of convolutions, whose kernels are another library's (dt_cost_implicit_product_s). 0: as other products. */

@@ -344,10 +344,18 @@ static void a_product_takes_a_second(struct simulated_system *s)
     s->costs.profile.gemm.fused_attention = 1;
 }
 
+static void a_product_of_short_sequences(struct simulated_system *s)
+{
+    a_product_takes_a_second(s);
+    s->costs.profile.gemm.fused_half_t = 64;
+}
+
 static void fused_attention_has_its_own_peak(void)
 {
     double seconds = run_keys("\"batch_size\": 3, " TINY, a_product_takes_a_second);
     CHECK(fabs(seconds - 3 * 4 * (2 + 5)) < 1e-3, "%g s", seconds);
+    seconds = run_keys("\"batch_size\": 3, " TINY, a_product_of_short_sequences);
+    CHECK(fabs(seconds - 3 * 3 * 4 * (2 + 5)) < 1e-3, "%g s, of 32 tokens at a third of the rate", seconds);
 }
 
 static void launches_take_a_second(struct simulated_system *s)
