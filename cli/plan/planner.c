@@ -211,7 +211,7 @@ static dt_status set_common(const struct planner_arguments *a, enum dt_dtype dty
 {
     bool here = a->device && strcmp(a->device, "sim") != 0 && !a->file; /* what dtbench calibrate has written */
     /* how a file's job is divided is what is searched, and as it is it may need more ranks than the base has */
-    static const char *const undivided[] = {"tensor.size=1", "pipeline.stages=1", "pipeline.split=\"balanced\""};
+    static const char *const undivided[] = {"tensor.size=1", "context.size=1", "pipeline.stages=1", "pipeline.split=\"balanced\""};
     s->count = 0;
     DT_TRY(set_workload(a, dtype, s));
     set(s, "name=\"plan\"");

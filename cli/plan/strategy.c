@@ -46,6 +46,8 @@ static bool is_said(const char *path)
                                        "pipeline.order",
                                        "hsdp.shard_size",
                                        "tensor.size",
+                                       "context.size",
+                                       "context.comm_type",
                                        "activation",
                                        "parameter_offload",
                                        "fsdp.unit",
@@ -97,7 +99,7 @@ void strategy_describe(const struct experiment *e, char text[STRATEGY_BYTES])
     if (mesh.size[MESH_TENSOR] > 1)
         add(text, ", tensor %d", mesh.size[MESH_TENSOR]);
     if (mesh.size[MESH_CONTEXT] > 1)
-        add(text, ", context %d", mesh.size[MESH_CONTEXT]);
+        add(text, ", context %d by %s", mesh.size[MESH_CONTEXT], context_kind_name(e->context.comm_type));
     if (stages > 1) {
         add(text, ", %d stages", stages);
         if (mesh_count(&mesh, MESH_ON_DATA) > 1)

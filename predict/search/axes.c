@@ -154,7 +154,7 @@ static void propose_mesh_orders(struct proposal *p)
     propose(p, "%s", mesh_order_name(MESH_TENSOR_DATA_PIPELINE));
 }
 
-/* As many as the config says, unless others are allowed: how long a sequence is too long for one rank is for its owner to say. */
+/* One, unless others are fixed or allowed: how long a sequence is too long for one rank is for its owner to say. */
 static bool where_it_is_allowed(const struct space_scope *s, const struct experiment *e)
 {
     return false;

@@ -273,7 +273,10 @@ static dt_status combine(struct space *s, int number, struct candidate *candidat
 
 static dt_status check_batch(const struct space *s)
 {
-    int world = s->scope.base->world_size / s->scope.base->context.size, batch = s->scope.request->global_batch;
+    int world = s->scope.base->world_size, batch = s->scope.request->global_batch;
+    for (int i = 0; i < s->axis_count; i++) /* ranks that share samples need fewer of them */
+        if (strcmp(s->axes[i].key, "context.size") == 0 && s->axes[i].allowed > 0)
+            return DT_OK;
     if (batch <= 0 || batch % world == 0)
         return DT_OK;
     if (batch < world)
@@ -308,8 +311,8 @@ dt_status space_create(const struct experiment *base, const struct simulated_mac
         const struct dt_table *table = experiment_table();
         s->axes[s->axis_count++] = (struct axis){.key = row->key, .row = row, .field = &table->fields[dt_config_find(table, row->key)]};
     }
-    dt_status status = check_batch(s);
-    DT_THEN(status, apply_requests(s));
+    dt_status status = apply_requests(s);
+    DT_THEN(status, check_batch(s));
     DT_THEN(status, enumerate(s));
     if (status < 0) {
         space_destroy(s);
