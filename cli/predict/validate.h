@@ -136,9 +136,9 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
 
 /* ---- the columns of a table of measured runs, by any of the names that published tables give them, and their fields by type ---- */
 
+/* Those that are read by name; the others have a row of the table alone (validate_table.c). */
 enum measured_column {
     COLUMN_GPUS,
-    COLUMN_GPUS_PER_NODE,
     COLUMN_MODEL,
     COLUMN_STEP_S,
     COLUMN_STEP_MS,
@@ -148,38 +148,19 @@ enum measured_column {
     COLUMN_STATUS,
     COLUMN_NOTES,
     COLUMN_ACTIVATION,
-    COLUMN_SHARD_SIZE,
-    /* of the study's table */
     COLUMN_PARADIGM,
-    COLUMN_BATCH_PER_REPLICA,
-    COLUMN_STAGES,
-    COLUMN_CHUNKS,
     COLUMN_FSDP_WRAP,
     COLUMN_PARAMETER_OFFLOAD,
-    /* of tables of meshes */
-    COLUMN_LAYERS,
-    COLUMN_HIDDEN,
-    COLUMN_HEADS,
     COLUMN_VOCAB,
-    COLUMN_SEQUENCE,
     COLUMN_DTYPE,
-    COLUMN_FFN,
-    COLUMN_KV_HEADS,
     COLUMN_TIED,
-    COLUMN_TENSOR,
-    COLUMN_PIPELINE,
-    COLUMN_DATA,
-    COLUMN_CONTEXT,
     COLUMN_CONTEXT_COMM,
     COLUMN_ZERO,
-    COLUMN_VIRTUAL_STAGES,
     COLUMN_ORDER,
-    COLUMN_MICRO_BATCH,
-    COLUMN_GLOBAL_BATCH,
     COLUMN_RECOMPUTE,
     COLUMN_SEQUENCE_PARALLEL,
-    MEASURED_COLUMNS
 };
+enum { MEASURED_COLUMNS = 48 };
 
 struct measured_table {
     const char *path; /* lent */
@@ -200,10 +181,9 @@ void measured_table_finish(struct measured_table *table); /* takes a zeroed one 
  * name; "" without any. */
 void measured_table_unused(const struct measured_table *table, char *text, size_t text_bytes);
 
-const char *measured_text(const struct measured_table *table, int row, enum measured_column column); /* "" where there is none */
+const char *measured_text(const struct measured_table *table, int row, int column); /* "" where there is none */
 
 /* Fields of a row. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
-/* A count of at least 1; `missing` where the field is empty, 0 for none that may be. */
 /* A number above 0; NAN where the field is empty. */
 dt_status measured_amount(const struct measured_table *table, int row, enum measured_column column, double *out);
 
@@ -219,8 +199,10 @@ struct measured_run {
     const char *dtype, *attention, *loss, *optimizer;
     enum dt_fp8 fp8;
     bool fp8_gather;
-    int gpus, gpus_per_node;   /* gpus_per_node 0: not told */
-    int samples;               /* of a step and replica */
+    int gpus, gpus_per_node; /* gpus_per_node 0: not told */
+    int samples;             /* of a step and replica */
+    int data, context;       /* ranks of these kinds, as a table of meshes has them */
+    int global_batch, micro_batch;
     int tensor, stages;        /* GPUs that work at the same samples are tensor * stages, and contexts of these */
     int contexts;              /* ranks that share each sample */
     const char *comm_type;     /* of these; NULL: the config's default */

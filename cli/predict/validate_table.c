@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,69 +104,70 @@ dt_status validate_where(struct dt_csv *csv, const char *path, const char *const
 
 /* ---- columns ---- */
 
-enum { NAMES = 4, MISTYPED = 3 };
+enum { NAMES = 4, MISTYPED = 3, OF_STUDY = 1, OF_MESHES = 2 };
 
-static const char *const names[MEASURED_COLUMNS][NAMES] = {
-    [COLUMN_GPUS] = {"gpus", "# GPUs"},
-    [COLUMN_GPUS_PER_NODE] = {"gpus_per_node"},
-    [COLUMN_MODEL] = {"model"},
-    [COLUMN_STEP_S] = {"step_s"},
-    [COLUMN_STEP_MS] = {"step_ms", "iteration time (ms)"},
-    [COLUMN_TOKENS] = {"tokens_per_s_per_gpu"},
-    [COLUMN_PEAK_MB] = {"peak_mb"},
-    [COLUMN_PEAK_GIB] = {"peak_mem_gib"},
-    [COLUMN_STATUS] = {"status"},
-    [COLUMN_NOTES] = {"notes"},
-    [COLUMN_ACTIVATION] = {"activation"},
-    [COLUMN_SHARD_SIZE] = {"shard_size", "dp_shard"},
-    [COLUMN_PARADIGM] = {"paradigm"},
-    [COLUMN_BATCH_PER_REPLICA] = {"batch_per_replica"},
-    [COLUMN_STAGES] = {"stages"},
-    [COLUMN_CHUNKS] = {"chunks"},
-    [COLUMN_FSDP_WRAP] = {"fsdp_wrap"},
-    [COLUMN_PARAMETER_OFFLOAD] = {"parameter_offload"},
-    [COLUMN_LAYERS] = {"layers", "# layers", "num_layers"},
-    [COLUMN_HIDDEN] = {"hidden", "hidden size", "hidden_size"},
-    [COLUMN_HEADS] = {"heads", "attention heads", "num_heads"},
-    [COLUMN_VOCAB] = {"vocab", "vocab_size"},
-    [COLUMN_SEQUENCE] = {"seq", "sequence length", "seq_len", "sequence_length"},
-    [COLUMN_DTYPE] = {"dtype"},
-    [COLUMN_FFN] = {"ffn"},
-    [COLUMN_KV_HEADS] = {"kv_heads"},
-    [COLUMN_TIED] = {"tied", "tied_emb"},
-    [COLUMN_TENSOR] = {"tp", "tensor parallelism"},
-    [COLUMN_PIPELINE] = {"pp", "pipeline parallelism"},
-    [COLUMN_DATA] = {"dp", "data parallelism"},
-    [COLUMN_CONTEXT] = {"cp", "context", "context parallelism"},
-    [COLUMN_CONTEXT_COMM] = {"cp_comm_type"},
-    [COLUMN_ZERO] = {"zero/fsdp", "zero", "fsdp"},
-    [COLUMN_VIRTUAL_STAGES] = {"vpp"},
-    [COLUMN_ORDER] = {"schedule"},
-    [COLUMN_MICRO_BATCH] = {"micro_batch", "micro batch", "micro_batch_size"},
-    [COLUMN_GLOBAL_BATCH] = {"global_batch", "global batch", "global_batch_size"},
-    [COLUMN_RECOMPUTE] = {"recompute"},
-    [COLUMN_SEQUENCE_PARALLEL] = {"seq_parallel"},
+/* A table's columns, each by any of its names. Numbers that stand alone have a member of struct measured_run; the rest of this file reads the
+ * columns that have a name of their own. */
+static const struct column {
+    const char *names[NAMES];
+    unsigned needed;   /* by which kinds of tables: OF_STUDY, OF_MESHES */
+    unsigned counts;   /* for which kinds it is a count, of at least 1, that goes to */
+    size_t to;         /* the int member there, */
+    int where_missing; /* which gets this where the field is empty; 0: it stays as it is */
+} columns[] = {
+#define COUNT(member) .to = offsetof(struct measured_run, member)
+    [COLUMN_GPUS] = {.names = {"gpus", "# GPUs"}, .needed = OF_STUDY | OF_MESHES, .counts = OF_STUDY | OF_MESHES, COUNT(gpus)},
+    [COLUMN_MODEL] = {.names = {"model"}, .needed = OF_STUDY},
+    [COLUMN_STEP_S] = {.names = {"step_s"}},
+    [COLUMN_STEP_MS] = {.names = {"step_ms", "iteration time (ms)"}},
+    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu"}},
+    [COLUMN_PEAK_MB] = {.names = {"peak_mb"}},
+    [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib"}},
+    [COLUMN_STATUS] = {.names = {"status"}},
+    [COLUMN_NOTES] = {.names = {"notes"}},
+    [COLUMN_ACTIVATION] = {.names = {"activation"}},
+    [COLUMN_PARADIGM] = {.names = {"paradigm"}, .needed = OF_STUDY},
+    [COLUMN_FSDP_WRAP] = {.names = {"fsdp_wrap"}},
+    [COLUMN_PARAMETER_OFFLOAD] = {.names = {"parameter_offload"}},
+    [COLUMN_VOCAB] = {.names = {"vocab", "vocab_size"}},
+    [COLUMN_DTYPE] = {.names = {"dtype"}},
+    [COLUMN_TIED] = {.names = {"tied", "tied_emb"}},
+    [COLUMN_CONTEXT_COMM] = {.names = {"cp_comm_type"}},
+    [COLUMN_ZERO] = {.names = {"zero/fsdp", "zero", "fsdp"}},
+    [COLUMN_ORDER] = {.names = {"schedule"}},
+    [COLUMN_RECOMPUTE] = {.names = {"recompute"}},
+    [COLUMN_SEQUENCE_PARALLEL] = {.names = {"seq_parallel"}},
+    {.names = {"gpus_per_node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
+    {.names = {"shard_size", "dp_shard"}, .counts = OF_STUDY | OF_MESHES, COUNT(shard_size)},
+    {.names = {"batch_per_replica"}, .needed = OF_STUDY, .counts = OF_STUDY, COUNT(samples)},
+    {.names = {"stages"}, .counts = OF_STUDY, COUNT(stages), .where_missing = 1},
+    {.names = {"chunks"}, .counts = OF_STUDY, COUNT(chunks), .where_missing = 1},
+    {.names = {"tp", "tensor parallelism"}, .counts = OF_MESHES, COUNT(tensor), .where_missing = 1},
+    {.names = {"pp", "pipeline parallelism"}, .counts = OF_MESHES, COUNT(stages), .where_missing = 1},
+    {.names = {"cp", "context", "context parallelism"}, .counts = OF_MESHES, COUNT(contexts), .where_missing = 1},
+    {.names = {"dp", "data parallelism"}, .counts = OF_MESHES, COUNT(data)},
+    {.names = {"vpp"}, .counts = OF_MESHES, COUNT(virtual_stages), .where_missing = 1},
+    {.names = {"layers", "# layers", "num_layers"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(layers)},
+    {.names = {"hidden", "hidden size", "hidden_size"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(hidden)},
+    {.names = {"heads", "attention heads", "num_heads"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(heads)},
+    {.names = {"seq", "sequence length", "seq_len", "sequence_length"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(sequence)},
+    {.names = {"ffn"}, .counts = OF_MESHES, COUNT(ffn)},
+    {.names = {"kv_heads"}, .counts = OF_MESHES, COUNT(kv_heads)},
+    {.names = {"global_batch", "global batch", "global_batch_size"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(global_batch)},
+    {.names = {"micro_batch", "micro batch", "micro_batch_size"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(micro_batch)},
+#undef COUNT
 };
+enum { COLUMNS = sizeof columns / sizeof *columns };
+_Static_assert(sizeof columns / sizeof *columns <= MEASURED_COLUMNS, "a table has room for all columns");
 
 /* Said for people, or following from others. */
 static const char *const for_people[] = {"placement_known", "step_s_stdev",   "source_file", "source",  "gpu",
                                          "network",         "tflops_per_gpu", "grad_acc",    "mfu_pct", "Parameters (billion)"};
 
-static const enum measured_column study_needs[] = {COLUMN_PARADIGM, COLUMN_MODEL, COLUMN_GPUS, COLUMN_BATCH_PER_REPLICA};
-static const enum measured_column mesh_needs[] = {COLUMN_GPUS,     COLUMN_LAYERS,      COLUMN_HIDDEN,      COLUMN_HEADS,
-                                                  COLUMN_SEQUENCE, COLUMN_MICRO_BATCH, COLUMN_GLOBAL_BATCH};
-
-/* ---- columns ---- */
-
-static bool measured_has(const struct measured_table *t, enum measured_column column)
+static bool is_column(int column, const char *name)
 {
-    return t->columns[column] >= 0;
-}
-
-static bool is_column(enum measured_column column, const char *name)
-{
-    for (int i = 0; i < NAMES && names[column][i]; i++)
-        if (strcmp(names[column][i], name) == 0)
+    for (int i = 0; i < NAMES && columns[column].names[i]; i++)
+        if (strcmp(columns[column].names[i], name) == 0)
             return true;
     return false;
 }
@@ -180,26 +182,26 @@ static bool is_for_people(const char *name)
 
 static void find_columns(struct measured_table *t)
 {
-    for (int c = 0; c < MEASURED_COLUMNS; c++) {
+    for (int c = 0; c < COLUMNS; c++) {
         t->columns[c] = -1;
         for (int i = 0; i < t->csv.column_count && t->columns[c] < 0; i++)
-            if (is_column((enum measured_column)c, t->csv.names[i]))
+            if (is_column(c, t->csv.names[i]))
                 t->columns[c] = i;
     }
-    t->is_study = measured_has(t, COLUMN_PARADIGM);
+    t->is_study = t->columns[COLUMN_PARADIGM] >= 0;
 }
 
 /* The table's name of a column, or the one it would be looked for by. */
-static const char *column_name(const struct measured_table *t, enum measured_column column)
+static const char *column_name(const struct measured_table *t, int column)
 {
-    return t->columns[column] >= 0 ? t->csv.names[t->columns[column]] : names[column][0];
+    return t->columns[column] >= 0 ? t->csv.names[t->columns[column]] : columns[column].names[0];
 }
 
 static bool is_known(const char *name)
 {
     bool known = is_for_people(name);
-    for (int c = 0; c < MEASURED_COLUMNS; c++)
-        known |= is_column((enum measured_column)c, name);
+    for (int c = 0; c < COLUMNS; c++)
+        known |= is_column(c, name);
     return known;
 }
 
@@ -211,9 +213,11 @@ void measured_table_unused(const struct measured_table *t, char *text, size_t te
         const char *name = t->csv.names[i], *nearest = NULL;
         if (is_known(name))
             continue;
-        for (int c = 0; c < MEASURED_COLUMNS; c++)
-            if (t->columns[c] < 0 && (!nearest || dt_edit_distance(name, names[c][0]) < dt_edit_distance(name, nearest)))
-                nearest = names[c][0];
+        for (int c = 0; c < COLUMNS; c++) {
+            const char *other = columns[c].names[0];
+            if (t->columns[c] < 0 && (!nearest || dt_edit_distance(name, other) < dt_edit_distance(name, nearest)))
+                nearest = other;
+        }
         bool near = nearest && dt_edit_distance(name, nearest) <= MISTYPED;
         snprintf(text + used, text_bytes - used, "%s%.64s%s%s%s", used ? ", " : "", name, near ? " (did you mean " : "",
                  near ? nearest : "", near ? "?)" : "");
@@ -221,15 +225,18 @@ void measured_table_unused(const struct measured_table *t, char *text, size_t te
     }
 }
 
+static unsigned kind_of(const struct measured_table *t)
+{
+    return t->is_study ? OF_STUDY : OF_MESHES;
+}
+
 static dt_status check_columns(const struct measured_table *t)
 {
-    const enum measured_column *needs = t->is_study ? study_needs : mesh_needs;
-    size_t count = t->is_study ? sizeof study_needs / sizeof *study_needs : sizeof mesh_needs / sizeof *mesh_needs;
     char unused[512];
     measured_table_unused(t, unused, sizeof unused);
-    for (size_t i = 0; i < count; i++)
-        if (!measured_has(t, needs[i]))
-            return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s", t->path, names[needs[i]][0], *unused ? "; not used: " : "",
+    for (int c = 0; c < COLUMNS; c++)
+        if (columns[c].needed & kind_of(t) && t->columns[c] < 0)
+            return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s", t->path, columns[c].names[0], *unused ? "; not used: " : "",
                            unused);
     return t->csv.row_count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: no rows", t->path);
 }
@@ -249,7 +256,7 @@ void measured_table_finish(struct measured_table *t)
 
 /* ---- fields ---- */
 
-const char *measured_text(const struct measured_table *t, int row, enum measured_column column)
+const char *measured_text(const struct measured_table *t, int row, int column)
 {
     return dt_csv_field(&t->csv, row, t->columns[column]);
 }
@@ -262,7 +269,7 @@ void validate_reason(const char *path, int line, char *text, size_t text_bytes)
     snprintf(text, text_bytes, "%s", strncmp(error, where, (size_t)length) == 0 ? error + length : error);
 }
 
-static dt_status measured_wrong(const struct measured_table *t, int row, enum measured_column column, const char *expected)
+static dt_status measured_wrong(const struct measured_table *t, int row, int column, const char *expected)
 {
     if (!*measured_text(t, row, column))
         return dt_fail(DT_ERR_INVALID, "%s:%d: %s: no value; expected %s", t->path, t->csv.lines[row], column_name(t, column), expected);
@@ -270,20 +277,30 @@ static dt_status measured_wrong(const struct measured_table *t, int row, enum me
                    measured_text(t, row, column), expected);
 }
 
-/* A count of at least 1; `missing` where the field is empty, 0 for none that may be. */
-static dt_status measured_count(const struct measured_table *t, int row, enum measured_column column, int missing, int *out)
+static dt_status measured_count(const struct measured_table *t, int row, int column, int *out)
 {
     const char *text = measured_text(t, row, column);
     char *end;
     errno = 0;
     long value = strtol(text, &end, 10);
-    if (!*text && missing) {
-        *out = missing;
-        return DT_OK;
-    }
     if (!*text || *end || errno || value < 1 || value > 1 << 24)
         return measured_wrong(t, row, column, "a whole number from 1");
     *out = (int)value;
+    return DT_OK;
+}
+
+/* All counts of a row of this kind of table. */
+static dt_status counts_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    for (int c = 0; c < COLUMNS; c++) {
+        int *to = (int *)((char *)run + columns[c].to);
+        if (!(columns[c].counts & kind_of(t)))
+            continue;
+        if (*measured_text(t, row, c) || columns[c].needed & kind_of(t))
+            DT_TRY(measured_count(t, row, c, to));
+        else if (columns[c].where_missing)
+            *to = columns[c].where_missing;
+    }
     return DT_OK;
 }
 
@@ -371,16 +388,9 @@ dt_status measured_run_of_study(const struct measured_table *t, int i, struct me
                                  .split = SPLIT_BY_PARAMETERS};
     DT_TRY(paradigm_in(t, i, &run->paradigm));
     DT_TRY(preset_in(t, i, run));
-    DT_TRY(measured_count(t, i, COLUMN_GPUS, 0, &run->gpus));
-    DT_TRY(measured_count(t, i, COLUMN_BATCH_PER_REPLICA, 0, &run->samples));
-    if (*measured_text(t, i, COLUMN_GPUS_PER_NODE))
-        DT_TRY(measured_count(t, i, COLUMN_GPUS_PER_NODE, 1, &run->gpus_per_node));
-    DT_TRY(measured_count(t, i, COLUMN_STAGES, 1, &run->stages));
-    DT_TRY(measured_count(t, i, COLUMN_CHUNKS, 1, &run->chunks));
+    DT_TRY(counts_in(t, i, run));
     DT_TRY(measured_choice(t, i, COLUMN_ACTIVATION, "keep,checkpoint,offload", &policy));
     run->activation = policy < 0 ? ACTIVATION_KEEP : (enum activation_kind)policy;
-    if (*measured_text(t, i, COLUMN_SHARD_SIZE))
-        DT_TRY(measured_count(t, i, COLUMN_SHARD_SIZE, 1, &run->shard_size));
     DT_TRY(measured_choice(t, i, COLUMN_FSDP_WRAP, "block,linear,unknown", &run->wrap));
     DT_TRY(measured_choice(t, i, COLUMN_PARAMETER_OFFLOAD, "0,1", &run->offload));
     if (run->stages > 1 && !has_stages(run))
@@ -418,7 +428,7 @@ static dt_status group_in(const struct measured_table *t, int row, char name[64]
     return DT_OK;
 }
 
-static dt_status replicas_in(const struct measured_table *t, int row, int replicas_count, struct measured_run *run)
+static dt_status replicas_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     char name[64];
     int i = 0;
@@ -431,7 +441,7 @@ static dt_status replicas_in(const struct measured_table *t, int row, int replic
     run->paradigm = (enum paradigm_kind)i;
     if (run->stages > 1 && run->paradigm == PARADIGM_DDP)
         run->paradigm = PARADIGM_PDP;
-    else if (replicas_count == 1 && run->stages == 1 && run->tensor == 1 && run->contexts == 1)
+    else if (run->data == 1 && run->stages == 1 && run->tensor == 1 && run->contexts == 1)
         run->paradigm = PARADIGM_NONE;
     return DT_OK;
 }
@@ -515,7 +525,7 @@ static dt_status vocabulary_in(const struct measured_table *t, int row, struct m
     char *end;
     double thousands = strtod(text, &end);
     if (end == text || strcasecmp(end, "k") != 0 || !(thousands > 0) || thousands > 1 << 14)
-        return measured_count(t, row, COLUMN_VOCAB, 0, &run->vocab);
+        return measured_count(t, row, COLUMN_VOCAB, &run->vocab);
     run->vocab = (int)lround(1000 * thousands);
     snprintf(run->note, sizeof run->note, "%s %.32s is taken for %d", column_name(t, COLUMN_VOCAB), text, run->vocab);
     return DT_OK;
@@ -525,12 +535,8 @@ static dt_status model_in(const struct measured_table *t, int row, struct measur
 {
     int tied;
     run->family = model_family(0);
-    DT_TRY(measured_count(t, row, COLUMN_LAYERS, 0, &run->layers));
-    DT_TRY(measured_count(t, row, COLUMN_HIDDEN, 0, &run->hidden));
-    DT_TRY(measured_count(t, row, COLUMN_HEADS, 0, &run->heads));
-    DT_TRY(measured_count(t, row, COLUMN_SEQUENCE, 0, &run->sequence));
-    DT_TRY(measured_count(t, row, COLUMN_FFN, 4 * run->hidden, &run->ffn));
-    DT_TRY(measured_count(t, row, COLUMN_KV_HEADS, run->heads, &run->kv_heads));
+    run->ffn = run->ffn ? run->ffn : 4 * run->hidden;
+    run->kv_heads = run->kv_heads ? run->kv_heads : run->heads;
     DT_TRY(measured_choice(t, row, COLUMN_TIED, "no,yes", &tied));
     run->tied = tied == 1;
     return *measured_text(t, row, COLUMN_VOCAB) ? vocabulary_in(t, row, run) : DT_OK;
@@ -546,18 +552,14 @@ static void split_in(struct measured_run *run)
 }
 
 /* Replicas' batches, cut into micro-batches: of a pipeline chunks, else one after the other. */
-static dt_status batch_in(const struct measured_table *t, int row, int replicas_count, struct measured_run *run)
+static void batch_in(struct measured_run *run)
 {
-    int global, micro;
-    DT_TRY(measured_count(t, row, COLUMN_GLOBAL_BATCH, 0, &global));
-    DT_TRY(measured_count(t, row, COLUMN_MICRO_BATCH, 0, &micro));
-    run->samples = global / replicas_count;
-    int parts = run->samples / micro;
+    run->samples = run->global_batch / run->data;
+    int parts = run->samples / run->micro_batch;
     run->chunks = run->stages > 1 ? parts : 1;
     run->micro_batches = run->stages > 1 ? 1 : parts;
-    if (global % replicas_count || run->samples % micro || parts < 1)
+    if (run->global_batch % run->data || run->samples % run->micro_batch || parts < 1)
         snprintf(run->reason, sizeof run->reason, "global_batch is no multiple of dp times micro_batch");
-    return DT_OK;
 }
 
 /* As in aleph_alpha_layouts.csv (results/validation): "kernel=torch", whose attention and that of "kernel=fused" has all weights in memory, and
@@ -572,22 +574,14 @@ static void kernels_in(const struct measured_table *t, int i, struct measured_ru
 
 dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct measured_run *run)
 {
-    int data;
     *run = (struct measured_run){.attention = "fused", .loss = "cross_entropy", .optimizer = "adam", .wrap = -1, .offload = 0};
-    DT_TRY(measured_count(t, i, COLUMN_GPUS, 0, &run->gpus));
-    if (*measured_text(t, i, COLUMN_GPUS_PER_NODE))
-        DT_TRY(measured_count(t, i, COLUMN_GPUS_PER_NODE, 1, &run->gpus_per_node));
-    if (*measured_text(t, i, COLUMN_SHARD_SIZE))
-        DT_TRY(measured_count(t, i, COLUMN_SHARD_SIZE, 1, &run->shard_size));
-    DT_TRY(measured_count(t, i, COLUMN_TENSOR, 1, &run->tensor));
-    DT_TRY(measured_count(t, i, COLUMN_PIPELINE, 1, &run->stages));
-    DT_TRY(measured_count(t, i, COLUMN_CONTEXT, 1, &run->contexts));
+    DT_TRY(counts_in(t, i, run));
     long long copy = (long long)run->tensor * run->stages * run->contexts;
-    DT_TRY(measured_count(t, i, COLUMN_DATA, copy < run->gpus ? (int)(run->gpus / copy) : 1, &data));
-    DT_TRY(measured_count(t, i, COLUMN_VIRTUAL_STAGES, 1, &run->virtual_stages));
+    if (!run->data)
+        run->data = copy < run->gpus ? (int)(run->gpus / copy) : 1;
     DT_TRY(model_in(t, i, run));
-    DT_TRY(replicas_in(t, i, data, run));
-    DT_TRY(batch_in(t, i, data, run));
+    DT_TRY(replicas_in(t, i, run));
+    batch_in(run);
     run->gpus_per_node = run->gpus_per_node > run->gpus ? run->gpus : run->gpus_per_node; /* these tables say what nodes have */
     run->sequence_parallel_told = *measured_text(t, i, COLUMN_SEQUENCE_PARALLEL);
     run->sequence_parallel = strncmp(measured_text(t, i, COLUMN_SEQUENCE_PARALLEL), "yes", 3) == 0;
@@ -599,11 +593,12 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
         split_in(run);
     }
     context_in(t, i, run);
-    if (run->shard_size && run->shard_size < data && run->paradigm == PARADIGM_FSDP)
+    if (run->shard_size && run->shard_size < run->data && run->paradigm == PARADIGM_FSDP)
         run->paradigm = PARADIGM_HSDP;
-    else if (run->shard_size && run->shard_size != data && run->paradigm != PARADIGM_HSDP)
-        snprintf(run->reason, sizeof run->reason, "%s in groups of %d of %d replicas", paradigm_name(run->paradigm), run->shard_size, data);
-    if (data * copy != run->gpus)
+    else if (run->shard_size && run->shard_size != run->data && run->paradigm != PARADIGM_HSDP)
+        snprintf(run->reason, sizeof run->reason, "%s in groups of %d of %d replicas", paradigm_name(run->paradigm), run->shard_size,
+                 run->data);
+    if (run->data * copy != run->gpus)
         snprintf(run->reason, sizeof run->reason, "%d GPUs are not dp times tp times pp times cp", run->gpus);
     return DT_OK;
 }
