@@ -49,10 +49,7 @@ static inline struct vision_model *vision_change(struct dt_model *model)
     return (struct vision_model *)(void *)(model->own + model->own_at);
 }
 
-/* A model of these sizes, for kernels, layers and stages: it names no family. */
-struct dt_model vision_model_of(enum dt_dtype dtype, const struct vision_model *vision);
-
-extern const struct dt_model_preset vision_presets[]; /* presets.c; the last entry has a NULL name */
+extern const struct dt_model_preset vision_presets[]; /* the last entry has a NULL name */
 
 static inline int vision_block_count(const struct dt_model *model)
 {

@@ -35,7 +35,7 @@
 enum vision_priced { VISION_PRICED_BEFORE = DT_PRICED_SHARED - 1, VISION_PRICED_KERNELS(VISION_PRICED_NUMBER) VISION_PRICED_END };
 #undef VISION_PRICED_NUMBER
 
-extern const struct dt_pricing vision_pricing; /* cost/priced.c */
+extern const struct dt_pricing vision_pricing; /* cost/backend.c */
 extern const struct dt_prober vision_prober;   /* cost/probe.c */
 
 #endif

@@ -5,7 +5,7 @@
 #include "lib/base/places.h"
 #include "lib/config/json.h"
 #include "predict/simulated_system.h"
-#include "schedules/config/hash.h"
+#include "schedules/config/print.h"
 
 #include <inttypes.h>
 #include <math.h>

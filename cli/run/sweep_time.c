@@ -1,7 +1,7 @@
 #include "cli/run/run.h"
 
 #include "lib/base/clock.h"
-#include "schedules/config/hash.h"
+#include "schedules/config/print.h"
 
 #include <math.h>
 #include <stdio.h>

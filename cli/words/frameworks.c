@@ -1,5 +1,6 @@
 #include "cli/words/words.h"
 
+#include "cli/text/text.h"
 #include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "schedules/config/families.h"
@@ -202,4 +203,48 @@ dt_status framework_export(const struct framework *f, const struct experiment *e
     if (*list)
         dt_remark(t, DT_REMARK_LEFT, "for %s: %s", f->without_model, list);
     return DT_OK;
+}
+
+/* ---- what their files share ---- */
+
+void remarks_print_kind(const struct dt_translation *t, enum dt_remark kind, const char *label, FILE *to)
+{
+    for (const struct cJSON *text = t->remarks[kind] ? t->remarks[kind]->child : NULL; text; text = text->next)
+        line_print(to, "%-8s  %s", label, text->valuestring);
+}
+
+void remarks_print(const struct dt_translation *t, FILE *to)
+{
+    static const char *const labels[DT_REMARKS] = {[DT_REMARK_READ] = "read",
+                                                   [DT_REMARK_ASSUMED] = "assumed",
+                                                   [DT_REMARK_ALIKE] = "alike",
+                                                   [DT_REMARK_LEFT] = "left out",
+                                                   [DT_REMARK_CANNOT] = "unknown"};
+    for (int kind = 0; kind < DT_REMARKS; kind++)
+        remarks_print_kind(t, (enum dt_remark)kind, labels[kind], to);
+}
+
+bool model_is_preset(const struct dt_model *model, const char *preset)
+{
+    const struct dt_model_family *family;
+    const struct dt_model_preset *row = model_find_preset(preset, &family);
+    if (!row || family != model->family)
+        return false;
+    struct dt_model other = model_of_preset(row, family);
+    for (int i = 0; i < family->key_count; i++) {
+        bool length = strcmp(family->keys[i].path, "model.block_size") == 0;
+        if (!length && !dt_field_same(&family->keys[i], dt_model_own(model), dt_model_own(&other)))
+            return false;
+    }
+    return true;
+}
+
+bool begins_with_one(const char *path, const char *beginnings)
+{
+    for (size_t bytes; *beginnings; beginnings += bytes + (beginnings[bytes] == ' ')) {
+        bytes = strcspn(beginnings, " ");
+        if (strncmp(path, beginnings, bytes) == 0)
+            return true;
+    }
+    return false;
 }

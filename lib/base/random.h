@@ -68,11 +68,9 @@ DT_HOST_DEVICE static inline float dt_dropout_scale(float p)
     return 65536.0f / (65536.0f - (float)dt_dropout_threshold(p));
 }
 
-/* Weight `element` of tensor `tensor_id`: a normal deviate of mean 0 and standard deviation 1 (Box-Muller on words 0, 1 and on 2, 3:
- * radius from the first of a pair, u = (word + 1) / 2^32; elements 4k and 4k + 2 take the cosine, 4k + 1 and 4k + 3 the sine). */
-float dt_random_normal(uint64_t seed, uint32_t tensor_id, uint64_t element);
-
-/* The same element where weights are uniform: in [-1, 1], from its word as a signed number. */
+/* Weight `element` of tensor `tensor_id` is a normal deviate of mean 0 and standard deviation 1 (Box-Muller on words 0, 1 and on 2, 3:
+ * radius from the first of a pair, u = (word + 1) / 2^32; elements 4k and 4k + 2 take the cosine, 4k + 1 and 4k + 3 the sine). Each backend makes them by itself; test/normal.h has them in double precision. */
+/* Where weights are uniform: in [-1, 1], from the element's word as a signed number. */
 float dt_random_uniform(uint64_t seed, uint32_t tensor_id, uint64_t element);
 
 /* Token `position` of `sample`, uniform in [0, vocab): (word * vocab) >> 32. */

@@ -473,7 +473,4 @@ static inline double dt_model_step_flops(const struct dt_model *model, uint64_t 
     return model->family->step_flops(model, units);
 }
 
-/* The preset of that name, exactly; NULL when the family has none. */
-const struct dt_model_preset *dt_model_find_preset(const struct dt_model_family *family, const char *name);
-
 #endif

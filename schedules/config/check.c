@@ -4,9 +4,9 @@
 #include "lib/config/json.h"
 #include "schedules/config/data.h"
 #include "schedules/config/families.h"
-#include "schedules/config/hash.h"
 #include "schedules/config/model_from.h"
 #include "schedules/config/parse.h"
+#include "schedules/config/print.h"
 #include "schedules/config/split.h"
 #include "schedules/plan/plan.h"
 

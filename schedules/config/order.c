@@ -1,5 +1,5 @@
 #include "schedules/config/order.h"
-#include "schedules/config/hash.h"
+#include "schedules/config/print.h"
 #include "schedules/config/split.h"
 
 #include "lib/base/intern.h"

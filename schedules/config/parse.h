@@ -38,7 +38,7 @@ dt_status experiment_to_json(const struct experiment *experiment, int style, cha
 dt_status experiment_to_tree(const struct experiment *experiment, struct cJSON **out);
 
 /* Does what it measures depend on this key: not on its name, nor on keys of other paradigms, of a pipeline that it has not, or of another
- * device. Each row of the table says so. The hash is made of these keys (hash.h). */
+ * device. Each row of the table says so. The hash is made of these keys (print.h). */
 bool experiment_depends_on(const struct experiment *experiment, const struct dt_field *field);
 
 /* Whether all that is predicted, or checked before a run, is the same of both: they differ at most in keys of which neither bytes nor times

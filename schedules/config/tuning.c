@@ -3,7 +3,7 @@
 #include "lib/base/intern.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
-#include "schedules/config/hash.h"
+#include "schedules/config/print.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -75,11 +75,3 @@ int mesh_span(const struct mesh_shape *shape, enum mesh_axis axis)
 {
     return stride_of(shape, axis) * shape->size[axis];
 }
-
-int mesh_rank(const struct mesh_shape *shape, const int coordinates[MESH_AXES])
-{
-    int rank = 0;
-    for (int axis = 0; axis < MESH_AXES; axis++)
-        rank += coordinates[axis] * stride_of(shape, (enum mesh_axis)axis);
-    return rank;
-}

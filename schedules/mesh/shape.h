@@ -50,7 +50,5 @@ int mesh_coordinate(const struct mesh_shape *shape, enum mesh_axis axis, int ran
 int mesh_moved(const struct mesh_shape *shape, enum mesh_axis axis, int rank, int coordinate);
 /* How many consecutive ranks a group on this axis and on those nearer takes. */
 int mesh_span(const struct mesh_shape *shape, enum mesh_axis axis);
-/* The rank with these coordinates. */
-int mesh_rank(const struct mesh_shape *shape, const int coordinates[MESH_AXES]);
 
 #endif

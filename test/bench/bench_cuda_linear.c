@@ -8,6 +8,7 @@
 #include "gpt/kernels.h"
 #include "gpt/model.h"
 #include "lib/device/device.h"
+#include "test/gpt/preset.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,7 +174,7 @@ static double bench_layer(struct bench *b, struct layer *l, int per_step, double
 
 static void bench_model(struct bench *b, const char *name, size_t samples)
 {
-    const struct dt_model_preset *preset = dt_model_find_preset(&gpt_family, name);
+    const struct dt_model_preset *preset = preset_named(name);
     size_t d = (size_t)((const struct gpt_model *)preset->own)->hidden, rows = samples * BLOCK;
     struct layer layers[] = {
         {.name = "q k v", .rows = rows, .in = d, .out = 3 * d, .bias = true},

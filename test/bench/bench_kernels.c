@@ -9,6 +9,7 @@
 #include "gpt/kernels.h"
 #include "gpt/model.h"
 #include "lib/kernels/cpu/team.h"
+#include "test/gpt/preset.h"
 #include "vision/kernels.h"
 
 #include <stdio.h>
@@ -433,7 +434,7 @@ static void bench_vision(struct bench *b)
 static dt_status arguments(struct bench *b, int argc, char **argv)
 {
     const char *model = argc > 2 ? argv[2] : "GPTSmall", *dtype = argc > 4 ? argv[4] : "bf16";
-    const struct dt_model_preset *preset = dt_model_find_preset(&gpt_family, model);
+    const struct dt_model_preset *preset = preset_named(model);
     if (!preset)
         return dt_fail(DT_ERR_INVALID, "there is no model %s", model);
     b->samples = argc > 3 ? (size_t)atoi(argv[3]) : 8;

@@ -1,7 +1,7 @@
 /* The kernels of the cpu or of another device (test/lib/device/device_kind.h), but for attention and the updates, against the double-precision
  * reference. */
-#include "lib/base/random.h"
 #include "test/gpt/kernel_setup.h"
+#include "test/normal.h"
 
 static const struct shape {
     size_t rows, in, out;

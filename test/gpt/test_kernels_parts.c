@@ -1,6 +1,6 @@
 /* Kernels on the part of a layer that one rank of a tensor group has: the parts together are the whole. */
-#include "lib/base/random.h"
 #include "test/gpt/kernel_setup.h"
+#include "test/normal.h"
 
 enum { PARTS = 3 };
 

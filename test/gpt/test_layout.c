@@ -2,13 +2,14 @@
 #include "gpt/layout.h"
 #include "gpt/partition.h"
 #include "test/check.h"
+#include "test/gpt/preset.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 static struct dt_model model_of(const char *preset)
 {
-    const struct dt_model_preset *p = dt_model_find_preset(&gpt_family, preset);
+    const struct dt_model_preset *p = preset_named(preset);
     struct gpt_model own = *(const struct gpt_model *)p->own;
     if (p->sizes_only) {
         own.vocab_size = 50000;
@@ -45,7 +46,7 @@ static void preset_sizes(void)
     }
     struct dt_model small = model_of("GPTSmall");
     CHECK(gpt_parameter_count(&small) == 162052608);
-    CHECK(dt_model_find_preset(&gpt_family, "gptsmall") == NULL && dt_model_find_preset(&gpt_family, "") == NULL);
+    CHECK(preset_named("gptsmall") == NULL && preset_named("") == NULL);
 }
 
 /* To the last parameter as published: the index of the weights' files (total_size, 2 bytes each), or of GPT-2 their tensors without masks.

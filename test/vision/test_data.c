@@ -1,5 +1,6 @@
 /* Files of images: which bytes of them are a sample's, cut out, moved and turned round; and which files are refused. */
 #include "test/check.h"
+#include "test/vision/model_of.h"
 #include "vision/data.h"
 #include "vision/kernels.h"
 

@@ -1,5 +1,6 @@
 /* Networks as they are described: counts of parameters and operations, shapes, what is carried, stages. */
 #include "test/check.h"
+#include "test/vision/model_of.h"
 #include "vision/layers.h"
 #include "vision/sizes.h"
 

@@ -1,6 +1,7 @@
 /* Whole small networks on the cpu device in fp32: backward against differences of the loss, in one go, in halves, and with layers computed
  * once more; and groups of samples, whose statistics do not depend on how samples are divided. */
 #include "test/check.h"
+#include "test/vision/model_of.h"
 #include "vision/stage.h"
 
 #include <stdlib.h>

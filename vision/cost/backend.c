@@ -195,3 +195,14 @@ static VISION_KERNEL_FUNCTION(cost_uniform, vision_uniform)
 #define ROW(entry, arguments) .entry = cost_##entry,
 const struct vision_kernel_table vision_kernels_cost = {
     .name = "cost", .create = cost_create, .destroy = cost_destroy, VISION_KERNELS(ROW)};
+
+/* ---- what profiles know of this family's kernels ---- */
+
+#define PRICED(name, number, phase, shape, element, passes) {#name, DT_PHASE_##phase, DT_SHAPE_##shape},
+static const struct dt_priced kernels[] = {VISION_PRICED_KERNELS(PRICED)};
+
+#define KEYS(name, number, phase, shape, element, passes) DT_PRICED_KEYS(name, VISION_PRICED_##number - DT_PRICED_SHARED, element, passes)
+static const struct dt_field keys[] = {VISION_PRICED_KERNELS(KEYS)};
+
+const struct dt_pricing vision_pricing = {
+    .kernels = kernels, .count = sizeof kernels / sizeof *kernels, .keys = keys, .key_count = sizeof keys / sizeof *keys};

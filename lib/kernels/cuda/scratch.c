@@ -1,5 +1,7 @@
-/* Memory that kernels use during one call. */
+/* Memory that kernels use during one call: scratch, and what a block shares. */
 #include "lib/kernels/cuda/kernels.h"
+
+#include <cuda_runtime.h>
 
 dt_status dt_cuda_scratch_reserve(struct dt_device *device, struct dt_cuda_scratch *scratch, size_t bytes)
 {
@@ -19,4 +21,20 @@ void dt_cuda_scratch_free(struct dt_device *device, struct dt_cuda_scratch *scra
 {
     dt_cuda_own_free(device, scratch->data);
     *scratch = (struct dt_cuda_scratch){0};
+}
+
+dt_status dt_cuda_check_shared_memory(const char *name, size_t bytes)
+{
+    int device, limit, major, minor;
+    DT_TRY(dt_cuda_status(cudaGetDevice(&device), name));
+    DT_TRY(dt_cuda_status(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), name));
+    if (bytes <= (size_t)limit)
+        return DT_OK;
+    DT_TRY(dt_cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), name));
+    DT_TRY(dt_cuda_status(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), name));
+    return dt_fail(DT_ERR_UNAVAILABLE,
+                   "%s needs %zu KiB of shared memory, and this GPU, of compute capability %d.%d, gives a block %d KiB: take a GPU with "
+                   "more (A100: 163 KiB, "
+                   "H100: 227 KiB)",
+                   name, (bytes + 1023) / 1024, major, minor, limit / 1024);
 }

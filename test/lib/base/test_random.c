@@ -1,5 +1,5 @@
-#include "lib/base/random.h"
 #include "test/check.h"
+#include "test/normal.h"
 
 /* The known answers that the authors of Philox publish with it (Random123, philox4x32, 10 rounds). */
 static void known_answers(void)

@@ -1,0 +1,17 @@
+/* A decoder's preset by its name; NULL when there is none. */
+#ifndef TEST_GPT_PRESET_H
+#define TEST_GPT_PRESET_H
+
+#include "gpt/model.h"
+
+#include <string.h>
+
+static inline const struct dt_model_preset *preset_named(const char *name)
+{
+    const struct dt_model_preset *p = gpt_presets;
+    while (p->name && strcmp(p->name, name) != 0)
+        p++;
+    return p->name ? p : NULL;
+}
+
+#endif
