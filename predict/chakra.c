@@ -1,5 +1,6 @@
 #include "predict/chakra.h"
 
+#include "lib/base/grow.h"
 #include "predict/chakra_file.h"
 #include "predict/simulation_ranks.h"
 #include "predict/symmetry.h"
@@ -23,13 +24,7 @@ static dt_status add_dep(struct deps *d, uint64_t id)
 {
     if (id == 0)
         return DT_OK;
-    if (d->count == d->room) {
-        size_t room = 2 * d->room + 4;
-        uint64_t *ids = realloc(d->ids, room * sizeof *ids);
-        DT_TRY(dt_allocated(ids, "no host memory for a trace"));
-        d->ids = ids;
-        d->room = room;
-    }
+    DT_TRY(dt_allocated(DT_ROOM(d->ids, d->count, d->room), "no host memory for a trace"));
     d->ids[d->count++] = id;
     return DT_OK;
 }

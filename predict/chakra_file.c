@@ -1,5 +1,6 @@
 #include "predict/chakra_file.h"
 
+#include "lib/base/grow.h"
 #include "predict/chakra.pb-c.h"
 
 #include <stdio.h>
@@ -57,9 +58,7 @@ static dt_status write_message(struct chakra_file *f, const ProtobufCMessage *me
     uint8_t length[VARINT_BYTES];
     size_t size = protobuf_c_message_get_packed_size(message), used = 0;
     if (size > f->room) {
-        uint8_t *bytes = realloc(f->bytes, 2 * size);
-        DT_TRY(dt_allocated(bytes, "%s: no host memory", f->path));
-        f->bytes = bytes;
+        DT_TRY(dt_allocated(dt_resize(&f->bytes, 2 * size), "%s: no host memory", f->path));
         f->room = 2 * size;
     }
     for (size_t left = size; used == 0 || left > 0; left >>= 7)

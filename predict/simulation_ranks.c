@@ -1,5 +1,6 @@
 #include "predict/simulation_ranks.h"
 
+#include "lib/base/grow.h"
 #include "lib/config/json.h"
 #include "predict/framework.h"
 
@@ -180,10 +181,8 @@ static int find_role(const struct simulated_ranks *r, const struct simulated_rol
 /* Takes what `one` owns, and leaves it empty. */
 static dt_status add_role(struct simulated_ranks *r, struct simulated_role *one)
 {
-    struct simulated_role *roles = realloc(r->roles, ((size_t)r->role_count + 1) * sizeof *roles);
-    DT_TRY(dt_allocated(roles, "no host memory for %d different ranks", r->role_count + 1));
-    r->roles = roles;
-    roles[r->role_count++] = *one;
+    DT_TRY(dt_allocated(DT_ONE_MORE(r->roles, r->role_count), "no host memory for %d different ranks", r->role_count + 1));
+    r->roles[r->role_count++] = *one;
     *one = (struct simulated_role){0};
     return DT_OK;
 }

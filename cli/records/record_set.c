@@ -1,6 +1,7 @@
 #include "cli/records/records.h"
 
 #include "cli/text/text.h"
+#include "lib/base/grow.h"
 #include "lib/base/places.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
@@ -148,9 +149,7 @@ struct set_reader {
 /* One more file. */
 static dt_status add_file(struct record_set *set, const char *name)
 {
-    struct record_file *files = realloc(set->files, ((size_t)set->file_count + 1) * sizeof *files);
-    DT_TRY(dt_allocated(files, "no memory for the records of %s", name));
-    set->files = files;
+    DT_TRY(dt_allocated(DT_ONE_MORE(set->files, set->file_count), "no memory for the records of %s", name));
     struct record_file *file = &set->files[set->file_count];
     *file = (struct record_file){.name = strdup(name), .records = dt_json_array()};
     set->file_count++;
@@ -183,13 +182,7 @@ static dt_status keep_facts(struct record_facts *r)
 static dt_status add_record(struct set_reader *reader, const cJSON *json)
 {
     struct record_set *set = reader->set;
-    if (set->count == set->room) {
-        int room = 2 * set->room + 64;
-        struct record_facts *grown = realloc(set->records, (size_t)room * sizeof *grown);
-        DT_TRY(dt_allocated(grown, "no memory for %d records", room));
-        set->records = grown;
-        set->room = room;
-    }
+    DT_TRY(dt_allocated(DT_ROOM(set->records, set->count, set->room), "no memory for %d records", set->count + 1));
     struct record_facts *r = &set->records[set->count++];
     DT_TRY(read_record(json, set->files[set->file_count - 1].name, r));
     return reader->facts_alone ? keep_facts(r) : DT_OK;

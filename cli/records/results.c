@@ -1,5 +1,6 @@
 #include "cli/records/results_store.h"
 
+#include "lib/base/grow.h"
 #include "lib/base/text.h"
 #include "lib/config/json.h"
 
@@ -10,20 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Room for one more of `items`; false when memory is out. */
-bool results_grow(void *items, size_t size, int count, int *capacity)
-{
-    if (count < *capacity)
-        return true;
-    int more = 2 * *capacity + 64;
-    void *grown = realloc(*(void **)items, (size_t)more * size);
-    if (!grown)
-        return false;
-    *(void **)items = grown;
-    *capacity = more;
-    return true;
-}
 
 /* ---- columns ---- */
 
@@ -53,7 +40,7 @@ static bool is_wanted(const struct results *r, const struct node *node)
 static dt_status add_node(struct results *r, int parent, const char *key, size_t bytes, int *out)
 {
     const char *before = parent == NONE ? "" : r->nodes[parent].path;
-    if (!results_grow(&r->nodes, sizeof *r->nodes, r->node_count, &r->node_capacity))
+    if (!DT_ROOM(r->nodes, r->node_count, r->node_capacity))
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the keys of records");
     struct node *node = &r->nodes[r->node_count];
     before = parent == NONE ? "" : r->nodes[parent].path; /* the nodes may have moved, their texts have not */
@@ -121,7 +108,7 @@ dt_status results_put(struct node *node, int row, double value)
     }
     int was = node->capacity;
     while (node->capacity <= row) {
-        if (!results_grow(&node->values, sizeof *node->values, node->capacity, &node->capacity))
+        if (!DT_ROOM(node->values, node->capacity, node->capacity))
             return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the values of records");
     }
     for (int i = was; !node->differs && i < row; i++)
@@ -177,20 +164,12 @@ static bool grow_slots(struct results *r)
 
 static bool make_room(struct results *r, size_t bytes)
 {
-    if (r->text_count == r->text_capacity) {
-        size_t capacity = 2 * r->text_capacity + 256;
-        struct text *texts = realloc(r->texts, capacity * sizeof *texts);
-        if (!texts)
-            return false;
-        r->texts = texts;
-        r->text_capacity = capacity;
-    }
+    if (!DT_ROOM(r->texts, r->text_count, r->text_capacity))
+        return false;
     if (r->room - r->used < bytes) {
         size_t room = 2 * r->room + bytes + 4096;
-        char *characters = realloc(r->characters, room);
-        if (!characters)
+        if (!dt_resize(&r->characters, room))
             return false;
-        r->characters = characters;
         r->room = room;
     }
     return 2 * r->text_count < r->slot_count || grow_slots(r);
@@ -379,7 +358,7 @@ dt_status results_set(struct results *r, int row, int column, double value)
 {
     struct node *node = &r->nodes[column];
     while (node->capacity < r->count)
-        if (!results_grow(&node->values, sizeof *node->values, node->capacity, &node->capacity))
+        if (!DT_ROOM(node->values, node->capacity, node->capacity))
             return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the values of records");
     for (int i = node->differs ? node->rows : 0; i < r->count; i++)
         node->values[i] = i < node->rows ? node->value : NAN;

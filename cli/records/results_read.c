@@ -1,5 +1,6 @@
 #include "cli/records/records.h"
 #include "cli/records/results_store.h"
+#include "lib/base/grow.h"
 #include "lib/record/record.h"
 
 #include <errno.h>
@@ -41,9 +42,7 @@ static bool has_text(const struct results *r, const char *key, int *column)
 static dt_status keep_text(struct results *r, const char *line, size_t bytes)
 {
     if (r->line_room < bytes) {
-        char *grown = realloc(r->line, 2 * bytes);
-        DT_TRY(dt_allocated(grown, "no memory for a record"));
-        r->line = grown;
+        DT_TRY(dt_allocated(dt_resize(&r->line, 2 * bytes), "no memory for a record"));
         r->line_room = 2 * bytes;
     }
     memcpy(r->line, line, bytes);
@@ -61,7 +60,7 @@ static dt_status scan_line(struct results *r, const char *line, size_t bytes, st
         bool told = find_own(r, "schema_version", &r->version) != NONE;
         *is = told && results_number(r, r->count, r->version) > DT_RECORD_SCHEMA_VERSION ? IS_NEWER : IS_RECORD;
     }
-    if (status == DT_OK && *is == IS_RECORD && !results_grow(&r->rows, sizeof *r->rows, r->count, &r->capacity))
+    if (status == DT_OK && *is == IS_RECORD && !DT_ROOM(r->rows, r->count, r->capacity))
         status = dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", r->count);
     if (status == DT_OK && *is == IS_RECORD)
         status = keep_text(r, line, bytes);
@@ -74,11 +73,9 @@ static dt_status scan_line(struct results *r, const char *line, size_t bytes, st
 
 static dt_status add_source(struct results *r, const char *name, int fd)
 {
-    struct source *sources = realloc(r->sources, ((size_t)r->source_count + 1) * sizeof *sources);
-    DT_TRY(dt_allocated(sources, "no memory for the records of %s", name));
-    r->sources = sources;
-    sources[r->source_count] = (struct source){strdup(name), fd};
-    DT_TRY(dt_allocated(sources[r->source_count].name, "no memory for the records of %s", name));
+    DT_TRY(dt_allocated(DT_ONE_MORE(r->sources, r->source_count), "no memory for the records of %s", name));
+    r->sources[r->source_count] = (struct source){strdup(name), fd};
+    DT_TRY(dt_allocated(r->sources[r->source_count].name, "no memory for the records of %s", name));
     r->source_count++;
     return DT_OK;
 }

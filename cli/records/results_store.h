@@ -64,8 +64,6 @@ struct results {
     size_t line_bytes, line_room;
 };
 
-/* Room for one more of `items`; false when memory is out. */
-bool results_grow(void *items, size_t size, int count, int *capacity);
 /* The column of a key of `parent`; a new one where no record had it before. Errors: DT_ERR_HOST_MEMORY. */
 dt_status results_key(struct results *r, int parent, const char *key, size_t bytes, int *out);
 /* Give the row of `node` a value; rows between the last one that has a value and this one have none. */

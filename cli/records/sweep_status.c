@@ -1,6 +1,7 @@
 #include "cli/records/records.h"
 
 #include "cli/text/text.h"
+#include "lib/base/grow.h"
 #include "lib/base/places.h"
 #include "lib/config/json.h"
 
@@ -375,10 +376,8 @@ static dt_status sweep_of(struct sweep_statuses *out, const struct record_set *s
         if (strcmp(out->sweeps[s].id, record->sweep.id) == 0)
             return DT_OK;
     }
-    struct sweep_status *sweeps = realloc(out->sweeps, ((size_t)out->count + 1) * sizeof *sweeps);
-    DT_TRY(dt_allocated(sweeps, "no memory for %d sweeps", out->count + 1));
-    out->sweeps = sweeps;
-    *found = &sweeps[out->count++];
+    DT_TRY(dt_allocated(DT_ONE_MORE(out->sweeps, out->count), "no memory for %d sweeps", out->count + 1));
+    *found = &out->sweeps[out->count++];
     **found = (struct sweep_status){0};
     snprintf((*found)->id, sizeof(*found)->id, "%.16s", record->sweep.id);
     int count = record->sweep.count;

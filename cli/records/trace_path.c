@@ -1,6 +1,7 @@
 #include "cli/records/trace_path.h"
 
 #include "cli/text/text.h"
+#include "lib/base/grow.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
 
@@ -53,24 +54,14 @@ static const char *text_at(const cJSON *object, const char *key)
 
 /* ---- reading ---- */
 
-static void *grown(void *items, size_t size, int count, int *capacity)
-{
-    if (count < *capacity)
-        return items;
-    *capacity = 2 * *capacity + 256;
-    return realloc(items, (size_t)*capacity * size);
-}
-
 static dt_status add_span(struct trace_spans *t, const cJSON *event)
 {
     const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(event, "args");
     const char *category = text_at(event, "cat");
     if (strcmp(category, "phase") == 0 || number_at(event, "dur") <= 0)
         return DT_OK;
-    struct span *spans = grown(t->spans, sizeof *spans, t->count, &t->capacity);
-    DT_TRY(dt_allocated(spans, "no memory for a trace"));
-    t->spans = spans;
-    struct span *span = &spans[t->count++];
+    DT_TRY(dt_allocated(DT_ROOM(t->spans, t->count, t->capacity), "no memory for a trace"));
+    struct span *span = &t->spans[t->count++];
     *span = (struct span){.rank = (int)number_at(event, "pid"), .row = (int)number_at(event, "tid"), .sender = NONE};
     span->start_us = number_at(event, "ts");
     span->end_us = span->start_us + number_at(event, "dur");
@@ -85,10 +76,8 @@ static dt_status add_span(struct trace_spans *t, const cJSON *event)
 
 static dt_status add_arrow(struct trace_spans *t, const cJSON *event, bool begins)
 {
-    struct arrow *arrows = grown(t->arrows, sizeof *arrows, t->arrow_count, &t->arrow_capacity);
-    DT_TRY(dt_allocated(arrows, "no memory for a trace"));
-    t->arrows = arrows;
-    struct arrow *arrow = &arrows[t->arrow_count++];
+    DT_TRY(dt_allocated(DT_ROOM(t->arrows, t->arrow_count, t->arrow_capacity), "no memory for a trace"));
+    struct arrow *arrow = &t->arrows[t->arrow_count++];
     *arrow = (struct arrow){
         .rank = (int)number_at(event, "pid"), .row = (int)number_at(event, "tid"), .at_us = number_at(event, "ts"), .begins = begins};
     snprintf(arrow->id, sizeof arrow->id, "%s", text_at(event, "id"));
@@ -262,11 +251,9 @@ static dt_status add(struct sums *sums, int rank, const char *what, double us)
     while (at < sums->count && (sums->all[at].rank != rank || strcmp(sums->all[at].what, what) != 0))
         at++;
     if (at == sums->count) {
-        struct sum *all = grown(sums->all, sizeof *all, sums->count, &sums->capacity);
-        DT_TRY(dt_allocated(all, "no memory for a trace"));
-        sums->all = all;
-        all[sums->count++] = (struct sum){.rank = rank};
-        snprintf(all[at].what, sizeof all[at].what, "%s", what);
+        DT_TRY(dt_allocated(DT_ROOM(sums->all, sums->count, sums->capacity), "no memory for a trace"));
+        sums->all[sums->count++] = (struct sum){.rank = rank};
+        snprintf(sums->all[at].what, sizeof sums->all[at].what, "%s", what);
     }
     sums->all[at].us += us;
     sums->all[at].pieces++;

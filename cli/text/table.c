@@ -1,5 +1,6 @@
 #include "cli/text/text.h"
 
+#include "lib/base/grow.h"
 #include "lib/base/text.h"
 
 #include <stdarg.h>
@@ -131,20 +132,12 @@ void table_heading(struct table *table, const char *format, ...)
 /* Room for one more cell whose text has this number of bytes. */
 static bool make_room(struct table *table, size_t bytes)
 {
-    if (table->cell_count == table->cell_capacity) {
-        size_t capacity = 2 * table->cell_capacity + 64;
-        struct cell *cells = realloc(table->cells, capacity * sizeof *cells);
-        if (!cells)
-            return false;
-        table->cells = cells;
-        table->cell_capacity = capacity;
-    }
+    if (!DT_ROOM(table->cells, table->cell_count, table->cell_capacity))
+        return false;
     if (table->text_capacity - table->text_bytes < bytes) {
         size_t capacity = 2 * table->text_capacity + bytes + 1024;
-        char *texts = realloc(table->texts, capacity);
-        if (!texts)
+        if (!dt_resize(&table->texts, capacity))
             return false;
-        table->texts = texts;
         table->text_capacity = capacity;
     }
     return true;

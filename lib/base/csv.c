@@ -1,5 +1,7 @@
 #include "lib/base/csv.h"
 
+#include "lib/base/grow.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,10 +99,7 @@ static dt_status has_room(const struct reader *r, struct dt_csv *csv, size_t fie
     enum { STEP = 4096 };
     if (field_count % STEP)
         return DT_OK;
-    char **grown = realloc(csv->fields, (field_count + STEP) * sizeof *grown);
-    DT_TRY(dt_allocated(grown, "%s: no memory for its fields", r->source));
-    csv->fields = grown;
-    return DT_OK;
+    return dt_allocated(dt_resize(&csv->fields, (field_count + STEP) * sizeof *csv->fields), "%s: no memory for its fields", r->source);
 }
 
 static dt_status next_field(struct reader *r, struct dt_csv *csv, size_t place, bool *last)

@@ -1,5 +1,6 @@
 #include "lib/config/json.h"
 
+#include "lib/base/grow.h"
 #include "lib/base/text.h"
 
 #include <cjson/cJSON.h>
@@ -378,9 +379,7 @@ static dt_status read_all(int fd, const char *path, char **text, size_t *used)
     for (;;) {
         if (*used + 1 >= size) {
             size = size ? 2 * size : 16384;
-            char *grown = realloc(*text, size);
-            DT_TRY(dt_allocated(grown, "%s: out of memory while reading", path));
-            *text = grown;
+            DT_TRY(dt_allocated(dt_resize(text, size), "%s: out of memory while reading", path));
         }
         ssize_t got = read(fd, *text + *used, size - *used - 1);
         if (got < 0 && errno == EINTR)

@@ -1,5 +1,6 @@
 #include "lib/device/span.h"
 #include "lib/base/clock.h"
+#include "lib/base/grow.h"
 #include "lib/device/backend.h"
 
 #include <stdio.h>
@@ -88,13 +89,7 @@ static struct stream_spans *place_of(struct dt_spans *spans, const struct dt_str
 /* Another span of the pass that is now, without marks. */
 static dt_status add(struct dt_spans *spans, struct dt_device *device, struct marked **out)
 {
-    if (spans->count == spans->capacity) {
-        int capacity = spans->capacity ? 2 * spans->capacity : 256;
-        struct marked *marked = realloc(spans->marked, (size_t)capacity * sizeof *marked);
-        DT_TRY(dt_allocated(marked, "no host memory for %d spans", capacity));
-        spans->marked = marked;
-        spans->capacity = capacity;
-    }
+    DT_TRY(dt_allocated(DT_ROOM(spans->marked, spans->count, spans->capacity), "no host memory for %d spans", spans->count + 1));
     *out = &spans->marked[spans->count++];
     **out = (struct marked){.span = {.pass = device->pass, .peer = -1}, .times = spans->count - 1};
     return DT_OK;

@@ -1,5 +1,6 @@
 #include "lib/device/trace.h"
 
+#include "lib/base/grow.h"
 #include "lib/base/output_file.h"
 
 #include <inttypes.h>
@@ -139,24 +140,16 @@ static int find_group(struct dt_trace *trace, const char *name)
     for (int i = 0; i < trace->group_count; i++)
         if (strcmp(trace->groups[i], name) == 0)
             return i;
-    char **groups = realloc(trace->groups, ((size_t)trace->group_count + 1) * sizeof *groups);
-    if (!groups)
+    if (!DT_ONE_MORE(trace->groups, trace->group_count))
         return -1;
-    trace->groups = groups;
-    groups[trace->group_count] = strdup(name);
-    return groups[trace->group_count] ? trace->group_count++ : -1;
+    trace->groups[trace->group_count] = strdup(name);
+    return trace->groups[trace->group_count] ? trace->group_count++ : -1;
 }
 
 void dt_trace_message(struct dt_trace *trace, const struct dt_trace_span *span, int peer, bool sends)
 {
     int group = find_group(trace, span->group);
-    if (trace->end_count == trace->end_room) {
-        int room = trace->end_room ? 2 * trace->end_room : 256;
-        struct message_end *ends = realloc(trace->ends, (size_t)room * sizeof *ends);
-        trace->ends = ends ? ends : trace->ends;
-        trace->end_room = ends ? room : trace->end_room;
-    }
-    if (group < 0 || trace->end_count == trace->end_room) {
+    if (group < 0 || !DT_ROOM(trace->ends, trace->end_count, trace->end_room)) {
         trace->no_memory = true;
         return;
     }

@@ -1,6 +1,7 @@
 #include "lib/record/record.h"
 
 #include "lib/base/clock.h"
+#include "lib/base/grow.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -229,9 +230,7 @@ static dt_status read_block(int fd, const char *path, struct lines *l, bool *end
                        DT_RECORD_MAX_BYTES >> 20);
     if (l->room - l->used < BLOCK_BYTES) {
         size_t room = 2 * l->room + BLOCK_BYTES;
-        char *text = realloc(l->text, room + 1);
-        DT_TRY(dt_allocated(text, "out of memory while reading %s", path));
-        l->text = text;
+        DT_TRY(dt_allocated(dt_resize(&l->text, room + 1), "out of memory while reading %s", path));
         l->room = room;
     }
     ssize_t count;

@@ -1,5 +1,7 @@
 #include "lib/sim/engine_parts.h"
 
+#include "lib/base/grow.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,14 +89,8 @@ dt_status dt_sim_engine_add_group(struct dt_sim_engine *e, const char *name, con
     if (count < 1)
         return dt_fail(DT_ERR_INVALID, "simulation: communicator %s has no ranks", name);
     DT_TRY(check_ranks(e, name, ranks, count));
-    if (e->group_count == e->group_room) {
-        int room = e->group_room ? 2 * e->group_room : 16;
-        struct group **grown = realloc(e->groups, (size_t)room * sizeof *grown);
-        if (!grown)
-            return no_memory();
-        e->groups = grown;
-        e->group_room = room;
-    }
+    if (!DT_ROOM(e->groups, e->group_count, e->group_room))
+        return no_memory();
     struct group *g = calloc(1, sizeof *g);
     if (!g)
         return no_memory();
@@ -157,11 +153,8 @@ static dt_status new_activity(struct dt_sim_engine *e, struct activity activity,
     } else {
         if (e->activity_count == e->activity_room) {
             uint32_t room = e->activity_room ? 2 * e->activity_room : 64;
-            struct activity *grown = realloc(e->activities, room * sizeof *grown);
-            uint32_t *grown_free = realloc(e->free_activities, room * sizeof *grown_free);
-            e->activities = grown ? grown : e->activities;
-            e->free_activities = grown_free ? grown_free : e->free_activities;
-            if (!grown || !grown_free)
+            if (!dt_resize(&e->activities, room * sizeof *e->activities) ||
+                !dt_resize(&e->free_activities, room * sizeof *e->free_activities))
                 return no_memory();
             e->activity_room = room;
         }
@@ -346,14 +339,8 @@ static dt_status add_waiting(struct dt_sim_engine *e, struct waiting mine)
     if (number) {
         e->free_waiting = e->waiting[number - 1].next;
     } else {
-        if (e->waiting_count == e->waiting_room) {
-            uint32_t room = e->waiting_room ? 2 * e->waiting_room : 64;
-            struct waiting *grown = realloc(e->waiting, room * sizeof *grown);
-            if (!grown)
-                return no_memory();
-            e->waiting = grown;
-            e->waiting_room = room;
-        }
+        if (!DT_ROOM(e->waiting, e->waiting_count, e->waiting_room))
+            return no_memory();
         number = ++e->waiting_count;
     }
     uint32_t *link = &e->buckets[bucket_of(e, mine.group, mine.from, mine.to)];

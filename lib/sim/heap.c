@@ -1,5 +1,7 @@
 #include "lib/sim/heap.h"
 
+#include "lib/base/grow.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -45,19 +47,11 @@ static dt_status make_room(struct dt_sim_heap *heap, uint32_t item)
 {
     if (item >= heap->item_room) {
         uint32_t room = item < 64 ? 128 : 2 * item;
-        uint32_t *grown = realloc(heap->place, room * sizeof *grown);
-        DT_TRY(dt_allocated(grown, "simulation: no host memory for %u events", room));
-        memset(grown + heap->item_room, 0, (room - heap->item_room) * sizeof *grown);
-        heap->place = grown;
+        DT_TRY(dt_allocated(dt_resize(&heap->place, room * sizeof *heap->place), "simulation: no host memory for %u events", room));
+        memset(heap->place + heap->item_room, 0, (room - heap->item_room) * sizeof *heap->place);
         heap->item_room = room;
     }
-    if (heap->count == heap->room) {
-        uint32_t room = heap->room ? 2 * heap->room : 128;
-        struct dt_sim_heap_entry *grown = realloc(heap->entries, room * sizeof *grown);
-        DT_TRY(dt_allocated(grown, "simulation: no host memory for %u events", room));
-        heap->entries = grown;
-        heap->room = room;
-    }
+    DT_TRY(dt_allocated(DT_ROOM(heap->entries, heap->count, heap->room), "simulation: no host memory for %u events", heap->count + 1));
     return DT_OK;
 }
 

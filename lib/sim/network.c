@@ -1,5 +1,6 @@
 #include "lib/sim/network.h"
 
+#include "lib/base/grow.h"
 #include "lib/sim/heap.h"
 
 #include <math.h>
@@ -99,32 +100,13 @@ void dt_sim_network_destroy(struct dt_sim_network *n)
     free(n);
 }
 
-/* Make room for one more item of `size` bytes after [count]. */
-static bool grow(void *array, uint32_t count, uint32_t *room, size_t size)
-{
-    void **pointer = array;
-    if (count < *room)
-        return true;
-    uint32_t wanted = *room ? 2 * *room : 64;
-    void *grown = realloc(*pointer, wanted * size);
-    if (!grown)
-        return false;
-    *pointer = grown;
-    *room = wanted;
-    return true;
-}
-
 dt_status dt_sim_network_add_link(struct dt_sim_network *n, double capacity, uint32_t *out_link)
 {
     if (!(capacity > 0) || !isfinite(capacity))
         return dt_fail(DT_ERR_INVALID, "simulation: a link of %g bytes/s", capacity);
-    if (!grow(&n->links, n->link_count, &n->link_room, sizeof *n->links))
+    if (!DT_ROOM(n->links, n->link_count, n->link_room) ||
+        !dt_resize(&n->dirty, n->link_room * sizeof *n->dirty)) /* every link may be dirty at once */
         return no_memory();
-    /* every link may be dirty at once */
-    uint32_t *dirty = realloc(n->dirty, n->link_room * sizeof *dirty);
-    if (!dirty)
-        return no_memory();
-    n->dirty = dirty;
     n->links[n->link_count] = (struct link){.capacity = capacity};
     *out_link = n->link_count++;
     return DT_OK;
@@ -145,7 +127,7 @@ static dt_status enter_link(struct dt_sim_network *n, uint32_t number, uint32_t 
 {
     struct flow *f = &n->flows[number];
     struct link *l = &n->links[f->spec.uses[use].link];
-    if (!grow(&l->flows, l->flow_count, &l->flow_room, sizeof *l->flows))
+    if (!DT_ROOM(l->flows, l->flow_count, l->flow_room))
         return no_memory();
     l->flows[l->flow_count] = (struct passage){number, use};
     f->places[use] = l->flow_count++;
@@ -175,17 +157,12 @@ static dt_status new_flow(struct dt_sim_network *n, uint32_t *out)
         return DT_OK;
     }
     uint32_t room = n->flow_room;
-    if (!grow(&n->flows, n->flow_count, &n->flow_room, sizeof *n->flows))
+    if (!DT_ROOM(n->flows, n->flow_count, n->flow_room))
         return no_memory();
-    if (room != n->flow_room) {
-        uint32_t *free_flows = realloc(n->free_flows, n->flow_room * sizeof *free_flows);
-        uint32_t *reached = free_flows ? realloc(n->reached, n->flow_room * sizeof *reached) : NULL;
-        n->free_flows = free_flows ? free_flows : n->free_flows;
-        n->reached = reached ? reached : n->reached;
-        if (!free_flows || !reached) {
-            n->flow_room = room;
-            return no_memory();
-        }
+    if (room != n->flow_room &&
+        (!dt_resize(&n->free_flows, n->flow_room * sizeof *n->free_flows) || !dt_resize(&n->reached, n->flow_room * sizeof *n->reached))) {
+        n->flow_room = room;
+        return no_memory();
     }
     n->flows[n->flow_count] = (struct flow){0};
     *out = n->flow_count++;

@@ -1,5 +1,7 @@
 #include "lib/sim/program.h"
 
+#include "lib/base/grow.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,10 +72,8 @@ dt_status dt_sim_program_add_stream(struct dt_sim_program *p, const char *name, 
 {
     if (p->stream_count == DT_SIM_MAX_STREAMS)
         return dt_fail(DT_ERR_INVALID, "simulation: stream %s is one more than the %d of a rank", name, DT_SIM_MAX_STREAMS);
-    char **grown = realloc(p->stream_names, ((size_t)p->stream_count + 1) * sizeof *grown);
-    if (!grown)
+    if (!DT_ONE_MORE(p->stream_names, p->stream_count))
         return no_memory();
-    p->stream_names = grown;
     p->stream_names[p->stream_count] = strdup(name);
     if (!p->stream_names[p->stream_count])
         return no_memory();
@@ -83,10 +83,8 @@ dt_status dt_sim_program_add_stream(struct dt_sim_program *p, const char *name, 
 
 dt_status dt_sim_program_add_slot(struct dt_sim_program *p, int *out_slot)
 {
-    uint32_t *grown = realloc(p->slot_order, ((size_t)p->slot_count + 1) * sizeof *grown);
-    if (!grown)
+    if (!DT_ONE_MORE(p->slot_order, p->slot_count))
         return no_memory();
-    p->slot_order = grown;
     p->slot_order[p->slot_count] = 0;
     *out_slot = p->slot_count++;
     return DT_OK;
@@ -118,10 +116,8 @@ static dt_status intern(struct dt_sim_program *p, const char *label, uint32_t *o
             return DT_OK;
         }
     if (p->label_count == p->label_room) {
-        char **grown = realloc(p->labels, 2 * (size_t)p->label_room * sizeof *grown);
-        if (!grown)
+        if (!dt_resize(&p->labels, 2 * (size_t)p->label_room * sizeof *p->labels))
             return no_memory();
-        p->labels = grown;
         p->label_room *= 2;
     }
     p->labels[p->label_count] = strdup(label);
@@ -149,14 +145,8 @@ static dt_status append(struct dt_sim_program *p, struct dt_sim_op op, const cha
     DT_TRY(check_open(p, op.stream, op.amount));
     if (op.stream == DT_SIM_ON_HOST && !hosts)
         return dt_fail(DT_ERR_INVALID, "simulation: work, waits and messages need a stream");
-    if (p->op_count == p->op_room) {
-        size_t room = p->op_room ? 2 * p->op_room : 256;
-        struct dt_sim_op *grown = realloc(p->ops, room * sizeof *grown);
-        if (!grown)
-            return no_memory();
-        p->ops = grown;
-        p->op_room = room;
-    }
+    if (!DT_ROOM(p->ops, p->op_count, p->op_room))
+        return no_memory();
     DT_TRY(intern(p, label, &op.label));
     op.host_s = p->pending_host_s;
     op.lead_s = op.host_s + op.amount;
@@ -225,14 +215,8 @@ static dt_status begin_pass(struct dt_sim_program *p, struct dt_sim_pass next)
         p->passes[p->pass_count - 1] = next;
         return DT_OK;
     }
-    if (p->pass_count == p->pass_room) {
-        size_t room = p->pass_room ? 2 * p->pass_room : 64;
-        struct dt_sim_pass *grown = realloc(p->passes, room * sizeof *grown);
-        if (!grown)
-            return no_memory();
-        p->passes = grown;
-        p->pass_room = room;
-    }
+    if (!DT_ROOM(p->passes, p->pass_count, p->pass_room))
+        return no_memory();
     p->passes[p->pass_count++] = next;
     return DT_OK;
 }

@@ -1,6 +1,8 @@
 /* What collectives, messages, copies and shared work put on the links: the movements that the engine asks for. */
 #include "lib/sim/transport_parts.h"
 
+#include "lib/base/grow.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -133,10 +135,8 @@ static dt_status carry_work(void *context, int rank, double seconds, double load
 static dt_status shape_of(struct dt_sim_links *l, const struct dt_sim_group *group, struct shape **out)
 {
     if (group->id >= l->shape_count) {
-        struct shape **grown = realloc(l->shapes, (size_t)(group->id + 1) * sizeof *grown);
-        if (!grown)
+        if (!DT_ONE_MORE(l->shapes, group->id))
             return no_memory();
-        l->shapes = grown;
         while (l->shape_count <= group->id)
             l->shapes[l->shape_count++] = NULL;
     }

@@ -1,5 +1,6 @@
 #include "predict/search/search.h"
 
+#include "lib/base/grow.h"
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
 
@@ -207,13 +208,7 @@ static dt_status keep(struct space *s, const struct candidate *candidate, struct
         snprintf(s->refusal, sizeof s->refusal, "%.500s", dt_error_message() + strspn(dt_error_message(), ": "));
         return DT_OK;
     }
-    if (s->count == s->room) {
-        int room = s->room ? 2 * s->room : 4096;
-        struct candidate *grown = realloc(s->candidates, (size_t)room * sizeof *grown);
-        DT_TRY(dt_allocated(grown, "no host memory for %d candidates", room));
-        s->candidates = grown;
-        s->room = room;
-    }
+    DT_TRY(dt_allocated(DT_ROOM(s->candidates, s->count, s->room), "no host memory for %d candidates", s->count + 1));
     s->candidates[s->count++] = *candidate;
     return DT_OK;
 }

@@ -1,6 +1,7 @@
 /* Hugging Face folders as sources: config.json says which model they are, its type where each tensor is. */
 #include "schedules/checkpoint/hugging_face.h"
 
+#include "lib/base/grow.h"
 #include "lib/config/json.h"
 #include "lib/config/words.h"
 #include "schedules/config/model_from.h"
@@ -37,9 +38,7 @@ bool is_hugging_face_folder(const char *path)
 static dt_status add_file(struct sources *s, const char *folder, const char *file)
 {
     char path[PATH_MAX];
-    struct dt_tensor_file *files = realloc(s->files, ((size_t)s->file_count + 1) * sizeof *files);
-    DT_TRY(dt_allocated(files, "no host memory for %d files", s->file_count + 1));
-    s->files = files;
+    DT_TRY(dt_allocated(DT_ONE_MORE(s->files, s->file_count), "no host memory for %d files", s->file_count + 1));
     path_of(folder, file, path);
     DT_TRY(dt_tensor_file_open(path, &s->files[s->file_count]));
     s->file_count++;

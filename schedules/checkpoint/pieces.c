@@ -1,5 +1,7 @@
 #include "schedules/checkpoint/parts.h"
 
+#include "lib/base/grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +20,7 @@ struct listing {
 
 static dt_status add(struct pieces *pieces, const struct piece *piece)
 {
-    if (pieces->count == pieces->room) {
-        int room = pieces->room ? 2 * pieces->room : 64;
-        struct piece *all = realloc(pieces->all, (size_t)room * sizeof *all);
-        DT_TRY(dt_allocated(all, "no host memory for a list of %d tensors", room));
-        pieces->all = all;
-        pieces->room = room;
-    }
+    DT_TRY(dt_allocated(DT_ROOM(pieces->all, pieces->count, pieces->room), "no host memory for a list of %d tensors", pieces->count + 1));
     pieces->all[pieces->count++] = *piece;
     return DT_OK;
 }

@@ -1,5 +1,7 @@
 #include "schedules/config/experiment_list.h"
 
+#include "lib/base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,13 +19,7 @@ void experiment_list_destroy(struct experiment_list *list)
 
 dt_status experiment_list_add(struct experiment_list *list, const struct experiment *e)
 {
-    if (list->count == list->room) {
-        int room = 2 * list->room + 1;
-        struct experiment *all = realloc(list->all, (size_t)room * sizeof *all);
-        DT_TRY(dt_allocated(all, "no memory for %d experiments", room));
-        list->all = all;
-        list->room = room;
-    }
+    DT_TRY(dt_allocated(DT_ROOM(list->all, list->count, list->room), "no memory for %d experiments", list->count + 1));
     memcpy(&list->all[list->count++], e, sizeof *e);
     return DT_OK;
 }

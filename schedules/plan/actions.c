@@ -1,5 +1,7 @@
 #include "schedules/plan/plan.h"
 
+#include "lib/base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,13 +9,7 @@ const struct plan_times plan_unit_times = {.forward = 1, .backward_input = 1, .b
 
 dt_status plan_append(struct plan *plan, struct action action)
 {
-    if (plan->count == plan->room) {
-        int room = plan->room ? 2 * plan->room : 64;
-        struct action *actions = realloc(plan->actions, (size_t)room * sizeof *actions);
-        DT_TRY(dt_allocated(actions, "no host memory for a plan of %d actions", room));
-        plan->actions = actions;
-        plan->room = room;
-    }
+    DT_TRY(dt_allocated(DT_ROOM(plan->actions, plan->count, plan->room), "no host memory for a plan of %d actions", plan->count + 1));
     plan->actions[plan->count++] = action;
     return DT_OK;
 }

@@ -1,5 +1,7 @@
 #include "schedules/plan/plan.h"
 
+#include "lib/base/grow.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,13 +72,7 @@ static dt_status add_pass(struct contents *c, const char *text, size_t length, i
                        "%s: line %d: \"%s\" is no pass; expected F, B, I or W with a micro-batch (F0), a part (F0.1), "
                        "or a virtual stage (3F0)",
                        c->name, line, pass.text);
-    if (c->count == c->room) {
-        int room = c->room ? 2 * c->room : 256;
-        struct written *passes = realloc(c->passes, (size_t)room * sizeof *passes);
-        DT_TRY(dt_allocated(passes, "no host memory for %d passes", room));
-        c->passes = passes;
-        c->room = room;
-    }
+    DT_TRY(dt_allocated(DT_ROOM(c->passes, c->count, c->room), "no host memory for %d passes", c->count + 1));
     c->passes[c->count++] = pass;
     return DT_OK;
 }

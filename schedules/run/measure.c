@@ -1,5 +1,6 @@
 #include "schedules/run/measure.h"
 #include "lib/base/clock.h"
+#include "lib/base/grow.h"
 #include "lib/device/range.h"
 #include "schedules/run/memory_fit.h"
 #include "schedules/run/ranks.h"
@@ -66,10 +67,8 @@ static dt_status keep_step(struct run *r, double own_s, struct kept_step *out)
 /* list [count] gets one more. */
 static dt_status keep(double **list, int count, double value)
 {
-    double *longer = realloc(*list, ((size_t)count + 1) * sizeof *longer);
-    DT_TRY(dt_allocated(longer, "no host memory for the numbers of %d steps", count + 1));
-    *list = longer;
-    longer[count] = value;
+    DT_TRY(dt_allocated(DT_ONE_MORE(*list, count), "no host memory for the numbers of %d steps", count + 1));
+    (*list)[count] = value;
     return DT_OK;
 }
 

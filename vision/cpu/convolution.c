@@ -2,6 +2,7 @@
  * beside images, are brought into the layout that they like best for each call, in scratch memory beside the ledger. */
 #include "vision/cpu/kernels.h"
 
+#include "lib/base/grow.h"
 #include "lib/kernels/cpu/scratch.h"
 #include "lib/kernels/cpu/team.h"
 #include "vision/cpu/onednn.h"
@@ -210,10 +211,8 @@ static dt_status find_primitive(struct vision_convolutions *c, const struct kind
             memcmp(&p->kind.over, &wanted->over, sizeof wanted->over) == 0)
             return DT_OK;
     }
-    struct primitive *grown = realloc(c->primitives, (size_t)(c->count + 1) * sizeof *grown);
-    DT_TRY(dt_allocated(grown, "cpu kernels: no host memory"));
-    c->primitives = grown;
-    *out = &grown[c->count];
+    DT_TRY(dt_allocated(DT_ONE_MORE(c->primitives, c->count), "cpu kernels: no host memory"));
+    *out = &c->primitives[c->count];
     **out = (struct primitive){.kind = *wanted};
     dnnl_status_t status = make_primitive(c, *out);
     if (status != dnnl_success) {

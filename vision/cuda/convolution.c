@@ -4,6 +4,7 @@
  * The floor of each is 2 N P Q K C R S operations on the tensor cores; operands and result are read and written once. */
 #include "vision/cuda/kernels.h"
 
+#include "lib/base/grow.h"
 #include "vision/cuda/cudnn.h"
 #include "vision/workspace.h"
 
@@ -167,10 +168,8 @@ static dt_status find_plan(struct vision_cuda_convolutions *c, enum pass pass, c
         if ((*out)->pass == pass && memcmp(&(*out)->over, over, sizeof *over) == 0)
             return DT_OK;
     }
-    struct plan *grown = realloc(c->plans, (size_t)(c->count + 1) * sizeof *grown);
-    DT_TRY(dt_allocated(grown, "cuda kernels: no host memory"));
-    c->plans = grown;
-    struct plan *made = &grown[c->count];
+    DT_TRY(dt_allocated(DT_ONE_MORE(c->plans, c->count), "cuda kernels: no host memory"));
+    struct plan *made = &c->plans[c->count];
     *made = (struct plan){.pass = pass, .over = *over};
     dt_status status = make_plan(c, made);
     if (status < 0)

@@ -1,6 +1,7 @@
 #include "gpt/cpu/matmul/product_onednn.h"
 
 #include "gpt/cpu/matmul/onednn.h"
+#include "lib/base/grow.h"
 #include "lib/kernels/cpu/scratch.h"
 #include "lib/kernels/cpu/team.h"
 
@@ -162,10 +163,8 @@ static dt_status find_primitive(struct gpt_onednn *products, enum dt_dtype dtype
         if ((*out)->dtype == dtype && same_shape(&(*out)->shape, product))
             return DT_OK;
     }
-    struct primitive *grown = realloc(products->primitives, (size_t)(products->count + 1) * sizeof *grown);
-    DT_TRY(dt_allocated(grown, "cpu kernels: no host memory"));
-    products->primitives = grown;
-    struct primitive *p = &grown[products->count];
+    DT_TRY(dt_allocated(DT_ONE_MORE(products->primitives, products->count), "cpu kernels: no host memory"));
+    struct primitive *p = &products->primitives[products->count];
     *p = (struct primitive){.shape = *product, .dtype = dtype, .convert = dtype == DT_FP16};
     if (!p->convert) {
         dnnl_primitive_attr_t attributes = NULL;

@@ -1,5 +1,6 @@
 /* Waiting for messages. A rank that cannot go on sends the others a notice with the reason, which they read while they wait for it. */
 #include "lib/base/clock.h"
+#include "lib/base/grow.h"
 #include "lib/comm/mpi/comm.h"
 
 #include <stdio.h>
@@ -143,11 +144,9 @@ dt_status dt_mpi_requests_add(struct mpi_requests *r, MPI_Request request, int p
 {
     if (r->count == r->capacity) {
         int capacity = r->capacity ? 2 * r->capacity : 16;
-        MPI_Request *requests = realloc(r->requests, (size_t)capacity * sizeof *requests);
-        r->requests = requests ? requests : r->requests;
-        int *peers = realloc(r->peers, (size_t)capacity * sizeof *peers);
-        r->peers = peers ? peers : r->peers;
-        DT_TRY(dt_allocated(requests && peers, "no host memory for %d messages", capacity));
+        bool grown =
+            dt_resize(&r->requests, (size_t)capacity * sizeof *r->requests) && dt_resize(&r->peers, (size_t)capacity * sizeof *r->peers);
+        DT_TRY(dt_allocated(grown, "no host memory for %d messages", capacity));
         r->capacity = capacity;
     }
     r->requests[r->count] = request;

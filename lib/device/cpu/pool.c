@@ -1,5 +1,7 @@
 #include "lib/device/cpu/pool.h"
 
+#include "lib/base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -84,13 +86,8 @@ static dt_status add_bin(struct cpu_pool *pool, size_t bytes)
     size_t at = first_bin(pool, bytes);
     if (at < pool->bin_count && pool->bins[at].bytes == bytes)
         return DT_OK;
-    if (pool->bin_count == pool->bin_capacity) {
-        size_t capacity = pool->bin_capacity ? 2 * pool->bin_capacity : 64;
-        struct cpu_bin *bins = realloc(pool->bins, capacity * sizeof *bins);
-        DT_TRY(dt_allocated(bins, "%s memory: no memory for %zu bins", pool->name, capacity));
-        pool->bins = bins;
-        pool->bin_capacity = capacity;
-    }
+    DT_TRY(dt_allocated(DT_ROOM(pool->bins, pool->bin_count, pool->bin_capacity), "%s memory: no memory for %zu bins", pool->name,
+                        pool->bin_count + 1));
     memmove(&pool->bins[at + 1], &pool->bins[at], (pool->bin_count - at) * sizeof pool->bins[0]);
     pool->bins[at] = (struct cpu_bin){.bytes = bytes};
     pool->bin_count++;

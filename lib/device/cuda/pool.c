@@ -1,5 +1,6 @@
 #include "lib/device/cuda/pool.h"
 
+#include "lib/base/grow.h"
 #include "lib/device/memory.h"
 
 #include <stdlib.h>
@@ -67,14 +68,8 @@ static void remove_free(struct cuda_pool *pool, struct cuda_block *block)
 /* A block that does not exist yet, with a place among the free ones for it: giving back cannot fail. NULL without host memory. */
 static struct cuda_block *new_block(struct cuda_pool *pool, enum cuda_pool_kind kind)
 {
-    if (pool->block_count[kind] == pool->free[kind].capacity) {
-        size_t capacity = pool->free[kind].capacity ? 2 * pool->free[kind].capacity : 64;
-        struct cuda_block **blocks = realloc(pool->free[kind].blocks, capacity * sizeof *blocks);
-        if (!blocks)
-            return NULL;
-        pool->free[kind].blocks = blocks;
-        pool->free[kind].capacity = capacity;
-    }
+    if (!DT_ROOM(pool->free[kind].blocks, pool->block_count[kind], pool->free[kind].capacity))
+        return NULL;
     struct cuda_block *block = calloc(1, sizeof *block);
     if (block)
         pool->block_count[kind]++;
