@@ -133,8 +133,10 @@ void experiment_settle(struct experiment *e)
     s->has_order_file = s->order && pipeline_order_is_file(s->order);
     if (!s->has_order_file)
         s->parts = s->stages > 1 && s->order && !s->order->parts ? e->pipeline.virtual_stages : s->order ? s->order->parts : 1;
-    s->split_points = experiment_split_points(e);
-    s->split = strcmp(e->pipeline.split, split_rule_name(DT_SPLIT_PARAMETERS)) == 0 ? DT_SPLIT_PARAMETERS : DT_SPLIT_BALANCED;
+    if (s->has_pipeline && e->pipeline.split) { /* NULL: an experiment of no config */
+        s->split_points = experiment_split_points(e);
+        s->split = strcmp(e->pipeline.split, split_rule_name(DT_SPLIT_PARAMETERS)) == 0 ? DT_SPLIT_PARAMETERS : DT_SPLIT_BALANCED;
+    }
     s->window = s->stages > 1 ? e->pipeline.chunks : 1;
     int64_t micro_batches = (int64_t)e->micro_batches * s->window;
     s->micro_batches = micro_batches < INT_MAX ? (int)micro_batches : INT_MAX;
