@@ -64,13 +64,6 @@ def matplotlib_pyplot():
     return matplotlib.pyplot
 
 
-def __getattr__(name):
-    """plt, for the scripts that draw with it."""
-    if name != "plt":
-        raise AttributeError(name)
-    return matplotlib_pyplot()
-
-
 def save(figure, picture):
     """Write the picture, without a date: the same records make the same file. A kind that matplotlib does not know, and a place that takes no file,
     end with one line."""

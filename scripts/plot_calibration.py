@@ -103,7 +103,7 @@ def main():
             sys.exit(f"plot_calibration.py: {path}: not written by dtbench calibrate: {error}")
         if name == "profile" and not measured:
             sys.exit(f"plot_calibration.py: {path}: no kernel was measured")
-    figure, panels = plot.plt.subplots(1, 3, figsize=(16, 5), layout="constrained")
+    figure, panels = plot.matplotlib_pyplot().subplots(1, 3, figsize=(16, 5), layout="constrained")
     draw_kernels(panels[0], panels[1], described["cluster"], described["profile"])
     draw_collectives(panels[2], described["cluster"]["collectives"]["measured"], of_bench(options.bench))
     figure.suptitle(described["cluster"]["source"], x=0.01, ha="left", fontsize=11)

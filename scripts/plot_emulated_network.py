@@ -30,7 +30,7 @@ def read(path):
 
 
 def draw(found, picture):
-    plt = plot.plt
+    plt = plot.matplotlib_pyplot()
     figure, panels = plt.subplots(1, len(found), figsize=(6.5 * len(found), 5.2), layout="constrained", sharey=True, squeeze=False)
     for axes, (nodes, ways) in zip(panels[0], sorted(found.items())):
         for i, (way, devices) in enumerate(ways.items()):

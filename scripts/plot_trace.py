@@ -45,7 +45,7 @@ def draw(events, picture):
         elif event["ph"] in "sf":
             arrows.setdefault(event["id"], {})[event["ph"]] = event
     ranks = sorted(spans)
-    figure, (axes, below) = plot.plt.subplots(2, 1, figsize=(11, 2.4 + 0.45 * len(ranks) + 2.6), layout="constrained", sharex=True,
+    figure, (axes, below) = plot.matplotlib_pyplot().subplots(2, 1, figsize=(11, 2.4 + 0.45 * len(ranks) + 2.6), layout="constrained", sharex=True,
                                               height_ratios=[0.45 * len(ranks) + 0.8, 2.6])
     for row, rank in enumerate(ranks):
         for computes, found in spans[rank].items():
