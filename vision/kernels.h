@@ -104,7 +104,7 @@ struct vision_join_moments {
     size_t ranks, rows, channels;
 };
 
-/* dy becomes the gradient behind the ReLU, which is the residual's, too. dx may be dy. dgain, dbias [channels]; accumulate: both add.
+/* The ReLU's own gradient is applied to dy, which then is the residual's gradient, too. dx may be dy. dgain, dbias [channels]; accumulate: both add.
  * Where a group is that of several ranks, norm_gradient_sums does this and writes the sums of this rank's rows, of dy and of its product with
  * x - mean, to sums [2, channels] fp32; and norm_gradient makes dx alone, of those of all `ranks`. NULL: it does everything. */
 struct vision_norm_gradient {

@@ -72,8 +72,8 @@ double results_raw(const struct results *r, int row, int column);
 /* The number of a text, the same for the same one; and is it that of these characters? */
 dt_status results_intern(struct results *r, const char *characters, size_t bytes, enum result_kind kind, uint32_t *out);
 bool results_is_text(const struct results *r, uint32_t text, const char *characters, size_t bytes, enum result_kind kind);
-/* The values of a line, of so many bytes and a NUL after them, as the row that comes next, which results_scan does not add. *has_config: it has
- * an object of that name. Errors: DT_ERR_INVALID without a text: it is no object, or torn; DT_ERR_HOST_MEMORY. */
+/* Reads the values of a line (`bytes` bytes, then a NUL) as those of the next row, which results_scan does not add. *has_config: whether
+ * the line has an object "config". Errors: DT_ERR_INVALID without a text: it is no object, or torn; DT_ERR_HOST_MEMORY. */
 dt_status results_scan(struct results *r, const char *line, size_t bytes, bool *has_config);
 
 #endif

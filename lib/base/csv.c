@@ -66,7 +66,7 @@ static dt_status field(struct reader *r, char **out, bool *last)
     if (!*last)
         r->at++;
     else if (!line_end(r))
-        return wrong(r, r->line, "text behind a quoted field");
+        return wrong(r, r->line, "text after a quoted field");
     *end = 0; /* what stood there has been read */
     return DT_OK;
 }

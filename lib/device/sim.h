@@ -26,7 +26,7 @@ struct dt_sim_device {
     const char *slow_group;        /* collectives of communicators of this name cost the host more: lives on; NULL: none do */
     double slow_group_rank_s;      /* so much for each of their ranks */
     double queue_kernels;          /* that a stream's queue holds: the host waits when it is full; 0: any number */
-    double slowdown;               /* kernels take so many times as long as their costs say; 0: as long */
+    double slowdown;               /* by which the kernels' times are multiplied; 0: by 1 */
     uint64_t granularity_bytes;    /* allocations count as multiples of it; 0: as everywhere, DT_ALLOCATION_BYTES */
 };
 

@@ -108,7 +108,7 @@ struct dt_record {
     int rank_count;
     const char *verification;       /* "passed", "failed"; NULL: not asked for */
     double verification_error;      /* the largest relative difference between the losses */
-    int verified_losses;            /* so many of the first ones were compared; -1: all */
+    int verified_losses;            /* how many of the first ones were compared; -1: all */
     const struct cJSON *provenance; /* dt_provenance_collect */
 };
 

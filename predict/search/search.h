@@ -294,7 +294,7 @@ double search_score(enum search_objective objective, const struct experiment *ex
 double search_units_per_s(const struct experiment *experiment, double step_s);
 
 struct search_outcome;
-/* Seconds in which what was simulated trains on so many tokens, with loading and saves. */
+/* Seconds that training on `units` tokens (or images) takes, with loading and saves. */
 double search_training_s(const struct experiment *experiment, const struct search_outcome *outcome, double units);
 struct search_options;
 /* The rate that the floor is held against. */
@@ -341,7 +341,7 @@ struct search_options {
     int top;
     bool diverse;                  /* the best of each of `top` kinds are wanted, and not the `top` best, which may be of one kind */
     double floor_units_per_s;      /* what is slower is left out; 0 or NAN: nothing is */
-    double floor_units;            /* over a training of so many, with what storage adds to its steps; 0: in its steps */
+    double floor_units;            /* of the training over which that rate is meant, with what storage adds; 0: the rate of its steps */
     struct recordings *recordings; /* kept from search to search of one base model and machine's kernels (recordings.c); NULL: not kept */
     int threads;                   /* 0: as many as processors may be used */
     bool all_simulated;            /* no bound leaves anything out: for tests */
@@ -363,7 +363,7 @@ struct search_result {
     int count;
     int *ranking; /* [ranked] simulated candidates, the best first; one of those that differ in buckets alone and in no prediction */
     int ranked;
-    int kinds; /* diverse: so many at the beginning are the best of their kinds, and all others follow in their order; else = ranked */
+    int kinds; /* diverse: of the first `kinds` ranked ones each is the best of its kind, and all others follow in their order; else = ranked */
     int states[SEARCH_STATES]; /* how many candidates have each */
     bool interrupted;
     bool best_proved;      /* nothing that was not simulated can be better than the first, though the search may have been stopped */

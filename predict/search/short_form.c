@@ -43,8 +43,8 @@ void short_forms_destroy(struct short_forms *f)
 
 /* ---- making one ---- */
 
-/* The same with few micro-batches: two, of which the second begins with what the first has left; of a pipeline so many for each stage.
- * *left: how many are not there. False where there are no more. */
+/* The same with few micro-batches: two, of which the second begins with what the first has left; of a pipeline `of_stage` for each stage.
+ * *left: micro-batches that the shorter experiment lacks. False where it would lack none. */
 static bool shorten(struct experiment *e, int of_stage, int *left)
 {
     int stages = e->strategy.stages, few = stages > 1 ? of_stage * stages : 2;

@@ -36,7 +36,8 @@ static dt_status split_at_points(const struct experiment *e, int virtual_stages,
         char *end;
         int block = (int)strtol(at, &end, 10);
         if (block <= last)
-            return dt_fail(DT_ERR_INVALID, "pipeline.split: %d comes after %d; each point is behind the one before", block, last);
+            return dt_fail(DT_ERR_INVALID, "pipeline.split: %d comes after %d; each point must be larger than the one before it", block,
+                           last);
         if (block > dt_model_blocks(model))
             return dt_fail(DT_ERR_INVALID, "pipeline.split: %d of a model of %d blocks; a last stage of the head alone begins at %d", block,
                            dt_model_blocks(model), dt_model_blocks(model));

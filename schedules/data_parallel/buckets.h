@@ -5,8 +5,8 @@
  * bucket, the first ones while the last ones are still on their way, and where that is not all of it the updated parameters are published.
  * A scheme says to whom gradients are reduced, whose part is whose, and how parameters are published.
  *
- * With parameter offload groups come to the device one by one, a bucket's gradients are there from its first backward until they have left
- * behind the reduction, and the host updates this rank's part while backward goes on. What is published travels through the device, a
+ * With parameter offload groups come to the device one by one, a bucket's gradients are there from its first backward until they are
+ * reduced and copied to the host, and the host updates this rank's part while backward goes on. What is published travels through the device, a
  * bucket at a time: this rank's part in, the others' out.
  *
  * Source  the buckets: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020, section 3.2.

@@ -73,7 +73,8 @@ dt_status mesh_neighbours_init(struct mesh_neighbours *neighbours, const struct 
     if (!ring)
         return DT_OK;
     bool closes = last > 0 && (here == 0 || here == last);
-    return create_pair(mesh, axis, closes ? last : -1, 0, name, !closes ? &none : here == last ? &neighbours->next : &neighbours->previous);
+    struct dt_comm **pair = here == last ? &neighbours->next : &neighbours->previous;
+    return create_pair(mesh, axis, closes ? last : -1, 0, name, closes ? pair : &none);
 }
 
 void mesh_neighbours_finish(struct mesh_neighbours *neighbours)

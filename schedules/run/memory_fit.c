@@ -59,7 +59,7 @@ struct two_steps {
 
 /* A peak is the highest of lines over the number of repetitions: of each moment in the step one. None rises faster than what is held where a
  * phase first begins, since in between memory changes evenly or falls. Once the peak rises as fast as the fastest of these, it stays so.
- * *missing: after how many more repetitions it is bound to, at least so many as it has been, 0: it does. */
+ * *missing: repetitions that are still needed until it is bound to; 0: none. */
 static uint64_t extend_peak(const struct two_steps *s, int times, int *missing)
 {
     uint64_t grows = 0, held = 0, grew = s->peak[1] - s->peak[0];

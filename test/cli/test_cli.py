@@ -437,7 +437,7 @@ def test_stages_and_their_split():
     check(max(times) <= max(s["predicted_compute_s"] for s in by_parameters["pipeline"]["stages"]), by_parameters)
     path = config("split.json", sweep=None, paradigm="pdp", world_size=3, batch_size=4, model=sizes, pipeline=pipeline)
     for points, why in (("[4]", "pipeline.split: 1 point for 3 stages; it takes the first block of each but the first, 2"),
-                        ("[4,4]", "pipeline.split: 4 comes after 4; each point is behind the one before"),
+                        ("[4,4]", "pipeline.split: 4 comes after 4; each point must be larger than the one before it"),
                         ("[4,13]", "pipeline.split: 13 of a model of 12 blocks"), ("[]", "a list of 0 numbers; expected 1 to 255")):
         error = run("check", path, "--set", f"pipeline.split={points}", code=CONFIG).stderr
         check(why in error and error.count("\n") == 1, error)

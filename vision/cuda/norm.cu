@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(LANES *ROW_THREADS) normalise_kernel(E *y, nor
 
 /* ---- backward ---- */
 
-/* dy becomes the gradient behind the ReLU; sums of it and of its product with x - mean. */
+/* Applies the ReLU's gradient to dy; sums dy and its product with x - mean. */
 template <typename E, int N> struct gradient_rows {
     norm_arguments<E> a;
     E *dy;

@@ -77,7 +77,7 @@ static void faults(void)
         {"a,\n", "t.csv:1: column 2 has no name"},
         {"a\n\"x\n\n", "t.csv:2: a quoted field has no end"},
         {"a\nx\"y\n", "t.csv:2: a quote inside"},
-        {"a\n\"x\"y\n", "t.csv:2: text behind a quoted field"},
+        {"a\n\"x\"y\n", "t.csv:2: text after a quoted field"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct dt_csv csv;
