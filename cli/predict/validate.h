@@ -201,7 +201,7 @@ struct measured_run {
     bool fp8_gather;
     int gpus, gpus_per_node; /* gpus_per_node 0: not told */
     int samples;             /* of a step and replica */
-    int data, context;       /* ranks of these kinds, as a table of meshes has them */
+    int data;                /* data-parallel ranks, as a table of meshes has them */
     int global_batch, micro_batch;
     int tensor, stages;        /* GPUs that work at the same samples are tensor * stages, and contexts of these */
     int contexts;              /* ranks that share each sample */
