@@ -80,7 +80,7 @@ struct data_parallel {
 
     /* Where a plan places the mode's actions, once it is created (schedules/plan/plan.h). */
     struct plan_rules rules;
-    /* Updates of a step may be made while later ones are computed: whoever waits for a step's loss need not wait for them. 
+    /* Updates of a step may be made while later ones are computed: whoever waits for a step's loss need not wait for them.
      * late_overflows: elements that the updates of each of the last steps left out, at the step's number from 0 modulo DP_LATE_STEPS; known
      * once network is synchronized. */
     bool updates_late;
