@@ -3,15 +3,11 @@
 #include "gpt/hugging_face_config.h"
 #include "gpt/hugging_face_tensors.h"
 #include "gpt/kernel_set.h"
-#include "gpt/kernels.h"
 #include "gpt/keys.h"
 #include "gpt/layout.h"
 #include "gpt/model.h"
 #include "gpt/partition.h"
 #include "gpt/stage.h"
-
-#include <stdio.h>
-#include <string.h>
 
 const struct dt_model_family gpt_family = {
     .name = "gpt",
@@ -77,26 +73,3 @@ const struct dt_model_family gpt_family = {
     .recompute = gpt_recompute,
     .forward_backward = gpt_forward_backward,
 };
-
-/* Which backend's kernels belong to a kind of device. */
-
-const struct gpt_kernel_table *gpt_kernels_for(const char *device_kind)
-{
-    if (strcmp(device_kind, "cpu") == 0)
-        return &gpt_kernels_cpu;
-    if (strcmp(device_kind, "sim") == 0)
-        return &gpt_kernels_cost;
-    if (strcmp(device_kind, "cuda") == 0)
-        return &gpt_kernels_cuda;
-    dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": there are no kernels for it; use \"cuda\", \"cpu\" or \"sim\"", device_kind);
-    return NULL;
-}
-
-bool gpt_kernels_available(const char *device_kind, char *text, size_t text_bytes)
-{
-    const struct gpt_kernel_table *table = gpt_kernels_for(device_kind);
-    if (table && table->available)
-        return table->available(text, text_bytes);
-    snprintf(text, text_bytes, "%s", table ? "" : dt_error_message());
-    return table;
-}

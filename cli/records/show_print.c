@@ -270,7 +270,10 @@ static enum result_kind exact(const struct show *s, int shown, const struct colu
         if (its->next >= 0)
             describe_next(s, its, text);
         return its->next >= 0 ? RESULT_TEXT : RESULT_NONE;
-    default:
+    case CELL_VALUE:
+    case CELL_LOSS:
+    case CELL_DIFFERENCE:
+    case CELL_STATUS:
         if (results_part(s->results, c->column) != RESULT_OF_METRICS) {
             snprintf(text, CELL_BYTES, "%s", results_text(s->results, row_at(s, shown), c->column, number));
             return results_kind(s->results, row_at(s, shown), c->column);
