@@ -10,6 +10,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- what tells lines apart ---- */
+
+bool show_differs(const struct show *s, int column)
+{
+    int first = -1;
+    if (!results_differs(s->results, column))
+        return false;
+    for (int i = 0; i < s->lines.count; i++) {
+        int row = result_line_row(&s->lines, i);
+        if (results_kind(s->results, row, column) == RESULT_NONE)
+            continue;
+        if (first >= 0 && !results_same(s->results, first, row, column))
+            return true;
+        first = first < 0 ? row : first;
+    }
+    return false;
+}
+
+bool show_follows(const struct show *s, int column)
+{
+    for (int c = 0; c < results_columns(s->results); c++)
+        if (results_part(s->results, c) == RESULT_OF_CONFIG && show_differs(s, c) &&
+            experiment_field_follows(results_name(s->results, column), results_name(s->results, c)))
+            return true;
+    return false;
+}
+
+bool show_is_simulated(const struct show *s, int line)
+{
+    char number[32];
+    return s->device >= 0 && strcmp(results_text(s->results, result_line_row(&s->lines, line), s->device, number), "sim") == 0;
+}
+
 /* ---- cells ---- */
 
 enum { CELL_BYTES = 512 };
