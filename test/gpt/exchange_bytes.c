@@ -1,9 +1,9 @@
 /* What the ranks of a tensor group exchange for a layer, in closed form. With M rows of d elements a layer's collective on them moves A = M d
  * elements: an all-reduce, or with sequence parallelism an all-gather before the products and a reduce-scatter after them, for the same in
  * backward the reverse. Source  Shoeybi et al., "Megatron-LM", 2019, section 3; Korthikanti et al., "Reducing Activation Recomputation in
- * Large Transformer Models", 2022, section 4.2.2. Besides: weight gradients gather their inputs again, norms sum their gains and biases, the
- * loss gathers three numbers a row; norms of heads sum their gains, and ranks with the same heads of keys and values those weights'
- * gradients. */
+ * Large Transformer Models", 2022, section 4.2.2. Besides: weight gradients gather their inputs again, as does a
+ * gated MLP that computes its second product again; norms sum their gains and biases, the loss gathers three numbers a row; norms of heads
+ * sum their gains, and ranks with the same heads of keys and values those weights' gradients. */
 #include "test/gpt/exchange_bytes.h"
 #include "gpt/model.h"
 
@@ -13,6 +13,7 @@ struct sizes {
     uint64_t rows, norm, loss; /* bytes of M d elements, of a norm, and of all ranks' numbers of the loss */
     uint64_t gains, copies;    /* of the gains of heads' norms; of what other ranks have copies of */
     bool sliced;
+    bool raises_again; /* the product beside the gate is computed again, from gathered rows */
 };
 
 static void add_gather(const struct sizes *s, int times, struct dt_exchanged *out)
@@ -47,7 +48,7 @@ static void add_backward(const struct sizes *s, enum gpt_layer_kind kind, enum d
     bool inputs = part & DT_BACKWARD_INPUT, weights = part & DT_BACKWARD_WEIGHTS;
     bool behind_sum = kind == GPT_ATTENTION || kind == GPT_MLP_DOWN, before_product = kind == GPT_ATTENTION || kind == GPT_MLP_UP;
     if (behind_sum && inputs)
-        add_gather(s, 1, out); /* the gradient of the branch */
+        add_gather(s, kind == GPT_MLP_DOWN && s->raises_again ? 2 : 1, out); /* the gradient of the branch */
     if ((before_product || kind == GPT_HEAD || kind == GPT_EMBEDDING) && weights)
         add_gather(s, 1, out); /* what the weight gradients read */
     if ((before_product || kind == GPT_HEAD) && inputs)
@@ -78,7 +79,8 @@ void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct gpt_pass pa
                           .loss = ranks * rows * sizeof(struct gpt_logit_row),
                           .gains = gpt_of(stage->model)->qk_norm ? 2 * (uint64_t)gpt_head_width(stage->model) * element : 0,
                           .copies = copied_elems(s) * element,
-                          .sliced = s->sliced};
+                          .sliced = s->sliced,
+                          .raises_again = gpt_of(stage->model)->mlp == GPT_MLP_SWIGLU && stage->parts[0].again & DT_AGAIN_PRODUCTS};
     *out = (struct dt_exchanged){0};
     for (int i = group->first_layer; s->cut.size > 1 && i < group->first_layer + group->layer_count; i++) {
         enum gpt_layer_kind kind = s->layers[i].kind;
