@@ -35,13 +35,21 @@ template <int EXPONENT, int MANTISSA> unsigned short narrow(float x)
     return (unsigned short)(sign | (rounded < INFINITE ? rounded : INFINITE));
 }
 
+constexpr float power_of_half(int exponent)
+{
+    float power = 1;
+    for (; exponent > 0; exponent--)
+        power /= 2;
+    return power;
+}
+
 template <int EXPONENT, int MANTISSA> float widen(unsigned short bits)
 {
     constexpr int BIAS = (1 << (EXPONENT - 1)) - 1, MOST = (1 << EXPONENT) - 1;
     uint32_t exponent = bits >> MANTISSA & MOST, mantissa = bits & ((1u << MANTISSA) - 1), wide;
     float value;
     if (exponent == 0) {
-        constexpr float LEAST = __builtin_ldexpf(1, 1 - BIAS - MANTISSA); /* exact: a subnormal */
+        constexpr float LEAST = power_of_half(BIAS + MANTISSA - 1); /* of this type above 0 */
         value = (float)mantissa * LEAST;
     } else {
         wide = (exponent == MOST ? 255u : exponent + 127 - BIAS) << 23 | mantissa << (23 - MANTISSA);
