@@ -196,8 +196,8 @@ static dt_status attend_to_backward(const struct layer_run *r, const struct dt_b
     return r->k->attention_gradient(r->kernels, r->stream, &a);
 }
 
-/* Keys go round in the other direction, from those that came last in forward on, so that the gradients that follow them a step behind are
- * where they belong after the last step. */
+/* Keys travel against forward's direction, beginning with those that arrived last in forward. Their gradients follow one step later, so that
+ * the last step brings each to its owner. */
 static dt_status backward_around(const struct layer_run *r, const struct dt_buffer *dmixed)
 {
     struct dt_buffer here = {0}, next, sums = {0}, made, coming;

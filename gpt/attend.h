@@ -1,7 +1,7 @@
 /* Attention itself: from q, k and v to the heads' outputs, and their gradients; also where ranks share the positions of each sample
  * (struct dt_context_group). Each rank then has the same amount of work and sends the same bytes. With KV the elements of its own keys and
  * values, E those of its q, k, v and of the heads' outputs together, and N ranks:
- *   ring        sends (N - 1) KV forward beside attention, and twice that backward, of which the gradients are there one step after the keys
+ *   ring        forward sends (N - 1) KV beside attention; backward sends the keys again, and one step after them their gradients
  *   all_gather  sends (N - 1) KV forward before attention; backward as much before, and as much after it
  *   heads       sends E (N - 1) / N forward, of which the heads' outputs after attention, and as much backward
  * What lies there meanwhile is workspace: two pieces of keys, backward of their gradients as well; all N pieces; or q, k, v once more. With

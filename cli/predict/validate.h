@@ -32,7 +32,7 @@ struct validate_row {
     double measured_s, measured_bytes;   /* NAN: not told */
     enum validate_fit measured_fit;      /* in memory, where the table has its status */
     bool norm_kernel;                    /* the run's RMS norms were one kernel each, whatever the profile's are */
-    bool sequence_parallel_open;         /* layers are divided, and neither the table nor --set tells it: predicted by the default */
+    bool sequence_parallel_open;         /* tensor ranks divide the layers, and nothing tells it: the default is predicted */
     bool fit_undecided;                  /* and it decides whether memory suffices */
     double predicted_s, predicted_bytes; /* NAN: not known */
     double step_error;                   /* what the profile says that eight of ten predictions are off by no more than; NAN: nothing */

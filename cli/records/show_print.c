@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what tells lines apart ---- */
+/* ---- columns in which lines differ ---- */
 
 bool show_differs(const struct show *s, int column)
 {

@@ -20,7 +20,7 @@ static const struct {
 
 enum { SHARDINGS = sizeof shardings / sizeof *shardings };
 
-/* contexts: ranks that share samples, beside those of the data axes. */
+/* contexts: how many ranks share each sample. */
 static void settle_paradigm(struct dt_translation *t, double data_ranks, double contexts)
 {
     double shard = dt_json_number(t->ours, "job.shard", data_ranks);

@@ -12,7 +12,7 @@
 struct known_product {
     double batch, seconds;
     size_t m, n, inner, left_elems, right_elems;
-    bool fp8;
+    double fp8_speed; /* of dt_fp8_recipe; 0: not in FP8 */
 };
 
 enum { KNOWN_PRODUCTS = 64 };
@@ -72,19 +72,19 @@ static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gp
 static double seconds_of(const struct gpt_kernels *k, const struct known_product *p)
 {
     double m = (double)p->m, n = (double)p->n, inner = (double)p->inner;
-    if (p->fp8)
-        return dt_cost_fp8_product_s(k->costs, m, n, inner, p->left_elems, p->right_elems, dt_fp8_recipe(k->model->fp8)->speed);
+    if (p->fp8_speed > 0)
+        return dt_cost_fp8_product_s(k->costs, m, n, inner, p->left_elems, p->right_elems, p->fp8_speed);
     return dt_cost_product_s(k->costs, p->batch, m, n, inner, p->left_elems, p->right_elems, (size_t)k->element_bytes);
 }
 
-static double product_s(struct gpt_kernels *k, bool fp8, double batch, size_t m, size_t n, size_t inner, size_t left_elems,
+static double product_s(struct gpt_kernels *k, double fp8_speed, double batch, size_t m, size_t n, size_t inner, size_t left_elems,
                         size_t right_elems)
 {
-    uint64_t shape = ((((m * 31 + n) * 31 + inner) * 31 + left_elems) * 31 + right_elems) * 2 + fp8;
+    uint64_t shape = ((((m * 31 + n) * 31 + inner) * 31 + left_elems) * 31 + right_elems) * 2 + (fp8_speed > 0);
     struct known_product *known = &k->products[(shape * 0x9E3779B97F4A7C15u >> 32) % KNOWN_PRODUCTS]; /* Knuth's multiplicative hash */
     if (known->m != m || known->n != n || known->inner != inner || known->left_elems != left_elems || known->right_elems != right_elems ||
-        known->batch != batch || known->fp8 != fp8) {
-        *known = (struct known_product){batch, 0, m, n, inner, left_elems, right_elems, fp8};
+        known->batch != batch || known->fp8_speed != fp8_speed) {
+        *known = (struct known_product){batch, 0, m, n, inner, left_elems, right_elems, fp8_speed};
         known->seconds = seconds_of(k, known);
     }
     return known->seconds;
@@ -97,9 +97,9 @@ static int parts_of(const struct gpt_kernels *k, int joined)
     return joined > most ? most : joined > 1 ? joined : 1;
 }
 
-static bool in_fp8(const struct gpt_kernels *k, int joined)
+static const struct dt_fp8_recipe *recipe_of(const struct gpt_kernels *k, int joined)
 {
-    return k->model->fp8 && joined > 0;
+    return dt_fp8_recipe(joined > 0 ? k->model->fp8 : DT_FP8_NONE);
 }
 
 /* What is cast before a product in FP8: a tensor of `elems` as `first` says, and the weight, `second` of weight_elems. */
@@ -196,10 +196,9 @@ static GPT_KERNEL_FUNCTION(cost_linear, gpt_linear)
     if (parts == 0)
         return DT_OK;
     size_t out = a->out / (size_t)parts;
-    bool fp8 = in_fp8(k, a->joined);
-    const struct dt_fp8_recipe *recipe = dt_fp8_recipe(fp8 ? k->model->fp8 : DT_FP8_NONE);
+    const struct dt_fp8_recipe *recipe = recipe_of(k, a->joined);
     double weight_elems = k->costs->fp8_weight_part * (double)a->out * (double)a->in;
-    return product(k, stream, GPT_KERNEL_LINEAR, a->out, a->in, parts, product_s(k, fp8, 1, a->rows, out, a->in, a->in, out),
+    return product(k, stream, GPT_KERNEL_LINEAR, a->out, a->in, parts, product_s(k, recipe->speed, 1, a->rows, out, a->in, a->in, out),
                    (double)a->rows * (double)a->out, casts(recipe->input, (double)a->rows * (double)a->in, recipe->weight, weight_elems));
 }
 
@@ -210,10 +209,9 @@ static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient
     if (parts == 0)
         return DT_OK;
     size_t out = a->out / (size_t)parts;
-    bool fp8 = in_fp8(k, a->joined);
-    const struct dt_fp8_recipe *recipe = dt_fp8_recipe(fp8 ? k->model->fp8 : DT_FP8_NONE);
-    return product(k, stream, GPT_KERNEL_LINEAR_INPUT_GRADIENT, a->out, a->in, parts, product_s(k, fp8, 1, a->rows, a->in, out, out, a->in),
-                   (double)a->rows * (double)a->in,
+    const struct dt_fp8_recipe *recipe = recipe_of(k, a->joined);
+    return product(k, stream, GPT_KERNEL_LINEAR_INPUT_GRADIENT, a->out, a->in, parts,
+                   product_s(k, recipe->speed, 1, a->rows, a->in, out, out, a->in), (double)a->rows * (double)a->in,
                    casts(recipe->gradient, (double)a->rows * (double)a->out, recipe->weight_again, (double)a->out * (double)a->in));
 }
 
@@ -230,10 +228,9 @@ static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradie
     double apart_bytes = k->costs->profile.memory.gradient_copies * k->element_bytes * (double)out * (double)a->in;
     DT_TRY(dt_alloc(stream, DT_WORKSPACE, (size_t)apart_bytes, &apart));
     dt_free(stream, &apart);
-    bool fp8 = in_fp8(k, a->joined);
-    const struct dt_fp8_recipe *recipe = dt_fp8_recipe(fp8 ? k->model->fp8 : DT_FP8_NONE);
+    const struct dt_fp8_recipe *recipe = recipe_of(k, a->joined);
     return product(k, stream, GPT_KERNEL_LINEAR_WEIGHT_GRADIENT, a->out, a->in, parts,
-                   product_s(k, fp8, 1, out, a->in, a->rows, out, a->in), (double)a->rows * (double)a->out,
+                   product_s(k, recipe->speed, 1, out, a->in, a->rows, out, a->in), (double)a->rows * (double)a->out,
                    casts(recipe->input_again, (double)a->rows * (double)a->in, (struct dt_fp8_cast){0}, 0));
 }
 
@@ -288,8 +285,8 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
     /* of a head of q, k, v and the output: with fewer k and v */
     double rows = (2 * (double)heads * (double)queries + 2 * (double)kv_heads * (double)keys) / (4 * (double)heads);
     bool fused = gpt_of(model)->attention == GPT_ATTENTION_FUSED;
-    double products_s = to_square * product_s(k, false, batch, queries, keys, width, width, width) +
-                        from_square * product_s(k, false, batch, queries, width, keys, keys, width);
+    double products_s = to_square * product_s(k, 0, batch, queries, keys, width, width, width) +
+                        from_square * product_s(k, 0, batch, queries, width, keys, keys, width);
     double fused_peak = k->costs->profile.gemm.fused_peak_fraction;
     if (fused && fused_peak > 0) /* one kernel: the squares' inner dimension is not a pipeline of its own */
         products_s = (to_square + from_square) * 2 * square * (double)width / (k->costs->hardware.peak_flops * fused_peak) *

@@ -221,9 +221,8 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
     return pipeline_create(&pipeline, &t->pipeline);
 }
 
-/* Captured, NCCL's operations between nodes become nodes of the graph that run on the
- * host: what that costs is not measured yet. The receives of a pipeline wait in kernels for what other branches of the graph send, and CUDA
- * promises for no two branches that they run at once. So both have to be asked for. */
+/* In a graph NCCL's operations between nodes run on the host: what that costs is not measured yet. The receives of a pipeline wait in kernels
+ * for what other branches of the graph send, and CUDA promises for no two branches that they run at once. So both have to be asked for. */
 const char *trainer_no_graph(const struct experiment *e)
 {
     if (!e->graph)
