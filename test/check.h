@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct test_case {
@@ -55,6 +56,18 @@ static inline int test_main(const struct test_case *cases, int count)
                test_skip_reason);
     }
     return failed != 0;
+}
+
+/* Whether to leave out the next of many experiments that are alike: with DTBENCH_TEST_EVERY=4 each fourth is tried, and with 4:1 each fourth
+ * from the second on. Sanitizers take ten times as long, and need each path once. Every rank asks as often. */
+static inline bool test_leave_out(void)
+{
+    static int asked;
+    const char *text = getenv("DTBENCH_TEST_EVERY");
+    int every = 1, first = 0;
+    if (text)
+        sscanf(text, "%d:%d", &every, &first);
+    return every > 1 && asked++ % every != first;
 }
 
 #define TEST_MAIN(cases)                                                                                                                   \

@@ -31,18 +31,6 @@ static inline double ranks_tolerance(double on_cpu)
     return strcmp(test_device_kind(), "cpu") == 0 || on_cpu > 1e-4 ? on_cpu : 1e-4;
 }
 
-/* Whether to leave out the next of many experiments that are alike: with DTBENCH_TEST_EVERY=4 each fourth is trained, and with 4:1 each fourth
- * from the second on. Sanitizers take ten times as long, and need each path once. Every rank asks as often. */
-static inline bool ranks_leave_out(void)
-{
-    static int asked;
-    const char *text = getenv("DTBENCH_TEST_EVERY");
-    int every = 1, first = 0;
-    if (text)
-        sscanf(text, "%d:%d", &every, &first);
-    return every > 1 && asked++ % every != first;
-}
-
 /* What rank 0 holds in `values` [count], to all ranks: the same work done by each of them would only take its time once more. False, with
  * NAN in `values`, where it did not come. */
 static inline bool ranks_take_from_0(double *values, int count)

@@ -255,8 +255,9 @@ static void round_trips(void)
             spaces[s].config(&d, text);
             bool is_one = parse(text, &x);
             CHECK(tried < 2 * CONFIGS, "%s: too few of the random configs are one: %s", spaces[s].name, dt_error_message());
-            if (is_one)
-                there_and_back((int)s, i++, text, &x);
+            if (is_one && !test_leave_out())
+                there_and_back((int)s, i, text, &x);
+            i += is_one;
         }
     }
 }

@@ -106,7 +106,7 @@ static inline void train_and_compare(const struct experiment *e, const double re
 {
     struct measure_result result;
     struct dt_memory_usage predicted, left;
-    if (ranks_leave_out())
+    if (test_leave_out())
         return;
     dt_memory_reset_peak(device);
     dt_status status = measure_run(e, device, everyone, NULL, &result);

@@ -140,7 +140,7 @@ static void train_and_compare(const char *const *sets, int count, double toleran
     struct dt_memory_usage predicted, before;
     char world_size[32];
     const char *all[16] = {world_size, ranks_device_setting()};
-    if (ranks_leave_out())
+    if (test_leave_out())
         return;
     snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
     for (int i = 0; i < count; i++)
