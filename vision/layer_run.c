@@ -1,7 +1,8 @@
 /* One layer of one micro-batch: its nodes in turn forward, and in reverse backward.
  *
  * Kept for backward are what convolutions and norms read: of a norm's output only what makes it again, in one pass over memory, unless
- * DT_KEEP_NORMS says otherwise. Everything else is freed after its last use. */
+ * DT_KEEP_NORMS says otherwise. That goes for outputs of layers, too, which end with a norm: every second one of them is made again by the next
+ * layer's backward, of what the layer itself and the one before it keep. Everything else is freed after its last use. */
 #include "vision/stage.h"
 
 struct run {
@@ -107,19 +108,35 @@ static bool reads(const struct vision_node *node, int n)
     return found;
 }
 
-/* The last node that reads what node n makes; n itself where none does. */
+/* The last node that reads what node n makes, or what is carried in its buffer; n itself where none does. */
 static int last_reader(const struct run *r, int n)
 {
     int last = n;
-    for (int i = n + 1; i < r->layer->node_count; i++)
-        last = reads(node_of(r, i), n) ? i : last;
+    for (int i = n + 1; i < r->layer->node_count; i++) {
+        bool carried = n == 0 && node_of(r, i)->op == VISION_CARRIED;
+        int reader = carried ? last_reader(r, i) : reads(node_of(r, i), n) ? i : n;
+        last = reader > last ? reader : last;
+    }
     return last;
+}
+
+/* Whether group g's backward makes its input once more: the layer before it keeps what its last norm read. What that norm adds is the input of
+ * its own layer, which then is kept, or a norm's output. */
+static bool input_is_made_again(const struct vision_stage *s, int g)
+{
+    if (g == 0 || !s->base.groups[g - 1].goes_on || s->keep & DT_KEEP_NORMS)
+        return false;
+    const struct vision_layer *before = &s->layers[g - 1];
+    const struct vision_node *output = &before->nodes[before->output];
+    return output->op == VISION_NORM && !(reads(output, 0) && input_is_made_again(s, g - 1));
 }
 
 /* A norm's residual is read again where the ReLU after it needs its sign. */
 static bool is_kept(const struct run *r, int n)
 {
-    bool read = n == 0;
+    if (n == 0)
+        return !input_is_made_again(r->stage, r->group->index);
+    bool read = false;
     for (int i = n + 1; i < r->layer->node_count; i++) {
         const struct vision_node *node = node_of(r, i);
         read |= (node->op == VISION_CONV || node->op == VISION_NORM) && reads(node, n);
@@ -156,13 +173,29 @@ static float *running_of(const struct run *r, const struct vision_node *node)
     return r->again ? NULL : all + r->stage->state_first[r->group->index] + node->state_elem;
 }
 
+/* Whether the next group's backward makes what norm n made, the output or what is added to it: the group's parameters may not be there then, and
+ * the stash has the norm's. */
+static bool is_made_by_next(const struct run *r, int n)
+{
+    int output = r->layer->output, next = r->group->index + 1;
+    return output >= 0 && (n == output || reads(node_of(r, output), n)) && next < r->stage->base.group_count &&
+           input_is_made_again(r->stage, next);
+}
+
+/* mean and rstd [groups, channels] fp32, and after them, where they are copied, gain and bias [channels]. */
+static size_t statistics_bytes(const struct run *r, const struct vision_node *node)
+{
+    return 2 * statistics_elems(r, node) * sizeof(float);
+}
+
 static struct vision_norm_of norm_of(const struct run *r, int n)
 {
     const struct vision_node *node = node_of(r, n);
     float *statistics = r->kept->besides[n].data;
+    const char *gain = is_made_by_next(r, n) ? (const char *)statistics + statistics_bytes(r, node) : param(r, node->first_elem);
     return (struct vision_norm_of){.x = value(r, node->inputs[0]),
-                                   .gain = param(r, node->first_elem),
-                                   .bias = param(r, node->first_elem + (size_t)node->shape.channels),
+                                   .gain = gain,
+                                   .bias = gain + (size_t)node->shape.channels * element_bytes(r),
                                    .residual = node->input_count > 1 ? value(r, node->inputs[1]) : NULL,
                                    .mean = statistics,
                                    .rstd = statistics + statistics_elems(r, node),
@@ -192,8 +225,10 @@ static dt_status join_statistics(const struct run *r, const struct vision_norm_o
 static dt_status norm_forward(const struct run *r, int n)
 {
     const struct vision_node *node = node_of(r, n);
-    size_t bytes = 2 * statistics_elems(r, node) * sizeof(float);
-    DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, bytes, &r->kept->besides[n]));
+    size_t bytes = statistics_bytes(r, node), copied = is_made_by_next(r, n) ? 2 * (size_t)node->shape.channels * element_bytes(r) : 0;
+    DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, bytes + copied, &r->kept->besides[n]));
+    if (copied)
+        DT_TRY(dt_copy(r->stream, (char *)r->kept->besides[n].data + bytes, param(r, node->first_elem), copied));
     struct vision_norm a = {.of = norm_of(r, n), .y = r->kept->values[n].data, .running = running_of(r, node)};
     if (r->exchange->comm) {
         a.part = VISION_NORM_APPLY;
@@ -358,11 +393,29 @@ dt_status vision_recompute(struct dt_stage *stage, int g, struct dt_stash *stash
 
 /* ---- backward ---- */
 
+static dt_status need(const struct run *r, int n);
+
+/* The layer's input, which the layer before it has made, without what is carried. */
+static dt_status need_input(const struct run *r)
+{
+    struct run before = *r;
+    before.layer--;
+    before.group--;
+    before.kept--;
+    DT_TRY(need(&before, before.layer->output));
+    move(&r->kept->values[0], &before.kept->values[before.layer->output]);
+    return DT_OK;
+}
+
 /* Make what norm n made once more, where it is not there. */
 static dt_status need(const struct run *r, int n)
 {
     const struct vision_node *node = node_of(r, n);
-    if (node->op != VISION_NORM || r->kept->values[n].data)
+    if (r->kept->values[n].data)
+        return DT_OK;
+    if (n == 0 && input_is_made_again(r->stage, r->group->index))
+        return need_input(r);
+    if (node->op != VISION_NORM)
         return DT_OK;
     if (node->input_count > 1)
         DT_TRY(need(r, node->inputs[1]));

@@ -267,7 +267,8 @@ static const struct dt_field fields[] = {
      .names = DT_NAMES("nothing", [DT_KEEP_NORMS] = "norms", [DT_KEEP_MLP] = "mlp", [DT_KEEP_NORMS | DT_KEEP_MLP] = "all"),
      .initial = "\"nothing\"", .matters = of_cheap_activations,
      .description = "What forward keeps although backward can make it again in one pass over memory. norms: the outputs of a block's two "
-                    "norms, 2 d elements a token. mlp: what the MLP's second product reads, the output of GELU or SwiGLU, 4 d elements "
+                    "norms, 2 d elements a token; of a convolutional network all norms' outputs. mlp: what the MLP's second product reads, "
+                    "the output of GELU or SwiGLU, 4 d elements "
                     "(model.ffn). all: both. Backward then has fewer kernels, and no loss changes."},
     {"parameter_offload", DT_FIELD_BOOL, AT(parameter_offload), .max = 1, .initial = "false",
      .description = "Parameters, gradients and optimizer state are in host memory. Parameters are copied to the device one group "

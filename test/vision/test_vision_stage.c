@@ -18,10 +18,12 @@ struct fixture {
     float *params, *grads;
 };
 
-/* How a step is run: weights' gradients after all inputs'; every layer but the last forgotten, and computed again; in how many pieces. */
+/* How a step is run: weights' gradients after all inputs'; every layer but the last forgotten, and computed again; in how many pieces; with every
+ * second layer's input made again by backward (goes_on). */
 struct way {
     bool halves, again;
     int pieces;
+    bool goes_on;
 };
 
 static const struct vision_model networks[] = {
@@ -108,6 +110,8 @@ static double loss_of(struct fixture *f, struct way way)
     struct dt_model_facts facts = {.loss_terms = vision_of(&f->model)->head == VISION_DEEPLAB ? vision_of(&f->model)->image_size : 1};
     int terms = facts.loss_terms * facts.loss_terms;
     double loss = 0;
+    for (int g = 0; g < f->stage->group_count - 1; g++)
+        f->stage->groups[g].goes_on = way.goes_on;
     memset(f->grads, 0xff, f->stage->param_elems * sizeof *f->grads); /* what is not written, or is added to by mistake, is no number */
     CHECK_OK(dt_zero(f->stream, f->stage->loss.data, sizeof(double)));
     for (int piece = 0; piece < way.pieces; piece++) {
@@ -170,15 +174,29 @@ static void test_gradients(void)
 /* Whatever the way, loss and gradients are the same to the last bit; but in two pieces sums over samples are rounded in between. */
 static void test_ways_are_the_same(void)
 {
-    static const struct way ways[] = {{false, false, 1}, {true, false, 1}, {false, true, 1}, {true, true, 1}, {false, true, 2}};
+    static const struct way ways[] = {{.pieces = 1},
+                                      {.halves = true, .pieces = 1},
+                                      {.again = true, .pieces = 1},
+                                      {.halves = true, .again = true, .pieces = 1},
+                                      {.again = true, .pieces = 2},
+                                      {.pieces = 1, .goes_on = true},
+                                      {.halves = true, .pieces = 1, .goes_on = true},
+                                      {.pieces = 2, .goes_on = true}};
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
         float *wanted = NULL;
         double loss = 0;
+        uint64_t peak = 0; /* of the first way */
         for (size_t w = 0; w < 2 * sizeof ways / sizeof *ways; w++) {
             struct fixture f;
             if (!fixture_init(&f, &networks[i], w % 2 ? DT_KEEP_NORMS : 0))
                 return;
             double found = loss_of(&f, ways[w / 2]), largest = 0, worst = 0;
+            struct dt_memory_usage usage;
+            dt_memory_usage(f.device, &usage);
+            peak = w == 0 ? usage.device.peak_total_bytes : peak;
+            bool less = ways[w / 2].goes_on && !ways[w / 2].halves && w % 2 == 0; /* halves keep everything until the weights' turn */
+            CHECK(!less || usage.device.peak_total_bytes < peak, "network %zu, way %zu: a peak of %zu bytes, not less than %zu", i, w,
+                  (size_t)usage.device.peak_total_bytes, (size_t)peak);
             wanted = wanted ? wanted : memcpy(malloc(f.stage->param_elems * sizeof(float)), f.grads, f.stage->param_elems * sizeof(float));
             loss = w == 0 ? found : loss;
             for (size_t p = 0; p < f.stage->param_elems; p++) {
