@@ -1,13 +1,11 @@
-/* What a backend of lib/kernels/kernels.h provides: its calls, without spans. */
+/* What a backend of lib/kernels/kernels.h provides: its calls, without spans, and those for what is in host memory. */
 #ifndef LIB_KERNELS_BACKEND_H
 #define LIB_KERNELS_BACKEND_H
 
 #include "lib/kernels/kernels.h"
 
-struct dt_kernel_backend {
-    const char *name;                        /* the kind of device */
-    dt_status (*init)(struct dt_kernels *k); /* device and dtype are set, all else is zero */
-    void (*finish)(struct dt_kernels *k);    /* optional; also after an init that failed */
+/* overflows adds to *to. */
+struct dt_kernel_calls {
     dt_status (*begin_step)(struct dt_kernels *k, struct dt_stream *stream, int step);
     dt_status (*overflows)(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to);
     dt_status (*add_squares)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
@@ -25,6 +23,13 @@ struct dt_kernel_backend {
                           size_t count);
     dt_status (*fill)(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
     dt_status (*normal)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
+};
+
+struct dt_kernel_backend {
+    const char *name;                           /* the kind of device */
+    dt_status (*init)(struct dt_kernels *k);    /* device and dtype are set, all else is zero */
+    void (*finish)(struct dt_kernels *k);       /* optional; also after an init that failed */
+    const struct dt_kernel_calls *calls, *host; /* host: of what is in host memory; the same on cpu and sim */
 };
 
 extern const struct dt_kernel_backend dt_kernels_sim;

@@ -19,7 +19,6 @@ static dt_status sim_begin_step(struct dt_kernels *k, struct dt_stream *stream, 
 
 static dt_status sim_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to)
 {
-    *to = 0;
     return DT_OK;
 }
 
@@ -156,9 +155,7 @@ static dt_status sim_normal(struct dt_kernels *k, struct dt_stream *stream, cons
     return DT_OK;
 }
 
-const struct dt_kernel_backend dt_kernels_sim = {.name = "sim",
-                                                 .init = sim_init,
-                                                 .begin_step = sim_begin_step,
+static const struct dt_kernel_calls sim_calls = {.begin_step = sim_begin_step,
                                                  .overflows = sim_overflows,
                                                  .add_squares = sim_add_squares,
                                                  .sum_squares = sim_sum_squares,
@@ -171,3 +168,5 @@ const struct dt_kernel_backend dt_kernels_sim = {.name = "sim",
                                                  .add_wide = sim_add_wide,
                                                  .fill = sim_fill,
                                                  .normal = sim_normal};
+
+const struct dt_kernel_backend dt_kernels_sim = {.name = "sim", .init = sim_init, .calls = &sim_calls, .host = &sim_calls};

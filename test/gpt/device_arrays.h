@@ -96,7 +96,7 @@ static inline dt_status update_on_device(struct dt_kernels *k, struct dt_stream 
     bool used[sizeof on_device.arrays / sizeof on_device.arrays[0]] = {0};
     if (!u->on_host)
         DT_TRY(device_arrays_send(stream, &there, sizeof there, used));
-    DT_TRY(on_device.backend->update(k, stream, &there));
+    DT_TRY((u->on_host ? on_device.backend->host : on_device.backend->calls)->update(k, stream, &there));
     return device_arrays_fetch(stream, used);
 }
 
@@ -107,7 +107,7 @@ static inline dt_status add_on_device(struct dt_kernels *k, struct dt_stream *st
     bool used[sizeof on_device.arrays / sizeof on_device.arrays[0]] = {0};
     if (!on_host)
         DT_TRY(device_arrays_send(stream, there, sizeof there, used));
-    DT_TRY(on_device.backend->add(k, stream, on_host, (void *)there[0], there[1], count));
+    DT_TRY((on_host ? on_device.backend->host : on_device.backend->calls)->add(k, stream, on_host, (void *)there[0], there[1], count));
     return device_arrays_fetch(stream, used);
 }
 
@@ -115,7 +115,7 @@ static inline dt_status fill_on_device(struct dt_kernels *k, struct dt_stream *s
 {
     bool used[sizeof on_device.arrays / sizeof on_device.arrays[0]] = {0};
     DT_TRY(device_arrays_send(stream, &to, sizeof to, used));
-    DT_TRY(on_device.backend->fill(k, stream, to, count, value));
+    DT_TRY(on_device.backend->calls->fill(k, stream, to, count, value));
     return device_arrays_fetch(stream, used);
 }
 
@@ -124,19 +124,22 @@ static inline dt_status normal_on_device(struct dt_kernels *k, struct dt_stream 
     struct dt_normal there = *a;
     bool used[sizeof on_device.arrays / sizeof on_device.arrays[0]] = {0};
     DT_TRY(device_arrays_send(stream, &there, sizeof there, used));
-    DT_TRY(on_device.backend->normal(k, stream, &there));
+    DT_TRY(on_device.backend->calls->normal(k, stream, &there));
     return device_arrays_fetch(stream, used);
 }
 
 static inline const struct dt_kernel_backend *device_arrays_backend(const struct dt_kernel_backend *backend)
 {
     static struct dt_kernel_backend there;
+    static struct dt_kernel_calls calls;
     on_device.backend = backend;
     there = *backend;
-    there.update = update_on_device;
-    there.add = add_on_device;
-    there.fill = fill_on_device;
-    there.normal = normal_on_device;
+    calls = *backend->calls;
+    calls.update = update_on_device;
+    calls.add = add_on_device;
+    calls.fill = fill_on_device;
+    calls.normal = normal_on_device;
+    there.calls = there.host = &calls;
     return &there;
 }
 

@@ -243,52 +243,54 @@ static dt_status run_overflows(void *arguments)
 
 /* ---- queueing ---- */
 
-dt_status dt_host_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step)
+static dt_status host_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step)
 {
     struct task t = {.k = k, .step = step, .rate = k->rate};
     return k->host.submit(stream, "begin step", run_begin_step, &t, sizeof t);
 }
 
-dt_status dt_host_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to)
+static dt_status host_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to)
 {
     struct task t = {.k = k, .overflows = to};
     return k->host.submit(stream, "step's overflows", run_overflows, &t, sizeof t);
 }
 
-dt_status dt_host_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
-                              size_t count)
+static dt_status host_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
+                                  size_t count)
 {
     struct task t = {.k = k, .count = count, .squares = {.dtype = dtype, .x = x}};
     return k->host.submit(stream, "squares", run_add_squares, &t, sizeof t);
 }
 
-dt_status dt_host_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to)
+static dt_status host_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to)
 {
     struct task t = {.k = k, .norm = {.squares = to}};
     return k->host.submit(stream, "sum of squares", run_sum_squares, &t, sizeof t);
 }
 
-dt_status dt_host_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
-                              const float *squares)
+static dt_status host_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
+                                  const float *squares)
 {
+    if (on_host && k->backend->calls == &dt_host_calls)
+        return DT_OK; /* the device's updates are the host's: they are settled already */
     struct task t = {.k = k, .norm = {.squares = (float *)squares, .rule = *rule}};
     return k->host.submit(stream, "norm", run_settle_norm, &t, sizeof t);
 }
 
-dt_status dt_host_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to)
+static dt_status host_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to)
 {
     struct task t = {.k = k, .norm = {.state = to}};
     return k->host.submit(stream, "step's norm", run_norm, &t, sizeof t);
 }
 
-dt_status dt_host_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from)
+static dt_status host_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from)
 {
     struct task t = {.k = k, .norm = {.given = *from}};
     return k->host.submit(stream, "norm's state", run_set_norm, &t, sizeof t);
 }
 
-dt_status dt_host_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
-                          enum dt_dtype from_dtype, size_t count)
+static dt_status host_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
+                              enum dt_dtype from_dtype, size_t count)
 {
     bool widens = to_dtype == DT_FP32;
     struct task t = {.k = k, .part = convert_part, .count = count, .convert = {to, from, to_dtype, from_dtype, NULL}};
@@ -296,34 +298,48 @@ dt_status dt_host_convert(struct dt_kernels *k, struct dt_stream *stream, void *
     return k->host.submit(stream, widens ? "widen" : "narrow", run, &t, sizeof t);
 }
 
-dt_status dt_host_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
+static dt_status host_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
 {
     struct task t = {.k = k, .part = update_part, .count = u->count, .update = *u};
     k->host.updates = true;
     return k->host.submit(stream, u->adam ? "adam" : "sgd", run, &t, sizeof t);
 }
 
-dt_status dt_host_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
+static dt_status host_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
 {
     struct task t = {.k = k, .part = add_part, .count = count, .flat = {.to = to, .from = from}};
     return k->host.submit(stream, "add", run, &t, sizeof t);
 }
 
-dt_status dt_host_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype, const void *from,
-                           size_t count)
+static dt_status host_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype,
+                               const void *from, size_t count)
 {
     struct task t = {.k = k, .part = add_wide_part, .count = count, .flat = {.to = to, .from = from, .dtype = dtype}};
     return k->host.submit(stream, "add", run, &t, sizeof t);
 }
 
-dt_status dt_host_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
+static dt_status host_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
 {
     struct task t = {.k = k, .part = fill_part, .count = count, .flat = {.to = to, .value = value}};
     return k->host.submit(stream, "fill", run, &t, sizeof t);
 }
 
-dt_status dt_host_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal)
+static dt_status host_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal)
 {
     struct task t = {.k = k, .part = normal_part, .count = normal->count, .normal = *normal};
     return k->host.submit(stream, "initial weights", run, &t, sizeof t);
 }
+
+const struct dt_kernel_calls dt_host_calls = {.begin_step = host_begin_step,
+                                              .overflows = host_overflows,
+                                              .add_squares = host_add_squares,
+                                              .sum_squares = host_sum_squares,
+                                              .settle_norm = host_settle_norm,
+                                              .norm = host_norm,
+                                              .set_norm = host_set_norm,
+                                              .convert = host_convert,
+                                              .update = host_update,
+                                              .add = host_add,
+                                              .add_wide = host_add_wide,
+                                              .fill = host_fill,
+                                              .normal = host_normal};

@@ -36,7 +36,7 @@ static void cuda_finish(struct dt_kernels *k)
 static dt_status cuda_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to)
 {
     DT_TRY(dt_copy_to_host(stream, to, &k->cuda_step->overflows, sizeof *to));
-    return k->host.updates ? dt_host_overflows(k, stream, to) : DT_OK;
+    return k->host.updates ? dt_host_calls.overflows(k, stream, to) : DT_OK;
 }
 
 static dt_status cuda_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to)
@@ -50,10 +50,7 @@ static dt_status cuda_set_norm(struct dt_kernels *k, struct dt_stream *stream, c
     return dt_copy_from_host(stream, &k->cuda_step->norm, &k->host.norm, sizeof *from);
 }
 
-const struct dt_kernel_backend dt_kernels_cuda = {.name = "cuda",
-                                                  .init = cuda_init,
-                                                  .finish = cuda_finish,
-                                                  .begin_step = dt_cuda_begin_step,
+static const struct dt_kernel_calls cuda_calls = {.begin_step = dt_cuda_begin_step,
                                                   .overflows = cuda_overflows,
                                                   .add_squares = dt_cuda_add_squares,
                                                   .sum_squares = dt_cuda_sum_squares,
@@ -66,3 +63,6 @@ const struct dt_kernel_backend dt_kernels_cuda = {.name = "cuda",
                                                   .add_wide = dt_cuda_add_wide,
                                                   .fill = dt_cuda_fill,
                                                   .normal = dt_cuda_normal};
+
+const struct dt_kernel_backend dt_kernels_cuda = {
+    .name = "cuda", .init = cuda_init, .finish = cuda_finish, .calls = &cuda_calls, .host = &dt_host_calls};

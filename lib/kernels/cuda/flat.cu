@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(THREADS)
 
 extern "C" dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
 {
-    return on_host ? dt_host_add(k, stream, true, to, from, count) : map<add_op>("add", k, stream, to, from, count);
+    return map<add_op>("add", k, stream, to, from, count);
 }
 
 template <bool ADDS, typename To, typename From>
@@ -146,8 +146,6 @@ extern "C" dt_status dt_cuda_convert(struct dt_kernels *k, struct dt_stream *str
 extern "C" dt_status dt_cuda_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype,
                                       const void *from, size_t count)
 {
-    if (on_host)
-        return dt_host_add_wide(k, stream, true, to, dtype, from, count);
     return for_dtype(dtype, [&](auto element) { return convert<true>("add", k, stream, to, (const decltype(element) *)from, count); });
 }
 

@@ -311,8 +311,6 @@ extern "C" dt_status dt_cuda_begin_first_step(struct dt_kernels *k, struct dt_st
 extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
                                          size_t count)
 {
-    if (on_host)
-        return dt_host_add_squares(k, stream, true, dtype, x, count);
     return for_dtype(dtype, [&](auto element) {
         using E = decltype(element);
         return for_pack<E>(
@@ -329,16 +327,12 @@ extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream 
 
 extern "C" dt_status dt_cuda_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to)
 {
-    if (on_host)
-        return dt_host_sum_squares(k, stream, true, to);
     return launch("sum of squares", sum_squares_kernel, dim3(1), dim3(THREADS), 0, stream, (const struct dt_cuda_step *)k->cuda_step, to);
 }
 
 extern "C" dt_status dt_cuda_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
                                          const float *squares)
 {
-    if (on_host)
-        return dt_host_settle_norm(k, stream, true, rule, squares);
     return launch("norm", settle_norm_kernel, dim3(1), dim3(1), 0, stream, k->cuda_step, *rule, squares);
 }
 
@@ -400,8 +394,6 @@ static dt_status adam(struct dt_kernels *k, struct dt_stream *stream, const stru
 
 extern "C" dt_status dt_cuda_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
 {
-    if (u->on_host)
-        return dt_host_update(k, stream, u);
     if (u->adam)
         return adam(k, stream, u);
     return u->first_moment || u->master || u->weight_decay > 0 || u->wide_grads ? momentum(k, stream, u) : sgd(k, stream, u);
