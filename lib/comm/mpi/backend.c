@@ -229,6 +229,15 @@ static void mpi_destroy(struct dt_comm *base)
     free(comm);
 }
 
+/* The processor's best loops that give the same bits on every processor: AVX-512's own conversion to bf16 flushes subnormals to zero. */
+static const struct dt_simd *loops_for(enum dt_dtype dtype)
+{
+    enum dt_cpu_isa isa = dt_cpu_isa() < DT_ISA_AVX512 ? dt_cpu_isa() : DT_ISA_AVX512;
+    while (!dt_simd_for(isa, dtype))
+        isa--;
+    return dt_simd_for(isa, dtype);
+}
+
 /* Wrap `handle`, which becomes the communicator's. Joins `family`, or founds one. */
 static dt_status wrap(MPI_Comm handle, struct mpi_family *family, struct dt_device *device, const char *name,
                       const struct dt_comm_options *options, struct dt_comm **out)
@@ -246,7 +255,8 @@ static dt_status wrap(MPI_Comm handle, struct mpi_family *family, struct dt_devi
         goto no_memory;
     atomic_fetch_add(&comm->family->members, 1);
     comm->handle = handle;
-    comm->isa = dt_reduce_isa(0);
+    for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
+        comm->loops[dtype] = loops_for((enum dt_dtype)dtype);
     comm->scratch_bytes = (size_t)size * DT_MPI_SCRATCH_PER_PEER_BYTES;
     if (comm->scratch_bytes < DT_MPI_SCRATCH_BYTES)
         comm->scratch_bytes = DT_MPI_SCRATCH_BYTES;

@@ -8,7 +8,7 @@
 #define LIB_COMM_MPI_COMM_H
 
 #include "lib/comm/backend.h"
-#include "lib/comm/mpi/reduce.h"
+#include "lib/kernels/cpu/loops.h"
 
 #include <mpi.h>
 #include <pthread.h>
@@ -49,8 +49,8 @@ struct mpi_comm {
     struct mpi_family *family;
     MPI_Comm handle;
     char library[64];
-    const struct dt_reduce_isa *isa;
-    int tag_count; /* operations that are distinguished by their tags */
+    const struct dt_simd *loops[DT_DTYPE_COUNT]; /* sums */
+    int tag_count;                               /* operations that are distinguished by their tags */
 
     /* Host thread only. Collectives are numbered alike by all ranks, transfers by the two ends of each direction. */
     unsigned collectives;

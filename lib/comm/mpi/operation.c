@@ -141,7 +141,7 @@ static void sum(struct collective *c, size_t s)
     char *out = c->own + s * c->segment_elems * c->element_bytes;
     const char *left = c->in + first * c->element_bytes;
     for (int i = 0; i <= last && elems; i++) {
-        c->comm->isa->sum[c->dtype](out, left, arrival(c, s, i), elems, i == last ? c->scale : 1.0f);
+        c->comm->loops[c->dtype]->combine(out, left, arrival(c, s, i), elems, i == last ? c->scale : 1.0f);
         left = out;
     }
 }

@@ -41,6 +41,15 @@ static void add(void *to, const void *from, size_t count)
         store(to, i, count, load(to, i, count) + load(from, i, count));
 }
 
+static void combine(void *out, const void *a, const void *b, size_t count, float scale)
+{
+    size_t i = 0;
+    for (; i + V_LANES <= count; i += V_LANES)
+        store(out, i, i + V_LANES, (load(a, i, i + V_LANES) + load(b, i, i + V_LANES)) * scale);
+    if (i < count)
+        store(out, i, count, (load(a, i, count) + load(b, i, count)) * scale);
+}
+
 /* -1 where a number is finite, in its lane. */
 V_INLINE vint is_finite(vfloat x)
 {
@@ -257,6 +266,7 @@ const struct dt_simd DT_SIMD_TABLE = {
     .narrow_add = narrow_add,
     .fill = fill,
     .add = add,
+    .combine = combine,
     .sgd = sgd,
     .momentum = momentum,
     .adam = adam,

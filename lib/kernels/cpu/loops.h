@@ -37,6 +37,8 @@ struct dt_simd {
 
     void (*fill)(void *to, size_t count, float value);
     void (*add)(void *to, const void *from, size_t count);
+    /* out = (a + b) * scale, in fp32, rounded once. out may be a or b; they do not overlap otherwise. */
+    void (*combine)(void *out, const void *a, const void *b, size_t count, float scale);
     /* These return how many elements they have left out for a gradient that is not finite. */
     size_t (*sgd)(void *params, const void *grads, size_t count, float rate);
     /* moment, master [count]; NULL: none */

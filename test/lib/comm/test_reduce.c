@@ -1,4 +1,5 @@
-#include "lib/comm/mpi/reduce.h"
+/* The sums of a reduction: the same bits on every processor. */
+#include "lib/kernels/cpu/loops.h"
 #include "test/check.h"
 
 #include <stdint.h>
@@ -26,8 +27,7 @@ static uint32_t bits_at(enum dt_dtype dtype, const void *from, size_t i)
 }
 
 /* Element by element against the scalar conversions; returns the number of differences and shows the first. */
-static int differences(const struct dt_reduce_isa *isa, enum dt_dtype dtype, const void *out, const void *a, const void *b, size_t count,
-                       float scale)
+static int differences(enum dt_cpu_isa isa, enum dt_dtype dtype, const void *out, const void *a, const void *b, size_t count, float scale)
 {
     int wrong = 0;
     for (size_t i = 0; i < count; i++) {
@@ -35,10 +35,19 @@ static int differences(const struct dt_reduce_isa *isa, enum dt_dtype dtype, con
         uint32_t got = bits_at(dtype, out, i);
         bool same = isnan(want) ? isnan(widen(dtype, out, i)) : got == narrow_bits(dtype, want);
         if (!same && wrong++ == 0)
-            printf("# %s %s: (%a + %a) * %g gives %x, not %x, at %zu of %zu\n", isa->name, dt_dtype_name(dtype), (double)x, (double)y,
-                   (double)scale, got, narrow_bits(dtype, want), i, count);
+            printf("# %s %s: (%a + %a) * %g gives %x, not %x, at %zu of %zu\n", dt_cpu_isa_name(isa), dt_dtype_name(dtype), (double)x,
+                   (double)y, (double)scale, got, narrow_bits(dtype, want), i, count);
     }
     return wrong;
+}
+
+/* False: this processor or this build does not have them. */
+static bool combine(enum dt_cpu_isa isa, enum dt_dtype dtype, void *out, const void *a, const void *b, size_t count, float scale)
+{
+    const struct dt_simd *loops = dt_simd_for(isa, dtype);
+    if (loops)
+        loops->combine(out, a, b, count, scale);
+    return loops;
 }
 
 enum { PATTERNS = 65536 };
@@ -48,8 +57,7 @@ static void every_pattern(void)
 {
     static uint16_t a[PATTERNS], b[PATTERNS], out[PATTERNS];
     static const float scales[] = {1.0f, 0.5f, 1.0f / 3.0f};
-    const struct dt_reduce_isa *isa;
-    for (int n = 0; (isa = dt_reduce_isa(n)); n++) {
+    for (enum dt_cpu_isa isa = DT_ISA_BASE; isa <= DT_ISA_AVX512; isa++) {
         for (unsigned round = 0; round < 12; round++) {
             enum dt_dtype dtype = round % 2 ? DT_FP16 : DT_BF16;
             float scale = scales[round % 3];
@@ -57,7 +65,8 @@ static void every_pattern(void)
                 a[i] = (uint16_t)i;
                 b[i] = (uint16_t)(i * (2 * round + 1) + round * 40503u); /* odd factor: a permutation */
             }
-            isa->sum[dtype](out, a, b, PATTERNS, scale);
+            if (!combine(isa, dtype, out, a, b, PATTERNS, scale))
+                continue;
             CHECK(differences(isa, dtype, out, a, b, PATTERNS, scale) == 0);
         }
     }
@@ -67,23 +76,21 @@ static void every_pattern(void)
 static void random_fp32(void)
 {
     static uint32_t a[PATTERNS], b[PATTERNS], out[PATTERNS];
-    const struct dt_reduce_isa *isa;
     srand(3);
     for (int i = 0; i < PATTERNS; i++) {
         a[i] = (uint32_t)rand() << 16 ^ (uint32_t)rand();
         b[i] = i % 3 ? a[i] ^ (uint32_t)(rand() & 0x807FFFFF) : (uint32_t)rand() << 16 ^ (uint32_t)rand();
     }
-    for (int n = 0; (isa = dt_reduce_isa(n)); n++) {
-        isa->sum[DT_FP32](out, a, b, PATTERNS, 0.25f);
-        CHECK(differences(isa, DT_FP32, out, a, b, PATTERNS, 0.25f) == 0);
+    for (enum dt_cpu_isa isa = DT_ISA_BASE; isa <= DT_ISA_AVX512; isa++) {
+        if (combine(isa, DT_FP32, out, a, b, PATTERNS, 0.25f))
+            CHECK(differences(isa, DT_FP32, out, a, b, PATTERNS, 0.25f) == 0);
     }
 }
 
 /* Short and odd lengths at odd addresses, in place on either side; what stands around the result stays. */
 static void lengths_and_aliases(void)
 {
-    const struct dt_reduce_isa *isa;
-    for (int n = 0; (isa = dt_reduce_isa(n)); n++) {
+    for (enum dt_cpu_isa isa = DT_ISA_BASE; isa <= DT_ISA_AVX512; isa++) {
         for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
             size_t width = dt_dtype_bytes((enum dt_dtype)dtype);
             for (size_t count = 0; count < 70; count++) {
@@ -100,31 +107,29 @@ static void lengths_and_aliases(void)
                     char *out = alias == 0 ? (char *)space + width : alias == 1 ? x : y;
                     char *whole = out - width, saved[sizeof space];
                     memcpy(saved, whole, sizeof saved);
-                    isa->sum[dtype](out, x, y, count, 1.0f);
+                    if (!combine(isa, (enum dt_dtype)dtype, out, x, y, count, 1.0f))
+                        continue;
                     CHECK(differences(isa, (enum dt_dtype)dtype, out, (char *)before_a + width, (char *)before_b + width, count, 1.0f) ==
                           0);
                     CHECK(memcmp(whole, saved, width) == 0 &&
                               memcmp(out + count * width, saved + (count + 1) * width, sizeof saved - (count + 1) * width) == 0,
-                          "%s: wrote outside [%zu]", isa->name, count);
+                          "%s: wrote outside [%zu]", dt_cpu_isa_name(isa), count);
                 }
             }
         }
     }
 }
 
-static void dispatch(void)
+static void baseline_exists(void)
 {
-    CHECK(dt_reduce_isa(0) != NULL);
-    int n = 0;
-    while (dt_reduce_isa(n))
-        printf("# %s\n", dt_reduce_isa(n++)->name);
-    CHECK(strcmp(dt_reduce_isa(n - 1)->name, "baseline") == 0);
+    for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
+        CHECK(dt_simd_for(DT_ISA_BASE, (enum dt_dtype)dtype) != NULL);
 }
 
 static const struct test_case cases[] = {
     {"every 16-bit pattern, every instruction set", every_pattern},
     {"random fp32", random_fp32},
     {"lengths, addresses, aliases", lengths_and_aliases},
-    {"dispatch ends with the baseline", dispatch},
+    {"every processor has the baseline", baseline_exists},
 };
 TEST_MAIN(cases)
