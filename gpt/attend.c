@@ -177,6 +177,11 @@ void attend_forget(const struct layer_run *r)
 
 /* ---- backward ---- */
 
+bool attend_turns_back(const struct layer_run *r)
+{
+    return gpt_of(model_of(r))->position == GPT_POSITION_ROPE && ranks_of(r) == 1 && fused(r) && fused(r)->attention_rope_gradient;
+}
+
 static dt_status attend_to_backward(const struct layer_run *r, const struct dt_buffer *dout, const struct dt_buffer *out,
                                     struct dt_buffer *dqkv, struct gpt_piece piece)
 {
@@ -193,7 +198,7 @@ static dt_status attend_to_backward(const struct layer_run *r, const struct dt_b
         .dropout = attention_dropout(r),
         .piece = piece,
     };
-    return r->k->attention_gradient(r->kernels, r->stream, &a);
+    return (attend_turns_back(r) ? r->k->attention_rope_gradient : r->k->attention_gradient)(r->kernels, r->stream, &a);
 }
 
 /* Keys travel against forward's direction, beginning with those that arrived last in forward. Their gradients follow one step later, so that

@@ -20,6 +20,8 @@ dt_status attend_prepare(const struct layer_run *r);
 dt_status attend(const struct layer_run *r);
 /* Free what is computed again from q, k and v. */
 void attend_forget(const struct layer_run *r);
+/* Whether attend_backward turns the gradients of q and k back with their positions. */
+bool attend_turns_back(const struct layer_run *r);
 /* From dmixed [M, e], which it frees, to kept->dqkv; frees what forward kept for it, but for kept->mixed. */
 dt_status attend_backward(const struct layer_run *r, struct dt_buffer *dmixed);
 

@@ -65,7 +65,7 @@ static dt_status make_qkv(const struct layer_run *r, const void *normed)
 static dt_status make_dqkv(const struct layer_run *r)
 {
     const struct dt_model *model = r->stage->base.model;
-    if (gpt_of(model)->position == GPT_POSITION_ROPE)
+    if (gpt_of(model)->position == GPT_POSITION_ROPE && !attend_turns_back(r))
         DT_TRY(turn(r, r->kept->dqkv.data, true));
     return gpt_of(model)->qk_norm ? normalize_heads_backward(r) : DT_OK;
 }

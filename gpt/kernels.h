@@ -343,10 +343,11 @@ struct gpt_linear_gelu {
     void *active;
 };
 
-/* linear_gelu_input_gradient, and the column sums of its dx: db [in], the gradient of the bias in front of the GELU. accumulate: db adds. */
+/* linear_gelu_input_gradient, and what reads the same: db [in], or NULL, the column sums of its dx, which are the gradient of the bias in front
+ * of the GELU (accumulate: db adds); active [rows, in], or NULL, becomes gelu(hidden) once more, and may be hidden. */
 struct gpt_gelu_gradient_sums {
     struct gpt_linear_gelu_input_gradient product;
-    void *db;
+    void *db, *active;
     bool accumulate;
 };
 
@@ -354,7 +355,8 @@ struct gpt_gelu_gradient_sums {
     ROW(residual_norm, gpt_residual_norm)                                                                                                  \
     ROW(norm_branch_gradient, gpt_norm_branch_gradient)                                                                                    \
     ROW(linear_gelu, gpt_linear_gelu)                                                                                                      \
-    ROW(gelu_gradient_sums, gpt_gelu_gradient_sums)
+    ROW(gelu_gradient_sums, gpt_gelu_gradient_sums)                                                                                        \
+    ROW(attention_rope_gradient, gpt_attention_backward) /* attention_gradient, and rope back of q's and k's gradients as they are stored */
 
 /* ---- the list ----
  *

@@ -698,7 +698,8 @@ static dt_status shared_weight_gradients(const struct layer_run *r, const void *
 }
 
 /* The input half of backward_through_norm where ranks share the layer: the gradient of the product's input is summed up while the weight
- * gradients, if they come now, are computed; and what these read is gathered while the first product is. Weight gradients free dy. */
+ * gradients, if they come now, are computed; and what these read is gathered while the first product is. So the norm's output cannot come from its
+ * gradient (backward_making_normed), which needs the sum. Weight gradients free dy. */
 static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
                                  size_t out)
 {

@@ -84,29 +84,40 @@ static bool sums_bias(const struct layer_run *r, struct layer_run *up)
            fused(r)->gelu_gradient_sums;
 }
 
+/* Whether gelu(hidden), where it is made again, is made with GELU's gradient, in the place of hidden: the weights' gradients then come last. */
+static bool gradient_makes_active(const struct layer_run *r)
+{
+    return weights_now(r) && r->part == DT_BACKWARD_WHOLE && !has_active(r) && fused(r) && fused(r)->gelu_gradient_sums;
+}
+
 static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash *up)
 {
+    bool makes_active = gradient_makes_active(r);
     DT_TRY(layer_allocate(r, gradient_category(r), r->u, &up->dhidden));
     if (weights_now(r) && has_active(r))
         DT_TRY(weight_gradients(r, r->kept->active.data));
-    else if (weights_now(r)) /* gelu(hidden) is read before its memory takes the gradient of hidden */
+    else if (weights_now(r) && !makes_active) /* gelu(hidden) is read before its memory takes the gradient of hidden */
         DT_TRY(gelu_weights(r, up, up->dhidden.data));
     struct layer_run before;
-    struct gpt_gelu_gradient_sums a = {.product = {
-                                           .dy = layer_dbranch(r),
-                                           .w = layer_param(r, GPT_WEIGHT),
-                                           .hidden = up->hidden.data,
-                                           .dx = up->dhidden.data,
-                                           .rows = r->rows,
-                                           .in = r->f,
-                                           .out = r->d,
-                                       }};
+    struct gpt_gelu_gradient_sums a = {.product =
+                                           {
+                                               .dy = layer_dbranch(r),
+                                               .w = layer_param(r, GPT_WEIGHT),
+                                               .hidden = up->hidden.data,
+                                               .dx = up->dhidden.data,
+                                               .rows = r->rows,
+                                               .in = r->f,
+                                               .out = r->d,
+                                           },
+                                       .active = makes_active ? up->hidden.data : NULL,
+                                       .accumulate = r->accumulate};
     up->bias_summed = sums_bias(r, &before);
-    if (!up->bias_summed)
+    if (!up->bias_summed && !makes_active)
         return r->k->linear_gelu_input_gradient(r->kernels, r->stream, &a.product);
-    a.db = layer_grad(&before, GPT_BIAS);
-    a.accumulate = r->accumulate;
-    return r->k->gelu_gradient_sums(r->kernels, r->stream, &a);
+    if (up->bias_summed)
+        a.db = layer_grad(&before, GPT_BIAS);
+    DT_TRY(r->k->gelu_gradient_sums(r->kernels, r->stream, &a));
+    return makes_active ? weight_gradients(r, a.active) : DT_OK;
 }
 
 /* ---- down(silu(gate(x)) * up(x)) ---- */

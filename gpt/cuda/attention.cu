@@ -140,12 +140,14 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
     }
 }
 
-extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backward)
+/* rope: NULL, or what dq and dk turn back by. */
+static dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_backward *a, const float *rope)
 {
     bool fused = gpt_of(&k->model)->attention == GPT_ATTENTION_FUSED;
     if (!a->out || (fused ? !a->lse : !a->weights))
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs out and weights");
-    attention_backward b = {{}, a->dout, a->out, a->qkv, fused ? a->lse : nullptr, nullptr, fused ? nullptr : a->weights, a->dqkv, false};
+    attention_backward b = {{},      a->dout, a->out, a->qkv, fused ? a->lse : nullptr, nullptr, fused ? nullptr : a->weights,
+                            a->dqkv, false,   rope};
     DT_TRY(shape_of(k, &a->dropout, a->samples, &a->heads, &a->kv_heads, &b.shape));
     if (a->samples == 0)
         return DT_OK;
@@ -164,4 +166,16 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backwa
         DT_TRY(queue_dots(stream, b.dots, (const float *)a->dout, (const float *)a->out, rows, b.shape));
         return attention_backward_fp32(stream, a->samples, b);
     }
+}
+
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backward)
+{
+    return queue_gradient(k, stream, a, nullptr);
+}
+
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_rope_gradient, gpt_attention_backward)
+{
+    if (!k->rope)
+        return dt_fail(DT_ERR_INVALID, "rope: the kernels are of a model without");
+    return queue_gradient(k, stream, a, k->rope);
 }

@@ -14,6 +14,12 @@
  * them twice (8 past a width of 128). qkv, dout, out read and dqkv written once: 16 * T * width bytes. Dropout's bits are drawn
  * once where the second kernel's results have room for them until then, up to 32 queries for each column of a head; else twice.
  *
+ * Five products in one kernel, with dq [T, width] in shared memory in fp32, are left out: such products wait for shared memory as much as for the
+ * tensor cores, and that would hardly move less. For 64 queries by 64 keys of 96 columns these two kernels move 336 KiB (216 for dk and dv, whose
+ * warps own 16 rows and read all of the other side for each product; 120 for dq, whose warps own 32), one kernel of the first kind 328 (dS goes
+ * through shared memory, and dq in and out), with one block of 4 warps on a multiprocessor where there are two: dq alone is 96 KiB at T = 256. This is
+ * counted, not measured. Where one read serves four warps (wgmma) it comes out otherwise.
+ *
  * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 2; Dao et al., "FlashAttention", NeurIPS 2022, appendix B.4 for dropout. */
 #include "gpt/cuda/attention_tile.cuh"
 
@@ -214,7 +220,8 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
         multiply_accumulators<E, WIDTH, BLOCKS, KEYS>(dq, dp, key_tile);
     }
     E *to = (E *)a.dqkv + (sample_row + (size_t)warp_first) * stride + column;
-    store_accumulators<E, WIDTH, BLOCKS>(to, stride, T - warp_first, width, bytes, dq, scale, query_tile + warp_row * tile_stride<WIDTH>);
+    store_accumulators<E, WIDTH, BLOCKS>(to, stride, T - warp_first, width, bytes, dq, scale, query_tile + warp_row * tile_stride<WIDTH>,
+                                         angles_of(a.rope, warp_first, width));
 }
 
 /* ---- dk and dv ---- */
@@ -403,7 +410,8 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
     E *to = (E *)a.dqkv + (sample_row + (size_t)warp_key) * stride + column, *warp_tile = key_tile + warp_row * tile_stride<WIDTH>;
     const float key_scale[1][2] = {{shape.scale, shape.scale}}, value_scale[1][2] = {{shape.drop.scale, shape.drop.scale}};
     if constexpr (DK)
-        store_accumulators<E, WIDTH, 1>(to, stride, T - warp_key, width, bytes, dk, key_scale, warp_tile);
+        store_accumulators<E, WIDTH, 1>(to, stride, T - warp_key, width, bytes, dk, key_scale, warp_tile,
+                                        angles_of(a.rope, warp_key, width));
     if constexpr (DV)
         store_accumulators<E, WIDTH, 1>(to + values_behind(shape), stride, T - warp_key, width, bytes, dv, value_scale, warp_tile);
 }

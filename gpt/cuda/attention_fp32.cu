@@ -63,6 +63,15 @@ __device__ inline void store_row(float *to, const float (&from)[COLUMNS], float 
             to[lane + i * LANES] = from[i] * scale;
 }
 
+/* A row that store_row's lanes have stored turns back by rope's angles [2, width / 2] (gpt_rope, inverse). The warp's threads all call. */
+__device__ inline void turn_row_back(float *row, const float *angles, int width, bool valid)
+{
+    int half = width / 2;
+    __syncwarp(); /* pairs are of two lanes */
+    for (int i = (int)threadIdx.x % LANES; valid && i < half; i += LANES)
+        turn_pair(row[i], row[i + half], angles[i], -angles[half + i]);
+}
+
 /* A query's unscaled score for a key. */
 __device__ inline float score_of(const attention_shape &s, const float *query, const float *key, int distance, float slope)
 {
@@ -239,8 +248,11 @@ __global__ void __launch_bounds__(THREADS) query_gradient_kernel(attention_backw
         __syncwarp(); /* a row's scores come from lanes of its own warp */
         add_rows(dq, t.dscore + local * (SIZE + 1), 1, t.key, s.width);
     }
+    float *to = (float *)a.dqkv + (t.queries - (const float *)a.qkv) + (size_t)row * s.qkv_row;
     if (row < s.T)
-        store_row((float *)a.dqkv + (t.queries - (const float *)a.qkv) + (size_t)row * s.qkv_row, dq, s.scale, s.width);
+        store_row(to, dq, s.scale, s.width);
+    if (a.rope)
+        turn_row_back(to, angles_of(a.rope, row, s.width), s.width, row < s.T);
 }
 
 __global__ void __launch_bounds__(THREADS) key_gradient_kernel(attention_backward a)
@@ -264,11 +276,13 @@ __global__ void __launch_bounds__(THREADS) key_gradient_kernel(attention_backwar
             add_rows(dv, t.weight + local, SIZE + 1, t.dout, s.width);
         }
     }
+    float *to = (float *)a.dqkv + (place.sample * (size_t)s.T + (size_t)key) * s.qkv_row + key_column(s, place.head);
     if (key < s.T) {
-        float *to = (float *)a.dqkv + (place.sample * (size_t)s.T + (size_t)key) * s.qkv_row + key_column(s, place.head);
         store_row(to, dk, s.scale, s.width);
         store_row(to + values_behind(s), dv, s.drop.scale, s.width);
     }
+    if (a.rope)
+        turn_row_back(to, angles_of(a.rope, key, s.width), s.width, key < s.T);
 }
 
 /* Blocks, by tiles of `heads` heads, and shared memory: `tiles` tiles of rows and `squares` of scores. */

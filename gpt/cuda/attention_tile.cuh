@@ -54,7 +54,8 @@ struct attention_backward {
     float *dots;         /* [samples, heads, T]: sums of dout * out over a head's columns; the kernel for dq writes them (fp32: reads) */
     const void *weights; /* NULL: fused */
     void *dqkv;
-    bool keeps_bits; /* the kernel for dq leaves dropout's bits for that of dk and dv (kept_bits) */
+    bool keeps_bits;   /* the kernel for dq leaves dropout's bits for that of dk and dv (kept_bits) */
+    const float *rope; /* NULL, or [T, 2, width / 2] as in struct gpt_kernels: dq and dk turn back with it */
 };
 
 /* Queue what gpt_cuda_attention and gpt_cuda_attention_gradient have prepared. E: fp16 or bf16. */
@@ -195,11 +196,40 @@ __device__ inline void store_pieces(E *to, const E *from, size_t stride, int row
     }
 }
 
+/* Where rope's cosines and sines of a position lie in its table [T, 2, width / 2]; NULL where there is none. */
+__device__ inline const float *angles_of(const float *rope, int position, int width)
+{
+    return rope ? rope + (size_t)position * (size_t)width : nullptr;
+}
+
+/* Rows turn back as they are stored: element i and i + width / 2 of each, by the angles [rows, 2, width / 2] (gpt_rope, inverse). */
+template <typename E, int WIDTH, int ROWS, int N>
+__device__ inline void store_turned_pieces(E *to, const E *from, size_t stride, int rows, int width, const float *angles)
+{
+    constexpr int PIECES = WIDTH / 2 / N;
+    int half = width / 2;
+#pragma unroll 1
+    for (int i = (int)threadIdx.x % 32; i < ROWS * PIECES; i += 32) {
+        int row = i / PIECES, pair = i % PIECES * N;
+        if (row >= rows || pair >= half)
+            continue;
+        const E *own = from + row * tile_stride<WIDTH> + pair;
+        const float *cosines = angles + row * width + pair, *sines = cosines + half;
+        pack<E, N> a = load_pack<N>(own), b = load_pack<N>(own + half);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            turn_pair(a.at[j], b.at[j], cosines[j], -sines[j]);
+        store_pack<N>(to + (size_t)row * stride + pair, a);
+        store_pack<N>(to + (size_t)row * stride + half + pair, b);
+    }
+}
+
 /* The warp's accumulators * scale become its rows of a matrix in global memory, by way of `tile`: shared memory [16 * BLOCKS, WIDTH] that
- * no other warp uses any more. Row i of the accumulators' row blocks is scaled by row_scale[i / 16][i % 16 / 8] too. */
+ * no other warp uses any more. Row i of the accumulators' row blocks is scaled by row_scale[i / 16][i % 16 / 8] too. angles: NULL, or those that
+ * the rows turn back by, once they are rounded, as where rope is a kernel of its own. */
 template <typename E, int WIDTH, int BLOCKS>
 __device__ inline void store_accumulators(E *to, size_t stride, int rows, int width, int bytes, const float (&from)[BLOCKS][WIDTH / 8][4],
-                                          const float (&row_scale)[BLOCKS][2], E *tile)
+                                          const float (&row_scale)[BLOCKS][2], E *tile, const float *angles = nullptr)
 {
     int r = (int)threadIdx.x % 32 / 4, c = (int)threadIdx.x % 4;
     __syncwarp();
@@ -212,7 +242,11 @@ __device__ inline void store_accumulators(E *to, size_t stride, int rows, int wi
                 *reinterpret_cast<uint32_t *>(tile + (block * 16 + half * 8 + r) * tile_stride<WIDTH> + i * 8 + c * 2) =
                     two_of<E>(from[block][i][half * 2] * row_scale[block][half], from[block][i][half * 2 + 1] * row_scale[block][half]);
     __syncwarp();
-    if (bytes == 16)
+    if (angles && bytes == 16 && width % 16 == 0)
+        store_turned_pieces<E, WIDTH, 16 * BLOCKS, 8>(to, tile, stride, rows, width, angles);
+    else if (angles)
+        store_turned_pieces<E, WIDTH, 16 * BLOCKS, 1>(to, tile, stride, rows, width, angles);
+    else if (bytes == 16)
         store_pieces<E, WIDTH, 16 * BLOCKS, 8>(to, tile, stride, rows, width);
     else if (bytes == 8)
         store_pieces<E, WIDTH, 16 * BLOCKS, 4>(to, tile, stride, rows, width);

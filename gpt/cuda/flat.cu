@@ -102,21 +102,26 @@ struct relu_gradient_op {
     }
 };
 
-/* GELU's gradient by rows, which makes the sums of its columns (columns.cuh) as it goes. */
-template <typename E, int N, typename Op> struct gelu_gradient_rows {
+/* GELU's gradient by rows, which makes the sums of its columns (columns.cuh) as it goes, and GELU again in `active`. */
+template <typename E, int N, typename Of> struct gelu_gradient_rows {
     static constexpr int SUMS = 1;
     E *dy_to_dx;
     const E *x;
+    E *active; /* may be x, or NULL */
     size_t columns;
     __device__ void add(size_t row, size_t column, float (&sums)[SUMS][N]) const
     {
         pack<E, N> hidden = load_pack<N>(x + row * columns + column), d = load_pack<N>(dy_to_dx + row * columns + column);
 #pragma unroll
         for (int j = 0; j < N; j++) {
-            d.at[j] = from_float<E>(Op::apply(to_float(d.at[j]), to_float(hidden.at[j])));
+            float h = to_float(hidden.at[j]);
+            d.at[j] = from_float<E>(Of::gradient::apply(to_float(d.at[j]), h));
+            hidden.at[j] = from_float<E>(Of::value::apply(0.0f, h));
             sums[0][j] += to_float(d.at[j]);
         }
         store_pack<N>(dy_to_dx + row * columns + column, d);
+        if (active)
+            store_pack<N>(active + row * columns + column, hidden);
     }
 };
 
@@ -174,9 +179,9 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient, gpt_gelu_gradient)
         k, [&](auto of) { return map<typename decltype(of)::gradient>("gelu gradient", k->base, stream, a->dy_to_dx, a->x, a->count); });
 }
 
-template <typename Op>
-static dt_status gradient_sums(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, void *sums, size_t rows,
-                               size_t columns, bool accumulate)
+template <typename Of>
+static dt_status gradient_sums(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, void *sums, void *active,
+                               size_t rows, size_t columns, bool accumulate)
 {
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
@@ -184,21 +189,20 @@ static dt_status gradient_sums(struct gpt_kernels *k, struct dt_stream *stream, 
             columns,
             [&](auto n) {
                 constexpr int N = decltype(n)::value;
-                gelu_gradient_rows<E, N, Op> source = {(E *)dy_to_dx, (const E *)x, columns};
+                gelu_gradient_rows<E, N, Of> source = {(E *)dy_to_dx, (const E *)x, (E *)active, columns};
                 return sum_columns<E, N>("gelu gradient", k, stream, source, rows, columns, {{(E *)sums}}, accumulate);
             },
-            dy_to_dx, x);
+            dy_to_dx, x, active);
     });
 }
 
 extern "C" dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x,
-                                                    void *sums, size_t rows, size_t columns, bool accumulate)
+                                                    void *sums, void *active, size_t rows, size_t columns, bool accumulate)
 {
     if (rows == 0 || columns == 0)
-        return accumulate ? DT_OK : dt_cuda_fill(k->base, stream, sums, columns, 0);
-    return for_activation(k, [&](auto of) {
-        return gradient_sums<typename decltype(of)::gradient>(k, stream, dy_to_dx, x, sums, rows, columns, accumulate);
-    });
+        return accumulate || !sums ? DT_OK : dt_cuda_fill(k->base, stream, sums, columns, 0);
+    return for_activation(
+        k, [&](auto of) { return gradient_sums<decltype(of)>(k, stream, dy_to_dx, x, sums, active, rows, columns, accumulate); });
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_tokens, gpt_tokens)

@@ -1,4 +1,4 @@
-/* What gpt's cuda kernels share on the device beyond lib/kernels/cuda/elements.cuh: dropout's bits. They keep to gpt/cuda/mma.cuh for the
+/* What gpt's cuda kernels share on the device beyond lib/kernels/cuda/elements.cuh: dropout's bits, and what rope does to two elements. They keep to gpt/cuda/mma.cuh for the
  * tensor cores. */
 #ifndef GPT_CUDA_KERNELS_CUH
 #define GPT_CUDA_KERNELS_CUH
@@ -40,6 +40,14 @@ __device__ inline void dropout_factors(const dropout &d, uint32_t sample, uint32
         return;
     }
     draw_dropout(d.seed, (uint32_t)DT_RANDOM_DROPOUT << 24 | d.layer, d.threshold, d.scale, sample, position, column, factor);
+}
+
+/* Rope: two elements turn. */
+template <typename E> __device__ inline void turn_pair(E &first, E &second, float cosine, float sine)
+{
+    float a = to_float(first), b = to_float(second);
+    first = from_float<E>(a * cosine - b * sine);
+    second = from_float<E>(b * cosine + a * sine);
 }
 
 inline unsigned blocks_for(const struct gpt_kernels *k, size_t items, int threads, int per_multiprocessor)

@@ -42,9 +42,10 @@ dt_status gpt_cuda_rope_create(struct gpt_kernels *k, struct dt_stream *stream);
  * the dtype. Asked once, before the first step. Errors: DT_ERR_UNAVAILABLE. */
 dt_status gpt_cuda_attention_check(struct gpt_kernels *k);
 
-/* flat.cu: gelu_gradient of dy_to_dx [rows, columns], and the column sums of what it becomes. */
+/* flat.cu: gelu_gradient of dy_to_dx [rows, columns], the column sums of what it becomes, and active = gelu(x), which may be x; sums and active
+ * may be NULL. */
 dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, void *sums,
-                                         size_t rows, size_t columns, bool accumulate);
+                                         void *active, size_t rows, size_t columns, bool accumulate);
 
 /* sums.cu: sums [columns] of the rows of x [rows, columns], for biases; accumulate adds to what is there. */
 dt_status gpt_cuda_column_sums(struct gpt_kernels *k, struct dt_stream *stream, void *sums, const void *x, size_t rows, size_t columns,

@@ -169,8 +169,10 @@ GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient_sums, gpt_gelu_gradient_sums)
     bool ran;
     DT_TRY(gelu_gradient_product(k, stream, p, a->accumulate ? NULL : a->db, &ran));
     if (!ran)
-        return gpt_cuda_gelu_gradient_sums_of(k, stream, p->dx, p->hidden, a->db, p->rows, p->in, a->accumulate);
-    return a->accumulate ? gpt_cuda_column_sums(k, stream, a->db, p->dx, p->rows, p->in, true) : DT_OK;
+        return gpt_cuda_gelu_gradient_sums_of(k, stream, p->dx, p->hidden, a->db, a->active, p->rows, p->in, a->accumulate);
+    if (a->active)
+        DT_TRY(gpt_cuda_gelu(k, stream, &(struct gpt_gelu){a->active, p->hidden, p->rows * p->in}));
+    return a->db && a->accumulate ? gpt_cuda_column_sums(k, stream, a->db, p->dx, p->rows, p->in, true) : DT_OK;
 }
 
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_weight_gradient, gpt_linear_weight_gradient)

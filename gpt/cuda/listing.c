@@ -64,6 +64,7 @@ NOTHING(loss_part, gpt_loss_part)
 NOTHING(loss_gradient, gpt_loss_gradient)
 NOTHING(residual_norm, gpt_residual_norm)
 NOTHING(norm_branch_gradient, gpt_norm_branch_gradient)
+NOTHING(attention_rope_gradient, gpt_attention_backward)
 
 static GPT_KERNEL_FUNCTION(list_linear, gpt_linear)
 {

@@ -1,6 +1,8 @@
 /* Rotary position embedding: a table of all angles, made once, and a pass over q and k in their place. Floor: these are read and written
  * once; the table, 4 * w bytes a position, stays in the caches. A warp takes a part of a row, and a lane 16 bytes of both halves of a
- * head. */
+ * head. Back, it is the end of attention's gradient (gpt_cuda_attention_rope_gradient), which stores each row of dq and dk once. Forward it is not
+ * done by attention as it loads keys: every tile of queries would turn them again, and backward does so twice; counted by bytes of shared memory
+ * against those of the device's, that costs as much as this pass at about 2,000 positions, and more after. */
 #include "gpt/cuda/kernels.cuh"
 extern "C" {
 #include "gpt/position.h"
@@ -44,11 +46,8 @@ __global__ void __launch_bounds__(LANES *ROWS)
             E *first = x + row * columns + (size_t)(i / packs) * 2 * (size_t)half + (size_t)pair, *second = first + half;
             pack<E, N> a = load_pack<N>(first), b = load_pack<N>(second);
 #pragma unroll
-            for (int j = 0; j < N; j++) {
-                float p = to_float(a.at[j]), q = to_float(b.at[j]), cosine = cosines[pair + j], sine = sines[pair + j] * direction;
-                a.at[j] = from_float<E>(p * cosine - q * sine);
-                b.at[j] = from_float<E>(q * cosine + p * sine);
-            }
+            for (int j = 0; j < N; j++)
+                turn_pair(a.at[j], b.at[j], cosines[pair + j], sines[pair + j] * direction);
             store_pack<N>(first, a);
             store_pack<N>(second, b);
         }

@@ -375,7 +375,7 @@ static const struct dt_field fields[] = {
      .description =
          "cuda: one kernel does the work of several where there is one: the residual stream's sum and the norm behind it, a norm's "
          "gradient and that of the branch before it, GELU's gradient and that of the bias in front of it, GELU's tanh form and the "
-         "product before it. false: one after the other, to measure what that gains."},
+         "product before it, attention's gradient and rope's. false: one after the other, to measure what that gains."},
     {"early_launch", DT_FIELD_BOOL, AT(early_launch), .max = 1, .initial = "false", .matters = of_early_launch,
      .description = "cuda: a kernel is launched while the one in front of it runs, and waits for its end (programmatic dependent launch), "
                     "in graphs too. "

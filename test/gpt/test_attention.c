@@ -87,17 +87,18 @@ static void run_part(const struct problem *p, struct result *r, size_t first, si
                                                               .heads = {0, heads},
                                                               .kv_heads = {0, (size_t)gpt_kv_heads(&p->model)},
                                                               .dropout = dropout}));
-    CHECK_OK(table->attention_gradient(k, stream,
-                                       &(struct gpt_attention_backward){.dout = dout.data,
-                                                                        .out = out.data,
-                                                                        .qkv = qkv.data,
-                                                                        .lse = lse.data,
-                                                                        .weights = weights.data,
-                                                                        .dqkv = dqkv.data,
-                                                                        .samples = count,
-                                                                        .heads = {0, heads},
-                                                                        .kv_heads = {0, (size_t)gpt_kv_heads(&p->model)},
-                                                                        .dropout = dropout}));
+    struct gpt_attention_backward backward = {.dout = dout.data,
+                                              .out = out.data,
+                                              .qkv = qkv.data,
+                                              .lse = lse.data,
+                                              .weights = weights.data,
+                                              .dqkv = dqkv.data,
+                                              .samples = count,
+                                              .heads = {0, heads},
+                                              .kv_heads = {0, (size_t)gpt_kv_heads(&p->model)},
+                                              .dropout = dropout};
+    bool turns = gpt_of(&p->model)->position == GPT_POSITION_ROPE;
+    CHECK_OK((turns ? table->attention_rope_gradient : table->attention_gradient)(k, stream, &backward));
     back(&out, (char *)r->out + place);
     back(&dqkv, (char *)r->dqkv + wide_place);
     back(&lse, lse_place);
@@ -146,6 +147,36 @@ static void grouped_queries_and_alibi(void)
     check_grouped(DT_BF16, 66, 2, 1, false, 128, 1, 0);
     check_grouped(DT_BF16, 40, 2, 1, true, 200, 1, 0.1f);
     end();
+}
+
+/* Gradients that turn back as they are stored: widths whose halves are whole accesses of 16 bytes, and others. */
+static void turning_gradients(void)
+{
+    static const struct {
+        int T, heads, kv_heads, width;
+    } shapes[] = {{70, 2, 1, 64}, {66, 2, 2, 36}, {40, 1, 1, 96}, {35, 2, 1, 192}, {20, 1, 1, 6}};
+    if (!begin())
+        return;
+    for (int i = 0; table->attention_rope_gradient && i < (int)(sizeof shapes / sizeof *shapes); i++)
+        for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
+            struct problem p;
+            struct result r;
+            problem_init_grouped(&p, dtype, shapes[i].T, shapes[i].heads, shapes[i].kv_heads, false, shapes[i].width, 2, 0.1f);
+            gpt_change(&p.model)->position = GPT_POSITION_ROPE;
+            gpt_change(&p.model)->rope = (struct gpt_rope_scheme){.base = 10000};
+            gpt_change(&p.model)->attention = i % 2 ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
+            ref_rope(&p.model, p.dqkv, rows_of(&p), (size_t)(shapes[i].heads + shapes[i].kv_heads), (size_t)gpt_qkv_features(&p.model),
+                     true);
+            result_init(&p, &r);
+            run_part(&p, &r, 0, 2);
+            check_result(&p, &r, table->name);
+            result_finish(&r);
+            problem_finish(&p);
+        }
+    bool missing = !table->attention_rope_gradient;
+    end();
+    if (missing)
+        SKIP("rope is a kernel of its own there");
 }
 
 static bool is_emulated(void)
@@ -598,6 +629,7 @@ static const struct test_case cases[] = {
     {"calls do not change a bit", division_changes_nothing},
     {"some of the heads by themselves", heads_by_themselves},
     {"grouped queries, alibi, and both", grouped_queries_and_alibi},
+    {"gradients that turn back", turning_gradients},
     {"parts of the heads that share keys and values", parts_of_a_group},
     {"shapes of a training, against fp32", shapes_of_a_training},
     {"long sequences", long_sequences},

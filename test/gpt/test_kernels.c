@@ -667,13 +667,25 @@ static void gelu_gradient_sums_body(struct setup *s)
         struct array hidden = input(s->dtype, z.rows * z.in, 0, 3), dx = output(s->dtype, z.rows * z.in);
         double *product = test_alloc(dx.count * sizeof *product), *old_db = test_alloc(z.in * sizeof *old_db);
         struct array db = target(s, z.in, accumulate, old_db);
-        struct gpt_gelu_gradient_sums a = {{dy.data, w.data, hidden.data, dx.data, z.rows, z.in, z.out}, db.data, accumulate};
+        /* GELU again: nowhere, elsewhere, in the place of what it is of; then without the sums */
+        struct array apart = output(s->dtype, hidden.count), active = i % 3 == 1 ? apart : hidden;
+        double *gelu = test_alloc(hidden.count * sizeof *gelu);
+        ref_gelu(hidden.values, gelu, hidden.count, mlp);
+        struct gpt_gelu_gradient_sums a = {{dy.data, w.data, hidden.data, dx.data, z.rows, z.in, z.out},
+                                           i % 3 == 2 ? NULL : db.data,
+                                           i > 0 ? active.data : NULL,
+                                           accumulate};
         CHECK_OK(s->table->gelu_gradient_sums(s->kernels, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_linear_gradient(dy.values, hidden.values, w.values, product, NULL, NULL, z.rows, z.in, z.out);
         ref_gelu_gradient(product, hidden.values, dx.values, dx.count, mlp);
         double error = error_of(s->dtype, dx.data, dx.values, dx.count); /* the product is rounded on its own */
         CHECK(error <= 2 * bound_of(s->dtype), "dx: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));
+        active.values = gelu;
+        if (a.active)
+            CHECK_ARRAY(s, active, "gelu once more");
+        if (!a.db)
+            continue;
         ref_decode(s->dtype, dx.data, dx.values, dx.count); /* and the sums are of dx as it was rounded */
         for (size_t column = 0; column < z.in; column++) {
             db.values[column] = 0;

@@ -129,7 +129,7 @@ static void check(const struct dt_model *model, int keep, struct count most)
 static void study(void)
 {
     struct dt_model model = gpt_model_of(DT_FP16, &gpt);
-    check(&model, 0, (struct count){22, 48});
+    check(&model, 0, (struct count){21, 44});
 }
 
 static void study_keeping(void)
@@ -171,13 +171,13 @@ static const struct gpt_model llama = {
 static void llama_block(void)
 {
     struct dt_model model = gpt_model_of(DT_FP16, &llama);
-    check(&model, 0, (struct count){23, 62});
+    check(&model, 0, (struct count){22, 56});
 }
 
 static void llama_keeping(void)
 {
     struct dt_model model = gpt_model_of(DT_FP16, &llama);
-    check(&model, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){23, 56});
+    check(&model, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){22, 50});
 }
 
 static const struct test_case cases[] = {
