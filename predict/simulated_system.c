@@ -113,11 +113,14 @@ static dt_status place(const struct experiment *e, struct simulated_system *s)
                        c->gpus_per_node);
     if (e->gpus_per_node > 0)
         s->placement.ranks_per_node = e->gpus_per_node;
-    int per_node = e->gpus_per_node > 0 ? e->gpus_per_node : c->gpus_per_node;
-    if ((int64_t)e->world_size > (int64_t)per_node * c->nodes)
+    int per_node = e->gpus_per_node > 0 ? e->gpus_per_node : c->gpus_per_node, nodes = (e->world_size + per_node - 1) / per_node;
+    if (e->more_nodes && c->nodes > 1 && nodes > c->nodes)
+        c->nodes = nodes;
+    if (nodes > c->nodes)
         return dt_fail(DT_ERR_UNAVAILABLE,
-                       "world_size: %d ranks, and cluster %s has %d (%d node%s of %d): use a larger cluster, or at most %d", e->world_size,
-                       e->cluster, per_node * c->nodes, c->nodes, c->nodes > 1 ? "s" : "", per_node, per_node * c->nodes);
+                       "world_size: %d ranks, and cluster %s has %d (%d node%s of %d): use a larger cluster, or at most %d%s",
+                       e->world_size, e->cluster, per_node * c->nodes, c->nodes, c->nodes > 1 ? "s" : "", per_node, per_node * c->nodes,
+                       c->nodes > 1 ? ", or allow more nodes of this kind with \"more_nodes\": true" : "");
     s->placement.world_size = e->world_size;
     DT_TRY(dt_sim_cluster_place(c, e->cluster, &s->placement));
     return check_groups(e, s);

@@ -22,7 +22,8 @@ struct arguments {
 static const struct option_row options[] = {
     {"data", 'D', OPTION_TEXT, AT(data), "FILE", NULL,
      "measured runs: comma-separated values ('-' is standard input), or dtbench's own records (a folder: all *.jsonl in it)"},
-    {"cluster", 'C', OPTION_TEXT, AT(cluster), "FILE", NULL, "the cluster of the runs; default for tables: " DEFAULT_CLUSTER},
+    {"cluster", 'C', OPTION_TEXT, AT(cluster), "FILE", NULL,
+     "the cluster of the runs, with as many nodes as they have; default for tables: " DEFAULT_CLUSTER},
     {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", NULL,
      "the software of the runs; default for tables: what --cluster names, or " DEFAULT_PROFILE},
     CONFIG_RATES_ROW(struct arguments, rates),

@@ -233,7 +233,8 @@ static int replica_gpus(const struct measured_run *run)
     return run->stages * run->tensor;
 }
 
-/* The workload with what the row says. batch_size: enough, as make_experiment needs it; straddle_nodes: it was run as it was. Owner: the
+/* The workload with what the row says. batch_size: enough, as make_experiment needs it; straddle_nodes, more_nodes: it was run as
+ * it was. Owner: the
  * caller, free. */
 static char *config_text(const struct validate_system *system, const struct measured_run *run, double peak_bytes)
 {
@@ -241,9 +242,9 @@ static char *config_text(const struct validate_system *system, const struct meas
     char *text = NULL;
     cJSON *config =
         dt_json_object("name: %s, device: %s, cluster: %s, world_size: %d, paradigm: %s, batch_size: %d, "
-                       "straddle_nodes: %hhd, loss: %s, activation: %s, model: %p",
+                       "straddle_nodes: %hhd, more_nodes: %hhd, loss: %s, activation: %s, model: %p",
                        "measured", "sim", system->cluster, run->gpus, paradigm_name(run->paradigm), (run->samples + replica - 1) / replica,
-                       (bool)true, run->loss, activation_name(run->activation), model_as_json(run));
+                       (bool)true, (bool)true, run->loss, activation_name(run->activation), model_as_json(run));
     if (system->profile)
         dt_json_add(&config, "profile: %s", system->profile);
     if (run->gpus_per_node)

@@ -104,9 +104,9 @@ dt_status validate_where(struct dt_csv *csv, const char *path, const char *const
 
 /* ---- columns ---- */
 
-enum { NAMES = 4, MISTYPED = 3, OF_STUDY = 1, OF_MESHES = 2 };
+enum { NAMES = 5, MISTYPED = 3, OF_STUDY = 1, OF_MESHES = 2 };
 
-/* A table's columns, each by any of its names. Numbers that stand alone have a member of struct measured_run; the rest of this file reads the
+/* A table's columns, each by any of its names, of which letters and digits count (dt_same_name). Numbers that stand alone have a member of struct measured_run; the rest of this file reads the
  * columns that have a name of their own. */
 static const struct column {
     const char *names[NAMES];
@@ -116,13 +116,16 @@ static const struct column {
     int where_missing; /* which gets this where the field is empty; 0: it stays as it is */
 } columns[] = {
 #define COUNT(member) .to = offsetof(struct measured_run, member)
-    [COLUMN_GPUS] = {.names = {"gpus", "# GPUs"}, .needed = OF_STUDY | OF_MESHES, .counts = OF_STUDY | OF_MESHES, COUNT(gpus)},
+    [COLUMN_GPUS] = {.names = {"gpus", "num_gpus", "world_size"},
+                     .needed = OF_STUDY | OF_MESHES,
+                     .counts = OF_STUDY | OF_MESHES,
+                     COUNT(gpus)},
     [COLUMN_MODEL] = {.names = {"model"}, .needed = OF_STUDY},
-    [COLUMN_STEP_S] = {.names = {"step_s"}},
-    [COLUMN_STEP_MS] = {.names = {"step_ms", "iteration time (ms)"}},
-    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu"}},
+    [COLUMN_STEP_S] = {.names = {"step_s", "step time (s)", "iteration time (s)", "seconds per step"}},
+    [COLUMN_STEP_MS] = {.names = {"step_ms", "step time (ms)", "iteration time (ms)"}},
+    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens/s/gpu", "tgs"}},
     [COLUMN_PEAK_MB] = {.names = {"peak_mb"}},
-    [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib"}},
+    [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_memory_gib", "peak_gib"}},
     [COLUMN_STATUS] = {.names = {"status"}},
     [COLUMN_NOTES] = {.names = {"notes"}},
     [COLUMN_ACTIVATION] = {.names = {"activation"}},
@@ -130,31 +133,40 @@ static const struct column {
     [COLUMN_FSDP_WRAP] = {.names = {"fsdp_wrap"}},
     [COLUMN_PARAMETER_OFFLOAD] = {.names = {"parameter_offload"}},
     [COLUMN_VOCAB] = {.names = {"vocab", "vocab_size"}},
-    [COLUMN_DTYPE] = {.names = {"dtype"}},
-    [COLUMN_TIED] = {.names = {"tied", "tied_emb"}},
+    [COLUMN_DTYPE] = {.names = {"dtype", "precision"}},
+    [COLUMN_TIED] = {.names = {"tied", "tied_emb", "tied_embeddings"}},
     [COLUMN_CONTEXT_COMM] = {.names = {"cp_comm_type"}},
     [COLUMN_ZERO] = {.names = {"zero/fsdp", "zero", "fsdp"}},
     [COLUMN_ORDER] = {.names = {"schedule"}},
-    [COLUMN_RECOMPUTE] = {.names = {"recompute"}},
-    [COLUMN_SEQUENCE_PARALLEL] = {.names = {"seq_parallel"}},
+    [COLUMN_RECOMPUTE] = {.names = {"recompute", "recomputation", "activation_checkpointing"}},
+    [COLUMN_SEQUENCE_PARALLEL] = {.names = {"seq_parallel", "sequence_parallel", "sequence parallelism"}},
     {.names = {"gpus_per_node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
     {.names = {"shard_size", "dp_shard"}, .counts = OF_STUDY | OF_MESHES, COUNT(shard_size)},
     {.names = {"batch_per_replica"}, .needed = OF_STUDY, .counts = OF_STUDY, COUNT(samples)},
     {.names = {"stages"}, .counts = OF_STUDY, COUNT(stages), .where_missing = 1},
     {.names = {"chunks"}, .counts = OF_STUDY, COUNT(chunks), .where_missing = 1},
-    {.names = {"tp", "tensor parallelism"}, .counts = OF_MESHES, COUNT(tensor), .where_missing = 1},
-    {.names = {"pp", "pipeline parallelism"}, .counts = OF_MESHES, COUNT(stages), .where_missing = 1},
-    {.names = {"cp", "context", "context parallelism"}, .counts = OF_MESHES, COUNT(contexts), .where_missing = 1},
-    {.names = {"dp", "data parallelism"}, .counts = OF_MESHES, COUNT(data)},
-    {.names = {"vpp"}, .counts = OF_MESHES, COUNT(virtual_stages), .where_missing = 1},
-    {.names = {"layers", "# layers", "num_layers"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(layers)},
-    {.names = {"hidden", "hidden size", "hidden_size"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(hidden)},
-    {.names = {"heads", "attention heads", "num_heads"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(heads)},
-    {.names = {"seq", "sequence length", "seq_len", "sequence_length"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(sequence)},
-    {.names = {"ffn"}, .counts = OF_MESHES, COUNT(ffn)},
-    {.names = {"kv_heads"}, .counts = OF_MESHES, COUNT(kv_heads)},
-    {.names = {"global_batch", "global batch", "global_batch_size"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(global_batch)},
-    {.names = {"micro_batch", "micro batch", "micro_batch_size"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(micro_batch)},
+    {.names = {"tp", "tensor_parallel", "tensor parallelism", "tensor_parallel_size", "tensor_model_parallel_size"},
+     .counts = OF_MESHES,
+     COUNT(tensor),
+     .where_missing = 1},
+    {.names = {"pp", "pipeline_parallel", "pipeline parallelism", "pipeline_parallel_size", "pipeline_model_parallel_size"},
+     .counts = OF_MESHES,
+     COUNT(stages),
+     .where_missing = 1},
+    {.names = {"cp", "context", "context_parallel", "context parallelism", "context_parallel_size"},
+     .counts = OF_MESHES,
+     COUNT(contexts),
+     .where_missing = 1},
+    {.names = {"dp", "data_parallel", "data parallelism", "data_parallel_size"}, .counts = OF_MESHES, COUNT(data)},
+    {.names = {"vpp", "virtual_stages"}, .counts = OF_MESHES, COUNT(virtual_stages), .where_missing = 1},
+    {.names = {"layers", "num_layers"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(layers)},
+    {.names = {"hidden", "hidden_size"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(hidden)},
+    {.names = {"heads", "attention_heads", "num_heads", "num_attention_heads"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(heads)},
+    {.names = {"seq", "seq_len", "seq_length", "sequence_length"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(sequence)},
+    {.names = {"ffn", "ffn_hidden_size", "intermediate_size"}, .counts = OF_MESHES, COUNT(ffn)},
+    {.names = {"kv_heads", "num_key_value_heads", "num_query_groups"}, .counts = OF_MESHES, COUNT(kv_heads)},
+    {.names = {"global_batch", "global_batch_size", "gbs"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(global_batch)},
+    {.names = {"micro_batch", "micro_batch_size", "mbs"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(micro_batch)},
 #undef COUNT
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -167,7 +179,7 @@ static const char *const for_people[] = {"placement_known", "step_s_stdev",   "s
 static bool is_column(int column, const char *name)
 {
     for (int i = 0; i < NAMES && columns[column].names[i]; i++)
-        if (strcmp(columns[column].names[i], name) == 0)
+        if (dt_same_name(columns[column].names[i], name))
             return true;
     return false;
 }
@@ -175,7 +187,7 @@ static bool is_column(int column, const char *name)
 static bool is_for_people(const char *name)
 {
     for (size_t i = 0; i < sizeof for_people / sizeof *for_people; i++)
-        if (strcmp(for_people[i], name) == 0)
+        if (dt_same_name(for_people[i], name))
             return true;
     return false;
 }
@@ -338,6 +350,24 @@ static dt_status measured_choice(const struct measured_table *t, int row, enum m
     return DT_OK;
 }
 
+static bool begins_with(const char *text, const char *name)
+{
+    return name && strncasecmp(text, name, strlen(name)) == 0;
+}
+
+/* Yes or no, and maybe words about it after a space. Where the field is empty, `told` is false. */
+static dt_status measured_yes(const struct measured_table *t, int row, enum measured_column column, bool *told, bool *yes)
+{
+    static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
+    const char *text = measured_text(t, row, column);
+    *told = *yes = false;
+    for (size_t i = 0; !*told && i < sizeof words / sizeof *words; i++) {
+        *told = begins_with(text, words[i]) && strchr(" ", text[strlen(words[i])]);
+        *yes = *told && i % 2;
+    }
+    return *text && !*told ? measured_wrong(t, row, column, "one of yes, no") : DT_OK;
+}
+
 /* ---- rows of results/study/measured.csv ---- */
 
 /* A row of results/study/measured.csv: a paradigm of the study, and its workload. */
@@ -446,16 +476,11 @@ static dt_status replicas_in(const struct measured_table *t, int row, struct mea
     return DT_OK;
 }
 
-static bool begins_with(const char *text, const char *name)
-{
-    return name && strncasecmp(text, name, strlen(name)) == 0;
-}
-
 static void order_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     const char *text = measured_text(t, row, COLUMN_ORDER);
     const struct pipeline_order *order;
-    run->order = *text ? NULL : "1f1b";
+    run->order = *text ? NULL : run->virtual_stages > 1 ? "interleaved" : "1f1b";
     for (int i = 0; !run->order && (order = pipeline_order_at(i)); i++)
         if (begins_with(text, order->name) || begins_with(text, order->abroad))
             run->order = order->name;
@@ -475,14 +500,14 @@ static void context_in(const struct measured_table *t, int row, struct measured_
 static void numbers_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     const char *text = measured_text(t, row, COLUMN_DTYPE);
-    if (strstr(text, "fp8")) {
+    if (strcasestr(text, "fp8")) {
         run->fp8 = DT_FP8_DELAYED; /* Transformer Engine's own */
         for (int i = DT_FP8_NONE + 1; i < DT_FP8_RECIPES; i++)
-            if (strstr(text, dt_fp8_recipe((enum dt_fp8)i)->name))
+            if (strcasestr(text, dt_fp8_recipe((enum dt_fp8)i)->name))
                 run->fp8 = (enum dt_fp8)i;
-        run->fp8_gather = strstr(text, "gather");
+        run->fp8_gather = strcasestr(text, "gather");
     }
-    run->dtype = strstr(text, "bf16") || (run->fp8 && !strstr(text, "fp16")) ? "bf16"
+    run->dtype = strcasestr(text, "bf") || (run->fp8 && !strstr(text, "16")) ? "bf16"
                  : strstr(text, "32") && !strstr(text, "16")                 ? "fp32"
                                                                              : "fp16";
 }
@@ -493,8 +518,14 @@ static void recomputed_in(const struct measured_table *t, int row, struct measur
     static const struct {
         const char *begins;
         enum activation_kind activation;
-    } words[] = {{"none", ACTIVATION_KEEP},
+    } words[] = {{"no", ACTIVATION_KEEP},
+                 {"false", ACTIVATION_KEEP},
+                 {"off", ACTIVATION_KEEP},
+                 {"yes", ACTIVATION_CHECKPOINT},
+                 {"true", ACTIVATION_CHECKPOINT},
+                 {"on", ACTIVATION_CHECKPOINT},
                  {"full", ACTIVATION_CHECKPOINT},
+                 {"checkpoint", ACTIVATION_CHECKPOINT},
                  {"selective op", ACTIVATION_SELECTIVE_OP},
                  {"selective_op", ACTIVATION_SELECTIVE_OP},
                  {"selective-op", ACTIVATION_SELECTIVE_OP},
@@ -533,12 +564,11 @@ static dt_status vocabulary_in(const struct measured_table *t, int row, struct m
 
 static dt_status model_in(const struct measured_table *t, int row, struct measured_run *run)
 {
-    int tied;
+    bool told;
     run->family = model_family(0);
     run->ffn = run->ffn ? run->ffn : 4 * run->hidden;
     run->kv_heads = run->kv_heads ? run->kv_heads : run->heads;
-    DT_TRY(measured_choice(t, row, COLUMN_TIED, "no,yes", &tied));
-    run->tied = tied == 1;
+    DT_TRY(measured_yes(t, row, COLUMN_TIED, &told, &run->tied));
     return *measured_text(t, row, COLUMN_VOCAB) ? vocabulary_in(t, row, run) : DT_OK;
 }
 
@@ -583,8 +613,7 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
     DT_TRY(replicas_in(t, i, run));
     batch_in(run);
     run->gpus_per_node = run->gpus_per_node > run->gpus ? run->gpus : run->gpus_per_node; /* these tables say what nodes have */
-    run->sequence_parallel_told = *measured_text(t, i, COLUMN_SEQUENCE_PARALLEL);
-    run->sequence_parallel = strncmp(measured_text(t, i, COLUMN_SEQUENCE_PARALLEL), "yes", 3) == 0;
+    DT_TRY(measured_yes(t, i, COLUMN_SEQUENCE_PARALLEL, &run->sequence_parallel_told, &run->sequence_parallel));
     kernels_in(t, i, run);
     numbers_in(t, i, run);
     recomputed_in(t, i, run);

@@ -112,7 +112,7 @@ static void visit_theirs(struct dt_translation *t, const struct framework *f, co
 /* Keys of a run, of which no framework's job has anything: how many steps, on which machine, within which limits. */
 static const char run_keys[] =
     "name device seed steps timeout nccl register_ tuning memory_limit host_memory_limit threads cluster profile rates "
-    "any_profile network graph share_gpus fused_kernels gpus_per_node straddle_nodes loss_scaling job. "
+    "any_profile more_nodes network graph share_gpus fused_kernels gpus_per_node straddle_nodes loss_scaling job. "
     "optimizer.weight_decay optimizer.schedule optimizer.warmup_steps optimizer.final_rate optimizer.scale_with_batch "
     "optimizer.base_batch";
 

@@ -155,6 +155,7 @@ struct experiment {
         int rank;
         enum slow_part part; /* of that rank: its GPU, all GPUs of its node, its link to them, its network card */
     } slow;
+    bool more_nodes;       /* sim: the cluster may have more nodes than its file says */
     bool any_profile;      /* sim: the profile may be one for another GPU than the cluster's */
     const char *directory; /* of the config file, where those files are looked for first; "" when it was not a file. Not in the JSON */
     bool passes_only; /* not in the JSON: its pipeline's passes alone are of interest, and the model may have too few layers for them */

@@ -445,6 +445,9 @@ static const struct dt_field fields[] = {
          "comma-separated values (docs/simulator.md); several with ':' between them."},
     {"any_profile", DT_FIELD_BOOL, AT(any_profile), .max = 1, .initial = "false", .matters = of_predictions,
      .description = "sim: the profile may be one for another GPU than the cluster's; the predictions are then for neither."},
+    {"more_nodes", DT_FIELD_BOOL, AT(more_nodes), .max = 1, .initial = "false", .matters = of_predictions,
+     .description =
+         "sim: a cluster of several nodes may have more of them than its file says, in the same network, as many as world_size needs."},
     {"network.gbit_per_s", DT_FIELD_NUMBER, AT(network.gbit_per_s), .min = 0, .max = 1e6, .initial = "0", .matters = of_predictions,
      .description =
          "sim: Gbit/s that each network card of a node is sold with, instead of the cluster file's. Rates of flows follow: what was "

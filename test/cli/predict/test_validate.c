@@ -179,6 +179,28 @@ static void columns_in_any_order(void)
     validate_rows_finish(&rows);
 }
 
+/* Frameworks' names of columns in any letters; yes and no in other words; parts of stages without an order; more nodes than the cluster has. */
+static void words_of_strangers(void)
+{
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text("World Size,num_layers,Hidden-Size,num_attention_heads,seq_length,MBS,GBS,tensor_model_parallel_size,PP,VPP,"
+                       "Sequence Parallel,Precision,Step time (s),activation checkpointing\n"
+                       "8,24,1024,16,2048,2,32,2,2,3,True,bfloat16,0.5,no\n8,24,1024,16,2048,2,32,2,2,,0,AMP_BF16,0.5,true\n"
+                       "8,24,1024,16,2048,2,32,2,2,,maybe,fp16,0.5,full\n4096,24,1024,16,2048,2,4096,2,1,,no,fp16,0.5,full\n",
+                       &rows, path));
+    const struct experiment *first = &rows.rows[0].experiment, *second = &rows.rows[1].experiment;
+    CHECK(rows.rows[0].outcome == VALIDATE_PREDICTED && rows.rows[1].outcome == VALIDATE_PREDICTED && !*rows.unused, "%s, %s, %s",
+          rows.rows[0].reason, rows.rows[1].reason, rows.unused);
+    CHECK(first->tensor.sequence_parallel && first->model.dtype == DT_BF16 && first->activation == ACTIVATION_KEEP &&
+          strcmp(first->pipeline.order, "interleaved") == 0 && first->pipeline.stages == 2);
+    CHECK(!second->tensor.sequence_parallel && second->model.dtype == DT_BF16 && second->activation == ACTIVATION_CHECKPOINT &&
+          strcmp(second->pipeline.order, "1f1b") == 0);
+    CHECK(strstr(rows.rows[2].reason, "Sequence Parallel: \"maybe\" is not one of yes, no"), "%s", rows.rows[2].reason);
+    CHECK(rows.rows[3].outcome == VALIDATE_PREDICTED && rows.rows[3].experiment.world_size == 4096, "%s", rows.rows[3].reason);
+    validate_rows_finish(&rows);
+}
+
 /* A width of its own is taken over; four times the hidden size is what is usual. */
 static void widths_of_layers(void)
 {
@@ -481,6 +503,7 @@ static const struct test_case cases[] = {
     {"hsdp in both kinds of tables", hsdp_in_tables},
     {"sequence parallelism that a row tells, or --set, or nobody", sequence_parallel_told_or_not},
     {"columns in any order", columns_in_any_order},
+    {"words of strangers", words_of_strangers},
     {"widths of layers", widths_of_layers},
     {"rows that have no time", rows_without_a_time},
     {"what a framework does not run", framework_refuses},
