@@ -37,6 +37,23 @@ static size_t key_elems(const struct layer_run *r)
     return r->rows * 2 * gpt_cut_kv_heads(r->stage->cut, model_of(r)).count * (size_t)gpt_head_width(model_of(r));
 }
 
+/* What asks on this rank; what is there is to be added. */
+static struct gpt_piece piece_of(const struct layer_run *r)
+{
+    return (struct gpt_piece){.queries = r->stage->where, .ranks = ranks_of(r), .key_ranks = 1};
+}
+
+/* Between rows of q, k and v, and k and v alone, which lie one after the other in both. back: gradients. */
+static dt_status move_keys(const struct layer_run *r, struct dt_buffer *qkv, void *keys, bool back)
+{
+    size_t columns = key_elems(r) / r->rows;
+    void *beside_q = (char *)qkv->data + (r->c - columns) * r->element_bytes;
+    struct gpt_move a = {beside_q, keys, r->rows, columns, r->c, columns};
+    if (back)
+        a = (struct gpt_move){keys, beside_q, r->rows, columns, columns, r->c};
+    return r->k->move(r->kernels, r->stream, &a);
+}
+
 static dt_status allocate_keys(const struct layer_run *r, size_t count_elems, struct dt_buffer *out)
 {
     return dt_alloc(r->stream, DT_WORKSPACE, count_elems * r->element_bytes, out);
@@ -93,8 +110,9 @@ static dt_status attend_around(const struct layer_run *r)
     for (int step = 0, steps = ranks_of(r); step < steps; step++) {
         if (step + 1 < steps)
             DT_TRY(pass_keys_on(r, &here, &next));
-        DT_TRY(
-            attend_to(r, step ? made.data : r->kept->mixed.data, (struct gpt_piece){r->stage->positions, r->stage->positions, step > 0}));
+        struct gpt_piece piece = piece_of(r);
+        piece.joins = step > 0;
+        DT_TRY(attend_to(r, step ? made.data : r->kept->mixed.data, piece));
         if (step + 1 < steps)
             DT_TRY(take_keys(r, &here, &next));
     }
@@ -103,18 +121,33 @@ static dt_status attend_around(const struct layer_run *r)
     return DT_OK;
 }
 
+/* This rank's part of what is gathered. */
+static void *own_part(const struct layer_run *r, const struct dt_buffer *all)
+{
+    return (char *)all->data + (size_t)dt_comm_rank(exchange_of(r)->context.comm) * key_elems(r) * r->element_bytes;
+}
+
 static dt_status gather_keys(const struct layer_run *r, struct dt_buffer *all)
 {
     DT_TRY(allocate_keys(r, key_elems(r) * (size_t)ranks_of(r), all));
-    DT_TRY(gpt_keys_gather_begin(exchange_of(r), r->stream, r->kept->qkv.data, all->data, key_elems(r), model_of(r)->dtype));
+    DT_TRY(move_keys(r, &r->kept->qkv, own_part(r, all), false));
+    DT_TRY(gpt_keys_gather_begin(exchange_of(r), r->stream, own_part(r, all), all->data, key_elems(r), model_of(r)->dtype));
     return gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_KEYS);
+}
+
+static struct gpt_piece gathered_piece(const struct layer_run *r, const struct dt_buffer *all)
+{
+    struct gpt_piece piece = piece_of(r);
+    piece.keys = all->data;
+    piece.key_ranks = piece.ranks;
+    return piece;
 }
 
 static dt_status attend_gathered(const struct layer_run *r)
 {
     struct dt_buffer all;
     DT_TRY(gather_keys(r, &all));
-    DT_TRY(attend_to(r, r->kept->mixed.data, (struct gpt_piece){.queries = r->stage->positions}));
+    DT_TRY(attend_to(r, r->kept->mixed.data, gathered_piece(r, &all)));
     dt_free(r->stream, &all);
     return DT_OK;
 }
@@ -182,8 +215,9 @@ bool attend_turns_back(const struct layer_run *r)
     return gpt_of(model_of(r))->position == GPT_POSITION_ROPE && ranks_of(r) == 1 && fused(r) && fused(r)->attention_rope_gradient;
 }
 
+/* dkeys: with piece.keys. */
 static dt_status attend_to_backward(const struct layer_run *r, const struct dt_buffer *dout, const struct dt_buffer *out,
-                                    struct dt_buffer *dqkv, struct gpt_piece piece)
+                                    struct dt_buffer *dqkv, struct gpt_piece piece, void *dkeys)
 {
     struct gpt_attention_backward a = {
         .dout = dout->data,
@@ -197,6 +231,7 @@ static dt_status attend_to_backward(const struct layer_run *r, const struct dt_b
         .kv_heads = attending(r, gpt_cut_kv_heads(r->stage->cut, model_of(r))),
         .dropout = attention_dropout(r),
         .piece = piece,
+        .dkeys = dkeys,
     };
     return (attend_turns_back(r) ? r->k->attention_rope_gradient : r->k->attention_gradient)(r->kernels, r->stream, &a);
 }
@@ -215,8 +250,9 @@ static dt_status backward_around(const struct layer_run *r, const struct dt_buff
                 gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_DKEYS, r->stream, sums.data, coming.data, key_elems(r), model_of(r)->dtype));
         }
         DT_TRY(allocate_keys(r, key_elems(r), &made));
-        DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv,
-                                  (struct gpt_piece){r->stage->positions, r->stage->positions, step > 0}));
+        struct gpt_piece piece = piece_of(r);
+        piece.joins = step > 0;
+        DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, piece, made.data));
         if (step + 1 < steps)
             DT_TRY(take_keys(r, &here, &next));
         if (step > 0) {
@@ -237,10 +273,11 @@ static dt_status backward_gathered(const struct layer_run *r, const struct dt_bu
     struct dt_buffer all, dall;
     DT_TRY(gather_keys(r, &all));
     DT_TRY(allocate_keys(r, key_elems(r) * (size_t)ranks_of(r), &dall));
-    DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, (struct gpt_piece){.queries = r->stage->positions}));
+    DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, gathered_piece(r, &all), dall.data));
     dt_free(r->stream, &all);
-    DT_TRY(gpt_keys_scatter_begin(exchange_of(r), r->stream, dall.data, r->kept->dqkv.data, key_elems(r), model_of(r)->dtype));
+    DT_TRY(gpt_keys_scatter_begin(exchange_of(r), r->stream, dall.data, own_part(r, &dall), key_elems(r), model_of(r)->dtype));
     DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
+    DT_TRY(move_keys(r, &r->kept->dqkv, own_part(r, &dall), true));
     dt_free(r->stream, &dall);
     return DT_OK;
 }
@@ -251,7 +288,7 @@ static dt_status backward_some_heads(const struct layer_run *r, const struct dt_
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->e, &dattended));
     DT_TRY(exchange_heads(r, dmixed, &dattended, r->e));
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->c, &made));
-    DT_TRY(attend_to_backward(r, &dattended, &r->kept->attended, &made, (struct gpt_piece){0}));
+    DT_TRY(attend_to_backward(r, &dattended, &r->kept->attended, &made, (struct gpt_piece){0}, NULL));
     dt_free(r->stream, &dattended);
     DT_TRY(exchange_heads(r, &made, &r->kept->dqkv, r->c));
     dt_free(r->stream, &made);
@@ -261,7 +298,7 @@ static dt_status backward_some_heads(const struct layer_run *r, const struct dt_
 static dt_status backward_of(const struct layer_run *r, const struct dt_buffer *dmixed)
 {
     if (ranks_of(r) == 1)
-        return attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, (struct gpt_piece){0});
+        return attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, (struct gpt_piece){0}, NULL);
     switch (exchange_of(r)->context.kind) {
     case DT_CONTEXT_RING: return backward_around(r, dmixed);
     case DT_CONTEXT_ALL_GATHER: return backward_gathered(r, dmixed);

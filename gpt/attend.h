@@ -6,7 +6,7 @@
  *   heads       sends E (N - 1) / N forward, of which the heads' outputs after attention, and as much backward
  * What lies there meanwhile is workspace: two pieces of keys, backward of their gradients as well; all N pieces; or q, k, v once more. With
  * heads the heads' outputs are kept twice: by positions for the projection, by heads for attention's backward.
- * Left out: q, k and v of a row lie together here, and would be packed for the way.
+ * q, k and v of a row lie together here: what is sent is packed for the way, which predictions leave out.
  * Errors: those of layer.h. */
 #ifndef GPT_ATTEND_H
 #define GPT_ATTEND_H

@@ -46,7 +46,7 @@ static dt_status turn(const struct layer_run *r, void *qkv, bool inverse)
 {
     const struct dt_model *model = r->stage->base.model;
     size_t heads = gpt_cut_heads(r->stage->cut, model).count + gpt_cut_kv_heads(r->stage->cut, model).count;
-    return r->k->rope(r->kernels, r->stream, &(struct gpt_rope){qkv, r->rows, heads, r->c, inverse});
+    return r->k->rope(r->kernels, r->stream, &(struct gpt_rope){qkv, r->rows, heads, r->c, inverse, r->stage->where});
 }
 
 /* kept->qkv as it is attended to. */

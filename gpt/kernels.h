@@ -10,6 +10,7 @@
 
 #include "gpt/layout.h"
 #include "gpt/model.h"
+#include "gpt/position.h"
 #include "lib/cost/priced.h"
 #include "lib/device/device.h"
 #include "lib/kernels/kernels.h"
@@ -22,14 +23,16 @@ struct gpt_dropout {
     uint64_t seed;
     uint32_t layer;        /* a number of its own for each dropout of the model, below 2^24 */
     uint32_t first_sample; /* number of the first of the call's samples, from the step's first one (struct dt_kernels) */
-    uint32_t first_row;    /* the call's first row among the rows [samples * T] that begin with first_sample's */
+    uint32_t first_row;    /* the call's first row among the rows [samples * positions] that begin with first_sample's */
     float probability;
+    struct gpt_positions positions; /* that these rows are of */
 };
 
-/* inputs, targets [samples * T] int32: a sample is T + 1 random tokens; targets are the inputs one position later. */
+/* inputs, targets [samples * positions] int32: a sample is T + 1 random tokens; targets are the inputs one position later. */
 struct gpt_tokens {
     int32_t *inputs, *targets;
     size_t samples;
+    struct gpt_positions positions;
     uint64_t seed;
     uint32_t first_sample;
 };
@@ -180,19 +183,29 @@ struct gpt_swiglu_gradient {
 };
 
 /* Rotary position embedding, in place, of the first `heads` heads of each row of x [rows, columns]: elements i and i + w / 2 of a head turn by
- * position * gpt_rope_frequency(i), position = row modulo T. inverse: back, which is the gradient.
+ * position * gpt_rope_frequency(i), whose position is that of the row. inverse: back, which is the gradient.
  * Source  Su et al., "RoFormer", 2021. Differs: pairs are the halves of a head, as in Hugging Face's Llama; there they are neighbours. */
 struct gpt_rope {
     void *x;
     size_t rows, heads, columns;
     bool inverse;
+    struct gpt_positions positions; /* of each sample */
 };
 
-/* sim, where ranks share samples: how many positions of each sample ask, and how many are there to be attended to; 0: all T of them. Of a
- * causal mask's pairs half are taken to be left, which is so of all that a rank does together. */
+/* to [rows, columns] = from, whose rows begin from_stride elements apart, and those of `to` to_stride. */
+struct gpt_move {
+    const void *from;
+    void *to;
+    size_t rows, columns, from_stride, to_stride;
+};
+
+/* Where ranks share samples: what of each sample's positions asks, and what is there to be attended to. On sim half of the pairs of both are
+ * taken to be left by the causal mask, which is so of all that a rank does together. */
 struct gpt_piece {
-    size_t queries, keys;
-    bool joins; /* into what out and lse have from other keys: passes over out more */
+    const void *keys;               /* k | v of the ranks from key_rank on, [key_ranks, samples, queries.count, 2Kw] */
+    struct gpt_positions queries;   /* rows of q and out, and elements of lse. count 0: all T, whose k and v are in qkv */
+    int ranks, key_rank, key_ranks; /* ranks: that share samples */
+    bool joins;                     /* into what out and lse have from other keys: passes over out more */
 };
 
 /* Causal self-attention of `heads`, H of them, some or all of the model's. Each of kv_heads, K of them, serves a run of model heads / model
@@ -223,6 +236,7 @@ struct gpt_attention_backward {
     struct gpt_part heads, kv_heads;
     struct gpt_dropout dropout;
     struct gpt_piece piece;
+    void *dkeys; /* with piece.keys: of these, in their shape; dqkv then gets dq alone */
 };
 
 /* out [M, d] = dropout(token_table[token] + position_table[t]); tokens [M] int32. The tables have rows `vocab` of V and `positions` of
@@ -234,8 +248,7 @@ struct gpt_embedding {
     void *out;
     size_t samples;
     struct gpt_part vocab, positions;
-    struct gpt_dropout dropout; /* of whole samples: first_row is 0 */
-    size_t rows;                /* sim, where ranks share samples: M; 0: samples * T */
+    struct gpt_dropout dropout; /* of whole samples: first_row is 0. Its positions are those of the tokens, whatever its probability */
 };
 
 /* Both tables' gradients from dout [M, d]. Without accumulate all of both tables is written (rows of unused tokens and positions with zeros). */
@@ -247,7 +260,6 @@ struct gpt_embedding_gradient {
     struct gpt_part vocab, positions;
     bool accumulate;
     struct gpt_dropout dropout;
-    size_t rows; /* as above */
 };
 
 /* out [rows, d] = residual + dropout(branch). out may be branch. */
@@ -393,6 +405,7 @@ struct gpt_gelu_gradient_sums {
     COSTED(gelu_gradient, gpt_gelu_gradient, GELU_GRADIENT, BACKWARD, FLAT, "rows x 4d", NULL)                                            \
     COSTED(swiglu, gpt_swiglu, SWIGLU, FORWARD, ROWS, "rows x f", "3")                                                                    \
     COSTED(swiglu_gradient, gpt_swiglu_gradient, SWIGLU_GRADIENT, BACKWARD, ROWS, "rows x f", "6")                                        \
+    UNCOSTED(move, gpt_move, "other software keeps what is sent in one piece")                                                            \
     COSTED(rope, gpt_rope, ROPE, FORWARD, ROWS, "rows x columns that turn", "2")                                                          \
     COSTED(attention, gpt_attention_forward, ATTENTION, FORWARD, HEADS, "rows x d", NULL)                                                 \
     OTHER_PASSES(attention, ATTENTION, square_passes, "Of each of samples x heads x T x T, beside the products; unfused only.")           \

@@ -10,7 +10,7 @@
  * Differs rows are divided in the order in which they lie in memory, sample after sample, so that no collective moves rows around:
  *         Megatron has the positions outermost, and divides these. What is done to rows here looks at one alone.
  *
- * Where a context group shares samples, M is of this rank's positions; attention alone knows of the others (context.c).
+ * Where a context group shares samples, M is of this rank's positions; attention alone knows of the others (attend.h).
  *
  * Everything is queued on the run's stream. Errors: DT_ERR_OOM for memory, and what kernels and streams report; the stash then contains what
  * had been allocated, for stash_destroy. */
@@ -26,9 +26,9 @@ struct gpt_stage {
     struct dt_stage base;
     struct gpt_layer *layers; /* [layer_count] */
     int layer_count;
-    struct gpt_cut cut; /* the part of each layer */
-    size_t positions;   /* of each sample on this rank: T; where ranks share them (struct dt_context_group), its part of them */
-    bool sliced;        /* sequence parallelism: R = M / cut.size rows of the residual stream; else R = M */
+    struct gpt_cut cut;         /* the part of each layer */
+    struct gpt_positions where; /* of each sample on this rank: all; where ranks share them (struct dt_context_group), its part of them */
+    bool sliced;                /* sequence parallelism: R = M / cut.size rows of the residual stream; else R = M */
     struct gpt_exchange exchange;
     int keep;              /* enum dt_keep, added up */
     bool separate_kernels; /* as in dt_stage_options */

@@ -29,6 +29,7 @@ struct gpt_dropout layer_dropout(const struct layer_run *r)
         .layer = (uint32_t)r->layer->index,
         .first_sample = r->stash->first_sample,
         .first_row = 0,
+        .positions = r->stage->where,
         .probability = gpt_of(r->stage->base.model)->dropout,
     };
 }

@@ -2,6 +2,14 @@
 
 #include <math.h>
 
+struct gpt_positions gpt_positions_of(const struct dt_model *model, int rank, int ranks, enum dt_context_kind kind)
+{
+    uint32_t count = (uint32_t)(gpt_of(model)->block_size / ranks), half = count / 2;
+    if (kind == DT_CONTEXT_HEADS)
+        return (struct gpt_positions){count, {(uint32_t)rank * count, (uint32_t)rank * count + half}};
+    return (struct gpt_positions){count, {(uint32_t)rank * half, (uint32_t)(2 * ranks - 1 - rank) * half}};
+}
+
 double gpt_rope_frequency(const struct dt_model *model, int pair)
 {
     const struct gpt_rope_scheme *r = &gpt_of(model)->rope;

@@ -98,7 +98,8 @@ dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_o
     };
     if (options->tensor.comm)
         s->cut = (struct gpt_cut){dt_comm_rank(options->tensor.comm), dt_comm_size(options->tensor.comm)};
-    s->positions = (size_t)gpt_of(model)->block_size / (size_t)(options->context.comm ? dt_comm_size(options->context.comm) : 1);
+    if (options->context.comm)
+        s->where = gpt_positions_of(model, dt_comm_rank(options->context.comm), dt_comm_size(options->context.comm), options->context.kind);
     s->sliced = s->cut.size > 1 && options->tensor.sequence_parallel;
     s->layers = calloc((size_t)layer_count, sizeof *s->layers);
     s->base.groups = calloc((size_t)layer_count, sizeof *s->base.groups);
@@ -134,11 +135,17 @@ void gpt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream)
     free(stage);
 }
 
+/* M rows. */
+static size_t stage_rows(const struct dt_stage *stage, size_t samples)
+{
+    return samples * gpt_positions_count(&own_const(stage)->where, stage->model);
+}
+
 /* Of the residual stream, which is as large everywhere: M rows of d elements; with sequence parallelism M / N rows, on rank r of N those from
  * r M / N on. */
 static size_t stream_elems(const struct dt_stage *stage, size_t samples)
 {
-    size_t rows = samples * own_const(stage)->positions;
+    size_t rows = stage_rows(stage, samples);
     return (own_const(stage)->sliced ? rows / (size_t)own_const(stage)->cut.size : rows) * (size_t)gpt_of(stage->model)->hidden;
 }
 
@@ -227,6 +234,21 @@ void gpt_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, str
     stash->layers = NULL;
 }
 
+/* Of the stash's samples: this rank's positions of what the batch has all of. */
+static dt_status copy_ids(const struct dt_stage *stage, const struct dt_stash *stash, const int32_t *batch, int32_t *to,
+                          struct dt_stream *stream)
+{
+    const struct gpt_positions *where = &own_const(stage)->where;
+    size_t T = (size_t)gpt_of(stage->model)->block_size, half = where->count / 2;
+    if (!where->count)
+        return dt_copy_from_host(stream, to, batch + stash->first_sample * T, stash->samples * T * sizeof *to);
+    for (size_t sample = stash->first_sample; sample < stash->first_sample + stash->samples; sample++, to += where->count) {
+        DT_TRY(dt_copy_from_host(stream, to, batch + sample * T + where->first[0], half * sizeof *to));
+        DT_TRY(dt_copy_from_host(stream, to + half, batch + sample * T + where->first[1], (where->count - half) * sizeof *to));
+    }
+    return DT_OK;
+}
+
 dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
                           struct dt_stream *stream)
 {
@@ -235,18 +257,18 @@ dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, 
     stash->first_sample = first_sample;
     if (!stage->parts[stash->part].first && !stage->parts[stash->part].last)
         return DT_OK;
-    size_t bytes = samples * own_const(stage)->positions * sizeof(int32_t);
+    size_t bytes = stage_rows(stage, samples) * sizeof(int32_t);
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->inputs));
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->targets));
     if (stage->batch.inputs) {
-        size_t from = first_sample * (bytes / samples);
-        DT_TRY(dt_copy_from_host(stream, stash->inputs.data, (const char *)stage->batch.inputs + from, bytes));
-        return dt_copy_from_host(stream, stash->targets.data, (const char *)stage->batch.targets + from, bytes);
+        DT_TRY(copy_ids(stage, stash, stage->batch.inputs, stash->inputs.data, stream));
+        return copy_ids(stage, stash, stage->batch.targets, stash->targets.data, stream);
     }
     struct gpt_tokens a = {
         .inputs = stash->inputs.data,
         .targets = stash->targets.data,
         .samples = samples,
+        .positions = own_const(stage)->where,
         .seed = own_const(stage)->seed,
         .first_sample = first_sample,
     };
@@ -278,7 +300,7 @@ static struct layer_run run_of(struct dt_stage *stage, int g, struct dt_stash *s
         .stream = stream,
         .k = gpt_kernel_set(stage->kernels)->table,
         .kernels = gpt_kernel_set(stage->kernels)->state,
-        .rows = stash->samples * own(stage)->positions,
+        .rows = stage_rows(stage, stash->samples),
         .stream_rows = stream_elems(stage, stash->samples) / (size_t)gpt_of(stage->model)->hidden,
         .d = (size_t)gpt_of(stage->model)->hidden,
         .e = (size_t)gpt_of(stage->model)->hidden / (size_t)own(stage)->cut.size,

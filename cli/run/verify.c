@@ -28,8 +28,8 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->name = "reference";
     out->paradigm = experiment_staleness(e) > 0 ? PARADIGM_PARAMETER_SERVER : PARADIGM_NONE; /* one worker's updates are as late */
     out->world_size = 1;
-    out->batch_size = e->world_size * e->batch_size;
-    out->micro_batches = e->world_size;
+    out->batch_size = (int)experiment_global_batch(e);
+    out->micro_batches = e->world_size / e->context.size;
     if (device_choose(e, &kind) == DT_OK) /* "auto" may mean another one for one rank */
         out->device = kind->name;
     out->share_gpus = false;

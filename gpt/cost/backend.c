@@ -58,11 +58,11 @@ static dt_status by_rows(struct gpt_kernels *k, struct dt_stream *stream, enum g
                                 rows * columns, 0);
 }
 
-/* The model's token rows [samples * T, d], or of a part of them [some_rows, d], and `entries` rows of the two tables. */
-static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t some_rows,
-                        size_t table_rows, const struct gpt_dropout *dropout)
+/* The token rows [samples * positions, d], and `entries` rows of the two tables. */
+static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t table_rows,
+                        const struct gpt_dropout *dropout)
 {
-    double rows = some_rows ? (double)some_rows : (double)samples * gpt_of(k->model)->block_size, d = gpt_of(k->model)->hidden,
+    double rows = (double)(samples * gpt_positions_count(&dropout->positions, k->model)), d = gpt_of(k->model)->hidden,
            entries = (double)table_rows;
     return dt_cost_memory_bound(k->costs, stream,
                                 &(struct dt_cost_call){k->shift + kind, dropped(dropout), k->model->dtype, {rows, d, entries}}, rows * d,
@@ -130,15 +130,16 @@ static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum g
         return DT_OK;                                                                                                                      \
     }
 FREE(tokens, gpt_tokens)
+FREE(move, gpt_move)
 
 static GPT_KERNEL_FUNCTION(cost_embedding, gpt_embedding)
 {
-    return lookup(k, stream, GPT_KERNEL_EMBEDDING, a->samples, a->rows, a->vocab.count + a->positions.count, &a->dropout);
+    return lookup(k, stream, GPT_KERNEL_EMBEDDING, a->samples, a->vocab.count + a->positions.count, &a->dropout);
 }
 
 static GPT_KERNEL_FUNCTION(cost_embedding_gradient, gpt_embedding_gradient)
 {
-    return lookup(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, a->samples, a->rows, a->vocab.count + a->positions.count, &a->dropout);
+    return lookup(k, stream, GPT_KERNEL_EMBEDDING_GRADIENT, a->samples, a->vocab.count + a->positions.count, &a->dropout);
 }
 
 /* Columns of q, k and v together, by the number of heads. */
@@ -266,7 +267,8 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
 {
     enum { JOINING_PASSES = 3 }; /* what was there and what comes are read, and the sum of both is written */
     bool measured;
-    size_t T = (size_t)gpt_of(k->model)->block_size, queries = piece->queries ? piece->queries : T, keys = piece->keys ? piece->keys : T;
+    size_t queries = gpt_positions_count(&piece->queries, k->model),
+           keys = piece->queries.count ? queries * (size_t)piece->key_ranks : queries;
     if (!k->costs)
         return DT_OK;
     double batch = (double)samples * (double)heads;

@@ -314,7 +314,8 @@ static dt_status probe_swiglu_gradient(struct dt_probe *p)
 static dt_status probe_rope(struct dt_probe *p)
 {
     double rows = p->what.shape[0], columns = p->what.shape[1];
-    struct gpt_rope a = {elements(p, &p->inputs, rows * columns), (size_t)rows, (size_t)gpt_of(&p->model)->heads, (size_t)columns, false};
+    struct gpt_rope a = {
+        elements(p, &p->inputs, rows * columns), (size_t)rows, (size_t)gpt_of(&p->model)->heads, (size_t)columns, false, {0}};
     return p->table->rope(p->kernels, p->stream, &a);
 }
 
@@ -535,7 +536,8 @@ static dt_status place_tokens(struct dt_probe *p)
         return DT_OK;
     int32_t *targets, *tokens = tokens_of(p, p->what.shape[0], &targets);
     size_t samples = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE;
-    return p->table->tokens(p->kernels, p->stream, &(struct gpt_tokens){tokens, targets, samples, 1, 0});
+    return p->table->tokens(p->kernels, p->stream,
+                            &(struct gpt_tokens){.inputs = tokens, .targets = targets, .samples = samples, .seed = 1});
 }
 
 static dt_status set_probe(struct dt_probe *p, const struct dt_measured *what)

@@ -2,6 +2,8 @@
 #include "gpt/cpu/kernels.h"
 #include "lib/base/random.h"
 
+#include <string.h>
+
 enum { GRANULE = 256, LEAST_FOR_A_TEAM = 8192 }; /* elements; waking a second thread costs about what these cost */
 
 static dt_status submit_elements(struct gpt_kernels *k, struct dt_stream *stream, const char *label, dt_cpu_items make, size_t count,
@@ -36,6 +38,21 @@ GPT_KERNEL_FUNCTION(gpt_cpu_gelu_gradient, gpt_gelu_gradient)
     return submit_elements(k, stream, "gelu gradient", gelu_gradient_elements, a->count, a, sizeof *a);
 }
 
+/* ---- parts of rows ---- */
+
+static void move_rows(const void *kernels, const void *arguments, size_t first, size_t end)
+{
+    const struct gpt_move *a = arguments;
+    for (size_t row = first; row < end; row++)
+        memcpy(gpt_cpu_row(kernels, a->to, row, a->to_stride), gpt_cpu_row(kernels, a->from, row, a->from_stride),
+               a->columns * gpt_cpu_element_bytes(kernels));
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_move, gpt_move)
+{
+    return gpt_cpu_submit_rows(k, stream, "move", move_rows, a->rows, a, sizeof *a);
+}
+
 /* ---- tokens ---- */
 
 struct tokens_task {
@@ -47,16 +64,14 @@ static dt_status run_tokens(void *arguments)
 {
     const struct tokens_task *t = arguments;
     const struct gpt_tokens *a = &t->a;
-    size_t T = (size_t)gpt_of(&t->k->model)->block_size;
+    size_t T = (size_t)gpt_of(&t->k->model)->block_size, rows = a->samples * gpt_positions_count(&a->positions, &t->k->model);
     uint32_t vocab = (uint32_t)gpt_of(&t->k->model)->vocab_size;
-    for (size_t s = 0; s < a->samples; s++)
-        for (size_t position = 0; position <= T; position++) {
-            uint32_t token = dt_random_token(a->seed, a->first_sample + (uint32_t)s, (uint32_t)position, vocab);
-            if (position < T)
-                a->inputs[s * T + position] = (int32_t)token;
-            if (position > 0)
-                a->targets[s * T + position - 1] = (int32_t)token;
-        }
+    for (size_t row = 0; row < rows; row++) {
+        struct gpt_place place = gpt_place_of(&a->positions, T, row);
+        uint32_t sample = a->first_sample + (uint32_t)place.sample, position = (uint32_t)place.position;
+        a->inputs[row] = (int32_t)dt_random_token(a->seed, sample, position, vocab);
+        a->targets[row] = (int32_t)dt_random_token(a->seed, sample, position + 1, vocab);
+    }
     return DT_OK;
 }
 

@@ -21,7 +21,7 @@ static void embed(const struct gpt_kernels *k, const struct gpt_embedding *a, si
     size_t T = (size_t)gpt_of(&k->model)->block_size, d = (size_t)gpt_of(&k->model)->hidden;
     struct gpt_dropout_row row = gpt_cpu_dropout_row(k, &a->dropout, m);
     const void *token = table_row(k, a->token_table, &a->vocab, (size_t)a->tokens[m]);
-    const void *position = table_row(k, a->position_table, &a->positions, m % T);
+    const void *position = table_row(k, a->position_table, &a->positions, gpt_place_of(&a->dropout.positions, T, m).position);
     if (token && position)
         k->simd.embedding(row_of(k, a->out, m), token, position, d, &row);
     else if (token || position)
@@ -40,7 +40,7 @@ GPT_KERNEL_FUNCTION(gpt_cpu_embedding, gpt_embedding)
 {
     struct gpt_embedding queued = *a;
     queued.dropout = gpt_cpu_dropout(k, &a->dropout);
-    size_t rows = a->samples * (size_t)gpt_of(&k->model)->block_size;
+    size_t rows = a->samples * gpt_positions_count(&a->dropout.positions, &k->model);
     return gpt_cpu_submit_rows(k, stream, "embedding", embedding_rows, rows, &queued, sizeof queued);
 }
 
@@ -52,6 +52,11 @@ struct embedding_gradient_task {
     int32_t *next;  /* [M]: the next row with the same token, or -1 */
     float *sums;    /* [threads, d] */
 };
+
+static size_t rows_of(const struct embedding_gradient_task *t)
+{
+    return t->a.samples * gpt_positions_count(&t->a.dropout.positions, &t->k->model);
+}
 
 static void add_row(const struct embedding_gradient_task *t, float *sums, size_t m)
 {
@@ -86,24 +91,35 @@ static void token_table_part(const struct embedding_gradient_task *t, float *sum
     }
 }
 
+/* *place: of a position's row among those of a sample; false: there is none. */
+static bool place_of(const struct embedding_gradient_task *t, size_t position, size_t *place)
+{
+    const struct gpt_positions *p = &t->a.dropout.positions;
+    size_t count = gpt_positions_count(p, &t->k->model), half = count / 2;
+    *place = position;
+    if (p->count)
+        *place = position < p->first[1] ? position - p->first[0] : position - p->first[1] + half;
+    return *place < (p->count && position < p->first[1] ? half : count);
+}
+
 static void embedding_gradient_part(void *argument, int thread, int threads)
 {
     const struct embedding_gradient_task *t = argument;
-    size_t T = (size_t)gpt_of(&t->k->model)->block_size, d = (size_t)gpt_of(&t->k->model)->hidden;
+    size_t d = (size_t)gpt_of(&t->k->model)->hidden, count = gpt_positions_count(&t->a.dropout.positions, &t->k->model), place;
     float *sums = t->sums + (size_t)thread * d;
     token_table_part(t, sums, dt_cpu_share(t->a.vocab.count, 1, thread, threads));
     struct dt_cpu_share share = dt_cpu_share(t->a.positions.count, 1, thread, threads);
     for (size_t position = share.first; position < share.end; position++) {
         memset(sums, 0, d * sizeof *sums);
-        for (size_t s = 0; s < t->a.samples && t->a.positions.first + position < T; s++)
-            add_row(t, sums, s * T + t->a.positions.first + position);
+        for (size_t s = 0; s < t->a.samples && place_of(t, t->a.positions.first + position, &place); s++)
+            add_row(t, sums, s * count + place);
         finish_row(t, t->a.dposition_table, position, sums);
     }
 }
 
 static dt_status list_rows(struct embedding_gradient_task *t)
 {
-    size_t rows = t->a.samples * (size_t)gpt_of(&t->k->model)->block_size;
+    size_t rows = rows_of(t);
     memset(t->first, 0xFF, t->a.vocab.count * sizeof *t->first);
     for (size_t m = rows; m-- > 0;) {
         int32_t token = t->a.tokens[m];
@@ -121,7 +137,7 @@ static dt_status list_rows(struct embedding_gradient_task *t)
 static dt_status run_embedding_gradient(void *arguments)
 {
     struct embedding_gradient_task *t = arguments;
-    size_t rows = t->a.samples * (size_t)gpt_of(&t->k->model)->block_size, vocab = t->a.vocab.count;
+    size_t rows = rows_of(t), vocab = t->a.vocab.count;
     t->first = malloc((vocab + rows) * sizeof *t->first);
     t->sums = malloc((size_t)t->k->threads * (size_t)gpt_of(&t->k->model)->hidden * sizeof *t->sums);
     dt_status status;

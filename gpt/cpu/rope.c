@@ -32,7 +32,7 @@ static void rope_rows(const void *kernels, const void *arguments, size_t first, 
     const struct gpt_rope *a = arguments;
     size_t T = (size_t)gpt_of(&k->model)->block_size, half = (size_t)gpt_head_width(&k->model) / 2;
     for (size_t r = first; r < end; r++) {
-        const float *cosines = k->rope + r % T * 2 * half;
+        const float *cosines = k->rope + gpt_place_of(&a->positions, T, r).position * 2 * half;
         k->simd.rope(gpt_cpu_row(k, a->x, r, a->columns), a->heads, half, cosines, cosines + half, a->inverse ? -1 : 1);
     }
 }

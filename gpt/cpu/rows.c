@@ -23,6 +23,7 @@ struct gpt_dropout_rows gpt_cpu_dropout_rows(const struct gpt_kernels *k, const 
         .threshold = dt_dropout_threshold(dropout->probability),
         .first_row = dropout->first_row,
         .T = (size_t)gpt_of(&k->model)->block_size,
+        .positions = dropout->positions,
         .scale = dt_dropout_scale(dropout->probability),
     };
 }

@@ -1,4 +1,4 @@
-/* Dropout, alone and with the residual stream. Floor, in bytes an element of fp16: the gradient reads dout and writes dbranch, 4; with the
+/* Dropout, alone and with the residual stream; and rows that move. Floor, in bytes an element of fp16: the gradient reads dout and writes dbranch, 4; with the
  * residual it is 6. A warp takes a row, and a lane eight columns at a time: one call of Philox (some 100 integer instructions, 13 an
  * element) serves them. */
 #include "gpt/cuda/kernels.cuh"
@@ -63,7 +63,31 @@ dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream
     });
 }
 
+/* to [rows, columns] = from, whose rows begin some elements apart. A warp takes a row. All of these are multiples of N. */
+template <typename E, int N>
+__global__ void __launch_bounds__(LANES *ROWS)
+    move_kernel(E *to, const E *from, size_t rows, size_t columns, size_t to_stride, size_t from_stride)
+{
+    wait_for_earlier();
+    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS)
+        for (size_t column = threadIdx.x * (size_t)N; column < columns; column += LANES * N)
+            store_pack<N>(to + row * to_stride + column, load_pack<N>(from + row * from_stride + column));
+}
+
 } // namespace
+
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_move, gpt_move)
+{
+    if (a->rows == 0)
+        return DT_OK;
+    return for_dtype(k->model.dtype, [&](auto element) {
+        using E = decltype(element);
+        constexpr int N = pack_elems<E>;
+        bool fit = packs_fit<E, N>(a->columns, a->from, a->to) && a->from_stride % N == 0 && a->to_stride % N == 0;
+        return launch("move", fit ? move_kernel<E, N> : move_kernel<E, 1>, dim3(blocks_for(k, a->rows, ROWS, BLOCKS_PER_MULTIPROCESSOR)),
+                      dim3(LANES, ROWS), 0, stream, (E *)a->to, (const E *)a->from, a->rows, a->columns, a->to_stride, a->from_stride);
+    });
+}
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_dropout_residual, gpt_dropout_residual)
 {

@@ -242,15 +242,16 @@ static const struct dt_field fields[] = {
                     "of all; tensor.size must divide model.block_size."},
     {"context.size", DT_FIELD_INT, AT(context.size), .min = 1, .max = 4096, .initial = "1", .matters = of_context_groups,
      .description =
-         "sim: ranks that share the positions of each sample (context parallelism), with every paradigm that sums gradients over "
+         "cpu and sim: ranks that share the positions of each sample (context parallelism), with every paradigm that sums gradients over "
          "equal ranks; they have batch_size samples together, and their gradients are summed with those of the data axis. "
          "world_size is a multiple of it times pipeline.stages times tensor.size, model.block_size of twice it."},
     {"context.comm_type", DT_FIELD_ENUM, AT(context.comm_type), .choice = context_kind_name, .initial = "\"p2p\"",
      .matters = of_context_groups,
-     .description =
-         "context.size above 1: how these ranks come by each other's keys and values. p2p: they go round a ring beside attention "
-         "(ring attention); all_gather: they are gathered before it; a2a: ranks exchange positions for heads before attention, and "
-         "back after it (DeepSpeed Ulysses): context.size times tensor.size must divide model.heads and model.kv_heads."},
+     .description = "context.size above 1: how these ranks come by each other's keys and values, on cpu by all_gather alone. p2p: they go "
+                    "round a ring "
+                    "beside attention (ring attention); all_gather: they are gathered before it; a2a: ranks exchange positions for heads "
+                    "before attention, and "
+                    "back after it (DeepSpeed Ulysses): context.size times tensor.size must divide model.heads and model.kv_heads."},
     {"activation", DT_FIELD_ENUM, AT(activation), .group = "Memory", .choice = activation_name, .initial = "\"keep\"",
      .description = "What is kept for backward. keep: all activations. checkpoint: the input of each segment of blocks; the rest is "
                     "recomputed. offload: the same, with these inputs in host memory. selective: all but what attention makes of q, k and "

@@ -594,8 +594,9 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
     p->setup = *setup;
     p->family = setup->experiment->model.family;
 
-    /* The mean over the replica's step, whatever pieces it is done in. The study's sum of logits is taken per sample for the same reason. */
+    /* The mean over this rank's part of the replica's step, whatever pieces it is done in. The study's sum of logits is taken per sample for the same reason. */
     double rows = (double)setup->samples * (setup->experiment->loss == LOSS_SUM ? 1 : dt_model_facts(&setup->experiment->model).loss_terms);
+    rows /= setup->experiment->context.size; /* each of these ranks has a part of them, and sums over ranks become means */
     p->scales = (struct dt_loss_scales){.loss = (float)(1 / rows), .gradient = (float)(experiment_static_scale(setup->experiment) / rows)};
 
     dt_status status = create_parts(p);

@@ -228,7 +228,7 @@ static void bench_attention(struct bench *b, const struct gpt_dropout *dropout)
     float *lse = floats(b, b->rows * (size_t)gpt_of(&b->model)->heads);
     struct gpt_part heads = {0, (size_t)gpt_of(&b->model)->heads};
     struct gpt_attention_forward forward = {qkv, out, lse, NULL, b->samples, heads, heads, *dropout, {0}};
-    struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, heads, heads, *dropout, {0}};
+    struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, heads, heads, *dropout, {0}, NULL};
     show_products(b, "attention", gpt_of(&b->model)->layers, flops, launch_attention, &forward);
     show_products(b, "attention gradient", gpt_of(&b->model)->layers, 2 * flops, launch_attention_gradient, &backward);
     free_arrays(b);
@@ -278,11 +278,11 @@ static void bench_decoder(struct bench *b)
     struct gpt_rms_norm_gradient dnorm = {y, x, gain, rstd, z, dgain, b->rows, d, false, false};
     struct gpt_swiglu swiglu = {active, hidden, b->rows, f, NULL};
     struct gpt_swiglu_gradient dswiglu = {dactive, hidden, dhidden, active, b->rows, f, NULL};
-    struct gpt_rope rope = {qkv, b->rows, heads + kv_heads, columns, false};
+    struct gpt_rope rope = {qkv, b->rows, heads + kv_heads, columns, false, {0}};
     struct gpt_head_norm head_norm = {qkv, gain, gain, dqkv, b->rows, heads, kv_heads, 1e-5f};
     struct gpt_head_norm_gradient dhead_norm = {qkv, gain, gain, dqkv, dgain, dk, b->rows, heads, kv_heads, 1e-5f, false};
     struct gpt_attention_forward forward = {qkv, x, lse, NULL, b->samples, all, shared, {0}, {0}};
-    struct gpt_attention_backward backward = {y, x, qkv, lse, NULL, dqkv, b->samples, all, shared, {0}, {0}};
+    struct gpt_attention_backward backward = {y, x, qkv, lse, NULL, dqkv, b->samples, all, shared, {0}, {0}, NULL};
     double flops = 4.0 * (double)b->rows * BLOCK * (double)d;
     show_memory(b, "rms norm", 0, 2 * row_bytes * (double)d, launch_rms_norm, &norm);
     show_memory(b, "rms norm gradient", 0, 4 * row_bytes * (double)d, launch_rms_norm_gradient, &dnorm);
@@ -305,10 +305,10 @@ static void bench_vocabulary(struct bench *b, const struct gpt_dropout *dropout)
     int32_t *inputs = room(b, b->rows * sizeof *inputs), *targets = room(b, b->rows * sizeof *targets);
     double *loss = (double *)(void *)floats(b, 2), row_bytes = (double)(b->rows * d * b->element_bytes),
            table_bytes = (double)(VOCAB * d * b->element_bytes);
-    must(b->table->tokens(b->k, b->stream, &(struct gpt_tokens){inputs, targets, b->samples, 1, 0}));
+    must(b->table->tokens(b->k, b->stream, &(struct gpt_tokens){inputs, targets, b->samples, {0}, 1, 0}));
     struct gpt_part vocab = {0, (size_t)gpt_of(&b->model)->vocab_size}, all_positions = {0, (size_t)gpt_of(&b->model)->block_size};
-    struct gpt_embedding embedding = {inputs, table, positions, out, b->samples, vocab, all_positions, *dropout, 0};
-    struct gpt_embedding_gradient gradient = {inputs, out, table, positions, b->samples, vocab, all_positions, false, *dropout, 0};
+    struct gpt_embedding embedding = {inputs, table, positions, out, b->samples, vocab, all_positions, *dropout};
+    struct gpt_embedding_gradient gradient = {inputs, out, table, positions, b->samples, vocab, all_positions, false, *dropout};
     struct gpt_loss cross_entropy = {logits, targets, loss, b->rows, 1e-3f, 1, false};
     show_memory(b, "embedding", 1, 2 * row_bytes, launch_embedding, &embedding);
     show_memory(b, "embedding gradient", 1, table_bytes + 2 * row_bytes, launch_embedding_gradient, &gradient);

@@ -432,7 +432,7 @@ def train(config, noise=0.0, draw=0):
     gradient of each tensor in every step; other numbers for each `draw`."""
     m = Model(config)
     r = numpy.random.default_rng([config["seed"], draw])
-    batch = config["batch_size"] * config["world_size"]
+    batch = config["batch_size"] * config["world_size"] // config.get("context", {}).get("size", 1)
     steps = config["steps"]["warmup"] + config["steps"]["timed"]
     out = []
     for p in m.all_parameters():

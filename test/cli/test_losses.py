@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Losses of random small experiments against an independent reference: the documented models in double precision (reference_model.py).
 
-50 configs, others every day: all paradigms, orders of pipelines, ways of saving memory, tensor sizes, kinds of layers and optimizers, on 1
+50 configs, others every day: all paradigms, orders of pipelines, ways of saving memory, tensor and context sizes, kinds of layers and optimizers, on 1
 to 8 ranks. All of one number of ranks are one sweep, which one mpirun starts. DTBENCH_LOSSES=SEED:COUNT draws others, or more. A failure
 prints each wrong config; `dtbench run` takes it as it is, and reference_model.py prints what its losses should be.
 Usage: test_losses.py DTBENCH [CASE...]; prints TAP.
@@ -83,16 +83,23 @@ def draw_split(r, blocks, virtual_stages):
     return sorted(r.sample(range(blocks + 1), virtual_stages - 1))
 
 
-def draw_model(r, tensor, virtual_stages, sequence_parallel):
+def draw_context(r, data, paradigm):
+    """How many of the data ranks share each sample, and how they come by each other's keys."""
+    if paradigm in ("none", "data_parallel", "parameter_server"):
+        return {"size": 1}
+    return {"size": r.choice([1] + divisors(data)), "comm_type": "all_gather"}
+
+
+def draw_model(r, tensor, virtual_stages, sequence_parallel, contexts):
     heads = tensor * r.choice([1, 1, 2, 3])
     position = r.choice(values("model.position"))
     width = r.choice([w for w in (2, 4, 6, 8, 16, 24) if 8 <= w * heads <= 72])
-    rows = r.randint(2, 17)
+    rows, pieces = r.randint(2, 17), (tensor if sequence_parallel else 1) * (2 * contexts if contexts > 1 else 1)
     model = {
         "layers": max(r.randint(1, 4), virtual_stages - 3), "heads": heads,
         "hidden": heads * (width + (position != "rope" and r.random() < 0.2)),  # an odd number, too
         "vocab_size": r.choice([r.randint(10, 40), r.randint(100, 300)]),
-        "block_size": -(-rows // tensor) * tensor if sequence_parallel else max(rows, tensor),
+        "block_size": -(-max(rows, tensor) // pieces) * pieces,
         "dtype": "fp32", "dropout": r.choice([0, 0, 0.1, 0.3]), "ffn": r.choice([0, tensor * r.randint(3, 20)]), "position": position,
         "kv_heads": r.choice([k for k in divisors(heads) if k % tensor == 0 or tensor % k == 0]),
         "norm_epsilon": r.choice([1e-5, 1e-5, 1e-6, 1e-3]), "tied": r.random() < 0.5, "qk_norm": r.random() < 0.3,
@@ -100,6 +107,8 @@ def draw_model(r, tensor, virtual_stages, sequence_parallel):
     model["position_rows"] = r.choice([0, model["block_size"] + r.randint(1, 5)])
     for key in ("attention", "attention_dropout", "mlp", "norm"):
         model[key] = r.choice(values("model." + key))
+    if contexts > 1:
+        model["attention"] = "fused"
     model["bias"] = r.choice(["all", "qkv", "none"])
     if position == "rope" and r.random() < 0.5:
         model["rope"] = {"base": r.choice([100, 500000]), "scaling": r.choice(values("model.rope.scaling")), "factor": 4,
@@ -122,22 +131,24 @@ def draw(seed, number, ranks):
     tensor, stages, data = draw_mesh(r, ranks, paradigm)
     loss = "sum" if r.random() < 0.05 else "cross_entropy"
     batch_size, sequence_parallel = r.randint(1, 4), r.random() < 0.5
+    context = draw_context(r, data, paradigm)
     micro_batches = r.randint(1, min(3, tensor * batch_size))
     config = {
         "name": f"config {number}", "device": "cpu", "threads": 1, "world_size": ranks, "paradigm": paradigm, "batch_size": batch_size,
         "micro_batches": micro_batches, "gradient_reduction": r.choice(values("gradient_reduction")),
         "mesh": {"order": r.choice(values("mesh.order"))}, "tensor": {"size": tensor, "sequence_parallel": sequence_parallel},
+        "context": context,
         "activation": r.choice(values("activation")), "activation_blocks": r.choice([1, 1, 2]), "parameter_offload": r.random() < 0.3,
         "optimizer": draw_optimizer(r, loss), "loss": loss, "seed": r.randrange(2**53),
         "steps": {"warmup": 1, "timed": STEPS - 1}, "timeout": {"init_s": 60, "step_s": 60},
         "fsdp": {"unit": r.choice(["block", "linear"]), "gather": r.choice(values("fsdp.gather")), "prefetch": r.choice([0, 1, 1, 3])},
-        "hsdp": {"shard_size": r.choice([0] + divisors(data))}, "ddp": {"bucket_mib": r.choice([25, 0.01, 0.001]), "overlap": r.random() < 0.7},
+        "hsdp": {"shard_size": r.choice([0] + [size for size in divisors(data) if size % context["size"] == 0])}, "ddp": {"bucket_mib": r.choice([25, 0.01, 0.001]), "overlap": r.random() < 0.7},
         "parameter_server": {"servers": r.randint(1, data), "receives": r.choice([1, 1, 2, 9])},
     }
     parts = 1
     if stages > 1 or paradigm == "pdp":
         config["pipeline"], parts = draw_pipeline(r, stages, stages * tensor * batch_size, micro_batches)
-    config["model"] = draw_model(r, tensor, stages * parts, sequence_parallel)
+    config["model"] = draw_model(r, tensor, stages * parts, sequence_parallel, context["size"])
     if stages > 1:
         config["pipeline"]["split"] = draw_split(r, config["model"]["layers"], stages * parts)
     config["loss_scaling"] = r.choice([1, 1, 1024, "dynamic"])

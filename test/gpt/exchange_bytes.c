@@ -59,6 +59,13 @@ static void add_backward(const struct sizes *s, enum gpt_layer_kind kind, enum d
         out->all_reduce += (inputs ? s->gains : 0) + (weights ? s->copies : 0);
 }
 
+/* Of the samples, those of this rank's positions. */
+static uint64_t rows_of(const struct gpt_stage *s, size_t samples)
+{
+    uint64_t ranks = s->exchange.context.comm ? (uint64_t)dt_comm_size(s->exchange.context.comm) : 1;
+    return samples * (uint64_t)gpt_of(s->base.model)->block_size / ranks;
+}
+
 /* Elements of k and v that a rank shares with others. */
 static uint64_t copied_elems(const struct gpt_stage *s)
 {
@@ -72,7 +79,7 @@ void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct gpt_pass pa
 {
     const struct gpt_stage *s = (const struct gpt_stage *)stage;
     const struct dt_group *group = &stage->groups[g];
-    uint64_t rows = samples * (uint64_t)gpt_of(stage->model)->block_size, d = (uint64_t)gpt_of(stage->model)->hidden;
+    uint64_t rows = rows_of(s, samples), d = (uint64_t)gpt_of(stage->model)->hidden;
     uint64_t element = dt_dtype_bytes(stage->model->dtype), ranks = (uint64_t)s->cut.size;
     struct sizes sizes = {.rows = rows * d * element,
                           .norm = gpt_norm_elems(stage->model) * element,
@@ -96,5 +103,32 @@ void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct gpt_pass pa
         }
         if (pass.late && kind == GPT_FINAL_NORM)
             add_norm(&sizes, out);
+    }
+}
+
+void gpt_context_bytes(const struct dt_stage *stage, int g, struct gpt_pass pass, size_t samples, struct dt_exchanged *out)
+{
+    const struct gpt_stage *s = (const struct gpt_stage *)stage;
+    const struct dt_part *part = stage->parts;
+    const struct dt_group *group = &stage->groups[g];
+    uint64_t row = rows_of(s, samples) * (uint64_t)gpt_head_width(stage->model) * dt_dtype_bytes(stage->model->dtype);
+    uint64_t heads = gpt_cut_heads(s->cut, stage->model).count * row, keys = 2 * gpt_cut_kv_heads(s->cut, stage->model).count * row;
+    *out = (struct dt_exchanged){0};
+    while (g >= part->end_group)
+        part++;
+    for (int i = group->first_layer; s->exchange.context.comm && i < group->first_layer + group->layer_count; i++) {
+        uint64_t ranks = (uint64_t)dt_comm_size(s->exchange.context.comm), forward = pass.forward,
+                 backward = pass.backward & DT_BACKWARD_INPUT;
+        uint64_t again = backward && part->again & DT_AGAIN_WEIGHTS, heads_again = backward && part->again & DT_AGAIN_HEADS;
+        if (s->layers[i].kind != GPT_ATTENTION)
+            continue;
+        switch (s->exchange.context.kind) {
+        case DT_CONTEXT_RING: out->shift += (forward + again + 2 * backward) * (ranks - 1) * keys; break;
+        case DT_CONTEXT_ALL_GATHER:
+            out->all_gather += (forward + again + backward) * ranks * keys;
+            out->reduce_scatter += backward * ranks * keys;
+            break;
+        case DT_CONTEXT_HEADS: out->all_to_all += (forward + backward) * (2 * heads + keys) + heads_again * heads; break;
+        }
     }
 }

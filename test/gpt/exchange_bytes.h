@@ -1,4 +1,5 @@
-/* What the ranks of a tensor group exchange in a pass through a group of layers, in closed form: what communicators count is held against it. */
+/* What the ranks of a tensor group, and those that share samples, exchange in a pass through a group of layers, in closed form: what
+ * communicators count is held against it. */
 #ifndef TEST_GPT_EXCHANGE_BYTES_H
 #define TEST_GPT_EXCHANGE_BYTES_H
 
@@ -11,12 +12,14 @@ struct gpt_pass {
     enum dt_backward backward; /* 0: none */
 };
 
-/* Bytes that the ranks of a tensor group exchange in it: whole buffers, as dt_comm_bytes counts. */
+/* Bytes that the ranks of a group exchange in it: whole buffers, as dt_comm_bytes counts. */
 struct dt_exchanged {
-    uint64_t all_reduce, reduce_scatter, all_gather;
+    uint64_t all_reduce, reduce_scatter, all_gather, all_to_all, shift;
 };
 
 /* Of so many samples through group g; zeros where the rank has whole layers. */
 void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct gpt_pass pass, size_t samples, struct dt_exchanged *out);
+/* Those of ranks that share samples, for attention. Source: gpt/attend.h. */
+void gpt_context_bytes(const struct dt_stage *stage, int g, struct gpt_pass pass, size_t samples, struct dt_exchanged *out);
 
 #endif

@@ -564,6 +564,128 @@ static void parts_of_a_group(void)
     end();
 }
 
+enum { SHARING = 3, OF_A_SHARE = 86, SHARE_WIDTH = 20, SHARE_HEADS = 2, SHARE_KV_HEADS = 1 };
+
+/* Of `columns` floats each: those rows of a matrix of all positions that are of `where`, from column `first` on. */
+static void pick_rows(float *to, const void *from, const struct gpt_positions *where, size_t samples, size_t whole_columns, size_t first,
+                      size_t columns)
+{
+    for (size_t row = 0; row < samples * OF_A_SHARE; row++) {
+        struct gpt_place place = gpt_place_of(where, OF_A_SHARE * SHARING, row);
+        const float *whole = (const float *)from + (place.sample * OF_A_SHARE * SHARING + place.position) * whole_columns + first;
+        memcpy(to + row * columns, whole, columns * sizeof *to);
+    }
+}
+
+/* One of the ranks that share samples, with everybody's keys: its outputs, lse and gradient of q must be the reference's; dkeys [rank, rows, k | v]
+ * gets what it adds to the gradients of all keys. */
+static void check_share(const struct problem *p, int rank, const float *keys_values, float *keys_gradient)
+{
+    enum { Q = SHARE_HEADS * SHARE_WIDTH, KV = 2 * SHARE_KV_HEADS * SHARE_WIDTH, COLUMNS = Q + KV };
+    struct gpt_positions where = gpt_positions_of(&p->model, rank, SHARING, DT_CONTEXT_ALL_GATHER);
+    size_t rows = p->samples * OF_A_SHARE;
+    float *qkv_values = malloc(rows * COLUMNS * sizeof(float)), *dout_values = malloc(rows * Q * sizeof(float));
+    float *out_values = malloc(rows * Q * sizeof(float)), *lse_values = malloc(rows * SHARE_HEADS * sizeof(float));
+    double *found = malloc(rows * COLUMNS * sizeof *found), *want = malloc(rows * COLUMNS * sizeof *want);
+    pick_rows(qkv_values, p->qkv_memory, &where, p->samples, COLUMNS, 0, COLUMNS);
+    pick_rows(dout_values, p->dout_memory, &where, p->samples, Q, 0, Q);
+    struct dt_buffer qkv = on_device(qkv_values, rows * COLUMNS * sizeof(float)), dout = on_device(dout_values, rows * Q * sizeof(float));
+    struct dt_buffer keys = on_device(keys_values, SHARING * rows * KV * sizeof(float)), dkeys = on_device(keys_values, keys.bytes);
+    struct dt_buffer out = on_device(out_values, dout.bytes), lse = on_device(lse_values, rows * SHARE_HEADS * sizeof(float));
+    struct dt_buffer dqkv = on_device(qkv_values, qkv.bytes);
+    struct gpt_piece piece = {.keys = keys.data, .queries = where, .ranks = SHARING, .key_ranks = SHARING};
+    struct gpt_attention_forward forward = {.qkv = qkv.data,
+                                            .out = out.data,
+                                            .lse = lse.data,
+                                            .samples = p->samples,
+                                            .heads = {0, SHARE_HEADS},
+                                            .kv_heads = {0, SHARE_KV_HEADS},
+                                            .dropout = p->dropout,
+                                            .piece = piece};
+    struct gpt_attention_backward backward = {.dout = dout.data,
+                                              .out = out.data,
+                                              .qkv = qkv.data,
+                                              .lse = lse.data,
+                                              .dqkv = dqkv.data,
+                                              .samples = p->samples,
+                                              .heads = {0, SHARE_HEADS},
+                                              .kv_heads = {0, SHARE_KV_HEADS},
+                                              .dropout = p->dropout,
+                                              .piece = piece,
+                                              .dkeys = dkeys.data};
+    struct gpt_kernels *k;
+    CHECK_OK(create_kernels(&p->model, &k));
+    CHECK_OK(table->attention(k, stream, &forward));
+    CHECK_OK(table->attention_gradient(k, stream, &backward));
+    back(&out, out_values);
+    back(&lse, lse_values);
+    back(&dqkv, qkv_values);
+    back(&dkeys, keys_gradient);
+    dt_free(stream, &qkv);
+    dt_free(stream, &dout);
+    dt_free(stream, &keys);
+    CHECK_OK(dt_stream_synchronize(stream));
+    destroy_kernels(k);
+    for (size_t row = 0; row < rows; row++) {
+        struct gpt_place place = gpt_place_of(&where, OF_A_SHARE * SHARING, row);
+        size_t whole = place.sample * OF_A_SHARE * SHARING + place.position;
+        for (size_t i = 0; i < Q; i++) {
+            found[row * 2 * Q + i] = out_values[row * Q + i];
+            want[row * 2 * Q + i] = p->out[whole * Q + i];
+            found[row * 2 * Q + Q + i] = qkv_values[row * COLUMNS + i];
+            want[row * 2 * Q + Q + i] = p->dqkv[whole * COLUMNS + i];
+        }
+        for (size_t head = 0; head < SHARE_HEADS; head++) {
+            float here = lse_values[(place.sample * SHARE_HEADS + head) * OF_A_SHARE + row % OF_A_SHARE];
+            double there = p->lse[(place.sample * SHARE_HEADS + head) * OF_A_SHARE * SHARING + place.position];
+            CHECK(fabs(here - there) < 1e-5 * (1 + fabs(there)), "rank %d, row %zu: lse %g, not %g", rank, row, here, there);
+        }
+    }
+    double error = ref_error(found, want, rows * 2 * Q);
+    CHECK(error < 1e-5, "rank %d: outputs and gradients of q off by %.2e", rank, error);
+    void *all[] = {qkv_values, dout_values, out_values, lse_values, found, want};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+/* Ranks that share samples, each with two pieces of the positions that end within tiles: together they are the whole. */
+static void shared_samples(void)
+{
+    enum { Q = SHARE_HEADS * SHARE_WIDTH, KV = 2 * SHARE_KV_HEADS * SHARE_WIDTH, SAMPLES = 3, ROWS = SAMPLES * OF_A_SHARE };
+    struct problem p;
+    if (!begin())
+        return;
+    if (strcmp(test_device_kind(), "cpu") != 0) {
+        snprintf(test_skip_reason, sizeof test_skip_reason, "samples are shared on cpu alone");
+        end();
+        return;
+    }
+    problem_init_grouped(&p, DT_FP32, OF_A_SHARE * SHARING, SHARE_HEADS, SHARE_KV_HEADS, true, SHARE_WIDTH, SAMPLES, 0.1f);
+    gpt_change(&p.model)->attention = GPT_ATTENTION_FUSED;
+    float *keys = malloc(SHARING * ROWS * KV * sizeof *keys), *gradient = malloc(SHARING * ROWS * KV * sizeof *gradient);
+    double *sums = calloc(SHARING * ROWS * KV, sizeof *sums), *want = malloc(SHARING * ROWS * KV * sizeof *want);
+    for (int rank = 0; rank < SHARING; rank++) {
+        struct gpt_positions where = gpt_positions_of(&p.model, rank, SHARING, DT_CONTEXT_ALL_GATHER);
+        pick_rows(keys + (size_t)rank * ROWS * KV, p.qkv_memory, &where, SAMPLES, Q + KV, Q, KV);
+        for (size_t i = 0; i < ROWS * KV; i++) {
+            struct gpt_place place = gpt_place_of(&where, OF_A_SHARE * SHARING, i / KV);
+            want[(size_t)rank * ROWS * KV + i] = p.dqkv[(place.sample * OF_A_SHARE * SHARING + place.position) * (Q + KV) + Q + i % KV];
+        }
+    }
+    for (int rank = 0; rank < SHARING; rank++) {
+        check_share(&p, rank, keys, gradient);
+        for (size_t i = 0; i < SHARING * ROWS * KV; i++)
+            sums[i] += gradient[i];
+    }
+    double error = ref_error(sums, want, SHARING * ROWS * KV);
+    CHECK(error < 1e-5, "gradients of k and v add up to something off by %.2e", error);
+    void *all[] = {keys, gradient, sums, want};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    problem_finish(&p);
+    end();
+}
+
 /* Weights far from one another, and scores whose running maximum grows from tile to tile. */
 static void large_scores(void)
 {
@@ -631,6 +753,7 @@ static const struct test_case cases[] = {
     {"grouped queries, alibi, and both", grouped_queries_and_alibi},
     {"gradients that turn back", turning_gradients},
     {"parts of the heads that share keys and values", parts_of_a_group},
+    {"ranks that share samples", shared_samples},
     {"shapes of a training, against fp32", shapes_of_a_training},
     {"long sequences", long_sequences},
     {"large scores", large_scores},

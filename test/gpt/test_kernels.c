@@ -360,7 +360,7 @@ static void embedding_body(struct setup *s)
         int32_t *tokens = test_alloc(samples * T * sizeof *tokens);
         for (size_t m = 0; m < samples * T; m++)
             tokens[m] = (int32_t)(test_random() % V);
-        struct gpt_embedding forward = {tokens, tokens_table.data, positions.data, out.data, samples, {0, V}, {0, P}, dropout, 0};
+        struct gpt_embedding forward = {tokens, tokens_table.data, positions.data, out.data, samples, {0, V}, {0, P}, dropout};
         CHECK_OK(s->table->embedding(s->kernels, s->stream, &forward));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_embedding(&model, tokens, tokens_table.values, positions.values, out.values, samples, &dropout);
@@ -369,7 +369,7 @@ static void embedding_body(struct setup *s)
             double *old = test_alloc((V + P) * d * sizeof *old);
             struct array dtokens = target(s, V * d, accumulate, old), dpositions = target(s, P * d, accumulate, old + V * d);
             struct gpt_embedding_gradient backward = {tokens, dout.data, dtokens.data, dpositions.data, samples,
-                                                      {0, V}, {0, P},    accumulate,   dropout,         0};
+                                                      {0, V}, {0, P},    accumulate,   dropout};
             CHECK_OK(s->table->embedding_gradient(s->kernels, s->stream, &backward));
             CHECK_OK(dt_stream_synchronize(s->stream));
             ref_embedding_gradient(&model, tokens, dout.values, dtokens.values, dpositions.values, samples, &dropout);
@@ -497,7 +497,7 @@ static void tokens_body(struct setup *s)
     int32_t *inputs = test_alloc(samples * T * sizeof *inputs), *targets = test_alloc(samples * T * sizeof *targets);
     setup_kernels(s, 1, 8, 50000, (int)T);
     CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 12, 1));
-    CHECK_OK(s->table->tokens(s->kernels, s->stream, &(struct gpt_tokens){inputs, targets, samples, seed, 5}));
+    CHECK_OK(s->table->tokens(s->kernels, s->stream, &(struct gpt_tokens){inputs, targets, samples, {0}, seed, 5}));
     CHECK_OK(dt_stream_synchronize(s->stream));
     for (size_t m = 0; m < samples * T; m++) {
         uint32_t sample = 17 + (uint32_t)(m / T), t = (uint32_t)(m % T);

@@ -305,12 +305,12 @@ static void rope_body(struct setup *s)
         rope_kernels(s, *m);
         struct array x = input(s->dtype, rows * columns, 0, 1);
         struct array back = {test_alloc(rows * columns * sizeof(double)), x.data, x.count};
-        CHECK_OK(s->table->rope(s->kernels, s->stream, &(struct gpt_rope){x.data, rows, turning, columns, false}));
+        CHECK_OK(s->table->rope(s->kernels, s->stream, &(struct gpt_rope){x.data, rows, turning, columns, false, {0}}));
         CHECK_OK(dt_stream_synchronize(s->stream));
         memcpy(back.values, x.values, rows * columns * sizeof(double));
         ref_rope(m, x.values, rows, turning, columns, false);
         CHECK_ARRAY(s, x, "rope");
-        CHECK_OK(s->table->rope(s->kernels, s->stream, &(struct gpt_rope){x.data, rows, turning, columns, true}));
+        CHECK_OK(s->table->rope(s->kernels, s->stream, &(struct gpt_rope){x.data, rows, turning, columns, true, {0}}));
         CHECK_OK(dt_stream_synchronize(s->stream));
         double error = error_of(s->dtype, back.data, back.values, back.count);
         CHECK(error <= 2 * bound_of(s->dtype), "rope and back: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));

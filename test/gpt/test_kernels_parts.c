@@ -100,8 +100,8 @@ static void embedding_case(struct setup *s, int hidden, int vocab, size_t sample
         struct array out = output(s->dtype, count), for_tokens = output(s->dtype, v.count * d),
                      for_positions = output(s->dtype, t.count * d);
         struct gpt_embedding forward = {
-            tokens, rows_of_table(s, &tokens_table, d, v).data, rows_of_table(s, &positions, d, t).data, out.data, samples, v, t, none, 0};
-        struct gpt_embedding_gradient backward = {tokens, dout.data, for_tokens.data, for_positions.data, samples, v, t, false, dropout, 0};
+            tokens, rows_of_table(s, &tokens_table, d, v).data, rows_of_table(s, &positions, d, t).data, out.data, samples, v, t, none};
+        struct gpt_embedding_gradient backward = {tokens, dout.data, for_tokens.data, for_positions.data, samples, v, t, false, dropout};
         CHECK_OK(s->table->embedding(s->kernels, s->stream, &forward));
         CHECK_OK(s->table->embedding_gradient(s->kernels, s->stream, &backward));
         CHECK_OK(dt_stream_synchronize(s->stream));

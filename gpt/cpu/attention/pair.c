@@ -8,24 +8,35 @@
 #include <sched.h>
 #include <string.h>
 
+/* Queries that are neighbours: rows place.. of this rank's, which are of positions first.. */
+struct run {
+    int place, rows, first;
+};
+
+/* The same of a tile, rows padded to a multiple of GPT_TILE_STEP, against keys key..: `keys` of them. index: among the tiles of a head. */
+struct tile {
+    int index, place, first, rows, padded, key, keys;
+};
+
 /* One (sample, head) at work. */
 struct pair {
     const struct gpt_cpu_attention *attention;
     const struct gpt_tile_ops *ops;
     enum dt_dtype dtype;
     int T, width, padded_width, padded_rows;
+    struct run runs[2]; /* of queries: all T, or the two halves of what this rank has */
+    int run_count, tiles;
     size_t qkv_row, out_row; /* elements of a row of qkv, and of out */
-    size_t part[3];          /* elements in qkv before the first row of q, k and v */
+    size_t query_place;      /* elements in qkv before the first row of q */
     size_t out_place;        /* elements before the first row in out */
     size_t row_place;        /* rows before this pair's in lse and weights */
+    /* Keys and values of all T positions, in `segments` of as many each: two of every rank that shares samples. */
+    int segments, segment_rows;
+    size_t key_row, value_column; /* elements of a row that has them, and from a key to its value */
+    size_t key_place, own_rows;   /* elements before the first key of rank 0, and from there to that of the next rank */
     struct gpt_tile_dropout dropout;
     float scale; /* 1 / sqrt(w) */
     float slope; /* alibi */
-};
-
-/* Queries first.. against keys key..: `rows` and `keys` of them, rows padded to a multiple of GPT_TILE_STEP. */
-struct tile {
-    int first, rows, padded, key, keys;
 };
 
 /* The kv head of the call's head `head`, among the call's. */
@@ -34,11 +45,39 @@ static size_t kv_head_of(const struct gpt_cpu_attention *a, const struct gpt_par
     return (heads->first + (size_t)head) / (size_t)a->group - kv_heads->first;
 }
 
-static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const struct gpt_dropout *dropout, size_t sample,
-                      const struct gpt_part *heads, const struct gpt_part *kv_heads, int head)
+static int tiles_of(const struct run *run)
 {
-    size_t T = (size_t)gpt_of(&a->model)->block_size, w = (size_t)a->width, kv_head = kv_head_of(a, heads, kv_heads, head);
-    size_t columns = (heads->count + 2 * kv_heads->count) * w, qkv = sample * T * columns;
+    return (run->rows + GPT_TILE_ROWS - 1) / GPT_TILE_ROWS;
+}
+
+/* What forward and backward say alike. */
+struct call {
+    size_t samples;
+    const struct gpt_part *heads, *kv_heads;
+    const struct gpt_dropout *dropout;
+    const struct gpt_piece *piece;
+};
+
+/* Where keys lie: beside q, or by ranks that share samples. */
+static void find_keys(struct pair *p, const struct call *c, size_t sample, size_t kv_head)
+{
+    size_t w = (size_t)p->width, own = c->piece->queries.count;
+    p->segments = own ? 2 * c->piece->ranks : 1;
+    p->segment_rows = p->T / p->segments;
+    p->value_column = c->kv_heads->count * w;
+    p->key_row = own ? 2 * p->value_column : p->qkv_row;
+    p->own_rows = c->samples * own * p->key_row;
+    p->key_place = own ? sample * own * p->key_row + kv_head * w : sample * (size_t)p->T * p->qkv_row + (c->heads->count + kv_head) * w;
+}
+
+static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const struct call *c, size_t sample, int head)
+{
+    const struct gpt_part *heads = c->heads, *kv_heads = c->kv_heads;
+    const struct gpt_dropout *dropout = c->dropout;
+    const struct gpt_positions *queries = &c->piece->queries;
+    size_t w = (size_t)a->width, kv_head = kv_head_of(a, heads, kv_heads, head), count = gpt_positions_count(queries, &a->model);
+    size_t columns = (heads->count + 2 * kv_heads->count) * w;
+    int half = (int)count / 2;
     *p = (struct pair){
         .attention = a,
         .ops = a->ops,
@@ -49,9 +88,11 @@ static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const s
         .padded_rows = a->padded_rows,
         .qkv_row = columns,
         .out_row = heads->count * w,
-        .part = {qkv + (size_t)head * w, qkv + (heads->count + kv_head) * w, qkv + (heads->count + kv_heads->count + kv_head) * w},
-        .out_place = (sample * T * heads->count + (size_t)head) * w,
-        .row_place = (sample * heads->count + (size_t)head) * T,
+        .query_place = sample * count * columns + (size_t)head * w,
+        .out_place = (sample * count * heads->count + (size_t)head) * w,
+        .row_place = (sample * heads->count + (size_t)head) * count,
+        .run_count = queries->count ? 2 : 1,
+        .runs = {{0, queries->count ? half : (int)count, (int)queries->first[0]}, {half, (int)count - half, (int)queries->first[1]}},
         .dropout = {.seed = dropout->seed,
                     .head = (uint32_t)heads->first + (uint32_t)head,
                     .sample = dropout->first_sample + (uint32_t)sample,
@@ -63,19 +104,32 @@ static void pair_init(struct pair *p, const struct gpt_cpu_attention *a, const s
                      ? (float)gpt_alibi_slope(gpt_of(&a->model)->heads, (int)heads->first + head)
                      : 0,
     };
+    for (int i = 0; i < p->run_count; i++)
+        p->tiles += tiles_of(&p->runs[i]);
+    find_keys(p, c, sample, kv_head);
 }
 
-/* The tile of query rows that starts at `first`, before its first chunk of keys. */
-static struct tile tile_of(const struct pair *p, int first)
+/* Tile `index` of a head's queries, before its first chunk of keys. */
+static struct tile tile_of(const struct pair *p, int index)
 {
-    int rows = p->T - first < GPT_TILE_ROWS ? p->T - first : GPT_TILE_ROWS;
-    return (struct tile){.first = first, .rows = rows, .padded = gpt_tile_round(rows)};
+    const struct run *run = &p->runs[0];
+    int of_run = index;
+    for (; of_run >= tiles_of(run); run++)
+        of_run -= tiles_of(run);
+    int skipped = of_run * GPT_TILE_ROWS, rows = run->rows - skipped < GPT_TILE_ROWS ? run->rows - skipped : GPT_TILE_ROWS;
+    return (struct tile){index, run->place + skipped, run->first + skipped, rows, gpt_tile_round(rows), 0, 0};
+}
+
+/* The end of the keys that a tile's rows see, rounded up. */
+static int keys_end(const struct tile *t)
+{
+    return gpt_tile_round(t->first + t->rows);
 }
 
 /* Move on to the next chunk of keys that the tile's rows see; false when there is none. */
 static bool next_keys(const struct pair *p, struct tile *t)
 {
-    int end = t->first + t->padded, chunk = p->attention->chunk;
+    int end = keys_end(t), chunk = p->attention->chunk;
     t->key += t->keys;
     t->keys = end - t->key < chunk ? end - t->key : chunk;
     return t->keys > 0;
@@ -171,42 +225,61 @@ static struct gpt_tile_softmax softmax_of(const struct pair *p, const struct til
         .slope = p->slope,
         .dropout = &p->dropout,
         .dtype = p->dtype,
-        .weights = weights ? (void *)at(p, weights, (p->row_place + (size_t)t->first) * (size_t)p->T) : NULL,
+        .weights = weights ? (void *)at(p, weights, (p->row_place + (size_t)t->place) * (size_t)p->T) : NULL,
         .row_elems = p->T,
     };
 }
 
-/* to = the tile's rows, or all rows with t NULL, of q, k or v (part 0, 1, 2). */
-static void load_part(const struct pair *p, const void *qkv, int part, const struct tile *t, void *to)
+static void load_queries(const struct pair *p, const void *qkv, const struct tile *t, void *to)
 {
-    size_t place = p->part[part] + (t ? (size_t)t->first * p->qkv_row : 0);
-    p->ops->load(p->dtype, at(p, qkv, place), p->qkv_row, t ? t->rows : p->T, p->width, to, t ? t->padded : p->padded_rows,
+    p->ops->load(p->dtype, at(p, qkv, p->query_place + (size_t)t->place * p->qkv_row), p->qkv_row, t->rows, p->width, to, t->padded,
                  p->padded_width);
 }
 
-static void pack_for_forward(const struct pair *p, struct gpt_attention_scratch *s, const void *qkv)
+/* Elements before the first key of a segment. A rank has one from the front, and its counterpart from the back. */
+static size_t segment_place(const struct pair *p, int segment)
 {
-    load_part(p, qkv, 1, NULL, s->rows);
+    int back = p->segments - 1 - segment;
+    if (segment <= back)
+        return p->key_place + (size_t)segment * p->own_rows;
+    return p->key_place + (size_t)back * p->own_rows + (size_t)p->segment_rows * p->key_row;
+}
+
+/* to = all T rows of k, or column p->value_column from there. */
+static void load_keys(const struct pair *p, const void *keys, size_t column, void *to)
+{
+    size_t row_bytes = (size_t)p->padded_width * (4 / (size_t)p->ops->depth);
+    for (int i = 0; i < p->segments; i++) {
+        int first = i * p->segment_rows, padded = i + 1 < p->segments ? p->segment_rows : p->padded_rows - first;
+        p->ops->load(p->dtype, at(p, keys, segment_place(p, i) + column), p->key_row, p->segment_rows, p->width,
+                     (char *)to + (size_t)first * row_bytes, padded, p->padded_width);
+    }
+}
+
+static void pack_for_forward(const struct pair *p, struct gpt_attention_scratch *s, const void *keys)
+{
+    load_keys(p, keys, 0, s->rows);
     p->ops->pack_transposed(s->rows, p->padded_rows, p->padded_width, s->keys);
-    load_part(p, qkv, 2, NULL, s->rows);
+    load_keys(p, keys, p->value_column, s->rows);
     p->ops->pack(s->rows, p->padded_rows, p->padded_width, s->values, panel_words(p, p->padded_rows));
 }
 
 void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s, const struct gpt_attention_forward *x,
                                 size_t sample, int head)
 {
+    const struct call c = {x->samples, &x->heads, &x->kv_heads, &x->dropout, &x->piece};
     struct pair p;
-    pair_init(&p, a, &x->dropout, sample, &x->heads, &x->kv_heads, head);
+    pair_init(&p, a, &c, sample, head);
     const struct gpt_tile_ops *ops = a->ops;
     float *maximum = s->row[0], *sum = s->row[1];
     size_t wanted = 1 + sample * x->kv_heads.count + kv_head_of(a, &x->heads, &x->kv_heads, head);
     if (s->packed != wanted)
-        pack_for_forward(&p, s, x->qkv);
+        pack_for_forward(&p, s, x->piece.keys ? x->piece.keys : x->qkv);
     s->packed = wanted;
 
-    for (int first = 0; first < p.T; first += GPT_TILE_ROWS) {
-        struct tile t = tile_of(&p, first);
-        load_part(&p, x->qkv, 0, &t, s->query);
+    for (int index = 0; index < p.tiles; index++) {
+        struct tile t = tile_of(&p, index);
+        load_queries(&p, x->qkv, &t, s->query);
         for (int i = 0; i < t.padded; i++) {
             maximum[i] = -INFINITY;
             sum[i] = 0;
@@ -224,11 +297,11 @@ void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_at
             over_keys(&p, &t, s->probabilities, s->values, s->output);
         }
         for (int i = 0; i < t.rows && !x->weights; i++) {
-            x->lse[p.row_place + (size_t)(first + i)] = maximum[i] + logf(sum[i]);
+            x->lse[p.row_place + (size_t)(t.place + i)] = maximum[i] + logf(sum[i]);
             sum[i] = 1 / sum[i];
         }
         ops->store(p.dtype, s->output, (size_t)p.padded_width, p.dropout.scale, x->weights ? NULL : sum, t.rows, p.width,
-                   at_out(&p, x->out, p.out_place + (size_t)first * p.out_row), p.out_row);
+                   at_out(&p, x->out, p.out_place + (size_t)t.place * p.out_row), p.out_row);
     }
 }
 
@@ -236,14 +309,17 @@ void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_at
  * when all that come before it in its group and see the chunk have. */
 struct order {
     size_t *turns;
-    int heads_before, tiles; /* of the group before this tile's, and of a head */
+    int heads_before; /* of the group before this tile's */
 };
 
-/* The chunk that t is at, and how many of the group's tiles see it before this one. Tiles above the diagonal do not see it. */
+/* The chunk that t is at, and how many of the group's tiles see it before this one. The first ones of each head
+ * do not see it. */
 static size_t *turn_of(const struct pair *p, const struct order *order, const struct tile *t, size_t *before)
 {
-    int first = t->key / GPT_TILE_ROWS;
-    *before = (size_t)(order->heads_before * (order->tiles - first) + t->first / GPT_TILE_ROWS - first);
+    int blind = 0;
+    for (struct tile first = tile_of(p, 0); keys_end(&first) <= t->key; first = tile_of(p, blind))
+        blind++;
+    *before = (size_t)(order->heads_before * (p->tiles - blind) + t->index - blind);
     return &order->turns[t->key / p->attention->chunk];
 }
 
@@ -266,10 +342,10 @@ static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s,
                           const struct order *order, const struct gpt_attention_backward *x, struct tile t)
 {
     const struct gpt_tile_ops *ops = p->ops;
-    size_t out_place = p->out_place + (size_t)t.first * p->out_row;
+    size_t out_place = p->out_place + (size_t)t.place * p->out_row;
     const void *dout = at(p, x->dout, out_place);
     float *dots = s->row[0];
-    load_part(p, x->qkv, 0, &t, s->query);
+    load_queries(p, x->qkv, &t, s->query);
     ops->transpose(s->query, t.padded, p->padded_width, s->query_transposed);
     ops->load(p->dtype, dout, p->out_row, t.rows, p->width, s->dout, t.padded, p->padded_width);
     ops->transpose(s->dout, t.padded, p->padded_width, s->dout_transposed);
@@ -283,7 +359,7 @@ static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s,
         ops->softmax_backward(&(struct gpt_tile_softmax_backward){
             .tile = softmax_of(p, &t, s->scores, x->weights),
             .dprobabilities = s->dprobabilities,
-            .lse = x->weights ? NULL : x->lse + p->row_place + (size_t)t.first,
+            .lse = x->weights ? NULL : x->lse + p->row_place + (size_t)t.place,
             .dots = dots,
             .dscores = s->dscores,
             .dscores_panels = s->dscores_panels,
@@ -299,31 +375,33 @@ static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s,
             end_turn(p, order, &t);
     }
     ops->store(p->dtype, s->output, (size_t)p->padded_width, p->scale, NULL, t.rows, p->width,
-               at_out(p, x->dqkv, p->part[0] + (size_t)t.first * p->qkv_row), p->qkv_row);
+               at_out(p, x->dqkv, p->query_place + (size_t)t.place * p->qkv_row), p->qkv_row);
 }
 
 /* What backward reads of keys and values, and zeros for their gradients. */
-static void pack_for_backward(const struct pair *p, struct gpt_attention_scratch *s, const void *qkv)
+static void pack_for_backward(const struct pair *p, struct gpt_attention_scratch *s, const void *keys)
 {
     size_t sums_bytes = (size_t)p->padded_rows * (size_t)p->padded_width * sizeof(float);
-    load_part(p, qkv, 1, NULL, s->rows);
+    load_keys(p, keys, 0, s->rows);
     p->ops->pack_transposed(s->rows, p->padded_rows, p->padded_width, s->keys);
     p->ops->pack(s->rows, p->padded_rows, p->padded_width, s->keys_plain, panel_words(p, p->padded_rows));
-    load_part(p, qkv, 2, NULL, s->rows);
+    load_keys(p, keys, p->value_column, s->rows);
     p->ops->pack_transposed(s->rows, p->padded_rows, p->padded_width, s->values);
     memset(s->dkeys, 0, sums_bytes);
     memset(s->dvalues, 0, sums_bytes);
 }
 
-/* dk and dv, summed over the heads that have been through. */
-static void store_key_gradients(const struct pair *p, const struct gpt_attention_scratch *s, void *dqkv)
+/* dk and dv, summed over the heads that have been through. What is read beyond a segment's rows is not stored. */
+static void store_key_gradients(const struct pair *p, const struct gpt_attention_scratch *s, void *dkeys)
 {
-    for (int first = 0; first < p->T; first += GPT_TILE_ROWS) {
-        int rows = tile_of(p, first).rows;
-        size_t tile = (size_t)first * (size_t)p->padded_width, row = (size_t)first * p->qkv_row;
-        p->ops->store_transposed(p->dtype, s->dkeys + tile, p->scale, rows, p->width, at_out(p, dqkv, p->part[1] + row), p->qkv_row);
-        p->ops->store_transposed(p->dtype, s->dvalues + tile, p->dropout.scale, rows, p->width, at_out(p, dqkv, p->part[2] + row),
-                                 p->qkv_row);
+    for (int first = 0, rows; first < p->T; first += rows) {
+        int of_segment = first % p->segment_rows, of_tile = first % GPT_TILE_ROWS;
+        rows = p->segment_rows - of_segment < GPT_TILE_ROWS - of_tile ? p->segment_rows - of_segment : GPT_TILE_ROWS - of_tile;
+        size_t from = (size_t)(first - of_tile) * (size_t)p->padded_width + (size_t)of_tile;
+        size_t to = segment_place(p, first / p->segment_rows) + (size_t)of_segment * p->key_row;
+        p->ops->store_transposed(p->dtype, s->dkeys + from, p->scale, rows, p->width, at_out(p, dkeys, to), p->key_row);
+        p->ops->store_transposed(p->dtype, s->dvalues + from, p->dropout.scale, rows, p->width, at_out(p, dkeys, to + p->value_column),
+                                 p->key_row);
     }
 }
 
@@ -339,19 +417,25 @@ static int heads_of_group(const struct gpt_cpu_attention *a, const struct gpt_at
     return count;
 }
 
+static struct call call_of(const struct gpt_attention_backward *x)
+{
+    return (struct call){x->samples, &x->heads, &x->kv_heads, &x->dropout, &x->piece};
+}
+
 void gpt_attention_backward_group(const struct gpt_cpu_attention *a, struct gpt_attention_scratch *s,
                                   const struct gpt_attention_backward *x, size_t sample, int kv_head)
 {
+    const struct call c = call_of(x);
     struct pair p;
     int first_head = 0, heads = heads_of_group(a, x, kv_head, &first_head);
-    pair_init(&p, a, &x->dropout, sample, &x->heads, &x->kv_heads, first_head);
-    pack_for_backward(&p, s, x->qkv);
+    pair_init(&p, a, &c, sample, first_head);
+    pack_for_backward(&p, s, x->piece.keys ? x->piece.keys : x->qkv);
     for (int head = first_head; head < first_head + heads; head++) {
-        pair_init(&p, a, &x->dropout, sample, &x->heads, &x->kv_heads, head);
-        for (int first = 0; first < p.T; first += GPT_TILE_ROWS)
-            backward_tile(&p, s, s, NULL, x, tile_of(&p, first));
+        pair_init(&p, a, &c, sample, head);
+        for (int index = 0; index < p.tiles; index++)
+            backward_tile(&p, s, s, NULL, x, tile_of(&p, index));
     }
-    store_key_gradients(&p, s, x->dqkv);
+    store_key_gradients(&p, s, x->piece.keys ? x->dkeys : x->dqkv);
 }
 
 /* ---- one group on several threads ---- */
@@ -359,6 +443,7 @@ void gpt_attention_backward_group(const struct gpt_cpu_attention *a, struct gpt_
 struct shared_group {
     const struct gpt_cpu_attention *attention;
     const struct gpt_attention_backward *x;
+    const struct call *call;
     struct gpt_attention_scratch *keys;
     size_t sample, next, items; /* tiles of queries, head by head: taken in this order, so that who waits waits for one that is at work */
     int first_head, tiles;
@@ -369,28 +454,30 @@ static void shared_part(void *argument, int thread, int threads)
     struct shared_group *g = argument;
     const struct gpt_cpu_attention *a = g->attention;
     for (size_t item; (item = __atomic_fetch_add(&g->next, 1, __ATOMIC_RELAXED)) < g->items;) {
-        struct order order = {.turns = g->keys->turns, .heads_before = (int)item / g->tiles, .tiles = g->tiles};
+        struct order order = {.turns = g->keys->turns, .heads_before = (int)item / g->tiles};
         struct pair p;
-        pair_init(&p, a, &g->x->dropout, g->sample, &g->x->heads, &g->x->kv_heads, g->first_head + order.heads_before);
-        backward_tile(&p, &a->scratch[thread], g->keys, &order, g->x, tile_of(&p, (int)item % g->tiles * GPT_TILE_ROWS));
+        pair_init(&p, a, g->call, g->sample, g->first_head + order.heads_before);
+        backward_tile(&p, &a->scratch[thread], g->keys, &order, g->x, tile_of(&p, (int)item % g->tiles));
     }
 }
 
 void gpt_attention_backward_group_shared(const struct gpt_cpu_attention *a, const struct gpt_attention_backward *x, size_t sample,
                                          int kv_head)
 {
+    const struct call c = call_of(x);
     struct pair p;
-    int first_head = 0, heads = heads_of_group(a, x, kv_head, &first_head), tiles = a->padded_rows / GPT_TILE_ROWS;
+    int first_head = 0, heads = heads_of_group(a, x, kv_head, &first_head);
+    pair_init(&p, a, &c, sample, first_head);
     struct shared_group g = {.attention = a,
                              .x = x,
+                             .call = &c,
                              .keys = &a->scratch[0],
                              .sample = sample,
-                             .items = (size_t)heads * (size_t)tiles,
+                             .items = (size_t)heads * (size_t)p.tiles,
                              .first_head = first_head,
-                             .tiles = tiles};
-    pair_init(&p, a, &x->dropout, sample, &x->heads, &x->kv_heads, first_head);
-    pack_for_backward(&p, g.keys, x->qkv);
+                             .tiles = p.tiles};
+    pack_for_backward(&p, g.keys, x->piece.keys ? x->piece.keys : x->qkv);
     memset(g.keys->turns, 0, (size_t)(a->padded_rows / a->chunk + 1) * sizeof *g.keys->turns);
     dt_cpu_parallel(a->threads, shared_part, &g);
-    store_key_gradients(&p, g.keys, x->dqkv);
+    store_key_gradients(&p, g.keys, x->piece.keys ? x->dkeys : x->dqkv);
 }

@@ -51,11 +51,10 @@ void TILE(gpt_tile_product)(const struct gpt_tile_product *p)
         size_t panel = (size_t)j / 64, column = (size_t)j % 64;
         const uint32_t *b = (const uint32_t *)p->b + panel * p->panel_words + column;
         float *c = p->c + panel * p->c_panel + column;
-        int first_query =
-            j - p->diagonal > 0 ? j - p->diagonal : 0; /* the first that sees one of these keys; tiles start at multiples of 32 */
+        int first_query = j > p->diagonal ? (j - p->diagonal) / 32 * 32 : 0; /* that block's first, which sees one of these keys */
         int start = p->shape == GPT_TILE_OVER_QUERIES ? first_query : 0;
         for (int i = p->shape == GPT_TILE_QUERIES_KEYS ? first_query : 0; i < p->m; i += 32) {
-            int end = p->shape == GPT_TILE_OVER_KEYS && p->diagonal + i + 32 < p->k ? p->diagonal + i + 32 : p->k;
+            int seen = gpt_tile_round(p->diagonal + i + 32), end = p->shape == GPT_TILE_OVER_KEYS && seen < p->k ? seen : p->k;
             product_block((end - start) / DEPTH, (const uint32_t *)p->a + (size_t)i * p->lda_words + start / DEPTH, a_stride,
                           b + (size_t)(start / DEPTH) * 64, c + (size_t)i * p->ldc, c_stride, p->accumulate);
         }

@@ -17,21 +17,22 @@ struct gpt_dropout_row {
     float scale;
 };
 
-/* The masks of all rows of a call: row r of it is row first_row + r of those that begin with first_sample, T a sample. */
+/* The masks of all rows of a call: row r of it is row first_row + r of those that begin with first_sample, of all T positions a sample or some. */
 struct gpt_dropout_rows {
     uint64_t seed;
     uint32_t layer_word, first_sample, threshold;
     size_t first_row, T;
+    struct gpt_positions positions;
     float scale;
 };
 
 static inline struct gpt_dropout_row gpt_dropout_row_of(const struct gpt_dropout_rows *rows, size_t row)
 {
-    size_t place = rows->first_row + row;
+    struct gpt_place place = gpt_place_of(&rows->positions, rows->T, rows->first_row + row);
     return (struct gpt_dropout_row){.seed = rows->seed,
                                     .layer_word = rows->layer_word,
-                                    .sample = rows->first_sample + (uint32_t)(place / rows->T),
-                                    .t = (uint32_t)(place % rows->T),
+                                    .sample = rows->first_sample + (uint32_t)place.sample,
+                                    .t = (uint32_t)place.position,
                                     .threshold = rows->threshold,
                                     .scale = rows->scale};
 }

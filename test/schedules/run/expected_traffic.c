@@ -29,14 +29,14 @@ struct traffic {
 
 static void add(struct traffic *t, enum mesh_axis axis, enum dt_comm_kind kind, uint64_t bytes)
 {
-    if (t->shape.size[axis] > 1)
+    if (mesh_group_size(&t->shape, axis) > 1)
         t->out->bytes[axis][kind] += bytes;
 }
 
 /* With the padding that makes it divide by the shards. */
 static uint64_t padded_bytes(const struct traffic *t, uint64_t elems)
 {
-    uint64_t shards = (uint64_t)t->shape.size[MESH_SHARD];
+    uint64_t shards = (uint64_t)mesh_group_size(&t->shape, MESH_SHARD);
     return (elems + shards - 1) / shards * shards * t->element;
 }
 
@@ -107,7 +107,7 @@ static void add_reduction(struct traffic *t, const struct run *run)
     if (t->mode == &dp_parameter_server)
         add(t, MESH_REPLICA, DT_COMM_SEND, run->server == t->replica ? 0 : bytes);
     if (t->mode == &dp_fsdp)
-        add(t, MESH_REPLICA, DT_COMM_ALL_REDUCE, padded / (uint64_t)t->shape.size[MESH_SHARD]);
+        add(t, MESH_REPLICA, DT_COMM_ALL_REDUCE, padded / (uint64_t)mesh_group_size(&t->shape, MESH_SHARD));
     if (t->mode == &dp_fsdp || t->mode == &dp_zero1 || t->mode == &dp_zero2)
         add(t, MESH_SHARD, DT_COMM_REDUCE_SCATTER, padded);
 }
@@ -150,6 +150,11 @@ static void add_pass(struct traffic *t, const struct action *a)
     add(t, MESH_TENSOR, DT_COMM_ALL_REDUCE, exchanged.all_reduce);
     add(t, MESH_TENSOR, DT_COMM_REDUCE_SCATTER, exchanged.reduce_scatter);
     add(t, MESH_TENSOR, DT_COMM_ALL_GATHER, exchanged.all_gather);
+    gpt_context_bytes(t->stage, a->group, pass, samples_of(t, a), &exchanged);
+    add(t, MESH_CONTEXT, DT_COMM_REDUCE_SCATTER, exchanged.reduce_scatter);
+    add(t, MESH_CONTEXT, DT_COMM_ALL_GATHER, exchanged.all_gather);
+    add(t, MESH_CONTEXT, DT_COMM_ALL_TO_ALL, exchanged.all_to_all);
+    add(t, MESH_CONTEXT, DT_COMM_SHIFT, exchanged.shift);
 }
 
 /* Where both copies are on this rank nothing travels. */
@@ -201,7 +206,7 @@ static dt_status find_traffic(const struct experiment *e, int rank, const struct
                         .mode = e->strategy.paradigm->mode,
                         .element = dt_dtype_bytes(e->model.dtype),
                         .replica = mesh_coordinate(&mesh, MESH_REPLICA, rank),
-                        .samples = (size_t)e->batch_size * (size_t)mesh_count(&mesh, ~MESH_ON_DATA),
+                        .samples = (size_t)e->batch_size * (size_t)mesh_count(&mesh, MESH_ON_MODEL),
                         .out = out};
     t.runs = calloc((size_t)t.stage->group_count + 1, sizeof *t.runs);
     if (!t.runs)
@@ -218,7 +223,7 @@ dt_status expected_traffic(const struct experiment *experiment, int rank, struct
     *out = (struct step_traffic){0};
     out->ranks[TRAFFIC_COPIES] = out->ranks[TRAFFIC_TOGETHER] = 1;
     for (int axis = 0; axis < MESH_AXES; axis++)
-        out->ranks[axis] = axis == MESH_PIPELINE ? 2 : mesh->size[axis];
+        out->ranks[axis] = axis == MESH_PIPELINE ? 2 : mesh_group_size(mesh, (enum mesh_axis)axis);
     if (experiment->optimizer.clip_norm > 0) {
         out->ranks[TRAFFIC_WORLD] = experiment->world_size;
         out->bytes[TRAFFIC_WORLD][DT_COMM_ALL_REDUCE] = experiment->world_size > 1 ? sizeof(float) : 0;

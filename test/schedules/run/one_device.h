@@ -84,6 +84,7 @@ static inline void compare_traffic(const struct experiment *e, const struct dt_s
         most.all_gather_bytes = fmax(most.all_gather_bytes, expected.all_gather_bytes);
         most.broadcast_bytes = fmax(most.broadcast_bytes, expected.broadcast_bytes);
         most.reduce_bytes = fmax(most.reduce_bytes, expected.reduce_bytes);
+        most.all_to_all_bytes = fmax(most.all_to_all_bytes, expected.all_to_all_bytes);
         most.send_bytes = fmax(most.send_bytes, expected.send_bytes);
     }
     CHECK(counted->all_reduce_bytes == most.all_reduce_bytes, "%s: all_reduce %g bytes, expected %g", what, counted->all_reduce_bytes,
@@ -94,6 +95,8 @@ static inline void compare_traffic(const struct experiment *e, const struct dt_s
           most.all_gather_bytes);
     CHECK(counted->broadcast_bytes == most.broadcast_bytes && counted->reduce_bytes == most.reduce_bytes,
           "%s: broadcast, reduce %g, %g bytes", what, counted->broadcast_bytes, counted->reduce_bytes);
+    CHECK(counted->all_to_all_bytes == most.all_to_all_bytes, "%s: all_to_all %g bytes, expected %g", what, counted->all_to_all_bytes,
+          most.all_to_all_bytes);
     CHECK(counted->send_bytes == most.send_bytes, "%s: send %g bytes, expected %g", what, counted->send_bytes, most.send_bytes);
     bool copies = e->tensor.size > 1 && e->model.family->tensor_copies(&e->model, e->tensor.size) > 1; /* whose groups are smaller */
     CHECK(copies || counted->link_bytes == most.link_bytes, "%s: %g bytes on links, expected %g", what, counted->link_bytes,

@@ -1,5 +1,5 @@
-/* What replicas do, with a pipeline, tensor parallelism and every way of saving memory: losses are those of one device, and each rank's
- * bytes those that were predicted. Run alone, or by mpirun on any number of ranks.
+/* What replicas do, with a pipeline, tensor and context parallelism and every way of saving memory: losses are those of one device, and each
+ * rank's bytes those that were predicted. Run alone, or by mpirun on any number of ranks.
  *
  * All combinations of the axes below are numbered. By default a fixed sample of them is trained; with DTBENCH_COMBINATIONS=FIRST:COUNT
  * those numbers of the whole list, and with DTBENCH_COMBINATIONS=random:SEED:COUNT a random walk. */
@@ -68,6 +68,8 @@ static const char *const units[] = {"block", "linear", NULL};
 static const char *const shard_sizes[] = {"0", "1", "2", NULL};
 static const char *const attentions[] = {"fused", "unfused", NULL};
 static const char *const blocks[] = {"1", "2", NULL};
+static const char *const contexts[] = {"1", "2", "1", "4", NULL};
+static const char *const exchanges[] = {"all_gather", NULL};
 static const char *mesh_orders[MESH_ORDERS + 1];
 
 static const struct axis drawn[] = {
@@ -83,9 +85,11 @@ static const struct axis drawn[] = {
     {"activation_every", blocks},
     {"tensor.sequence_parallel", switches},
     {"pipeline.virtual_stages", virtual_stages},
+    {"context.size", contexts},
+    {"context.comm_type", exchanges},
 };
 
-enum { NUMBERED = sizeof numbered / sizeof *numbered, DRAWN = sizeof drawn / sizeof *drawn, SETTINGS = NUMBERED + DRAWN + 4 };
+enum { NUMBERED = sizeof numbered / sizeof *numbered, DRAWN = sizeof drawn / sizeof *drawn, SETTINGS = NUMBERED + DRAWN + 5 };
 
 static uint32_t count_of(const struct axis *axis)
 {
@@ -169,6 +173,8 @@ static void compose(uint32_t number, uint32_t seed, struct combination *c)
         struct dt_philox random = dt_philox4x32(seed, number, (uint32_t)i, 0, 0);
         add_setting(c, drawn[i].name, drawn[i].values[random.word[0] % count_of(&drawn[i])]);
     }
+    snprintf(size, sizeof size, "%d", BATCH * atoi(setting_of(c, "context.size"))); /* of these ranks together */
+    add_setting(c, "batch_size", size);
     add_part_policies(c, number, seed);
 }
 
