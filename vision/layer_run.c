@@ -1,8 +1,8 @@
 /* One layer of one micro-batch: its nodes in turn forward, and in reverse backward.
  *
  * Kept for backward are what convolutions and norms read: of a norm's output only what makes it again, in one pass over memory, unless
- * DT_KEEP_NORMS says otherwise. That goes for outputs of layers, too, which end with a norm: every second one of them is made again by the next
- * layer's backward, of what the layer itself and the one before it keep. Everything else is freed after its last use. */
+ * DT_KEEP_NORMS says otherwise. That goes for outputs of layers, too, which end with a norm: every second one of them is made again by the
+ * next layer's backward, of what the layer itself and the one before it keep. Everything else is freed after its last use. */
 #include "vision/stage.h"
 
 struct run {
@@ -120,8 +120,8 @@ static int last_reader(const struct run *r, int n)
     return last;
 }
 
-/* Whether group g's backward makes its input once more: the layer before it keeps what its last norm read. What that norm adds is the input of
- * its own layer, which then is kept, or a norm's output. */
+/* Whether group g's backward makes its input once more: the layer before it keeps what its last norm read. What that norm adds is the input
+ * of its own layer, which then is kept, or a norm's output. */
 static bool input_is_made_again(const struct vision_stage *s, int g)
 {
     if (g == 0 || !s->base.groups[g - 1].goes_on || s->keep & DT_KEEP_NORMS)
@@ -173,8 +173,8 @@ static float *running_of(const struct run *r, const struct vision_node *node)
     return r->again ? NULL : all + r->stage->state_first[r->group->index] + node->state_elem;
 }
 
-/* Whether the next group's backward makes what norm n made, the output or what is added to it: the group's parameters may not be there then, and
- * the stash has the norm's. */
+/* Whether the next group's backward makes what norm n made, the output or what is added to it: the group's parameters may not be there then,
+ * and the stash has the norm's. */
 static bool is_made_by_next(const struct run *r, int n)
 {
     int output = r->layer->output, next = r->group->index + 1;

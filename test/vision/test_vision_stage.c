@@ -18,8 +18,8 @@ struct fixture {
     float *params, *grads;
 };
 
-/* How a step is run: weights' gradients after all inputs'; every layer but the last forgotten, and computed again; in how many pieces; with every
- * second layer's input made again by backward (goes_on). */
+/* How a step is run: weights' gradients after all inputs'; every layer but the last forgotten, and computed again; in how many pieces;
+ * with every second layer's input made again by backward (goes_on). */
 struct way {
     bool halves, again;
     int pieces;

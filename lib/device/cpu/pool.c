@@ -1,7 +1,5 @@
 #include "lib/device/cpu/pool.h"
 
-#include "lib/base/grow.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,22 +17,31 @@ static size_t block_bytes(size_t bytes)
     return bytes > SIZE_MAX - 2 * HUGE_PAGE_BYTES ? 0 : (bytes + unit - 1) / unit * unit;
 }
 
-/* Big blocks begin on a huge page's border, or the kernel could not use huge pages for all of them: map more, and cut both ends. */
+static size_t mapped_bytes_of(size_t bytes)
+{
+    return bytes < SMALL_BYTES ? bytes : (bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+}
+
+/* A new mapping lies right below the one before it where the system likes it so, and joins it when both are free. It begins on a huge page's
+ * border, or the kernel could not use huge pages for all of it: where it does not, map more, and cut both ends. bytes: whole huge pages. */
 static void *map_pages(size_t bytes)
 {
-    size_t spare = bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
-    char *start = mmap(NULL, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED)
         return NULL;
-    if (spare == 0)
-        return start;
-    size_t head = (HUGE_PAGE_BYTES - (uintptr_t)start % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
-    if (head)
+    if ((uintptr_t)start % HUGE_PAGE_BYTES) {
+        munmap(start, bytes);
+        start = mmap(NULL, bytes + HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (start == MAP_FAILED)
+            return NULL;
+        size_t head = HUGE_PAGE_BYTES - (uintptr_t)start % HUGE_PAGE_BYTES;
         munmap(start, head);
-    if (spare > head)
-        munmap(start + head + bytes, spare - head);
-    madvise(start + head, bytes, MADV_HUGEPAGE); /* a wish; a kernel without huge pages refuses it */
-    return start + head;
+        start += head;
+        if (head < HUGE_PAGE_BYTES)
+            munmap(start + bytes, HUGE_PAGE_BYTES - head);
+    }
+    madvise(start, bytes, MADV_HUGEPAGE); /* a wish; a kernel without huge pages refuses it */
+    return start;
 }
 
 static void unmap(struct cpu_pool *pool, void *data, size_t bytes)
@@ -66,65 +73,138 @@ static void detach(struct cpu_block **list, struct cpu_block *block)
         block->next->previous = block->previous;
 }
 
-/* Index of the first bin of at least `bytes`. */
-static size_t first_bin(const struct cpu_pool *pool, size_t bytes)
+static struct cpu_block **list_of(struct cpu_pool *pool, size_t bytes)
 {
-    size_t low = 0, high = pool->bin_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (pool->bins[middle].bytes < bytes)
-            low = middle + 1;
+    return bytes < SMALL_BYTES ? &pool->small : &pool->pieces;
+}
+
+/* ---- free blocks ---- */
+
+/* What it costs a stream to have a free block. */
+enum cost { COST_NOTHING, COST_WAIT, COST_TOO_MUCH };
+
+static bool is_free_by_now(const struct cpu_block *block)
+{
+    return dt_cpu_stream_has_passed(block->freed_on, block->freed_number);
+}
+
+static enum cost cost_of(const struct cpu_block *block, const struct cpu_stream *stream)
+{
+    if (block->freed_on == stream || is_free_by_now(block))
+        return COST_NOTHING;
+    return block->freed_on->exchanges ? COST_TOO_MUCH : COST_WAIT;
+}
+
+/* The free block of at least `bytes` that costs `stream` least, of those the smallest; of several the latest (warm in the caches), or the
+ * one that has been free for longest where it is waited for. What is small is not divided, so it may not be much larger. NULL if there is none. */
+static struct cpu_block *best_fit(struct cpu_pool *pool, const struct cpu_stream *stream, size_t bytes)
+{
+    size_t most = bytes < SMALL_BYTES ? bytes + bytes / 8 : SIZE_MAX;
+    struct cpu_block *best = NULL;
+    enum cost least = COST_TOO_MUCH;
+    for (struct cpu_block *block = *list_of(pool, bytes); block; block = block->next) {
+        if (block->bytes < bytes || block->bytes > most || (best && least == COST_NOTHING && block->bytes > best->bytes))
+            continue;
+        enum cost cost = cost_of(block, stream);
+        bool later = best && (block->freed_order > best->freed_order) == (cost == COST_NOTHING);
+        if (cost > least || cost == COST_TOO_MUCH)
+            continue;
+        if (cost < least || block->bytes < best->bytes || (block->bytes == best->bytes && later)) {
+            best = block;
+            least = cost;
+        }
+    }
+    return best;
+}
+
+/* A free block and the one behind it in memory become one, where that is known to be free as soon as the other one is. */
+static bool join_next(struct cpu_block *block)
+{
+    struct cpu_block *next = block->next;
+    if (!next || (char *)block->data + block->bytes != next->data)
+        return false;
+    if (block->freed_on == next->freed_on) {
+        if (next->freed_number > block->freed_number)
+            block->freed_number = next->freed_number;
+    } else if (is_free_by_now(block)) {
+        block->freed_on = next->freed_on;
+        block->freed_number = next->freed_number;
+    } else if (!is_free_by_now(next)) {
+        return false;
+    }
+    block->bytes += next->bytes;
+    if (next->freed_order > block->freed_order)
+        block->freed_order = next->freed_order;
+    block->next = next->next;
+    if (next->next)
+        next->next->previous = block;
+    free(next);
+    return true;
+}
+
+/* Pieces are in the order of their addresses. */
+static void add_free(struct cpu_pool *pool, struct cpu_block *block)
+{
+    struct cpu_block *before = NULL;
+    pool->cached_bytes += block->bytes;
+    if (block->bytes < SMALL_BYTES) {
+        push(&pool->small, block);
+        return;
+    }
+    for (struct cpu_block *other = pool->pieces; other && other->data < block->data; other = other->next)
+        before = other;
+    if (!before) {
+        push(&pool->pieces, block);
+    } else {
+        block->previous = before;
+        block->next = before->next;
+        if (block->next)
+            block->next->previous = block;
+        before->next = block;
+    }
+    join_next(block);
+    if (before)
+        join_next(before);
+}
+
+/* All that can be joined by now. */
+static bool join_all(struct cpu_pool *pool)
+{
+    bool joined = false;
+    for (struct cpu_block *block = pool->pieces; block;) {
+        if (join_next(block))
+            joined = true;
         else
-            high = middle;
+            block = block->next;
     }
-    return low;
+    return joined;
 }
 
-/* Make sure that blocks of this size have a bin to return to: giving back cannot fail. */
-static dt_status add_bin(struct cpu_pool *pool, size_t bytes)
+/* Leave `bytes` to a block that is in no list; the rest is free where the whole was. Without memory for that nothing happens. */
+static void divide(struct cpu_pool *pool, struct cpu_block *block, size_t bytes)
 {
-    size_t at = first_bin(pool, bytes);
-    if (at < pool->bin_count && pool->bins[at].bytes == bytes)
-        return DT_OK;
-    DT_TRY(dt_allocated(DT_ROOM(pool->bins, pool->bin_count, pool->bin_capacity), "%s memory: no memory for %zu bins", pool->name,
-                        pool->bin_count + 1));
-    memmove(&pool->bins[at + 1], &pool->bins[at], (pool->bin_count - at) * sizeof pool->bins[0]);
-    pool->bins[at] = (struct cpu_bin){.bytes = bytes};
-    pool->bin_count++;
-    return DT_OK;
-}
-
-/* The block of this bin that costs `stream` least: its own latest (warm in the caches, nothing to wait for), else one that its stream has
- * passed, else the oldest that may be waited for. NULL if there is none. */
-static struct cpu_block *best_of_bin(const struct cpu_bin *bin, struct cpu_stream *stream)
-{
-    struct cpu_block *oldest = NULL, *pending = NULL;
-    for (struct cpu_block *block = bin->newest; block; block = block->next) {
-        if (block->freed_on == stream)
-            return block;
-        oldest = block;
-    }
-    for (struct cpu_block *block = oldest; block; block = block->previous) {
-        if (dt_cpu_stream_has_passed(block->freed_on, block->freed_number))
-            return block;
-        if (!pending && !block->freed_on->exchanges)
-            pending = block;
-    }
-    return pending;
+    struct cpu_block *rest = bytes < SMALL_BYTES || block->bytes - bytes < SMALL_BYTES ? NULL : malloc(sizeof *rest);
+    if (!rest)
+        return;
+    *rest = *block;
+    rest->data = (char *)block->data + bytes;
+    rest->bytes = block->bytes - bytes;
+    block->bytes = bytes;
+    add_free(pool, rest);
 }
 
 static struct cpu_block *take_cached(struct cpu_pool *pool, struct cpu_stream *stream, size_t bytes)
 {
-    for (size_t i = first_bin(pool, bytes); i < pool->bin_count && pool->bins[i].bytes <= bytes + bytes / 8; i++) {
-        struct cpu_block *block = best_of_bin(&pool->bins[i], stream);
-        if (!block)
-            continue;
-        detach(&pool->bins[i].newest, block);
-        pool->cached_bytes -= block->bytes;
-        dt_cpu_stream_wait_for(stream, block->freed_on, block->freed_number, false);
-        return block;
-    }
-    return NULL;
+    struct cpu_block *block = best_fit(pool, stream, bytes);
+    if (!block && join_all(pool))
+        block = best_fit(pool, stream, bytes);
+    if (!block)
+        return NULL;
+    detach(list_of(pool, block->bytes), block);
+    pool->cached_bytes -= block->bytes;
+    divide(pool, block, bytes);
+    dt_cpu_stream_wait_for(stream, block->freed_on, block->freed_number, false);
+    return block;
 }
 
 struct release_arguments {
@@ -143,19 +223,14 @@ static dt_status run_release(void *arguments)
 /* Give the block that has been free for the longest time back to the system, once its stream is there. */
 static bool release_oldest(struct cpu_pool *pool, bool wait_for_it)
 {
-    struct cpu_bin *from = NULL;
-    struct cpu_block *oldest = NULL;
-    for (size_t i = 0; i < pool->bin_count; i++) {
-        for (struct cpu_block *block = pool->bins[i].newest; block; block = block->next) {
-            if (!oldest || block->freed_order < oldest->freed_order) {
+    struct cpu_block *oldest = NULL, *lists[] = {pool->small, pool->pieces};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (struct cpu_block *block = lists[i]; block; block = block->next)
+            if (!oldest || block->freed_order < oldest->freed_order)
                 oldest = block;
-                from = &pool->bins[i];
-            }
-        }
-    }
     if (!oldest)
         return false;
-    detach(&from->newest, oldest);
+    detach(list_of(pool, oldest->bytes), oldest);
     pool->cached_bytes -= oldest->bytes;
     struct release_arguments a = {pool, oldest->data, oldest->bytes};
     if (oldest->freed_on->running)
@@ -168,40 +243,42 @@ static bool release_oldest(struct cpu_pool *pool, bool wait_for_it)
     return true;
 }
 
-static struct cpu_block *map_block(struct cpu_pool *pool, size_t bytes)
+/* Only whole huge pages are mapped: what is more than `bytes` is free from the beginning. */
+static struct cpu_block *map_block(struct cpu_pool *pool, struct cpu_stream *stream, size_t bytes)
 {
+    bool small = bytes < SMALL_BYTES;
+    size_t mapped = mapped_bytes_of(bytes);
     struct cpu_block *block = calloc(1, sizeof *block);
-    void *data = bytes < SMALL_BYTES ? aligned_alloc(DT_ALLOCATION_BYTES, bytes) : map_pages(bytes);
+    void *data = small ? aligned_alloc(DT_ALLOCATION_BYTES, bytes) : map_pages(mapped);
     if (!block || !data) {
-        if (data && bytes < SMALL_BYTES)
+        if (data && small)
             free(data);
         else if (data)
-            munmap(data, bytes);
+            munmap(data, mapped);
         free(block);
         return NULL;
     }
-    block->data = data;
-    block->bytes = bytes;
-    atomic_fetch_add(&pool->mapped_bytes, bytes);
+    *block = (struct cpu_block){.data = data, .bytes = mapped, .freed_on = stream, .freed_order = pool->frees};
+    atomic_fetch_add(&pool->mapped_bytes, mapped);
+    divide(pool, block, bytes);
     return block;
 }
 
 dt_status dt_cpu_pool_take(struct cpu_pool *pool, struct cpu_stream *stream, size_t asked_bytes, struct cpu_block **out)
 {
-    size_t bytes = block_bytes(asked_bytes);
+    size_t bytes = block_bytes(asked_bytes), more = mapped_bytes_of(bytes);
     *out = NULL;
     if (bytes == 0)
         return dt_fail(DT_ERR_OOM, "out of %s memory: no machine has %zu bytes", pool->name, asked_bytes);
-    DT_TRY(add_bin(pool, bytes));
     struct cpu_block *block = take_cached(pool, stream, bytes);
     if (!block) {
         uint64_t peak = pool->live_peak_bytes > pool->live_bytes + bytes ? pool->live_peak_bytes : pool->live_bytes + bytes;
-        while (pool->live_bytes + pool->cached_bytes + bytes > peak + peak / 10 + SLACK_BYTES && release_oldest(pool, false))
+        while (pool->live_bytes + pool->cached_bytes + more > peak + peak / 10 + SLACK_BYTES && release_oldest(pool, false))
             ;
-        block = map_block(pool, bytes);
+        block = map_block(pool, stream, bytes);
     }
     while (!block && release_oldest(pool, true)) /* the system refuses: perhaps with less of what we hold free it does not */
-        block = map_block(pool, bytes);
+        block = map_block(pool, stream, bytes);
     if (!block)
         return dt_fail(DT_ERR_OOM, "out of %s memory: the system refuses %zu more bytes, %llu are in use", pool->name, bytes,
                        (unsigned long long)pool->live_bytes);
@@ -217,11 +294,10 @@ void dt_cpu_pool_give(struct cpu_pool *pool, struct cpu_stream *stream, struct c
 {
     detach(&pool->live, block);
     pool->live_bytes -= block->bytes;
-    pool->cached_bytes += block->bytes;
     block->freed_on = stream;
     block->freed_number = stream->queued;
     block->freed_order = ++pool->frees;
-    push(&pool->bins[first_bin(pool, block->bytes)].newest, block);
+    add_free(pool, block);
 }
 
 static void unmap_list(struct cpu_pool *pool, struct cpu_block *list)
@@ -236,9 +312,8 @@ static void unmap_list(struct cpu_pool *pool, struct cpu_block *list)
 
 void dt_cpu_pool_finish(struct cpu_pool *pool)
 {
-    for (size_t i = 0; i < pool->bin_count; i++)
-        unmap_list(pool, pool->bins[i].newest);
+    unmap_list(pool, pool->small);
+    unmap_list(pool, pool->pieces);
     unmap_list(pool, pool->live);
-    free(pool->bins);
     memset(pool, 0, sizeof *pool);
 }

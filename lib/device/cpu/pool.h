@@ -1,4 +1,5 @@
-/* One of the cpu device's two memories: blocks that are mapped once and then go from hand to hand.
+/* One of the cpu device's two memories: blocks that are mapped once and then go from hand to hand. The smallest free one that fits is taken,
+ * what it has too much is free again, and free neighbours become one: best fit, in Knuth, The Art of Computer Programming 1, section 2.5.
  *
  * Blocks are chosen on the host thread in program order, while the streams are still far behind; this is sound because a block carries the
  * place in the stream where it became free. The same stream may reuse it at once (its tasks come later anyway), another stream is made to
@@ -24,16 +25,10 @@ struct cpu_block {
     struct cpu_block *previous, *next;
 };
 
-/* Free blocks of one size, the latest freed first. */
-struct cpu_bin {
-    size_t bytes;
-    struct cpu_block *newest;
-};
-
 struct cpu_pool {
-    const char *name;     /* "device" or "host", for error texts */
-    struct cpu_bin *bins; /* [bin_count], by size */
-    size_t bin_count, bin_capacity;
+    const char *name;         /* "device" or "host", for error texts */
+    struct cpu_block *small;  /* free blocks of the C library, which are not divided; the latest freed first */
+    struct cpu_block *pieces; /* free parts of what is mapped, by address */
     struct cpu_block *live;
     uint64_t live_bytes, live_peak_bytes, cached_bytes; /* in program order */
     uint64_t frees;

@@ -86,7 +86,7 @@ static void reuse_never_overlaps_live_data(void)
 
 static void another_streams_memory_is_waited_for(void)
 {
-    enum { BYTES = 1 << 20 };
+    enum { BYTES = 2 << 20 };
     struct gate gate = {0};
     struct dt_buffer a, b, c;
     begin();
@@ -110,16 +110,22 @@ static void another_streams_memory_is_waited_for(void)
     CHECK_OK(dt_stream_synchronize(streams[1]));
     CHECK(dt_device_reserved_bytes(device) == BYTES);
     dt_free(streams[1], &b);
-    CHECK_OK(dt_alloc(streams[1], DT_WORKSPACE, BYTES / 2, &b));
-    CHECK(b.data != first, "half of a block would be wasted");
-    dt_free(streams[1], &b);
+    CHECK_OK(dt_alloc(streams[1], DT_WORKSPACE, BYTES / 2, &a));
+    CHECK_OK(dt_alloc(streams[2], DT_WORKSPACE, BYTES / 2, &b));
+    CHECK(a.data == first && (char *)b.data == (char *)first + BYTES / 2, "two halves of it");
+    dt_free(streams[2], &b);
+    dt_free(streams[1], &a);
+    CHECK_OK(dt_stream_synchronize(streams[2]));
+    CHECK_OK(dt_alloc(streams[1], DT_WORKSPACE, BYTES, &a));
+    CHECK(a.data == first && dt_device_reserved_bytes(device) == BYTES, "and both are one again");
+    dt_free(streams[1], &a);
     end();
 }
 
 /* Otherwise two ranks that each send before they receive could wait for each other through their memory. */
 static void nobody_waits_for_a_stream_that_exchanges(void)
 {
-    enum { BYTES = 1 << 20 };
+    enum { BYTES = 2 << 20 };
     struct gate gate = {0};
     struct dt_buffer a, b;
     begin();
@@ -203,19 +209,29 @@ static void what_is_held_stays_near_the_peak(void)
     end();
 }
 
-/* The host is whole steps ahead and has given blocks back that the stream has not even begun to use: a fault where that comes too early. */
+/* The host is ahead and has given blocks back, small ones which no large one is made of, before the stream has even begun to use them: a fault
+ * where that comes too early. */
 static void memory_is_given_back_in_stream_order(void)
 {
+    enum { COUNT = 1500, BYTES = 60000, LARGE_BYTES = 150 << 20 };
     struct gate gate = {0};
+    struct dt_buffer *small = calloc(COUNT, sizeof *small), large;
     begin();
     submit_gate(streams[0], &gate);
-    for (int step = 0; step < 6; step++)
-        run_training_step(400000 + (size_t)step * 100000);
+    for (int i = 0; i < COUNT; i++) {
+        CHECK_OK(dt_alloc(streams[0], DT_ACTIVATIONS, BYTES, &small[i]));
+        CHECK_OK(dt_zero(streams[0], small[i].data, BYTES));
+    }
+    for (int i = 0; i < COUNT; i++)
+        dt_free(streams[0], &small[i]);
+    CHECK_OK(dt_alloc(streams[0], DT_ACTIVATIONS, LARGE_BYTES, &large));
+    dt_free(streams[0], &large);
     uint64_t ahead = dt_device_reserved_bytes(device);
     atomic_store(&gate.open, 1);
     CHECK_OK(dt_stream_synchronize(streams[0]));
     CHECK(dt_device_reserved_bytes(device) < ahead, "%llu", (unsigned long long)ahead);
     end();
+    free(small);
 }
 
 static void a_refusal_by_the_system_is_out_of_memory(void)
