@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* The constants of NCCL's tuning model, by version.
- * Source  NVIDIA/nccl, src/graph/tuning.cc: 2.10.3 at commit 7e515921, 2.20.3 at commit b6475625 (versions as makefiles/version.mk has them
- *         there). PyTorch 1.11 ships 2.10.3. */
+ * Source  NVIDIA/nccl, src/graph/tuning.cc: 2.10.3 at commit 7e515921, 2.20.3 at commit b6475625, 2.27.3 at commit 72d24320 (versions as
+ *         makefiles/version.mk has them there). PyTorch 1.11 ships 2.10.3. */
 static const struct dt_sim_nccl_tables versions[] = {
     {
         .version = "2.10.3",
@@ -19,6 +19,8 @@ static const struct dt_sim_nccl_tables versions[] = {
         .tree_correction = {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
                             {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
                             {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9}},
+        .ll_share = {1.0 / 3, 1.0 / 4},
+        .ll128_alone = 0.7,
         .ampere_bus = 235,
         .ll_multi_node = 1.8,
         .plateau = {1.9, 1.9, 1.9},
@@ -37,10 +39,34 @@ static const struct dt_sim_nccl_tables versions[] = {
         .tree_correction = {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
                             {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
                             {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9}},
+        .ll_share = {1.0 / 3, 1.0 / 4},
+        .ll128_alone = 0.7,
         .ll_multi_node = 1,
         .plateau = {1.9, 1.4, 1.4},
         .plateau_by_channel = true,
         .inter_steps_of_node = 2,
+        .net_overhead_us = {1.0, 2.0},
+    },
+    {
+        .version = "2.27.3",
+        .nvls = true,
+        .base_us = {{6.8, 14.0, 8.4}, {6.6, 14.0, 8.4}},
+        .step_us = {{{0.6, 1.25, 4.0}, {0.6, 1.9, 3.4}, {0, 0, 25}, {0, 0, 25}},
+                    {{1.0, 1.9, 4.0}, {1.0, 2.5, 5.7}},
+                    {{5.0, 8.5, 14}, {2.7, 4.0, 14.0}, {0, 0, 18}, {0, 0, 14}}},
+        .ll_bus = {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}},
+        .ring_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}},
+        .tree_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29.0}},
+        .tree_channel = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}},
+        .tree_correction = {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
+                            {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
+                            {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9}},
+        .ll_share = {0.5, 0.5},
+        .ll128_alone = 0.92,
+        .alone_as_tree = true,
+        .ll_multi_node = 1,
+        .plateau = {1.9, 1.4, 1.4},
+        .plateau_by_channel = true,
         .net_overhead_us = {1.0, 2.0},
     },
 };
@@ -108,9 +134,10 @@ static double ring_bus(const struct dt_sim_nccl_comm *c, enum dt_sim_collective 
     int scale = scale_of(c), arch = (int)c->architecture;
     bool sums = kind == DT_SIM_ALL_REDUCE || kind == DT_SIM_REDUCE;
     if (protocol == DT_SIM_LL)
-        return fmin(c->tables->ll_bus[c->nodes == 1 ? arch : c->amd][scale], bus / (c->nodes > 1 || sums ? 4 : 3));
+        return fmin(c->tables->ll_bus[c->nodes == 1 ? arch : c->amd][scale], bus * c->tables->ll_share[c->nodes > 1 || sums]);
     if (protocol == DT_SIM_LL128) /* a rank that is alone on its node sends and receives through one GPU */
-        return fmin(bus * (c->ranks < 2 * c->nodes ? 0.7 : 0.92), c->channels * c->tables->ring_ll128_channel[arch][scale]);
+        return fmin(bus * (c->ranks < 2 * c->nodes ? c->tables->ll128_alone : 0.92),
+                    c->channels * c->tables->ring_ll128_channel[arch][scale]);
     return bus;
 }
 
@@ -159,7 +186,9 @@ static double latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collectiv
 {
     const struct dt_sim_nccl_tables *t = c->tables;
     double own = t->step_us[c->nvlink ? DT_SIM_BY_NVLINK : DT_SIM_BY_PCI][algorithm][protocol];
-    double inter = t->step_us[DT_SIM_BY_NET][algorithm][protocol], total = t->base_us[algorithm][protocol];
+    bool as_tree = t->alone_as_tree && c->ranks == c->nodes;
+    double inter = t->step_us[DT_SIM_BY_NET][as_tree && algorithm == DT_SIM_RING ? DT_SIM_TREE : algorithm][protocol],
+           total = t->base_us[algorithm][protocol];
     int steps, inter_steps;
     if (algorithm == DT_SIM_NVLS)
         return own + (c->nodes > 1 ? inter + extra_us : 0);

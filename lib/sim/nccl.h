@@ -31,6 +31,9 @@ struct dt_sim_nccl_tables {
     double tree_ll128_channel[3][3];
     double tree_channel[3][3];
     double tree_correction[DT_SIM_PROTOCOLS][23]; /* by log2(bytes / 64) */
+    double ll_share[2];                           /* of the bus, that a ring has with LL; [1] where it sums, or across nodes */
+    double ll128_alone;                           /* likewise with LL128, of ranks that are alone on their nodes; 0.92 of others */
+    bool alone_as_tree;                           /* a ring's steps between such ranks take what a tree's do */
     double ampere_bus;                            /* limit of the bus bandwidth there; 0: none */
     double ll_multi_node;                         /* factor of a node's own LL steps where there are several nodes */
     double plateau[3];                            /* [architecture] factor of the latency of rings with Simple across nodes, from... */

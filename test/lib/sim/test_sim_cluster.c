@@ -103,7 +103,7 @@ static void test_impossible_clusters(void)
     check_refused("gcp_a2", "fabric.blocking_factor", "1001", "fabric.blocking_factor: 1001 is out of range");
     check_refused("gcp_a2", "fabric.blocking_factor", "0.5", "fabric.blocking_factor: 0.5 is out of range");
     check_refused("gcp_a2", "collectives.version", "\"2.9\"",
-                  "collectives.version: the tables of NCCL 2.9 are not known; known are 2.10.3, 2.20.3");
+                  "collectives.version: the tables of NCCL 2.9 are not known; known are 2.10.3, 2.20.3, 2.27.3");
     check_refused("cpu_node", "collectives.library", "\"nccl\"", "collectives.library: nccl does not run on cpus");
     check_refused("cpu_node", "collectives.gb_per_s", "0", "collectives.gb_per_s: must be above 0 with mpi");
 }
