@@ -145,21 +145,28 @@ static dt_status read_amount(const char *path, const struct dt_csv *csv, int row
                                                                                         : wrong(path, csv, row, column, "a number above 0");
 }
 
+/* bf16 where the table does not say it. */
+static dt_status read_dtype(const char *path, const struct dt_csv *csv, int row, enum dt_dtype *out)
+{
+    const int dtype = dt_csv_column(csv, "dtype");
+    const char *name = dt_csv_field(csv, row, dtype);
+    *out = DT_BF16;
+    for (int t = 0; *name && strcmp(name, dt_dtype_name(*out)) != 0; t++) {
+        if (t == DT_DTYPE_COUNT)
+            return wrong(path, csv, row, dtype, "fp32, fp16 or bf16");
+        *out = (enum dt_dtype)t;
+    }
+    return DT_OK;
+}
+
 static dt_status read_product(const char *path, const struct dt_csv *csv, int row, int time, struct dt_product_rate *out)
 {
     static const char *const sides[] = {"m", "n", "k"};
-    int dtype = dt_csv_column(csv, "dtype");
     double side[3], told;
-    *out = (struct dt_product_rate){.dtype = DT_BF16};
+    DT_TRY(read_dtype(path, csv, row, &out->dtype));
     for (int i = 0; i < 3; i++)
         DT_TRY(read_amount(path, csv, row, dt_csv_column(csv, sides[i]), &side[i]));
     DT_TRY(read_amount(path, csv, row, dt_csv_column(csv, times[time].column), &told));
-    const char *name = dt_csv_field(csv, row, dtype);
-    for (int t = 0; *name && strcmp(name, dt_dtype_name(out->dtype)) != 0; t++) {
-        if (t == DT_DTYPE_COUNT)
-            return wrong(path, csv, row, dtype, "fp32, fp16 or bf16");
-        out->dtype = (enum dt_dtype)t;
-    }
     out->m = (float)side[0];
     out->n = (float)side[1];
     out->k = (float)side[2];
@@ -177,7 +184,7 @@ static dt_status add_products(const char *path, const struct dt_csv *csv, struct
         return dt_fail(
             DT_ERR_INVALID,
             "%s:1: expected columns collective, size, gpus and busbw_GB_s, or m, n, k and one of seconds, latency_ms, latency_us "
-            "and tflops",
+            "and tflops, or head_dim, seq, direction and tflops",
             path);
     if (csv->row_count > DT_PRODUCT_RATES_MAX - out->count)
         return dt_fail(DT_ERR_INVALID, "%s: %d products, and there is room for %d: leave out some shapes", path, csv->row_count,
@@ -187,27 +194,69 @@ static dt_status add_products(const char *path, const struct dt_csv *csv, struct
     return DT_OK;
 }
 
+/* ---- attention ---- */
+
+static dt_status read_attention(const char *path, const struct dt_csv *csv, int row, struct dt_attention_rate *out)
+{
+    const int direction = dt_csv_column(csv, "direction");
+    const char *name = dt_csv_field(csv, row, direction);
+    double tflops;
+    DT_TRY(read_dtype(path, csv, row, &out->dtype));
+    DT_TRY(read_amount(path, csv, row, dt_csv_column(csv, "seq"), &out->length));
+    DT_TRY(read_amount(path, csv, row, dt_csv_column(csv, "head_dim"), &out->width));
+    DT_TRY(read_amount(path, csv, row, dt_csv_column(csv, "tflops"), &tflops));
+    out->flops_per_s = 1e12 * tflops;
+    out->forward = dt_same_name(name, "forward") || dt_same_name(name, "forward+backward");
+    out->backward = dt_same_name(name, "backward") || dt_same_name(name, "forward+backward");
+    return out->forward || out->backward ? DT_OK : wrong(path, csv, row, direction, "forward, backward or forward+backward");
+}
+
+/* Rows without a causal mask have no part. */
+static dt_status add_attention(const char *path, const struct dt_csv *csv, struct dt_attention_rates *out)
+{
+    const int causal = dt_csv_column(csv, "causal");
+    if (dt_csv_column(csv, "seq") < 0 || dt_csv_column(csv, "direction") < 0 || dt_csv_column(csv, "tflops") < 0)
+        return dt_fail(DT_ERR_INVALID, "%s:1: attention has columns head_dim, seq, direction and tflops", path);
+    for (int i = 0; i < csv->row_count; i++) {
+        if (causal >= 0 && dt_same_name(dt_csv_field(csv, i, causal), "no"))
+            continue;
+        if (out->count == DT_ATTENTION_RATES_MAX)
+            return dt_fail(DT_ERR_INVALID, "%s: more than %d rates of attention: leave out some lengths", path, DT_ATTENTION_RATES_MAX);
+        DT_TRY(read_attention(path, csv, i, &out->entries[out->count++]));
+    }
+    return DT_OK;
+}
+
 /* ---- all of it ---- */
 
-static dt_status check_one_gpu(const char *path, const struct dt_csv *csv)
+/* A table is of one GPU, and attention of one library. */
+static dt_status check_same(const char *path, const struct dt_csv *csv, const char *name)
 {
-    int gpu = dt_csv_column(csv, "gpu");
-    for (int i = 1; gpu >= 0 && i < csv->row_count; i++)
-        if (strcmp(dt_csv_field(csv, i, gpu), dt_csv_field(csv, 0, gpu)) != 0)
-            return dt_fail(DT_ERR_INVALID, "%s:%d: gpu: %.64s, and the first row has %.64s: keep the rows of one", path, csv->lines[i],
-                           dt_csv_field(csv, i, gpu), dt_csv_field(csv, 0, gpu));
+    int column = dt_csv_column(csv, name);
+    for (int i = 1; column >= 0 && i < csv->row_count; i++)
+        if (strcmp(dt_csv_field(csv, i, column), dt_csv_field(csv, 0, column)) != 0)
+            return dt_fail(DT_ERR_INVALID, "%s:%d: %s: %.64s, and the first row has %.64s: keep the rows of one", path, csv->lines[i], name,
+                           dt_csv_field(csv, i, column), dt_csv_field(csv, 0, column));
     return csv->row_count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: has no rows", path);
 }
 
-dt_status rates_read(const char *path, struct dt_sim_measured_list *collectives, struct dt_product_rates *products)
+static dt_status add_rows(const char *path, const struct dt_csv *csv, struct dt_sim_measured_list *collectives, struct dt_profile *profile)
+{
+    struct rates_columns columns;
+    DT_TRY(check_same(path, csv, "gpu"));
+    if (rates_find_columns(csv, &columns))
+        return add_collectives(path, csv, &columns, collectives);
+    if (dt_csv_column(csv, "head_dim") < 0)
+        return add_products(path, csv, &profile->rates);
+    DT_TRY(check_same(path, csv, "library"));
+    return add_attention(path, csv, &profile->attention_rates);
+}
+
+dt_status rates_read(const char *path, struct dt_sim_measured_list *collectives, struct dt_profile *profile)
 {
     struct dt_csv csv;
-    struct rates_columns columns;
     dt_status status = rates_csv_read(path, &csv);
-    DT_THEN(status, check_one_gpu(path, &csv));
-    if (status == DT_OK)
-        status =
-            rates_find_columns(&csv, &columns) ? add_collectives(path, &csv, &columns, collectives) : add_products(path, &csv, products);
+    DT_THEN(status, add_rows(path, &csv, collectives, profile));
     dt_csv_finish(&csv);
     return status;
 }

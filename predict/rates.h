@@ -1,15 +1,16 @@
-/* A user's own tables of single operations: collectives by size, matrix products by shape. They take the place of a cluster's and a profile's
+/* A user's own tables of single operations: collectives by size, matrix products by shape, attention by length. They take the place of a cluster's and a profile's
  * curves where they tell (config key `rates`).
  *
  * A table is what nccl-tests prints, or comma-separated values with a line of names:
  *   collective, size, gpus, nodes, busbw_GB_s   (or gpus_per_node for nodes)
  *   m, n, k, and one of seconds, latency_ms, latency_us and tflops; dtype (bf16 without it)
- * A column `gpu` must say the same in all rows. */
+ *   head_dim, seq, direction (forward, backward or forward+backward), tflops; dtype, and causal ("no": the row has no part)
+ * A column `gpu` must say the same in all rows, and of attention `library`. */
 #ifndef PREDICT_RATES_H
 #define PREDICT_RATES_H
 
 #include "lib/base/csv.h"
-#include "lib/cost/rates.h"
+#include "lib/cost/profile.h"
 #include "lib/sim/cluster_measured.h"
 #include "lib/sim/program.h"
 
@@ -48,8 +49,8 @@ double rates_bytes_of_text(const char *text);
 
 /* ---- all of it ---- */
 
-/* Add a table's rows to what is measured of a cluster or of products. Errors: DT_ERR_IO; DT_ERR_INVALID, also where there is no room for
+/* Add a table's rows to what is measured of a cluster, or of products and attention. Errors: DT_ERR_IO; DT_ERR_INVALID, also where there is no room for
  * all rows. */
-dt_status rates_read(const char *path, struct dt_sim_measured_list *collectives, struct dt_product_rates *products);
+dt_status rates_read(const char *path, struct dt_sim_measured_list *collectives, struct dt_profile *profile);
 
 #endif

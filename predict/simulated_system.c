@@ -238,7 +238,7 @@ static dt_status load_rates(const struct experiment *e, struct simulated_machine
         if (!*name)
             continue;
         DT_TRY(find("rates", NULL, name, e->directory, &file));
-        dt_status status = rates_read(file.path, &m->cluster.collectives.measured, &m->profile.rates);
+        dt_status status = rates_read(file.path, &m->cluster.collectives.measured, &m->profile);
         if (status < 0)
             return fail_of_file(status, "rates", NULL);
         m->profile_file.hash = dt_hash_fnv1a_more(m->profile_file.hash, &file.hash, sizeof file.hash);

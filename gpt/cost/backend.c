@@ -293,7 +293,15 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
     if (fused && fused_peak > 0) /* one kernel: the squares' inner dimension is not a pipeline of its own */
         products_s = (to_square + from_square) * 2 * square * (double)width / (k->costs->hardware.peak_flops * fused_peak) *
                      (1 + k->costs->profile.gemm.fused_half_t / (double)keys);
-    double elems = batch * (double)width * (cost->passes * rows + (piece->joins ? JOINING_PASSES * (double)queries : 0));
+    double joined_elems = piece->joins ? batch * (double)width * JOINING_PASSES * (double)queries : 0;
+    double rate = fused ? dt_attention_rate(&k->costs->profile.attention_rates, model->dtype, kind == GPT_KERNEL_ATTENTION_GRADIENT,
+                                            (double)keys, (double)width)
+                        : 0;
+    if (rate > 0) /* the mask leaves half of the squares */
+        return dt_cost_work(k->costs, stream, k->shift + kind, 1,
+                            (to_square + from_square) * square * (double)width * dt_cost_in_step(k->costs) / rate +
+                                dt_cost_memory_s(k->costs, 0, joined_elems * k->element_bytes));
+    double elems = batch * (double)width * cost->passes * rows + joined_elems;
     double bytes = (elems + (fused ? 0 : cost->other_passes * square)) * k->element_bytes;
     double launches = fused ? 1 : cost->launches;
     return dt_cost_work(k->costs, stream, k->shift + kind, launches,

@@ -55,6 +55,9 @@ double dt_cost_memory_s(const struct dt_costs *costs, double launches, double by
 /* What an update moves of each parameter: parameters and gradients, and the state that the optimizer keeps of it, read and written. */
 double dt_cost_update_bytes(const struct dt_profile *profile, size_t element_bytes, bool adam, size_t state_bytes);
 
+/* What a product or attention takes in a step, over the same alone; 1 where the profile does not tell. */
+double dt_cost_in_step(const struct dt_costs *costs);
+
 /* Keep of the profile's measured products those in this dtype, and hold them against the formula (lib/cost/rates.h). */
 void dt_product_rates_settle(struct dt_costs *costs, enum dt_dtype dtype);
 

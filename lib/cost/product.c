@@ -104,10 +104,15 @@ double dt_cost_implicit_product_s(const struct dt_costs *c, double m, double n, 
     return fmax(arithmetic_s(&p), dt_cost_memory_s(c, 1, moved_elems * (double)element_bytes));
 }
 
+double dt_cost_in_step(const struct dt_costs *c)
+{
+    return c->profile.gemm.alone_fraction > 0 ? c->profile.gemm.alone_fraction / c->profile.gemm.peak_fraction : 1;
+}
+
 void dt_product_rates_settle(struct dt_costs *c, enum dt_dtype dtype)
 {
     struct dt_product_rates *rates = &c->profile.rates;
-    const double alone = c->profile.gemm.alone_fraction > 0 ? c->profile.gemm.alone_fraction / c->profile.gemm.peak_fraction : 1;
+    const double alone = dt_cost_in_step(c);
     const int all = rates->count;
     int left = 0;
     rates->count = 0; /* the formula alone is asked */

@@ -100,8 +100,9 @@ struct dt_profile {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
             separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks, copies_shares;
     } schedule;
-    struct dt_measured_list measured; /* kernels that need no formula */
-    struct dt_product_rates rates;    /* of a user's table: no key of a profile */
+    struct dt_measured_list measured;          /* kernels that need no formula */
+    struct dt_product_rates rates;             /* of a user's table: no key of a profile */
+    struct dt_attention_rates attention_rates; /* likewise */
 };
 
 #endif

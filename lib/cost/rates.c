@@ -27,3 +27,33 @@ double dt_product_rates_factor(const struct dt_product_rates *rates, double m, d
     }
     return weights > 0 ? exp(sum / weights) : 1;
 }
+
+/* By logarithms; of a width that is too far, INFINITY. */
+static double width_apart(const struct dt_attention_rate *r, enum dt_dtype dtype, bool backward, double width)
+{
+    double apart = fabs(log(r->width / width));
+    return r->dtype == dtype && (backward ? r->backward : r->forward) && apart <= log(2) + 1e-6 ? apart : INFINITY;
+}
+
+double dt_attention_rate(const struct dt_attention_rates *rates, enum dt_dtype dtype, bool backward, double length, double width)
+{
+    const struct dt_attention_rate *below = NULL, *above = NULL;
+    double nearest = INFINITY;
+    for (int i = 0; i < rates->count; i++)
+        nearest = fmin(nearest, width_apart(&rates->entries[i], dtype, backward, width));
+    for (int i = 0; i < rates->count && nearest < INFINITY; i++) {
+        const struct dt_attention_rate *r = &rates->entries[i];
+        if (width_apart(r, dtype, backward, width) > nearest)
+            continue;
+        if (r->length <= length && (!below || r->length > below->length))
+            below = r;
+        if (r->length >= length && (!above || r->length < above->length))
+            above = r;
+    }
+    if (!below)
+        return above && 2 * length >= above->length ? above->flops_per_s : 0;
+    if (!above || above->length == below->length)
+        return below->flops_per_s;
+    return below->flops_per_s *
+           pow(above->flops_per_s / below->flops_per_s, log(length / below->length) / log(above->length / below->length));
+}

@@ -97,6 +97,32 @@ static void collectives(void)
     simulated_system_destroy(measured);
 }
 
+/* Between two lengths a power of it, the longest's beyond them, the nearest width's; nothing far below, of widths that are far, other dtypes, and without a mask. */
+static void attention(void)
+{
+    static struct dt_profile p;
+    static struct dt_sim_measured_list measured;
+    const struct {
+        bool backward;
+        double length, width, tflops;
+        enum dt_dtype dtype;
+    } rows[] = {{false, 1024, 128, 100, DT_BF16}, {true, 1024, 128, 100, DT_BF16},     {false, 2048, 128, 200, DT_BF16},
+                {false, 4096, 120, 400, DT_BF16}, {false, 1 << 17, 128, 400, DT_BF16}, {true, 4096, 128, 300, DT_BF16},
+                {false, 512, 128, 100, DT_BF16},  {false, 511, 128, 0, DT_BF16},       {false, 1024, 64, 50, DT_BF16},
+                {false, 1024, 257, 0, DT_BF16},   {false, 1024, 128, 0, DT_FP16}};
+    char path[PATH_BYTES];
+    write_file(
+        "head_dim,causal,direction,seq,tflops\n128,yes,forward,4096,400\n128,yes,forward+backward,1024,100\n128,yes,backward,4096,300\n"
+        "64,yes,forward,1024,50\n128,no,forward,1024,7\n",
+        path);
+    CHECK_OK(rates_read(path, &measured, &p));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double found = dt_attention_rate(&p.attention_rates, rows[i].dtype, rows[i].backward, rows[i].length, rows[i].width);
+        CHECK(fabs(found - 1e12 * rows[i].tflops) <= 1e3, "row %zu: %g", i, found);
+    }
+    unlink(path);
+}
+
 static void wrong_tables(void)
 {
     static const struct {
@@ -105,13 +131,16 @@ static void wrong_tables(void)
                 {"m,n,k,tflops\n1,2,3,0\n", ":2: tflops"},
                 {"m,n,k,dtype,tflops\n1,2,3,int8,4\n", "bf16"},
                 {"gpu,m,n,k,tflops\nA,1,2,3,4\nB,1,2,3,4\n", "keep the rows of one"},
+                {"head_dim,direction,tflops\n64,forward,1\n", "seq"},
+                {"head_dim,seq,direction,tflops\n64,512,sideways,1\n", ":2: direction"},
+                {"library,head_dim,seq,direction,tflops\nA,64,512,forward,1\nB,64,512,forward,1\n", "library"},
                 {"collective,size,gpus,busbw_GB_s\nall_sums,8,2,1\n", "all_reduce"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         static struct dt_sim_measured_list measured;
-        static struct dt_product_rates rates;
+        static struct dt_profile profile;
         char path[PATH_BYTES];
         write_file(rows[i].text, path);
-        CHECK(rates_read(path, &measured, &rates) == DT_ERR_INVALID && strstr(dt_error_message(), rows[i].error), "row %zu: %s", i,
+        CHECK(rates_read(path, &measured, &profile) == DT_ERR_INVALID && strstr(dt_error_message(), rows[i].error), "row %zu: %s", i,
               dt_error_message());
         unlink(path);
     }
@@ -120,6 +149,7 @@ static void wrong_tables(void)
 static const struct test_case cases[] = {
     {"products", products},
     {"collectives", collectives},
+    {"attention", attention},
     {"wrong tables", wrong_tables},
 };
 
