@@ -112,7 +112,7 @@ const struct command command_validate = {
         "gpus, batch_per_replica, and where they matter gpus_per_node, "
         "stages, chunks, activation, shard_size, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 bytes). Or it is a table of meshes: "
         "gpus, layers, hidden, heads, seq, micro_batch, global_batch, and where they matter dp, tp, pp, cp, vpp, schedule, "
-        "zero/fsdp, dp_shard, recompute, seq_parallel, dtype, vocab, ffn, kv_heads, tied_emb, model, gpus_per_node, step_s, step_ms or "
+        "zero/fsdp, dp_shard, fsdp_wrap, fsdp_gather, recompute, seq_parallel, dtype, vocab, ffn, kv_heads, tied_emb, model, gpus_per_node, step_s, step_ms or "
         "tokens_per_s_per_gpu, "
         "peak_mem_gib, status (ok, oom). Or it has collectives that were timed alone: collective, size, gpus, nodes, "
         "busbw_GB_s. Columns that are not used are listed; rows that lack a value, name what is not known or are no experiment of this "

@@ -21,6 +21,9 @@ enum validate_outcome {
 
 enum validate_fit { VALIDATE_FIT_UNKNOWN, VALIDATE_FIT, VALIDATE_FIT_NOT };
 
+/* What a table tells of a run's RMS norms: that each is one kernel, or PyTorch's single operations. */
+enum measured_norm { NORM_NOT_TOLD, NORM_IN_KERNEL, NORM_IN_OPERATIONS };
+
 /* One measured run. */
 struct validate_row {
     int line;                     /* of the file; of records their number, from 1 */
@@ -31,7 +34,7 @@ struct validate_row {
     int gpus_per_node, stages, tensor;
     double measured_s, measured_bytes;   /* NAN: not told */
     enum validate_fit measured_fit;      /* in memory, where the table has its status */
-    bool norm_kernel;                    /* the run's RMS norms were one kernel each, whatever the profile's are */
+    enum measured_norm norm;             /* whatever the profile's are */
     bool sequence_parallel_open;         /* tensor ranks divide the layers, and nothing tells it: the default is predicted */
     bool fit_undecided;                  /* and it decides whether memory suffices */
     double predicted_s, predicted_bytes; /* NAN: not known */
@@ -150,6 +153,7 @@ enum measured_column {
     COLUMN_ACTIVATION,
     COLUMN_PARADIGM,
     COLUMN_FSDP_WRAP,
+    COLUMN_FSDP_GATHER,
     COLUMN_PARAMETER_OFFLOAD,
     COLUMN_VOCAB,
     COLUMN_DTYPE,
@@ -217,10 +221,10 @@ struct measured_run {
     } split;           /* the last: one block fewer at both ends */
     const char *order; /* of a pipeline; NULL: the config's default */
     enum activation_kind activation;
-    int activation_every; /* 0: not told */
-    int wrap, offload;    /* -1: not told */
+    int activation_every;      /* 0: not told */
+    int wrap, gather, offload; /* -1: not told */
     bool sequence_parallel, sequence_parallel_told;
-    bool norm_kernel;
+    enum measured_norm norm;
     char reason[256]; /* why no experiment can be made of it; "": one can */
     char note[96];    /* of struct validate_row */
 };

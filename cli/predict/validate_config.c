@@ -256,8 +256,12 @@ static char *config_text(const struct validate_system *system, const struct meas
     if (run->optimizer)
         dt_json_add(&config, "optimizer: {name: %s}", run->optimizer);
     add_mesh(&config, run);
-    if (run->wrap == 0 || run->wrap == 1)
-        dt_json_add(&config, "fsdp: {unit: %s}", run->wrap ? "linear" : "block");
+    if (run->wrap == 0 || run->wrap == 1 || run->gather == 1)
+        dt_json_add(&config, "fsdp: {unit: %s, gather: %s}",
+                    run->wrap == 0   ? "block"
+                    : run->wrap == 1 ? "linear"
+                                     : "auto",
+                    run->gather == 1 ? "step" : "micro_batch");
     if (parameters_offloaded(run, peak_bytes))
         dt_json_add(&config, "parameter_offload: %hhd", (bool)true);
     if (config && dt_json_print(config, DT_JSON_COMPACT, &text) < 0)
@@ -359,7 +363,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     row->gpus_per_node = run.gpus_per_node;
     row->stages = run.stages;
     row->tensor = run.tensor;
-    row->norm_kernel = run.norm_kernel;
+    row->norm = run.norm;
     const char *name = run.preset ? run.preset->name : measured_text(t, i, COLUMN_MODEL);
     if (*name)
         snprintf(row->model, sizeof row->model, "%s", name);

@@ -1,5 +1,6 @@
 #include "cli/predict/validate.h"
 
+#include "gpt/cost/kept.h"
 #include "lib/base/statistics.h"
 #include "predict/profile.h"
 #include "predict/simulation.h"
@@ -13,7 +14,7 @@
 /* Equal but for what no prediction depends on. */
 static bool same_experiment(const struct validate_row *a, const struct validate_row *b)
 {
-    return a->sequence_parallel_open == b->sequence_parallel_open && a->norm_kernel == b->norm_kernel &&
+    return a->sequence_parallel_open == b->sequence_parallel_open && a->norm == b->norm &&
            strcmp(a->experiment.hash, b->experiment.hash) == 0 && a->experiment.replica_samples == b->experiment.replica_samples;
 }
 
@@ -38,8 +39,11 @@ static bool take_over(struct validate_rows *rows, int i)
 static dt_status create_system(const struct validate_row *row, const struct experiment *e, struct simulated_system **out)
 {
     DT_TRY(simulated_system_create(e, out));
-    if (row->norm_kernel)
-        (*out)->costs.profile.memory.rms_norm_elems = 0;
+    struct dt_costs *costs = &(*out)->costs;
+    if (row->norm == NORM_IN_KERNEL)
+        costs->profile.memory.rms_norm_elems = 0;
+    if (row->norm == NORM_IN_OPERATIONS)
+        gpt_cost_norm_in_operations(&costs->profile, costs->shift);
     return DT_OK;
 }
 

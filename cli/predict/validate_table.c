@@ -131,6 +131,7 @@ static const struct column {
     [COLUMN_ACTIVATION] = {.names = {"activation"}},
     [COLUMN_PARADIGM] = {.names = {"paradigm"}, .needed = OF_STUDY},
     [COLUMN_FSDP_WRAP] = {.names = {"fsdp_wrap"}},
+    [COLUMN_FSDP_GATHER] = {.names = {"fsdp_gather"}},
     [COLUMN_PARAMETER_OFFLOAD] = {.names = {"parameter_offload"}},
     [COLUMN_VOCAB] = {.names = {"vocab", "vocab_size"}},
     [COLUMN_DTYPE] = {.names = {"dtype", "precision"}},
@@ -368,6 +369,13 @@ static dt_status measured_yes(const struct measured_table *t, int row, enum meas
     return *text && !*told ? measured_wrong(t, row, column, "one of yes, no") : DT_OK;
 }
 
+/* What fsdp gathers at a time, and whether a step has it once or each micro-batch. */
+static dt_status units_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    DT_TRY(measured_choice(t, row, COLUMN_FSDP_WRAP, "block,linear,unknown", &run->wrap));
+    return measured_choice(t, row, COLUMN_FSDP_GATHER, "micro_batch,step", &run->gather);
+}
+
 /* ---- rows of results/study/measured.csv ---- */
 
 /* A row of results/study/measured.csv: a paradigm of the study, and its workload. */
@@ -421,7 +429,7 @@ dt_status measured_run_of_study(const struct measured_table *t, int i, struct me
     DT_TRY(counts_in(t, i, run));
     DT_TRY(measured_choice(t, i, COLUMN_ACTIVATION, "keep,checkpoint,offload", &policy));
     run->activation = policy < 0 ? ACTIVATION_KEEP : (enum activation_kind)policy;
-    DT_TRY(measured_choice(t, i, COLUMN_FSDP_WRAP, "block,linear,unknown", &run->wrap));
+    DT_TRY(units_in(t, i, run));
     DT_TRY(measured_choice(t, i, COLUMN_PARAMETER_OFFLOAD, "0,1", &run->offload));
     if (run->stages > 1 && !has_stages(run))
         return dt_fail(DT_ERR_INVALID, "%s:%d: stages: %d, and only pdp has any", t->path, t->csv.lines[i], run->stages);
@@ -597,15 +605,17 @@ static void batch_in(struct measured_run *run)
 static void kernels_in(const struct measured_table *t, int i, struct measured_run *run)
 {
     const char *notes = measured_text(t, i, COLUMN_NOTES);
-    run->norm_kernel = strstr(notes, "RMS kernel") != NULL;
+    if (strstr(notes, "kernel="))
+        run->norm = strstr(notes, "RMS kernel") ? NORM_IN_KERNEL : NORM_IN_OPERATIONS;
     if (strstr(notes, "kernel=torch") || strstr(notes, "kernel=fused"))
         run->attention = "unfused";
 }
 
 dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct measured_run *run)
 {
-    *run = (struct measured_run){.attention = "fused", .loss = "cross_entropy", .optimizer = "adam", .wrap = -1, .offload = 0};
+    *run = (struct measured_run){.attention = "fused", .loss = "cross_entropy", .optimizer = "adam"};
     DT_TRY(counts_in(t, i, run));
+    DT_TRY(units_in(t, i, run));
     long long copy = (long long)run->tensor * run->stages * run->contexts;
     if (!run->data)
         run->data = copy < run->gpus ? (int)(run->gpus / copy) : 1;

@@ -133,6 +133,34 @@ static void sequence_parallel_told_or_not(void)
     }
 }
 
+/* RMS norms of single operations take longer and keep more than kernels; a table that does not tell is predicted with the time of kernels. FSDP gathers as
+ * the table says. */
+static void norms_and_units_told(void)
+{
+    static const char *const mesh =
+        "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,dp,fsdp,fsdp_wrap,fsdp_gather,notes\n"
+        "4,8,1,2048,16,4,2048,4,fsdp,block,,kernel=flash + RMS kernel\n"
+        "4,8,1,2048,16,4,2048,4,fsdp,linear,micro_batch,kernel=flash\n"
+        "4,8,1,2048,16,4,2048,4,fsdp,,step,\n";
+    static const char *const set = "model.norm=rms";
+    struct validate_system system = system_of_study;
+    struct validate_rows rows;
+    char path[64];
+    system.sets = &set;
+    system.set_count = 1;
+    CHECK_OK(read_text_for(&system, mesh, &rows, path));
+    const struct validate_row *r = rows.rows;
+    CHECK(r[0].experiment.fsdp.unit == DT_UNIT_BLOCK && r[1].experiment.fsdp.unit == DT_UNIT_LINEAR);
+    CHECK(r[0].experiment.fsdp.gather == GATHER_EACH && r[1].experiment.fsdp.gather == GATHER_EACH &&
+          r[2].experiment.fsdp.gather == GATHER_ONCE);
+    rows.rows[1].experiment = rows.rows[2].experiment = r[0].experiment;
+    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK(r[1].predicted_s > 1.05 * r[0].predicted_s && r[2].predicted_s == r[0].predicted_s, "%g, %g, %g s", r[0].predicted_s,
+          r[1].predicted_s, r[2].predicted_s);
+    CHECK(r[1].predicted_bytes > r[0].predicted_bytes, "%g, %g bytes", r[0].predicted_bytes, r[1].predicted_bytes);
+    validate_rows_finish(&rows);
+}
+
 /* The ranks of a shard group, in both kinds of tables; without them a group has those of a node. */
 static void hsdp_in_tables(void)
 {
@@ -500,6 +528,7 @@ static void collectives_alone(void)
 static const struct test_case cases[] = {
     {"rows become the study's experiments", rows_become_experiments},
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
+    {"norms and units that a table tells", norms_and_units_told},
     {"hsdp in both kinds of tables", hsdp_in_tables},
     {"sequence parallelism that a row tells, or --set, or nobody", sequence_parallel_told_or_not},
     {"columns in any order", columns_in_any_order},
