@@ -36,4 +36,10 @@ dt_status measured_read(const struct cJSON *array, const char *where, struct dt_
 /* Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status measured_write(const struct dt_measured_list *list, struct cJSON **out);
 
+/* RMS norms as PyTorch's single operations: passes over what is in fp32 count twice. Forward casts, squares, adds up, multiplies, casts back and
+ * multiplies with the gain; backward has the derivative of each, 46 passes in 17 launches. Those that forward has are left out of them: it is run
+ * again here, and there what it made is kept.
+ * Source  huggingface/transformers, models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml. */
+void profile_norm_in_operations(struct dt_profile *profile);
+
 #endif

@@ -1,6 +1,5 @@
 #include "cli/predict/validate.h"
 
-#include "gpt/cost/kept.h"
 #include "lib/base/statistics.h"
 #include "predict/profile.h"
 #include "predict/simulation.h"
@@ -43,7 +42,7 @@ static dt_status create_system(const struct validate_row *row, const struct expe
     if (row->norm == NORM_IN_KERNEL)
         costs->profile.memory.rms_norm_elems = 0;
     if (row->norm == NORM_IN_OPERATIONS)
-        gpt_cost_norm_in_operations(&costs->profile, costs->shift);
+        profile_norm_in_operations(&costs->profile);
     return DT_OK;
 }
 

@@ -1,7 +1,5 @@
 #include "gpt/cost/kept.h"
 
-#include "gpt/kernels.h"
-
 /* What dtbench itself keeps, in elements per token and d: a layer's input, which is of the residual stream, and q, k, v and the heads'
  * outputs or the wide activation. */
 enum { OWN_STREAM_ELEMS = 1, OWN_SHARED_ELEMS = 4 };
@@ -41,11 +39,4 @@ size_t gpt_cost_kept_bytes(const struct dt_profile *p, const struct dt_model *mo
     case GPT_FINAL_NORM: break;
     }
     return 0;
-}
-
-void gpt_cost_norm_in_operations(struct dt_profile *profile, int shift)
-{
-    profile->kernels[shift + GPT_KERNEL_RMS_NORM] = (struct dt_kernel_cost){.launches = 8, .passes = 18};
-    profile->kernels[shift + GPT_KERNEL_RMS_NORM_GRADIENT] = (struct dt_kernel_cost){.launches = 17 - 8, .passes = 46 - 18};
-    profile->memory.rms_norm_elems = 3;
 }

@@ -14,10 +14,4 @@
 size_t gpt_cost_kept_bytes(const struct dt_profile *profile, const struct dt_model *model, enum gpt_layer_kind layer, double samples,
                            int ranks, bool sequence_parallel);
 
-/* RMS norms as PyTorch's single operations, in a profile whose first kernel of a GPT is number `shift`: passes over what is in fp32 count twice.
- * Forward casts, squares, adds up, multiplies, casts back and multiplies with the gain; backward has the derivative of each, 46 passes in 17
- * launches. Those that forward has are left out of them: it is run again here, and there what it made is kept.
- * Source  huggingface/transformers, models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml. */
-void gpt_cost_norm_in_operations(struct dt_profile *profile, int shift);
-
 #endif

@@ -441,9 +441,9 @@ static const struct dt_field fields[] = {
                     "one that the cluster file names, or else "
                     "profiles/pytorch_1.11_a100.json."},
     {"rates", DT_FIELD_TEXT, AT(rates), .max = 511, .initial = "\"\"", .matters = of_rates,
-     .description =
-         "sim: file of measured collectives, matrix products or attention, which are predicted by it where it tells: what nccl-tests prints, or "
-         "comma-separated values (docs/simulator.md); several with ':' between them."},
+     .description = "sim: file of measured collectives, matrix products or attention, which are predicted by it where it tells: what "
+                    "nccl-tests prints, or "
+                    "comma-separated values (docs/simulator.md); several with ':' between them."},
     {"any_profile", DT_FIELD_BOOL, AT(any_profile), .max = 1, .initial = "false", .matters = of_predictions,
      .description = "sim: the profile may be one for another GPU than the cluster's; the predictions are then for neither."},
     {"more_nodes", DT_FIELD_BOOL, AT(more_nodes), .max = 1, .initial = "false", .matters = of_predictions,
