@@ -152,11 +152,81 @@ static dt_status attend_gathered(const struct layer_run *r)
     return DT_OK;
 }
 
-/* from, to [M, columns] */
-static dt_status exchange_heads(const struct layer_run *r, const struct dt_buffer *from, struct dt_buffer *to, size_t columns)
+/* What ranks exchange: columns of q, k and v, an equal part of each for every rank; or those of the heads' outputs alone. */
+struct exchanged {
+    size_t columns[3], all;
+};
+
+static struct exchanged of_qkv(const struct layer_run *r)
 {
-    DT_TRY(gpt_heads_exchange_begin(exchange_of(r), r->stream, from->data, to->data, r->rows * columns, model_of(r)->dtype));
-    return gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_KEYS);
+    size_t keys = key_elems(r) / r->rows / 2;
+    return (struct exchanged){{r->e, keys, keys}, r->c};
+}
+
+static struct exchanged of_outputs(const struct layer_run *r)
+{
+    return (struct exchanged){{r->e}, r->e};
+}
+
+static void *elements_at(const struct layer_run *r, void *data, size_t elems)
+{
+    return (char *)data + elems * r->element_bytes;
+}
+
+static dt_status move(const struct layer_run *r, const struct gpt_move *a, bool back)
+{
+    const struct gpt_move other = {a->to, (void *)a->from, a->rows, a->columns, a->to_stride, a->from_stride};
+    return r->k->move(r->kernels, r->stream, back ? &other : a);
+}
+
+/* Between own positions of all heads [M, columns], and parts [N, M, columns / N] by the heads of each rank. */
+static dt_status move_by_heads(const struct layer_run *r, const struct exchanged *x, void *whole, void *parts, bool back)
+{
+    size_t ranks = (size_t)ranks_of(r);
+    for (size_t rank = 0, place = 0; rank < ranks; rank++, place += (r->rows - 1) * (x->all / ranks))
+        for (size_t i = 0, before = 0; i < 3 && x->columns[i] > 0; before += x->columns[i++]) {
+            size_t columns = x->columns[i] / ranks;
+            struct gpt_move a = {
+                elements_at(r, whole, before + rank * columns), elements_at(r, parts, place), r->rows, columns, x->all, x->all / ranks};
+            DT_TRY(move(r, &a, back));
+            place += columns;
+        }
+    return DT_OK;
+}
+
+/* Between all positions of own heads [samples, T, columns / N], and parts [N, samples, T / N, columns / N] by the positions of each rank. */
+static dt_status move_by_positions(const struct layer_run *r, const struct exchanged *x, void *whole, void *parts, bool back)
+{
+    size_t ranks = (size_t)ranks_of(r), samples = r->stash->samples, of_sample = r->rows / samples * (x->all / ranks);
+    for (size_t rank = 0; rank < ranks; rank++) {
+        struct gpt_move a = {elements_at(r, whole, rank * of_sample),
+                             elements_at(r, parts, rank * samples * of_sample),
+                             samples,
+                             of_sample,
+                             ranks * of_sample,
+                             of_sample};
+        DT_TRY(move(r, &a, back));
+    }
+    return DT_OK;
+}
+
+/* All are [M, columns]: from own positions of all heads to all positions of own heads, or back. room: may be `from`, which is then lost. */
+static dt_status exchange_heads(const struct layer_run *r, struct exchanged x, void *from, void *room, void *to, bool back)
+{
+    DT_TRY((back ? move_by_positions : move_by_heads)(r, &x, from, to, false));
+    DT_TRY(gpt_heads_exchange_begin(exchange_of(r), r->stream, to, room, r->rows * x.all, model_of(r)->dtype));
+    DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_KEYS));
+    return (back ? move_by_heads : move_by_positions)(r, &x, to, room, true);
+}
+
+/* The heads' outputs of own positions, beside those of own heads, which backward reads. */
+static dt_status exchange_outputs(const struct layer_run *r)
+{
+    struct dt_buffer room;
+    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->e, &room));
+    DT_TRY(exchange_heads(r, of_outputs(r), r->kept->attended.data, room.data, r->kept->mixed.data, true));
+    dt_free(r->stream, &room);
+    return DT_OK;
 }
 
 static dt_status attend_some_heads(const struct layer_run *r, bool has_outputs)
@@ -164,7 +234,7 @@ static dt_status attend_some_heads(const struct layer_run *r, bool has_outputs)
     if (r->kept->attended.bytes == 0)
         DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->e, &r->kept->attended));
     DT_TRY(attend_to(r, r->kept->attended.data, (struct gpt_piece){0}));
-    return has_outputs ? DT_OK : exchange_heads(r, &r->kept->attended, &r->kept->mixed, r->e);
+    return has_outputs ? DT_OK : exchange_outputs(r);
 }
 
 dt_status attend_prepare(const struct layer_run *r)
@@ -174,7 +244,7 @@ dt_status attend_prepare(const struct layer_run *r)
         return DT_OK;
     take(&made, &r->kept->qkv);
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->c, &r->kept->qkv));
-    DT_TRY(exchange_heads(r, &made, &r->kept->qkv, r->c));
+    DT_TRY(exchange_heads(r, of_qkv(r), made.data, made.data, r->kept->qkv.data, false));
     dt_free(r->stream, &made);
     return DT_OK;
 }
@@ -286,11 +356,11 @@ static dt_status backward_some_heads(const struct layer_run *r, const struct dt_
 {
     struct dt_buffer dattended, made;
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->e, &dattended));
-    DT_TRY(exchange_heads(r, dmixed, &dattended, r->e));
+    DT_TRY(exchange_heads(r, of_outputs(r), dmixed->data, dmixed->data, dattended.data, false));
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->c, &made));
     DT_TRY(attend_to_backward(r, &dattended, &r->kept->attended, &made, (struct gpt_piece){0}, NULL));
     dt_free(r->stream, &dattended);
-    DT_TRY(exchange_heads(r, &made, &r->kept->dqkv, r->c));
+    DT_TRY(exchange_heads(r, of_qkv(r), made.data, made.data, r->kept->dqkv.data, true));
     dt_free(r->stream, &made);
     return DT_OK;
 }

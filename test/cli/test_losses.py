@@ -87,11 +87,12 @@ def draw_context(r, data, paradigm):
     """How many of the data ranks share each sample, and how they come by each other's keys."""
     if paradigm in ("none", "data_parallel", "parameter_server"):
         return {"size": 1}
-    return {"size": r.choice([1] + divisors(data)), "comm_type": "all_gather"}
+    return {"size": r.choice([1] + divisors(data)), "comm_type": r.choice(["all_gather", "a2a"])}
 
 
-def draw_model(r, tensor, virtual_stages, sequence_parallel, contexts):
-    heads = tensor * r.choice([1, 1, 2, 3])
+def draw_model(r, tensor, virtual_stages, sequence_parallel, context):
+    contexts, exchanging = context["size"], context["size"] if context.get("comm_type") == "a2a" else 1
+    heads = tensor * exchanging * r.choice([1, 1, 2, 3])
     position = r.choice(values("model.position"))
     width = r.choice([w for w in (2, 4, 6, 8, 16, 24) if 8 <= w * heads <= 72])
     rows, pieces = r.randint(2, 17), (tensor if sequence_parallel else 1) * (2 * contexts if contexts > 1 else 1)
@@ -101,7 +102,7 @@ def draw_model(r, tensor, virtual_stages, sequence_parallel, contexts):
         "vocab_size": r.choice([r.randint(10, 40), r.randint(100, 300)]),
         "block_size": -(-max(rows, tensor) // pieces) * pieces,
         "dtype": "fp32", "dropout": r.choice([0, 0, 0.1, 0.3]), "ffn": r.choice([0, tensor * r.randint(3, 20)]), "position": position,
-        "kv_heads": r.choice([k for k in divisors(heads) if k % tensor == 0 or tensor % k == 0]),
+        "kv_heads": r.choice([k for k in divisors(heads) if k % (tensor * exchanging) == 0 or exchanging == 1 and tensor % k == 0]),
         "norm_epsilon": r.choice([1e-5, 1e-5, 1e-6, 1e-3]), "tied": r.random() < 0.5, "qk_norm": r.random() < 0.3,
     }
     model["position_rows"] = r.choice([0, model["block_size"] + r.randint(1, 5)])
@@ -148,7 +149,7 @@ def draw(seed, number, ranks):
     parts = 1
     if stages > 1 or paradigm == "pdp":
         config["pipeline"], parts = draw_pipeline(r, stages, stages * tensor * batch_size, micro_batches)
-    config["model"] = draw_model(r, tensor, stages * parts, sequence_parallel, context["size"])
+    config["model"] = draw_model(r, tensor, stages * parts, sequence_parallel, context)
     if stages > 1:
         config["pipeline"]["split"] = draw_split(r, config["model"]["layers"], stages * parts)
     config["loss_scaling"] = r.choice([1, 1, 1024, "dynamic"])

@@ -30,6 +30,35 @@ dt_status dt_mpi_run_transfers(struct mpi_comm *comm, const struct mpi_transfer 
     return status;
 }
 
+/* ---- exchanges: to each other rank an equal part (all_to_all), or all of it to the next one (shift); all are posted together ---- */
+
+static dt_status post_exchange(struct mpi_waiting *waiting, struct mpi_requests *requests, const struct dt_comm_operation *o, size_t bytes,
+                               int tag)
+{
+    int rank = waiting->comm->base.rank, size = waiting->comm->base.size;
+    bool parts = o->kind == DT_COMM_ALL_TO_ALL;
+    for (int i = 1; i < (parts ? size : 2); i++) {
+        int from = (rank - i + size) % size;
+        DT_TRY(dt_mpi_post(waiting, requests, false, from, tag, (char *)o->receive + (parts ? (size_t)from * bytes : 0), bytes));
+    }
+    for (int i = 1; i < (parts ? size : 2); i++) {
+        int to = (rank + i) % size;
+        DT_TRY(dt_mpi_post(waiting, requests, true, to, tag, (char *)o->send + (parts ? (size_t)to * bytes : 0), bytes));
+    }
+    if (parts)
+        memcpy((char *)o->receive + (size_t)rank * bytes, (const char *)o->send + (size_t)rank * bytes, bytes);
+    return dt_mpi_wait(waiting, requests);
+}
+
+static dt_status run_exchange(struct mpi_comm *comm, const struct dt_comm_operation *o, size_t bytes, unsigned number)
+{
+    struct mpi_waiting waiting = {.comm = comm, .sequence = o->sequence, .bytes = bytes, .timeout_s = comm->base.options.step_timeout_s};
+    struct mpi_requests requests = {0};
+    dt_status status = post_exchange(&waiting, &requests, o, bytes, dt_mpi_tag(comm, number, MPI_PHASE_SCATTER));
+    dt_mpi_requests_finish(&requests, dt_mpi_withdrawal(status));
+    return status;
+}
+
 /* ---- collectives ---- */
 
 /* The five collectives as one: parts are brought to their owners (phase 1), then from their owners to whoever needs them (phase 2).
@@ -297,6 +326,8 @@ dt_status dt_mpi_run_collective(struct mpi_comm *comm, const struct dt_comm_oper
         [DT_COMM_ALL_GATHER] = {SCATTER_NONE, GATHER_ALL, run_even},    [DT_COMM_BROADCAST] = {SCATTER_COPY, GATHER_ALL, run_in_place},
         [DT_COMM_REDUCE] = {SCATTER_SUM, GATHER_ROOT, run_reduce},
     };
+    if (o->kind == DT_COMM_ALL_TO_ALL || o->kind == DT_COMM_SHIFT)
+        return run_exchange(comm, o, o->count_elems * element_bytes, number);
     bool rooted = o->kind == DT_COMM_BROADCAST || o->kind == DT_COMM_REDUCE;
     struct collective c = {
         .comm = comm,

@@ -185,6 +185,30 @@ static inline void body_all_gather(struct comm_body *b, size_t count, enum dt_dt
     body_free(b, &y);
 }
 
+/* all_to_all, and shift. */
+static inline void body_exchanges(struct comm_body *b, size_t count, enum dt_dtype dtype)
+{
+    size_t all = count * (size_t)b->size, part = count * (size_t)b->rank;
+    struct body_buffer x = body_alloc(b, all, dtype), y = body_alloc(b, all, dtype);
+    int wrong = 0, shifted = 0, before = (b->rank + b->size - 1) % b->size;
+    body_fill(b, x.host, all, 0, dtype);
+    body_to_device(b, &x);
+    memset(y.host, 0xFF, y.buffer.bytes);
+    body_to_device(b, &y);
+    CHECK_OK(dt_all_to_all(b->comm, x.data, y.data, count, dtype, b->first));
+    body_to_host(b, &y);
+    for (size_t i = 0; i < all; i++)
+        wrong += body_read(y.host, i, dtype) != body_value((int)(i / count), part + i % count);
+    CHECK(wrong == 0, "all_to_all of %zu %s: %d wrong", count, dt_dtype_name(dtype), wrong);
+    CHECK_OK(dt_shift(b->comm, x.data, y.data, count, dtype, b->first));
+    body_to_host(b, &y);
+    for (size_t i = 0; i < count; i++)
+        shifted += body_read(y.host, i, dtype) != body_value(before, i);
+    CHECK(shifted == 0, "shift of %zu %s: %d wrong", count, dt_dtype_name(dtype), shifted);
+    body_free(b, &x);
+    body_free(b, &y);
+}
+
 static inline void body_rooted(struct comm_body *b, size_t count, enum dt_dtype dtype, int root)
 {
     struct body_buffer x = body_alloc(b, count, dtype);
@@ -579,6 +603,8 @@ static inline void comm_body_run(struct comm_body *b)
             body_reduce_scatter(b, counts[n], (enum dt_dtype)dtype, op, !(n % 2));
             body_all_gather(b, counts[n], (enum dt_dtype)dtype, n % 2);
             body_all_gather(b, counts[n], (enum dt_dtype)dtype, !(n % 2));
+            if (b->comm->backend->exchanges)
+                body_exchanges(b, counts[n], (enum dt_dtype)dtype);
             for (int root = 0; root < b->size; root++)
                 body_rooted(b, counts[n] > 100000 ? 140001 : counts[n], (enum dt_dtype)dtype, root);
         }
