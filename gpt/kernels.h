@@ -348,7 +348,8 @@ struct gpt_norm_branch_gradient {
     struct gpt_dropout dropout;
 };
 
-/* linear, whose y is `hidden`, and active [rows, out] = gelu(hidden). A backend that does both at once may take GELU of what is not
+/* linear, whose y is `hidden`, and active [rows, out] = gelu(hidden). With relu, and only then, active may be
+ * hidden: relu of it, and relu's derivative, are those of what was there. A backend that does both at once may take GELU of what is not
  * rounded yet, and tanh of its tanh form as exactly as 16 bits need it. */
 struct gpt_linear_gelu {
     struct gpt_linear linear;

@@ -51,6 +51,7 @@ struct dt_layer_stash {
     struct dt_buffer weights;    /* [samples, H, T, T], unfused attention */
     struct dt_buffer hidden;     /* [M, u] mlp_up: before GELU; gate | up; gate [M, f] alone where products are computed again */
     struct dt_buffer raised;     /* [M, f] mlp_up: up, where it lies beside gate */
+    bool rectified;              /* mlp_up: hidden is relu's output, as the product has made it */
     bool bias_summed;            /* mlp_up: mlp_down's backward has made the gradient of its bias */
     bool sum_is_left;            /* mlp_down: stash->x is its branch alone, and the norm after it adds the residual */
     struct dt_buffer active;     /* [M, f] mlp_down: what its product reads; kept with DT_KEEP_MLP */

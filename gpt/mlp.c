@@ -37,10 +37,19 @@ static dt_status allocate_active(const struct layer_run *r)
 /* ---- down(gelu(up(x))): GELU is left to the product that reads its output, which may take it as it reads, or is the end of the product
  * before it ---- */
 
-/* mlp_up's product, and with it what mlp_down's reads where that is GELU's tanh form, which libraries' products have. */
+/* Whether relu is the end of the product before it, in the place of its output, which mlp_down then reads. */
+static bool rectifies(const struct layer_run *r)
+{
+    return gpt_of(r->stage->base.model)->mlp == GPT_MLP_RELU && !keeps(r, DT_KEEP_MLP) && fused(r) && fused(r)->linear_gelu;
+}
+
+/* mlp_up's product, and with it what mlp_down's reads where that is relu or GELU's tanh form, which libraries' products have. */
 static dt_status gelu_raise(const struct layer_run *r, const struct gpt_linear *product)
 {
     struct layer_run down;
+    r->kept->rectified = rectifies(r);
+    if (r->kept->rectified)
+        return r->k->linear_gelu(r->kernels, r->stream, &(struct gpt_linear_gelu){*product, product->y});
     if (gpt_of(r->stage->base.model)->mlp != GPT_MLP_GELU_NEW || r->recompute || !layer_behind(r, &down))
         return r->k->linear(r->kernels, r->stream, product);
     DT_TRY(allocate_active(&down));
@@ -54,6 +63,8 @@ static dt_status gelu_forward(const struct layer_run *r, const struct dt_layer_s
 {
     bool activated = r->kept->activated;
     r->kept->activated = false;
+    if (up->rectified)
+        return project(r, up->hidden.data, NULL, up->input.data);
     if (!activated && !keeps(r, DT_KEEP_MLP))
         return project(r, up->hidden.data, active, up->input.data);
     if (!activated)
@@ -85,17 +96,17 @@ static bool sums_bias(const struct layer_run *r, struct layer_run *up)
 }
 
 /* Whether gelu(hidden), where it is made again, is made with GELU's gradient, in the place of hidden: the weights' gradients then come last. */
-static bool gradient_makes_active(const struct layer_run *r)
+static bool gradient_makes_active(const struct layer_run *r, const struct dt_layer_stash *up)
 {
-    return weights_now(r) && r->part == DT_BACKWARD_WHOLE && !has_active(r) && fused(r) && fused(r)->gelu_gradient_sums;
+    return !up->rectified && weights_now(r) && r->part == DT_BACKWARD_WHOLE && !has_active(r) && fused(r) && fused(r)->gelu_gradient_sums;
 }
 
 static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash *up)
 {
-    bool makes_active = gradient_makes_active(r);
+    bool makes_active = gradient_makes_active(r, up);
     DT_TRY(layer_allocate(r, gradient_category(r), r->u, &up->dhidden));
-    if (weights_now(r) && has_active(r))
-        DT_TRY(weight_gradients(r, r->kept->active.data));
+    if (weights_now(r) && (has_active(r) || up->rectified))
+        DT_TRY(weight_gradients(r, up->rectified ? up->hidden.data : r->kept->active.data));
     else if (weights_now(r) && !makes_active) /* gelu(hidden) is read before its memory takes the gradient of hidden */
         DT_TRY(gelu_weights(r, up, up->dhidden.data));
     struct layer_run before;

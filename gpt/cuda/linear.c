@@ -128,13 +128,13 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_input_gradient, gpt_linear_input_gradient)
 }
 
 /* cuBLASLt's epilogues have only GELU's tanh form. The exact one is a kernel of our own in every dtype: the other's derivative is off by
- * more than rounding to fp16 costs. */
+ * more than rounding to fp16 costs. relu is one of its epilogues; what that makes of a NaN is not documented. */
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu, gpt_linear_gelu)
 {
     const struct gpt_linear *linear = &a->linear;
-    struct gpt_cuda_product product = gpt_cuda_product_gelu(a);
-    bool ran = false;
-    if (gpt_cuda_product_takes_gelu(&k->model, linear->out, linear->y))
+    bool ran = false, relu = a->active == linear->y;
+    struct gpt_cuda_product product = relu ? gpt_cuda_product_relu(linear) : gpt_cuda_product_gelu(a);
+    if (relu || gpt_cuda_product_takes_gelu(&k->model, linear->out, linear->y))
         DT_TRY(run_in_one(k, stream, &product, &ran));
     if (ran)
         return DT_OK;

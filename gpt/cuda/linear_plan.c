@@ -26,6 +26,8 @@ static const struct epilogue {
     [GPT_CUDA_PLAIN] = {CUBLASLT_EPILOGUE_DEFAULT, false, false},
     [GPT_CUDA_BIAS] = {CUBLASLT_EPILOGUE_BIAS, true, false},
     [GPT_CUDA_BIAS_GRADIENT] = {CUBLASLT_EPILOGUE_BGRADB, true, false}, /* over k, of the second operand */
+    [GPT_CUDA_RELU] = {CUBLASLT_EPILOGUE_RELU, false, false},
+    [GPT_CUDA_BIAS_RELU] = {CUBLASLT_EPILOGUE_RELU_BIAS, true, false},
     [GPT_CUDA_GELU] = {CUBLASLT_EPILOGUE_GELU_AUX, false, true},
     [GPT_CUDA_BIAS_GELU] = {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, true, true},
     [GPT_CUDA_GELU_GRADIENT] = {CUBLASLT_EPILOGUE_DGELU, false, true},

@@ -87,6 +87,8 @@ static GPT_KERNEL_FUNCTION(list_linear_input_gradient, gpt_linear_input_gradient
 static GPT_KERNEL_FUNCTION(list_linear_gelu, gpt_linear_gelu)
 {
     bool in_one = gpt_cuda_product_takes_gelu(&k->model, a->linear.out, a->linear.y);
+    if (a->active == a->linear.y)
+        return note(k, gpt_cuda_product_relu(&a->linear));
     return note(k, in_one ? gpt_cuda_product_gelu(a) : gpt_cuda_product_forward(&a->linear));
 }
 

@@ -45,6 +45,13 @@ struct gpt_cuda_product gpt_cuda_product_weight_gradient(const struct gpt_linear
     };
 }
 
+struct gpt_cuda_product gpt_cuda_product_relu(const struct gpt_linear *a)
+{
+    struct gpt_cuda_product p = gpt_cuda_product_forward(a);
+    p.epilogue = a->b ? GPT_CUDA_BIAS_RELU : GPT_CUDA_RELU;
+    return p;
+}
+
 struct gpt_cuda_product gpt_cuda_product_gelu(const struct gpt_linear_gelu *a)
 {
     struct gpt_cuda_product p = gpt_cuda_product_forward(&a->linear);
@@ -95,7 +102,7 @@ struct gpt_cuda_product gpt_cuda_product_apart(const struct gpt_cuda_product *p)
 {
     struct gpt_cuda_product apart = *p;
     bool makes_gelu = p->epilogue == GPT_CUDA_GELU || p->epilogue == GPT_CUDA_BIAS_GELU;
-    apart.epilogue = p->epilogue == GPT_CUDA_BIAS_GELU ? GPT_CUDA_BIAS : GPT_CUDA_PLAIN;
+    apart.epilogue = p->epilogue == GPT_CUDA_BIAS_GELU || p->epilogue == GPT_CUDA_BIAS_RELU ? GPT_CUDA_BIAS : GPT_CUDA_PLAIN;
     apart.d = makes_gelu ? p->gelu_input : p->d;
     return apart;
 }

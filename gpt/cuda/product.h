@@ -12,6 +12,8 @@ enum gpt_cuda_epilogue {
     GPT_CUDA_PLAIN,
     GPT_CUDA_BIAS,          /* each column of d adds bias [m] */
     GPT_CUDA_BIAS_GRADIENT, /* bias_gradient [n] becomes the sums of op(b)'s columns */
+    GPT_CUDA_RELU,          /* d becomes max(d, 0) */
+    GPT_CUDA_BIAS_RELU,     /* the same of what has added bias */
     /* With GELU's tanh form; d and gelu_input [m, n] do not overlap. */
     GPT_CUDA_GELU,               /* gelu_input becomes the product, and d gelu of it */
     GPT_CUDA_BIAS_GELU,          /* the same with each column of the product adding bias */
@@ -41,6 +43,8 @@ struct gpt_cuda_product gpt_cuda_product_residual(const struct gpt_linear_residu
 struct gpt_cuda_product gpt_cuda_product_input_gradient(const struct gpt_linear_input_gradient *a);
 /* dw^T [in, out] = x^T [in, rows] * dy [rows, out]. Sums that add to what is there are no epilogue: db is then the caller's to do. */
 struct gpt_cuda_product gpt_cuda_product_weight_gradient(const struct gpt_linear_weight_gradient *a);
+/* The first with relu after it, in the place of its output. */
+struct gpt_cuda_product gpt_cuda_product_relu(const struct gpt_linear *a);
 /* The first two with GELU after the product or its derivative, as it is where gpt_cuda_product_takes_gelu. db [in] may be NULL. */
 struct gpt_cuda_product gpt_cuda_product_gelu(const struct gpt_linear_gelu *a);
 struct gpt_cuda_product gpt_cuda_product_gelu_gradient(const struct gpt_linear_gelu_input_gradient *a, void *db);

@@ -85,7 +85,7 @@ static struct gpt_cuda_product product_at(const struct bench *b, size_t index)
         .a = place + (s->a_bytes < 16 ? s->a_bytes : 0),
         .b = place + b->places.b_offset,
         .d = place + b->places.d_offset,
-        .bias = s->epilogue == GPT_CUDA_BIAS || s->epilogue == GPT_CUDA_BIAS_GELU ? extra : NULL,
+        .bias = s->epilogue == GPT_CUDA_BIAS || s->epilogue == GPT_CUDA_BIAS_RELU || s->epilogue == GPT_CUDA_BIAS_GELU ? extra : NULL,
         .bias_gradient = s->epilogue == GPT_CUDA_BIAS_GRADIENT || s->epilogue == GPT_CUDA_GELU_BIAS_GRADIENT ? extra : NULL,
         .gelu_input = has_gelu(s) ? place + b->places.gelu_offset : NULL,
     };

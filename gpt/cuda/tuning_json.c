@@ -26,9 +26,10 @@ static const struct dt_field fields[] = {
     {"transpose_a", DT_FIELD_BOOL, AT(transpose_a), .max = 1, .description = "the first operand lies transposed"},
     {"transpose_b", DT_FIELD_BOOL, AT(transpose_b), .max = 1, .description = "the second operand lies transposed"},
     {"epilogue", DT_FIELD_ENUM, AT(epilogue),
-     .names = DT_NAMES([GPT_CUDA_PLAIN] = "none", [GPT_CUDA_BIAS] = "bias", [GPT_CUDA_BIAS_GRADIENT] = "bias_gradient",
-                       [GPT_CUDA_GELU] = "gelu", [GPT_CUDA_BIAS_GELU] = "bias_gelu", [GPT_CUDA_GELU_GRADIENT] = "gelu_gradient",
-                       [GPT_CUDA_GELU_BIAS_GRADIENT] = "gelu_bias_gradient"),
+     .names =
+         DT_NAMES([GPT_CUDA_PLAIN] = "none", [GPT_CUDA_BIAS] = "bias", [GPT_CUDA_BIAS_GRADIENT] = "bias_gradient", [GPT_CUDA_RELU] = "relu",
+                  [GPT_CUDA_BIAS_RELU] = "bias_relu", [GPT_CUDA_GELU] = "gelu", [GPT_CUDA_BIAS_GELU] = "bias_gelu",
+                  [GPT_CUDA_GELU_GRADIENT] = "gelu_gradient", [GPT_CUDA_GELU_BIAS_GRADIENT] = "gelu_bias_gradient"),
      .description = "what the same kernel does beside the product"},
     {"a_bytes", DT_FIELD_INT, ALIGNMENT(a_bytes), .description = "alignment of the first operand"},
     {"b_bytes", DT_FIELD_INT, ALIGNMENT(b_bytes), .description = "of the second operand"},

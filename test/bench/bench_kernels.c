@@ -170,6 +170,7 @@ static void measure_limits(struct bench *b)
         return b->table->entry(b->k, b->stream, (const struct type *)arguments);                                                           \
     }
 GPT_KERNELS(LAUNCH, GPT_NO_KERNEL_ROW, LAUNCH)
+GPT_FUSED_KERNELS(LAUNCH)
 
 static dt_status launch_update(struct bench *b, const void *update)
 {
@@ -218,6 +219,31 @@ static void bench_linear(struct bench *b, const char *name, int per_step, size_t
     snprintf(label, sizeof label, "%s weight gradient%s", name, bias ? " + bias" : "");
     show_products(b, label, per_step, flops, launch_linear_weight_gradient, &for_w);
     free_arrays(b);
+}
+
+/* The MLP's products with its activation, where the kernels have them: of no step here. */
+static void bench_activation(struct bench *b, enum gpt_mlp_kind mlp, const char *name)
+{
+    char label[64];
+    struct dt_model model = b->model;
+    struct gpt_kernels *gpt = b->k;
+    if (!b->table->linear_gelu)
+        return;
+    gpt_change(&model)->mlp = mlp;
+    must(b->table->create(&b->base, &model, &b->k));
+    size_t d = (size_t)gpt_of(&model)->hidden, f = 4 * d;
+    double flops = 2.0 * (double)b->rows * (double)d * (double)f;
+    void *x = array(b, b->rows * d), *w = array(b, f * d), *bias = array(b, f), *db = array(b, f);
+    void *hidden = array(b, b->rows * f), *active = array(b, b->rows * f), *dhidden = array(b, b->rows * f);
+    struct gpt_linear_gelu up = {{x, w, bias, hidden, b->rows, d, f, 1}, mlp == GPT_MLP_RELU ? hidden : active};
+    struct gpt_gelu_gradient_sums down = {{x, w, hidden, dhidden, b->rows, f, d}, db, mlp == GPT_MLP_GELU ? active : NULL, false};
+    snprintf(label, sizeof label, "mlp up + %s", name);
+    show_products(b, label, 0, flops, launch_linear_gelu, &up);
+    snprintf(label, sizeof label, "input gradient + %s, sums", name);
+    show_products(b, label, 0, flops, launch_gelu_gradient_sums, &down);
+    free_arrays(b);
+    b->table->destroy(b->k);
+    b->k = gpt;
 }
 
 static void bench_attention(struct bench *b, const struct gpt_dropout *dropout)
@@ -293,6 +319,8 @@ static void bench_decoder(struct bench *b)
     show_memory(b, "head norm gradient", 0, 3 * row_bytes * (double)columns, launch_head_norm_gradient, &dhead_norm);
     show_products(b, "attention, grouped queries", 0, flops, launch_attention, &forward);
     show_products(b, "attention gradient, grouped", 0, 2 * flops, launch_attention_gradient, &backward);
+    if (b->table->attention_rope_gradient)
+        show_products(b, "the same, and rope back", 0, 2 * flops, launch_attention_rope_gradient, &backward);
     free_arrays(b);
     b->table->destroy(b->k);
     b->k = gpt;
@@ -486,6 +514,9 @@ int main(int argc, char **argv)
     bench_linear(&b, "mlp up", L, d, 4 * d, true, false);
     bench_linear(&b, "mlp down", L, 4 * d, d, true, true);
     bench_linear(&b, "head", 1, d, VOCAB, false, false);
+    bench_activation(&b, GPT_MLP_GELU, "gelu, again");
+    bench_activation(&b, GPT_MLP_GELU_NEW, "gelu's tanh form");
+    bench_activation(&b, GPT_MLP_RELU, "relu");
     bench_attention(&b, &dropout);
     bench_rows(&b, &dropout);
     bench_decoder(&b);

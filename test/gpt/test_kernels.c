@@ -643,11 +643,14 @@ static void linear_gelu_body(struct setup *s)
         setup_gelu(s, mlp);
         struct array x = input(s->dtype, z.rows * z.in, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1), b = input(s->dtype, z.out, 0, 1);
         struct array hidden = output(s->dtype, z.rows * z.out), active = output(s->dtype, z.rows * z.out);
+        if (mlp == GPT_MLP_RELU && i > 1)
+            active = hidden;
         struct gpt_linear linear = {x.data, w.data, i % 2 ? b.data : NULL, hidden.data, z.rows, z.in, z.out, 1};
         CHECK_OK(s->table->linear_gelu(s->kernels, s->stream, &(struct gpt_linear_gelu){linear, active.data}));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_linear(x.values, w.values, i % 2 ? b.values : NULL, hidden.values, z.rows, z.in, z.out);
-        CHECK_ARRAY(s, hidden, "hidden");
+        if (active.data != hidden.data)
+            CHECK_ARRAY(s, hidden, "hidden");
         ref_gelu(hidden.values, active.values, active.count, mlp);
         double error = error_of(s->dtype, active.data, active.values, active.count); /* hidden may be rounded on its own */
         CHECK(error <= 2 * bound_of(s->dtype), "active: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));

@@ -147,7 +147,7 @@ bool has_gelu(cublasLtEpilogue_t e)
 
 bool adds_bias(cublasLtEpilogue_t e)
 {
-    return e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    return e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_RELU_BIAS || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
 
 bool has_bias(cublasLtEpilogue_t e)
@@ -183,6 +183,8 @@ void finish_element(const product &w, size_t row, size_t column, float sum, floa
         value += w.beta * load(type, w.c_data, at);
     if (adds_bias(epilogue))
         value += load(type, w.operation.bias, row);
+    if (epilogue == CUBLASLT_EPILOGUE_RELU || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS)
+        value = value <= 0 ? 0 : value;
     if (makes_gelu(epilogue)) {
         store(type, w.operation.gelu_input, at_gelu, value);
         value = gelu(value);
@@ -303,7 +305,9 @@ cublasStatus_t supports(const product &w)
     switch (o.epilogue) {
     case CUBLASLT_EPILOGUE_DEFAULT: return CUBLAS_STATUS_SUCCESS;
     case CUBLASLT_EPILOGUE_BIAS:
-        if (!o.bias)
+    case CUBLASLT_EPILOGUE_RELU:
+    case CUBLASLT_EPILOGUE_RELU_BIAS:
+        if (has_bias(o.epilogue) && !o.bias)
             return CUBLAS_STATUS_INVALID_VALUE;
         return column_alignment(w.d, base[2]) >= 4 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
     case CUBLASLT_EPILOGUE_BGRADB:

@@ -138,23 +138,28 @@ static void study_keeping(void)
     check(&model, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){21, 38});
 }
 
-/* GELU's tanh form is cuBLASLt's to do. */
-static void check_gpt_2(int keep, struct count most)
+/* GELU's tanh form and relu are cuBLASLt's to do. */
+static void check_mlp(enum gpt_mlp_kind mlp, int keep, struct count most)
 {
-    struct gpt_model gpt_2 = gpt;
-    gpt_2.mlp = GPT_MLP_GELU_NEW;
-    struct dt_model model = gpt_model_of(DT_FP16, &gpt_2);
+    struct gpt_model other = gpt;
+    other.mlp = mlp;
+    struct dt_model model = gpt_model_of(DT_FP16, &other);
     check(&model, keep, most);
 }
 
 static void tanh_form(void)
 {
-    check_gpt_2(0, (struct count){20, 28});
+    check_mlp(GPT_MLP_GELU_NEW, 0, (struct count){20, 28});
 }
 
 static void tanh_form_keeping(void)
 {
-    check_gpt_2(DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){19, 18});
+    check_mlp(GPT_MLP_GELU_NEW, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){19, 18});
+}
+
+static void relu(void)
+{
+    check_mlp(GPT_MLP_RELU, 0, (struct count){20, 32});
 }
 
 static const struct gpt_model llama = {
@@ -181,9 +186,13 @@ static void llama_keeping(void)
 }
 
 static const struct test_case cases[] = {
-    {"the study's block", study},   {"the study's block with what is cheap kept", study_keeping},
-    {"GPT-2's block", tanh_form},   {"GPT-2's block with what is cheap kept", tanh_form_keeping},
-    {"Llama's block", llama_block}, {"Llama's block with what is cheap kept", llama_keeping},
+    {"the study's block", study},
+    {"the study's block with what is cheap kept", study_keeping},
+    {"GPT-2's block", tanh_form},
+    {"GPT-2's block with what is cheap kept", tanh_form_keeping},
+    {"OPT's block", relu},
+    {"Llama's block", llama_block},
+    {"Llama's block with what is cheap kept", llama_keeping},
 };
 
 int main(void)
