@@ -1,5 +1,6 @@
 /* DeepSpeed's JSON. Names and defaults are those of DeepSpeed 0.19.5 (deepspeed/runtime/config.py, zero/config.py, zero/offload_config.py,
- * precision_config.py); what its stages do with gradients is in zero/stage_1_and_2.py and engine.py. */
+ * precision_config.py; for sequence parallelism __init__.py, which makes the mesh); what its stages do with gradients is in
+ * zero/stage_1_and_2.py and engine.py. */
 #include "cli/words/words.h"
 
 #include "lib/config/json.h"
@@ -25,6 +26,8 @@ static const struct dt_word words[] = {
     DT_WORD("zero_optimization.zero_quantized_gradients", NULL, NULL, DT_ONLY("false"), .why = "messages have the model's data type here"),
     DT_WORD("zero_optimization.offload_param.device", "parameter_offload", "none", .values = DT_VALUES({"none", "false"}, {"cpu", "true"}),
             .why = "parameters are on the GPU or in host memory"),
+    DT_WORD("sequence_parallel_size", "context.size", "1"),
+    DT_WORD("data_parallel_size", "job.data", NULL),
     DT_WORD("communication_data_type", "reduce_dtype", NULL),
     DT_WORD("gradient_clipping", "optimizer.clip_norm", "1"),
     DT_WORD("optimizer.type", "optimizer.name", NULL,
@@ -193,6 +196,8 @@ static void settle(struct dt_translation *t)
 {
     if (dt_json_number(t->ours, "job.shard", -1) <= 0) /* -1: all of them */
         dt_json_drop(t->ours, "job.shard");
+    if (dt_json_number(t->ours, "context.size", 1) > 1) /* Ulysses */
+        dt_json_put(t->ours, "context.comm_type", dt_json_text(context_kind_name(DT_CONTEXT_HEADS)));
     settle_batch(t);
     settle_numbers(t);
     settle_optimizer(t);
@@ -230,11 +235,22 @@ static void prepare_gradients(struct dt_translation *t, const struct experiment 
         dt_json_destroy(overlap);
 }
 
+/* Both sizes make a mesh there; without a second axis there is none. */
+static void prepare_context(struct dt_translation *t, const struct experiment *e)
+{
+    if (e->context.size == 1)
+        dt_json_drop(t->ours, "job.data");
+    else if (e->context.comm_type != DT_CONTEXT_HEADS)
+        dt_remark(t, DT_REMARK_CANNOT, "context.comm_type: %s; DeepSpeed Ulysses is a2a", context_kind_name(e->context.comm_type));
+    dt_json_drop(t->ours, "context.comm_type");
+}
+
 static void prepare(struct dt_translation *t, const struct experiment *e)
 {
     struct cJSON *betas = dt_json_array(), *beta1 = dt_json_take(t->ours, "optimizer.beta1"),
                  *beta2 = dt_json_take(t->ours, "optimizer.beta2");
     prepare_gradients(t, e);
+    prepare_context(t, e);
     dt_json_drop(t->ours, "model.dtype");
     dt_json_drop(t->ours, "fsdp.gather");
     if (e->model.dtype != DT_FP32)

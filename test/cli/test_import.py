@@ -185,6 +185,8 @@ def test_nemos_example_says_what_it_means():
     said = imported("nemo.yaml", NEMO_EXAMPLE.replace("precision: 16", 'precision: "16-mixed"').replace("gradient_clip_val: 1.0", "gradient_clip_val: null")
                     .replace("optim:", "native_amp_init_scale: 65536, native_amp_growth_interval: 200, hysteresis: 2, optim:"))
     has(said["config"], model__dtype="fp16", optimizer__clip_norm=0, dynamic_loss_scale={"initial": 65536, "window": 200})
+    said = imported("nemo.yaml", NEMO_EXAMPLE.replace("devices: 1", "devices: 4").replace("use_flash_attention: false", "use_flash_attention: true, context_parallel_size: 2"))
+    has(said["config"], context__size=2, context__comm_type=None, world_size=4, batch_size=4)
     for old, new, text in (("fp8: false", "fp8: true, fp8_recipe: blockwise", "fp8-recipe"), ("cpu_offloading: false", "cpu_offloading: true", "cpu-offloading-num-layers: 11"),
                            ("gelu", "squared-relu", "squared-relu"), ("pre_ln", "post_ln", "post_ln"), ("fused_adam", "lion", "lion"), ("precision: 16", "precision: transformer-engine", "trainer.precision: transformer-engine"),
                            ("fused_adam", "distributed_fused_adam, dtype: bf16", "Adam's moments are fp32")):
@@ -227,6 +229,20 @@ def test_deepspeed_json():
     has(said["config"], world_size=16, paradigm="fsdp", batch_size=8, micro_batches=2, model__preset="GPT-2-XL", model__dtype="bf16",
         activation="checkpoint")
     check("bf16.enabled: true" in said["read"] and not any(text.startswith("activation:") for text in said["assumed"]), said)
+
+
+def test_deepspeed_ulysses_both_ways():
+    mesh = {"sequence_parallel_size": 4, "data_parallel_size": 2}
+    said = imported("ds.json", {**DEEPSPEED, **mesh}, "--model", "Llama-3.1-8B", "--set", "activation=checkpoint")
+    has(said["config"], world_size=8, paradigm="fsdp", batch_size=8, micro_batches=2, context__size=4, context__comm_type="a2a")
+    config = {"world_size": 8, "paradigm": "zero1", "device": "sim", "context": {"size": 4, "comm_type": "a2a"}, "model": {"preset": "GPTSmall", "dtype": "bf16"}}
+    job = json.loads(run("export", write("x.json", config), "--for", "deepspeed", "--anyway", code=OK).stdout)
+    check({key: job.get(key) for key in mesh} == mesh, job)
+    config["context"]["comm_type"] = "p2p"
+    result = run("export", write("x.json", config), "--for", "deepspeed", code=CONFIG)
+    check("context.comm_type: p2p; DeepSpeed Ulysses is a2a" in result.stderr, result.stderr)
+    job = json.loads(run("export", write("x.json", {**config, "context": {"size": 1}}), "--for", "deepspeed", "--anyway", code=OK).stdout)
+    check(not set(mesh) & set(job), job)
 
 
 def test_deepspeed_leaves_the_numbers_to_the_script():
