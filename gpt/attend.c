@@ -90,8 +90,7 @@ static dt_status attend_to(const struct layer_run *r, void *out, struct gpt_piec
 static dt_status pass_keys_on(const struct layer_run *r, const struct dt_buffer *here, struct dt_buffer *next)
 {
     DT_TRY(allocate_keys(r, key_elems(r), next));
-    return gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_KEYS, r->stream, here->bytes ? here->data : r->kept->qkv.data, next->data,
-                           key_elems(r), model_of(r)->dtype);
+    return gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_KEYS, r->stream, here->data, next->data, key_elems(r), model_of(r)->dtype);
 }
 
 static dt_status take_keys(const struct layer_run *r, struct dt_buffer *here, struct dt_buffer *next)
@@ -102,22 +101,35 @@ static dt_status take_keys(const struct layer_run *r, struct dt_buffer *here, st
     return DT_OK;
 }
 
+static dt_status begin_ring(const struct layer_run *r, struct dt_buffer *here)
+{
+    DT_TRY(allocate_keys(r, key_elems(r), here));
+    return move_keys(r, &r->kept->qkv, here->data, false);
+}
+
+/* In step `step` the keys are here that this many ranks before have begun with. */
+static struct gpt_piece ring_piece(const struct layer_run *r, int step, const struct dt_buffer *here)
+{
+    struct gpt_piece piece = piece_of(r);
+    piece.keys = here->data;
+    piece.key_rank = (dt_comm_rank(exchange_of(r)->context.comm) + piece.ranks - step) % piece.ranks;
+    piece.joins = step > 0;
+    return piece;
+}
+
 /* What a step makes of the keys that are there is joined with what the steps before it have. */
 static dt_status attend_around(const struct layer_run *r)
 {
-    struct dt_buffer here = {0}, next, made;
-    DT_TRY(layer_allocate(r, DT_WORKSPACE, r->e, &made));
+    struct dt_buffer here, next;
+    DT_TRY(begin_ring(r, &here));
     for (int step = 0, steps = ranks_of(r); step < steps; step++) {
         if (step + 1 < steps)
             DT_TRY(pass_keys_on(r, &here, &next));
-        struct gpt_piece piece = piece_of(r);
-        piece.joins = step > 0;
-        DT_TRY(attend_to(r, step ? made.data : r->kept->mixed.data, piece));
+        DT_TRY(attend_to(r, r->kept->mixed.data, ring_piece(r, step, &here)));
         if (step + 1 < steps)
             DT_TRY(take_keys(r, &here, &next));
     }
     dt_free(r->stream, &here);
-    dt_free(r->stream, &made);
     return DT_OK;
 }
 
@@ -306,35 +318,46 @@ static dt_status attend_to_backward(const struct layer_run *r, const struct dt_b
     return (attend_turns_back(r) ? r->k->attention_rope_gradient : r->k->attention_gradient)(r->kernels, r->stream, &a);
 }
 
-/* Keys travel against forward's direction, beginning with those that arrived last in forward. Their gradients follow one step later, so that
- * the last step brings each to its owner. */
+/* What has been made of some rank's keys is sent on, and comes from the rank before, to be added to `made`. */
+static dt_status pass_sums_on(const struct layer_run *r, const struct dt_buffer *sums, struct dt_buffer *coming)
+{
+    DT_TRY(allocate_keys(r, key_elems(r), coming));
+    return gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_DKEYS, r->stream, sums->data, coming->data, key_elems(r), model_of(r)->dtype);
+}
+
+static dt_status take_sums(const struct layer_run *r, struct dt_buffer *sums, struct dt_buffer *coming, struct dt_buffer *made)
+{
+    DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
+    DT_TRY(dt_kernels_add(r->stage->base.kernels, r->stream, false, made->data, coming->data, key_elems(r)));
+    dt_free(r->stream, sums);
+    dt_free(r->stream, coming);
+    return DT_OK;
+}
+
+/* Keys go round once more. The gradients of a rank's keys follow them one step later, begun by the rank after it; the last one brings them home,
+ * where the rank's own part of them has waited. */
 static dt_status backward_around(const struct layer_run *r, const struct dt_buffer *dmixed)
 {
-    struct dt_buffer here = {0}, next, sums = {0}, made, coming;
+    struct dt_buffer here, next, own = {0}, sums = {0}, made, coming;
+    DT_TRY(begin_ring(r, &here));
     for (int step = 0, steps = ranks_of(r); step < steps; step++) {
         if (step + 1 < steps)
             DT_TRY(pass_keys_on(r, &here, &next));
-        if (step > 0) {
-            DT_TRY(allocate_keys(r, key_elems(r), &coming));
-            DT_TRY(
-                gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_DKEYS, r->stream, sums.data, coming.data, key_elems(r), model_of(r)->dtype));
-        }
+        if (step > 1)
+            DT_TRY(pass_sums_on(r, &sums, &coming));
         DT_TRY(allocate_keys(r, key_elems(r), &made));
-        struct gpt_piece piece = piece_of(r);
-        piece.joins = step > 0;
-        DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, piece, made.data));
+        DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, ring_piece(r, step, &here), made.data));
         if (step + 1 < steps)
             DT_TRY(take_keys(r, &here, &next));
-        if (step > 0) {
-            DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
-            DT_TRY(dt_kernels_add(r->stage->base.kernels, r->stream, false, made.data, coming.data, key_elems(r)));
-            dt_free(r->stream, &sums);
-            dt_free(r->stream, &coming);
-        }
-        take(&sums, &made);
+        if (step > 1)
+            DT_TRY(take_sums(r, &sums, &coming, &made));
+        take(step ? &sums : &own, &made);
     }
     dt_free(r->stream, &here);
-    dt_free(r->stream, &sums);
+    DT_TRY(pass_sums_on(r, &sums, &coming));
+    DT_TRY(take_sums(r, &sums, &coming, &own));
+    DT_TRY(move_keys(r, &r->kept->dqkv, own.data, true));
+    dt_free(r->stream, &own);
     return DT_OK;
 }
 

@@ -1,11 +1,13 @@
 /* Attention itself: from q, k and v to the heads' outputs, and their gradients; also where ranks share the positions of each sample
  * (struct dt_context_group). Each rank then has the same amount of work and sends the same bytes. With KV the elements of its own keys and
  * values, E those of its q, k, v and of the heads' outputs together, and N ranks:
- *   ring        forward sends (N - 1) KV beside attention; backward sends the keys again, and one step after them their gradients
+ *   ring        forward sends (N - 1) KV beside attention; backward sends the keys again, and one step after them their gradients,
+ *               the last of which are not beside attention
  *   all_gather  sends (N - 1) KV forward before attention; backward as much before, and as much after it
  *   heads       sends E (N - 1) / N forward, of which the heads' outputs after attention, and as much backward
- * What lies there meanwhile is workspace: two pieces of keys, backward of their gradients as well; all N pieces; or q, k, v once more; the heads'
- * outputs once more while they are exchanged. With heads the heads' outputs are kept twice: by positions for the projection, by heads for attention's backward.
+ * What lies there meanwhile is workspace: two pieces of keys, backward four of their gradients as well; all N pieces; or q, k, v once more,
+ * and the heads' outputs once more while they are exchanged. With heads the heads' outputs are kept twice: by positions for the projection,
+ * by heads for attention's backward.
  * q, k and v of a row lie together here: what is sent is packed for the way, which predictions leave out.
  * Errors: those of layer.h. */
 #ifndef GPT_ATTEND_H

@@ -318,11 +318,6 @@ static dt_status check_context_group(const struct experiment *e, const char *whe
                        "%s: context.size: %d ranks share each sample on devices \"cpu\" and \"sim\" alone so far, and device is \"%s\"; "
                        "use 1, or one of those",
                        where, ranks, e->device);
-    if (!experiment_is_simulated(e) && e->context.comm_type == DT_CONTEXT_RING)
-        return dt_fail(
-            DT_ERR_INVALID,
-            "%s: context.comm_type: \"%s\" is for device \"sim\" alone so far, and device is \"%s\"; use \"all_gather\" or \"a2a\"", where,
-            context_kind_name(e->context.comm_type), e->device);
     if (!family->check_context_group)
         return dt_fail(DT_ERR_INVALID, "%s: context.size: samples of the family %s have no positions to share; 1 is all that goes", where,
                        family->name);

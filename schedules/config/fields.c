@@ -247,7 +247,7 @@ static const struct dt_field fields[] = {
          "world_size is a multiple of it times pipeline.stages times tensor.size, model.block_size of twice it."},
     {"context.comm_type", DT_FIELD_ENUM, AT(context.comm_type), .choice = context_kind_name, .initial = "\"p2p\"",
      .matters = of_context_groups,
-     .description = "context.size above 1: how these ranks come by each other's keys and values, on cpu by all_gather or a2a. p2p: they go "
+     .description = "context.size above 1: how these ranks come by each other's keys and values. p2p: they go "
                     "round a ring "
                     "beside attention (ring attention); all_gather: they are gathered before it; a2a: ranks exchange positions for heads "
                     "before attention, and "

@@ -87,7 +87,7 @@ def draw_context(r, data, paradigm):
     """How many of the data ranks share each sample, and how they come by each other's keys."""
     if paradigm in ("none", "data_parallel", "parameter_server"):
         return {"size": 1}
-    return {"size": r.choice([1] + divisors(data)), "comm_type": r.choice(["all_gather", "a2a"])}
+    return {"size": r.choice([1] + divisors(data)), "comm_type": r.choice(values("context.comm_type"))}
 
 
 def draw_model(r, tensor, virtual_stages, sequence_parallel, context):

@@ -577,9 +577,20 @@ static void pick_rows(float *to, const void *from, const struct gpt_positions *w
     }
 }
 
-/* One of the ranks that share samples, with everybody's keys: its outputs, lse and gradient of q must be the reference's; dkeys [rank, rows, k | v]
+/* With the keys of the rank that are `step` before it, of `elems` elements each. */
+static struct gpt_piece ring_piece(const struct gpt_piece *all, int rank, int step, size_t elems)
+{
+    struct gpt_piece piece = *all;
+    piece.key_ranks = 1;
+    piece.key_rank = (rank + SHARING - step) % SHARING;
+    piece.keys = (const float *)all->keys + (size_t)piece.key_rank * elems;
+    piece.joins = step > 0;
+    return piece;
+}
+
+/* One of the ranks that share samples, with everybody's keys, one after the other in a ring: its outputs, lse and gradient of q must be the reference's; dkeys [rank, rows, k | v]
  * gets what it adds to the gradients of all keys. */
-static void check_share(const struct problem *p, int rank, const float *keys_values, float *keys_gradient)
+static void check_share(const struct problem *p, int rank, bool ring, const float *keys_values, float *keys_gradient)
 {
     enum { Q = SHARE_HEADS * SHARE_WIDTH, KV = 2 * SHARE_KV_HEADS * SHARE_WIDTH, COLUMNS = Q + KV };
     struct gpt_positions where = gpt_positions_of(&p->model, rank, SHARING, DT_CONTEXT_ALL_GATHER);
@@ -615,8 +626,15 @@ static void check_share(const struct problem *p, int rank, const float *keys_val
                                               .dkeys = dkeys.data};
     struct gpt_kernels *k;
     CHECK_OK(create_kernels(&p->model, &k));
-    CHECK_OK(table->attention(k, stream, &forward));
-    CHECK_OK(table->attention_gradient(k, stream, &backward));
+    for (int step = 0; step < (ring ? SHARING : 1); step++) {
+        forward.piece = ring ? ring_piece(&piece, rank, step, rows * KV) : piece;
+        CHECK_OK(table->attention(k, stream, &forward));
+    }
+    for (int step = 0; step < (ring ? SHARING : 1); step++) {
+        backward.piece = ring ? ring_piece(&piece, rank, step, rows * KV) : piece;
+        backward.dkeys = (float *)dkeys.data + (size_t)backward.piece.key_rank * rows * KV;
+        CHECK_OK(table->attention_gradient(k, stream, &backward));
+    }
     back(&out, out_values);
     back(&lse, lse_values);
     back(&dqkv, qkv_values);
@@ -672,10 +690,10 @@ static void shared_samples(void)
             want[(size_t)rank * ROWS * KV + i] = p.dqkv[(place.sample * OF_A_SHARE * SHARING + place.position) * (Q + KV) + Q + i % KV];
         }
     }
-    for (int rank = 0; rank < SHARING; rank++) {
-        check_share(&p, rank, keys, gradient);
+    for (int rank = 0; rank < 2 * SHARING; rank++) {
+        check_share(&p, rank / 2, rank % 2, keys, gradient);
         for (size_t i = 0; i < SHARING * ROWS * KV; i++)
-            sums[i] += gradient[i];
+            sums[i] += 0.5 * (double)gradient[i];
     }
     double error = ref_error(sums, want, SHARING * ROWS * KV);
     CHECK(error < 1e-5, "gradients of k and v add up to something off by %.2e", error);

@@ -120,13 +120,15 @@ dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *a, const struct gp
 }
 
 /* The same with (sample, kv head), whose gradients are sums over its heads, in their order. Groups that are left when each thread has had as
- * many as the others are computed by all of them together. */
+ * many as the others are computed by all of them together, but for some of the keys. */
 dt_status gpt_cpu_attention_backward(struct gpt_cpu_attention *a, const struct gpt_attention_backward *x)
 {
     if (gpt_of(&a->model)->attention == GPT_ATTENTION_FUSED ? !x->lse || !x->out : !x->weights)
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs weights");
     DT_TRY(check_heads(a, &x->heads, &x->kv_heads));
     size_t kv_heads = x->kv_heads.count, groups = x->samples * kv_heads, alone = groups - groups % (size_t)a->threads, next = 0;
+    if (x->piece.key_ranks < x->piece.ranks)
+        alone = groups;
 #pragma omp parallel for num_threads(a->threads) schedule(static, 1)
     for (int worker = 0; worker < a->threads; worker++)
         for (size_t i; (i = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < alone;)

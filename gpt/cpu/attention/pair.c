@@ -16,6 +16,13 @@ struct run {
 /* The same of a tile, rows padded to a multiple of GPT_TILE_STEP, against keys key..: `keys` of them. index: among the tiles of a head. */
 struct tile {
     int index, place, first, rows, padded, key, keys;
+    int range;  /* one past that of these keys; 0: before the first */
+    bool joins; /* into what is there already */
+};
+
+/* Keys of positions first.. that are neighbours. */
+struct range {
+    int first, end;
 };
 
 /* One (sample, head) at work. */
@@ -30,8 +37,11 @@ struct pair {
     size_t query_place;      /* elements in qkv before the first row of q */
     size_t out_place;        /* elements before the first row in out */
     size_t row_place;        /* rows before this pair's in lse and weights */
-    /* Keys and values of all T positions, in `segments` of as many each: two of every rank that shares samples. */
+    /* Keys and values of all T positions, or of one rank's, in `segments` of as many each: two of every rank that shares samples. */
     int segments, segment_rows;
+    struct range ranges[2]; /* of these positions */
+    int range_count;
+    bool joins;                   /* as in struct gpt_piece */
     size_t key_row, value_column; /* elements of a row that has them, and from a key to its value */
     size_t key_place, own_rows;   /* elements before the first key of rank 0, and from there to that of the next rank */
     struct gpt_tile_dropout dropout;
@@ -62,8 +72,17 @@ struct call {
 static void find_keys(struct pair *p, const struct call *c, size_t sample, size_t kv_head)
 {
     size_t w = (size_t)p->width, own = c->piece->queries.count;
-    p->segments = own ? 2 * c->piece->ranks : 1;
-    p->segment_rows = p->T / p->segments;
+    p->segments = own ? 2 * c->piece->key_ranks : 1;
+    p->segment_rows = own ? p->T / (2 * c->piece->ranks) : p->T;
+    p->range_count = 1;
+    p->ranges[0] = (struct range){0, p->T};
+    p->joins = c->piece->joins;
+    if (own && c->piece->key_ranks < c->piece->ranks) {
+        struct gpt_positions keys = gpt_positions_of(&p->attention->model, c->piece->key_rank, c->piece->ranks, DT_CONTEXT_RING);
+        p->range_count = 2;
+        for (int i = 0; i < 2; i++)
+            p->ranges[i] = (struct range){(int)keys.first[i], (int)keys.first[i] + p->segment_rows};
+    }
     p->value_column = c->kv_heads->count * w;
     p->key_row = own ? 2 * p->value_column : p->qkv_row;
     p->own_rows = c->samples * own * p->key_row;
@@ -117,7 +136,7 @@ static struct tile tile_of(const struct pair *p, int index)
     for (; of_run >= tiles_of(run); run++)
         of_run -= tiles_of(run);
     int skipped = of_run * GPT_TILE_ROWS, rows = run->rows - skipped < GPT_TILE_ROWS ? run->rows - skipped : GPT_TILE_ROWS;
-    return (struct tile){index, run->place + skipped, run->first + skipped, rows, gpt_tile_round(rows), 0, 0};
+    return (struct tile){index, run->place + skipped, run->first + skipped, rows, gpt_tile_round(rows), 0, 0, 0, p->joins};
 }
 
 /* The end of the keys that a tile's rows see, rounded up. */
@@ -126,13 +145,19 @@ static int keys_end(const struct tile *t)
     return gpt_tile_round(t->first + t->rows);
 }
 
-/* Move on to the next chunk of keys that the tile's rows see; false when there is none. */
+/* Move on to the next chunk of keys that the tile's rows see; false when there is none. Chunks begin where panels do. */
 static bool next_keys(const struct pair *p, struct tile *t)
 {
-    int end = keys_end(t), chunk = p->attention->chunk;
-    t->key += t->keys;
-    t->keys = end - t->key < chunk ? end - t->key : chunk;
-    return t->keys > 0;
+    int chunk = p->attention->chunk;
+    for (t->key += t->keys;; t->key = p->ranges[t->range].first / GPT_TILE_ROWS * GPT_TILE_ROWS, t->range++) {
+        int seen = keys_end(t), end = t->range > 0 ? gpt_tile_round(p->ranges[t->range - 1].end) : 0;
+        end = end < seen ? end : seen;
+        t->keys = end - t->key < chunk ? end - t->key : chunk;
+        if (t->keys > 0)
+            return true;
+        if (t->range == p->range_count)
+            return false;
+    }
 }
 
 static const void *at(const struct pair *p, const void *base, size_t elems)
@@ -171,7 +196,7 @@ static void queries_by_keys(const struct pair *p, const struct tile *t, const vo
     });
 }
 
-/* c [rows, wp] = or, after the first chunk, += a [rows, keys] * b, b being k or v. */
+/* c [rows, wp] = or, where the tile joins, += a [rows, keys] * b, b being k or v. */
 static void over_keys(const struct pair *p, const struct tile *t, const void *a, const void *b, float *c)
 {
     p->ops->product(&(struct gpt_tile_product){
@@ -187,7 +212,7 @@ static void over_keys(const struct pair *p, const struct tile *t, const void *a,
         .c = c,
         .ldc = (size_t)p->padded_width,
         .c_panel = 64,
-        .accumulate = t->key > 0,
+        .accumulate = t->joins,
     });
 }
 
@@ -213,6 +238,7 @@ static void over_queries(const struct pair *p, const struct tile *t, const void 
 
 static struct gpt_tile_softmax softmax_of(const struct pair *p, const struct tile *t, float *scores, const void *weights)
 {
+    const struct range *range = &p->ranges[t->range - 1];
     return (struct gpt_tile_softmax){
         .scores = scores,
         .ld = (size_t)p->attention->chunk,
@@ -221,6 +247,8 @@ static struct gpt_tile_softmax softmax_of(const struct pair *p, const struct til
         .keys = t->keys,
         .first_row = t->first,
         .first_key = t->key,
+        .hidden = range->first > t->key ? range->first - t->key : 0,
+        .past = t->key + t->keys > range->end ? t->key + t->keys - range->end : 0,
         .scale = p->scale,
         .slope = p->slope,
         .dropout = &p->dropout,
@@ -245,15 +273,39 @@ static size_t segment_place(const struct pair *p, int segment)
     return p->key_place + (size_t)back * p->own_rows + (size_t)p->segment_rows * p->key_row;
 }
 
-/* to = all T rows of k, or column p->value_column from there. */
+/* The position of a segment's first key. */
+static int segment_first(const struct pair *p, int segment)
+{
+    return p->range_count == 1 ? segment * p->segment_rows : p->ranges[segment].first;
+}
+
+/* to = all T rows of k, or column p->value_column from there; zeros where they are not among the keys. */
 static void load_keys(const struct pair *p, const void *keys, size_t column, void *to)
 {
     size_t row_bytes = (size_t)p->padded_width * (4 / (size_t)p->ops->depth);
+    if (p->range_count > 1)
+        memset(to, 0, (size_t)p->padded_rows * row_bytes);
     for (int i = 0; i < p->segments; i++) {
-        int first = i * p->segment_rows, padded = i + 1 < p->segments ? p->segment_rows : p->padded_rows - first;
+        int first = segment_first(p, i), padded = i + 1 < p->segments ? p->segment_rows : p->padded_rows - first;
         p->ops->load(p->dtype, at(p, keys, segment_place(p, i) + column), p->key_row, p->segment_rows, p->width,
                      (char *)to + (size_t)first * row_bytes, padded, p->padded_width);
     }
+}
+
+static float value_at(enum dt_dtype dtype, const void *from, size_t i)
+{
+    if (dtype == DT_FP32)
+        return ((const float *)from)[i];
+    return dtype == DT_BF16 ? dt_bf16_to_fp32(((const uint16_t *)from)[i]) : dt_fp16_to_fp32(((const uint16_t *)from)[i]);
+}
+
+/* to [padded, wp] = the tile's rows of `from`, `stride` elements apart, times scale: what is joined. */
+static void load_sums(const struct pair *p, const struct tile *t, const void *from, size_t stride, float scale, float *to)
+{
+    memset(to, 0, (size_t)t->padded * (size_t)p->padded_width * sizeof *to);
+    for (int i = 0; i < t->rows; i++)
+        for (int j = 0; j < p->width; j++)
+            to[i * p->padded_width + j] = value_at(p->dtype, from, (size_t)i * stride + (size_t)j) * scale;
 }
 
 static void pack_for_forward(const struct pair *p, struct gpt_attention_scratch *s, const void *keys)
@@ -280,10 +332,14 @@ void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_at
     for (int index = 0; index < p.tiles; index++) {
         struct tile t = tile_of(&p, index);
         load_queries(&p, x->qkv, &t, s->query);
+        void *out = at_out(&p, x->out, p.out_place + (size_t)t.place * p.out_row);
         for (int i = 0; i < t.padded; i++) {
-            maximum[i] = -INFINITY;
-            sum[i] = 0;
+            bool joins = p.joins && i < t.rows;
+            maximum[i] = joins ? x->lse[p.row_place + (size_t)(t.place + i)] : -INFINITY;
+            sum[i] = joins;
         }
+        if (p.joins)
+            load_sums(&p, &t, out, p.out_row, 1 / p.dropout.scale, s->output);
         while (next_keys(&p, &t)) {
             queries_by_keys(&p, &t, s->query, s->keys, s->scores);
             ops->softmax_forward(&(struct gpt_tile_softmax_forward){
@@ -295,13 +351,13 @@ void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_at
                 .probabilities = s->probabilities,
             });
             over_keys(&p, &t, s->probabilities, s->values, s->output);
+            t.joins = true;
         }
         for (int i = 0; i < t.rows && !x->weights; i++) {
             x->lse[p.row_place + (size_t)(t.place + i)] = maximum[i] + logf(sum[i]);
             sum[i] = 1 / sum[i];
         }
-        ops->store(p.dtype, s->output, (size_t)p.padded_width, p.dropout.scale, x->weights ? NULL : sum, t.rows, p.width,
-                   at_out(&p, x->out, p.out_place + (size_t)t.place * p.out_row), p.out_row);
+        ops->store(p.dtype, s->output, (size_t)p.padded_width, p.dropout.scale, x->weights ? NULL : sum, t.rows, p.width, out, p.out_row);
     }
 }
 
@@ -344,11 +400,14 @@ static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s,
     const struct gpt_tile_ops *ops = p->ops;
     size_t out_place = p->out_place + (size_t)t.place * p->out_row;
     const void *dout = at(p, x->dout, out_place);
+    void *dq = at_out(p, x->dqkv, p->query_place + (size_t)t.place * p->qkv_row);
     float *dots = s->row[0];
     load_queries(p, x->qkv, &t, s->query);
     ops->transpose(s->query, t.padded, p->padded_width, s->query_transposed);
     ops->load(p->dtype, dout, p->out_row, t.rows, p->width, s->dout, t.padded, p->padded_width);
     ops->transpose(s->dout, t.padded, p->padded_width, s->dout_transposed);
+    if (p->joins)
+        load_sums(p, &t, dq, p->qkv_row, 1 / p->scale, s->output);
     if (!x->weights)
         ops->dots(p->dtype, dout, at(p, x->out, out_place), p->out_row, t.rows, p->width, dots);
 
@@ -367,6 +426,7 @@ static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s,
             .panel_words = panel_words(p, GPT_TILE_ROWS),
         });
         over_keys(p, &t, s->dscores, keys->keys_plain, s->output);
+        t.joins = true;
         if (order)
             wait_for_turn(p, order, &t);
         over_queries(p, &t, s->query_transposed, s->dscores_panels, keys->dkeys);
@@ -374,8 +434,7 @@ static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s,
         if (order)
             end_turn(p, order, &t);
     }
-    ops->store(p->dtype, s->output, (size_t)p->padded_width, p->scale, NULL, t.rows, p->width,
-               at_out(p, x->dqkv, p->query_place + (size_t)t.place * p->qkv_row), p->qkv_row);
+    ops->store(p->dtype, s->output, (size_t)p->padded_width, p->scale, NULL, t.rows, p->width, dq, p->qkv_row);
 }
 
 /* What backward reads of keys and values, and zeros for their gradients. */
@@ -394,15 +453,16 @@ static void pack_for_backward(const struct pair *p, struct gpt_attention_scratch
 /* dk and dv, summed over the heads that have been through. What is read beyond a segment's rows is not stored. */
 static void store_key_gradients(const struct pair *p, const struct gpt_attention_scratch *s, void *dkeys)
 {
-    for (int first = 0, rows; first < p->T; first += rows) {
-        int of_segment = first % p->segment_rows, of_tile = first % GPT_TILE_ROWS;
-        rows = p->segment_rows - of_segment < GPT_TILE_ROWS - of_tile ? p->segment_rows - of_segment : GPT_TILE_ROWS - of_tile;
-        size_t from = (size_t)(first - of_tile) * (size_t)p->padded_width + (size_t)of_tile;
-        size_t to = segment_place(p, first / p->segment_rows) + (size_t)of_segment * p->key_row;
-        p->ops->store_transposed(p->dtype, s->dkeys + from, p->scale, rows, p->width, at_out(p, dkeys, to), p->key_row);
-        p->ops->store_transposed(p->dtype, s->dvalues + from, p->dropout.scale, rows, p->width, at_out(p, dkeys, to + p->value_column),
-                                 p->key_row);
-    }
+    for (int i = 0; i < p->segments; i++)
+        for (int row = 0, rows; row < p->segment_rows; row += rows) {
+            int first = segment_first(p, i) + row, of_tile = first % GPT_TILE_ROWS;
+            rows = p->segment_rows - row < GPT_TILE_ROWS - of_tile ? p->segment_rows - row : GPT_TILE_ROWS - of_tile;
+            size_t from = (size_t)(first - of_tile) * (size_t)p->padded_width + (size_t)of_tile;
+            size_t to = segment_place(p, i) + (size_t)row * p->key_row;
+            p->ops->store_transposed(p->dtype, s->dkeys + from, p->scale, rows, p->width, at_out(p, dkeys, to), p->key_row);
+            p->ops->store_transposed(p->dtype, s->dvalues + from, p->dropout.scale, rows, p->width, at_out(p, dkeys, to + p->value_column),
+                                     p->key_row);
+        }
 }
 
 /* The call's heads that read kv head `kv_head`: from *first on. */

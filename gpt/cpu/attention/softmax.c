@@ -7,11 +7,20 @@
 
 enum { SEGMENT = 256 }; /* keys whose random bits are made at a time */
 
-/* How many of the tile's keys row i sees. */
+/* How many of the tile's keys row i sees, with those that are hidden before them. */
 V_INLINE int visible_keys(const struct gpt_tile_softmax *t, int i)
 {
-    int visible = i < t->rows ? t->first_row + i - t->first_key + 1 : 0;
-    return visible < 0 ? 0 : visible < t->keys ? visible : t->keys;
+    int visible = i < t->rows ? t->first_row + i - t->first_key + 1 : 0, counted = t->keys - t->past;
+    visible = visible < counted ? visible : counted;
+    return visible <= t->hidden ? 0 : visible;
+}
+
+/* Scores of hidden keys: no exponential of theirs is seen beside others. */
+static void hide(const struct gpt_tile_softmax *t)
+{
+    for (int i = 0; i < t->rows; i++)
+        for (int k = 0; k < t->hidden; k++)
+            t->scores[(size_t)i * t->ld + (size_t)k] = -1e30f;
 }
 
 V_INLINE int round_up(int keys)
@@ -173,6 +182,7 @@ V_INLINE void forward_row_weights(const struct gpt_tile_softmax_forward *s, int 
 void TILE(gpt_tile_softmax_forward)(const struct gpt_tile_softmax_forward *s)
 {
     const struct gpt_tile_softmax *t = &s->tile;
+    hide(t);
     if (t->slope != 0)
         add_distances(t);
     for (int i = 0; i < t->padded_rows; i++) {
@@ -303,6 +313,8 @@ V_INLINE void backward_given(const struct gpt_tile_softmax_backward *s, enum dt_
 
 void TILE(gpt_tile_softmax_backward)(const struct gpt_tile_softmax_backward *s)
 {
+    if (!s->tile.weights)
+        hide(&s->tile);
     if (s->tile.slope != 0 && !s->tile.weights)
         add_distances(&s->tile);
     if (!s->tile.weights)

@@ -69,7 +69,7 @@ static const char *const shard_sizes[] = {"0", "1", "2", NULL};
 static const char *const attentions[] = {"fused", "unfused", NULL};
 static const char *const blocks[] = {"1", "2", NULL};
 static const char *const contexts[] = {"1", "2", "1", "4", NULL};
-static const char *const exchanges[] = {"all_gather", "a2a", NULL};
+static const char *const exchanges[] = {"all_gather", "a2a", "p2p", NULL};
 static const char *mesh_orders[MESH_ORDERS + 1];
 
 static const struct axis drawn[] = {
