@@ -1,6 +1,7 @@
 /* The communicator over MPI: the library, creation, queueing. */
 #include "lib/comm/mpi/comm.h"
 
+#include "lib/base/machine.h"
 #include "lib/comm/mpi/fence.h"
 #include "lib/device/cpu/device.h"
 
@@ -85,7 +86,9 @@ static const struct local_parts *local_parts(void)
 static void set_defaults(const struct dt_world *world)
 {
     const struct local_parts *parts = local_parts();
-    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    /* Where a rank yields its processor at each look at its messages, kernels beside it keep that for some milliseconds each time, and an
+     * exchange beside backward becomes a hundred of these. But ranks that are more than the processors must let each other start and end. */
+    setenv("OMPI_MCA_mpi_yield_when_idle", world->local_size > dt_machine_processors() ? "1" : "0", 0);
     setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* drivers of networks that are not there */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
     setenv("OMPI_MCA_opal_signal", "", 0); /* a crash is the supervisor's to report, in one line */
