@@ -511,6 +511,34 @@ static void tokens(void)
     for_every_setup(tokens_body);
 }
 
+/* Parts of rows, whether they are whole packs of elements or not; what lies between them stays. */
+static void move_body(struct setup *s)
+{
+    enum { ROWS = 37 };
+    static const struct {
+        size_t columns, from_stride, to_stride;
+    } moved[] = {{24, 72, 40}, {5, 11, 7}, {264, 264, 272}, {1, 1, 3}};
+    size_t element = dt_dtype_bytes(s->dtype);
+    setup_kernels(s, 1, 8, 50000, 9);
+    for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
+        size_t columns = moved[i].columns, from_stride = moved[i].from_stride, to_stride = moved[i].to_stride;
+        struct array from = input(s->dtype, ROWS * from_stride, 0, 1), to = input(s->dtype, ROWS * to_stride, 0, 1);
+        char *want = malloc(ROWS * to_stride * element);
+        memcpy(want, to.data, ROWS * to_stride * element);
+        for (size_t row = 0; row < ROWS; row++)
+            memcpy(want + row * to_stride * element, (char *)from.data + row * from_stride * element, columns * element);
+        CHECK_OK(s->table->move(s->kernels, s->stream, &(struct gpt_move){from.data, to.data, ROWS, columns, from_stride, to_stride}));
+        CHECK_OK(dt_stream_synchronize(s->stream));
+        CHECK(memcmp(to.data, want, ROWS * to_stride * element) == 0, "%zu columns", columns);
+        free(want);
+    }
+}
+
+static void moves(void)
+{
+    for_every_setup(move_body);
+}
+
 /* ---- several kernels in one: where the backend has them, what those they stand for compute ---- */
 
 static void residual_norm_case(struct setup *s, int d, bool rms, float probability)
@@ -725,6 +753,7 @@ static const struct test_case cases[] = {
     {"add and fill", add_and_fill},
     {"initial weights", normal},
     {"tokens", tokens},
+    {"parts of rows move", moves},
 };
 
 int main(void)
