@@ -403,10 +403,24 @@ dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *
 
 /* ---- between the residual stream and the products of a layer ---- */
 
+/* The scale of a tensor whose rows are divided is of its largest number on any rank. */
+static dt_status share_amax(const struct layer_run *r)
+{
+    struct dt_buffer amax;
+    if (!of_block(r) || !dt_fp8_recipe(r->stage->base.model->fp8)->shares_parts)
+        return DT_OK;
+    DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, sizeof(float), &amax));
+    DT_TRY(gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_INPUT, r->stream, amax.data, 1, DT_FP32));
+    DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
+    dt_free(r->stream, &amax);
+    return DT_OK;
+}
+
 dt_status layer_gather_begin(const struct layer_run *r, const struct dt_buffer *own, enum dt_category category, struct dt_buffer *all)
 {
     /* what the products of a block read in FP8 is cast before it is sent: two numbers in the place of one */
     size_t columns = of_block(r) && r->stage->base.model->fp8 ? (r->d + 1) / 2 : r->d;
+    DT_TRY(share_amax(r));
     DT_TRY(layer_allocate(r, category, columns, all));
     return gpt_all_gather_begin(&r->stage->exchange, GPT_EXCHANGE_INPUT, r->stream, own->data, all->data, r->stream_rows * columns,
                                 dtype_of(r));

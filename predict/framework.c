@@ -417,7 +417,7 @@ static dt_status hold_fp8(struct framework *f, const struct data_parallel *dp)
 static dt_status share_amax(struct framework *f, const struct dp_setup *s)
 {
     size_t count = 3 * (size_t)s->stage->model->family->block_layer(1) * (size_t)s->stage->group_count;
-    struct dt_comm *const axes[] = {s->shards, s->replicas};
+    struct dt_comm *const axes[] = {s->tensor, s->contexts, s->shards, s->replicas};
     struct dt_buffer amaxes;
     DT_TRY(make_events(f, s));
     DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, count * sizeof(float), &amaxes));

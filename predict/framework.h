@@ -20,8 +20,8 @@
  * Products in FP8 (lib/cost/fp8.h), whatever the profile:
  *
  *   casts that are kept        FP8 copies of the weights, also transposed, which all micro-batches of a step use.
- *   amaxes                     Delayed scaling takes the largest of all data-parallel ranks, after each forward and each backward; fsdp that gathers
- *                              FP8 those of all shards, once a step. Tensor groups' share of this is left out.
+ *   amaxes                     Delayed scaling takes the largest of all ranks that have the same layers or parts of them, after each forward and
+ *                              each backward; fsdp that gathers FP8 those of all shards, once a step.
  *                              Source: TransformerEngine, pytorch/fp8.py (reduce_and_update_fp8_tensors) and module/base.py (get_weight_workspace);
  *                              pytorch/ao, torchao/float8/fsdp_utils.py (precompute_float8_dynamic_scale_for_fsdp).
  *

@@ -182,14 +182,16 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
     if (c->gpu.peak_tflops[e->model.dtype] <= 0)
         return dt_fail(DT_ERR_UNAVAILABLE, "model.dtype: the %s of cluster %s does not compute %s", c->gpu.name, e->cluster,
                        dt_dtype_name(e->model.dtype));
+    bool microscaled = dt_fp8_recipe(e->model.fp8)->microscaled;
     s->costs.hardware = (struct dt_cost_hardware){
         .peak_flops = c->gpu.peak_tflops[e->model.dtype] * 1e12,
-        .fp8_flops = c->gpu.fp8_tflops * 1e12,
+        .fp8_flops = (microscaled ? c->gpu.mxfp8_tflops : c->gpu.fp8_tflops) * 1e12,
         .memory_bytes_per_s = c->gpu.memory_gb_per_s * 1e9,
     };
     if (e->model.fp8 && s->costs.hardware.fp8_flops <= 0)
-        return dt_fail(DT_ERR_UNAVAILABLE, "fp8.recipe: the %s of cluster %s has no rate for FP8 (gpu.peak_tflops.fp8); use \"none\"",
-                       c->gpu.name, e->cluster);
+        return dt_fail(DT_ERR_UNAVAILABLE, "fp8.recipe: the %s of cluster %s has no rate for %s (gpu.peak_tflops.%s); use \"%s\"",
+                       c->gpu.name, e->cluster, microscaled ? "MXFP8" : "FP8", microscaled ? "mxfp8" : "fp8",
+                       microscaled ? "blockwise" : "none");
     s->costs.fp8_weight_part = cast_part(e);
     s->device = (struct dt_sim_device){
         .costs = &s->costs,

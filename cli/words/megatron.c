@@ -43,8 +43,9 @@ static const struct dt_word words[] = {
     DT_WORD("multi-latent-attention", NULL, NULL, DT_ONLY("false"), .why = "latent attention cannot be"),
     DT_WORD("mtp-num-layers", NULL, NULL, DT_ONLY("null"), .why = "there is one token to predict here"),
     /* numbers */
-    DT_WORD("fp8-recipe", "fp8.recipe", NULL, .values = DT_VALUES({"delayed", "delayed"}, {"tensorwise", "tensorwise"}),
-            .why = "scales are of whole tensors here, delayed or tensorwise"),
+    DT_WORD("fp8-recipe", "fp8.recipe", NULL,
+            .values = DT_VALUES({"delayed", "delayed"}, {"tensorwise", "tensorwise"}, {"blockwise", "blockwise"}, {"mxfp8", "mxfp8"}),
+            .why = "recipes are delayed, tensorwise, blockwise and mxfp8 here"),
     DT_WORD("fp8-param-gather", NULL, NULL, DT_ONLY("false"), .why = "parameters are of model.dtype here"),
     DT_WORD("first-last-layers-bf16", NULL, NULL, DT_ONLY("false"), .why = "all blocks' products are in FP8, or none"),
     DT_WORD("loss-scale", "loss_scaling", NULL),
@@ -609,13 +610,20 @@ static void adapt_bridge(struct dt_translation *t)
     for (size_t i = 0; precision && i < sizeof precisions / sizeof *precisions; i++)
         if (strncmp(precision, precisions[i], strlen(precisions[i])) == 0)
             dt_json_put(t->theirs, i ? "model.fp16" : "model.bf16", dt_json_truth(true));
-    bool delayed = precision && strstr(precision, "with_fp8_delayed_scaling"),
-         current = precision && strstr(precision, "with_fp8_current_scaling");
-    if (delayed || current) {
+    static const struct {
+        const char *part, *recipe;
+    } recipes[] = {{"with_fp8_delayed_scaling", "delayed"},
+                   {"with_fp8_current_scaling", "tensorwise"},
+                   {"with_fp8_subchannel_scaling", "blockwise"},
+                   {"with_mxfp8", "mxfp8"}};
+    const char *recipe = NULL;
+    for (size_t i = 0; precision && i < sizeof recipes / sizeof *recipes; i++)
+        recipe = strstr(precision, recipes[i].part) ? recipes[i].recipe : recipe;
+    if (recipe) {
         put_text(t->theirs, "model.fp8", "hybrid");
-        put_text(t->theirs, "model.fp8_recipe", delayed ? "delayed" : "tensorwise");
+        put_text(t->theirs, "model.fp8_recipe", recipe);
     } else if (precision && strstr(precision, "with")) {
-        dt_remark(t, DT_REMARK_CANNOT, "mixed_precision: %s; scales of FP8 are of whole tensors here, delayed or current", precision);
+        dt_remark(t, DT_REMARK_CANNOT, "mixed_precision: %s; recipes are delayed, tensorwise, blockwise and mxfp8 here", precision);
     }
     adapt(t, bridge_names, bridge_sections);
 }

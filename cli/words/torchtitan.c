@@ -172,8 +172,8 @@ static void prepare_fp8(struct dt_translation *t, const struct experiment *e)
 {
     if (!e->model.fp8)
         return;
-    if (e->model.fp8 == DT_FP8_DELAYED)
-        dt_remark(t, DT_REMARK_CANNOT, "fp8.recipe: delayed; torchtitan has tensorwise and rowwise scales");
+    if (e->model.fp8 != DT_FP8_TENSORWISE && e->model.fp8 != DT_FP8_ROWWISE)
+        dt_remark(t, DT_REMARK_CANNOT, "fp8.recipe: %s; torchtitan has tensorwise and rowwise scales", dt_fp8_recipe(e->model.fp8)->name);
     dt_json_put(t->theirs, "model.converters", dt_json_value("[\"float8\"]"));
 }
 

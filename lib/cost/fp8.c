@@ -5,6 +5,10 @@
 /* Bytes of an element that a cast reads and writes. An amax reads it once more. */
 enum { READ = 2, WRITE = 1, TRANSPOSED = 1, AMAX = 2, TRANSPOSE = 2 };
 
+/* Bytes of scales for each number: fp32 for 128 of them, or 128 x 128; one byte for 32. */
+#define BLOCK_SCALE (4.0 / 128)
+#define MICRO_SCALE (1.0 / 32)
+
 static const struct dt_fp8_recipe recipes[DT_FP8_RECIPES] = {
     [DT_FP8_NONE] = {.name = "none"},
     /* one kernel casts, transposes and finds the amax for later steps */
@@ -23,6 +27,7 @@ static const struct dt_fp8_recipe recipes[DT_FP8_RECIPES] = {
                            .gradient = {2, AMAX + READ + WRITE + TRANSPOSED},
                            .input_again = {2, AMAX + READ + TRANSPOSED},
                            .weight_again = {1, TRANSPOSE},
+                           .shares_parts = true,
                            .speed = 1},
     /* the rows of one product are the columns of the next: each operand is cast twice; along its rows one kernel finds scales and casts.
      * speed: what the one published pair of runs says (pytorch/torchtitan, commit 7a04053: 6,424 tokens/s, tensorwise 7,186) */
@@ -33,6 +38,22 @@ static const struct dt_fp8_recipe recipes[DT_FP8_RECIPES] = {
                         .input_again = {2, AMAX + READ + TRANSPOSED},
                         .weight_again = {2, AMAX + READ + TRANSPOSED},
                         .speed = 0.87},
+    /* speed: an assumption; adding up in fp32 every 128 products is hidden behind tensor cores where two groups of warps take turns */
+    [DT_FP8_BLOCKWISE] = {.name = "blockwise",
+                          .input = {1, READ + WRITE + TRANSPOSED + 2 * BLOCK_SCALE},
+                          .weight = {1, READ + WRITE + TRANSPOSED},
+                          .gradient = {1, READ + WRITE + TRANSPOSED + 2 * BLOCK_SCALE},
+                          .keeps_fp8 = true,
+                          .weight_bytes = WRITE + TRANSPOSED,
+                          .speed = 1},
+    [DT_FP8_MXFP8] = {.name = "mxfp8",
+                      .input = {1, READ + WRITE + TRANSPOSED + 2 * MICRO_SCALE},
+                      .weight = {1, READ + WRITE + TRANSPOSED + 2 * MICRO_SCALE},
+                      .gradient = {1, READ + WRITE + TRANSPOSED + 2 * MICRO_SCALE},
+                      .keeps_fp8 = true,
+                      .weight_bytes = WRITE + TRANSPOSED + 2 * MICRO_SCALE,
+                      .microscaled = true,
+                      .speed = 1},
 };
 
 const struct dt_fp8_recipe *dt_fp8_recipe(enum dt_fp8 recipe)

@@ -4,8 +4,12 @@
  * products: y = x w^T, dx = dy w and dw = dy^T x. Before each, operands are cast: divided by a scale that the largest absolute value (amax) of a
  * tensor, or of each row, says. Products want both operands along the inner dimension (Hopper has no others in FP8), so that x and dy are needed
  * transposed for dw, and w for dx. Attention, norms and the head stay in the model's dtype.
+ * Recipes with a scale for each few numbers read a tensor once: the numbers that a scale is for are in registers together, and the kernel writes both
+ * orientations, each with scales of its own.
  * Source  Micikevicius et al., "FP8 Formats for Deep Learning", 2022; NVIDIA, Transformer Engine user guide, "Using FP8 with Transformer Engine";
- *         pytorch/ao, torchao/float8 (float8_linear.py, config.py). */
+ *         pytorch/ao, torchao/float8 (float8_linear.py, config.py; float8_tensor_parallel.py: amaxes of parts). Transformer Engine,
+ *         common/recipe/__init__.py (Float8BlockScaling, MXFP8BlockScaling). Megatron-LM, core/parallel_state.py, get_amax_reduction_group: tensor,
+ *         context and data parallel. DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.3.2: blocks of 128. */
 #ifndef LIB_COST_FP8_H
 #define LIB_COST_FP8_H
 
@@ -16,6 +20,8 @@ enum dt_fp8 {
     DT_FP8_DELAYED,    /* a scale for each tensor, of amaxes of steps before: Transformer Engine's DelayedScaling */
     DT_FP8_TENSORWISE, /* a scale for each tensor, of its own amax: torchao's "tensorwise" */
     DT_FP8_ROWWISE,    /* a scale for each row along the inner dimension: torchao's "rowwise" */
+    DT_FP8_BLOCKWISE,  /* a scale for 128 numbers along the inner dimension, of weights for 128 x 128: Float8BlockScaling */
+    DT_FP8_MXFP8, /* a scale of one byte for 32 numbers along the inner dimension: MXFP8BlockScaling; Blackwell's tensor cores read it */
     DT_FP8_RECIPES
 };
 
@@ -31,7 +37,9 @@ struct dt_fp8_recipe {
     struct dt_fp8_cast input_again, weight_again; /* for these: transposed, from what was kept */
     bool keeps_fp8;                               /* backward finds the input in FP8, where a framework would keep it in 16 bits */
     double weight_bytes;                          /* of each parameter of these layers, held beside it over all micro-batches */
-    bool shares_amax;                             /* over the ranks, after each forward and each backward */
+    bool shares_amax;                             /* over all ranks with the same layers, after each forward and each backward */
+    bool shares_parts;                            /* an amax of a tensor whose rows tensor-parallel ranks share, before they are gathered */
+    bool microscaled;                             /* needs tensor cores that read scales for 32 numbers */
     double speed;                                 /* of the products, over those with one scale for each tensor */
 };
 

@@ -28,6 +28,7 @@ struct dt_sim_cluster {
         double memory_gib;
         double peak_tflops[DT_DTYPE_COUNT]; /* of dense matrix products; 0: unknown */
         double fp8_tflops;                  /* the same of FP8 operands; 0: it has none, or unknown */
+        double mxfp8_tflops;                /* of those with a scale for 32 numbers */
         double memory_gb_per_s;
         double power_w; /* that it takes at most; 0: unknown */
     } gpu;

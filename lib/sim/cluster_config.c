@@ -69,6 +69,7 @@ static const struct dt_field fields[] = {
     RATE_AT("gpu.peak_tflops.fp16", gpu.peak_tflops[DT_FP16], "the same for fp16"),
     RATE_AT("gpu.peak_tflops.bf16", gpu.peak_tflops[DT_BF16], "the same for bf16"),
     RATE_AT("gpu.peak_tflops.fp8", gpu.fp8_tflops, "the same for FP8; 0: it has none, or unknown"),
+    RATE_AT("gpu.peak_tflops.mxfp8", gpu.mxfp8_tflops, "the same for FP8 with a scale for 32 numbers (MXFP8); 0: it has none, or unknown"),
     RATE(gpu.memory_gb_per_s, "GB/s of device memory"),
     RATE(gpu.power_w, "watts that one takes at most (its thermal design power); 0: unknown"),
 

@@ -24,6 +24,8 @@ struct dp_setup {
     /* The ranks that hold the same layers, by axis of the mesh; NULL where the paradigm has no such axis. */
     struct dt_comm *shards;        /* each has another share of what the mode divides */
     struct dt_comm *replicas;      /* each has a copy */
+    struct dt_comm *tensor;        /* each has a part of every layer */
+    struct dt_comm *contexts;      /* each has a part of every sample */
     struct dt_stream *compute;     /* kernels */
     struct dt_stream *network;     /* this mode's collectives */
     struct timeline *timeline;     /* of compute: waits for the network, and for copies, go through timeline_wait */

@@ -186,6 +186,8 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .device = device,
         .shards = t->mesh.comm[MESH_SHARD],
         .replicas = t->mesh.comm[MESH_REPLICA],
+        .tensor = t->mesh.comm[MESH_TENSOR],
+        .contexts = t->mesh.comm[MESH_CONTEXT],
         .compute = t->compute,
         .network = t->network,
         .timeline = t->timeline,

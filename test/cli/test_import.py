@@ -110,10 +110,10 @@ def test_megatron_script():
 
 
 def test_what_matters_and_is_not_known_ends_with_3():
-    script = MEGATRON.replace("--fp16", "--bf16 --fp8-format hybrid --fp8-recipe mxfp8 --some-new-thing 3 --cp-comm-type a2a+p2p --num-experts 8").replace(
+    script = MEGATRON.replace("--fp16", "--bf16 --fp8-format hybrid --fp8-recipe custom --some-new-thing 3 --cp-comm-type a2a+p2p --num-experts 8").replace(
         "--vocab-size 51200", "")
     result = run("import", write("train.sh", script), code=CONFIG)
-    for text in ("fp8-recipe: \"mxfp8\"; scales are of whole tensors here", "some-new-thing: 3; what that does", "cp-comm-type: \"a2a+p2p\";",
+    for text in ("fp8-recipe: \"custom\"; recipes are delayed, tensorwise, blockwise and mxfp8 here", "some-new-thing: 3; what that does", "cp-comm-type: \"a2a+p2p\";",
                  "num-experts: 8; mixtures", "vocab-size: not said"):
         check("unknown   " + text in result.stderr, text, result.stderr)
     check(not result.stdout, result.stdout)
@@ -125,15 +125,18 @@ def test_products_in_fp8():
     flags = MEGATRON.replace("--fp16", "--bf16 --fp8-format hybrid")
     said = imported("train.sh", flags)
     has(said["config"], fp8={"recipe": "delayed"}, model__dtype="bf16")
-    has(imported("train.sh", flags + " --fp8-recipe tensorwise")["config"], fp8={"recipe": "tensorwise"})
+    for recipe in ("tensorwise", "blockwise", "mxfp8"):
+        has(imported("train.sh", flags + f" --fp8-recipe {recipe}")["config"], fp8={"recipe": recipe})
     has(imported("train.sh", MEGATRON + " --fp8-recipe tensorwise")["config"], fp8=None)
     result = run("import", write("train.sh", flags.replace("hybrid", "e5m2")), code=CONFIG)
     check('fp8-format: "e5m2"; formats are' in result.stderr, result.stderr)
     need_yaml()
     said = imported("bridge.yaml", BRIDGE.replace("train:", "mixed_precision: bf16_with_fp8_current_scaling_mixed\ntrain:"), "--gpus", "16")
     has(said["config"], fp8={"recipe": "tensorwise"}, model__dtype="bf16")
-    result = run("import", write("bridge.yaml", BRIDGE.replace("train:", "mixed_precision: bf16_with_mxfp8_mixed\ntrain:")), "--gpus", "16", code=CONFIG)
-    check("mixed_precision: bf16_with_mxfp8_mixed; scales" in result.stderr, result.stderr)
+    said = imported("bridge.yaml", BRIDGE.replace("train:", "mixed_precision: bf16_with_mxfp8_mixed\ntrain:"), "--gpus", "16")
+    has(said["config"], fp8={"recipe": "mxfp8"}, model__dtype="bf16")
+    result = run("import", write("bridge.yaml", BRIDGE.replace("train:", "mixed_precision: bf16_with_nvfp4_mixed\ntrain:")), "--gpus", "16", code=CONFIG)
+    check("mixed_precision: bf16_with_nvfp4_mixed; recipes" in result.stderr, result.stderr)
     for table in ("float8", "quantize.linear.float8"):
         titan = TITAN.replace('flavor = "70B"', f'flavor = "70B"\nconverters = ["{table}"]') + f"\n[{table}]\nenable_fsdp_float8_all_gather = true\n"
         has(imported("70b.toml", titan)["config"], fp8={"recipe": "tensorwise", "gather": True})
@@ -187,7 +190,7 @@ def test_nemos_example_says_what_it_means():
     has(said["config"], model__dtype="fp16", optimizer__clip_norm=0, dynamic_loss_scale={"initial": 65536, "window": 200})
     said = imported("nemo.yaml", NEMO_EXAMPLE.replace("devices: 1", "devices: 4").replace("use_flash_attention: false", "use_flash_attention: true, context_parallel_size: 2"))
     has(said["config"], context__size=2, context__comm_type=None, world_size=4, batch_size=4)
-    for old, new, text in (("fp8: false", "fp8: true, fp8_recipe: blockwise", "fp8-recipe"), ("cpu_offloading: false", "cpu_offloading: true", "cpu-offloading-num-layers: 11"),
+    for old, new, text in (("fp8: false", "fp8: true, fp8_recipe: custom", "fp8-recipe"), ("cpu_offloading: false", "cpu_offloading: true", "cpu-offloading-num-layers: 11"),
                            ("gelu", "squared-relu", "squared-relu"), ("pre_ln", "post_ln", "post_ln"), ("fused_adam", "lion", "lion"), ("precision: 16", "precision: transformer-engine", "trainer.precision: transformer-engine"),
                            ("fused_adam", "distributed_fused_adam, dtype: bf16", "Adam's moments are fp32")):
         result = run("import", write("nemo.yaml", NEMO_EXAMPLE.replace(old, new)), code=CONFIG)

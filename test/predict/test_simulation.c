@@ -471,6 +471,42 @@ static void products_in_fp8(void)
     CHECK(copies - held == 2.0 * BLOCKS, "weights in FP8, also transposed: %g bytes", copies - held);
     CHECK(delayed.all_reduce_bytes > ddp.all_reduce_bytes && delayed.forward_s > ddp.forward_s,
           "casts of such small operands cost more than products gain: %g s, %g s", delayed.forward_s, ddp.forward_s);
+    struct dt_step_metrics blocks = in_fp8("\"paradigm\": \"ddp\", \"fp8\": {\"recipe\": \"blockwise\"}", &copies);
+    CHECK(copies - held == 2.0 * BLOCKS && blocks.all_reduce_bytes == ddp.all_reduce_bytes, "no amaxes: %g bytes", blocks.all_reduce_bytes);
+}
+
+/* With tensor parallelism: amaxes of all ranks after each forward and each backward; or one number before each gather of rows, of which a block has four. */
+static void amaxes_of_parts(void)
+{
+    enum { BLOCKS = 4, MICRO_BATCHES = 2, GATHERS = 4 };
+    double held;
+    struct dt_step_metrics wide = in_fp8("\"paradigm\": \"none\", \"tensor\": {\"size\": 2}", &held);
+    struct dt_step_metrics delayed = in_fp8("\"paradigm\": \"none\", \"tensor\": {\"size\": 2}, \"fp8\": {\"recipe\": \"delayed\"}", &held);
+    struct dt_step_metrics parts =
+        in_fp8("\"paradigm\": \"none\", \"tensor\": {\"size\": 2}, \"fp8\": {\"recipe\": \"tensorwise\"}", &held);
+    CHECK(delayed.all_reduce_bytes > wide.all_reduce_bytes, "%g and %g bytes", delayed.all_reduce_bytes, wide.all_reduce_bytes);
+    CHECK(parts.all_reduce_bytes - wide.all_reduce_bytes >= 4.0 * BLOCKS * MICRO_BATCHES * GATHERS, "%g bytes",
+          parts.all_reduce_bytes - wide.all_reduce_bytes);
+}
+
+/* GPUs before Blackwell have no products with a scale for 32 numbers. */
+static void mxfp8_needs_its_rate(void)
+{
+    for (int blackwell = 0; blackwell < 2; blackwell++) {
+        char text[512];
+        struct simulated_system *system = NULL;
+        struct experiment *e = NULL;
+        int count;
+        snprintf(text, sizeof text,
+                 "{\"device\": \"sim\", \"cluster\": \"clusters/%s.json\", \"fp8\": {\"recipe\": \"mxfp8\"}, " FP8_MODEL "}",
+                 blackwell ? "dgx_b200" : "dgx_h100_1");
+        CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
+        dt_status status = simulated_system_create(e, &system);
+        CHECK(blackwell ? status == DT_OK : status == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "gpu.peak_tflops.mxfp8"), "%s",
+              dt_error_message());
+        simulated_system_destroy(system);
+        free(e);
+    }
 }
 
 static void copies_take_ten_seconds(struct simulated_system *s)
@@ -969,6 +1005,8 @@ static const struct test_case cases[] = {
     {"ranks that share layers update a part of each tensor", shared_tensors_are_updated_by_all},
     {"sequence parallelism gathers as a collective", only_shards_cost_gathers},
     {"products in FP8", products_in_fp8},
+    {"amaxes of parts of tensors", amaxes_of_parts},
+    {"MXFP8 needs a rate of its own", mxfp8_needs_its_rate},
     {"shares are copied", shares_are_copied},
     {"one queue waits for reductions", one_queue_waits_for_reductions},
     {"the bubble of a pipeline", the_bubble_of_a_pipeline},
