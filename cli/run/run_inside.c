@@ -65,7 +65,8 @@ static bool wants_the_same(const struct experiment *a, const struct experiment *
     return strcmp(a->device, b->device) == 0 && a->memory_limit_bytes == b->memory_limit_bytes && a->threads == b->threads &&
            a->share_gpus == b->share_gpus && a->host_memory_limit_bytes == b->host_memory_limit_bytes &&
            a->timeout.step_s == b->timeout.step_s && a->timeout.init_s == b->timeout.init_s && a->register_buffers == b->register_buffers &&
-           a->early_launch == b->early_launch && a->spared_multiprocessors == b->spared_multiprocessors && strcmp(a->nccl, b->nccl) == 0;
+           a->early_launch == b->early_launch && a->warpgroup_kernels == b->warpgroup_kernels &&
+           a->spared_multiprocessors == b->spared_multiprocessors && strcmp(a->nccl, b->nccl) == 0;
 }
 
 static dt_status create_execution(const struct experiment *e, const struct dt_world *place, struct execution *out)
@@ -78,6 +79,7 @@ static dt_status create_execution(const struct experiment *e, const struct dt_wo
                                        .share = e->share_gpus,
                                        .host_memory_limit_bytes = e->host_memory_limit_bytes,
                                        .early_launch = e->early_launch,
+                                       .warpgroup_kernels = e->warpgroup_kernels,
                                        .spared_multiprocessors = e->spared_multiprocessors};
     struct dt_comm_options comm = {.step_timeout_s = e->timeout.step_s,
                                    .init_timeout_s = e->timeout.init_s,

@@ -133,9 +133,11 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
     f.shape.row_bytes = access_bytes((size_t)f.shape.width, a->qkv, a->out);
     if (a->samples == 0)
         return DT_OK;
+    bool hopper = dt_cuda_warpgroup_kernels(k->base->device) && attention_fits_hopper(f);
     switch (k->model.dtype) {
-    case DT_FP16: return attention_forward_tensor<__half>(stream, a->samples, f);
-    case DT_BF16: return attention_forward_tensor<__nv_bfloat16>(stream, a->samples, f);
+    case DT_FP16: return (hopper ? attention_forward_hopper<__half> : attention_forward_tensor<__half>)(stream, a->samples, f);
+    case DT_BF16:
+        return (hopper ? attention_forward_hopper<__nv_bfloat16> : attention_forward_tensor<__nv_bfloat16>)(stream, a->samples, f);
     default: return attention_forward_fp32(stream, a->samples, f);
     }
 }

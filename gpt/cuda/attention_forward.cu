@@ -10,7 +10,7 @@
  * Unfused, a second walk over the keys computes the scores again, now that the rows' sums are known, and writes the weights.
  *
  * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 1; Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018. */
-#include "gpt/cuda/attention_tile.cuh"
+#include "gpt/cuda/attention_rows.cuh"
 
 namespace gpt_cuda {
 
@@ -22,77 +22,6 @@ template <int WIDTH> struct forward_tiles {
     static constexpr bool KEPT = WIDTH <= 64; /* queries stay in registers */
     static constexpr size_t ELEMS = (size_t)(ROWS + 2 * KEYS) * tile_stride<WIDTH>;
 };
-
-/* The state of a warp's rows between tiles, by row block and half of it (row r or r + 8). */
-template <int BLOCKS> struct running {
-    float m[BLOCKS][2]; /* running maximum of the unscaled scores */
-    float l[BLOCKS][2]; /* running sum of the weights in this lane's columns */
-};
-
-/* The causal mask: -infinity where the key comes after the query. first_row: the lane's row 0; first_key: the lane's column 0. */
-template <int BLOCKS, int KEYS> __device__ inline void mask(float (&s)[BLOCKS][KEYS / 8][4], int first_row, int first_key)
-{
-#pragma unroll
-    for (int block = 0; block < BLOCKS; block++)
-#pragma unroll
-        for (int i = 0; i < KEYS / 8; i++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                if (first_key + i * 8 + e % 2 > first_row + block * 16 + e / 2 * 8)
-                    s[block][i][e] = -INFINITY;
-}
-
-/* Scores become exp(score - m); l and the output so far are rescaled to the new maximum m. */
-template <int WIDTH, int BLOCKS, int KEYS>
-__device__ inline void online_softmax(float (&s)[BLOCKS][KEYS / 8][4], running<BLOCKS> &rows, float (&out)[BLOCKS][WIDTH / 8][4],
-                                      float scale_log2)
-{
-#pragma unroll
-    for (int block = 0; block < BLOCKS; block++)
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            float largest = rows.m[block][half];
-#pragma unroll
-            for (int i = 0; i < KEYS / 8; i++)
-                largest = fmaxf(largest, fmaxf(s[block][i][half * 2], s[block][i][half * 2 + 1]));
-            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-            float shrink = exp2_fast((rows.m[block][half] - largest) * scale_log2), from = largest * scale_log2, sum = 0;
-            rows.m[block][half] = largest;
-#pragma unroll
-            for (int i = 0; i < KEYS / 8; i++)
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    float weight = exp2_fast(fmaf(s[block][i][half * 2 + e], scale_log2, -from));
-                    s[block][i][half * 2 + e] = weight;
-                    sum += weight;
-                }
-            rows.l[block][half] = rows.l[block][half] * shrink + sum;
-#pragma unroll
-            for (int i = 0; i < WIDTH / 8; i++) {
-                out[block][i][half * 2] *= shrink;
-                out[block][i][half * 2 + 1] *= shrink;
-            }
-        }
-}
-
-template <int BLOCKS, int KEYS>
-__device__ inline void drop(float (&s)[BLOCKS][KEYS / 8][4], const head_dropout &d, int first_row, int first_key)
-{
-    int c = (int)threadIdx.x % 4;
-#pragma unroll
-    for (int block = 0; block < BLOCKS; block++)
-#pragma unroll
-        for (int half = 0; half < 2; half++)
-#pragma unroll
-            for (int i = 0; i < KEYS / 8; i += 4) {
-                uint32_t kept = kept_of_32_keys(d, (uint32_t)(first_row + block * 16 + half * 8), (uint32_t)(first_key + i * 8)) >> c * 2;
-#pragma unroll
-                for (int e = 0; e < 8; e++)
-                    if (!(kept >> (e / 2 * 8 + e % 2) & 1))
-                        s[block][i + e / 2][half * 2 + e % 2] = 0.0f;
-            }
-}
 
 /* The weights of a tile of keys, from log2 of the rows' sums; zeros where the key comes after the query. */
 template <typename E, int BLOCKS, int KEYS>
@@ -147,13 +76,7 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     float out[BLOCKS][WIDTH / 8][4];
     running<BLOCKS> rows;
     clear(out);
-#pragma unroll
-    for (int block = 0; block < BLOCKS; block++)
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            rows.m[block][half] = -INFINITY;
-            rows.l[block][half] = 0;
-        }
+    begin(rows);
 
     load_tile<E, WIDTH, ROWS>(query_tile, queries + (size_t)first * stride, stride, T - first, width, bytes);
     load_tile<E, WIDTH, KEYS>(key_tile, keys, stride, T, width, bytes);
@@ -182,7 +105,11 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
         if (visible) {
             if (first_key + KEYS - 1 > warp_first)
                 mask<BLOCKS, KEYS>(s, lane_row, first_key + lane_key);
-            online_softmax<WIDTH, BLOCKS, KEYS>(s, rows, out, scale_log2);
+#pragma unroll
+            for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+                for (int half = 0; half < 2; half++)
+                    rescale<WIDTH>(out, block, half, online_softmax<BLOCKS, KEYS>(s, rows, block, half, scale_log2));
             if (dropped.threshold > 0)
                 drop<BLOCKS, KEYS>(s, dropped, lane_row, first_key);
             multiply_accumulators<E, WIDTH, BLOCKS, KEYS>(out, s, value_tile);

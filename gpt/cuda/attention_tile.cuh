@@ -60,6 +60,9 @@ struct attention_backward {
 
 /* Queue what gpt_cuda_attention and gpt_cuda_attention_gradient have prepared. E: fp16 or bf16. */
 template <typename E> dt_status attention_forward_tensor(struct dt_stream *stream, size_t samples, const attention_forward &a);
+/* attention_hopper.cu, for compute capability 9.0: the same as attention_forward_tensor where attention_fits_hopper. */
+template <typename E> dt_status attention_forward_hopper(struct dt_stream *stream, size_t samples, const attention_forward &a);
+bool attention_fits_hopper(const attention_forward &a);
 template <typename E> dt_status attention_backward_tensor(struct dt_stream *stream, size_t samples, const attention_backward &a);
 dt_status attention_forward_fp32(struct dt_stream *stream, size_t samples, const attention_forward &a);
 dt_status attention_backward_fp32(struct dt_stream *stream, size_t samples, const attention_backward &a);

@@ -41,6 +41,7 @@ struct dt_device_options {
     int threads;                 /* cpu: threads of one kernel; 0: processors of this process / local_size, at least 1 */
     int local_rank, local_size;  /* place among the ranks of this machine; 0 and 1 when alone (local_size 0 counts as 1) */
     bool early_launch;           /* cuda: kernels may be launched before those in front of them are over, where the GPU can do that */
+    bool warpgroup_kernels;      /* cuda: of compute capability 9.0: kernels of its own where there are some */
     int spared_multiprocessors;  /* cuda: that matrix products leave to what runs beside them */
     bool share; /* cuda: more ranks than GPUs take turns at them: local_rank % GPUs. Else a rank without a GPU of its own is refused */
     uint64_t host_memory_limit_bytes;        /* of dt_alloc_host; 0: the machine's (cpu), or none (sim) */

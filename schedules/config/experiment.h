@@ -110,6 +110,7 @@ struct experiment {
     } dynamic_loss_scale;
     bool fused_kernels;         /* cuda: one kernel does the work of several where there is one */
     bool early_launch;          /* cuda: kernels are launched before those in front of them are over */
+    bool warpgroup_kernels;     /* cuda: Hopper's own kernels where there are some */
     int spared_multiprocessors; /* cuda: that products leave to what runs beside them */
     bool graph;                 /* on devices that have graphs, a step is captured and replayed (schedules/run/trainer.h) */
     bool graph_across_nodes;    /* also where the ranks are on several nodes */

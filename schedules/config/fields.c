@@ -81,6 +81,7 @@ WHERE(of_gpus, on_gpus(e))
 WHERE(of_timed_warmup, e->steps.warmup_s > 0 && (!e->strategy.device || !e->strategy.device->simulated))
 WHERE(of_separate_kernels, on_gpus(e) && !e->fused_kernels)
 WHERE(of_early_launch, on_gpus(e) && e->early_launch)
+WHERE(of_warpgroups, on_gpus(e) && e->warpgroup_kernels)
 WHERE(of_spared, on_gpus(e) && e->spared_multiprocessors > 0)
 WHERE(of_processors, !e->strategy.device || !e->strategy.device->gpus) /* a profile that was measured on a CPU has threads, too */
 WHERE(of_predictions, experiment_is_simulated(e))
@@ -383,6 +384,11 @@ static const struct dt_field fields[] = {
      .description = "cuda: a kernel is launched while the one in front of it runs, and waits for its end (programmatic dependent launch), "
                     "in graphs too. "
                     "Needs compute capability 9.0 and a build with -Dgpu_target=hopper. What that gains is not measured yet."},
+    {"warpgroup_kernels", DT_FIELD_BOOL, AT(warpgroup_kernels), .max = 1, .initial = "false", .matters = of_warpgroups,
+     .description =
+         "cuda: Hopper's products of warpgroups and its tensor copies (wgmma, TMA) where a kernel has them: attention's forward, fused, "
+         "in fp16 and bf16, with heads of 8 to 128 columns in eights. "
+         "Needs compute capability 9.0. No GPU has run them yet."},
     {"spared_multiprocessors", DT_FIELD_INT, AT(spared_multiprocessors), .min = 0, .max = 1000, .initial = "0", .matters = of_spared,
      .description =
          "cuda: multiprocessors that matrix products leave to what runs beside them (SM_COUNT_TARGET of cuBLASLt), such as NCCL's "

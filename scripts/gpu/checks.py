@@ -178,6 +178,12 @@ class Checks:
             raise Failed(f"losses differ: {[r['losses'][-1] for r in records]}")
         return f"{len(records)} runs with the same losses"
 
+    def warpgroups_as_on_cpu(self, name):
+        """Hopper's own kernels: the CPU's losses, as with those of all GPUs."""
+        dtype = COMPARED[name]["model"]["dtype"]
+        (record,) = self.on_gpu(f"warpgroups {name}", {**COMPARED[name], "warpgroup_kernels": True})
+        return f"off by {self.far(record['losses'], self.cpu_losses(name), dtype):.2g} at most (bound {LOSS_BOUNDS[dtype]:g})"
+
     def tuned_twice(self):
         """dtbench tune's file decides every product, and two runs with it give the same bits."""
         path, config = self.runner.path("tuning_small.json"), self.runner.path("tune.json")

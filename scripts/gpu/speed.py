@@ -33,7 +33,7 @@ class Speed:
         status, said = self.runner.call("_".join([name, *arguments]), [self.checks.program(name), *arguments], environment=self.checks.environment)
         if status != 0:
             raise Failed(f"exit status {status}: {last_line(said)}")
-        return "; ".join(line.strip() for line in said.splitlines() if re.search(r"limits:|a step of these|all of a step", line)) or last_line(said)
+        return "; ".join(line.strip() for line in said.splitlines() if re.search(r"limits:|attention, T|a step of these|all of a step", line)) or last_line(said)
 
     def tune(self):
         path = self.runner.path("tuning.json")
@@ -98,6 +98,18 @@ class Speed:
             given = record["config"]
             said.append(f"{'early' if given.get('early_launch') else 'one after the other'}, {'replayed' if given['graph'] else 'queued'} "
                         f"{1e3 * record['metrics']['step_s']['median']:.2f} ms")
+        return "; ".join(said)
+
+    def warpgroups(self, case):
+        """Steps with Hopper's own kernels and with those of all GPUs, with samples of 256 and of 2,048 tokens: as many in a step."""
+        model, batch = case.split(":")
+        said = []
+        for block_size in (256, 2048):
+            config = {**LARGE, "device": self.options.device, "batch_size": max(1, int(batch) * 256 // block_size),
+                      "model": {**LARGE["model"], "preset": model, "block_size": block_size}, "sweep": {"warpgroup_kernels": [False, True]}}
+            for record in self.checks.run(f"warpgroups_{model}_{batch}_{block_size}", config):
+                said.append(f"T {block_size}, {'warpgroups' if record['config'].get('warpgroup_kernels') else 'mma.sync'} "
+                            f"{1e3 * record['metrics']['step_s']['median']:.2f} ms")
         return "; ".join(said)
 
     def counters(self):

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VOCAB = 50000, BLOCK = 256, REPEATS = 7, MOST_ARRAYS = 16 };
+enum { VOCAB = 50000, BLOCK = 256, LONG = 2048, REPEATS = 7, MOST_ARRAYS = 16 };
 
 struct bench {
     struct dt_device *device;
@@ -246,18 +246,29 @@ static void bench_activation(struct bench *b, enum gpt_mlp_kind mlp, const char 
     b->k = gpt;
 }
 
-static void bench_attention(struct bench *b, const struct gpt_dropout *dropout)
+/* Attention of as many rows, in samples of T. name: what stands before it; per_step: as in show. */
+static void bench_attention(struct bench *b, const char *name, int per_step, int T, const struct gpt_dropout *dropout)
 {
+    char label[64];
+    struct gpt_kernels *whole = b->k;
+    struct dt_model model = b->model;
+    size_t samples = b->rows / (size_t)T > 0 ? b->rows / (size_t)T : 1, rows = samples * (size_t)T;
+    gpt_change(&model)->block_size = T;
+    must(b->table->create(&b->base, &model, &b->k));
     size_t d = (size_t)gpt_of(&b->model)->hidden;
-    double flops = 4.0 * (double)b->rows * BLOCK * (double)d; /* the whole square, as model.h counts */
-    void *qkv = array(b, b->rows * 3 * d), *out = array(b, b->rows * d), *dqkv = array(b, b->rows * 3 * d);
-    float *lse = floats(b, b->rows * (size_t)gpt_of(&b->model)->heads);
+    double flops = 4.0 * (double)rows * T * (double)d; /* the whole square, as model.h counts */
+    void *qkv = array(b, rows * 3 * d), *out = array(b, rows * d), *dqkv = array(b, rows * 3 * d);
+    float *lse = floats(b, rows * (size_t)gpt_of(&b->model)->heads);
     struct gpt_part heads = {0, (size_t)gpt_of(&b->model)->heads};
-    struct gpt_attention_forward forward = {qkv, out, lse, NULL, b->samples, heads, heads, *dropout, {0}};
-    struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, b->samples, heads, heads, *dropout, {0}, NULL};
-    show_products(b, "attention", gpt_of(&b->model)->layers, flops, launch_attention, &forward);
-    show_products(b, "attention gradient", gpt_of(&b->model)->layers, 2 * flops, launch_attention_gradient, &backward);
+    struct gpt_attention_forward forward = {qkv, out, lse, NULL, samples, heads, heads, *dropout, {0}};
+    struct gpt_attention_backward backward = {out, out, qkv, lse, NULL, dqkv, samples, heads, heads, *dropout, {0}, NULL};
+    snprintf(label, sizeof label, "%sattention, T %d", name, T);
+    show_products(b, label, per_step, flops, launch_attention, &forward);
+    snprintf(label, sizeof label, "%sattention gradient, T %d", name, T);
+    show_products(b, label, per_step, 2 * flops, launch_attention_gradient, &backward);
     free_arrays(b);
+    b->table->destroy(b->k);
+    b->k = whole;
 }
 
 static void bench_rows(struct bench *b, const struct gpt_dropout *dropout)
@@ -482,6 +493,30 @@ static dt_status arguments(struct bench *b, int argc, char **argv)
     return DT_OK;
 }
 
+/* Errors: of the device alone, which may not have what is asked for. */
+static dt_status open_device(struct bench *b, const char *kind, bool warpgroups)
+{
+    struct dt_device_options options = {.threads = b->threads, .local_size = 1, .warpgroup_kernels = warpgroups};
+    DT_TRY(dt_device_create(kind, &options, &b->device));
+    must(dt_stream_create(b->device, "compute", &b->stream));
+    must(dt_event_create_timed(b->device, &b->start));
+    must(dt_event_create_timed(b->device, &b->end));
+    must(dt_kernels_init(&b->base, b->device, b->model.dtype));
+    must(b->table->create(&b->base, &b->model, &b->k));
+    must(dt_kernels_begin_step(&b->base, b->stream, 0, 2)); /* the first one does not read Adam's state */
+    return DT_OK;
+}
+
+static void close_device(struct bench *b)
+{
+    b->table->destroy(b->k);
+    dt_kernels_finish(&b->base);
+    dt_event_destroy(b->start);
+    dt_event_destroy(b->end);
+    dt_stream_destroy(b->stream);
+    dt_device_destroy(b->device);
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "cpu";
@@ -489,16 +524,9 @@ int main(int argc, char **argv)
     struct dt_device_info info;
     must(arguments(&b, argc, argv));
     b.launches = b.on_cpu ? 1 : 10;
-    struct dt_device_options options = {.threads = b.threads, .local_size = 1};
     b.table = gpt_kernels_for(kind);
     must(b.table ? DT_OK : DT_ERR_UNAVAILABLE);
-    must(dt_device_create(kind, &options, &b.device));
-    must(dt_stream_create(b.device, "compute", &b.stream));
-    must(dt_event_create_timed(b.device, &b.start));
-    must(dt_event_create_timed(b.device, &b.end));
-    must(dt_kernels_init(&b.base, b.device, b.model.dtype));
-    must(b.table->create(&b.base, &b.model, &b.k));
-    must(dt_kernels_begin_step(&b.base, b.stream, 0, 2)); /* the first one does not read Adam's state */
+    must(open_device(&b, kind, false));
     dt_device_info(b.device, &info);
     printf("%s, %zu rows, %s, on %s", argc > 2 ? argv[2] : "GPTSmall", b.rows, dt_dtype_name(b.model.dtype), info.name);
     if (b.on_cpu)
@@ -517,7 +545,7 @@ int main(int argc, char **argv)
     bench_activation(&b, GPT_MLP_GELU, "gelu, again");
     bench_activation(&b, GPT_MLP_GELU_NEW, "gelu's tanh form");
     bench_activation(&b, GPT_MLP_RELU, "relu");
-    bench_attention(&b, &dropout);
+    bench_attention(&b, "", L, BLOCK, &dropout);
     bench_rows(&b, &dropout);
     bench_decoder(&b);
     bench_vocabulary(&b, &dropout);
@@ -525,12 +553,17 @@ int main(int argc, char **argv)
     bench_vision(&b);
     double flops = gpt_step_flops(&b.model, b.rows);
     printf("a step of these: %.2f ms, %.0f tokens/s, %.2f TFLOP/s\n", b.step_s * 1e3, (double)b.rows / b.step_s, flops / b.step_s * 1e-12);
-
-    b.table->destroy(b.k);
-    dt_kernels_finish(&b.base);
-    dt_event_destroy(b.start);
-    dt_event_destroy(b.end);
-    dt_stream_destroy(b.stream);
-    dt_device_destroy(b.device);
+    if (!b.on_cpu)
+        bench_attention(&b, "", 0, LONG, &dropout);
+    close_device(&b);
+    if (b.on_cpu)
+        return 0;
+    if (open_device(&b, kind, true) < 0) { /* Hopper's own kernels beside those of all GPUs */
+        printf("no warpgroup_kernels: %s\n", dt_error_message());
+        return 0;
+    }
+    bench_attention(&b, "warpgroups: ", 0, BLOCK, &dropout);
+    bench_attention(&b, "warpgroups: ", 0, LONG, &dropout);
+    close_device(&b);
     return 0;
 }

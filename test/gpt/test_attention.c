@@ -7,6 +7,7 @@ static struct dt_device *device;
 static struct dt_stream *stream;
 static const struct gpt_kernel_table *table;
 static struct dt_kernels base;
+static bool warpgroups; /* the device is asked for its kernels of warpgroups, which are there for fused attention alone */
 
 static dt_status create_kernels(const struct dt_model *model, struct gpt_kernels **out)
 {
@@ -22,7 +23,7 @@ static void destroy_kernels(struct gpt_kernels *k)
 
 static bool begin(void)
 {
-    struct dt_device_options options = {.threads = 2};
+    struct dt_device_options options = {.threads = 2, .warpgroup_kernels = warpgroups};
     dt_status status = dt_device_create(test_device_kind(), &options, &device);
     if (status == DT_ERR_UNAVAILABLE) {
         snprintf(test_skip_reason, sizeof test_skip_reason, "%s", dt_error_message());
@@ -113,7 +114,7 @@ static void check_grouped(enum dt_dtype dtype, int T, int heads, int kv_heads, b
 {
     struct problem p;
     problem_init_grouped(&p, dtype, T, heads, kv_heads, alibi, width, samples, dropout);
-    for (int unfused = 0; unfused < 2; unfused++) {
+    for (int unfused = 0; unfused < (warpgroups ? 1 : 2); unfused++) {
         struct result r;
         gpt_change(&p.model)->attention = unfused ? GPT_ATTENTION_UNFUSED : GPT_ATTENTION_FUSED;
         result_init(&p, &r);
@@ -762,6 +763,32 @@ static void nan_stays(void)
     end();
 }
 
+/* Hopper's own kernel: every width that it is compiled for and some that it pads, rows that end within a tile and before a warpgroup's, more
+ * tiles of keys than shared memory has places for. */
+static void warpgroup_kernels(void)
+{
+    if (strcmp(test_device_kind(), "cuda") != 0)
+        SKIP("the kernels of a GPU");
+    warpgroups = true;
+    if (begin()) {
+        for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
+            if (dtype == DT_FP32)
+                continue;
+            check_grouped(dtype, 300, 1, 1, false, 64, 1, 0.1f);
+            check_grouped(dtype, 130, 2, 1, true, 80, 1, 0.1f);
+            check_grouped(dtype, 70, 4, 2, false, 96, 2, 0.1f);
+            check_grouped(dtype, 140, 2, 2, false, 128, 1, 0);
+            check_grouped(dtype, 40, 3, 1, false, 72, 1, 0.1f);
+            check_grouped(dtype, 1, 3, 0, false, 8, 2, 0.5f);
+        }
+        check_grouped(DT_BF16, 530, 1, 1, false, 16, 1, 0);
+        end();
+        shapes_of_a_training();
+        nan_stays();
+    }
+    warpgroups = false;
+}
+
 static const struct test_case cases[] = {
     {"fp32 agrees with the reference", against_reference_fp32},
     {"bf16 agrees with the reference", against_reference_bf16},
@@ -776,6 +803,7 @@ static const struct test_case cases[] = {
     {"long sequences", long_sequences},
     {"large scores", large_scores},
     {"NaN stays NaN", nan_stays},
+    {"kernels of warpgroups", warpgroup_kernels},
 };
 
 int main(void)

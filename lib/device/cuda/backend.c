@@ -28,20 +28,32 @@ static dt_status open_gpu(struct cuda_device *device)
 /* Kernels from PTX of Hopper alone wait for those before them (lib/kernels/cuda/launch.cuh): launched early, others would race. */
 enum { CODE_WAITS = DTBENCH_CUDA_HOPPER };
 
+static dt_status needs_capability(const struct cuda_device *device, const char *option, int wanted_major, bool or_newer)
+{
+    int major = 0, minor = 0;
+    DT_TRY(dt_cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device->ordinal), "cuda device"));
+    DT_TRY(dt_cuda_status(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device->ordinal), "cuda device"));
+    if (major == wanted_major ? minor == 0 || or_newer : major > wanted_major && or_newer)
+        return DT_OK;
+    return dt_fail(DT_ERR_UNAVAILABLE, "%s: compute capability %d.0 is needed, and this GPU has %d.%d", option, wanted_major, major, minor);
+}
+
 static dt_status set_options(struct cuda_device *device, const struct dt_device_options *options)
 {
-    int major = 0, spared = options ? options->spared_multiprocessors : 0;
+    int spared = options ? options->spared_multiprocessors : 0;
     device->early_launch = options && options->early_launch;
+    device->warpgroup_kernels = options && options->warpgroup_kernels;
     device->product_multiprocessors = device->multiprocessors - spared;
     if (device->product_multiprocessors < 1)
         return dt_fail(DT_ERR_INVALID, "spared_multiprocessors is %d, and this GPU has %d", spared, device->multiprocessors);
+    if (device->warpgroup_kernels)
+        DT_TRY(needs_capability(device, "warpgroup_kernels", 9, false)); /* code for sm_90a runs nowhere else */
     if (!device->early_launch)
         return DT_OK;
     if (!CODE_WAITS)
         return dt_fail(DT_ERR_UNAVAILABLE,
                        "early_launch: the kernels of this build are for older GPUs, too; build with -Dgpu_target=hopper");
-    DT_TRY(dt_cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device->ordinal), "cuda device"));
-    return major >= 9 ? DT_OK : dt_fail(DT_ERR_UNAVAILABLE, "early_launch: compute capability 9.0 is needed, and this GPU has %d.x", major);
+    return needs_capability(device, "early_launch", 9, true);
 }
 
 static dt_status cuda_create(const struct dt_device_options *options, struct dt_device **out)
@@ -146,6 +158,11 @@ int dt_cuda_product_multiprocessors(const struct dt_device *device)
 bool dt_cuda_launches_early(const struct dt_stream *stream)
 {
     return cuda_of(stream->device)->early_launch;
+}
+
+bool dt_cuda_warpgroup_kernels(const struct dt_device *device)
+{
+    return cuda_of(device)->warpgroup_kernels;
 }
 
 int dt_cuda_multiprocessors(const struct dt_device *device)

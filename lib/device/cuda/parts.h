@@ -67,7 +67,7 @@ struct cuda_device {
     struct dt_device base;
     int ordinal; /* among the GPUs that this process sees */
     int multiprocessors, product_multiprocessors;
-    bool early_launch;
+    bool early_launch, warpgroup_kernels;
     struct dt_device_info info; /* what dt_cuda_look found */
     bool poison;
     struct dt_nvml *nvml; /* NULL: the GPU's condition is not known */

@@ -1,5 +1,6 @@
 #include "test/cuda_emulator/simt/simt.h"
 
+#include "test/cuda_emulator/simt/background.h"
 #include "test/cuda_emulator/simt/fiber.h"
 
 #include <algorithm>
@@ -18,9 +19,10 @@ namespace simt {
 namespace {
 
 enum { WARP = 32, MOST_THREADS = 1024, CANARY = 0xA5 };
-enum : size_t { MOST_SHARED_BYTES = 163 * 1024, CANARY_BYTES = 256 };
+/* Dynamic shared memory begins where 128 bytes of static shared memory would end: it is as aligned as it is declared, and not more. */
+enum : size_t { MOST_SHARED_BYTES = 163 * 1024, CANARY_BYTES = 256, SHARED_BEGINS = 128, SHARED_ALIGNMENT = 1024 };
 
-enum class waiting { nothing, block, warp, returned };
+enum class waiting { nothing, block, warp, other, returned };
 
 struct cuda_thread {
     int stack; /* it runs on, or -1: it has not begun */
@@ -31,6 +33,7 @@ struct cuda_thread {
     unsigned mask;
     uint64_t bits;
     int source;
+    const void *sleeps_on;                       /* of one that waits for something else */
     void (*together)(void *const of_lane[WARP]); /* NULL but for warp_meets */
     warp_result result;
     std::vector<pending_copy> open;                /* cp.async since the last commit */
@@ -82,12 +85,16 @@ struct executor {
     const std::function<void()> *kernel = nullptr;
     fiber_state *scheduler = nullptr;
     int running = -1, alive = 0, at_barrier = 0;
-    std::unique_ptr<unsigned char, aligned_free> shared;
-    std::map<const void *, kernel_history> history; /* of each kernel that has run */
+    std::unique_ptr<unsigned char, aligned_free> window; /* the block's shared memory */
+    std::map<const void *, kernel_history> history;      /* of each kernel that has run */
     std::string problem;
     bool unfinished = false; /* fibers of the last grid were left in the middle */
     shuffler random{given_seed()};
 
+    unsigned char *shared()
+    {
+        return window.get() + SHARED_BEGINS;
+    }
     void make_runnable(int t)
     {
         threads[(size_t)t].wait = waiting::nothing;
@@ -116,7 +123,16 @@ std::string text_of(const uint3 &at)
 
 const char *name_of(warp_call call)
 {
-    static const char *const names[] = {"__syncwarp", "a shuffle", "a vote", "a product of tiles", "a load of matrices"};
+    static const char *const names[] = {"__syncwarp",
+                                        "a shuffle",
+                                        "a vote",
+                                        "a product of tiles",
+                                        "a load of matrices",
+                                        "a product of a warpgroup",
+                                        "a fence before products of a warpgroup",
+                                        "a commit of products of a warpgroup",
+                                        "a wait for products of a warpgroup",
+                                        "a change of a warpgroup's registers"};
     return names[(int)call];
 }
 
@@ -134,9 +150,14 @@ void executor::draw_order()
     behind = (int)random.below(lanes_left.size());
 }
 
-/* Makes one of those that may run next the running one; false where there is none. */
+/* Makes one of those that may run next the running one; false where there is none. What goes on in the background is late, and hardly ever
+ * ends before all threads wait. */
 bool executor::draw_next()
 {
+    enum { SELDOM = 64 };
+    while (alive > 0 && background_copies() > 0 &&
+           ((runnable[0].empty() && runnable[1].empty() && runnable[2].empty()) || random.below(SELDOM) == 0))
+        background_copy(random.below(background_copies()));
     for (std::vector<int> &from : runnable) {
         if (from.empty())
             continue;
@@ -233,6 +254,8 @@ void executor::returned()
         under_way |= !group.empty();
     if (under_way)
         complain(me, "returned while copies to shared memory were under way");
+    if (const char *products = background_returned(me))
+        complain(me, products);
     threads[(size_t)me].wait = waiting::returned;
     lanes_left[(size_t)(me / WARP)] &= ~(1u << me % WARP);
     alive--;
@@ -260,9 +283,10 @@ void fiber_main(void *)
 std::string executor::stuck() const
 {
     std::string text = "no thread can go on:";
-    int count[2] = {0, 0}, first[2] = {-1, -1}, returned = 0;
+    int count[2] = {0, 0}, first[2] = {-1, -1}, returned = 0, asleep = 0;
     for (int t = 0; t < (int)threads.size(); t++) {
         returned += threads[(size_t)t].wait == waiting::returned;
+        asleep += threads[(size_t)t].wait == waiting::other;
         for (int kind = 0; kind < 2; kind++)
             if (threads[(size_t)t].wait == (kind ? waiting::warp : waiting::block) && count[kind]++ == 0)
                 first[kind] = t;
@@ -273,14 +297,17 @@ std::string executor::stuck() const
     if (count[1])
         text += " " + std::to_string(count[1]) + " at " + name_of(threads[(size_t)first[1]].call) + " (the first is thread " +
                 text_of(threads[(size_t)first[1]].index) + "),";
+    if (asleep)
+        text += " " + std::to_string(asleep) + " at a barrier in shared memory,";
     return text + " " + std::to_string(returned) + " returned";
 }
 
 void executor::run_block(const grid &grid)
 {
     int count = (int)(grid.threads.x * grid.threads.y * grid.threads.z);
-    memset(shared.get(), 0xFF, grid.shared_bytes);
-    memset(shared.get() + grid.shared_bytes, CANARY, CANARY_BYTES);
+    memset(shared(), 0xFF, grid.shared_bytes);
+    memset(shared() + grid.shared_bytes, CANARY, CANARY_BYTES);
+    background_begin(window.get(), SHARED_BEGINS, SHARED_BEGINS + grid.shared_bytes);
     threads.resize((size_t)count);
     for (std::vector<int> &of : runnable)
         of.clear();
@@ -304,8 +331,10 @@ void executor::run_block(const grid &grid)
     switch_to_next(&scheduler); /* back when no thread may run */
     if (problem.empty() && alive > 0)
         problem = stuck();
+    if (problem.empty())
+        problem = background_end();
     for (size_t i = 0; i < CANARY_BYTES && problem.empty(); i++)
-        if (shared.get()[grid.shared_bytes + i] != CANARY)
+        if (shared()[grid.shared_bytes + i] != CANARY)
             problem = "wrote past its " + std::to_string(grid.shared_bytes) + " bytes of dynamic shared memory";
     if (!problem.empty())
         threads.clear(); /* what these threads had under way is over */
@@ -343,7 +372,8 @@ std::string run(const grid &grid, const std::function<void()> &kernel)
     poison_static_shared(history.static_shared, is_first || e.unfinished);
     e.unfinished = true;
     e.stacks.reserve((int)(grid.threads.x * grid.threads.y * grid.threads.z));
-    e.shared.reset((unsigned char *)aligned_alloc(128, (grid.shared_bytes + CANARY_BYTES + 127) / 128 * 128));
+    size_t bytes = SHARED_BEGINS + grid.shared_bytes + CANARY_BYTES;
+    e.window.reset((unsigned char *)aligned_alloc(SHARED_ALIGNMENT, (bytes + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT * SHARED_ALIGNMENT));
     blockDim = grid.threads;
     gridDim = grid.blocks;
     current = &e;
@@ -422,9 +452,31 @@ int lane()
     return current->running % WARP;
 }
 
+int running_thread()
+{
+    return current->running;
+}
+
+void sleep_on(const void *what)
+{
+    executor &e = *current;
+    cuda_thread &thread = e.threads[(size_t)e.running];
+    thread.wait = waiting::other;
+    thread.sleeps_on = what;
+    e.pause();
+}
+
+void wake(const void *what)
+{
+    executor &e = *current;
+    for (int t = 0; t < (int)e.threads.size(); t++)
+        if (e.threads[(size_t)t].wait == waiting::other && e.threads[(size_t)t].sleeps_on == what)
+            e.make_runnable(t);
+}
+
 void *dynamic_shared()
 {
-    return current->shared.get();
+    return current->shared();
 }
 
 void copy_add(const pending_copy &copy)

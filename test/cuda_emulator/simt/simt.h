@@ -38,7 +38,18 @@ std::string run(const grid &grid, const std::function<void()> &kernel);
 /* All of a block's threads that have not returned. */
 void sync_threads();
 
-enum class warp_call { sync, shuffle, vote, product, matrices };
+enum class warp_call {
+    sync,
+    shuffle,
+    vote,
+    product,
+    matrices,
+    warpgroup_product,
+    warpgroup_fence,
+    warpgroup_commit,
+    warpgroup_wait,
+    registers
+};
 
 struct warp_result {
     uint64_t bits;    /* of the lane asked for; poison (0xFF..) when that lane takes no part */
@@ -54,6 +65,12 @@ warp_result warp_exchange(warp_call call, unsigned mask, uint64_t bits, int sour
 void warp_meets(warp_call call, void *own, void (*together)(void *const of_lane[32]));
 
 int lane();
+int running_thread(); /* its number in the block */
+
+/* The calling thread waits until another one, or something in the background, wakes all who sleep on `what`. */
+void sleep_on(const void *what);
+void wake(const void *what);
+
 /* The kernel has a mistake: this thread ends here, and simt::run with this text. */
 [[noreturn]] void complain(const std::string &what);
 void *dynamic_shared();

@@ -4,6 +4,7 @@
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
 #include "gpt/cuda/mma.cuh"
+#include "gpt/cuda/wgmma.cuh"
 
 extern "C" {
 #include "test/check.h"
@@ -320,6 +321,222 @@ void copies()
     CHECK_FOUND(1, 1, 32, "multiple of the copy's size", [&] { gpt_cuda::copy_async<16>(simt::dynamic_shared(), from + 1, true); });
 }
 
+/* ---- what goes on in the background: barriers, copies of boxes, products of warpgroups ---- */
+
+/* A matrix's descriptor, put together from the manual's table. */
+uint64_t described(const void *at, uint64_t leading_bytes, uint64_t stride_bytes, unsigned span)
+{
+    return gpt_cuda::shared_address(at) / 16 | leading_bytes / 16 << 16 | stride_bytes / 16 << 32 |
+           (uint64_t)(span == 128  ? 1
+                      : span == 64 ? 2
+                                   : 3)
+               << 62;
+}
+
+/* Dynamic shared memory from a multiple of 1024 on. */
+unsigned char *swizzle_base()
+{
+    unsigned char *at = (unsigned char *)simt::dynamic_shared();
+    return at + (1024 - gpt_cuda::shared_address(at) % 1024) % 1024;
+}
+
+/* Where the elements of a row `row` of SPAN bytes, swizzled, begin: pieces of 16 bytes change places by the row's number among 8 of 128 bytes. */
+unsigned piece_at(unsigned span, unsigned row, unsigned piece)
+{
+    return row * span + 16 * (piece ^ row * span / 128 % (span / 16));
+}
+
+enum { ROOM = 48 << 10 };
+
+/* a [64, 16] in the first 16 columns of rows of SPAN bytes; b [16, N] by its columns, or with n_major by its rows, SPAN / 2 columns after the
+ * other. The whole of d against loops. */
+template <typename E, int N, int SPAN> void check_warpgroup_product(bool from_registers)
+{
+    static float a[64][16], b[16][N], d[64][N];
+    for (int i = 0; i < 64 * 16; i++)
+        a[i / 16][i % 16] = (float)(i * 7 % 13) - 6;
+    for (int i = 0; i < 16 * N; i++)
+        b[i / N][i % N] = (float)(i * 5 % 11) - 4;
+    launch(1, 128, ROOM, [&] {
+        unsigned char *left = swizzle_base(), *right = left + 64 * SPAN;
+        int t = (int)threadIdx.x, lane = t % 32;
+        auto put = [](unsigned char *to, unsigned row, unsigned column, float value) {
+            *(E *)(to + piece_at(SPAN, row, column * 2 / 16) + column * 2 % 16) = E(value);
+        };
+        for (int i = t; i < 64 * 16; i += 128)
+            put(left, (unsigned)i / 16, (unsigned)i % 16, a[i / 16][i % 16]);
+        for (int i = t; i < 16 * N; i += 128) {
+            unsigned k = (unsigned)i / N, n = (unsigned)i % N, across = SPAN / 2;
+            if (from_registers)
+                put(right + n / across * 16 * SPAN, k, n % across, b[k][n]);
+            else
+                put(right, n, k, b[k][n]);
+        }
+        __syncthreads();
+        float sum[N / 8][4];
+        uint32_t rows[4];
+        for (int i = 0; i < N / 2; i++)
+            sum[i / 4][i % 4] = 1;
+        for (int i = 0; i < 4; i++) {
+            int row = t / 32 * 16 + lane / 4 + i % 2 * 8, column = lane % 4 * 2 + i / 2 * 8;
+            rows[i] = gpt_cuda::two_of<E>(a[row][column], a[row][column + 1]);
+        }
+        gpt_cuda::wgmma_fence(sum);
+        if (from_registers)
+            gpt_cuda::wgmma_registers<E, N>(sum, rows, described(right, 16 * SPAN, 8 * SPAN, SPAN));
+        else
+            gpt_cuda::wgmma_shared<E, N>(sum, described(left, 16, 8 * SPAN, SPAN), described(right, 16, 8 * SPAN, SPAN), true);
+        gpt_cuda::wgmma_commit();
+        CHECK(isnan(sum[0][0]));
+        gpt_cuda::wgmma_wait<0>(sum);
+        for (int i = 0; i < N / 2; i++)
+            d[t / 32 * 16 + lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2] = sum[i / 4][i % 4];
+    });
+    int wrong = 0;
+    for (int r = 0; r < 64; r++)
+        for (int c = 0; c < N; c++) {
+            float want = 1;
+            for (int k = 0; k < 16; k++)
+                want += a[r][k] * b[k][c];
+            wrong += d[r][c] != want;
+        }
+    CHECK(wrong == 0, "N %d, span %d, left operand in %s: %d wrong", N, SPAN, from_registers ? "registers" : "shared memory", wrong);
+}
+
+void warpgroup_products()
+{
+    for (bool from_registers : {false, true}) {
+        check_warpgroup_product<__half, 64, 128>(from_registers);
+        check_warpgroup_product<__nv_bfloat16, 80, 32>(from_registers);
+        check_warpgroup_product<__half, 96, 64>(from_registers);
+        check_warpgroup_product<__nv_bfloat16, 128, 128>(from_registers);
+    }
+}
+
+/* A product of zeros, with one mistake. */
+enum class mistake { no_fence, no_wait, touched, operand_changed, registers_changed, other_products, base_offset, misplaced };
+
+template <mistake WHICH> void faulty_product()
+{
+    unsigned char *at = swizzle_base();
+    float sum[8][4] = {};
+    uint32_t rows[4] = {0, 0, 0, 0};
+    for (unsigned i = threadIdx.x; i < 8192; i += 128)
+        at[i] = 0;
+    __syncthreads();
+    uint64_t b = described(at, 16, 1024, 128);
+    if (WHICH == mistake::base_offset)
+        b |= (uint64_t)1 << 49;
+    if (WHICH == mistake::misplaced)
+        b += 128 / 16;
+    if (WHICH != mistake::no_fence)
+        gpt_cuda::wgmma_fence(sum);
+    if (WHICH != mistake::other_products || threadIdx.x < 96)
+        gpt_cuda::wgmma_registers<__half, 64>(sum, rows, b);
+    gpt_cuda::wgmma_commit();
+    if (WHICH == mistake::registers_changed)
+        rows[1]++;
+    if (WHICH == mistake::operand_changed && threadIdx.x == 0)
+        at[5] = 1;
+    if (WHICH == mistake::touched)
+        sum[1][2] = 0;
+    if (WHICH != mistake::no_wait)
+        gpt_cuda::wgmma_wait<0>(sum, rows);
+}
+
+void mistakes_around_products()
+{
+    CHECK_FOUND(1, 128, ROOM, "without a fence", faulty_product<mistake::no_fence>);
+    CHECK_FOUND(1, 128, ROOM, "under way", faulty_product<mistake::no_wait>);
+    CHECK_FOUND(1, 128, ROOM, "wrote to accumulators", faulty_product<mistake::touched>);
+    CHECK_FOUND(1, 128, ROOM, "has changed", faulty_product<mistake::operand_changed>);
+    CHECK_FOUND(1, 128, ROOM, "registers of a left operand", faulty_product<mistake::registers_changed>);
+    CHECK_FOUND(1, 128, ROOM, "called different products", faulty_product<mistake::other_products>);
+    CHECK_FOUND(1, 128, ROOM, "base offset", faulty_product<mistake::base_offset>);
+    CHECK_FOUND(1, 128, ROOM, "first of eight rows", faulty_product<mistake::misplaced>);
+}
+
+enum { BOX_ROWS = 8, TENSOR_ROWS = 11 };
+
+CUresult map_of(CUtensorMap *map, const uint16_t *from, cuuint64_t row_bytes, cuuint32_t box_columns, CUtensorMapSwizzle swizzle)
+{
+    cuuint64_t sizes[] = {40, 3, TENSOR_ROWS, 2}, strides[] = {80, row_bytes, row_bytes * TENSOR_ROWS};
+    cuuint32_t box[] = {box_columns, 1, BOX_ROWS, 1}, steps[] = {1, 1, 1, 1};
+    return cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, (void *)from, sizes, strides, box, steps,
+                                  CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+/* Boxes of a tensor [2, 11, 3, 40] that end within it, and past it: what is there after the wait, and that it is not there before. */
+void boxes()
+{
+    alignas(16) static uint16_t from[2 * TENSOR_ROWS * 3 * 40];
+    for (unsigned i = 0; i < sizeof from / sizeof *from; i++)
+        from[i] = (uint16_t)(i + 1);
+    CUtensorMap map;
+    CHECK(map_of(&map, from + 1, 240, 32, CU_TENSOR_MAP_SWIZZLE_64B) != CUDA_SUCCESS, "an address that is not a multiple of 16");
+    CHECK(map_of(&map, from, 248, 32, CU_TENSOR_MAP_SWIZZLE_64B) != CUDA_SUCCESS, "a stride that is not a multiple of 16");
+    CHECK(map_of(&map, from, 240, 32, CU_TENSOR_MAP_SWIZZLE_32B) != CUDA_SUCCESS, "a box wider than its swizzle");
+    CHECK(map_of(&map, from, 240, 32, CU_TENSOR_MAP_SWIZZLE_64B) == CUDA_SUCCESS);
+    int wrong = 0, early = 0;
+    launch(1, 64, ROOM, [&] {
+        unsigned char *to = swizzle_base();
+        uint64_t *barrier = (uint64_t *)(to + 4096);
+        if (threadIdx.x == 0) {
+            gpt_cuda::barrier_init(barrier, 1);
+            gpt_cuda::barrier_init_fence();
+        }
+        __syncthreads();
+        for (int round = 0; round < 3; round++) {
+            int x = round * 16, row = round * 4;
+            if (threadIdx.x == 0) {
+                gpt_cuda::barrier_expect(barrier, BOX_ROWS * 64);
+                gpt_cuda::copy_box(to, &map, barrier, x, 1, row, 1);
+                early += *(uint16_t *)to != 0xFFFF;
+            }
+            gpt_cuda::barrier_wait(barrier, round & 1);
+            for (unsigned i = threadIdx.x; i < BOX_ROWS * 32; i += 64) {
+                unsigned r = i / 32, c = i % 32;
+                bool inside = row + (int)r < TENSOR_ROWS && x + (int)c < 40;
+                uint16_t want = inside ? from[((TENSOR_ROWS + row + (int)r) * 3 + 1) * 40 + x + (int)c] : 0;
+                wrong += *(uint16_t *)(to + piece_at(64, r, c / 8) + c % 8 * 2) != want;
+            }
+            __syncthreads();
+        }
+    });
+    CHECK(wrong == 0 && early == 0, "%d wrong, %d early", wrong, early);
+    auto one = [&](bool fenced, bool expected, int offset, int arrivals) {
+        unsigned char *to = swizzle_base();
+        uint64_t *barrier = (uint64_t *)(to + 4096);
+        gpt_cuda::barrier_init(barrier, arrivals);
+        if (fenced)
+            gpt_cuda::barrier_init_fence();
+        if (expected)
+            gpt_cuda::barrier_expect(barrier, BOX_ROWS * 64);
+        gpt_cuda::copy_box(to + offset, &map, barrier, 0, 0, 0, 0);
+        gpt_cuda::barrier_wait(barrier, 0);
+    };
+    launch(1, 1, ROOM, [&] { one(true, true, 0, 1); });
+    CHECK_FOUND(1, 1, ROOM, "not fenced", [&] { one(false, true, 0, 1); });
+    CHECK_FOUND(1, 1, ROOM, "at a barrier in shared memory", [&] { one(true, false, 0, 1); });
+    CHECK_FOUND(1, 1, ROOM, "at a barrier in shared memory", [&] { one(true, true, 0, 2); });
+    CHECK_FOUND(1, 1, ROOM, "multiple of 128", [&] { one(true, true, 64, 1); });
+    CHECK_FOUND(1, 1, ROOM, "not initialised", [] { gpt_cuda::barrier_wait((uint64_t *)swizzle_base(), 0); });
+    CHECK_FOUND(1, 1, ROOM, "written over", [] {
+        uint64_t *barrier = (uint64_t *)swizzle_base();
+        gpt_cuda::barrier_init(barrier, 1);
+        *barrier = 7;
+        gpt_cuda::barrier_arrive(barrier);
+    });
+    CHECK_FOUND(1, 1, ROOM, "ended while copies", [&] {
+        uint64_t *barrier = (uint64_t *)(swizzle_base() + 4096);
+        gpt_cuda::barrier_init(barrier, 1);
+        gpt_cuda::barrier_init_fence();
+        gpt_cuda::barrier_expect(barrier, BOX_ROWS * 64);
+        gpt_cuda::copy_box(swizzle_base(), &map, barrier, 0, 0, 0, 0);
+    });
+}
+
 } // namespace
 
 static const struct test_case cases[] = {
@@ -339,5 +556,8 @@ static const struct test_case cases[] = {
     {"fp16 and bf16 round to nearest, ties to even", narrow_floats},
     {"products of tiles, and loads of their operands", products},
     {"copies into shared memory in the background", copies},
+    {"products of warpgroups", warpgroup_products},
+    {"mistakes around products of warpgroups", mistakes_around_products},
+    {"copies of boxes, and barriers in shared memory", boxes},
 };
 TEST_MAIN(cases)

@@ -19,6 +19,18 @@ enum { SAMPLES = 16, MOST = 256 };
 static struct dt_device *device;
 static struct dt_stream *stream;
 
+static void open_device(const struct dt_device_options *options)
+{
+    CHECK_OK(dt_device_create("cuda", options, &device));
+    CHECK_OK(dt_stream_create(device, "compute", &stream));
+}
+
+static void close_device(void)
+{
+    dt_stream_destroy(stream);
+    dt_device_destroy(device);
+}
+
 /* d is small beside the rows, so that what is of a size of d alone is little of a pass. */
 static const struct gpt_model gpt = {.layers = 3, .heads = 2, .hidden = 128, .vocab_size = 64, .block_size = 32, .dropout = 0.1f};
 
@@ -26,9 +38,16 @@ struct count {
     int launches, passes;
 };
 
+static int warpgroup_launches, wanted_warpgroup_launches; /* of attention by Hopper's own kernel: seen, and how many there are to be */
+
+static bool is_of_warpgroups(const char *name)
+{
+    return strcmp(name, "attention, warpgroups") == 0;
+}
+
 static bool is_of_attention(const char *name)
 {
-    return strcmp(name, "attention") == 0 || strcmp(name, "attention gradient") == 0;
+    return strcmp(name, "attention") == 0 || is_of_warpgroups(name) || strcmp(name, "attention gradient") == 0;
 }
 
 static int passes_of(const struct emulator_touch *touch, double pass_bytes)
@@ -51,6 +70,7 @@ static void add_up(const char *when, const struct dt_model *model, struct count 
                (double)touches[i].read_bytes / pass_bytes, (double)touches[i].written_bytes / pass_bytes);
         sum->launches++;
         sum->passes += passes;
+        warpgroup_launches += is_of_warpgroups(touches[i].name);
     }
 }
 
@@ -120,7 +140,9 @@ static void check(const struct dt_model *model, int keep, struct count most)
     if (!emulator_watch_begin())
         SKIP("this processor does not tell reads from writes");
     emulator_watch_end(NULL, 0);
+    warpgroup_launches = 0;
     struct count seen = count_block(model, keep);
+    CHECK(warpgroup_launches == wanted_warpgroup_launches, "%d of warpgroups, not %d", warpgroup_launches, wanted_warpgroup_launches);
     printf("# a block: %d launches, %d passes over memory\n", seen.launches, seen.passes);
     CHECK(seen.launches > 0 && seen.launches <= most.launches, "%d launches, and at most %d are allowed", seen.launches, most.launches);
     CHECK(seen.passes > 0 && seen.passes <= most.passes, "%d passes, and at most %d are allowed", seen.passes, most.passes);
@@ -185,6 +207,18 @@ static void llama_keeping(void)
     check(&model, DT_KEEP_NORMS | DT_KEEP_MLP, (struct count){22, 50});
 }
 
+/* The forward kernel alone is another one. */
+static void warpgroups(void)
+{
+    close_device();
+    open_device(&(struct dt_device_options){.warpgroup_kernels = true});
+    wanted_warpgroup_launches = 1;
+    study();
+    wanted_warpgroup_launches = 0;
+    close_device();
+    open_device(NULL);
+}
+
 static const struct test_case cases[] = {
     {"the study's block", study},
     {"the study's block with what is cheap kept", study_keeping},
@@ -193,15 +227,14 @@ static const struct test_case cases[] = {
     {"OPT's block", relu},
     {"Llama's block", llama_block},
     {"Llama's block with what is cheap kept", llama_keeping},
+    {"warpgroup_kernels", warpgroups},
 };
 
 int main(void)
 {
     unsetenv("DTBENCH_POISON"); /* its fills would be counted */
-    CHECK_OK(dt_device_create("cuda", NULL, &device));
-    CHECK_OK(dt_stream_create(device, "compute", &stream));
+    open_device(NULL);
     int code = test_main(cases, sizeof cases / sizeof *cases);
-    dt_stream_destroy(stream);
-    dt_device_destroy(device);
+    close_device();
     return code;
 }
