@@ -30,6 +30,8 @@ static const struct dt_field before_kernels[] = {
     {"error.eight", DT_FIELD_NUMBER, AT(error.eight), .max = 10, .initial = "0",
      .description = "What eight of ten of them stay below; where it is not told, it is taken from the other two."},
     {"error.most", DT_FIELD_NUMBER, AT(error.most), .max = 10, .initial = "0", .description = "What nine of ten of them stay below."},
+    {"error.unseen", DT_FIELD_NUMBER, AT(error.unseen), .max = 10, .initial = "0",
+     .description = "What eight of ten stay below of software that no run of the profile's is of; 0: not known."},
     {"error.of", DT_FIELD_STRING, AT(error.of), .max = 127, .initial = "\"\"", .description = "The runs that these were."},
 
     {"gemm.peak_fraction", DT_FIELD_NUMBER, AT(gemm.peak_fraction), .above = true, .max = 1,

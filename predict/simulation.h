@@ -19,6 +19,16 @@ dt_status simulation_run(const struct experiment *experiment, const struct simul
 dt_status simulation_run_symmetric(const struct experiment *experiment, const struct simulated_system *system,
                                    const struct measure_hooks *hooks, struct measure_result *result);
 
+/* Make it a step of `few` of its micro-batches, each as large as they are, and settle it. False, and as it was, where it has no more than that, or
+ * these are no whole samples. */
+bool simulation_take_few(struct experiment *experiment, int few);
+
+/* The last step's time as simulation_run_symmetric's, sooner: a step of many micro-batches is told by three of few, if each further one takes as long as
+ * the one before; only what a host does later on, when its queue has filled up, is not seen. What else is in the result is the longest one's of these. Other
+ * steps, short ones, and orders that fill and drain several times a step are simulated whole. Errors: as simulation_run. */
+dt_status simulation_run_brief(const struct experiment *experiment, const struct simulated_system *system,
+                               const struct measure_hooks *hooks, struct measure_result *result);
+
 /* As memory_fit_predict, with what the system's profile adds and changes in the schedule. */
 dt_status simulation_predict_memory(const struct experiment *experiment, const struct simulated_system *system, int rank,
                                     struct dt_memory_usage *out, struct step_traffic *traffic);

@@ -14,7 +14,7 @@ struct arguments {
     const char *data, *cluster, *profile;
     const char *rates;
     struct option_list sets, where;
-    bool json;
+    bool brief, json;
 };
 
 #define AT(member) offsetof(struct arguments, member)
@@ -30,6 +30,8 @@ static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", NULL, "change every run's config: --set model.attention=fused; any number of times"},
     {"where", 'w', OPTION_LIST, AT(where), "COND", NULL,
      "only rows that meet a condition on a column, with = != < <= > or >=: --where 'tp<=8'; several: all of them"},
+    {"brief", 'b', OPTION_FLAG, AT(brief), NULL, NULL,
+     "tell steps of many micro-batches by three of few where these say that each takes as long: sooner, for fits"},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: the same, and the prediction of each row"},
     {0},
 };
@@ -62,6 +64,7 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
                                      .where = a->where.items,
                                      .where_count = a->where.count};
     DT_TRY(validate_rows_read(a->data, &system, rows));
+    rows->brief = a->brief;
     DT_TRY(validate_predict(rows, interrupted, NULL));
     DT_TRY(validate_summarize(rows, summary));
     DT_TRY(a->json ? validate_print_json(rows, summary, stdout) : validate_print(rows, summary, stdout));

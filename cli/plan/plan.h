@@ -89,6 +89,7 @@ struct confidence {
     bool measured;      /* runs of this mode were measured with this profile's software */
     double error;       /* of the step time: the median of these; where there are none, the largest nine of ten stay below */
     double eight;       /* eight of ten of these stay below; NAN: not told */
+    double unseen;      /* the same of software that the profile has not seen; NAN: not told */
     const char *source; /* where that stands; NULL: nothing of this profile was ever measured */
 };
 

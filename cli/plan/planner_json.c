@@ -42,17 +42,18 @@ static dt_status add_plan(cJSON **array, const struct planner *p, int place)
     DT_TRY(config_of(p, place, &config));
     snprintf(hours, sizeof hours, "gpu_hours_per_1e9_%ss", e.model.family->unit);
     snprintf(joules, sizeof joules, "joules_per_%s", e.model.family->unit);
-    dt_json_append(
-        array, dt_json_object(
-                   "config: %p, strategy: %s, %s: %g, peak_bytes: %g, host_peak_bytes: %g, step_s: %g, "
-                   "forward_s: %g, backward_s: %g, optimizer_s: %g, exposed_comm_s: %g, bubble_s: %g, host_s: %g, "
-                   "%s: %g, hours: %g, alike: %d, %s: %g, margin: %g, "
-                   "margin_tells: %hhd, known_error: %g, known_error_of_eight: %g, mode_measured: %hhd, lost_to_slow: %g, why: %p",
-                   config, strategy, dt_rate_key(e.model.family->unit, key), o->units_per_s, o->peak_bytes, o->host_peak_bytes, o->step_s,
-                   o->step.forward_s, o->step.backward_s, o->step.optimizer_s, o->step.exposed_comm_s, o->step.bubble_s, o->step.host_s,
-                   hours, e.world_size / o->units_per_s * 1e9 / 3600, planner_training_s(p, place, p->tokens) / 3600, why_alike(p, place),
-                   joules, planner_joules_per_token(p, place), why_margin(p, place), (bool)(place > 0 && why_margin_tells(p, place)),
-                   c.error, c.eight, c.measured, planner_slow_cost(p, place), lines_as_json(&why)));
+    dt_json_append(array, dt_json_object("config: %p, strategy: %s, %s: %g, peak_bytes: %g, host_peak_bytes: %g, step_s: %g, "
+                                         "forward_s: %g, backward_s: %g, optimizer_s: %g, exposed_comm_s: %g, bubble_s: %g, host_s: %g, "
+                                         "%s: %g, hours: %g, alike: %d, %s: %g, margin: %g, "
+                                         "margin_tells: %hhd, known_error: %g, known_error_of_eight: %g, known_error_of_unseen: %g, "
+                                         "mode_measured: %hhd, lost_to_slow: %g, why: %p",
+                                         config, strategy, dt_rate_key(e.model.family->unit, key), o->units_per_s, o->peak_bytes,
+                                         o->host_peak_bytes, o->step_s, o->step.forward_s, o->step.backward_s, o->step.optimizer_s,
+                                         o->step.exposed_comm_s, o->step.bubble_s, o->step.host_s, hours,
+                                         e.world_size / o->units_per_s * 1e9 / 3600, planner_training_s(p, place, p->tokens) / 3600,
+                                         why_alike(p, place), joules, planner_joules_per_token(p, place), why_margin(p, place),
+                                         (bool)(place > 0 && why_margin_tells(p, place)), c.error, c.eight, c.unseen, c.measured,
+                                         planner_slow_cost(p, place), lines_as_json(&why)));
     return DT_OK;
 }
 

@@ -160,8 +160,6 @@ static const struct validation validations[] = {
      .optimizer = OPTIMIZER_SGD},
 };
 
-/* A machine that dtbench has calibrated: docs/simulator.md and README.md say how far off step times were. */
-#define CALIBRATED_MEDIAN 0.075
 #define NEVER_MEASURED 0.3
 
 static const struct validation *find(const struct simulated_machine *m)
@@ -175,14 +173,13 @@ static const struct validation *find(const struct simulated_machine *m)
 struct confidence confidence_of(const struct experiment *e, const struct simulated_machine *m)
 {
     const struct validation *v = find(m);
-    if (m->profile.measured.count > 0)
-        return (struct confidence){.measured = true, .error = CALIBRATED_MEDIAN, .eight = NAN, .source = "README.md, dtbench calibrate"};
     if (m->profile.error.median == 0)
-        return (struct confidence){.error = NEVER_MEASURED, .eight = NAN};
+        return (struct confidence){.error = NEVER_MEASURED, .eight = NAN, .unseen = NAN};
     bool measured = !v || v->modes & 1U << e->paradigm;
     return (struct confidence){.measured = measured,
                                .error = measured ? m->profile.error.median : m->profile.error.most,
                                .eight = measured ? profile_eight(&m->profile) : NAN,
+                               .unseen = measured && m->profile.error.unseen > 0 ? m->profile.error.unseen : NAN,
                                .source = m->profile.error.of};
 }
 
@@ -241,8 +238,9 @@ bool confidence_next_doubt(const struct experiment *e, const struct simulated_ma
     static bool (*const doubts[])(const struct experiment *, const struct simulated_machine *, const struct validation *, char *,
                                   size_t) = {doubts_gpu, doubts_network, doubts_model, doubts_gpus, doubts_workload};
     const struct validation *v = find(m);
-    if (!v && m->profile.measured.count == 0 && m->profile.error.median == 0 && (*at)++ == 0) {
-        snprintf(text, text_bytes, "profile \"%s\" has never been held against a measurement", m->profile.name);
+    if (!v && m->profile.error.median == 0 && (*at)++ == 0) {
+        snprintf(text, text_bytes, "profile \"%s\" has never been held against a measurement%s", m->profile.name,
+                 m->profile.measured.count > 0 ? "; scripts/check_calibration --calibration DIR does that" : "");
         return true;
     }
     for (; v && *at < (int)(sizeof doubts / sizeof *doubts);)

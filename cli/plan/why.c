@@ -316,17 +316,15 @@ static void say_error(struct why *w, const struct planner *p, const struct exper
         why_say(w, "%s: none measured; an error of %.0f %% is assumed", name, 100 * c.error);
 }
 
-/* An error is a part of the measured step, so a rate is out by the same part of the predicted one. */
-static void say_interval(struct why *w, const struct planner *p)
+/* Eight of ten step times `what` are off by no more than `within`. An error is a part of the measured step, so a rate is out by the same part of the
+ * predicted one. */
+static void say_interval(struct why *w, const struct planner *p, const struct experiment *first, const char *what, double within)
 {
     char low[FORMAT_BYTES], high[FORMAT_BYTES];
-    struct experiment e;
-    space_experiment(p->space, p->result.ranking[0], &e);
-    struct confidence c = confidence_of(&e, &p->machine);
-    double within = c.eight, rate = planner_outcome(p, 0)->units_per_s;
+    double rate = planner_outcome(p, 0)->units_per_s;
     if (!isnan(within) && within < 1)
-        why_say(w, "eight of ten step times are off by no more than %.0f %%: the first does %s to %s %ss/s", 100 * within,
-                format_number(rate * (1 - within), low), format_number(rate * (1 + within), high), e.model.family->unit);
+        why_say(w, "eight of ten step times%s are off by no more than %.0f %%: the first does %s to %s %ss/s", what, 100 * within,
+                format_number(rate * (1 - within), low), format_number(rate * (1 + within), high), first->model.family->unit);
 }
 
 /* "2, 3, 5" */
@@ -336,11 +334,29 @@ static void add_number(char list[WHY_BYTES], int number)
     snprintf(list + used, WHY_BYTES - used, "%s%d", used ? ", " : "", number);
 }
 
+/* Of software that the profile has not seen: how far off it may be, and which of the others are told from the first with that. */
+static void say_unseen(struct why *w, const struct planner *p, const struct experiment *first)
+{
+    char told[WHY_BYTES] = "";
+    double unseen = confidence_of(first, &p->machine).unseen;
+    int shown = planner_shown(p);
+    if (isnan(unseen))
+        return;
+    say_interval(w, p, first, " of software that the profile has not seen", unseen);
+    for (int place = 1; place < shown; place++)
+        if (why_margin(p, place) > unseen)
+            add_number(told, place + 1);
+    if (shown > 1 && p->options.objective != SEARCH_MEMORY)
+        why_say(
+            w, *told ? "in such software numbers %s are told from the first" : "in such software none of the others is told from the first",
+            told);
+}
+
 dt_status why_trusted(const struct planner *p, struct why *out)
 {
     bool said[PARADIGM_ROOM] = {false};
     char text[WHY_BYTES];
-    struct experiment e;
+    struct experiment e, first;
     char alike[WHY_BYTES] = "", told[WHY_BYTES] = "";
     int at = 0, close = 0, shown = planner_shown(p);
     *out = (struct why){.count = 0};
@@ -354,7 +370,9 @@ dt_status why_trusted(const struct planner *p, struct why *out)
         if (place > 0)
             add_number(tells ? told : alike, place + 1);
     }
-    say_interval(out, p);
+    space_experiment(p->space, p->result.ranking[0], &first);
+    say_interval(out, p, &first, "", confidence_of(&first, &p->machine).eight);
+    say_unseen(out, p, &first);
     while (shown && confidence_next_doubt(&e, &p->machine, &at, text, sizeof text))
         why_say(out, "not measured: %s", text);
     if (p->options.objective == SEARCH_ENERGY)

@@ -48,6 +48,7 @@ struct validate_row {
 struct validate_rows {
     struct validate_row *rows; /* [count] */
     int count;
+    bool brief;       /* long steps are told by short ones (simulation_run_brief): the reader sets it */
     bool records;     /* they come from dtbench's own records, not from a table */
     char unused[512]; /* columns that nothing is made of; "": none */
 };
@@ -72,7 +73,7 @@ bool validate_is_records(const char *path);
 dt_status validate_rows_read(const char *path, const struct validate_system *system, struct validate_rows *out);
 void validate_rows_finish(struct validate_rows *rows); /* takes a zeroed one */
 
-/* Predict every row; equal experiments once. stop: asked between them; may be NULL.
+/* Predict every row, on all processors; equal experiments once. stop: asked between them by any thread; may be NULL.
  * Errors: of cluster and profile files; DT_ERR_INTERRUPTED; DT_ERR_HOST_MEMORY. */
 dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context);
 

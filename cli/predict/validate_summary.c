@@ -1,10 +1,13 @@
 #include "cli/predict/validate.h"
 
+#include "lib/base/machine.h"
 #include "lib/base/statistics.h"
+#include "lib/base/threads.h"
 #include "predict/profile.h"
 #include "predict/simulation.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,27 +20,46 @@ static bool same_experiment(const struct validate_row *a, const struct validate_
            strcmp(a->experiment.hash, b->experiment.hash) == 0 && a->experiment.replica_samples == b->experiment.replica_samples;
 }
 
-static bool take_over(struct validate_rows *rows, int i)
+/* The first row that is the same as row i, which it may be itself. */
+static int find_first(const struct validate_rows *rows, int i)
 {
-    for (int j = 0; j < i; j++) {
-        const struct validate_row *other = &rows->rows[j];
-        if (other->outcome == VALIDATE_SKIPPED || !same_experiment(other, &rows->rows[i]))
-            continue;
-        rows->rows[i].outcome = other->outcome;
-        rows->rows[i].predicted_s = other->predicted_s;
-        rows->rows[i].predicted_bytes = other->predicted_bytes;
-        rows->rows[i].step_error = other->step_error;
-        rows->rows[i].gpus_per_node = other->gpus_per_node;
-        rows->rows[i].fit_undecided = other->fit_undecided;
-        memcpy(rows->rows[i].reason, other->reason, sizeof other->reason);
-        return true;
-    }
-    return false;
+    for (int j = 0; j < i; j++)
+        if (rows->rows[j].outcome != VALIDATE_SKIPPED && same_experiment(&rows->rows[j], &rows->rows[i]))
+            return j;
+    return i;
 }
 
-static dt_status create_system(const struct validate_row *row, const struct experiment *e, struct simulated_system **out)
+static void take_over(struct validate_row *row, const struct validate_row *first)
 {
-    DT_TRY(simulated_system_create(e, out));
+    row->outcome = first->outcome;
+    row->predicted_s = first->predicted_s;
+    row->predicted_bytes = first->predicted_bytes;
+    row->step_error = first->step_error;
+    row->gpus_per_node = first->gpus_per_node;
+    row->fit_undecided = first->fit_undecided;
+    memcpy(row->reason, first->reason, sizeof first->reason);
+}
+
+/* Rows that several threads predict, one after the other. */
+struct predicting {
+    struct validate_rows *rows;
+    const int *first; /* [rows->count] the row that each takes its prediction from */
+    bool (*stop)(void *context);
+    void *context;
+    pthread_mutex_t lock;              /* of what follows */
+    struct simulated_machine *machine; /* whose files the next row's are, if they are the same */
+    int next;
+    dt_status failure;
+    char error[DT_ERROR_BYTES];
+};
+
+static dt_status create_system(struct predicting *p, const struct validate_row *row, const struct experiment *e,
+                               struct simulated_system **out)
+{
+    pthread_mutex_lock(&p->lock);
+    dt_status status = simulated_system_create_next(p->machine, e, out);
+    pthread_mutex_unlock(&p->lock);
+    DT_TRY(status);
     struct dt_costs *costs = &(*out)->costs;
     if (row->norm == NORM_IN_KERNEL)
         costs->profile.memory.rms_norm_elems = 0;
@@ -47,13 +69,13 @@ static dt_status create_system(const struct validate_row *row, const struct expe
 }
 
 /* Whether memory suffices with sequence parallelism, and without it: not the same? */
-static dt_status find_undecided(struct validate_row *row)
+static dt_status find_undecided(struct predicting *p, struct validate_row *row)
 {
     struct experiment other = row->experiment;
     struct simulated_system *system;
     struct dt_memory_usage usage;
     other.tensor.sequence_parallel = !other.tensor.sequence_parallel;
-    DT_TRY(create_system(row, &other, &system));
+    DT_TRY(create_system(p, row, &other, &system));
     dt_status status = DT_OK;
     bool fits = true;
     for (int kind = 0, rank; status == DT_OK && fits && (rank = experiment_rank_of_kind(&other, kind)) >= 0; kind++) {
@@ -65,13 +87,13 @@ static dt_status find_undecided(struct validate_row *row)
     return status == DT_ERR_UNAVAILABLE ? DT_OK : status; /* the framework does not run it so */
 }
 
-static dt_status predict(struct validate_row *row)
+static dt_status predict(struct predicting *p, struct validate_row *row)
 {
     struct measure_result result = {0};
     struct simulated_system *system;
-    DT_TRY(create_system(row, &row->experiment, &system));
+    DT_TRY(create_system(p, row, &row->experiment, &system));
     row->gpus_per_node = system->placement.ranks_per_node; /* the cluster's, where the table does not tell */
-    dt_status status = simulation_run_symmetric(&row->experiment, system, NULL, &result);
+    dt_status status = (p->rows->brief ? simulation_run_brief : simulation_run_symmetric)(&row->experiment, system, NULL, &result);
     row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : status == DT_ERR_UNAVAILABLE ? VALIDATE_REFUSED : VALIDATE_PREDICTED;
     if (row->outcome == VALIDATE_REFUSED)
         snprintf(row->reason, sizeof row->reason, "%.255s", dt_error_message());
@@ -86,26 +108,67 @@ static dt_status predict(struct validate_row *row)
     simulated_system_destroy(system);
     if (status != DT_OK && status != DT_ERR_OOM && status != DT_ERR_UNAVAILABLE)
         return status;
-    return row->sequence_parallel_open && row->outcome != VALIDATE_REFUSED ? find_undecided(row) : DT_OK;
+    return row->sequence_parallel_open && row->outcome != VALIDATE_REFUSED ? find_undecided(p, row) : DT_OK;
+}
+
+/* The next row that is no other one's, and not skipped; rows->count where there is none, or something has failed. */
+static int take_row(struct predicting *p)
+{
+    pthread_mutex_lock(&p->lock);
+    while (p->next < p->rows->count && (p->first[p->next] < p->next || p->rows->rows[p->next].outcome == VALIDATE_SKIPPED))
+        p->next++;
+    int row = p->failure < 0 || p->next == p->rows->count ? p->rows->count : p->next++;
+    pthread_mutex_unlock(&p->lock);
+    return row;
+}
+
+static dt_status predict_row(struct predicting *p, struct validate_row *row)
+{
+    if (p->stop && p->stop(p->context))
+        return dt_fail(DT_ERR_INTERRUPTED, "interrupted");
+    dt_status status = predict(p, row);
+    if (status != DT_ERR_UNAVAILABLE)
+        return status;
+    row->outcome = VALIDATE_SKIPPED; /* it does not fit the cluster */
+    snprintf(row->reason, sizeof row->reason, "%.255s", dt_error_message());
+    return DT_OK;
+}
+
+static void *predict_some(void *context)
+{
+    struct predicting *p = context;
+    dt_status status = DT_OK;
+    for (int i; status >= 0 && (i = take_row(p)) < p->rows->count;)
+        status = predict_row(p, &p->rows->rows[i]);
+    pthread_mutex_lock(&p->lock);
+    if (status < 0 && p->failure == DT_OK) {
+        p->failure = status;
+        snprintf(p->error, sizeof p->error, "%s", dt_error_message());
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
 }
 
 dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context)
 {
-    for (int i = 0; i < rows->count; i++) {
-        struct validate_row *row = &rows->rows[i];
-        if (stop && stop(context))
-            return dt_fail(DT_ERR_INTERRUPTED, "interrupted");
-        if (row->outcome == VALIDATE_SKIPPED || take_over(rows, i))
-            continue;
-        dt_status status = predict(row);
-        if (status == DT_ERR_UNAVAILABLE) { /* it does not fit the cluster */
-            row->outcome = VALIDATE_SKIPPED;
-            snprintf(row->reason, sizeof row->reason, "%.255s", dt_error_message());
-        } else if (status < 0) {
-            return status;
-        }
+    int *first = malloc(((size_t)rows->count + 1) * sizeof *first);
+    struct simulated_machine *machine = calloc(1, sizeof *machine);
+    struct predicting p = {
+        .rows = rows, .first = first, .stop = stop, .context = context, .machine = machine, .lock = PTHREAD_MUTEX_INITIALIZER};
+    if (!first || !machine) {
+        free(first);
+        free(machine);
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d rows", rows->count);
     }
-    return DT_OK;
+    for (int i = 0; i < rows->count; i++)
+        first[i] = rows->rows[i].outcome == VALIDATE_SKIPPED ? i : find_first(rows, i);
+    dt_threads_run(dt_machine_processors(), predict_some, &p);
+    for (int i = 0; i < rows->count; i++)
+        if (first[i] < i)
+            take_over(&rows->rows[i], &rows->rows[first[i]]);
+    free(first);
+    free(machine);
+    return p.failure < 0 ? dt_fail(p.failure, "%s", p.error) : DT_OK;
 }
 
 dt_status validate_rows_check(const struct validate_rows *rows)

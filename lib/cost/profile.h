@@ -22,6 +22,7 @@ struct dt_profile {
     /* How far its predictions of step times were off, of runs that the constants were not fitted to. */
     struct {
         double median, eight, most; /* of |predicted - measured| / measured: a half, eight and nine of ten, are no more; 0: not told */
+        double unseen;              /* eight of ten of software that no run of the profile's is of; 0: not told */
         char of[128];               /* which runs these were */
     } error;
     uint64_t hash; /* FNV-1a of the file's bytes */

@@ -349,6 +349,14 @@ def test_errors_are_those_of_the_study():
     check(len(found["plans"]) == 1 and doubts, "one plan, and how sure it is:", found["confidence"])
     alone = found["plans"][0]
     check(alone["known_error"] == most and not alone["mode_measured"], "the study has no paradigm none:", alone["known_error"])
+    check(alone["known_error_of_unseen"] is None, "nothing is known of other software:", alone)
+    with open(os.path.join(ROOT, "configs", "profiles", "llm_foundry_a100.json"), encoding="utf-8") as file:
+        error = json.load(file)["error"]
+    found = json.loads(plan("--model", "GPTSmall", "--cluster", "dgx_a100_1", "--profile", "llm_foundry_a100", "--gpus", "2", "--global-batch", "8",
+                            "--fix", "micro_batches=1", "--top", "2", "--json").stdout)
+    check(found["plans"][0]["known_error_of_unseen"] == error["unseen"] > error["eight"], found["plans"][0], error)
+    check(any(line.startswith("eight of ten step times of software that the profile has not seen are off") for line in found["confidence"]) and
+          any(line.startswith("in such software n") for line in found["confidence"]), found["confidence"])
 
 
 if __name__ == "__main__":

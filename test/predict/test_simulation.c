@@ -10,6 +10,7 @@
 #include "schedules/step/step_times.h"
 #include "test/check.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -747,6 +748,42 @@ static void who_stands_for_whom(void)
     }
 }
 
+/* Steps of many micro-batches by two of few: as the whole ones; and what fills and drains several times is simulated whole. */
+static void long_steps_by_short_ones(void)
+{
+    static const char *const keys[] = {
+        "\"world_size\": 8, \"paradigm\": \"pdp\", \"batch_size\": 16, \"pipeline\": {\"stages\": 4, \"chunks\": 64, \"order\": "
+        "\"1f1b\"}, " SMALL,
+        "\"world_size\": 8, \"paradigm\": \"pdp\", \"batch_size\": 6, \"tensor\": {\"size\": 2}, "
+        "\"pipeline\": {\"stages\": 4, \"chunks\": 48, \"order\": \"1f1b\"}, " SMALL,
+        "\"world_size\": 4, \"paradigm\": \"fsdp\", \"batch_size\": 20, \"micro_batches\": 20, " SMALL,
+        "\"world_size\": 4, \"paradigm\": \"ddp\", \"batch_size\": 40, \"micro_batches\": 40, " TINY,
+        "\"world_size\": 8, \"paradigm\": \"pdp\", \"batch_size\": 8, \"micro_batches\": 8, \"pipeline\": {\"stages\": 2, \"chunks\": 2, "
+        "\"order\": \"gpipe\"}, " SMALL,
+    };
+    for (int i = 0; i < (int)(sizeof keys / sizeof *keys); i++) {
+        struct simulated_system *system;
+        struct measure_result whole, brief;
+        struct experiment *e = experiment_of(keys[i]);
+        CHECK_OK(simulated_system_create(e, &system));
+        CHECK_OK(simulation_run_symmetric(e, system, NULL, &whole));
+        CHECK_OK(simulation_run_brief(e, system, NULL, &brief));
+        double ratio = brief.step_s[brief.steps_done - 1] / whole.step_s[whole.steps_done - 1];
+        CHECK(fabs(ratio - 1) < 1e-9, "%s: %.12g times as long", keys[i], ratio);
+        measure_result_finish(&whole);
+        measure_result_finish(&brief);
+        struct experiment few = *e;
+        int micro_batches = e->strategy.micro_batches;
+        int64_t samples = experiment_replica_samples(e);
+        CHECK(simulation_take_few(&few, micro_batches / 4) && few.strategy.micro_batches == micro_batches / 4 &&
+                  experiment_replica_samples(&few) == samples / 4,
+              "%s: %d micro-batches of %" PRId64 " samples", keys[i], few.strategy.micro_batches, experiment_replica_samples(&few));
+        CHECK(!simulation_take_few(&few, micro_batches) && few.strategy.micro_batches == micro_batches / 4);
+        simulated_system_destroy(system);
+        free(e);
+    }
+}
+
 /* What a slow GPU, link or card costs, worked out by hand where that can be. */
 static void a_slow_part(void)
 {
@@ -1021,6 +1058,7 @@ static const struct test_case cases[] = {
     {"what is refused", what_is_refused},
     {"ranks that do the same are one", ranks_that_do_the_same_are_one},
     {"who stands for whom", who_stands_for_whom},
+    {"long steps by short ones", long_steps_by_short_ones},
     {"a slow part", a_slow_part},
     {"bubbles by hand", bubbles_by_hand},
     {"four thousand ranks", four_thousand_ranks},

@@ -161,6 +161,37 @@ static void norms_and_units_told(void)
     validate_rows_finish(&rows);
 }
 
+/* Steps told by short ones are as long, and equal rows are predicted once. */
+static void brief_and_equal_rows(void)
+{
+    static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,notes\n"
+                                    "2,32,2,1024,16,4,1024,1,1,2,kernel=flash_attention2 + RMS kernel\n"
+                                    "2,32,2,1024,16,4,1024,1,1,2,kernel=flash_attention2\n"
+                                    "2,32,2,1024,16,4,1024,1,1,2,\n"
+                                    "2,32,2,1024,16,4,1024,1,1,2,kernel=flash_attention2\n";
+    static const enum measured_norm norms[] = {NORM_IN_KERNEL, NORM_IN_OPERATIONS, NORM_NOT_TOLD, NORM_IN_OPERATIONS};
+    static const char *const set = "model.norm=rms";
+    struct validate_system system = {.cluster = "clusters/dgx_a100.json", .profile = "profiles/general_a100.json"};
+    double whole_s[4];
+    system.sets = &set;
+    system.set_count = 1;
+    for (int brief = 0; brief < 2; brief++) {
+        struct validate_rows rows;
+        char path[64];
+        CHECK_OK(read_text_for(&system, mesh, &rows, path));
+        rows.brief = brief;
+        CHECK_OK(validate_predict(&rows, NULL, NULL));
+        for (int i = 0; i < 4; i++) {
+            CHECK(rows.rows[i].norm == norms[i] && rows.rows[i].outcome == VALIDATE_PREDICTED, "%d: %s", i, rows.rows[i].reason);
+            whole_s[i] = brief ? whole_s[i] : rows.rows[i].predicted_s;
+            CHECK(fabs(rows.rows[i].predicted_s / whole_s[i] - 1) < 1e-9, "%d: %g, not %g s", i, rows.rows[i].predicted_s, whole_s[i]);
+        }
+        validate_rows_finish(&rows);
+    }
+    CHECK(whole_s[1] > 1.05 * whole_s[0] && whole_s[2] == whole_s[0] && whole_s[3] == whole_s[1], "%g, %g, %g, %g s", whole_s[0],
+          whole_s[1], whole_s[2], whole_s[3]);
+}
+
 /* The ranks of a shard group, in both kinds of tables; without them a group has those of a node. */
 static void hsdp_in_tables(void)
 {
@@ -529,6 +560,7 @@ static const struct test_case cases[] = {
     {"rows become the study's experiments", rows_become_experiments},
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
     {"norms and units that a table tells", norms_and_units_told},
+    {"brief and equal rows", brief_and_equal_rows},
     {"hsdp in both kinds of tables", hsdp_in_tables},
     {"sequence parallelism that a row tells, or --set, or nobody", sequence_parallel_told_or_not},
     {"columns in any order", columns_in_any_order},
