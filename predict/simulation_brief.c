@@ -1,7 +1,5 @@
 #include "predict/simulation.h"
 
-#include "schedules/plan/plan.h"
-
 #include <math.h>
 
 /* A pipeline that is full, and a host that is ahead of its device or behind it, go on with every further micro-batch as with the one before. Where
