@@ -264,12 +264,11 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
         again_s = again.block_s - kept.block_s;
     }
     struct traffic traffic;
-    double block_end_s, block_card_s;
+    double block_end_s;
     DT_TRY(network_bounds_traffic(b->network, e, &mesh, micro_batches, bytes, &traffic));
-    DT_TRY(network_bounds_block_s(b->network, e, &mesh, alone.block_bytes, &block_end_s, &block_card_s));
+    DT_TRY(network_bounds_block_s(b->network, e, &mesh, alone.block_bytes, &block_end_s));
     DT_TRY(find_passes(b, e, &mesh, samples > 0 ? samples : 1, &alone, &sums, again_s > 0 ? again_s : 0, &out->passes));
     out->passes.end_s = block_end_s;
-    out->passes.card_s = block_card_s;
     double block_s = out->passes.block_s, forward_s = out->passes.block_forward_s;
     struct block_times times = {.all_s = micro_batches * (block_s + again_s * (e->pipeline.chunks - 1.0) / e->pipeline.chunks),
                                 .last_s = block_s,

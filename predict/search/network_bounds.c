@@ -116,29 +116,21 @@ static double card_bytes_per_s(const struct network_bounds *b, double flows)
     return together;
 }
 
-/* Of the groups of one kind that have ranks on a node: the part that sends (0: not known), and whether the others send at the same time. */
-struct crowd {
-    double part;
-    bool beside;
-    bool alone; /* what a group would need by itself counts, too */
-};
-
-static const struct crowd everybody = {.part = 1, .alone = true};
-
-/* The time that a node's cards need when the groups of the crowd put `bytes` each on them, on average. */
-static double card_s(const struct network_bounds *b, const struct group_rate *rate, double bytes, const struct crowd *crowd)
+/* The time that a node's cards need when groups put `bytes` each on them, on average. part: of the groups of one kind that have ranks on a node
+ * the part that sends; 0: it is not known. */
+static double card_s(const struct network_bounds *b, const struct group_rate *rate, double bytes, double part)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
     int per_node = b->system->placement.ranks_per_node, nodes = rate->comm.nodes;
-    if (nodes < 2 || rate->ranks % nodes || c->nic.count == 0 || crowd->part == 0)
+    if (nodes < 2 || rate->ranks % nodes || c->nic.count == 0 || part == 0)
         return 0;
-    double groups = (double)per_node / (rate->ranks / nodes), sending = crowd->part * groups;
-    double flows = fmin(crowd->beside ? groups : sending, ceil((double)c->gpus_per_node / c->nic.count));
+    double groups = (double)per_node / (rate->ranks / nodes), sending = part * groups;
+    double flows = fmin(sending, ceil((double)c->gpus_per_node / c->nic.count));
     return sending * bytes / c->nic.count / card_bytes_per_s(b, fmax(flows, 1));
 }
 
-static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes,
-                          const struct crowd *crowd, double *out)
+static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, double part,
+                          double *out)
 {
     struct group_rate rate;
     *out = 0;
@@ -148,13 +140,13 @@ static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mes
     double n = rate.ranks, on_card = 2 * (n - 1) / n; /* of a ring; two nodes' tree sends each byte once */
     if (rate.comm.nodes == 2)
         on_card = fmin(on_card, 1 / b->machine->cluster.nic.tree);
-    *out = fmax(crowd->alone ? bytes * rate.all_reduce_s_per_byte : 0, card_s(b, &rate, on_card * bytes, crowd));
+    *out = fmax(bytes * rate.all_reduce_s_per_byte, card_s(b, &rate, on_card * bytes, part));
     return DT_OK;
 }
 
 /* Gathering or reduce-scattering `bytes` in all. */
-static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes,
-                          const struct crowd *crowd, double *out)
+static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, double part,
+                          double *out)
 {
     struct group_rate rate;
     *out = 0;
@@ -162,7 +154,7 @@ static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mes
         return DT_OK;
     DT_TRY(find_rate(b, mesh, axis, &rate));
     double n = rate.ranks;
-    *out = fmax(crowd->alone ? bytes * rate.gather_s_per_byte : 0, card_s(b, &rate, (n - 1) / n * bytes, crowd));
+    *out = fmax(bytes * rate.gather_s_per_byte, card_s(b, &rate, (n - 1) / n * bytes, part));
     return DT_OK;
 }
 
@@ -187,20 +179,20 @@ static double part_of_stage(const struct network_bounds *b, const struct mesh_sh
 
 /* Of a collective that is a ring or a tree; 0 of the others, of which nothing is known. */
 static dt_status add_least_s(struct network_bounds *b, const struct mesh_shape *mesh, const struct dp_collective *c, double bytes,
-                             const struct crowd *crowd, double *sum)
+                             double part, double *sum)
 {
     double seconds = 0;
     bytes *= dp_part_of(c->of, mesh);
     if (c->of != DP_LESS && c->kind == DT_COMM_ALL_REDUCE)
-        DT_TRY(reduce_s(b, mesh, c->axis, bytes, crowd, &seconds));
+        DT_TRY(reduce_s(b, mesh, c->axis, bytes, part, &seconds));
     else if (c->of != DP_LESS && (c->kind == DT_COMM_REDUCE_SCATTER || c->kind == DT_COMM_ALL_GATHER))
-        DT_TRY(gather_s(b, mesh, c->axis, bytes, crowd, &seconds));
+        DT_TRY(gather_s(b, mesh, c->axis, bytes, part, &seconds));
     *sum += seconds;
     return DT_OK;
 }
 
 static dt_status find_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
-                              double bytes, const struct crowd *crowd, struct traffic *out)
+                              double bytes, double part, struct traffic *out)
 {
     const struct dp_mode *mode = e->strategy.mode;
     double reduce = 0, publish = 0;
@@ -208,10 +200,10 @@ static dt_status find_traffic(struct network_bounds *b, const struct experiment 
     *out = (struct traffic){.gather = 0};
     if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;
-    DT_TRY(add_least_s(b, mesh, &mode->gathers, gathered_bytes(&e->model, mesh, bytes), crowd, &out->gather));
+    DT_TRY(add_least_s(b, mesh, &mode->gathers, gathered_bytes(&e->model, mesh, bytes), part, &out->gather));
     for (size_t i = 0; i < sizeof mode->reduces / sizeof *mode->reduces; i++)
-        DT_TRY(add_least_s(b, mesh, &mode->reduces[i], reduced, crowd, &reduce));
-    DT_TRY(add_least_s(b, mesh, &mode->publishes, bytes, crowd, &publish));
+        DT_TRY(add_least_s(b, mesh, &mode->reduces[i], reduced, part, &reduce));
+    DT_TRY(add_least_s(b, mesh, &mode->publishes, bytes, part, &publish));
     out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
     out->end = reduce + publish;
     out->update = e->parameter_offload ? 0 : publish; /* the host updates what it has while backward runs */
@@ -221,20 +213,16 @@ static dt_status find_traffic(struct network_bounds *b, const struct experiment 
 dt_status network_bounds_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
                                  double bytes, struct traffic *out)
 {
-    return find_traffic(b, e, mesh, micro_batches, bytes, &everybody, out);
+    return find_traffic(b, e, mesh, micro_batches, bytes, 1, out);
 }
 
-/* Other stages on a card may have fewer blocks, and be at another time. */
 dt_status network_bounds_block_s(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes,
-                                 double *out, double *of_card)
+                                 double *out)
 {
-    struct traffic own, on_card;
-    double part = part_of_stage(b, mesh);
-    DT_TRY(find_traffic(b, e, mesh, 1, bytes, &(struct crowd){.part = part, .alone = true}, &own));
-    DT_TRY(find_traffic(b, e, mesh, 1, bytes, &(struct crowd){.part = part, .beside = true}, &on_card));
+    struct traffic own;
+    dt_status status = find_traffic(b, e, mesh, 1, bytes, part_of_stage(b, mesh), &own);
     *out = own.end;
-    *of_card = on_card.end;
-    return DT_OK;
+    return status;
 }
 
 static double collective_s(const struct group_rate *rate, enum dt_sim_collective kind, double bytes)

@@ -51,11 +51,9 @@ struct pipeline_play {
     struct plan *plans;            /* [stages] */
     struct rank_time *ranks;       /* [stages] */
     int *nodes;                    /* [stages] of the pipeline that rank 0 is in */
-    double *starts;                /* [stages] */
     int *blocks;                   /* [virtual stages] */
     struct plan_part_times *parts; /* [virtual stages] */
     int stages, virtual_stages, window;
-    int beside; /* stages on rank 0's node, itself included */
 };
 
 /* inputs: the part of backward that makes gradients of inputs. */
@@ -114,74 +112,6 @@ static double longest_s(const struct pipeline_play *p, const struct pass_times *
     return longest;
 }
 
-/* ---- a card that several stages share ---- */
-
-static double pass_s(const struct pipeline_play *p, int rank, const struct action *a)
-{
-    const struct plan_part_times *t = &p->parts[plan_virtual_stage(&p->plans[rank], a)];
-    return a->op == ACTION_BACKWARD ? t->backward_input + t->backward_weight : t->backward_weight;
-}
-
-/* When the last pass begins that makes gradients of a part's weights. Until then the gradients of none of its blocks are complete. */
-static double last_gradients_s(const struct pipeline_play *p, int rank, int part, const double *ends)
-{
-    const struct plan *plan = &p->plans[rank];
-    for (int i = plan->count; i-- > 0;) {
-        const struct action *a = &plan->actions[i];
-        if (a->part == part && (a->op == ACTION_BACKWARD || a->op == ACTION_BACKWARD_WEIGHT))
-            return ends[i] - pass_s(p, rank, a);
-    }
-    return -INFINITY;
-}
-
-/* The number of blocks whose gradients the stages of the node send over its card from `from_s` on. */
-static double blocks_from(const struct pipeline_play *p, double *const *ends, double from_s)
-{
-    double blocks = 0;
-    for (int k = 0; k < p->beside; k++)
-        for (int part = 0; part < p->plans[k].parts; part++)
-            if (last_gradients_s(p, k, part, ends[k]) >= from_s)
-                blocks += p->blocks[plan_virtual_stage(&p->plans[k], &(struct action){.part = part})];
-    return blocks;
-}
-
-/* The time until the card of the first node has carried the gradients of all stages there, and the rank with the last ones begins its next step. */
-static double carried_s(const struct pipeline_play *p, const struct pass_times *t, double *const *ends)
-{
-    double longest = 0;
-    for (int k = 0; k < p->beside; k++)
-        for (int part = 0; part < p->plans[k].parts; part++) {
-            double from_s = last_gradients_s(p, k, part, ends[k]);
-            longest = fmax(longest, from_s + blocks_from(p, ends, from_s) * t->card_s);
-        }
-    return longest;
-}
-
-/* The rank of the first node that has the last gradients begins its next step after them. From there that step takes no less than this one took
- * from the rank's first pass. Any stage of the node may be that rank: the last one is played, since for it this time is shortest. */
-static dt_status play_node(const struct pipeline_play *p, const struct pass_times *t, struct plan_times *times,
-                           struct plan_uneven_times *uneven, double *out)
-{
-    const double long_ago_s = -1e9;
-    double **ends = calloc((size_t)p->stages, sizeof *ends);
-    dt_status status = dt_allocated(ends, "no host memory for the times of %d stages", p->stages);
-    for (int k = 0; k < p->stages && status == DT_OK; k++) {
-        p->starts[k] = k == p->beside - 1 ? 0 : long_ago_s;
-        ends[k] = malloc((size_t)p->plans[k].count * sizeof **ends);
-        if (!ends[k])
-            status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the times of %d actions", p->plans[k].count);
-    }
-    uneven->starts = p->starts;
-    DT_THEN(status, plan_play(p->plans, p->stages, times, ends));
-    uneven->starts = NULL;
-    if (status == DT_OK)
-        *out = fmax(*out, carried_s(p, t, ends));
-    for (int k = 0; ends && k < p->stages; k++)
-        free(ends[k]);
-    free(ends);
-    return status;
-}
-
 /* ---- all of it ---- */
 
 /* The least share of a backward pass that gradients of inputs take. They take at least as long as those of weights, since attention is no part of
@@ -205,22 +135,9 @@ static dt_status play_shortest(struct pipeline_play *p, const struct pass_times 
     for (double inputs = least; inputs < most; inputs += 0.1) {
         divide_passes(p, t, inputs);
         DT_TRY(plan_time(p->plans, p->stages, &times, p->ranks));
-        double longest = longest_s(p, t);
-        if (p->beside > 1 && t->card_s > 0 && longest < *out)
-            DT_TRY(play_node(p, t, &times, &uneven, &longest));
-        *out = fmin(*out, longest);
+        *out = fmin(*out, longest_s(p, t));
     }
     return DT_OK;
-}
-
-static void find_nodes(struct pipeline_play *p, const struct experiment *e, int ranks_per_node)
-{
-    struct mesh_shape mesh = e->strategy.mesh;
-    p->beside = 0;
-    for (int k = 0; k < p->stages; k++) {
-        p->nodes[k] = mesh_moved(&mesh, MESH_PIPELINE, 0, k) / ranks_per_node;
-        p->beside += p->nodes[k] == 0;
-    }
 }
 
 dt_status pipeline_played_s(const struct experiment *e, const struct pass_times *times, double *out)
@@ -237,24 +154,22 @@ dt_status pipeline_played_s(const struct experiment *e, const struct pass_times 
     struct pipeline_play p = {.plans = calloc((size_t)stages, sizeof *p.plans),
                               .ranks = calloc((size_t)stages, sizeof *p.ranks),
                               .nodes = calloc((size_t)stages, sizeof *p.nodes),
-                              .starts = calloc((size_t)stages, sizeof *p.starts),
                               .blocks = calloc((size_t)virtual_stages, sizeof *p.blocks),
                               .parts = calloc((size_t)virtual_stages, sizeof *p.parts),
                               .stages = stages,
                               .virtual_stages = virtual_stages,
                               .window = e->pipeline.chunks};
-    dt_status status = p.plans && p.ranks && p.nodes && p.starts && p.blocks && p.parts
+    dt_status status = p.plans && p.ranks && p.nodes && p.blocks && p.parts
                            ? pipeline_blocks(e, virtual_stages, p.blocks)
                            : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", stages);
     DT_THEN(status, plans_make(order.row, &order.shape, p.plans));
-    if (status == DT_OK)
-        find_nodes(&p, e, times->messages.ranks_per_node);
+    for (int k = 0; status == DT_OK && k < stages; k++)
+        p.nodes[k] = mesh_moved(&e->strategy.mesh, MESH_PIPELINE, 0, k) / times->messages.ranks_per_node;
     DT_THEN(status, play_shortest(&p, times, has_halves(&p.plans[0]) ? least_of_inputs(e) : 0.5, out));
     for (int i = 0; p.plans && i < stages; i++)
         plan_finish(&p.plans[i]);
     free(p.parts);
     free(p.blocks);
-    free(p.starts);
     free(p.nodes);
     free(p.ranks);
     free(p.plans);

@@ -112,15 +112,13 @@ struct pass_times {
     double first_s, first_forward_s;
     double last_s, last_forward_s;
     double end_s;    /* of a block: its gradients on the network, once a step and between its last pass and its update */
-    double card_s;   /* of that, what a card needs that carries gradients of several stages at a time */
     double update_s; /* of a block, once a step: after all passes of a rank, and the next step waits for it */
     struct message_times messages;
 };
 
 /* What a step takes at least when the order is played with passes of these times: from the first pass to the last of the rank that it
- * begins with, and what is left of its gradients on the network or its update, since the next step begins there after it; the same of
- * all passes of the rank that has most; and until the card of the first node has carried the gradients of all stages there. Backward is
- * divided into halves as makes this shortest. Errors: as plans_make. */
+ * begins with, and what is left of its gradients on the network or its update, since the next step begins there after it; and the same of
+ * all passes of the rank that has most. Backward is divided into halves as makes this shortest. Errors: as plans_make. */
 dt_status pipeline_played_s(const struct experiment *experiment, const struct pass_times *times, double *out);
 
 /* The model on one device, recorded: what a candidate's kernels, hosts and tensors need at least, whatever its network is.
@@ -190,10 +188,9 @@ dt_status network_bounds_traffic(struct network_bounds *bounds, const struct exp
                                  int micro_batches, double bytes, struct traffic *out);
 
 /* What a block of `bytes` bytes adds to the end of a step of each stage that has it, whose groups share their nodes' cards with no
- * other; and, of_card, what it adds on such a card, which carries the gradients of all stages of its node at a time. Errors:
- * DT_ERR_HOST_MEMORY. */
+ * other. Errors: DT_ERR_HOST_MEMORY. */
 dt_status network_bounds_block_s(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
-                                 double bytes, double *out, double *of_card);
+                                 double bytes, double *out);
 
 /* Ranks that share a layer put its output together, in forward after attention and MLP: kernels wait for it, and for attention's once more
  * where forward is repeated. In backward they wait for the rows of what comes in, where ranks have parts of them; what goes out is put
@@ -223,8 +220,7 @@ dt_status network_bounds_messages(struct network_bounds *bounds, const struct ex
  * offloaded. One after the other: gradients go after all micro-batches but the last one's backward, and updates after all of them.
  * Pipelines: p stages with m micro-batches of work W in all cannot be faster than W / (1 - (1 - 1/m)^p), however layers are divided: a
  * stage waits for the first micro-batch to pass those before it, and these for its last one to come back. As they are divided, the same
- * of the blocks of each virtual stage; pipeline_played_s plays the order with the passes and messages that are told here, and adds what
- * a card that several stages share needs for all their gradients.
+ * of the blocks of each virtual stage; pipeline_played_s plays the order with the passes and messages that are told here.
  *
  * Where kernels and collectives were measured on shared processors (dtbench calibrate) the network's part is left out. */
 

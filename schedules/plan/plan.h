@@ -108,7 +108,6 @@ struct plan_uneven_times {
     int window;                          /* micro-batches; 0: nothing is done again */
     const int *nodes;                    /* [stages] where each rank is; NULL: all together */
     double send_away;                    /* a message to another node */
-    const double *starts;                /* [stages] when each rank may begin; NULL: all at once */
 };
 
 /* How long the passes of a micro-batch through a whole rank take, and a message from one rank to another. Several parts of a rank share

@@ -268,7 +268,7 @@ dt_status plan_play(const struct plan *plans, int stages, const struct plan_time
         .micro_batches = plans[0].micro_batches,
         .at = calloc((size_t)stages, sizeof *p.at),
         .now = calloc((size_t)stages, sizeof *p.now),
-        .arrived = malloc((size_t)stages * sizeof *p.arrived),
+        .arrived = calloc((size_t)stages, sizeof *p.arrived),
         .sent = calloc((size_t)stages, sizeof *p.sent),
         .received = calloc((size_t)stages, sizeof *p.received),
     };
@@ -276,11 +276,6 @@ dt_status plan_play(const struct plan *plans, int stages, const struct plan_time
     p.activations = calloc(places, sizeof *p.activations);
     p.gradients = calloc(places, sizeof *p.gradients);
     bool all = p.at && p.now && p.arrived && p.sent && p.received && p.activations && p.gradients;
-    for (int rank = 0; all && rank < stages; rank++) {
-        p.now[rank] = p.times->uneven && p.times->uneven->starts ? p.times->uneven->starts[rank] : 0;
-        for (int channel = 0; channel < PLAN_CHANNELS; channel++)
-            p.arrived[rank][channel] = p.now[rank];
-    }
     dt_status status = all ? play_all(&p, ends) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %d stages", stages);
     free(p.gradients);
     free(p.activations);

@@ -175,7 +175,7 @@ static void stages_that_share_cards(void)
         {"gcp_a2", "1f1b", "tensor-pipeline-data", 4, 8, 2, 4, 0.74},
         {"gcp_a2", "1f1b", "tensor-pipeline-data", 4, 8, 4, 4, 0.58},
         {"gcp_a2", "1f1b", "tensor-data-pipeline", 4, 8, 2, 4, 0.6},
-        {"gcp_a2", "gpipe", "tensor-pipeline-data", 4, 8, 1, 8, 0.92},
+        {"gcp_a2", "gpipe", "tensor-pipeline-data", 4, 8, 1, 8, 0.85},
         {"gcp_a2", "interleaved", "tensor-pipeline-data", 8, 4, 2, 4, 0.65},
         {"gcp_a2", "zb_v", "tensor-pipeline-data", 4, 8, 4, 4, 0.58},
         {"gcp_a2_fast_socket", "zb_h1", "tensor-pipeline-data", 4, 8, 2, 8, 0.68},
