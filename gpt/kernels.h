@@ -105,8 +105,10 @@ struct gpt_gelu_gradient {
     size_t count;
 };
 
-/* y [rows, d] = (x - mean) * rstd * gain + bias, rstd = 1 / sqrt(variance + epsilon). mean and rstd [rows] fp32 are written. */
-struct gpt_layer_norm {
+/* Layer norm: y [rows, d] = (x - mean) * rstd * gain + bias, rstd = 1 / sqrt(variance + epsilon). RMS norm: y = x * rstd * gain, rstd = 1 /
+ * sqrt(mean of x^2 + epsilon), without mean and bias. mean and rstd [rows] fp32 are written.
+ * Source  Zhang and Sennrich, "Root Mean Square Layer Normalization", NeurIPS 2019. */
+struct gpt_norm {
     const void *x, *gain, *bias; /* gain, bias [d]; bias may be NULL */
     void *y;
     float *mean, *rstd;
@@ -115,30 +117,11 @@ struct gpt_layer_norm {
 };
 
 /* dx [rows, d] adds the gradient through the norm (the residual stream's gradient is already there) or, with overwrite, becomes it.
- * dgain, dbias [d], dbias may be NULL: accumulate adds to what is there. */
-struct gpt_layer_norm_gradient {
+ * dgain, dbias [d], dbias may be NULL: accumulate adds to what is there. An RMS norm has neither mean nor dbias. */
+struct gpt_norm_gradient {
     const void *dy, *x, *gain;
     const float *mean, *rstd;
     void *dx, *dgain, *dbias;
-    size_t rows, d;
-    bool overwrite, accumulate;
-};
-
-/* y [rows, d] = x * rstd * gain. rstd [rows] fp32, which is written, = 1 / sqrt(mean of x^2 + epsilon).
- * Source  Zhang and Sennrich, "Root Mean Square Layer Normalization", NeurIPS 2019. */
-struct gpt_rms_norm {
-    const void *x, *gain; /* gain [d] */
-    void *y;
-    float *rstd;
-    size_t rows, d;
-    float epsilon;
-};
-
-/* dx [rows, d] and dgain [d] as in gpt_layer_norm_gradient. */
-struct gpt_rms_norm_gradient {
-    const void *dy, *x, *gain;
-    const float *rstd;
-    void *dx, *dgain;
     size_t rows, d;
     bool overwrite, accumulate;
 };
@@ -389,10 +372,10 @@ struct gpt_gelu_gradient_sums {
     COSTED(embedding, gpt_embedding, EMBEDDING, FORWARD, LOOKUP, "rows x d", NULL)                                                        \
     COSTED(embedding_gradient, gpt_embedding_gradient, EMBEDDING_GRADIENT, BACKWARD, LOOKUP_GRADIENT, "rows x d", NULL)                   \
     OTHER_PASSES(embedding_gradient, EMBEDDING_GRADIENT, weight_passes, "Of each of both tables' elements.")                              \
-    COSTED(layer_norm, gpt_layer_norm, LAYER_NORM, FORWARD, ROWS, "rows x d", NULL)                                                       \
-    COSTED(layer_norm_gradient, gpt_layer_norm_gradient, LAYER_NORM_GRADIENT, BACKWARD, ROWS, "rows x d", NULL)                           \
-    COSTED(rms_norm, gpt_rms_norm, RMS_NORM, FORWARD, ROWS, "rows x d", "2")                                                              \
-    COSTED(rms_norm_gradient, gpt_rms_norm_gradient, RMS_NORM_GRADIENT, BACKWARD, ROWS, "rows x d", "4")                                  \
+    COSTED(layer_norm, gpt_norm, LAYER_NORM, FORWARD, ROWS, "rows x d", NULL)                                                             \
+    COSTED(layer_norm_gradient, gpt_norm_gradient, LAYER_NORM_GRADIENT, BACKWARD, ROWS, "rows x d", NULL)                                 \
+    COSTED(rms_norm, gpt_norm, RMS_NORM, FORWARD, ROWS, "rows x d", "2")                                                                  \
+    COSTED(rms_norm_gradient, gpt_norm_gradient, RMS_NORM_GRADIENT, BACKWARD, ROWS, "rows x d", "4")                                      \
     COSTED(head_norm, gpt_head_norm, HEAD_NORM, FORWARD, ROWS, "rows x columns of q, k and v", "2")                                       \
     COSTED(head_norm_gradient, gpt_head_norm_gradient, HEAD_NORM_GRADIENT, BACKWARD, ROWS, "rows x columns of q, k and v", "3")           \
     COSTED(linear, gpt_linear, LINEAR, FORWARD, PRODUCT, "rows x out, beside the product", NULL)                                          \

@@ -91,9 +91,15 @@ static const struct dt_model *model_of(const struct layer_run *r)
     return r->stage->base.model;
 }
 
-static dt_status layer_norm(const struct layer_run *r, const void *x, void *normed)
+static bool norm_is_rms(const struct layer_run *r)
 {
-    struct gpt_layer_norm a = {
+    return gpt_of(model_of(r))->norm == GPT_NORM_RMS;
+}
+
+/* An RMS norm has no bias, and its layers keep no means. */
+static dt_status normalize(const struct layer_run *r, const void *x, void *normed)
+{
+    struct gpt_norm a = {
         .x = x,
         .gain = layer_param(r, GPT_NORM_GAIN),
         .bias = gpt_norm_has_bias(model_of(r)) ? layer_param(r, GPT_NORM_BIAS) : NULL,
@@ -104,26 +110,7 @@ static dt_status layer_norm(const struct layer_run *r, const void *x, void *norm
         .d = r->d,
         .epsilon = (float)gpt_norm_epsilon(model_of(r)),
     };
-    return r->k->layer_norm(r->kernels, r->stream, &a);
-}
-
-static dt_status rms_norm(const struct layer_run *r, const void *x, void *normed)
-{
-    struct gpt_rms_norm a = {
-        .x = x,
-        .gain = layer_param(r, GPT_NORM_GAIN),
-        .y = normed,
-        .rstd = r->kept->rstd.data,
-        .rows = r->stream_rows,
-        .d = r->d,
-        .epsilon = (float)gpt_norm_epsilon(model_of(r)),
-    };
-    return r->k->rms_norm(r->kernels, r->stream, &a);
-}
-
-static dt_status normalize(const struct layer_run *r, const void *x, void *normed)
-{
-    return gpt_of(model_of(r))->norm == GPT_NORM_RMS ? rms_norm(r, x, normed) : layer_norm(r, x, normed);
+    return norm_is_rms(r) ? r->k->rms_norm(r->kernels, r->stream, &a) : r->k->layer_norm(r->kernels, r->stream, &a);
 }
 
 dt_status layer_normalize(const struct layer_run *r, void *normed)
@@ -133,7 +120,7 @@ dt_status layer_normalize(const struct layer_run *r, void *normed)
 
 static dt_status allocate_norm_numbers(const struct layer_run *r)
 {
-    if (gpt_of(model_of(r))->norm == GPT_NORM_LAYER)
+    if (!norm_is_rms(r))
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->mean));
     return dt_alloc(r->stream, DT_ACTIVATIONS, r->stream_rows * sizeof(float), &r->kept->rstd);
 }
@@ -161,9 +148,9 @@ static void free_behind_norm(const struct layer_run *r)
 }
 
 /* dgain, and dbias after it. */
-static dt_status layer_norm_backward(const struct layer_run *r, const void *dy, void *dx, void *sums, bool overwrite, bool accumulate)
+static dt_status norm_backward(const struct layer_run *r, const void *dy, void *dx, void *sums, bool overwrite, bool accumulate)
 {
-    struct gpt_layer_norm_gradient a = {
+    struct gpt_norm_gradient a = {
         .dy = dy,
         .x = r->kept->input.data,
         .gain = layer_param(r, GPT_NORM_GAIN),
@@ -177,24 +164,7 @@ static dt_status layer_norm_backward(const struct layer_run *r, const void *dy, 
         .overwrite = overwrite,
         .accumulate = accumulate,
     };
-    return r->k->layer_norm_gradient(r->kernels, r->stream, &a);
-}
-
-static dt_status rms_norm_backward(const struct layer_run *r, const void *dy, void *dx, void *sums, bool overwrite, bool accumulate)
-{
-    struct gpt_rms_norm_gradient a = {
-        .dy = dy,
-        .x = r->kept->input.data,
-        .gain = layer_param(r, GPT_NORM_GAIN),
-        .rstd = r->kept->rstd.data,
-        .dx = dx,
-        .dgain = sums,
-        .rows = r->stream_rows,
-        .d = r->d,
-        .overwrite = overwrite,
-        .accumulate = accumulate,
-    };
-    return r->k->rms_norm_gradient(r->kernels, r->stream, &a);
+    return norm_is_rms(r) ? r->k->rms_norm_gradient(r->kernels, r->stream, &a) : r->k->layer_norm_gradient(r->kernels, r->stream, &a);
 }
 
 /* What one kernel makes beside a norm's gradient; NULL: it does not. */
@@ -239,11 +209,8 @@ static dt_status normalize_backward(const struct layer_run *r, const void *dy, v
         DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, count * r->element_bytes, &r->kept->dnorm));
         sums = r->kept->dnorm.data;
     }
-    bool rms = gpt_of(model_of(r))->norm == GPT_NORM_RMS, accumulate = r->accumulate && !apart;
-    if (beside)
-        DT_TRY(norm_branch_backward(r, dy, dx, sums, accumulate, beside));
-    else
-        DT_TRY((rms ? rms_norm_backward : layer_norm_backward)(r, dy, dx, sums, overwrite, accumulate));
+    bool accumulate = r->accumulate && !apart;
+    DT_TRY(beside ? norm_branch_backward(r, dy, dx, sums, accumulate, beside) : norm_backward(r, dy, dx, sums, overwrite, accumulate));
     if (!r->stage->sliced)
         return DT_OK;
     return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_GRADIENTS, r->stream, sums, count, dtype_of(r));

@@ -149,28 +149,28 @@ static double head_columns(const struct gpt_kernels *k, size_t heads, size_t kv_
 }
 
 /* What goes over rows. */
-#define OVER_ROWS(entry, kind, variant, rows, columns)                                                                                     \
-    static GPT_KERNEL_FUNCTION(cost_##entry, gpt_##entry)                                                                                  \
+#define OVER_ROWS(entry, arguments, kind, variant, rows, columns)                                                                          \
+    static GPT_KERNEL_FUNCTION(cost_##entry, arguments)                                                                                    \
     {                                                                                                                                      \
         return by_rows(k, stream, GPT_KERNEL_##kind, variant, (double)(rows), (double)(columns));                                          \
     }
-OVER_ROWS(layer_norm, LAYER_NORM, DT_VARIANT_PLAIN, a->rows, a->d)
-OVER_ROWS(layer_norm_gradient, LAYER_NORM_GRADIENT, DT_VARIANT_PLAIN, a->rows, a->d)
-OVER_ROWS(rms_norm, RMS_NORM, DT_VARIANT_PLAIN, a->rows, a->d)
-OVER_ROWS(rms_norm_gradient, RMS_NORM_GRADIENT, DT_VARIANT_PLAIN, a->rows, a->d)
-OVER_ROWS(head_norm, HEAD_NORM, DT_VARIANT_PLAIN, a->rows, head_columns(k, a->heads, a->kv_heads))
-OVER_ROWS(head_norm_gradient, HEAD_NORM_GRADIENT, DT_VARIANT_PLAIN, a->rows, head_columns(k, a->heads, a->kv_heads))
-OVER_ROWS(swiglu, SWIGLU, DT_VARIANT_PLAIN, a->rows, a->f)
-OVER_ROWS(swiglu_gradient, SWIGLU_GRADIENT, DT_VARIANT_PLAIN, a->rows, a->f)
-OVER_ROWS(rope, ROPE, DT_VARIANT_PLAIN, a->rows, gpt_head_width(k->model) * (double)a->heads)
-OVER_ROWS(gelu, GELU, DT_VARIANT_PLAIN, a->count, 1)
-OVER_ROWS(gelu_gradient, GELU_GRADIENT, DT_VARIANT_PLAIN, a->count, 1)
-OVER_ROWS(dropout_residual, DROPOUT_RESIDUAL, dropped(&a->dropout), a->rows, gpt_of(k->model)->hidden)
-OVER_ROWS(dropout_gradient, DROPOUT_GRADIENT, dropped(&a->dropout), a->rows, gpt_of(k->model)->hidden)
-OVER_ROWS(loss, LOSS, DT_VARIANT_PLAIN, a->rows, gpt_of(k->model)->vocab_size)
+OVER_ROWS(layer_norm, gpt_norm, LAYER_NORM, DT_VARIANT_PLAIN, a->rows, a->d)
+OVER_ROWS(layer_norm_gradient, gpt_norm_gradient, LAYER_NORM_GRADIENT, DT_VARIANT_PLAIN, a->rows, a->d)
+OVER_ROWS(rms_norm, gpt_norm, RMS_NORM, DT_VARIANT_PLAIN, a->rows, a->d)
+OVER_ROWS(rms_norm_gradient, gpt_norm_gradient, RMS_NORM_GRADIENT, DT_VARIANT_PLAIN, a->rows, a->d)
+OVER_ROWS(head_norm, gpt_head_norm, HEAD_NORM, DT_VARIANT_PLAIN, a->rows, head_columns(k, a->heads, a->kv_heads))
+OVER_ROWS(head_norm_gradient, gpt_head_norm_gradient, HEAD_NORM_GRADIENT, DT_VARIANT_PLAIN, a->rows, head_columns(k, a->heads, a->kv_heads))
+OVER_ROWS(swiglu, gpt_swiglu, SWIGLU, DT_VARIANT_PLAIN, a->rows, a->f)
+OVER_ROWS(swiglu_gradient, gpt_swiglu_gradient, SWIGLU_GRADIENT, DT_VARIANT_PLAIN, a->rows, a->f)
+OVER_ROWS(rope, gpt_rope, ROPE, DT_VARIANT_PLAIN, a->rows, gpt_head_width(k->model) * (double)a->heads)
+OVER_ROWS(gelu, gpt_gelu, GELU, DT_VARIANT_PLAIN, a->count, 1)
+OVER_ROWS(gelu_gradient, gpt_gelu_gradient, GELU_GRADIENT, DT_VARIANT_PLAIN, a->count, 1)
+OVER_ROWS(dropout_residual, gpt_dropout_residual, DROPOUT_RESIDUAL, dropped(&a->dropout), a->rows, gpt_of(k->model)->hidden)
+OVER_ROWS(dropout_gradient, gpt_dropout_gradient, DROPOUT_GRADIENT, dropped(&a->dropout), a->rows, gpt_of(k->model)->hidden)
+OVER_ROWS(loss, gpt_loss, LOSS, DT_VARIANT_PLAIN, a->rows, gpt_of(k->model)->vocab_size)
 /* Half of loss each, on this rank's columns. */
-OVER_ROWS(loss_part, LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, a->vocab.count)
-OVER_ROWS(loss_gradient, LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, a->vocab.count)
+OVER_ROWS(loss_part, gpt_loss_part, LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, a->vocab.count)
+OVER_ROWS(loss_gradient, gpt_loss_gradient, LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, a->vocab.count)
 #undef OVER_ROWS
 
 /* ---- products ---- */

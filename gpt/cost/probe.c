@@ -201,61 +201,56 @@ static dt_status probe_attention_gradient(struct dt_probe *p)
     return p->table->attention_gradient(p->kernels, p->stream, &a);
 }
 
-static dt_status probe_layer_norm(struct dt_probe *p)
+static struct gpt_norm norm_of(struct dt_probe *p, bool rms)
 {
     double rows = p->what.shape[0], d = p->what.shape[1];
-    struct gpt_layer_norm a = {.x = elements(p, &p->inputs, rows * d),
-                               .gain = elements(p, &p->weights, d),
-                               .bias = elements(p, &p->weights, d),
-                               .y = elements(p, &p->outputs, rows * d),
-                               .mean = take(&p->outputs, rows * sizeof(float)),
-                               .rstd = take(&p->outputs, rows * sizeof(float)),
-                               .rows = (size_t)rows,
-                               .d = (size_t)d,
-                               .epsilon = EPSILON};
-    return p->table->layer_norm(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_layer_norm_gradient(struct dt_probe *p)
-{
-    double rows = p->what.shape[0], d = p->what.shape[1];
-    struct gpt_layer_norm_gradient a = {.dy = elements(p, &p->inputs, rows * d),
-                                        .x = elements(p, &p->weights, rows * d),
-                                        .gain = elements(p, &p->weights, d),
-                                        .mean = take(&p->outputs, rows * sizeof(float)),
-                                        .rstd = take(&p->outputs, rows * sizeof(float)),
-                                        .dx = elements(p, &p->outputs, rows * d),
-                                        .dgain = elements(p, &p->outputs, d),
-                                        .dbias = elements(p, &p->outputs, d),
-                                        .rows = (size_t)rows,
-                                        .d = (size_t)d};
-    return p->table->layer_norm_gradient(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_rms_norm(struct dt_probe *p)
-{
-    double rows = p->what.shape[0], d = p->what.shape[1];
-    struct gpt_rms_norm a = {.x = elements(p, &p->inputs, rows * d),
+    return (struct gpt_norm){.x = elements(p, &p->inputs, rows * d),
                              .gain = elements(p, &p->weights, d),
+                             .bias = rms ? NULL : elements(p, &p->weights, d),
                              .y = elements(p, &p->outputs, rows * d),
+                             .mean = rms ? NULL : take(&p->outputs, rows * sizeof(float)),
                              .rstd = take(&p->outputs, rows * sizeof(float)),
                              .rows = (size_t)rows,
                              .d = (size_t)d,
                              .epsilon = EPSILON};
+}
+
+static dt_status probe_layer_norm(struct dt_probe *p)
+{
+    struct gpt_norm a = norm_of(p, false);
+    return p->table->layer_norm(p->kernels, p->stream, &a);
+}
+
+static dt_status probe_rms_norm(struct dt_probe *p)
+{
+    struct gpt_norm a = norm_of(p, true);
     return p->table->rms_norm(p->kernels, p->stream, &a);
+}
+
+static struct gpt_norm_gradient norm_gradient_of(struct dt_probe *p, bool rms)
+{
+    double rows = p->what.shape[0], d = p->what.shape[1];
+    return (struct gpt_norm_gradient){.dy = elements(p, &p->inputs, rows * d),
+                                      .x = elements(p, &p->weights, rows * d),
+                                      .gain = elements(p, &p->weights, d),
+                                      .mean = rms ? NULL : take(&p->outputs, rows * sizeof(float)),
+                                      .rstd = take(&p->outputs, rows * sizeof(float)),
+                                      .dx = elements(p, &p->outputs, rows * d),
+                                      .dgain = elements(p, &p->outputs, d),
+                                      .dbias = rms ? NULL : elements(p, &p->outputs, d),
+                                      .rows = (size_t)rows,
+                                      .d = (size_t)d};
+}
+
+static dt_status probe_layer_norm_gradient(struct dt_probe *p)
+{
+    struct gpt_norm_gradient a = norm_gradient_of(p, false);
+    return p->table->layer_norm_gradient(p->kernels, p->stream, &a);
 }
 
 static dt_status probe_rms_norm_gradient(struct dt_probe *p)
 {
-    double rows = p->what.shape[0], d = p->what.shape[1];
-    struct gpt_rms_norm_gradient a = {.dy = elements(p, &p->inputs, rows * d),
-                                      .x = elements(p, &p->weights, rows * d),
-                                      .gain = elements(p, &p->weights, d),
-                                      .rstd = take(&p->outputs, rows * sizeof(float)),
-                                      .dx = elements(p, &p->outputs, rows * d),
-                                      .dgain = elements(p, &p->outputs, d),
-                                      .rows = (size_t)rows,
-                                      .d = (size_t)d};
+    struct gpt_norm_gradient a = norm_gradient_of(p, true);
     return p->table->rms_norm_gradient(p->kernels, p->stream, &a);
 }
 

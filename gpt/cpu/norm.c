@@ -6,31 +6,27 @@
 
 /* ---- forward ---- */
 
-static void layer_norm_rows(const void *kernels, const void *arguments, size_t first, size_t end)
+static void norm_rows(const void *kernels, const void *arguments, size_t first, size_t end)
 {
     const struct gpt_kernels *k = kernels;
-    const struct gpt_layer_norm *a = arguments;
-    for (size_t r = first; r < end; r++)
-        k->simd.layer_norm(gpt_cpu_row(k, a->y, r, a->d), gpt_cpu_row(k, a->x, r, a->d), a->gain, a->bias, a->d, a->epsilon, &a->mean[r],
-                           &a->rstd[r]);
+    const struct gpt_norm *a = arguments;
+    for (size_t r = first; r < end; r++) {
+        void *y = gpt_cpu_row(k, a->y, r, a->d), *x = gpt_cpu_row(k, a->x, r, a->d);
+        if (a->mean)
+            k->simd.layer_norm(y, x, a->gain, a->bias, a->d, a->epsilon, &a->mean[r], &a->rstd[r]);
+        else
+            k->simd.rms_norm(y, x, a->gain, a->d, a->epsilon, &a->rstd[r]);
+    }
 }
 
-GPT_KERNEL_FUNCTION(gpt_cpu_layer_norm, gpt_layer_norm)
+GPT_KERNEL_FUNCTION(gpt_cpu_layer_norm, gpt_norm)
 {
-    return gpt_cpu_submit_rows(k, stream, "layer norm", layer_norm_rows, a->rows, a, sizeof *a);
+    return gpt_cpu_submit_rows(k, stream, "layer norm", norm_rows, a->rows, a, sizeof *a);
 }
 
-static void rms_norm_rows(const void *kernels, const void *arguments, size_t first, size_t end)
+GPT_KERNEL_FUNCTION(gpt_cpu_rms_norm, gpt_norm)
 {
-    const struct gpt_kernels *k = kernels;
-    const struct gpt_rms_norm *a = arguments;
-    for (size_t r = first; r < end; r++)
-        k->simd.rms_norm(gpt_cpu_row(k, a->y, r, a->d), gpt_cpu_row(k, a->x, r, a->d), a->gain, a->d, a->epsilon, &a->rstd[r]);
-}
-
-GPT_KERNEL_FUNCTION(gpt_cpu_rms_norm, gpt_rms_norm)
-{
-    return gpt_cpu_submit_rows(k, stream, "rms norm", rms_norm_rows, a->rows, a, sizeof *a);
+    return gpt_cpu_submit_rows(k, stream, "rms norm", norm_rows, a->rows, a, sizeof *a);
 }
 
 static void head_norm_rows(const void *kernels, const void *arguments, size_t first, size_t end)
@@ -63,16 +59,15 @@ enum { NORM_CHUNKS = 64, NORM_CHUNK_LEAST_ROWS = 16, NORM_MOST_SUMS = 2 };
 struct norm_gradient_task;
 
 /* Rows [first, end), which add what belongs to each column into sums [sum_count, columns]. */
-typedef void (*norm_rows)(const struct norm_gradient_task *t, size_t first, size_t end, float *sums);
+typedef void (*gradient_rows)(const struct norm_gradient_task *t, size_t first, size_t end, float *sums);
 
 struct norm_gradient_task {
     struct gpt_kernels *k;
     union {
-        struct gpt_layer_norm_gradient layer;
-        struct gpt_rms_norm_gradient rms;
+        struct gpt_norm_gradient norm;
         struct gpt_head_norm_gradient head;
     } a;
-    norm_rows add_rows;
+    gradient_rows add_rows;
     size_t rows, columns;
     void *outputs[NORM_MOST_SUMS]; /* [columns] of the model's dtype */
     int sum_count;                 /* outputs that there are */
@@ -81,21 +76,17 @@ struct norm_gradient_task {
     float *sums; /* [chunks, sum_count, columns] */
 };
 
-static void layer_norm_gradient_rows(const struct norm_gradient_task *t, size_t first, size_t end, float *sums)
+static void norm_gradient_rows(const struct norm_gradient_task *t, size_t first, size_t end, float *sums)
 {
-    const struct gpt_layer_norm_gradient *a = &t->a.layer;
-    for (size_t r = first; r < end; r++)
-        t->k->simd.layer_norm_gradient(gpt_cpu_row(t->k, a->dx, r, a->d), gpt_cpu_row(t->k, a->dy, r, a->d),
-                                       gpt_cpu_row(t->k, a->x, r, a->d), a->gain, sums, a->dbias ? sums + a->d : NULL, a->d, a->mean[r],
-                                       a->rstd[r], a->overwrite);
-}
-
-static void rms_norm_gradient_rows(const struct norm_gradient_task *t, size_t first, size_t end, float *sums)
-{
-    const struct gpt_rms_norm_gradient *a = &t->a.rms;
-    for (size_t r = first; r < end; r++)
-        t->k->simd.rms_norm_gradient(gpt_cpu_row(t->k, a->dx, r, a->d), gpt_cpu_row(t->k, a->dy, r, a->d), gpt_cpu_row(t->k, a->x, r, a->d),
-                                     a->gain, sums, a->d, a->rstd[r], a->overwrite);
+    const struct gpt_norm_gradient *a = &t->a.norm;
+    for (size_t r = first; r < end; r++) {
+        void *dx = gpt_cpu_row(t->k, a->dx, r, a->d), *dy = gpt_cpu_row(t->k, a->dy, r, a->d), *x = gpt_cpu_row(t->k, a->x, r, a->d);
+        if (a->mean)
+            t->k->simd.layer_norm_gradient(dx, dy, x, a->gain, sums, a->dbias ? sums + a->d : NULL, a->d, a->mean[r], a->rstd[r],
+                                           a->overwrite);
+        else
+            t->k->simd.rms_norm_gradient(dx, dy, x, a->gain, sums, a->d, a->rstd[r], a->overwrite);
+    }
 }
 
 static void head_norm_gradient_rows(const struct norm_gradient_task *t, size_t first, size_t end, float *sums)
@@ -155,34 +146,29 @@ static dt_status run_norm_gradient(void *arguments)
     return DT_OK;
 }
 
-GPT_KERNEL_FUNCTION(gpt_cpu_layer_norm_gradient, gpt_layer_norm_gradient)
+static dt_status norm_gradient(struct gpt_kernels *k, struct dt_stream *stream, const char *label, const struct gpt_norm_gradient *a)
 {
     struct norm_gradient_task t = {
         .k = k,
-        .a.layer = *a,
-        .add_rows = layer_norm_gradient_rows,
+        .a.norm = *a,
+        .add_rows = norm_gradient_rows,
         .rows = a->rows,
         .columns = a->d,
         .outputs = {a->dgain, a->dbias},
         .sum_count = a->dbias ? 2 : 1,
         .accumulate = a->accumulate,
     };
-    return dt_cpu_submit(stream, "layer norm gradient", run_norm_gradient, &t, sizeof t);
+    return dt_cpu_submit(stream, label, run_norm_gradient, &t, sizeof t);
 }
 
-GPT_KERNEL_FUNCTION(gpt_cpu_rms_norm_gradient, gpt_rms_norm_gradient)
+GPT_KERNEL_FUNCTION(gpt_cpu_layer_norm_gradient, gpt_norm_gradient)
 {
-    struct norm_gradient_task t = {
-        .k = k,
-        .a.rms = *a,
-        .add_rows = rms_norm_gradient_rows,
-        .rows = a->rows,
-        .columns = a->d,
-        .outputs = {a->dgain},
-        .sum_count = 1,
-        .accumulate = a->accumulate,
-    };
-    return dt_cpu_submit(stream, "rms norm gradient", run_norm_gradient, &t, sizeof t);
+    return norm_gradient(k, stream, "layer norm gradient", a);
+}
+
+GPT_KERNEL_FUNCTION(gpt_cpu_rms_norm_gradient, gpt_norm_gradient)
+{
+    return norm_gradient(k, stream, "rms norm gradient", a);
 }
 
 GPT_KERNEL_FUNCTION(gpt_cpu_head_norm_gradient, gpt_head_norm_gradient)

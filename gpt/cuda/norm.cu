@@ -550,32 +550,36 @@ dt_status queue_branch_gradient(struct gpt_kernels *k, struct dt_stream *stream,
 
 } // namespace
 
-extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_layer_norm, gpt_layer_norm)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_layer_norm, gpt_norm)
 {
     return queue_norm<false>(k, stream, {a->x, a->gain, a->bias, a->y, a->mean, a->rstd, a->rows, (int)a->d, a->epsilon});
 }
 
-extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rms_norm, gpt_rms_norm)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rms_norm, gpt_norm)
 {
     return queue_norm<true>(k, stream, {a->x, a->gain, nullptr, a->y, nullptr, a->rstd, a->rows, (int)a->d, a->epsilon});
 }
 
-extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_layer_norm_gradient, gpt_layer_norm_gradient)
+template <bool RMS> static dt_status queue_gradient_of(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_norm_gradient *a)
 {
     const norm_gradient g = {a->dy, a->x, a->gain, a->mean, a->rstd, a->dx, a->rows, (int)a->d, a->overwrite, nullptr, nullptr};
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
-        return queue_gradient<E, false>(k, stream, g, {{(E *)a->dgain, (E *)a->dbias}}, a->accumulate);
+        norm_outputs<E, RMS> outputs = {{(E *)a->dgain}};
+        if constexpr (!RMS)
+            outputs.to[1] = (E *)a->dbias;
+        return queue_gradient<E, RMS>(k, stream, g, outputs, a->accumulate);
     });
 }
 
-extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rms_norm_gradient, gpt_rms_norm_gradient)
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_layer_norm_gradient, gpt_norm_gradient)
 {
-    const norm_gradient g = {a->dy, a->x, a->gain, nullptr, a->rstd, a->dx, a->rows, (int)a->d, a->overwrite, nullptr, nullptr};
-    return for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
-        return queue_gradient<E, true>(k, stream, g, {{(E *)a->dgain}}, a->accumulate);
-    });
+    return queue_gradient_of<false>(k, stream, a);
+}
+
+extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rms_norm_gradient, gpt_norm_gradient)
+{
+    return queue_gradient_of<true>(k, stream, a);
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_residual_norm, gpt_residual_norm)

@@ -279,8 +279,8 @@ static void bench_rows(struct bench *b, const struct gpt_dropout *dropout)
     void *x = array(b, count), *y = array(b, count), *z = array(b, count), *gain = array(b, d), *bias = array(b, d);
     void *dgain = array(b, d), *dbias = array(b, d), *up = array(b, wide), *down = array(b, wide);
     float *mean = floats(b, b->rows), *rstd = floats(b, b->rows);
-    struct gpt_layer_norm norm = {x, gain, bias, y, mean, rstd, b->rows, d, 1e-5f};
-    struct gpt_layer_norm_gradient dnorm = {y, x, gain, mean, rstd, z, dgain, dbias, b->rows, d, false, false};
+    struct gpt_norm norm = {x, gain, bias, y, mean, rstd, b->rows, d, 1e-5f};
+    struct gpt_norm_gradient dnorm = {y, x, gain, mean, rstd, z, dgain, dbias, b->rows, d, false, false};
     struct gpt_dropout_residual residual = {x, y, z, b->rows, *dropout};
     struct gpt_dropout_gradient gradient = {x, y, b->rows, *dropout};
     struct gpt_gelu gelu = {up, down, wide};
@@ -311,8 +311,8 @@ static void bench_decoder(struct bench *b)
     void *qkv = array(b, b->rows * columns), *dqkv = array(b, b->rows * columns);
     float *rstd = floats(b, b->rows), *lse = floats(b, b->rows * heads);
     struct gpt_part all = {0, heads}, shared = {0, kv_heads};
-    struct gpt_rms_norm norm = {x, gain, y, rstd, b->rows, d, 1e-5f};
-    struct gpt_rms_norm_gradient dnorm = {y, x, gain, rstd, z, dgain, b->rows, d, false, false};
+    struct gpt_norm norm = {x, gain, NULL, y, NULL, rstd, b->rows, d, 1e-5f};
+    struct gpt_norm_gradient dnorm = {y, x, gain, NULL, rstd, z, dgain, NULL, b->rows, d, false, false};
     struct gpt_swiglu swiglu = {active, hidden, b->rows, f, NULL};
     struct gpt_swiglu_gradient dswiglu = {dactive, hidden, dhidden, active, b->rows, f, NULL};
     struct gpt_rope rope = {qkv, b->rows, heads + kv_heads, columns, false, {0}};

@@ -215,19 +215,19 @@ static void layer_norm_body(struct setup *s)
         float *mean = test_alloc(rows * sizeof *mean), *rstd = test_alloc(rows * sizeof *rstd);
         double *ref_mean = test_alloc(rows * sizeof *ref_mean), *ref_rstd = test_alloc(rows * sizeof *ref_rstd);
 
-        struct gpt_layer_norm forward = {x.data, gain.data, bias.data, y.data, mean, rstd, rows, d, 1e-5f};
-        struct gpt_layer_norm_gradient backward = {.dy = dy.data,
-                                                   .x = x.data,
-                                                   .gain = gain.data,
-                                                   .mean = mean,
-                                                   .rstd = rstd,
-                                                   .dx = dx.data,
-                                                   .dgain = dgain.data,
-                                                   .dbias = dbias.data,
-                                                   .rows = rows,
-                                                   .d = d,
-                                                   .overwrite = !accumulate,
-                                                   .accumulate = accumulate};
+        struct gpt_norm forward = {x.data, gain.data, bias.data, y.data, mean, rstd, rows, d, 1e-5f};
+        struct gpt_norm_gradient backward = {.dy = dy.data,
+                                             .x = x.data,
+                                             .gain = gain.data,
+                                             .mean = mean,
+                                             .rstd = rstd,
+                                             .dx = dx.data,
+                                             .dgain = dgain.data,
+                                             .dbias = dbias.data,
+                                             .rows = rows,
+                                             .d = d,
+                                             .overwrite = !accumulate,
+                                             .accumulate = accumulate};
         CHECK_OK(s->table->layer_norm(s->kernels, s->stream, &forward));
         CHECK_OK(s->table->layer_norm_gradient(s->kernels, s->stream, &backward));
         CHECK_OK(dt_stream_synchronize(s->stream));

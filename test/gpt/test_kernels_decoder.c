@@ -45,19 +45,19 @@ static void layer_norm_without_bias_body(struct setup *s)
         float *mean = test_alloc(rows * sizeof *mean), *rstd = test_alloc(rows * sizeof *rstd);
         double *ref_mean = test_alloc(rows * sizeof *ref_mean), *ref_rstd = test_alloc(rows * sizeof *ref_rstd);
         double *no_dbias = test_alloc(d * sizeof *no_dbias);
-        struct gpt_layer_norm forward = {
+        struct gpt_norm forward = {
             .x = x.data, .gain = gain.data, .y = y.data, .mean = mean, .rstd = rstd, .rows = rows, .d = d, .epsilon = (float)epsilon};
-        struct gpt_layer_norm_gradient backward = {.dy = dy.data,
-                                                   .x = x.data,
-                                                   .gain = gain.data,
-                                                   .mean = mean,
-                                                   .rstd = rstd,
-                                                   .dx = dx.data,
-                                                   .dgain = dgain.data,
-                                                   .rows = rows,
-                                                   .d = d,
-                                                   .overwrite = !accumulate,
-                                                   .accumulate = accumulate};
+        struct gpt_norm_gradient backward = {.dy = dy.data,
+                                             .x = x.data,
+                                             .gain = gain.data,
+                                             .mean = mean,
+                                             .rstd = rstd,
+                                             .dx = dx.data,
+                                             .dgain = dgain.data,
+                                             .rows = rows,
+                                             .d = d,
+                                             .overwrite = !accumulate,
+                                             .accumulate = accumulate};
         CHECK_OK(s->table->layer_norm(s->kernels, s->stream, &forward));
         CHECK_OK(s->table->layer_norm_gradient(s->kernels, s->stream, &backward));
         CHECK_OK(dt_stream_synchronize(s->stream));
@@ -90,17 +90,18 @@ static void rms_norm_body(struct setup *s)
         struct array dx = target(s, rows * d, accumulate, old_dx), dgain = target(s, d, accumulate, old);
         float *rstd = test_alloc(rows * sizeof *rstd);
         double *ref_rstd = test_alloc(rows * sizeof *ref_rstd);
-        struct gpt_rms_norm forward = {x.data, gain.data, y.data, rstd, rows, d, (float)epsilon};
-        struct gpt_rms_norm_gradient backward = {.dy = dy.data,
-                                                 .x = x.data,
-                                                 .gain = gain.data,
-                                                 .rstd = rstd,
-                                                 .dx = dx.data,
-                                                 .dgain = dgain.data,
-                                                 .rows = rows,
-                                                 .d = d,
-                                                 .overwrite = !accumulate,
-                                                 .accumulate = accumulate};
+        struct gpt_norm forward = {
+            .x = x.data, .gain = gain.data, .y = y.data, .rstd = rstd, .rows = rows, .d = d, .epsilon = (float)epsilon};
+        struct gpt_norm_gradient backward = {.dy = dy.data,
+                                             .x = x.data,
+                                             .gain = gain.data,
+                                             .rstd = rstd,
+                                             .dx = dx.data,
+                                             .dgain = dgain.data,
+                                             .rows = rows,
+                                             .d = d,
+                                             .overwrite = !accumulate,
+                                             .accumulate = accumulate};
         CHECK_OK(s->table->rms_norm(s->kernels, s->stream, &forward));
         CHECK_OK(s->table->rms_norm_gradient(s->kernels, s->stream, &backward));
         CHECK_OK(dt_stream_synchronize(s->stream));

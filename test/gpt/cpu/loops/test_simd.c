@@ -75,7 +75,7 @@ static void compute_sums(enum dt_dtype dtype, int threads, const struct array *x
         rstd[r] = 1;
         tokens[r] = r * r % V;
     }
-    struct gpt_layer_norm_gradient norm = {x->data, x->data, x->data, mean, rstd, dx, out->dgain, out->dbias, ROWS, D, true, false};
+    struct gpt_norm_gradient norm = {x->data, x->data, x->data, mean, rstd, dx, out->dgain, out->dbias, ROWS, D, true, false};
     struct gpt_linear_weight_gradient linear = {dy->data, x->data, dw, out->db, ROWS, D, OUT, 1, false};
     struct gpt_embedding_gradient embedding = {tokens, x->data, out->dtokens, out->dpositions, ROWS / T, {0, V}, {0, T}, false, dropout};
     struct gpt_loss loss = {copy, tokens, &out->loss, ROWS, 1, 1, false};
