@@ -1,4 +1,4 @@
-#include "gpt/data.h"
+#include "gpt/family_parts.h"
 
 #include <inttypes.h>
 

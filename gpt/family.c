@@ -1,12 +1,9 @@
 #include "gpt/family.h"
-#include "gpt/data.h"
-#include "gpt/hugging_face_config.h"
+#include "gpt/family_parts.h"
 #include "gpt/hugging_face_tensors.h"
 #include "gpt/kernel_set.h"
-#include "gpt/keys.h"
 #include "gpt/layout.h"
 #include "gpt/model.h"
-#include "gpt/partition.h"
 #include "gpt/stage.h"
 
 const struct dt_model_family gpt_family = {

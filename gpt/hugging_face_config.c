@@ -1,6 +1,6 @@
 /* Which decoders a Hugging Face config describes: names and defaults of the configuration classes of transformers 4.57.1, and what their models
  * make of them (src/transformers/models/TYPE/configuration_TYPE.py, modeling_TYPE.py). */
-#include "gpt/hugging_face_config.h"
+#include "gpt/family_parts.h"
 
 #include "gpt/hugging_face_tensors.h"
 #include "lib/config/json.h"

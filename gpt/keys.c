@@ -1,6 +1,6 @@
 /* The keys that describe a decoder in a config: rows for the table of an experiment's keys (schedules/config/fields.c), below "model". After
  * a change run scripts/generate. */
-#include "gpt/keys.h"
+#include "gpt/family_parts.h"
 #include "gpt/model.h"
 
 /* ---- which keys have a part in an experiment, which begins with its model ---- */

@@ -71,13 +71,13 @@ struct layer_run layer_one_before(const struct layer_run *r)
     return before;
 }
 
-bool layer_behind(const struct layer_run *r, struct layer_run *behind)
+bool layer_after(const struct layer_run *r, struct layer_run *after)
 {
-    *behind = *r;
+    *after = *r;
     if (r->layer == &r->stage->layers[r->group->first_layer + r->group->layer_count - 1])
         return false;
-    behind->layer++;
-    behind->kept++;
+    after->layer++;
+    after->kept++;
     return true;
 }
 
@@ -139,7 +139,7 @@ void layer_free_norm_input(const struct layer_run *r)
 }
 
 /* What the second half of a backward reads: the norm's output, or all that makes it again. */
-static void free_behind_norm(const struct layer_run *r)
+static void free_after_norm(const struct layer_run *r)
 {
     if (weights_now(r))
         dt_free(r->stream, &r->kept->normed);
@@ -456,9 +456,9 @@ static enum gpt_tensor_name bias_of_sum(const struct layer_run *r, enum gpt_tens
 
 /* The norm after the sum, with its output's memory: none where the layer after is in another group. Attention that is computed again frees
  * its weights after the sum, and the norm's output is not to lie beside them. */
-static bool has_norm_behind(const struct layer_run *r, struct layer_run *behind)
+static bool has_norm_after(const struct layer_run *r, struct layer_run *after)
 {
-    return layer_behind(r, behind) && has_norm(behind->layer) && !attends_again(r);
+    return layer_after(r, after) && has_norm(after->layer) && !attends_again(r);
 }
 
 static dt_status allocate_norm(const struct layer_run *r)
@@ -485,15 +485,15 @@ static dt_status add_residual(const struct layer_run *r, const void *residual)
     return r->k->dropout_residual(r->kernels, r->stream, &a);
 }
 
-static dt_status add_residual_and_normalize(const struct layer_run *r, void *x, const void *residual, const struct layer_run *behind)
+static dt_status add_residual_and_normalize(const struct layer_run *r, void *x, const void *residual, const struct layer_run *after)
 {
     struct gpt_residual_norm a = {
         .sum = residual_sum(r, x, residual),
-        .gain = layer_param(behind, GPT_NORM_GAIN),
-        .bias = gpt_norm_has_bias(model_of(r)) ? layer_param(behind, GPT_NORM_BIAS) : NULL,
-        .y = behind->kept->normed.data,
-        .mean = behind->kept->mean.data,
-        .rstd = behind->kept->rstd.data,
+        .gain = layer_param(after, GPT_NORM_GAIN),
+        .bias = gpt_norm_has_bias(model_of(r)) ? layer_param(after, GPT_NORM_BIAS) : NULL,
+        .y = after->kept->normed.data,
+        .mean = after->kept->mean.data,
+        .rstd = after->kept->rstd.data,
         .d = r->d,
         .epsilon = (float)gpt_norm_epsilon(model_of(r)),
     };
@@ -545,8 +545,8 @@ static bool adds_in_product(const struct layer_run *r)
 dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
                                   enum gpt_tensor_name bias, size_t in, const void *residual)
 {
-    struct layer_run behind;
-    bool normalizes = has_norm_behind(r, &behind), joins = fused(r) && fused(r)->residual_norm && !adds_in_product(r);
+    struct layer_run after;
+    bool normalizes = has_norm_after(r, &after), joins = fused(r) && fused(r)->residual_norm && !adds_in_product(r);
     bool at_once = joins && normalizes, later = joins && !normalizes && leaves_sum(r);
     DT_TRY(layer_allocate_summand(r, DT_ACTIVATIONS, &r->stash->x));
     if (shared(r) || at_once || later)
@@ -556,11 +556,11 @@ dt_status layer_project_to_stream(const struct layer_run *r, const void *x, void
     if (later)
         return DT_OK;
     if (normalizes)
-        DT_TRY(allocate_norm(&behind));
+        DT_TRY(allocate_norm(&after));
     if (at_once)
-        return add_residual_and_normalize(r, r->stash->x.data, residual, &behind);
+        return add_residual_and_normalize(r, r->stash->x.data, residual, &after);
     DT_TRY(shared(r) ? add_residual(r, residual) : project_alone(r, x, active, weight, bias, in, residual));
-    return normalizes ? normalize(&behind, r->stash->x.data, behind.kept->normed.data) : DT_OK;
+    return normalizes ? normalize(&after, r->stash->x.data, after.kept->normed.data) : DT_OK;
 }
 
 /* Without dropout the residual stream's gradient is that of the branch: it is not copied where nothing changes it before it is read, and
@@ -740,8 +740,8 @@ static dt_status backward_alone(const struct layer_run *r, struct dt_buffer *dy,
     return DT_OK;
 }
 
-static dt_status weights_behind_norm(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight,
-                                     enum gpt_tensor_name bias, size_t out)
+static dt_status weights_after_norm(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
+                                    size_t out)
 {
     struct dt_buffer normed;
     DT_TRY(layer_normed_rows(r, &normed));
@@ -761,7 +761,7 @@ dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffe
     else if (inputs_now(r))
         DT_TRY(backward_shared(r, dy, weight, bias, out));
     else
-        DT_TRY(weights_behind_norm(r, dy, weight, bias, out));
-    free_behind_norm(r);
+        DT_TRY(weights_after_norm(r, dy, weight, bias, out));
+    free_after_norm(r);
     return DT_OK;
 }

@@ -73,7 +73,7 @@ static inline const struct gpt_kernel_table *fused(const struct layer_run *r)
 /* The layer before or after this one, where the pass runs it in the same group: what the two do at their border can be one kernel. What that
  * needs is allocated there on every device, so that bytes do not depend on the kernels. */
 bool layer_before(const struct layer_run *r, struct layer_run *before);
-bool layer_behind(const struct layer_run *r, struct layer_run *behind);
+bool layer_after(const struct layer_run *r, struct layer_run *after);
 /* The layer before this one, which is in this group or the group before. */
 struct layer_run layer_one_before(const struct layer_run *r);
 

@@ -239,11 +239,11 @@ void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct
 static enum gpt_layer_kind kind_of(const struct dt_model *model, int index)
 {
     static const enum gpt_layer_kind of_block[LAYERS_PER_BLOCK] = {GPT_ATTENTION, GPT_MLP_UP, GPT_MLP_DOWN};
-    int behind_blocks = gpt_block_layer(gpt_of(model)->layers);
+    int after_blocks = gpt_block_layer(gpt_of(model)->layers);
     if (index == 0)
         return GPT_EMBEDDING;
-    if (index >= behind_blocks)
-        return index == behind_blocks ? GPT_FINAL_NORM : GPT_HEAD;
+    if (index >= after_blocks)
+        return index == after_blocks ? GPT_FINAL_NORM : GPT_HEAD;
     return of_block[(index - 1) % LAYERS_PER_BLOCK];
 }
 
@@ -358,8 +358,8 @@ int gpt_group_layers(const struct dt_model *model, int first_layer, int end_laye
 uint64_t gpt_parameter_count(const struct dt_model *model)
 {
     uint64_t blocks = (uint64_t)gpt_of(model)->layers, count = 0;
-    int layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1), behind_blocks = gpt_block_layer(gpt_of(model)->layers);
-    for (int i = 0; i < layers; i = i + 1 == first_of_second ? behind_blocks : i + 1) { /* blocks are alike */
+    int layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1), after_blocks = gpt_block_layer(gpt_of(model)->layers);
+    for (int i = 0; i < layers; i = i + 1 == first_of_second ? after_blocks : i + 1) { /* blocks are alike */
         struct gpt_layer layer;
         gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
         count += layer.param_elems * (layer.block >= 0 ? blocks : 1);

@@ -50,7 +50,7 @@ static dt_status gelu_raise(const struct layer_run *r, const struct gpt_linear *
     r->kept->rectified = rectifies(r);
     if (r->kept->rectified)
         return r->k->linear_gelu(r->kernels, r->stream, &(struct gpt_linear_gelu){*product, product->y});
-    if (gpt_of(r->stage->base.model)->mlp != GPT_MLP_GELU_NEW || r->recompute || !layer_behind(r, &down))
+    if (gpt_of(r->stage->base.model)->mlp != GPT_MLP_GELU_NEW || r->recompute || !layer_after(r, &down))
         return r->k->linear(r->kernels, r->stream, product);
     DT_TRY(allocate_active(&down));
     down.kept->activated = fused(r) && fused(r)->linear_gelu;

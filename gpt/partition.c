@@ -1,4 +1,4 @@
-#include "gpt/partition.h"
+#include "gpt/family_parts.h"
 
 #include "gpt/layout.h"
 #include "lib/model/split.h"

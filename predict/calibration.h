@@ -14,7 +14,6 @@
 #include "lib/comm/comm.h"
 #include "predict/calibration_place.h"
 #include "predict/calibration_points.h"
-#include "predict/calibration_storage.h"
 
 /* Of GPUs, a rank's own. */
 struct calibration_gpu {
@@ -22,6 +21,10 @@ struct calibration_gpu {
     double memory_bytes, reserved_bytes; /* of the second, what context and libraries have taken */
     double peak_flops[DT_DTYPE_COUNT];   /* by the maker's sheet; 0: unknown */
     double copy_bytes_per_s, copy_s;     /* between host and device, the slower direction; and the shortest copy */
+};
+
+struct calibration_storage {
+    double write_bytes_per_s, read_bytes_per_s; /* medians of a few rounds; 0: not measured */
 };
 
 /* One collective's times, of dtbench bench. */
@@ -51,6 +54,11 @@ struct calibration_hooks {
  * DT_ERR_WORLD (calibration_place.h), DT_ERR_HOST_MEMORY, DT_ERR_INVALID where there is no more room in *out. */
 dt_status calibration_run(const struct calibration_request *request, const struct dt_world *world, struct dt_device *device,
                           struct dt_comm *comm, const struct calibration_hooks *hooks, struct calibration *out);
+
+/* Measure the storage that checkpoints go to: a file of 256 MiB (quick: 8) without a name in the folder is written and put onto the disk,
+ * forgotten by the system, and read again, as checkpoints are: a few MB at a time, by one process. Where the system does not forget, as in a
+ * folder in memory, reads are as fast as that. Errors: DT_ERR_IO, also where there is no room for it; DT_ERR_HOST_MEMORY. */
+dt_status calibration_storage_measure(const char *folder, bool quick, struct calibration_storage *out);
 
 /* The share of `processors` that ranks [ranks] kept busy, from 0.01 to 1: told[r] is rank r's processor time and its wall time, in seconds. */
 double calibration_load(const double (*told)[2], int ranks, int processors);

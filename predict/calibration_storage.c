@@ -1,4 +1,4 @@
-#include "predict/calibration_storage.h"
+#include "predict/calibration.h"
 
 #include "lib/base/clock.h"
 #include "lib/base/random.h"

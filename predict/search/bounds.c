@@ -183,8 +183,8 @@ static double after_all_s(const struct experiment *e, const struct mesh_shape *m
                           const struct traffic *traffic)
 {
     double last_gather = e->fsdp.gather == GATHER_ONCE ? 0 : traffic->gather;
-    double behind_forward_s = (micro_batches - 1) * work + forward + last_gather + traffic->end;
-    return mesh->size[MESH_PIPELINE] == 1 ? fmax(behind_forward_s, micro_batches * work + traffic->update) : 0;
+    double after_forward_s = (micro_batches - 1) * work + forward + last_gather + traffic->end;
+    return mesh->size[MESH_PIPELINE] == 1 ? fmax(after_forward_s, micro_batches * work + traffic->update) : 0;
 }
 
 /* Of `bytes` bytes of parameters. */

@@ -129,32 +129,21 @@ static double card_s(const struct network_bounds *b, const struct group_rate *ra
     return sending * bytes / c->nic.count / card_bytes_per_s(b, fmax(flows, 1));
 }
 
-static dt_status reduce_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, double part,
-                          double *out)
+/* Of a collective on `bytes` bytes in all that is a ring or a tree, added to *sum; nothing of the others, of which nothing is known. */
+static dt_status add_least_s(struct network_bounds *b, const struct mesh_shape *mesh, const struct dp_collective *c, double bytes,
+                             double part, double *sum)
 {
     struct group_rate rate;
-    *out = 0;
-    if (mesh_group_size(mesh, axis) == 1)
+    bool all = c->kind == DT_COMM_ALL_REDUCE, half = c->kind == DT_COMM_REDUCE_SCATTER || c->kind == DT_COMM_ALL_GATHER;
+    if (c->of == DP_LESS || !(all || half) || mesh_group_size(mesh, c->axis) == 1)
         return DT_OK;
-    DT_TRY(find_rate(b, mesh, axis, &rate));
-    double n = rate.ranks, on_card = 2 * (n - 1) / n; /* of a ring; two nodes' tree sends each byte once */
-    if (rate.comm.nodes == 2)
+    DT_TRY(find_rate(b, mesh, c->axis, &rate));
+    bytes *= dp_part_of(c->of, mesh);
+    double n = rate.ranks, on_card = (all ? 2 : 1) * (n - 1) / n; /* of a ring; two nodes' tree sends each byte once */
+    if (all && rate.comm.nodes == 2)
         on_card = fmin(on_card, 1 / b->machine->cluster.nic.tree);
-    *out = fmax(bytes * rate.all_reduce_s_per_byte, card_s(b, &rate, on_card * bytes, part));
-    return DT_OK;
-}
-
-/* Gathering or reduce-scattering `bytes` in all. */
-static dt_status gather_s(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, double bytes, double part,
-                          double *out)
-{
-    struct group_rate rate;
-    *out = 0;
-    if (mesh_group_size(mesh, axis) == 1)
-        return DT_OK;
-    DT_TRY(find_rate(b, mesh, axis, &rate));
-    double n = rate.ranks;
-    *out = fmax(bytes * rate.gather_s_per_byte, card_s(b, &rate, (n - 1) / n * bytes, part));
+    double alone_s = bytes * (all ? rate.all_reduce_s_per_byte : rate.gather_s_per_byte);
+    *sum += fmax(alone_s, card_s(b, &rate, on_card * bytes, part));
     return DT_OK;
 }
 
@@ -175,20 +164,6 @@ static double part_of_stage(const struct network_bounds *b, const struct mesh_sh
     if (per_node % stride != 0 || (stride * stages % per_node != 0 && per_node % (stride * stages) != 0))
         return 0;
     return fmax((double)stride / per_node, 1.0 / stages);
-}
-
-/* Of a collective that is a ring or a tree; 0 of the others, of which nothing is known. */
-static dt_status add_least_s(struct network_bounds *b, const struct mesh_shape *mesh, const struct dp_collective *c, double bytes,
-                             double part, double *sum)
-{
-    double seconds = 0;
-    bytes *= dp_part_of(c->of, mesh);
-    if (c->of != DP_LESS && c->kind == DT_COMM_ALL_REDUCE)
-        DT_TRY(reduce_s(b, mesh, c->axis, bytes, part, &seconds));
-    else if (c->of != DP_LESS && (c->kind == DT_COMM_REDUCE_SCATTER || c->kind == DT_COMM_ALL_GATHER))
-        DT_TRY(gather_s(b, mesh, c->axis, bytes, part, &seconds));
-    *sum += seconds;
-    return DT_OK;
 }
 
 static dt_status find_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,

@@ -99,16 +99,16 @@ static double gradients_left_s(const struct pipeline_play *p, int rank, double e
 }
 
 /* What a rank does after its last pass. It updates a group as soon as the group's gradients are there, while those of others are sent. */
-static double behind_passes_s(const struct pipeline_play *p, const struct pass_times *t, int rank)
+static double after_passes_s(const struct pipeline_play *p, const struct pass_times *t, int rank)
 {
     return fmax(gradients_left_s(p, rank, t->end_s), t->update_s * blocks_of_rank(p, rank));
 }
 
 static double longest_s(const struct pipeline_play *p, const struct pass_times *t)
 {
-    double longest = p->ranks[0].end - p->ranks[0].begin + behind_passes_s(p, t, 0);
+    double longest = p->ranks[0].end - p->ranks[0].begin + after_passes_s(p, t, 0);
     for (int k = 0; k < p->stages; k++)
-        longest = fmax(longest, p->ranks[k].busy + behind_passes_s(p, t, k));
+        longest = fmax(longest, p->ranks[k].busy + after_passes_s(p, t, k));
     return longest;
 }
 

@@ -30,17 +30,7 @@ void offload_finish(struct offload *offload)
 
 dt_status offload_synchronize(struct offload *offload)
 {
-    struct dt_stream *streams[] = {offload->to_device, offload->to_host, offload->update};
-    dt_status first = DT_OK;
-    char text[1024] = "";
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
-        dt_status status = streams[i] ? dt_stream_synchronize(streams[i]) : DT_OK;
-        if (status < 0 && first == DT_OK) {
-            first = status;
-            snprintf(text, sizeof text, "%s", dt_error_message());
-        }
-    }
-    return first < 0 ? dt_fail(first, "%s", text) : DT_OK;
+    return streams_synchronize((struct dt_stream *[]){offload->to_device, offload->to_host, offload->update}, 3);
 }
 
 /* ---- parameters ---- */

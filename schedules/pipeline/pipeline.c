@@ -462,18 +462,9 @@ dt_status pipeline_step(struct pipeline *p, int step)
 dt_status pipeline_synchronize(struct pipeline *p)
 {
     struct dt_stream *streams[1 + LINKS + 2] = {p->setup.compute};
-    dt_status first = DT_OK;
-    char text[1024] = "";
     links_streams(&p->links, streams + 1);
     activation_streams(p->activation, streams + 1 + LINKS);
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
-        dt_status status = streams[i] ? dt_stream_synchronize(streams[i]) : DT_OK;
-        if (status < 0 && first == DT_OK) {
-            first = status;
-            snprintf(text, sizeof text, "%s", dt_error_message());
-        }
-    }
-    return first < 0 ? dt_fail(first, "%s", text) : DT_OK;
+    return streams_synchronize(streams, sizeof streams / sizeof *streams);
 }
 
 /* ---- setting up ---- */

@@ -71,6 +71,20 @@ dt_status timeline_enter(struct timeline *timeline, enum timeline_phase phase)
     return add_mark(timeline, (struct mark){.phase = phase});
 }
 
+dt_status streams_synchronize(struct dt_stream *const *streams, size_t count)
+{
+    dt_status first = DT_OK;
+    char text[1024] = "";
+    for (size_t i = 0; i < count; i++) {
+        dt_status status = streams[i] ? dt_stream_synchronize(streams[i]) : DT_OK;
+        if (status < 0 && first == DT_OK) {
+            first = status;
+            snprintf(text, sizeof text, "%s", dt_error_message());
+        }
+    }
+    return first < 0 ? dt_fail(first, "%s", text) : DT_OK;
+}
+
 dt_status timeline_start(struct timeline *timeline)
 {
     timeline->count = 0;

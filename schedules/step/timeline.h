@@ -30,6 +30,9 @@ struct timeline;
 dt_status timeline_create(struct dt_device *device, struct dt_stream *compute, struct timeline **out);
 void timeline_destroy(struct timeline *timeline); /* takes NULL; compute must be synchronized */
 
+/* All of them, NULL being none, also after one that has failed. Errors: the first one's. */
+dt_status streams_synchronize(struct dt_stream *const *streams, size_t count);
+
 dt_status timeline_start(struct timeline *timeline); /* forget earlier marks; the step begins here, in FORWARD */
 dt_status timeline_enter(struct timeline *timeline, enum timeline_phase phase);
 /* compute waits for `event` of a network or copy stream; the wait counts as EXPOSED, then the phase goes on as before. */

@@ -1,6 +1,6 @@
 #include "gpt/family.h"
+#include "gpt/family_parts.h"
 #include "gpt/layout.h"
-#include "gpt/partition.h"
 #include "test/check.h"
 #include "test/gpt/preset.h"
 
