@@ -4,6 +4,7 @@
 #include "lib/base/machine.h"
 #include "lib/config/config.h"
 #include "lib/config/json.h"
+#include "lib/config/words.h"
 #include "lib/device/memory.h"
 #include "lib/sim/cluster.h"
 #include "lib/sim/program.h"
@@ -45,40 +46,31 @@ static dt_status attach_collectives(struct cJSON *object, const char *key, const
 
 /* ---- between processes ---- */
 
-static double number_of(const struct cJSON *object, const char *key)
-{
-    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, key));
-}
-
 dt_status calibration_request_write(const struct calibration_request *request, char **out_text)
 {
-    struct cJSON *object = cJSON_CreateObject();
-    bool complete = object && cJSON_AddStringToObject(object, "device", request->device) &&
-                    cJSON_AddBoolToObject(object, "kernels", request->kernels) && cJSON_AddBoolToObject(object, "quick", request->quick) &&
-                    cJSON_AddNumberToObject(object, "threads", request->threads);
-    for (int i = 0; i < DT_DTYPE_COUNT && complete; i++)
-        complete = cJSON_AddBoolToObject(object, dt_dtype_name((enum dt_dtype)i), request->dtypes[i]);
     const struct calibration_bench *b = &request->bench;
     struct cJSON *kinds = dt_json_array();
     for (int kind = 0; dt_sim_measured_kind_name(kind); kind++)
         dt_json_append(&kinds, dt_json_truth(b->kinds[kind]));
-    dt_json_add(&object, "bench: {bytes: %p, kinds: %p, group: %d, stride: %d, repetitions: %d, product: %hhd}",
-                dt_json_numbers(b->bytes, b->sizes), kinds, b->group, b->stride, b->repetitions, b->product);
-    complete &= object != NULL;
-    dt_status status = complete ? dt_json_print(object, DT_JSON_COMPACT, out_text) : no_memory();
+    struct cJSON *object = dt_json_object("device: %s, kernels: %hhd, quick: %hhd, threads: %d, bench: {bytes: %p, kinds: %p, group: %d, "
+                                          "stride: %d, repetitions: %d, product: %hhd}",
+                                          request->device, request->kernels, request->quick, request->threads,
+                                          dt_json_numbers(b->bytes, b->sizes), kinds, b->group, b->stride, b->repetitions, b->product);
+    for (int i = 0; i < DT_DTYPE_COUNT; i++)
+        dt_json_add(&object, "%s: %hhd", dt_dtype_name((enum dt_dtype)i), request->dtypes[i]);
+    dt_status status = object ? dt_json_print(object, DT_JSON_COMPACT, out_text) : no_memory();
     cJSON_Delete(object);
     return status;
 }
 
 static void read_bench(const struct cJSON *object, struct calibration_bench *out)
 {
-    const struct cJSON *bytes = cJSON_GetObjectItemCaseSensitive(object, "bytes"),
-                       *kinds = cJSON_GetObjectItemCaseSensitive(object, "kinds");
+    const struct cJSON *bytes = dt_json_at(object, "bytes"), *kinds = dt_json_at(object, "kinds");
     *out = (struct calibration_bench){.sizes = cJSON_GetArraySize(bytes),
-                                      .group = (int)number_of(object, "group"),
-                                      .stride = (int)number_of(object, "stride"),
-                                      .repetitions = (int)number_of(object, "repetitions"),
-                                      .product = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "product"))};
+                                      .group = (int)dt_json_number(object, "group", 0),
+                                      .stride = (int)dt_json_number(object, "stride", 0),
+                                      .repetitions = (int)dt_json_number(object, "repetitions", 0),
+                                      .product = cJSON_IsTrue(dt_json_at(object, "product"))};
     out->sizes = out->sizes < CALIBRATION_SIZES ? out->sizes : CALIBRATION_SIZES;
     for (int i = 0; i < out->sizes; i++)
         out->bytes[i] = cJSON_GetNumberValue(cJSON_GetArrayItem(bytes, i));
@@ -90,14 +82,13 @@ dt_status calibration_request_read(const char *text, struct calibration_request 
 {
     struct cJSON *object;
     DT_TRY(dt_json_parse(text, strlen(text), "calibration", &object));
-    const char *device = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "device"));
-    snprintf(out->device, sizeof out->device, "%s", device ? device : "");
-    out->kernels = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "kernels"));
-    out->quick = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "quick"));
-    out->threads = (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, "threads"));
+    snprintf(out->device, sizeof out->device, "%s", dt_json_text_at(object, "device"));
+    out->kernels = cJSON_IsTrue(dt_json_at(object, "kernels"));
+    out->quick = cJSON_IsTrue(dt_json_at(object, "quick"));
+    out->threads = (int)dt_json_number(object, "threads", 0);
     for (int i = 0; i < DT_DTYPE_COUNT; i++)
-        out->dtypes[i] = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, dt_dtype_name((enum dt_dtype)i)));
-    read_bench(cJSON_GetObjectItemCaseSensitive(object, "bench"), &out->bench);
+        out->dtypes[i] = cJSON_IsTrue(dt_json_at(object, dt_dtype_name((enum dt_dtype)i)));
+    read_bench(dt_json_at(object, "bench"), &out->bench);
     dt_json_destroy(object);
     return DT_OK;
 }
@@ -117,8 +108,8 @@ static struct cJSON *times_as_json(const struct calibration *c)
 static void read_times(const struct cJSON *all, struct calibration *out)
 {
     for (int i = 0; i < out->collectives.count; i++) {
-        const struct cJSON *object = cJSON_GetArrayItem(all, i), *alone = cJSON_GetObjectItemCaseSensitive(object, "alone_s"),
-                           *beside = cJSON_GetObjectItemCaseSensitive(object, "beside_s");
+        const struct cJSON *object = cJSON_GetArrayItem(all, i), *alone = dt_json_at(object, "alone_s"),
+                           *beside = dt_json_at(object, "beside_s");
         struct calibration_times *t = &out->times[i];
         int count = cJSON_GetArraySize(alone);
         *t = (struct calibration_times){.count = count < CALIBRATION_REPETITIONS ? count : CALIBRATION_REPETITIONS};
@@ -126,7 +117,7 @@ static void read_times(const struct cJSON *all, struct calibration *out)
             t->alone_s[k] = cJSON_GetNumberValue(cJSON_GetArrayItem(alone, k));
             t->beside_s[k] = cJSON_GetNumberValue(cJSON_GetArrayItem(beside, k));
         }
-        t->product_s = object ? number_of(object, "product_s") : 0;
+        t->product_s = dt_json_number(object, "product_s", 0);
     }
 }
 
@@ -156,27 +147,25 @@ dt_status calibration_write(const struct calibration *c, char **out_text)
 
 static void read_gpu(const struct cJSON *object, struct calibration_gpu *out)
 {
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "name"));
-    const struct cJSON *peaks = cJSON_GetObjectItemCaseSensitive(object, "peak_flops");
-    if (!name)
+    const struct cJSON *peaks = dt_json_at(object, "peak_flops");
+    snprintf(out->name, sizeof out->name, "%.63s", dt_json_text_at(object, "name"));
+    if (!*out->name)
         return;
-    snprintf(out->name, sizeof out->name, "%.63s", name);
-    out->memory_bytes = number_of(object, "memory_bytes");
-    out->reserved_bytes = number_of(object, "reserved_bytes");
-    out->copy_bytes_per_s = number_of(object, "copy_bytes_per_s");
-    out->copy_s = number_of(object, "copy_s");
+    out->memory_bytes = dt_json_number(object, "memory_bytes", NAN);
+    out->reserved_bytes = dt_json_number(object, "reserved_bytes", NAN);
+    out->copy_bytes_per_s = dt_json_number(object, "copy_bytes_per_s", NAN);
+    out->copy_s = dt_json_number(object, "copy_s", NAN);
     for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
         out->peak_flops[dtype] = cJSON_GetNumberValue(cJSON_GetArrayItem(peaks, dtype));
 }
 
 static dt_status read_calibration(const struct cJSON *object, struct calibration *out)
 {
-    const char *library = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "library"));
-    snprintf(out->library, sizeof out->library, "%s", library ? library : "");
-    read_gpu(cJSON_GetObjectItemCaseSensitive(object, "gpu"), &out->gpu);
-    DT_TRY(measured_read(cJSON_GetObjectItemCaseSensitive(object, "kernels"), "calibration", &out->kernels));
-    DT_TRY(dt_sim_measured_read(cJSON_GetObjectItemCaseSensitive(object, "collectives"), "calibration", &out->collectives));
-    read_times(cJSON_GetObjectItemCaseSensitive(object, "times"), out);
+    snprintf(out->library, sizeof out->library, "%s", dt_json_text_at(object, "library"));
+    read_gpu(dt_json_at(object, "gpu"), &out->gpu);
+    DT_TRY(measured_read(dt_json_at(object, "kernels"), "calibration", &out->kernels));
+    DT_TRY(dt_sim_measured_read(dt_json_at(object, "collectives"), "calibration", &out->collectives));
+    read_times(dt_json_at(object, "times"), out);
     return DT_OK;
 }
 
@@ -431,7 +420,7 @@ static dt_status write_cluster(const struct calibration *c, const char *source, 
                         : belongs(table->fields[i].path, c->place.nodes > 1) || (*c->gpu.name && belongs_to_gpus(table->fields[i].path)) ||
                               belongs_to_storage(c, table->fields[i].path);
     DT_TRY(dt_config_write(table, cluster, wanted, object));
-    DT_TRY(attach_collectives(cJSON_GetObjectItemCaseSensitive(*object, "collectives"), "measured", c));
+    DT_TRY(attach_collectives(dt_json_at(*object, "collectives"), "measured", c));
     return dt_json_print(*object, DT_JSON_INDENT, out_text);
 }
 

@@ -4,6 +4,7 @@
 #include "lib/base/grow.h"
 #include "lib/base/places.h"
 #include "lib/config/json.h"
+#include "lib/config/words.h"
 #include "lib/record/record.h"
 #include "schedules/config/order.h"
 #include "schedules/config/parse.h"
@@ -50,23 +51,6 @@ dt_status name_file(const char *temporary, const char *path, bool force)
 
 /* ---- reading records ---- */
 
-static const cJSON *at(const cJSON *object, const char *key)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
-static const char *text_at(const cJSON *object, const char *key)
-{
-    const char *text = cJSON_GetStringValue(at(object, key));
-    return text ? text : "";
-}
-
-static double number_at(const cJSON *object, const char *key)
-{
-    const cJSON *value = at(object, key);
-    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
-}
-
 /* The config as this version understands it. One that it does not is no failure. */
 static dt_status read_experiment(const cJSON *config, struct experiment **out)
 {
@@ -85,19 +69,19 @@ static dt_status read_experiment(const cJSON *config, struct experiment **out)
  * versions left out pipeline.split where it had its default, which was not always the same rule: which one it was nobody can tell. */
 static bool says_all(const cJSON *config, const struct experiment *e)
 {
-    bool divided = e->strategy.stages > 1, told = at(at(config, "pipeline"), "split");
+    bool divided = e->strategy.stages > 1, told = dt_json_at(config, "pipeline.split");
     return !*e->tuning && !e->strategy.has_order_file && (!divided || told);
 }
 
 static bool is_record(const cJSON *json)
 {
-    return cJSON_IsObject(at(json, "config")) && *text_at(json, "config_hash") && *text_at(json, "status");
+    return cJSON_IsObject(dt_json_at(json, "config")) && *dt_json_text_at(json, "config_hash") && *dt_json_text_at(json, "status");
 }
 
 /* Written by a later version, whose records may mean something else. */
 static bool is_newer(const cJSON *json)
 {
-    return number_at(json, "schema_version") > DT_RECORD_SCHEMA_VERSION;
+    return dt_json_number(json, "schema_version", NAN) > DT_RECORD_SCHEMA_VERSION;
 }
 
 void records_warn_of_left_out(const char *command, const char *file, int torn, int newer, double version)
@@ -111,17 +95,17 @@ void records_warn_of_left_out(const char *command, const char *file, int torn, i
 
 static dt_status read_record(const cJSON *json, const char *file, struct record_facts *r)
 {
-    const cJSON *metrics = at(json, "metrics"), *sweep = at(json, "sweep");
+    const cJSON *metrics = dt_json_at(json, "metrics"), *sweep = dt_json_at(json, "sweep");
     *r = (struct record_facts){
         .json = json,
         .file = file,
-        .hash = text_at(json, "config_hash"),
-        .status = text_at(json, "status"),
-        .error = text_at(json, "error"),
-        .started = text_at(at(json, "provenance"), "started"),
-        .sweep.id = text_at(sweep, "id"),
+        .hash = dt_json_text_at(json, "config_hash"),
+        .status = dt_json_text_at(json, "status"),
+        .error = dt_json_text_at(json, "error"),
+        .started = dt_json_text_at(json, "provenance.started"),
+        .sweep.id = dt_json_text_at(sweep, "id"),
     };
-    double index = number_at(sweep, "index"), count = number_at(sweep, "count");
+    double index = dt_json_number(sweep, "index", NAN), count = dt_json_number(sweep, "count", NAN);
     if (index >= 0 && count > index && count <= DT_SWEEP_MAX) {
         r->sweep.index = (int)index;
         r->sweep.count = (int)count;
@@ -129,10 +113,10 @@ static dt_status read_record(const cJSON *json, const char *file, struct record_
         r->sweep.id = "";
     }
     dt_metrics_read(&r->metrics, metrics);
-    DT_TRY(dt_json_read_numbers(at(at(metrics, "step_s"), "all"), &r->step_s, &r->step_count));
-    DT_TRY(dt_json_read_numbers(at(json, "losses"), &r->losses, &r->loss_count));
-    DT_TRY(read_experiment(at(json, "config"), &r->experiment));
-    if (r->experiment && !says_all(at(json, "config"), r->experiment))
+    DT_TRY(dt_json_read_numbers(dt_json_at(metrics, "step_s.all"), &r->step_s, &r->step_count));
+    DT_TRY(dt_json_read_numbers(dt_json_at(json, "losses"), &r->losses, &r->loss_count));
+    DT_TRY(read_experiment(dt_json_at(json, "config"), &r->experiment));
+    if (r->experiment && !says_all(dt_json_at(json, "config"), r->experiment))
         snprintf(r->experiment->hash, sizeof r->experiment->hash, "%.16s", r->hash);
     return DT_OK;
 }
@@ -203,7 +187,7 @@ static dt_status read_line(void *context, char *line, size_t bytes, uint64_t off
     reader->torn += torn;
     reader->newer += newer;
     if (newer)
-        reader->version = fmax(reader->version, number_at(json, "schema_version"));
+        reader->version = fmax(reader->version, dt_json_number(json, "schema_version", NAN));
     status = torn || newer ? DT_OK : add_record(reader, json);
     if (torn || newer || reader->facts_alone || status < 0)
         cJSON_Delete(json);
@@ -331,11 +315,12 @@ void record_set_finish(struct record_set *set)
 
 void record_describe_config(const struct record_facts *record, char *text, size_t text_bytes)
 {
-    const cJSON *bench = at(at(record->json, "config"), "bench");
+    const cJSON *bench = dt_json_at(record->json, "config.bench");
     snprintf(text, text_bytes, "config %.16s", record->hash);
     if (bench)
-        snprintf(text, text_bytes, "%s of %.0f bytes, groups of %.0f, stride %.0f, beside %s", text_at(bench, "collective"),
-                 number_at(bench, "bytes"), number_at(bench, "group"), number_at(bench, "stride"), text_at(bench, "beside"));
+        snprintf(text, text_bytes, "%s of %.0f bytes, groups of %.0f, stride %.0f, beside %s", dt_json_text_at(bench, "collective"),
+                 dt_json_number(bench, "bytes", NAN), dt_json_number(bench, "group", NAN), dt_json_number(bench, "stride", NAN),
+                 dt_json_text_at(bench, "beside"));
 }
 
 bool record_is_ok(const struct record_facts *record)
@@ -386,28 +371,28 @@ dt_status record_set_newest(const struct record_set *set, int *chosen, int *coun
 
 const char *record_provenance(const struct record_facts *record, const char *key, char number[32])
 {
-    const cJSON *value = at(at(record->json, "provenance"), key);
+    const cJSON *value = dt_json_at(dt_json_at(record->json, "provenance"), key);
     if (cJSON_IsNumber(value)) {
         dt_format_double(value->valuedouble, number, 32);
         return number;
     }
-    return cJSON_IsObject(value) ? text_at(value, "hash") : cJSON_IsString(value) ? value->valuestring : "";
+    return cJSON_IsObject(value) ? dt_json_text_at(value, "hash") : cJSON_IsString(value) ? value->valuestring : "";
 }
 
 const char *record_library(const struct record_facts *record, int index, const char **version)
 {
-    const cJSON *library = cJSON_GetArrayItem(at(at(record->json, "provenance"), "versions"), index);
+    const cJSON *library = cJSON_GetArrayItem(dt_json_at(record->json, "provenance.versions"), index);
     *version = library && cJSON_IsString(library) ? library->valuestring : "";
     return library ? library->string : NULL;
 }
 
 const char *record_simulated_hash(const struct record_facts *record, const char *file)
 {
-    const cJSON *hash = at(at(at(at(record->json, "provenance"), "simulated"), file), "hash");
+    const cJSON *hash = dt_json_at(dt_json_at(dt_json_at(dt_json_at(record->json, "provenance"), "simulated"), file), "hash");
     return cJSON_IsString(hash) ? hash->valuestring : "";
 }
 
 int record_machines(const struct record_facts *record)
 {
-    return cJSON_GetArraySize(at(at(record->json, "provenance"), "hosts"));
+    return cJSON_GetArraySize(dt_json_at(record->json, "provenance.hosts"));
 }

@@ -3,6 +3,7 @@
 #include "lib/base/places.h"
 #include "lib/base/text.h"
 #include "lib/config/json.h"
+#include "lib/config/words.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -239,9 +240,7 @@ static dt_status read_steps(const struct show *s, int line, int rate, struct com
         struct cJSON *record;
         double *step_s;
         DT_TRY(results_record(s->results, row, &record));
-        const cJSON *metrics = cJSON_GetObjectItemCaseSensitive(record, "metrics"),
-                    *step = cJSON_GetObjectItemCaseSensitive(metrics, "step_s");
-        dt_status status = dt_json_read_numbers(cJSON_GetObjectItemCaseSensitive(step, "all"), &step_s, &count);
+        dt_status status = dt_json_read_numbers(dt_json_at(record, "metrics.step_s.all"), &step_s, &count);
         dt_json_destroy(record);
         DT_TRY(status);
         double median_s = results_number(s->results, row, results_find(s->results, "step_s")),

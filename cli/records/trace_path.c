@@ -3,6 +3,7 @@
 #include "cli/text/text.h"
 #include "lib/base/grow.h"
 #include "lib/config/json.h"
+#include "lib/config/words.h"
 #include "lib/record/record.h"
 
 #include <cjson/cJSON.h>
@@ -40,37 +41,25 @@ struct trace_spans {
     bool is_trace;
 };
 
-static double number_at(const cJSON *object, const char *key)
-{
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNumber(value) ? value->valuedouble : 0;
-}
-
-static const char *text_at(const cJSON *object, const char *key)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
-    return text ? text : "";
-}
-
 /* ---- reading ---- */
 
 static dt_status add_span(struct trace_spans *t, const cJSON *event)
 {
     const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(event, "args");
-    const char *category = text_at(event, "cat");
-    if (strcmp(category, "phase") == 0 || number_at(event, "dur") <= 0)
+    const char *category = dt_json_text_at(event, "cat");
+    if (strcmp(category, "phase") == 0 || dt_json_number(event, "dur", 0) <= 0)
         return DT_OK;
     DT_TRY(dt_allocated(DT_ROOM(t->spans, t->count, t->capacity), "no memory for a trace"));
     struct span *span = &t->spans[t->count++];
-    *span = (struct span){.rank = (int)number_at(event, "pid"), .row = (int)number_at(event, "tid"), .sender = NONE};
-    span->start_us = number_at(event, "ts");
-    span->end_us = span->start_us + number_at(event, "dur");
-    span->bytes = number_at(arguments, "bytes");
+    *span = (struct span){.rank = (int)dt_json_number(event, "pid", 0), .row = (int)dt_json_number(event, "tid", 0), .sender = NONE};
+    span->start_us = dt_json_number(event, "ts", 0);
+    span->end_us = span->start_us + dt_json_number(event, "dur", 0);
+    span->bytes = dt_json_number(arguments, "bytes", 0);
     span->is_host = strcmp(category, "host") == 0;
     span->computes = strcmp(category, "compute") == 0;
     span->communicates = strcmp(category, "communication") == 0;
-    snprintf(span->name, sizeof span->name, "%s", text_at(event, "name"));
-    snprintf(span->group, sizeof span->group, "%s", text_at(arguments, "communicator"));
+    snprintf(span->name, sizeof span->name, "%s", dt_json_text_at(event, "name"));
+    snprintf(span->group, sizeof span->group, "%s", dt_json_text_at(arguments, "communicator"));
     return DT_OK;
 }
 
@@ -78,9 +67,11 @@ static dt_status add_arrow(struct trace_spans *t, const cJSON *event, bool begin
 {
     DT_TRY(dt_allocated(DT_ROOM(t->arrows, t->arrow_count, t->arrow_capacity), "no memory for a trace"));
     struct arrow *arrow = &t->arrows[t->arrow_count++];
-    *arrow = (struct arrow){
-        .rank = (int)number_at(event, "pid"), .row = (int)number_at(event, "tid"), .at_us = number_at(event, "ts"), .begins = begins};
-    snprintf(arrow->id, sizeof arrow->id, "%s", text_at(event, "id"));
+    *arrow = (struct arrow){.rank = (int)dt_json_number(event, "pid", 0),
+                            .row = (int)dt_json_number(event, "tid", 0),
+                            .at_us = dt_json_number(event, "ts", 0),
+                            .begins = begins};
+    snprintf(arrow->id, sizeof arrow->id, "%s", dt_json_text_at(event, "id"));
     return DT_OK;
 }
 
@@ -98,7 +89,7 @@ static dt_status read_line(void *context, char *line, size_t bytes, uint64_t off
     dt_status status = dt_json_parse(line, bytes, "the trace", &event);
     if (status < 0)
         return status == DT_ERR_HOST_MEMORY ? status : DT_OK;
-    const char *phase = text_at(event, "ph");
+    const char *phase = dt_json_text_at(event, "ph");
     if (strcmp(phase, "X") == 0)
         status = add_span(t, event);
     else if (strcmp(phase, "s") == 0 || strcmp(phase, "f") == 0)

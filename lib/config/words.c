@@ -62,6 +62,12 @@ double dt_json_number(const struct cJSON *tree, const char *path, double otherwi
     return cJSON_IsNumber(value) ? value->valuedouble : otherwise;
 }
 
+const char *dt_json_text_at(const struct cJSON *tree, const char *path)
+{
+    const char *text = cJSON_GetStringValue(dt_json_at(tree, path));
+    return text ? text : "";
+}
+
 void dt_json_put_number(struct cJSON *tree, const char *path, double value)
 {
     dt_json_put(tree, path, cJSON_CreateNumber(value));

@@ -82,6 +82,7 @@ void dt_json_drop(struct cJSON *tree, const char *path);
 void dt_json_put(struct cJSON *tree, const char *path, struct cJSON *value);
 /* The number at a path; `otherwise` where there is none. */
 double dt_json_number(const struct cJSON *tree, const char *path, double otherwise);
+const char *dt_json_text_at(const struct cJSON *tree, const char *path); /* "": there is none */
 void dt_json_put_number(struct cJSON *tree, const char *path, double value);
 /* A value of a text: JSON, or the text itself. */
 struct cJSON *dt_json_value(const char *text);

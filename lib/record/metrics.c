@@ -2,6 +2,7 @@
 
 #include "lib/base/statistics.h"
 #include "lib/config/json.h"
+#include "lib/config/words.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -376,17 +377,11 @@ dt_status dt_metrics_set_steps(struct dt_metrics *metrics, const double *step_s,
 
 /* ---- JSON ---- */
 
-static double number_at(const cJSON *object, const char *key)
-{
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
-}
-
 static void read_peaks(struct dt_peaks *peaks, const cJSON *object)
 {
-    peaks->total = number_at(object, "total");
+    peaks->total = dt_json_number(object, "total", NAN);
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        peaks->category[c] = number_at(object, dt_category_name((enum dt_category)c));
+        peaks->category[c] = dt_json_number(object, dt_category_name((enum dt_category)c), NAN);
 }
 
 void dt_metrics_read(struct dt_metrics *metrics, const cJSON *object)
@@ -398,12 +393,12 @@ void dt_metrics_read(struct dt_metrics *metrics, const cJSON *object)
         const char *key = dt_metric_key(m, metrics, text);
         const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
         switch (m->kind) {
-        case DT_METRIC_NUMBER: *(double *)member(m, metrics) = number_at(object, key); break;
+        case DT_METRIC_NUMBER: *(double *)member(m, metrics) = dt_json_number(object, key, NAN); break;
         case DT_METRIC_TEXT: break;
         case DT_METRIC_STEPS:
-            metrics->step_s.median = number_at(value, "median");
-            metrics->step_s.p95 = number_at(value, "p95");
-            metrics->step_s.cv = number_at(value, "cv");
+            metrics->step_s.median = dt_json_number(value, "median", NAN);
+            metrics->step_s.p95 = dt_json_number(value, "p95", NAN);
+            metrics->step_s.cv = dt_json_number(value, "cv", NAN);
             break;
         case DT_METRIC_DEVICE_PEAKS:
         case DT_METRIC_HOST_PEAKS: read_peaks(member(m, metrics), value); break;

@@ -84,24 +84,22 @@ static dt_status take_shape(const cJSON *shape, const char *path, struct checkpo
 
 static dt_status take_index(const cJSON *object, const char *path, struct checkpoint_index *out)
 {
-    const cJSON *format = cJSON_GetObjectItemCaseSensitive(object, "format"), *steps = cJSON_GetObjectItemCaseSensitive(object, "steps");
-    const char *folder = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "folder"));
-    const char *model = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "model"));
-    const char *optimizer = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "optimizer"));
-    if (!cJSON_IsString(format) || strcmp(format->valuestring, FORMAT) != 0)
+    double steps = dt_json_number(object, "steps", 0);
+    const char *folder = dt_json_text_at(object, "folder"), *model = dt_json_text_at(object, "model");
+    const char *optimizer = dt_json_text_at(object, "optimizer");
+    if (strcmp(dt_json_text_at(object, "format"), FORMAT) != 0)
         return dt_fail(DT_ERR_INVALID, "%s: not the index of a checkpoint of this version", path);
-    if (!cJSON_IsNumber(steps) || !(steps->valuedouble >= 1 && steps->valuedouble < INT_MAX) || !folder || strchr(folder, '/') || !model ||
-        !optimizer)
+    if (!(steps >= 1 && steps < INT_MAX) || !*folder || strchr(folder, '/') || !*model || !*optimizer)
         return dt_fail(DT_ERR_INVALID, "%s: the index is damaged", path);
-    *out = (struct checkpoint_index){.steps = (int)steps->valuedouble};
+    *out = (struct checkpoint_index){.steps = (int)steps};
     snprintf(out->folder, sizeof out->folder, "%s", folder);
     snprintf(out->model, sizeof out->model, "%s", model);
     snprintf(out->optimizer, sizeof out->optimizer, "%s", optimizer);
-    DT_TRY(take_shape(cJSON_GetObjectItemCaseSensitive(object, "shape"), path, out));
+    DT_TRY(take_shape(dt_json_at(object, "shape"), path, out));
     out->loss_scale = dt_json_number(object, "loss_scale", 0);
     out->good_steps = dt_json_number(object, "good_steps", 0);
     out->skipped_steps = dt_json_number(object, "skipped_steps", 0);
-    return dt_json_read_numbers(cJSON_GetObjectItemCaseSensitive(object, "bytes"), &out->bytes, &out->count);
+    return dt_json_read_numbers(dt_json_at(object, "bytes"), &out->bytes, &out->count);
 }
 
 dt_status checkpoint_index_read(const char *path, struct checkpoint_index *out)

@@ -3,6 +3,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/machine.h"
 #include "lib/config/json.h"
+#include "lib/config/words.h"
 #include "lib/record/record.h"
 #include "schedules/config/families.h"
 #include "schedules/config/learning_rate.h"
@@ -377,16 +378,6 @@ dt_status report_record(const struct report *report, const struct experiment *e,
 
 /* ---- from rank 0 to the process that writes the record ---- */
 
-static const cJSON *at(const cJSON *object, const char *key)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
-static void read_text(const cJSON *value, char *out, size_t out_bytes)
-{
-    snprintf(out, out_bytes, "%s", cJSON_IsString(value) ? value->valuestring : "");
-}
-
 dt_status report_take(struct report *report, const char *line)
 {
     struct measure_result *result = &report->result;
@@ -394,11 +385,11 @@ dt_status report_take(struct report *report, const char *line)
     double *losses;
     int count;
     DT_TRY(dt_json_parse(line, strlen(line), "rank 0's record", &record));
-    const cJSON *metrics = at(record, "metrics"), *provenance = at(record, "provenance");
+    const cJSON *metrics = dt_json_at(record, "metrics"), *provenance = dt_json_at(record, "provenance");
     dt_status status = DT_OK;
-    if (!cJSON_IsArray(at(record, "losses")) || !cJSON_IsObject(metrics) || !cJSON_IsObject(provenance))
+    if (!cJSON_IsArray(dt_json_at(record, "losses")) || !cJSON_IsObject(metrics) || !cJSON_IsObject(provenance))
         status = dt_fail(DT_ERR_INVALID, "rank 0's record is not complete");
-    DT_THEN(status, dt_json_read_numbers(at(record, "losses"), &losses, &count));
+    DT_THEN(status, dt_json_read_numbers(dt_json_at(record, "losses"), &losses, &count));
     if (status < 0) {
         dt_json_destroy(record);
         return status;
@@ -409,9 +400,9 @@ dt_status report_take(struct report *report, const char *line)
     result->losses = losses;
     result->losses_done = count;
     dt_metrics_read(&result->metrics, metrics);
-    read_text(at(provenance, "graph"), result->graph, sizeof result->graph);
-    read_text(at(provenance, "doubts"), result->doubts, sizeof result->doubts);
-    read_text(at(provenance, "device"), report->device, sizeof report->device);
-    note_waiting(report, cJSON_GetStringValue(at(at(provenance, "environment"), DT_WAITING_NAME)));
+    snprintf(result->graph, sizeof result->graph, "%s", dt_json_text_at(provenance, "graph"));
+    snprintf(result->doubts, sizeof result->doubts, "%s", dt_json_text_at(provenance, "doubts"));
+    snprintf(report->device, sizeof report->device, "%s", dt_json_text_at(provenance, "device"));
+    note_waiting(report, cJSON_GetStringValue(dt_json_at(dt_json_at(provenance, "environment"), DT_WAITING_NAME)));
     return DT_OK;
 }
