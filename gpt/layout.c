@@ -99,8 +99,8 @@ dt_status gpt_context_check(const struct dt_model *model, int ranks, enum dt_con
     const struct gpt_model *m = gpt_of(model);
     int pieces = kind == DT_CONTEXT_HEADS ? ranks : 2 * ranks;
     if (m->attention == GPT_ATTENTION_UNFUSED)
-        return dt_fail(DT_ERR_INVALID, "ranks that share samples have no use for model.attention \"unfused\", which stores all pairs of "
-                                       "positions; use \"fused\"");
+        return dt_fail(DT_ERR_INVALID, "ranks that share samples need model.attention \"fused\"; \"unfused\" stores all pairs of "
+                                       "positions");
     if (m->block_size % pieces != 0)
         return dt_fail(DT_ERR_INVALID, "%d ranks with %d of equally long pieces each do not divide model.block_size %d", ranks,
                        pieces / ranks, m->block_size);
