@@ -117,7 +117,8 @@ __global__ void __launch_bounds__(THREADS)
 
 } // namespace
 
-extern "C" dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
+extern "C" dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream, bool /* on_host */, void *to, const void *from,
+                                 size_t count)
 {
     return map<add_op>("add", k, stream, to, from, count);
 }
@@ -143,7 +144,7 @@ extern "C" dt_status dt_cuda_convert(struct dt_kernels *k, struct dt_stream *str
     });
 }
 
-extern "C" dt_status dt_cuda_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype,
+extern "C" dt_status dt_cuda_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool /* on_host */, float *to, enum dt_dtype dtype,
                                       const void *from, size_t count)
 {
     return for_dtype(dtype, [&](auto element) { return convert<true>("add", k, stream, to, (const decltype(element) *)from, count); });

@@ -308,8 +308,8 @@ extern "C" dt_status dt_cuda_begin_first_step(struct dt_kernels *k, struct dt_st
     return begin_step(k, stream, 1, true);
 }
 
-extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
-                                         size_t count)
+extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool /* on_host */, enum dt_dtype dtype,
+                                         const void *x, size_t count)
 {
     return for_dtype(dtype, [&](auto element) {
         using E = decltype(element);
@@ -325,13 +325,13 @@ extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream 
     });
 }
 
-extern "C" dt_status dt_cuda_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to)
+extern "C" dt_status dt_cuda_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool /* on_host */, float *to)
 {
     return launch("sum of squares", sum_squares_kernel, dim3(1), dim3(THREADS), 0, stream, (const struct dt_cuda_step *)k->cuda_step, to);
 }
 
-extern "C" dt_status dt_cuda_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
-                                         const float *squares)
+extern "C" dt_status dt_cuda_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool /* on_host */,
+                                         const struct dt_norm_rule *rule, const float *squares)
 {
     return launch("norm", settle_norm_kernel, dim3(1), dim3(1), 0, stream, k->cuda_step, *rule, squares);
 }
