@@ -114,7 +114,7 @@ def test_check_refuses_what_cannot_be_simulated():
              ["check", "--plan", "--times", "forward=1,backward_input=1,backward_weight=1,send=0"])
     for setting, text in (
             ("cluster=typo", "cluster: clusters/typo.json: not found in .*; there are aws_p3, .*superpod_h100$"),
-            ("profile=typo", "profile: profiles/typo.json: not found in .*; there are dtbench_cpu, .*pytorch_1.11_v100$"),
+            ("profile=typo", "profile: profiles/typo.json: not found in .*; there are dtbench_cpu, .*torchtitan_h100$"),
             ("cluster=" + broken, "cluster: .*broken.json: name: 3 is a number"), ("profile=" + broken, "profile: .*broken.json: name: 3 is a number"),
             ("profile=pytorch_1.11_v100", "profile: .* is for V100, and cluster"), ("gpus_per_node=9", "gpus_per_node: 9, and the nodes"),
             ("tensor.size=3", "tensor.size: 3 ranks that belong together would straddle nodes"), ("world_size=6000", "world_size: 6000 ranks, and cluster"),
