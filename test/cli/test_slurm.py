@@ -343,6 +343,12 @@ def uts_of(job, node):
     return os.path.basename(os.readlink(f"/proc/{ranks[0]}/ns/uts")) if ranks else ""
 
 
+def ended_items(output):
+    """What `status` has of a run. A draft counts once its process has let go of it, which may be a moment after the process has lost its program."""
+    sweeps = json.loads(run(DTBENCH, "status", output, "--json", code=OK).stdout)["sweeps"]
+    return sweeps and all(item["state"] != "running" for item in sweeps[0]["items"]) and sweeps[0]["items"]
+
+
 def test_a_dead_node_ends_the_run_with_a_record():
     """Open MPI 5 tells Slurm of a rank that is gone, and Slurm kills the others: rank 0 often has not written yet, and its draft is what stays."""
     process, job = start_srun("dead.jsonl")
@@ -354,7 +360,7 @@ def test_a_dead_node_ends_the_run_with_a_record():
             record, = records
             check(record["status"] in ("failed", "timeout") and "rank" in record["error"] and record["losses"], record["status"], record["error"])
         else:
-            item, = json.loads(run(DTBENCH, "status", "dead.jsonl", "--json", code=OK).stdout)["sweeps"][0]["items"]
+            item, = wait_for(lambda: ended_items("dead.jsonl"), 20, "the end of rank 0")
             check(item["state"] == "failed" and re.search(r"after step [1-9]\d* of .* killed", item["error"]), item)
     finally:
         run("scancel", job)
