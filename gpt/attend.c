@@ -231,7 +231,7 @@ static dt_status exchange_heads(const struct layer_run *r, struct exchanged x, v
     return (back ? move_by_heads : move_by_positions)(r, &x, to, room, true);
 }
 
-/* The heads' outputs of own positions, beside those of own heads, which backward reads. */
+/* The outputs of all heads at this rank's positions. Those of its own heads stay, too: backward reads them. */
 static dt_status exchange_outputs(const struct layer_run *r)
 {
     struct dt_buffer room;

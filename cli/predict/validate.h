@@ -21,7 +21,7 @@ enum validate_outcome {
 
 enum validate_fit { VALIDATE_FIT_UNKNOWN, VALIDATE_FIT, VALIDATE_FIT_NOT };
 
-/* What a table tells of a run's RMS norms: that each is one kernel, or PyTorch's single operations. */
+/* How a run computes its RMS norms, as its table says: each in one kernel, or in single operations of PyTorch. */
 enum measured_norm { NORM_NOT_TOLD, NORM_IN_KERNEL, NORM_IN_OPERATIONS };
 
 /* One measured run. */
@@ -35,7 +35,7 @@ struct validate_row {
     double measured_s, measured_bytes;   /* NAN: not told */
     enum validate_fit measured_fit;      /* in memory, where the table has its status */
     enum measured_norm norm;             /* whatever the profile's are */
-    bool sequence_parallel_open;         /* tensor ranks divide the layers, and nothing tells it: the default is predicted */
+    bool sequence_parallel_open;         /* neither table nor --set says it, so that the default is predicted */
     bool fit_undecided;                  /* and it decides whether memory suffices */
     double predicted_s, predicted_bytes; /* NAN: not known */
     double step_error;                   /* what the profile says that eight of ten predictions are off by no more than; NAN: nothing */
