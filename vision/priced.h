@@ -10,9 +10,9 @@
 
 #define VISION_PRICED_KERNELS(ROW)                                                                                                         \
     ROW(images, IMAGES, FORWARD, FLAT, "the pixels of a file's images", "1.5")                                                             \
-    ROW(convolution, CONVOLUTION, FORWARD, PRODUCT, "the output", "0")                                                                     \
-    ROW(convolution_input_gradient, CONVOLUTION_INPUT_GRADIENT, BACKWARD, PRODUCT, "the output", "0")                                      \
-    ROW(convolution_weight_gradient, CONVOLUTION_WEIGHT_GRADIENT, BACKWARD, PRODUCT, "the output", "0")                                    \
+    ROW(convolution, CONVOLUTION, FORWARD, PRODUCT, "input and output", "0")                                                               \
+    ROW(convolution_input_gradient, CONVOLUTION_INPUT_GRADIENT, BACKWARD, PRODUCT, "input and output", "0")                                \
+    ROW(convolution_weight_gradient, CONVOLUTION_WEIGHT_GRADIENT, BACKWARD, PRODUCT, "input and output", "0")                              \
     ROW(batch_norm, BATCH_NORM, FORWARD, ROWS, "the output", "3")                                                                          \
     ROW(residual, RESIDUAL, FORWARD, ROWS, "the sum", "3")                                                                                 \
     ROW(relu, RELU, FORWARD, ROWS, "the output", "2")                                                                                      \

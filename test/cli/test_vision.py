@@ -214,17 +214,18 @@ def test_presets_are_predicted():
 
 
 def test_published_speeds_are_predicted():
-    """Of each row of results/vision/published.csv, by one profile for each framework, at most 15 % off; but for the H100's of Lambda, see there."""
+    """Of each row of results/vision/published.csv, by one profile for each framework and memory format, at most 15 % off."""
     with open(os.path.join(ROOT, "results", "vision", "published.csv"), encoding="utf-8") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     path = records_path("published.jsonl")
     dtbench("run", os.path.join(ROOT, "configs", "vision", "published.json"), "--output", path)
     for row, record in zip(rows, read_records(path), strict=True):
         config_of, speed = record["config"], record["metrics"]["images_per_s"]
-        check((config_of["world_size"], config_of["batch_size"]) == (int(row["gpus"]), int(row["batch_size"])), row)
+        described = [f"clusters/{row['cluster']}.json", f"profiles/{row['profile']}.json", int(row["gpus"]), int(row["batch_size"])]
+        check([config_of[key] for key in ("cluster", "profile", "world_size", "batch_size")] == described, row)
         off = min(abs(speed / float(row[bound]) - 1) for bound in ("images_per_s", "highest_images_per_s"))
         print(f"# {row['framework']} {row['gpus']} x {row['gpu']}: {row['images_per_s']} published, {speed:.0f} predicted ({row['use']})")
-        check(off <= 0.15 or row["source"] == "lambda", f"{row}: {speed:.0f} images/s predicted")
+        check(off <= 0.15, f"{row}: {speed:.0f} images/s predicted")
 
 
 if __name__ == "__main__":

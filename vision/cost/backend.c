@@ -59,7 +59,7 @@ static dt_status convolution(const struct vision_kernels *k, struct dt_stream *s
     if (!c)
         return DT_OK;
     double window = (double)o->window.kernel * o->window.kernel, weights = (double)o->in.channels * o->out.channels * window;
-    double output = elems_of(o->samples, o->out), moved = elems_of(o->samples, o->in) + output + weights;
+    double output = elems_of(o->samples, o->out), images = elems_of(o->samples, o->in) + output;
     struct dt_cost_call call = {
         c->shift + (int)kernel, DT_VARIANT_PLAIN, k->base.dtype, {output / o->out.channels, o->out.channels, o->in.channels * window}};
     bool measured;
@@ -68,8 +68,8 @@ static dt_status convolution(const struct vision_kernels *k, struct dt_stream *s
         return DT_OK;
     size_t row = (size_t)(o->in.channels < o->out.channels ? o->in.channels : o->out.channels);
     const struct dt_kernel_cost *cost = &c->profile.kernels[call.kernel];
-    double seconds = dt_cost_implicit_product_s(c, m, n, inner, row, moved, dt_dtype_bytes(k->base.dtype));
-    double beside_s = dt_cost_memory_s(c, 0, cost->passes * output * (double)dt_dtype_bytes(k->base.dtype));
+    double seconds = dt_cost_implicit_product_s(c, m, n, inner, row, images + weights, dt_dtype_bytes(k->base.dtype));
+    double beside_s = dt_cost_memory_s(c, 0, cost->passes * images * (double)dt_dtype_bytes(k->base.dtype));
     return dt_cost_work(c, stream, call.kernel, cost->launches, seconds + beside_s);
 }
 
