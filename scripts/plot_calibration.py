@@ -33,13 +33,24 @@ def ceiling(axes, value, text):
         axes.annotate(text, (1, value), xycoords=axes.get_yaxis_transform(), ha="right", va="bottom", fontsize=9)
 
 
+def logarithmic(axes):
+    """Both axes, with plain numbers, at 2 and 5 as well where an axis has fewer than three powers of ten; the legend below, where no point lies."""
+    from matplotlib import ticker
+
+    for axis, scale, limits in ((axes.xaxis, axes.set_xscale, axes.get_xlim), (axes.yaxis, axes.set_yscale, axes.get_ylim)):
+        scale("log")
+        low, high = limits()
+        axis.set_major_locator(ticker.LogLocator(subs=(1,) if high > 1e3 * low else (1, 2, 5)))
+        axis.set_major_formatter("{x:,g}")
+        axis.set_minor_formatter(ticker.NullFormatter())
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+
+
 def points(axes, rows, names, x, y):
     for i, (kernel, name) in enumerate(names.items()):
         found = sorted((x(row), y(row)) for row in rows if row["kernel"] == kernel and row["variant"] == "plain" and row["alone_s"] > 0)
         axes.scatter([a for a, _ in found], [b for _, b in found], marker=plot.MARKERS[i], s=26, color=colours.SERIES[i], label=name, zorder=3)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.legend()
+    logarithmic(axes)
 
 
 def draw_kernels(products, memory, cluster, profile):
@@ -78,12 +89,10 @@ def draw_collectives(axes, measured, bench):
         axes.scatter([b / 2**10 for b, _ in rows], [y for _, y in rows], marker=plot.MARKERS[i], s=30, label=kind, **style)
         axes.plot([b / 2**10 for b, _ in line], [y for _, y in line], linewidth=1.4, **style)
         axes.scatter([b / 2**10 for b, _ in crosses], [y for _, y in crosses], marker="x", s=36, **style)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    logarithmic(axes)
     has_crosses = any(not simulated for simulated, *_ in bench)
     plot.finish(axes, f"Collectives of {most} ranks", "GB/s of bus bandwidth")
     axes.set_xlabel(f"KiB of the buffer (lines: device sim{', crosses: dtbench bench' * has_crosses})")
-    axes.legend()
 
 
 def main():
@@ -103,10 +112,10 @@ def main():
             sys.exit(f"plot_calibration.py: {path}: not written by dtbench calibrate: {error}")
         if name == "profile" and not measured:
             sys.exit(f"plot_calibration.py: {path}: no kernel was measured")
-    figure, panels = plot.matplotlib_pyplot().subplots(1, 3, figsize=(16, 5), layout="constrained")
+    figure, panels = plot.matplotlib_pyplot().subplots(1, 3, figsize=(16, 5.4), layout="constrained")
     draw_kernels(panels[0], panels[1], described["cluster"], described["profile"])
     draw_collectives(panels[2], described["cluster"]["collectives"]["measured"], of_bench(options.bench))
-    figure.suptitle(described["cluster"]["source"], x=0.01, ha="left", fontsize=11)
+    figure.suptitle(f"Calibration of {described['cluster']['source']}", x=0.01, ha="left", fontsize=14, weight="bold", color=plot.INK)
     plot.save(figure, options.output or os.path.join(options.folder, "calibration.png"))
 
 
