@@ -31,10 +31,16 @@ static struct gpt_part attending(const struct layer_run *r, struct gpt_part head
     return (struct gpt_part){heads.first + count * (size_t)dt_comm_rank(exchange_of(r)->context.comm), count};
 }
 
-/* Elements of the keys and values of its own positions. */
+static bool in_pieces(const struct layer_run *r)
+{
+    return exchange_of(r)->context.key_pieces && exchange_of(r)->context.kind == DT_CONTEXT_ALL_GATHER;
+}
+
+/* Elements of the keys and values of its own positions; in pieces (on sim alone, where nothing moves) one of each for every query head. */
 static size_t key_elems(const struct layer_run *r)
 {
-    return r->rows * 2 * gpt_cut_kv_heads(r->stage->cut, model_of(r)).count * (size_t)gpt_head_width(model_of(r));
+    struct gpt_part heads = (in_pieces(r) ? gpt_cut_heads : gpt_cut_kv_heads)(r->stage->cut, model_of(r));
+    return r->rows * 2 * heads.count * (size_t)gpt_head_width(model_of(r));
 }
 
 /* What asks on this rank; what is there is to be added. */
@@ -159,7 +165,10 @@ static dt_status attend_gathered(const struct layer_run *r)
 {
     struct dt_buffer all;
     DT_TRY(gather_keys(r, &all));
-    DT_TRY(attend_to(r, r->kept->mixed.data, gathered_piece(r, &all)));
+    for (int step = 0; step < (in_pieces(r) ? ranks_of(r) : 0); step++)
+        DT_TRY(attend_to(r, r->kept->mixed.data, ring_piece(r, step, &all)));
+    if (!in_pieces(r))
+        DT_TRY(attend_to(r, r->kept->mixed.data, gathered_piece(r, &all)));
     dt_free(r->stream, &all);
     return DT_OK;
 }
@@ -375,6 +384,29 @@ static dt_status backward_gathered(const struct layer_run *r, const struct dt_bu
     return DT_OK;
 }
 
+/* After each piece the sums, which are in fp32, go on to the next rank; after the last one they are home. */
+static dt_status backward_in_pieces(const struct layer_run *r, const struct dt_buffer *dmixed)
+{
+    struct dt_buffer all, made, sums, coming;
+    size_t bytes = key_elems(r) * sizeof(float);
+    DT_TRY(gather_keys(r, &all));
+    DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, bytes, &sums));
+    for (int step = 0; step < ranks_of(r); step++) {
+        DT_TRY(allocate_keys(r, key_elems(r), &made));
+        DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, ring_piece(r, step, &all), made.data));
+        DT_TRY(dt_kernels_add_wide(r->stage->base.kernels, r->stream, false, sums.data, model_of(r)->dtype, made.data, key_elems(r)));
+        dt_free(r->stream, &made);
+        DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, bytes, &coming));
+        DT_TRY(gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_DKEYS, r->stream, sums.data, coming.data, key_elems(r), DT_FP32));
+        DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
+        dt_free(r->stream, &sums);
+        take(&sums, &coming);
+    }
+    dt_free(r->stream, &all);
+    dt_free(r->stream, &sums);
+    return DT_OK;
+}
+
 static dt_status backward_some_heads(const struct layer_run *r, const struct dt_buffer *dmixed)
 {
     struct dt_buffer dattended, made;
@@ -394,7 +426,7 @@ static dt_status backward_of(const struct layer_run *r, const struct dt_buffer *
         return attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, (struct gpt_piece){0}, NULL);
     switch (exchange_of(r)->context.kind) {
     case DT_CONTEXT_RING: return backward_around(r, dmixed);
-    case DT_CONTEXT_ALL_GATHER: return backward_gathered(r, dmixed);
+    case DT_CONTEXT_ALL_GATHER: return (in_pieces(r) ? backward_in_pieces : backward_gathered)(r, dmixed);
     case DT_CONTEXT_HEADS: break;
     }
     return backward_some_heads(r, dmixed);

@@ -283,11 +283,19 @@ static dt_status change_plan(void *context, const struct data_parallel *dp, stru
 
 /* ---- running them ---- */
 
+/* Elements of a sample that are held of the output, and of the head's input where ranks that share layers have gathered it. */
+static double held_elems(const struct dt_profile *p, const struct experiment *e)
+{
+    const struct dt_model_facts facts = dt_model_facts(&e->model);
+    double of_output = p->memory.output_elems + (e->tensor.size > 1 ? p->memory.shared_output_elems : 0);
+    double of_input = e->tensor.sequence_parallel ? p->memory.gathered_elems / 2 * (1 - 1.0 / e->tensor.size) : 0;
+    return (of_output * facts.outputs / e->tensor.size + of_input * facts.least_boundary_elems) / e->context.size;
+}
+
 /* As many copies of a chunk's output. */
 static dt_status hold(const struct framework *f, const struct data_parallel *dp, size_t samples, int copies, struct dt_buffer *out)
 {
-    const struct experiment *e = f->experiment;
-    double elems = f->profile->memory.output_elems * (double)samples * dt_model_facts(&e->model).outputs / e->tensor.size / e->context.size;
+    double elems = (double)samples * held_elems(f->profile, f->experiment);
     return dt_alloc(dp->setup.compute, DT_ACTIVATIONS, dp_bytes(&dp->setup, (size_t)elems) * (size_t)copies, out);
 }
 
@@ -497,6 +505,7 @@ dt_status framework_create(const struct experiment *e, const struct dt_profile *
         .partition = profile->schedule.fills_stages ? framework_fill_stages : NULL,
         .gradient_bytes = profile->memory.gradient_bytes,
         .wide_reduction = profile->schedule.wide_gradients,
+        .key_pieces = profile->schedule.key_pieces,
         .activation = {.copies_in_turn = profile->schedule.offloads_in_turn},
         .extra = &f->extra,
     };

@@ -17,6 +17,15 @@
  *   whole_head                 Under checkpoint and offload the head is computed again (FSDP: kept), and its logits are whole.
  *   offloads_in_turn           Activations are copied to host memory among the kernels, not beside them.
  *
+ * PyTorch 2's context_parallel of December 2024, under torch.compile:
+ *
+ *   key_pieces                 With context.comm_type all_gather, keys and values are repeated for each query head, and gathered so. Attention goes
+ *                              over one rank's of them after another and joins what it makes. In backward the sums of their gradients go round
+ *                              in fp32, after each piece to the next rank. What is traced waits for each collective where it calls it, so that
+ *                              none of them is beside attention.
+ *                              Source: PyTorch, torch/distributed/tensor/experimental/_attention.py (_templated_ring_attention and its backward),
+ *                              _functional_collectives.py (_maybe_wrap_tensor); pytorch/torchtitan, torchtitan/models/llama/model.py (repeat_kv).
+ *
  * Products in FP8 (lib/cost/fp8.h), whatever the profile:
  *
  *   casts that are kept        FP8 copies of the weights, also transposed, which all micro-batches of a step use.

@@ -119,13 +119,16 @@ static const struct dt_field after_kernels[] = {
      .description = "Elements kept of recomputed logits and their gradient, per token and V; 0: as dtbench, which needs 1."},
     {"memory.output_elems", DT_FIELD_NUMBER, AT(memory.output_elems), .max = 1000,
      .description = "Elements of the model's output that are held until backward is over, per token and V."},
+    {"memory.shared_output_elems", DT_FIELD_NUMBER, AT(memory.shared_output_elems), .max = 1000, .initial = "0",
+     .description = "The same more where tensor parallelism divides the logits: what the loss over parts of the vocabulary holds."},
     {"memory.gradient_copies", DT_FIELD_NUMBER, AT(memory.gradient_copies), .max = 1000,
      .description = "Copies of a weight's gradient while it is made, beside what it is added to."},
     {"memory.gradient_bytes", DT_FIELD_NUMBER, AT(memory.gradient_bytes), .max = 64, .initial = "0",
      .description = "Bytes of a parameter's gradient from backward to the update, copies in other types included; 0: the model's dtype."},
     {"memory.gathered_elems", DT_FIELD_NUMBER, AT(memory.gathered_elems), .max = 64, .initial = "0",
      .description =
-         "Elements kept per block, token and d of what tensor parallelism has gathered: whole on every rank, with sequence_parallel."},
+         "Elements kept per block, token and d of what tensor parallelism has gathered: whole on every rank, with sequence_parallel; the "
+         "head's input is half as many."},
     {"memory.granularity_bytes", DT_FIELD_NUMBER, AT(memory.granularity_bytes), .min = 1, .max = 0x1p32,
      .description = "What the allocator rounds up to, in bytes."},
     {"memory.workspaces", DT_FIELD_INT, AT(memory.workspaces), .max = 1, .initial = "0",
@@ -175,6 +178,9 @@ static const struct dt_field after_kernels[] = {
                     "says; two stages that stay empty are no run."},
     {"schedule.fewest_chunks", DT_FIELD_INT, AT(schedule.fewest_chunks), .max = 1, .initial = "0",
      .description = "1: a pipeline's micro-batches are no fewer than its stages less one; fewer are no run."},
+    {"schedule.key_pieces", DT_FIELD_INT, AT(schedule.key_pieces), .max = 1, .initial = "0",
+     .description =
+         "1: with context.comm_type all_gather, attention in pieces as PyTorch's context_parallel makes it (predict/framework.h)."},
     {"schedule.copies_shares", DT_FIELD_INT, AT(schedule.copies_shares), .max = 1, .initial = "0",
      .description =
          "1: zero1 and zero2 copy every rank's share of a bucket's gradients before they are reduced, and gather all parameters at "

@@ -80,26 +80,27 @@ struct dt_profile {
         double weights_elems, weights_mask_bytes; /* per block, head and T x T */
         double logits_elems;                      /* per token and V of a head that is recomputed, gradient included */
         double output_elems;                      /* per token and V, of the model's output: held until backward is over */
+        double shared_output_elems;               /* the same more where ranks share the logits */
         double gradient_copies;                   /* of a weight's gradient while it is made */
         double gradient_bytes;                    /* of a parameter, held from backward to the update */
-        double gathered_elems;                    /* per block, token and d: kept whole where ranks share the rows */
-        double granularity_bytes;                 /* allocations are rounded up to a multiple */
-        int workspaces;                           /* 1: convolutions hold what dtbench's do on GPUs (vision/workspace.h) */
-        double in_flight;                         /* bytes of fsdp's gathered units that wait for other streams, over all its parameters */
-        double reallocation_s_per_gb;             /* of a gathered unit where the device is full, for each rank of a node */
-        double reallocation_spread;               /* the part of each other node's that does not coincide with a node's own */
-        double full_at;                           /* part of the device's memory from where on that is so; 0: never */
-        double reserve_bytes;                     /* context and libraries: not in the peak, but missing from the device */
-        double communicator_bytes;                /* likewise, for each axis of the mesh along which a rank communicates */
-        double fragmentation;                     /* of the peak, that the allocator cannot use; for out of memory */
-        int peaks_reserved;                       /* 1: and for peaks beside measured ones: the framework reports what is reserved */
-        int peaks_of_first_rank;                  /* 1: and only the first rank's, not the most of all ranks */
+        double gathered_elems;        /* per block, token and d: kept whole where ranks share the rows; half of it of the head */
+        double granularity_bytes;     /* allocations are rounded up to a multiple */
+        int workspaces;               /* 1: convolutions hold what dtbench's do on GPUs (vision/workspace.h) */
+        double in_flight;             /* bytes of fsdp's gathered units that wait for other streams, over all its parameters */
+        double reallocation_s_per_gb; /* of a gathered unit where the device is full, for each rank of a node */
+        double reallocation_spread;   /* the part of each other node's that does not coincide with a node's own */
+        double full_at;               /* part of the device's memory from where on that is so; 0: never */
+        double reserve_bytes;         /* context and libraries: not in the peak, but missing from the device */
+        double communicator_bytes;    /* likewise, for each axis of the mesh along which a rank communicates */
+        double fragmentation;         /* of the peak, that the allocator cannot use; for out of memory */
+        int peaks_reserved;           /* 1: and for peaks beside measured ones: the framework reports what is reserved */
+        int peaks_of_first_rank;      /* 1: and only the first rank's, not the most of all ranks */
     } memory;
 
     /* What predict/framework.h says; each 0 or 1, flattening_copies a count. */
     struct {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
-            separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks, copies_shares;
+            separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks, copies_shares, key_pieces;
     } schedule;
     struct dt_measured_list measured;          /* kernels that need no formula */
     struct dt_product_rates rates;             /* of a user's table: no key of a profile */

@@ -148,6 +148,7 @@ enum dt_context_kind { DT_CONTEXT_RING, DT_CONTEXT_ALL_GATHER, DT_CONTEXT_HEADS 
 struct dt_context_group {
     struct dt_comm *comm; /* NULL: this rank has whole samples. Its collectives run on tensor.network, and tensor.wait waits for them */
     enum dt_context_kind kind;
+    bool key_pieces; /* with DT_CONTEXT_ALL_GATHER, on sim alone: in pieces, as a framework does it (predict/framework.h) */
 };
 
 struct dt_group {

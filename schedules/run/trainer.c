@@ -83,7 +83,7 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
                        .sequence_parallel = e->tensor.sequence_parallel,
                        .wait = wait_within_layer,
                        .context = t->timeline},
-            .context = {t->mesh.comm[MESH_CONTEXT], e->context.comm_type},
+            .context = {t->mesh.comm[MESH_CONTEXT], e->context.comm_type, t->options.key_pieces},
             .together = t->together,
             .keep = e->keep_cheap,
             .separate_kernels = !e->fused_kernels,

@@ -45,6 +45,18 @@ static void only_attention(struct simulated_system *s)
     p->gemm.fused_attention = 1;
 }
 
+/* As PyTorch's context_parallel. */
+static void in_pieces(struct simulated_system *s)
+{
+    s->costs.profile.schedule.key_pieces = 1;
+}
+
+static void only_attention_in_pieces(struct simulated_system *s)
+{
+    only_attention(s);
+    in_pieces(s);
+}
+
 static double run(struct experiment *e, void (*change)(struct simulated_system *system), struct measure_result *result)
 {
     struct simulated_system *system;
@@ -60,12 +72,14 @@ static double run(struct experiment *e, void (*change)(struct simulated_system *
 /* N ranks have an N-th of the pairs of positions each, in every form; two products forward and five backward. */
 static void attention_is_shared(void)
 {
-    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
+    for (size_t f = 0; f < 2 * (sizeof forms / sizeof *forms); f++)
         for (int contexts = 1; contexts <= 4; contexts *= 2) {
             struct measure_result result;
-            double seconds = run(experiment_of(forms[f], 4, contexts, "\"paradigm\": \"ddp\""), only_attention, &result);
+            const char *form = forms[f / 2];
+            double seconds =
+                run(experiment_of(form, 4, contexts, "\"paradigm\": \"ddp\""), f % 2 ? only_attention_in_pieces : only_attention, &result);
             double wanted = 7.0 * BATCH * LAYERS / contexts;
-            CHECK(fabs(seconds - wanted) < 1e-3 * wanted, "%s, %d ranks: %g s, wanted %g s", forms[f], contexts, seconds, wanted);
+            CHECK(fabs(seconds - wanted) < 1e-3 * wanted, "%s, %d ranks: %g s, wanted %g s", form, contexts, seconds, wanted);
             measure_result_finish(&result);
         }
 }
@@ -94,6 +108,18 @@ static void bytes_sent(void)
     }
 }
 
+/* PyTorch's context_parallel: a key and a value for each query head are gathered twice, and sums of their gradients in fp32 go all the way round. */
+static void bytes_in_pieces(void)
+{
+    const double repeated = 2.0 * HEADS * WIDTH * BATCH * POSITIONS * LAYERS;
+    struct measure_result result;
+    run(experiment_of("all_gather", 4, 4, "\"paradigm\": \"ddp\""), in_pieces, &result);
+    const struct dt_step_metrics *m = &result.metrics.step;
+    CHECK(m->all_gather_bytes == 2 * 2 * repeated && m->send_bytes == 4 * repeated && m->reduce_scatter_bytes == 0,
+          "%g bytes gathered, %g around, %g scattered", m->all_gather_bytes, m->send_bytes, m->reduce_scatter_bytes);
+    measure_result_finish(&result);
+}
+
 /* Two ranks that share samples keep half of what one rank keeps; and each a half of the optimizer's state where fsdp divides it. */
 static void memory_is_shared(void)
 {
@@ -107,6 +133,49 @@ static void memory_is_shared(void)
     CHECK(shared[DT_OPTIMIZER] == alone[DT_OPTIMIZER] && shared[DT_OPTIMIZER] > 0);
     measure_result_finish(&one);
     measure_result_finish(&two);
+}
+
+/* With so much held of the output that the peak is there. */
+static void holds_output(struct simulated_system *s)
+{
+    s->costs.profile.memory.output_elems = 1000;
+}
+
+static void holds_shared_output(struct simulated_system *s)
+{
+    holds_output(s);
+    s->costs.profile.memory.shared_output_elems = 3;
+}
+
+static void holds_gathered(struct simulated_system *s)
+{
+    holds_output(s);
+    s->costs.profile.memory.gathered_elems = 2;
+}
+
+static double peak_of(const char *more, void (*change)(struct simulated_system *system))
+{
+    struct measure_result result;
+    run(experiment_of("p2p", 2, 1, more), change, &result);
+    double peak = (double)result.ranks[0].memory.device.peak_bytes[DT_ACTIVATIONS];
+    measure_result_finish(&result);
+    return peak;
+}
+
+/* A loss over parts of the vocabulary holds more, and the head's gathered input is there beside those of all blocks: what lies on the other rank, of
+ * 2 bytes an element. */
+static void what_ranks_hold_of_the_output(void)
+{
+    static const char alone[] = "\"paradigm\": \"ddp\"",
+                      shared[] = "\"paradigm\": \"ddp\", \"tensor\": {\"size\": 2, \"sequence_parallel\": true}";
+    const double tokens = 2.0 * BATCH * POSITIONS; /* of two ranks that share layers: the batch is per rank */
+    CHECK(peak_of(alone, holds_shared_output) == peak_of(alone, holds_output) &&
+          peak_of(alone, holds_gathered) == peak_of(alone, holds_output));
+    double more = peak_of(shared, holds_shared_output) - peak_of(shared, holds_output), wanted = 3 * 2 * tokens * VOCAB / 2;
+    CHECK(more == wanted, "%g bytes of the output more, wanted %g", more, wanted);
+    more = peak_of(shared, holds_gathered) - peak_of(shared, holds_output);
+    wanted = (2 * LAYERS + 1) * 2 * tokens * HEADS * WIDTH / 2;
+    CHECK(more == wanted, "%g bytes gathered, wanted %g", more, wanted);
 }
 
 /* Ranks that share samples do the same, on whatever nodes; but where zero1 divides what divides unevenly. */
@@ -184,7 +253,9 @@ static void what_is_refused(void)
 static const struct test_case cases[] = {
     {"attention is shared", attention_is_shared},
     {"bytes sent", bytes_sent},
+    {"bytes in pieces", bytes_in_pieces},
     {"memory is shared", memory_is_shared},
+    {"what ranks hold of the output", what_ranks_hold_of_the_output},
     {"who stands for whom", who_stands_for_whom},
     {"a part is as the whole", a_part_is_as_the_whole},
     {"what is refused", what_is_refused},
