@@ -263,6 +263,7 @@ static void convolutions(void)
         sliding(2, 3, 5, 13, 11, (struct vision_window){7, 2, 3, 1}), sliding(3, 8, 16, 7, 5, (struct vision_window){1, 1, 0, 1}),
         sliding(1, 16, 24, 9, 7, (struct vision_window){3, 2, 1, 1}), sliding(2, 16, 8, 9, 10, (struct vision_window){3, 1, 4, 4}),
         sliding(2, 12, 9, 6, 6, (struct vision_window){1, 2, 0, 1}),  sliding(5, 37, 10, 1, 1, (struct vision_window){1, 1, 0, 1}),
+        sliding(4, 4, 8, 8, 8, (struct vision_window){1, 2, 0, 1}),
     };
     /* Whole panels, and so many positions that the weight gradient is cpu/weight_gradient.c's on AVX2: parts of chunks, of blocks, of panels. */
     const struct vision_sliding large[] = {

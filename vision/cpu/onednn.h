@@ -22,6 +22,7 @@ struct vision_onednn_convolution {
     dnnl_dims_t source, weights, bias, target;
     dnnl_dims_t strides, dilations, padding; /* dilations: positions left out between two of a window */
     bool has_bias;
+    bool second; /* of the weight gradient's implementations the second counts */
 };
 
 /* Describes one pass: images are stored with channels last, weights as oneDNN likes best. hint: of the forward pass, for the other two.
