@@ -115,9 +115,11 @@ static void *stream_main(void *argument)
         run_entry(stream, &stream->ring[(number - 1) % RING_ENTRIES], number, failed);
         pthread_mutex_lock(&stream->mutex);
         stream->passed = number;
-        if (number >= stream->awaited) {
+        if (number >= stream->awaited) { /* who is woken needs the mutex, and would sleep again where this thread has it */
             stream->awaited = UINT64_MAX;
+            pthread_mutex_unlock(&stream->mutex);
             pthread_cond_broadcast(&stream->advanced);
+            pthread_mutex_lock(&stream->mutex);
         }
     }
     pthread_mutex_unlock(&stream->mutex);
@@ -188,9 +190,11 @@ void dt_cpu_stream_push(struct cpu_stream *stream, enum cpu_entry_kind kind, con
     entry->label = label;
     memcpy(entry->arguments, arguments, arguments_bytes);
     stream->queued++;
-    if (stream->idle)
-        pthread_cond_signal(&stream->added);
+    bool wakes = stream->idle;
+    stream->idle = false;
     pthread_mutex_unlock(&stream->mutex);
+    if (wakes)
+        pthread_cond_signal(&stream->added);
 }
 
 void dt_cpu_stream_wait_for(struct cpu_stream *stream, struct cpu_stream *source, uint64_t number, bool inherit)
