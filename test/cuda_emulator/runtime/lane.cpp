@@ -108,17 +108,24 @@ uint64_t lane::push(task t)
     return ++pushed;
 }
 
+/* With the lock held. A thread that waits is woken for what it waits for, and not by each task. */
+bool lane::is_done(uint64_t number)
+{
+    if (done < number && number < wanted)
+        wanted = number;
+    return done >= number;
+}
+
 void lane::wait(uint64_t number)
 {
     std::unique_lock<std::mutex> hold(lock);
-    changed.wait(hold, [&] { return done >= number; });
+    over.wait(hold, [&] { return is_done(number); });
 }
 
-/* Who asks will mostly ask again, and would take the processor from the thread that does the work: the answer "no" takes a moment. */
-bool lane::passed(uint64_t number)
+bool lane::passed(uint64_t number, std::chrono::microseconds patience)
 {
     std::unique_lock<std::mutex> hold(lock);
-    return changed.wait_for(hold, std::chrono::microseconds(50), [&] { return done >= number; });
+    return over.wait_for(hold, patience, [&] { return is_done(number); });
 }
 
 uint64_t lane::last()
@@ -148,8 +155,10 @@ void lane::run()
             run_task(t);
         } /* what the work held is given back before it counts as done */
         hold.lock();
-        done++;
-        changed.notify_all();
+        if (++done >= wanted) {
+            wanted = UINT64_MAX;
+            over.notify_all();
+        }
     }
 }
 

@@ -32,16 +32,18 @@ class lane : public std::enable_shared_from_this<lane> {
     static std::shared_ptr<lane> start();
     uint64_t push(task t);      /* its number, from 1 */
     void wait(uint64_t number); /* until that one and all before it are done */
-    bool passed(uint64_t number);
+    /* Whether they are. "No" takes `patience`: who asks will mostly ask again, and take the processor from the thread that does the work. */
+    bool passed(uint64_t number, std::chrono::microseconds patience);
     uint64_t last(); /* number of the newest */
     void close();    /* no more comes: the thread ends once the queue is empty */
 
   private:
     void run();
+    bool is_done(uint64_t number);
     std::mutex lock;
-    std::condition_variable changed;
+    std::condition_variable changed, over; /* a task has come, or one that is waited for is done */
     std::deque<task> tasks;
-    uint64_t pushed = 0, done = 0;
+    uint64_t pushed = 0, done = 0, wanted = UINT64_MAX; /* the least number that is waited for */
     bool closing = false;
 };
 

@@ -37,7 +37,7 @@ void order_with_default(stream *s)
         if (other == s || other->device != s->device || (other->flags & cudaStreamNonBlocking) || s->legacy == other->legacy)
             continue;
         uint64_t number = other->queue->last();
-        if (!other->queue->passed(number))
+        if (!other->queue->passed(number, std::chrono::microseconds(0)))
             s->queue->push({"wait", [queue = other->queue, number] { queue->wait(number); }, true});
     }
 }
@@ -127,7 +127,7 @@ cudaError_t finish(cudaStream_t handle, bool ask)
     }
     if ((error = unsafe_call()) != cudaSuccess)
         return error;
-    if (ask && !queue->passed(queue->last()))
+    if (ask && !queue->passed(queue->last(), std::chrono::milliseconds(1)))
         return cudaErrorNotReady;
     queue->wait(queue->last());
     return enter();
