@@ -19,7 +19,8 @@ ENVIRONMENT["PATH"] = "/nowhere"
 ENVIRONMENT["DTBENCH_EMULATED_GPUS"] = "4"
 ENVIRONMENT["DTBENCH_POISON"] = "1"
 FULL_BYTES = 40 << 20  # the pool takes 32 MiB for the parameters and one sample, and the activations of 768 do not fit
-TINY = {"layers": 2, "heads": 2, "hidden": 32, "vocab_size": 100, "block_size": 16, "dtype": "fp32"}
+TINY = {"layers": 2, "heads": 2, "hidden": 32, "vocab_size": 64, "block_size": 8, "dtype": "fp32"}
+LONGER = {**TINY, "vocab_size": 100, "block_size": 16}  # what does not fit is never computed
 SCHEMAS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "configs", "schema")
 
 
@@ -121,7 +122,7 @@ def test_a_trace_has_one_clock():
 def test_a_full_gpu_is_a_result():
     small = {"DTBENCH_EMULATED_GPU_BYTES": str(128 << 20)}
     output = records_path("oom.jsonl")
-    path = gpus(sweep={"batch_size": [8192, 1]}, paradigm="ddp")
+    path = gpus(sweep={"batch_size": [8192, 1]}, paradigm="ddp", model=LONGER)
     result = run("run", path, "-o", output, code=OOM, environment=small)
     records = read_records(output)
     check([r["status"] for r in records] == ["oom", "ok"], [(r["status"], r["error"]) for r in records], result.stderr)
@@ -133,7 +134,7 @@ def test_a_full_gpu_is_a_result():
 def test_one_gpu_that_is_full_in_mid_step():
     """The others wait for it in a collective: they say what it said, and the record is one of memory."""
     output = records_path("full.jsonl")
-    run("run", gpus(sweep={"batch_size": [768, 1]}, paradigm="ddp", steps={"warmup": 0, "timed": 1}), "-o", output, "-q", code=OOM,
+    run("run", gpus(sweep={"batch_size": [768, 1]}, paradigm="ddp", model=LONGER, steps={"warmup": 0, "timed": 1}), "-o", output, "-q", code=OOM,
         environment={"DTBENCH_EMULATED_FULL_GPU": f"1:{FULL_BYTES}"})
     full, small = read_records(output)
     check(full["status"] == "oom" and "rank 1" in full["error"] and "CUDA refuses" in full["error"] and "buffers hold 0" not in full["error"], full["status"], full["error"])
