@@ -47,7 +47,7 @@ def make_archive(folder):
     for name in ("runner", "machine", "checks", "speed", "__init__"):
         shutil.copy(os.path.join(ROOT, f"scripts/gpu/{name}.py"), os.path.join(folder, "scripts/gpu"))
     archive = os.path.join(WORK, "dtbench-gpu.tar.gz")
-    with tarfile.open(archive, "w:gz") as tar:
+    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         tar.add(folder, "dtbench-emulated")
     subprocess.run(["chmod", "-R", "a-w", folder], check=True)
     return archive
