@@ -143,7 +143,7 @@ def test_changes_are_above_the_noise():
     lines = json.loads(plan(*few, "--nodes", "4", "--global-batch", "64").stdout)["what_would_change_it"]
     gains = [float(re.search(r"([\d.]+) % better than the first one there", line)[1]) for line in lines]
     check(gains and min(gains) >= 4, lines)
-    plan("--model", "GPTSmall", "--cluster", "gcp_a2_1", "--global-batch", "64", "--quiet")  # has no network for a second node
+    plan("--model", "GPTSmall", "--cluster", "gcp_a2_1", "--global-batch", "64", "--quiet", "--fix", "activation=keep", "--fix", "parameter_offload=false")  # has no network for a second node
 
 
 def test_a_deadline_leaves_out_what_is_cheap_and_slow():
@@ -189,7 +189,7 @@ def test_energy_is_power_and_time():
 
 
 def test_tables_are_narrow():
-    text = plan(*SMALL, "--nodes", "2", "--max-batch", "2", "--top", "9", "--quiet").stdout
+    text = plan(*SMALL, "--gpus", "8", "--global-batch", "8", "--top", "9", "--quiet").stdout
     rows = text[text.index("strategy"):text.index("why the first")].split("\n")
     check(max(map(len, rows)) <= 80, text)
 
@@ -322,7 +322,8 @@ def test_wrong_requests_get_a_line():
 
 def test_profiles_are_compared():
     """A row for each profile that is for the cluster's GPU; the answer names the one that it rests on."""
-    model = ("--model", "GPTSmall", "--cluster", "dgx_a100", "--gpus", "2", "--global-batch", "16", "--fix", "micro_batches=1", "-o", os.path.join(WORK, "boxes.jsonl"))
+    model = ("--model", "GPTSmall", "--cluster", "dgx_a100", "--gpus", "2", "--global-batch", "16", "--fix", "micro_batches=1",
+             "--fix", "activation=keep", "--fix", "parameter_offload=false", "-o", os.path.join(WORK, "boxes.jsonl"))
     text = plan(*model, "--profiles", "all").stdout
     for name in ("dtbench_cuda_a100", "llm_foundry_a100", "megatron_lm_a100", "pytorch_1.11_a100"):
         check(re.search(r"^%s +\S" % re.escape(name), text, re.MULTILINE), name, text)

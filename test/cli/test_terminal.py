@@ -130,15 +130,16 @@ def test_validate():
 
 
 def test_plan():
-    model = ["plan", "--model", "GPT2.7B", "--cluster", "dgx_h100", "--seconds", "3", "-o", records_path("plan.json"), "--fix", "batch_size=8"]
+    model = ["plan", "--model", "GPT2.7B", "--cluster", "dgx_h100", "-o", records_path("plan.json"), "--fix", "batch_size=8", "--fix", "micro_batches=1",
+             "--fix", "parameter_offload=false", "--forbid", "activation=offload,selective,selective_op"]
     fits(*model, "--gpus", "8", words=["why the first", "how sure"])
     fits(*model, "--nodes", "1", "--objective", "cost", "--tokens", "15e12", "--price", "2.5", "--rule", words=["price", "rules of thumb"])
     fits(*model, "--nodes", "1", "--objective", "energy", "--tokens", "1e12", "--top", "12")
-    fits("plan", "--model", "GPT1T", "--cluster", "l40s", "--gpus", "2", "--seconds", "2", "--fix", "batch_size=1", code=None)
-    fits("plan", "--map", "model=GPTSmall,GPTMedium", "batch=64,256", "--cluster", "dgx_h100", "--gpus", "2", "--rule", "--seconds", "1", "-o",
-         records_path("map.jsonl"))
+    fits("plan", "--model", "GPT1T", "--cluster", "l40s", "--gpus", "2", "--fix", "batch_size=1", code=None)
+    fits("plan", "--map", "model=GPTSmall,GPTMedium", "batch=64,256", "--cluster", "dgx_h100", "--gpus", "2", "--rule", "--fix", "micro_batches=1",
+         "--fix", "activation=keep", "--fix", "parameter_offload=false", "-o", records_path("map.jsonl"))
     fits("plan", config("own.json", sweep=None), "--device", "cpu", "--cluster", "cpu_node", "--profile", "dtbench_cpu", "--gpus", "2", "--measure", "1",
-         "--rounds", "1", "--seconds", "2", "-o", records_path("own_plan.json"), code=None)
+         "--rounds", "1", "--fix", "activation=keep", "-o", records_path("own_plan.json"), code=None)
 
 
 def test_calibrate():
