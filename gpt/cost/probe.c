@@ -103,11 +103,15 @@ static double most_bytes(const struct dt_measured *what)
 
 /* ---- memory ---- */
 
+static size_t round_up(double bytes)
+{
+    return ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
 static void *take(struct region *r, double bytes)
 {
-    size_t rounded = ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     void *at = (char *)r->buffer.data + r->used;
-    r->used += rounded;
+    r->used += round_up(bytes);
     return at;
 }
 
@@ -118,330 +122,158 @@ static void turn(struct dt_probe *p, struct region *r)
         r->used = 0;
 }
 
-static void *elements(struct dt_probe *p, struct region *r, double count)
+/* Elements of the model's type: of what a layer has just computed, of weights and what forward kept long ago, and of results. */
+static void *input(struct dt_probe *p, double count)
 {
-    return take(r, count * (double)dt_dtype_bytes(p->model.dtype));
+    return take(&p->inputs, count * (double)dt_dtype_bytes(p->model.dtype));
+}
+
+static void *weight(struct dt_probe *p, double count)
+{
+    return take(&p->weights, count * (double)dt_dtype_bytes(p->model.dtype));
+}
+
+static void *output(struct dt_probe *p, double count)
+{
+    return take(&p->outputs, count * (double)dt_dtype_bytes(p->model.dtype));
+}
+
+/* Bytes at the start of the inputs: tokens and as many targets after them, one for each row, for the kernels that read them; else 0. */
+static size_t token_bytes(const struct dt_probe *p)
+{
+    bool has_tokens =
+        p->what.kernel == GPT_KERNEL_EMBEDDING || p->what.kernel == GPT_KERNEL_EMBEDDING_GRADIENT || p->what.kernel == GPT_KERNEL_LOSS;
+    return has_tokens ? 2 * round_up(p->what.shape[0] * sizeof(int32_t)) : 0;
+}
+
+static int32_t *targets_of(const struct dt_probe *p)
+{
+    return (int32_t *)((char *)p->inputs.buffer.data + token_bytes(p) / 2);
 }
 
 /* ---- one call of each kernel: probe_<entry> ---- */
+
+/* Kernel `entry` on struct gpt_<type>, whose members follow. They read the shape, a x b x c, its products, and the model m. */
+#define PROBE(entry, type, ...)                                                                                                            \
+    static dt_status probe_##entry(struct dt_probe *p)                                                                                     \
+    {                                                                                                                                      \
+        const double a = p->what.shape[0], b = p->what.shape[1], c = p->what.shape[2], ab = a * b, ac = a * c, bc = b * c, abc = ab * c;   \
+        const struct gpt_model *m = gpt_of(&p->model);                                                                                     \
+        struct gpt_##type arguments = {__VA_ARGS__};                                                                                       \
+        (void)abc, (void)ac, (void)bc, (void)m;                                                                                            \
+        return p->table->entry(p->kernels, p->stream, &arguments);                                                                         \
+    }
 
 static struct gpt_dropout dropout_of(const struct dt_probe *p)
 {
     return (struct gpt_dropout){.seed = 1, .layer = 1, .probability = p->what.variant == DT_VARIANT_DROPOUT ? 0.1f : 0};
 }
 
-static dt_status probe_linear(struct dt_probe *p)
+#define PRODUCT .rows = (size_t)a, .in = (size_t)c, .out = (size_t)b
+PROBE(linear, linear, PRODUCT, .x = input(p, ac), .w = weight(p, bc), .b = weight(p, b), .y = output(p, ab))
+PROBE(linear_input_gradient, linear_input_gradient, PRODUCT, .dy = input(p, ab), .w = weight(p, bc), .dx = output(p, ac))
+PROBE(linear_weight_gradient, linear_weight_gradient, PRODUCT, .dy = input(p, ab), .x = weight(p, ac), .dw = output(p, bc),
+      .db = output(p, b), .accumulate = p->what.variant == DT_VARIANT_ACCUMULATE)
+
+/* Of the fused one backward reads a number for each row, of the unfused one all weights. */
+static float *row_sums(struct dt_probe *p, double rows)
 {
-    double rows = p->what.shape[0], out = p->what.shape[1], in = p->what.shape[2];
-    struct gpt_linear a = {.x = elements(p, &p->inputs, rows * in),
-                           .w = elements(p, &p->weights, out * in),
-                           .b = elements(p, &p->weights, out),
-                           .y = elements(p, &p->outputs, rows * out),
-                           .rows = (size_t)rows,
-                           .in = (size_t)in,
-                           .out = (size_t)out};
-    return p->table->linear(p->kernels, p->stream, &a);
+    return p->what.variant == DT_VARIANT_UNFUSED ? NULL : take(&p->weights, rows * sizeof(float));
 }
 
-static dt_status probe_linear_input_gradient(struct dt_probe *p)
+static void *attention_weights(struct dt_probe *p, double count)
 {
-    double rows = p->what.shape[0], out = p->what.shape[1], in = p->what.shape[2];
-    struct gpt_linear_input_gradient a = {.dy = elements(p, &p->inputs, rows * out),
-                                          .w = elements(p, &p->weights, out * in),
-                                          .dx = elements(p, &p->outputs, rows * in),
-                                          .rows = (size_t)rows,
-                                          .in = (size_t)in,
-                                          .out = (size_t)out};
-    return p->table->linear_input_gradient(p->kernels, p->stream, &a);
+    return p->what.variant == DT_VARIANT_UNFUSED ? weight(p, count) : NULL;
 }
 
-static dt_status probe_linear_weight_gradient(struct dt_probe *p)
+#define HEADS                                                                                                                              \
+    .lse = row_sums(p, a * b), .weights = attention_weights(p, a * b * b), .samples = (size_t)a / (size_t)m->heads,                        \
+    .heads = {0, (size_t)m->heads}, .kv_heads = {0, (size_t)m->heads}, .dropout = dropout_of(p)
+PROBE(attention, attention_forward, HEADS, .qkv = input(p, 3 * abc), .out = output(p, abc))
+PROBE(attention_gradient, attention_backward, HEADS, .qkv = input(p, 3 * abc), .dout = input(p, abc), .out = input(p, abc),
+      .dqkv = output(p, 3 * abc))
+
+#define NORM .rows = (size_t)a, .d = (size_t)b, .gain = weight(p, b), .rstd = take(&p->outputs, a * sizeof(float))
+#define NORM_MEAN .mean = take(&p->outputs, a * sizeof(float))
+PROBE(rms_norm, norm, NORM, .x = input(p, ab), .y = output(p, ab), .epsilon = EPSILON)
+PROBE(layer_norm, norm, NORM, NORM_MEAN, .x = input(p, ab), .bias = weight(p, b), .y = output(p, ab), .epsilon = EPSILON)
+PROBE(rms_norm_gradient, norm_gradient, NORM, .dy = input(p, ab), .x = weight(p, ab), .dx = output(p, ab), .dgain = output(p, b))
+PROBE(layer_norm_gradient, norm_gradient, NORM, NORM_MEAN, .dy = input(p, ab), .x = weight(p, ab), .dx = output(p, ab),
+      .dgain = output(p, b), .dbias = output(p, b))
+
+#define HEAD_NORM                                                                                                                          \
+    .rows = (size_t)a, .heads = (size_t)m->heads, .kv_heads = (size_t)gpt_kv_heads(&p->model), .epsilon = EPSILON,                         \
+    .q_gain = weight(p, gpt_head_width(&p->model)), .k_gain = weight(p, gpt_head_width(&p->model))
+PROBE(head_norm, head_norm, HEAD_NORM, .qkv = input(p, gpt_qkv_features(&p->model) * a), .out = output(p, gpt_qkv_features(&p->model) * a))
+PROBE(head_norm_gradient, head_norm_gradient, HEAD_NORM, .qkv = weight(p, gpt_qkv_features(&p->model) * a),
+      .dqkv = output(p, gpt_qkv_features(&p->model) * a), .dq_gain = output(p, gpt_head_width(&p->model)),
+      .dk_gain = output(p, gpt_head_width(&p->model)))
+
+PROBE(swiglu, swiglu, .rows = (size_t)a, .f = (size_t)b, .y = output(p, ab), .hidden = input(p, 2 * ab))
+PROBE(swiglu_gradient, swiglu_gradient, .rows = (size_t)a, .f = (size_t)b, .dy = input(p, ab), .hidden = weight(p, 2 * ab),
+      .dhidden = output(p, 2 * ab), .y = output(p, ab))
+PROBE(rope, rope, input(p, ab), (size_t)a, (size_t)m->heads, (size_t)b, false, {0})
+PROBE(gelu, gelu, output(p, a), input(p, a), (size_t)a)
+PROBE(gelu_gradient, gelu_gradient, output(p, a), weight(p, a), (size_t)a)
+
+/* Rows of whole samples. */
+#define DROPPED .rows = (size_t)a / TOKENS_PER_SAMPLE * TOKENS_PER_SAMPLE, .dropout = dropout_of(p)
+PROBE(dropout_residual, dropout_residual, DROPPED, .residual = weight(p, ab), .branch = input(p, ab), .out = output(p, ab))
+PROBE(dropout_gradient, dropout_gradient, DROPPED, .dout = input(p, ab), .dbranch = output(p, ab))
+
+static double elements(int rows, double width)
 {
-    double rows = p->what.shape[0], out = p->what.shape[1], in = p->what.shape[2];
-    struct gpt_linear_weight_gradient a = {.dy = elements(p, &p->inputs, rows * out),
-                                           .x = elements(p, &p->weights, rows * in), /* from forward, long ago */
-                                           .dw = elements(p, &p->outputs, out * in),
-                                           .db = elements(p, &p->outputs, out),
-                                           .rows = (size_t)rows,
-                                           .in = (size_t)in,
-                                           .out = (size_t)out,
-                                           .accumulate = p->what.variant == DT_VARIANT_ACCUMULATE};
-    return p->table->linear_weight_gradient(p->kernels, p->stream, &a);
+    return rows * width;
 }
 
-static dt_status probe_attention(struct dt_probe *p)
-{
-    double heads = p->what.shape[0], T = p->what.shape[1], stream = heads * T * p->what.shape[2];
-    bool unfused = p->what.variant == DT_VARIANT_UNFUSED;
-    struct gpt_attention_forward a = {.qkv = elements(p, &p->inputs, 3 * stream),
-                                      .out = elements(p, &p->outputs, stream),
-                                      .lse = unfused ? NULL : take(&p->weights, heads * T * sizeof(float)),
-                                      .weights = unfused ? elements(p, &p->weights, heads * T * T) : NULL,
-                                      .samples = (size_t)heads / (size_t)gpt_of(&p->model)->heads,
-                                      .heads = {0, (size_t)gpt_of(&p->model)->heads},
-                                      .kv_heads = {0, (size_t)gpt_of(&p->model)->heads},
-                                      .dropout = dropout_of(p)};
-    return p->table->attention(p->kernels, p->stream, &a);
-}
+#define TABLES                                                                                                                             \
+    .tokens = p->inputs.buffer.data, .samples = (size_t)a / (size_t)m->block_size, .vocab = {0, (size_t)m->vocab_size},                    \
+    .positions = {0, (size_t)m->block_size}, .dropout = dropout_of(p)
+PROBE(embedding, embedding, TABLES, .token_table = weight(p, elements(m->vocab_size, b)),
+      .position_table = weight(p, elements(m->block_size, b)), .out = output(p, ab))
+PROBE(embedding_gradient, embedding_gradient, TABLES, .dout = input(p, ab), .dtoken_table = output(p, elements(m->vocab_size, b)),
+      .dposition_table = output(p, elements(m->block_size, b)))
+PROBE(loss, loss, .rows = (size_t)a, .targets = targets_of(p), .loss = take(&p->inputs, sizeof(double)), .logits = output(p, ab),
+      .gradient_scale = 1e-3f, .loss_scale = 1)
 
-static dt_status probe_attention_gradient(struct dt_probe *p)
+static dt_status update(struct dt_probe *p, struct dt_update u)
 {
-    double heads = p->what.shape[0], T = p->what.shape[1], stream = heads * T * p->what.shape[2];
-    bool unfused = p->what.variant == DT_VARIANT_UNFUSED;
-    struct gpt_attention_backward a = {.qkv = elements(p, &p->inputs, 3 * stream),
-                                       .dout = elements(p, &p->inputs, stream),
-                                       .out = elements(p, &p->inputs, stream),
-                                       .lse = unfused ? NULL : take(&p->weights, heads * T * sizeof(float)),
-                                       .weights = unfused ? elements(p, &p->weights, heads * T * T) : NULL,
-                                       .dqkv = elements(p, &p->outputs, 3 * stream),
-                                       .samples = (size_t)heads / (size_t)gpt_of(&p->model)->heads,
-                                       .heads = {0, (size_t)gpt_of(&p->model)->heads},
-                                       .kv_heads = {0, (size_t)gpt_of(&p->model)->heads},
-                                       .dropout = dropout_of(p)};
-    return p->table->attention_gradient(p->kernels, p->stream, &a);
-}
-
-static struct gpt_norm norm_of(struct dt_probe *p, bool rms)
-{
-    double rows = p->what.shape[0], d = p->what.shape[1];
-    return (struct gpt_norm){.x = elements(p, &p->inputs, rows * d),
-                             .gain = elements(p, &p->weights, d),
-                             .bias = rms ? NULL : elements(p, &p->weights, d),
-                             .y = elements(p, &p->outputs, rows * d),
-                             .mean = rms ? NULL : take(&p->outputs, rows * sizeof(float)),
-                             .rstd = take(&p->outputs, rows * sizeof(float)),
-                             .rows = (size_t)rows,
-                             .d = (size_t)d,
-                             .epsilon = EPSILON};
-}
-
-static dt_status probe_layer_norm(struct dt_probe *p)
-{
-    struct gpt_norm a = norm_of(p, false);
-    return p->table->layer_norm(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_rms_norm(struct dt_probe *p)
-{
-    struct gpt_norm a = norm_of(p, true);
-    return p->table->rms_norm(p->kernels, p->stream, &a);
-}
-
-static struct gpt_norm_gradient norm_gradient_of(struct dt_probe *p, bool rms)
-{
-    double rows = p->what.shape[0], d = p->what.shape[1];
-    return (struct gpt_norm_gradient){.dy = elements(p, &p->inputs, rows * d),
-                                      .x = elements(p, &p->weights, rows * d),
-                                      .gain = elements(p, &p->weights, d),
-                                      .mean = rms ? NULL : take(&p->outputs, rows * sizeof(float)),
-                                      .rstd = take(&p->outputs, rows * sizeof(float)),
-                                      .dx = elements(p, &p->outputs, rows * d),
-                                      .dgain = elements(p, &p->outputs, d),
-                                      .dbias = rms ? NULL : elements(p, &p->outputs, d),
-                                      .rows = (size_t)rows,
-                                      .d = (size_t)d};
-}
-
-static dt_status probe_layer_norm_gradient(struct dt_probe *p)
-{
-    struct gpt_norm_gradient a = norm_gradient_of(p, false);
-    return p->table->layer_norm_gradient(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_rms_norm_gradient(struct dt_probe *p)
-{
-    struct gpt_norm_gradient a = norm_gradient_of(p, true);
-    return p->table->rms_norm_gradient(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_head_norm(struct dt_probe *p)
-{
-    double count = p->what.shape[0] * gpt_qkv_features(&p->model);
-    struct gpt_head_norm a = {.qkv = elements(p, &p->inputs, count),
-                              .q_gain = elements(p, &p->weights, gpt_head_width(&p->model)),
-                              .k_gain = elements(p, &p->weights, gpt_head_width(&p->model)),
-                              .out = elements(p, &p->outputs, count),
-                              .rows = (size_t)p->what.shape[0],
-                              .heads = (size_t)gpt_of(&p->model)->heads,
-                              .kv_heads = (size_t)gpt_kv_heads(&p->model),
-                              .epsilon = EPSILON};
-    return p->table->head_norm(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_head_norm_gradient(struct dt_probe *p)
-{
-    double count = p->what.shape[0] * gpt_qkv_features(&p->model);
-    struct gpt_head_norm_gradient a = {.qkv = elements(p, &p->weights, count),
-                                       .q_gain = elements(p, &p->weights, gpt_head_width(&p->model)),
-                                       .k_gain = elements(p, &p->weights, gpt_head_width(&p->model)),
-                                       .dqkv = elements(p, &p->outputs, count),
-                                       .dq_gain = elements(p, &p->outputs, gpt_head_width(&p->model)),
-                                       .dk_gain = elements(p, &p->outputs, gpt_head_width(&p->model)),
-                                       .rows = (size_t)p->what.shape[0],
-                                       .heads = (size_t)gpt_of(&p->model)->heads,
-                                       .kv_heads = (size_t)gpt_kv_heads(&p->model),
-                                       .epsilon = EPSILON};
-    return p->table->head_norm_gradient(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_swiglu(struct dt_probe *p)
-{
-    double count = p->what.shape[0] * p->what.shape[1];
-    struct gpt_swiglu a = {.y = elements(p, &p->outputs, count),
-                           .hidden = elements(p, &p->inputs, 2 * count),
-                           .rows = (size_t)p->what.shape[0],
-                           .f = (size_t)p->what.shape[1]};
-    return p->table->swiglu(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_swiglu_gradient(struct dt_probe *p)
-{
-    double count = p->what.shape[0] * p->what.shape[1];
-    struct gpt_swiglu_gradient a = {.dy = elements(p, &p->inputs, count),
-                                    .hidden = elements(p, &p->weights, 2 * count),
-                                    .dhidden = elements(p, &p->outputs, 2 * count),
-                                    .y = elements(p, &p->outputs, count),
-                                    .rows = (size_t)p->what.shape[0],
-                                    .f = (size_t)p->what.shape[1]};
-    return p->table->swiglu_gradient(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_rope(struct dt_probe *p)
-{
-    double rows = p->what.shape[0], columns = p->what.shape[1];
-    struct gpt_rope a = {
-        elements(p, &p->inputs, rows * columns), (size_t)rows, (size_t)gpt_of(&p->model)->heads, (size_t)columns, false, {0}};
-    return p->table->rope(p->kernels, p->stream, &a);
-}
-
-/* The first `rows` tokens of the inputs, as gpt_probe_set has placed them; the targets are after them. */
-static int32_t *tokens_of(struct dt_probe *p, double rows, int32_t **out_targets)
-{
-    p->inputs.used = 0;
-    int32_t *tokens = take(&p->inputs, rows * sizeof(int32_t));
-    *out_targets = take(&p->inputs, rows * sizeof(int32_t));
-    return tokens;
-}
-
-static dt_status probe_embedding(struct dt_probe *p)
-{
-    double rows = p->what.shape[0], d = p->what.shape[1];
-    int32_t *targets;
-    struct gpt_embedding a = {.tokens = tokens_of(p, rows, &targets),
-                              .token_table = elements(p, &p->weights, gpt_of(&p->model)->vocab_size * d),
-                              .position_table = elements(p, &p->weights, gpt_of(&p->model)->block_size * d),
-                              .out = elements(p, &p->outputs, rows * d),
-                              .samples = (size_t)rows / (size_t)gpt_of(&p->model)->block_size,
-                              .vocab = {0, (size_t)gpt_of(&p->model)->vocab_size},
-                              .positions = {0, (size_t)gpt_of(&p->model)->block_size},
-                              .dropout = dropout_of(p)};
-    return p->table->embedding(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_embedding_gradient(struct dt_probe *p)
-{
-    double rows = p->what.shape[0], d = p->what.shape[1];
-    int32_t *targets, *tokens = tokens_of(p, rows, &targets);
-    struct gpt_embedding_gradient a = {.tokens = tokens,
-                                       .dout = elements(p, &p->inputs, rows * d),
-                                       .dtoken_table = elements(p, &p->outputs, gpt_of(&p->model)->vocab_size * d),
-                                       .dposition_table = elements(p, &p->outputs, gpt_of(&p->model)->block_size * d),
-                                       .samples = (size_t)rows / (size_t)gpt_of(&p->model)->block_size,
-                                       .vocab = {0, (size_t)gpt_of(&p->model)->vocab_size},
-                                       .positions = {0, (size_t)gpt_of(&p->model)->block_size},
-                                       .dropout = dropout_of(p)};
-    return p->table->embedding_gradient(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_loss(struct dt_probe *p)
-{
-    double rows = p->what.shape[0];
-    int32_t *targets;
-    tokens_of(p, rows, &targets);
-    struct gpt_loss a = {.targets = targets,
-                         .loss = take(&p->inputs, sizeof(double)),
-                         .logits = elements(p, &p->outputs, rows * p->what.shape[1]),
-                         .rows = (size_t)rows,
-                         .gradient_scale = 1e-3f,
-                         .loss_scale = 1};
-    return p->table->loss(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_dropout_residual(struct dt_probe *p)
-{
-    double count = p->what.shape[0] * p->what.shape[1];
-    struct gpt_dropout_residual a = {.residual = elements(p, &p->weights, count),
-                                     .branch = elements(p, &p->inputs, count),
-                                     .out = elements(p, &p->outputs, count),
-                                     .rows = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE * TOKENS_PER_SAMPLE,
-                                     .dropout = dropout_of(p)};
-    return p->table->dropout_residual(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_dropout_gradient(struct dt_probe *p)
-{
-    double count = p->what.shape[0] * p->what.shape[1];
-    struct gpt_dropout_gradient a = {.dout = elements(p, &p->inputs, count),
-                                     .dbranch = elements(p, &p->outputs, count),
-                                     .rows = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE * TOKENS_PER_SAMPLE,
-                                     .dropout = dropout_of(p)};
-    return p->table->dropout_gradient(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_gelu(struct dt_probe *p)
-{
-    double count = p->what.shape[0];
-    struct gpt_gelu a = {elements(p, &p->outputs, count), elements(p, &p->inputs, count), (size_t)count};
-    return p->table->gelu(p->kernels, p->stream, &a);
-}
-
-static dt_status probe_gelu_gradient(struct dt_probe *p)
-{
-    double count = p->what.shape[0];
-    struct gpt_gelu_gradient a = {elements(p, &p->outputs, count), elements(p, &p->weights, count), (size_t)count};
-    return p->table->gelu_gradient(p->kernels, p->stream, &a);
+    u.count = (size_t)p->what.shape[0];
+    u.params = output(p, p->what.shape[0]);
+    u.grads = weight(p, p->what.shape[0]);
+    u.learning_rate = 1e-6f;
+    u.gradient_scale = 1;
+    return dt_kernels_update(&p->base, p->stream, &u);
 }
 
 static dt_status probe_sgd(struct dt_probe *p)
 {
-    double count = p->what.shape[0];
-    struct dt_update u = {.params = elements(p, &p->outputs, count),
-                          .grads = elements(p, &p->weights, count),
-                          .count = (size_t)count,
-                          .learning_rate = 1e-6f,
-                          .gradient_scale = 1};
-    return dt_kernels_update(&p->base, p->stream, &u);
+    return update(p, (struct dt_update){.adam = false});
 }
 
 static dt_status probe_adam(struct dt_probe *p)
 {
-    double count = p->what.shape[0];
-    struct dt_update u = {.params = elements(p, &p->outputs, count),
-                          .grads = elements(p, &p->weights, count),
-                          .count = (size_t)count,
-                          .learning_rate = 1e-6f,
-                          .gradient_scale = 1,
-                          .adam = true,
-                          .first_moment = take(&p->outputs, count * sizeof(float)),
-                          .second_moment = take(&p->outputs, count * sizeof(float)),
-                          .master = take(&p->outputs, count * sizeof(float)),
-                          .beta1 = 0.9f,
-                          .beta2 = 0.999f,
-                          .epsilon = 1e-8f};
-    return dt_kernels_update(&p->base, p->stream, &u);
+    double bytes = p->what.shape[0] * sizeof(float);
+    return update(p, (struct dt_update){.adam = true,
+                                        .first_moment = take(&p->outputs, bytes),
+                                        .second_moment = take(&p->outputs, bytes),
+                                        .master = take(&p->outputs, bytes),
+                                        .beta1 = 0.9f,
+                                        .beta2 = 0.999f,
+                                        .epsilon = 1e-8f});
 }
 
 static dt_status probe_add(struct dt_probe *p)
 {
     double count = p->what.shape[0];
-    void *to = elements(p, &p->outputs, count);
-    return dt_kernels_add(&p->base, p->stream, false, to, elements(p, &p->weights, count), (size_t)count);
+    void *to = output(p, count);
+    return dt_kernels_add(&p->base, p->stream, false, to, weight(p, count), (size_t)count);
 }
 
 static dt_status probe_squares(struct dt_probe *p)
 {
     double count = p->what.shape[0];
-    return dt_kernels_add_squares(&p->base, p->stream, false, p->base.dtype, elements(p, &p->weights, count), (size_t)count);
+    return dt_kernels_add_squares(&p->base, p->stream, false, p->base.dtype, weight(p, count), (size_t)count);
 }
 
 static dt_status probe_copy(struct dt_probe *p)
@@ -452,12 +284,12 @@ static dt_status probe_copy(struct dt_probe *p)
 
 static dt_status run_once(struct dt_probe *p)
 {
-#define PROBE(entry, arguments, kind, ...) [GPT_KERNEL_##kind] = probe_##entry,
+#define ROW(entry, arguments, kind, ...) [GPT_KERNEL_##kind] = probe_##entry,
     static dt_status (*const probes[])(struct dt_probe *p) = {
         [DT_PRICED_SGD] = probe_sgd,         [DT_PRICED_ADAM] = probe_adam, [DT_PRICED_ADD] = probe_add,
-        [DT_PRICED_SQUARES] = probe_squares, [DT_PRICED_COPY] = probe_copy, GPT_KERNELS(PROBE, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)};
-#undef PROBE
-    p->inputs.used = 0;
+        [DT_PRICED_SQUARES] = probe_squares, [DT_PRICED_COPY] = probe_copy, GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)};
+#undef ROW
+    p->inputs.used = token_bytes(p);
     turn(p, &p->weights);
     turn(p, &p->outputs);
     return probes[p->what.kernel](p);
@@ -522,17 +354,11 @@ static dt_status fill(struct dt_probe *p)
     return DT_OK;
 }
 
-/* Tokens at the start of the inputs, for the kernels that read them. */
 static dt_status place_tokens(struct dt_probe *p)
 {
-    bool has_tokens =
-        p->what.kernel == GPT_KERNEL_EMBEDDING || p->what.kernel == GPT_KERNEL_EMBEDDING_GRADIENT || p->what.kernel == GPT_KERNEL_LOSS;
-    if (!has_tokens)
-        return DT_OK;
-    int32_t *targets, *tokens = tokens_of(p, p->what.shape[0], &targets);
-    size_t samples = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE;
-    return p->table->tokens(p->kernels, p->stream,
-                            &(struct gpt_tokens){.inputs = tokens, .targets = targets, .samples = samples, .seed = 1});
+    struct gpt_tokens a = {
+        .inputs = p->inputs.buffer.data, .targets = targets_of(p), .samples = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE, .seed = 1};
+    return token_bytes(p) > 0 ? p->table->tokens(p->kernels, p->stream, &a) : DT_OK;
 }
 
 static dt_status set_probe(struct dt_probe *p, const struct dt_measured *what)
