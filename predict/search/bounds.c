@@ -7,20 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of blocks of each virtual stage, by the number of virtual stages. */
-struct division {
-    struct division *next;
-    int virtual_stages; /* -1: for one experiment only */
-    int blocks[];
-};
-
 struct bounds {
     const struct experiment *base;
     const struct simulated_machine *machine;
     struct simulated_system *system; /* of the base */
     struct network_bounds *network;
     struct recordings *recordings, *own_recordings; /* own_recordings: NULL where they are the caller's */
-    struct division *divisions;
 };
 
 dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings *recordings,
@@ -52,10 +44,6 @@ void bounds_destroy(struct bounds *b)
         return;
     network_bounds_destroy(b->network);
     simulated_system_destroy(b->system);
-    for (struct division *d = b->divisions, *next; d; d = next) {
-        next = d->next;
-        free(d);
-    }
     recordings_destroy(b->own_recordings);
     free(b);
 }
@@ -125,41 +113,6 @@ static double compute_s(const struct experiment *e, const struct mesh_shape *mes
         return micro_batches * work / stages;
     int window = order->drains == ORDER_DRAINS_WINDOWS ? e->pipeline.chunks : micro_batches;
     return micro_batches / window * pipeline_s(work, window, stages);
-}
-
-/* Lent until bounds_destroy; known from an earlier call where the split is the base's. */
-static dt_status find_blocks(struct bounds *b, const struct experiment *e, int virtual_stages, const int **out)
-{
-    bool known = e->pipeline.split == b->base->pipeline.split; /* texts of a config have one address */
-    for (const struct division *d = b->divisions; d && known; d = d->next)
-        if (d->virtual_stages == virtual_stages) {
-            *out = d->blocks;
-            return DT_OK;
-        }
-    struct division *d = malloc(sizeof *d + (size_t)virtual_stages * sizeof *d->blocks);
-    DT_TRY(dt_allocated(d, "no host memory for %d stages", virtual_stages));
-    d->virtual_stages = known ? virtual_stages : -1;
-    d->next = b->divisions;
-    b->divisions = d;
-    *out = d->blocks;
-    return pipeline_blocks(e, virtual_stages, d->blocks);
-}
-
-/* most: blocks of the rank that has most. */
-static dt_status fill_s(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, const struct block_times *times,
-                        double *out, int *most)
-{
-    int stages = mesh->size[MESH_PIPELINE];
-    const int *blocks = NULL;
-    struct order_layout layout;
-    struct order_shape shape = {.stages = stages, .virtual_stages = e->pipeline.virtual_stages};
-    *out = *most = 0;
-    if (stages == 1 || times->all_s <= 0 || e->strategy.has_order_file)
-        return DT_OK;
-    DT_TRY(pipeline_order_layout(e->strategy.order, &shape, &layout));
-    DT_TRY(find_blocks(b, e, stages * layout.parts, &blocks));
-    *out = pipeline_fill_s(blocks, stages, &layout, times, most);
-    return DT_OK;
 }
 
 /* ---- memory ---- */
@@ -244,8 +197,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     }
     double bytes = alone.parameter_bytes / stages; /* the fullest stage has at least the mean */
     out->bytes = state_bytes(e, &mesh, bytes, alone.optimizer_bytes / stages) + alone.activation_bytes / stages;
-    double work = alone.compute_s, again_s = 0, fill, shared_again_s = 0;
-    int most;
+    double work = alone.compute_s, again_s = 0, shared_again_s = 0;
     struct summing sums;
     DT_TRY(network_bounds_summing(b->network, e, &mesh, samples, e->strategy.order->halves, &sums));
     double shared_s = dt_model_blocks(&e->model) * (sums.forward + sums.again + sums.backward);
@@ -264,26 +216,15 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
         again_s = again.block_s - kept.block_s;
     }
     struct traffic traffic;
-    double block_end_s;
     DT_TRY(network_bounds_traffic(b->network, e, &mesh, micro_batches, bytes, &traffic));
-    DT_TRY(network_bounds_block_s(b->network, e, &mesh, alone.block_bytes, &block_end_s));
     DT_TRY(find_passes(b, e, &mesh, samples > 0 ? samples : 1, &alone, &sums, again_s > 0 ? again_s : 0, &out->passes));
-    out->passes.end_s = block_end_s;
-    double block_s = out->passes.block_s, forward_s = out->passes.block_forward_s;
-    struct block_times times = {.all_s = micro_batches * (block_s + again_s * (e->pipeline.chunks - 1.0) / e->pipeline.chunks),
-                                .last_s = block_s,
-                                .forward_s = forward_s,
-                                .end_s = block_end_s,
-                                .update_s = out->passes.update_s,
-                                .drains = e->strategy.order->drains != ORDER_DRAINS_NEVER};
-    DT_TRY(fill_s(b, e, &mesh, &times, &fill, &most));
-    out->micro_batch_s = fmax(out->micro_batch_s, most * (block_s + again_s));
+    DT_TRY(network_bounds_block_s(b->network, e, &mesh, alone.block_bytes, &out->passes.end_s));
     out->compute_s = compute_s(e, &mesh, micro_batches, work + shared_s + shared_again_s);
     out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
     out->network_s = traffic.passes * traffic.gather + traffic.end;
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
-    double in_line_s =
-        fmax(out->compute_s, after_all_s(e, &mesh, micro_batches, work + shared_s, dt_model_blocks(&e->model) * forward_s, &traffic));
-    out->step_s = fmax(fmax(in_line_s, fill), fmax(fmax(out->host_s, out->network_s), out->host_link_s));
+    double in_line_s = fmax(out->compute_s, after_all_s(e, &mesh, micro_batches, work + shared_s,
+                                                        dt_model_blocks(&e->model) * out->passes.block_forward_s, &traffic));
+    out->step_s = fmax(in_line_s, fmax(fmax(out->host_s, out->network_s), out->host_link_s));
     return DT_OK;
 }

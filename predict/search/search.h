@@ -78,25 +78,7 @@ void space_experiment(const struct space *space, int index, struct experiment *o
 /* Whether two candidates have the same values but for this key. */
 bool space_differ_only_in(const struct space *space, int left, int right, const char *key);
 
-/* ---- how long a pipeline takes to fill and drain, by the blocks that each virtual stage has: what no network makes shorter ---- */
-
-/* Whole blocks of each virtual stage: blocks [virtual_stages]. Errors: as experiment_partition. */
-dt_status pipeline_blocks(const struct experiment *experiment, int virtual_stages, int *blocks);
-
-/* Of a block. */
-struct block_times {
-    double all_s;     /* all its passes of a step */
-    double last_s;    /* of them, those of the last micro-batch */
-    double forward_s; /* one forward */
-    double end_s;     /* its gradients on the network, which are complete with the last micro-batch */
-    double update_s;  /* its parameters' update, after all passes of a rank */
-    bool drains;      /* the order does (order.h) */
-};
-
-/* Where orders drain, rank k begins once the first micro-batch has passed the virtual stages before its first one, and the last one goes
- * back through them after all its own; in others a rank may be at the next step by then. What it sends begins after all but its last
- * micro-batch. most: blocks of the rank that has most. */
-double pipeline_fill_s(const int *blocks, int stages, const struct order_layout *layout, const struct block_times *times, int *most);
+/* ---- how long a pipeline takes when its order is played ---- */
 
 /* A message from one stage to the next, in seconds. */
 struct message_times {
@@ -253,7 +235,7 @@ double bounds_capacity_bytes(const struct simulated_machine *machine, const stru
  * More micro-batches never hold less, since all that is held is held by them, too; and each further one takes the time that nobody
  * avoids (struct bound, micro_batch_s). Blocks are alike, so that what a rank of fsdp holds is told by models of few of them. Candidates
  * of different batches have the same short form where their micro-batches are of one size, so that one simulation serves many of them.
- * Pipelines whose backward comes in halves are played instead (pipeline_fill.c). */
+ * Pipelines whose backward comes in halves are played instead (pipeline_play.c). */
 
 struct short_forms;
 
@@ -300,7 +282,7 @@ double search_floor_rate(const struct search_options *options, const struct expe
  *
  * First the best bound of each paradigm is simulated, with and without a pipeline and tensor groups. Then candidates are taken in the
  * order of their bounds (bounds.c), and come back with better ones: a pipeline's order is played with the times of its passes
- * (pipeline_fill.c), and of many micro-batches few are simulated (short_form.c). What cannot fit is left out; the others are simulated,
+ * (pipeline_play.c), and of many micro-batches few are simulated (short_form.c). What cannot fit is left out; the others are simulated,
  * each on one thread, until the bound of the next one is worse than the `top` best results: no later one can be among them. So the
  * result is that of simulating everything. Of each paradigm that has no result by then a few more are tried, so that what it would give,
  * or why it does not fit, can be told. */

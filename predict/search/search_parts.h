@@ -13,7 +13,7 @@ enum { FAMILIES = 4 * PARADIGM_ROOM, LEVELS = 12, LEVEL_OF_FIRST = 2 };
 
 /* How closely a candidate is looked at: each tells more than the one before, and takes longer. */
 enum look {
-    LOOK_PLAYED, /* a pipeline's order is played (pipeline_fill.c) */
+    LOOK_PLAYED, /* a pipeline's order is played (pipeline_play.c) */
     LOOK_SHORT,  /* a simulation of few micro-batches (short_form.c) */
     LOOK_WHOLE,  /* of all */
 };

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-dt_status pipeline_blocks(const struct experiment *e, int virtual_stages, int *blocks)
+/* blocks [virtual_stages] gets the number of blocks that each virtual stage has. Errors: as experiment_partition. */
+static dt_status find_blocks(const struct experiment *e, int virtual_stages, int *blocks)
 {
     int *first = malloc(((size_t)virtual_stages + 1) * sizeof *first), block = 0;
     DT_TRY(dt_allocated(first, "no host memory for %d stages", virtual_stages));
@@ -25,27 +26,6 @@ dt_status pipeline_blocks(const struct experiment *e, int virtual_stages, int *b
     free(first);
     return status;
 }
-
-double pipeline_fill_s(const int *blocks, int stages, const struct order_layout *layout, const struct block_times *t, int *most)
-{
-    double longest = 0;
-    int before = 0, of_first = 0;
-    for (int part = 0; part < layout->parts; part++)
-        of_first += blocks[virtual_stage_of(part, 0, stages, layout->folded)];
-    for (int k = 0; k < stages; k++) {
-        int own = 0;
-        for (int part = 0; part < layout->parts; part++)
-            own += blocks[virtual_stage_of(part, k, stages, layout->folded)];
-        double update_s = (t->drains ? of_first : own) * t->update_s;
-        longest = fmax(longest, own * t->all_s + (t->drains ? before * t->last_s : 0) + update_s);
-        longest = fmax(longest, own * (t->all_s - t->last_s + t->end_s) + (t->drains ? before * t->forward_s : 0));
-        *most = own > *most ? own : *most;
-        before += blocks[k];
-    }
-    return longest;
-}
-
-/* ---- played ---- */
 
 struct pipeline_play {
     struct plan *plans;            /* [stages] */
@@ -112,8 +92,6 @@ static double longest_s(const struct pipeline_play *p, const struct pass_times *
     return longest;
 }
 
-/* ---- all of it ---- */
-
 /* The least share of a backward pass that gradients of inputs take. They take at least as long as those of weights, since attention is no part of
  * the latter. With few rows products wait for memory, and then gradients of weights take longer: they are read and written, where the former
  * only read the weights. */
@@ -160,7 +138,7 @@ dt_status pipeline_played_s(const struct experiment *e, const struct pass_times 
                               .virtual_stages = virtual_stages,
                               .window = e->pipeline.chunks};
     dt_status status = p.plans && p.ranks && p.nodes && p.blocks && p.parts
-                           ? pipeline_blocks(e, virtual_stages, p.blocks)
+                           ? find_blocks(e, virtual_stages, p.blocks)
                            : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", stages);
     DT_THEN(status, plans_make(order.row, &order.shape, p.plans));
     for (int k = 0; status == DT_OK && k < stages; k++)
