@@ -22,7 +22,7 @@ static bool exchanges_heads(const struct layer_run *r)
     return ranks_of(r) > 1 && exchange_of(r)->context.kind == DT_CONTEXT_HEADS;
 }
 
-/* This rank's of them in attention itself. */
+/* The heads that this rank computes attention of: where ranks exchange heads for positions, its part of `heads`. */
 static struct gpt_part attending(const struct layer_run *r, struct gpt_part heads)
 {
     if (!exchanges_heads(r))
@@ -36,20 +36,21 @@ static bool in_pieces(const struct layer_run *r)
     return exchange_of(r)->context.key_pieces && exchange_of(r)->context.kind == DT_CONTEXT_ALL_GATHER;
 }
 
-/* Elements of the keys and values of its own positions; in pieces (on sim alone, where nothing moves) one of each for every query head. */
+/* Elements of the keys and values of this rank's own positions. In pieces, which only sim has and where nothing moves, every query head has
+ * its own keys and values. */
 static size_t key_elems(const struct layer_run *r)
 {
     struct gpt_part heads = (in_pieces(r) ? gpt_cut_heads : gpt_cut_kv_heads)(r->stage->cut, model_of(r));
     return r->rows * 2 * heads.count * (size_t)gpt_head_width(model_of(r));
 }
 
-/* What asks on this rank; what is there is to be added. */
+/* A piece with this rank's queries and no keys: the caller sets these. */
 static struct gpt_piece piece_of(const struct layer_run *r)
 {
     return (struct gpt_piece){.queries = r->stage->where, .ranks = ranks_of(r), .key_ranks = 1};
 }
 
-/* Between rows of q, k and v, and k and v alone, which lie one after the other in both. back: gradients. */
+/* Copy k and v from the rows of q, k and v into `keys`, where they lie alone; back: the other way, for gradients. */
 static dt_status move_keys(const struct layer_run *r, struct dt_buffer *qkv, void *keys, bool back)
 {
     size_t columns = key_elems(r) / r->rows;
@@ -65,7 +66,7 @@ static dt_status allocate_keys(const struct layer_run *r, size_t count_elems, st
     return dt_alloc(r->stream, DT_WORKSPACE, count_elems * r->element_bytes, out);
 }
 
-/* Of the weights. */
+/* Dropout of the attention weights. */
 static struct gpt_dropout attention_dropout(const struct layer_run *r)
 {
     struct gpt_dropout dropout = layer_dropout(r);
@@ -92,11 +93,11 @@ static dt_status attend_to(const struct layer_run *r, void *out, struct gpt_piec
     return r->k->attention(r->kernels, r->stream, &a);
 }
 
-/* Send the keys on that are here, into room for those that come. */
-static dt_status pass_keys_on(const struct layer_run *r, const struct dt_buffer *here, struct dt_buffer *next)
+/* Send keys, or their gradients, that are here to the next rank, and allocate room for those that come from the rank before. */
+static dt_status pass_on(const struct layer_run *r, enum gpt_exchange_slot slot, const struct dt_buffer *here, struct dt_buffer *next)
 {
     DT_TRY(allocate_keys(r, key_elems(r), next));
-    return gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_KEYS, r->stream, here->data, next->data, key_elems(r), model_of(r)->dtype);
+    return gpt_shift_begin(exchange_of(r), slot, r->stream, here->data, next->data, key_elems(r), model_of(r)->dtype);
 }
 
 static dt_status take_keys(const struct layer_run *r, struct dt_buffer *here, struct dt_buffer *next)
@@ -113,7 +114,7 @@ static dt_status begin_ring(const struct layer_run *r, struct dt_buffer *here)
     return move_keys(r, &r->kept->qkv, here->data, false);
 }
 
-/* In step `step` the keys are here that this many ranks before have begun with. */
+/* The piece of step `step`: the keys that are here now belong to the rank `step` places before this one. */
 static struct gpt_piece ring_piece(const struct layer_run *r, int step, const struct dt_buffer *here)
 {
     struct gpt_piece piece = piece_of(r);
@@ -123,14 +124,14 @@ static struct gpt_piece ring_piece(const struct layer_run *r, int step, const st
     return piece;
 }
 
-/* What a step makes of the keys that are there is joined with what the steps before it have. */
+/* Ring: each step attends to one rank's keys, and its result is joined with that of the steps before. */
 static dt_status attend_around(const struct layer_run *r)
 {
     struct dt_buffer here, next;
     DT_TRY(begin_ring(r, &here));
     for (int step = 0, steps = ranks_of(r); step < steps; step++) {
         if (step + 1 < steps)
-            DT_TRY(pass_keys_on(r, &here, &next));
+            DT_TRY(pass_on(r, GPT_EXCHANGE_KEYS, &here, &next));
         DT_TRY(attend_to(r, r->kept->mixed.data, ring_piece(r, step, &here)));
         if (step + 1 < steps)
             DT_TRY(take_keys(r, &here, &next));
@@ -139,7 +140,7 @@ static dt_status attend_around(const struct layer_run *r)
     return DT_OK;
 }
 
-/* This rank's part of what is gathered. */
+/* Where this rank's own keys lie among those of all ranks. */
 static void *own_part(const struct layer_run *r, const struct dt_buffer *all)
 {
     return (char *)all->data + (size_t)dt_comm_rank(exchange_of(r)->context.comm) * key_elems(r) * r->element_bytes;
@@ -149,7 +150,8 @@ static dt_status gather_keys(const struct layer_run *r, struct dt_buffer *all)
 {
     DT_TRY(allocate_keys(r, key_elems(r) * (size_t)ranks_of(r), all));
     DT_TRY(move_keys(r, &r->kept->qkv, own_part(r, all), false));
-    DT_TRY(gpt_keys_gather_begin(exchange_of(r), r->stream, own_part(r, all), all->data, key_elems(r), model_of(r)->dtype));
+    DT_TRY(gpt_all_gather_begin(exchange_of(r), exchange_of(r)->context.comm, GPT_EXCHANGE_KEYS, r->stream, own_part(r, all), all->data,
+                                key_elems(r), model_of(r)->dtype));
     return gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_KEYS);
 }
 
@@ -173,7 +175,7 @@ static dt_status attend_gathered(const struct layer_run *r)
     return DT_OK;
 }
 
-/* What ranks exchange: columns of q, k and v, an equal part of each for every rank; or those of the heads' outputs alone. */
+/* The columns that ranks exchange: those of q, k and v, or those of the heads' outputs alone. Every rank gets an equal part of each. */
 struct exchanged {
     size_t columns[3], all;
 };
@@ -327,13 +329,7 @@ static dt_status attend_to_backward(const struct layer_run *r, const struct dt_b
     return (attend_turns_back(r) ? r->k->attention_rope_gradient : r->k->attention_gradient)(r->kernels, r->stream, &a);
 }
 
-/* What has been made of some rank's keys is sent on, and comes from the rank before, to be added to `made`. */
-static dt_status pass_sums_on(const struct layer_run *r, const struct dt_buffer *sums, struct dt_buffer *coming)
-{
-    DT_TRY(allocate_keys(r, key_elems(r), coming));
-    return gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_DKEYS, r->stream, sums->data, coming->data, key_elems(r), model_of(r)->dtype);
-}
-
+/* The gradients of another rank's keys have been sent on; those that have come are added to `made`. */
 static dt_status take_sums(const struct layer_run *r, struct dt_buffer *sums, struct dt_buffer *coming, struct dt_buffer *made)
 {
     DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
@@ -343,17 +339,17 @@ static dt_status take_sums(const struct layer_run *r, struct dt_buffer *sums, st
     return DT_OK;
 }
 
-/* Keys go round once more. The gradients of a rank's keys follow them one step later, begun by the rank after it; the last one brings them home,
- * where the rank's own part of them has waited. */
+/* Ring: the keys go round once more. Each rank adds its part to the gradients of the keys that it has, and sends these on one step after the
+ * keys. After the last step the gradients of a rank's own keys come back to it, and its own part, which it has kept since step 0, is added. */
 static dt_status backward_around(const struct layer_run *r, const struct dt_buffer *dmixed)
 {
     struct dt_buffer here, next, own = {0}, sums = {0}, made, coming;
     DT_TRY(begin_ring(r, &here));
     for (int step = 0, steps = ranks_of(r); step < steps; step++) {
         if (step + 1 < steps)
-            DT_TRY(pass_keys_on(r, &here, &next));
+            DT_TRY(pass_on(r, GPT_EXCHANGE_KEYS, &here, &next));
         if (step > 1)
-            DT_TRY(pass_sums_on(r, &sums, &coming));
+            DT_TRY(pass_on(r, GPT_EXCHANGE_DKEYS, &sums, &coming));
         DT_TRY(allocate_keys(r, key_elems(r), &made));
         DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, ring_piece(r, step, &here), made.data));
         if (step + 1 < steps)
@@ -363,7 +359,7 @@ static dt_status backward_around(const struct layer_run *r, const struct dt_buff
         take(step ? &sums : &own, &made);
     }
     dt_free(r->stream, &here);
-    DT_TRY(pass_sums_on(r, &sums, &coming));
+    DT_TRY(pass_on(r, GPT_EXCHANGE_DKEYS, &sums, &coming));
     DT_TRY(take_sums(r, &sums, &coming, &own));
     DT_TRY(move_keys(r, &r->kept->dqkv, own.data, true));
     dt_free(r->stream, &own);
@@ -377,7 +373,8 @@ static dt_status backward_gathered(const struct layer_run *r, const struct dt_bu
     DT_TRY(allocate_keys(r, key_elems(r) * (size_t)ranks_of(r), &dall));
     DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, gathered_piece(r, &all), dall.data));
     dt_free(r->stream, &all);
-    DT_TRY(gpt_keys_scatter_begin(exchange_of(r), r->stream, dall.data, own_part(r, &dall), key_elems(r), model_of(r)->dtype));
+    DT_TRY(gpt_reduce_scatter_begin(exchange_of(r), exchange_of(r)->context.comm, GPT_EXCHANGE_DKEYS, r->stream, dall.data,
+                                    own_part(r, &dall), key_elems(r), model_of(r)->dtype));
     DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
     DT_TRY(move_keys(r, &r->kept->dqkv, own_part(r, &dall), true));
     dt_free(r->stream, &dall);

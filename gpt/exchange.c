@@ -26,39 +26,27 @@ static dt_status begin(struct gpt_exchange *x, struct dt_stream *stream)
     return dt_stream_wait(x->group.network, x->ready);
 }
 
-static dt_status all_reduce_begin(struct gpt_exchange *x, struct dt_comm *among, enum gpt_exchange_slot slot, struct dt_stream *stream,
-                                  void *buffer, size_t count_elems, enum dt_dtype dtype)
+dt_status gpt_all_reduce_begin(struct gpt_exchange *x, struct dt_comm *among, enum gpt_exchange_slot slot, struct dt_stream *stream,
+                               void *buffer, size_t count_elems, enum dt_dtype dtype)
 {
     DT_TRY(begin(x, stream));
     DT_TRY(dt_all_reduce(among, buffer, count_elems, dtype, DT_SUM, x->group.network));
     return dt_event_record(x->done[slot], x->group.network);
 }
 
-dt_status gpt_all_reduce_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *buffer,
-                               size_t count_elems, enum dt_dtype dtype)
-{
-    return all_reduce_begin(x, x->group.comm, slot, stream, buffer, count_elems, dtype);
-}
-
-dt_status gpt_copies_reduce_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *buffer,
-                                  size_t count_elems, enum dt_dtype dtype)
-{
-    return all_reduce_begin(x, x->group.copies, slot, stream, buffer, count_elems, dtype);
-}
-
-dt_status gpt_reduce_scatter_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *all, void *own,
-                                   size_t count_elems, enum dt_dtype dtype)
+dt_status gpt_reduce_scatter_begin(struct gpt_exchange *x, struct dt_comm *among, enum gpt_exchange_slot slot, struct dt_stream *stream,
+                                   void *all, void *own, size_t count_elems, enum dt_dtype dtype)
 {
     DT_TRY(begin(x, stream));
-    DT_TRY(dt_reduce_scatter(x->group.comm, all, own, count_elems, dtype, DT_SUM, x->group.network));
+    DT_TRY(dt_reduce_scatter(among, all, own, count_elems, dtype, DT_SUM, x->group.network));
     return dt_event_record(x->done[slot], x->group.network);
 }
 
-dt_status gpt_all_gather_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, const void *own, void *all,
-                               size_t count_elems, enum dt_dtype dtype)
+dt_status gpt_all_gather_begin(struct gpt_exchange *x, struct dt_comm *among, enum gpt_exchange_slot slot, struct dt_stream *stream,
+                               const void *own, void *all, size_t count_elems, enum dt_dtype dtype)
 {
     DT_TRY(begin(x, stream));
-    DT_TRY(dt_all_gather(x->group.comm, own, all, count_elems, dtype, x->group.network));
+    DT_TRY(dt_all_gather(among, own, all, count_elems, dtype, x->group.network));
     return dt_event_record(x->done[slot], x->group.network);
 }
 
@@ -68,22 +56,6 @@ dt_status gpt_shift_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, s
     DT_TRY(begin(x, stream));
     DT_TRY(dt_shift(x->context.comm, send, receive, count_elems, dtype, x->group.network));
     return dt_event_record(x->done[slot], x->group.network);
-}
-
-dt_status gpt_keys_gather_begin(struct gpt_exchange *x, struct dt_stream *stream, const void *own, void *all, size_t count_elems,
-                                enum dt_dtype dtype)
-{
-    DT_TRY(begin(x, stream));
-    DT_TRY(dt_all_gather(x->context.comm, own, all, count_elems, dtype, x->group.network));
-    return dt_event_record(x->done[GPT_EXCHANGE_KEYS], x->group.network);
-}
-
-dt_status gpt_keys_scatter_begin(struct gpt_exchange *x, struct dt_stream *stream, void *all, void *own, size_t count_elems,
-                                 enum dt_dtype dtype)
-{
-    DT_TRY(begin(x, stream));
-    DT_TRY(dt_reduce_scatter(x->context.comm, all, own, count_elems, dtype, DT_SUM, x->group.network));
-    return dt_event_record(x->done[GPT_EXCHANGE_DKEYS], x->group.network);
 }
 
 dt_status gpt_heads_exchange_begin(struct gpt_exchange *x, struct dt_stream *stream, const void *from, void *to, size_t count_elems,

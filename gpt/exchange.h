@@ -1,5 +1,5 @@
-/* What the ranks of a tensor group, or of a context group, exchange while they compute a layer together: collectives on a stream of their own, each between two
- * events, so that a stage's kernels go on beside it until its result is waited for. Inside gpt only.
+/* What the ranks of a tensor group, or of a context group, exchange while they compute a layer together: collectives on a stream of their
+ * own, each between two events, so that a stage's kernels go on beside it until its result is waited for. Inside gpt only.
  *
  * A begin function has the network wait for what `stream` has been given so far, and queues the collective. The memory stays in use until
  * gpt_exchange_wait of the same slot. Errors: what streams and communicators report while queueing. */
@@ -30,26 +30,18 @@ dt_status gpt_exchange_init(struct gpt_exchange *x, const struct dt_tensor_group
                             struct dt_device *device);
 void gpt_exchange_finish(struct gpt_exchange *x); /* takes a zeroed one */
 
-/* buffer [count_elems] becomes the sum over the ranks. */
-dt_status gpt_all_reduce_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *buffer,
-                               size_t count_elems, enum dt_dtype dtype);
-/* The same over the ranks that have this rank's heads of keys and values. */
-dt_status gpt_copies_reduce_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *buffer,
-                                  size_t count_elems, enum dt_dtype dtype);
+/* buffer [count_elems] becomes the sum over the ranks of `among`: of the tensor group, or those with this rank's heads of keys and values. */
+dt_status gpt_all_reduce_begin(struct gpt_exchange *x, struct dt_comm *among, enum gpt_exchange_slot slot, struct dt_stream *stream,
+                               void *buffer, size_t count_elems, enum dt_dtype dtype);
 /* own [count_elems] becomes this rank's part of the sum of all [size * count_elems]. */
-dt_status gpt_reduce_scatter_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, void *all, void *own,
-                                   size_t count_elems, enum dt_dtype dtype);
+dt_status gpt_reduce_scatter_begin(struct gpt_exchange *x, struct dt_comm *among, enum gpt_exchange_slot slot, struct dt_stream *stream,
+                                   void *all, void *own, size_t count_elems, enum dt_dtype dtype);
 /* all [size * count_elems] becomes every rank's own [count_elems], in their order. */
-dt_status gpt_all_gather_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, const void *own, void *all,
-                               size_t count_elems, enum dt_dtype dtype);
-/* Of a context group, which has N ranks. send [count_elems] goes to the next one, receive [count_elems] comes from the one before. */
+dt_status gpt_all_gather_begin(struct gpt_exchange *x, struct dt_comm *among, enum gpt_exchange_slot slot, struct dt_stream *stream,
+                               const void *own, void *all, size_t count_elems, enum dt_dtype dtype);
+/* Of the context group. send [count_elems] goes to the next rank, receive [count_elems] comes from the one before. */
 dt_status gpt_shift_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, struct dt_stream *stream, const void *send, void *receive,
                           size_t count_elems, enum dt_dtype dtype);
-/* own [count_elems], all [N * count_elems]. */
-dt_status gpt_keys_gather_begin(struct gpt_exchange *x, struct dt_stream *stream, const void *own, void *all, size_t count_elems,
-                                enum dt_dtype dtype);
-dt_status gpt_keys_scatter_begin(struct gpt_exchange *x, struct dt_stream *stream, void *all, void *own, size_t count_elems,
-                                 enum dt_dtype dtype);
 /* from, to [count_elems]: some positions of all heads for all positions of some, or back. */
 dt_status gpt_heads_exchange_begin(struct gpt_exchange *x, struct dt_stream *stream, const void *from, void *to, size_t count_elems,
                                    enum dt_dtype dtype);

@@ -40,7 +40,7 @@ static dt_status shared_loss(const struct layer_run *r, void *logits, const int3
     struct gpt_loss_part part = {
         .logits = logits, .targets = targets, .out = own.data, .rows = r->rows, .vocab = vocab_of(r), .sum = r->stage->sum_loss};
     DT_TRY(r->k->loss_part(r->kernels, r->stream, &part));
-    DT_TRY(gpt_all_gather_begin(x, GPT_EXCHANGE_INPUT, r->stream, own.data, all.data, floats, DT_FP32));
+    DT_TRY(gpt_all_gather_begin(x, x->group.comm, GPT_EXCHANGE_INPUT, r->stream, own.data, all.data, floats, DT_FP32));
     DT_TRY(gpt_exchange_wait(x, GPT_EXCHANGE_INPUT));
     struct gpt_loss_gradient gradient = {
         .logits = logits,

@@ -213,7 +213,8 @@ static dt_status normalize_backward(const struct layer_run *r, const void *dy, v
     DT_TRY(beside ? norm_branch_backward(r, dy, dx, sums, accumulate, beside) : norm_backward(r, dy, dx, sums, overwrite, accumulate));
     if (!r->stage->sliced)
         return DT_OK;
-    return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_GRADIENTS, r->stream, sums, count, dtype_of(r));
+    return gpt_all_reduce_begin(&r->stage->exchange, r->stage->exchange.group.comm, GPT_EXCHANGE_GRADIENTS, r->stream, sums, count,
+                                dtype_of(r));
 }
 
 dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite)
@@ -231,7 +232,8 @@ dt_status layer_sum_head_gains_begin(const struct layer_run *r)
     size_t gains = 2 * (size_t)gpt_head_width(model_of(r)); /* k's lies after q's */
     if (!shared(r))
         return DT_OK;
-    return gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_Q_NORM_GAIN), gains, dtype_of(r));
+    return gpt_all_reduce_begin(&r->stage->exchange, r->stage->exchange.group.comm, GPT_EXCHANGE_GRADIENTS, r->stream,
+                                layer_grad(r, GPT_Q_NORM_GAIN), gains, dtype_of(r));
 }
 
 /* ---- copies of k and v ---- */
@@ -265,10 +267,10 @@ static dt_status sum_kv_gradients_begin(const struct layer_run *r)
     struct gpt_exchange *x = &r->stage->exchange;
     if (copies_of_kv(r) == 1)
         return DT_OK;
-    DT_TRY(
-        gpt_copies_reduce_begin(x, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_K_WEIGHT), kv_elems(r, GPT_Q_WEIGHT), dtype_of(r)));
-    return gpt_has_tensor(r->layer, GPT_K_BIAS) ? gpt_copies_reduce_begin(x, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_K_BIAS),
-                                                                          kv_elems(r, GPT_Q_BIAS), dtype_of(r))
+    DT_TRY(gpt_all_reduce_begin(x, x->group.copies, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_K_WEIGHT),
+                                kv_elems(r, GPT_Q_WEIGHT), dtype_of(r)));
+    return gpt_has_tensor(r->layer, GPT_K_BIAS) ? gpt_all_reduce_begin(x, x->group.copies, GPT_EXCHANGE_GRADIENTS, r->stream,
+                                                                       layer_grad(r, GPT_K_BIAS), kv_elems(r, GPT_Q_BIAS), dtype_of(r))
                                                 : DT_OK;
 }
 
@@ -377,7 +379,7 @@ static dt_status share_amax(const struct layer_run *r)
     if (!of_block(r) || !dt_fp8_recipe(r->stage->base.model->fp8)->shares_parts)
         return DT_OK;
     DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, sizeof(float), &amax));
-    DT_TRY(gpt_all_reduce_begin(&r->stage->exchange, GPT_EXCHANGE_INPUT, r->stream, amax.data, 1, DT_FP32));
+    DT_TRY(gpt_all_reduce_begin(&r->stage->exchange, r->stage->exchange.group.comm, GPT_EXCHANGE_INPUT, r->stream, amax.data, 1, DT_FP32));
     DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
     dt_free(r->stream, &amax);
     return DT_OK;
@@ -389,8 +391,8 @@ dt_status layer_gather_begin(const struct layer_run *r, const struct dt_buffer *
     size_t columns = of_block(r) && r->stage->base.model->fp8 ? (r->d + 1) / 2 : r->d;
     DT_TRY(share_amax(r));
     DT_TRY(layer_allocate(r, category, columns, all));
-    return gpt_all_gather_begin(&r->stage->exchange, GPT_EXCHANGE_INPUT, r->stream, own->data, all->data, r->stream_rows * columns,
-                                dtype_of(r));
+    return gpt_all_gather_begin(&r->stage->exchange, r->stage->exchange.group.comm, GPT_EXCHANGE_INPUT, r->stream, own->data, all->data,
+                                r->stream_rows * columns, dtype_of(r));
 }
 
 dt_status layer_gather(const struct layer_run *r, enum dt_category category, struct dt_buffer *rows)
@@ -417,9 +419,10 @@ dt_status layer_sum_begin(const struct layer_run *r, enum dt_category category, 
     if (!shared(r))
         return DT_OK;
     if (!r->stage->sliced)
-        return gpt_all_reduce_begin(x, GPT_EXCHANGE_SUM, r->stream, summand->data, r->rows * r->d, dtype_of(r));
+        return gpt_all_reduce_begin(x, x->group.comm, GPT_EXCHANGE_SUM, r->stream, summand->data, r->rows * r->d, dtype_of(r));
     DT_TRY(layer_allocate_stream(r, category, sum));
-    return gpt_reduce_scatter_begin(x, GPT_EXCHANGE_SUM, r->stream, summand->data, sum->data, r->stream_rows * r->d, dtype_of(r));
+    return gpt_reduce_scatter_begin(x, x->group.comm, GPT_EXCHANGE_SUM, r->stream, summand->data, sum->data, r->stream_rows * r->d,
+                                    dtype_of(r));
 }
 
 dt_status layer_sum_end(const struct layer_run *r, struct dt_buffer *summand, const struct dt_buffer *sum)
