@@ -7,6 +7,19 @@
 /* The constants of NCCL's tuning model, by version.
  * Source  NVIDIA/nccl, src/graph/tuning.cc: 2.10.3 at commit 7e515921, 2.20.3 at commit b6475625, 2.27.3 at commit 72d24320 (versions as
  *         makefiles/version.mk has them there). PyTorch 1.11 ships 2.10.3. */
+const double dt_sim_nccl_tree_correction[DT_SIM_PROTOCOLS][23] = {
+    {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
+    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9},
+};
+
+/* What 2.20.3 and 2.27.3 have in common. */
+#define SINCE_2_20                                                                                                                         \
+    .nvls = true, .ring_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}},                                                  \
+    .tree_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29.0}},                                                                \
+    .tree_channel = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}}, .ll_multi_node = 1, .plateau = {1.9, 1.4, 1.4},          \
+    .plateau_by_channel = true, .net_overhead_us = {1.0, 2.0}
+
 static const struct dt_sim_nccl_tables versions[] = {
     {
         .version = "2.10.3",
@@ -16,9 +29,6 @@ static const struct dt_sim_nccl_tables versions[] = {
         .ring_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {20, 20, 20}},
         .tree_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {20, 20, 20}},
         .tree_channel = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {24.0, 23.6, 17.8}},
-        .tree_correction = {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
-                            {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
-                            {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9}},
         .ll_share = {1.0 / 3, 1.0 / 4},
         .ll128_alone = 0.7,
         .ampere_bus = 235,
@@ -27,47 +37,27 @@ static const struct dt_sim_nccl_tables versions[] = {
     },
     {
         .version = "2.20.3",
-        .nvls = true,
+        SINCE_2_20,
         .base_us = {{6.8, 14.0, 0}, {6.6, 14.0, 8.4}},
         .step_us = {{{0.6, 1.25, 28}, {0.6, 1.9, 3.4}, {0, 0, 25}, {0, 0, 25}},
                     {{1.0, 1.9, 28}, {1.0, 2.5, 5.7}},
                     {{5.0, 8.5, 28}, {2.7, 4.0, 14.0}, {0, 0, 18}, {0, 0, 14}}},
         .ll_bus = {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {87.7, 22.5, 19.0}},
-        .ring_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}},
-        .tree_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29.0}},
-        .tree_channel = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}},
-        .tree_correction = {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
-                            {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
-                            {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9}},
         .ll_share = {1.0 / 3, 1.0 / 4},
         .ll128_alone = 0.7,
-        .ll_multi_node = 1,
-        .plateau = {1.9, 1.4, 1.4},
-        .plateau_by_channel = true,
         .inter_steps_of_node = 2,
-        .net_overhead_us = {1.0, 2.0},
     },
     {
         .version = "2.27.3",
-        .nvls = true,
+        SINCE_2_20,
         .base_us = {{6.8, 14.0, 8.4}, {6.6, 14.0, 8.4}},
         .step_us = {{{0.6, 1.25, 4.0}, {0.6, 1.9, 3.4}, {0, 0, 25}, {0, 0, 25}},
                     {{1.0, 1.9, 4.0}, {1.0, 2.5, 5.7}},
                     {{5.0, 8.5, 14}, {2.7, 4.0, 14.0}, {0, 0, 18}, {0, 0, 14}}},
         .ll_bus = {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}},
-        .ring_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}},
-        .tree_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29.0}},
-        .tree_channel = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}},
-        .tree_correction = {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
-                            {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
-                            {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9}},
         .ll_share = {0.5, 0.5},
         .ll128_alone = 0.92,
         .alone_as_tree = true,
-        .ll_multi_node = 1,
-        .plateau = {1.9, 1.4, 1.4},
-        .plateau_by_channel = true,
-        .net_overhead_us = {1.0, 2.0},
     },
 };
 
@@ -171,7 +161,7 @@ static double algorithm_bandwidth(const struct dt_sim_nccl_comm *c, enum dt_sim_
     if (algorithm != DT_SIM_TREE)
         return nvls_part * bus;
     int size = bytes >= 128 ? ilogb(bytes / 64) : 0;
-    return tree_bus(c, protocol, bus) / 2 * (size < 23 ? c->tables->tree_correction[protocol][size] : 1);
+    return tree_bus(c, protocol, bus) / 2 * (size < 23 ? dt_sim_nccl_tree_correction[protocol][size] : 1);
 }
 
 /* Sources: the rule for the plateau is NCCL's for a communicator with its default channels. */

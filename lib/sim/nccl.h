@@ -20,6 +20,9 @@ enum dt_sim_algorithm { DT_SIM_TREE, DT_SIM_RING, DT_SIM_NVLS, DT_SIM_NVLS_TREE,
 enum dt_sim_protocol { DT_SIM_LL, DT_SIM_LL128, DT_SIM_SIMPLE, DT_SIM_PROTOCOLS };
 enum dt_sim_hardware { DT_SIM_BY_NVLINK, DT_SIM_BY_PCI, DT_SIM_BY_NET, DT_SIM_HARDWARES };
 
+/* The factor of a tree's bandwidth, by log2(bytes / 64): the same in all versions. */
+extern const double dt_sim_nccl_tree_correction[DT_SIM_PROTOCOLS][23];
+
 /* What a version has in its tables. Microseconds and GB/s. Scale: 0 one node, 1 two, 2 more. */
 struct dt_sim_nccl_tables {
     const char *version;
@@ -30,15 +33,14 @@ struct dt_sim_nccl_tables {
     double ring_ll128_channel[3][3]; /* [architecture][scale], as below */
     double tree_ll128_channel[3][3];
     double tree_channel[3][3];
-    double tree_correction[DT_SIM_PROTOCOLS][23]; /* by log2(bytes / 64) */
-    double ll_share[2];                           /* of the bus, that a ring has with LL; [1] where it sums, or across nodes */
-    double ll128_alone;                           /* likewise with LL128, of ranks that are alone on their nodes; 0.92 of others */
-    bool alone_as_tree;                           /* a ring's steps between such ranks take what a tree's do */
-    double ampere_bus;                            /* limit of the bus bandwidth there; 0: none */
-    double ll_multi_node;                         /* factor of a node's own LL steps where there are several nodes */
-    double plateau[3];                            /* [architecture] factor of the latency of rings with Simple across nodes, from... */
-    bool plateau_by_channel;                      /* ...64 bytes for each rank and channel; else from 4096 bytes for each rank */
-    int inter_steps_of_node;                      /* of an all-reduce: 2 (nodes - 1) + this */
+    double ll_share[2];        /* of the bus, that a ring has with LL; [1] where it sums, or across nodes */
+    double ll128_alone;        /* likewise with LL128, of ranks that are alone on their nodes; 0.92 of others */
+    bool alone_as_tree;        /* a ring's steps between such ranks take what a tree's do */
+    double ampere_bus;         /* limit of the bus bandwidth there; 0: none */
+    double ll_multi_node;      /* factor of a node's own LL steps where there are several nodes */
+    double plateau[3];         /* [architecture] factor of the latency of rings with Simple across nodes, from... */
+    bool plateau_by_channel;   /* ...64 bytes for each rank and channel; else from 4096 bytes for each rank */
+    int inter_steps_of_node;   /* of an all-reduce: 2 (nodes - 1) + this */
     double net_overhead_us[2]; /* [amd] of each step of a ring across nodes: no step is shorter; thrice that with Simple */
 };
 

@@ -459,9 +459,10 @@ static void tables_are_sound(void)
     for (int v = 0; (version = dt_sim_nccl_version_name(v)); v++) {
         t = dt_sim_nccl_tables(version);
         CHECK(t && strcmp(t->version, version) == 0, "%s", version);
-        for (int p = 0; t && p < DT_SIM_PROTOCOLS; p++)
+        for (int p = 0; p < DT_SIM_PROTOCOLS; p++)
             for (int i = 0; i < 23; i++)
-                CHECK(t->tree_correction[p][i] > 0 && t->tree_correction[p][i] <= 1, "%s, protocol %d, size %d", version, p, i);
+                CHECK(dt_sim_nccl_tree_correction[p][i] > 0 && dt_sim_nccl_tree_correction[p][i] <= 1, "%s, protocol %d, size %d", version,
+                      p, i);
         for (int i = 0; t && i < 9; i++)
             CHECK(t->ll_bus[i / 3][i % 3] > 0 && t->ring_ll128_channel[i / 3][i % 3] > 0 && t->tree_channel[i / 3][i % 3] > 0, "%s, %d",
                   version, i);
