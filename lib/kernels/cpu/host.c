@@ -11,7 +11,7 @@ enum { GRANULE = 256, LEAST_FOR_A_TEAM = 8192 }; /* elements; waking a second th
 
 struct task {
     struct dt_kernels *k;
-    dt_cpu_part part;
+    void (*part)(const struct task *t, struct dt_cpu_share share, int thread); /* what a thread does of its elements */
     size_t count;
     union {
         struct dt_update update;
@@ -67,24 +67,18 @@ static void *place(const struct task *t, const void *array, struct dt_cpu_share 
     return (char *)array + share.first * dt_dtype_bytes(t->k->dtype);
 }
 
-static void fill_part(void *argument, int thread, int threads)
+static void fill_part(const struct task *t, struct dt_cpu_share share, int thread)
 {
-    const struct task *t = argument;
-    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
     t->k->host.loops->fill(place(t, t->flat.to, share), share.end - share.first, t->flat.value);
 }
 
-static void add_part(void *argument, int thread, int threads)
+static void add_part(const struct task *t, struct dt_cpu_share share, int thread)
 {
-    const struct task *t = argument;
-    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
     t->k->host.loops->add(place(t, t->flat.to, share), place(t, t->flat.from, share), share.end - share.first);
 }
 
-static void convert_part(void *argument, int thread, int threads)
+static void convert_part(const struct task *t, struct dt_cpu_share share, int thread)
 {
-    const struct task *t = argument;
-    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
     char *to = (char *)t->convert.to + share.first * dt_dtype_bytes(t->convert.to_dtype);
     const char *from = (const char *)t->convert.from + share.first * dt_dtype_bytes(t->convert.from_dtype);
     if (t->convert.to_dtype == DT_FP32)
@@ -93,27 +87,21 @@ static void convert_part(void *argument, int thread, int threads)
         t->convert.loops->narrow(to, (const float *)from, share.end - share.first);
 }
 
-static void add_wide_part(void *argument, int thread, int threads)
+static void add_wide_part(const struct task *t, struct dt_cpu_share share, int thread)
 {
-    const struct task *t = argument;
-    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
     const char *from = (const char *)t->flat.from + share.first * dt_dtype_bytes(t->flat.dtype);
     dt_simd_for(dt_cpu_isa(), t->flat.dtype)->widen_add((float *)t->flat.to + share.first, from, share.end - share.first);
 }
 
-static void squares_part(void *argument, int thread, int threads)
+static void squares_part(const struct task *t, struct dt_cpu_share share, int thread)
 {
-    const struct task *t = argument;
-    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
     const char *x = (const char *)t->squares.x + share.first * dt_dtype_bytes(t->squares.dtype);
     t->squares.sums[thread] = dt_simd_for(dt_cpu_isa(), t->squares.dtype)->squares(x, share.end - share.first);
 }
 
-static void update_part(void *argument, int thread, int threads)
+static void update_part(const struct task *t, struct dt_cpu_share share, int thread)
 {
-    const struct task *t = argument;
     const struct dt_update *u = &t->update;
-    struct dt_cpu_share share = dt_cpu_share(t->count, GRANULE, thread, threads);
     const struct dt_simd *loops = t->k->host.loops;
     void *params = place(t, u->params, share);
     size_t first = share.first, count = share.end - first;
@@ -130,11 +118,9 @@ static void update_part(void *argument, int thread, int threads)
         __atomic_fetch_add(&t->k->host.overflows, left_out, __ATOMIC_RELAXED);
 }
 
-static void normal_part(void *argument, int thread, int threads)
+static void normal_part(const struct task *t, struct dt_cpu_share share, int thread)
 {
-    const struct task *t = argument;
     const struct dt_normal *a = &t->normal;
-    struct dt_cpu_share share = dt_cpu_share(a->count, GRANULE, thread, threads);
     size_t whole = a->run_elems ? a->run_elems : a->run_done + a->count; /* of a run */
     for (size_t at = share.first, here; at < share.end; at += here) {
         size_t done = a->run_done + at, left = whole - done % whole;
@@ -142,6 +128,12 @@ static void normal_part(void *argument, int thread, int threads)
         t->k->host.loops->normal((char *)a->to + at * dt_dtype_bytes(t->k->dtype), here, a->seed, a->tensor_id,
                                  a->first_element + done / whole * a->stride_elems + done % whole, a->standard_deviation);
     }
+}
+
+static void run_part(void *argument, int thread, int threads)
+{
+    const struct task *t = argument;
+    t->part(t, dt_cpu_share(t->count, GRANULE, thread, threads), thread);
 }
 
 /* ---- as the stream gets there ---- */
@@ -178,7 +170,7 @@ static dt_status run(void *arguments)
         return DT_OK;
     if (t->part == update_part)
         begin_update(t);
-    dt_cpu_parallel(t->count < LEAST_FOR_A_TEAM ? 1 : t->k->host.threads, t->part, t);
+    dt_cpu_parallel(t->count < LEAST_FOR_A_TEAM ? 1 : t->k->host.threads, run_part, t);
     return DT_OK;
 }
 
@@ -199,7 +191,7 @@ static dt_status run_add_squares(void *arguments)
     int threads = t->count < LEAST_FOR_A_TEAM ? 1 : t->k->host.threads;
     t->squares.sums = calloc((size_t)threads, sizeof *t->squares.sums);
     DT_TRY(dt_allocated(t->squares.sums, "no host memory for the sums of %d threads", threads));
-    dt_cpu_parallel(threads, squares_part, t);
+    dt_cpu_parallel(threads, run_part, t);
     for (int i = 0; i < threads; i++)
         t->k->host.squares += t->squares.sums[i];
     free(t->squares.sums);
@@ -258,7 +250,7 @@ static dt_status host_overflows(struct dt_kernels *k, struct dt_stream *stream, 
 static dt_status host_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
                                   size_t count)
 {
-    struct task t = {.k = k, .count = count, .squares = {.dtype = dtype, .x = x}};
+    struct task t = {.k = k, .part = squares_part, .count = count, .squares = {.dtype = dtype, .x = x}};
     return k->host.submit(stream, "squares", run_add_squares, &t, sizeof t);
 }
 
