@@ -14,7 +14,7 @@
 
 enum { WINDOWS = 3 };
 enum { COPIED_BYTES = 64 << 20, QUICK_COPIED_BYTES = 1 << 20 };
-enum { QUEUED = 8 }; /* collectives of GPUs that are queued before one waits for them: waiting is no part of their time */
+enum { QUEUED = 8 }; /* collectives that GPUs queue before the host waits, so that waiting is no part of their time */
 enum { REPETITIONS = 7, QUICK_REPETITIONS = 2 };
 
 /* What one rank measures with. */
@@ -82,7 +82,7 @@ static dt_status begin_together(const struct measuring *m)
     return DT_OK;
 }
 
-/* The harmonic mean over the ranks: the reciprocal of their mean speed, whichever rank had the processors when. */
+/* The harmonic mean over the ranks, which is the reciprocal of their mean speed: it does not matter which rank ran first. */
 static dt_status mean(const struct measuring *m, double mine, double *out)
 {
     double speed = 0;
@@ -137,7 +137,7 @@ static dt_status measure_kernels(struct measuring *m)
     struct dt_measured what;
     for (int i = 0; calibration_kernel(m->request, m->family, i, &what); i++) {
         dt_status status = add_kernel(m, &what);
-        if (status < 0 && status != DT_ERR_UNAVAILABLE) /* a family that has not this dtype has nothing to measure */
+        if (status < 0 && status != DT_ERR_UNAVAILABLE) /* the family does not support this dtype: nothing to measure */
             return status;
         DT_TRY(report_progress(m));
     }
@@ -255,7 +255,7 @@ double calibration_load(const double (*told)[2], int ranks, int processors)
     return fmin(fmax(busy_s / (wall_s * processors), 0.01), 1);
 }
 
-/* One repetition, and `products` of the probe's product beside it; seconds of both together. */
+/* One repetition of the collective while the probe's product is computed `products` times. Returns the seconds until both are done. */
 static dt_status repeat(struct exchange *x, const struct measuring *m, const struct dt_sim_measured *what, int products, double *out_s)
 {
     double start = dt_clock_s();
@@ -292,7 +292,8 @@ static dt_status time_exchange(struct exchange *x, const struct measuring *measu
     return DT_OK;
 }
 
-/* The collective with a product beside, which is computed as often as it takes the collective, the same number on all ranks. */
+/* Time the collective while a product is computed. The product is repeated until it takes about as long as the collective; the number of
+ * repetitions is the same on all ranks. */
 static dt_status time_beside(struct exchange *x, const struct measuring *m, const struct dt_sim_measured *what)
 {
     struct calibration_times *times = x->times;
@@ -359,7 +360,7 @@ static dt_status measure_exchange(const struct measuring *m, struct exchange *x,
     return m->request->bench.product ? time_beside(x, m, what) : DT_OK;
 }
 
-/* Ranks of the world that are no members wait meanwhile. */
+/* Ranks that are not in the group wait until it is done. */
 static dt_status add_collective(struct measuring *m, struct exchange *x, struct dt_sim_measured *what)
 {
     struct dt_sim_measured_list *list = &m->out->collectives;

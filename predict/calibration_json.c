@@ -205,7 +205,7 @@ dt_status calibration_read(const char *text, struct calibration *out)
 
 /* ---- the cluster ---- */
 
-/* What one rank alone does of the best product, or copy, in a second. */
+/* The speed of the fastest product, or copy, of one rank alone: operations, or bytes, a second. */
 static double best_speed(const struct calibration *c, bool copies, enum dt_dtype dtype)
 {
     double best = 0;
@@ -305,7 +305,7 @@ static void describe_cluster(const struct calibration *c, const char *source, st
         describe_network(c, source, out);
 }
 
-/* Whose tables NCCL takes where nothing was measured: by what the GPU is called. */
+/* The architecture by whose tables NCCL decides where nothing was measured, from the GPU's name. */
 static enum dt_sim_architecture architecture_of(const char *gpu)
 {
     static const char *const hoppers[] = {"H100", "H200", "H800",
@@ -330,7 +330,7 @@ static double message_gb_per_s(const struct calibration *c)
     return speed;
 }
 
-/* What is not as of processors. describe_cluster() has filled in the rest. */
+/* Describe what is different for GPUs; describe_cluster() has filled in the rest. */
 static void describe_gpus(const struct calibration *c, const char *source, struct dt_sim_cluster *out)
 {
     bool alone = c->collectives.count == 0;
@@ -363,7 +363,7 @@ static void describe_gpus(const struct calibration *c, const char *source, struc
         out->nic.transport = DT_SIM_RDMA;
 }
 
-/* One node is all nodes; what several may have together is not measured. */
+/* The speed is one node's. What several nodes get together was not measured. */
 static void describe_storage(const struct calibration *c, const char *source, struct dt_sim_cluster *out)
 {
     snprintf(out->storage.source, sizeof out->storage.source,
@@ -380,7 +380,7 @@ static bool belongs_to_storage(const struct calibration *c, const char *path)
            (c->place.nodes < 2 || strncmp(path, "storage.total", 13) != 0);
 }
 
-/* Keys that GPUs have, beside those of their networks. */
+/* Keys of a cluster file that machines with GPUs have, without those of networks. */
 static bool belongs_to_gpus(const char *path)
 {
     static const char *const not_nccl[] = {"collectives.step_us", "collectives.gb_per_s", "collectives.sum_gb_per_s"};
@@ -391,7 +391,7 @@ static bool belongs_to_gpus(const char *path)
            strncmp(path, "collectives.", 12) == 0;
 }
 
-/* Keys that machines without GPUs have, and several of them beside. */
+/* Keys of a cluster file that machines without GPUs have; several: also those of the network between them. */
 static bool belongs(const char *path, bool several)
 {
     static const char *const of_network[] = {"host.source",   "host.shared_processors", "nic.source",          "nic.count",

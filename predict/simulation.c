@@ -20,7 +20,7 @@ static dt_status train_dry(const struct experiment *e, const struct simulated_sy
     return DT_OK;
 }
 
-/* *out: also where memory did not suffice. */
+/* *out is also set where memory did not suffice. */
 static dt_status predict_memory(const struct experiment *e, const struct simulated_system *system, int rank, uint64_t most_bytes,
                                 struct dt_memory_usage *out, struct step_traffic *traffic)
 {
@@ -305,7 +305,7 @@ static dt_status times_of_rank(const struct replay *replay, const struct simulat
     return trainer_messages(role->trainer, false, &out->received);
 }
 
-/* Nothing is computed, so no gradient is known. */
+/* Nothing is computed on sim, so the gradients' norm is unknown. */
 static void divide_step(const struct simulated_ranks *r, int place, const struct interval *step, struct rank_times *all,
                         struct dt_step_metrics *out)
 {

@@ -43,7 +43,8 @@ static dt_status add_node(struct results *r, int parent, const char *key, size_t
     if (!DT_ROOM(r->nodes, r->node_count, r->node_capacity))
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the keys of records");
     struct node *node = &r->nodes[r->node_count];
-    before = parent == NONE ? "" : r->nodes[parent].path; /* the nodes may have moved, their texts have not */
+    before =
+        parent == NONE ? "" : r->nodes[parent].path; /* the array of nodes may have been reallocated; their texts stay where they are */
     size_t path_bytes = strlen(before) + bytes + 2;
     *node = (struct node){.key = strndup(key, bytes),
                           .key_bytes = bytes,
@@ -88,7 +89,7 @@ dt_status results_key(struct results *r, int parent, const char *key, size_t byt
     return DT_OK;
 }
 
-/* Give the row of `node` a value; rows between the last one that has a value and this one have none. */
+/* Set the value of the current row in the column of `node`. Rows since the column's last value get none. */
 dt_status results_put(struct node *node, int row, double value)
 {
     double none = node->is_number ? NAN : 0;
@@ -175,7 +176,7 @@ static bool make_room(struct results *r, size_t bytes)
     return 2 * r->text_count < r->slot_count || grow_slots(r);
 }
 
-/* The number of a text, the same for the same one. */
+/* A number for a text: equal texts have the same number. */
 dt_status results_intern(struct results *r, const char *characters, size_t bytes, enum result_kind kind, uint32_t *out)
 {
     if (!make_room(r, bytes + 1))
@@ -270,7 +271,7 @@ static int main_value(const struct results *r, int column)
     return column;
 }
 
-/* A config's key comes before a metric, and that before what else has the name. */
+/* Find a column by its last word: a config key before a metric, and a metric before anything else. */
 int results_find(const struct results *r, const char *name)
 {
     int found = NONE, part = RESULT_OF_RECORD + 1;

@@ -22,13 +22,14 @@ static double units_per_step(const struct experiment *e)
 
 static void begin(struct sweep *s, int index, const struct experiment *e, const char *suffix)
 {
-    char label[LABEL_BYTES]; /* of the experiment that `e` may be the reference of */
+    char label[LABEL_BYTES]; /* the index of the experiment that `e` may be the reference of */
     experiment_label(sweep_experiment(s, index), &s->columns, label, sizeof label - strlen(suffix));
     strcat(label, suffix);
     progress_begin(&s->progress, index + 1, label, e->steps.warmup + e->steps.timed, units_per_step(e), e->model.family->unit);
 }
 
-/* Run the reference on one device, and keep its report, unless it is there. Inside a launcher's ranks rank 0 does so and the others wait. */
+/* Run the reference on one device and keep its report, unless that is kept already. Among a launcher's ranks, rank 0 runs it and the others
+ * wait. */
 static dt_status run_reference(struct sweep *s, int index, const struct experiment *reference)
 {
     struct report report;
@@ -49,7 +50,7 @@ static dt_status run_reference(struct sweep *s, int index, const struct experime
     return verify_keep(&s->references, reference, &report);
 }
 
-/* Where the losses are off, whether that may be rounding: *out is the shaken reference's report then. */
+/* Where the losses differ, find out whether rounding may explain that: *out is then the report of the reference with slightly other weights. */
 static dt_status run_shaken(struct sweep *s, int index, const struct experiment *e, const struct experiment *reference,
                             const struct report *report, const struct report **out)
 {
@@ -110,7 +111,7 @@ static void write_record(struct sweep *s, int index, const struct experiment *e,
         snprintf(s->output_error, sizeof s->output_error, "%s", dt_error_message());
     }
     if (line && results_add(s->results, line, &s->outcomes[index].row) < 0)
-        s->outcomes[index].row = -1; /* the table lacks it, and the record is written */
+        s->outcomes[index].row = -1; /* the table at the end then lacks this row; the record is written all the same */
     free(line);
 }
 
@@ -173,7 +174,7 @@ static void simulate(struct sweep *s, int index, const struct experiment *e, str
         run_simulated(e, trace_wish(s, index, path), &s->progress, report);
 }
 
-/* What the table at the end needs of a report. */
+/* Keep what the table at the end needs from a report. */
 static void keep_outcome(struct sweep *s, int index, const struct experiment *e, const struct report *report)
 {
     struct outcome *o = &s->outcomes[index];
@@ -219,7 +220,7 @@ static void end_one(struct current *c)
     note_graph(s, c->index, e, &c->report.result);
 }
 
-/* In another thread than the one that hangs. */
+/* Runs in another thread than the one that hangs. */
 static void end_with_hanging_rank(void *context)
 {
     struct current *c = context;
@@ -268,7 +269,7 @@ static void run_one(struct sweep *s, int index)
     int stop = report->status == DT_ERR_INTERRUPTED;
     if (verify && s->inside) {
         s->lost = run_inside_agree(e, &s->world, longest_run_s(e), &stop) < 0;
-        if (stop && report->status == DT_OK) /* the others took no part in what rank 0 stopped in */
+        if (stop && report->status == DT_OK) /* the reference was stopped, which rank 0 alone runs */
             report_end(report, DT_ERR_INTERRUPTED, "stopped with rank 0");
     }
     end_one(&current);
@@ -332,7 +333,7 @@ static bool is_settled(struct sweep *s, int index)
     return settled;
 }
 
-/* A failure here makes forecasts worse, and is no reason to end. */
+/* After a failure here the run goes on: only the forecasts become worse. */
 static void learn(struct sweep *s, int index, double wall_s)
 {
     const struct outcome *o = &s->outcomes[index];

@@ -137,7 +137,7 @@ void dt_assume_no_more(struct dt_translation *t, const char *setting)
     }
 }
 
-/* The pair that has this value on the left, or on the right; NULL: none. */
+/* The pair whose left, or right, value is this one; NULL: none. */
 static const struct dt_word_value *find_value(const struct dt_word *word, const struct cJSON *value, bool ours)
 {
     for (const struct dt_word_value *pair = word->values; pair->theirs; pair++)
@@ -146,7 +146,7 @@ static const struct dt_word_value *find_value(const struct dt_word *word, const 
     return NULL;
 }
 
-/* A value for which there is no word on the other side. */
+/* Remark that the other side has no word for this value. */
 static void remark_unknown(const struct dt_word *word, const char *key, const struct cJSON *value, struct dt_translation *t)
 {
     char quote[QUOTE_BYTES];

@@ -50,7 +50,7 @@ void network_bounds_destroy(struct network_bounds *b)
 
 /* ---- groups ---- */
 
-/* Seconds for each byte of messages of any size, at best. */
+/* The least seconds a byte, over messages of all sizes. */
 static double best_s_per_byte(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind)
 {
     double best = INFINITY;
@@ -206,7 +206,7 @@ static double collective_s(const struct group_rate *rate, enum dt_sim_collective
     return plan.latency_s + plan.bus_bytes / plan.bus_bytes_per_s;
 }
 
-/* Of `samples` samples where they go from one layer to the next, on all ranks of a tensor group together. */
+/* Bytes of the activations of `samples` samples between two layers, on all ranks of a tensor group together. */
 static double boundary_bytes(const struct experiment *e, const struct mesh_shape *mesh, int samples)
 {
     double elems = dt_model_facts(&e->model).least_boundary_elems / mesh->size[MESH_CONTEXT];
@@ -236,8 +236,8 @@ static int card_of(const struct dt_sim_cluster *c, int gpu)
     return gpu * c->nic.count / c->gpus_per_node;
 }
 
-/* Who stands for a rank as far as messages go: shards of zero1 and zero2 differ in what they update, after all messages of a step and before the
- * gathering for which all of them wait alike. */
+/* The rank that stands for `rank` where only messages count. Shards of zero1 and zero2 differ in what they update, but they update after all
+ * messages of a step, and then all of them wait for the same gathering. */
 static int messenger_of(const struct network_bounds *b, const struct symmetric_part *part, const struct experiment *e, int rank)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
@@ -265,7 +265,7 @@ static dt_status count_senders(void *context, void *value)
     return status;
 }
 
-/* What decides it: the mesh, the mode, and whether parameters are offloaded. */
+/* The number of senders depends on the mesh, the mode, and whether parameters are offloaded. */
 static dt_status find_senders(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int *out)
 {
     const struct dp_mode *mode = e->strategy.mode;

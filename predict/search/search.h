@@ -233,8 +233,8 @@ double bounds_capacity_bytes(const struct simulated_machine *machine, const stru
 /* What a candidate with many micro-batches needs at least, told by a simulation of the same with few.
  *
  * More micro-batches never hold less, since all that is held is held by them, too; and each further one takes the time that nobody
- * avoids (struct bound, micro_batch_s). Blocks are alike, so that what a rank of fsdp holds is told by models of few of them. Candidates
- * of different batches have the same short form where their micro-batches are of one size, so that one simulation serves many of them.
+ * avoids (struct bound, micro_batch_s). Candidates of different batches have the same short form where their micro-batches are of one size,
+ * so that one simulation serves many of them.
  * Pipelines whose backward comes in halves are played instead (pipeline_play.c). */
 
 struct short_forms;

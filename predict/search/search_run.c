@@ -48,7 +48,7 @@ static int find_level(const struct search *s, const struct experiment *e)
     return level;
 }
 
-/* asked: false: only the candidate's paradigm is wanted. */
+/* asked false: find the candidate's paradigm and kind only, not its bound. */
 static dt_status find_bound(struct search *s, struct bounds *bounds, int index, bool asked)
 {
     struct experiment experiment, *e = &experiment;
@@ -223,7 +223,7 @@ static void *work(void *context)
 
 /* ---- what is told of paradigms that do not fit ---- */
 
-/* The exact bytes of its fullest GPU, and what it lacks where they suffice. */
+/* Find the exact bytes of the candidate's fullest GPU, and if these fit, which other memory is too small. */
 static dt_status find_shortage(struct search *s, enum paradigm_kind paradigm, const struct experiment *e)
 {
     const struct measure_hooks hooks = {.context = s, .stop_requested = search_is_stopped};
@@ -243,7 +243,7 @@ static dt_status find_shortage(struct search *s, enum paradigm_kind paradigm, co
     return status == DT_ERR_OOM || status == DT_ERR_INTERRUPTED ? DT_OK : status;
 }
 
-/* Of a paradigm without a result: the candidate with the least bound. */
+/* For a paradigm without a result: simulate the candidate whose bound of memory is least. */
 static dt_status find_least_bytes(struct search *s, enum paradigm_kind paradigm)
 {
     struct experiment e;
@@ -259,7 +259,7 @@ static dt_status find_least_bytes(struct search *s, enum paradigm_kind paradigm)
     return find_shortage(s, paradigm, &e);
 }
 
-/* Of twins the first one stays in the ranking: they have the same score, so that they are near each other there. */
+/* Keep only the first of several twins in the ranking. Twins have the same score, so they are near each other there. */
 static void drop_twins(struct search *s)
 {
     struct search_result *r = s->result;
@@ -274,7 +274,7 @@ static void drop_twins(struct search *s)
     r->ranked = left;
 }
 
-/* The best of each kind to the beginning, in their order. */
+/* Move the best candidate of each kind to the beginning, and keep the order otherwise. */
 static dt_status put_kinds_first(struct search *s)
 {
     struct search_result *r = s->result;
@@ -330,7 +330,7 @@ static dt_status run(struct search *s)
     DT_TRY(prepare(s));
     dt_threads_run(threads_of(s), work, s);
     if (s->stopped && isnan(s->best_units_per_s) && !s->options->only_best)
-        search_save(s); /* who stops a plan early has a few tenths of a second left for something to hold */
+        search_save(s); /* after an early stop, a few tenths of a second are spent on finding at least one result */
     if (s->failure < 0)
         return dt_fail(s->failure, "%s", s->error);
     return conclude(s);

@@ -64,13 +64,6 @@ static bool tells_time(const struct experiment *few, int left)
     return stages == 1 || (few->strategy.order->drains == ORDER_DRAINS_STEPS && left >= 3 * stages);
 }
 
-/* The same with few blocks: `segments` runs of those that are treated alike. */
-static void take_few_blocks(struct experiment *e, int segments)
-{
-    e->model.family->set_blocks(&e->model, segments * experiment_alike_blocks(e));
-    *e->model.preset = '\0';
-}
-
 /* Of the last and the first stage, which have the head and what a framework does after it, and most micro-batches at a time. */
 static dt_status record_ends(const struct short_forms *f, const struct experiment *e, const struct simulated_system *system,
                              struct known *out)
@@ -118,7 +111,7 @@ static dt_status make(void *context, void *value)
     return status;
 }
 
-/* e: shortened already. */
+/* `e` is a shortened experiment, which is resolved here. */
 static dt_status find_known(struct short_forms *f, struct experiment *e, bool time, struct known *out)
 {
     char key[sizeof e->hash + 1];
@@ -127,68 +120,30 @@ static dt_status find_known(struct short_forms *f, struct experiment *e, bool ti
     return once_find(f->known, key, (size_t)bytes, make, &(struct question){f, e, time}, out);
 }
 
-/* The most that is held is the greatest of what is held at some moments, each of which grows by the same with every block: so that it grows
- * no less from many blocks to more than from few. Buffers that have something of all blocks are rounded up once, by less than ROUNDED_BYTES.
- * Shards alone: elsewhere buckets have several blocks, or parts of one. Not of a pipeline, whose stages few blocks may be too few for. */
-static dt_status find_memory_of_blocks(struct short_forms *f, const struct experiment *e, struct short_form *out)
+static dt_status find_memory(struct short_forms *f, struct experiment *shortened, struct short_form *out)
 {
-    enum { FEW = 3, MORE = 5, WORTH_IT = 16, ROUNDED_BYTES = 8 * 512 };
-    struct experiment few = *e, more;
-    struct known of_few, of_more;
-    int left, segments = dt_model_blocks(&e->model) / experiment_alike_blocks(e);
-    if (e->strategy.mode->holds.parameters != DP_SHARE || e->strategy.stages > 1 || segments < WORTH_IT)
-        return DT_OK;
-    shorten(&few, 2, &left);
-    more = few;
-    take_few_blocks(&few, FEW);
-    take_few_blocks(&more, MORE);
-    DT_TRY(find_known(f, &few, false, &of_few));
-    DT_TRY(find_known(f, &more, false, &of_more));
-    *out = (struct short_form){.exists = true, .fits = false, .bytes = f->capacity_bytes};
-    if (!of_few.fits || !of_more.fits)
-        return DT_OK;
-    double each = fmax(of_more.bytes - of_few.bytes - ROUNDED_BYTES, 0) / (MORE - FEW);
-    out->bytes = of_few.bytes + (segments - FEW) * each;
-    out->fits = out->bytes <= f->capacity_bytes;
+    struct known known;
+    DT_TRY(find_known(f, shortened, false, &known));
+    *out = (struct short_form){.exists = true, .fits = known.fits, .bytes = known.bytes};
     return DT_OK;
 }
 
-static void note_memory(const struct known *known, struct short_form *out)
-{
-    *out = (struct short_form){.exists = true, .fits = known->fits, .bytes = known->bytes};
-}
-
-/* A pipeline's ranks hold most of what they hold at most when there are two micro-batches for each stage, others with the second micro-batch; the
+/* A pipeline's ranks hold most of what they ever hold with two micro-batches for each stage, other ranks with the second micro-batch. The
  * first and the last rank alone tell it sooner than all of them. */
-static dt_status find_memory(struct short_forms *f, const struct experiment *e, struct short_form *out)
+dt_status short_forms_fit(struct short_forms *f, const struct experiment *e, struct short_form *out)
 {
     struct experiment few = *e;
-    struct known known;
     int left;
     shorten(&few, 2, &left);
-    DT_TRY(find_known(f, &few, false, &known));
-    note_memory(&known, out);
-    return DT_OK;
+    return find_memory(f, &few, out);
 }
 
 /* Of a pipeline's first and last rank with all micro-batches: orders and frameworks may hold something of each. */
 static dt_status find_memory_of_all(struct short_forms *f, const struct experiment *e, struct short_form *out)
 {
     struct experiment few = *e, all = *e;
-    struct known known;
     int left;
-    if (e->strategy.stages == 1 || !shorten(&few, 2, &left))
-        return DT_OK;
-    DT_TRY(find_known(f, &all, false, &known));
-    note_memory(&known, out);
-    return DT_OK;
-}
-
-dt_status short_forms_fit(struct short_forms *f, const struct experiment *e, struct short_form *out)
-{
-    *out = (struct short_form){.exists = false};
-    DT_TRY(find_memory_of_blocks(f, e, out));
-    return out->exists ? DT_OK : find_memory(f, e, out);
+    return e->strategy.stages > 1 && shorten(&few, 2, &left) ? find_memory(f, &all, out) : DT_OK;
 }
 
 dt_status short_forms_find(struct short_forms *f, const struct experiment *e, const struct bound *bound, struct short_form *out)

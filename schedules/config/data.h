@@ -1,15 +1,16 @@
-/* The file of samples of an experiment, as far as it can be known without reading it. */
+/* What is known of an experiment's file of samples without reading its content. */
 #ifndef SCHEDULES_CONFIG_DATA_H
 #define SCHEDULES_CONFIG_DATA_H
 
 #include "schedules/config/experiment.h"
 
-/* Find how many samples the file has, and with steps.epochs the number of timed steps, which must be that one where the config gives it
- * (timed_given). Where nothing is trained the file may be missing, unless epochs are counted. Where no file is named nothing happens.
+/* Find how many samples the file has. With steps.epochs, set the number of timed steps that follows from it; if the config gives that number
+ * too (timed_given), both must be equal. Where nothing is trained, the file may be missing unless epochs are counted. Does nothing where no
+ * file is named.
  * `where` begins the error text. Errors: DT_ERR_INVALID. */
 dt_status experiment_resolve_data(struct experiment *experiment, bool timed_given, const char *where);
 
-/* Replace the file's name by the path at which it is: for processes that do not know where the config was. Errors: DT_ERR_IO. */
+/* Replace the file's name by its full path, for processes that do not know the config's folder. Errors: DT_ERR_IO. */
 dt_status experiment_find_data(struct experiment *experiment);
 
 /* In which order the experiment takes the file's samples. */

@@ -1,5 +1,5 @@
-/* How an experiment divides a model over its ranks: what its keys say, found once. There are numbers and rows of the tables in it, and no
- * names: schedules, predictions and searches read it and look nothing up. */
+/* How an experiment divides a model over its ranks: found once from the config's keys. It has numbers and pointers to rows of tables, and no
+ * names, so that schedules, predictions and searches need not look anything up. */
 #ifndef SCHEDULES_CONFIG_STRATEGY_H
 #define SCHEDULES_CONFIG_STRATEGY_H
 
@@ -14,7 +14,7 @@
 
 struct experiment;
 
-/* The mesh's axes from neighbours to far apart; "data" is context, shard and replica, in this sequence. */
+/* The order of the mesh's axes, from the axis of neighbouring ranks to that of the most distant ones; "data" is context, shard and replica. */
 enum mesh_order {
     MESH_TENSOR_PIPELINE_DATA, /* the study's: pipelines of neighbours */
     MESH_TENSOR_DATA_PIPELINE, /* Megatron-LM's */
@@ -29,11 +29,11 @@ const char *mesh_order_name(int order); /* "tensor-pipeline-data"; NULL past the
 /* As Megatron-LM's --cp-comm-type: "p2p", "all_gather", "a2a"; NULL past the last. */
 const char *context_kind_name(int kind);
 
-/* Which paradigms the config's pipeline concerns. It was pdp's alone at first, and a sweep over paradigms names stages for that one. */
+/* Which paradigms the config's `pipeline` applies to: pdp alone, as in early configs whose sweeps over paradigms give stages for pdp; or all. */
 enum pipeline_reach { PIPELINE_OF_PDP, PIPELINE_OF_ALL };
 const char *pipeline_reach_name(int reach); /* NULL past the last */
 
-/* What is kept of a micro-batch for its backward (schedules/pipeline/activation.h says what each policy does). */
+/* Which activations of a micro-batch are kept for backward; schedules/pipeline/activation.h describes each policy. */
 enum activation_kind {
     ACTIVATION_KEEP,
     ACTIVATION_CHECKPOINT,
@@ -44,13 +44,13 @@ enum activation_kind {
 };
 const char *activation_name(int kind);                   /* NULL past the last */
 bool activation_has_segments(enum activation_kind kind); /* whose inputs alone are kept */
-int activation_again(enum activation_kind kind);         /* enum dt_again, added up: what is computed again within blocks */
+int activation_again(enum activation_kind kind);         /* what is computed again within blocks: bits of enum dt_again */
 
 struct strategy {
-    const struct dt_device_kind *device; /* NULL: "auto", which means one where a run begins (schedules/run/device_choice.h) */
+    const struct dt_device_kind *device; /* NULL: "auto", which is decided when a run begins (schedules/run/device_choice.h) */
     const struct paradigm *paradigm;
     const struct dp_mode *mode; /* the paradigm's */
-    /* Of a file the row that reads it; without a pipeline gpipe's, whose passes of one stage are a forward and a backward in turn. */
+    /* For an order file, the row that reads files. Without a pipeline gpipe's row: with one stage it alternates forward and backward. */
     const struct pipeline_order *order;
     bool has_order_file;
     bool has_pipeline;        /* pdp's has perhaps one stage */
@@ -76,7 +76,7 @@ static inline int strategy_server_replica(const struct strategy *s, int index)
     return (int)((long long)index * s->mesh.size[MESH_REPLICA] / s->servers);
 }
 
-/* Whether backward of one layer of a block reads parameters of another one, so that both must be there. */
+/* Whether the backward pass of a layer reads parameters of another layer of its block, so that both must be in memory. */
 static inline bool strategy_reads_blocks(const struct strategy *s)
 {
     return s->again & DT_AGAIN_PRODUCTS;
@@ -86,27 +86,27 @@ static inline bool strategy_reads_blocks(const struct strategy *s)
  * which do. Sizes that do not divide give a mesh of which experiment_check_mesh says what is wrong. */
 void experiment_settle(struct experiment *experiment);
 
-/* The experiment laid out on nodes of `ranks` consecutive ranks each; 0: on one. */
+/* Place the experiment on nodes of `ranks` consecutive ranks each; 0: on one node. */
 void experiment_place(struct experiment *experiment, int ranks);
 
-/* Whether the sizes go together. Errors: DT_ERR_INVALID, with the sizes that would; `where` begins the text. */
+/* Check that the sizes fit together. Errors: DT_ERR_INVALID, whose text names sizes that would fit; `where` begins the text. */
 dt_status experiment_check_mesh(const struct experiment *experiment, const char *where);
 
 /* Whether pipeline.activation has a policy for each of a rank's `parts`. `where` begins the text. Errors: DT_ERR_INVALID. */
 dt_status experiment_check_activation(const struct experiment *experiment, int parts, const char *where);
 
-/* Samples of a step that a replica's ranks have together: the stages of a pipeline, those that share each layer. */
+/* Samples of a step that the ranks of one replica (pipeline stages, tensor ranks) have together. */
 int64_t experiment_replica_samples(const struct experiment *experiment);
 
-/* Samples of a micro-batch, where losses depend on how many these are, so that those of other divisions are not comparable; else 0. */
+/* Samples of a micro-batch where the losses depend on this number, so that runs with other micro-batches are not comparable; else 0. */
 int64_t experiment_loss_samples(const struct experiment *experiment);
 
-/* One rank of each kind that needs its own look at memory, by index, -1 past the last: the stages of a pipeline, the parameter servers.
- * What is left out is like one of these or needs less. */
+/* The ranks whose memory has to be predicted, by index; -1 past the last: one of each pipeline stage, or each parameter server. Every other
+ * rank needs the same as one of these, or less. */
 int experiment_rank_of_kind(const struct experiment *experiment, int index);
 
-/* Groups on some axes communicate all the time: each belongs on one node. The key that names the size of the groups on this axis, if they
- * are of that kind in this experiment; else NULL. A pipeline is not where mesh.order has its stages farther apart than replicas. */
+/* Some groups communicate so often that each should lie on one node. If the groups on this axis are of that kind in this experiment: the
+ * config key of their size; else NULL. A pipeline is not of that kind where mesh.order puts its stages farther apart than replicas. */
 const char *experiment_node_key(const struct experiment *experiment, enum mesh_axis axis);
 
 #endif

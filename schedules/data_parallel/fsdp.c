@@ -71,7 +71,7 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
     if (shard.own_elems)
         DT_TRY(s->stage->model->family->init_params(s->stage, group, shard.first_elem, shard.own_elems, f->params.data, s->compute));
 
-    /* The first gather, on another stream, must find the shard initialised. */
+    /* Wait here: the first gather runs on another stream and reads the shard. */
     DT_TRY(dt_event_record(f->computed, s->compute));
     return dt_stream_wait(s->network, f->computed);
 }
@@ -97,7 +97,7 @@ static void fsdp_destroy(struct data_parallel *dp)
     free(fsdp);
 }
 
-/* Gather group `g` on network. With offload this rank's share is brought to its place first; it would be the same bytes on the way. */
+/* Gather group `g` on the stream `network`. With offload this rank's share is first copied from the host to its place in the whole group. */
 static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to)
 {
     const struct dp_setup *s = &dp->setup;
@@ -162,7 +162,8 @@ static dt_status fsdp_begin_gradients(struct data_parallel *dp, struct dt_group 
     return DT_OK;
 }
 
-/* The share leaves after the reduction; the last micro-batch's is updated with at once, while backward goes on, unless that waits for others. */
+/* The share is copied to the host after the reduction. After the last micro-batch it is used for the update at once, while backward goes on,
+ * unless the update has to wait for the norm of all gradients. */
 static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, const struct action *action)
 {
     const struct dp_setup *s = &dp->setup;

@@ -26,7 +26,7 @@ struct contents {
 
 /* ---- reading ---- */
 
-/* The digits at *text as a number, after which *text then is; -1: there are none, or too many. */
+/* Read the number at *text and move *text past it; -1: no digits, or too many. */
 static int read_number(const char **text)
 {
     int number = -1;
@@ -111,7 +111,7 @@ static dt_status read_contents(const struct order_shape *shape, struct contents 
 
 /* ---- where the parts are ---- */
 
-/* The first pass that is on another rank than its virtual stage; NULL. */
+/* The first pass that stands on another rank than its virtual stage belongs to; NULL: none. */
 static const struct written *misplaced(const struct contents *c, bool folded)
 {
     for (int i = 0; i < c->count; i++)
@@ -158,7 +158,7 @@ static int bit_of(enum action_op op)
     return 1 << (op - ACTION_FORWARD);
 }
 
-/* Why `pass` cannot follow what has been done; NULL: it can. */
+/* Why `pass` cannot come next; NULL: it can. */
 static const char *objection(int done, enum action_op op)
 {
     if (done & bit_of(op))

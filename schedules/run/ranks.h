@@ -1,5 +1,5 @@
-/* What the ranks of a run know together: each tells all others of its machine, and everybody finds the same. Functions that have `world` are
- * collective over it. Errors: DT_ERR_COMM, DT_ERR_TIMEOUT, DT_ERR_HOST_MEMORY. */
+/* Facts about all ranks of a run: each rank tells the others about its machine, and all ranks come to the same result. Functions with a
+ * parameter `world` are collective over it. Errors: DT_ERR_COMM, DT_ERR_TIMEOUT, DT_ERR_HOST_MEMORY. */
 #ifndef SCHEDULES_RUN_RANKS_H
 #define SCHEDULES_RUN_RANKS_H
 
@@ -8,7 +8,7 @@
 #include "lib/device/device.h"
 #include "schedules/run/doubts.h"
 
-/* ---- machines, which are told apart by their names ---- */
+/* ---- machines: two are different if their names are ---- */
 
 struct host_name {
     char text[256];
@@ -37,7 +37,7 @@ struct rank_processors {
 /* The timed steps begin; this rank's kernels have `threads` threads. */
 dt_status rank_processors_begin(struct rank_processors *p, struct dt_comm *world, int threads);
 
-/* They are over; what speaks against them is appended to `text`. */
+/* The timed steps are over; append to `text` what may have disturbed them. */
 dt_status rank_processors_end(struct rank_processors *p, struct dt_comm *world, char *text, size_t bytes);
 
 /* ---- their GPUs, before and after the timed steps (lib/device/condition.h) ---- */
@@ -50,7 +50,7 @@ dt_status rank_conditions_gather(struct dt_comm *world, const struct dt_device *
 
 /* ---- their network ---- */
 
-/* *out: how the ranks were connected, as far as their library says so. */
+/* *out: how the communication library has connected the ranks, as far as it tells. */
 dt_status rank_network_gather(struct dt_comm *world, struct dt_comm_network *out);
 
 /* ---- their clocks: how far dt_clock_ns of one is ahead of another's, from a few exchanges ---- */

@@ -14,7 +14,7 @@ struct dt_slurm_facts;
 
 struct report {
     struct measure_result result; /* owned */
-    struct cJSON *taken; /* the record that rank 0 sent, owned; of result there are then losses, metrics, graph and doubts. NULL: none */
+    struct cJSON *taken; /* the record that rank 0 sent, owned; `result` then has losses, metrics, graph and doubts only. NULL: none */
 
     /* Where it ran; empty or zero where unknown. */
     char device[8], device_name[128], launcher[16];
@@ -57,11 +57,12 @@ dt_status report_describe(struct report *report, const struct dt_model_family *f
 /* End the report: status, and the failure's text (dt_error_message) made one line. */
 void report_end(struct report *report, dt_status status, const char *error);
 
-/* Take over what rank 0 has measured: the line that report_record made there. Errors: DT_ERR_HOST_MEMORY, DT_ERR_INVALID for another text,
- * which leaves the report as it is. */
+/* Take over what rank 0 has measured. `line` is what report_record returned there. Errors: DT_ERR_HOST_MEMORY; DT_ERR_INVALID for any other
+ * text. After an error the report is unchanged. */
 dt_status report_take(struct report *report, const char *line);
 
-/* For a run that ends without a result: keep a step that was announced. `step` counts from 0, warm-up included. No-op for one that is known.
+/* Keep a step that a rank has announced, in case the run ends without a result. `step` counts from 0, warm-up included; a step that is known
+ * already changes nothing.
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status report_add_step(struct report *report, const struct experiment *experiment, int step, double seconds, double loss);
 

@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <string.h>
 
-/* Queries that are neighbours: rows place.. of this rank's, which are of positions first.. */
+/* A run of queries: this rank's rows from `place` on, whose positions are `first`, first + 1, ... */
 struct run {
     int place, rows, first;
 };
@@ -20,7 +20,7 @@ struct tile {
     bool joins; /* into what is there already */
 };
 
-/* Keys of positions first.. that are neighbours. */
+/* A run of keys, whose positions are `first`, first + 1, ... */
 struct range {
     int first, end;
 };
@@ -49,7 +49,7 @@ struct pair {
     float slope; /* alibi */
 };
 
-/* The kv head of the call's head `head`, among the call's. */
+/* The index of the kv head that the call's head `head` reads, counted among the call's kv heads. */
 static size_t kv_head_of(const struct gpt_cpu_attention *a, const struct gpt_part *heads, const struct gpt_part *kv_heads, int head)
 {
     return (heads->first + (size_t)head) / (size_t)a->group - kv_heads->first;
@@ -68,7 +68,7 @@ struct call {
     const struct gpt_piece *piece;
 };
 
-/* Where keys lie: beside q, or by ranks that share samples. */
+/* Set where the keys are in memory: beside q, or one rank's after another's, where ranks share samples. */
 static void find_keys(struct pair *p, const struct call *c, size_t sample, size_t kv_head)
 {
     size_t w = (size_t)p->width, own = c->piece->queries.count;
@@ -145,7 +145,7 @@ static int keys_end(const struct tile *t)
     return gpt_tile_round(t->first + t->rows);
 }
 
-/* Move on to the next chunk of keys that the tile's rows see; false when there is none. Chunks begin where panels do. */
+/* Go to the next chunk of keys that the tile's rows see; false: there is none. A chunk begins where a panel begins. */
 static bool next_keys(const struct pair *p, struct tile *t)
 {
     int chunk = p->attention->chunk;
@@ -368,8 +368,8 @@ struct order {
     int heads_before; /* of the group before this tile's */
 };
 
-/* The chunk that t is at, and how many of the group's tiles see it before this one. The first ones of each head
- * do not see it. */
+/* The counter of tile t's chunk of the keys. *before: how many of the group's tiles add to the chunk before t does. The first tiles of each
+ * head do not see it. */
 static size_t *turn_of(const struct pair *p, const struct order *order, const struct tile *t, size_t *before)
 {
     int blind = 0;
@@ -437,7 +437,7 @@ static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s,
     ops->store(p->dtype, s->output, (size_t)p->padded_width, p->scale, NULL, t.rows, p->width, dq, p->qkv_row);
 }
 
-/* What backward reads of keys and values, and zeros for their gradients. */
+/* Pack the keys and values as backward reads them, and set their gradients to zero. */
 static void pack_for_backward(const struct pair *p, struct gpt_attention_scratch *s, const void *keys)
 {
     size_t sums_bytes = (size_t)p->padded_rows * (size_t)p->padded_width * sizeof(float);
@@ -465,7 +465,7 @@ static void store_key_gradients(const struct pair *p, const struct gpt_attention
         }
 }
 
-/* The call's heads that read kv head `kv_head`: from *first on. */
+/* How many of the call's heads read kv head `kv_head`; *first is the first of them. */
 static int heads_of_group(const struct gpt_cpu_attention *a, const struct gpt_attention_backward *x, int kv_head, int *first)
 {
     int count = 0;

@@ -50,7 +50,7 @@ struct mpi_comm {
     MPI_Comm handle;
     char library[64];
     const struct dt_simd *loops[DT_DTYPE_COUNT]; /* sums */
-    int tag_count;                               /* operations that are distinguished by their tags */
+    int tag_count;                               /* the number of tags, which are used in turn */
 
     /* Host thread only. Collectives are numbered alike by all ranks, transfers by the two ends of each direction. */
     unsigned collectives;
@@ -77,10 +77,10 @@ static inline int dt_mpi_tag(const struct mpi_comm *comm, unsigned number, enum 
     return (int)(number % (unsigned)comm->tag_count) * 4 + (int)phase;
 }
 
-/* What waits: for texts, the ring and the limit. */
+/* Who waits, for error texts, for the ring of last operations, and for the time limit. */
 struct mpi_waiting {
     struct mpi_comm *comm;
-    uint64_t sequence; /* in the ring; 0: not there, then `what` names it */
+    uint64_t sequence; /* the operation's number in the ring; 0: it is not in the ring, and `what` names it */
     const char *what;
     size_t bytes;
     double timeout_s; /* without any request finished; 0: never */
@@ -98,12 +98,12 @@ struct mpi_requests {
 dt_status dt_mpi_post(struct mpi_waiting *waiting, struct mpi_requests *requests, bool send, int peer, int tag, char *memory, size_t bytes);
 /* Add a request that MPI made. */
 dt_status dt_mpi_requests_add(struct mpi_requests *requests, MPI_Request request, int peer);
-/* Until all are complete; there are none afterwards. Errors: DT_ERR_TIMEOUT, DT_ERR_COMM; the whole family has then given up. */
+/* Wait until all messages are complete; the list is then empty. Errors: DT_ERR_TIMEOUT, DT_ERR_COMM; the whole family has then given up. */
 dt_status dt_mpi_wait(struct mpi_waiting *waiting, struct mpi_requests *requests);
 /* Free. After a failure, take back first what is not complete, so that nothing arrives in memory whose owner is about to free it. What a
  * peer that is gone never lets go is waited for until the withdrawal's end, 20 ms from its beginning for all requests of an operation. */
 void dt_mpi_requests_finish(struct mpi_requests *requests, int64_t withdrawal_ns);
-/* When that ends, by dt_clock_ns; 0: no failure. */
+/* The end of the withdrawal, by dt_clock_ns; 0: there was no failure. */
 int64_t dt_mpi_withdrawal(dt_status status);
 
 /* As dt_comm_give_up: send the others a notice, and give up. Does not wait long for those who do not take it. */

@@ -1,4 +1,4 @@
-/* What NCCL says of itself (log.c has how). */
+/* Facts that NCCL writes into its log; log.c describes how they are read. */
 #ifndef LIB_COMM_NCCL_LOG_H
 #define LIB_COMM_NCCL_LOG_H
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 enum {
-    SMALL_BYTES = 64 << 10, /* below: from the C library; from here on: mapped */
+    SMALL_BYTES = 64 << 10, /* smaller blocks come from the C library, larger ones are mapped */
     PAGE_BYTES = 4 << 10,
     HUGE_PAGE_BYTES = 2 << 20,
     SLACK_BYTES = 32 << 20 /* what may be held above the peak and a tenth of it, before free blocks are given back */
@@ -40,7 +40,7 @@ static void *map_pages(size_t bytes)
         if (head < HUGE_PAGE_BYTES)
             munmap(start + bytes, HUGE_PAGE_BYTES - head);
     }
-    madvise(start, bytes, MADV_HUGEPAGE); /* a wish; a kernel without huge pages refuses it */
+    madvise(start, bytes, MADV_HUGEPAGE); /* a hint only: a kernel without huge pages refuses it */
     return start;
 }
 
@@ -80,7 +80,7 @@ static struct cpu_block **list_of(struct cpu_pool *pool, size_t bytes)
 
 /* ---- free blocks ---- */
 
-/* What it costs a stream to have a free block. */
+/* How bad a free block is for a stream that wants it. */
 enum cost { COST_NOTHING, COST_WAIT, COST_TOO_MUCH };
 
 static bool is_free_by_now(const struct cpu_block *block)
@@ -142,7 +142,7 @@ static bool join_next(struct cpu_block *block)
     return true;
 }
 
-/* Pieces are in the order of their addresses. */
+/* Pieces are sorted by address. */
 static void add_free(struct cpu_pool *pool, struct cpu_block *block)
 {
     struct cpu_block *before = NULL;
@@ -180,7 +180,7 @@ static bool join_all(struct cpu_pool *pool)
     return joined;
 }
 
-/* Leave `bytes` to a block that is in no list; the rest is free where the whole was. Without memory for that nothing happens. */
+/* Divide a block that is in no list: it keeps `bytes`, and the rest becomes a free block. Without host memory for that it stays whole. */
 static void divide(struct cpu_pool *pool, struct cpu_block *block, size_t bytes)
 {
     struct cpu_block *rest = bytes < SMALL_BYTES || block->bytes - bytes < SMALL_BYTES ? NULL : malloc(sizeof *rest);
@@ -277,7 +277,7 @@ dt_status dt_cpu_pool_take(struct cpu_pool *pool, struct cpu_stream *stream, siz
             ;
         block = map_block(pool, stream, bytes);
     }
-    while (!block && release_oldest(pool, true)) /* the system refuses: perhaps with less of what we hold free it does not */
+    while (!block && release_oldest(pool, true)) /* the system refuses: give back free blocks, and try again */
         block = map_block(pool, stream, bytes);
     if (!block)
         return dt_fail(DT_ERR_OOM, "out of %s memory: the system refuses %zu more bytes, %llu are in use", pool->name, bytes,

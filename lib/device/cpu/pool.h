@@ -19,7 +19,7 @@
 struct cpu_block {
     void *data;
     size_t bytes;
-    struct cpu_stream *freed_on; /* where, and after which entry, it became free */
+    struct cpu_stream *freed_on; /* the stream, and the entry after which the block is free on it */
     uint64_t freed_number;
     uint64_t freed_order; /* count of frees, to find the oldest */
     struct cpu_block *previous, *next;
@@ -27,7 +27,7 @@ struct cpu_block {
 
 struct cpu_pool {
     const char *name;         /* "device" or "host", for error texts */
-    struct cpu_block *small;  /* free blocks of the C library, which are not divided; the latest freed first */
+    struct cpu_block *small;  /* free small blocks, which come from the C library and are not divided; the block freed last is first */
     struct cpu_block *pieces; /* free parts of what is mapped, by address */
     struct cpu_block *live;
     uint64_t live_bytes, live_peak_bytes, cached_bytes; /* in program order */
@@ -35,9 +35,9 @@ struct cpu_pool {
     _Atomic uint64_t mapped_bytes; /* what the process really holds now */
 };
 
-/* *out is usable on `stream` from here on. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
+/* *out may be used by work that `stream` is given from now on. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
 dt_status dt_cpu_pool_take(struct cpu_pool *pool, struct cpu_stream *stream, size_t bytes, struct cpu_block **out);
-/* The block is free once `stream` gets here. */
+/* The block becomes free once `stream` has done what it has been given so far. */
 void dt_cpu_pool_give(struct cpu_pool *pool, struct cpu_stream *stream, struct cpu_block *block);
 /* Unmap everything, live blocks too. All streams are stopped. */
 void dt_cpu_pool_finish(struct cpu_pool *pool);
