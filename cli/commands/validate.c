@@ -119,7 +119,10 @@ const struct command command_validate = {
         "gpus_per_node, step_s, step_ms or "
         "tokens_per_s_per_gpu, "
         "peak_mem_gib, status (ok, oom). Or it has collectives that were timed alone: collective, size, gpus, nodes, "
-        "busbw_GB_s. Columns that are not used are listed; rows that lack a value, name what is not known or are no experiment of this "
+        "busbw_GB_s. Semicolons or tabs may divide columns; numbers may have marks between thousands and a unit (1,234.5 ms), and \"n/a\", "
+        "- and "
+        "NaN say nothing; without a column gpus, dp, tp, pp and cp tell. Columns that are not used are listed; rows that lack a value, "
+        "name what is not known or are no experiment of this "
         "version "
         "are skipped and counted with the reason. Needs no device, MPI or GPU.",
     .options = options,

@@ -186,7 +186,13 @@ void measured_table_finish(struct measured_table *table); /* takes a zeroed one 
  * name; "" without any. */
 void measured_table_unused(const struct measured_table *table, char *text, size_t text_bytes);
 
-const char *measured_text(const struct measured_table *table, int row, int column); /* "" where there is none */
+const char *measured_text(const struct measured_table *table, int row, int column); /* "" where nothing is said */
+
+/* Fields as people and programs write them. Whether nothing is said: "", -, n/a, NaN, null. */
+bool validate_is_missing(const char *text);
+/* A number, perhaps with thousands marks, of one kind and in groups of three, and with a unit, which is converted into `unit` ("": there is none). A comma
+ * alone divides thousands where it can; comma_is_decimal: never. NAN: it is no such number. */
+double validate_number(const char *text, const char *unit, bool comma_is_decimal);
 
 /* Fields of a row. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
 /* A number above 0; NAN where the field is empty. */

@@ -6,7 +6,6 @@
 #include "schedules/config/families.h"
 #include "schedules/plan/plan.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,6 +84,7 @@ static void keep(struct dt_csv *csv, const struct condition *c)
         if (!meets(csv, row, c))
             continue;
         memmove(csv->fields + (size_t)kept * columns, csv->fields + (size_t)row * columns, columns * sizeof *csv->fields);
+        csv->counts[kept] = csv->counts[row];
         csv->lines[kept++] = csv->lines[row];
     }
     csv->row_count = kept;
@@ -104,7 +104,7 @@ dt_status validate_where(struct dt_csv *csv, const char *path, const char *const
 
 /* ---- columns ---- */
 
-enum { NAMES = 5, MISTYPED = 3, OF_STUDY = 1, OF_MESHES = 2 };
+enum { NAMES = 6, MISTYPED = 3, OF_STUDY = 1, OF_MESHES = 2 };
 
 /* A table's columns, each by any of its names, of which letters and digits count (dt_same_name). Numbers that stand alone have a member of struct measured_run; the rest of this file reads the
  * columns that have a name of their own. */
@@ -114,18 +114,18 @@ static const struct column {
     unsigned counts;   /* for which kinds it is a count, of at least 1, that goes to */
     size_t to;         /* the int member there, */
     int where_missing; /* which gets this where the field is empty; 0: it stays as it is */
+    const char *unit;  /* of amounts */
 } columns[] = {
 #define COUNT(member) .to = offsetof(struct measured_run, member)
-    [COLUMN_GPUS] = {.names = {"gpus", "num_gpus", "world_size"},
-                     .needed = OF_STUDY | OF_MESHES,
-                     .counts = OF_STUDY | OF_MESHES,
-                     COUNT(gpus)},
+    [COLUMN_GPUS] = {.names = {"gpus", "num_gpus", "world_size"}, .needed = OF_STUDY, .counts = OF_STUDY | OF_MESHES, COUNT(gpus)},
     [COLUMN_MODEL] = {.names = {"model"}, .needed = OF_STUDY},
-    [COLUMN_STEP_S] = {.names = {"step_s", "step time (s)", "iteration time (s)", "seconds per step"}},
-    [COLUMN_STEP_MS] = {.names = {"step_ms", "step time (ms)", "iteration time (ms)"}},
-    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens/s/gpu", "tgs"}},
-    [COLUMN_PEAK_MB] = {.names = {"peak_mb"}},
-    [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_memory_gib", "peak_gib"}},
+    [COLUMN_STEP_S] = {.names = {"step_s", "step time (s)", "iteration time (s)", "seconds per step", "train_step_timing in s",
+                                 "step_time"},
+                       .unit = "s"},
+    [COLUMN_STEP_MS] = {.names = {"step_ms", "step time (ms)", "iteration time (ms)", "elapsed time per iteration (ms)"}, .unit = "ms"},
+    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens/s/gpu", "tok/s/gpu", "tps/gpu", "tgs"}, .unit = "tokens/s"},
+    [COLUMN_PEAK_MB] = {.names = {"peak_mb"}, .unit = "MB"},
+    [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_memory_gib", "peak_gib", "memory (GiB)", "max_reserved (GiB)"}, .unit = "GiB"},
     [COLUMN_STATUS] = {.names = {"status"}},
     [COLUMN_NOTES] = {.names = {"notes"}},
     [COLUMN_ACTIVATION] = {.names = {"activation"}},
@@ -137,7 +137,7 @@ static const struct column {
     [COLUMN_DTYPE] = {.names = {"dtype", "precision"}},
     [COLUMN_TIED] = {.names = {"tied", "tied_emb", "tied_embeddings"}},
     [COLUMN_CONTEXT_COMM] = {.names = {"cp_comm_type"}},
-    [COLUMN_ZERO] = {.names = {"zero/fsdp", "zero", "fsdp"}},
+    [COLUMN_ZERO] = {.names = {"zero/fsdp", "zero", "fsdp", "zero_stage"}},
     [COLUMN_ORDER] = {.names = {"schedule"}},
     [COLUMN_RECOMPUTE] = {.names = {"recompute", "recomputation", "activation_checkpointing"}},
     [COLUMN_SEQUENCE_PARALLEL] = {.names = {"seq_parallel", "sequence_parallel", "sequence parallelism"}},
@@ -163,7 +163,10 @@ static const struct column {
     {.names = {"layers", "num_layers"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(layers)},
     {.names = {"hidden", "hidden_size"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(hidden)},
     {.names = {"heads", "attention_heads", "num_heads", "num_attention_heads"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(heads)},
-    {.names = {"seq", "seq_len", "seq_length", "sequence_length"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(sequence)},
+    {.names = {"seq", "seq_len", "seq_length", "sequence_length", "encoder_seq_length"},
+     .needed = OF_MESHES,
+     .counts = OF_MESHES,
+     COUNT(sequence)},
     {.names = {"ffn", "ffn_hidden_size", "intermediate_size"}, .counts = OF_MESHES, COUNT(ffn)},
     {.names = {"kv_heads", "num_key_value_heads", "num_query_groups"}, .counts = OF_MESHES, COUNT(kv_heads)},
     {.names = {"global_batch", "global_batch_size", "gbs"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(global_batch)},
@@ -224,7 +227,7 @@ void measured_table_unused(const struct measured_table *t, char *text, size_t te
     size_t used = 0;
     for (int i = 0; i < t->csv.column_count && used + 1 < text_bytes; i++) {
         const char *name = t->csv.names[i], *nearest = NULL;
-        if (is_known(name))
+        if (is_known(name) || !*name)
             continue;
         for (int c = 0; c < COLUMNS; c++) {
             const char *other = columns[c].names[0];
@@ -251,6 +254,9 @@ static dt_status check_columns(const struct measured_table *t)
         if (columns[c].needed & kind_of(t) && t->columns[c] < 0)
             return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s", t->path, columns[c].names[0], *unused ? "; not used: " : "",
                            unused);
+    if (t->columns[COLUMN_GPUS] < 0 && dt_csv_column(&t->csv, "dp") < 0)
+        return dt_fail(DT_ERR_INVALID, "%s:1: there is no column gpus, nor dp, which would tell with tp, pp and cp%s%s", t->path,
+                       *unused ? "; not used: " : "", unused);
     return t->csv.row_count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: no rows", t->path);
 }
 
@@ -271,7 +277,8 @@ void measured_table_finish(struct measured_table *t)
 
 const char *measured_text(const struct measured_table *t, int row, int column)
 {
-    return dt_csv_field(&t->csv, row, t->columns[column]);
+    const char *text = dt_csv_field(&t->csv, row, t->columns[column]);
+    return validate_is_missing(text) ? "" : text;
 }
 
 void validate_reason(const char *path, int line, char *text, size_t text_bytes)
@@ -290,13 +297,17 @@ static dt_status measured_wrong(const struct measured_table *t, int row, int col
                    measured_text(t, row, column), expected);
 }
 
+/* NAN: it is none. */
+static double measured_number(const struct measured_table *t, int row, int column)
+{
+    const char *unit = columns[column].unit;
+    return validate_number(measured_text(t, row, column), unit ? unit : "", t->csv.delimiter == ';');
+}
+
 static dt_status measured_count(const struct measured_table *t, int row, int column, int *out)
 {
-    const char *text = measured_text(t, row, column);
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (!*text || *end || errno || value < 1 || value > 1 << 24)
+    double value = measured_number(t, row, column);
+    if (!(value >= 1) || value > 1 << 24 || value != floor(value))
         return measured_wrong(t, row, column, "a whole number from 1");
     *out = (int)value;
     return DT_OK;
@@ -319,14 +330,15 @@ static dt_status counts_in(const struct measured_table *t, int row, struct measu
 
 dt_status measured_amount(const struct measured_table *t, int row, enum measured_column column, double *out)
 {
-    const char *text = measured_text(t, row, column);
-    char *end;
-    double value = strtod(text, &end);
+    const char *unit = columns[column].unit;
+    char expected[64];
+    double value = measured_number(t, row, column);
     *out = NAN;
-    if (!*text)
+    if (!*measured_text(t, row, column))
         return DT_OK;
-    if (*end || !isfinite(value) || value <= 0)
-        return measured_wrong(t, row, column, "a number above 0");
+    snprintf(expected, sizeof expected, "a number above 0, or one with a unit such as %s", unit);
+    if (!isfinite(value) || value <= 0)
+        return measured_wrong(t, row, column, expected);
     *out = value;
     return DT_OK;
 }
@@ -617,6 +629,10 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
     DT_TRY(counts_in(t, i, run));
     DT_TRY(units_in(t, i, run));
     long long copy = (long long)run->tensor * run->stages * run->contexts;
+    if (!run->gpus && (!run->data || copy * run->data > 1 << 24))
+        return measured_wrong(t, i, COLUMN_GPUS, "a whole number from 1");
+    if (!run->gpus)
+        run->gpus = (int)(copy * run->data);
     if (!run->data)
         run->data = copy < run->gpus ? (int)(run->gpus / copy) : 1;
     DT_TRY(model_in(t, i, run));

@@ -10,6 +10,7 @@ struct reader {
     const char *source;
     char *at, *end; /* in csv->text, which is read and written in place: a field never grows */
     int line;
+    char delimiter;
 };
 
 static dt_status wrong(const struct reader *r, int line, const char *what)
@@ -57,12 +58,13 @@ static dt_status field(struct reader *r, char **out, bool *last)
         DT_TRY(quoted(r, &end));
     } else {
         *out = r->at;
-        for (; r->at < r->end && *r->at != ',' && *r->at != '\n' && !(*r->at == '\r' && r->at + 1 < r->end && r->at[1] == '\n'); r->at++)
+        for (; r->at < r->end && *r->at != r->delimiter && *r->at != '\n' && !(*r->at == '\r' && r->at + 1 < r->end && r->at[1] == '\n');
+             r->at++)
             if (*r->at == '"')
                 return wrong(r, r->line, "a quote inside a field that does not begin with one");
         end = r->at;
     }
-    *last = r->at == r->end || *r->at != ',';
+    *last = r->at == r->end || *r->at != r->delimiter;
     if (!*last)
         r->at++;
     else if (!line_end(r))
@@ -79,16 +81,13 @@ static int by_text(const void *left, const void *right)
 static dt_status names_differ(const struct reader *r, const struct dt_csv *csv)
 {
     size_t count = (size_t)csv->column_count;
-    for (size_t i = 0; i < count; i++)
-        if (!*csv->names[i])
-            return dt_fail(DT_ERR_INVALID, "%s:1: column %zu has no name", r->source, i + 1);
     char **sorted = malloc(count * sizeof *sorted);
     DT_TRY(dt_allocated(sorted, "%s: no memory for its columns", r->source));
     memcpy(sorted, csv->names, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, by_text);
     dt_status status = DT_OK;
     for (size_t i = 1; i < count && status == DT_OK; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+        if (*sorted[i] && strcmp(sorted[i - 1], sorted[i]) == 0)
             status = dt_fail(DT_ERR_INVALID, "%s:1: two columns are called %.64s", r->source, sorted[i]);
     free(sorted);
     return status;
@@ -130,6 +129,13 @@ static dt_status record(struct reader *r, struct dt_csv *csv)
     return DT_OK;
 }
 
+/* Of the first line. */
+static char delimiter_of(const char *text)
+{
+    size_t length = strcspn(text, "\n");
+    return memchr(text, ',', length) ? ',' : memchr(text, ';', length) ? ';' : memchr(text, '\t', length) ? '\t' : ',';
+}
+
 dt_status dt_csv_parse(const char *text, size_t length, const char *source, struct dt_csv *out)
 {
     static const char mark[] = "\xEF\xBB\xBF";
@@ -150,6 +156,7 @@ dt_status dt_csv_parse(const char *text, size_t length, const char *source, stru
     struct reader r = {.source = source, .at = out->text, .end = out->text + length, .line = 1};
     if (length >= 3 && memcmp(r.at, mark, 3) == 0)
         r.at += 3;
+    r.delimiter = out->delimiter = delimiter_of(r.at);
     while (r.at < r.end) {
         if (*r.at == '\n' || (*r.at == '\r' && r.at + 1 < r.end && r.at[1] == '\n'))
             line_end(&r);

@@ -1,5 +1,5 @@
-/* Tables as comma-separated text, as RFC 4180 has them: fields in double quotes may hold commas, quotes (doubled) and line breaks; a line
- * ends with LF or CRLF. The first record names the columns. Stricter than most readers: names are not empty and all different, and a quote is only where
+/* Tables as comma-separated text, as RFC 4180 has them, or with semicolons or tabs where the first line has no comma: fields in double quotes may hold commas, quotes (doubled) and line breaks; a line
+ * ends with LF or CRLF. The first record names the columns. Stricter than most readers: names are all different, but for those that are empty, and a quote is only where
  * the RFC allows one. Blank lines and a byte order mark before the first name are passed over. A record with another number of fields than
  * there are columns is a row, too, whose `counts` say so: what it lacks is "", and what it has more is left out.
  * Source  Shafranovich, "Common Format and MIME Type for CSV Files", RFC 4180, 2005. */
@@ -17,6 +17,7 @@ struct dt_csv {
     int *lines;    /* [row_count] line on which a record begins; the first line is 1 */
     int *counts;   /* [row_count] fields that a record has */
     int column_count, row_count;
+    char delimiter; /* ',', ';' or tab */
 };
 
 /* Read text [length]. `source` names it in errors, "FILE:LINE: what is wrong". Owner: the caller, dt_csv_finish, also after a failure.

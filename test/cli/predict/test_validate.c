@@ -260,6 +260,76 @@ static void words_of_strangers(void)
     validate_rows_finish(&rows);
 }
 
+/* Numbers as programs and people write them, of a column in `unit`; NAN: none. */
+static void numbers_of_strangers(void)
+{
+    static const struct {
+        const char *text, *unit;
+        bool comma_is_decimal;
+        double value;
+    } known[] = {
+        {"8", "", false, 8},
+        {"8.0", "", false, 8},
+        {"2,048", "", false, 2048},
+        {"1,234,567", "", false, 1234567},
+        {"1,234.5", "s", false, 1234.5},
+        {"1.234,5", "s", false, 1234.5},
+        {"31,5", "GiB", false, 31.5},
+        {"1,234", "ms", true, 1.234},
+        {"1 234", "", false, 1234},
+        {"1_000_000", "", false, 1e6},
+        {"1.2e3", "", false, 1200},
+        {"5.04s", "ms", false, 5040},
+        {"5040 ms", "s", false, 5.04},
+        {"32 GB", "GiB", false, 32e9 / 0x1p30},
+        {"9,500 tok/s/gpu", "tokens/s", false, 9500},
+        {"1.234.567", "", false, 1234567},
+        {"", "", false, NAN},
+        {"-5", "", false, NAN},
+        {"45%", "", false, NAN},
+        {"5 s", "GiB", false, NAN},
+        {"12,34,567", "", false, NAN},
+        {"1,234 567", "", false, NAN},
+        {"0x10", "", false, NAN},
+        {"1e", "", false, NAN},
+        {"OOM", "s", false, NAN},
+        {"8 W", "s", false, NAN},
+        {"1,2,3.4", "", false, NAN},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        double value = validate_number(known[i].text, known[i].unit, known[i].comma_is_decimal);
+        CHECK(isnan(known[i].value) ? isnan(value) : fabs(value - known[i].value) <= 1e-12 * value, "\"%s\" in %s: %g", known[i].text,
+              known[i].unit, value);
+    }
+}
+
+/* A mark of byte order, semicolons, a column without a name, decimal commas, units, words for what is missing, a quoted line break; GPUs that follow from
+ * dp, tp and pp; each row that cannot be read is skipped with its reason, and the others stay. */
+static void tables_of_strangers(void)
+{
+    static const char *const reasons[] = {"",
+                                          "step_ms: \"OOM\" is not a number above 0, or one with a unit such as ms",
+                                          "tp: \"two\" is not",
+                                          "",
+                                          "heads: no value",
+                                          "3 fields, and the first line names 13 columns"};
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text("\xEF\xBB\xBF;layers;hidden;heads;seq;mbs;gbs;dp;tp;zero_stage;step_ms;peak_mem_gib;vocab\r\n"
+                       "0;24;1024;16;2048;4;64;8;1;1;1.234,5;31,5 GiB;50304\r\n1;24;1024;16;2048;4;64;8;1;1;OOM;n/a;50304\r\n"
+                       "2;24;1024;16;2048;4;64;8;two;1;1000;-;50304\r\n3;24,0;1024;16;2048;4;64;8;2;NaN;\"1,2 s\";;50304\r\n"
+                       "\"4\n5\";24;1024;-;2048;4;64;8;1;1;1000;;50304\r\n6;24;1024\r\n",
+                       &rows, path));
+    CHECK(rows.count == 6 && !*rows.unused, "%d rows, unused: %s", rows.count, rows.unused);
+    for (int i = 0; i < rows.count && i < 6; i++)
+        CHECK(*reasons[i] ? rows.rows[i].outcome == VALIDATE_SKIPPED && strncmp(rows.rows[i].reason, reasons[i], strlen(reasons[i])) == 0
+                          : rows.rows[i].outcome == VALIDATE_PREDICTED,
+              "row %d: %s", i, rows.rows[i].reason);
+    CHECK(rows.rows[0].measured_s == 1.2345 && rows.rows[0].measured_bytes == 31.5 * 0x1p30 && rows.rows[0].experiment.world_size == 8);
+    CHECK(rows.rows[3].measured_s == 1.2 && isnan(rows.rows[3].measured_bytes) && rows.rows[3].experiment.world_size == 16);
+    validate_rows_finish(&rows);
+}
+
 /* A width of its own is taken over; four times the hidden size is what is usual. */
 static void widths_of_layers(void)
 {
@@ -378,7 +448,7 @@ static void rows_that_cannot_be_read(void)
                                            {"ddp,GPTSmall,,8,0,1,1,8,keep,,1,1", "gpus: no value; expected a whole number from 1"},
                                            {"ddp,GPTSmall,8,8,0,1,1,8.5,keep,,1,1", "batch_per_replica: \"8.5\""},
                                            {"ddp,GPTSmall,8,8,0,1,1,8,keep,,-1,1", "step_s: \"-1\" is not a number above 0"},
-                                           {"ddp,GPTSmall,8,8,0,1,1,8,keep,,nan,1", "step_s: \"nan\""},
+                                           {"ddp,GPTSmall,8,8,0,1,1,8,keep,,inf,1", "step_s: \"inf\""},
                                            {"ddp,GPTSmall,8,16,0,1,1,8,keep,,1,1", "gpus_per_node: 16 of 8 gpus"},
                                            {"ddp,GPTSmall,8,8,0,2,1,8,keep,,1,1", "stages: 2, and only pdp has any"},
                                            {"ddp,GPTSmall,8,8,0,1,1", "7 fields, and the first line names 12 columns"}};
@@ -565,6 +635,8 @@ static const struct test_case cases[] = {
     {"sequence parallelism that a row tells, or --set, or nobody", sequence_parallel_told_or_not},
     {"columns in any order", columns_in_any_order},
     {"words of strangers", words_of_strangers},
+    {"numbers of strangers", numbers_of_strangers},
+    {"tables of strangers", tables_of_strangers},
     {"widths of layers", widths_of_layers},
     {"rows that have no time", rows_without_a_time},
     {"what a framework does not run", framework_refuses},

@@ -1,0 +1,97 @@
+#include "cli/predict/validate.h"
+
+#include "lib/base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+bool validate_is_missing(const char *text)
+{
+    static const char *const words[] = {"", "-", "--", "n/a", "na", "nan", "null"};
+    bool missing = false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        missing |= strcasecmp(text, words[i]) == 0;
+    return missing;
+}
+
+static const struct unit {
+    const char *name;
+    enum { NOTHING, SECONDS, BYTES, RATE } of;
+    double scale;
+} units[] = {{"", NOTHING, 1},      {"s", SECONDS, 1},      {"sec", SECONDS, 1},      {"seconds", SECONDS, 1}, {"ms", SECONDS, 1e-3},
+             {"MB", BYTES, 1e6},    {"MiB", BYTES, 0x1p20}, {"GB", BYTES, 1e9},       {"GiB", BYTES, 0x1p30},  {"tok/s", RATE, 1},
+             {"tokens/s", RATE, 1}, {"tok/s/gpu", RATE, 1}, {"tokens/s/gpu", RATE, 1}};
+
+static const struct unit *unit_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcasecmp(units[i].name, name) == 0)
+            return &units[i];
+    return NULL;
+}
+
+/* Whether `mark` divides thousands alone: one to three digits, and then three after each. */
+static bool groups(const char *digits, size_t length, char mark)
+{
+    size_t since = 0;
+    bool first = true, fits = true;
+    for (size_t i = 0; i <= length; i++) {
+        if (i < length && digits[i] != mark) {
+            since++;
+            continue;
+        }
+        fits &= first ? since >= 1 && since <= 3 : since == 3;
+        first = false;
+        since = 0;
+    }
+    return fits;
+}
+
+/* What divides the whole from its parts in these digits; 0: nothing does. */
+static char decimal_of(const char *digits, size_t length, bool comma_is_decimal)
+{
+    const char *comma = memrchr(digits, ',', length), *point = memrchr(digits, '.', length);
+    if (comma && point)
+        return comma > point ? ',' : '.';
+    if (point)
+        return memchr(digits, '.', length) == point ? '.' : 0;
+    return comma && memchr(digits, ',', length) == comma && (comma_is_decimal || !groups(digits, length, ',')) ? ',' : 0;
+}
+
+double validate_number(const char *text, const char *unit, bool comma_is_decimal)
+{
+    char plain[64];
+    size_t used = 0, length = strspn(text, "0123456789.,' _");
+    while (length > 0 && text[length - 1] == ' ')
+        length--;
+    char decimal = decimal_of(text, length, comma_is_decimal);
+    const char *parts = decimal ? memrchr(text, decimal, length) : NULL;
+    size_t whole = parts ? (size_t)(parts - text) : length;
+    char mark = 0;
+    for (size_t i = 0; i < whole && used + 2 < sizeof plain; i++)
+        if (strchr("0123456789", text[i]))
+            plain[used++] = text[i];
+        else if (mark && mark != text[i])
+            return NAN;
+        else
+            mark = text[i];
+    if (used == 0 || (mark && !groups(text, whole, mark)))
+        return NAN;
+    used += (size_t)snprintf(plain + used, sizeof plain - used, "%s%.*s", parts ? "." : "", parts ? (int)(length - whole - 1) : 0,
+                             parts ? parts + 1 : "");
+    const char *rest = text + length;
+    char *end;
+    if (strchr("eE", *rest) && *rest && used < sizeof plain) { /* 1.2e3 */
+        size_t exponent = 1 + strspn(rest + 1, "+-0123456789");
+        snprintf(plain + used, sizeof plain - used, "%.*s", (int)exponent, rest);
+        rest += exponent;
+    }
+    double value = strtod(plain, &end);
+    rest += strspn(rest, " ");
+    const struct unit *of = unit_of(rest), *wanted = unit_of(unit);
+    if (*end || !of || (of->of != NOTHING && of->of != wanted->of))
+        return NAN;
+    return of->of == NOTHING ? value : value * of->scale / wanted->scale;
+}
