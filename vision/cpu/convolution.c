@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With fewer channels than a vector of AVX-512 has, the first choice of oneDNN 2 and 3 for the weight gradient of a strided 1x1 window writes behind
- * its scratch memory: wrong gradients, or a crash (uxlfoundation/oneDNN, issue 6035). */
+/* With fewer channels than a vector of AVX-512 has, oneDNN's kernels for the weight gradients of strided 1x1 windows write behind their scratch
+ * memory, in versions 2 and 3: wrong gradients, or a crash (uxlfoundation/oneDNN, issue 6035). */
 enum { VECTOR = 16 };
 
 /* What makes two calls the same but for their pointers. */
@@ -102,7 +102,7 @@ static struct vision_onednn_convolution describe(dnnl_data_type_t type, const st
         .dilations = {apart, apart},
         .padding = {padding, padding},
         .has_bias = p->kind.has_bias,
-        .second = kernel == 1 && stride > 1 && o->in.channels < VECTOR,
+        .without_1x1 = kernel == 1 && stride > 1 && o->in.channels < VECTOR,
     };
 }
 

@@ -6,6 +6,7 @@
 #include "vision/kernels.h"
 
 #include <dnnl.h>
+#include <string.h>
 
 #if DNNL_VERSION_MAJOR == 2
 typedef const dnnl_memory_desc_t *vision_layout;
@@ -22,8 +23,15 @@ struct vision_onednn_convolution {
     dnnl_dims_t source, weights, bias, target;
     dnnl_dims_t strides, dilations, padding; /* dilations: positions left out between two of a window */
     bool has_bias;
-    bool second; /* of the weight gradient's implementations the second counts */
+    bool without_1x1; /* the weight gradient is none of the kernels for 1x1 windows */
 };
+
+/* Whether oneDNN calls it a kernel for 1x1 windows. */
+static inline bool vision_onednn_is_1x1(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success && strstr(name, "1x1");
+}
 
 /* Describes one pass: images are stored with channels last, weights as oneDNN likes best. hint: of the forward pass, for the other two.
  * attributes: the caller's, who keeps them. Owner of *out: the caller, dnnl_primitive_desc_destroy; NULL after a failure. */

@@ -15,15 +15,20 @@ static dnnl_status_t describe_all(const struct vision_onednn_convolution *c, str
     return status == dnnl_success ? dnnl_memory_desc_init_by_tag(&l->target, 4, c->target, c->type, dnnl_nhwc) : status;
 }
 
-static dnnl_status_t take_second(dnnl_engine_t engine, const_dnnl_op_desc_t operation, const_dnnl_primitive_attr_t attributes,
-                                 const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out)
+static dnnl_status_t describe_without_1x1(dnnl_engine_t engine, const_dnnl_op_desc_t operation, const_dnnl_primitive_attr_t attributes,
+                                          const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out)
 {
     dnnl_primitive_desc_iterator_t all = NULL;
     dnnl_status_t status = dnnl_primitive_desc_iterator_create(&all, operation, attributes, engine, hint);
     if (status == dnnl_success)
-        status = dnnl_primitive_desc_iterator_next(all);
-    if (status == dnnl_success)
         *out = dnnl_primitive_desc_iterator_fetch(all);
+    while (status == dnnl_success && vision_onednn_is_1x1(*out)) {
+        dnnl_primitive_desc_destroy(*out);
+        *out = NULL;
+        status = dnnl_primitive_desc_iterator_next(all);
+        if (status == dnnl_success)
+            *out = dnnl_primitive_desc_iterator_fetch(all);
+    }
     dnnl_primitive_desc_iterator_destroy(all);
     return status;
 }
@@ -52,8 +57,8 @@ dnnl_status_t vision_onednn_describe(dnnl_engine_t engine, enum vision_pass pass
                                                                      &l.target, c->strides, c->dilations, c->padding, c->padding);
         break;
     }
-    if (status == dnnl_success && pass == VISION_WEIGHT_GRADIENT && c->second)
-        return take_second(engine, &operation, attributes, hint, out);
+    if (status == dnnl_success && pass == VISION_WEIGHT_GRADIENT && c->without_1x1)
+        return describe_without_1x1(engine, &operation, attributes, hint, out);
     return status == dnnl_success ? dnnl_primitive_desc_create(out, &operation, attributes, engine, hint) : status;
 }
 

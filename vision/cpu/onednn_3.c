@@ -40,7 +40,7 @@ dnnl_status_t vision_onednn_describe(dnnl_engine_t engine, enum vision_pass pass
         status = dnnl_convolution_backward_weights_primitive_desc_create(out, engine, dnnl_convolution_direct, l.source, l.weights, l.bias,
                                                                          l.target, c->strides, c->dilations, c->padding, c->padding, hint,
                                                                          attributes);
-    if (status == dnnl_success && pass == VISION_WEIGHT_GRADIENT && c->second)
+    while (status == dnnl_success && pass == VISION_WEIGHT_GRADIENT && c->without_1x1 && vision_onednn_is_1x1(*out))
         status = dnnl_primitive_desc_next_impl(*out);
     destroy_all(&l);
     return status;
