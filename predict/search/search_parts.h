@@ -72,13 +72,6 @@ struct task {
 
 #define NO_TASK ((struct task){-1, LOOK_WHOLE, false})
 
-/* Whether a candidate may still be looked at: it fits as far as is known, and nobody has taken it. */
-bool search_is_open(const struct search *search, int index);
-
-/* Of what takes little to simulate, of this family (-1: of any): the best bound among what needs less than most_bytes by its own, or what needs
- * least. -1: there is none. */
-int search_easiest(const struct search *search, int family, double most_bytes, bool leanest);
-
 /* Whether two simulated candidates differ in the size of buckets alone and nothing shows it: there is one group of layers in each bucket. */
 bool search_are_twins(const struct search *search, int left, int right);
 

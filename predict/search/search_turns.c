@@ -40,7 +40,8 @@ double search_floor_rate(const struct search_options *options, const struct expe
 
 enum { TRIES_OF_PARADIGM = 16, TRIES_OF_FAMILY = 6, LEVEL_OF_OPENING = 1 };
 
-bool search_is_open(const struct search *s, int index)
+/* Whether a candidate may still be looked at: it fits as far as is known, and no thread has taken it. */
+static bool is_open(const struct search *s, int index)
 {
     const struct search_outcome *outcome = &s->result->outcomes[index];
     return outcome->state == SEARCH_NOT_NEEDED && isnan(outcome->peak_bytes);
@@ -74,7 +75,7 @@ static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradi
     }
     while (!s->has_result[paradigm] && s->tries[paradigm] < TRIES_OF_PARADIGM && s->later[paradigm] < s->result->count) {
         index = s->order[s->later[paradigm]++];
-        if (s->result->outcomes[index].paradigm == paradigm && search_is_open(s, index) && isfinite(s->all[index].bound_score)) {
+        if (s->result->outcomes[index].paradigm == paradigm && is_open(s, index) && isfinite(s->all[index].bound_score)) {
             s->tries[paradigm]++;
             return (struct task){index, LOOK_SHORT, false};
         }
@@ -84,13 +85,15 @@ static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradi
 
 /* ---- the first round ---- */
 
-int search_easiest(const struct search *s, int family, double most_bytes, bool leanest)
+/* Of what takes little to simulate, of this family (-1: of any): the best bound among what needs less than most_bytes by its own bound, or, if
+ * leanest, what needs least. -1: there is none. */
+static int easiest(const struct search *s, int family, double most_bytes, bool leanest)
 {
     int best = -1;
     for (int i = 0; i < s->level_end[LEVEL_OF_FIRST]; i++) {
         int index = s->order[i];
         double bytes = s->result->outcomes[index].bound.bytes;
-        bool may = s->all[index].level <= LEVEL_OF_OPENING && (family < 0 || s->all[index].family == family) && search_is_open(s, index) &&
+        bool may = s->all[index].level <= LEVEL_OF_OPENING && (family < 0 || s->all[index].family == family) && is_open(s, index) &&
                    isfinite(s->all[index].bound_score) && (leanest || bytes < most_bytes);
         if (may &&
             (best < 0 || (leanest ? bytes < s->result->outcomes[best].bound.bytes : s->all[index].bound_score < s->all[best].bound_score)))
@@ -107,7 +110,7 @@ static struct task pick_opening(struct search *s)
         struct family *family = &s->first_round[f];
         if (family->opened || family->busy || family->tries >= TRIES_OF_FAMILY)
             continue;
-        int index = search_easiest(s, f, family->most_bytes, family->tries >= TRIES_OF_FAMILY / 2);
+        int index = easiest(s, f, family->most_bytes, family->tries >= TRIES_OF_FAMILY / 2);
         family->opened = index < 0 || s->all[index].bound_score > s->worst_kept; /* nothing is there, or is worth it */
         if (family->opened)
             continue;
@@ -122,7 +125,7 @@ static struct task pick_opening(struct search *s)
 static struct task pick_of_level(struct search *s)
 {
     bool all = s->options->all_simulated;
-    while (s->next < s->level_end[s->level] && !search_is_open(s, s->order[s->next]))
+    while (s->next < s->level_end[s->level] && !is_open(s, s->order[s->next]))
         s->next++; /* the first round's have better bounds than those that they are in the order by */
     double sharpened = dt_sim_heap_time(&s->sharpened),
            raw = s->next < s->level_end[s->level] ? s->all[s->order[s->next]].bound_score : INFINITY;
@@ -377,7 +380,7 @@ void search_save(struct search *s)
     enum { TRIES = 12, OF_BEST = 4 };
     double most_bytes = s->result->capacity_bytes;
     for (int tries = 0; tries < TRIES && isnan(s->best_units_per_s) && s->failure == DT_OK; tries++) {
-        int index = search_easiest(s, -1, most_bytes, tries >= OF_BEST);
+        int index = easiest(s, -1, most_bytes, tries >= OF_BEST);
         if (index < 0)
             continue;
         struct measure_result result;
