@@ -95,12 +95,14 @@ find lib gpt vision schedules predict cli test scripts \( -name '*.[ch]' -o -nam
     FNR == 501 { print "# warning: " FILENAME " has more than 500 lines" }' {} +
 
 # A header says all it needs (those of the emulated GPU are C++, and stand in for CUDA's). The wrappers of a library may include that
-# library's header, so its flags are given where pkg-config has them.
+# library's header, so its flags are given where pkg-config has them. Compiled, and not only read, so that ccache knows it the next time.
 compiler=${CC:-cc}
 name="each header compiles alone"
 if ! command -v "${compiler%% *}" >/dev/null; then
     skip "$name" "no C compiler"
 else
+    ! command -v ccache >/dev/null || compiler="ccache $compiler"
+    object=$(mktemp)
     # of CUDA's libraries there are the tests' own headers
     flags="$(pkg-config --cflags ompi-c 2>/dev/null || true) -Itest/cuda_emulator/include"
     # $flags and $compiler may hold several words.
@@ -108,9 +110,10 @@ else
     verdict "$name" "$(
         find lib gpt vision schedules predict cli test -name '*.h' -not -path 'test/cuda_emulator/*' | sort | while read -r header; do
             $compiler -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wno-unused -Wno-unused-parameter -Wno-format-zero-length -Werror $flags -I. \
-                -fsyntax-only -include "$header" -x c /dev/null 2>&1 || echo "$header does not compile alone"
+                -x c -c "$header" -o "$object" 2>&1 || echo "$header does not compile alone"
         done
     )"
+    rm -f "$object"
 fi
 
 name="no file is left with a trailing blank or a tab"

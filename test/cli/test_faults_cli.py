@@ -180,7 +180,7 @@ def test_other_work_on_the_machine():
     try:
         for _ in range(6):  # the kernel may leave a short run alone for once
             if "other work took" not in doubts:
-                run("run", one(), "-o", output, "--set", "steps.timed=300", code=OK)
+                run("run", one(), "-o", output, "--set", "steps.timed=100", code=OK)
                 doubts = read_records(output)[-1]["provenance"]["doubts"] or ""
     finally:
         for other in others:
