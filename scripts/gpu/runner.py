@@ -3,6 +3,8 @@
 In the output folder: results.jsonl, a line for each check; summary.txt, of all parts that were run into this folder; and for each call one
 archive with both and all logs. All three are written anew after each check, so that a call which is killed loses only the check that runs.
 The logs themselves are in a temporary folder until then.
+
+A check gets as many seconds as it is to need at most, and what those before it have left: one that hangs takes nothing from those behind it.
 """
 import json
 import os
@@ -77,20 +79,28 @@ def last_line(text):
 
 class Runner:
     def __init__(self, out, name, limit_s):
-        """out: the folder. name: of this call's archive. limit_s: for the first part."""
+        """out: the folder; OSError where nothing can be written there. name: of this call's archive, with a number where an earlier call's has
+        it. limit_s: for the first part."""
         self.out, self.name = os.path.abspath(out), name
         self.begin_part(limit_s)
         self.deadline = self.end  # of the check that runs
-        self.heading, self.stopping, self.pack_s = [], False, 0.0
+        self.heading, self.stopping, self.pack_s, self.unwritten = [], False, 0.0, False
         os.makedirs(self.out, exist_ok=True)
-        self.work = tempfile.mkdtemp(prefix="first_gpu_")
+        while os.path.exists(self.archive()):
+            self.name = f"{name}_{int(self.name[len(name) + 1:] or 1) + 1}"
         self.results = self.earlier_results()
+        self.replace("summary.txt", self.summary())
+        self.work = tempfile.mkdtemp(prefix="first_gpu_")
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.stop)
 
-    def begin_part(self, limit_s):
+    def archive(self):
+        return os.path.join(self.out, self.name + ".tar.gz")
+
+    def begin_part(self, limit_s, needed_s=0):
+        """needed_s: by all its checks; where they need more than the limit, each has that much less."""
         self.end = time.monotonic() + limit_s
-        self.least_s = min(10, limit_s / 5)  # less is not worth a start
+        self.later_s, self.share = needed_s, min(1, limit_s / max(needed_s, 1))
 
     def stop(self, number, frame):
         if not self.stopping:
@@ -132,13 +142,15 @@ class Runner:
 
     # ---- checks ----
 
-    def check(self, part, name, limit_s, function, *arguments):
+    def check(self, part, name, seconds, function, *arguments):
         """Its verdict is kept, whatever happens in it, but for Stopped."""
         start = time.monotonic()
-        if self.end - start < min(self.least_s, limit_s):
+        self.later_s -= seconds
+        least, left = seconds * self.share, self.end - start
+        if left < least / 2:
             self.keep(part, name, "not run", 0, "no time is left")
             return
-        self.deadline = start + min(limit_s, self.end - start)
+        self.deadline = start + max(left - self.later_s * self.share, min(least, left))
         try:
             verdict, said = "ok", function(*arguments) or ""
         except Skipped as reason:
@@ -173,7 +185,7 @@ class Runner:
         return f"{result['verdict']:<8} {result['part']} {result['name']:<44} {result['seconds']:6.1f} s  {result['said']}".rstrip()
 
     def failed(self):
-        return any(r["verdict"] not in ("ok", "skipped") for r in self.results)
+        return self.unwritten or any(r["verdict"] not in ("ok", "skipped") for r in self.results)
 
     def summary(self):
         counts = {}
@@ -201,7 +213,9 @@ class Runner:
             self.replace("summary.txt", self.summary())
             if at_end or self.pack_s < 2:
                 self.pack()
+            self.unwritten = False
         except OSError as problem:
+            self.unwritten = True
             print(f"first_gpu: {problem}", file=sys.stderr, flush=True)
 
     def short(self, path):
@@ -218,7 +232,7 @@ class Runner:
 
     def pack(self):
         start = time.monotonic()
-        archive = os.path.join(self.out, self.name + ".tar.gz")
+        archive = self.archive()
         with tarfile.open(archive + ".new", "w:gz", compresslevel=6) as tar:
             for name in ("summary.txt", "results.jsonl"):
                 tar.add(os.path.join(self.out, name), f"{self.name}/{name}")

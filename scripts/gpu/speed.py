@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 
+from gpu.checks import TINY
 from gpu.machine import find_tool
 from gpu.runner import Failed, OutOfTime, Skipped, last_line
 
@@ -13,8 +14,9 @@ COUNTED = ("gpu__time_duration.sum", "dram__throughput.avg.pct_of_peak_sustained
            "sm__inst_executed_pipe_tensor.sum", "sm__warps_active.avg.pct_of_peak_sustained_active", "launch__registers_per_thread",
            "launch__occupancy_limit_registers", "launch__occupancy_limit_shared_mem", "l1tex__data_bank_conflicts_pipe_lsu.sum",
            "lts__t_bytes.sum", "dram__bytes.sum")
-LARGE = {"name": "large", "device": "cuda", "batch_size": 20, "steps": {"warmup": 4, "warmup_s": 2, "timed": 10},
-         "model": {"preset": "GPTLarge", "vocab_size": 50000, "block_size": 256, "dtype": "fp16", "dropout": 0.1}}
+STEPS = {"warmup": 4, "warmup_s": 2, "timed": 10}
+LARGE = {"preset": "GPTLarge", "vocab_size": 50000, "block_size": 256, "dtype": "fp16", "dropout": 0.1}
+SHALLOW = {"layers": 2, "heads": 16, "hidden": 1536, "vocab_size": 50000, "block_size": 256, "dtype": "fp16", "dropout": 0.1}  # GPTLarge's kernels
 
 
 class Speed:
@@ -22,11 +24,25 @@ class Speed:
         """torch: the interpreter that has PyTorch, or None."""
         self.checks, self.runner, self.torch, self.options = checks, checks.runner, torch, checks.options
 
-    def config(self, name, **changes):
+    def config(self, model, batch_size, **changes):
+        """A step of it; `changes`: of other keys than the model's, and its block_size."""
+        block_size = {"block_size": changes.pop("block_size")} if "block_size" in changes else {}
+        if TINY:
+            batch_size, model = 1, {**TINY, "dtype": "fp16", "dropout": 0.1}
+        return {"device": self.options.device, "batch_size": batch_size, "steps": {"warmup": 0, "timed": 1} if TINY else STEPS,
+                "model": {**model, **block_size}, **changes}
+
+    def written(self, name, *arguments, **changes):
+        """A file with config()."""
         path = self.runner.path(f"{name}.json")
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({**LARGE, "device": self.options.device, **changes}, file)
+            json.dump({"name": name, **self.config(*arguments, **changes)}, file)
         return path
+
+    def steps(self, name, *arguments, **changes):
+        """[(config, median ms, record)] of what config() has."""
+        records = self.checks.run(name, self.config(*arguments, **changes))
+        return [(r["config"], 1e3 * r["metrics"]["step_s"]["median"], r) for r in records]
 
     def bench(self, name, *arguments):
         """One of the programs that measure; the lines that say how a whole step is."""
@@ -37,7 +53,7 @@ class Speed:
 
     def tune(self):
         path = self.runner.path("tuning.json")
-        command = [self.checks.programs.dtbench, "tune", self.config("large_20"), self.config("large_64", batch_size=64), "--output", path]
+        command = [self.checks.programs.dtbench, "tune", self.written("large_20", LARGE, 20), self.written("large_64", LARGE, 64), "--output", path]
         status, said = self.runner.call("tune_large", command, environment=self.checks.environment)
         if status != 0:
             raise Failed(f"exit status {status}: {last_line(said)}")
@@ -67,57 +83,36 @@ class Speed:
             raise Failed(found or last_line(said))
         return found
 
-    def dtbench_alone(self, case):
+    def dtbench_alone(self):
         """Without PyTorch: a step of ours."""
-        model, batch = case.split(":")
-        (record,) = self.checks.run(f"alone_{model}_{batch}", {**LARGE, "device": self.options.device, "batch_size": int(batch),
-                                                               "model": {**LARGE["model"], "preset": model}})
-        metrics = record["metrics"]
-        return f"{1e3 * metrics['step_s']['median']:.2f} ms a step, {metrics['tokens_per_s']:,.0f} tokens/s; graph: {record['provenance']['graph']}"
+        ((_, ms, record),) = self.steps("alone", LARGE, 20)
+        return f"{ms:.2f} ms a step, {record['metrics']['tokens_per_s']:,.0f} tokens/s; graph: {record['provenance']['graph']}"
 
-    def ways(self, case):
+    def ways(self):
         """Steps with one kernel for the work of several and without, and with what is cheap to make again made again and kept."""
-        model, batch = case.split(":")
-        config = {**LARGE, "device": self.options.device, "batch_size": int(batch), "model": {**LARGE["model"], "preset": model},
-                  "sweep": {"fused_kernels": [True, False], "keep_cheap": ["nothing", "norms", "mlp", "all"]}}
-        said = []
-        for record in self.checks.run(f"ways_{model}_{batch}", config):
-            metrics, given = record["metrics"], record["config"]
-            kernels = "in one" if given.get("fused_kernels", True) else "one by one"
-            said.append(f"{kernels}, {given.get('keep_cheap', 'nothing')} kept {1e3 * metrics['step_s']['median']:.2f} ms, "
-                        f"{metrics['peak_bytes']['total'] / 2**30:.2f} GiB")
-        return "; ".join(said)
+        return "; ".join(f"{'in one' if given.get('fused_kernels', True) else 'one by one'}, {given.get('keep_cheap', 'nothing')} kept {ms:.2f} ms, "
+                         f"{record['metrics']['peak_bytes']['total'] / 2**30:.2f} GiB" for given, ms, record in
+                         self.steps("ways", LARGE, 20, sweep={"fused_kernels": [True, False], "keep_cheap": ["nothing", "norms", "mlp", "all"]}))
 
-    def early(self, case):
+    def early(self):
         """Steps whose kernels are launched while those in front of them run, and not; replayed and queued."""
-        model, batch = case.split(":")
-        config = {**LARGE, "device": self.options.device, "batch_size": int(batch), "model": {**LARGE["model"], "preset": model},
-                  "sweep": {"graph": [True, False], "early_launch": [False, True]}}
-        said = []
-        for record in self.checks.run(f"early_{model}_{batch}", config):
-            given = record["config"]
-            said.append(f"{'early' if given.get('early_launch') else 'one after the other'}, {'replayed' if given['graph'] else 'queued'} "
-                        f"{1e3 * record['metrics']['step_s']['median']:.2f} ms")
-        return "; ".join(said)
+        return "; ".join(f"{'early' if given.get('early_launch') else 'one after the other'}, {'replayed' if given['graph'] else 'queued'} {ms:.2f} ms"
+                         for given, ms, _ in self.steps("early_large", LARGE, 20, sweep={"graph": [True, False], "early_launch": [False, True]}))
 
-    def warpgroups(self, case):
-        """Steps with Hopper's own kernels and with those of all GPUs, with samples of 256 and of 2,048 tokens: as many in a step."""
-        model, batch = case.split(":")
-        said = []
-        for block_size in (256, 2048):
-            config = {**LARGE, "device": self.options.device, "batch_size": max(1, int(batch) * 256 // block_size),
-                      "model": {**LARGE["model"], "preset": model, "block_size": block_size}, "sweep": {"warpgroup_kernels": [False, True]}}
-            for record in self.checks.run(f"warpgroups_{model}_{batch}_{block_size}", config):
-                said.append(f"T {block_size}, {'warpgroups' if record['config'].get('warpgroup_kernels') else 'mma.sync'} "
-                            f"{1e3 * record['metrics']['step_s']['median']:.2f} ms")
-        return "; ".join(said)
+    def warpgroups(self):
+        """Steps with Hopper's own kernels and with those of all GPUs, with samples of 256 and of 2,048 tokens: nearly as many in a step."""
+        return "; ".join(f"T {given['model']['block_size']}, {'warpgroups' if given.get('warpgroup_kernels') else 'mma.sync'} {ms:.2f} ms"
+                         for T, batch in ((256, 20), (2048, 2))
+                         for given, ms, _ in self.steps(f"warpgroups_{T}", LARGE, batch, block_size=T // 32 if TINY else T,
+                                                        sweep={"warpgroup_kernels": [False, True]}))
 
     def counters(self):
         """ncu: each kernel of a step once; the five that take the longest."""
         ncu = find_tool("ncu")
         if not ncu:
             raise Skipped("ncu is not here")
-        config = self.config("large_ncu", steps={"warmup": 0, "timed": 1}, graph=False)
+        # Of few layers: ncu keeps and restores the memory that a kernel writes for each of its passes.
+        config = self.written("large_ncu", SHALLOW, 20, steps={"warmup": 0, "timed": 1}, graph=False)
         command = [ncu, "--target-processes", "all", "--clock-control", "none", "--kernel-id", ":::2", "--metrics", ",".join(COUNTED), "--csv", "--page", "raw",
                    self.checks.programs.dtbench, "run", config, "--output", self.runner.path("ncu.jsonl"), "--quiet"]
         status, said = self.runner.call("ncu", command, environment=self.checks.environment)

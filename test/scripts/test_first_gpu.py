@@ -40,7 +40,7 @@ def make_archive(folder):
     for name in ("device_graph", "cuda_linear"):
         shutil.copy(TEST, os.path.join(folder, f"test/test_{name}"))
     script(os.path.join(folder, "test/test_device"), "echo 1..2; echo ok 1 - good; echo '# x.c:3: 1 == 2: bad'; echo not ok 2 - bad; exit 1")
-    script(os.path.join(folder, "test/test_kernels"), "echo 1..2; echo ok 1 - before; sleep 1000 & sleep 1000")
+    script(os.path.join(folder, "test/test_kernels_parts"), "echo 1..2; echo ok 1 - before; sleep 1000 & sleep 1000")
     script(os.path.join(folder, "test/test_attention"), "echo '1..0 # SKIP no GPU'")
     script(os.path.join(folder, "test/test_kernels_update"), "echo 1..1; echo ok 1 - separate buffers: $DTBENCH_SEPARATE_BUFFERS")
     shutil.copy(os.path.join(ROOT, "scripts/first_gpu"), os.path.join(folder, "scripts"))
@@ -63,10 +63,14 @@ def command(out, *arguments, root=os.path.join(WORK, "unpacked")):
     return [*APART, sys.executable, os.path.join(root, "scripts/first_gpu"), os.path.join(WORK, out), *arguments]
 
 
-def run(out, *arguments, **more):
+def call(out, *arguments, **more):
     done = subprocess.run(command(out, *arguments, **more), cwd="/", env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=150, check=False)
-    return done.returncode, done.stdout, results_of(out)
+                          text=True, timeout=600, check=False)
+    return done.returncode, done.stdout
+
+
+def run(out, *arguments, **more):
+    return (*call(out, *arguments, **more), results_of(out))
 
 
 def results_of(out):
@@ -91,9 +95,10 @@ def verdicts(results):
 
 def test_a_bare_machine():
     """The bodies of the checks, on dtbench and a test program."""
-    only = ["machine", "test_cuda_linear", "as the CPU's, small fp32", "a replayed step", "launched early compute", "pipeline, 2 ranks, fp16"]
+    only = ["machine", "test_cuda_linear", "as the CPU's, small fp32", "a replayed step", "launched early compute", "pipeline, 2 ranks, fp16",
+            "GPTLarge, batch 20, dtbench", "GPTLarge, batch 20, kernels", "of warpgroups or not"]
     code, said, results = run("bare", *(word for text in only for word in ("--only", text)))
-    check(code == 0 and set(verdicts(results).values()) == {"ok"} and len(results) == 7, code, "\n" + said)
+    check(code == 0 and set(verdicts(results).values()) == {"ok"} and len(results) == 11, code, "\n" + said)
     check("emulated GPU" in results["machine"]["said"], results["machine"])
     check("1 of 1 as they should be" in results["pipeline, 2 ranks, fp16, graphs"]["said"], results)
     check(not os.listdir(TEMPORARY), "a temporary folder is left", os.listdir(TEMPORARY))
@@ -101,15 +106,23 @@ def test_a_bare_machine():
 
 def test_what_fails_stops_nothing():
     """From a checkout with the archive, which is unpacked elsewhere."""
-    code, said, results = run("bad", "--part", "A", "--limit", "5", "--archive", ARCHIVE, *(word for text in ("test_device", "test_kernels", "test_attention")
+    code, said, results = run("bad", "--part", "A", "--limit", "20", "--archive", ARCHIVE, *(word for text in ("test_device", "test_kernels_parts", "test_attention")
                               for word in ("--only", text)), root=ROOT)
     found = verdicts(results)
     check(code == 1, code, "\n" + said)
     check(found["test_device"] == "FAILED" and "1 passed" in results["test_device"]["said"] and "1 == 2" in results["test_device"]["said"], results["test_device"])
     check(found["test_device_cuda"] == "FAILED" and "missing" in results["test_device_cuda"]["said"], results["test_device_cuda"])
     check(found["test_device_graph"] == "ok", results["test_device_graph"])
-    check(found["test_kernels"] == "TIMEOUT" and "1 passed" in results["test_kernels"]["said"], results["test_kernels"])
-    check(found["test_attention"] == "not run" and found["memcheck of test_kernels"] == "not run", found)
+    check(found["test_kernels_parts"] == "TIMEOUT" and "1 passed" in results["test_kernels_parts"]["said"], results["test_kernels_parts"])
+    check(found["test_attention"] == "FAILED" and "no case" in results["test_attention"]["said"] and "not run" not in found.values(), found)
+
+
+def test_a_part_has_time_for_all_its_checks():
+    code, said = call("", "--list")
+    lines = [line.split(maxsplit=3) for line in said.splitlines()]
+    check(code == 0 and len({(part, name) for part, _, _, name in lines}) == len(lines) > 50, code, "\n" + said)
+    for one in "ABC":
+        check(sum(int(seconds) for part, seconds, _, _ in lines if part == one) <= 540, one, "\n" + said)
 
 
 def test_the_sanitizer_sees_where_buffers_end():
@@ -134,7 +147,7 @@ def running():
 
 
 def test_the_end_is_in_order():
-    with subprocess.Popen(command("ended", "--only", "test_kernels", "--only", "tune"), cwd="/", env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    with subprocess.Popen(command("ended", "--only", "test_kernels_parts", "--only", "tune"), cwd="/", env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True) as process:
         try:
             wait_for(lambda: "sleep\x001000\x00" in running(), 30, "the program that hangs")
@@ -144,8 +157,19 @@ def test_the_end_is_in_order():
             process.kill()
     check(process.returncode == 143, process.returncode, said)
     found = verdicts(results_of("ended"))
-    check(found["test_kernels"] == "stopped" and found["tune"] == "not run", found)
+    check(found["test_kernels_parts"] == "stopped" and found["tune"] == "not run", found)
     wait_for(lambda: not running(), 10, "the end of the program that hangs")
+
+
+def test_where_results_go():
+    """The archive of an earlier call stays; a folder that takes none is said at once."""
+    for _ in "12":
+        code, said = call("again", "--only", "machine")
+        check(code == 0, code, "\n" + said)
+    check(sorted(os.listdir(os.path.join(WORK, "again"))) == ["first_gpu_ABC.tar.gz", "first_gpu_ABC_2.tar.gz", "results.jsonl", "summary.txt"],
+          os.listdir(os.path.join(WORK, "again")))
+    code, said = call("dtbench-gpu.tar.gz/out", "--only", "machine")
+    check(code == 2 and said.startswith("first_gpu: ") and said.count("\n") == 1, code, "\n" + said)
 
 
 if __name__ == "__main__":
