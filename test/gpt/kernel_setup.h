@@ -132,6 +132,23 @@ static inline struct array input(enum dt_dtype dtype, size_t count, double cente
     return a;
 }
 
+/* An output that holds something already, which `old` gets, or poison where the kernel must not add to it. */
+static inline struct array target(struct setup *s, size_t count, bool accumulate, double *old)
+{
+    struct array a = accumulate ? input(s->dtype, count, 0, 1) : output(s->dtype, count);
+    if (accumulate)
+        memcpy(old, a.values, count * sizeof *old);
+    else
+        memset(old, 0, count * sizeof *old);
+    return a;
+}
+
+static inline void add_old(struct array *a, const double *old)
+{
+    for (size_t i = 0; i < a->count; i++)
+        a->values[i] += old[i];
+}
+
 /* What one rounding to the dtype may cost, and fp32's own arithmetic. */
 static inline double bound_of(enum dt_dtype dtype)
 {

@@ -35,22 +35,6 @@ static void linear(void)
     for_every_setup(linear_body);
 }
 
-/* values += old, where the kernel was to add */
-static void add_old(struct array *a, const double *old)
-{
-    for (size_t i = 0; i < a->count; i++)
-        a->values[i] += old[i];
-}
-
-/* An output that a kernel overwrites (poisoned) or adds to (random); `old` gets what was there. */
-static struct array target(struct setup *s, size_t count, bool accumulate, double *old)
-{
-    struct array a = accumulate ? input(s->dtype, count, 0, 1) : output(s->dtype, count);
-    for (size_t i = 0; i < count; i++)
-        old[i] = accumulate ? a.values[i] : 0;
-    return a;
-}
-
 static void linear_gradient_body(struct setup *s)
 {
     setup_kernels(s, 1, 8, 8, 8);
@@ -196,58 +180,6 @@ static void linear_gelu_weights_body(struct setup *s)
 static void linear_gelu_weights(void)
 {
     for_every_setup(linear_gelu_weights_body);
-}
-
-static void layer_norm_body(struct setup *s)
-{
-    static const struct shape norms[] = {{1, 9, 0}, {40, 64, 0}, {9, 86, 0}, {5, 1032, 0}, {19, 2064, 0}, {3, 5184, 0}, {2, 16392, 0}};
-    setup_kernels(s, 1, 8, 8, 8);
-    for (int i = 0; i < 2 * (int)(sizeof norms / sizeof norms[0]); i++) {
-        size_t rows = norms[i / 2].rows, d = norms[i / 2].in;
-        bool accumulate = i % 2;
-        if (!every_way(s) && accumulate != (i / 2 + (int)s->dtype) % 2)
-            continue;
-        struct array x = input(s->dtype, rows * d, 3, 1), gain = input(s->dtype, d, 1, 0.5), bias = input(s->dtype, d, 0, 1);
-        struct array y = output(s->dtype, rows * d), dy = input(s->dtype, rows * d, 0, 1);
-        double *old_dx = test_alloc(rows * d * sizeof(double)), *old = test_alloc(2 * d * sizeof(double));
-        struct array dx = target(s, rows * d, accumulate, old_dx), dgain = target(s, d, accumulate, old);
-        struct array dbias = target(s, d, accumulate, old + d);
-        float *mean = test_alloc(rows * sizeof *mean), *rstd = test_alloc(rows * sizeof *rstd);
-        double *ref_mean = test_alloc(rows * sizeof *ref_mean), *ref_rstd = test_alloc(rows * sizeof *ref_rstd);
-
-        struct gpt_norm forward = {x.data, gain.data, bias.data, y.data, mean, rstd, rows, d, 1e-5f};
-        struct gpt_norm_gradient backward = {.dy = dy.data,
-                                             .x = x.data,
-                                             .gain = gain.data,
-                                             .mean = mean,
-                                             .rstd = rstd,
-                                             .dx = dx.data,
-                                             .dgain = dgain.data,
-                                             .dbias = dbias.data,
-                                             .rows = rows,
-                                             .d = d,
-                                             .overwrite = !accumulate,
-                                             .accumulate = accumulate};
-        CHECK_OK(s->table->layer_norm(s->kernels, s->stream, &forward));
-        CHECK_OK(s->table->layer_norm_gradient(s->kernels, s->stream, &backward));
-        CHECK_OK(dt_stream_synchronize(s->stream));
-
-        ref_layer_norm(x.values, gain.values, bias.values, y.values, ref_mean, ref_rstd, rows, d, 1e-5);
-        ref_layer_norm_gradient(dy.values, x.values, gain.values, dx.values, dgain.values, dbias.values, rows, d, 1e-5);
-        add_old(&dx, old_dx);
-        add_old(&dgain, old);
-        add_old(&dbias, old + d);
-        CHECK_ARRAY(s, y, "y");
-        CHECK(error_of(DT_FP32, mean, ref_mean, rows) < 1e-6 && error_of(DT_FP32, rstd, ref_rstd, rows) < 3e-6);
-        CHECK_ARRAY(s, dx, "dx");
-        CHECK_ARRAY(s, dgain, "dgain");
-        CHECK_ARRAY(s, dbias, "dbias");
-    }
-}
-
-static void layer_norm(void)
-{
-    for_every_setup(layer_norm_body);
 }
 
 static void gelu_form(struct setup *s, enum gpt_mlp_kind mlp)
@@ -743,7 +675,6 @@ static const struct test_case cases[] = {
     {"linear's input gradient through GELU", linear_gelu_gradient},
     {"linear and the residual stream", linear_residual},
     {"linear's weight gradient behind GELU", linear_gelu_weights},
-    {"layer norm and its gradients", layer_norm},
     {"several kernels in one", in_one},
     {"GELU and its gradient", gelu},
     {"dropout, with the residual and alone", dropout},

@@ -1,23 +1,7 @@
-/* Kernels of today's decoders against the double-precision reference: norms without mean or bias, of single heads, SwiGLU, rotary positions. */
+/* Norms, and other kernels of today's decoders, against the double-precision reference: norms of rows and of single heads, SwiGLU, rotary
+ * positions. */
 #include "gpt/position.h"
 #include "test/gpt/kernel_setup.h"
-
-/* An output that holds something already, which `old` gets, or poison where the kernel must not add to it. */
-static struct array target(struct setup *s, size_t count, bool accumulate, double *old)
-{
-    struct array a = accumulate ? input(s->dtype, count, 0, 1) : output(s->dtype, count);
-    if (accumulate)
-        memcpy(old, a.values, count * sizeof *old);
-    else
-        memset(old, 0, count * sizeof *old);
-    return a;
-}
-
-static void add_old(struct array *a, const double *old)
-{
-    for (size_t i = 0; i < a->count; i++)
-        a->values[i] += old[i];
-}
 
 static const struct {
     size_t rows, d;
@@ -25,51 +9,82 @@ static const struct {
 
 enum { NORMS = sizeof norms / sizeof norms[0] };
 
+enum norm_kind { LAYER_NORM, LAYER_NORM_WITHOUT_BIAS, RMS_NORM };
+
 /* Every shape with and without something to add to, or one way. */
-static int norm_cases(const struct setup *s)
+static void norm_case(struct setup *s, enum norm_kind kind, int i)
 {
-    return every_way(s) ? 2 * NORMS : NORMS;
+    size_t rows = norms[i % NORMS].rows, d = norms[i % NORMS].d;
+    bool accumulate = (i % NORMS + i / NORMS + (int)s->dtype) % 2, rms = kind == RMS_NORM;
+    double epsilon = i % 3 ? 1e-5 : 0.25, center = rms ? 0.5 : 3;
+    struct array x = input(s->dtype, rows * d, center, 1), gain = input(s->dtype, d, 1, 0.5), y = output(s->dtype, rows * d);
+    struct array dy = input(s->dtype, rows * d, 0, 1), bias = {0}, dbias = {0};
+    double *old_dx = test_alloc(rows * d * sizeof(double)), *old = test_alloc(2 * d * sizeof(double));
+    struct array dx = target(s, rows * d, accumulate, old_dx), dgain = target(s, d, accumulate, old);
+    float *mean = rms ? NULL : test_alloc(rows * sizeof *mean), *rstd = test_alloc(rows * sizeof *rstd);
+    double *ref_mean = test_alloc(rows * sizeof *ref_mean), *ref_rstd = test_alloc(rows * sizeof *ref_rstd);
+    double *ref_dbias = test_alloc(d * sizeof *ref_dbias);
+    if (kind == LAYER_NORM) {
+        bias = input(s->dtype, d, 0, 1);
+        dbias = target(s, d, accumulate, old + d);
+        ref_dbias = dbias.values;
+    }
+    struct gpt_norm forward = {x.data, gain.data, bias.data, y.data, mean, rstd, rows, d, (float)epsilon};
+    struct gpt_norm_gradient backward = {.dy = dy.data,
+                                         .x = x.data,
+                                         .gain = gain.data,
+                                         .mean = mean,
+                                         .rstd = rstd,
+                                         .dx = dx.data,
+                                         .dgain = dgain.data,
+                                         .dbias = dbias.data,
+                                         .rows = rows,
+                                         .d = d,
+                                         .overwrite = !accumulate,
+                                         .accumulate = accumulate};
+    CHECK_OK((rms ? s->table->rms_norm : s->table->layer_norm)(s->kernels, s->stream, &forward));
+    CHECK_OK((rms ? s->table->rms_norm_gradient : s->table->layer_norm_gradient)(s->kernels, s->stream, &backward));
+    CHECK_OK(dt_stream_synchronize(s->stream));
+    if (rms) {
+        ref_rms_norm(x.values, gain.values, y.values, ref_rstd, rows, d, epsilon);
+        ref_rms_norm_gradient(dy.values, x.values, gain.values, dx.values, dgain.values, rows, d, epsilon);
+    } else {
+        ref_layer_norm(x.values, gain.values, bias.values, y.values, ref_mean, ref_rstd, rows, d, epsilon);
+        ref_layer_norm_gradient(dy.values, x.values, gain.values, dx.values, dgain.values, ref_dbias, rows, d, epsilon);
+        CHECK(error_of(DT_FP32, mean, ref_mean, rows) < 1e-6);
+    }
+    add_old(&dx, old_dx);
+    add_old(&dgain, old);
+    CHECK_ARRAY(s, y, "y");
+    CHECK(error_of(DT_FP32, rstd, ref_rstd, rows) < 3e-6);
+    CHECK_ARRAY(s, dx, "dx");
+    CHECK_ARRAY(s, dgain, "dgain");
+    if (kind == LAYER_NORM) {
+        add_old(&dbias, old + d);
+        CHECK_ARRAY(s, dbias, "dbias");
+    }
+}
+
+static void norm_cases(struct setup *s, enum norm_kind kind, int step)
+{
+    setup_kernels(s, 1, 8, 8, 8);
+    for (int i = 0; i < (every_way(s) ? 2 * NORMS : NORMS); i += every_way(s) ? 1 : step)
+        norm_case(s, kind, i);
+}
+
+static void layer_norm_body(struct setup *s)
+{
+    norm_cases(s, LAYER_NORM, 1);
+}
+
+static void layer_norm(void)
+{
+    for_every_setup(layer_norm_body);
 }
 
 static void layer_norm_without_bias_body(struct setup *s)
 {
-    setup_kernels(s, 1, 8, 8, 8);
-    for (int i = 0; i < norm_cases(s); i += every_way(s) ? 1 : 3) {
-        size_t rows = norms[i % NORMS].rows, d = norms[i % NORMS].d;
-        bool accumulate = (i + i / NORMS) % 2;
-        double epsilon = i % 3 ? 1e-5 : 0.25;
-        struct array x = input(s->dtype, rows * d, 3, 1), gain = input(s->dtype, d, 1, 0.5), y = output(s->dtype, rows * d);
-        struct array dy = input(s->dtype, rows * d, 0, 1);
-        double *old_dx = test_alloc(rows * d * sizeof(double)), *old = test_alloc(d * sizeof(double));
-        struct array dx = target(s, rows * d, accumulate, old_dx), dgain = target(s, d, accumulate, old);
-        float *mean = test_alloc(rows * sizeof *mean), *rstd = test_alloc(rows * sizeof *rstd);
-        double *ref_mean = test_alloc(rows * sizeof *ref_mean), *ref_rstd = test_alloc(rows * sizeof *ref_rstd);
-        double *no_dbias = test_alloc(d * sizeof *no_dbias);
-        struct gpt_norm forward = {
-            .x = x.data, .gain = gain.data, .y = y.data, .mean = mean, .rstd = rstd, .rows = rows, .d = d, .epsilon = (float)epsilon};
-        struct gpt_norm_gradient backward = {.dy = dy.data,
-                                             .x = x.data,
-                                             .gain = gain.data,
-                                             .mean = mean,
-                                             .rstd = rstd,
-                                             .dx = dx.data,
-                                             .dgain = dgain.data,
-                                             .rows = rows,
-                                             .d = d,
-                                             .overwrite = !accumulate,
-                                             .accumulate = accumulate};
-        CHECK_OK(s->table->layer_norm(s->kernels, s->stream, &forward));
-        CHECK_OK(s->table->layer_norm_gradient(s->kernels, s->stream, &backward));
-        CHECK_OK(dt_stream_synchronize(s->stream));
-        ref_layer_norm(x.values, gain.values, NULL, y.values, ref_mean, ref_rstd, rows, d, epsilon);
-        ref_layer_norm_gradient(dy.values, x.values, gain.values, dx.values, dgain.values, no_dbias, rows, d, epsilon);
-        add_old(&dx, old_dx);
-        add_old(&dgain, old);
-        CHECK_ARRAY(s, y, "y");
-        CHECK(error_of(DT_FP32, mean, ref_mean, rows) < 1e-6 && error_of(DT_FP32, rstd, ref_rstd, rows) < 3e-6);
-        CHECK_ARRAY(s, dx, "dx");
-        CHECK_ARRAY(s, dgain, "dgain");
-    }
+    norm_cases(s, LAYER_NORM_WITHOUT_BIAS, 3);
 }
 
 static void layer_norm_without_bias(void)
@@ -79,41 +94,7 @@ static void layer_norm_without_bias(void)
 
 static void rms_norm_body(struct setup *s)
 {
-    setup_kernels(s, 1, 8, 8, 8);
-    for (int i = 0; i < norm_cases(s); i++) {
-        size_t rows = norms[i % NORMS].rows, d = norms[i % NORMS].d;
-        bool accumulate = (i + i / NORMS) % 2;
-        double epsilon = i % 3 ? 1e-5 : 0.25;
-        struct array x = input(s->dtype, rows * d, 0.5, 1), gain = input(s->dtype, d, 1, 0.5), y = output(s->dtype, rows * d);
-        struct array dy = input(s->dtype, rows * d, 0, 1);
-        double *old_dx = test_alloc(rows * d * sizeof(double)), *old = test_alloc(d * sizeof(double));
-        struct array dx = target(s, rows * d, accumulate, old_dx), dgain = target(s, d, accumulate, old);
-        float *rstd = test_alloc(rows * sizeof *rstd);
-        double *ref_rstd = test_alloc(rows * sizeof *ref_rstd);
-        struct gpt_norm forward = {
-            .x = x.data, .gain = gain.data, .y = y.data, .rstd = rstd, .rows = rows, .d = d, .epsilon = (float)epsilon};
-        struct gpt_norm_gradient backward = {.dy = dy.data,
-                                             .x = x.data,
-                                             .gain = gain.data,
-                                             .rstd = rstd,
-                                             .dx = dx.data,
-                                             .dgain = dgain.data,
-                                             .rows = rows,
-                                             .d = d,
-                                             .overwrite = !accumulate,
-                                             .accumulate = accumulate};
-        CHECK_OK(s->table->rms_norm(s->kernels, s->stream, &forward));
-        CHECK_OK(s->table->rms_norm_gradient(s->kernels, s->stream, &backward));
-        CHECK_OK(dt_stream_synchronize(s->stream));
-        ref_rms_norm(x.values, gain.values, y.values, ref_rstd, rows, d, epsilon);
-        ref_rms_norm_gradient(dy.values, x.values, gain.values, dx.values, dgain.values, rows, d, epsilon);
-        add_old(&dx, old_dx);
-        add_old(&dgain, old);
-        CHECK_ARRAY(s, y, "y");
-        CHECK(error_of(DT_FP32, rstd, ref_rstd, rows) < 3e-6);
-        CHECK_ARRAY(s, dx, "dx");
-        CHECK_ARRAY(s, dgain, "dgain");
-    }
+    norm_cases(s, RMS_NORM, 1);
 }
 
 static void rms_norm(void)
@@ -364,6 +345,7 @@ static void published_slopes(void)
 }
 
 static const struct test_case cases[] = {
+    {"layer norm and its gradients", layer_norm},
     {"layer norm without bias, and its gradients", layer_norm_without_bias},
     {"rms norm and its gradients", rms_norm},
     {"rms norm of each head, and its gradients", head_norm},
