@@ -146,6 +146,7 @@ static dt_status head_backward_shared(const struct layer_run *r)
         DT_TRY(layer_gather_begin(r, &r->kept->input, DT_WORKSPACE, &all));
     DT_TRY(head_input_gradient(r));
     DT_TRY(layer_sum_begin(r, DT_ACTIVATIONS, &r->stash->dx, &sum));
+    DT_TRY(layer_sum_in_turn(r, &r->stash->dx, 1));
     if (weights_now(r) && r->stage->sliced)
         DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
     if (weights_now(r))

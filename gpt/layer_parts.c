@@ -425,6 +425,16 @@ dt_status layer_sum_begin(const struct layer_run *r, enum dt_category category, 
                                     dtype_of(r));
 }
 
+dt_status layer_sum_in_turn(const struct layer_run *r, const struct dt_buffer *summand, int products)
+{
+    struct gpt_exchange *x = &r->stage->exchange;
+    if (x->group.sums_in_turn == 0)
+        return DT_OK;
+    for (int i = 1; x->group.sums_in_turn > 1 && !r->stage->sliced && i < products; i++)
+        DT_TRY(gpt_all_reduce_begin(x, x->group.comm, GPT_EXCHANGE_SUM, r->stream, summand->data, r->rows * r->d, dtype_of(r)));
+    return gpt_exchange_wait(x, GPT_EXCHANGE_SUM);
+}
+
 dt_status layer_sum_end(const struct layer_run *r, struct dt_buffer *summand, const struct dt_buffer *sum)
 {
     if (!shared(r))
@@ -697,6 +707,7 @@ static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy
     DT_TRY(layer_allocate(r, DT_WORKSPACE, r->d, &dnormed));
     DT_TRY(layer_input_gradient(r, dnormed.data, dy->data, weight, out, r->d));
     DT_TRY(layer_sum_begin(r, DT_WORKSPACE, &dnormed, &sum));
+    DT_TRY(layer_sum_in_turn(r, &dnormed, weight == GPT_GATE_WEIGHT ? 2 : 1));
     if (weights_now(r)) {
         if (r->stage->sliced)
             DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));

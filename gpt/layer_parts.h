@@ -132,6 +132,8 @@ dt_status layer_allocate_summand(const struct layer_run *r, enum dt_category cat
 /* Begin to sum up the ranks' summands. sum: [R, d], allocated where that is not all of it. */
 dt_status layer_sum_begin(const struct layer_run *r, enum dt_category category, const struct dt_buffer *summand, struct dt_buffer *sum);
 /* The sum is there, in the summand's place. */
+/* What a framework does between: waits for the sum before it goes on, after one more of each further product that has read `input` whole. */
+dt_status layer_sum_in_turn(const struct layer_run *r, const struct dt_buffer *summand, int products);
 dt_status layer_sum_end(const struct layer_run *r, struct dt_buffer *summand, const struct dt_buffer *sum);
 /* Both, one after the other. */
 dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, struct dt_buffer *summand);

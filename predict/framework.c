@@ -506,6 +506,7 @@ dt_status framework_create(const struct experiment *e, const struct dt_profile *
         .gradient_bytes = profile->memory.gradient_bytes,
         .wide_reduction = profile->schedule.wide_gradients,
         .key_pieces = profile->schedule.key_pieces,
+        .sums_in_turn = profile->schedule.sums_in_turn,
         .activation = {.copies_in_turn = profile->schedule.offloads_in_turn},
         .extra = &f->extra,
     };

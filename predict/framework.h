@@ -26,6 +26,12 @@
  *                              Source: PyTorch, torch/distributed/tensor/experimental/_attention.py (_templated_ring_attention and its backward),
  *                              _functional_collectives.py (_maybe_wrap_tensor); pytorch/torchtitan, torchtitan/models/llama/model.py (repeat_kv).
  *
+ * Others:
+ *
+ *   sums_in_turn               Tensor parallelism as autograd has it where nobody has put the sum beside the weight gradients: a product's backward
+ *                              ends, and what copied its input to all ranks sums the gradient; of SwiGLU's two products (2) each has such a copy.
+ *                              Source: Aleph-Alpha/scaling, src/scaling/core/nn/linear/column_parallel_linear.py and mlp.py.
+ *
  * Products in FP8 (lib/cost/fp8.h), whatever the profile:
  *
  *   casts that are kept        FP8 copies of the weights, also transposed, which all micro-batches of a step use.

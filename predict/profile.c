@@ -185,6 +185,9 @@ static const struct dt_field after_kernels[] = {
      .description =
          "1: zero1 and zero2 copy every rank's share of a bucket's gradients before they are reduced, and gather all parameters at "
          "once, from where every rank's share of each is copied to its place."},
+    {"schedule.sums_in_turn", DT_FIELD_INT, AT(schedule.sums_in_turn), .max = 2, .initial = "0",
+     .description = "1: ranks that share layers wait for the sum of an input's gradient before they compute weight gradients. 2: and "
+                    "without sequence parallelism each of SwiGLU's two products has a sum of its own."},
 };
 
 /* ---- with the kernels of the families ---- */
@@ -444,4 +447,18 @@ void profile_norm_in_operations(struct dt_profile *p)
     *kernel_called(p, "rms_norm") = (struct dt_kernel_cost){.launches = 8, .passes = 18};
     *kernel_called(p, "rms_norm_gradient") = (struct dt_kernel_cost){.launches = 17 - 8, .passes = 46 - 18};
     p->memory.rms_norm_elems = 3;
+}
+
+void profile_first_flash_attention(struct dt_profile *p)
+{
+    p->gemm.fused_attention /= 0.44;
+}
+
+void profile_softmax_in_operations(struct dt_profile *p)
+{
+    struct dt_kernel_cost *forward = kernel_called(p, "attention"), *backward = kernel_called(p, "attention_gradient");
+    forward->launches += 3;
+    forward->other_passes = 14.5;
+    backward->launches += 3;
+    backward->other_passes = 16.5;
 }

@@ -42,4 +42,13 @@ dt_status measured_write(const struct dt_measured_list *list, struct cJSON **out
  * Source  huggingface/transformers, models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml. */
 void profile_norm_in_operations(struct dt_profile *profile);
 
+/* Likewise unfused attention's softmax without dropout, in fp32: forward casts (3), fills the mask in (4.5: its bytes are read, too), takes the softmax (4)
+ * and casts back (3); backward has the derivatives, of which the softmax's reads both its result and the gradient (3, 6, 4.5, 3).
+ * Source  Aleph-Alpha/scaling, src/scaling/core/nn/masked_softmax/masked_softmax.py, MaskedSoftmaxTorch with softmax_in_fp32. */
+void profile_softmax_in_operations(struct dt_profile *profile);
+
+/* FlashAttention-1 where the profile's is the second version: 0.44 of its rate, forward and backward under a causal mask, heads of 128, sequences of 2,048 to
+ * 16,384 tokens. Source  Dao-AILab/flash-attention, assets/flash2_a100_fwd_bwd_benchmark.png. */
+void profile_first_flash_attention(struct dt_profile *profile);
+
 #endif

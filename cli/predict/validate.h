@@ -21,8 +21,8 @@ enum validate_outcome {
 
 enum validate_fit { VALIDATE_FIT_UNKNOWN, VALIDATE_FIT, VALIDATE_FIT_NOT };
 
-/* How a run computes its RMS norms, as its table says: each in one kernel, or in single operations of PyTorch. */
-enum measured_norm { NORM_NOT_TOLD, NORM_IN_KERNEL, NORM_IN_OPERATIONS };
+/* How a run computes its RMS norms, as its table says: each in one kernel, or in single operations of PyTorch, and attention's softmax so, too. */
+enum measured_norm { NORM_NOT_TOLD, NORM_IN_KERNEL, NORM_IN_OPERATIONS, NORM_AND_SOFTMAX_IN_OPERATIONS };
 
 /* One measured run. */
 struct validate_row {
@@ -35,6 +35,7 @@ struct validate_row {
     double measured_s, measured_bytes;   /* NAN: not told */
     enum validate_fit measured_fit;      /* in memory, where the table has its status */
     enum measured_norm norm;             /* whatever the profile's are */
+    bool first_flash_attention;          /* fused attention is FlashAttention's first version, whatever the profile's is */
     bool sequence_parallel_open;         /* neither table nor --set says it, so that the default is predicted */
     bool fit_undecided;                  /* and it decides whether memory suffices */
     double predicted_s, predicted_bytes; /* NAN: not known */
@@ -232,6 +233,7 @@ struct measured_run {
     int wrap, gather, offload; /* -1: not told */
     bool sequence_parallel, sequence_parallel_told;
     enum measured_norm norm;
+    bool first_flash_attention;
     char reason[256]; /* why no experiment can be made of it; "": one can */
     char note[96];    /* of struct validate_row */
 };

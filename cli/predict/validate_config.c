@@ -364,6 +364,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     row->stages = run.stages;
     row->tensor = run.tensor;
     row->norm = run.norm;
+    row->first_flash_attention = run.first_flash_attention;
     const char *name = run.preset ? run.preset->name : measured_text(t, i, COLUMN_MODEL);
     if (*name)
         snprintf(row->model, sizeof row->model, "%s", name);

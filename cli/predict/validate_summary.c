@@ -17,7 +17,8 @@
 static bool same_experiment(const struct validate_row *a, const struct validate_row *b)
 {
     return a->sequence_parallel_open == b->sequence_parallel_open && a->norm == b->norm &&
-           strcmp(a->experiment.hash, b->experiment.hash) == 0 && a->experiment.replica_samples == b->experiment.replica_samples;
+           a->first_flash_attention == b->first_flash_attention && strcmp(a->experiment.hash, b->experiment.hash) == 0 &&
+           a->experiment.replica_samples == b->experiment.replica_samples;
 }
 
 /* The first row that is the same as row i, which it may be itself. */
@@ -63,8 +64,12 @@ static dt_status create_system(struct predicting *p, const struct validate_row *
     struct dt_costs *costs = &(*out)->costs;
     if (row->norm == NORM_IN_KERNEL)
         costs->profile.memory.rms_norm_elems = 0;
-    if (row->norm == NORM_IN_OPERATIONS)
+    if (row->norm >= NORM_IN_OPERATIONS)
         profile_norm_in_operations(&costs->profile);
+    if (row->norm == NORM_AND_SOFTMAX_IN_OPERATIONS)
+        profile_softmax_in_operations(&costs->profile);
+    if (row->first_flash_attention)
+        profile_first_flash_attention(&costs->profile);
     return DT_OK;
 }
 

@@ -619,6 +619,9 @@ static void kernels_in(const struct measured_table *t, int i, struct measured_ru
     const char *notes = measured_text(t, i, COLUMN_NOTES);
     if (strstr(notes, "kernel="))
         run->norm = strstr(notes, "RMS kernel") ? NORM_IN_KERNEL : NORM_IN_OPERATIONS;
+    run->first_flash_attention = strstr(notes, "kernel=flash_attentionv1") != NULL;
+    if (strstr(notes, "kernel=torch"))
+        run->norm = NORM_AND_SOFTMAX_IN_OPERATIONS;
     if (strstr(notes, "kernel=torch") || strstr(notes, "kernel=fused"))
         run->attention = "unfused";
 }

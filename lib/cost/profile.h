@@ -97,10 +97,10 @@ struct dt_profile {
         int peaks_of_first_rank;      /* 1: and only the first rank's, not the most of all ranks */
     } memory;
 
-    /* What predict/framework.h says; each 0 or 1, flattening_copies a count. */
+    /* What predict/framework.h says; each 0 or 1, flattening_copies a count, sums_in_turn to 2. */
     struct {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
-            separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks, copies_shares, key_pieces;
+            separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks, copies_shares, key_pieces, sums_in_turn;
     } schedule;
     struct dt_measured_list measured;          /* kernels that need no formula */
     struct dt_product_rates rates;             /* of a user's table: no key of a profile */

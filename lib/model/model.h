@@ -129,6 +129,7 @@ struct dt_tensor_group {
     struct dt_comm *copies;    /* those of it that hold copies of the same parameters (tensor_copies); NULL: no others do */
     struct dt_stream *network; /* for the group's collectives, beside the stage's kernels */
     bool sequence_parallel;    /* between the layers each rank has its part of the rows, instead of all of them */
+    int sums_in_turn;          /* as schedule.sums_in_turn of profiles: on device sim alone, since the second sums are of sums */
     /* Have the stage's stream wait for `event` of network: the caller measures how long it does. */
     dt_status (*wait)(void *context, const struct dt_event *event);
     void *context;

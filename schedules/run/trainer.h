@@ -17,6 +17,7 @@ struct trainer_options {
     double gradient_bytes; /* of each gradient, from backward to the update, where that is more than those of the model's dtype */
     bool wide_reduction;   /* gradients in 16 bits travel in 32: on device sim alone */
     bool key_pieces;       /* as of struct dt_context_group */
+    int sums_in_turn;      /* as of struct dt_tensor_group */
     struct activation_rules activation;
     const struct pipeline_extra *extra;
     struct dt_memory_usage *memory_at; /* as of struct pipeline_setup */

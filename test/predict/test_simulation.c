@@ -557,6 +557,33 @@ static void one_queue_waits_for_reductions(void)
     CHECK(fabs(more[0]) < 1e-3 && more[1] > 5e-3, "%g, and %g where ranks share layers", more[0], more[1]);
 }
 
+static void sums_wait(struct simulated_system *s)
+{
+    s->costs.profile.schedule.sums_in_turn = 1;
+}
+
+static void each_product_has_a_sum(struct simulated_system *s)
+{
+    s->costs.profile.schedule.sums_in_turn = 2;
+}
+
+/* Weight gradients hide the sums of inputs' gradients, unless a framework waits for them. */
+static void sums_in_turn(void)
+{
+    static const char *const rows[] = {"false", "true"};
+    static const char *const model =
+        "\"model\": {\"layers\": 2, \"heads\": 16, \"hidden\": 2048, \"vocab_size\": 512, \"block_size\": 1024, "
+        "\"mlp\": \"swiglu\", \"norm\": \"rms\"}";
+    for (int sliced = 0; sliced < 2; sliced++) {
+        char keys[512];
+        snprintf(keys, sizeof keys,
+                 "\"world_size\": 4, \"paradigm\": \"none\", \"batch_size\": 4, \"tensor\": {\"size\": 4, \"sequence_parallel\": %s}, %s",
+                 rows[sliced], model);
+        double beside = run_keys(keys, NULL), waiting = run_keys(keys, sums_wait), each = run_keys(keys, each_product_has_a_sum);
+        CHECK(waiting > beside && (sliced ? each == waiting : each > waiting), "%g, %g, %g s", beside, waiting, each);
+    }
+}
+
 static void the_bubble_of_a_pipeline(void)
 {
     static const int stages[] = {2, 4}, chunks[] = {1, 2, 4, 8};
@@ -1046,6 +1073,7 @@ static const struct test_case cases[] = {
     {"MXFP8 needs a rate of its own", mxfp8_needs_its_rate},
     {"shares are copied", shares_are_copied},
     {"one queue waits for reductions", one_queue_waits_for_reductions},
+    {"sums in turn", sums_in_turn},
     {"the bubble of a pipeline", the_bubble_of_a_pipeline},
     {"a bubble is counted", a_bubble_is_counted},
     {"waiting for launches is the host's", waiting_for_launches_is_the_hosts},

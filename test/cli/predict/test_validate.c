@@ -168,11 +168,16 @@ static void brief_and_equal_rows(void)
                                     "2,32,2,1024,16,4,1024,1,1,2,kernel=flash_attention2 + RMS kernel\n"
                                     "2,32,2,1024,16,4,1024,1,1,2,kernel=flash_attention2\n"
                                     "2,32,2,1024,16,4,1024,1,1,2,\n"
-                                    "2,32,2,1024,16,4,1024,1,1,2,kernel=flash_attention2\n";
-    static const enum measured_norm norms[] = {NORM_IN_KERNEL, NORM_IN_OPERATIONS, NORM_NOT_TOLD, NORM_IN_OPERATIONS};
+                                    "2,32,2,1024,16,4,1024,1,1,2,kernel=flash_attention2\n"
+                                    "2,32,2,1024,16,4,1024,1,1,2,kernel=fused\n"
+                                    "2,32,2,1024,16,4,1024,1,1,2,kernel=torch\n"
+                                    "2,32,2,1024,16,4,1024,1,1,2,kernel=flash_attentionv1.0.8\n";
+    static const enum measured_norm norms[] = {NORM_IN_KERNEL,     NORM_IN_OPERATIONS, NORM_NOT_TOLD,
+                                               NORM_IN_OPERATIONS, NORM_IN_OPERATIONS, NORM_AND_SOFTMAX_IN_OPERATIONS,
+                                               NORM_IN_OPERATIONS};
     static const char *const set = "model.norm=rms";
     struct validate_system system = {.cluster = "clusters/dgx_a100.json", .profile = "profiles/general_a100.json"};
-    double whole_s[4];
+    double whole_s[7];
     system.sets = &set;
     system.set_count = 1;
     for (int brief = 0; brief < 2; brief++) {
@@ -181,7 +186,7 @@ static void brief_and_equal_rows(void)
         CHECK_OK(read_text_for(&system, mesh, &rows, path));
         rows.brief = brief;
         CHECK_OK(validate_predict(&rows, NULL, NULL));
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 7; i++) {
             CHECK(rows.rows[i].norm == norms[i] && rows.rows[i].outcome == VALIDATE_PREDICTED, "%d: %s", i, rows.rows[i].reason);
             whole_s[i] = brief ? whole_s[i] : rows.rows[i].predicted_s;
             CHECK(fabs(rows.rows[i].predicted_s / whole_s[i] - 1) < 1e-9, "%d: %g, not %g s", i, rows.rows[i].predicted_s, whole_s[i]);
@@ -190,6 +195,8 @@ static void brief_and_equal_rows(void)
     }
     CHECK(whole_s[1] > 1.05 * whole_s[0] && whole_s[2] == whole_s[0] && whole_s[3] == whole_s[1], "%g, %g, %g, %g s", whole_s[0],
           whole_s[1], whole_s[2], whole_s[3]);
+    CHECK(whole_s[4] > whole_s[3] && whole_s[5] > 1.05 * whole_s[4] && whole_s[6] > whole_s[3], "%g, %g, %g s", whole_s[4], whole_s[5],
+          whole_s[6]);
 }
 
 /* The ranks of a shard group, in both kinds of tables; without them a group has those of a node. */
