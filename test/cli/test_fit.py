@@ -108,8 +108,8 @@ def test_softwares_have_their_constants_in_common():
 
 def test_what_cannot_be_fitted():
     for arguments, said in ((["nowhere.csv"], "nowhere.csv: no such file"),
-                            ([write("few.csv", HEAD + SHAPES[0] + ",1\n"), "--profile", "llm_foundry_a100"], "1 of 1 runs have a time"),
-                            ([write("few.csv", HEAD + SHAPES[0] + ",1\n")], "no shipped profile is for NVIDIA A100"),
+                            ([write("few.csv", HEAD + SHAPES[0] + ",1\n"), "--profile", "llm_foundry_a100"], "1 of 1 runs have a measured time"),
+                            ([write("untold.csv", HEAD + "".join(f"{shape},\n" for shape in SHAPES))], "line 2: no measured time"),
                             ([write("none.csv", "gpus\n1\n"), "--profile", "llm_foundry_a100"], "there is no column")):
         text = run(*FIT, *arguments, "--output", "none.json", code=1)
         check(text.count("\n") == 1 and text.startswith("fit: ") and said in text, text)
