@@ -5,7 +5,7 @@ namespace {
 
 using namespace gpt_cuda;
 
-enum { LANES = 32, ROWS = 8, BLOCKS_PER_MULTIPROCESSOR = 8, COLUMNS = 8 };
+enum { TABLE_LANES = 32, TABLE_ROWS = 8, TABLE_BLOCKS = 8, TABLE_COLUMNS = 8 };
 
 /* The rows of a table that are here. */
 struct table_part {
@@ -24,20 +24,20 @@ __device__ inline pack<E, N> load_row(const E *table, const table_part &part, ui
 /* out [rows, d] = dropout(token_table[token] + position_table[t]): a warp takes a row, a lane eight columns (one call of Philox) at a time.
  * Floor, in bytes an element of fp16: the token's row is read and out written, 4; the position table stays in the L2 cache. */
 template <typename E, int N>
-__global__ void __launch_bounds__(LANES *ROWS, 4)
+__global__ void __launch_bounds__(TABLE_LANES *TABLE_ROWS, 4)
     embedding_kernel(E *out, const int32_t *tokens, const E *token_table, table_part vocab, const E *position_table, table_part positions,
                      size_t rows, uint32_t d, uint32_t T, dropout drop, const struct dt_cuda_step *step)
 {
     wait_for_earlier();
     drop.first_sample += step->first_sample;
-    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
+    for (size_t row = blockIdx.x * (size_t)TABLE_ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)TABLE_ROWS) {
         uint32_t sample = drop.first_sample + (uint32_t)row / T, position = (uint32_t)row % T, token = (uint32_t)tokens[row];
 #pragma unroll 2
-        for (uint32_t column = threadIdx.x * COLUMNS; column < d; column += LANES * COLUMNS) {
-            float factor[COLUMNS];
+        for (uint32_t column = threadIdx.x * TABLE_COLUMNS; column < d; column += TABLE_LANES * TABLE_COLUMNS) {
+            float factor[TABLE_COLUMNS];
             dropout_factors(drop, sample, position, column, factor);
 #pragma unroll
-            for (int p = 0; p < COLUMNS / N; p++)
+            for (int p = 0; p < TABLE_COLUMNS / N; p++)
                 if (column + p * N < d) {
                     pack<E, N> a = load_row<N>(token_table, vocab, token, d, column + p * N);
                     pack<E, N> b = load_row<N>(position_table, positions, position, d, column + p * N);
@@ -66,17 +66,17 @@ struct token_lists {
 /* The sum over the block's threads of those before this one, and of all in *total. Every thread calls. */
 __device__ inline int32_t sum_before(int32_t x, int32_t *warps, int32_t *total)
 {
-    int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    int lane = threadIdx.x % TABLE_LANES, warp = threadIdx.x / TABLE_LANES;
     int32_t upto = x;
-    for (int distance = 1; distance < LANES; distance *= 2) {
+    for (int distance = 1; distance < TABLE_LANES; distance *= 2) {
         int32_t other = __shfl_up_sync(0xffffffffu, upto, distance);
         upto += lane >= distance ? other : 0;
     }
-    if (lane == LANES - 1)
+    if (lane == TABLE_LANES - 1)
         warps[warp] = upto;
     __syncthreads();
     int32_t before = 0, all = 0;
-    for (int w = 0; w < LIST_THREADS / LANES; w++) {
+    for (int w = 0; w < LIST_THREADS / TABLE_LANES; w++) {
         before += w < warp ? warps[w] : 0;
         all += warps[w];
     }
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(LIST_THREADS)
     list_kernel(token_lists lists, const int32_t *tokens, int32_t rows, int32_t first, int32_t vocab, int32_t range)
 {
     wait_for_earlier();
-    __shared__ int32_t warps[LIST_THREADS / LANES];
+    __shared__ int32_t warps[LIST_THREADS / TABLE_LANES];
     int32_t *counts = dynamic_shared<int32_t>(); /* [range] */
     int32_t low = (int32_t)blockIdx.x * range, high = low + range < vocab ? low + range : vocab, below = 0, total;
     for (int32_t v = threadIdx.x; v < range; v += LIST_THREADS)
@@ -161,38 +161,39 @@ struct rows_of_position {
 
 /* table [table_rows, d]: a warp sums 256 columns of one row of the table. */
 template <typename E, int N, typename Rows>
-__global__ void __launch_bounds__(LANES *ROWS) table_gradient_kernel(E *table, const E *dout, Rows rows, size_t table_rows, uint32_t d,
-                                                                     bool accumulate, dropout drop, const struct dt_cuda_step *step)
+__global__ void __launch_bounds__(TABLE_LANES *TABLE_ROWS)
+    table_gradient_kernel(E *table, const E *dout, Rows rows, size_t table_rows, uint32_t d, bool accumulate, dropout drop,
+                          const struct dt_cuda_step *step)
 {
     wait_for_earlier();
     drop.first_sample += step->first_sample;
-    uint32_t slices = (d + LANES * COLUMNS - 1) / (LANES * COLUMNS);
-    for (size_t unit = blockIdx.x * (size_t)ROWS + threadIdx.y; unit < table_rows * slices; unit += gridDim.x * (size_t)ROWS) {
+    uint32_t slices = (d + TABLE_LANES * TABLE_COLUMNS - 1) / (TABLE_LANES * TABLE_COLUMNS);
+    for (size_t unit = blockIdx.x * (size_t)TABLE_ROWS + threadIdx.y; unit < table_rows * slices; unit += gridDim.x * (size_t)TABLE_ROWS) {
         size_t row = unit / slices;
-        uint32_t column = (uint32_t)(unit % slices) * (LANES * COLUMNS) + threadIdx.x * COLUMNS;
+        uint32_t column = (uint32_t)(unit % slices) * (TABLE_LANES * TABLE_COLUMNS) + threadIdx.x * TABLE_COLUMNS;
         int32_t count = rows.count(row);
         if (column >= d || (accumulate && count == 0))
             continue;
-        float sums[COLUMNS] = {};
+        float sums[TABLE_COLUMNS] = {};
 #pragma unroll 2
         for (int32_t i = 0; i < count; i++) {
             uint32_t m = rows.at(row, i);
-            pack<E, N> part[COLUMNS / N];
+            pack<E, N> part[TABLE_COLUMNS / N];
 #pragma unroll
-            for (int p = 0; p < COLUMNS / N; p++)
+            for (int p = 0; p < TABLE_COLUMNS / N; p++)
                 if (column + p * N < d)
                     part[p] = load_pack<N>(dout + (size_t)m * d + column + p * N);
-            float factor[COLUMNS];
+            float factor[TABLE_COLUMNS];
             dropout_factors(drop, drop.first_sample + m / rows.T, m % rows.T, column, factor);
 #pragma unroll
-            for (int p = 0; p < COLUMNS / N; p++)
+            for (int p = 0; p < TABLE_COLUMNS / N; p++)
 #pragma unroll
                 for (int j = 0; j < N; j++)
                     if (column + p * N < d)
                         sums[p * N + j] += to_float(part[p].at[j]) * factor[p * N + j];
         }
 #pragma unroll
-        for (int p = 0; p < COLUMNS / N; p++) {
+        for (int p = 0; p < TABLE_COLUMNS / N; p++) {
             if (column + p * N >= d)
                 break;
             E *to = table + row * d + column + p * N;
@@ -211,14 +212,14 @@ template <typename E, typename Rows>
 dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a, void *table,
                          const Rows &rows, size_t table_rows)
 {
-    size_t d = (size_t)gpt_of(&k->model)->hidden, slices = (d + LANES * COLUMNS - 1) / (LANES * COLUMNS);
+    size_t d = (size_t)gpt_of(&k->model)->hidden, slices = (d + TABLE_LANES * TABLE_COLUMNS - 1) / (TABLE_LANES * TABLE_COLUMNS);
     if (table_rows == 0) /* a rank may have none of a small table */
         return DT_OK;
     return for_pack<E>(
         d,
         [&](auto n) {
             return launch("embedding gradient", table_gradient_kernel<E, decltype(n)::value, Rows>,
-                          dim3(blocks_for(k, table_rows * slices, ROWS, BLOCKS_PER_MULTIPROCESSOR * 8)), dim3(LANES, ROWS), 0, stream,
+                          dim3(blocks_for(k, table_rows * slices, TABLE_ROWS, TABLE_BLOCKS * 8)), dim3(TABLE_LANES, TABLE_ROWS), 0, stream,
                           (E *)table, (const E *)a->dout, rows, table_rows, (uint32_t)d, a->accumulate, dropout_of(&a->dropout),
                           k->base->cuda_step);
         },
@@ -252,10 +253,10 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
         return for_pack<E>(
             d,
             [&](auto n) {
-                return launch("embedding", embedding_kernel<E, decltype(n)::value>,
-                              dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR)), dim3(LANES, ROWS), 0, stream, (E *)a->out,
-                              a->tokens, (const E *)a->token_table, part_of(a->vocab), (const E *)a->position_table, part_of(a->positions),
-                              rows, (uint32_t)d, (uint32_t)gpt_of(&k->model)->block_size, dropout_of(&a->dropout), k->base->cuda_step);
+                return launch("embedding", embedding_kernel<E, decltype(n)::value>, dim3(blocks_for(k, rows, TABLE_ROWS, TABLE_BLOCKS)),
+                              dim3(TABLE_LANES, TABLE_ROWS), 0, stream, (E *)a->out, a->tokens, (const E *)a->token_table,
+                              part_of(a->vocab), (const E *)a->position_table, part_of(a->positions), rows, (uint32_t)d,
+                              (uint32_t)gpt_of(&k->model)->block_size, dropout_of(&a->dropout), k->base->cuda_step);
             },
             a->out, a->token_table, a->position_table);
     });

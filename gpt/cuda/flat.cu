@@ -7,7 +7,7 @@ namespace {
 
 using namespace gpt_cuda;
 
-enum { THREADS = 256, BLOCKS_PER_MULTIPROCESSOR = 16 };
+enum { FLAT_THREADS = 256, FLAT_BLOCKS = 16 };
 
 /* The standard normal distribution at x. The left tail is Phi(-|x|) = exp(-x^2/2) * erfcx(|x| / sqrt(2)) / 2, which loses nothing where
  * 1 + erf would, and erfcx is t * polynomial(t) of t = 1 / (1 + 0.4 |x| / sqrt(2)), fitted to 1.3e-7 over all of t in (0, 1]: some 20
@@ -128,13 +128,13 @@ template <typename E, int N, typename Of> struct gelu_gradient_rows {
 /* ---- tokens (lib/base/random.h) ---- */
 
 /* A thread makes the four tokens of one call of Philox. inputs, targets [samples, T] */
-__global__ void __launch_bounds__(THREADS) tokens_kernel(int32_t *inputs, int32_t *targets, size_t samples, uint32_t T, uint32_t vocab,
-                                                         uint64_t seed, uint32_t first_sample, const struct dt_cuda_step *step)
+__global__ void __launch_bounds__(FLAT_THREADS) tokens_kernel(int32_t *inputs, int32_t *targets, size_t samples, uint32_t T, uint32_t vocab,
+                                                              uint64_t seed, uint32_t first_sample, const struct dt_cuda_step *step)
 {
     wait_for_earlier();
     uint32_t per_sample = T / 4 + 1; /* a sample is T + 1 tokens */
     first_sample += step->first_sample;
-    for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < samples * per_sample; i += gridDim.x * (size_t)THREADS) {
+    for (size_t i = blockIdx.x * (size_t)FLAT_THREADS + threadIdx.x; i < samples * per_sample; i += gridDim.x * (size_t)FLAT_THREADS) {
         size_t sample = i / per_sample;
         uint32_t block = (uint32_t)(i % per_sample);
         struct dt_philox random = dt_philox4x32(seed, block, 0, first_sample + (uint32_t)sample, (uint32_t)DT_RANDOM_TOKEN << 24);
@@ -208,7 +208,7 @@ extern "C" dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struc
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_tokens, gpt_tokens)
 {
     uint32_t T = (uint32_t)gpt_of(&k->model)->block_size;
-    unsigned blocks = blocks_for(k, a->samples * (T / 4 + 1), THREADS, BLOCKS_PER_MULTIPROCESSOR);
-    return launch("tokens", tokens_kernel, dim3(blocks), dim3(THREADS), 0, stream, a->inputs, a->targets, a->samples, T,
+    unsigned blocks = blocks_for(k, a->samples * (T / 4 + 1), FLAT_THREADS, FLAT_BLOCKS);
+    return launch("tokens", tokens_kernel, dim3(blocks), dim3(FLAT_THREADS), 0, stream, a->inputs, a->targets, a->samples, T,
                   (uint32_t)gpt_of(&k->model)->vocab_size, a->seed, a->first_sample, k->base->cuda_step);
 }

@@ -6,12 +6,19 @@ namespace {
 
 using namespace gpt_cuda;
 
-enum { LANES = 8, THREADS = 256, HEADS_OF_BLOCK = THREADS / LANES, WARPS = THREADS / 32, MOST_WIDTH = 256, BLOCKS_PER_MULTIPROCESSOR = 4 };
+enum {
+    HEAD_LANES = 8,
+    HEAD_THREADS = 256,
+    HEADS_OF_BLOCK = HEAD_THREADS / HEAD_LANES,
+    WARPS = HEAD_THREADS / 32,
+    MOST_WIDTH = 256,
+    HEAD_BLOCKS = 4
+};
 
 __device__ inline float sum_of_lanes(float x)
 {
 #pragma unroll
-    for (int distance = LANES / 2; distance > 0; distance /= 2)
+    for (int distance = HEAD_LANES / 2; distance > 0; distance /= 2)
         x += __shfl_xor_sync(0xffffffffu, x, distance);
     return x;
 }
@@ -20,7 +27,7 @@ __device__ inline float sum_of_lanes(float x)
 template <typename E, int N> __device__ inline float rstd_of(const E *head, int width, bool valid, float epsilon)
 {
     float squares = 0;
-    for (int column = (int)threadIdx.x % LANES * N; valid && column < width; column += LANES * N) {
+    for (int column = (int)threadIdx.x % HEAD_LANES * N; valid && column < width; column += HEAD_LANES * N) {
         pack<E, N> x = load_pack<N>(head + column);
 #pragma unroll
         for (int j = 0; j < N; j++)
@@ -38,11 +45,11 @@ struct head_norm {
     float epsilon;
 };
 
-template <typename E, int N> __global__ void __launch_bounds__(THREADS) head_norm_kernel(head_norm a)
+template <typename E, int N> __global__ void __launch_bounds__(HEAD_THREADS) head_norm_kernel(head_norm a)
 {
     wait_for_earlier();
     size_t heads = (size_t)(a.heads + 2 * a.kv_heads);
-    size_t item = (blockIdx.x * (size_t)THREADS + threadIdx.x) / LANES, head = item % heads;
+    size_t item = (blockIdx.x * (size_t)HEAD_THREADS + threadIdx.x) / HEAD_LANES, head = item % heads;
     bool valid = item < a.rows * heads, normed = head < (size_t)(a.heads + a.kv_heads);
     const E *from = (const E *)a.qkv + (valid ? item * (size_t)a.width : 0);
     const E *gain = (const E *)(head < (size_t)a.heads ? a.q_gain : a.k_gain);
@@ -50,7 +57,7 @@ template <typename E, int N> __global__ void __launch_bounds__(THREADS) head_nor
     float rstd = rstd_of<E, N>(from, a.width, valid && normed, a.epsilon);
     if (!valid || (!normed && a.qkv == a.out))
         return;
-    for (int column = (int)threadIdx.x % LANES * N; column < a.width; column += LANES * N) {
+    for (int column = (int)threadIdx.x % HEAD_LANES * N; column < a.width; column += HEAD_LANES * N) {
         pack<E, N> x = load_pack<N>(from + column);
         if (normed) {
             pack<E, N> g = load_pack<N>(gain + column);
@@ -73,17 +80,18 @@ struct head_norm_gradient {
 
 /* With xhat = x * rstd and g = dy * gain: dx = rstd * (g - xhat * mean of g * xhat) in dy's place. A block sums dy * xhat over the heads
  * that it takes in turn: each thread its own columns in registers, then the block, in one order. partials [blocks, width] */
-template <typename E, int N> __global__ void __launch_bounds__(THREADS) head_norm_gradient_kernel(head_norm_gradient a, float *partials)
+template <typename E, int N>
+__global__ void __launch_bounds__(HEAD_THREADS) head_norm_gradient_kernel(head_norm_gradient a, float *partials)
 {
     wait_for_earlier();
-    constexpr int PACKS = MOST_WIDTH / (LANES * N);
+    constexpr int PACKS = MOST_WIDTH / (HEAD_LANES * N);
     __shared__ float sums[WARPS][MOST_WIDTH];
     const E *gain = (const E *)a.gain;
-    int lane = (int)threadIdx.x % LANES, warp = (int)threadIdx.x / 32;
+    int lane = (int)threadIdx.x % HEAD_LANES, warp = (int)threadIdx.x / 32;
     size_t count = a.rows * (size_t)a.heads;
     float dgain[PACKS][N] = {};
     for (size_t first = blockIdx.x * (size_t)HEADS_OF_BLOCK; first < count; first += gridDim.x * (size_t)HEADS_OF_BLOCK) {
-        size_t item = first + threadIdx.x / LANES;
+        size_t item = first + threadIdx.x / HEAD_LANES;
         bool valid = item < count;
         size_t row = item / (size_t)a.heads, head = item % (size_t)a.heads + (size_t)a.first_head;
         size_t place = valid ? (row * (size_t)a.row_heads + head) * (size_t)a.width : 0;
@@ -92,7 +100,7 @@ template <typename E, int N> __global__ void __launch_bounds__(THREADS) head_nor
         float rstd = rstd_of<E, N>(x, a.width, valid, a.epsilon), dot = 0;
 #pragma unroll
         for (int p = 0; p < PACKS; p++) {
-            int column = (p * LANES + lane) * N;
+            int column = (p * HEAD_LANES + lane) * N;
             if (!valid || column >= a.width)
                 break;
             pack<E, N> x_p = load_pack<N>(x + column), dy_p = load_pack<N>(dy + column), by = load_pack<N>(gain + column);
@@ -104,7 +112,7 @@ template <typename E, int N> __global__ void __launch_bounds__(THREADS) head_nor
             }
         }
         float mean = sum_of_lanes(dot) / a.width;
-        for (int column = lane * N; valid && column < a.width; column += LANES * N) {
+        for (int column = lane * N; valid && column < a.width; column += HEAD_LANES * N) {
             pack<E, N> x_p = load_pack<N>(x + column), dy_p = load_pack<N>(dy + column), by = load_pack<N>(gain + column);
 #pragma unroll
             for (int j = 0; j < N; j++)
@@ -117,13 +125,13 @@ template <typename E, int N> __global__ void __launch_bounds__(THREADS) head_nor
 #pragma unroll
         for (int j = 0; j < N; j++) {
             float sum = dgain[p][j]; /* the warp's four heads have the same columns */
-            sum += __shfl_xor_sync(0xffffffffu, sum, LANES);
-            sum += __shfl_xor_sync(0xffffffffu, sum, 2 * LANES);
-            if (threadIdx.x % 32 < LANES)
-                sums[warp][(p * LANES + lane) * N + j] = sum;
+            sum += __shfl_xor_sync(0xffffffffu, sum, HEAD_LANES);
+            sum += __shfl_xor_sync(0xffffffffu, sum, 2 * HEAD_LANES);
+            if (threadIdx.x % 32 < HEAD_LANES)
+                sums[warp][(p * HEAD_LANES + lane) * N + j] = sum;
         }
     __syncthreads();
-    for (int column = (int)threadIdx.x; column < a.width; column += THREADS) {
+    for (int column = (int)threadIdx.x; column < a.width; column += HEAD_THREADS) {
         float sum = 0;
         for (int w = 0; w < WARPS; w++)
             sum += sums[w][column];
@@ -145,10 +153,10 @@ dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
 {
     constexpr int N = pack_elems<E>;
     bool fit = packs_fit<E, N>((size_t)g.width, g.qkv, g.gain, g.dqkv);
-    unsigned blocks = blocks_for(k, g.rows * (size_t)g.heads, HEADS_OF_BLOCK, BLOCKS_PER_MULTIPROCESSOR);
+    unsigned blocks = blocks_for(k, g.rows * (size_t)g.heads, HEADS_OF_BLOCK, HEAD_BLOCKS);
     DT_TRY(gpt_cuda_scratch(k, blocks * (size_t)g.width * sizeof(float)));
     DT_TRY(launch("head norm gradient", fit ? head_norm_gradient_kernel<E, N> : head_norm_gradient_kernel<E, 1>, dim3(blocks),
-                  dim3(THREADS), 0, stream, g, (float *)k->scratch.data));
+                  dim3(HEAD_THREADS), 0, stream, g, (float *)k->scratch.data));
     return combine_columns<E, 1>("head norm gradient", stream, {{(E *)dgain}}, (const float *)k->scratch.data, blocks, (size_t)g.width,
                                  accumulate);
 }
@@ -168,7 +176,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_head_norm, gpt_head_norm)
         size_t items = a->rows * (a->heads + 2 * a->kv_heads);
         bool fit = packs_fit<E, N>((size_t)width, a->qkv, a->q_gain, a->k_gain) && packs_fit<E, N>((size_t)width, a->out);
         return launch("head norm", fit ? head_norm_kernel<E, N> : head_norm_kernel<E, 1>,
-                      dim3((unsigned)((items + HEADS_OF_BLOCK - 1) / HEADS_OF_BLOCK)), dim3(THREADS), 0, stream, h);
+                      dim3((unsigned)((items + HEADS_OF_BLOCK - 1) / HEADS_OF_BLOCK)), dim3(HEAD_THREADS), 0, stream, h);
     });
 }
 

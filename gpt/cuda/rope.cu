@@ -12,7 +12,7 @@ namespace {
 
 using namespace gpt_cuda;
 
-enum { LANES = 32, ROWS = 8, BLOCKS_PER_MULTIPROCESSOR = 16, ACCESSES = 4, TABLE_THREADS = 256, MOST_PAIRS = 256 };
+enum { ROPE_LANES = 32, ROPE_ROWS = 8, ROPE_BLOCKS = 16, ROPE_ACCESSES = 4, TABLE_THREADS = 256, MOST_PAIRS = 256 };
 
 /* Radians per position of each pair. */
 struct frequencies {
@@ -34,14 +34,14 @@ __global__ void __launch_bounds__(TABLE_THREADS) table_kernel(float *table, freq
 
 /* x [rows, columns], of which the first heads * 2 * half columns turn; direction -1: back. half is a multiple of N. */
 template <typename E, int N>
-__global__ void __launch_bounds__(LANES *ROWS)
+__global__ void __launch_bounds__(ROPE_LANES *ROPE_ROWS)
     rope_kernel(E *x, const float *table, size_t rows, int heads, int half, size_t columns, size_t T, float direction)
 {
     wait_for_earlier();
     int packs = half / N, items = heads * packs;
-    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
+    for (size_t row = blockIdx.x * (size_t)ROPE_ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROPE_ROWS) {
         const float *cosines = table + row % T * 2 * (size_t)half, *sines = cosines + half;
-        for (int i = (int)(blockIdx.y * LANES + threadIdx.x); i < items; i += (int)gridDim.y * LANES) {
+        for (int i = (int)(blockIdx.y * ROPE_LANES + threadIdx.x); i < items; i += (int)gridDim.y * ROPE_LANES) {
             int pair = i % packs * N;
             E *first = x + row * columns + (size_t)(i / packs) * 2 * (size_t)half + (size_t)pair, *second = first + half;
             pack<E, N> a = load_pack<N>(first), b = load_pack<N>(second);
@@ -86,9 +86,10 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rope, gpt_rope)
         int half = gpt_head_width(&k->model) / 2;
         constexpr int N = pack_elems<E>;
         bool fit = half % N == 0 && packs_fit<E, N>(a->columns, a->x);
-        size_t items = a->heads * (size_t)(half / (fit ? N : 1)), tiles = (items + LANES * ACCESSES - 1) / (LANES * ACCESSES);
+        size_t items = a->heads * (size_t)(half / (fit ? N : 1)),
+               tiles = (items + ROPE_LANES * ROPE_ACCESSES - 1) / (ROPE_LANES * ROPE_ACCESSES);
         return launch("rope", fit ? rope_kernel<E, N> : rope_kernel<E, 1>,
-                      dim3(blocks_for(k, a->rows, ROWS, BLOCKS_PER_MULTIPROCESSOR), (unsigned)tiles), dim3(LANES, ROWS), 0, stream,
+                      dim3(blocks_for(k, a->rows, ROPE_ROWS, ROPE_BLOCKS), (unsigned)tiles), dim3(ROPE_LANES, ROPE_ROWS), 0, stream,
                       (E *)a->x, k->rope, a->rows, (int)a->heads, half, a->columns, (size_t)gpt_of(&k->model)->block_size,
                       a->inverse ? -1.0f : 1.0f);
     });

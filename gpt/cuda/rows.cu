@@ -7,31 +7,32 @@ namespace {
 
 using namespace gpt_cuda;
 
-enum { LANES = 32, ROWS = 8, BLOCKS_PER_MULTIPROCESSOR = 8, COLUMNS = 8 };
+enum { DROPOUT_LANES = 32, DROPOUT_ROWS = 8, DROPOUT_BLOCKS = 8, DROPOUT_COLUMNS = 8 };
 
 /* out = residual + dropout(branch), or dropout(branch) alone. [rows, d]; out may be branch. d is a multiple of N. */
 template <typename E, int N, bool RESIDUAL>
-__global__ void __launch_bounds__(LANES *ROWS) dropout_kernel(E *out, const E *residual, const E *branch, size_t rows, uint32_t d,
-                                                              uint32_t T, dropout drop, const struct dt_cuda_step *step)
+__global__ void __launch_bounds__(DROPOUT_LANES *DROPOUT_ROWS)
+    dropout_kernel(E *out, const E *residual, const E *branch, size_t rows, uint32_t d, uint32_t T, dropout drop,
+                   const struct dt_cuda_step *step)
 {
     wait_for_earlier();
     drop.first_sample += step->first_sample;
-    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
+    for (size_t row = blockIdx.x * (size_t)DROPOUT_ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)DROPOUT_ROWS) {
         uint32_t place = drop.first_row + (uint32_t)row, sample = drop.first_sample + place / T, position = place % T;
 #pragma unroll 2
-        for (uint32_t column = threadIdx.x * COLUMNS; column < d; column += LANES * COLUMNS) {
-            pack<E, N> b[COLUMNS / N], r[COLUMNS / N];
+        for (uint32_t column = threadIdx.x * DROPOUT_COLUMNS; column < d; column += DROPOUT_LANES * DROPOUT_COLUMNS) {
+            pack<E, N> b[DROPOUT_COLUMNS / N], r[DROPOUT_COLUMNS / N];
 #pragma unroll
-            for (int p = 0; p < COLUMNS / N; p++)
+            for (int p = 0; p < DROPOUT_COLUMNS / N; p++)
                 if (column + p * N < d) {
                     b[p] = load_pack<N>(branch + row * d + column + p * N);
                     if (RESIDUAL)
                         r[p] = load_pack<N>(residual + row * d + column + p * N);
                 }
-            float factor[COLUMNS];
+            float factor[DROPOUT_COLUMNS];
             dropout_factors(drop, sample, position, column, factor);
 #pragma unroll
-            for (int p = 0; p < COLUMNS / N; p++)
+            for (int p = 0; p < DROPOUT_COLUMNS / N; p++)
                 if (column + p * N < d) {
 #pragma unroll
                     for (int j = 0; j < N; j++) {
@@ -55,8 +56,8 @@ dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream
             d,
             [&](auto n) {
                 return launch(name, dropout_kernel<E, decltype(n)::value, RESIDUAL>,
-                              dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR)), dim3(LANES, ROWS), 0, stream, (E *)out,
-                              (const E *)residual, (const E *)branch, rows, (uint32_t)d, (uint32_t)gpt_of(&k->model)->block_size,
+                              dim3(blocks_for(k, rows, DROPOUT_ROWS, DROPOUT_BLOCKS)), dim3(DROPOUT_LANES, DROPOUT_ROWS), 0, stream,
+                              (E *)out, (const E *)residual, (const E *)branch, rows, (uint32_t)d, (uint32_t)gpt_of(&k->model)->block_size,
                               dropout_of(how), k->base->cuda_step);
             },
             out, residual, branch);
@@ -65,12 +66,12 @@ dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream
 
 /* to [rows, columns] = from, whose rows begin some elements apart. A warp takes a row. All of these are multiples of N. */
 template <typename E, int N>
-__global__ void __launch_bounds__(LANES *ROWS)
+__global__ void __launch_bounds__(DROPOUT_LANES *DROPOUT_ROWS)
     move_kernel(E *to, const E *from, size_t rows, size_t columns, size_t to_stride, size_t from_stride)
 {
     wait_for_earlier();
-    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS)
-        for (size_t column = threadIdx.x * (size_t)N; column < columns; column += LANES * N)
+    for (size_t row = blockIdx.x * (size_t)DROPOUT_ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)DROPOUT_ROWS)
+        for (size_t column = threadIdx.x * (size_t)N; column < columns; column += DROPOUT_LANES * N)
             store_pack<N>(to + row * to_stride + column, load_pack<N>(from + row * from_stride + column));
 }
 
@@ -84,8 +85,9 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_move, gpt_move)
         using E = decltype(element);
         constexpr int N = pack_elems<E>;
         bool fit = packs_fit<E, N>(a->columns, a->from, a->to) && a->from_stride % N == 0 && a->to_stride % N == 0;
-        return launch("move", fit ? move_kernel<E, N> : move_kernel<E, 1>, dim3(blocks_for(k, a->rows, ROWS, BLOCKS_PER_MULTIPROCESSOR)),
-                      dim3(LANES, ROWS), 0, stream, (E *)a->to, (const E *)a->from, a->rows, a->columns, a->to_stride, a->from_stride);
+        return launch("move", fit ? move_kernel<E, N> : move_kernel<E, 1>, dim3(blocks_for(k, a->rows, DROPOUT_ROWS, DROPOUT_BLOCKS)),
+                      dim3(DROPOUT_LANES, DROPOUT_ROWS), 0, stream, (E *)a->to, (const E *)a->from, a->rows, a->columns, a->to_stride,
+                      a->from_stride);
     });
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 using namespace gpt_cuda;
 
-enum { LANES = 32, ROWS = 8, BLOCKS_PER_MULTIPROCESSOR = 16, ACCESSES = 4 };
+enum { SWIGLU_LANES = 32, SWIGLU_ROWS = 8, SWIGLU_BLOCKS = 16, SWIGLU_ACCESSES = 4 };
 
 /* 1 / (1 + exp(-x)); 0 where the exponential is infinite. */
 __device__ inline float sigmoid(float x)
@@ -15,11 +15,12 @@ __device__ inline float sigmoid(float x)
 }
 
 template <typename E, int N>
-__global__ void __launch_bounds__(LANES *ROWS) swiglu_kernel(E *y, const E *gates, const E *ups, size_t apart, size_t rows, size_t f)
+__global__ void __launch_bounds__(SWIGLU_LANES *SWIGLU_ROWS)
+    swiglu_kernel(E *y, const E *gates, const E *ups, size_t apart, size_t rows, size_t f)
 {
     wait_for_earlier();
-    size_t first = (blockIdx.y * (size_t)LANES + threadIdx.x) * N, step = gridDim.y * (size_t)(LANES * N);
-    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS)
+    size_t first = (blockIdx.y * (size_t)SWIGLU_LANES + threadIdx.x) * N, step = gridDim.y * (size_t)(SWIGLU_LANES * N);
+    for (size_t row = blockIdx.x * (size_t)SWIGLU_ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)SWIGLU_ROWS)
         for (size_t column = first; column < f; column += step) {
             size_t at = row * apart + column;
             pack<E, N> gate = load_pack<N>(gates + at), up = load_pack<N>(ups + at);
@@ -34,12 +35,12 @@ __global__ void __launch_bounds__(LANES *ROWS) swiglu_kernel(E *y, const E *gate
 
 /* With s = sigmoid(gate): dgate = dy up s (1 + gate (1 - s)), dup = dy gate s. y, or NULL, may be dy; dhidden may be hidden. */
 template <typename E, int N>
-__global__ void __launch_bounds__(LANES *ROWS)
+__global__ void __launch_bounds__(SWIGLU_LANES *SWIGLU_ROWS)
     swiglu_gradient_kernel(E *dhidden, E *y, const E *dy, const E *gates, const E *ups, size_t apart, size_t rows, size_t f)
 {
     wait_for_earlier();
-    size_t first = (blockIdx.y * (size_t)LANES + threadIdx.x) * N, step = gridDim.y * (size_t)(LANES * N);
-    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS)
+    size_t first = (blockIdx.y * (size_t)SWIGLU_LANES + threadIdx.x) * N, step = gridDim.y * (size_t)(SWIGLU_LANES * N);
+    for (size_t row = blockIdx.x * (size_t)SWIGLU_ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)SWIGLU_ROWS)
         for (size_t column = first; column < f; column += step) {
             size_t from = row * apart + column, at = row * 2 * f + column;
             pack<E, N> gate = load_pack<N>(gates + from), up = load_pack<N>(ups + from), out = load_pack<N>(dy + row * f + column);
@@ -70,7 +71,8 @@ size_t apart_of(const void *up, size_t f)
 
 template <int N> dim3 blocks_of(const struct gpt_kernels *k, size_t rows, size_t f)
 {
-    return dim3(blocks_for(k, rows, ROWS, BLOCKS_PER_MULTIPROCESSOR), (unsigned)((f + LANES * N * ACCESSES - 1) / (LANES * N * ACCESSES)));
+    return dim3(blocks_for(k, rows, SWIGLU_ROWS, SWIGLU_BLOCKS),
+                (unsigned)((f + SWIGLU_LANES * N * SWIGLU_ACCESSES - 1) / (SWIGLU_LANES * N * SWIGLU_ACCESSES)));
 }
 
 } // namespace
@@ -85,8 +87,8 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_swiglu, gpt_swiglu)
             a->f,
             [&](auto n) {
                 constexpr int N = decltype(n)::value;
-                return launch("swiglu", swiglu_kernel<E, N>, blocks_of<N>(k, a->rows, a->f), dim3(LANES, ROWS), 0, stream, (E *)a->y,
-                              (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f), apart_of(a->up, a->f), a->rows, a->f);
+                return launch("swiglu", swiglu_kernel<E, N>, blocks_of<N>(k, a->rows, a->f), dim3(SWIGLU_LANES, SWIGLU_ROWS), 0, stream,
+                              (E *)a->y, (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f), apart_of(a->up, a->f), a->rows, a->f);
             },
             a->y, a->hidden, a->up);
     });
@@ -101,8 +103,8 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_swiglu_gradient, gpt_swiglu_gradient)
         bool fit = packs_fit<E, pack_elems<E>>(a->f, a->dhidden, a->dy, a->hidden) && packs_fit<E, pack_elems<E>>(a->f, a->y, a->up);
         constexpr int N = pack_elems<E>;
         return launch("swiglu gradient", fit ? swiglu_gradient_kernel<E, N> : swiglu_gradient_kernel<E, 1>,
-                      fit ? blocks_of<N>(k, a->rows, a->f) : blocks_of<1>(k, a->rows, a->f), dim3(LANES, ROWS), 0, stream, (E *)a->dhidden,
-                      (E *)a->y, (const E *)a->dy, (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f), apart_of(a->up, a->f), a->rows,
-                      a->f);
+                      fit ? blocks_of<N>(k, a->rows, a->f) : blocks_of<1>(k, a->rows, a->f), dim3(SWIGLU_LANES, SWIGLU_ROWS), 0, stream,
+                      (E *)a->dhidden, (E *)a->y, (const E *)a->dy, (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f),
+                      apart_of(a->up, a->f), a->rows, a->f);
     });
 }

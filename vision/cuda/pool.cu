@@ -99,26 +99,26 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ---- the mean of all positions ---- */
 
-enum { LANES = 32, ROWS = 8 };
+enum { POOL_LANES = 32, POOL_ROWS = 8 };
 
-/* Block (LANES, ROWS): LANES channels of sample blockIdx.x; its threads take every ROWS-th position. */
+/* Block (POOL_LANES, POOL_ROWS): POOL_LANES channels of sample blockIdx.x; its threads take every POOL_ROWS-th position. */
 template <typename E>
-__global__ void __launch_bounds__(LANES *ROWS) mean_pool_kernel(E *to, const E *from, size_t positions, size_t channels)
+__global__ void __launch_bounds__(POOL_LANES *POOL_ROWS) mean_pool_kernel(E *to, const E *from, size_t positions, size_t channels)
 {
     wait_for_earlier();
-    auto parts = dynamic_shared<float[LANES]>(); /* [ROWS] */
-    size_t channel = blockIdx.y * (size_t)LANES + threadIdx.x, sample = blockIdx.x;
+    auto parts = dynamic_shared<float[POOL_LANES]>(); /* [POOL_ROWS] */
+    size_t channel = blockIdx.y * (size_t)POOL_LANES + threadIdx.x, sample = blockIdx.x;
     float sum = 0;
     if (channel < channels) {
 #pragma unroll 4
-        for (size_t p = threadIdx.y; p < positions; p += ROWS)
+        for (size_t p = threadIdx.y; p < positions; p += POOL_ROWS)
             sum += to_float(from[(sample * positions + p) * channels + channel]);
     }
     parts[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
     if (threadIdx.y > 0 || channel >= channels)
         return;
-    for (int y = 1; y < ROWS; y++)
+    for (int y = 1; y < POOL_ROWS; y++)
         sum += parts[y][threadIdx.x];
     to[sample * channels + channel] = from_float<E>(sum / (float)positions);
 }
@@ -251,11 +251,11 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_max_pool_gradient, vision_max_pool
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_mean_pool, vision_mean_pool)
 {
-    dim3 grid((unsigned)a->samples, (unsigned)((a->channels + LANES - 1) / LANES));
+    dim3 grid((unsigned)a->samples, (unsigned)((a->channels + POOL_LANES - 1) / POOL_LANES));
     return for_dtype(k->base.dtype, [&](auto element) {
         using E = decltype(element);
-        return launch("mean pool", mean_pool_kernel<E>, grid, dim3(LANES, ROWS), ROWS * LANES * sizeof(float), stream, (E *)a->to,
-                      (const E *)a->from, a->positions, a->channels);
+        return launch("mean pool", mean_pool_kernel<E>, grid, dim3(POOL_LANES, POOL_ROWS), POOL_ROWS * POOL_LANES * sizeof(float), stream,
+                      (E *)a->to, (const E *)a->from, a->positions, a->channels);
     });
 }
 

@@ -114,23 +114,23 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ---- the loss ---- */
 
-enum { LANES = 32, ROWS = 8 };
+enum { LOSS_LANES = 32, LOSS_ROWS = 8 };
 
 /* Scores of a row become their gradient; returns its loss, on every lane. */
 template <typename E> __device__ double entropy_of_row(E *scores, size_t classes, int32_t label, float scale, int lane)
 {
     float largest = -INFINITY, exponentials = 0, at_label = 0;
-    for (size_t i = lane; i < classes; i += LANES)
+    for (size_t i = lane; i < classes; i += LOSS_LANES)
         largest = fmaxf(largest, to_float(scores[i]));
     largest = warp_max(largest);
-    for (size_t i = lane; i < classes; i += LANES) {
+    for (size_t i = lane; i < classes; i += LOSS_LANES) {
         float score = to_float(scores[i]);
         exponentials += expf(score - largest);
         at_label += i == (size_t)label ? score : 0.0f;
     }
     exponentials = warp_sum(exponentials);
     at_label = warp_sum(at_label);
-    for (size_t i = lane; i < classes; i += LANES) {
+    for (size_t i = lane; i < classes; i += LOSS_LANES) {
         float part = expf(to_float(scores[i]) - largest) / exponentials;
         scores[i] = from_float<E>((i == (size_t)label ? part - 1 : part) * scale);
     }
@@ -141,7 +141,7 @@ template <typename E> __device__ double entropy_of_row(E *scores, size_t classes
 template <typename E> __device__ double sum_of_row(E *scores, size_t classes, bool counts, float scale, int lane)
 {
     float sum = 0;
-    for (size_t i = lane; i < classes; i += LANES) {
+    for (size_t i = lane; i < classes; i += LOSS_LANES) {
         sum += counts ? to_float(scores[i]) : 0.0f;
         scores[i] = from_float<E>(counts ? scale : 0.0f);
     }
@@ -150,14 +150,15 @@ template <typename E> __device__ double sum_of_row(E *scores, size_t classes, bo
 
 /* A warp has a row at a time. losses [gridDim.x]: of a block's rows. Floor: scores are read and written once; a row fits into the cache. */
 template <typename E>
-__global__ void __launch_bounds__(LANES *ROWS) loss_kernel(E *scores, const int32_t *labels, double *losses, size_t rows, size_t classes,
-                                                           float gradient_scale, bool sum, const struct dt_cuda_step *step)
+__global__ void __launch_bounds__(LOSS_LANES *LOSS_ROWS)
+    loss_kernel(E *scores, const int32_t *labels, double *losses, size_t rows, size_t classes, float gradient_scale, bool sum,
+                const struct dt_cuda_step *step)
 {
     wait_for_earlier();
-    __shared__ double of_rows[ROWS];
+    __shared__ double of_rows[LOSS_ROWS];
     double loss = 0;
     gradient_scale *= step->norm.loss_scale;
-    for (size_t row = blockIdx.x * (size_t)ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROWS) {
+    for (size_t row = blockIdx.x * (size_t)LOSS_ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)LOSS_ROWS) {
         E *of_row = scores + row * classes;
         if (!sum && (size_t)labels[row] < classes)
             loss += entropy_of_row(of_row, classes, labels[row], gradient_scale, (int)threadIdx.x);
@@ -169,7 +170,7 @@ __global__ void __launch_bounds__(LANES *ROWS) loss_kernel(E *scores, const int3
     __syncthreads();
     if (threadIdx.x > 0 || threadIdx.y > 0)
         return;
-    for (int y = 1; y < ROWS; y++)
+    for (int y = 1; y < LOSS_ROWS; y++)
         loss += of_rows[y];
     losses[blockIdx.x] = loss;
 }
@@ -232,12 +233,12 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_dropout, vision_dropout)
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_loss, vision_loss)
 {
-    unsigned blocks = blocks_for(k->base.multiprocessors, a->rows, ROWS, BLOCKS_PER_MULTIPROCESSOR);
+    unsigned blocks = blocks_for(k->base.multiprocessors, a->rows, LOSS_ROWS, BLOCKS_PER_MULTIPROCESSOR);
     struct dt_cuda_scratch *scratch = &k->backend->scratch;
     DT_TRY(dt_cuda_scratch_reserve(k->base.device, scratch, blocks * sizeof(double)));
     DT_TRY(for_dtype(k->base.dtype, [&](auto element) {
         using E = decltype(element);
-        return launch("loss", loss_kernel<E>, dim3(blocks), dim3(LANES, ROWS), 0, stream, (E *)a->scores, a->labels,
+        return launch("loss", loss_kernel<E>, dim3(blocks), dim3(LOSS_LANES, LOSS_ROWS), 0, stream, (E *)a->scores, a->labels,
                       (double *)scratch->data, a->rows, a->classes, a->gradient_scale, a->sum,
                       (const struct dt_cuda_step *)k->base.cuda_step);
     }));

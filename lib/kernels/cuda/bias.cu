@@ -5,14 +5,14 @@ namespace {
 
 using namespace dt_cuda;
 
-enum { THREADS = 256, BLOCKS_PER_MULTIPROCESSOR = 16 };
+enum { ROW_THREADS = 256, ROW_BLOCKS = 16 };
 
 /* Bound by memory: rows * columns elements are written once; the row itself stays in the cache. */
 template <typename E, int N> __global__ void repeat_row_kernel(E *to, const E *row, size_t rows, size_t columns)
 {
     wait_for_earlier();
     size_t packs = columns / N;
-    for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < rows * packs; i += gridDim.x * (size_t)THREADS)
+    for (size_t i = blockIdx.x * (size_t)ROW_THREADS + threadIdx.x; i < rows * packs; i += gridDim.x * (size_t)ROW_THREADS)
         store_pack<N>(to + i * N, load_pack<N>(row + i % packs * N));
 }
 
@@ -27,8 +27,8 @@ extern "C" dt_status dt_cuda_repeat_row(struct dt_kernels *k, struct dt_stream *
             columns,
             [&](auto n) {
                 constexpr int N = decltype(n)::value;
-                unsigned blocks = blocks_for(k->multiprocessors, rows * columns / N, THREADS, BLOCKS_PER_MULTIPROCESSOR);
-                return launch("bias", repeat_row_kernel<E, N>, dim3(blocks), dim3(THREADS), 0, stream, (E *)to, (const E *)row, rows,
+                unsigned blocks = blocks_for(k->multiprocessors, rows * columns / N, ROW_THREADS, ROW_BLOCKS);
+                return launch("bias", repeat_row_kernel<E, N>, dim3(blocks), dim3(ROW_THREADS), 0, stream, (E *)to, (const E *)row, rows,
                               columns);
             },
             to, row);

@@ -8,14 +8,14 @@ namespace {
 
 using namespace dt_cuda;
 
-enum { THREADS = 256, BLOCKS_PER_MULTIPROCESSOR = 8, IN_FLIGHT = 2 };
+enum { STEP_THREADS = 256, STEP_BLOCKS = 8, IN_FLIGHT = 2 };
 
 /* One block: a launch's own time is the floor. */
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(STEP_THREADS)
     begin_step_kernel(struct dt_cuda_step *step, uint32_t first_sample, int32_t number, float rate, bool first)
 {
     wait_for_earlier();
-    for (int i = threadIdx.x; i < DT_CUDA_SUMS; i += THREADS)
+    for (int i = threadIdx.x; i < DT_CUDA_SUMS; i += STEP_THREADS)
         step->squares[i] = 0.0;
     if (threadIdx.x > 0)
         return;
@@ -32,11 +32,12 @@ __global__ void __launch_bounds__(THREADS)
 /* ---- the norm of the gradients ---- */
 
 /* Each block adds what it has summed to a number of its own, so that the sum is the same in every run. Floor: one pass over x. */
-template <typename E, int N> __global__ void __launch_bounds__(THREADS) squares_kernel(const E *x, size_t count, struct dt_cuda_step *step)
+template <typename E, int N>
+__global__ void __launch_bounds__(STEP_THREADS) squares_kernel(const E *x, size_t count, struct dt_cuda_step *step)
 {
     wait_for_earlier();
     __shared__ double warps[32];
-    const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
+    const size_t stride = gridDim.x * (size_t)STEP_THREADS, thread = blockIdx.x * (size_t)STEP_THREADS + threadIdx.x, packs = count / N;
     double sum = 0.0;
     for (size_t i = thread; i < packs; i += stride) {
         pack<E, N> all = load_pack<N>(x + i * N);
@@ -53,12 +54,12 @@ template <typename E, int N> __global__ void __launch_bounds__(THREADS) squares_
 }
 
 /* One block. */
-__global__ void __launch_bounds__(THREADS) sum_squares_kernel(const struct dt_cuda_step *step, float *to)
+__global__ void __launch_bounds__(STEP_THREADS) sum_squares_kernel(const struct dt_cuda_step *step, float *to)
 {
     wait_for_earlier();
     __shared__ double warps[32];
     double sum = 0.0;
-    for (int i = threadIdx.x; i < DT_CUDA_SUMS; i += THREADS)
+    for (int i = threadIdx.x; i < DT_CUDA_SUMS; i += STEP_THREADS)
         sum += step->squares[i];
     sum = block_total(sum, warps);
     if (threadIdx.x == 0)
@@ -88,14 +89,14 @@ __device__ inline bool is_finite(float x)
 
 /* Floor: 3 elements of memory traffic a parameter. */
 template <typename E, int N>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(STEP_THREADS)
     sgd_kernel(E *params, const E *grads, size_t count, float learning_rate, float gradient_scale, struct dt_cuda_step *step)
 {
     wait_for_earlier();
     if (step->norm.skips)
         return;
     const float rate = learning_rate * step->rate * (gradient_scale * step->norm.factor);
-    const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
+    const size_t stride = gridDim.x * (size_t)STEP_THREADS, thread = blockIdx.x * (size_t)STEP_THREADS + threadIdx.x, packs = count / N;
     unsigned left_out = 0;
     auto update = [&](E &param, E grad) {
         float g = to_float(grad);
@@ -166,13 +167,13 @@ __device__ inline unsigned move_pack(E *params, const G *grads, float *moment, f
 
 /* moment, master NULL: none. Floor: 3 elements and 8 bytes of memory traffic a parameter for each of the two that there is. */
 template <typename E, typename G, int N>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(STEP_THREADS)
     momentum_kernel(E *params, const G *grads, float *moment, float *master, size_t count, sgd_numbers c, struct dt_cuda_step *step)
 {
     wait_for_earlier();
     if (step->norm.skips)
         return;
-    const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
+    const size_t stride = gridDim.x * (size_t)STEP_THREADS, thread = blockIdx.x * (size_t)STEP_THREADS + threadIdx.x, packs = count / N;
     const bool first = step->number == 1;
     c.gradient_scale *= step->norm.factor;
     const float rate = c.learning_rate * step->rate;
@@ -224,14 +225,14 @@ __device__ inline void load_state(const adam_arrays<E, G> &a, size_t at, bool fi
 /* Packs of 4: 16 bytes of the fp32 arrays, which are most of the traffic, and of a warp's 16-bit elements two whole lines.
  * Floor: 3 elements and 24 bytes of memory traffic a parameter, without a master copy 16. */
 template <typename E, typename G, int N>
-__global__ void __launch_bounds__(THREADS) adam_kernel(adam_arrays<E, G> a, size_t count, adam_numbers c, struct dt_cuda_step *step)
+__global__ void __launch_bounds__(STEP_THREADS) adam_kernel(adam_arrays<E, G> a, size_t count, adam_numbers c, struct dt_cuda_step *step)
 {
     wait_for_earlier();
     if (step->norm.skips)
         return;
     c.gradient_scale *= step->norm.factor;
     __shared__ float corrections[2];
-    const size_t stride = gridDim.x * (size_t)THREADS, thread = blockIdx.x * (size_t)THREADS + threadIdx.x, packs = count / N;
+    const size_t stride = gridDim.x * (size_t)STEP_THREADS, thread = blockIdx.x * (size_t)STEP_THREADS + threadIdx.x, packs = count / N;
     const bool first_step = step->number == 1;
     unsigned left_out = 0;
     if (threadIdx.x < 2)
@@ -295,7 +296,8 @@ static dt_status begin_step(struct dt_kernels *k, struct dt_stream *stream, int 
     k->host.rate = k->rate;
     k->host.squares = 0;
     k->host.overflows = 0;
-    return launch("begin step", begin_step_kernel, dim3(1), dim3(THREADS), 0, stream, k->cuda_step, k->first_sample, step, k->rate, first);
+    return launch("begin step", begin_step_kernel, dim3(1), dim3(STEP_THREADS), 0, stream, k->cuda_step, k->first_sample, step, k->rate,
+                  first);
 }
 
 extern "C" dt_status dt_cuda_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step)
@@ -317,9 +319,10 @@ extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream 
             0,
             [&](auto n) {
                 constexpr int N = decltype(n)::value;
-                unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+                unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, STEP_THREADS, STEP_BLOCKS);
                 blocks = blocks < (unsigned)DT_CUDA_SUMS ? blocks : (unsigned)DT_CUDA_SUMS;
-                return launch("squares", squares_kernel<E, N>, dim3(blocks), dim3(THREADS), 0, stream, (const E *)x, count, k->cuda_step);
+                return launch("squares", squares_kernel<E, N>, dim3(blocks), dim3(STEP_THREADS), 0, stream, (const E *)x, count,
+                              k->cuda_step);
             },
             x);
     });
@@ -327,7 +330,8 @@ extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream 
 
 extern "C" dt_status dt_cuda_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool /* on_host */, float *to)
 {
-    return launch("sum of squares", sum_squares_kernel, dim3(1), dim3(THREADS), 0, stream, (const struct dt_cuda_step *)k->cuda_step, to);
+    return launch("sum of squares", sum_squares_kernel, dim3(1), dim3(STEP_THREADS), 0, stream, (const struct dt_cuda_step *)k->cuda_step,
+                  to);
 }
 
 extern "C" dt_status dt_cuda_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool /* on_host */,
@@ -343,8 +347,8 @@ static dt_status sgd(struct dt_kernels *k, struct dt_stream *stream, const struc
         constexpr int N = pack_elems<E>;
         bool fits = packs_fit<E, N>(0, a->params, a->grads);
         unsigned blocks =
-            blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
-        return launch("sgd", fits ? sgd_kernel<E, N> : sgd_kernel<E, 1>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->params,
+            blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, STEP_THREADS, STEP_BLOCKS);
+        return launch("sgd", fits ? sgd_kernel<E, N> : sgd_kernel<E, 1>, dim3(blocks), dim3(STEP_THREADS), 0, stream, (E *)a->params,
                       (const E *)a->grads, a->count, a->learning_rate, a->gradient_scale, k->cuda_step);
     });
 }
@@ -363,8 +367,8 @@ static dt_status momentum(struct dt_kernels *k, struct dt_stream *stream, const 
         constexpr int N = 4;
         sgd_numbers numbers = {a->learning_rate, a->gradient_scale, a->momentum, a->weight_decay};
         bool fits = packs_fit<E, N>(0, a->params) && packs_fit<G, N>(0, a->grads) && packs_fit<float, N>(0, a->first_moment, a->master);
-        unsigned blocks = blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N : 1) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
-        return launch("sgd", fits ? momentum_kernel<E, G, N> : momentum_kernel<E, G, 1>, dim3(blocks), dim3(THREADS), 0, stream,
+        unsigned blocks = blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N : 1) + 1, STEP_THREADS, STEP_BLOCKS);
+        return launch("sgd", fits ? momentum_kernel<E, G, N> : momentum_kernel<E, G, 1>, dim3(blocks), dim3(STEP_THREADS), 0, stream,
                       (E *)a->params, (const G *)a->grads, a->first_moment, a->master, a->count, numbers, k->cuda_step);
     });
 }
@@ -386,9 +390,9 @@ static dt_status adam(struct dt_kernels *k, struct dt_stream *stream, const stru
         bool fits = packs_fit<E, N>(0, a->params) && packs_fit<G, N>(0, a->grads) &&
                     packs_fit<float, N>(0, a->first_moment, a->second_moment, a->master);
         unsigned blocks =
-            blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
-        return launch("adam", fits ? adam_kernel<E, G, N> : adam_kernel<E, G, 1>, dim3(blocks), dim3(THREADS), 0, stream, arrays, a->count,
-                      numbers, k->cuda_step);
+            blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, STEP_THREADS, STEP_BLOCKS);
+        return launch("adam", fits ? adam_kernel<E, G, N> : adam_kernel<E, G, 1>, dim3(blocks), dim3(STEP_THREADS), 0, stream, arrays,
+                      a->count, numbers, k->cuda_step);
     });
 }
 
