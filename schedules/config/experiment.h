@@ -24,6 +24,7 @@ enum rate_scaling { SCALE_NONE, SCALE_LINEAR, SCALE_ROOT };
 enum ids_kind { IDS_UINT16, IDS_UINT32 }; /* of numbers in a file */
 enum slow_part { SLOW_GPU, SLOW_NODE, SLOW_LINK, SLOW_CARD };
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
+enum decayed_kind { DECAYED_ALL, DECAYED_ALL_BUT_NORMS, DECAYED_MATRICES };
 
 enum { LOSS_SCALING_DYNAMIC = 0 };
 
@@ -92,6 +93,7 @@ struct experiment {
         enum optimizer_kind name;
         double learning_rate, beta1, beta2, epsilon;
         double momentum, weight_decay;
+        enum decayed_kind decayed;
         double clip_norm;    /* the longest norm of all gradients; 0: any */
         bool master_weights; /* fp32 copies of the parameters, which the optimizer updates */
         enum schedule_kind schedule;

@@ -63,6 +63,7 @@ WHERE(of_cheap_activations, e->keep_cheap != 0) /* records of before say nothing
 WHERE(of_adam, experiment_is_adam(e))
 WHERE(of_momentum, !experiment_is_adam(e) && e->optimizer.momentum > 0)
 WHERE(of_weight_decay, e->optimizer.name == OPTIMIZER_ADAMW || e->optimizer.weight_decay > 0)
+WHERE(of_exclusions, e->optimizer.decayed != DECAYED_ALL && e->optimizer.weight_decay > 0)
 WHERE(of_wide_gradients, e->gradient_dtype != REDUCE_AS_MODEL)
 WHERE(of_converted_sums, e->reduce_dtype != REDUCE_AS_MODEL)
 WHERE(of_fp8, e->model.fp8 != DT_FP8_NONE)
@@ -291,6 +292,13 @@ static const struct dt_field fields[] = {
      .description =
          "sgd, adam: this part of each parameter is added to its gradient; adamw: times the learning rate, it is taken from the parameter. "
          "When not given 0.01 for adamw, else 0."},
+    {"optimizer.decayed", DT_FIELD_ENUM, AT(optimizer.decayed), .matters = of_exclusions,
+     .names = DT_NAMES([DECAYED_ALL] = "all", [DECAYED_ALL_BUT_NORMS] = "all_but_norms", [DECAYED_MATRICES] = "matrices"),
+     .initial = "\"all\"",
+     .description =
+         "What weight_decay is for. all_but_norms: neither gains nor biases of norms, as torchvision's norm_weight_decay 0; matrices: "
+         "weights and embeddings alone, as with its bias_weight_decay 0 beside it. Tensors with and without are updated by "
+         "kernels of their own, so that there are more of them."},
     {"optimizer.clip_norm", DT_FIELD_NUMBER, AT(optimizer.clip_norm), .min = 0, .max = 1e30, .initial = "0", .matters = of_clipping,
      .description =
          "The norm over all gradients of a step, and all ranks, beyond which they are scaled down to it; no update is made before it "

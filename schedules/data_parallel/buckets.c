@@ -236,7 +236,8 @@ static dt_status update_offloaded(struct buckets *b, struct bucket *bucket)
     if (bucket->own_elems == 0)
         return DT_OK;
     return offload_update(&bucket->home, &b->base.setup, b->replica.optimizer,
-                          replica_params(&b->replica, &b->base.setup, bucket->own_first_elem), bucket->own_state_elem);
+                          replica_params(&b->replica, &b->base.setup, bucket->own_first_elem), bucket->own_first_elem,
+                          bucket->own_state_elem);
 }
 
 /* The bucket's gradients leave after their reduction; with the last micro-batch's the host makes the update, unless that waits for others. */

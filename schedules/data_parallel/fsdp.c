@@ -61,7 +61,8 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
     DT_TRY(offload_alloc_home(s, DT_PARAMETERS, dp_bytes(s, shard.share_elems), &f->params));
     if (!s->offload)
         DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_gradient_bytes(s, shard.share_elems), &f->grads.share));
-    DT_TRY(optimizer_create(s->experiment, s->stage, shard.share_elems, 1, s->compute, &f->optimizer));
+    DT_TRY(optimizer_create(s->experiment, s->stage, (struct optimizer_run){.first = group->index, .count = 1}, shard.share_elems, 1,
+                            s->compute, &f->optimizer));
     if (s->offload) {
         DT_TRY(offload_init_params(s, group, shard.first_elem, shard.own_elems, shard.share_elems, f->params.data));
         return offload_home_init(&f->home, s, shard.share_elems);
@@ -162,6 +163,11 @@ static dt_status fsdp_begin_gradients(struct data_parallel *dp, struct dt_group 
     return DT_OK;
 }
 
+static dt_status update_home(const struct dp_setup *s, struct fsdp_group *f)
+{
+    return offload_update(&f->home, s, f->optimizer, f->params.data, f->grads.shard.first_elem, 0);
+}
+
 /* The share is copied to the host after the reduction. After the last micro-batch it is used for the update at once, while backward goes on,
  * unless the update has to wait for the norm of all gradients. */
 static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, const struct action *action)
@@ -169,7 +175,7 @@ static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, co
     const struct dp_setup *s = &dp->setup;
     const void *share = (const char *)f->grads.whole.data + dp_grads_bytes(s, f->grads.shard.first_elem);
     DT_TRY(offload_gradients(&f->home, s, f->reduced, share, &f->grads.whole));
-    return action->flags & ACTION_LAST && !s->norm ? offload_update(&f->home, s, f->optimizer, f->params.data, 0) : DT_OK;
+    return action->flags & ACTION_LAST && !s->norm ? update_home(s, f) : DT_OK;
 }
 
 static dt_status fsdp_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
@@ -210,7 +216,8 @@ static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f)
 {
     if (!s->norm)
         DT_TRY(timeline_wait(s->timeline, f->reduced));
-    DT_TRY(optimizer_apply(f->optimizer, f->params.data, f->grads.share.data, 0, f->grads.shard.share_elems, s->compute));
+    DT_TRY(optimizer_apply(f->optimizer, f->params.data, f->grads.share.data, f->grads.shard.first_elem, 0, f->grads.shard.share_elems,
+                           s->compute));
     /* the next step's gathers read what has just been written */
     DT_TRY(dt_event_record(f->computed, s->compute));
     return dt_stream_wait(s->network, f->computed);
@@ -225,7 +232,7 @@ static dt_status fsdp_end_step(struct data_parallel *dp)
     for (int g = s->stage->group_count - 1; g >= 0; g--) {
         struct fsdp_group *f = &groups[g];
         if (s->offload && s->norm)
-            DT_TRY(offload_update(&f->home, s, f->optimizer, f->params.data, 0));
+            DT_TRY(update_home(s, f));
         DT_TRY(s->offload ? offload_await(&f->home, s) : fsdp_update(s, f));
     }
     return DT_OK;

@@ -115,7 +115,8 @@ static dt_status update_and_publish(struct buckets *b, struct bucket *bucket, ch
     bucket->params = place;
     if (bucket->own_elems > 0) {
         bucket->params = newest_of(b, bucket);
-        DT_TRY(optimizer_apply(b->replica.optimizer, bucket->params, bucket->own_grads, bucket->own_state_elem, bucket->elems, s->network));
+        DT_TRY(optimizer_apply(b->replica.optimizer, bucket->params, bucket->own_grads, bucket->first_elem, bucket->own_state_elem,
+                               bucket->elems, s->network));
         DT_TRY(dt_copy(s->network, place, bucket->params, dp_bytes(s, bucket->elems)));
     }
     return b->scheme->publish(b, bucket);

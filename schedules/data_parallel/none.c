@@ -119,7 +119,8 @@ static dt_status update_group(struct data_parallel *dp, const struct dt_group *g
     struct none_group *n = &none->groups[group->index];
     size_t first = none->replica.offset_elems[group->index];
     if (dp->setup.offload)
-        return offload_update(&n->home, &dp->setup, none->replica.optimizer, replica_params(&none->replica, &dp->setup, first), first);
+        return offload_update(&n->home, &dp->setup, none->replica.optimizer, replica_params(&none->replica, &dp->setup, first), first,
+                              first);
     DT_TRY(replica_update(&none->replica, &dp->setup, first, group->param_elems, first, n->grads.data));
     dt_free(dp->setup.compute, &n->grads);
     return DT_OK;

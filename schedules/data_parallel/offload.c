@@ -120,11 +120,11 @@ dt_status offload_gradients(struct offload_home *home, const struct dp_setup *se
     return DT_OK;
 }
 
-dt_status offload_update(struct offload_home *home, const struct dp_setup *setup, struct optimizer *optimizer, void *params,
+dt_status offload_update(struct offload_home *home, const struct dp_setup *setup, struct optimizer *optimizer, void *params, size_t at,
                          size_t state_first)
 {
     home->has_sum = false;
-    DT_TRY(optimizer_apply(optimizer, params, home->grads.data, state_first, home->elems, setup->offload->update));
+    DT_TRY(optimizer_apply(optimizer, params, home->grads.data, at, state_first, home->elems, setup->offload->update));
     return dt_event_record(home->current, setup->offload->update);
 }
 

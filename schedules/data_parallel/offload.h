@@ -48,8 +48,9 @@ void offload_home_finish(struct offload_home *home, const struct dp_setup *setup
 dt_status offload_gradients(struct offload_home *home, const struct dp_setup *setup, const struct dt_event *ready, const void *grads,
                             struct dt_buffer *holder);
 
-/* Update params [elems], in host memory, with the home's gradients; their optimizer state begins at its element `state_first`. */
-dt_status offload_update(struct offload_home *home, const struct dp_setup *setup, struct optimizer *optimizer, void *params,
+/* Update params [elems], in host memory, which are parameters [at, at + elems) of the optimizer's run, with the home's gradients; their optimizer
+ * state begins at its element `state_first`. */
+dt_status offload_update(struct offload_home *home, const struct dp_setup *setup, struct optimizer *optimizer, void *params, size_t at,
                          size_t state_first);
 
 /* compute goes on once the home's parameters are the step's result: what is waited for is the update, no communication. */

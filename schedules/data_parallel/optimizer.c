@@ -2,18 +2,87 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Parameters that weight decay is not for: [first, end) of the run. */
+struct plain_run {
+    size_t first, end;
+};
 
 struct optimizer {
     const struct experiment *experiment;
     struct dt_kernels *kernels;
     float gradient_scale;
-    int tensors;                                          /* of the whole model */
-    double parameters;                                    /* that a rank has of all of them: ranks that share layers have a part of each */
+    int tensors;             /* of the whole model */
+    double parameters;       /* that a rank has of all of them: ranks that share layers have a part of each */
+    struct plain_run *plain; /* [plain_count] in the run's sequence, not one of them next to another */
+    int plain_count;
     struct dt_buffer first_moment, second_moment, master; /* [count] fp32, those that there are (struct dt_update) */
 };
 
-dt_status optimizer_create(const struct experiment *experiment, const struct dt_stage *stage, size_t count, int summed_ranks,
-                           struct dt_stream *stream, struct optimizer **out)
+static bool ends_with(const char *name, const char *end)
+{
+    size_t length = strlen(name), end_length = strlen(end);
+    return length >= end_length && strcmp(name + length - end_length, end) == 0;
+}
+
+/* Whether weight decay is for this tensor. A norm's bias follows its gain. */
+static bool is_decayed(const struct experiment *e, const struct dt_model_tensor *before, const struct dt_model_tensor *tensor)
+{
+    if (ends_with(tensor->name, ".gain"))
+        return false;
+    if (!ends_with(tensor->name, ".bias"))
+        return true;
+    size_t norm = strlen(tensor->name) - strlen("bias");
+    bool of_norm = ends_with(before->name, ".gain") && strncmp(before->name, tensor->name, norm) == 0;
+    return !of_norm && e->optimizer.decayed == DECAYED_ALL_BUT_NORMS;
+}
+
+static dt_status add_plain(struct optimizer *optimizer, size_t first, size_t count)
+{
+    struct plain_run *last = optimizer->plain_count ? &optimizer->plain[optimizer->plain_count - 1] : NULL;
+    if (last && last->end == first) {
+        last->end += count;
+        return DT_OK;
+    }
+    struct plain_run *grown = realloc(optimizer->plain, (size_t)(optimizer->plain_count + 1) * sizeof *grown);
+    DT_TRY(dt_allocated(grown, "no host memory for an optimizer"));
+    optimizer->plain = grown;
+    grown[optimizer->plain_count++] = (struct plain_run){first, first + count};
+    return DT_OK;
+}
+
+/* A run has its last group first. */
+static dt_status find_plain(struct optimizer *optimizer, const struct dt_stage *stage, struct optimizer_run run)
+{
+    const struct experiment *e = optimizer->experiment;
+    if (e->optimizer.decayed == DECAYED_ALL || e->optimizer.weight_decay <= 0)
+        return DT_OK;
+    for (int i = run.count - 1; i >= 0; i--) {
+        const struct dt_group *group = &stage->groups[run.first + i];
+        size_t begin = run.offset_elems ? run.offset_elems[i] : 0;
+        struct dt_model_tensor before = {.name = ""}, tensor;
+        for (int t = 0; stage->model->family->tensor(stage, group, t, &tensor); t++, before = tensor)
+            if (!is_decayed(e, &before, &tensor))
+                DT_TRY(add_plain(optimizer, begin + tensor.offset_elems, tensor.count_elems));
+    }
+    return DT_OK;
+}
+
+static dt_status allocate_state(struct optimizer *optimizer, size_t count, struct dt_stream *stream)
+{
+    const struct experiment *e = optimizer->experiment;
+    struct dt_buffer *state[] = {&optimizer->first_moment, &optimizer->second_moment, &optimizer->master};
+    bool adam = experiment_is_adam(e);
+    bool kept[] = {adam || e->optimizer.momentum > 0, adam, e->optimizer.master_weights};
+    for (int i = 0; i < 3; i++)
+        if (kept[i])
+            DT_TRY((e->parameter_offload ? dt_alloc_host : dt_alloc)(stream, DT_OPTIMIZER, count * sizeof(float), state[i]));
+    return DT_OK;
+}
+
+dt_status optimizer_create(const struct experiment *experiment, const struct dt_stage *stage, struct optimizer_run run, size_t count,
+                           int summed_ranks, struct dt_stream *stream, struct optimizer **out)
 {
     struct optimizer *optimizer = *out = calloc(1, sizeof *optimizer);
     DT_TRY(dt_allocated(optimizer, "no host memory for an optimizer"));
@@ -22,20 +91,14 @@ dt_status optimizer_create(const struct experiment *experiment, const struct dt_
     optimizer->tensors = experiment->model.family->tensor_count(&experiment->model);
     optimizer->parameters = (double)dt_model_parameter_count(&experiment->model) / experiment->tensor.size;
     optimizer->gradient_scale = (float)(1.0 / experiment_static_scale(experiment) / summed_ranks);
-    struct dt_buffer *state[] = {&optimizer->first_moment, &optimizer->second_moment, &optimizer->master};
-    bool adam = experiment_is_adam(experiment);
-    bool kept[] = {adam || experiment->optimizer.momentum > 0, adam, experiment->optimizer.master_weights};
-    for (int i = 0; i < 3; i++) {
-        dt_status status = DT_OK;
-        if (kept[i])
-            status = (experiment->parameter_offload ? dt_alloc_host : dt_alloc)(stream, DT_OPTIMIZER, count * sizeof(float), state[i]);
-        if (status < 0) {
-            optimizer_destroy(optimizer, stream);
-            *out = NULL;
-            return status;
-        }
+    dt_status status = find_plain(optimizer, stage, run);
+    if (status >= 0)
+        status = allocate_state(optimizer, count, stream);
+    if (status < 0) {
+        optimizer_destroy(optimizer, stream);
+        *out = NULL;
     }
-    return DT_OK;
+    return status;
 }
 
 void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream)
@@ -45,6 +108,7 @@ void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream)
     dt_free(stream, &optimizer->first_moment);
     dt_free(stream, &optimizer->second_moment);
     dt_free(stream, &optimizer->master);
+    free(optimizer->plain);
     free(optimizer);
 }
 
@@ -53,23 +117,36 @@ void optimizer_use(struct optimizer *optimizer, struct dt_kernels *kernels)
     optimizer->kernels = kernels;
 }
 
-dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count,
-                          struct dt_stream *stream)
+/* Where the parameters end that are treated as the one at `at` is, *decays. */
+static size_t end_of_alike(const struct optimizer *optimizer, size_t at, size_t end, bool *decays)
+{
+    *decays = true;
+    for (int i = 0; i < optimizer->plain_count; i++) {
+        const struct plain_run *plain = &optimizer->plain[i];
+        if (at >= plain->end)
+            continue;
+        *decays = at < plain->first;
+        size_t next = *decays ? plain->first : plain->end;
+        return next < end ? next : end;
+    }
+    return end;
+}
+
+static dt_status update_alike(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count, double tensors,
+                              bool decays, struct dt_stream *stream)
 {
     const struct experiment *e = optimizer->experiment;
-    if (count == 0)
-        return DT_OK;
     struct dt_update update = {
         .params = params,
         .grads = grads,
         .wide_grads = dt_dtype_bytes(e->model.dtype) < dt_dtype_bytes(experiment_gradient_dtype(e)),
         .count = count,
-        .tensors = fmax(1, round(optimizer->tensors * (double)count / optimizer->parameters)),
+        .tensors = tensors,
         .learning_rate = (float)e->optimizer.learning_rate,
         .gradient_scale = optimizer->gradient_scale,
         .on_host = e->parameter_offload,
         .momentum = (float)e->optimizer.momentum,
-        .weight_decay = (float)e->optimizer.weight_decay,
+        .weight_decay = decays ? (float)e->optimizer.weight_decay : 0,
         .decoupled = e->optimizer.name == OPTIMIZER_ADAMW,
     };
     if (optimizer->first_moment.data)
@@ -84,6 +161,25 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
         update.epsilon = (float)e->optimizer.epsilon;
     }
     return dt_kernels_update(optimizer->kernels, stream, &update);
+}
+
+dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t at, size_t state_first, size_t count,
+                          struct dt_stream *stream)
+{
+    const struct experiment *e = optimizer->experiment;
+    double tensors = fmax(1, round(optimizer->tensors * (double)count / optimizer->parameters));
+    int updates = 0;
+    bool decays;
+    for (size_t from = at; from < at + count; from = end_of_alike(optimizer, from, at + count, &decays))
+        updates++;
+    for (size_t from = at, end; from < at + count; from = end) {
+        end = end_of_alike(optimizer, from, at + count, &decays);
+        size_t done = from - at;
+        DT_TRY(update_alike(optimizer, (char *)params + done * dt_dtype_bytes(e->model.dtype),
+                            (const char *)grads + done * dt_dtype_bytes(experiment_gradient_dtype(e)), state_first + done, end - from,
+                            tensors / updates, decays, stream));
+    }
+    return DT_OK;
 }
 
 dt_status optimizer_visit(const struct optimizer *optimizer, struct dp_held run, size_t first, dp_visit visit, void *context)

@@ -14,19 +14,27 @@
 
 struct optimizer;
 
+/* The run of parameters that an optimizer updates parts of: groups [first, first + count) of the stage, and where in the run each of them
+ * begins. offset_elems [count]; NULL: one group, at 0. */
+struct optimizer_run {
+    int first, count;
+    const size_t *offset_elems;
+};
+
 /* State for `count` parameters (0: none), allocated on `stream`: for SGD nothing, or with momentum an fp32 moment, 4 bytes a parameter; for
- * Adam two; and with master weights 4 bytes more. summed_ranks: the gradients it is given are sums over this number of ranks; 1 where they are averages. The experiment and the
- * stage outlive it. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. Owner: the caller. */
-dt_status optimizer_create(const struct experiment *experiment, const struct dt_stage *stage, size_t count, int summed_ranks,
-                           struct dt_stream *stream, struct optimizer **out);
+ * Adam two; and with master weights 4 bytes more. summed_ranks: the gradients it is given are sums over this number of ranks; 1 where they are
+ * averages. The experiment and the stage outlive it. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. Owner: the caller. */
+dt_status optimizer_create(const struct experiment *experiment, const struct dt_stage *stage, struct optimizer_run run, size_t count,
+                           int summed_ranks, struct dt_stream *stream, struct optimizer **out);
 void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream); /* takes NULL */
 
 /* Its updates are made by these kernels from now on, which outlive it, and not by the stage's. */
 void optimizer_use(struct optimizer *optimizer, struct dt_kernels *kernels);
 
-/* Update parameters [first, first + count) of the run; params and grads point to element `first` already. Gradients
- * are divided by the experiment's loss scaling and by summed_ranks. Queues on `stream`. */
-dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t first, size_t count,
+/* Update parameters [at, at + count) of the run; params and grads point to element `at` already, and their state begins at its element
+ * `state_first`. What follows the run's last parameter is padding. Gradients are divided by the experiment's loss scaling and by summed_ranks.
+ * Queues on `stream`: one update, or one for each run of tensors that weight decay is for or not (optimizer.decayed). */
+dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void *grads, size_t at, size_t state_first, size_t count,
                           struct dt_stream *stream);
 
 /* Visit the state of a run of a group's parameters (`run`: kind and data are set here), which begins at element `first` of the state. */

@@ -29,7 +29,9 @@ static dt_status allocate(struct replica *replica, const struct dp_setup *setup,
     DT_TRY(offload_alloc_home(setup, DT_PARAMETERS, bytes, &replica->params));
     if (options->keep_gradients)
         DT_TRY(dt_alloc(setup->compute, DT_GRADIENTS, dp_gradient_bytes(setup, flat_elems), &replica->grads));
-    DT_TRY(optimizer_create(setup->experiment, stage, options->state_elems, options->summed_ranks, setup->compute, &replica->optimizer));
+    struct optimizer_run run = {.count = stage->group_count, .offset_elems = replica->offset_elems};
+    DT_TRY(
+        optimizer_create(setup->experiment, stage, run, options->state_elems, options->summed_ranks, setup->compute, &replica->optimizer));
     bool gaps = flat_elems > stage->param_elems;
     return gaps && !setup->offload ? dt_zero(setup->compute, replica->params.data, bytes) : DT_OK;
 }
@@ -77,7 +79,7 @@ void replica_finish(struct replica *replica, const struct dp_setup *setup)
 dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, size_t state_first,
                          const void *grads)
 {
-    return optimizer_apply(replica->optimizer, replica_params(replica, setup, first), grads, state_first, count, setup->compute);
+    return optimizer_apply(replica->optimizer, replica_params(replica, setup, first), grads, first, state_first, count, setup->compute);
 }
 
 dt_status replica_fetch(const struct replica *replica, const struct dp_setup *setup, int g, const struct offload_home *home,

@@ -192,6 +192,30 @@ def test_a_checkpoint_has_parameters_and_running_statistics():
     check(2 <= verified.get("compared_losses", 8) <= len(records[0]["losses"]) == 8 and verified["largest_relative_difference"] > 0, verified)
 
 
+def test_what_weight_decay_leaves_out():
+    """One step from the same parameters: a tensor that ends as without decay was left out. torchvision's exclusions: by the kinds of norms, and biases."""
+    begun = os.path.join(WORK, "to_decay")
+    dtbench("run", network(RESNET, steps={"warmup": 0, "timed": 2}, checkpoint={"path": begun}), "--output", records_path("decay.jsonl"))
+
+    def end(decay, decayed="all", **division):
+        path = os.path.join(WORK, "decayed_" + decayed + str(decay))
+        dtbench("run", network(RESNET, steps={"warmup": 0, "timed": 3}, checkpoint={"path": path, "from": begun}, **division,
+                               optimizer={"name": "sgd", "weight_decay": decay, "decayed": decayed}), "--output", records_path("decay.jsonl"))
+        return tensors_of(os.path.join(path, "step-3", "rank-00000.safetensors"))
+
+    plain = end(0)
+    kinds = {name: name.rsplit(".", 1)[1] for name in plain}
+    of_norms = [name for name, kind in kinds.items() if kind == "bias" and name.replace("bias", "gain") in plain]
+    for decayed, out in (("all", []), ("all_but_norms", [n for n, kind in kinds.items() if kind == "gain"] + of_norms),
+                         ("matrices", [n for n, kind in kinds.items() if kind in ("gain", "bias")])):
+        got = end(0.5, decayed)
+        same = [name for name in plain if got[name] == plain[name] and not name.endswith("running_statistics")]
+        check(sorted(same) == sorted(out), decayed, same, out)
+    check(len(of_norms) > 5, of_norms)
+    verify(RESNET, [{"paradigm": p} for p in ("ddp", "zero1", "zero2", "fsdp", "parameter_server")] + ORDERS[3:] + [{"paradigm": "fsdp", "parameter_offload": True}],
+           optimizer={"name": "adamw", "weight_decay": 0.5, "decayed": "all_but_norms"})
+
+
 def test_what_does_not_go_is_one_line():
     for changes, wanted in (({"model": {**RESNET, "norm_group": 3}}, "model.norm_group"),
                             ({"model": {**RESNET, "norm_group": 8}}, "one micro-batch"),

@@ -121,7 +121,7 @@ else
     printf '{"source":"a machine","gpu":{"peak_tflops":{"fp32":0.09},"memory_gb_per_s":9},"collectives":{"measured":[%s]}}' \
         '{"kind":"all_reduce","ranks":2,"bytes":1024,"seconds":1e-5},{"kind":"all_reduce","ranks":2,"bytes":4096,"seconds":2e-5}' >"$work/calibrated/cluster.json"
     expect "plot_calibration.py draws what calibrate measured" 0 '' scripts/plot_calibration.py "$work/calibrated" -o "$work/calibrated.svg"
-    for text in '>peak_tflops<' '>all_reduce<' '>a machine<' 'Collectives of 2 ranks'; do
+    for text in '>peak_tflops<' '>all_reduce<' 'a machine<' 'Collectives of 2 ranks'; do
         expect "the picture of a calibration has $text" 0 '' grep -q -- "$text" "$work/calibrated.svg"
     done
     echo '{"traceEvents": [{"ph": "X", "cat": "compute", "name": "linear", "pid": 0, "ts": 1.0, "dur": 2.0}]}' >"$work/step.trace"
