@@ -26,21 +26,22 @@ __device__ inline pack<E, N> load_row(const E *table, const table_part &part, ui
 template <typename E, int N>
 __global__ void __launch_bounds__(TABLE_LANES *TABLE_ROWS, 4)
     embedding_kernel(E *out, const int32_t *tokens, const E *token_table, table_part vocab, const E *position_table, table_part positions,
-                     size_t rows, uint32_t d, uint32_t T, dropout drop, const struct dt_cuda_step *step)
+                     size_t rows, uint32_t d, row_positions where, dropout drop, const struct dt_cuda_step *step)
 {
     wait_for_earlier();
     drop.first_sample += step->first_sample;
     for (size_t row = blockIdx.x * (size_t)TABLE_ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)TABLE_ROWS) {
-        uint32_t sample = drop.first_sample + (uint32_t)row / T, position = (uint32_t)row % T, token = (uint32_t)tokens[row];
+        row_positions::place place = where.at((uint32_t)row);
+        uint32_t token = (uint32_t)tokens[row];
 #pragma unroll 2
         for (uint32_t column = threadIdx.x * TABLE_COLUMNS; column < d; column += TABLE_LANES * TABLE_COLUMNS) {
             float factor[TABLE_COLUMNS];
-            dropout_factors(drop, sample, position, column, factor);
+            dropout_factors(drop, drop.first_sample + place.sample, place.position, column, factor);
 #pragma unroll
             for (int p = 0; p < TABLE_COLUMNS / N; p++)
                 if (column + p * N < d) {
                     pack<E, N> a = load_row<N>(token_table, vocab, token, d, column + p * N);
-                    pack<E, N> b = load_row<N>(position_table, positions, position, d, column + p * N);
+                    pack<E, N> b = load_row<N>(position_table, positions, place.position, d, column + p * N);
 #pragma unroll
                     for (int j = 0; j < N; j++)
                         a.at[j] = from_float<E>((to_float(a.at[j]) + to_float(b.at[j])) * factor[p * N + j]);
@@ -136,7 +137,7 @@ __global__ void __launch_bounds__(LIST_THREADS)
 /* The rows of dout that a table's row sums: those of a token, or of a position. */
 struct rows_of_token {
     token_lists lists;
-    uint32_t T;
+    row_positions where;
     __device__ int32_t count(size_t token) const
     {
         return lists.first[token + 1] - lists.first[token];
@@ -148,14 +149,15 @@ struct rows_of_token {
 };
 
 struct rows_of_position {
-    uint32_t samples, T, first;
+    row_positions where;
+    uint32_t samples, first;
     __device__ int32_t count(size_t position) const
     {
-        return first + position < T ? (int32_t)samples : 0;
+        return where.row_of(first + (uint32_t)position) < where.count ? (int32_t)samples : 0;
     }
     __device__ uint32_t at(size_t position, int32_t i) const
     {
-        return (uint32_t)i * T + first + (uint32_t)position;
+        return (uint32_t)i * where.count + where.row_of(first + (uint32_t)position);
     }
 };
 
@@ -184,7 +186,8 @@ __global__ void __launch_bounds__(TABLE_LANES *TABLE_ROWS)
                 if (column + p * N < d)
                     part[p] = load_pack<N>(dout + (size_t)m * d + column + p * N);
             float factor[TABLE_COLUMNS];
-            dropout_factors(drop, drop.first_sample + m / rows.T, m % rows.T, column, factor);
+            row_positions::place place = rows.where.at(m);
+            dropout_factors(drop, drop.first_sample + place.sample, place.position, column, factor);
 #pragma unroll
             for (int p = 0; p < TABLE_COLUMNS / N; p++)
 #pragma unroll
@@ -229,7 +232,7 @@ dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
 /* Where each of this part's tokens stands in the batch. */
 dt_status make_lists(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a, const token_lists &lists)
 {
-    size_t vocab = a->vocab.count, rows = a->samples * (size_t)gpt_of(&k->model)->block_size;
+    size_t vocab = a->vocab.count, rows = a->samples * positions_of(k, &a->dropout.positions).count;
     /* 8,192 counters are 32 KiB of shared memory, and every launch may have 48. */
     size_t ranges = (size_t)k->base->multiprocessors * RANGES_PER_MULTIPROCESSOR, least = (vocab + 8191) / 8192;
     size_t range = (vocab + (ranges < least ? least : ranges) - 1) / (ranges < least ? least : ranges);
@@ -247,7 +250,8 @@ table_part part_of(const struct gpt_part &part)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
 {
-    size_t d = (size_t)gpt_of(&k->model)->hidden, rows = a->samples * (size_t)gpt_of(&k->model)->block_size;
+    row_positions where = positions_of(k, &a->dropout.positions);
+    size_t d = (size_t)gpt_of(&k->model)->hidden, rows = a->samples * where.count;
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         return for_pack<E>(
@@ -255,8 +259,8 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
             [&](auto n) {
                 return launch("embedding", embedding_kernel<E, decltype(n)::value>, dim3(blocks_for(k, rows, TABLE_ROWS, TABLE_BLOCKS)),
                               dim3(TABLE_LANES, TABLE_ROWS), 0, stream, (E *)a->out, a->tokens, (const E *)a->token_table,
-                              part_of(a->vocab), (const E *)a->position_table, part_of(a->positions), rows, (uint32_t)d,
-                              (uint32_t)gpt_of(&k->model)->block_size, dropout_of(&a->dropout), k->base->cuda_step);
+                              part_of(a->vocab), (const E *)a->position_table, part_of(a->positions), rows, (uint32_t)d, where,
+                              dropout_of(&a->dropout), k->base->cuda_step);
             },
             a->out, a->token_table, a->position_table);
     });
@@ -264,15 +268,16 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding_gradient, gpt_embedding_gradient)
 {
-    size_t T = (size_t)gpt_of(&k->model)->block_size, rows = a->samples * T, vocab = a->vocab.count;
+    row_positions where = positions_of(k, &a->dropout.positions);
+    size_t rows = a->samples * where.count, vocab = a->vocab.count;
     DT_TRY(gpt_cuda_scratch(k, (vocab + 1 + 2 * rows) * sizeof(int32_t)));
     token_lists lists = {(int32_t *)k->scratch.data, (int32_t *)k->scratch.data + vocab + 1, (int32_t *)k->scratch.data + vocab + 1 + rows};
     if (vocab > 0)
         DT_TRY(make_lists(k, stream, a, lists));
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
-        DT_TRY(table_gradient<E>(k, stream, a, a->dtoken_table, rows_of_token{lists, (uint32_t)T}, vocab));
+        DT_TRY(table_gradient<E>(k, stream, a, a->dtoken_table, rows_of_token{lists, where}, vocab));
         return table_gradient<E>(k, stream, a, a->dposition_table,
-                                 rows_of_position{(uint32_t)a->samples, (uint32_t)T, (uint32_t)a->positions.first}, a->positions.count);
+                                 rows_of_position{where, (uint32_t)a->samples, (uint32_t)a->positions.first}, a->positions.count);
     });
 }

@@ -127,9 +127,10 @@ template <typename E, int N, typename Of> struct gelu_gradient_rows {
 
 /* ---- tokens (lib/base/random.h) ---- */
 
-/* A thread makes the four tokens of one call of Philox. inputs, targets [samples, T] */
-__global__ void __launch_bounds__(FLAT_THREADS) tokens_kernel(int32_t *inputs, int32_t *targets, size_t samples, uint32_t T, uint32_t vocab,
-                                                              uint64_t seed, uint32_t first_sample, const struct dt_cuda_step *step)
+/* A thread makes the four tokens of one call of Philox. inputs, targets [samples, where.count] */
+__global__ void __launch_bounds__(FLAT_THREADS)
+    tokens_kernel(int32_t *inputs, int32_t *targets, size_t samples, uint32_t T, uint32_t vocab, row_positions where, uint64_t seed,
+                  uint32_t first_sample, const struct dt_cuda_step *step)
 {
     wait_for_earlier();
     uint32_t per_sample = T / 4 + 1; /* a sample is T + 1 tokens */
@@ -141,10 +142,11 @@ __global__ void __launch_bounds__(FLAT_THREADS) tokens_kernel(int32_t *inputs, i
         for (uint32_t j = 0; j < 4; j++) {
             uint32_t position = block * 4 + j;
             int32_t token = (int32_t)((uint64_t)random.word[j] * vocab >> 32);
-            if (position < T)
-                inputs[sample * T + position] = token;
-            if (position > 0 && position <= T)
-                targets[sample * T + position - 1] = token;
+            uint32_t input = where.row_of(position), target = where.row_of(position - 1);
+            if (input < where.count)
+                inputs[sample * where.count + input] = token;
+            if (target < where.count)
+                targets[sample * where.count + target] = token;
         }
     }
 }
@@ -210,5 +212,5 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_tokens, gpt_tokens)
     uint32_t T = (uint32_t)gpt_of(&k->model)->block_size;
     unsigned blocks = blocks_for(k, a->samples * (T / 4 + 1), FLAT_THREADS, FLAT_BLOCKS);
     return launch("tokens", tokens_kernel, dim3(blocks), dim3(FLAT_THREADS), 0, stream, a->inputs, a->targets, a->samples, T,
-                  (uint32_t)gpt_of(&k->model)->vocab_size, a->seed, a->first_sample, k->base->cuda_step);
+                  (uint32_t)gpt_of(&k->model)->vocab_size, positions_of(k, &a->positions), a->seed, a->first_sample, k->base->cuda_step);
 }

@@ -11,6 +11,34 @@ namespace gpt_cuda {
 
 using namespace dt_cuda;
 
+/* ---- which rows a call's are (struct gpt_positions) ---- */
+
+struct row_positions {
+    uint32_t count, half, first[2]; /* of each sample */
+
+    struct place {
+        uint32_t sample, position;
+    };
+    /* Of row `row` of [samples * count]. */
+    __device__ place at(uint32_t row) const
+    {
+        uint32_t i = row % count;
+        return {row / count, i < half ? first[0] + i : first[1] + (i - half)};
+    }
+    /* The row of a sample with this position, or `count`: none. */
+    __device__ uint32_t row_of(uint32_t position) const
+    {
+        uint32_t i = position - first[0], j = position - first[1]; /* below the first one they wrap round */
+        return i < half ? i : j < count - half ? half + j : count;
+    }
+};
+
+inline row_positions positions_of(const struct gpt_kernels *k, const struct gpt_positions *p)
+{
+    uint32_t T = (uint32_t)gpt_of(&k->model)->block_size;
+    return p->count ? row_positions{p->count, p->count / 2, {p->first[0], p->first[1]}} : row_positions{T, T / 2, {0, T / 2}};
+}
+
 /* ---- dropout (lib/base/random.h) ---- */
 
 struct dropout {

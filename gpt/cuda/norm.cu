@@ -58,16 +58,14 @@ template <typename E, int N> __device__ inline pack<E, N> bias_at(const void *bi
 /* Which rows of the model a call's rows are, for the dropout of a branch. */
 struct dropped_rows {
     dropout drop;
-    uint32_t T;
+    row_positions where;
     const struct dt_cuda_step *step;
 
-    struct place {
-        uint32_t sample, position;
-    };
+    using place = row_positions::place;
     __device__ place at(size_t row) const
     {
-        uint32_t count = drop.first_row + (uint32_t)row;
-        return {drop.first_sample + step->first_sample + count / T, count % T};
+        place p = where.at(drop.first_row + (uint32_t)row);
+        return {drop.first_sample + step->first_sample + p.sample, p.position};
     }
     /* The factors of N columns from a multiple of N, which divides 8. */
     template <int N> __device__ void factors(const place &p, int column, float (&factor)[N]) const
@@ -83,7 +81,7 @@ struct dropped_rows {
 
 inline dropped_rows dropped_rows_of(const struct gpt_kernels *k, const struct gpt_dropout *how)
 {
-    return {dropout_of(how), (uint32_t)gpt_of(&k->model)->block_size, k->base->cuda_step};
+    return {dropout_of(how), positions_of(k, &how->positions), k->base->cuda_step};
 }
 
 /* Where a row comes from: from memory, */

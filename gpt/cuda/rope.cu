@@ -35,12 +35,12 @@ __global__ void __launch_bounds__(TABLE_THREADS) table_kernel(float *table, freq
 /* x [rows, columns], of which the first heads * 2 * half columns turn; direction -1: back. half is a multiple of N. */
 template <typename E, int N>
 __global__ void __launch_bounds__(ROPE_LANES *ROPE_ROWS)
-    rope_kernel(E *x, const float *table, size_t rows, int heads, int half, size_t columns, size_t T, float direction)
+    rope_kernel(E *x, const float *table, size_t rows, int heads, int half, size_t columns, row_positions where, float direction)
 {
     wait_for_earlier();
     int packs = half / N, items = heads * packs;
     for (size_t row = blockIdx.x * (size_t)ROPE_ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)ROPE_ROWS) {
-        const float *cosines = table + row % T * 2 * (size_t)half, *sines = cosines + half;
+        const float *cosines = table + where.at((uint32_t)row).position * 2 * (size_t)half, *sines = cosines + half;
         for (int i = (int)(blockIdx.y * ROPE_LANES + threadIdx.x); i < items; i += (int)gridDim.y * ROPE_LANES) {
             int pair = i % packs * N;
             E *first = x + row * columns + (size_t)(i / packs) * 2 * (size_t)half + (size_t)pair, *second = first + half;
@@ -90,7 +90,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rope, gpt_rope)
                tiles = (items + ROPE_LANES * ROPE_ACCESSES - 1) / (ROPE_LANES * ROPE_ACCESSES);
         return launch("rope", fit ? rope_kernel<E, N> : rope_kernel<E, 1>,
                       dim3(blocks_for(k, a->rows, ROPE_ROWS, ROPE_BLOCKS), (unsigned)tiles), dim3(ROPE_LANES, ROPE_ROWS), 0, stream,
-                      (E *)a->x, k->rope, a->rows, (int)a->heads, half, a->columns, (size_t)gpt_of(&k->model)->block_size,
+                      (E *)a->x, k->rope, a->rows, (int)a->heads, half, a->columns, positions_of(k, &a->positions),
                       a->inverse ? -1.0f : 1.0f);
     });
 }

@@ -12,13 +12,13 @@ enum { DROPOUT_LANES = 32, DROPOUT_ROWS = 8, DROPOUT_BLOCKS = 8, DROPOUT_COLUMNS
 /* out = residual + dropout(branch), or dropout(branch) alone. [rows, d]; out may be branch. d is a multiple of N. */
 template <typename E, int N, bool RESIDUAL>
 __global__ void __launch_bounds__(DROPOUT_LANES *DROPOUT_ROWS)
-    dropout_kernel(E *out, const E *residual, const E *branch, size_t rows, uint32_t d, uint32_t T, dropout drop,
+    dropout_kernel(E *out, const E *residual, const E *branch, size_t rows, uint32_t d, row_positions where, dropout drop,
                    const struct dt_cuda_step *step)
 {
     wait_for_earlier();
     drop.first_sample += step->first_sample;
     for (size_t row = blockIdx.x * (size_t)DROPOUT_ROWS + threadIdx.y; row < rows; row += gridDim.x * (size_t)DROPOUT_ROWS) {
-        uint32_t place = drop.first_row + (uint32_t)row, sample = drop.first_sample + place / T, position = place % T;
+        row_positions::place place = where.at(drop.first_row + (uint32_t)row);
 #pragma unroll 2
         for (uint32_t column = threadIdx.x * DROPOUT_COLUMNS; column < d; column += DROPOUT_LANES * DROPOUT_COLUMNS) {
             pack<E, N> b[DROPOUT_COLUMNS / N], r[DROPOUT_COLUMNS / N];
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(DROPOUT_LANES *DROPOUT_ROWS)
                         r[p] = load_pack<N>(residual + row * d + column + p * N);
                 }
             float factor[DROPOUT_COLUMNS];
-            dropout_factors(drop, sample, position, column, factor);
+            dropout_factors(drop, drop.first_sample + place.sample, place.position, column, factor);
 #pragma unroll
             for (int p = 0; p < DROPOUT_COLUMNS / N; p++)
                 if (column + p * N < d) {
@@ -57,7 +57,7 @@ dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream
             [&](auto n) {
                 return launch(name, dropout_kernel<E, decltype(n)::value, RESIDUAL>,
                               dim3(blocks_for(k, rows, DROPOUT_ROWS, DROPOUT_BLOCKS)), dim3(DROPOUT_LANES, DROPOUT_ROWS), 0, stream,
-                              (E *)out, (const E *)residual, (const E *)branch, rows, (uint32_t)d, (uint32_t)gpt_of(&k->model)->block_size,
+                              (E *)out, (const E *)residual, (const E *)branch, rows, (uint32_t)d, positions_of(k, &how->positions),
                               dropout_of(how), k->base->cuda_step);
             },
             out, residual, branch);

@@ -35,7 +35,6 @@ struct dt_comm_entry {
 
 struct dt_comm_backend {
     const char *name;                                                         /* "self", "mpi", "sim", "nccl" */
-    bool exchanges;                                                           /* it has all_to_all and shift */
     const char *(*library)(const struct dt_comm *comm);                       /* NULL: "none" */
     const char *(*secret)(const struct dt_comm *comm);                        /* NULL: there is none */
     void (*network)(const struct dt_comm *comm, struct dt_comm_network *out); /* NULL: nothing is known; *out is zeroed */

@@ -253,10 +253,6 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
     if (has_peer && (operation.peer < 0 || operation.peer >= comm->size))
         return dt_fail(DT_ERR_INVALID, "%s: %s with rank %d, of %d", comm->name, dt_comm_kind_name(operation.kind), operation.peer,
                        comm->size);
-    bool exchanges = operation.kind == DT_COMM_ALL_TO_ALL || operation.kind == DT_COMM_SHIFT;
-    if (exchanges && !comm->backend->exchanges)
-        return dt_fail(DT_ERR_UNAVAILABLE, "%s: %s is not known to this kind of communicator", comm->name,
-                       dt_comm_kind_name(operation.kind));
     if (operation.count_elems == 0)
         return DT_OK;
     operation.sequence = comm->sequence + 1;

@@ -108,8 +108,7 @@ dt_status dt_reduce_scatter(struct dt_comm *comm, void *send, void *receive, siz
 /* send [count], receive [size * count]: the parts in rank order. send may be receive + rank * count. */
 dt_status dt_all_gather(struct dt_comm *comm, const void *send, void *receive, size_t send_count_elems, enum dt_dtype dtype,
                         struct dt_stream *stream);
-/* send [size * count], receive [size * count]: part p of send becomes part r of rank p's receive, where r is this rank. NCCL
- * does not have it yet: DT_ERR_UNAVAILABLE, as for dt_shift. */
+/* send [size * count], receive [size * count]: part p of send becomes part r of rank p's receive, where r is this rank. */
 dt_status dt_all_to_all(struct dt_comm *comm, const void *send, void *receive, size_t part_elems, enum dt_dtype dtype,
                         struct dt_stream *stream);
 /* send [count] goes to the next rank, receive [count] comes from the one before: a step around the ring. */

@@ -43,7 +43,6 @@ static dt_status self_host_all_gather(struct dt_comm *comm, const void *mine, si
 
 static const struct dt_comm_backend self_backend = {
     .name = "self",
-    .exchanges = true,
     .destroy = self_destroy,
     .queue = self_queue,
     .subset = self_subset,

@@ -137,7 +137,6 @@ static dt_status sim_host_all_gather(struct dt_comm *comm, const void *mine, siz
 
 static const struct dt_comm_backend sim_backend = {
     .name = "sim",
-    .exchanges = true,
     .destroy = sim_destroy,
     .queue = sim_queue,
     .group_start = sim_group_start,

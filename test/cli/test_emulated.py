@@ -189,6 +189,13 @@ def test_tensor_parallel_llama_equals_one_device():
     together("paradigm=ddp", "tensor.size=2", *LLAMA, "model.kv_heads=1", "micro_batches=2", "tensor.sequence_parallel=false")
 
 
+def test_ranks_that_exchange_heads_equal_one_device():
+    """The samples of both together; dropout, learned positions and rope at this rank's."""
+    heads = ("context.size=2", "context.comm_type=a2a", "batch_size=4")
+    together("paradigm=ddp", *heads, "micro_batches=2")
+    together("paradigm=fsdp", *heads, "activation=checkpoint", *LLAMA)
+
+
 def test_tied_tables_in_a_pipeline_equal_one_device():
     """A copy at each end, or both on one GPU."""
     together("paradigm=pdp", "pipeline.stages=2", "pipeline.chunks=2", "model.tied=true", *MPT)

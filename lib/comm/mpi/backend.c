@@ -473,7 +473,6 @@ static void mpi_give_up(struct dt_comm *base, dt_status status, const char *text
 
 static const struct dt_comm_backend mpi_backend = {
     .name = "mpi",
-    .exchanges = true,
     .library = mpi_library,
     .destroy = mpi_destroy,
     .queue = mpi_queue,

@@ -11,6 +11,34 @@ static ncclDataType_t type_of(enum dt_dtype dtype)
     return types[dtype];
 }
 
+static bool goes_on(ncclResult_t result)
+{
+    return result == ncclSuccess || result == ncclInProgress;
+}
+
+/* In one group: a part to and from each other rank, and this rank's own copied; or all of it to the next one. */
+static ncclResult_t exchange(const struct nccl_comm *comm, const struct dt_comm_operation *o)
+{
+    const struct dt_nccl *nccl = &comm->family->nccl;
+    int size = comm->base.size, rank = comm->base.rank, last = o->kind == DT_COMM_SHIFT ? 1 : size - 1;
+    size_t part_bytes = o->kind == DT_COMM_SHIFT ? 0 : o->count_elems * dt_dtype_bytes(o->dtype);
+    const char *from = o->send;
+    char *to = o->receive;
+    cudaStream_t stream = dt_cuda_stream(o->stream);
+    ncclResult_t result = nccl->group_start();
+    for (int distance = 1; distance <= last && goes_on(result); distance++) {
+        int next = (rank + distance) % size, before = (rank + size - distance) % size;
+        result = nccl->send(from + (size_t)next * part_bytes, o->count_elems, type_of(o->dtype), next, comm->handle, stream);
+        if (goes_on(result))
+            result = nccl->receive(to + (size_t)before * part_bytes, o->count_elems, type_of(o->dtype), before, comm->handle, stream);
+    }
+    ncclResult_t ended = nccl->group_end();
+    size_t own = (size_t)rank * part_bytes;
+    if (part_bytes > 0 && cudaMemcpyAsync(to + own, from + own, part_bytes, cudaMemcpyDeviceToDevice, stream) != cudaSuccess)
+        return ncclUnhandledCudaError;
+    return goes_on(result) ? ended : result;
+}
+
 static ncclResult_t call(const struct nccl_comm *comm, const struct dt_comm_operation *o)
 {
     const struct dt_nccl *nccl = &comm->family->nccl;
@@ -25,9 +53,9 @@ static ncclResult_t call(const struct nccl_comm *comm, const struct dt_comm_oper
     case DT_COMM_BROADCAST: return nccl->broadcast(o->send, o->receive, o->count_elems, type, o->peer, handle, stream);
     case DT_COMM_REDUCE: return nccl->reduce(o->send, o->receive, o->count_elems, type, op, o->peer, handle, stream);
     case DT_COMM_SEND: return nccl->send(o->send, o->count_elems, type, o->peer, handle, stream);
-    case DT_COMM_RECV:
     case DT_COMM_ALL_TO_ALL:
-    case DT_COMM_SHIFT:
+    case DT_COMM_SHIFT: return exchange(comm, o);
+    case DT_COMM_RECV:
     case DT_COMM_KINDS: break;
     }
     return nccl->receive(o->receive, o->count_elems, type, o->peer, handle, stream);

@@ -603,8 +603,7 @@ static inline void comm_body_run(struct comm_body *b)
             body_reduce_scatter(b, counts[n], (enum dt_dtype)dtype, op, !(n % 2));
             body_all_gather(b, counts[n], (enum dt_dtype)dtype, n % 2);
             body_all_gather(b, counts[n], (enum dt_dtype)dtype, !(n % 2));
-            if (b->comm->backend->exchanges)
-                body_exchanges(b, counts[n], (enum dt_dtype)dtype);
+            body_exchanges(b, counts[n], (enum dt_dtype)dtype);
             for (int root = 0; root < b->size; root++)
                 body_rooted(b, counts[n] > 100000 ? 140001 : counts[n], (enum dt_dtype)dtype, root);
         }

@@ -43,7 +43,7 @@ BEYOND_SCHEMA = {
     "chunks of at least one sample": r"pipeline\.chunks: \d+ chunks \(times",
     "micro-batches of at least one sample": r"micro_batches: \d+ is more than (tensor\.size \* )?batch_size",
     "a tensor group divides the layers and the ranks": r"tensor\.size: \d+ does not divide",
-    "ranks that share samples do the same, divide the world, and are simulated": r"context\.size: ",
+    "ranks that share samples do the same, divide the world, and are simulated": r"context\.(size|comm_type): ",
     "shards divide the ranks": r"hsdp\.shard_size: \d+ does not divide (world_size|the \d+ ranks)",
     "statistics of a micro-batch": r"(micro_batches|model\.norm_group): .*(statistics|choose a divisor|no whole number of ranks)",
     "windows that are dilated": r"model\.output_stride: \d+ (is none of|needs model\.block)",
