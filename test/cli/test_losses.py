@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Losses of random small experiments against an independent reference: the documented models in double precision (reference_model.py).
 
-50 configs, others every day: all paradigms, orders of pipelines, ways of saving memory, tensor and context sizes, kinds of layers and optimizers, on 1
+40 configs, others every day: all paradigms, orders of pipelines, ways of saving memory, tensor and context sizes, kinds of layers and optimizers, on 1
 to 8 ranks. All of one number of ranks are one sweep, which one mpirun starts. DTBENCH_LOSSES=SEED:COUNT draws others, or more. A failure
 prints each wrong config; `dtbench run` takes it as it is, and reference_model.py prints what its losses should be.
 Usage: test_losses.py DTBENCH [CASE...]; prints TAP.
@@ -29,7 +29,7 @@ except ImportError:
 import reference_model
 from command import DTBENCH, ENVIRONMENT, MPIRUN, WORK, check, main, read_records
 
-SEED, COUNT = (int(number) for number in os.environ.get("DTBENCH_LOSSES", f"{int(time.time()) // 86400}:50").split(":"))
+SEED, COUNT = (int(number) for number in os.environ.get("DTBENCH_LOSSES", f"{int(time.time()) // 86400}:40").split(":"))
 RANKS = {1: 30, 2: 50, 3: 15, 4: 50, 8: 5}  # of 150
 STEPS = 4
 STEP = 1e-5  # of parameters, for slopes

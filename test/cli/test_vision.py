@@ -212,7 +212,7 @@ def test_what_weight_decay_leaves_out():
         same = [name for name in plain if got[name] == plain[name] and not name.endswith("running_statistics")]
         check(sorted(same) == sorted(out), decayed, same, out)
     check(len(of_norms) > 5, of_norms)
-    verify(RESNET, [{"paradigm": p} for p in ("ddp", "zero1", "zero2", "fsdp", "parameter_server")] + ORDERS[3:] + [{"paradigm": "fsdp", "parameter_offload": True}],
+    verify(RESNET, [{"paradigm": p} for p in ("zero1", "parameter_server")] + ORDERS[3:] + [{"paradigm": "fsdp", "parameter_offload": True}],
            optimizer={"name": "adamw", "weight_decay": 0.5, "decayed": "all_but_norms"})
 
 
