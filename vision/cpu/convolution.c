@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With fewer channels than a vector of AVX-512 has, oneDNN's kernels for the weight gradients of strided 1x1 windows write behind their scratch
- * memory, in versions 2 and 3: wrong gradients, or a crash (uxlfoundation/oneDNN, issue 6035). */
+/* With fewer channels than a vector of AVX-512 has, oneDNN's kernels for the weight gradients of strided 1x1 windows write past the end of their
+ * scratch memory, in versions 2 and 3: wrong gradients, or a crash (uxlfoundation/oneDNN, issue 6035). */
 enum { VECTOR = 16 };
 
 /* What makes two calls the same but for their pointers. */
