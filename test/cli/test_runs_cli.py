@@ -331,7 +331,14 @@ def interrupted_under_mpirun(output, patience_s):
 def test_an_interrupt_under_mpirun():
     states = interrupted_under_mpirun(records_path("mpirun-interrupted.jsonl"), 3)
     if states == ["ok"]:  # a busy machine; mpirun waits for all of this time, so it is not the first one
-        states = interrupted_under_mpirun(records_path("mpirun-interrupted-late.jsonl"), 25)
+        output = records_path("mpirun-interrupted-late.jsonl")
+        states = interrupted_under_mpirun(output, 25)
+        # Open MPI 5 kills ranks a quarter of a second after it asks them to end, whatever it is told (PRRTE 3.0, odls_base_default_fns.c). What they
+        # had measured is left then, for the next run.
+        version = subprocess.run([MPIRUN[0], "--version"], capture_output=True, text=True, env=ENVIRONMENT, check=False).stdout
+        if states == ["ok"] and re.search(r"\b5\.\d+\.\d+", version):
+            check(endless_trains(output), "nothing is left of what was measured")
+            return
     check(states == ["ok", "interrupted"], states)
 
 
