@@ -4,7 +4,7 @@
  * and sends the same number of bytes. In this table KV is the number of elements of a rank's own keys and values, and E that of its q, k and
  * v and of its heads' outputs together:
  *   ring        Forward sends (N - 1) KV while it computes attention. Backward sends the keys again, and with a delay of one step their
- *               gradients: the last of these messages has no computing beside it.
+ *               gradients: while the last of these messages is sent, nothing is computed.
  *   all_gather  Forward sends (N - 1) KV before attention. Backward sends as much before attention, and as much after it.
  *   heads       Forward sends E (N - 1) / N, of which the part of the heads' outputs after attention. Backward sends as much.
  * The workspace holds what is on its way: with ring two ranks' keys, and in backward also four pieces of gradients; with all_gather the keys

@@ -1,5 +1,5 @@
 /* What the ranks of a tensor group, or of a context group, exchange while they compute a layer together: collectives on a stream of their
- * own, each between two events, so that a stage's kernels go on beside it until its result is waited for. Inside gpt only.
+ * own, each between two events. The stage's kernels run at the same time, until one of them waits for the result. Inside gpt only.
  *
  * A begin function has the network wait for what `stream` has been given so far, and queues the collective. The memory stays in use until
  * gpt_exchange_wait of the same slot. Errors: what streams and communicators report while queueing. */

@@ -22,7 +22,7 @@
  *   key_pieces                 With context.comm_type all_gather, keys and values are repeated for each query head, and gathered so. Attention goes
  *                              over one rank's of them after another and joins what it makes. In backward the sums of their gradients go round
  *                              in fp32, after each piece to the next rank. What is traced waits for each collective where it calls it, so that
- *                              none of them is beside attention.
+ *                              none of them runs while attention does.
  *                              Source: PyTorch, torch/distributed/tensor/experimental/_attention.py (_templated_ring_attention and its backward),
  *                              _functional_collectives.py (_maybe_wrap_tensor); pytorch/torchtitan, torchtitan/models/llama/model.py (repeat_kv).
  *

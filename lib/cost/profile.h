@@ -93,7 +93,7 @@ struct dt_profile {
         double reserve_bytes;         /* context and libraries: not in the peak, but missing from the device */
         double communicator_bytes;    /* likewise, for each axis of the mesh along which a rank communicates */
         double fragmentation;         /* of the peak, that the allocator cannot use; for out of memory */
-        int peaks_reserved;           /* 1: and for peaks beside measured ones: the framework reports what is reserved */
+        int peaks_reserved;           /* 1: measured peaks are what the framework reserved, so predicted ones count fragmentation too */
         int peaks_of_first_rank;      /* 1: and only the first rank's, not the most of all ranks */
     } memory;
 

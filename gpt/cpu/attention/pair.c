@@ -68,7 +68,7 @@ struct call {
     const struct gpt_piece *piece;
 };
 
-/* Set where the keys are in memory: beside q, or one rank's after another's, where ranks share samples. */
+/* Sets where the keys are in memory: in the rows of q, or, where ranks share samples, in a buffer that holds the keys of one rank after another. */
 static void find_keys(struct pair *p, const struct call *c, size_t sample, size_t kv_head)
 {
     size_t w = (size_t)p->width, own = c->piece->queries.count;
