@@ -2,6 +2,7 @@
 
 Usage: test_slurm.py DTBENCH [CASE...]. Skips itself where there is no Slurm, no root or no namespaces.
 """
+import contextlib
 import json
 import os
 import re
@@ -325,12 +326,14 @@ def kill_node(job, rank):
     """The node of a rank is no more: its daemon, the step's, and the ranks. Returns its name."""
     node = variables_of(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID=rank)[0])["SLURMD_NODENAME"]
     for pid in processes("slurmd") + processes("slurmstepd"):
-        with open(f"/proc/{pid}/cmdline", "rb") as text:
-            words = text.read().decode(errors="replace").replace("\0", " ")
-        if node in words or (f"[{job}." in words and os.path.basename(os.readlink(f"/proc/{pid}/ns/uts")) == uts_of(job, node)):
-            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):  # steps end by themselves, too
+            with open(f"/proc/{pid}/cmdline", "rb") as text:
+                words = text.read().decode(errors="replace").replace("\0", " ")
+            if node in words or (f"[{job}." in words and os.path.basename(os.readlink(f"/proc/{pid}/ns/uts")) == uts_of(job, node)):
+                os.kill(pid, signal.SIGKILL)
     for pid in processes("dtbench", SLURM_JOB_ID=job, SLURMD_NODENAME=node):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     return node
 
 

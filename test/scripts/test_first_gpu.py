@@ -141,7 +141,7 @@ def running():
         try:
             with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
                 found.append(file.read())
-        except FileNotFoundError:
+        except OSError:  # it has ended, perhaps since the file was opened
             pass
     return [line for line in found if line]
 
