@@ -217,7 +217,8 @@ static bool is_written_out(const bool *given)
 static void count_parts(struct experiment *e, const bool *given)
 {
     const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
-    int parts = experiment_split_points(e) + 1, of_rank = parts / e->pipeline.stages;
+    uint16_t points[SPLIT_MOST_POINTS];
+    int parts = split_points(e->pipeline.split, points) + 1, of_rank = parts / e->pipeline.stages;
     bool chosen = order && !order->emit_all && order->parts == 0;
     if (chosen && !is_given(given, "pipeline.virtual_stages") && parts % e->pipeline.stages == 0 && of_rank > 1 &&
         of_rank <= ORDER_MOST_PARTS)

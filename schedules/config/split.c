@@ -9,19 +9,17 @@ const char *split_rule_name(int rule)
     return (unsigned)rule < sizeof names / sizeof *names ? names[rule] : NULL;
 }
 
-int experiment_split_points(const struct experiment *e)
+int split_points(const char *text, uint16_t *points)
 {
-    const char *text = e->pipeline.split;
-    int points = isdigit((unsigned char)*text) != 0;
-    for (; points > 0 && *text; text++)
-        points += *text == '-';
-    return points;
+    int count = 0;
+    for (char *end; isdigit((unsigned char)*text) && count < SPLIT_MOST_POINTS; text = *end ? end + 1 : end)
+        points[count++] = (uint16_t)strtoul(text, &end, 10);
+    return count;
 }
 
 static dt_status split_at_points(const struct experiment *e, int virtual_stages, int *first_layer)
 {
     const struct dt_model *model = &e->model;
-    const char *at = e->pipeline.split;
     int points = e->strategy.split_points, stages = e->strategy.stages, last = -1;
     if (points != virtual_stages - 1 && virtual_stages == stages)
         return dt_fail(DT_ERR_INVALID, "pipeline.split: %d point%s for %d stage%s; it takes the first block of each but the first, %d%s",
@@ -33,8 +31,7 @@ static dt_status split_at_points(const struct experiment *e, int virtual_stages,
             "pipeline.split: %d point%s for %d stages with %d parts each; it takes the first block of each part but the first, %d", points,
             points > 1 ? "s" : "", stages, virtual_stages / stages, virtual_stages - 1);
     for (int i = 1; i < virtual_stages; i++) {
-        char *end;
-        int block = (int)strtol(at, &end, 10);
+        int block = e->strategy.split_at[i - 1];
         if (block <= last)
             return dt_fail(DT_ERR_INVALID, "pipeline.split: %d comes after %d; each point must be larger than the one before it", block,
                            last);
@@ -43,7 +40,6 @@ static dt_status split_at_points(const struct experiment *e, int virtual_stages,
                            dt_model_blocks(model), dt_model_blocks(model));
         first_layer[i] = model->family->block_layer(block);
         last = block;
-        at = *end ? end + 1 : end;
     }
     first_layer[0] = 0;
     return DT_OK;

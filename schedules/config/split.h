@@ -4,12 +4,11 @@
 
 #include "schedules/config/experiment.h"
 
-enum { SPLIT_MOST_POINTS = 255 };
-
 const char *split_rule_name(int rule); /* NULL past the last */
 
-/* How many first blocks of stages pipeline.split lists, as "4-8"; 0: it names a rule. For experiment_settle: others read the strategy. */
-int experiment_split_points(const struct experiment *experiment);
+/* points [SPLIT_MOST_POINTS] gets the numbers of a pipeline.split such as "4-8", the first blocks of all parts but the first. Returns how many;
+ * 0: the text is the name of a rule. For those who find the strategy, which has them. */
+int split_points(const char *text, uint16_t *points);
 
 /* first_layer [virtual_stages + 1] gets the layer with which each part of each stage begins, in the model's sequence, and the end. The same
  * on every rank and device. Errors: DT_ERR_INVALID, whose text begins with the key that does not fit: more stages than the model has

@@ -134,7 +134,7 @@ void experiment_settle(struct experiment *e)
     if (!s->has_order_file)
         s->parts = s->stages > 1 && s->order && !s->order->parts ? e->pipeline.virtual_stages : s->order ? s->order->parts : 1;
     if (s->has_pipeline && e->pipeline.split) { /* NULL: an experiment of no config */
-        s->split_points = experiment_split_points(e);
+        s->split_points = split_points(e->pipeline.split, s->split_at);
         s->split = strcmp(e->pipeline.split, split_rule_name(DT_SPLIT_PARAMETERS)) == 0 ? DT_SPLIT_PARAMETERS : DT_SPLIT_BALANCED;
     }
     s->window = s->stages > 1 ? e->pipeline.chunks : 1;

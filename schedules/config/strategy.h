@@ -46,6 +46,8 @@ const char *activation_name(int kind);                   /* NULL past the last *
 bool activation_has_segments(enum activation_kind kind); /* whose inputs alone are kept */
 int activation_again(enum activation_kind kind);         /* what is computed again within blocks: bits of enum dt_again */
 
+enum { SPLIT_MOST_POINTS = 255 };
+
 struct strategy {
     const struct dt_device_kind *device; /* NULL: "auto", which is decided when a run begins (schedules/run/device_choice.h) */
     const struct paradigm *paradigm;
@@ -57,9 +59,10 @@ struct strategy {
     int stages;               /* ranks of a pipeline; 1 without one */
     int parts;                /* of the model on each rank; 0: an order file says it (pipeline_order_layout) */
     enum dt_split_rule split; /* which layers the parts have, where pipeline.split lists no points: */
-    int split_points;         /* how many it lists (split.h) */
-    int window;               /* micro-batches of the config's pipeline.chunks; 1 without a pipeline */
-    int micro_batches;        /* of a step, those of all windows */
+    int split_points;         /* how many first blocks of parts it lists */
+    uint16_t split_at[SPLIT_MOST_POINTS];
+    int window;        /* micro-batches of the config's pipeline.chunks; 1 without a pipeline */
+    int micro_batches; /* of a step, those of all windows */
     struct mesh_shape mesh;
     /* The policy of each part of a rank, enum activation_kind: pipeline.activation's where there is a pipeline and the key is given, which
      * names `policies` of them; else the config's `activation`, and `policies` is 0. */
