@@ -13,64 +13,53 @@ struct reader {
     char delimiter;
 };
 
-static dt_status wrong(const struct reader *r, int line, const char *what)
+/* The bytes of a line's end at `at`: 0 where there is something else, or the text ends. */
+static int line_end_bytes(const struct reader *r, const char *at)
 {
-    return dt_fail(DT_ERR_INVALID, "%s:%d: %s", r->source, line, what);
+    if (at < r->end && *at == '\n')
+        return 1;
+    return at + 1 < r->end && at[0] == '\r' && at[1] == '\n' ? 2 : 0;
 }
 
-/* Pass over a line's end. False where there is something else. */
-static bool line_end(struct reader *r)
+static bool field_ends(const struct reader *r, const char *at)
 {
-    if (r->at + 1 < r->end && r->at[0] == '\r' && r->at[1] == '\n')
-        r->at++;
-    if (r->at < r->end && *r->at != '\n')
-        return false;
-    if (r->at < r->end)
-        r->at++;
-    r->line++;
-    return true;
+    return at == r->end || *at == r->delimiter || line_end_bytes(r, at) > 0;
 }
 
-/* The text between quotes; r->at is after the first one. Doubled quotes become one, in place. */
-static dt_status quoted(struct reader *r, char **out_end)
+/* The quote that ends the field whose first character is r->at; NULL where the field does not begin with a quote, or has no such end. */
+static const char *closing_quote(const struct reader *r)
 {
-    int first_line = r->line;
-    char *to = r->at;
-    for (; r->at < r->end; r->at++) {
-        r->line += *r->at == '\n';
-        if (*r->at == '"' && !(r->at + 1 < r->end && r->at[1] == '"')) {
-            r->at++;
-            *out_end = to;
-            return DT_OK;
+    if (r->at == r->end || *r->at != '"')
+        return NULL;
+    const char *at = r->at + 1;
+    for (; at < r->end && (*at != '"' || (at + 1 < r->end && at[1] == '"')); at++)
+        at += *at == '"';
+    return at < r->end && field_ends(r, at + 1) ? at : NULL;
+}
+
+/* One field, cut off with a NUL; between quotes, doubled ones become one, in place. Returns whether its line ends with it. */
+static bool field(struct reader *r, char **out)
+{
+    const char *close = closing_quote(r);
+    char *to = *out = r->at;
+    if (close) {
+        for (r->at++; r->at < close; r->at++) {
+            r->line += *r->at == '\n';
+            r->at += *r->at == '"';
+            *to++ = *r->at;
         }
-        r->at += *r->at == '"';
-        *to++ = *r->at;
-    }
-    return wrong(r, first_line, "a quoted field has no end");
-}
-
-/* One field, cut off with a NUL. *last: its line ends with it. */
-static dt_status field(struct reader *r, char **out, bool *last)
-{
-    char *end = r->at;
-    if (r->at < r->end && *r->at == '"') {
-        *out = ++r->at;
-        DT_TRY(quoted(r, &end));
-    } else {
-        *out = r->at;
-        for (; r->at < r->end && *r->at != r->delimiter && *r->at != '\n' && !(*r->at == '\r' && r->at + 1 < r->end && r->at[1] == '\n');
-             r->at++)
-            if (*r->at == '"')
-                return wrong(r, r->line, "a quote inside a field that does not begin with one");
-        end = r->at;
-    }
-    *last = r->at == r->end || *r->at != r->delimiter;
-    if (!*last)
         r->at++;
-    else if (!line_end(r))
-        return wrong(r, r->line, "text after a quoted field");
-    *end = 0; /* what stood there has been read */
-    return DT_OK;
+    } else {
+        while (!field_ends(r, r->at))
+            r->at++;
+        to = r->at;
+    }
+    const int end_bytes = line_end_bytes(r, r->at);
+    const bool last = r->at == r->end || end_bytes > 0;
+    r->at += last ? end_bytes : 1;
+    r->line += last;
+    *to = 0; /* what stood there has been read */
+    return last;
 }
 
 static int by_text(const void *left, const void *right)
@@ -101,19 +90,15 @@ static dt_status has_room(const struct reader *r, struct dt_csv *csv, size_t fie
     return dt_allocated(dt_resize(&csv->fields, (field_count + STEP) * sizeof *csv->fields), "%s: no memory for its fields", r->source);
 }
 
-static dt_status next_field(struct reader *r, struct dt_csv *csv, size_t place, bool *last)
-{
-    DT_TRY(has_room(r, csv, place));
-    return field(r, &csv->fields[place], last);
-}
-
 /* The first record becomes the names, every other one a row. */
 static dt_status record(struct reader *r, struct dt_csv *csv)
 {
     size_t before = (size_t)csv->row_count * (size_t)csv->column_count;
     int line = r->line, count = 0;
-    for (bool last = false; !last; count++)
-        DT_TRY(next_field(r, csv, before + (size_t)count, &last));
+    for (bool last = false; !last; count++) {
+        DT_TRY(has_room(r, csv, before + (size_t)count));
+        last = field(r, &csv->fields[before + (size_t)count]);
+    }
     for (int i = count; i < csv->column_count; i++) {
         DT_TRY(has_room(r, csv, before + (size_t)i));
         csv->fields[before + (size_t)i] = r->end; /* "" */
@@ -158,9 +143,10 @@ dt_status dt_csv_parse(const char *text, size_t length, const char *source, stru
         r.at += 3;
     r.delimiter = out->delimiter = delimiter_of(r.at);
     while (r.at < r.end) {
-        if (*r.at == '\n' || (*r.at == '\r' && r.at + 1 < r.end && r.at[1] == '\n'))
-            line_end(&r);
-        else
+        const int blank = line_end_bytes(&r, r.at);
+        r.at += blank;
+        r.line += blank > 0;
+        if (!blank)
             DT_TRY(record(&r, out));
     }
     return out->names ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: empty: its first line should name the columns", source);

@@ -1,7 +1,8 @@
-/* Tables as comma-separated text, as RFC 4180 has them, or with semicolons or tabs where the first line has no comma: fields in double quotes may hold commas, quotes (doubled) and line breaks; a line
- * ends with LF or CRLF. The first record names the columns. Stricter than most readers: names are all different, but for those that are empty, and a quote is only where
- * the RFC allows one. Blank lines and a byte order mark before the first name are passed over. A record with another number of fields than
- * there are columns is a row, too, whose `counts` say so: what it lacks is "", and what it has more is left out.
+/* Tables as comma-separated text, as RFC 4180 has them, or with semicolons or tabs where the first line has no comma: fields in double
+ * quotes may hold commas, quotes (doubled) and line breaks; a line ends with LF or CRLF. The first record names the columns. The names must
+ * differ, but for empty ones. A quote elsewhere than the RFC allows one, or without its other one, is text. Blank lines and a byte order mark
+ * before the first name are passed over. A record with another number of fields than there are columns is a row, too, whose `counts` say so:
+ * what it lacks is "", and what it has more is left out.
  * Source  Shafranovich, "Common Format and MIME Type for CSV Files", RFC 4180, 2005. */
 #ifndef LIB_BASE_CSV_H
 #define LIB_BASE_CSV_H
