@@ -14,22 +14,22 @@
 
 enum { WINDOWS = 3 };
 enum { COPIED_BYTES = 64 << 20, QUICK_COPIED_BYTES = 1 << 20 };
-enum { QUEUED = 8 }; /* collectives that GPUs queue before the host waits, so that waiting is no part of their time */
+enum { QUEUED = 8 }; /* collectives that GPUs queue before the host waits, so that waiting does not count in their time */
 enum { REPETITIONS = 7, QUICK_REPETITIONS = 2 };
 
-/* What one rank measures with. */
+/* The state with which one rank measures. */
 struct measuring {
     const struct calibration_request *request;
     const struct dt_world *place;
     struct dt_device *device;
     struct dt_comm *world;
     const struct calibration_hooks *hooks;
-    const struct dt_model_family *family; /* whose kernels are measured now */
+    const struct dt_model_family *family; /* the family whose kernels are measured now */
     struct dt_probe *probe;
-    double *everybody; /* [2 * ranks] what the ranks exchange */
-    int beside;        /* ranks that share this one's processors, itself included */
+    double *everybody; /* [2 * ranks] numbers that the ranks exchange */
+    int beside;        /* ranks that share this rank's processors, itself included */
     int threads;
-    int done, total; /* measurements */
+    int done, total; /* number of measurements */
     struct calibration *out;
 };
 
@@ -40,8 +40,9 @@ static dt_status report_progress(struct measuring *m)
 
 /* ---- kernels ---- */
 
-/* Long enough for the clock, short enough for hundreds of windows. Where ranks outnumber processors the operating system gives each its
- * turn every few milliseconds, and a window holds several turns. */
+/* Long enough for the clock, short enough for hundreds of windows. If there are more ranks than
+ * processors, the operating system switches between them every few milliseconds, and a window must
+ * hold several turns. */
 static double window_s(const struct measuring *m, int ranks)
 {
     double turns = ceil((double)(ranks < m->beside ? ranks : m->beside) * m->threads / dt_machine_processors());
@@ -53,7 +54,7 @@ static dt_status time_windows(const struct measuring *m, double length_s, double
 {
     double seconds[WINDOWS];
     struct dt_statistics statistics;
-    int times = 1; /* calls between two readings of the clock: waiting for the device is no part of the kernel's time */
+    int times = 1; /* calls between two readings of the clock, so that waiting for the device hardly counts */
     for (int w = 0; w < WINDOWS; w++) {
         double start = dt_clock_s(), now = start;
         int done = 0;
@@ -70,7 +71,8 @@ static dt_status time_windows(const struct measuring *m, double length_s, double
     return DT_OK;
 }
 
-/* All ranks wait here, and go on at the same moment: ranks that wait for others sleep, and wake up one by one. */
+/* A barrier after which all ranks go on at the same moment: ranks that wait for others sleep, and
+ * wake up one by one. */
 static dt_status begin_together(const struct measuring *m)
 {
     const double wake_up_s = 0.0015;
@@ -82,7 +84,8 @@ static dt_status begin_together(const struct measuring *m)
     return DT_OK;
 }
 
-/* The harmonic mean over the ranks, which is the reciprocal of their mean speed: it does not matter which rank ran first. */
+/* The harmonic mean over the ranks, which is the reciprocal of their mean speed: the order in which
+ * ranks ran does not matter. */
 static dt_status mean(const struct measuring *m, double mine, double *out)
 {
     double speed = 0;
@@ -93,7 +96,7 @@ static dt_status mean(const struct measuring *m, double mine, double *out)
     return DT_OK;
 }
 
-/* Rank 0's value, on all ranks. */
+/* Send rank 0's value to all ranks. */
 static dt_status share(const struct measuring *m, double *value)
 {
     DT_TRY(dt_host_all_gather(m->world, value, sizeof *value, m->everybody));
@@ -106,7 +109,7 @@ static dt_status measure_kernel(const struct measuring *m, struct dt_measured *w
     int ranks = dt_comm_size(m->world);
     double mine;
     DT_TRY(m->family->prober->set(m->probe, what));
-    DT_TRY(m->family->prober->run(m->probe, 1)); /* creates what the library keeps for the shape */
+    DT_TRY(m->family->prober->run(m->probe, 1)); /* this creates what the library keeps for the shape */
     if (dt_comm_rank(m->world) == 0)
         DT_TRY(time_windows(m, window_s(m, 1), &what->alone_s));
     DT_TRY(share(m, &what->alone_s));
@@ -116,7 +119,7 @@ static dt_status measure_kernel(const struct measuring *m, struct dt_measured *w
     DT_TRY(begin_together(m));
     DT_TRY(time_windows(m, window_s(m, ranks), &mine));
     DT_TRY(mean(m, mine, &what->together_s));
-    what->together_s = fmax(what->together_s, what->alone_s); /* less is noise */
+    what->together_s = fmax(what->together_s, what->alone_s); /* a lower value is noise */
     return DT_OK;
 }
 
@@ -137,7 +140,7 @@ static dt_status measure_kernels(struct measuring *m)
     struct dt_measured what;
     for (int i = 0; calibration_kernel(m->request, m->family, i, &what); i++) {
         dt_status status = add_kernel(m, &what);
-        if (status < 0 && status != DT_ERR_UNAVAILABLE) /* the family does not support this dtype: nothing to measure */
+        if (status < 0 && status != DT_ERR_UNAVAILABLE) /* the family does not support this dtype: there is nothing to measure */
             return status;
         DT_TRY(report_progress(m));
     }
@@ -158,7 +161,7 @@ static dt_status copy(const struct copying *c, size_t bytes, bool to_host)
     return dt_stream_synchronize(c->stream);
 }
 
-/* Seconds of one copy, the median of several after a first. */
+/* Seconds of one copy: the median of several, after a first one that does not count. */
 static dt_status time_copy(const struct copying *c, size_t bytes, bool to_host, double *out)
 {
     double seconds[REPETITIONS];
@@ -202,25 +205,25 @@ static dt_status measure_copies(const struct measuring *m)
 
 /* ---- collectives ----
  *
- * Collectives and messages by size, while nothing else runs. How much processor time they take tells how much they slow down kernels that
- * run at the same time, and are slowed down by them. */
+ * Collectives and messages by size, while nothing else runs. Their processor time shows how much
+ * they and concurrent kernels slow each other down. */
 
-#define SIZE_S 2.0 /* what the repetitions of one size may take together, but for the first two */
-#define LONG_S 0.5 /* sizes beyond one that takes so long are left out */
+#define SIZE_S 2.0 /* limit in seconds of all repetitions of one size, without the first two */
+#define LONG_S 0.5 /* sizes after one that takes this long are left out */
 
-/* A group of ranks, as one of its members sees it. */
+/* A group of ranks that measures collectives. */
 struct exchange {
     struct dt_comm *group; /* NULL: this rank is no member */
-    int nodes;             /* that the group spans */
-    int processors;        /* of these nodes */
-    int queued;            /* of each before one waits for them */
+    int nodes;             /* nodes that the group spans */
+    int processors;        /* of all these nodes */
+    int queued;            /* collectives that are queued before a wait */
     struct dt_stream *stream;
-    struct dt_buffer send, receive;  /* each of the largest size */
+    struct dt_buffer send, receive;  /* each has room for the largest size */
     double *everybody;               /* [2 * ranks] */
-    struct calibration_times *times; /* where each repetition's goes; NULL: nowhere */
+    struct calibration_times *times; /* gets each repetition's time; NULL: times are not kept */
 };
 
-/* From rank 0 to rank 1 and back: the message twice. */
+/* From rank 0 to rank 1 and back: the message is sent twice. */
 static dt_status queue_message(struct exchange *x, size_t elems)
 {
     int rank = dt_comm_rank(x->group);
@@ -232,7 +235,7 @@ static dt_status queue_message(struct exchange *x, size_t elems)
     return rank == 1 ? dt_send(x->group, x->send.data, elems, DT_FP32, 0, x->stream) : DT_OK;
 }
 
-/* bytes: as lib/sim/program.h counts them. */
+/* bytes: in the sense of lib/sim/program.h. */
 static dt_status queue(struct exchange *x, int kind, double bytes)
 {
     size_t elems = (size_t)bytes / sizeof(float), part = elems / (size_t)dt_comm_size(x->group);
@@ -255,7 +258,8 @@ double calibration_load(const double (*told)[2], int ranks, int processors)
     return fmin(fmax(busy_s / (wall_s * processors), 0.01), 1);
 }
 
-/* One repetition of the collective while the probe's product is computed `products` times. Returns the seconds until both are done. */
+/* One repetition of the collective, concurrently with `products` repetitions of the probe's
+ * product. Returns the seconds until both are done. */
 static dt_status repeat(struct exchange *x, const struct measuring *m, const struct dt_sim_measured *what, int products, double *out_s)
 {
     double start = dt_clock_s();
@@ -268,8 +272,8 @@ static dt_status repeat(struct exchange *x, const struct measuring *m, const str
     return DT_OK;
 }
 
-/* The ranks begin each repetition together because they ended the last one together. Seconds are the median over the repetitions, processor
- * time is the sum over the ranks. */
+/* The ranks begin each repetition together, since they ended the previous one together. Seconds:
+ * median over the repetitions; processor time: sum over the ranks. */
 static dt_status time_exchange(struct exchange *x, const struct measuring *measuring, int repetitions, struct dt_sim_measured *m)
 {
     double seconds[CALIBRATION_REPETITIONS], wall = 0, processor = dt_processor_clock_s();
@@ -292,8 +296,8 @@ static dt_status time_exchange(struct exchange *x, const struct measuring *measu
     return DT_OK;
 }
 
-/* Time the collective while a product is computed. The product is repeated until it takes about as long as the collective; the number of
- * repetitions is the same on all ranks. */
+/* Time the collective concurrently with a product. The product is repeated until it takes about as
+ * long as the collective; the number of repetitions is the same on all ranks. */
 static dt_status time_beside(struct exchange *x, const struct measuring *m, const struct dt_sim_measured *what)
 {
     struct calibration_times *times = x->times;
@@ -310,7 +314,7 @@ static dt_status time_beside(struct exchange *x, const struct measuring *m, cons
     }
     DT_TRY(dt_statistics_compute(alone_s, times->count, &statistics));
     times->product_s = statistics.median;
-    DT_TRY(dt_host_all_gather(x->group, &products, sizeof products, x->everybody)); /* all begin together */
+    DT_TRY(dt_host_all_gather(x->group, &products, sizeof products, x->everybody)); /* this also makes all begin together */
     for (int i = 0; i < times->count; i++) {
         DT_TRY(repeat(x, m, what, (int)products, &times->beside_s[i]));
         times->beside_s[i] /= what->kind == DT_SIM_MESSAGE ? 2 : 1;
@@ -347,14 +351,14 @@ static void finish_exchange(struct exchange *x)
     dt_stream_destroy(x->stream);
 }
 
-/* The first time touches the memory, and tells how many more there may be. */
+/* The first repetition touches the memory, and its time limits the number of repetitions. */
 static dt_status measure_exchange(const struct measuring *m, struct exchange *x, struct dt_sim_measured *what)
 {
     double start = dt_clock_s();
     DT_TRY(queue(x, what->kind, what->bytes));
     DT_TRY(dt_stream_synchronize(x->stream));
     double first = dt_clock_s() - start;
-    DT_TRY(dt_host_all_gather(x->group, &first, sizeof first, x->everybody)); /* a barrier, too */
+    DT_TRY(dt_host_all_gather(x->group, &first, sizeof first, x->everybody)); /* this is also a barrier */
     int most = m->request->bench.sizes > 0 ? m->request->bench.repetitions : m->request->quick ? QUICK_REPETITIONS : REPETITIONS;
     DT_TRY(time_exchange(x, m, (int)fmin(most, fmax(2, SIZE_S / x->everybody[0])), what));
     return m->request->bench.product ? time_beside(x, m, what) : DT_OK;
@@ -375,7 +379,7 @@ static dt_status add_collective(struct measuring *m, struct exchange *x, struct 
     return DT_OK;
 }
 
-/* Every kind by size, in one group. */
+/* Measure every kind, by size, in one group. */
 static dt_status measure_group(struct measuring *m, struct exchange *x, int ranks)
 {
     struct dt_sim_measured what, before = {.kind = -1};
@@ -399,7 +403,8 @@ static bool contains(const int *ranks, int count, int rank)
     return false;
 }
 
-/* ranks: room for all of the world. After a failure ranks may have lost each other, and no communicator can be closed. */
+/* ranks: has room for the whole world. After a failure ranks may have lost each other, and no
+ * communicator can be closed. */
 static dt_status measure_groups(struct measuring *m, struct exchange *x, int *ranks)
 {
     const struct calibration_place *place = &m->out->place;
@@ -414,7 +419,8 @@ static dt_status measure_groups(struct measuring *m, struct exchange *x, int *ra
     return DT_OK;
 }
 
-/* This rank's group of the axis: every rank is in one, and all are measured at the same time. */
+/* Measure this rank's group on the axis: every rank is in one group, and all groups are measured at
+ * the same time. */
 static dt_status measure_axis(struct measuring *m, struct exchange *x, int *ranks)
 {
     const struct calibration_bench *b = &m->request->bench;
@@ -445,7 +451,7 @@ static dt_status measure_collectives(struct measuring *m, struct exchange *x)
     return status;
 }
 
-/* ---- both ---- */
+/* ---- kernels and collectives ---- */
 
 static dt_status measure_family(struct measuring *m, const struct dt_model_family *family)
 {
@@ -453,11 +459,11 @@ static dt_status measure_family(struct measuring *m, const struct dt_model_famil
     m->family = family;
     DT_TRY(prober->create(m->device, calibration_region_bytes(m->request), &m->probe));
     dt_status status = measure_kernels(m);
-    prober->destroy(m->probe); /* before the buffers of copies and collectives are taken */
+    prober->destroy(m->probe); /* frees its memory before the buffers of copies and collectives are allocated */
     return status;
 }
 
-/* All that no other rank has a part in. */
+/* Measure everything that involves a single rank only. */
 static dt_status measure_alone(struct measuring *m)
 {
     for (int f = 0; model_family(f); f++)
@@ -466,7 +472,7 @@ static dt_status measure_alone(struct measuring *m)
     return calibration_shares(m->request) ? DT_OK : measure_copies(m);
 }
 
-/* Collectives alone; their product, where one is beside them, has a probe of its own. */
+/* For dtbench bench: only collectives. A concurrent product has its own probe. */
 static dt_status measure_bench(struct measuring *m)
 {
     struct exchange exchange = {.group = NULL};
@@ -475,7 +481,7 @@ static dt_status measure_bench(struct measuring *m)
     m->total = calibration_count(m->request, 1);
     if (m->request->bench.product) {
         if (!calibration_product(&m->family, &product))
-            return dt_fail(DT_ERR_UNAVAILABLE, "no family of models has a product to be measured beside");
+            return dt_fail(DT_ERR_UNAVAILABLE, "no family of models has a product that can run with the collectives");
         DT_TRY(m->family->prober->create(m->device, CALIBRATION_QUICK_REGION_BYTES, &m->probe));
         DT_TRY(m->family->prober->set(m->probe, &product));
         DT_TRY(m->family->prober->run(m->probe, 1));

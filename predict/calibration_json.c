@@ -1,4 +1,5 @@
-/* A calibration as JSON: between its processes, and as the files that device sim reads. */
+/* A calibration as JSON: to be sent between its processes, and as the files that device sim
+ * reads. */
 #include "predict/calibration.h"
 
 #include "lib/base/machine.h"
@@ -21,7 +22,7 @@ static dt_status no_memory(void)
     return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a calibration");
 }
 
-/* Takes `item`, also after a failure. */
+/* Owns `item`, also after a failure. */
 static dt_status attach(struct cJSON *object, const char *key, struct cJSON *item)
 {
     if (cJSON_AddItemToObject(object, key, item))
@@ -93,7 +94,7 @@ dt_status calibration_request_read(const char *text, struct calibration_request 
     return DT_OK;
 }
 
-/* Of each collective; none where no bench was asked for. */
+/* The times of each collective; nothing unless a bench was requested. */
 static struct cJSON *times_as_json(const struct calibration *c)
 {
     struct cJSON *all = dt_json_array();
@@ -180,7 +181,7 @@ static dt_status append(const struct calibration *part, struct calibration *out)
         out->times[out->collectives.count] = part->times[i];
         out->collectives.entries[out->collectives.count++] = part->collectives.entries[i];
     }
-    if (part->gpu.copy_bytes_per_s > 0) /* of the ranks that measured kernels */
+    if (part->gpu.copy_bytes_per_s > 0) /* only ranks that measured kernels have it */
         out->gpu = part->gpu;
     if (*part->library)
         memcpy(out->library, part->library, sizeof out->library);
@@ -227,7 +228,7 @@ static int most_ranks(const struct calibration *c)
     return most;
 }
 
-/* GB/s that each rank sends in the largest collective of a kind; 0 where it was not measured. */
+/* GB/s that each rank sends in the largest collective of a kind; 0: not measured. */
 static double sent_gb_per_s(const struct calibration *c, int kind)
 {
     const struct dt_sim_measured *largest = NULL;
@@ -248,7 +249,8 @@ static double shortest_message_us(const struct calibration *c)
     return isfinite(least) ? least : 0;
 }
 
-/* GB/s that leave a node in the largest measurement of a kind between nodes, the best of the kinds whose bytes leave all nodes alike. */
+/* GB/s that leave a node in the largest measurement of a kind between nodes: the best kind of those
+ * whose bytes leave all nodes alike. */
 static double best_network_gb_per_s(const struct calibration *c)
 {
     double best = 0;
@@ -287,7 +289,7 @@ static void describe_cluster(const struct calibration *c, const char *source, st
     out->gpus_per_node = most_ranks(c);
     dt_machine_processor_name(out->gpu.name, sizeof out->gpu.name);
     snprintf(out->gpu.source, sizeof out->gpu.source,
-             "%s: the fastest product and the fastest copy of one rank alone; of the memory, each rank may have all", source);
+             "%s: the fastest product and the fastest copy of one rank alone; each rank may use all of the memory", source);
     out->gpu.architecture = DT_SIM_CPU;
     snprintf(out->profile, sizeof out->profile, "profile.json");
     out->gpu.memory_gib = (double)dt_machine_memory_bytes() / 0x1p30;
@@ -295,7 +297,7 @@ static void describe_cluster(const struct calibration *c, const char *source, st
         out->gpu.peak_tflops[dtype] = 1e-12 * best_speed(c, false, (enum dt_dtype)dtype);
     out->gpu.memory_gb_per_s = 2e-9 * best_speed(c, true, DT_FP32);
     snprintf(out->collectives.source, sizeof out->collectives.source, "%s%s", source,
-             alone ? ": one rank, so that nothing was sent; the speed stands for any" : "");
+             alone ? ": one rank, so nothing was sent; the speed is a placeholder" : "");
     out->collectives.library = DT_SIM_MPI;
     snprintf(out->collectives.version, sizeof out->collectives.version, "%s", alone ? "none" : c->library);
     out->collectives.step_us = shortest_message_us(c);
@@ -305,18 +307,18 @@ static void describe_cluster(const struct calibration *c, const char *source, st
         describe_network(c, source, out);
 }
 
-/* The architecture by whose tables NCCL decides where nothing was measured, from the GPU's name. */
+/* The architecture by the GPU's name: its tables in NCCL are used where nothing was measured. */
 static enum dt_sim_architecture architecture_of(const char *gpu)
 {
     static const char *const hoppers[] = {"H100", "H200", "H800",
-                                          "B100", "B200", "B300"}; /* and later ones, which 2.20.3 does not tell apart */
+                                          "B100", "B200", "B300"}; /* and later ones, which NCCL 2.20.3 treats like Hopper */
     for (size_t i = 0; i < sizeof hoppers / sizeof *hoppers; i++)
         if (strstr(gpu, hoppers[i]))
             return DT_SIM_HOPPER;
     return strstr(gpu, "V100") ? DT_SIM_VOLTA : DT_SIM_AMPERE;
 }
 
-/* GB/s of the largest message within a node; 0 where none was measured. */
+/* GB/s of the largest message within a node; 0: not measured. */
 static double message_gb_per_s(const struct calibration *c)
 {
     double most = 0, speed = 0;
@@ -330,14 +332,15 @@ static double message_gb_per_s(const struct calibration *c)
     return speed;
 }
 
-/* Describe what is different for GPUs; describe_cluster() has filled in the rest. */
+/* Describe what is different on GPUs; describe_cluster() has set the rest. */
 static void describe_gpus(const struct calibration *c, const char *source, struct dt_sim_cluster *out)
 {
     bool alone = c->collectives.count == 0;
     const struct calibration_gpu *g = &c->gpu;
     snprintf(out->gpu.name, sizeof out->gpu.name, "%.63s", g->name);
     snprintf(out->gpu.source, sizeof out->gpu.source,
-             "%s: peaks by the maker's data sheet where dtbench knows it, else the fastest product; memory as the driver tells it", source);
+             "%s: peaks by the maker's data sheet where dtbench knows it, else the fastest product; memory as the driver reports it",
+             source);
     out->gpu.architecture = architecture_of(g->name);
     out->gpu.memory_gib = g->memory_bytes / 0x1p30;
     for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
@@ -349,12 +352,12 @@ static void describe_gpus(const struct calibration *c, const char *source, struc
     out->pcie.gb_per_s = 1e-9 * g->copy_bytes_per_s;
     out->pcie.gpus_per_link = 1;
     out->pcie.latency_us = 1e6 * g->copy_s;
-    snprintf(out->nvlink.source, sizeof out->nvlink.source, "%s: messages between two GPUs of a node, over whatever links there are",
+    snprintf(out->nvlink.source, sizeof out->nvlink.source, "%s: messages between two GPUs of a node, over the links that the node has",
              source);
     out->nvlink.gb_per_s = message_gb_per_s(c);
     snprintf(out->collectives.source, sizeof out->collectives.source,
              "%s%s%s; what is not under \"measured\" follows the tables of NCCL 2.20.3", source,
-             alone ? ": one GPU, so that nothing was sent" : ", ", alone ? "" : c->library);
+             alone ? ": one GPU, so nothing was sent" : ", ", alone ? "" : c->library);
     out->collectives.library = DT_SIM_NCCL;
     snprintf(out->collectives.version, sizeof out->collectives.version, "2.20.3");
     out->collectives.channels = 1;
@@ -380,7 +383,7 @@ static bool belongs_to_storage(const struct calibration *c, const char *path)
            (c->place.nodes < 2 || strncmp(path, "storage.total", 13) != 0);
 }
 
-/* Keys of a cluster file that machines with GPUs have, without those of networks. */
+/* Keys that cluster files of machines with GPUs have, without those of networks. */
 static bool belongs_to_gpus(const char *path)
 {
     static const char *const not_nccl[] = {"collectives.step_us", "collectives.gb_per_s", "collectives.sum_gb_per_s"};
@@ -391,7 +394,8 @@ static bool belongs_to_gpus(const char *path)
            strncmp(path, "collectives.", 12) == 0;
 }
 
-/* Keys of a cluster file that machines without GPUs have; several: also those of the network between them. */
+/* Keys that cluster files of machines without GPUs have; several: also those of the network between
+ * nodes. */
 static bool belongs(const char *path, bool several)
 {
     static const char *const of_network[] = {"host.source",   "host.shared_processors", "nic.source",          "nic.count",
@@ -438,7 +442,7 @@ dt_status calibration_cluster_text(const struct calibration *c, const char *sour
 
 /* ---- the profile ---- */
 
-/* The word that tells the GPU from others: "H100" of "NVIDIA H100 80GB HBM3". */
+/* The word that distinguishes the GPU: "H100" in "NVIDIA H100 80GB HBM3". */
 static void gpu_word(const char *name, char *out, size_t out_bytes)
 {
     static const char blanks[] = " -";
@@ -450,7 +454,7 @@ static void gpu_word(const char *name, char *out, size_t out_bytes)
     snprintf(out, out_bytes, "%.*s", (int)length, name);
 }
 
-/* Every kernel is measured: the constants are those of a stack that adds nothing. */
+/* Every kernel is measured, so the constants are those of a stack without overhead. */
 static void describe_profile(const struct calibration *c, struct dt_profile *p)
 {
     snprintf(p->name, sizeof p->name, "dtbench, calibrated");
@@ -468,7 +472,7 @@ static void describe_profile(const struct calibration *c, struct dt_profile *p)
     p->memory.workspaces = *c->gpu.name != '\0';
 }
 
-/* One text for each key of the top level, or object. */
+/* Add one text for each key, or object, of the top level. */
 static dt_status add_sources(struct cJSON *object, const struct dt_table *table, const char *source)
 {
     char text[512];
@@ -479,9 +483,9 @@ static dt_status add_sources(struct cJSON *object, const struct dt_table *table,
         snprintf(key, sizeof key, "%.*s", dot ? (int)(dot - path) : (int)strlen(path), path);
         bool memory = strcmp(key, "memory") == 0;
         if (memory)
-            snprintf(text, sizeof text, "dtbench's own allocator, lib/device/memory.h: this is no other framework");
+            snprintf(text, sizeof text, "dtbench's own allocator, lib/device/memory.h: no other framework is described");
         else
-            snprintf(text, sizeof text, "%s: no overhead of its own, as all of it is in the times under \"measured\"", source);
+            snprintf(text, sizeof text, "%s: no separate overhead: the times under \"measured\" include it", source);
         if (!cJSON_HasObjectItem(sources, key) && !cJSON_AddStringToObject(sources, key, text))
             return no_memory();
     }

@@ -6,7 +6,7 @@
 
 /* What each rank tells the others. */
 struct told {
-    char boot[40]; /* a random number of the running kernel, the same in every container and network namespace; "": unknown */
+    char boot[40]; /* a random number that is the same for one running kernel, in every container and network namespace; "": unknown */
     int local_rank, local_size;
 };
 
@@ -49,7 +49,7 @@ dt_status calibration_place_find(const struct dt_world *world, struct dt_comm *c
     return status;
 }
 
-/* 2, 4, ... up to `most`, which is the last; 0 past it. */
+/* 2, 4, ... and at last `most`; 0 past it. */
 static int doubled(int index, int most)
 {
     int before = 1;

@@ -4,9 +4,10 @@
 #include "predict/profile.h"
 #include "schedules/config/families.h"
 
-#define MOST_WORK 2.5e9 /* larger products run at the speed of this one; on a GPU they are as much larger as its shapes allow */
+#define MOST_WORK 2.5e9 /* operations of the largest product; larger ones run at its speed. On a GPU it is larger, as its shapes are */
 
-/* A GPU reaches its speed at larger shapes: rows, columns and inner dimensions are this many times as long, but for the width of a head. */
+/* A GPU reaches its full speed with larger shapes: rows, columns and inner dimensions are this many
+ * times as long, except the width of a head. */
 enum { GPU_SCALE = 4 };
 
 static int length(const double dims[DT_GRID_DIMS])
@@ -92,7 +93,7 @@ bool calibration_product(const struct dt_model_family **out_family, struct dt_me
     return most > 0;
 }
 
-/* The kinds one after another, each by size. */
+/* All sizes of the first kind, then of the next. */
 static bool bench_collective(const struct calibration_bench *b, int index, struct dt_sim_measured *out)
 {
     for (int kind = 0; dt_sim_measured_kind_name(kind); kind++) {

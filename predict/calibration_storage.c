@@ -14,7 +14,7 @@
 
 enum { CHUNK_BYTES = 8 << 20, CHUNKS = 32, ROUNDS = 3 };
 
-/* Numbers that no file system makes smaller. */
+/* Fill with numbers that no file system can compress. */
 static void fill(char *chunk)
 {
     for (uint32_t i = 0; i < CHUNK_BYTES / sizeof(struct dt_philox); i++) {
@@ -30,7 +30,7 @@ static bool write_chunk(int file, const char *chunk, off_t at)
         if (step <= 0)
             return false;
     }
-    sync_file_range(file, at, CHUNK_BYTES, SYNC_FILE_RANGE_WRITE); /* as a save begins to write while it copies */
+    sync_file_range(file, at, CHUNK_BYTES, SYNC_FILE_RANGE_WRITE); /* a save also begins to write while it copies */
     return true;
 }
 
@@ -53,7 +53,7 @@ static bool read_all(int file, int chunks, char *chunk)
     return true;
 }
 
-/* Seconds of each. False: errno says why. */
+/* Seconds of writing and of reading. False: errno says why. */
 static bool measure_round(int file, int chunks, char *chunk, double *write_s, double *read_s)
 {
     double begun_s = dt_clock_s();

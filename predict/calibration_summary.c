@@ -2,13 +2,13 @@
 
 #include "predict/profile.h"
 
-/* Of the same kernel, dtype and ranks. */
+/* Whether the rate is for the same kernel, dtype and ranks. */
 static bool is_of(const struct calibration_rate *rate, const struct dt_measured *m)
 {
     return rate->kernel == m->kernel && rate->dtype == m->dtype && rate->ranks == m->ranks;
 }
 
-/* Only products count in operations; a copy reads and writes each byte. */
+/* Count operations for products only; a copy reads and writes each byte. */
 static bool take(const struct calibration *c, const struct dt_measured *m, struct calibration_rate *out)
 {
     const struct dt_priced *kernel = profile_kernels()->kernels[m->kernel];

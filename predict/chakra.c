@@ -14,7 +14,7 @@
 
 enum { PATH_BYTES = 640, STEP = 1 };
 
-/* Ids of nodes that something waits for. */
+/* Ids of nodes that a node depends on. */
 struct deps {
     uint64_t *ids;
     size_t count, room;
@@ -29,10 +29,11 @@ static dt_status add_dep(struct deps *d, uint64_t id)
     return DT_OK;
 }
 
-/* One queue of a device: what its next operation waits for. Of a group of messages, which go together, each waits for what was before it. */
+/* One queue of a device, and the dependencies of its next operation. Messages of a group go
+ * together: each depends on what was before the group. */
 struct queue {
-    struct deps before, members; /* members: of an open group */
-    double left_us;              /* of durations, which are whole microseconds in the file */
+    struct deps before, members; /* members: messages of an open group */
+    double left_us;              /* the rest of durations, which the file has in whole microseconds */
 };
 
 struct writer {
@@ -42,8 +43,8 @@ struct writer {
     const struct simulated_rank *rank;
     int world_rank;
     struct queue *queues; /* [stream_count] */
-    uint64_t *events;     /* [event_count] the node that each recording comes after; 0: none */
-    struct deps host;     /* what the host has waited for since the last node of any queue */
+    uint64_t *events;     /* [event_count] the node after which the event was recorded; 0: none */
+    struct deps host;     /* nodes that the host has waited for since the last node of any queue */
     uint64_t next_id;
     struct chakra_totals *totals;
 };
@@ -66,7 +67,7 @@ static void describe_collective(struct writer *w, const struct dt_sim_op *op, st
     /* The format's CollectiveCommType. */
     static const int kinds[DT_SIM_OPERATIONS] = {[DT_SIM_ALL_REDUCE] = 0, [DT_SIM_REDUCE] = 1,         [DT_SIM_ALL_GATHER] = 2,
                                                  [DT_SIM_BROADCAST] = 5,  [DT_SIM_REDUCE_SCATTER] = 7, [DT_SIM_ALL_TO_ALL] = 6,
-                                                 [DT_SIM_SHIFT] = 6}; /* of a shift the format has none: each rank's bytes go to one other */
+                                                 [DT_SIM_SHIFT] = 6}; /* the format has no shift, in which each rank sends to one other */
     const struct simulated_group *group = group_of(w, op, &node->group);
     double bytes = op->detail == DT_SIM_ALL_GATHER ? op->amount / group->count : op->amount;
     node->kind = CHAKRA_COLLECTIVE;
@@ -116,7 +117,8 @@ static const char *name_of(const struct writer *w, const struct dt_sim_op *op)
     return op->kind == DT_SIM_COLLECTIVE ? dt_sim_collective_name(op->detail) : kinds[op->kind];
 }
 
-/* What the queue's next operation waits for, once this one is queued: it, or all of a group whose last one it is. */
+/* Once the operation is queued, the queue's next one depends on it, or on all of a group whose last
+ * member it is. */
 static dt_status follow(struct queue *q, bool group_goes_on, uint64_t id)
 {
     DT_TRY(add_dep(&q->members, id));
@@ -129,7 +131,7 @@ static dt_status follow(struct queue *q, bool group_goes_on, uint64_t id)
     return DT_OK;
 }
 
-/* *id: the one node after which all is over that the queue has so far; 0: it has nothing. */
+/* *id: one node that depends on everything in the queue so far; 0: the queue is empty. */
 static dt_status join(struct writer *w, struct queue *q, uint64_t *id)
 {
     if (q->before.count > 1) {
@@ -157,7 +159,7 @@ static dt_status add_node(struct writer *w, const struct dt_sim_op *op)
     return follow(q, message && op->in_group, node.id);
 }
 
-/* The host issues what comes after this wait later: one node stands for what it has waited for. */
+/* Operations after this wait are issued later: one node stands for what the host has waited for. */
 static dt_status add_host_node(struct writer *w, const char *name, double seconds)
 {
     struct chakra_node node = {.id = w->next_id++,

@@ -12,11 +12,11 @@ enum { ATTRIBUTES = 8, VARINT_BYTES = 10 };
 struct chakra_file {
     FILE *to;
     char path[512];
-    uint8_t *bytes; /* of the message that is packed */
+    uint8_t *bytes; /* buffer of the packed message */
     size_t room;
 };
 
-/* Attributes of one message, on the stack of whoever fills it. */
+/* Attributes of one message, on the caller's stack. */
 struct attributes {
     ChakraProtoMsg__AttributeProto all[ATTRIBUTES], *pointers[ATTRIBUTES];
     size_t count;
@@ -52,7 +52,7 @@ static void add_text(struct attributes *a, const char *name, const char *value)
     add_attribute(a, name, CHAKRA_PROTO_MSG__ATTRIBUTE_PROTO__VALUE_STRING_VAL)->string_val = (char *)value;
 }
 
-/* Write a message of this size that `pack` puts into the buffer, after its length in base 128. */
+/* Write a message of this size, which `pack` puts into the buffer: first its length in base 128. */
 static dt_status write_message(struct chakra_file *f, const ProtobufCMessage *message)
 {
     uint8_t length[VARINT_BYTES];

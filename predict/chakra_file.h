@@ -1,5 +1,6 @@
-/* A file of an execution trace in MLCommons' Chakra format: messages of protobuf, each after its length. By protobuf-c, or none where that is
- * not there (chakra_file_none.c). Used by chakra.c alone. */
+/* A file of an execution trace in MLCommons' Chakra format: protobuf messages, each preceded by its
+ * length. Written by protobuf-c; chakra_file_none.c replaces this in builds without it. Only
+ * chakra.c uses it. */
 #ifndef PREDICT_CHAKRA_FILE_H
 #define PREDICT_CHAKRA_FILE_H
 
@@ -9,16 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Numbers are those of the format's NodeType. */
+/* The numbers are the format's NodeType. */
 enum chakra_kind { CHAKRA_LOAD = 2, CHAKRA_STORE = 3, CHAKRA_COMPUTE = 4, CHAKRA_SEND = 5, CHAKRA_RECEIVE = 6, CHAKRA_COLLECTIVE = 7 };
 
 struct chakra_node {
     uint64_t id;
     const char *name;
     enum chakra_kind kind;
-    const uint64_t *data_deps, *ctrl_deps; /* [.._count] ids of what must be over: by its data; because the host has waited for it */
+    const uint64_t *data_deps, *ctrl_deps; /* [.._count] ids of nodes that this one depends on: for data; because the host has waited */
     size_t data_count, ctrl_count;
-    uint64_t duration_us; /* of work */
+    uint64_t duration_us; /* of the node's work */
     uint64_t bytes;       /* of copies, messages and collectives */
     bool on_host;
     int collective;      /* the format's CollectiveCommType */

@@ -6,23 +6,23 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* What an ACTION_EXTRA does: its `segment`. */
+/* The kinds of ACTION_EXTRA, in `segment`. */
 enum extra_kind {
-    HOLD_OUTPUT,       /* what backward finds of the model's output, until the slot is taken again */
-    RELEASE_OUTPUT,    /* that */
-    HOLD_AGAIN,        /* the same of a forward that is computed again, until its backward has ended */
-    RELEASE_AGAIN,     /* that */
-    GATHER_OUTPUTS,    /* for a moment: all chunks' outputs in one piece */
-    SEPARATE_GRADIENT, /* first step: a group's gradients beside its bucket */
-    RELEASE_SEPARATE,  /* all of them */
-    FLATTEN,           /* a group's gradients are copied into one piece */
-    EXCHANGE_OUTPUTS,  /* the root gets the outputs of all ranks, and they their gradients */
-    COPY_GRADIENTS,    /* a bucket's shares, before they are reduced */
-    COPY_AGAIN,        /* the same on the network's stream, for which kernels may have to wait */
-    GATHER_SHARES,     /* everybody's updated shares of all buckets, in one collective */
-    HOLD_FP8,          /* weights in FP8, from the first use on */
-    SHARE_AMAX,        /* the largest numbers of all data-parallel ranks' tensors */
-    COPY_PARAMETERS,   /* everybody's shares of all tensors to their places */
+    HOLD_OUTPUT,       /* gradients of the model's output, which are kept until the slot is used again */
+    RELEASE_OUTPUT,    /* free it */
+    HOLD_AGAIN,        /* the same for a forward that is recomputed, until its backward has ended */
+    RELEASE_AGAIN,     /* free it */
+    GATHER_OUTPUTS,    /* temporary: all chunks' outputs in one buffer */
+    SEPARATE_GRADIENT, /* first step: gradients of a group outside its bucket */
+    RELEASE_SEPARATE,  /* free all of them */
+    FLATTEN,           /* copy a group's gradients into one buffer */
+    EXCHANGE_OUTPUTS,  /* send all ranks' outputs to the root, and their gradients back */
+    COPY_GRADIENTS,    /* copy a bucket's shares before they are reduced */
+    COPY_AGAIN,        /* the same on the network's stream; kernels may have to wait for it */
+    GATHER_SHARES,     /* gather all updated shares of all buckets in one collective */
+    HOLD_FP8,          /* allocate FP8 copies of the weights, at the first use */
+    SHARE_AMAX,        /* reduce the largest numbers of tensors over all data-parallel ranks */
+    COPY_PARAMETERS,   /* copy every rank's shares of all tensors to their places */
 };
 
 /* ---- stages ---- */
@@ -33,7 +33,8 @@ static int piece_end(const struct dt_model *model, int layer)
     return layer >= first && layer < behind ? layer + model->family->block_layer(1) - first : layer + 1;
 }
 
-/* One stage more: the last of several pieces before stage `head`, which moves to the end, becomes two. Whether there is one. */
+/* Add a stage: the last of several pieces before stage `head` (which moves to the end) becomes a
+ * separate stage. False: no stage has several pieces. */
 static bool divide_before(const struct dt_model *model, int head, int *first_layer)
 {
     int divided = head - 1;
@@ -50,7 +51,7 @@ static double flops_of(const struct dt_model *model, int first, int end)
 {
     struct dt_layers_size size;
     model->family->layers_size(model, (struct dt_layers){.first = first, .end = end}, &size);
-    return size.flops_per_unit; /* a whole number */
+    return size.flops_per_unit; /* this is a whole number */
 }
 
 dt_status framework_fill_stages(const struct experiment *e, int stages, int *first_layer)
@@ -77,19 +78,19 @@ dt_status framework_fill_stages(const struct experiment *e, int stages, int *fir
 struct framework {
     struct trainer_options options;
     struct pipeline_extra extra;
-    struct bucket_scheme scheme; /* the mode's own, but that it publishes nothing */
+    struct bucket_scheme scheme; /* the mode's scheme, without publish */
     const struct experiment *experiment;
     const struct dt_profile *profile;
     int chunks; /* of a pipeline; 1 without one */
     int slots, groups;
     struct dt_buffer *outputs, *again; /* [slots] */
     struct dt_buffer *separate;        /* [groups] */
-    struct dt_buffer exchanged;        /* on the root the others' outputs, elsewhere the gradient of this rank's; until the next ones */
-    struct dt_buffer fp8;              /* weights cast to it */
-    struct dt_event *computed, *back;  /* compute: the outputs are there; network: their gradients are. NULL: not used yet */
+    struct dt_buffer exchanged;        /* root: the other ranks' outputs; elsewhere: the gradient of this rank's; until the next step */
+    struct dt_buffer fp8;              /* weights cast to FP8 */
+    struct dt_event *computed, *back;  /* compute: the outputs are complete; network: their gradients are. NULL: not used yet */
 };
 
-/* ---- passes: which forward is computed again ---- */
+/* ---- passes: which forward passes are recomputed ---- */
 
 static int chunk_of(const struct framework *f, const struct action *a)
 {
@@ -101,7 +102,7 @@ static bool computed_again(const struct framework *f, const struct action *a)
     return f->profile->schedule.keeps_last_chunk && f->experiment->paradigm == PARADIGM_PDP && chunk_of(f, a) < f->chunks - 1;
 }
 
-/* A backward begins with its messages; what is computed again comes before them. */
+/* A backward pass begins with its messages; recomputation is placed before them. */
 static dt_status forget_and_repeat(void *context, const struct plan *from, int at, struct plan *out)
 {
     const struct framework *f = context;
@@ -118,7 +119,7 @@ static dt_status forget_and_repeat(void *context, const struct plan *from, int a
     return plan_append(out, a);
 }
 
-/* ZeRO-1's and ZeRO-2's shares, which are copied from place to place. */
+/* Whether shares of ZeRO-1 and ZeRO-2 are copied to separate places. */
 static bool divides_buckets(const struct framework *f, const struct data_parallel *dp)
 {
     return f->profile->schedule.copies_shares && dp->mode->ranks == DP_RANKS_SHARE_BUCKETS && !dp->setup.offload;
@@ -136,13 +137,13 @@ static dt_status change_passes(void *context, struct data_parallel *dp, struct p
     return plan_rewrite(plan, forget_and_repeat, context);
 }
 
-/* ---- the finished plan: what is held, and copied ---- */
+/* ---- the finished plan: what is allocated and copied ---- */
 
 struct change {
     const struct framework *f;
     const struct data_parallel *dp;
-    bool *held;        /* [slots] an output is */
-    bool gather_after; /* the last chunk's forward has just run */
+    bool *held;        /* [slots] an output is allocated */
+    bool gather_after; /* the last chunk's forward is the action before */
 };
 
 static dt_status append_extra(struct plan *out, const struct action *like, enum extra_kind kind)
@@ -160,7 +161,8 @@ static bool runs_head(const struct change *c, const struct action *a)
     return stage->last && a->op == ACTION_FORWARD && a->group == stage->group_count - 1;
 }
 
-/* Of the model's output: the part with the head, and there alone are slots. */
+/* Whether the pass is through the model's output: the part with the head. Only there the output has
+ * slots. */
 static bool has_output(const struct change *c, const struct action *a)
 {
     const struct dt_stage *stage = c->dp->setup.stage;
@@ -183,13 +185,14 @@ static bool copies_shares(const struct change *c)
     return divides_buckets(c->f, c->dp) && dt_comm_size(c->dp->setup.shards) > 1;
 }
 
-/* In buckets, from backward to the update. */
+/* Whether gradients stay in buckets from backward to the update. */
 static bool keeps_gradients(const struct data_parallel *dp)
 {
     return dp->mode->destroy == buckets_destroy && ((const struct buckets *)dp)->scheme->keep_gradients;
 }
 
-/* Of a forward when the next one takes the slot, which is as often as where it ends. */
+/* Forward's amaxes are exchanged when the slot is used again, which is as often as at forward's
+ * end. */
 static bool shares_amax(const struct framework *f, const struct data_parallel *dp, const struct action *a)
 {
     const struct dt_model *model = &f->experiment->model;
@@ -239,7 +242,7 @@ static dt_status after(struct change *c, const struct plan *from, int at, struct
     c->gather_after |= runs_head(c, a) && last_of_several(f, a) && f->chunks > 2;
     if (a->op == ACTION_TAKE_INPUT && a->segment == ACTION_WHOLE_PART && has_output(c, a))
         DT_TRY(append_extra(out, a, HOLD_AGAIN));
-    if (is_backward(a) && (a->flags & ACTION_REDUCES) && c->dp->mode->gathers.of != DP_LESS) /* fsdp */
+    if (is_backward(a) && (a->flags & ACTION_REDUCES) && c->dp->mode->gathers.of != DP_LESS) /* only fsdp does so */
         DT_TRY(append_extra(out, a, FLATTEN));
     if (runs_head(c, a) && gathers_outputs(f, c->dp))
         DT_TRY(append_extra(out, a, EXCHANGE_OUTPUTS));
@@ -261,8 +264,9 @@ static dt_status change_action(void *context, const struct plan *from, int at, s
     return after(c, from, at, out);
 }
 
-/* What a step leaves in a slot is released when the next step takes it: the plan is the same in each, so in all of them the first BEGIN of
- * every slot that is ever held releases. In the first step there is nothing to free. */
+/* Memory that a step leaves in a slot is freed when the next step uses the slot. The plan is the
+ * same in every step, so the first BEGIN of every slot that is ever allocated frees. In the first
+ * step there is nothing to free. */
 static dt_status change_plan(void *context, const struct data_parallel *dp, struct plan *plan)
 {
     struct framework *f = context;
@@ -281,9 +285,10 @@ static dt_status change_plan(void *context, const struct data_parallel *dp, stru
     return status;
 }
 
-/* ---- running them ---- */
+/* ---- running the extra actions ---- */
 
-/* Elements of a sample that are held of the output, and of the head's input where ranks that share layers have gathered it. */
+/* Elements per sample that are held of the output, and of the head's input if tensor parallelism
+ * has gathered it. */
 static double held_elems(const struct dt_profile *p, const struct experiment *e)
 {
     const struct dt_model_facts facts = dt_model_facts(&e->model);
@@ -292,7 +297,7 @@ static double held_elems(const struct dt_profile *p, const struct experiment *e)
     return (of_output * facts.outputs / e->tensor.size + of_input * facts.least_boundary_elems) / e->context.size;
 }
 
-/* As many copies of a chunk's output. */
+/* Allocate this number of copies of a chunk's output. */
 static dt_status hold(const struct framework *f, const struct data_parallel *dp, size_t samples, int copies, struct dt_buffer *out)
 {
     double elems = (double)samples * held_elems(f->profile, f->experiment);
@@ -313,17 +318,17 @@ static dt_status flatten(const struct framework *f, const struct data_parallel *
     return DT_OK;
 }
 
-/* `copies` small copies, of `bytes` together, which the host queues one by one. */
+/* `copies` small copies, of `bytes` in total, which the host queues one by one. */
 static dt_status copy_in_pieces(const struct data_parallel *dp, struct dt_stream *stream, double copies, double bytes)
 {
     const struct dt_sim_device *d = dt_sim_device_of(dp->setup.device);
     if (!d)
         return DT_OK;
-    double moved_s = d->memory_bytes_per_s > 0 ? 2 * bytes / d->memory_bytes_per_s : 0; /* read and written */
+    double moved_s = d->memory_bytes_per_s > 0 ? 2 * bytes / d->memory_bytes_per_s : 0; /* bytes are read and written */
     return dt_sim_work(stream, copies, copies * d->copy_host_s, fmax(moved_s, copies * d->kernel_s), "copy");
 }
 
-/* Every rank's share of the bucket to a place beside. */
+/* Copy every rank's share of the bucket to a separate buffer. */
 static dt_status copy_gradients(const struct data_parallel *dp, struct dt_stream *stream, int group)
 {
     const struct dp_setup *s = &dp->setup;
@@ -341,7 +346,8 @@ static dt_status make_events(struct framework *f, const struct dp_setup *s)
     return dt_event_create(s->device, &f->back);
 }
 
-/* PyTorch's copies. What waits for the reduction is queued after it; where all streams share a queue, kernels are after that. */
+/* The copies that PyTorch makes. Operations that wait for the reduction are queued after it; if all
+ * streams share a queue, kernels come after them. */
 static dt_status copy_again(struct framework *f, const struct data_parallel *dp, int group)
 {
     const struct dp_setup *s = &dp->setup;
@@ -370,7 +376,8 @@ static dt_status gather_shares(struct data_parallel *dp)
     return timeline_wait(s->timeline, b->buckets[0].published);
 }
 
-/* Every rank's share of each tensor to its place; before that what PyTorch has gathered, to a piece for each rank. */
+/* Copy what PyTorch has gathered to one buffer per rank, then every rank's share of each tensor to
+ * its place. */
 static dt_status copy_parameters(const struct data_parallel *dp)
 {
     const struct dp_setup *s = &dp->setup;
@@ -380,7 +387,7 @@ static dt_status copy_parameters(const struct data_parallel *dp)
     return copy_in_pieces(dp, s->compute, (tensors + 1) * dt_comm_size(s->shards), 2 * (double)dp_bytes(s, s->stage->param_elems));
 }
 
-/* To the root, or back from it. */
+/* Send outputs to the root, or gradients back from it. */
 static dt_status carry_outputs(const struct framework *f, const struct data_parallel *dp, size_t elems, bool back)
 {
     enum { ROOT = 0 };
@@ -421,7 +428,7 @@ static dt_status hold_fp8(struct framework *f, const struct data_parallel *dp)
     return f->fp8.data ? DT_OK : dt_alloc(dp->setup.compute, DT_PARAMETERS, (size_t)bytes, &f->fp8);
 }
 
-/* One number for each of three tensors of a layer; it takes no longer for thousands. */
+/* One number for each of three tensors of a layer; thousands of them take no longer. */
 static dt_status share_amax(struct framework *f, const struct dp_setup *s)
 {
     size_t count = 3 * (size_t)s->stage->model->family->block_layer(1) * (size_t)s->stage->group_count;
@@ -454,7 +461,7 @@ static dt_status run(void *context, const struct action *a, int step, size_t sam
     case RELEASE_OUTPUT: dt_free(dp->setup.compute, &f->outputs[a->slot]); return DT_OK;
     case HOLD_AGAIN: return hold(f, dp, samples, 1, &f->again[a->slot]);
     case RELEASE_AGAIN: dt_free(dp->setup.compute, &f->again[a->slot]); return DT_OK;
-    case GATHER_OUTPUTS: /* the last one is there twice already, and once as logits */
+    case GATHER_OUTPUTS: /* the last chunk's output exists twice already, and once as logits */
         DT_TRY(hold(f, dp, samples, f->chunks - 2, &all));
         dt_free(dp->setup.compute, &all);
         return DT_OK;

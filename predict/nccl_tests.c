@@ -1,5 +1,6 @@
-/* What nccl-tests prints, as the table that validate reads. The layout is that of version 2.13 and later (src/common.cu of NVIDIA/nccl-tests):
- * lines that begin with '#' describe the run, and each other line is a size with its times, out of place and in place. */
+/* Convert the output of nccl-tests to the table that validate reads. The layout is that of version
+ * 2.13 and later (src/common.cu of NVIDIA/nccl-tests): lines that begin with '#' describe the run,
+ * and each other line is a size with its times, out of place and in place. */
 #include "predict/nccl_tests.h"
 
 #include "lib/base/text.h"
@@ -11,9 +12,9 @@
 
 enum { NAME_BYTES = 64, HOSTS = 4096, ROW_BYTES = 192 };
 
-/* What the lines with '#' say. */
+/* Facts from the lines with '#'. */
 struct run {
-    char collective[NAME_BYTES]; /* "": they do not say it */
+    char collective[NAME_BYTES]; /* "": not said */
     int gpus, nodes;
     char (*hosts)[NAME_BYTES]; /* [nodes] */
 };
@@ -65,7 +66,7 @@ bool nccl_tests_printed(const char *text)
     return strstr(text, "# nThread ") && strstr(text, "busbw");
 }
 
-/* Each line stays in its place, so that messages name it. */
+/* Line numbers stay the same, so that messages name the right line. */
 dt_status nccl_tests_as_table(const char *path, const char *text, char **out)
 {
     struct run run = {.hosts = calloc(HOSTS, sizeof *run.hosts)};
@@ -82,10 +83,11 @@ dt_status nccl_tests_as_table(const char *path, const char *text, char **out)
     find_collective(name, strlen(name), run.collective);
     free(run.hosts);
     if (status == DT_OK && !*run.collective)
-        status = dt_fail(DT_ERR_INVALID, "%s: which collective nccl-tests has run is not in it: name the file after it, as all_reduce.txt",
-                         path);
+        status =
+            dt_fail(DT_ERR_INVALID,
+                    "%s: the output of nccl-tests does not say which collective was run: name the file after it, as all_reduce.txt", path);
     if (status == DT_OK && run.gpus == 0)
-        status = dt_fail(DT_ERR_INVALID, "%s: nccl-tests' lines with the ranks and their hosts are not in it", path);
+        status = dt_fail(DT_ERR_INVALID, "%s: the lines of nccl-tests with the ranks and their hosts are missing", path);
     DT_TRY(status);
     used += (size_t)sprintf(table, "collective,size,gpus,nodes,busbw_GB_s");
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {

@@ -39,10 +39,12 @@ static const struct dt_field before_kernels[] = {
     {"gemm.fp8_peak_fraction", DT_FIELD_NUMBER, AT(gemm.fp8_peak_fraction), .max = 1, .initial = "0",
      .description = "Share of the GPU's FP8 peak that a large, aligned product of FP8 operands reaches in a step; 0: as peak_fraction."},
     {"gemm.alone_fraction", DT_FIELD_NUMBER, AT(gemm.alone_fraction), .max = 1, .initial = "0",
-     .description = "The same of a product that is measured alone, again and again: in a step the GPU's power limits it. What --rates says "
-                    "of products is taken to be slower in a step by both; 0: as in a step."},
+     .description =
+         "The same for a product that is measured alone, repeatedly: in a step the GPU's power limits it. Rates of products from --rates "
+         "are taken to be slower in a step by the ratio of both; 0: not slower."},
     {"gemm.start_s", DT_FIELD_NUMBER, AT(gemm.start_s), .max = 1, .initial = "0",
-     .description = "Seconds of each product besides: its first operands and last results, which no other tile hides."},
+     .description =
+         "Additional seconds of each product: loading its first operands and storing its last results, which no other tile hides."},
     {"gemm.half_k", DT_FIELD_NUMBER, AT(gemm.half_k), .max = 1e6, .description = "Inner dimension at which half of it is reached."},
     {"gemm.tile_rows", DT_FIELD_NUMBER, AT(gemm.tile_rows), .max = 65536,
      .description =
@@ -88,9 +90,9 @@ static const struct dt_field after_kernels[] = {
 
     {"host.launch_s", DT_FIELD_NUMBER, AT(host.launch_s), .max = 1, .description = "Seconds of the host to launch one kernel."},
     {"host.interpreter_launch_s", DT_FIELD_NUMBER, AT(host.interpreter_launch_s), .max = 1,
-     .description = "The same of a kernel of forward or of the optimizer, where an interpreter issues each operation."},
+     .description = "The same for a kernel of forward or of the optimizer, if an interpreter issues each operation."},
     {"host.stages_share", DT_FIELD_INT, AT(host.stages_share), .max = 1,
-     .description = "1: the stages of a pipeline are threads of one process, and its interpreter works for one of them at a time."},
+     .description = "1: the stages of a pipeline are threads of one process, and its interpreter runs one of them at a time."},
     {"host.replicas_share", DT_FIELD_INT, AT(host.replicas_share), .max = 1, .initial = "0",
      .description = "1: so are the replicas of data_parallel."},
     {"host.queue_kernels", DT_FIELD_NUMBER, AT(host.queue_kernels), .max = 1e9,
@@ -110,8 +112,8 @@ static const struct dt_field after_kernels[] = {
      .description = "Elements kept for backward, per block, token and d, dtbench's own included; 0: as dtbench."},
     {"memory.block_mask_bytes", DT_FIELD_NUMBER, AT(memory.block_mask_bytes), .max = 1000, .description = "Bytes of masks likewise."},
     {"memory.rms_norm_elems", DT_FIELD_NUMBER, AT(memory.rms_norm_elems), .max = 1000, .initial = "0",
-     .description =
-         "Elements kept of each RMS norm of a block beside its input and output, per token and d; 0: one kernel, which keeps none."},
+     .description = "Elements kept of each RMS norm of a block in addition to its input and output, per token and d; 0: one kernel, which "
+                    "keeps none."},
     {"memory.weights_elems", DT_FIELD_NUMBER, AT(memory.weights_elems), .max = 1000,
      .description = "Elements kept of the attention weights, per block, sample, head and T x T; unfused only; 0: as dtbench."},
     {"memory.weights_mask_bytes", DT_FIELD_NUMBER, AT(memory.weights_mask_bytes), .max = 1000, .description = "Bytes of masks likewise."},
@@ -120,9 +122,9 @@ static const struct dt_field after_kernels[] = {
     {"memory.output_elems", DT_FIELD_NUMBER, AT(memory.output_elems), .max = 1000,
      .description = "Elements of the model's output that are held until backward is over, per token and V."},
     {"memory.shared_output_elems", DT_FIELD_NUMBER, AT(memory.shared_output_elems), .max = 1000, .initial = "0",
-     .description = "The same more where tensor parallelism divides the logits: what the loss over parts of the vocabulary holds."},
+     .description = "In addition, if tensor parallelism divides the logits: elements that the loss over parts of the vocabulary holds."},
     {"memory.gradient_copies", DT_FIELD_NUMBER, AT(memory.gradient_copies), .max = 1000,
-     .description = "Copies of a weight's gradient while it is made, beside what it is added to."},
+     .description = "Copies of a weight's gradient while it is made, in addition to the buffer that it is added to."},
     {"memory.gradient_bytes", DT_FIELD_NUMBER, AT(memory.gradient_bytes), .max = 64, .initial = "0",
      .description = "Bytes of a parameter's gradient from backward to the update, copies in other types included; 0: the model's dtype."},
     {"memory.gathered_elems", DT_FIELD_NUMBER, AT(memory.gathered_elems), .max = 64, .initial = "0",
@@ -140,9 +142,9 @@ static const struct dt_field after_kernels[] = {
     {"memory.reallocation_s_per_gb", DT_FIELD_NUMBER, AT(memory.reallocation_s_per_gb), .max = 1000,
      .description = "Seconds of that for 1e9 bytes, for each rank of a node: one after the other."},
     {"memory.reallocation_spread", DT_FIELD_NUMBER, AT(memory.reallocation_spread), .max = 1,
-     .description = "A collective waits for all nodes: for each one more so much of a node's time, the rest of which coincides."},
+     .description = "A collective waits for all nodes: this part of a node's time is added for each further node; the rest overlaps."},
     {"memory.reserve_bytes", DT_FIELD_NUMBER, AT(memory.reserve_bytes), .max = 0x1p40,
-     .description = "Device memory that context and libraries take; in no peak, but missing."},
+     .description = "Device memory that context and libraries take: not counted in peaks, but not available either."},
     {"memory.communicator_bytes", DT_FIELD_NUMBER, AT(memory.communicator_bytes), .max = 0x1p40, .initial = "0",
      .description = "Likewise of a communicator: one for each of data, tensor, context and pipeline parallelism that a run has."},
     {"memory.fragmentation", DT_FIELD_NUMBER, AT(memory.fragmentation), .max = 10,
@@ -156,28 +158,28 @@ static const struct dt_field after_kernels[] = {
     {"schedule.flattening_copies", DT_FIELD_INT, AT(schedule.flattening_copies), .max = 16,
      .description = "Times that fsdp copies a unit's gradients on their way to the reduce-scatter."},
     {"schedule.offloads_in_turn", DT_FIELD_INT, AT(schedule.offloads_in_turn), .max = 1,
-     .description = "1: offloaded activations are copied among the kernels, not beside them."},
+     .description = "1: offloaded activations are copied in turn with kernels, not concurrently."},
     {"schedule.gathers_in_turn", DT_FIELD_INT, AT(schedule.gathers_in_turn), .max = 1,
-     .description = "1: fsdp gathers a unit when its turn comes, never ahead, and frees it after each use."},
+     .description = "1: fsdp gathers a unit immediately before its use, never ahead, and frees it after each use."},
     {"schedule.gathers_layers", DT_FIELD_INT, AT(schedule.gathers_layers), .max = 1,
      .description = "1: fsdp's units are the inner layers, whatever fsdp.unit says."},
     {"schedule.keeps_last_chunk", DT_FIELD_INT, AT(schedule.keeps_last_chunk), .max = 1,
-     .description = "1: all chunks of a pipeline but the last keep no more than their stage's input, and are recomputed."},
+     .description = "1: all chunks of a pipeline but the last keep only their stage's input, and are recomputed."},
     {"schedule.holds_last_chunk", DT_FIELD_INT, AT(schedule.holds_last_chunk), .max = 1,
      .description = "1: the last chunk's output is held a second time."},
     {"schedule.whole_head", DT_FIELD_INT, AT(schedule.whole_head), .max = 1,
      .description = "1: a checkpointed head makes all of its logits at once, in forward and again in backward (with fsdp: once)."},
     {"schedule.separate_first_gradients", DT_FIELD_INT, AT(schedule.separate_first_gradients), .max = 1,
-     .description = "1: the first step makes gradients beside ddp's buckets."},
+     .description = "1: the first step makes gradients outside ddp's buckets."},
     {"schedule.wide_gradients", DT_FIELD_INT, AT(schedule.wide_gradients), .max = 1, .initial = "0",
      .description = "1: gradients in 16 bits are reduced over the ranks in 32."},
     {"schedule.gathers_outputs", DT_FIELD_INT, AT(schedule.gathers_outputs), .max = 1, .initial = "0",
      .description = "1: data_parallel's root takes the outputs of all ranks, and sends their gradients back."},
     {"schedule.fills_stages", DT_FIELD_INT, AT(schedule.fills_stages), .max = 1, .initial = "0",
      .description = "1: a pipeline's stage takes pieces of the model until its share of the operations is passed, whatever pipeline.split "
-                    "says; two stages that stay empty are no run."},
+                    "says; a run with two empty stages is refused."},
     {"schedule.fewest_chunks", DT_FIELD_INT, AT(schedule.fewest_chunks), .max = 1, .initial = "0",
-     .description = "1: a pipeline's micro-batches are no fewer than its stages less one; fewer are no run."},
+     .description = "1: a pipeline has at least as many micro-batches as stages less one; a run with fewer is refused."},
     {"schedule.key_pieces", DT_FIELD_INT, AT(schedule.key_pieces), .max = 1, .initial = "0",
      .description =
          "1: with context.comm_type all_gather, attention in pieces as PyTorch's context_parallel makes it (predict/framework.h)."},
@@ -194,7 +196,8 @@ static const struct dt_field after_kernels[] = {
 
 enum { FIELDS_MAX = 1024 };
 
-/* The rows above with those of each family's kernels between them, and the kernels by number, made once. */
+/* The rows above, with those of each family's kernels inserted, and the kernels by number; made
+ * once. */
 static struct {
     struct dt_field fields[FIELDS_MAX];
     struct dt_table table;
@@ -256,7 +259,7 @@ int profile_shift(const struct dt_model_family *family)
     return shift;
 }
 
-/* ---- "measured": a list, which no row describes ---- */
+/* ---- "measured": a list, which has no rows ---- */
 
 static const char *kernel_choice(int index)
 {
@@ -329,14 +332,14 @@ const struct dt_schema *profile_schema(void)
     return &schema;
 }
 
-/* Does a key of "sources" name `path`, or an object it is in? */
+/* Does a key of "sources" name `path`, or an object that contains it? */
 static bool covers(const char *key, const char *path)
 {
     size_t bytes = strlen(key);
     return strncmp(key, path, bytes) == 0 && (path[bytes] == 0 || path[bytes] == '.');
 }
 
-/* Each constant that is given has a source, each source a constant. */
+/* Each given constant must have a source, and each source a constant. */
 static dt_status check_sources(const struct cJSON *sources, const bool *given, const char *source)
 {
     const struct dt_table *table = profile_table();
@@ -347,7 +350,7 @@ static dt_status check_sources(const struct cJSON *sources, const bool *given, c
         for (int i = 0; i < table->count; i++)
             known |= covers(item->string, table->fields[i].path);
         if (!known)
-            return dt_fail(DT_ERR_INVALID, "%s: sources: \"%.100s\" is no constant of a profile", source, item->string);
+            return dt_fail(DT_ERR_INVALID, "%s: sources: \"%.100s\" is not a constant of a profile", source, item->string);
         if (!cJSON_IsString(item) || !*item->valuestring)
             return dt_fail(DT_ERR_INVALID, "%s: sources.%.100s: expected a text that says where the constant comes from", source,
                            item->string);
@@ -362,7 +365,7 @@ static dt_status check_sources(const struct cJSON *sources, const bool *given, c
     return DT_OK;
 }
 
-/* The rows of the table. given [table.count], zeroed. */
+/* Read the rows of the table. given [table.count], zeroed. */
 static dt_status read_rows(const struct cJSON *object, const struct cJSON *sources, const char *source, bool *given, struct dt_profile *out)
 {
     const struct dt_table *table = profile_table();
@@ -393,7 +396,7 @@ static dt_status read_constants(struct cJSON *object, const char *source, struct
     if (!cJSON_IsObject(object))
         return dt_fail(DT_ERR_INVALID, "%s: expected a profile, a JSON object", source);
     struct cJSON *sources = cJSON_DetachItemFromObjectCaseSensitive(object, "sources");
-    struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(object, "measured"); /* a list, which no row describes */
+    struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(object, "measured"); /* a list, which has no rows */
     dt_status status = read_table(object, sources, source, out);
     if (status < 0)
         goto end;

@@ -1,4 +1,5 @@
-/* Reading profiles (lib/cost/profile.h): the table of their constants, in which the kernels of all families of models have joined. */
+/* Reading profiles (lib/cost/profile.h): the table of their constants, with the kernels of all
+ * families of models. */
 #ifndef PREDICT_PROFILE_H
 #define PREDICT_PROFILE_H
 
@@ -8,16 +9,17 @@
 struct cJSON;
 struct dt_schema;
 
-/* The first rows of the table are no constants: name, gpu, basis, error. */
+/* The first rows of the table are not constants: name, gpu, basis, error. */
 enum { PROFILE_LABELS = 7 };
 
 /* Read a profile. Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path. */
 dt_status profile_read(const char *path, struct dt_profile *out);
-/* The same of text, named `source` in errors. */
+/* The same from text, named `source` in errors. */
 dt_status profile_parse(const char *text, size_t length, const char *source, struct dt_profile *out);
 
-/* What eight of ten errors of the profile's step times stay below, a part of them; NAN where it does not tell. Where it has only half and nine of ten, between
- * these, as the size of a normal error lies between its own: 0.674, 1.282 and 1.645 standard deviations (tables of the normal distribution). */
+/* The relative error below which eight of ten of the profile's step times are; NAN: unknown. If the
+ * profile gives only the median and nine of ten, it is interpolated between them as for a normal
+ * error: 0.674, 1.282 and 1.645 standard deviations (tables of the normal distribution). */
 double profile_eight(const struct dt_profile *profile);
 double profile_eight_between(double median, double most);
 
@@ -25,30 +27,36 @@ double profile_eight_between(double median, double most);
 const struct dt_table *profile_table(void);
 const struct dt_schema *profile_schema(void);
 
-/* All kernels by number, and what is added to a family's own number of a kernel to get it. */
+/* All kernels by number. *offset (may be NULL) is added to a family's own kernel number to get
+ * it. */
 const struct dt_priced_list *profile_kernels(void);
 int profile_shift(const struct dt_model_family *family);
 
-/* "measured" of a profile: the keys of an entry. */
+/* The keys of an entry of a profile's "measured". */
 const struct dt_list *measured_table(void);
-/* array NULL: none. `where` begins every error: the file and the list's path. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+/* array NULL: an empty list. `where` begins every error: the file and the list's path. Errors:
+ * DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status measured_read(const struct cJSON *array, const char *where, struct dt_measured_list *out);
 /* Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status measured_write(const struct dt_measured_list *list, struct cJSON **out);
 
-/* RMS norms as PyTorch's single operations: passes over what is in fp32 count twice. Forward casts, squares, adds up, multiplies, casts back and
- * multiplies with the gain; backward has the derivative of each, 46 passes in 17 launches. Those that forward has are left out of them: it is run
- * again here, and there what it made is kept.
+/* RMS norms as separate operations of PyTorch: passes over fp32 data count twice. Forward casts,
+ * squares, adds up, multiplies, casts back and multiplies with the gain; backward has the
+ * derivative of each, 46 passes in 17 launches. The passes of forward are not among them: dtbench
+ * runs forward again there, while PyTorch keeps its results.
  * Source  huggingface/transformers, models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml. */
 void profile_norm_in_operations(struct dt_profile *profile);
 
-/* Likewise unfused attention's softmax without dropout, in fp32: forward casts (3), fills the mask in (4.5: its bytes are read, too), takes the softmax (4)
- * and casts back (3); backward has the derivatives, of which the softmax's reads both its result and the gradient (3, 6, 4.5, 3).
+/* Unfused attention's softmax without dropout as separate operations, in fp32: forward casts (3),
+ * fills the mask in (4.5: its bytes are read, too), takes the softmax (4) and casts back (3);
+ * backward has the derivatives, of which the softmax's reads both its result and the gradient (3,
+ * 6, 4.5, 3).
  * Source  Aleph-Alpha/scaling, src/scaling/core/nn/masked_softmax/masked_softmax.py, MaskedSoftmaxTorch with softmax_in_fp32. */
 void profile_softmax_in_operations(struct dt_profile *profile);
 
-/* FlashAttention-1 where the profile's is the second version: 0.44 of its rate, forward and backward under a causal mask, heads of 128, sequences of 2,048 to
- * 16,384 tokens. Source  Dao-AILab/flash-attention, assets/flash2_a100_fwd_bwd_benchmark.png. */
+/* Change the profile's FlashAttention-2 to FlashAttention-1: 0.44 of its rate, forward and backward
+ * under a causal mask, heads of 128, sequences of 2,048 to 16,384 tokens. Source
+ * Dao-AILab/flash-attention, assets/flash2_a100_fwd_bwd_benchmark.png. */
 void profile_first_flash_attention(struct dt_profile *profile);
 
 #endif

@@ -113,7 +113,7 @@ double rates_bus_factor(int kind, int ranks)
 static dt_status add_collectives(const char *path, const struct dt_csv *csv, const struct rates_columns *columns,
                                  struct dt_sim_measured_list *out)
 {
-    const double load = 1; /* of processors, which GPUs do not share */
+    const double load = 1; /* GPUs do not share processors */
     if (csv->row_count > DT_SIM_MEASURED_MAX - out->count)
         return dt_fail(DT_ERR_INVALID, "%s: %d collectives, and there is room for %d: leave out sizes or numbers of GPUs", path,
                        csv->row_count, DT_SIM_MEASURED_MAX - out->count);
@@ -128,7 +128,7 @@ static dt_status add_collectives(const char *path, const struct dt_csv *csv, con
 
 /* ---- products ---- */
 
-/* How a table says what a product takes: `scale` times the field, or operations over it. */
+/* The columns for a product's time: `scale` times the field, or operations divided by that. */
 static const struct {
     const char *column;
     double scale;
@@ -145,7 +145,7 @@ static dt_status read_amount(const char *path, const struct dt_csv *csv, int row
                                                                                         : wrong(path, csv, row, column, "a number above 0");
 }
 
-/* bf16 where the table does not say it. */
+/* bf16 if the table does not say it. */
 static dt_status read_dtype(const char *path, const struct dt_csv *csv, int row, enum dt_dtype *out)
 {
     const int dtype = dt_csv_column(csv, "dtype");
@@ -211,7 +211,7 @@ static dt_status read_attention(const char *path, const struct dt_csv *csv, int 
     return out->forward || out->backward ? DT_OK : wrong(path, csv, row, direction, "forward, backward or forward+backward");
 }
 
-/* Rows without a causal mask have no part. */
+/* Rows without a causal mask are skipped. */
 static dt_status add_attention(const char *path, const struct dt_csv *csv, struct dt_attention_rates *out)
 {
     const int causal = dt_csv_column(csv, "causal");
@@ -229,7 +229,7 @@ static dt_status add_attention(const char *path, const struct dt_csv *csv, struc
 
 /* ---- all of it ---- */
 
-/* A table is of one GPU, and attention of one library. */
+/* A table must be from one GPU; for attention also from one library. */
 static dt_status check_same(const char *path, const struct dt_csv *csv, const char *name)
 {
     int column = dt_csv_column(csv, name);

@@ -11,7 +11,7 @@ static bool is_update(const char *label)
     return strcmp(label, kernels[DT_PRICED_SGD].name) == 0 || strcmp(label, kernels[DT_PRICED_ADAM].name) == 0;
 }
 
-/* Messages of a group move at the same time, and come in the order in which they end. */
+/* Messages of a group are sent at the same time, and reported in the order in which they end. */
 static void add(void *context, const struct dt_sim_span *span)
 {
     struct server_use *use = context;

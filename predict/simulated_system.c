@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The text of the last failure, after the key that names the file; of one that is not there, with those that are. */
+/* Fail with the last error's text after the key that names the file; for a missing file also with
+ * the available ones. */
 static dt_status fail_of_file(dt_status status, const char *key, const char *folder)
 {
     char error[1024], names[700] = "";
@@ -43,7 +44,8 @@ static dt_status find(const char *key, const char *folder, const char *name, con
     return DT_OK;
 }
 
-/* Is `word` there, and no part of a longer one? "A100" is in "NVIDIA A100-SXM4-40GB". */
+/* Whether the text has `word`, not as a part of a longer word. "A100" is in "NVIDIA
+ * A100-SXM4-40GB". */
 static bool has_word(const char *text, const char *word)
 {
     size_t bytes = strlen(word);
@@ -53,7 +55,7 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-/* Is one of the words, which blanks separate? */
+/* Whether the text has one of the words, which blanks separate. */
 static bool has_any(const char *text, const char *words)
 {
     char copy[sizeof((struct dt_profile *)0)->gpu], *rest = copy;
@@ -76,7 +78,7 @@ static dt_status check_profile(const struct experiment *e, const struct simulate
                    e->profile, gpu, e->cluster, s->cluster.gpu.name);
 }
 
-/* One axis of the mesh, whose groups belong on one node each. */
+/* Check one axis of the mesh, whose groups should each be on one node. */
 static dt_status check_axis(const struct experiment *placed, const struct mesh_shape *mesh, enum mesh_axis axis)
 {
     int per_node = placed->ranks_per_node;
@@ -93,7 +95,7 @@ static dt_status check_axis(const struct experiment *placed, const struct mesh_s
     return DT_OK;
 }
 
-/* Groups that communicate all the time are each on one node, as on real ones (cli/run/placement.c). */
+/* Groups that communicate often must each be on one node, as in real runs (cli/run/placement.c). */
 static dt_status check_groups(const struct experiment *e, const struct simulated_system *s)
 {
     struct experiment placed = *e;
@@ -126,8 +128,9 @@ static dt_status place(const struct experiment *e, struct simulated_system *s)
     return check_groups(e, s);
 }
 
-/* Where the profile was measured: by as many ranks, and as many threads, as the experiment has on a node; other numbers of ranks are taken
- * for the nearest, other numbers of threads are refused. *copy_bytes_per_s stays where nothing was measured; *copy_load is then 0. */
+/* If the profile was measured: find the measurements with the experiment's number of ranks on a
+ * node, or the nearest number; another number of threads is refused. Without measurements
+ * *copy_bytes_per_s is unchanged, and *copy_load is 0. */
 static dt_status find_measurements(const struct experiment *e, struct simulated_system *s, double *copy_bytes_per_s, double *copy_load)
 {
     enum { COPIED_BYTES = 4 << 20 };
@@ -150,7 +153,7 @@ static dt_status find_measurements(const struct experiment *e, struct simulated_
     if (!dt_measured_find(list, DT_SHAPE_FLAT, &copy, &seconds, copy_load))
         return dt_fail(DT_ERR_UNAVAILABLE, "model.dtype: profile %s has no measurements in %s; measure again: dtbench calibrate --dtype %s",
                        e->profile, dt_dtype_name(e->model.dtype), dt_dtype_name(e->model.dtype));
-    *copy_bytes_per_s = 2.0 * COPIED_BYTES / seconds; /* read and written */
+    *copy_bytes_per_s = 2.0 * COPIED_BYTES / seconds; /* bytes are read and written */
     return DT_OK;
 }
 
@@ -162,8 +165,8 @@ static bool stages_span_nodes(const struct experiment *e, const struct simulated
     return mesh_moved(&mesh, MESH_PIPELINE, 0, mesh.size[MESH_PIPELINE] - 1) >= placed.ranks_per_node;
 }
 
-/* Of a weight that is cast before each of its products. Transformer Engine casts weights once a step where they stay; torchao casts shards where
- * FP8 is what is gathered. */
+/* The part of a weight that is cast before each product. Transformer Engine casts weights once a
+ * step if they stay on the device; torchao casts shards if it gathers FP8. */
 static double cast_part(const struct experiment *e)
 {
     bool gathers = e->strategy.mode->gathers.of != DP_LESS;
@@ -200,7 +203,7 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
         .kernel_s = p->kernel_s,
         .copy_host_s = p->host.copy_s,
         .collective_host_s = p->host.collective_s,
-        .gathered_group = mesh_group_name(MESH_SHARD), /* not tensor parallelism's: its layers call collectives alone */
+        .gathered_group = mesh_group_name(MESH_SHARD), /* not tensor parallelism's, whose layers only call collectives */
         .gather_host_s = p->host.gather_s,
         .queue_kernels = p->host.queue_kernels,
         .message_host_s = p->host.message_s,
@@ -215,7 +218,7 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
     s->costs.interpreter_sharers = p->host.stages_share ? e->strategy.stages : 1;
     if (p->host.replicas_share && e->paradigm == PARADIGM_DATA_PARALLEL)
         s->costs.interpreter_sharers = e->world_size;
-    if (e->paradigm == PARADIGM_FSDP) { /* a unit's gradients are new each time: nothing to add them to */
+    if (e->paradigm == PARADIGM_FSDP) { /* a unit's gradients are new each time, so there is nothing to add them to */
         s->costs.new_gradients = true;
         s->costs.profile.memory.gradient_copies = 0;
     }
@@ -230,7 +233,7 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
     return DT_OK;
 }
 
-/* Measured rates become part of what the profile's file says, in its name and its hash. */
+/* Measured rates become part of the profile, of its name and its hash. */
 static dt_status load_rates(const struct experiment *e, struct simulated_machine *m)
 {
     char files[512], *rest = files;
@@ -252,7 +255,7 @@ static dt_status load_rates(const struct experiment *e, struct simulated_machine
 
 dt_status simulated_machine_load(const struct experiment *e, struct simulated_machine *out)
 {
-    out->found_by.cluster = NULL; /* of a failure nothing is kept */
+    out->found_by.cluster = NULL; /* after a failure nothing is kept */
     DT_TRY(find("cluster", "clusters", e->cluster, e->directory, &out->cluster_file));
     DT_TRY(find("profile", "profiles", e->profile, e->directory, &out->profile_file));
     dt_status status = dt_sim_cluster_load(out->cluster_file.path, &out->cluster);

@@ -11,15 +11,15 @@ struct measure_result;
 
 struct simulated_file {
     char path[512]; /* where it was found */
-    char name[128]; /* what it calls itself */
+    char name[128]; /* the name in the file */
     uint64_t hash;  /* FNV-1a of its bytes */
 };
 
-/* What the two files say. Starts zeroed. */
+/* The contents of the two files. Starts zeroed. */
 struct simulated_machine {
     struct {
         const char *cluster, *profile, *rates, *directory;
-    } found_by; /* the experiment's; NULL: nothing is known */
+    } found_by; /* the experiment's keys; NULL: nothing is loaded */
     struct simulated_file cluster_file, profile_file;
     struct dt_sim_cluster cluster;
     struct dt_profile profile;
@@ -30,41 +30,48 @@ struct simulated_system {
     struct dt_sim_cluster cluster;
     struct dt_sim_placement placement;
     struct dt_costs costs;       /* for the experiment's dtype */
-    struct dt_sim_device device; /* what each rank's device is described by; points to costs: a system is never copied */
-    uint64_t memory_bytes;       /* of a GPU, for tensors: less what the profile reserves, and no more than the experiment's limit */
+    struct dt_sim_device device; /* describes each rank's device; points to costs, so a system is never copied */
+    uint64_t memory_bytes;       /* of a GPU, for tensors: less what the profile reserves, and at most the experiment's limit */
 };
 
-/* Read and check cluster and profile, and place the experiment's ranks. Files are looked for beside the config that names them, in the
- * current directory, and among dtbench's own (lib/config/data_file.h). Owner of *out: the caller; NULL after a failure.
- * Errors: DT_ERR_IO, DT_ERR_INVALID with file and JSON path; DT_ERR_UNAVAILABLE where the experiment does not fit the cluster. */
+/* Read and check cluster and profile, and place the experiment's ranks. Files are looked for in the
+ * config's folder, in the current directory, and among dtbench's own (lib/config/data_file.h).
+ * Owner of *out: the caller; NULL after a failure. Errors: DT_ERR_IO, DT_ERR_INVALID with file and
+ * JSON path; DT_ERR_UNAVAILABLE if the experiment does not fit the cluster. */
 dt_status simulated_system_create(const struct experiment *experiment, struct simulated_system **out);
 void simulated_system_destroy(struct simulated_system *system); /* takes NULL */
 
-/* The same for one experiment after another: the files are read again where they are others than the last time. */
+/* The same for consecutive experiments: a file is read again only if it is another one than last
+ * time. */
 dt_status simulated_system_create_next(struct simulated_machine *last, const struct experiment *experiment, struct simulated_system **out);
-/* The same in two steps, for many experiments on one machine, or on one that is changed in between. Errors: as simulated_system_create. */
+/* The same in two steps, for many experiments on one machine, or if the machine is changed in
+ * between. Errors: as simulated_system_create. */
 dt_status simulated_machine_load(const struct experiment *experiment, struct simulated_machine *out);
 dt_status simulated_system_create_on(const struct simulated_machine *machine, const struct experiment *experiment,
                                      struct simulated_system **out);
 
-/* Set what the profile's framework decides whatever the experiment's keys say, and where its ranks are placed. */
+/* Set what the profile's framework decides regardless of the experiment's keys, and the placement
+ * of its ranks. */
 void simulated_system_apply(const struct simulated_system *system, struct experiment *experiment);
 
-/* Whether the profile's framework would train a pipeline of these stages at all. Errors: DT_ERR_UNAVAILABLE, why not. */
+/* Check that the profile's framework can train a pipeline of these stages. Errors:
+ * DT_ERR_UNAVAILABLE with the reason. */
 dt_status simulated_system_check_stages(const struct simulated_system *system, const struct experiment *experiment);
 
-/* Whether fsdp.unit makes no difference here, because the profile's framework decides what is gathered at a time; `text` gets the words. */
+/* Whether the profile's framework ignores fsdp.unit, because it decides itself what is gathered at
+ * a time; `text` gets a remark. */
 bool simulated_system_ignores_unit(const struct simulated_system *system, const struct experiment *experiment, char *text,
                                    size_t text_bytes);
 
-/* The peak that the framework reports: the most of all ranks, or the first one's, as the profile says; and what its allocator has reserved,
- * where the profile says so. */
+/* The peak that the framework reports, as the profile says: that of all ranks, or the first rank's;
+ * and of tensors, or of what its allocator has reserved. */
 double simulated_system_reported_bytes(const struct simulated_system *system, const struct measure_result *result);
 
-/* Seconds that a kernel takes at least to update one parameter: what it moves of the GPU's memory. 0 where kernels were measured. */
+/* The least seconds to update one parameter: the memory traffic of the kernel. 0 if kernels were
+ * measured. */
 double simulated_system_update_s(const struct simulated_system *system, const struct experiment *experiment);
 
-/* Whether bytes fit a GPU as the profile's allocator divides it. */
+/* Whether this peak fits the GPU, after what the profile's allocator loses. */
 bool simulated_system_fits(const struct simulated_system *system, uint64_t peak_bytes);
 
 #endif

@@ -20,7 +20,7 @@ static dt_status train_dry(const struct experiment *e, const struct simulated_sy
     return DT_OK;
 }
 
-/* *out is also set where memory did not suffice. */
+/* *out is also set if memory did not suffice. */
 static dt_status predict_memory(const struct experiment *e, const struct simulated_system *system, int rank, uint64_t most_bytes,
                                 struct dt_memory_usage *out, struct step_traffic *traffic)
 {
@@ -58,7 +58,8 @@ static bool works(const struct dt_sim_program *program, const struct dt_sim_op *
     return is_work && strcmp(program->stream_names[op->stream], stream) == 0;
 }
 
-/* An event's moment is the work that was issued before it, as if nothing were ever waited for: moments [event_count]. */
+/* The time of an event is that of the work issued before it, as if no wait took time: moments
+ * [event_count]. */
 static double add_up(const struct dt_sim_program *program, struct dt_sim_moment *moments)
 {
     double seconds = 0;
@@ -113,7 +114,7 @@ dt_status simulated_work_record(const struct experiment *experiment, const struc
     return status;
 }
 
-/* ---- does it fit? ---- */
+/* ---- whether it fits ---- */
 
 static dt_status check_memory(const struct experiment *e, const struct simulated_system *s, const struct measure_result *result)
 {
@@ -139,9 +140,11 @@ static dt_status check_memory(const struct experiment *e, const struct simulated
     return DT_OK;
 }
 
-/* fsdp's units are freed while other streams still use them, and their memory cannot be used again until those are done: a host that runs
- * ahead keeps many of them waiting. Where the device is full of them the allocator gives memory back to the driver and asks for it again,
- * for each unit, which waits for the device. Source  PyTorch 1.11, c10/cuda/CUDACachingAllocator.cpp: recordStream, free_cached_blocks. */
+/* fsdp's units are freed while other streams still use them, and their memory cannot be reused
+ * until those streams are done: if the host runs ahead, many freed units are waiting. If they fill
+ * the device, the allocator returns memory to the driver and asks for it again, for each unit; both
+ * wait for the device. Source PyTorch 1.11, c10/cuda/CUDACachingAllocator.cpp: recordStream,
+ * free_cached_blocks. */
 static bool short_of_memory(const struct experiment *e, const struct simulated_system *s, const struct measure_result *result)
 {
     const struct dt_profile *p = &s->costs.profile;
@@ -152,8 +155,9 @@ static bool short_of_memory(const struct experiment *e, const struct simulated_s
            most + p->memory.in_flight * whole > p->memory.full_at * s->cluster.gpu.memory_gib * 0x1p30;
 }
 
-/* One rank of a node after the other, since the driver has one lock; and what a node waits for, all wait for in the next collective, but for
- * what coincides.  Source  NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/rmapi/rmapi.c: rmapiLockAcquire. */
+/* Ranks of a node take turns, since the driver has one lock; and in the next collective all nodes
+ * wait for each node, except for what overlaps. Source NVIDIA/open-gpu-kernel-modules,
+ * src/nvidia/src/kernel/rmapi/rmapi.c: rmapiLockAcquire. */
 static double reallocation_s_per_byte(const struct experiment *e, const struct simulated_system *s)
 {
     const struct dt_profile *p = &s->costs.profile;
@@ -178,11 +182,12 @@ struct replay {
     const struct simulated_ranks *ranks;
     struct dt_sim_network *network;
     struct dt_sim_links *links;
-    struct dt_sim_transport cluster, transport; /* transport: what the engine asks, by places of the part */
+    struct dt_sim_transport cluster, transport; /* transport: what the engine calls, with ranks numbered within the part */
     struct dt_sim_engine *engine;
 };
 
-/* The engine numbers ranks by their places in the part, the cluster by the world. A communicator has all its ranks there. */
+/* The engine numbers ranks within the part, the cluster within the world. A communicator has all
+ * its ranks in the world. */
 static int world_rank(const struct replay *replay, int place)
 {
     return replay->ranks->part->ranks[place];
@@ -215,7 +220,8 @@ static dt_status carry_work(void *context, int rank, double seconds, double load
     return replay->cluster.work(replay->cluster.context, world_rank(replay, rank), seconds, load, out);
 }
 
-/* The engine gets those of a communicator's ranks that are in the part, or stand for one of it. */
+/* The engine gets the communicator's ranks that are in the part, and for the others those that
+ * represent them. */
 static dt_status add_group(const struct simulated_ranks *r, const struct simulated_group *group, struct dt_sim_engine *engine)
 {
     int number, count = 0;
@@ -229,7 +235,7 @@ static dt_status add_group(const struct simulated_ranks *r, const struct simulat
         seen[place] = true;
     }
     if (status == DT_OK)
-        status = dt_sim_engine_add_group(engine, group->name, places, count, &number); /* numbered in order, as here */
+        status = dt_sim_engine_add_group(engine, group->name, places, count, &number); /* the engine numbers them in order, as here */
     free(places);
     free(seen);
     return status;
@@ -255,7 +261,7 @@ static dt_status slow_link(const struct experiment *e, const struct replay *repl
     return dt_fail(status, "slow.part: %s", error);
 }
 
-/* All ranks' programs of `step`, on the cluster. After a failure too, replay_finish. */
+/* Load all ranks' programs of `step` on the cluster. Call replay_finish also after a failure. */
 static dt_status replay_create(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
                                const struct dt_sim_collector *collector, struct replay *out)
 {
@@ -276,18 +282,19 @@ static dt_status replay_create(const struct experiment *e, const struct simulate
     return DT_OK;
 }
 
-/* What a rank knows of the step, through the trainer that recorded it. */
+/* A rank's times in the step, through the trainer that recorded it. */
 struct rank_times {
     struct step_times times;
     struct step_messages sent, received;
 };
 
-/* A step in virtual time: from begin_s to end_s on the clock of the replay. */
+/* A step in virtual time: from begin_s to end_s on the replay's clock. */
 struct interval {
     double begin_s, end_s;
 };
 
-/* moments: room for the events of any role. A rank's own end is its last mark: what its host does after that takes no time. */
+/* moments: room for the events of any role. A rank ends at its last mark: later work of its host
+ * takes no time. */
 static dt_status times_of_rank(const struct replay *replay, const struct simulated_ranks *r, int place, const struct interval *step,
                                struct dt_sim_moment *moments, struct rank_times *out)
 {
@@ -305,7 +312,7 @@ static dt_status times_of_rank(const struct replay *replay, const struct simulat
     return trainer_messages(role->trainer, false, &out->received);
 }
 
-/* Nothing is computed on sim, so the gradients' norm is unknown. */
+/* Nothing is computed on sim, so the norm of the gradients is unknown. */
 static void divide_step(const struct simulated_ranks *r, int place, const struct interval *step, struct rank_times *all,
                         struct dt_step_metrics *out)
 {
@@ -356,14 +363,14 @@ static dt_status collect_metrics(const struct replay *replay, const struct simul
     return status;
 }
 
-/* What is asked of a replay: the program's whole time, and, where metrics is not NULL (of the last recorded step), those of what comes
- * after before_s of it. */
+/* What a replay is to find: the program's whole time, and, if metrics is not NULL (for the last
+ * recorded step), the metrics of its time after before_s. */
 struct question {
-    const struct measure_hooks *hooks; /* who may stop it */
+    const struct measure_hooks *hooks; /* they may stop it */
     double before_s, *seconds;
     struct dt_step_metrics *metrics;
-    double *compute_s;          /* [world size] with metrics: what each rank computes */
-    struct server_use *servers; /* NULL: nobody asks */
+    double *compute_s;          /* [world size] with metrics: each rank's time of computation */
+    struct server_use *servers; /* NULL: not requested */
 };
 
 static dt_status replay_collected(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
@@ -384,7 +391,7 @@ done:
     return status;
 }
 
-/* The same; wish NULL: no trace. */
+/* Replay a step; wish NULL: no trace. */
 static dt_status replay_step(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
                              const struct dt_trace_wish *wish, const struct question *question)
 {
@@ -399,7 +406,7 @@ static dt_status replay_step(const struct experiment *e, const struct simulated_
     return status < 0 ? status : written;
 }
 
-/* ---- the whole run ---- */
+/* ---- the whole prediction ---- */
 
 static dt_status allocate_result(const struct experiment *e, struct measure_result *result)
 {
@@ -415,7 +422,8 @@ static dt_status allocate_result(const struct experiment *e, struct measure_resu
     return complete ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d ranks", e->world_size);
 }
 
-/* Steps before the last recorded one are as long as theirs, all later ones as long as that. Nothing is computed, so no loss is known. */
+/* Steps before the last recorded one have their own times, all later ones the last one's. Nothing
+ * is computed, so losses are unknown. */
 static void fill_steps(const struct experiment *e, const double seconds[RECORDED_STEPS], double step_error,
                        const struct measure_hooks *hooks, struct measure_result *result)
 {
@@ -439,7 +447,7 @@ static void fill_steps(const struct experiment *e, const double seconds[RECORDED
     training_time_predict(e, storage, e->steps.warmup + e->steps.timed, all_s, m);
 }
 
-/* What ranks do that stand for each other is the same; but of copies one alone is saved. */
+/* Ranks that represent others save what these save; but only one of equal copies is saved. */
 static dt_status find_storage(const struct experiment *e, const struct simulated_system *s, const struct symmetric_part *part,
                               struct simulated_ranks *ranks, struct measure_result *result)
 {
@@ -458,7 +466,7 @@ static dt_status find_storage(const struct experiment *e, const struct simulated
     return status;
 }
 
-/* A step that is not replayed again. */
+/* Free the program of a step that is not replayed again. */
 static void forget_step(struct simulated_ranks *r, int step)
 {
     for (int i = 0; i < r->role_count; i++) {
@@ -467,7 +475,7 @@ static void forget_step(struct simulated_ranks *r, int step)
     }
 }
 
-/* The last recorded step, with what servers do in it. */
+/* Replay the last recorded step, and measure its servers. */
 static dt_status replay_last(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
                              const struct measure_hooks *hooks, struct question *question)
 {
@@ -492,9 +500,9 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
     bool alike = true, ahead = s->costs.profile.host.runs_ahead || experiment_staleness(e) > 0;
     for (int i = 0; i < r->role_count; i++)
         alike &= r->roles[i].alike;
-    if (ahead) { /* two steps were recorded together, the second beginning before the first is over */
+    if (ahead) { /* two steps were recorded together; the second begins before the first has ended */
         DT_TRY(replay_step(e, s, r, 0, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[0]}));
-        forget_step(r, 0); /* a third of what was recorded */
+        forget_step(r, 0); /* it is a third of the recorded memory */
         before_s = seconds[0];
     }
     struct question question = {hooks, before_s, &seconds[last], &result->metrics.step, result->compute_s, NULL};

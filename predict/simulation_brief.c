@@ -2,11 +2,12 @@
 
 #include <math.h>
 
-/* A pipeline that is full, and a host that is ahead of its device or behind it, go on with every further micro-batch as with the one before. Where
- * three steps of few micro-batches do not say so, since the host's queue is still filling up, the step is simulated whole. */
+/* If the pipeline is full, and the host stays ahead of its device or stays behind it, each further
+ * micro-batch takes the same time. If three steps of few micro-batches show otherwise, since the
+ * host's queue is still filling up, the step is simulated whole. */
 
-enum { FEWEST = 4, WORTH_IT = 8 }; /* micro-batches of the shortest step; times as many */
-static const double ALIKE = 1e-6;  /* of a step's time */
+enum { FEWEST = 4, WORTH_IT = 8 }; /* micro-batches of the shortest step; the whole step must have WORTH_IT times as many */
+static const double ALIKE = 1e-6;  /* as a part of a step's time */
 
 bool simulation_take_few(struct experiment *e, int few)
 {
@@ -23,7 +24,7 @@ bool simulation_take_few(struct experiment *e, int few)
     return true;
 }
 
-/* A step of few micro-batches. */
+/* Simulate a step of few micro-batches. */
 static dt_status run_few(const struct experiment *e, const struct simulated_system *s, int few, const struct measure_hooks *hooks,
                          struct measure_result *result, double *step_s)
 {

@@ -35,15 +35,15 @@ void simulated_role_finish(struct simulated_role *role)
     *role = (struct simulated_role){0};
 }
 
-/* A step, and what the host does before it. */
+/* Record a step, and the host's work before it. */
 static dt_status queue_step(struct simulated_role *role, const struct simulated_system *system, int step)
 {
     DT_TRY(dt_sim_host(role->device, system->costs.profile.host.step_s));
     return trainer_step(role->trainer, step);
 }
 
-/* Where the host runs ahead, or updates are late, the second program has another step after it: less the program of one step, it shows how long
- * a step takes in the middle of many. */
+/* If the host runs ahead, or updates are late, the second program has two steps: minus the program
+ * of one step, it shows how long a step in the middle of many takes. */
 static dt_status queue_program(struct simulated_role *role, const struct simulated_system *system, int step)
 {
     bool ahead = system->costs.profile.host.runs_ahead;
@@ -86,7 +86,7 @@ static dt_status grow_groups(struct simulated_ranks *r)
         r->buckets = buckets;
     DT_TRY(dt_allocated(groups && buckets, "no host memory for %d communicators", room));
     r->group_room = room;
-    r->bucket_count = 2 * room; /* a power of two, at most half full */
+    r->bucket_count = 2 * room; /* a power of two, and the table is at most half full */
     for (int i = 0; i < r->bucket_count; i++)
         buckets[i] = -1;
     for (int g = 0; g < r->group_count; g++) {
@@ -98,7 +98,8 @@ static dt_status grow_groups(struct simulated_ranks *r)
     return DT_OK;
 }
 
-/* The number of the communicator that a rank has made as its `occurrence`th of these ranks: all of them make theirs in the same order. */
+/* The number of a communicator: the `occurrence`th one that was made of these ranks. All its ranks
+ * make communicators in the same order. */
 static dt_status find_group(struct simulated_ranks *r, const struct dt_sim_slot *slot, int occurrence, int *out)
 {
     uint64_t hash = hash_of(slot, occurrence);
@@ -135,8 +136,9 @@ static bool is_ascending(const struct simulated_group *group)
     return true;
 }
 
-/* The communicator that rank `to` has where rank `from` has `group`. Members stand in the order of the world in both; but for the pair that
- * closes a ring of stages, whose members have the same coordinates on the shifted axes and keep their order. */
+/* The communicator of rank `to` that corresponds to `group` of rank `from`. Members are in the
+ * order of the world in both, except in the pair that closes a ring of stages: its members have the
+ * same coordinates on the shifted axes, and keep their order. */
 static dt_status find_shifted_group(struct simulated_ranks *r, int group, int from, int to, int *out)
 {
     const struct simulated_group *of_from = &r->groups[group];
@@ -169,7 +171,7 @@ static dt_status find_groups(struct simulated_ranks *r, const struct dt_device *
 
 /* ---- roles ---- */
 
-/* The role that does the same as `one` in its first step; -1. */
+/* The role that does the same as `one` in its first step; -1: none. */
 static int find_role(const struct simulated_ranks *r, const struct simulated_role *one)
 {
     for (int i = 0; i < r->role_count; i++)
@@ -178,7 +180,7 @@ static int find_role(const struct simulated_ranks *r, const struct simulated_rol
     return -1;
 }
 
-/* Takes what `one` owns, and leaves it empty. */
+/* Takes over what `one` owns, and leaves it empty. */
 static dt_status add_role(struct simulated_ranks *r, struct simulated_role *one)
 {
     DT_TRY(dt_allocated(DT_ONE_MORE(r->roles, r->role_count), "no host memory for %d different ranks", r->role_count + 1));
@@ -187,7 +189,7 @@ static dt_status add_role(struct simulated_ranks *r, struct simulated_role *one)
     return DT_OK;
 }
 
-/* Does the rank compute on a slow GPU? */
+/* Whether the rank computes on a slow GPU. */
 static bool is_slow(const struct experiment *e, const struct simulated_system *s, const struct symmetric_part *part, int rank)
 {
     int per_node = s->placement.ranks_per_node;
@@ -195,8 +197,9 @@ static bool is_slow(const struct experiment *e, const struct simulated_system *s
     return e->slow.by > 0 && (of_node || (e->slow.part == SLOW_GPU && rank == part->slow_rank));
 }
 
-/* The role of the first rank in the tensor group of the one at `place`, if that has as much of each layer, on a GPU as fast: then both do the
- * same, and only one need be recorded. -1: it is the first, or the layers do not divide evenly. */
+/* The role of the first rank in the tensor group of the rank at `place`, if both have equal parts
+ * of each layer and equally fast GPUs: then they do the same, and only one is recorded. -1: it is
+ * the first rank, or parts differ. */
 static int find_tensor_role(const struct experiment *e, const struct simulated_system *system, const struct simulated_ranks *r,
                             const struct simulated_role *one, int place)
 {
@@ -210,7 +213,8 @@ static int find_tensor_role(const struct experiment *e, const struct simulated_s
     return r->ranks[first].role;
 }
 
-/* Record the rank at `place`, or find the role that does the same. `one` is the caller's to finish, whatever happens. */
+/* Record the rank at `place`, or find the role that does the same. The caller finishes `one` in any
+ * case. */
 static dt_status record_role(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
                              bool each, struct simulated_ranks *r, int place, struct simulated_role *one)
 {
@@ -225,7 +229,7 @@ static dt_status record_role(const struct experiment *e, const struct simulated_
     rank->role = find_role(r, one);
     if (rank->role >= 0)
         return DT_OK;
-    DT_TRY(record_step(one, system, 1, each)); /* it starts with what the first left */
+    DT_TRY(record_step(one, system, 1, each)); /* it begins with what the first step has left */
     dt_memory_usage(one->device, &one->memory);
     one->alike = dt_sim_program_equal(one->steps[0], one->steps[1]);
     rank->role = r->role_count;
@@ -236,7 +240,7 @@ static dt_status record_rank(const struct experiment *e, const struct simulated_
                              bool each, struct simulated_ranks *r, int place)
 {
     struct simulated_role one = {0};
-    struct dt_sim_device own = *device; /* its clock is another one */
+    struct dt_sim_device own = *device; /* a slow GPU has a clock of its own */
     if (is_slow(e, system, r->part, r->part->ranks[place]))
         own.slowdown = 1 / (1 - e->slow.by);
     dt_status status = record_role(e, system, &own, each, r, place, &one);
@@ -244,7 +248,7 @@ static dt_status record_rank(const struct experiment *e, const struct simulated_
     return status;
 }
 
-/* The rank at `place` does what the recorded one does, in communicators of its own. */
+/* The rank at `place` does what the recorded one does, in its own communicators. */
 static dt_status copy_rank(struct simulated_ranks *r, int place, int recorded)
 {
     struct simulated_rank *rank = &r->ranks[place];

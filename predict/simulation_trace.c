@@ -9,11 +9,11 @@ struct simulation_trace {
     struct dt_trace *trace;
     struct dt_trace_wish wish;
     int world_size;
-    bool (*named)[DT_SIM_MAX_STREAMS + 1]; /* [world_size] which queues of the rank have a name; the first is the host */
-    uint64_t (*held)[DT_CATEGORY_COUNT];   /* [world_size] the memory of the rank that was told last */
+    bool (*named)[DT_SIM_MAX_STREAMS + 1]; /* [world_size] queues of the rank that have a name; the first is the host */
+    uint64_t (*held)[DT_CATEGORY_COUNT];   /* [world_size] the memory of the rank that was written last */
 };
 
-/* What a span is shown as: the host's work, a collective or message, a copy, or a kernel. */
+/* The category of a span: the host's work, a collective or message, a copy, or a kernel. */
 static const char *category_of(const struct dt_sim_span *span)
 {
     if (span->queue < 0)
@@ -26,7 +26,7 @@ static const char *category_of(const struct dt_sim_span *span)
 static void on_span(void *context, const struct dt_sim_span *span)
 {
     struct simulation_trace *t = context;
-    int thread = span->queue + 1; /* the host is -1 */
+    int thread = span->queue + 1; /* the host's queue is -1 */
     if (!dt_trace_has(&t->wish, span->rank))
         return;
     if (!t->named[span->rank][thread]) {
@@ -46,7 +46,8 @@ static void on_span(void *context, const struct dt_sim_span *span)
         .pass = {span->micro_batch, span->part},
     };
     dt_trace_span(t->trace, &bar);
-    /* What computes is queued in the order in which it runs; other queues' work may begin much later. */
+    /* Computation is queued in the order in which it runs; work of other queues may begin much
+     * later. */
     bool computes = strcmp(bar.category, "compute") == 0;
     if (computes && memcmp(t->held[span->rank], span->held_bytes, sizeof t->held[0]) != 0) {
         memcpy(t->held[span->rank], span->held_bytes, sizeof t->held[0]);

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* Seconds in which storage moves bytes: by node, and all of them together. */
+/* Seconds in which storage reads or writes bytes: limited by the rate of a node, and by that of all
+ * nodes together. */
 static double stored_s(double most_of_a_node, double of_all, double gb_per_s, double total_gb_per_s)
 {
     double together_s = total_gb_per_s > 0 ? 1e-9 * of_all / total_gb_per_s : 0;
@@ -15,7 +16,8 @@ static double move_s(double bytes, double gb_per_s)
     return gb_per_s > 0 ? 1e-9 * bytes / gb_per_s : 0;
 }
 
-/* Between the memory that parameters are in and the host's; where that is the same, to another place in it, with ranks side by side. */
+/* Seconds to copy from the parameters' memory to host memory; if that is the same memory, to
+ * another place in it, with all ranks of a node at once. */
 static double copy_s(const struct experiment *e, const struct dt_sim_cluster *c, int ranks_per_node, double bytes)
 {
     bool cpu = c->gpu.architecture == DT_SIM_CPU;
@@ -26,16 +28,17 @@ static double copy_s(const struct experiment *e, const struct dt_sim_cluster *c,
     return move_s(bytes, c->pcie.gb_per_s / c->pcie.gpus_per_link);
 }
 
-/* Of a step's operations, at least, where layers are recomputed. */
+/* Forward's part of a step's operations, at least, if layers are recomputed. */
 static const double FORWARD = 0.25;
 
-/* A graph waits for all that was queued before it. */
+/* Whether the copy overlaps with the next step: a graph waits for everything that was queued before
+ * it. */
 static bool copies_beside(const struct experiment *e, const struct dt_sim_cluster *c)
 {
     return !e->parameter_offload && (c->gpu.architecture == DT_SIM_CPU || trainer_no_graph(e));
 }
 
-/* What a node moves at most, and all of them. */
+/* Bytes of the node that moves most, and of all nodes. */
 struct volume {
     double of_node, of_all, of_rank;
 };
@@ -59,7 +62,7 @@ void storage_times_find(const struct experiment *e, const struct dt_sim_cluster 
                         const struct checkpoint_size *of_rank, struct storage_times *out)
 {
     double whole = (double)checkpoint_bytes(e);
-    bool alternates = !e->parameter_offload && c->gpu.architecture != DT_SIM_CPU; /* with what is copied from or to the device */
+    bool alternates = !e->parameter_offload && c->gpu.architecture != DT_SIM_CPU; /* copies from or to the device alternate with storage */
     *out = (struct storage_times){0};
     if (training_loads(e)) {
         struct volume v = add_up(of_rank, true, e->world_size, ranks_per_node, whole);

@@ -1,8 +1,9 @@
-/* What the storage of a described cluster adds to a training's steps.
+/* The time that a described cluster's storage adds to a training's steps.
  *
- * Storage is what a cluster's file says of it (section "storage"): bytes per second of a node and of all nodes together, whatever the number
- * and size of files. A node reads each byte of a checkpoint once, and has it in memory for its other ranks. Samples are read anew in each
- * epoch. Saves are dtbench's own, whatever the profile's software: each rank writes what it owns. */
+ * The section "storage" of a cluster's file gives bytes per second of a node and of all nodes
+ * together, for any number and size of files. A node reads each byte of a checkpoint once; its
+ * other ranks find it in memory. Samples are read again in each epoch. Saves are dtbench's own,
+ * whatever the profile's software: each rank writes what it owns. */
 #ifndef PREDICT_STORAGE_H
 #define PREDICT_STORAGE_H
 

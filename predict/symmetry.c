@@ -5,14 +5,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* How far apart neighbours on the axis are in the world. */
+/* Distance in the world between neighbours on the axis. */
 static int stride_of(const struct mesh_shape *mesh, enum mesh_axis axis)
 {
     return mesh->size[axis] > 1 ? mesh_moved(mesh, axis, 0, 1) : 0;
 }
 
-/* Whether coordinates on the axis fill blocks of `block` ranks evenly: each has whole blocks, or each block has several whole coordinates, or
- * all. */
+/* Whether coordinates on the axis fill blocks of `block` ranks evenly: each coordinate has whole
+ * blocks, or each block has several whole coordinates, or all of them. */
 static bool fills_blocks(const struct mesh_shape *mesh, enum mesh_axis axis, int block)
 {
     int size = mesh->size[axis], stride = stride_of(mesh, axis);
@@ -26,7 +26,7 @@ static bool fills_blocks(const struct mesh_shape *mesh, enum mesh_axis axis, int
 
 enum { BLOCKS = 3 };
 
-/* Ranks of a PCIe link, of a network card and of a node. */
+/* Numbers of ranks per PCIe link, per network card and per node. */
 static void blocks_of(const struct simulated_system *s, int blocks[BLOCKS])
 {
     const struct dt_sim_cluster *c = &s->cluster;
@@ -35,8 +35,9 @@ static void blocks_of(const struct simulated_system *s, int blocks[BLOCKS])
     blocks[2] = s->placement.ranks_per_node;
 }
 
-/* Ranks of a GPU, of its PCIe link, of its network card and of its node: each of these blocks is made of whole ones of those before, so
- * that coordinates may change places within all of them. False where they are not, and on processors, which a node's ranks share. */
+/* Whether coordinates may be exchanged within a node: the blocks of ranks of a GPU, its PCIe link,
+ * its network card and its node must each consist of whole smaller blocks. False otherwise, and on
+ * processors, which a node's ranks share. */
 static bool changes_places_in_nodes(const struct mesh_shape *mesh, enum mesh_axis axis, const struct simulated_system *s)
 {
     const struct dt_sim_cluster *c = &s->cluster;
@@ -54,8 +55,9 @@ static bool changes_places_in_nodes(const struct mesh_shape *mesh, enum mesh_axi
     return true;
 }
 
-/* How many coordinates on the axis have to be simulated, since no other coordinate stands for them. One, where every coordinate can take the
- * place of every other; else the size of the smallest shift that moves whole nodes onto whole nodes; else the size of the axis. */
+/* How many coordinates on the axis have to be simulated, since no other coordinate represents them.
+ * One, if all coordinates can be exchanged; else the size of the smallest shift that moves whole
+ * nodes to whole nodes; else the size of the axis. */
 static int own_coordinates(const struct mesh_shape *mesh, enum mesh_axis axis, const struct simulated_system *s)
 {
     int size = mesh->size[axis], stride = stride_of(mesh, axis), ranks_per_node = s->placement.ranks_per_node;
@@ -63,19 +65,19 @@ static int own_coordinates(const struct mesh_shape *mesh, enum mesh_axis axis, c
         return 1;
     if (ranks_per_node % stride != 0)
         return size;
-    int of_node = ranks_per_node / stride; /* coordinates of a node */
+    int of_node = ranks_per_node / stride; /* coordinates in a node */
     return of_node < size && size % of_node == 0 ? of_node : size;
 }
 
-/* The fewest elements of one of a rank's layers; tensor: ranks that share each. What comes after the blocks is one, with no table of its own
- * where that is tied. */
+/* The elements of a rank's smallest layer; tensor: ranks that share each layer. Norm and head after
+ * the blocks count as one layer, without the table if that is tied. */
 static double smallest_layer_elems(const struct dt_model *model, int tensor)
 {
     int behind = model->family->block_layer(dt_model_blocks(model)), ends[2];
     double smallest = INFINITY;
     if (model->family->partition(model, DT_SPLIT_BALANCED, 1, ends) < 0)
         return 0;
-    for (int i = 0; i <= behind; i = i + 1 == model->family->block_layer(1) ? behind : i + 1) { /* blocks are alike */
+    for (int i = 0; i <= behind; i = i + 1 == model->family->block_layer(1) ? behind : i + 1) { /* all blocks are alike */
         struct dt_layers_size size;
         int end = i == behind && !dt_model_facts(model).ends_share ? ends[1] : i + 1;
         model->family->layers_size(model, (struct dt_layers){.first = i, .end = end}, &size);
@@ -84,16 +86,18 @@ static double smallest_layer_elems(const struct dt_model *model, int tensor)
     return smallest;
 }
 
-/* zero1 and zero2 update what they own of a bucket: a share is rounded up, so that the last ranks have less of it, or nothing. How many have
- * whole shares of all buckets, at least: of n elements over N ranks floor(n / ceil(n / N)) have, and that is more than
- * n N / (n + N - 1) - 1. No bucket is smaller than a layer. */
+/* The least number of ranks with whole shares of all buckets, under zero1 and zero2: a share is
+ * rounded up, so that the last ranks have less, or nothing. With n elements and N ranks, floor(n /
+ * ceil(n / N)) ranks have whole shares, which is more than n N / (n + N - 1) - 1. No bucket is
+ * smaller than a layer. */
 static int whole_shares(const struct experiment *e, const struct mesh_shape *mesh)
 {
     double shards = mesh_group_size(mesh, MESH_SHARD), elems = smallest_layer_elems(&e->model, mesh->size[MESH_TENSOR]);
     return elems > 0 ? (int)fmin(floor(elems * shards / (elems + shards - 1)), shards - 1) : 0;
 }
 
-/* Coordinates below `unlike` change places; the others have programs of their own, and so their nodes change places with no other. */
+/* Coordinates below `unlike` can be exchanged; the others have different programs, so their nodes
+ * cannot be exchanged with others. */
 static struct symmetric_axis axis_with(const struct mesh_shape *mesh, enum mesh_axis axis, const struct simulated_system *s, int unlike)
 {
     int size = mesh->size[axis], stride = stride_of(mesh, axis), apart = unlike;
@@ -108,8 +112,9 @@ static struct symmetric_axis axis_with(const struct mesh_shape *mesh, enum mesh_
     return own < apart ? (struct symmetric_axis){own, apart, unlike} : (struct symmetric_axis){size, size, unlike};
 }
 
-/* The same axis where one coordinate has something slow. Nobody can tell that one from another which whole nodes may change places with, so
- * the last of those is taken for it (*at becomes that), and it and its node stand for themselves. */
+/* The same axis if one coordinate has slow hardware. This coordinate can be exchanged with others
+ * by whole nodes, so the last of these is taken as the slow one (*at is set to it); it and its node
+ * represent only themselves. */
 static struct symmetric_axis axis_with_slow(const struct mesh_shape *mesh, enum mesh_axis axis, const struct simulated_system *s,
                                             struct symmetric_axis equal, int *at)
 {
@@ -120,7 +125,7 @@ static struct symmetric_axis axis_with_slow(const struct mesh_shape *mesh, enum 
         *at = equal.apart - own + *at % own;
     int unlike = *at < equal.apart ? *at : equal.apart;
     struct symmetric_axis apart = axis_with(mesh, axis, s, unlike);
-    apart.unlike = apart.apart < mesh->size[axis] ? apart.apart : 0; /* what is slow may be a whole node */
+    apart.unlike = apart.apart < mesh->size[axis] ? apart.apart : 0; /* a whole node may be slow */
     return apart;
 }
 
@@ -129,7 +134,8 @@ static bool divides_buckets(const struct experiment *e)
     return e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS;
 }
 
-/* Samples are computed by each rank alone or by all together, and no rank has a state that the others take. */
+/* Whether each rank computes its samples alone, or all ranks together, and no rank's state is
+ * copied to the others. */
 static bool samples_are_symmetric(const struct experiment *e)
 {
     const struct dt_model_family *family = e->model.family;
@@ -139,7 +145,7 @@ static bool samples_are_symmetric(const struct experiment *e)
            dt_model_facts(&e->model).state != DT_STATE_OF_FIRST;
 }
 
-/* A shard of fsdp is padded to the size of the others. */
+/* fsdp's shards are padded to equal sizes. */
 static bool is_symmetric(const struct experiment *e, const struct simulated_system *s)
 {
     bool apart = s->cluster.fabric.blocking_factor <= 1 && !s->cluster.host.shared_processors;
@@ -168,8 +174,8 @@ static bool have_as_much(const struct experiment *e, int ranks, int left, int ri
     return left == right || e->model.family->tensor_ranks_alike(&e->model, ranks, left, right);
 }
 
-/* The ranks of a tensor group may have parts of unequal size. Equal ranks can stand for each other where the size changes only at the edge of
- * a block of ranks, or where one block has the whole group. */
+/* Ranks of a tensor group may have unequal parts. Equal ranks can represent each other if the size
+ * changes only at the border of a block of ranks, or if one block has the whole group. */
 static bool keeps_blocks(const struct experiment *e, const struct mesh_shape *mesh, const struct simulated_system *s)
 {
     int size = mesh->size[MESH_TENSOR], stride = stride_of(mesh, MESH_TENSOR), blocks[BLOCKS];
@@ -181,7 +187,8 @@ static bool keeps_blocks(const struct experiment *e, const struct mesh_shape *me
     return true;
 }
 
-/* How coordinates of a tensor group are stood for: only the first `own` of all that are alike, or the first of each run that is, or not at all. */
+/* How coordinates of a tensor group are represented: by the first `own` of all that are alike, or
+ * by the first of each run of alike ones, or each by itself. */
 struct tensor_axis {
     int size, own;
     bool runs;
@@ -199,22 +206,22 @@ static struct tensor_axis tensor_axis_of(const struct experiment *e, const struc
     return (struct tensor_axis){size, size, changes_places_in_nodes(mesh, MESH_TENSOR, s) && keeps_blocks(e, mesh, s)};
 }
 
-/* The coordinate that stands for `k`; before: the one that stands for the one before it. */
+/* The coordinate that represents `k`; before: the one that represents the previous coordinate. */
 static int tensor_stand_in(const struct experiment *e, const struct tensor_axis *axis, int k, int before)
 {
     return axis->runs && k > 0 && have_as_much(e, axis->size, k - 1, k) ? before : k % axis->own;
 }
 
-/* ---- the part ---- */
+/* ---- the simulated part ---- */
 
-/* How each axis is stood for. */
+/* How the coordinates of each axis are represented. */
 struct axes {
     struct tensor_axis tensor;
     struct symmetric_axis replicas, shards, contexts;
     int slow_rank;
 };
 
-/* The part with these coordinates on the axes. */
+/* Make the part with these coordinates on the axes. */
 static dt_status take_part(const struct experiment *e, const struct axes *axes, struct symmetric_part *out)
 {
     struct tensor_axis tensor = axes->tensor;
@@ -231,7 +238,7 @@ static dt_status take_part(const struct experiment *e, const struct axes *axes, 
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", e->world_size);
     for (int k = 0; k < tensor.size; k++)
         out->tensor[k] = tensor_stand_in(e, &tensor, k, k > 0 ? out->tensor[k - 1] : 0);
-    for (int rank = 0; rank < e->world_size; rank++) { /* shifts only bring ranks down, so theirs is known */
+    for (int rank = 0; rank < e->world_size; rank++) { /* shifts only lead to lower ranks, whose entry is known */
         int other = stand_in_of(out, rank);
         out->stand_in[rank] = other == rank ? out->count : out->stand_in[other];
         if (other == rank)

@@ -1,23 +1,31 @@
-/* Ranks that stand for others: what a replay needs of a world in which many ranks do the same.
+/* Symmetry: the part of the ranks that a replay needs if many ranks do the same. A simulated rank
+ * "stands for" the others that have the same times.
  *
- * Let coordinates of the mesh's replica, shard, context or tensor axis change places, everywhere at once. Every communicator becomes one of the same kind, and
- * every rank one with the same program. Where nodes become nodes, and in them GPUs of one network card or PCIe link GPUs of one again, nobody
- * can tell the world from its changed self. So all ranks that such changes bring to each other have the same times, and one of them is
- * enough: collectives begin when the ranks that are there have come. Links that only others have are left out, since they would see what
- * their counterparts see; on a link that a rank shares with its like, its flow counts for theirs (lib/sim/transport.h).
+ * Permute the coordinates of the mesh's replica, shard, context or tensor axis, in the whole world
+ * at once. Every communicator is mapped to one of the same kind, and every rank to one with the
+ * same program. If also nodes are mapped to nodes, and GPUs that share a network card or PCIe link
+ * to GPUs that share one, the permuted world behaves like the original one. So all ranks that such
+ * permutations map to each other have the same times, and one of them suffices: a collective begins
+ * when those of its ranks that are simulated have called it. Links that only other ranks use are
+ * left out, since their load equals that of their counterparts. On a link that a rank shares with
+ * ranks that it stands for, its flow counts for theirs (lib/sim/transport.h).
  *
- * This holds for the simulator because its cluster is made of equal nodes and its rates are max-min fair: equal flows move alike. It does
- * not hold where one rank has a part of its own (a root, a parameter server), nor where nodes share a link (fabric.blocking_factor). The last
- * shards of zero1 and zero2 are smaller (with context ranks among them none of these stands for another): they and all ranks of their nodes stand for themselves, and those of other nodes for each other.
- * Of a tensor group those stand for each other that have as many rows of its tables; none do where some hold copies of the same heads.
- * Where something is slow (slow.by), its node stands for itself; which of the like nodes that is nobody can tell, and it is one of the last.
- * Where a node's ranks share processors, or do not fill its cards evenly, only whole nodes change places. */
+ * This holds in the simulator because its cluster has equal nodes and its rates are max-min fair:
+ * equal flows get equal rates. It does not hold if one rank has a special role (a root, a parameter
+ * server), or if nodes share a link (fabric.blocking_factor). The last shards of zero1 and zero2
+ * are smaller: they and all ranks of their nodes stand only for themselves, and ranks of other
+ * nodes for each other (with context ranks among them, no shard stands for another). In a tensor
+ * group, ranks with equally many rows of its tables stand for each other; none does if some hold
+ * copies of the same heads. Slow hardware (slow.by): its node stands only for itself; one of the
+ * last nodes is taken as the slow one. If a node's ranks share processors, or do not fill its cards
+ * evenly, only whole nodes are permuted. */
 #ifndef PREDICT_SYMMETRY_H
 #define PREDICT_SYMMETRY_H
 
 #include "predict/simulated_system.h"
 
-/* Coordinates of an axis: those from `own` on are stood for, up to `apart`; those from `unlike` on do not the same as the others. */
+/* Coordinates of an axis: those from `own` up to `apart` are represented by others; those from
+ * `unlike` on have different programs. */
 struct symmetric_axis {
     int own, apart, unlike;
 };
@@ -25,28 +33,28 @@ struct symmetric_axis {
 struct symmetric_part {
     struct mesh_shape mesh; /* of the world */
     int world_size;
-    int slow_rank; /* in whose place the experiment's slow.rank is */
-    int *ranks;    /* [count] who is there, in the order of the world */
+    int slow_rank; /* the rank that takes the place of the experiment's slow.rank */
+    int *ranks;    /* [count] simulated ranks, in the order of the world */
     int count;
-    int *stand_in; /* [world_size] the place in `ranks` of the one that stands for each */
+    int *stand_in; /* [world_size] index in `ranks` of the one that stands for each rank */
     struct symmetric_axis replicas, shards, contexts;
-    int *tensor; /* [mesh.size[MESH_TENSOR]] the coordinate that stands for each */
+    int *tensor; /* [mesh.size[MESH_TENSOR]] the coordinate that stands for each coordinate */
 };
 
-/* The smallest such part; all ranks where nobody stands for another. Owner of *out: the caller, symmetric_part_finish, also after a failure.
- * Errors: DT_ERR_HOST_MEMORY. */
+/* Find the smallest such part; all ranks if none stands for another. Owner of *out: the caller,
+ * symmetric_part_finish, also after a failure. Errors: DT_ERR_HOST_MEMORY. */
 dt_status symmetric_part_find(const struct experiment *experiment, const struct simulated_system *system, struct symmetric_part *out);
-/* How many ranks it has: the same, found sooner. */
+/* The number of ranks in that part, found faster. */
 int symmetric_part_count(const struct experiment *experiment, const struct simulated_system *system);
-/* The whole world: everybody stands for himself. */
+/* The whole world: every rank stands for itself. */
 dt_status symmetric_part_all(const struct experiment *experiment, struct symmetric_part *out);
 void symmetric_part_finish(struct symmetric_part *part); /* takes a zeroed one */
 
-/* The rank of the part whose program is recorded for the one at `place`: the first with the same coordinates on tensor and pipeline that
- * does the same. */
+/* The rank of the part whose recorded program is used for the one at `place`: the first with the
+ * same tensor and pipeline coordinates and the same program. */
 int symmetric_part_recorded(const struct symmetric_part *part, int place);
 
-/* Where `rank` of the world comes to when `from` is brought to `to` by shifts along the replica and the shard axis. */
+/* The image of `rank` under the shift along the replica and shard axes that maps `from` to `to`. */
 int symmetric_part_shifted(const struct symmetric_part *part, int rank, int from, int to);
 
 #endif

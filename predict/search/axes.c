@@ -24,7 +24,7 @@ static void propose_all(struct proposal *p, const char *const *texts)
         propose(p, "%s", *texts);
 }
 
-/* 1, 2, 4, ... up to the limit, and the limit itself. */
+/* Propose 1, 2, 4, ... up to the limit, and the limit itself. */
 static void propose_powers(struct proposal *p, int first, int limit)
 {
     int n = first;
@@ -34,7 +34,8 @@ static void propose_powers(struct proposal *p, int first, int limit)
         propose(p, "%d", limit);
 }
 
-/* Sizes of groups of ranks: divisors of the world that fill nodes evenly, or are divided evenly by them. */
+/* Propose sizes of groups of ranks: divisors of the world that divide a node's ranks, or that these
+ * divide. */
 static void propose_group_sizes(struct proposal *p, int most)
 {
     int tensor = p->experiment->tensor.size, world = p->experiment->world_size / tensor;
@@ -63,7 +64,7 @@ static void propose_worlds(struct proposal *p)
     propose(p, "%d", world);
 }
 
-/* Who wants to see paradigms of the past allows them. */
+/* Paradigms of the past are proposed only on request. */
 static void propose_paradigms(struct proposal *p)
 {
     const struct paradigm *row;
@@ -81,7 +82,7 @@ static bool has_shard_groups(const struct space_scope *s, const struct experimen
     return e->strategy.paradigm->reads & READS_SHARD_GROUPS;
 }
 
-/* One rank would be ddp, all of them fsdp. */
+/* Without sizes 1 (which is ddp) and all (which is fsdp). */
 static void propose_shard_sizes(struct proposal *p)
 {
     propose_group_sizes(p, p->experiment->world_size / p->experiment->tensor.size / 2);
@@ -92,9 +93,9 @@ static bool is_pipelined(const struct space_scope *s, const struct experiment *e
     return e->strategy.stages > 1;
 }
 
-/* ddp with stages is pdp, and zero2 differs from zero1 in gradients that a pipeline keeps to its end; fsdp and hsdp would gather for each of
- * its many micro-batches what a stage could as well keep. zero1 divides an optimizer's state, where there is one. Who wants to see the others
- * allows them. */
+/* ddp with stages is pdp. zero2 differs from zero1 only in gradients, which a pipeline keeps to its
+ * end. fsdp and hsdp would gather parameters for each of the many micro-batches. zero1 needs an
+ * optimizer with state. The others are candidates only on request. */
 static bool may_be_pipelined(const struct space_scope *s, const struct experiment *e)
 {
     bool divides = e->paradigm == PARADIGM_ZERO1 && experiment_state_bytes(e) > 0;
@@ -106,7 +107,7 @@ static bool has_several_ranks(const struct space_scope *s, const struct experime
     return e->world_size > 1;
 }
 
-/* Of a node: each layer's activations travel between them. */
+/* Within a node, since each layer's activations are sent between these ranks. */
 static void propose_tensor_sizes(struct proposal *p)
 {
     const struct dt_model *model = &p->experiment->model;
@@ -131,7 +132,7 @@ static void propose_choices(struct proposal *p, const char *key)
         propose(p, "%s", dt_field_choice(field, i));
 }
 
-/* An order that is not known rank by rank is a search of its own. */
+/* An order that cannot be emitted rank by rank is itself found by a search. */
 static void propose_orders(struct proposal *p)
 {
     const struct pipeline_order *order;
@@ -140,21 +141,23 @@ static void propose_orders(struct proposal *p)
             propose(p, "%s", order->name);
 }
 
-/* Where a tensor group fills its node, one order is the other with nodes in another sequence, and nodes are alike. */
+/* If a tensor group fills its node, both orders differ only in the sequence of nodes, which are
+ * alike. */
 static bool has_stages_on_nodes(const struct space_scope *s, const struct experiment *e)
 {
     return is_pipelined(s, e) && e->world_size > s->ranks_per_node && e->strategy.stages * e->tensor.size < e->world_size &&
            e->tensor.size % s->ranks_per_node != 0;
 }
 
-/* Stages beside each other, or data-parallel ranks. */
+/* Pipeline stages next to each other, or data-parallel ranks. */
 static void propose_mesh_orders(struct proposal *p)
 {
     propose(p, "%s", mesh_order_name(MESH_TENSOR_PIPELINE_DATA));
     propose(p, "%s", mesh_order_name(MESH_TENSOR_DATA_PIPELINE));
 }
 
-/* One, unless others are fixed or allowed: how long a sequence is too long for one rank is for its owner to say. */
+/* Only one rank, unless other values are fixed or allowed: the user decides which sequences are too
+ * long for one rank. */
 static bool where_it_is_allowed(const struct space_scope *s, const struct experiment *e)
 {
     return false;
@@ -180,7 +183,7 @@ static bool accumulates(const struct space_scope *s, const struct experiment *e)
     return !is_pipelined(s, e); /* a pipeline's chunks are micro-batches already */
 }
 
-/* Divisors, so that micro-batches are equal. */
+/* Only divisors, so that micro-batches are equal. */
 static void propose_micro_batches(struct proposal *p)
 {
     for (int n = 1; n <= p->experiment->batch_size; n *= 2)
@@ -188,7 +191,8 @@ static void propose_micro_batches(struct proposal *p)
             propose(p, "%d", n);
 }
 
-/* From one for each stage, which a pipeline needs to be full for a moment, to eight: what is left of its bubble is then a tenth. */
+/* From one chunk per stage, the fewest that fill the pipeline, to eight: the bubble is then about a
+ * tenth. */
 static void propose_chunks(struct proposal *p)
 {
     int stages = p->experiment->strategy.stages, samples = stages * p->experiment->tensor.size * p->experiment->batch_size;
@@ -198,13 +202,13 @@ static void propose_chunks(struct proposal *p)
             propose(p, "%d", n);
 }
 
-/* Not core_attention: selective takes as long, and keeps less. */
+/* Without core_attention: selective takes as long, and keeps less. */
 static void propose_activations(struct proposal *p)
 {
     propose_all(p, (const char *const[]){"keep", "checkpoint", "offload", "selective", "selective_op", NULL});
 }
 
-/* Of a pipeline each micro-batch would fetch the stage anew. */
+/* In a pipeline each micro-batch would copy the stage again. */
 static bool may_offload(const struct space_scope *s, const struct experiment *e)
 {
     return !is_pipelined(s, e);
@@ -215,7 +219,7 @@ static void propose_offload(struct proposal *p)
     propose_all(p, (const char *const[]){"false", "true", NULL});
 }
 
-/* A framework that gathers inner layers does so whatever the key says. */
+/* A framework that gathers inner layers ignores the key. */
 static bool has_units(const struct space_scope *s, const struct experiment *e)
 {
     return (e->strategy.paradigm->reads & READS_UNITS) && !s->machine->profile.schedule.gathers_layers;
@@ -229,7 +233,7 @@ static void propose_units(struct proposal *p)
 static bool has_buckets(const struct space_scope *s, const struct experiment *e)
 {
     return (e->strategy.paradigm->reads & READS_BUCKETS) && e->world_size > 1 &&
-           !is_pipelined(s, e); /* a pipeline reduces when it is drained */
+           !is_pipelined(s, e); /* a pipeline reduces after it is drained */
 }
 
 static bool gathers_often(const struct space_scope *s, const struct experiment *e)
@@ -242,7 +246,7 @@ static void propose_gathers(struct proposal *p)
     propose_choices(p, "fsdp.gather");
 }
 
-/* The usual size, and one that spends less on the start of each collective. */
+/* The usual size, and a larger one that starts fewer collectives. */
 static void propose_buckets(struct proposal *p)
 {
     propose_all(p, (const char *const[]){"25", "100", NULL});

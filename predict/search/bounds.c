@@ -10,9 +10,9 @@
 struct bounds {
     const struct experiment *base;
     const struct simulated_machine *machine;
-    struct simulated_system *system; /* of the base */
+    struct simulated_system *system; /* the base's system */
     struct network_bounds *network;
-    struct recordings *recordings, *own_recordings; /* own_recordings: NULL where they are the caller's */
+    struct recordings *recordings, *own_recordings; /* own_recordings: NULL if they are the caller's */
 };
 
 dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings *recordings,
@@ -55,7 +55,7 @@ double bounds_capacity_bytes(const struct simulated_machine *machine, const stru
 
 /* ---- host links ---- */
 
-/* Every rank moves `bytes` in one direction. */
+/* The time if every rank moves `bytes` in one direction. */
 static double host_link_s(const struct bounds *b, double bytes)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
@@ -68,14 +68,15 @@ static double host_link_s(const struct bounds *b, double bytes)
     return seconds;
 }
 
-/* The time of a stage's copies to and from the host. Each micro-batch copies the parameters once more, but for a group that is still on the
- * device; the inputs of segments go to the host and come back. */
+/* The time of a stage's copies to and from the host. Each micro-batch copies the parameters again,
+ * except for a group that is still on the device; the inputs of segments go to the host and come
+ * back. */
 static double offloaded_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, int samples,
                           double parameter_bytes)
 {
     double element = (double)dt_dtype_bytes(e->model.dtype), seconds = 0;
     bool sharded = e->strategy.mode->holds.parameters == DP_SHARE;
-    if (e->parameter_offload) { /* forward and backward */
+    if (e->parameter_offload) { /* once for forward and once for backward */
         double moved = gathered_bytes(&e->model, mesh, parameter_bytes) / (sharded ? mesh_group_size(mesh, MESH_SHARD) : 1);
         seconds = host_link_s(b, (sharded && e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches) * moved);
     }
@@ -90,14 +91,15 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
 
 /* ---- compute ---- */
 
-/* m micro-batches of `work` seconds each through p stages, however these divide it. Stage k is busy for m w_k, and waits for the w_i of all
- * stages before it; the largest of these sums is least where all are equal, which is so for w_k = w_0 (1 - 1/m)^k. */
+/* m micro-batches of `work` seconds each through p stages, however these divide it. Stage k is busy
+ * for m w_k, and waits for the w_i of all stages before it. The largest of these sums is smallest
+ * if all are equal, which holds for w_k = w_0 (1 - 1/m)^k. */
 static double pipeline_s(double work, double m, double p)
 {
     return work / (1 - pow(1 - 1 / m, p));
 }
 
-/* With one part of the model on each rank, and whole backward passes. */
+/* Whether the order has one part per rank and whole backward passes. */
 static bool drains_whole(const struct pipeline_order *order)
 {
     return order->parts == 1 && order->drains != ORDER_DRAINS_NEVER;
@@ -109,7 +111,7 @@ static double compute_s(const struct experiment *e, const struct mesh_shape *mes
     const struct pipeline_order *order = e->strategy.order;
     if (stages == 1)
         return micro_batches * work;
-    if (!drains_whole(order)) /* it fills and drains with less than whole passes */
+    if (!drains_whole(order)) /* such an order fills and drains with less than whole passes */
         return micro_batches * work / stages;
     int window = order->drains == ORDER_DRAINS_WINDOWS ? e->pipeline.chunks : micro_batches;
     return micro_batches / window * pipeline_s(work, window, stages);
@@ -117,7 +119,7 @@ static double compute_s(const struct experiment *e, const struct mesh_shape *mes
 
 /* ---- memory ---- */
 
-/* Of the fullest stage's parameters, gradients and optimizer state, what a rank holds. */
+/* Bytes that a rank holds of the fullest stage's parameters, gradients and optimizer state. */
 static double state_bytes(const struct experiment *e, const struct mesh_shape *mesh, double parameter_bytes, double optimizer_bytes)
 {
     const struct dp_mode *mode = mesh_count(mesh, ~MESH_ON_MODEL) == 1 ? &dp_none : e->strategy.mode;
@@ -127,11 +129,11 @@ static double state_bytes(const struct experiment *e, const struct mesh_shape *m
            dp_part_of(mode->holds.optimizer, mesh) * optimizer_bytes;
 }
 
-/* ---- one after the other ---- */
+/* ---- what cannot overlap ---- */
 
-/* Without a pipeline: what is sent for gradients begins after all other micro-batches and the last one's forward, and what is gathered for
- * the last backward comes after the first of it, since both are on one stream. Updates wait for all kernels, and what they make is sent
- * after them. */
+/* Without a pipeline: gradients are sent after all other micro-batches and the last one's forward.
+ * Gathers for the last backward come after the first of these sends, since both are on one stream.
+ * Updates wait for all kernels, and updated parameters are sent after them. */
 static double after_all_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work, double forward,
                           const struct traffic *traffic)
 {
@@ -140,15 +142,16 @@ static double after_all_s(const struct experiment *e, const struct mesh_shape *m
     return mesh->size[MESH_PIPELINE] == 1 ? fmax(after_forward_s, micro_batches * work + traffic->update) : 0;
 }
 
-/* Of `bytes` bytes of parameters. */
+/* Seconds to update `bytes` bytes of parameters. */
 static double update_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
 {
     double elems = bytes / (double)dt_dtype_bytes(e->model.dtype), alone_s = elems * simulated_system_update_s(b->system, e);
-    return e->parameter_offload ? 0 /* the host's */ : dp_part_of(e->strategy.mode->holds.optimizer, mesh) * alone_s;
+    return e->parameter_offload ? 0 /* the host updates */ : dp_part_of(e->strategy.mode->holds.optimizer, mesh) * alone_s;
 }
 
-/* The share of the recorded time of a pipeline's ends that every rank of a tensor group takes at least. The first rank is the recorded one: it
- * has most rows of the tables, and other ranks' parts begin at multiples of a few rows. */
+/* The part of the recorded time of a pipeline's ends that every rank of a tensor group takes at
+ * least. The first rank was recorded, which has most rows of the tables; other ranks' parts begin
+ * at multiples of a few rows. */
 static double least_of_ends(const struct experiment *e)
 {
     const double rows = 16;
@@ -158,7 +161,8 @@ static double least_of_ends(const struct experiment *e)
     return alike ? 1 : fmax(1 - rows * tensor * facts.units / facts.outputs, 0);
 }
 
-/* The times of a pipeline's passes. again_s: of a block's forward pass, where the framework computes it once more. */
+/* The times of a pipeline's passes. again_s: time of a block's forward pass, if the framework
+ * recomputes it. */
 static dt_status find_passes(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int samples,
                              const struct alone *alone, const struct summing *sums, double again_s, struct pass_times *out)
 {
@@ -180,7 +184,7 @@ static dt_status find_passes(struct bounds *b, const struct experiment *e, const
     return network_bounds_messages(b->network, e, mesh, samples, &out->messages);
 }
 
-/* Modes issue a few events more or less for a group than one device does. */
+/* A mode issues slightly more or fewer events for a group than one device does. */
 #define ALIKE 0.99
 
 dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound *out)
@@ -190,7 +194,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     int samples = e->batch_size * mesh_count(&mesh, MESH_ON_MODEL) / micro_batches;
     struct alone alone;
     DT_TRY(recordings_alone(b->recordings, e, e->activation, samples > 0 ? samples : 1, &alone));
-    if (activation_has_segments(e->activation) && e->activation_every > 1) { /* no slower than without, and no fuller than with all of it */
+    if (activation_has_segments(e->activation) && e->activation_every > 1) { /* between keeping all and recomputing all */
         double activation_bytes = alone.activation_bytes;
         DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &alone));
         alone.activation_bytes = activation_bytes;
@@ -203,7 +207,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     double shared_s = dt_model_blocks(&e->model) * (sums.forward + sums.again + sums.backward);
     out->micro_batch_s = (work + shared_s) / stages;
     if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk &&
-        alone.block_forward_s > 0) { /* the forward of all other chunks again */
+        alone.block_forward_s > 0) { /* forward of all other chunks is recomputed */
         double others = (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
         again_s = alone.block_forward_s + sums.forward;
         work += dt_model_blocks(&e->model) * alone.block_forward_s * others;

@@ -8,21 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Communicators of one size and stride. */
+/* Best rates of communicators of one size and stride. */
 struct group_rate {
     int ranks, stride;
     struct dt_sim_nccl_comm comm;
-    double all_reduce_s_per_byte, gather_s_per_byte; /* of the message, at best */
+    double all_reduce_s_per_byte, gather_s_per_byte; /* per byte of the message, at best */
 };
 
 struct network_bounds {
     const struct simulated_machine *machine;
-    const struct simulated_system *system; /* of the base */
+    const struct simulated_system *system; /* the base's system */
     struct dt_sim_network *network;
     struct dt_sim_links *links;
     struct once *rates;   /* of struct group_rate */
-    struct once *senders; /* of int: how many equal ranks of a stage send on one network card, always at the same times
-                             (predict/symmetry.h): of the largest number of those that are equal */
+    struct once *senders; /* of int: equal ranks of a stage that send on one card at the same times (symmetry.h), at most */
 };
 
 dt_status network_bounds_create(const struct simulated_machine *machine, const struct simulated_system *system, struct network_bounds **out)
@@ -50,7 +49,7 @@ void network_bounds_destroy(struct network_bounds *b)
 
 /* ---- groups ---- */
 
-/* The least seconds a byte, over messages of all sizes. */
+/* The fewest seconds per byte, over messages of all sizes. */
 static double best_s_per_byte(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind)
 {
     double best = INFINITY;
@@ -61,7 +60,8 @@ static double best_s_per_byte(const struct dt_sim_nccl_comm *comm, enum dt_sim_c
     return best;
 }
 
-/* What is asked: a rate, of the first group with this number of ranks at this distance from each other; or the senders of an experiment. */
+/* The key of a lookup: the rate of the first group with this number of ranks at this distance; or
+ * the senders of an experiment. */
 struct question {
     const struct network_bounds *bounds;
     int ranks, stride;
@@ -87,16 +87,17 @@ static dt_status measure_rate(void *context, void *value)
 
 static dt_status find_rate(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, struct group_rate *out)
 {
-    bool contexts = mesh->size[MESH_CONTEXT] > 1 && mesh_group(mesh, axis) & MESH_ON_CONTEXT; /* which are next to each other */
+    bool contexts = mesh->size[MESH_CONTEXT] > 1 && mesh_group(mesh, axis) & MESH_ON_CONTEXT; /* these ranks are next to each other */
     const int key[] = {mesh_group_size(mesh, axis), mesh_moved(mesh, contexts ? MESH_CONTEXT : axis, 0, 1)};
     struct question q = {.bounds = b, .ranks = key[0], .stride = key[1]};
     return once_find(b->rates, key, sizeof key, measure_rate, &q, out);
 }
 
-/* The most that `flows` flows get out of a card together. A card gives more to more flows, and each of its ranks may have others at the same
- * time: a message in each of four channels, a collective of its layers, one of its gradients, and one of the tables that two stages share.
- * Where a node has one card, these others take their part of it: rates are max-min fair, so that no flow has less than its part of the fullest
- * card on its way. */
+/* The most that `flows` flows together get out of a card. A card gives more to more flows, and each
+ * of its ranks may have other flows at the same time: a message in each of four channels, a
+ * collective of its layers, one of its gradients, and one of the tables that two stages share. If a
+ * node has one card, these take their part of it: rates are max-min fair, so no flow gets less than
+ * its part of the fullest card on its path. */
 static double card_bytes_per_s(const struct network_bounds *b, double flows)
 {
     enum { FLOWS_OF_RANK = 7 };
@@ -110,14 +111,14 @@ static double card_bytes_per_s(const struct network_bounds *b, double flows)
     for (double others = 1; flows + others <= most; others++) {
         double more = dt_sim_links_card_bytes_per_s(b->links, nodes, flows + others) - others * of_most / most;
         if (more <= together)
-            break; /* each further one adds less */
+            break; /* each further flow adds less */
         together = more;
     }
     return together;
 }
 
-/* The time that a node's cards need when groups put `bytes` each on them, on average. part: of the groups of one kind that have ranks on a node
- * the part that sends; 0: it is not known. */
+/* The time that a node's cards need if each group sends `bytes` over them, on average. part: the
+ * part of the groups on a node that sends; 0: unknown. */
 static double card_s(const struct network_bounds *b, const struct group_rate *rate, double bytes, double part)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
@@ -129,7 +130,8 @@ static double card_s(const struct network_bounds *b, const struct group_rate *ra
     return sending * bytes / c->nic.count / card_bytes_per_s(b, fmax(flows, 1));
 }
 
-/* Of a collective on `bytes` bytes in all that is a ring or a tree, added to *sum; nothing of the others, of which nothing is known. */
+/* Add the least time of a collective on `bytes` bytes in total to *sum, if it is a ring or a tree;
+ * nothing is known of others. */
 static dt_status add_least_s(struct network_bounds *b, const struct mesh_shape *mesh, const struct dp_collective *c, double bytes,
                              double part, double *sum)
 {
@@ -139,7 +141,7 @@ static dt_status add_least_s(struct network_bounds *b, const struct mesh_shape *
         return DT_OK;
     DT_TRY(find_rate(b, mesh, c->axis, &rate));
     bytes *= dp_part_of(c->of, mesh);
-    double n = rate.ranks, on_card = (all ? 2 : 1) * (n - 1) / n; /* of a ring; two nodes' tree sends each byte once */
+    double n = rate.ranks, on_card = (all ? 2 : 1) * (n - 1) / n; /* for a ring; the tree of two nodes sends each byte once */
     if (all && rate.comm.nodes == 2)
         on_card = fmin(on_card, 1 / b->machine->cluster.nic.tree);
     double alone_s = bytes * (all ? rate.all_reduce_s_per_byte : rate.gather_s_per_byte);
@@ -154,7 +156,7 @@ double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mes
     return fmax(parameter_bytes - block - 2 * end / mesh->size[MESH_PIPELINE], 0) / (model->fp8_gather ? 2 : 1);
 }
 
-/* The part of a node's ranks that is of one stage. 0: nodes differ in that. */
+/* The part of a node's ranks that belongs to one stage. 0: nodes differ. */
 static double part_of_stage(const struct network_bounds *b, const struct mesh_shape *mesh)
 {
     int per_node = b->system->placement.ranks_per_node, stages = mesh->size[MESH_PIPELINE];
@@ -181,7 +183,7 @@ static dt_status find_traffic(struct network_bounds *b, const struct experiment 
     DT_TRY(add_least_s(b, mesh, &mode->publishes, bytes, part, &publish));
     out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
     out->end = reduce + publish;
-    out->update = e->parameter_offload ? 0 : publish; /* the host updates what it has while backward runs */
+    out->update = e->parameter_offload ? 0 : publish; /* the host updates while backward runs */
     return DT_OK;
 }
 
@@ -206,7 +208,8 @@ static double collective_s(const struct group_rate *rate, enum dt_sim_collective
     return plan.latency_s + plan.bus_bytes / plan.bus_bytes_per_s;
 }
 
-/* Bytes of the activations of `samples` samples between two layers, on all ranks of a tensor group together. */
+/* Bytes of the activations of `samples` samples between two layers, over all ranks of a tensor
+ * group. */
 static double boundary_bytes(const struct experiment *e, const struct mesh_shape *mesh, int samples)
 {
     double elems = dt_model_facts(&e->model).least_boundary_elems / mesh->size[MESH_CONTEXT];
@@ -283,7 +286,7 @@ dt_status network_bounds_messages(struct network_bounds *b, const struct experim
     struct dt_sim_transport transport = dt_sim_links_transport(b->links);
     int per_node = b->system->placement.ranks_per_node, senders;
     DT_TRY(find_senders(b, e, mesh, &senders));
-    double share = b->machine->cluster.nic.count > 0 ? card_bytes_per_s(b, senders) / senders : INFINITY; /* they move alike */
+    double share = b->machine->cluster.nic.count > 0 ? card_bytes_per_s(b, senders) / senders : INFINITY; /* they share the card evenly */
     double bytes = boundary_bytes(e, mesh, samples);
     bytes /= e->tensor.sequence_parallel ? mesh->size[MESH_TENSOR] : 1;
     *out = (struct message_times){.near_s = INFINITY, .away_s = INFINITY, .ranks_per_node = per_node};
@@ -292,7 +295,7 @@ dt_status network_bounds_messages(struct network_bounds *b, const struct experim
         struct dt_sim_movement movement;
         DT_TRY(transport.message(transport.context, from, to, bytes, &movement));
         bool away = from / per_node != to / per_node;
-        bool on_card = away && movement.flow.bytes == bytes; /* what was measured is in other units */
+        bool on_card = away && movement.flow.bytes == bytes; /* measured rates are in other units */
         double rate = on_card ? fmin(movement.flow.rate_cap, share) : movement.flow.rate_cap;
         double *least = away ? &out->away_s : &out->near_s;
         *least = fmin(*least, movement.latency_s + (movement.flow.bytes > 0 ? movement.flow.bytes / rate : 0));

@@ -8,9 +8,9 @@
 
 enum { BUCKETS = 512, KEY_BYTES = 64 };
 
-/* What is known, or on its way: only who is finding it out writes it before `ready`. */
+/* A value that is known or being made. Only the thread that makes it writes it before `ready`. */
 struct entry {
-    struct entry *next; /* of the same bucket */
+    struct entry *next; /* next entry of the same bucket */
     unsigned char key[KEY_BYTES];
     bool ready;
     dt_status status;
@@ -19,7 +19,7 @@ struct entry {
 
 struct once {
     size_t value_bytes;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t ready;
     struct entry *buckets[BUCKETS];
 };
@@ -42,7 +42,7 @@ void once_destroy(struct once *o)
     free(o);
 }
 
-/* The lock is held, but for `make` itself. */
+/* The lock is held, except during `make`. */
 static dt_status find_locked(struct once *o, const unsigned char key[KEY_BYTES], dt_status (*make)(void *context, void *value),
                              void *context, void *out)
 {

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* blocks [virtual_stages] gets the number of blocks that each virtual stage has. Errors: as experiment_partition. */
+/* Set blocks [virtual_stages] to the number of blocks of each virtual stage. Errors: as
+ * experiment_partition. */
 static dt_status find_blocks(const struct experiment *e, int virtual_stages, int *blocks)
 {
     int *first = malloc(((size_t)virtual_stages + 1) * sizeof *first), block = 0;
@@ -30,13 +31,13 @@ static dt_status find_blocks(const struct experiment *e, int virtual_stages, int
 struct pipeline_play {
     struct plan *plans;            /* [stages] */
     struct rank_time *ranks;       /* [stages] */
-    int *nodes;                    /* [stages] of the pipeline that rank 0 is in */
+    int *nodes;                    /* [stages] of rank 0's pipeline */
     int *blocks;                   /* [virtual stages] */
     struct plan_part_times *parts; /* [virtual stages] */
     int stages, virtual_stages, window;
 };
 
-/* inputs: the part of backward that makes gradients of inputs. */
+/* inputs: the part of a backward pass that makes gradients of inputs. */
 static void divide_passes(struct pipeline_play *p, const struct pass_times *t, double inputs)
 {
     for (int v = 0; v < p->virtual_stages; v++) {
@@ -56,7 +57,7 @@ static bool has_halves(const struct plan *plan)
     return false;
 }
 
-/* Blocks of all parts of a rank. */
+/* Number of blocks in all parts of a rank. */
 static int blocks_of_rank(const struct pipeline_play *p, int rank)
 {
     int blocks = 0;
@@ -65,8 +66,9 @@ static int blocks_of_rank(const struct pipeline_play *p, int rank)
     return blocks;
 }
 
-/* How long a rank's gradients stay on the network after its last pass. That pass completes the gradients of one of the rank's parts: they are
- * sent from the begin of the pass at the earliest. */
+/* How long a rank's gradients are still being sent after its last pass. That pass completes the
+ * gradients of one of the rank's parts, which are sent from the beginning of the pass at the
+ * earliest. */
 static double gradients_left_s(const struct pipeline_play *p, int rank, double end_s)
 {
     double least = INFINITY;
@@ -78,7 +80,8 @@ static double gradients_left_s(const struct pipeline_play *p, int rank, double e
     return fmax(least, 0);
 }
 
-/* What a rank does after its last pass. It updates a group as soon as the group's gradients are there, while those of others are sent. */
+/* The time of a rank after its last pass. It updates a group as soon as the group's gradients are
+ * reduced, while others are being reduced. */
 static double after_passes_s(const struct pipeline_play *p, const struct pass_times *t, int rank)
 {
     return fmax(gradients_left_s(p, rank, t->end_s), t->update_s * blocks_of_rank(p, rank));
@@ -92,12 +95,13 @@ static double longest_s(const struct pipeline_play *p, const struct pass_times *
     return longest;
 }
 
-/* The least share of a backward pass that gradients of inputs take. They take at least as long as those of weights, since attention is no part of
- * the latter. With few rows products wait for memory, and then gradients of weights take longer: they are read and written, where the former
- * only read the weights. */
+/* The least part of a backward pass that gradients of inputs take. They take at least as long as
+ * those of weights, since the latter have no attention. With few rows memory limits products, and
+ * then gradients of weights take longer: they are read and written, while gradients of inputs only
+ * read the weights. */
 static double least_of_inputs(const struct experiment *e)
 {
-    const double many_rows = 1024; /* more than a GPU computes for each byte that it reads */
+    const double many_rows = 1024; /* above the operations per byte of any GPU */
     struct mesh_shape mesh = e->strategy.mesh;
     double samples =
         (double)e->batch_size * mesh_count(&mesh, MESH_ON_MODEL) / mesh.size[MESH_CONTEXT] / e->micro_batches / e->pipeline.chunks;

@@ -47,7 +47,7 @@ static int ranks_per_node(const struct recordings *r)
     return per_node < r->base->world_size ? per_node : r->base->world_size;
 }
 
-/* The base's model with the number of layers in `what`. */
+/* Describe the base's model with `layers` layers, as `what` says. */
 static void describe(const struct recordings *r, const struct alone *what, int layers, int micro_batches, struct experiment *e)
 {
     *e = *r->base;
@@ -69,8 +69,8 @@ static void describe(const struct recordings *r, const struct alone *what, int l
     e->context.size = 1;
     e->tensor.sequence_parallel = what->sequence_parallel;
     e->pipeline.stages = 1;
-    e->pipeline.paradigms = PIPELINE_OF_PDP; /* of which it is none */
-    e->slow.by = 0;                          /* no rank is faster than this */
+    e->pipeline.paradigms = PIPELINE_OF_PDP; /* this experiment is no pdp */
+    e->slow.by = 0;                          /* a slowed rank is never faster than this */
     experiment_settle(e);
 }
 
@@ -93,13 +93,13 @@ static dt_status record_alone(const struct recordings *r, const struct alone *wh
     return record(r, what, &e, 0, out);
 }
 
-/* Of a model of `layers` layers. */
+/* Measure a model of `layers` layers. */
 static dt_status measure_layers(const struct recordings *r, int layers, struct alone *what)
 {
     struct simulated_work one, two;
     DT_TRY(record_alone(r, what, layers, 1, &one));
     DT_TRY(record_alone(r, what, layers, 2, &two));
-    what->compute_s = fmin(two.compute_s - one.compute_s, one.compute_s); /* the first has the update in it, too */
+    what->compute_s = fmin(two.compute_s - one.compute_s, one.compute_s); /* the first layer's time includes the update */
     what->block_forward_s = fmin(two.forward_s - one.forward_s, one.forward_s);
     what->host_s = fmin(two.host_s - one.host_s, one.host_s);
     what->parameter_bytes = (double)one.memory.device.peak_bytes[DT_PARAMETERS];
@@ -108,9 +108,9 @@ static dt_status measure_layers(const struct recordings *r, int layers, struct a
     return DT_OK;
 }
 
-enum { ROUNDED_BYTES = 512 }; /* an allocation's size is a multiple of that at most */
+enum { ROUNDED_BYTES = 512 }; /* allocations are rounded up to at most this multiple */
 
-/* Blocks are alike, so what a segment of them adds to one tells what all add. */
+/* Blocks are alike, so the difference that one segment of them makes holds for all. */
 static dt_status measure_alone(const struct recordings *r, struct alone *what)
 {
     int layers = dt_model_blocks(&r->base->model), segment = what->activation_blocks;
@@ -128,17 +128,19 @@ static dt_status measure_alone(const struct recordings *r, struct alone *what)
     what->block_forward_s = (more.block_forward_s - what->block_forward_s) / segment;
     what->compute_s += others * (more.compute_s - what->compute_s);
     what->host_s += others * (more.host_s - what->host_s);
-    /* parameters, moments and master weights may be a buffer each, which is rounded up once and not for every block */
+    /* parameters, moments and master weights may be one buffer each, which is rounded up once and
+     * not per block */
     what->parameter_bytes += others * fmax(0, more.parameter_bytes - what->parameter_bytes - ROUNDED_BYTES);
     what->optimizer_bytes += others * fmax(0, more.optimizer_bytes - what->optimizer_bytes - 3 * ROUNDED_BYTES);
-    if (what->activation == ACTIVATION_OFFLOAD) /* inputs of a few segments are there at a time, however many follow */
+    if (what->activation == ACTIVATION_OFFLOAD) /* inputs of only a few segments are on the device at a time */
         what->activation_bytes = more.activation_bytes;
     else
         what->activation_bytes += others * (more.activation_bytes - what->activation_bytes);
     return DT_OK;
 }
 
-/* Two layers on a pipeline of two stages, the first or the last of them. Its ranks share the samples, so micro-batches are even in number. */
+/* Record two layers on a pipeline of two stages: the first stage or the last. Its ranks share the
+ * samples, so the number of micro-batches is even. */
 static dt_status record_end(const struct recordings *r, const struct alone *what, int stage, int micro_batches, struct simulated_work *out)
 {
     struct experiment e;
@@ -154,7 +156,7 @@ static dt_status record_end(const struct recordings *r, const struct alone *what
     return record(r, what, &e, mesh_moved(&e.strategy.mesh, MESH_PIPELINE, 0, stage), out);
 }
 
-/* Without the one block that it has. */
+/* Subtract the one block that the stage has. */
 static dt_status measure_end(const struct recordings *r, const struct alone *alone, int stage, double *all_s, double *forward_s)
 {
     struct simulated_work two, four;
@@ -165,7 +167,7 @@ static dt_status measure_end(const struct recordings *r, const struct alone *alo
     return DT_OK;
 }
 
-/* What each of `ranks` has at least, of what one has without them. */
+/* What each of `ranks` has at least, if one rank without division has this. */
 static void divide(struct alone *a, double ranks)
 {
     a->compute_s /= ranks;
@@ -178,7 +180,8 @@ static void divide(struct alone *a, double ranks)
     a->activation_bytes /= ranks;
 }
 
-/* What each of `ranks` that share samples has at least: with fewer rows at a time products take longer for each. */
+/* What each of `ranks` that share samples has at least: products with fewer rows take longer per
+ * row. */
 static void divide_samples(struct alone *a, double ranks)
 {
     a->compute_s /= ranks;
@@ -187,12 +190,12 @@ static void divide_samples(struct alone *a, double ranks)
     a->activation_bytes /= ranks;
 }
 
-/* ---- kept ---- */
+/* ---- lookups ---- */
 
-/* What is to be recorded. */
+/* The key of a recording. */
 struct question {
     const struct recordings *recordings;
-    struct alone of; /* without what is measured */
+    struct alone of; /* without the measured members */
 };
 
 static dt_status make_alone(void *context, void *value)
@@ -221,7 +224,8 @@ static dt_status find(struct once *once, struct question *q, dt_status (*make)(v
     return once_find(once, key, sizeof key, make, q, out);
 }
 
-/* A batch is samples for each rank: fewer samples than ranks that share layers are recorded on one. */
+/* A batch has samples for each rank: with fewer samples than ranks that share layers, one rank is
+ * recorded. */
 dt_status recordings_alone(struct recordings *r, const struct experiment *e, enum activation_kind activation, int samples,
                            struct alone *out)
 {
@@ -248,7 +252,7 @@ dt_status recordings_alone(struct recordings *r, const struct experiment *e, enu
 dt_status recordings_ends(struct recordings *r, const struct experiment *e, const struct alone *alone, struct ends *out)
 {
     struct question wanted = {r, *alone};
-    wanted.of.sharers = 1; /* of hosts, and this is about kernels */
+    wanted.of.sharers = 1; /* sharers concern hosts, and this is about kernels */
     *out = (struct ends){.of = wanted.of};
     if (alone->block_s <= 0 || alone->tensor != e->tensor.size || e->context.size > 1)
         return DT_OK;

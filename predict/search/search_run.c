@@ -19,10 +19,12 @@ static int threads_of(const struct search *s)
 
 /* ---- bounds ---- */
 
-/* AT_LEAST: candidates that get a bound however early a search is stopped, so that there is something to choose from. */
+/* AT_LEAST: candidates that get a bound however early a search is stopped, so that there is a
+ * choice. */
 enum { AT_A_TIME = 32, AT_LEAST = 512 };
 
-/* Experiments whose bounds are about as close to the simulated time: a pipeline's are less close than DDP's. */
+/* Group experiments whose bounds are about equally close to the simulated time: a pipeline's are
+ * less close than DDP's. */
 static int find_family(const struct experiment *e)
 {
     return 4 * (int)e->paradigm + 2 * (e->strategy.stages > 1) + (e->tensor.size > 1);
@@ -35,8 +37,9 @@ static uint64_t find_kind(const struct experiment *e)
     return dt_hash_fnv1a_more(dt_hash_fnv1a(&paradigm, sizeof paradigm), mesh->size, sizeof mesh->size);
 }
 
-/* How long a simulation takes, told by its number of passes of a micro-batch through a block, over all simulated ranks
- * (predict/symmetry.h). Simulations of the first level take a tenth of a second. */
+/* The effort of a simulation, estimated from its number of passes of a micro-batch through a block,
+ * over all simulated ranks (predict/symmetry.h). Simulations of the first level take a tenth of a
+ * second. */
 static int find_level(const struct search *s, const struct experiment *e)
 {
     const double of_first = 2048;
@@ -48,7 +51,7 @@ static int find_level(const struct search *s, const struct experiment *e)
     return level;
 }
 
-/* asked false: find the candidate's paradigm and kind only, not its bound. */
+/* asked false: find only the candidate's paradigm and kind, not its bound. */
 static dt_status find_bound(struct search *s, struct bounds *bounds, int index, bool asked)
 {
     struct experiment experiment, *e = &experiment;
@@ -77,7 +80,8 @@ struct batch {
     bool stopped;
 };
 
-/* The next few candidates. They are counted in an order that jumps, so that a search that stops early has seen some of all kinds. */
+/* Take the next few candidates, in an order that jumps, so that a search that stops early has seen
+ * candidates of all kinds. */
 static struct batch take_batch(struct search *s)
 {
     pthread_mutex_lock(&s->lock);
@@ -115,7 +119,7 @@ static dt_status find_some(struct search *s, struct bounds *bounds)
     return DT_OK;
 }
 
-/* Each thread has bounds of its own, and all share the recordings. */
+/* Each thread has its own bounds, and all share the recordings. */
 static void *find_bounds_of_some(void *context)
 {
     struct search *s = context;
@@ -132,7 +136,8 @@ static void *find_bounds_of_some(void *context)
     return NULL;
 }
 
-/* Bounds of all candidates, on all threads; those of a search that is stopped are some of all kinds. Errors: as bounds_find. */
+/* Find the bounds of all candidates on all threads; a search that is stopped has found some of all
+ * kinds. Errors: as bounds_find. */
 static dt_status find_bounds(struct search *s)
 {
     struct search_result *r = s->result;
@@ -161,7 +166,8 @@ static int by_score(const void *left, const void *right)
     return a->index - b->index;
 }
 
-/* The candidates by their bounds, or by their scores without those that have none (NAN), sorted into `out`: *kept of them. */
+/* Sort the candidates by their bounds, or by their scores without those that have none (NAN), into
+ * `out` [*kept]. */
 static dt_status sort_candidates(const struct search *s, bool by_bound, int *out, int *kept)
 {
     int count = s->result->count;
@@ -180,7 +186,8 @@ static dt_status sort_candidates(const struct search *s, bool by_bound, int *out
     return DT_OK;
 }
 
-/* Those of the lowest levels together by bound: where bounds are near what is simulated, the best are found soonest so. Then level by level. */
+/* The lowest levels are sorted together by bound: if bounds are close to the simulated times, the
+ * best are then found soonest. Then level by level. */
 static dt_status order_candidates(struct search *s)
 {
     int all, count = s->result->count, placed = 0, *by_bound = malloc(((size_t)count + 1) * sizeof *by_bound);
@@ -221,7 +228,7 @@ static void *work(void *context)
     return NULL;
 }
 
-/* ---- what is told of paradigms that do not fit ---- */
+/* ---- reports on paradigms that do not fit ---- */
 
 /* Find the exact bytes of the candidate's fullest GPU, and if these fit, which other memory is too small. */
 static dt_status find_shortage(struct search *s, enum paradigm_kind paradigm, const struct experiment *e)
@@ -243,7 +250,7 @@ static dt_status find_shortage(struct search *s, enum paradigm_kind paradigm, co
     return status == DT_ERR_OOM || status == DT_ERR_INTERRUPTED ? DT_OK : status;
 }
 
-/* For a paradigm without a result: simulate the candidate whose bound of memory is least. */
+/* For a paradigm without a result: simulate the candidate with the smallest bound of memory. */
 static dt_status find_least_bytes(struct search *s, enum paradigm_kind paradigm)
 {
     struct experiment e;
@@ -259,7 +266,8 @@ static dt_status find_least_bytes(struct search *s, enum paradigm_kind paradigm)
     return find_shortage(s, paradigm, &e);
 }
 
-/* Keep only the first of several twins in the ranking. Twins have the same score, so they are near each other there. */
+/* Keep only the first of several twins in the ranking. Twins have equal scores, so they are close
+ * to each other. */
 static void drop_twins(struct search *s)
 {
     struct search_result *r = s->result;
@@ -323,14 +331,14 @@ static dt_status conclude(struct search *s)
     return DT_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole search ---- */
 
 static dt_status run(struct search *s)
 {
     DT_TRY(prepare(s));
     dt_threads_run(threads_of(s), work, s);
     if (s->stopped && isnan(s->best_units_per_s) && !s->options->only_best)
-        search_save(s); /* after an early stop, a few tenths of a second are spent on finding at least one result */
+        search_save(s); /* after an early stop, some tenths of a second are spent to find at least one result */
     if (s->failure < 0)
         return dt_fail(s->failure, "%s", s->error);
     return conclude(s);

@@ -40,7 +40,8 @@ double search_floor_rate(const struct search_options *options, const struct expe
 
 enum { TRIES_OF_PARADIGM = 16, TRIES_OF_FAMILY = 6, LEVEL_OF_OPENING = 1 };
 
-/* Whether a candidate may still be looked at: it fits as far as is known, and no thread has taken it. */
+/* Whether a candidate may still be examined: as far as is known it fits, and no thread has taken
+ * it. */
 static bool is_open(const struct search *s, int index)
 {
     const struct search_outcome *outcome = &s->result->outcomes[index];
@@ -53,7 +54,7 @@ static struct task take_sharpened(struct search *s, int index)
     return (struct task){index, (enum look)s->all[index].look, false};
 }
 
-/* The best one of a paradigm among those whose bounds are sharpened; -1: there is none. */
+/* The best candidate of a paradigm among those with sharpened bounds; -1: there is none. */
 static int best_sharpened(const struct search *s, enum paradigm_kind paradigm)
 {
     int best = -1;
@@ -65,7 +66,8 @@ static int best_sharpened(const struct search *s, enum paradigm_kind paradigm)
     return best;
 }
 
-/* A paradigm that has no result yet: its best that is known to fit by its short form, or else its next candidate by bound, a few times. */
+/* For a paradigm without a result: its best candidate whose short form fits, or else its next one
+ * by bound, a few times. */
 static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradigm)
 {
     int index = s->has_result[paradigm] || s->tries[paradigm] >= TRIES_OF_PARADIGM ? -1 : best_sharpened(s, paradigm);
@@ -85,8 +87,9 @@ static struct task pick_for_paradigm(struct search *s, enum paradigm_kind paradi
 
 /* ---- the first round ---- */
 
-/* Of what takes little to simulate, of this family (-1: of any): the best bound among what needs less than most_bytes by its own bound, or, if
- * leanest, what needs least. -1: there is none. */
+/* Among candidates of this family (-1: of any) that are cheap to simulate: the one with the best
+ * bound that needs less than most_bytes by its own bound; or, if leanest, the one that needs least.
+ * -1: there is none. */
 static int easiest(const struct search *s, int family, double most_bytes, bool leanest)
 {
     int best = -1;
@@ -102,8 +105,9 @@ static int easiest(const struct search *s, int family, double most_bytes, bool l
     return best;
 }
 
-/* One candidate of each family. Without this round, families with loose bounds would come first for a long time, and a search that is stopped early
- * would know nothing of the others. A caller that asks for something better than a known score needs no such round. */
+/* One candidate of each family. Without this round, families with loose bounds would come first for
+ * a long time, and a search that is stopped early would have no results of the others. If only
+ * candidates better than a known score matter, this round is not needed. */
 static struct task pick_opening(struct search *s)
 {
     for (int f = 0; f < FAMILIES && s->options->better_than == 0; f++) {
@@ -111,7 +115,7 @@ static struct task pick_opening(struct search *s)
         if (family->opened || family->busy || family->tries >= TRIES_OF_FAMILY)
             continue;
         int index = easiest(s, f, family->most_bytes, family->tries >= TRIES_OF_FAMILY / 2);
-        family->opened = index < 0 || s->all[index].bound_score > s->worst_kept; /* nothing is there, or is worth it */
+        family->opened = index < 0 || s->all[index].bound_score > s->worst_kept; /* no candidate is left, or none is good enough */
         if (family->opened)
             continue;
         family->busy = true;
@@ -121,12 +125,12 @@ static struct task pick_opening(struct search *s)
     return NO_TASK;
 }
 
-/* The lowest bound of this level, whether it is a sharpened one or not. */
+/* The candidate with the lowest bound of this level, sharpened or not. */
 static struct task pick_of_level(struct search *s)
 {
     bool all = s->options->all_simulated;
     while (s->next < s->level_end[s->level] && !is_open(s, s->order[s->next]))
-        s->next++; /* the first round's have better bounds than those that they are in the order by */
+        s->next++; /* skip candidates with sharpened bounds, which have another place now */
     double sharpened = dt_sim_heap_time(&s->sharpened),
            raw = s->next < s->level_end[s->level] ? s->all[s->order[s->next]].bound_score : INFINITY;
     double least = fmin(sharpened, raw);
@@ -137,7 +141,8 @@ static struct task pick_of_level(struct search *s)
     return (struct task){s->order[s->next++], all ? LOOK_WHOLE : LOOK_PLAYED, false};
 }
 
-/* The first round, all that takes about a second, and then level after level: what takes little may spare what takes long. The lock is held. */
+/* The order is: the first round, all candidates that take about a second, then level after level,
+ * since results of cheap simulations may make expensive ones unnecessary. The lock is held. */
 struct task search_next(struct search *s)
 {
     if (s->stopped || s->failure < 0)
@@ -145,7 +150,7 @@ struct task search_next(struct search *s)
     struct task task = pick_opening(s);
     if (task.index < 0)
         task = pick_of_level(s);
-    while (task.index < 0 && s->level + 1 < LEVELS) { /* what another thread has taken may come back: the last level has no end */
+    while (task.index < 0 && s->level + 1 < LEVELS) { /* another thread may put its candidate back, so the last level never ends */
         s->next = s->level_end[s->level++];
         task = pick_of_level(s);
     }
@@ -160,7 +165,8 @@ struct task search_next(struct search *s)
 }
 
 /* ---- what is done about it ---- */
-/* What did not fit has a bound of memory that is too low: the next one to be tried needs so much of it at most. */
+/* If a candidate did not fit, its bound of memory was too low: the next one that is tried may need
+ * at most this part of it. */
 #define LESS 0.6
 
 bool search_is_stopped(void *context)
@@ -187,13 +193,13 @@ bool search_are_twins(const struct search *s, int left, int right)
            space_differ_only_in(s->space, left, right, "ddp.bucket_mib");
 }
 
-/* Twins are one, and where kinds are wanted all of a kind. */
+/* Twins count as one result; if kinds are wanted, so do all candidates of a kind. */
 static bool are_one(const struct search *s, int left, int right)
 {
     return search_are_twins(s, left, right) || (s->options->diverse && s->result->outcomes[left].kind == s->result->outcomes[right].kind);
 }
 
-/* One of the best, or not. */
+/* Add the candidate to the best ones if it is one of them. */
 static void keep_if_good(struct search *s, int index)
 {
     double score = s->all[index].score;
@@ -253,7 +259,7 @@ static void tell_progress(const struct search *s)
         s->options->progress(s->options->context, &progress);
 }
 
-/* What its simulation gave. The lock is held. */
+/* Record the result of its simulation. The lock is held. */
 static void note(struct search *s, int index, const struct experiment *e, dt_status status, const struct measure_result *result)
 {
     const struct search_options *o = s->options;
@@ -277,7 +283,8 @@ static void note(struct search *s, int index, const struct experiment *e, dt_sta
     tell_progress(s);
 }
 
-/* What looking at it by less than its whole simulation gave; task->look is what tells more. The lock is held. */
+/* Record the result of a short form or a play. task->look is the next examination. The lock is
+ * held. */
 static dt_status note_short_form(struct search *s, const struct task *task, const struct experiment *e, const struct short_form *form)
 {
     int index = task->index;
@@ -300,8 +307,9 @@ static dt_status note_short_form(struct search *s, const struct task *task, cons
     return DT_OK;
 }
 
-/* A play costs by its passes, those of orders with halves several times; that few micro-batches fit by a recording of the model's blocks. A block's
- * recording takes as long as some twenty passes of a play. */
+/* Whether a play takes longer than testing if a few micro-batches fit. A play's cost is its number
+ * of passes, several times that for orders with halves; the test's cost is a recording of the
+ * model's blocks. A block's recording takes as long as about twenty passes of a play. */
 static bool plays_for_long(const struct experiment *e)
 {
     const double passes_of_block = 20, recorded = 8; /* two ranks, two micro-batches for each stage, two steps */
@@ -309,7 +317,8 @@ static bool plays_for_long(const struct experiment *e)
     return passes > passes_of_block * recorded * dt_model_blocks(&e->model);
 }
 
-/* First what is soonest told: whether few micro-batches fit, or the time in which the order is played. */
+/* First what is faster: the test if a few micro-batches fit, or the time in which the order is
+ * played. */
 static dt_status play(struct search *s, const struct experiment *e, const struct bound *bound, struct short_form *out)
 {
     *out = (struct short_form){.exists = true, .fits = true};
@@ -318,8 +327,8 @@ static dt_status play(struct search *s, const struct experiment *e, const struct
     return out->fits ? pipeline_played_s(e, &bound->passes, &out->step_s) : DT_OK;
 }
 
-/* By less than its whole simulation. task->look is then LOOK_WHOLE where nothing else is left to look at. The lock is held, but for what
- * takes long. */
+/* Examine the candidate without its whole simulation. task->look becomes LOOK_WHOLE if nothing else
+ * is left. The lock is held, except during long work. */
 static dt_status look_shortly(struct search *s, struct task *task, const struct experiment *e)
 {
     struct bound bound = s->result->outcomes[task->index].bound;
@@ -334,7 +343,7 @@ static dt_status look_shortly(struct search *s, struct task *task, const struct 
         return DT_OK;
     status = note_short_form(s, task, e, &form);
     if (!task->opens || s->result->outcomes[task->index].state != SEARCH_NOT_NEEDED)
-        task->index = -1; /* it waits for its turn, or is out */
+        task->index = -1; /* it waits for its turn, or is excluded */
     return status;
 }
 
@@ -348,7 +357,7 @@ static void simulate_and_note(struct search *s, int index, const struct experime
     measure_result_finish(&result);
 }
 
-/* What did not fit says what need not be tried. */
+/* A candidate that did not fit excludes others. */
 static void note_opening(struct search *s, int index)
 {
     const struct search_outcome *outcome = &s->result->outcomes[index];
@@ -363,7 +372,7 @@ void search_do(struct search *s, struct task task)
     struct experiment e;
     int index = task.index;
     dt_status status = DT_OK;
-    s->result->outcomes[index].peak_bytes = 0; /* taken */
+    s->result->outcomes[index].peak_bytes = 0; /* the bytes now belong to the outcome */
     space_experiment(s->space, index, &e);
     if (task.look != LOOK_WHOLE)
         status = look_shortly(s, &task, &e);

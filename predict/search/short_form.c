@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is found out of a short form; step_s: 0 where it was not simulated. */
+/* Facts about a short form; step_s: 0: it was not simulated. */
 struct known {
     bool fits;
     double bytes, step_s;
@@ -41,10 +41,11 @@ void short_forms_destroy(struct short_forms *f)
     free(f);
 }
 
-/* ---- making one ---- */
+/* ---- making a short form ---- */
 
-/* The same with few micro-batches: two, of which the second begins with what the first has left; of a pipeline `of_stage` for each stage.
- * *left: micro-batches that the shorter experiment lacks. False where it would lack none. */
+/* Reduce the experiment to few micro-batches: two, of which the second begins with what the first
+ * has left; for a pipeline `of_stage` per stage. *left: micro-batches that the shorter experiment
+ * lacks. False if it would lack none. */
 static bool shorten(struct experiment *e, int of_stage, int *left)
 {
     int stages = e->strategy.stages, few = stages > 1 ? of_stage * stages : 2;
@@ -56,15 +57,17 @@ static bool shorten(struct experiment *e, int of_stage, int *left)
     return true;
 }
 
-/* Orders that fill and drain once, whatever their number of micro-batches, so that each takes as long as any other; and it must be worth it:
- * a pipeline's short form is no less than an eighth of the longest. */
+/* Whether the short form gives the time, too. The order must fill and drain once, so that each
+ * further micro-batch takes the same time. And it must be worth it: a pipeline's short form is at
+ * least an eighth of the longest experiment. */
 static bool tells_time(const struct experiment *few, int left)
 {
     int stages = few->strategy.stages;
     return stages == 1 || (few->strategy.order->drains == ORDER_DRAINS_STEPS && left >= 3 * stages);
 }
 
-/* Of the last and the first stage, which have the head and what a framework does after it, and most micro-batches at a time. */
+/* Record the last and the first stage, which have the head and what a framework does after it, and
+ * most micro-batches at a time. */
 static dt_status record_ends(const struct short_forms *f, const struct experiment *e, const struct simulated_system *system,
                              struct known *out)
 {
@@ -111,7 +114,7 @@ static dt_status make(void *context, void *value)
     return status;
 }
 
-/* `e` is a shortened experiment, which is resolved here. */
+/* `e` is a shortened experiment; this function resolves it. */
 static dt_status find_known(struct short_forms *f, struct experiment *e, bool time, struct known *out)
 {
     char key[sizeof e->hash + 1];
@@ -128,8 +131,8 @@ static dt_status find_memory(struct short_forms *f, struct experiment *shortened
     return DT_OK;
 }
 
-/* A pipeline's ranks hold most of what they ever hold with two micro-batches for each stage, other ranks with the second micro-batch. The
- * first and the last rank alone tell it sooner than all of them. */
+/* A pipeline's ranks are close to their peak with two micro-batches per stage, other ranks with the
+ * second micro-batch. Simulating only the first and the last rank is faster than simulating all. */
 dt_status short_forms_fit(struct short_forms *f, const struct experiment *e, struct short_form *out)
 {
     struct experiment few = *e;
@@ -138,7 +141,8 @@ dt_status short_forms_fit(struct short_forms *f, const struct experiment *e, str
     return find_memory(f, &few, out);
 }
 
-/* Of a pipeline's first and last rank with all micro-batches: orders and frameworks may hold something of each. */
+/* Memory of a pipeline's first and last rank with all micro-batches: orders and frameworks may keep
+ * something of each. */
 static dt_status find_memory_of_all(struct short_forms *f, const struct experiment *e, struct short_form *out)
 {
     struct experiment few = *e, all = *e;

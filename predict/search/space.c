@@ -10,22 +10,22 @@
 
 struct axis_value {
     char text[SPACE_VALUE_BYTES];
-    unsigned char bytes[SPACE_VALUE_BYTES]; /* as in struct experiment */
+    unsigned char bytes[SPACE_VALUE_BYTES]; /* in the format of struct experiment */
     bool forbidden;
 };
 
 struct axis {
     const char *key;
     const struct dt_field *field;
-    const struct space_axis *row; /* NULL: of the caller alone */
+    const struct space_axis *row; /* NULL: an axis that the caller has made */
     struct axis_value values[SPACE_VALUES];
-    int count;   /* of values that are known so far */
-    int allowed; /* the number of values that may be taken, from the first on; 0: those that the row proposes */
+    int count;   /* values known so far */
+    int allowed; /* number of values that may be chosen, from the first on; 0: those that the row proposes */
 };
 
 enum { SPACE_AXES = 32 };
 
-/* Which experiment: of each axis the number of its value, counted from 1; 0: the base's. */
+/* An experiment: for each axis the number of its value, counted from 1; 0: the base's value. */
 struct candidate {
     uint8_t values[SPACE_AXES];
 };
@@ -36,18 +36,18 @@ struct space {
     int axis_count;
     struct candidate *candidates; /* [count] */
     int count, room;
-    char refusal[512]; /* why the last combination was no experiment */
+    char refusal[512]; /* why the last combination was not a valid experiment */
 };
 
 /* ---- values ---- */
 
-/* Of the field, as far as values reach: texts are short. */
+/* Bytes of the field in a value: texts are shortened. */
 static size_t bytes_of(const struct axis *axis)
 {
     return axis->field->size < SPACE_VALUE_BYTES ? axis->field->size : SPACE_VALUE_BYTES;
 }
 
-/* The value's bytes, found as a config's reader finds them. */
+/* Read the value's bytes with the config's reader. */
 static dt_status read_value(const struct axis *axis, const char *text, const char *option, struct axis_value *out)
 {
     const struct dt_table *table = experiment_table();
@@ -67,14 +67,14 @@ static dt_status read_value(const struct axis *axis, const char *text, const cha
         snprintf(out->text, sizeof out->text, "%s", text);
     }
     dt_json_destroy(object);
-    if (status < 0 && strncmp(dt_error_message(), "--set ", 6) == 0) { /* the reader's word for it is another option's */
+    if (status < 0 && strncmp(dt_error_message(), "--set ", 6) == 0) { /* replace the name of the option in the reader's text */
         snprintf(error, sizeof error, "%s", dt_error_message() + 6);
         return dt_fail(status, "--%s %s", option, error);
     }
     return status;
 }
 
-/* The number of the value with this text, from 1; a new one is added. */
+/* The number of the value with this text, from 1; a new value is added. */
 static dt_status value_number(struct axis *axis, const char *text, const char *option, int *out)
 {
     for (*out = 1; *out <= axis->count; ++*out)
@@ -83,7 +83,7 @@ static dt_status value_number(struct axis *axis, const char *text, const char *o
     if (axis->count == SPACE_VALUES)
         return dt_fail(DT_ERR_INVALID, "--%s %s: more than %d values", option, axis->key, SPACE_VALUES);
     DT_TRY(read_value(axis, text, option, &axis->values[axis->count]));
-    for (*out = 1; *out <= axis->count; ++*out) /* 25 and 25.0 are one */
+    for (*out = 1; *out <= axis->count; ++*out) /* 25 and 25.0 are the same value */
         if (memcmp(axis->values[*out - 1].bytes, axis->values[axis->count].bytes, bytes_of(axis)) == 0)
             return DT_OK;
     *out = ++axis->count;
@@ -98,7 +98,7 @@ static void apply(const struct axis *axis, int number, struct experiment *e)
 
 /* ---- requests ---- */
 
-/* The axis of "KEY=...", a new one where no row has the key. */
+/* The axis of "KEY=..."; a new one if no row has the key. */
 static dt_status find_axis(struct space *s, const char *option, const char *request, struct axis **out)
 {
     const struct dt_table *table = experiment_table();
@@ -109,11 +109,11 @@ static dt_status find_axis(struct space *s, const char *option, const char *requ
         return dt_fail(DT_ERR_INVALID, "--%s %.80s: expected KEY=VALUE, or KEY=VALUE,VALUE", option, request);
     snprintf(key, sizeof key, "%.*s", (int)bytes, request);
     int index = dt_config_find(table, key);
-    if (index < 0) { /* the reader knows the nearest key */
+    if (index < 0) { /* the config's reader suggests the nearest key */
         struct axis unknown = {.key = key, .field = &table->fields[0]};
         struct axis_value value;
         DT_TRY(read_value(&unknown, has_value ? request + bytes + 1 : "0", option, &value));
-        return dt_fail(DT_ERR_INVALID, "--%s %.80s: is not one key", option, request);
+        return dt_fail(DT_ERR_INVALID, "--%s %.80s: not a single key", option, request);
     }
     if (!has_value)
         return dt_fail(DT_ERR_INVALID, "--%s %.80s: expected KEY=VALUE, or KEY=VALUE,VALUE", option, request);
@@ -132,7 +132,7 @@ static dt_status find_axis(struct space *s, const char *option, const char *requ
     return DT_OK;
 }
 
-/* The next of "a,b,c" at *rest; false past the last. */
+/* The next value of "a,b,c" at *rest; false past the last. */
 static bool next_value(const char **rest, char text[SPACE_VALUE_BYTES])
 {
     if (!**rest)
@@ -161,7 +161,7 @@ static dt_status restrict_axis(struct space *s, const char *option, const char *
     return DT_OK;
 }
 
-/* Allowed values come first, so that they are the first ones of their axis. */
+/* Allowed values become the first ones of their axis. */
 static dt_status apply_requests(struct space *s)
 {
     const struct space_request *r = s->scope.request;
@@ -179,7 +179,7 @@ static dt_status apply_requests(struct space *s)
 
 /* ---- all combinations ---- */
 
-/* What stands before any value: no pipeline, and whatever has stages has one. */
+/* The state before any value is chosen: no pipeline, and anything with stages has a pipeline. */
 static void begin(const struct space *s, struct experiment *e)
 {
     *e = *s->scope.base;
@@ -188,7 +188,8 @@ static void begin(const struct space *s, struct experiment *e)
     experiment_settle(e);
 }
 
-/* What follows from the values: groups that belong on one node may lie on several, where they do. */
+/* Set what follows from the values: groups that should be on one node may be on several if they do
+ * not fit. */
 static void complete(const struct space *s, struct experiment *e)
 {
     experiment_settle(e);
@@ -198,7 +199,7 @@ static void complete(const struct space *s, struct experiment *e)
         if (experiment_node_key(e, (enum mesh_axis)axis) && reach > s->scope.ranks_per_node)
             e->straddle_nodes = true;
     }
-    if (e->paradigm == PARADIGM_PDP || e->pipeline.stages == 1) /* as experiment_resolve has it */
+    if (e->paradigm == PARADIGM_PDP || e->pipeline.stages == 1) /* as in experiment_resolve */
         e->pipeline.paradigms = PIPELINE_OF_PDP;
 }
 
@@ -249,14 +250,14 @@ static dt_status take_proposed(struct space *s, int number, struct candidate *ca
     return status;
 }
 
-/* Every combination of the axes from `number` on. */
+/* Make every combination of the axes from `number` on. */
 static dt_status combine(struct space *s, int number, struct candidate *candidate, struct experiment *e)
 {
     struct axis *axis = &s->axes[number];
     if (number == s->axis_count)
         return keep(s, candidate, e);
     if (axis->allowed == 0) {
-        bool proposed = axis->row && axis->row->concerns(&s->scope, e); /* forbidden values alone make no axis */
+        bool proposed = axis->row && axis->row->concerns(&s->scope, e); /* forbidden values alone do not make an axis */
         return proposed ? take_proposed(s, number, candidate, e) : combine(s, number + 1, candidate, e);
     }
     if (!experiment_reads(e, axis->field))
@@ -269,14 +270,15 @@ static dt_status combine(struct space *s, int number, struct candidate *candidat
 static dt_status check_batch(const struct space *s)
 {
     int world = s->scope.base->world_size, batch = s->scope.request->global_batch;
-    for (int i = 0; i < s->axis_count; i++) /* ranks that share samples need fewer of them */
+    for (int i = 0; i < s->axis_count; i++) /* ranks that share samples need fewer samples */
         if (strcmp(s->axes[i].key, "context.size") == 0 && s->axes[i].allowed > 0)
             return DT_OK;
     if (batch <= 0 || batch % world == 0)
         return DT_OK;
     if (batch < world)
-        return dt_fail(DT_ERR_INVALID, "--global-batch %d: %d GPUs have at least a sample each; the smallest is %d", batch, world, world);
-    return dt_fail(DT_ERR_INVALID, "--global-batch %d: %d GPUs cannot divide it; %d or %d they can", batch, world, batch / world * world,
+        return dt_fail(DT_ERR_INVALID, "--global-batch %d: each of %d GPUs needs at least one sample; the smallest batch is %d", batch,
+                       world, world);
+    return dt_fail(DT_ERR_INVALID, "--global-batch %d: %d GPUs cannot divide it; use %d or %d", batch, world, batch / world * world,
                    (batch / world + 1) * world);
 }
 
@@ -288,8 +290,8 @@ static dt_status enumerate(struct space *s)
     DT_TRY(combine(s, 0, &candidate, &e));
     if (s->count > 0)
         return DT_OK;
-    return *s->refusal ? dt_fail(DT_ERR_INVALID, "nothing is left to choose from: %s", s->refusal)
-                       : dt_fail(DT_ERR_INVALID, "nothing is left to choose from: --fix, --allow and --forbid exclude everything");
+    return *s->refusal ? dt_fail(DT_ERR_INVALID, "no candidate is left: %s", s->refusal)
+                       : dt_fail(DT_ERR_INVALID, "no candidate is left: --fix, --allow and --forbid exclude everything");
 }
 
 dt_status space_create(const struct experiment *base, const struct simulated_machine *machine, const struct space_request *request,
@@ -325,7 +327,7 @@ void space_destroy(struct space *s)
     free(s);
 }
 
-/* ---- asking ---- */
+/* ---- reading a space ---- */
 
 int space_count(const struct space *s)
 {

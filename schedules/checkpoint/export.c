@@ -21,7 +21,7 @@ struct writing {
     struct dt_foreign_tensor *ours; /* [count] */
     int count;
     struct dt_tensor *theirs; /* [tensor_count] each once, in the sequence of ours */
-    int *file;                /* [tensor_count] in which each is, from 0 */
+    int *file;                /* [tensor_count] the file that each tensor is in, from 0 */
     int tensor_count, file_count;
     struct cJSON *map; /* of the index */
 };
@@ -87,7 +87,8 @@ static void name_file(const struct writing *w, int file, char out[64])
 
 /* ---- elements ---- */
 
-/* Of one of our tensors to its rows of theirs. made: what is read into, [rows, columns]. */
+/* Collect the elements of their tensor's rows from one of our tensors. made: the buffer that is
+ * filled, [rows, columns]. */
 static dt_status collect(const struct writing *w, const struct dt_foreign_tensor *t, char *made, char *theirs)
 {
     char master[DT_TENSOR_NAME];
@@ -124,7 +125,7 @@ static dt_status write_tensor(const struct writing *w, const struct dt_tensor *t
     return status;
 }
 
-/* Those of the file follow each other in the list. */
+/* The tensors of one file are consecutive in the list. */
 static dt_status write_tensors(const struct writing *w, struct dt_tensor *first, int count, FILE *to)
 {
     char *header;
@@ -158,7 +159,7 @@ static dt_status write_file(struct writing *w, int file)
 
 /* ---- the folder ---- */
 
-/* Takes the tree. */
+/* Owns the tree, also after a failure. */
 static dt_status write_json(const struct writing *w, const char *name, struct cJSON *tree)
 {
     char path[PATH_MAX], *text;
@@ -172,7 +173,7 @@ static dt_status write_json(const struct writing *w, const char *name, struct cJ
     return status;
 }
 
-/* Takes the config, which is written last: a folder without one is no model. */
+/* Owns the config. The config is written last: a folder without one is no model. */
 static dt_status write_folder(struct writing *w, struct cJSON *config, uint64_t bytes)
 {
     dt_status status = DT_OK;

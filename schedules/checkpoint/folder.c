@@ -30,7 +30,7 @@ void checkpoint_model_text(const struct dt_model *model, char *out, size_t out_b
     snprintf(out, out_bytes, "%s, %s", model->family->name, texts.sizes);
 }
 
-/* "" where none has failed. */
+/* `why` gets the text of the first rank that has failed; "" if none has. */
 static dt_status find_first(struct dt_comm *world, char why[WHY_BYTES])
 {
     int size = dt_comm_size(world), first = 0;
@@ -118,7 +118,7 @@ dt_status checkpoint_index_read(const char *path, struct checkpoint_index *out)
     return status;
 }
 
-/* A new file that is on the disk before it gets the name. */
+/* Write a new file; it gets its name only once its content is on the disk. */
 static dt_status replace(const char *path, const char *name, const char *text)
 {
     char fresh[PATH_MAX], target[PATH_MAX];
@@ -161,7 +161,8 @@ bool checkpoint_exists(const char *path)
 
 /* ---- the folder ---- */
 
-/* Only files that a save makes: whatever else is in there is somebody's, and the folder stays. */
+/* Remove only files that a save makes: any other file belongs to somebody, and the folder stays
+ * then. */
 static void remove_files(const char *folder)
 {
     DIR *listed = opendir(folder);
@@ -196,12 +197,11 @@ static dt_status lock(struct checkpoint_folder *folder)
         return dt_fail(DT_ERR_INVALID, "checkpoint.path: %s: %s", folder->path, strerror(errno));
     if (flock(folder->lock, LOCK_EX | LOCK_NB) < 0)
         return dt_fail(DT_ERR_INVALID, "checkpoint.path: %s: %s", folder->path,
-                       errno == EWOULDBLOCK ? "another run saves its checkpoints there; give this one a folder of its own"
-                                            : strerror(errno));
+                       errno == EWOULDBLOCK ? "another run saves its checkpoints there; give this run another folder" : strerror(errno));
     return DT_OK;
 }
 
-/* An index that is damaged, or another program's, is not overwritten. */
+/* A damaged index, or one of another program, is not overwritten. */
 static dt_status take_over(struct checkpoint_folder *folder)
 {
     struct checkpoint_index index = {0};

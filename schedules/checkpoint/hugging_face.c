@@ -1,4 +1,5 @@
-/* Hugging Face folders as sources: config.json says which model they are, its type where each tensor is. */
+/* Hugging Face folders as sources: config.json says which model the folder has; the model's type
+ * says where each tensor is. */
 #include "schedules/checkpoint/hugging_face.h"
 
 #include "lib/base/grow.h"
@@ -45,7 +46,7 @@ static dt_status add_file(struct sources *s, const char *folder, const char *fil
     return DT_OK;
 }
 
-/* The map says of each tensor in which file it is. */
+/* The index's weight_map names the file of each tensor. */
 static dt_status add_files_of(struct sources *s, const char *folder, const char *index, const cJSON *map)
 {
     for (const cJSON *entry = cJSON_IsObject(map) ? map->child : NULL; entry; entry = entry->next) {
@@ -81,7 +82,7 @@ static dt_status open_files(struct sources *s, const char *folder)
 
 /* ---- tensors ---- */
 
-/* By its name, or without what begins the names of all. */
+/* Find the tensor by its name, with or without the prefix that all names of this type share. */
 static const struct dt_tensor *find(const struct sources *s, const char *name, const char *base, const struct dt_tensor_file **file)
 {
     size_t begin = strncmp(name, base, strlen(base)) == 0 ? strlen(base) : 0;
@@ -99,7 +100,7 @@ static bool rows_fit(const struct dt_foreign_tensor *t, uint64_t rows)
     return t->may_have == DT_ROWS_ANY || rows == t->their_rows || (t->may_have == DT_ROWS_AT_LEAST && rows > t->their_rows);
 }
 
-/* Rows of the tensor as it is in the file. DT_ERR_INVALID: it is of another shape than the model's. */
+/* The tensor's rows in the file. DT_ERR_INVALID: its shape is not the model's. */
 static dt_status find_rows(const struct dt_foreign_tensor *t, const struct dt_tensor *tensor, uint64_t *out)
 {
     uint64_t shape[2] = {tensor->shape[0], tensor->dimensions > 1 ? tensor->shape[1] : 1};

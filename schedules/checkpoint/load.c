@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* THREADS: of a rank. Storage is faster when it is asked for several things at once, and pages that are touched for the first time take as long as
- * reading them: the system clears them before they are filled. */
+/* THREADS: per rank. Storage is faster with several requests at once, and the first touch of a page
+ * takes as long as reading it, since the system clears the page. */
 enum { CHUNK_BYTES = 8 << 20, THREADS = 4 };
 
 /* Elements [k, k + count) of a piece. */
@@ -16,27 +16,27 @@ struct chunk {
     uint64_t k, count;
 };
 
-/* A chunk on its way to a device, to which the rank's own thread alone talks. */
+/* A chunk on its way to a device. Only the rank's own thread talks to the device. */
 struct parcel {
     struct chunk chunk; /* count 0: none */
     char *host;         /* [CHUNK_BYTES] */
 };
 
-/* What threads load, a chunk at a time. */
+/* What the threads load, one chunk at a time. */
 struct loading {
     const struct checkpoint_rank *rank;
     const struct sources *sources;
     struct pieces pieces;
     pthread_mutex_t mutex;
-    int piece;       /* from which the next chunk is */
-    uint64_t k;      /* its first element, counted from the first of the piece */
-    dt_status first; /* what went wrong first, and its text, which belongs to the thread that failed */
+    int piece;       /* the piece of the next chunk */
+    uint64_t k;      /* that chunk's first element, counted from the piece's first */
+    dt_status first; /* the first failure, and its text, which belongs to the thread that failed */
     char error[1024];
     struct parcel parcels[THREADS];
     int parcels_taken;
 };
 
-/* False: there are no more, or something has gone wrong. */
+/* False: no chunk is left, or something has failed. */
 static bool take_chunk(struct loading *l, struct chunk *out)
 {
     pthread_mutex_lock(&l->mutex);
@@ -52,7 +52,7 @@ static bool take_chunk(struct loading *l, struct chunk *out)
     return taken;
 }
 
-/* A master copy that the checkpoint has none of is made of the parameter itself. */
+/* A master copy that the checkpoint lacks is made from the parameter itself. */
 static const struct source *find_of_piece(const struct sources *s, const struct piece *piece, int *count)
 {
     const struct source *own = sources_find(s, piece->name, count);
@@ -100,7 +100,8 @@ static void *load_parcel(void *context)
     return NULL;
 }
 
-/* As many chunks as there are threads, and then their copies. False: there are no more, or something has gone wrong. */
+/* Load one chunk per thread, then copy them to the device. False: no chunk is left, or something
+ * has failed. */
 static bool load_parcels(struct loading *l, dt_status *status)
 {
     struct dt_stream *stream = l->rank->stream;
@@ -139,7 +140,8 @@ static bool is_parameter(const struct piece *piece)
     return piece->kind == DP_PARAMETERS || piece->kind == DP_MASTER;
 }
 
-/* Others' files have parameters alone: moments stay as a run begins with them, and the optimizer's copies of parameters are these. */
+/* Hugging Face files have parameters only: moments keep their initial values, and the optimizer's
+ * master copies are made from the parameters. */
 static dt_status load_pieces(const struct checkpoint_rank *rank, const struct sources *s, bool parameters_alone)
 {
     struct loading l = {.rank = rank, .sources = s};
@@ -161,7 +163,7 @@ static dt_status load_pieces(const struct checkpoint_rank *rank, const struct so
 
 /* ---- a checkpoint ---- */
 
-/* The loss scale is of runs that find it as they go. */
+/* Only runs with dynamic loss scaling take over the loss scale. */
 static void take_norm(const struct checkpoint_rank *rank, const struct checkpoint_index *index)
 {
     if (!rank->norm || index->loss_scale <= 0)

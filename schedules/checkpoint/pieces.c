@@ -25,7 +25,7 @@ static dt_status add(struct pieces *pieces, const struct piece *piece)
     return DT_OK;
 }
 
-/* What of the tensor is in the run, if anything. */
+/* Add the part of the tensor that this rank holds, if it holds one. */
 static dt_status add_tensor(struct listing *l, const struct dp_held *held, const struct dt_model_tensor *tensor)
 {
     size_t begin = tensor->offset_elems, end = begin + tensor->count_elems, held_end = held->first_elem + held->count_elems;
@@ -56,7 +56,8 @@ static dt_status add_run(void *context, const struct dp_held *held)
     return DT_OK;
 }
 
-/* State that is not trained is the same on all ranks with these layers after each step: the first of them writes it. */
+/* State that is not trained is equal on all ranks with these layers after each step: the first of
+ * them writes it. */
 static dt_status add_state(const struct checkpoint_rank *rank, struct pieces *pieces)
 {
     const struct dt_stage *stage = rank->stage;
@@ -77,7 +78,8 @@ static dt_status add_state(const struct checkpoint_rank *rank, struct pieces *pi
     return DT_OK;
 }
 
-/* Wide elements first: then all of them lie at multiples of their size. */
+/* Order by width, widest elements first: every piece then lies at a multiple of its element
+ * size. */
 static int compare(const void *left, const void *right)
 {
     const struct piece *a = left, *b = right;

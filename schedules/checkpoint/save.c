@@ -28,7 +28,8 @@ static dt_status fail(const struct writer *w)
     return dt_fail(DT_ERR_IO, "cannot write %s: %s", w->name, strerror(errno));
 }
 
-/* Have the system write what it has got: the disk then works while the rest is copied, and fsync finds little left. A hint: it may fail. */
+/* Have the system start writing what it has received: the disk then works while the rest is copied,
+ * and fsync has little to do. This is a hint; failure is ignored. */
 static void begin_writeback(struct writer *w)
 {
     if (w->bytes - w->begun_bytes < CHUNK_BYTES)
@@ -74,7 +75,7 @@ static bool is_own(const struct piece *piece)
     return piece->own;
 }
 
-/* What this rank saves, in the sequence of its file. */
+/* What this rank saves, in the order of its file. */
 static dt_status find_own(const struct checkpoint_rank *rank, struct pieces *out)
 {
     dt_status status = pieces_find(rank, out);
@@ -82,7 +83,7 @@ static dt_status find_own(const struct checkpoint_rank *rank, struct pieces *out
     return status;
 }
 
-/* A whole tensor has its shape, so that others' tools find it as they know it. */
+/* A tensor that is stored whole keeps its shape, so that other programs can read it. */
 static struct dt_tensor entry_of(const struct piece *piece)
 {
     uint64_t count = piece->part.until - piece->part.from;
@@ -132,7 +133,8 @@ struct job {
     struct dt_stream *stream; /* as of struct writer */
 };
 
-/* The rank's file, on the disk before it gets its name: where it has one, it is whole. */
+/* Write the rank's file. It gets its name only when it is on the disk: a file with its name is
+ * complete. */
 static dt_status write_file(const struct job *job, uint64_t *bytes)
 {
     struct writer w = {.stream = job->stream, .chunk = job->stream ? malloc(CHUNK_BYTES) : NULL};
@@ -157,7 +159,7 @@ static dt_status write_file(const struct job *job, uint64_t *bytes)
 
 /* ---- all ranks ---- */
 
-/* Another one than that of the checkpoint that counts, which may be of the same step. */
+/* Choose a folder other than that of the current checkpoint, which may be of the same step. */
 static void name_folder(const char *path, int steps, char *out, size_t out_bytes)
 {
     struct checkpoint_index before = {0};
@@ -167,7 +169,8 @@ static void name_folder(const char *path, int steps, char *out, size_t out_bytes
     free(before.bytes);
 }
 
-/* What is said of a checkpoint of this rank's run. Owner of out->bytes: the caller, free, also after a failure. */
+/* Fill the index of this rank's run. Owner of out->bytes: the caller, free, also after a
+ * failure. */
 static dt_status describe(const struct checkpoint_rank *rank, struct checkpoint_index *out)
 {
     char *shape;
@@ -181,7 +184,7 @@ static dt_status describe(const struct checkpoint_rank *rank, struct checkpoint_
     return dt_allocated(out->bytes, "no host memory for %d ranks", out->count);
 }
 
-/* What the norm's state is at this step. */
+/* Add the state of the gradients' norm at this step. */
 static void add_norm(const struct checkpoint_rank *rank, struct checkpoint_index *index)
 {
     if (!rank->norm)
@@ -191,7 +194,7 @@ static void add_norm(const struct checkpoint_rank *rank, struct checkpoint_index
     index->skipped_steps = rank->norm->skipped;
 }
 
-/* Rank 0: the index, after all files. */
+/* Rank 0 writes the index, after all files are complete. */
 static dt_status finish(const struct job *job, struct checkpoint_index *index)
 {
     index->steps = job->steps;
@@ -202,7 +205,7 @@ static dt_status finish(const struct job *job, struct checkpoint_index *index)
     return DT_OK;
 }
 
-/* What rank 0 has named reaches the others. */
+/* Rank 0 sends the folder's name to the others. */
 static dt_status agree_on_folder(const struct checkpoint_rank *rank, const char *path, int steps, char folder[64])
 {
     int size = dt_comm_size(rank->world);
@@ -227,7 +230,8 @@ static dt_status begin(const struct checkpoint_folder *f, const struct checkpoin
     return agree_on_folder(rank, f->path, steps, job->folder);
 }
 
-/* All ranks have failed: what they have written would fill the disk until the next run. */
+/* After a failure, remove what the ranks have written: it would fill the disk until the next
+ * run. */
 static dt_status end(struct dt_comm *world, const char *path, dt_status status)
 {
     struct checkpoint_index kept = {0};
@@ -268,21 +272,21 @@ dt_status checkpoint_save(const struct checkpoint_folder *f, const struct checkp
     return status;
 }
 
-/* ---- beside the steps ---- */
+/* ---- saving while the next steps run ---- */
 
 struct checkpoint_copy {
     struct dt_buffer bytes;    /* of all pieces, one after the other */
     struct dt_stream *copying; /* this and the event: NULL on a simulated device */
     struct dt_event *copied;
-    enum { NOTHING, QUEUED, BESIDE_A_STEP, WRITTEN } copies; /* what has become of them; a thread writes them after a step */
+    enum { NOTHING, QUEUED, BESIDE_A_STEP, WRITTEN } copies; /* state of the copies; a thread writes them after a step */
     struct job job;                                          /* of the save that is being written; its pieces are in `bytes` */
     struct checkpoint_index index;
     uint64_t file_bytes;
-    bool threaded; /* there is a thread to be waited for */
+    bool threaded; /* a thread runs, and must be joined */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool written, given_up; /* this rank's file is; the others' will not come */
+    bool written, given_up; /* this rank's file is written; the other ranks' files will not come */
     dt_status status;       /* of this rank's file, and then of the index */
     char error[1024];
 };
@@ -306,7 +310,8 @@ static bool has_given_up(struct checkpoint_copy *c)
     return given_up;
 }
 
-/* Rank 0's thread, which cannot use communicators: a file that has its name is whole. */
+/* Runs in rank 0's thread, which cannot use communicators: it waits for the files' names, since a
+ * file with its name is complete. */
 static bool wait_for_files(struct checkpoint_copy *c)
 {
     char name[PATH_MAX];
@@ -334,7 +339,7 @@ static void *write_beside(void *argument)
     return NULL;
 }
 
-/* Memory that has been touched: the first save does not have to wait for its pages. */
+/* Touch the memory once, so that the first save does not wait for its pages. */
 static dt_status allocate(struct checkpoint_copy *c, const struct checkpoint_rank *rank, size_t bytes)
 {
     struct dt_device_info info;
@@ -344,9 +349,9 @@ static dt_status allocate(struct checkpoint_copy *c, const struct checkpoint_ran
         return DT_OK;
     DT_TRY(dt_stream_create(dt_stream_device(rank->stream), "checkpoint", &c->copying));
     DT_TRY(dt_event_create(dt_stream_device(rank->stream), &c->copied));
-    if (bytes == 0) /* other ranks have the same */
+    if (bytes == 0) /* other ranks save the same */
         return DT_OK;
-    DT_TRY(dt_stream_synchronize(rank->stream)); /* it is there for the host, too */
+    DT_TRY(dt_stream_synchronize(rank->stream)); /* for the host's reads, too */
     memset(c->bytes.data, 0, bytes);
     return DT_OK;
 }
@@ -390,12 +395,12 @@ void checkpoint_copy_destroy(struct checkpoint_copy *c, struct dt_stream *stream
     free(c);
 }
 
-/* Copy what the rank has now, and have the job's pieces be those of the copy. */
+/* Copy what the rank holds now; the job's pieces then point into the copy. */
 static dt_status take_copy(const struct checkpoint_rank *rank, struct checkpoint_copy *c, struct job *job)
 {
     char *to = c->bytes.data;
     DT_TRY(find_own(rank, &job->pieces));
-    job->stream = NULL; /* of what is written */
+    job->stream = NULL; /* the copy is in host memory */
     for (struct piece *p = job->pieces.all; p < job->pieces.all + job->pieces.count; p++) {
         if (rank->experiment->parameter_offload)
             memcpy(to, p->data, piece_bytes(p));
@@ -409,7 +414,7 @@ static dt_status take_copy(const struct checkpoint_rank *rank, struct checkpoint
     return dt_event_record(c->copied, c->copying);
 }
 
-/* What goes wrong here is said by the wait. */
+/* Errors of this function are reported by the wait. */
 static void start(struct checkpoint_copy *c)
 {
     dt_status status = dt_stream_synchronize(c->copying);

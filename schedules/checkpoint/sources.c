@@ -40,7 +40,7 @@ static struct source source_of(const struct dt_tensor_file *file, const struct d
     return source;
 }
 
-/* A part that is longer than its tensor is nobody's. */
+/* List the parts; one that is longer than its tensor is an error. */
 static dt_status list_sources(struct sources *s, const char *path)
 {
     int room = 1;
@@ -71,8 +71,8 @@ dt_status sources_open_checkpoint(struct sources *s, const char *path, const str
         DT_TRY(dt_tensor_file_open(name, &s->files[s->file_count]));
         double bytes = (double)s->files[s->file_count++].file.size_bytes;
         if (bytes != index->bytes[i])
-            return dt_fail(DT_ERR_INVALID, "%s: %.0f bytes, and the index says %.0f: the file is cut off, or another one", name, bytes,
-                           index->bytes[i]);
+            return dt_fail(DT_ERR_INVALID, "%s: %.0f bytes, and the index says %.0f: the file is cut off, or it is another file", name,
+                           bytes, index->bytes[i]);
     }
     return list_sources(s, path);
 }
@@ -103,7 +103,7 @@ static float element(enum dt_dtype dtype, const char *from)
     return dtype == DT_FP16 ? dt_fp16_to_fp32(bits) : dt_bf16_to_fp32(bits);
 }
 
-/* Elements of one type as another's; of the first, each is from_step_bytes after the one before. */
+/* Convert elements from one type to another. The source's elements are from_step_bytes apart. */
 static void convert(enum dt_dtype from_dtype, const char *from, size_t from_step_bytes, enum dt_dtype dtype, char *to, size_t count)
 {
     size_t bytes = dt_dtype_bytes(dtype);
@@ -122,7 +122,8 @@ static void convert(enum dt_dtype from_dtype, const char *from, size_t from_step
     }
 }
 
-/* From the source's element at_source on, no more than *length of them, and than follow each other in equal steps. */
+/* Copy from the source's element at_source on. *length is reduced to the elements that follow in
+ * equal steps. */
 static dt_status copy_elements(const struct source *s, uint64_t at_source, enum dt_dtype dtype, char *to, uint64_t *length)
 {
     size_t bytes = dt_dtype_bytes(s->dtype);
@@ -143,7 +144,7 @@ dt_status sources_collect(const struct sources *s, const struct wanted *wanted, 
                           uint64_t count, char *to)
 {
     size_t bytes = dt_dtype_bytes(wanted->dtype);
-    int last = 0; /* the next elements are mostly where these were */
+    int last = 0; /* most often the source of the last elements has the next ones, too */
     for (uint64_t end = k + count, length, in_source, at_source; k < end; k += length, to += length * bytes) {
         uint64_t at = dt_tensor_part_at(wanted->part, k, &length);
         const struct source *source = NULL;

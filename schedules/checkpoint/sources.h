@@ -1,4 +1,5 @@
-/* Where in files the elements of a model's tensors are: parts that ranks have saved, or tensors of another library's files. */
+/* Where the elements of a model's tensors are in files: parts that ranks have saved, or tensors of
+ * another library's files. */
 #ifndef SCHEDULES_CHECKPOINT_SOURCES_H
 #define SCHEDULES_CHECKPOINT_SOURCES_H
 
@@ -8,12 +9,13 @@
 
 /* A part of a tensor in a file. */
 struct source {
-    char name[DT_TENSOR_NAME]; /* of the tensor, by our names */
+    char name[DT_TENSOR_NAME]; /* of the tensor, in dtbench's names */
     struct dt_tensor_part part;
     enum dt_dtype dtype;
     const struct dt_mapped_file *file;
     const char *bytes; /* the part's elements, in the file */
-    /* A whole tensor that is stored transposed: `columns` of ours, of which each element is `step_elems` after the one before. 0: it is not. */
+    /* A whole tensor that is stored transposed: `columns` of dtbench's columns, whose elements are
+     * step_elems apart. 0: not transposed. */
     uint64_t columns, step_elems;
 };
 
@@ -22,24 +24,25 @@ struct sources {
     int file_count;
     struct source *all; /* [count] sorted by name */
     int count;
-    /* What is in none of the files: false: cannot be; true: is zero, as the rows of a padded vocabulary. */
+    /* Elements that no file has: false: an error; true: zero, as in the padding rows of a
+     * vocabulary. */
     bool may_lack_rows;
 };
 
-/* The files that the index names. Close them also after a failure. Errors: DT_ERR_IO, DT_ERR_INVALID with what is wrong with which file,
- * DT_ERR_HOST_MEMORY. */
+/* Open the files that the index names. Close the sources also after a failure. Errors: DT_ERR_IO,
+ * DT_ERR_INVALID with the file and what is wrong in it, DT_ERR_HOST_MEMORY. */
 struct checkpoint_index;
 dt_status sources_open_checkpoint(struct sources *sources, const char *path, const struct checkpoint_index *index);
 void sources_close(struct sources *sources); /* takes zeroed ones */
 
-/* Sort them, once all are listed. */
+/* Sort the sources, once all are listed. */
 void sources_sort(struct sources *sources);
 
-/* All parts of the tensor of that name; NULL and 0: no file has it. */
+/* All parts of the tensor with that name; NULL and 0: no file has it. */
 const struct source *sources_find(const struct sources *sources, const char *name, int *count);
 
-/* Elements [k, k + count) of a part of the tensor `name`, as `dtype`, to `to`. found [found_count]: what sources_find has.
- * Errors: DT_ERR_INVALID where no file has one. */
+/* Read elements [k, k + count) of the tensor `name`, converted to `dtype`, into `to`. found
+ * [found_count]: the result of sources_find. Errors: DT_ERR_INVALID if no file has an element. */
 struct wanted {
     const char *name;
     enum dt_dtype dtype;

@@ -1,4 +1,4 @@
-/* What no field can tell by itself: completing an experiment, and refusing combinations that make no sense. */
+/* Checks of several keys together: complete an experiment, and refuse impossible combinations. */
 #include "lib/base/intern.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
@@ -17,11 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From this many parameters on FSDP gathers each linear layer by itself: the study's rule, its 81B model being the first. */
+/* From this number of parameters on FSDP gathers each linear layer by itself, as the study does
+ * from its 81B model on. */
 #define FSDP_LINEAR_FROM 80e9
 
-/* Forward passes of a step over the ranks of one pipeline: plans of more take gigabytes and minutes, and 64 stages of 8 parts may still have
- * 2048 micro-batches. */
+/* Limit of the forward passes of a step over the ranks of one pipeline. Larger plans take gigabytes
+ * and minutes; 64 stages of 8 parts may still have 2048 micro-batches. */
 enum { MOST_PASSES = 1 << 20 };
 
 enum { PATH_OF_A_FILE = 128 }; /* the keys' cluster and profile are shorter */
@@ -53,7 +54,8 @@ static const char *sizes_text(const struct dt_model_family *family, char text[SI
     return text;
 }
 
-/* The family of a model without a preset: of the first size that is given; else the first family. */
+/* The family of a model without a preset: that of the first size that is given; without one, the
+ * first family. */
 static const struct dt_model_family *family_of_sizes(const bool *given)
 {
     for (int f = 0; model_family(f); f++)
@@ -63,7 +65,7 @@ static const struct dt_model_family *family_of_sizes(const bool *given)
     return model_family(0);
 }
 
-/* Of the family's keys which are given; a key of another family is none. */
+/* Find which of the family's keys are given; a key of another family is an error. */
 static dt_status find_given(const struct dt_model *m, const bool *given, const char *where, bool own[DT_MODEL_KEYS_MAX])
 {
     const struct dt_table *table = experiment_table();
@@ -79,7 +81,7 @@ static dt_status find_given(const struct dt_model *m, const bool *given, const c
     return DT_OK;
 }
 
-/* A model that a file describes is as if the config had all that the file says and itself does not. */
+/* Complete a model that a file describes: keys of the config take precedence over the file. */
 static dt_status resolve_model_from(struct experiment *e, const bool *given, const char *where)
 {
     struct dt_model described = {.family = NULL}, *m = &e->model;
@@ -137,7 +139,8 @@ static dt_status resolve_model(struct experiment *e, const bool *given, const ch
     return DT_OK;
 }
 
-/* Fp32 loses nothing, and from it half of the bytes can be saved; from one 16-bit type to the other there is nothing to gain. */
+/* Reducing in fp32 loses nothing, and reducing fp32 gradients in 16 bits saves half of the bytes;
+ * from one 16-bit type to the other nothing is gained. */
 static dt_status check_reduction(const struct experiment *e, const char *where)
 {
     enum dt_dtype own = experiment_gradient_dtype(e), sent = experiment_reduce_dtype(e);
@@ -147,7 +150,7 @@ static dt_status check_reduction(const struct experiment *e, const char *where)
                    dt_dtype_name(sent), dt_dtype_name(own));
 }
 
-/* Products in FP8 are predicted, never computed. */
+/* Products in FP8 can be predicted, but not computed. */
 static dt_status check_fp8(const struct experiment *e, const char *where)
 {
     const char *name = dt_fp8_recipe(e->model.fp8)->name;
@@ -170,7 +173,8 @@ static dt_status check_fp8(const struct experiment *e, const char *where)
     return DT_OK;
 }
 
-/* Everything a rank allocates must have a size: the largest tensors, in bytes, stay far below 2^63. */
+/* The size of everything that a rank allocates must fit its type: the largest tensors stay far
+ * below 2^63 bytes. */
 static dt_status check_sizes(const struct experiment *e, const char *where)
 {
     const char *keys;
@@ -206,14 +210,15 @@ static dt_status resolve_batch(struct experiment *e, const bool *given, const ch
     return DT_OK;
 }
 
-/* A config with the keys of paradigms that one experiment cannot have together was written out by dtbench, as in records: `pipeline` was
- * pdp's alone when the first of them were, and where it is not they have pipeline.paradigms. */
+/* Whether dtbench has written the config, as in records: it then has keys of paradigms that exclude
+ * each other. In the first versions `pipeline` was pdp's only; later ones write
+ * pipeline.paradigms. */
 static bool is_written_out(const bool *given)
 {
     return is_given(given, "hsdp.shard_size") && is_given(given, "parameter_server.servers");
 }
 
-/* As many parts on each rank as the list of their first blocks has, where nothing else says how many. */
+/* Unless chunks are given, the list of first blocks says how many parts each rank has. */
 static void count_parts(struct experiment *e, const bool *given)
 {
     const struct pipeline_order *order = pipeline_order_find(e->pipeline.order);
@@ -225,7 +230,7 @@ static void count_parts(struct experiment *e, const bool *given)
         e->pipeline.virtual_stages = of_rank;
 }
 
-/* Whether this experiment has a pipeline is known from here on. */
+/* After this it is known whether the experiment has a pipeline. */
 static void resolve_pipeline(struct experiment *e, const bool *given)
 {
     if (!is_given(given, "pipeline.paradigms")) {
@@ -249,7 +254,7 @@ static dt_status check_passes(const struct experiment *e, const char *where)
                    where, micro_batches, parts, MOST_PASSES, MOST_PASSES / parts);
 }
 
-/* Each part of each stage has a layer. */
+/* Each part of each stage needs a layer. */
 static dt_status check_layers(const struct experiment *e, const char *where)
 {
     const struct strategy *s = &e->strategy;
@@ -306,7 +311,7 @@ static dt_status check_tensor_group(const struct experiment *e, const char *wher
     return DT_OK;
 }
 
-/* Ranks that share the positions of each sample. */
+/* Check the ranks that share the positions of each sample. */
 static dt_status check_context_group(const struct experiment *e, const char *where)
 {
     const struct dt_model_family *family = e->model.family;
@@ -342,7 +347,7 @@ static dt_status check_checkpoints(const struct experiment *e, const char *where
     return DT_OK;
 }
 
-/* What says how a run saves, where nothing says that it does. given: as experiment_resolve. */
+/* Keys that say how a run saves make no sense unless it saves. given: as in experiment_resolve. */
 static dt_status check_saving(const struct experiment *e, const bool *given, const char *where)
 {
     const char *key = e->checkpoint.save_every > 0 && is_given(given, "checkpoint.save_every")   ? "save_every"
@@ -370,7 +375,7 @@ static dt_status check_division(const struct experiment *e, const char *where)
     DT_TRY(check_tensor_group(e, where));
     DT_TRY(check_context_group(e, where));
     struct dt_failures failures = {0};
-    int64_t samples = (int64_t)e->tensor.size * e->batch_size; /* which the ranks of a tensor group have together */
+    int64_t samples = (int64_t)e->tensor.size * e->batch_size; /* the ranks of a tensor group share their samples */
     if (e->micro_batches > samples)
         dt_failures_add(&failures, dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than %sbatch_size %" PRId64, where,
                                            e->micro_batches, e->tensor.size > 1 ? "tensor.size * " : "", samples));
@@ -393,7 +398,8 @@ static dt_status check_division(const struct experiment *e, const char *where)
     return DT_OK;
 }
 
-/* A profile that a cluster file names may be beside it: `name` is then given with that folder. */
+/* A profile that a cluster file names may be in the same folder as that file: `name` then includes
+ * the folder. */
 static dt_status set_profile(struct experiment *e, const char *name)
 {
     const char *slash = strrchr(e->cluster, '/');
@@ -403,7 +409,8 @@ static dt_status set_profile(struct experiment *e, const char *name)
     return dt_intern_into(&e->profile, found ? beside : name);
 }
 
-/* The profile that the cluster file names. A file that cannot be read is reported where it is needed. */
+/* Use the profile that the cluster file names. A cluster file that cannot be read is reported where
+ * it is needed. */
 static dt_status read_profile_of_cluster(struct experiment *e)
 {
     char path[1024], *text;
@@ -428,7 +435,7 @@ static dt_status complete_name(const char *folder, const char **name)
     return **name ? dt_intern_into(name, file) : DT_OK;
 }
 
-/* What sim runs on when nobody says: a usual machine; and on it the software of its time, which the machine's file names. */
+/* Defaults on sim: a common machine, and the software that the machine's file names. */
 static dt_status resolve_simulated(struct experiment *e, struct experiment_resolver *last)
 {
     if (!experiment_is_simulated(e))
@@ -450,7 +457,7 @@ static dt_status resolve_simulated(struct experiment *e, struct experiment_resol
     return DT_OK;
 }
 
-/* A real network is as it is. */
+/* Only simulated networks can be changed. */
 static dt_status check_network(const struct experiment *e, const char *where)
 {
     bool rate = e->network.gbit_per_s > 0, latency = e->network.latency_us >= 0;
@@ -460,7 +467,7 @@ static dt_status check_network(const struct experiment *e, const char *where)
                    where, rate ? "gbit_per_s" : "latency_us", e->device);
 }
 
-/* So are real GPUs. */
+/* Only simulated hardware can be slowed down. */
 static dt_status check_slow(const struct experiment *e, const char *where)
 {
     if (e->slow.by <= 0)
@@ -473,7 +480,7 @@ static dt_status check_slow(const struct experiment *e, const char *where)
     return DT_OK;
 }
 
-/* What needs all of a step's updates where the step ends. */
+/* Refuse late updates together with what needs all of a step's updates at its end. */
 static dt_status check_late_updates(const struct experiment *e, const char *where)
 {
     const char *key = e->optimizer.clip_norm > 0         ? "optimizer.clip_norm: 0"
@@ -496,7 +503,7 @@ static dt_status check_decay(const struct experiment *e, const char *where)
                    e->model.family->name);
 }
 
-/* A unit of a layer is there alone. */
+/* With units of single layers, no other layer is in memory. */
 static dt_status check_units(const struct experiment *e, const char *where)
 {
     if (!strategy_reads_blocks(&e->strategy) || e->fsdp.unit != DT_UNIT_LINEAR || !(e->strategy.paradigm->reads & READS_UNITS))
@@ -547,9 +554,9 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     DT_TRY(check_late_updates(e, where));
     DT_TRY(check_decay(e, where));
     bool block = (double)dt_model_parameter_count(&e->model) < FSDP_LINEAR_FROM || strategy_reads_blocks(&e->strategy);
-    if (e->fsdp.unit != DT_UNIT_BLOCK && e->fsdp.unit != DT_UNIT_LINEAR) /* "auto" is the table's alone */
+    if (e->fsdp.unit != DT_UNIT_BLOCK && e->fsdp.unit != DT_UNIT_LINEAR) /* only the keys' table knows "auto" */
         e->fsdp.unit = block ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;
-    e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* a limit of less than a byte is still one */
+    e->memory_limit_bytes = (uint64_t)ceil(e->memory_limit_gib * 0x1p30); /* round up, so that a limit below one byte remains a limit */
     e->host_memory_limit_bytes = (uint64_t)ceil(e->host_memory_limit_gib * 0x1p30);
     DT_TRY(resolve_simulated(e, last));
     return experiment_set_hash(e);

@@ -35,7 +35,7 @@ static dt_status count_samples(struct experiment *e)
     return status;
 }
 
-/* An epoch has a step or more. */
+/* An epoch must have at least one step. */
 static dt_status check_steps(const struct experiment *e, const char *where)
 {
     struct dt_sampler sampler = experiment_sampler(e);
@@ -58,8 +58,9 @@ static dt_status resolve_epochs(struct experiment *e, bool timed_given, const ch
         return dt_fail(DT_ERR_INVALID, "%s: steps.epochs: %" PRIu64 " steps in all; more than steps.warmup %" PRIu64 " and at most %d",
                        where, steps, warmup, INT_MAX);
     if (timed_given && (uint64_t)e->steps.timed != steps - warmup)
-        return dt_fail(DT_ERR_INVALID, "%s: steps.epochs: they are %" PRIu64 " timed steps, and steps.timed says %d; give one of both",
-                       where, steps - warmup, e->steps.timed);
+        return dt_fail(DT_ERR_INVALID,
+                       "%s: steps.epochs: the epochs have %" PRIu64 " timed steps, and steps.timed says %d; give one of both", where,
+                       steps - warmup, e->steps.timed);
     e->steps.timed = (int)(steps - warmup);
     return DT_OK;
 }

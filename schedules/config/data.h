@@ -1,4 +1,4 @@
-/* What is known of an experiment's file of samples without reading its content. */
+/* What dtbench knows of an experiment's file of samples without reading its content. */
 #ifndef SCHEDULES_CONFIG_DATA_H
 #define SCHEDULES_CONFIG_DATA_H
 
@@ -10,7 +10,8 @@
  * `where` begins the error text. Errors: DT_ERR_INVALID. */
 dt_status experiment_resolve_data(struct experiment *experiment, bool timed_given, const char *where);
 
-/* Replace the file's name by its full path, for processes that do not know the config's folder. Errors: DT_ERR_IO. */
+/* Replace the file's name by its full path, since rank processes do not know the config's folder.
+ * Errors: DT_ERR_IO. */
 dt_status experiment_find_data(struct experiment *experiment);
 
 /* In which order the experiment takes the file's samples. */

@@ -1,18 +1,19 @@
-/* The experiments of a config: of a sweep up to 100,000. */
+/* The experiments of a config; a sweep has up to 100,000. */
 #ifndef SCHEDULES_CONFIG_EXPERIMENT_LIST_H
 #define SCHEDULES_CONFIG_EXPERIMENT_LIST_H
 
 #include "lib/base/status.h"
 #include "schedules/config/experiment.h"
 
-/* Combinations of a sweep that are not in the list, because their values do not go together: no strategy has them. */
+/* Combinations of a sweep that were left out because their values do not go together: no strategy
+ * can have them. */
 struct left_out {
     int count, of;    /* the number of combinations */
-    char first[1024]; /* one line: which the first is, and why; "" where there is none */
+    char first[1024]; /* one line that names the first one and the reason; "" if there is none */
 };
 
 struct experiment_list {
-    struct experiment *all; /* [count]; the list's */
+    struct experiment *all; /* [count]; owned by the list */
     int count, room;
     struct left_out left_out;
 };
@@ -21,10 +22,10 @@ struct experiment_list {
 dt_status experiment_list_create(struct experiment_list **out);
 void experiment_list_destroy(struct experiment_list *list); /* takes NULL */
 
-/* A copy of the experiment, with every byte, becomes the last one. Errors: DT_ERR_HOST_MEMORY. */
+/* Append a copy of the experiment. Errors: DT_ERR_HOST_MEMORY. */
 dt_status experiment_list_add(struct experiment_list *list, const struct experiment *experiment);
 
-/* Take out those whose dropped[i] is true; the others keep their order. */
+/* Take out the experiments whose dropped[i] is true; the others keep their order. */
 void experiment_list_drop(struct experiment_list *list, const bool *dropped);
 
 #endif

@@ -45,7 +45,7 @@ const struct dt_model_preset *model_find_preset(const char *name, const struct d
     return NULL;
 }
 
-/* A number of 0 that is no probability is the key's default. */
+/* Whether the preset sets the key. A number of 0 that is no probability means the key's default. */
 static bool says(const struct dt_model_preset *preset, const struct dt_field *key)
 {
     const void *value = (const char *)preset->own + key->offset;

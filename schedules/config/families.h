@@ -5,24 +5,26 @@
 
 #include "lib/model/model.h"
 
-/* Families after dtbench's own; NULL past the last. Here there are none. The function is weak, as paradigm_more (paradigm.h). */
+/* Families after dtbench's own; NULL past the last. dtbench has none; the function is weak, as
+ * paradigm_more (paradigm.h) is. */
 const struct dt_model_family *model_family_more(int index);
 
 /* Family `index`, from 0; NULL past the last. */
 const struct dt_model_family *model_family(int index);
 
-/* Make `model` one of that family. Each family's description has a place of its own in a model, so that keys of all of them can be read
- * before it is known which one it is. */
+/* Make `model` one of that family. A model has a separate place for each family's description, so
+ * that keys can be read before the family is known. */
 void model_set_family(struct dt_model *model, const struct dt_model_family *family);
 
-/* Preset `index`, counted over all families, and the family it belongs to; NULL past the last. */
+/* Preset `index`, counted over all families, and its family; NULL past the last. */
 const struct dt_model_preset *model_preset(int index, const struct dt_model_family **family);
 /* The preset of that name, exactly, and its family; NULL when there is none. */
 const struct dt_model_preset *model_find_preset(const char *name, const struct dt_model_family **family);
 
-/* Give `model`, of the preset's family, the preset's sizes, and of its other keys what it says and `given` [the family's key_count] does not. */
+/* Give `model`, of the preset's family, the preset's sizes, and those other values of the preset
+ * whose keys are not marked in `given` [the family's key_count]. */
 void model_take_preset(struct dt_model *model, const struct dt_model_preset *preset, const bool *given);
-/* A model of that preset, with the keys' defaults where it says nothing. */
+/* A model of that preset, with defaults for the keys that the preset does not set. */
 struct dt_model model_of_preset(const struct dt_model_preset *preset, const struct dt_model_family *family);
 
 #endif

@@ -23,7 +23,8 @@ static const char *order_choice(int index)
     return order ? order->name : NULL;
 }
 
-/* ---- which keys have a part in an experiment `e`: those that its record has, and that its hash is made of ---- */
+/* ---- which keys matter in an experiment `e`: its record has them, and its hash includes them
+ * ---- */
 
 #define WHERE(name, condition)                                                                                                             \
     static bool name(const void *source)                                                                                                   \
@@ -32,7 +33,7 @@ static const char *order_choice(int index)
         return condition;                                                                                                                  \
     }
 
-/* The row of its pipeline's order; NULL where it has no pipeline. */
+/* The row of the pipeline's order; NULL without a pipeline. */
 static const struct pipeline_order *order_of(const struct experiment *e)
 {
     return e->strategy.has_pipeline ? pipeline_order_find(e->pipeline.order) : NULL;
@@ -43,7 +44,7 @@ static bool on_gpus(const struct experiment *e)
     return !e->strategy.device || e->strategy.device->gpus;
 }
 
-/* Of one axis of the mesh alone all sequences are the same. */
+/* The number of axes with more than one rank. With one such axis all axis orders are the same. */
 static int axes_in_use(const struct experiment *e)
 {
     int tensor = e->tensor.size, stages = e->strategy.stages;
@@ -59,7 +60,7 @@ WHERE(of_tensor_groups, e->tensor.size > 1)
 WHERE(of_context_groups, e->context.size > 1)
 WHERE(of_several_axes, axes_in_use(e) > 1)
 WHERE(of_near_ranks, e->strategy.has_pipeline || e->tensor.size > 1 || e->strategy.paradigm->reads & READS_SHARD_GROUPS)
-WHERE(of_cheap_activations, e->keep_cheap != 0) /* records of before say nothing of it, and did without */
+WHERE(of_cheap_activations, e->keep_cheap != 0) /* records of earlier versions lack this key, and mean 0 */
 WHERE(of_adam, experiment_is_adam(e))
 WHERE(of_momentum, !experiment_is_adam(e) && e->optimizer.momentum > 0)
 WHERE(of_weight_decay, e->optimizer.name == OPTIMIZER_ADAMW || e->optimizer.weight_decay > 0)
@@ -70,7 +71,7 @@ WHERE(of_fp8, e->model.fp8 != DT_FP8_NONE)
 WHERE(of_gathers_in_fp8, e->model.fp8_gather)
 WHERE(of_rare_segments, e->activation_every > 1 && (activation_has_segments(e->activation) || e->strategy.policies > 0))
 WHERE(of_clipping, e->optimizer.clip_norm > 0)
-WHERE(of_master_weights, e->optimizer.master_weights != experiment_is_adam(e)) /* where they are not as they always were */
+WHERE(of_master_weights, e->optimizer.master_weights != experiment_is_adam(e)) /* only if it differs from earlier versions' rule */
 WHERE(of_dynamic_scaling, experiment_scales_dynamically(e))
 WHERE(of_schedules, e->optimizer.schedule != SCHEDULE_CONSTANT || e->optimizer.warmup_steps > 0)
 WHERE(of_ends, e->optimizer.schedule != SCHEDULE_CONSTANT)
@@ -84,7 +85,7 @@ WHERE(of_separate_kernels, on_gpus(e) && !e->fused_kernels)
 WHERE(of_early_launch, on_gpus(e) && e->early_launch)
 WHERE(of_warpgroups, on_gpus(e) && e->warpgroup_kernels)
 WHERE(of_spared, on_gpus(e) && e->spared_multiprocessors > 0)
-WHERE(of_processors, !e->strategy.device || !e->strategy.device->gpus) /* a profile that was measured on a CPU has threads, too */
+WHERE(of_processors, !e->strategy.device || !e->strategy.device->gpus) /* a profile measured on a CPU has threads, too */
 WHERE(of_predictions, experiment_is_simulated(e))
 WHERE(of_rates, experiment_is_simulated(e) && e->rates && *e->rates)
 WHERE(of_slow_parts, e->slow.by > 0)
@@ -100,7 +101,7 @@ static const char *const global_batch[] = {"global_batch", NULL}, *const batch_s
 
 #define AT(member) .offset = offsetof(struct experiment, member), .size = sizeof(((struct experiment *)0)->member)
 
-/* Keys of one object stand together. */
+/* Keys of one object are consecutive rows. */
 static const struct dt_field fields[] = {
     {"name", DT_FIELD_TEXT, AT(name), .group = "The experiment", .min = 1, .max = 63, .initial = "\"experiment\"", .matters = in_no_result,
      .costs_nothing = true, .description = "Name of the experiment in tables and records; no part of the config's hash."},
@@ -110,7 +111,7 @@ static const struct dt_field fields[] = {
     {"world_size", DT_FIELD_INT, AT(world_size), .min = 1, .max = 65536, .initial = "1",
      .description = "Ranks (GPUs), those of pipelines, tensor and context groups included: a multiple of pipeline.stages times tensor.size "
                     "times context.size, "
-                    "and with paradigm none equal to it."},
+                    "and equal to it with paradigm none."},
     {"paradigm", DT_FIELD_ENUM, AT(paradigm), .choice = paradigm_name, .refused = refused_paradigms, .initial = "\"none\"",
      .description =
          "What the ranks, or the pipelines where there are some, do with samples, parameters and gradients; dtbench list describes "
@@ -157,7 +158,7 @@ static const struct dt_field fields[] = {
      .description = "A model that was published (dtbench list prints them), instead of layers, heads and hidden."},
     {"model.from", DT_FIELD_TEXT, AT(model_from), .min = 1, .max = 127, .matters = in_no_result,
      .description = "A Hugging Face model's config.json, which says the sizes and the rest of the model, instead of a preset; what the "
-                    "config gives besides takes its place. Looked for beside the config, then as clusters are."},
+                    "config gives takes precedence. Looked for in the config's folder, then as clusters are."},
     {"model.dtype", DT_FIELD_ENUM, AT(model.dtype), .choice = dt_dtype_name, .initial = "\"fp16\"",
      .description = "Data type of parameters, gradients, activations and messages. bf16 is the fast one on processors that compute "
                     "it natively."},
@@ -236,8 +237,9 @@ static const struct dt_field fields[] = {
      .description = "parameter_server: workers whose gradients a server receives at a time, each into memory of its own."},
     {"parameter_server.staleness", DT_FIELD_INT, AT(parameter_server.staleness), .min = 0, .max = 16, .initial = "0",
      .readers = READS_SERVERS, .matters = of_late_updates,
-     .description = "parameter_server: a step is computed with the parameters of so many steps before, so that no worker waits for others "
-                    "that are behind by less. 0: all updates are there before a step begins. Losses are those of another training."},
+     .description =
+         "parameter_server: a step is computed with parameters that are this number of steps old, so that no worker waits for others "
+         "that are behind by less. 0: all updates are there before a step begins. Losses are those of another training."},
     {"tensor.size", DT_FIELD_INT, AT(tensor.size), .min = 1, .max = 4096, .initial = "1",
      .description = "Ranks that share each layer (tensor parallelism), with every paradigm; must divide model.heads, and world_size. "
                     "They work on the same samples, batch_size for each of them together."},
@@ -265,7 +267,7 @@ static const struct dt_field fields[] = {
      .description = "checkpoint, offload: transformer blocks of a segment."},
     {"activation_every", DT_FIELD_INT, AT(activation_every), .min = 1, .max = 4096, .initial = "1", .matters = of_rare_segments,
      .description =
-         "checkpoint, offload: of so many segments of a rank's part of the model the last one leaves its input alone, and all is kept of "
+         "checkpoint, offload: of every N segments of a rank's part of the model the last one keeps only its input, and all is kept of the "
          "the "
          "others: with 2 every second block is recomputed (torchtitan's selective recomputation with a number). The head is as with 1."},
     {"keep_cheap", DT_FIELD_ENUM, AT(keep_cheap), /* the number of each name is what it keeps */
@@ -355,7 +357,7 @@ static const struct dt_field fields[] = {
          "saves one in any case."},
     {"checkpoint.asynchronous", DT_FIELD_BOOL, AT(checkpoint.asynchronous), .max = 1, .initial = "false", .matters = of_checkpoints,
      .description =
-         "What each rank saves is copied to host memory beside the forward passes of the next step, and written by a thread after it. "
+         "What each rank saves is copied to host memory during the forward passes of the next step, and written by a thread after it. "
          "The save after the last step is waited for."},
     {"checkpoint.from", DT_FIELD_TEXT, AT(checkpoint.from), .max = 511, .initial = "\"\"",
      .description =
@@ -385,11 +387,11 @@ static const struct dt_field fields[] = {
      .description = "loss_scaling dynamic: it grows after this number of steps whose gradients were finite."},
     {"fused_kernels", DT_FIELD_BOOL, AT(fused_kernels), .group = "The run", .max = 1, .initial = "true", .matters = of_separate_kernels,
      .description =
-         "cuda: one kernel does the work of several where there is one: the residual stream's sum and the norm behind it, a norm's "
-         "gradient and that of the branch before it, GELU's gradient and that of the bias in front of it, GELU's tanh form and the "
+         "cuda: one kernel does the work of several where there is one: the residual stream's sum and the norm after it, a norm's "
+         "gradient and that of the branch before it, GELU's gradient and that of the bias before it, GELU's tanh form and the "
          "product before it, attention's gradient and rope's. false: one after the other, to measure what that gains."},
     {"early_launch", DT_FIELD_BOOL, AT(early_launch), .max = 1, .initial = "false", .matters = of_early_launch,
-     .description = "cuda: a kernel is launched while the one in front of it runs, and waits for its end (programmatic dependent launch), "
+     .description = "cuda: a kernel is launched while the kernel before it runs, and waits for its end (programmatic dependent launch), "
                     "in graphs too. "
                     "Needs compute capability 9.0 and a build with -Dgpu_target=hopper. What that gains is not measured yet."},
     {"warpgroup_kernels", DT_FIELD_BOOL, AT(warpgroup_kernels), .max = 1, .initial = "false", .matters = of_warpgroups,
@@ -398,9 +400,8 @@ static const struct dt_field fields[] = {
          "in fp16 and bf16, with heads of 8 to 128 columns in eights. "
          "Needs compute capability 9.0. No GPU has run them yet."},
     {"spared_multiprocessors", DT_FIELD_INT, AT(spared_multiprocessors), .min = 0, .max = 1000, .initial = "0", .matters = of_spared,
-     .description =
-         "cuda: multiprocessors that matrix products leave to what runs beside them (SM_COUNT_TARGET of cuBLASLt), such as NCCL's "
-         "collectives, which NCCL_MAX_CTAS in nccl limits. What that gains is not measured yet."},
+     .description = "cuda: multiprocessors that matrix products leave to concurrent kernels (SM_COUNT_TARGET of cuBLASLt), such as NCCL's "
+                    "collectives, which NCCL_MAX_CTAS in nccl limits. What that gains is not measured yet."},
     {"graph", DT_FIELD_BOOL, AT(graph), .max = 1, .initial = "true", .matters = of_gpus,
      .description =
          "cuda: the third step is captured as a CUDA graph, which later steps replay. With steps.warmup of 3 or more no "
@@ -421,7 +422,7 @@ static const struct dt_field fields[] = {
      .description = "Steps before the timed ones."},
     {"steps.warmup_s", DT_FIELD_NUMBER, AT(steps.warmup_s), .min = 0, .max = 3600, .initial = "0", .matters = of_timed_warmup,
      .description =
-         "Seconds of warm-up: beyond steps.warmup there are more steps before the timed ones until the slowest rank has spent so long in "
+         "Seconds of warm-up: beyond steps.warmup there are more steps before the timed ones until the slowest rank has spent this time in "
          "them. Clocks of a GPU that was idle are low for a second or two."},
     {"steps.timed", DT_FIELD_INT, AT(steps.timed), .min = 1, .max = 1000000, .initial = "4", .description = "Timed steps."},
     {"steps.epochs", DT_FIELD_INT, AT(steps.epochs), .min = 0, .max = 1000000, .initial = "0", .matters = of_epochs,
@@ -493,10 +494,10 @@ enum { FIELDS_MAX = 256, SECTIONS_MAX = 32, REPLACED_MAX = 128, RULES_BYTES = 10
 static struct {
     pthread_once_t once;
     struct dt_field fields[FIELDS_MAX];
-    const struct dt_model_family *families[FIELDS_MAX]; /* of the field; NULL: it is a key of all models */
-    const char *replaced[REPLACED_MAX];                 /* by model.preset and model.from */
+    const struct dt_model_family *families[FIELDS_MAX]; /* the family that has the field; NULL: all families */
+    const char *replaced[REPLACED_MAX];                 /* keys that model.preset and model.from replace */
     struct dt_schema_section sections[SECTIONS_MAX];
-    char rules[RULES_BYTES], model_rules[RULES_BYTES]; /* of the schema */
+    char rules[RULES_BYTES], model_rules[RULES_BYTES]; /* as JSON Schema */
     struct dt_table table;
 } all = {.once = PTHREAD_ONCE_INIT};
 
@@ -508,7 +509,7 @@ static void add(const struct dt_field *field, const struct dt_model_family *fami
     all.families[at] = family;
 }
 
-/* Keys [first, end) of each family. */
+/* Add keys [first, end) of each family. */
 static void add_keys(bool before_dtype)
 {
     struct dt_model place;
@@ -559,7 +560,7 @@ static const struct dt_schema_section sections[] = {
     {"parameter_server", "Options of paradigm parameter_server.", NULL},
     {"tensor", "Tensor parallelism.", NULL},
     {"context", "Context parallelism.", NULL},
-    {"network", "The simulated cluster's network, where it is to be another one.", NULL},
+    {"network", "The simulated cluster's network, where it differs from the cluster file's.", NULL},
     {"slow", "A simulated GPU, link or card that is slower than its like.", NULL},
     {"optimizer", "The optimizer.", NULL},
     {"data", "Where samples come from.", NULL},
@@ -569,7 +570,7 @@ static const struct dt_schema_section sections[] = {
     {0},
 };
 
-/* A model has a preset, or the sizes of one family; where it has a preset it has no sizes. */
+/* Rules of the schema: a model has a preset or the sizes of one family, but not both. */
 static void write_rules(void)
 {
     size_t model = sizeof all.model_rules, whole = sizeof all.rules, used = 0, taken = 0;
@@ -580,7 +581,7 @@ static void write_rules(void)
     for (int f = 0; model_family(f); f++) {
         used += (size_t)snprintf(all.rules + used, whole - used, ", {\"required\": [");
         const char *last = "";
-        for (int i = 0; i < model_family(f)->sizes; i++) { /* sizes of one object are one property, whose own rules say the rest */
+        for (int i = 0; i < model_family(f)->sizes; i++) { /* sizes in one object are one property, whose own rules check the members */
             const char *key = model_family(f)->keys[i].path + strlen("model.");
             int length = (int)strcspn(key, ".");
             if (strncmp(key, last, (size_t)length + 1) == 0)

@@ -18,7 +18,7 @@ static double batch_factor(const struct experiment *e)
     return sqrt(ratio);
 }
 
-/* The factor after warm-up. done: the part of the schedule's steps that is over, from 0 to 1. */
+/* The factor after warm-up. done: the finished part of the schedule's steps, from 0 to 1. */
 static double scheduled(const struct experiment *e, double done)
 {
     double final = e->optimizer.final_rate;

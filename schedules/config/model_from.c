@@ -13,7 +13,7 @@
 
 enum { TYPES_BYTES = 512, WHERE_BYTES = 512 };
 
-/* The words of a type, and the family that has it; NULL: none has. */
+/* The words of a model type, and the family that has it; NULL: no family has it. */
 static const struct dt_model_dialect *find_dialect(const char *type, const struct dt_model_family **family)
 {
     for (int f = 0; (*family = model_family(f)); f++)
@@ -23,7 +23,7 @@ static const struct dt_model_dialect *find_dialect(const char *type, const struc
     return NULL;
 }
 
-/* What an unknown type has that no family can be says more than its name. */
+/* The error for an unknown type: a feature that no family has says more than the type's name. */
 static dt_status unknown_type(struct dt_translation *t, const char *type, const char *where)
 {
     char types[TYPES_BYTES] = "";
@@ -51,7 +51,7 @@ static const struct dt_model_dialect *take_dialect(struct cJSON *config, char ty
     return *type ? find_dialect(type, family) : NULL;
 }
 
-/* Of a model that also sees or hears, the decoder alone. */
+/* Of a multimodal model only the decoder is translated. */
 dt_status model_translate(struct cJSON *config, const char *where, struct dt_translation *out, const struct dt_model_family **family)
 {
     char type[TYPE_BYTES], outer[TYPE_BYTES] = "";
@@ -76,7 +76,7 @@ dt_status model_translate(struct cJSON *config, const char *where, struct dt_tra
     return DT_OK;
 }
 
-/* The keys of the family as the translation has them. */
+/* Take over the family's keys from the translation. */
 static dt_status take_keys(const struct dt_translation *t, const struct dt_model_family *family, const char *where, struct dt_model *model,
                            bool given[DT_MODEL_KEYS_MAX])
 {
@@ -99,7 +99,7 @@ static dt_status read_json(const char *path, const char *label, struct cJSON **o
     return status;
 }
 
-/* Takes the config. */
+/* Owns the config, also after a failure. */
 static dt_status read_model(struct cJSON *config, const char *label, struct dt_model *model, bool given[DT_MODEL_KEYS_MAX])
 {
     struct dt_translation t = {.origin = NULL};
@@ -127,7 +127,7 @@ static struct dt_table keys_of(const struct dt_model *model)
     return (struct dt_table){.fields = model->family->keys, .count = model->family->key_count};
 }
 
-/* Is it one of the keys, or in one of the objects of keys, that a preset says? */
+/* Does a preset set this key, or the object that it belongs to? */
 static bool is_of_shape(const struct dt_model *model, const struct dt_field *field)
 {
     for (const char *const *path = model->family->shape; *path; path++) {
@@ -138,7 +138,8 @@ static bool is_of_shape(const struct dt_model *model, const struct dt_field *fie
     return false;
 }
 
-/* DT_ERR_INVALID: the first key of those that are given in which they differ; NULL: all are. */
+/* Compare the given keys. DT_ERR_INVALID names the first key that differs; given NULL: compare all
+ * keys. */
 static dt_status compare_shapes(const struct dt_model *theirs, const bool *given, const char *label, const struct dt_model *ours)
 {
     for (int i = 0; i < ours->family->key_count; i++) {
@@ -157,7 +158,7 @@ static dt_status compare_shapes(const struct dt_model *theirs, const bool *given
     return DT_OK;
 }
 
-/* Takes the config. */
+/* Owns the config, also after a failure. */
 static dt_status compare(struct cJSON *config, const char *label, const struct dt_model *model)
 {
     struct dt_model described = *model;
@@ -211,7 +212,8 @@ dt_status model_check_from(const char *file, const struct dt_model *model, const
     return (*dialect)->tensors ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: files of models of the type %s are not read", file, (*dialect)->type);
 }
 
-/* What a type is whether its config says so or not, where another one is what its class takes it for. */
+/* Remark on what a type always has, if its config does not say so and its class in transformers
+ * would assume something else. */
 static void say_what_is_fixed(const struct dt_word *words, struct cJSON *theirs)
 {
     for (const struct dt_word *word = words; word->theirs; word++)
@@ -252,5 +254,5 @@ dt_status model_to_hugging_face(const struct dt_model *model, struct cJSON **con
         dt_json_destroy(*config);
         dt_append(types, sizeof types, "; ", "%.150s", dt_error_message());
     }
-    return dt_fail(DT_ERR_INVALID, "no type of transformers is this model: %s", *types ? types : "its family has none");
+    return dt_fail(DT_ERR_INVALID, "no model type of transformers describes this model: %s", *types ? types : "its family has none");
 }

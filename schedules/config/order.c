@@ -90,7 +90,7 @@ static dt_status check_file(const struct experiment_order *order, const struct e
 dt_status experiment_check_order(struct experiment *e, const char *where)
 {
     struct experiment_order order = {0};
-    char error[PATH_MAX + 1024]; /* the file, and what is wrong with it */
+    char error[PATH_MAX + 1024]; /* the file's name, and what is wrong in it */
     int parts = 1;
     if (!e->strategy.has_order_file)
         return DT_OK;
@@ -99,8 +99,7 @@ dt_status experiment_check_order(struct experiment *e, const char *where)
     if (status == DT_OK)
         experiment_hash_file(e, order.text, strlen(order.text));
     experiment_order_finish(&order);
-    bool named =
-        strncmp(dt_error_message(), e->pipeline.order, strlen(e->pipeline.order)) == 0; /* what reading says begins with the file */
+    bool named = strncmp(dt_error_message(), e->pipeline.order, strlen(e->pipeline.order)) == 0; /* the text begins with the file's name */
     snprintf(error, sizeof error, "%s%s%s", named ? "" : e->pipeline.order, named ? "" : ": ", dt_error_message());
     if (status < 0)
         return dt_fail(status, "%s: pipeline.order: %.900s", where, error);

@@ -23,7 +23,8 @@ enum paradigm_kind {
     PARADIGM_COUNT
 };
 
-/* Keys of the config that one paradigm reads and another does not, by what they are about: a key's row has the same number (dt_field.readers). */
+/* Groups of config keys that some paradigms read and others do not; a key's row has the same number
+ * (dt_field.readers). */
 enum paradigm_reads {
     READS_PIPELINE = 1,
     READS_BUCKETS = 2,
@@ -33,7 +34,7 @@ enum paradigm_reads {
     READS_SERVERS = 32,
 };
 
-enum { PARADIGM_ROOM = 16 }; /* of arrays with an element for each row, those of paradigm_more too */
+enum { PARADIGM_ROOM = 16 }; /* elements of arrays with one for each row, those of paradigm_more included */
 
 /* What happens to a group of parameters around its forward, backward and update: each mode is a file in schedules/data_parallel, which ends
  * in its row (mode.h). */
@@ -43,23 +44,25 @@ extern const struct dp_mode dp_none, dp_ddp, dp_zero1, dp_zero2, dp_fsdp, dp_dat
 struct paradigm {
     const char *name;          /* in configs and records */
     const char *title;         /* in papers */
-    const char *const *abroad; /* what other projects call it in their tables, whatever the case; NULL at the end, or nothing */
+    const char *const *abroad; /* its names in other projects' tables, compared without case; NULL at the end, or no list */
     const char *help;          /* a line, in `dtbench list` */
-    bool of_the_past;          /* a search proposes it only where it is asked to */
-    unsigned axes;           /* of the mesh: on the others there is one rank, but for what the config adds (schedules/config/strategy.h) */
-    const char *no_pipeline; /* why a pipeline makes no sense with it; NULL: it goes with one */
+    bool of_the_past;          /* a search proposes it only on request */
+    unsigned axes;             /* axes of the mesh; the others have one rank, unless the config adds them (schedules/config/strategy.h) */
+    const char *no_pipeline;   /* why the paradigm cannot have a pipeline; NULL: it can */
     const struct dp_mode *mode;
-    unsigned reads; /* enum paradigm_reads, added up */
-    /* What a rank holds of P parameters in a 16-bit type with Adam, for the documentation; N: ranks in a shard group, S: stages. */
+    unsigned reads; /* bits of enum paradigm_reads */
+    /* Memory of a rank for P parameters in a 16-bit type with Adam, for the documentation; N: ranks
+     * in a shard group, S: stages. */
     struct {
         const char *parameters, *gradients, *optimizer;
     } bytes;
-    /* What the fields alone cannot tell, or NULL. `where` begins the text. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+    /* Checks that involve several fields, or NULL. `where` begins the text. Errors: DT_ERR_INVALID,
+     * DT_ERR_HOST_MEMORY. */
     dt_status (*check)(const struct experiment *experiment, const char *where);
 };
 
-/* Rows after dtbench's own, from PARADIGM_COUNT on; NULL past the last. Here there are none. The function is weak: a program that is linked
- * with dtbench and brings rows defines it again. */
+/* Rows after dtbench's own, from PARADIGM_COUNT on; NULL past the last. dtbench has none. The
+ * function is weak: a program that links dtbench and adds rows defines it again. */
 const struct paradigm *paradigm_more(int index);
 
 /* The row of a paradigm; NULL past the last. */

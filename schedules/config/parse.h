@@ -26,23 +26,26 @@ dt_status experiments_parse_list(const char *text, size_t length, const char *so
                                  struct experiment_list **out);
 
 /* The list of a file; "-" is standard input. Order files that it names are read and checked, too
- * (order.h). passes_only: the passes of a pipeline are all that is of interest, and it may have more stages than the model has layers.
- * Errors: also DT_ERR_IO. */
+ * (order.h). passes_only: only the passes of a pipeline matter, and it may have more stages than
+ * the model has layers. Errors: also DT_ERR_IO. */
 dt_status experiments_read(const char *path, const char *const *sets, int set_count, bool passes_only, struct experiment_list **out);
 
-/* The resolved config as JSON, with its name and every field that it depends on, style as for dt_json_print: what a record's "config" holds
- * and a rank process is handed. Parsing it again gives the same hash, and an experiment that differs at most in fields that have no part in it.
- * A model made of a preset shows "preset", else its sizes. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
+/* The resolved config as JSON, with its name and every field that it depends on; style: as for
+ * dt_json_print. A record's "config" holds this text, and rank processes receive it. Parsing it
+ * again gives the same hash, and the same experiment except for fields that do not matter in it. A
+ * model made from a preset shows "preset", any other its sizes. Owner: the caller, free. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status experiment_to_json(const struct experiment *experiment, int style, char **out);
 /* The same as a tree. Owner: the caller, dt_json_destroy. */
 dt_status experiment_to_tree(const struct experiment *experiment, struct cJSON **out);
 
-/* Does what it measures depend on this key: not on its name, nor on keys of other paradigms, of a pipeline that it has not, or of another
- * device. Each row of the table says so. The hash is made of these keys (print.h). */
+/* Does what the experiment measures depend on this key? The name does not matter, nor do keys of
+ * other paradigms, of a pipeline that it does not have, or of another device. Each row of the table
+ * says so. The hash is made of these keys (print.h). */
 bool experiment_depends_on(const struct experiment *experiment, const struct dt_field *field);
 
-/* Whether all that is predicted, or checked before a run, is the same of both: they differ at most in keys of which neither bytes nor times
- * depend, as name and seed. */
+/* Whether predictions and checks before a run give the same for both: they differ at most in keys
+ * such as name and seed, which change neither bytes nor times. */
 bool experiment_predicted_alike(const struct experiment *left, const struct experiment *right);
 
 /* Put the experiment's "nccl" settings into this process's environment, over
@@ -56,27 +59,28 @@ dt_status experiment_set_environment(const struct experiment *experiment);
  * themselves: given NULL means that every field is set. */
 dt_status experiment_resolve(struct experiment *experiment, const bool *given, const char *where);
 
-/* What one experiment of a config has found out for the next one. Starts zeroed. */
+/* What one experiment of a config leaves for the next one. Starts zeroed. */
 struct experiment_resolver {
-    const char *cluster, *profile; /* of an experiment that names no profile: its cluster, and what that file names; NULL: none yet */
-    bool impossible; /* it failed because its values, each of them right, do not go together; not because of how it is written */
+    const char *cluster, *profile; /* if no profile is named: the cluster, and the profile that its file names; NULL: none yet */
+    bool impossible;               /* it failed because its values, each valid by itself, do not go together */
 };
-/* The same for one after another of the same config: a cluster's file is read again only when it is another one. */
+/* The same for consecutive experiments of one config: a cluster's file is read again only if it is
+ * another file. */
 dt_status experiment_resolve_next(struct experiment *experiment, const bool *given, const char *where, struct experiment_resolver *last);
 
-/* The part of it that settles the strategy and checks: whether a changed experiment is still one. Errors: DT_ERR_INVALID,
- * DT_ERR_HOST_MEMORY. */
+/* The last part of experiment_resolve: settle the strategy and check. For experiments whose keys
+ * were changed. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status experiment_check(struct experiment *experiment, const char *where);
 
-/* The table of fields, those of all families among them, and what is known of them beside it. */
+/* The table of fields, with those of all families. */
 const struct dt_table *experiment_table(void);
-/* Is the key of all paradigms, or one of this experiment's? */
+/* Does the experiment's paradigm read this key? */
 static inline bool experiment_reads(const struct experiment *e, const struct dt_field *field)
 {
     return !field->readers || field->readers & e->strategy.paradigm->reads;
 }
 
-/* The family whose models have this row of it; NULL: all have. */
+/* The family whose models have this row; NULL: all families have it. */
 const struct dt_model_family *experiment_field_family(const struct dt_field *field);
 const struct dt_schema *experiment_schema(void);
 

@@ -15,13 +15,13 @@
 enum { WHERE_BYTES = 512 };
 
 struct source {
-    const char *name; /* in errors */
-    const char *file; /* path of the config, whose order and tuning files are checked; NULL: it is a text */
-    bool passes_only; /* experiment.h */
+    const char *name; /* named in errors */
+    const char *file; /* path of the config, whose order and tuning files are checked; NULL: the config is a text */
+    bool passes_only; /* as in experiment.h */
     struct experiment_resolver last;
 };
 
-/* A combination that is read: over `base`, the config without its sweep. */
+/* Reading a combination: on top of `base`, the config without its sweep. */
 struct reading {
     struct dt_sweep *sweep;
     struct source *source;
@@ -43,7 +43,7 @@ static dt_status read_combination(struct reading *r, int index, const char *wher
     return experiment_check_order(out, where);
 }
 
-/* Only of a combination that cannot be is said which one it is: it is read again for that. */
+/* Errors name the combination, for which it is read a second time. */
 static dt_status resolve_combination(struct reading *r, int index, struct experiment *out)
 {
     char where[WHERE_BYTES], combination[WHERE_BYTES / 2];
@@ -77,16 +77,17 @@ static dt_status read_base(const struct cJSON *config, const struct source *sour
     return dt_failures_end(&failures);
 }
 
-/* ---- combinations that are the same ---- */
+/* ---- equal combinations ---- */
 
-/* Experiments with the same key have the same hash and the same name, which the hash leaves out. */
+/* The name is added since the hash leaves it out. */
 static uint64_t key_of(const struct experiment *e)
 {
     return dt_hash_fnv1a_more(dt_hash_fnv1a(e->hash, strlen(e->hash)), e->name, strlen(e->name));
 }
 
-/* A sweep multiplies paradigms by keys that do not concern all of them. Of combinations that differ in such keys alone the first stays. What
- * is written twice stays, too: somebody wants it twice. */
+/* A sweep multiplies paradigms by keys that not all of them read. Of combinations that differ only
+ * in unread keys the first one stays. A combination that is written twice stays, too: this is
+ * intended. */
 static dt_status drop_repeated(struct experiment_list *list, struct dt_place *places)
 {
     int count = list->count;
@@ -103,7 +104,7 @@ static dt_status drop_repeated(struct experiment_list *list, struct dt_place *pl
     return DT_OK;
 }
 
-/* ---- whose pipeline it is ---- */
+/* ---- which paradigms the pipeline is for ---- */
 
 static bool is_pdp(const struct cJSON *value)
 {
@@ -135,8 +136,9 @@ static bool sets_stages(const char *const *sets, int set_count)
     return false;
 }
 
-/* What a config says of a pipeline when it does not say pipeline.paradigms. One that is written for pdp among others stays so when an
- * override chooses another paradigm, unless overrides ask for stages, too. */
+/* Set pipeline.paradigms if the config does not. A pipeline that is written for pdp among other
+ * paradigms stays pdp's if an override chooses another paradigm, unless overrides also set
+ * stages. */
 static void find_reach(const struct cJSON *config, bool was_for_pdp, struct experiment *base, bool *given)
 {
     int index = dt_config_find(experiment_table(), "pipeline.paradigms");
@@ -146,7 +148,7 @@ static void find_reach(const struct cJSON *config, bool was_for_pdp, struct expe
     given[index] = true;
 }
 
-/* What is told of the combinations that are left out. */
+/* Report the combinations that are left out. */
 static void leave_out(const struct dt_failures *impossible, int count, int combinations, struct experiment_list *list)
 {
     struct left_out *left_out = &list->left_out;
@@ -155,7 +157,7 @@ static void leave_out(const struct dt_failures *impossible, int count, int combi
     snprintf(left_out->first, sizeof left_out->first, "%.*s", (int)strcspn(impossible->text, "\n"), impossible->text);
 }
 
-/* After a failure the other combinations are read, too, so that all that is wrong is told at once. */
+/* After a failure the other combinations are read, too, so that all errors are reported at once. */
 static dt_status resolve_combinations(struct reading *r, struct experiment_list *list)
 {
     int count = r->sweep->combinations, left_out = 0;
@@ -186,7 +188,7 @@ static dt_status resolve_all(const struct cJSON *config, bool for_pdp, struct so
     const struct dt_table *table = experiment_table();
     struct experiment *base = calloc(1, sizeof *base);
     struct dt_sweep *sweep = malloc(sizeof *sweep);
-    bool *base_given = calloc(2 * (size_t)table->count, sizeof *base_given); /* and each combination's own after it */
+    bool *base_given = calloc(2 * (size_t)table->count, sizeof *base_given); /* followed by the marks of each combination */
     dt_status status = DT_ERR_HOST_MEMORY;
     if (!base || !sweep || !base_given) {
         dt_fail(status, "%s: out of memory", source->name);
@@ -202,7 +204,7 @@ done:
     return status;
 }
 
-/* Overrides need an object to change: whether the config is one is checked first. */
+/* Apply the overrides. They need a JSON object: check first that the config is one. */
 static dt_status override(struct cJSON *config, const char *source, const char *const *sets, int set_count)
 {
     if (set_count > 0)

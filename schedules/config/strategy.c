@@ -66,8 +66,9 @@ int activation_again(enum activation_kind kind)
 
 /* ---- from keys to a strategy ---- */
 
-/* Ranks of the shard axis with hsdp: those of hsdp.shard_size, which has the context axis's, too; or those of the data axes that are on one node, or all
- * of them where nodes are not equal. `inner`: ranks of the axes that are nearer. */
+/* Ranks of the shard axis with hsdp: hsdp.shard_size divided by the ranks of the context axis,
+ * which share shards, too. Without that key: the ranks of the data axes on one node, or all of them
+ * if nodes are not equal. `inner`: ranks of the axes that are nearer. */
 static int shard_size(const struct experiment *e, int data, int inner)
 {
     if (e->hsdp.shard_size > 0)
@@ -95,7 +96,8 @@ static struct mesh_shape mesh_of(const struct experiment *e, unsigned axes, int 
     return shape;
 }
 
-/* The policy whose name is the first `length` characters of `text`; one past the last where there is none. */
+/* The policy that the first `length` characters of `text` name; one past the last if there is
+ * none. */
 static enum activation_kind policy_of(const char *text, size_t length)
 {
     enum activation_kind kind = ACTIVATION_KEEP;
@@ -104,7 +106,7 @@ static enum activation_kind policy_of(const char *text, size_t length)
     return kind;
 }
 
-/* pipeline.activation names the policies as "keep-checkpoint". */
+/* pipeline.activation lists policies as "keep-checkpoint". */
 static void settle_activations(const struct experiment *e, struct strategy *s)
 {
     const char *word = s->stages > 1 ? e->pipeline.activation : "";
@@ -133,7 +135,7 @@ void experiment_settle(struct experiment *e)
     s->has_order_file = s->order && pipeline_order_is_file(s->order);
     if (!s->has_order_file)
         s->parts = s->stages > 1 && s->order && !s->order->parts ? e->pipeline.virtual_stages : s->order ? s->order->parts : 1;
-    if (s->has_pipeline && e->pipeline.split) { /* NULL: an experiment of no config */
+    if (s->has_pipeline && e->pipeline.split) { /* NULL: an experiment that was not read from a config */
         s->split_points = split_points(e->pipeline.split, s->split_at);
         s->split = strcmp(e->pipeline.split, split_rule_name(DT_SPLIT_PARAMETERS)) == 0 ? DT_SPLIT_PARAMETERS : DT_SPLIT_BALANCED;
     }
@@ -152,7 +154,7 @@ void experiment_place(struct experiment *e, int ranks)
     experiment_settle(e);
 }
 
-/* ---- what follows from one ---- */
+/* ---- what follows from a strategy ---- */
 
 int64_t experiment_replica_samples(const struct experiment *e)
 {
@@ -185,18 +187,18 @@ const char *experiment_node_key(const struct experiment *e, enum mesh_axis axis)
     case MESH_TENSOR: return mesh->size[axis] > 1 ? "tensor.size" : NULL;
     case MESH_PIPELINE: return mesh->size[axis] > 1 && place[axis] < place[MESH_REPLICA] ? "pipeline.stages" : NULL;
     case MESH_SHARD: return both ? "hsdp.shard_size" : NULL;
-    case MESH_CONTEXT: /* long sequences need more ranks than a node has */
+    case MESH_CONTEXT: /* long sequences may need more ranks than a node has */
     case MESH_REPLICA:
     case MESH_AXES: break;
     }
     return NULL;
 }
 
-/* ---- what goes together ---- */
+/* ---- checks of sizes ---- */
 
 enum { DIVISORS_TEXT = 160 };
 
-/* "1, 2, 3 and 6 do"; of many, as many as the text has room for. */
+/* Write "1, 2, 3 and 6 do"; if there are many, as many as the text has room for. */
 static void list_divisors(int number, char text[DIVISORS_TEXT])
 {
     size_t used = (size_t)snprintf(text, DIVISORS_TEXT, "1");

@@ -1,5 +1,6 @@
-/* How an experiment divides a model over its ranks: found once from the config's keys. It has numbers and pointers to rows of tables, and no
- * names, so that schedules, predictions and searches need not look anything up. */
+/* How an experiment divides a model over its ranks: found once from the config's keys. It consists
+ * of numbers and pointers to table rows, without names, so that schedules, predictions and searches
+ * look nothing up. */
 #ifndef SCHEDULES_CONFIG_STRATEGY_H
 #define SCHEDULES_CONFIG_STRATEGY_H
 
@@ -43,8 +44,8 @@ enum activation_kind {
     ACTIVATION_SELECTIVE_OP
 };
 const char *activation_name(int kind);                   /* NULL past the last */
-bool activation_has_segments(enum activation_kind kind); /* whose inputs alone are kept */
-int activation_again(enum activation_kind kind);         /* what is computed again within blocks: bits of enum dt_again */
+bool activation_has_segments(enum activation_kind kind); /* whether only the inputs of segments are kept */
+int activation_again(enum activation_kind kind);         /* what is recomputed within blocks: bits of enum dt_again */
 
 enum { SPLIT_MOST_POINTS = 255 };
 
@@ -55,38 +56,41 @@ struct strategy {
     /* For an order file, the row that reads files. Without a pipeline gpipe's row: with one stage it alternates forward and backward. */
     const struct pipeline_order *order;
     bool has_order_file;
-    bool has_pipeline;        /* pdp's has perhaps one stage */
+    bool has_pipeline;        /* true also for pdp with one stage */
     int stages;               /* ranks of a pipeline; 1 without one */
-    int parts;                /* of the model on each rank; 0: an order file says it (pipeline_order_layout) */
-    enum dt_split_rule split; /* which layers the parts have, where pipeline.split lists no points: */
+    int parts;                /* parts of the model on each rank; 0: an order file says it (pipeline_order_layout) */
+    enum dt_split_rule split; /* how layers are divided, if pipeline.split lists no points */
     int split_points;         /* how many first blocks of parts it lists */
     uint16_t split_at[SPLIT_MOST_POINTS];
     int window;        /* micro-batches of the config's pipeline.chunks; 1 without a pipeline */
     int micro_batches; /* of a step, those of all windows */
     struct mesh_shape mesh;
-    /* The policy of each part of a rank, enum activation_kind: pipeline.activation's where there is a pipeline and the key is given, which
-     * names `policies` of them; else the config's `activation`, and `policies` is 0. */
+    /* The policy of each part of a rank, enum activation_kind. With a pipeline, pipeline.activation
+     * names `policies` of them; otherwise `policies` is 0 and `activation` holds for all. */
     uint8_t activations[ORDER_MOST_PARTS];
     int policies;
-    int again;   /* enum dt_again, of all parts together */
+    int again;   /* bits of enum dt_again, over all parts */
     int servers; /* parameter servers; 0 where there are none */
 };
 _Static_assert(sizeof(struct strategy) <= 1024, "a strategy is small");
 
-/* The replica that is parameter server `index`: spread evenly, the first one on rank 0, so that few servers lie on different nodes. */
+/* The replica that is parameter server `index`. Servers are spread evenly, beginning at rank 0, so
+ * that a few servers are on different nodes. */
 static inline int strategy_server_replica(const struct strategy *s, int index)
 {
     return (int)((long long)index * s->mesh.size[MESH_REPLICA] / s->servers);
 }
 
-/* Whether the backward pass of a layer reads parameters of another layer of its block, so that both must be in memory. */
+/* Whether a layer's backward pass reads parameters of other layers of its block, which must then be
+ * in memory, too. */
 static inline bool strategy_reads_blocks(const struct strategy *s)
 {
     return s->again & DT_AGAIN_PRODUCTS;
 }
 
-/* Set experiment->strategy from the keys. Whoever changes a key of an experiment calls this, or experiment_check or experiment_resolve,
- * which do. Sizes that do not divide give a mesh of which experiment_check_mesh says what is wrong. */
+/* Set experiment->strategy from the keys. Call it after any change of a key, unless
+ * experiment_check or experiment_resolve is called, which do this. If sizes do not divide,
+ * experiment_check_mesh says what is wrong. */
 void experiment_settle(struct experiment *experiment);
 
 /* Place the experiment on nodes of `ranks` consecutive ranks each; 0: on one node. */
@@ -101,15 +105,17 @@ dt_status experiment_check_activation(const struct experiment *experiment, int p
 /* Samples of a step that the ranks of one replica (pipeline stages, tensor ranks) have together. */
 int64_t experiment_replica_samples(const struct experiment *experiment);
 
-/* Samples of a micro-batch where the losses depend on this number, so that runs with other micro-batches are not comparable; else 0. */
+/* Samples of a micro-batch if the losses depend on that number: runs with different micro-batches
+ * are then not comparable. Else 0. */
 int64_t experiment_loss_samples(const struct experiment *experiment);
 
 /* The ranks whose memory has to be predicted, by index; -1 past the last: one of each pipeline stage, or each parameter server. Every other
  * rank needs the same as one of these, or less. */
 int experiment_rank_of_kind(const struct experiment *experiment, int index);
 
-/* Some groups communicate so often that each should lie on one node. If the groups on this axis are of that kind in this experiment: the
- * config key of their size; else NULL. A pipeline is not of that kind where mesh.order puts its stages farther apart than replicas. */
+/* Some groups communicate so often that each should lie on one node. Returns the config key of the
+ * group's size if the axis has such groups in this experiment, else NULL. A pipeline has none if
+ * mesh.order puts its stages farther apart than replicas. */
 const char *experiment_node_key(const struct experiment *experiment, enum mesh_axis axis);
 
 #endif

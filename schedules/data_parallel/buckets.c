@@ -13,7 +13,8 @@ static dt_status create_events(struct bucket *bucket, struct dt_device *device)
     return DT_OK;
 }
 
-/* The room a bucket takes in the flat parameters: divided ones have equal shares, and the next one's weights stay aligned. */
+/* The room of a bucket in the flat parameters: it is divisible into equal shares, and the next
+ * bucket's weights stay aligned. */
 static size_t room_elems(const struct buckets *b, size_t elems)
 {
     const struct dp_setup *s = &b->base.setup;
@@ -23,7 +24,7 @@ static size_t room_elems(const struct buckets *b, size_t elems)
     return dt_ledger_rounded(dp_bytes(s, shard_padded_elems(&shard, s->shards))) / dp_bytes(s, 1);
 }
 
-/* Backward goes through a part at a time. */
+/* Whether the group begins a part: backward computes one part at a time. */
 static bool begins_part(const struct dt_stage *stage, int group)
 {
     for (int i = 0; i < stage->part_count; i++)
@@ -32,7 +33,8 @@ static bool begins_part(const struct dt_stage *stage, int group)
     return false;
 }
 
-/* Walk the groups as backward will, and close a bucket once it has reached its size. *flat_elems gets the length of all of them. */
+/* Walk the groups in backward's order, and close a bucket once it has reached its size. *flat_elems
+ * gets the total length. */
 static dt_status make_buckets(struct buckets *b, size_t *offset_elems, size_t *flat_elems)
 {
     const struct dp_setup *s = &b->base.setup;
@@ -55,7 +57,8 @@ static dt_status make_buckets(struct buckets *b, size_t *offset_elems, size_t *f
     return DT_OK;
 }
 
-/* Buckets first, then the replica whose parts they are. offset_elems [group_count] gets where each group begins. */
+/* Make the buckets, then the replica that they are parts of. offset_elems [group_count] gets the
+ * beginning of each group. */
 static dt_status make_replica_of(struct buckets *b, size_t *offset_elems)
 {
     const struct dp_setup *s = &b->base.setup;
@@ -155,19 +158,20 @@ double buckets_configured_bytes(const struct experiment *experiment)
 dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct action *action, bool keeps_sum)
 {
     const struct dp_setup *s = &b->base.setup;
-    if (s->offload) { /* there only while they have not been reduced */
+    if (s->offload) { /* the buffer exists only until its gradients have been reduced */
         DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_grads_bytes(s, room_elems(b, bucket->elems)), &bucket->flat));
         bucket->grads = bucket->flat.data;
         return DT_OK;
     }
-    if (!(action->flags & ACTION_FIRST)) /* the network may still be at what is about to be written */
+    if (!(action->flags & ACTION_FIRST)) /* the network may still read what is about to be overwritten */
         DT_TRY(timeline_wait(s->timeline, bucket->reduced));
     bucket->keeps_sum = keeps_sum;
     bucket->grads = replica_grads(&b->replica, s, bucket->first_elem);
     return DT_OK;
 }
 
-/* bucket->params, on the device: this rank's part, elements [own, own_end), from its home; publish; the others' parts to their homes. */
+/* In bucket->params, on the device: copy this rank's part, elements [own, own_end), from its home;
+ * publish; copy the other parts to their homes. */
 static dt_status publish_through_device(struct buckets *b, struct bucket *bucket,
                                         dt_status (*publish)(struct buckets *b, struct bucket *bucket))
 {
@@ -240,7 +244,8 @@ static dt_status update_offloaded(struct buckets *b, struct bucket *bucket)
                           bucket->own_state_elem);
 }
 
-/* The bucket's gradients leave after their reduction; with the last micro-batch's the host makes the update, unless that waits for others. */
+/* Copy the bucket's reduced gradients to the host. After the last micro-batch the host updates at
+ * once, unless updates wait for the norm. */
 static dt_status offload_bucket(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
     const struct dp_setup *s = &b->base.setup;
@@ -249,7 +254,8 @@ static dt_status offload_bucket(struct buckets *b, struct bucket *bucket, const 
     return action->flags & ACTION_LAST && !s->norm ? update_offloaded(b, bucket) : DT_OK;
 }
 
-/* A bucket leaves on the network stream as soon as its last gradient is computed, while backward goes on, unless it is not to. */
+/* Reduce a bucket on the network stream as soon as its last gradient is computed, while backward
+ * goes on (unless ddp.overlap is false). */
 dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
 {
     struct buckets *b = buckets_of(dp);
@@ -267,7 +273,7 @@ dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group,
 static dt_status update(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
-    if (s->offload) /* without a norm it is queued already */
+    if (s->offload) /* without a norm the update is queued already */
         return s->norm ? update_offloaded(b, bucket) : DT_OK;
     if (!s->norm)
         DT_TRY(timeline_wait(s->timeline, bucket->reduced));
@@ -279,7 +285,7 @@ static size_t within(size_t at, size_t first, size_t end)
     return at < first ? first : at < end ? at : end;
 }
 
-/* This rank's part of group `g`, which is in the bucket. */
+/* Add this rank's part of group `g`, which is in the bucket. */
 static dt_status add_group_to_norm(struct buckets *b, const struct bucket *bucket, int g)
 {
     const struct dp_setup *s = &b->base.setup;
@@ -296,7 +302,8 @@ static dt_status add_group_to_norm(struct buckets *b, const struct bucket *bucke
     return norm_add(s->norm, s, &run);
 }
 
-/* Bucket by bucket as they are reduced; the last group of each is the first in memory. */
+/* Add the buckets in the order of their reductions; the last group of each is the first in
+ * memory. */
 static dt_status settle_norm(struct buckets *b)
 {
     const struct dp_setup *s = &b->base.setup;
@@ -331,7 +338,8 @@ dt_status buckets_end_step(struct data_parallel *dp)
     return DT_OK;
 }
 
-/* Of a group what is before this rank's part of the bucket, that part, and what is after it. */
+/* Each group has up to three ranges: before this rank's part of the bucket, that part, and after
+ * it. */
 dt_status buckets_visit(struct data_parallel *dp, dp_visit visit, void *context)
 {
     struct buckets *b = buckets_of(dp);

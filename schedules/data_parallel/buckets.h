@@ -1,13 +1,17 @@
-/* What the modes have in common in which every rank holds all parameters: DDP, ZeRO-1, ZeRO-2, DataParallel and the parameter server.
+/* What modes share in which every rank holds all parameters: DDP, ZeRO-1, ZeRO-2, DataParallel and
+ * the parameter server.
  *
- * Groups that backward completes one after the other form a bucket. Backward fills a bucket's gradients; as soon as the last of them is
- * computed they are reduced on the network stream, while backward goes on. At the end of the step each rank updates its own part of every
- * bucket, the first ones while the last ones are still on their way, and where that is not all of it the updated parameters are published.
- * A scheme says to whom gradients are reduced, whose part is whose, and how parameters are published.
+ * Consecutive groups of backward form a bucket. Backward fills a bucket's gradients; as soon as the
+ * last of them is computed they are reduced on the network stream, while backward goes on. At the
+ * end of the step each rank updates its own part of every bucket, the first buckets while the last
+ * ones are still being reduced. If a rank updates only a part, the updated parameters are then
+ * published. A scheme says to which ranks gradients are reduced, which part each rank owns, and how
+ * parameters are published.
  *
- * With parameter offload groups come to the device one by one, a bucket's gradients are there from its first backward until they are
- * reduced and copied to the host, and the host updates this rank's part while backward goes on. What is published travels through the device, a
- * bucket at a time: this rank's part in, the others' out.
+ * With parameter offload groups come to the device one by one, a bucket's gradients exist on the
+ * device from its first backward until they are reduced and copied to the host, and the host
+ * updates this rank's part while backward goes on. Publishing goes through the device, one bucket
+ * at a time: this rank's part is copied in, the other parts are copied out.
  *
  * Source  the buckets: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020, section 3.2.
  * Differs a bucket is closed at the end of a layer, not of a tensor, since that is when our gradients become ready. */
@@ -21,24 +25,24 @@ struct bucket {
     size_t first_elem, elems; /* of the replica's flat parameters */
     void *grads;              /* [elems] where backward writes now; set by begin */
     bool open;                /* backward has begun since the last reduction */
-    bool keeps_sum;           /* and what that one has left there is to be added to */
+    bool keeps_sum;           /* and backward adds to what the last reduction left there */
 
-    /* What this rank updates: set by the scheme's divide, own_grads at the latest by its reduce. */
+    /* What this rank updates: set by the scheme's divide; own_grads at the latest by its reduce. */
     size_t own_first_elem, own_elems; /* of the replica's flat parameters */
-    size_t own_state_elem;            /* where its optimizer state begins */
+    size_t own_state_elem;            /* first element of its optimizer state */
     const void *own_grads;            /* [own_elems] reduced, on the device */
     struct offload_home home;         /* with offload: of this rank's part */
 
-    void *params;          /* [elems], and a scheme's padding, on the device: set for publish */
-    struct dt_buffer flat; /* with offload: the gradients of a scheme that otherwise keeps them in the replica */
+    void *params;          /* [elems] and a scheme's padding, on the device: set for publish */
+    struct dt_buffer flat; /* with offload: gradients, for schemes that otherwise keep them in the replica */
 
     struct shard_gradients shard; /* zero1 and zero2 */
     int server;                   /* parameter_server: the rank that owns it */
 
-    struct dt_event *computed;  /* compute: the bucket's last gradient is there */
-    struct dt_event *reduced;   /* network: own_grads is there */
+    struct dt_event *computed;  /* compute: the bucket's last gradient is computed */
+    struct dt_event *reduced;   /* network: own_grads is complete */
     struct dt_event *updated;   /* compute, or with offload to_device: this rank's part of params is the step's result */
-    struct dt_event *published; /* network: all of them are */
+    struct dt_event *published; /* network: all parts of params are */
 };
 
 struct buckets {
@@ -48,22 +52,24 @@ struct buckets {
     struct bucket *buckets; /* [bucket_count] in the order in which backward fills them */
     int bucket_count;
     int *bucket_of;            /* [group_count] */
-    struct late_updates *late; /* parameter_server with staleness (late.h); NULL: there is none */
+    struct late_updates *late; /* parameter_server with staleness (late.h); otherwise NULL */
 };
 
 struct bucket_scheme {
-    double (*bucket_bytes)(const struct experiment *experiment); /* close a bucket from here on; 0: every group is one */
-    bool divided;        /* buckets are divided evenly over the ranks, and padded to allow it; otherwise without gaps */
-    bool keep_gradients; /* the replica has flat gradients, unless they are offloaded; otherwise begin makes memory for a bucket's */
+    double (*bucket_bytes)(const struct experiment *experiment); /* a bucket is closed at this size; 0: every group is a bucket */
+    bool divided;        /* buckets are divided evenly over the ranks, with padding; otherwise without gaps */
+    bool keep_gradients; /* the replica has flat gradients unless they are offloaded; otherwise begin allocates each bucket's */
     bool summed;         /* reduce makes sums, not averages */
-    /* Say once what this rank updates of each bucket; own_state_elem follows by itself. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
+    /* Say once what this rank updates of each bucket; own_state_elem is computed from it. Errors:
+     * DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
     dt_status (*divide)(struct buckets *b);
     /* Before the first backward in the bucket since its last reduction: set grads and keeps_sum. */
     dt_status (*begin)(struct buckets *b, struct bucket *bucket, const struct action *action);
-    /* Queue on network, which has waited for the gradients. Afterwards own_grads is what it says. Collective. */
+    /* Queue on network, which has waited for the gradients. Sets own_grads. Collective. */
     dt_status (*reduce)(struct buckets *b, struct bucket *bucket);
-    /* Queue on network, which has waited for the update: bring every rank the bucket's params. Collective. NULL: all ranks made the same
-     * update, or the mode sends parameters at another time. */
+    /* Queue on network, which has waited for the update: send the bucket's params to every rank.
+     * Collective. NULL: all ranks made the same update, or the mode sends parameters at another
+     * time. */
     dt_status (*publish)(struct buckets *b, struct bucket *bucket);
 };
 
@@ -75,16 +81,16 @@ static inline struct buckets *buckets_of(struct data_parallel *dp)
 dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct bucket_scheme *scheme,
                          struct data_parallel **out);
 
-/* The schemes' common parts. */
+/* Functions that schemes share. */
 
 double buckets_configured_bytes(const struct experiment *experiment); /* ddp.bucket_mib */
-/* `begin` with gradients that the replica keeps. keeps_sum: a reduction leaves this rank's buffer with what the next micro-batch is to be
- * added to; otherwise backward overwrites what has been reduced. */
+/* `begin` with gradients that the replica keeps. keeps_sum: after a reduction, the next micro-batch
+ * is added to this rank's buffer; otherwise backward overwrites it. */
 dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct action *action, bool keeps_sum);
 /* Send the bucket's parameters with the scheme's publish or another function, after this rank's last update. */
 dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket));
 
-/* Hooks; `unit` is the finest there is, so that buckets close near their size. */
+/* Hooks. buckets_unit is the finest unit, so that buckets close near their size. */
 enum dt_unit buckets_unit(const struct experiment *experiment);
 void buckets_destroy(struct data_parallel *dp);
 dt_status buckets_fetch(struct data_parallel *dp, int g, struct resident *to);
@@ -92,7 +98,7 @@ dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *gro
 dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
 dt_status buckets_visit(struct data_parallel *dp, dp_visit visit, void *context);
 dt_status buckets_end_step(struct data_parallel *dp);
-/* All of these in a mode's row. */
+/* All of these hooks, for a mode's row. */
 #define BUCKETS_HOOKS                                                                                                                      \
     .unit = buckets_unit, .destroy = buckets_destroy, .fetch = buckets_fetch, .begin_gradients = buckets_begin_gradients,                  \
     .reduce = buckets_reduce, .visit = buckets_visit, .end_step = buckets_end_step

@@ -16,7 +16,7 @@ static dt_status ddp_divide(struct buckets *b)
     return DT_OK;
 }
 
-/* An average stays one when it is averaged again: later micro-batches add to it. */
+/* Averaging an average again does not change it, so later micro-batches are added to it. */
 static dt_status ddp_begin(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
     return buckets_begin_flat(b, bucket, action, true);

@@ -1,19 +1,22 @@
 /* Fully sharded data parallel (ZeRO-3): every rank keeps an even share of each group's parameters, gradients and optimizer state.
  *
- * Hybrid sharded data parallel (hsdp) is the same on two axes of the mesh: parameters are gathered within a shard group, a node say, whose
- * network is fast. Gradients are reduce-scattered within it and then averaged across the groups, with 1 / shards of the bytes: all that
- * travels between nodes.
+ * Hybrid sharded data parallel (hsdp) is the same on two axes of the mesh: parameters are gathered
+ * within a shard group with a fast network, for example a node. Gradients are reduce-scattered
+ * within it and then averaged across the groups, with 1 / shards of the bytes: only these bytes go
+ * between nodes.
  *
- * A group is gathered fsdp.prefetch groups ahead of its forward and of its backward, freed after use, and its gradients are reduce-scattered, all on
- * the network stream beside the kernels. With fsdp.gather "step" it is gathered once and stays until its last backward of the step: a
- * stage's whole parameters, and one gather in place of two for each micro-batch.
+ * A group is gathered fsdp.prefetch groups ahead of its forward and of its backward, freed after
+ * use, and its gradients are reduce-scattered, all on the network stream, concurrently with
+ * kernels. With fsdp.gather "step" it is gathered once and stays until its last backward of the
+ * step: a stage's whole parameters, and one gather in place of two for each micro-batch.
  * Memory  per rank and parameter, in a 16-bit dtype with Adam over N shards: (2 + 2 + 12) / N bytes. Whole groups and their gradients exist
  *         for a short time only and count as communication. Micro-batches that are not reduced leave whole gradients until the last one.
  * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.3 (P_os+g+p);
  *         Zhao et al., "PyTorch FSDP", VLDB 2023, section 3, of hsdp 3.2.2; Zhang et al., "MiCS", VLDB 2022, section 3.2.
  *
- * With parameter offload the shards are in host memory. A rank's own is copied straight to its place in the whole group, and gathered from
- * there; of the reduced gradients it leaves from its place in the whole ones. */
+ * With parameter offload the shards are in host memory. A rank's own shard is copied directly to
+ * its place in the whole group, and gathered from there. Its reduced gradients are copied to the
+ * host from their place in the whole group's gradients. */
 #include "schedules/data_parallel/norm.h"
 #include "schedules/data_parallel/offload.h"
 #include "schedules/data_parallel/residency.h"
@@ -26,14 +29,14 @@ struct fsdp_group {
     struct shard_gradients grads;
     struct optimizer *optimizer;
     struct dt_event *copied;   /* with offload: this rank's share is on the device */
-    struct dt_event *computed; /* compute: the gradients are there */
-    struct dt_event *reduced;  /* network: this rank's share of them is */
+    struct dt_event *computed; /* compute: the gradients are computed */
+    struct dt_event *reduced;  /* network: this rank's share of them is reduced */
     struct offload_home home;  /* with offload */
 };
 
 struct fsdp {
     struct data_parallel base;
-    struct fsdp_group *groups; /* [group_count]; of a whole group, gathered, [size * share_elems] */
+    struct fsdp_group *groups; /* [group_count]; params of a whole gathered group: [size * share_elems] */
 };
 
 static struct fsdp *fsdp_of(struct data_parallel *dp)
@@ -46,7 +49,8 @@ static enum dt_unit fsdp_unit(const struct experiment *experiment)
     return experiment->fsdp.unit;
 }
 
-/* This rank's share of a group, initialised where it lives; the padding after the last parameter is zero. */
+/* Make this rank's share of a group, initialised in its final memory; the padding after the last
+ * parameter is zero. */
 static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
 {
     const struct dp_setup *s = &fsdp->base.setup;
@@ -72,7 +76,7 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
     if (shard.own_elems)
         DT_TRY(s->stage->model->family->init_params(s->stage, group, shard.first_elem, shard.own_elems, f->params.data, s->compute));
 
-    /* Wait here: the first gather runs on another stream and reads the shard. */
+    /* the first gather runs on another stream and reads the shard */
     DT_TRY(dt_event_record(f->computed, s->compute));
     return dt_stream_wait(s->network, f->computed);
 }
@@ -113,7 +117,7 @@ static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to
     }
     if (s->offload)
         DT_TRY(dt_stream_wait(first, f->home.current));
-    size_t packed = s->experiment->model.fp8_gather && s->stage->groups[g].block >= 0 ? 2 : 1; /* numbers in the place of one */
+    size_t packed = s->experiment->model.fp8_gather && s->stage->groups[g].block >= 0 ? 2 : 1; /* FP8: two numbers need the bytes of one */
     size_t share_elems = (shard->share_elems + packed - 1) / packed;
     DT_TRY(dt_alloc(first, DT_COMMUNICATION, dp_bytes(s, share_elems * (size_t)dt_comm_size(s->shards)), &to->params));
     if (s->offload) {
@@ -168,8 +172,8 @@ static dt_status update_home(const struct dp_setup *s, struct fsdp_group *f)
     return offload_update(&f->home, s, f->optimizer, f->params.data, f->grads.shard.first_elem, 0);
 }
 
-/* The share is copied to the host after the reduction. After the last micro-batch it is used for the update at once, while backward goes on,
- * unless the update has to wait for the norm of all gradients. */
+/* Copy the share to the host after the reduction. After the last micro-batch the host updates at
+ * once, while backward goes on, unless the update has to wait for the norm of all gradients. */
 static dt_status fsdp_offload(struct data_parallel *dp, struct fsdp_group *f, const struct action *action)
 {
     const struct dp_setup *s = &dp->setup;
@@ -218,7 +222,7 @@ static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f)
         DT_TRY(timeline_wait(s->timeline, f->reduced));
     DT_TRY(optimizer_apply(f->optimizer, f->params.data, f->grads.share.data, f->grads.shard.first_elem, 0, f->grads.shard.share_elems,
                            s->compute));
-    /* the next step's gathers read what has just been written */
+    /* the next step's gathers read the updated parameters */
     DT_TRY(dt_event_record(f->computed, s->compute));
     return dt_stream_wait(s->network, f->computed);
 }

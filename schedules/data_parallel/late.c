@@ -5,13 +5,13 @@
 #include <stdlib.h>
 
 struct late_updates {
-    struct dt_kernels kernels; /* of updates: their step is another than the one that compute is in */
-    int steps;                 /* made so far */
-    struct dt_buffer grads;    /* [staleness] times the replica's, which are in slot 0 */
+    struct dt_kernels kernels; /* for updates, whose step differs from that of compute */
+    int steps;                 /* number of updates so far */
+    struct dt_buffer grads;    /* [staleness] times the replica's size; the replica's own are slot 0 */
     struct dt_buffer versions; /* [staleness + 1] times the flat parameters */
-    struct dt_buffer newest;   /* what this rank updates, one bucket after the other as in the optimizer's state */
-    struct dt_event **arrived; /* [staleness + 1] network: the version is there */
-    struct dt_event *taken;    /* compute: the last one that was used is free */
+    struct dt_buffer newest;   /* the parameters that this rank updates, in the order of the optimizer's state */
+    struct dt_event **arrived; /* [staleness + 1] network: the version is complete */
+    struct dt_event *taken;    /* compute: the last version that was used is no longer read */
 };
 
 static int staleness(const struct buckets *b)
@@ -19,7 +19,7 @@ static int staleness(const struct buckets *b)
     return b->base.setup.experiment->parameter_server.staleness;
 }
 
-/* Of the version of a step, and of its gradients: the versions of as many steps exist as gradients do. */
+/* The slot of a step's version, and of its gradients. */
 static int slot_of(const struct buckets *b, int step)
 {
     return step % (staleness(b) + 1);
@@ -100,7 +100,7 @@ dt_status late_begin_step(struct buckets *b)
     const struct dp_setup *s = &b->base.setup;
     struct late_updates *late = b->late;
     int slot = slot_of(b, late->steps);
-    if (late->steps <= staleness(b)) /* the first parameters, which have not changed */
+    if (late->steps <= staleness(b)) /* the first parameters, which have not changed yet */
         return DT_OK;
     DT_TRY(timeline_wait(s->timeline, late->arrived[slot]));
     DT_TRY(dt_copy(s->compute, b->replica.params.data, version_at(b, slot), b->replica.params.bytes));
@@ -126,7 +126,7 @@ dt_status late_end_step(struct buckets *b)
 {
     const struct dp_setup *s = &b->base.setup;
     struct late_updates *late = b->late;
-    int made = late->steps++, slot = slot_of(b, made); /* of the step that will have this version, too: staleness + 1 later */
+    int made = late->steps++, slot = slot_of(b, made); /* also used by the step with this version: staleness + 1 later */
     late->kernels.rate = s->stage->kernels->rate;
     DT_TRY(dt_kernels_begin_step(&late->kernels, s->network, 0, made + 1));
     for (int i = 0; i < b->bucket_count; i++)

@@ -1,23 +1,24 @@
 /* No data parallelism: one replica, nothing to communicate. Also what one pipeline without replicas uses.
  *
- * Nobody else waits for the gradients, so a group's are made in its first backward and gone after its last: the group is updated at once,
- * while backward goes on. With one micro-batch only the largest group's gradients ever exist at a time.
+ * No other rank waits for the gradients, so a group's gradients exist from its first backward to
+ * its last: the group is updated at once, while backward goes on. With one micro-batch the peak is
+ * the largest group's gradients.
  * Source  "How to save memory by fusing the optimizer step into the backward pass", PyTorch's tutorials; Lv et al., "Full Parameter
  *         Fine-tuning for Large Language Models with Limited Resources" (LOMO), ACL 2024.
  *
  * Where updates wait for the norm of all gradients, those of all groups exist until the end of the step.
  *
- * With parameter offload a group's gradients leave after every micro-batch, and the host adds them up: not even with several micro-batches
- * is there more than one group's on the device. */
+ * With parameter offload a group's gradients are copied to the host after every micro-batch and
+ * added there: even with several micro-batches only one group's gradients are on the device. */
 #include "schedules/data_parallel/norm.h"
 #include "schedules/data_parallel/replica.h"
 
 #include <stdlib.h>
 
 struct none_group {
-    struct dt_buffer grads; /* from the group's first backward of a step to its last; with offload during each by itself */
+    struct dt_buffer grads; /* from the group's first backward of a step to its last; with offload only during each backward */
     /* With offload: */
-    struct dt_event *computed; /* compute: grads is there */
+    struct dt_event *computed; /* compute: grads is complete */
     struct offload_home home;
 };
 
@@ -44,7 +45,7 @@ static void none_destroy(struct data_parallel *dp)
     struct none *none = none_of(dp);
     for (int g = 0; none->groups && g < dp->setup.stage->group_count; g++) {
         struct none_group *n = &none->groups[g];
-        dt_free(dp->setup.compute, &n->grads); /* left by a step that failed */
+        dt_free(dp->setup.compute, &n->grads); /* left over from a failed step */
         offload_home_finish(&n->home, &dp->setup);
         dt_event_destroy(n->computed);
     }
@@ -80,7 +81,7 @@ static dt_status none_create(const struct dp_setup *setup, struct data_parallel 
     DT_TRY(dt_allocated(none, "no host memory for a data-parallel mode"));
     none->base = (struct data_parallel){.mode = &dp_none, .setup = *setup};
     if (setup->offload)
-        none->base.rules.reduce_every = 1; /* what leaves the device, with no one to reduce it with */
+        none->base.rules.reduce_every = 1; /* every micro-batch's gradients are copied to the host */
     else
         none->base.rules.updates_at_once = true;
     none->groups = calloc((size_t)setup->stage->group_count, sizeof *none->groups);
@@ -131,7 +132,7 @@ static dt_status none_update(struct data_parallel *dp, const struct dt_group *gr
     return dp->setup.norm ? add_to_norm(&dp->setup, group, group->grads) : update_group(dp, group);
 }
 
-/* With offload: a group's gradients leave the device. */
+/* With offload: copy a group's gradients to the host. */
 static dt_status none_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
 {
     const struct dp_setup *s = &dp->setup;

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-/* Elements of a group that this rank counts: all but the copies of what another one has. */
+/* A range of a group's elements that this rank counts: it leaves out elements that another rank
+ * counts. */
 struct counted {
     size_t first_elem, end_elem;
 };
@@ -12,11 +13,11 @@ struct gradient_norm {
     struct dt_comm *world;
     const struct dt_stage *stage;
     struct dt_norm_rule rule;
-    struct counted **counted;       /* [group_count] runs in sequence, the last one empty; NULL: the whole group */
-    struct norm_run waiting;        /* not queued yet; g says nothing */
+    struct counted **counted;       /* [group_count] ranges in order, each list ends with an empty one; NULL: the whole group */
+    struct norm_run waiting;        /* a range that is not queued yet; its g is unused */
     struct dt_buffer squares;       /* one fp32: this rank's sum, then that of all ranks */
-    struct dt_buffer host_squares;  /* with offload the same in host memory */
-    struct dt_event *summed, *here; /* compute, or the host's updates: this rank's sum; network: that of all */
+    struct dt_buffer host_squares;  /* with offload, the same in host memory */
+    struct dt_event *summed, *here; /* summed: this rank's sum, on compute or the host's update stream; here: that of all, on network */
 };
 
 bool norm_is_needed(const struct experiment *experiment)
@@ -37,7 +38,7 @@ static bool may_have_copies(const struct experiment *e, const struct dt_group *g
     return e->model.family->tensor && (e->tensor.size > 1 || group->copy_elems > 0);
 }
 
-/* Neighbouring tensors become one run. */
+/* Adjacent tensors are merged to one range. */
 static dt_status find_counted(const struct dt_stage *stage, const struct dt_group *group, struct counted **out)
 {
     struct dt_model_tensor tensor;
@@ -127,7 +128,7 @@ static struct dt_stream *adding_stream(const struct dp_setup *s)
     return s->offload ? s->offload->update : s->compute;
 }
 
-/* Queue what waits: of gradients that all replicas have each takes a part. */
+/* Queue the waiting range: if all replicas have the same gradients, each adds a part of them. */
 static dt_status flush(struct gradient_norm *n, const struct dp_setup *s)
 {
     const struct norm_run run = n->waiting;
@@ -173,7 +174,7 @@ dt_status norm_add(struct gradient_norm *n, const struct dp_setup *s, const stru
     return DT_OK;
 }
 
-/* This rank's sum to where the network finds it. */
+/* Bring this rank's sum to the buffer that the network reads. */
 static dt_status sum(struct gradient_norm *n, const struct dp_setup *s)
 {
     struct dt_kernels *k = n->stage->kernels;
@@ -184,12 +185,12 @@ static dt_status sum(struct gradient_norm *n, const struct dp_setup *s)
     }
     DT_TRY(dt_kernels_sum_squares(k, o->update, true, n->host_squares.data));
     DT_TRY(dt_event_record(n->summed, o->update));
-    DT_TRY(dt_stream_wait(s->compute, n->summed)); /* what is waited for so long is no communication */
+    DT_TRY(dt_stream_wait(s->compute, n->summed)); /* this wait for other ranks' work does not count as communication */
     DT_TRY(dt_copy_from_host(s->compute, n->squares.data, n->host_squares.data, sizeof(float)));
     return dt_event_record(n->summed, s->compute);
 }
 
-/* The host's updates do as the device's. */
+/* The host's updates wait for the norm as the device's do. */
 static dt_status settle_on_host(struct gradient_norm *n, const struct dp_setup *s)
 {
     DT_TRY(dt_copy_to_host(s->compute, n->host_squares.data, n->squares.data, sizeof(float)));

@@ -88,7 +88,7 @@ static dt_status copy_and_add(struct offload_home *home, const struct dp_setup *
     return dp_add_gradients(setup, o->update, true, home->grads.data, arrived->data, home->elems);
 }
 
-/* Later micro-batches' gradients arrive beside the sum, and the host adds them. */
+/* Gradients of later micro-batches are copied next to the sum, and the host adds them. */
 static dt_status add_gradients(struct offload_home *home, const struct dp_setup *setup, const void *grads)
 {
     const struct offload *o = setup->offload;
@@ -99,7 +99,7 @@ static dt_status add_gradients(struct offload_home *home, const struct dp_setup 
     return status;
 }
 
-/* What is written over was used by the last step's update. */
+/* The last step's update has used what is overwritten here. */
 static dt_status replace_gradients(struct offload_home *home, const struct dp_setup *setup, const void *grads)
 {
     const struct offload *o = setup->offload;

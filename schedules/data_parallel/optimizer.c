@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parameters that weight decay is not for: [first, end) of the run. */
+/* Parameters without weight decay: [first, end) of the optimizer's range. */
 struct plain_run {
     size_t first, end;
 };
@@ -14,10 +14,10 @@ struct optimizer {
     struct dt_kernels *kernels;
     float gradient_scale;
     int tensors;             /* of the whole model */
-    double parameters;       /* that a rank has of all of them: ranks that share layers have a part of each */
-    struct plain_run *plain; /* [plain_count] in the run's sequence, not one of them next to another */
+    double parameters;       /* of all these tensors on one rank: ranks that share layers have a part of each */
+    struct plain_run *plain; /* [plain_count] in order, none adjacent to another */
     int plain_count;
-    struct dt_buffer first_moment, second_moment, master; /* [count] fp32, those that there are (struct dt_update) */
+    struct dt_buffer first_moment, second_moment, master; /* [count] fp32, those that exist (struct dt_update) */
 };
 
 static bool ends_with(const char *name, const char *end)
@@ -26,7 +26,7 @@ static bool ends_with(const char *name, const char *end)
     return length >= end_length && strcmp(name + length - end_length, end) == 0;
 }
 
-/* Whether weight decay is for this tensor. A norm's bias follows its gain. */
+/* Whether weight decay applies to this tensor. A norm's bias follows its gain. */
 static bool is_decayed(const struct experiment *e, const struct dt_model_tensor *before, const struct dt_model_tensor *tensor)
 {
     if (ends_with(tensor->name, ".gain"))
@@ -52,7 +52,7 @@ static dt_status add_plain(struct optimizer *optimizer, size_t first, size_t cou
     return DT_OK;
 }
 
-/* A run has its last group first. */
+/* The last group is first in memory. */
 static dt_status find_plain(struct optimizer *optimizer, const struct dt_stage *stage, struct optimizer_run run)
 {
     const struct experiment *e = optimizer->experiment;
@@ -117,7 +117,8 @@ void optimizer_use(struct optimizer *optimizer, struct dt_kernels *kernels)
     optimizer->kernels = kernels;
 }
 
-/* Where the parameters end that are treated as the one at `at` is, *decays. */
+/* The end of the parameters that are treated as the one at `at` is; *decays: whether weight decay
+ * applies to them. */
 static size_t end_of_alike(const struct optimizer *optimizer, size_t at, size_t end, bool *decays)
 {
     *decays = true;

@@ -1,10 +1,11 @@
 /* Parameter server: each group of parameters belongs to one of k ranks, which sums the workers' gradients, updates, and sends the result.
  *
- * The servers are ranks that work, too. As soon as a group's gradients are complete every worker sends them to the group's server, while
- * backward goes on; the server receives those of parameter_server.receives workers at a time, and adds them to its own. At the end of the
- * step each server updates its groups and sends them to every worker, one message each; with staleness workers do not wait for that
- * (late.h). A server's link carries size - 1 times its groups' bytes in and as many out: the cost that all-reduce does away with, and that
- * more servers divide.
+ * Servers are workers, too. As soon as a group's gradients are complete every worker sends them to
+ * the group's server, while backward goes on; the server receives those of
+ * parameter_server.receives workers at a time, and adds them to its own. At the end of the step
+ * each server updates its groups and sends them to every worker, one message each; with staleness
+ * workers do not wait for that (late.h). A server's link carries size - 1 times its groups' bytes
+ * in each direction. An all-reduce avoids this cost; more servers divide it.
  * Memory  each rank holds whole parameters and gradients; servers hold the optimizer state of their groups, and one group's gradients for
  *         each worker that they receive from at once, as communication.
  * Source  "Distributed model training in PyTorch using DistributedDataParallel", section "How data parallelization works", steps 1 to 5;
@@ -19,7 +20,7 @@ static double every_group(const struct experiment *experiment)
     return 0;
 }
 
-/* The largest bucket without a server; -1 when all have one. Of equal ones the first. */
+/* The largest bucket without a server, the first of equal ones; -1 when all have a server. */
 static int largest_left(const struct buckets *b)
 {
     int largest = -1;
@@ -60,7 +61,7 @@ static dt_status server_begin(struct buckets *b, struct bucket *bucket, const st
     return DT_OK;
 }
 
-/* The i-th of the workers that are not the server itself. */
+/* The i-th worker, not counting the server itself. */
 static int worker_of(const struct bucket *bucket, int i)
 {
     return i + (i >= bucket->server);
@@ -71,7 +72,8 @@ static void *slot_of(const struct dp_setup *s, const struct bucket *bucket, void
     return (char *)arrived + (size_t)slot * dt_ledger_rounded(dp_grads_bytes(s, bucket->elems));
 }
 
-/* The gradients of workers [first, end), all on their way at once; then added in the order of their ranks. */
+/* Receive the gradients of workers [first, end) concurrently, then add them in the order of
+ * ranks. */
 static dt_status receive_and_add(struct buckets *b, struct bucket *bucket, int first, int end, void *arrived)
 {
     const struct dp_setup *s = &b->base.setup;

@@ -1,10 +1,10 @@
 #include "schedules/data_parallel/reduce.h"
 
-/* Runs `reduce` on grads [count] as they are, or on a copy of them in the reduction's dtype, of which elements [first, first + kept) go to
- * `to`. */
+/* Run `reduce` on grads [count], or on a copy in the reduction's dtype, whose elements [first,
+ * first + kept) are then converted into `to`. */
 struct reduction {
     const struct dp_setup *setup;
-    size_t share; /* of shards */
+    size_t share; /* elements of a shard */
     int root;
 };
 

@@ -21,7 +21,8 @@ static void place_groups(struct replica *replica, const struct dt_stage *stage, 
     }
 }
 
-/* Parameters, gradients and optimizer state; on the device the gaps between groups are zero. */
+/* Allocate parameters, gradients and optimizer state; on the device the gaps between groups are
+ * zeroed. */
 static dt_status allocate(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options)
 {
     const struct dt_stage *stage = setup->stage;

@@ -1,37 +1,39 @@
 /* A whole copy of a stage's parameters, with gradients and optimizer state: what modes that do not shard parameters hold.
  *
- * Parameters and gradients are one flat allocation each, the last group first: backward fills the gradients from front to back, and a run
- * of groups that finish one after the other is a contiguous bucket.
+ * Parameters and gradients are one flat allocation each, with the last group first: backward fills
+ * the gradients from front to back, and consecutive groups of backward are a contiguous bucket.
  *
- * With parameter offload the flat parameters and the optimizer state are in host memory. Gradients are the mode's business then. */
+ * With parameter offload the flat parameters and the optimizer state are in host memory. The mode
+ * then keeps the gradients. */
 #ifndef SCHEDULES_DATA_PARALLEL_REPLICA_H
 #define SCHEDULES_DATA_PARALLEL_REPLICA_H
 
 #include "schedules/data_parallel/offload.h"
 #include "schedules/data_parallel/residency.h"
 
-/* What of it a mode wants. */
+/* What a mode wants of its replica. */
 struct replica_options {
-    const size_t *offset_elems; /* [group_count] where each group begins; NULL: one after the other */
-    size_t flat_elems;          /* with offset_elems: the length of the whole run, gaps for padding included */
-    bool keep_gradients;        /* a flat buffer for them; otherwise the mode keeps gradients itself */
+    const size_t *offset_elems; /* [group_count] beginning of each group; NULL: without gaps */
+    size_t flat_elems;          /* with offset_elems: the total length, with gaps for padding */
+    bool keep_gradients;        /* allocate a flat buffer for gradients; otherwise the mode keeps them */
     size_t state_elems;         /* parameters that this rank updates */
-    int summed_ranks;           /* its gradients are sums over this number of ranks; 1: averages */
+    int summed_ranks;           /* gradients are sums over this number of ranks; 1: averages */
 };
 
 struct replica {
     struct dt_buffer params; /* [flat_elems], the model's dtype; padding is zero, or undefined in host memory */
-    struct dt_buffer grads;  /* the same, or none */
+    struct dt_buffer grads;  /* like params, or none */
     struct optimizer *optimizer;
     size_t *offset_elems; /* [group_count] where a group begins */
 };
 
-/* Allocate, initialise the parameters in place, and point every group at its part on the device: of the gradients too, where they are
- * kept. On failure nothing is left. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
+/* Allocate, initialise the parameters in place, and point every group at its parameters on the
+ * device, and at its gradients if they are kept here. Nothing needs to be freed after a failure.
+ * Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
 dt_status replica_init(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options);
 void replica_finish(struct replica *replica, const struct dp_setup *setup);
 
-/* Where element `element` of the flat parameters or gradients lies. */
+/* Address of element `element` of the flat parameters or gradients. */
 void *replica_params(const struct replica *replica, const struct dp_setup *setup, size_t element);
 void *replica_grads(const struct replica *replica, const struct dp_setup *setup, size_t element);
 
@@ -44,7 +46,8 @@ dt_status replica_visit(const struct replica *replica, const struct dp_setup *se
 dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, size_t state_first,
                          const void *grads);
 
-/* With offload: copy group `g` to the device, after what its home waits for. A residency's fetch. */
+/* With offload: copy group `g` to the device, after the home's parameters are current. It is a
+ * residency's fetch. */
 dt_status replica_fetch(const struct replica *replica, const struct dp_setup *setup, int g, const struct offload_home *home,
                         struct resident *to);
 

@@ -8,7 +8,7 @@ dt_status zero_divide(struct buckets *b, bool share_buffers)
         struct shard shard = bucket->shard.shard = shard_of(bucket->elems, s->shards);
         bucket->own_first_elem = bucket->first_elem + shard.first_elem;
         bucket->own_elems = shard.own_elems;
-        if (share_buffers && !s->offload) /* otherwise the share leaves from its place in the whole */
+        if (share_buffers && !s->offload) /* otherwise the share is copied from its place in the whole */
             DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_gradient_bytes(s, shard.share_elems), &bucket->shard.share));
         bucket->own_grads = bucket->shard.share.data;
     }

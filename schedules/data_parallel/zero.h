@@ -4,7 +4,8 @@
 
 #include "schedules/data_parallel/buckets.h"
 
-/* A scheme's divide. share_buffers: this rank's share of the reduced gradients has memory of its own. */
+/* A scheme's divide. share_buffers: this rank's share of the reduced gradients has a separate
+ * buffer. */
 dt_status zero_divide(struct buckets *b, bool share_buffers);
 /* A scheme's publish: an all-gather, in place. */
 dt_status zero_publish(struct buckets *b, struct bucket *bucket);

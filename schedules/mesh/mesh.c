@@ -19,7 +19,7 @@ static dt_status create_axis_comm(struct mesh *mesh, enum mesh_axis axis)
     return status;
 }
 
-/* The names of a mesh's communicators say for which ranks they stand, once its shape is known. */
+/* Keep communicators for a mesh of the same shape only: their names say which ranks they have. */
 static dt_status keep_comms(const struct mesh_shape *shape, struct dt_comm *world)
 {
     char text[MESH_AXES * 24] = "";
@@ -47,7 +47,7 @@ void mesh_finish(struct mesh *mesh)
     *mesh = (struct mesh){0};
 }
 
-/* The pair of coordinate `lower` and the one after it; of no rank where there is no such pair. */
+/* The communicator of coordinates `lower` and `lower` + 1; for ranks without such a pair, none. */
 static dt_status create_pair(const struct mesh *mesh, enum mesh_axis axis, int lower, int upper, const char *name, struct dt_comm **out)
 {
     int rank = dt_comm_rank(mesh->world), size = mesh->shape.size[axis];
@@ -57,8 +57,8 @@ static dt_status create_pair(const struct mesh *mesh, enum mesh_axis axis, int l
     return dt_comm_subset(mesh->world, ranks, 2, name, out);
 }
 
-/* Pairs share a rank, so it takes two rounds to make one of every two neighbours: the pairs that begin at an even coordinate, then those at
- * an odd one; and in a ring a third one, for the pair that closes it. */
+/* Neighbouring pairs share a rank, so they are made in two rounds: the pairs that begin at an even
+ * coordinate, then those at an odd one. A ring needs a third round for the pair that closes it. */
 dt_status mesh_neighbours_init(struct mesh_neighbours *neighbours, const struct mesh *mesh, enum mesh_axis axis, bool ring,
                                const char *name)
 {

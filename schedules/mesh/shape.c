@@ -1,6 +1,7 @@
 #include "schedules/mesh/shape.h"
 
-/* How far apart in the world neighbours on the axis are: the ranks of all axes before it in the order. */
+/* Distance in the world between neighbours on the axis: the number of ranks of all axes before it
+ * in the order. */
 static int stride_of(const struct mesh_shape *shape, enum mesh_axis axis)
 {
     int stride = 1;

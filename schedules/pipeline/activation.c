@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-/* What a segment that is computed again reads, from its forward to its backward: here, there, or both while it is copied. */
+/* The input of a recomputed segment, from its forward to its backward: on the device, on the host,
+ * or on both during a copy. */
 struct segment_input {
     struct dt_buffer device, host; /* [M, d] */
 };
@@ -12,7 +13,7 @@ struct part {
     struct plan_segment *segments; /* [segment_count] */
     int segment_count;
     bool offload;
-    struct segment_input *inputs; /* [slots, segment_count + 1]: the last one of a slot is the part's own */
+    struct segment_input *inputs; /* [slots, segment_count + 1]: the last one of each slot is the part's own input */
 };
 
 struct activation {
@@ -21,11 +22,11 @@ struct activation {
 
     /* offload only */
     struct dt_stream *out, *in;
-    struct dt_event *made;          /* compute: what is to leave is there */
-    struct dt_event *left;          /* out: all that was to leave is in host memory */
-    struct dt_event *used;          /* compute: the segment before this one is done with its input */
-    struct dt_event *arrived;       /* in: what was to come is on the device */
-    struct segment_input *arriving; /* NULL, or whose copy compute has not yet waited for */
+    struct dt_event *made;          /* compute: the input to be copied out has been computed */
+    struct dt_event *left;          /* out: all copies to host memory are complete */
+    struct dt_event *used;          /* compute: the segment before this one no longer needs its input */
+    struct dt_event *arrived;       /* in: the copy to the device is complete */
+    struct segment_input *arriving; /* an input whose copy compute has not yet waited for; or NULL */
 };
 
 static void move(struct dt_buffer *to, struct dt_buffer *from)
@@ -46,7 +47,7 @@ static struct plan_segment new_segment(const struct activation *a, int g)
     const struct dt_stage *stage = a->setup.stage;
     enum activation_head rule = a->setup.rules.head;
     bool head = has_head(stage, g);
-    bool keeps_nothing = g == 0 && stage->first; /* the embedding, but for its tokens */
+    bool keeps_nothing = g == 0 && stage->first; /* the embedding keeps only its tokens */
     return (struct plan_segment){
         .first_group = g,
         .input_only = !keeps_nothing && !(head && rule == ACTIVATION_HEAD_KEPT),
@@ -54,13 +55,15 @@ static struct plan_segment new_segment(const struct activation *a, int g)
     };
 }
 
-/* A model with many outputs does not keep them: its head runs late, in pieces, as where activations are computed again. */
+/* A model with many outputs does not keep them: its head runs late, in pieces, as with
+ * recomputation. */
 static bool has_late_head(const struct activation *a, const struct dt_part *part)
 {
     return part->last && a->setup.rules.head == ACTIVATION_HEAD_LATE && dt_model_facts(a->setup.stage->model).late_head;
 }
 
-/* Blocks are counted from the part's first one. What is no block, embedding and final norm or head, is a segment by itself. */
+/* Divide a part into segments. Blocks are counted from the part's first one. The embedding, and the
+ * final norm and head, are segments by themselves. */
 static void divide(const struct activation *a, enum activation_kind kind, const struct dt_part *from, struct part *part)
 {
     const struct dt_stage *stage = a->setup.stage;
@@ -131,7 +134,7 @@ dt_status activation_take_input(struct activation *a, const struct action *actio
     return DT_OK;
 }
 
-/* x, which compute has just been given the work to make, is copied beside the kernels that read it. */
+/* Copy x, which queued work computes, to the host concurrently with the kernels that read it. */
 dt_status activation_copy_out(struct activation *a, const struct action *action, const struct dt_stash *stash)
 {
     struct segment_input *input = input_of(a, action);
@@ -149,7 +152,8 @@ dt_status activation_await_out(struct activation *a, const struct action *action
     return DT_OK;
 }
 
-/* The device has no room for a third input: this one takes the place of the one that backward has used up. */
+/* There is room for two inputs on the device: this one replaces the input that backward has
+ * used. */
 dt_status activation_copy_in(struct activation *a, const struct action *action)
 {
     struct segment_input *input = input_of(a, action);
@@ -206,7 +210,7 @@ static dt_status part_init(const struct activation *a, int index, struct part *p
 
 static void part_finish(const struct activation *a, struct part *part)
 {
-    for (int i = 0; part->inputs && i < input_count(a, part); i++) { /* left by a step that failed */
+    for (int i = 0; part->inputs && i < input_count(a, part); i++) { /* left over from a failed step */
         dt_free(a->setup.compute, &part->inputs[i].device);
         dt_free(a->setup.compute, &part->inputs[i].host);
     }

@@ -26,7 +26,7 @@ static void *gradients_of(const struct dp_setup *setup, const struct dt_group *g
     return (char *)group->grads + dp_grads_bytes(setup, group->copy_first_elem);
 }
 
-/* Both are here: the embedding's, in the first group, takes the sum and gives it to the head's. */
+/* Both copies are on this rank: the embedding's group takes the sum and copies it to the head's. */
 static dt_status sum_here(const struct dp_setup *setup)
 {
     const struct dt_stage *stage = setup->stage;

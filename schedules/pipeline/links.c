@@ -26,7 +26,7 @@ static void destroy_events(struct dt_event **events)
     free(events);
 }
 
-/* comm: the neighbour's; NULL where there is none. */
+/* comm: that with the neighbour; NULL if there is none. */
 static dt_status link_init(struct link *link, struct dt_comm *comm, struct dt_device *device, const char *name)
 {
     link->comm = comm;
@@ -89,7 +89,7 @@ static void link_finish(struct link *link)
 
 void links_finish(struct links *links)
 {
-    links_end_step(links); /* of a step that failed */
+    links_end_step(links); /* of a failed step */
     for (int i = 0; i < PLAN_CHANNELS; i++) {
         link_finish(&links->receivers[i]);
         link_finish(&links->senders[i]);
@@ -99,12 +99,12 @@ void links_finish(struct links *links)
 
 /* ---- messages ---- */
 
-/* The first `count` messages of the step have been received. */
+/* Free what the neighbour has received: the first `count` messages of the step. */
 static dt_status free_received(struct link *link, int count, struct dt_stream *compute)
 {
     if (link->freed >= count)
         return DT_OK;
-    DT_TRY(dt_stream_wait(compute, link->done[(count - 1) % link->room])); /* at most for its last moment */
+    DT_TRY(dt_stream_wait(compute, link->done[(count - 1) % link->room])); /* waits only if the send has not quite ended */
     for (; link->freed < count; link->freed++)
         dt_free(compute, &link->kept[link->freed % link->room]);
     return DT_OK;

@@ -19,13 +19,13 @@ struct pipeline {
     struct dt_stash *stashes; /* [parts, slots] */
     struct links links;
     struct copies copies; /* of tied tables */
-    struct state state;   /* what is not trained */
+    struct state state;   /* state that is not trained */
     struct dt_loss_scales scales;
 
-    /* Of the step that runs: */
+    /* Of the running step: */
     int step;
-    int phase;            /* enum timeline_phase that compute's time belongs to */
-    int range_phase;      /* and of the pass whose range is open */
+    int phase;            /* enum timeline_phase of compute's current time */
+    int range_phase;      /* and that of the pass whose profiler range is open */
     uint32_t range_batch; /* its micro-batch */
     bool range_open;
     unsigned begun; /* a bit for each phase */
@@ -79,7 +79,8 @@ static dt_status run_recompute(struct pipeline *p, const struct action *a)
 
 /* ---- backward ---- */
 
-/* What a pass makes of a group's gradients, in the model's dtype, where they are kept in fp32: beside them, and added afterwards.
+/* Gradients that a pass makes in the model's dtype, if a group's gradients are kept in fp32: they
+ * are made in this buffer, and added afterwards.
  * Source  Megatron-LM, DistributedDataParallel: main_grad.add_(grad) in each parameter's hook (accumulate_allreduce_grads_in_fp32). */
 struct made {
     struct dt_group *group; /* NULL: none */
@@ -88,7 +89,7 @@ struct made {
     bool adds;
 };
 
-/* A half of a backward pass writes a part of them. */
+/* half: half of a backward pass writes only some of the gradients. */
 static dt_status begin_beside(struct pipeline *p, struct dt_group *group, bool half, struct made *made)
 {
     size_t bytes = dp_bytes(&p->setup.dp->setup, group->param_elems);
@@ -114,7 +115,8 @@ static dt_status add_beside(struct pipeline *p, struct made *made)
 
 typedef dt_status (*backward_pass)(struct pipeline *p, const struct action *a);
 
-/* A tied head's pass makes gradients of the first group, too, which has begun them. */
+/* The pass of a tied head also makes gradients of the first group, whose backward has begun
+ * them. */
 static dt_status make_beside(struct pipeline *p, const struct action *a, backward_pass pass)
 {
     struct made made[2] = {0};
@@ -165,14 +167,15 @@ static dt_status run_forward_backward(struct pipeline *p, const struct action *a
 
 /* ---- neighbours ---- */
 
-/* Activations on their way forward, their gradient on its way back. */
+/* Activations on their way to the next stage, or their gradient on its way back. */
 static struct dt_buffer *message_of(struct pipeline *p, const struct action *a)
 {
     bool forward = a->op == ACTION_RECV_INPUT || a->op == ACTION_SEND_OUTPUT;
     return forward ? &stash_of(p, a)->x : &stash_of(p, a)->dx;
 }
 
-/* One micro-batch's activations, or their gradient, between virtual stages v and v + 1: the key is made of that, and the same at both ends. */
+/* One micro-batch's activations, or their gradient, between virtual stages v and v + 1. The key is
+ * made from these numbers, and is the same on both ranks. */
 static struct link_message describe_message(struct pipeline *p, const struct action *a)
 {
     bool gradient = a->op == ACTION_RECV_GRADIENT || a->op == ACTION_SEND_GRADIENT;
@@ -197,7 +200,8 @@ static dt_status run_send(struct pipeline *p, const struct action *a)
     return links_send(&p->links, a, &message, p->setup.timeline, message_of(p, a));
 }
 
-/* Between two parts of this rank nothing travels. The stash of the part before has its slot until its backward has ended. */
+/* Two parts of this rank pass a buffer, without a message. The earlier part's stash keeps its slot
+ * until its backward has ended. */
 static void pass_on(struct dt_buffer *from, struct dt_buffer *to)
 {
     *to = *from;
@@ -218,7 +222,7 @@ static dt_status run_give_back(struct pipeline *p, const struct action *a)
 
 /* ---- stashes ---- */
 
-/* The first micro-batches are a sample larger where the samples do not come out even. */
+/* If the samples cannot be divided evenly, the first micro-batches have one sample more. */
 static size_t samples_of(const struct pipeline *p, size_t micro_batch, size_t *first)
 {
     size_t count = (size_t)p->setup.order->shape.micro_batches;
@@ -332,7 +336,7 @@ enum { SAME_PHASE = -1, NEXT_PHASE = -2 };
 
 static const struct {
     dt_status (*run)(struct pipeline *p, const struct action *a);
-    int phase; /* that compute's time belongs to from here on */
+    int phase; /* the phase of compute's time from here on */
 } ops[ACTION_OPS] = {
     [ACTION_FORWARD] = {run_forward, TIMELINE_FORWARD},
     [ACTION_BACKWARD] = {run_backward, TIMELINE_BACKWARD},
@@ -365,7 +369,7 @@ static const struct {
     [ACTION_EXTRA] = {run_extra, SAME_PHASE},
 };
 
-/* The action that says where action `at` belongs: a gather belongs to the pass that waits for it. */
+/* The action whose place counts for action `at`: for a gather, the pass that waits for it. */
 static const struct action *pass_of(const struct pipeline *p, int at)
 {
     const struct action *a = &p->plan.actions[at];
@@ -374,7 +378,7 @@ static const struct action *pass_of(const struct pipeline *p, int at)
     return a;
 }
 
-/* A pass begins, or the end of the step: profilers see a range for each. */
+/* At the beginning of a pass, or at the end of the step, begin a new profiler range. */
 static bool enter_range(struct pipeline *p, const struct action *a, int phase)
 {
     bool update = a->op == ACTION_UPDATE, same = phase == p->range_phase && a->micro_batch == p->range_batch;
@@ -392,7 +396,7 @@ static bool enter_range(struct pipeline *p, const struct action *a, int phase)
     return true;
 }
 
-/* What traces say of an action's work. At the end of a step nothing belongs to one micro-batch. */
+/* The names of an action's work in traces. Work at the end of a step belongs to no micro-batch. */
 static struct dt_pass pass_named(const struct action *a)
 {
     bool of_step = a->op == ACTION_PUBLISH || ops[a->op].phase == TIMELINE_OPTIMIZER;
@@ -425,7 +429,7 @@ static dt_status run(struct pipeline *p, int at)
 {
     const struct action *a = &p->plan.actions[at];
     DT_TRY(enter(p, at));
-    DT_TRY(dt_pass_enter(p->setup.device, pass_named(a))); /* a gather may belong to a later one than its phase */
+    DT_TRY(dt_pass_enter(p->setup.device, pass_named(a))); /* a gather may be for a later phase than the current one */
     if (!action_computes(a))
         return ops[a->op].run(p, a);
     dt_range_push(a->op == ACTION_RECOMPUTE ? "recompute group" : "group", a->group);
@@ -513,7 +517,8 @@ static dt_status finish_plan(struct pipeline *p)
     return status;
 }
 
-/* What is left out is like what stays: samples of one size, and a reduction after the same number of micro-batches. */
+/* Leave out repetitions that are like those that stay: with samples of one size, and reductions
+ * after the same number of micro-batches. */
 static void shorten(const struct pipeline *p, struct plan *plans, int count)
 {
     int micro_batches = plans[0].micro_batches, every = p->setup.dp->rules.reduce_every;
@@ -585,9 +590,10 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
     p->setup = *setup;
     p->family = setup->experiment->model.family;
 
-    /* The mean over this rank's part of the replica's step, whatever pieces it is done in. The study's sum of logits is taken per sample for the same reason. */
+    /* The mean over the replica's step, in however many pieces it is computed. The study's sum of
+     * logits is taken per sample for the same reason. */
     double rows = (double)setup->samples * (setup->experiment->loss == LOSS_SUM ? 1 : dt_model_facts(&setup->experiment->model).loss_terms);
-    rows /= setup->experiment->context.size; /* each of these ranks has a part of them, and sums over ranks become means */
+    rows /= setup->experiment->context.size; /* each of these ranks has a part of the rows, and sums over ranks become means */
     p->scales = (struct dt_loss_scales){.loss = (float)(1 / rows), .gradient = (float)(experiment_static_scale(setup->experiment) / rows)};
 
     dt_status status = create_parts(p);

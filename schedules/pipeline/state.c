@@ -18,7 +18,8 @@ static bool is_shared(const struct mesh *mesh, enum mesh_axis axis)
     return mesh->comm[axis] && dt_comm_size(mesh->comm[axis]) > 1;
 }
 
-/* Over one axis after the other: the mean of means is the mean of all, and the first of the first ones is the first of all. */
+/* Exchange over one axis after the other: the mean of means is the mean of all, and the first rank
+ * of the first ones is the first of all. */
 static dt_status exchange(const struct dt_stage *stage, const struct mesh *mesh, struct dt_stream *network)
 {
     static const enum mesh_axis axes[] = {MESH_REPLICA, MESH_SHARD};

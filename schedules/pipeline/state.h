@@ -1,5 +1,6 @@
-/* State of a stage that is not trained, such as the running statistics of batch normalisations: each replica's forward changes its own, and at
- * the end of a step all replicas have one again: the mean, or the first one's.
+/* State of a stage that is not trained, such as the running statistics of batch normalisations:
+ * each replica's forward changes its own state, and at the end of a step all replicas get the same
+ * one: the mean, or the first replica's.
  * Source  PyTorch's DistributedDataParallel: its buffers are rank 0's (broadcast_buffers). */
 #ifndef SCHEDULES_PIPELINE_STATE_H
 #define SCHEDULES_PIPELINE_STATE_H
@@ -20,8 +21,9 @@ struct state_streams {
     struct timeline *timeline; /* of compute, which waits */
 };
 
-/* Queued after the last forward of a step, in the same place on all ranks of the mesh's data axes. Nothing happens where the stage has no
- * state, or no other rank has its layers. Errors: what communicators report while queueing. */
+/* Queue it after the last forward of a step, at the same point on all ranks of the mesh's data
+ * axes. Does nothing if the stage has no state, or no other rank has its layers. Errors: what
+ * communicators report while queueing. */
 dt_status state_make_common(struct state *state, const struct dt_stage *stage, const struct mesh *mesh,
                             const struct state_streams *streams);
 

@@ -51,7 +51,7 @@ dt_status plan_rewrite(struct plan *plan, dt_status (*each)(void *context, const
     return DT_OK;
 }
 
-/* In a folded plan an odd part's neighbours are on the other side. */
+/* In a folded plan the neighbours of odd parts are on the opposite side. */
 enum plan_channel plan_channel(const struct plan *plan, const struct action *action)
 {
     bool backwards = plan->folded && action->part % 2 == 1;

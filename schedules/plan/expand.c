@@ -1,18 +1,20 @@
-/* From passes through a part to passes through its groups, with what is kept, recomputed and copied in between. */
+/* Expand passes through a part into passes through its groups, with the actions that keep,
+ * recompute and copy activations in between. */
 #include "schedules/plan/plan.h"
 
 #include <stdlib.h>
 
-/* Where a segment's input is, as the plan goes: every copy begins and ends in one place. */
+/* The state of segments' inputs while the plan is walked: it begins and ends every copy in one
+ * place. */
 struct expansion {
     const struct plan_part *parts;
-    bool **on_host;                  /* [parts] [slots, segment_count] copied out, and not yet back */
-    struct action leaving, arriving; /* the copies that nobody has waited for yet */
+    bool **on_host;                  /* [parts] [slots, segment_count] copied to the host, and not yet back */
+    struct action leaving, arriving; /* copies that no action has waited for yet */
     bool is_leaving, is_arriving;
-    bool halves; /* some backward passes of the plan are in halves: the others, too, are computed as two */
+    bool halves; /* some backward passes of the plan are in halves: then all are computed as two halves */
 };
 
-/* The action of one kind in place of a pass. */
+/* An action of another kind for the same pass. */
 static struct action like(const struct action *pass, enum action_op op)
 {
     struct action a = *pass;
@@ -59,7 +61,7 @@ static dt_status await_out(struct expansion *x, struct plan *out)
     return plan_append(out, like(&x->leaving, ACTION_AWAIT_OUT));
 }
 
-/* The device has no room for a third input: one is copied out while the next is computed. */
+/* The device has room for two inputs: one is copied out while the next is computed. */
 static dt_status copy_out(struct expansion *x, const struct action *pass, int segment, bool backward_follows, struct plan *out)
 {
     const struct plan_part *part = &x->parts[pass->part];
@@ -115,7 +117,7 @@ static dt_status forward_segments(struct expansion *x, const struct action *pass
     return DT_OK;
 }
 
-/* All groups' forward, the head's too, of which only the part's input is kept. */
+/* Forward of all groups, the head included, which keeps only the part's input. */
 static dt_status forward_and_forget(struct expansion *x, const struct action *pass, struct plan *out)
 {
     const struct plan_part *part = &x->parts[pass->part];
@@ -134,7 +136,7 @@ static dt_status forward_again(struct expansion *x, const struct action *pass, s
 {
     DT_TRY(append_range(out, pass, ACTION_TAKE_INPUT, ACTION_WHOLE_PART, 0, 0));
     DT_TRY(forward_segments(x, pass, true, out));
-    return append_range(out, pass, ACTION_DROP, ACTION_WHOLE_PART, 0, 0); /* the next stage has had it */
+    return append_range(out, pass, ACTION_DROP, ACTION_WHOLE_PART, 0, 0); /* the next stage has received it */
 }
 
 static dt_status expand_forward(struct expansion *x, const struct plan *from, int at, struct plan *out)
@@ -154,10 +156,10 @@ static dt_status recompute(const struct action *pass, const struct plan_segment 
 {
     for (int g = segment->first_group; g < segment->end_group; g++)
         DT_TRY(append_group(out, pass, ACTION_RECOMPUTE, g, g == segment->end_group - 1 ? ACTION_ENDS_HERE : 0));
-    return append_range(out, pass, ACTION_DROP, ACTION_WHOLE_PART, 0, 0); /* a final norm's output, where a part ends with it */
+    return append_range(out, pass, ACTION_DROP, ACTION_WHOLE_PART, 0, 0); /* a final norm's output, if the part ends with one */
 }
 
-/* The input of the segment that comes next is copied in while this one is computed. */
+/* Copy in the next segment's input while this one is computed. */
 static dt_status prepare_next(struct expansion *x, const struct action *pass, int segment, const struct action *next, struct plan *out)
 {
     const struct plan_part *part = &x->parts[pass->part];
@@ -180,7 +182,7 @@ static bool precedes(const struct plan *from, int at, enum action_op op)
     return at > 0 && pass[-1].op == op && pass[-1].part == pass->part && pass[-1].micro_batch == pass->micro_batch;
 }
 
-/* A late head has had its whole backward with the inputs' gradients. */
+/* A late head's whole backward ran with the inputs' gradients. */
 static dt_status expand_weights(struct expansion *x, const struct action *pass, struct plan *out)
 {
     const struct plan_part *part = &x->parts[pass->part];
@@ -224,7 +226,7 @@ static dt_status expand_action(void *context, const struct plan *from, int at, s
     case ACTION_BACKWARD_WEIGHT: return expand_weights(x, a, out);
     case ACTION_RECV_INPUT:
     case ACTION_TAKE_OVER: DT_TRY(plan_append(out, like(a, ACTION_BEGIN))); return plan_append(out, *a);
-    case ACTION_RECV_GRADIENT: return DT_OK; /* its backward places it */
+    case ACTION_RECV_GRADIENT: return DT_OK; /* its backward pass places this action */
     default: return plan_append(out, *a);
     }
 }

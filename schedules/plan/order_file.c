@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A pass as it is written. */
+/* A pass as the file has it. */
 struct written {
     int rank, line;
     enum action_op op;
     int micro_batch;
-    int part;          /* after the dot; 0 without one */
-    int virtual_stage; /* in front; -1 without one */
+    int part;          /* the number after the dot; 0 without one */
+    int virtual_stage; /* the number before the pass; -1 without one */
     char text[24];
 };
 
@@ -26,7 +26,7 @@ struct contents {
 
 /* ---- reading ---- */
 
-/* Read the number at *text and move *text past it; -1: no digits, or too many. */
+/* Read the number at *text, and move *text after it; -1: no digits, or too many. */
 static int read_number(const char **text)
 {
     int number = -1;
@@ -38,7 +38,7 @@ static int read_number(const char **text)
     return number;
 }
 
-/* ACTION_OPS: no such pass. */
+/* ACTION_OPS: the letter is no pass. */
 static enum action_op op_of(char letter)
 {
     int op = ACTION_FORWARD;
@@ -111,7 +111,7 @@ static dt_status read_contents(const struct order_shape *shape, struct contents 
 
 /* ---- where the parts are ---- */
 
-/* The first pass that stands on another rank than its virtual stage belongs to; NULL: none. */
+/* The first pass that is on another rank than its virtual stage; NULL: none. */
 static const struct written *misplaced(const struct contents *c, bool folded)
 {
     for (int i = 0; i < c->count; i++)

@@ -7,16 +7,17 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* ---- forward passes first, then one of each in turns ---- */
+/* ---- forward passes first, then forward and backward in turn ---- */
 
-/* One rank's passes of a window. The passes of a kind are numbered from 0; with several parts `stages` micro-batches go through a part
- * before they go through the next. Where the last round is not whole, the passes that it lacks are left out. */
+/* One rank's passes of a window. The passes of a kind are numbered from 0; with several parts,
+ * `stages` micro-batches go through a part before they go through the next. If the last round is
+ * incomplete, its missing passes are left out. */
 struct turns {
     struct plan *plan;
     int first, micro_batches; /* of the window */
     int warm_up;              /* forward passes before the first backward pass */
-    bool newest_first;        /* backward passes begin with the micro-batch whose forward was the last; otherwise with the first */
-    bool halves;              /* backward is emitted in halves, and weight gradients come weight_lag passes after those of the inputs */
+    bool newest_first;        /* backward passes begin with the last forward's micro-batch; otherwise with the first */
+    bool halves;              /* backward is emitted in halves; weight gradients are delayed by weight_lag passes */
     int weight_lag;
 };
 
@@ -79,8 +80,9 @@ static dt_status emit_interleaved(const struct order_shape *shape, struct plan *
         .plan = plan, .micro_batches = shape->micro_batches, .warm_up = interleaved_warm_up(shape->stages, plan->parts, plan->stage)});
 }
 
-/* A late stage waits least for its gradients and has most time at the end: it puts off as many weight gradients as stages are before it. No
- * rank then keeps more than the first one does under 1F1B. */
+/* A late stage waits least for its gradients and has most time at the end: it delays as many weight
+ * gradients as there are stages before it. So no rank keeps more than the first one keeps under
+ * 1F1B. */
 static dt_status emit_zb_h1(const struct order_shape *shape, struct plan *plan)
 {
     return take_turns(&(struct turns){.plan = plan,
@@ -90,8 +92,8 @@ static dt_status emit_zb_h1(const struct order_shape *shape, struct plan *plan)
                                       .weight_lag = plan->stage});
 }
 
-/* Twice as many forward passes first, and twice as many weight gradients put off: the ranks' steps are no longer than their passes, and
- * begin one after the other. */
+/* Twice the forward passes in the warm-up, and twice the delayed weight gradients: each rank's step
+ * has no bubble, and the ranks begin one after the other. */
 static dt_status emit_zb_h2(const struct order_shape *shape, struct plan *plan)
 {
     return take_turns(&(struct turns){.plan = plan,
@@ -103,8 +105,8 @@ static dt_status emit_zb_h2(const struct order_shape *shape, struct plan *plan)
 
 /* ---- the V ---- */
 
-/* One rank's passes: of which micro-batch each kind of pass through each part comes next. A step with fewer micro-batches than fill the
- * pipeline is a longer one with passes left out. */
+/* One rank's passes: the next micro-batch for each kind of pass through each part. A step with too
+ * few micro-batches to fill the pipeline is a longer step with passes left out. */
 struct vee {
     struct plan *plan;
     int next[ACTION_OPS][2];
@@ -122,8 +124,9 @@ static dt_status vee_backward(struct vee *v, int part)
     return vee_pass(v, ACTION_BACKWARD_WEIGHT, part);
 }
 
-/* The first rank has the loss too, and can begin with backward as soon as a micro-batch has gone down and up the V. Until then each rank has
- * room for forward passes: at first down, then also up. */
+/* The first rank also has the loss, and can begin with backward as soon as a micro-batch has passed
+ * through the whole V. Until then each rank does forward passes: first through its first part, then
+ * through both. */
 static dt_status vee_warm_up(struct vee *v, int stages, int rank)
 {
     for (int i = 0; i < 2 * (stages - rank) - 1; i++)
@@ -151,7 +154,7 @@ static dt_status vee_steady(struct vee *v, int micro_batches)
     return DT_OK;
 }
 
-/* Gradients of inputs first: other ranks wait for them. */
+/* Input gradients first, since other ranks wait for them. */
 static dt_status vee_end(struct vee *v, int micro_batches, int rank)
 {
     for (int i = 0; i < rank; i++) {
@@ -278,7 +281,7 @@ static const struct pipeline_order orders[] = {
     {.name = "zb_h2",
      .title = "ZB-H2",
      .abroad = "zb-2p",
-     .help = "the same with more forward passes first: no bubble where all passes take as long",
+     .help = "the same with more forward passes first: no bubble if all passes take the same time",
      .parts = 1,
      .halves = true,
      .emit = emit_zb_h2,
@@ -288,7 +291,7 @@ static const struct pipeline_order orders[] = {
     {.name = "zb_v",
      .title = "ZB-V",
      .abroad = "zb-v",
-     .help = "two parts on each rank, placed as a V: no bubble where all passes take as long, with the activations of 1f1b",
+     .help = "two parts on each rank, placed as a V: no bubble if all passes take the same time, with the activations of 1f1b",
      .parts = 2,
      .folded = true,
      .halves = true,

@@ -1,25 +1,26 @@
-/* What a data-parallel mode does with parameters and gradients, placed around the passes that read and write them. */
+/* Place a data-parallel mode's actions around the passes that read parameters and write
+ * gradients. */
 #include "schedules/plan/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A group's passes so far. */
+/* Counts of a group's passes so far. */
 struct group_passes {
-    int readers;                  /* passes to come that read the parameters */
-    int forward, input, weight;   /* of all micro-batches; a backward pass that is not in halves is one of both */
-    int reduced;                  /* of them, micro-batches whose gradients are */
-    bool left_input, left_weight; /* gradients of each half that are not */
+    int readers;                  /* future passes that read the parameters */
+    int forward, input, weight;   /* over all micro-batches; a backward pass that is not in halves counts for both */
+    int reduced;                  /* of these, micro-batches whose gradients have been reduced */
+    bool left_input, left_weight; /* some gradients of this half are not reduced yet */
 };
 
 struct placement {
     const struct plan_part *parts;
     const struct plan_rules *rules;
     int group_count, micro_batches;
-    bool *there;                 /* [group_count] parameters that are on the device, or on their way */
+    bool *there;                 /* [group_count] parameters are on the device, or being fetched */
     struct group_passes *passes; /* [group_count] */
     bool *reduces;               /* [group_count, micro_batches] gradients are reduced after this micro-batch's */
-    struct action *put_off;      /* REDUCE or UPDATE of a group, which wait for the sums over copies */
+    struct action *put_off;      /* REDUCE and UPDATE actions that wait for the sums over copies */
     int put_off_count;
     bool published;
 };
@@ -139,7 +140,8 @@ static void count(struct placement *p, const struct action *a)
     passes->left_weight |= makes_weight_gradients(a);
 }
 
-/* Backward goes from the last group of a bucket to the first, which completes it. *end: after its last one. */
+/* Backward goes from a bucket's last group to its first, which completes the bucket. *end: one past
+ * its last group. */
 static bool completes_bucket(const struct placement *p, const struct action *a, int *end)
 {
     const struct plan_part *part = &p->parts[a->part];
@@ -151,7 +153,7 @@ static bool completes_bucket(const struct placement *p, const struct action *a, 
     return true;
 }
 
-/* Whether groups [first, end) of a bucket have to wait for the other copies' gradients. */
+/* Whether groups [first, end) of a bucket have to wait for the gradients of other copies. */
 static bool waits_for_copies(const struct placement *p, const struct action *a, int end)
 {
     for (int g = a->group; g < end; g++)
@@ -160,7 +162,8 @@ static bool waits_for_copies(const struct placement *p, const struct action *a, 
     return false;
 }
 
-/* Whether the gradients of groups [a->group, end) are reduced after `a`: enough are there, and none of them half. */
+/* Whether the gradients of groups [a->group, end) are reduced after `a`: enough micro-batches are
+ * complete, in both halves. */
 static bool is_time_to_reduce(const struct placement *p, const struct action *a, int end)
 {
     const struct group_passes *first = &p->passes[a->group];
@@ -180,7 +183,8 @@ static void reduced(struct placement *p, int first, int end)
     }
 }
 
-/* A pass must know whether its gradients are reduced before its micro-batch's last half has come: go through the plan once ahead. */
+/* A pass must know whether its gradients are reduced after the last half of its micro-batch, so the
+ * plan is walked once beforehand. */
 static void find_reductions(struct placement *p, const struct plan *plan)
 {
     int end;
@@ -198,7 +202,7 @@ static void find_reductions(struct placement *p, const struct plan *plan)
     memset(p->passes, 0, (size_t)p->group_count * sizeof *p->passes);
 }
 
-/* Of a backward pass; of a recomputation, as of the backward that follows. */
+/* Flags of a backward pass; a recomputation gets those of the backward pass after it. */
 static int backward_flags(const struct placement *p, const struct action *a)
 {
     const struct group_passes *passes = &p->passes[a->group];
@@ -215,7 +219,8 @@ static int backward_flags(const struct placement *p, const struct action *a)
     return flags;
 }
 
-/* Before a pass that makes gradients of the part's first group: what that group's own backward adds to is there afterwards. */
+/* Call it before a pass that makes gradients of the part's first group: that group's own backward
+ * then adds to them. */
 static dt_status begin_first_gradients(struct placement *p, const struct action *pass, struct plan *out)
 {
     int first = first_group_of(p, pass);
@@ -239,7 +244,7 @@ static int flags_of(const struct placement *p, const struct action *a)
     return done == 0 ? ACTION_FIRST : 0;
 }
 
-/* Of groups [a->group, end): now, or after the sums over copies. */
+/* Append the action for groups [a->group, end) now, or after the sums over copies. */
 static dt_status append_or_put_off(struct placement *p, enum action_op op, const struct action *pass, int end, struct plan *out)
 {
     struct action a = *pass;
@@ -263,7 +268,8 @@ static dt_status reduce_and_update(struct placement *p, const struct action *pas
     return DT_OK;
 }
 
-/* After all passes: first the sums, since two copies may be on one rank, then what waits for them. */
+/* After all passes: the sums first, since two copies may be on one rank, then the actions that wait
+ * for them. */
 static dt_status end_copies(const struct placement *p, struct plan *plan)
 {
     for (int i = 0; i < p->put_off_count; i++) {
@@ -280,7 +286,7 @@ static dt_status end_copies(const struct placement *p, struct plan *plan)
     return DT_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole plan ---- */
 
 static dt_status place_around(void *context, const struct plan *from, int at, struct plan *out)
 {

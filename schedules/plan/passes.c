@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* Messages between virtual stages: where they are needed. */
+/* Place messages between virtual stages where they are needed. */
 
 static bool makes_input_gradient(uint8_t op)
 {
@@ -39,7 +39,8 @@ dt_status plan_add_messages(struct plan *plan)
 
 /* ---- slots ---- */
 
-/* Stash slots by liveness: the lowest free one, from the first action of a micro-batch in a part to its last. */
+/* Stash slots by liveness: a micro-batch in a part gets the lowest free slot from its first action
+ * to its last. */
 
 struct life {
     int slot; /* -1 before the first action */
@@ -72,7 +73,8 @@ static void assign(struct plan *plan, struct life *lives, bool *used)
     }
 }
 
-/* Between two parts of a rank: the slot of the part before is known when this one's pass comes, and still its own. */
+/* Between two parts of a rank: when the later part's pass is placed, the earlier part's slot is
+ * known and still in use. */
 static void note_neighbours(struct plan *plan, const struct life *lives)
 {
     for (int i = 0; i < plan->count; i++) {
@@ -100,8 +102,9 @@ dt_status plan_assign_slots(struct plan *plan)
 
 /* ---- receipts ---- */
 
-/* What the neighbour `from` sends up (or else down) goes to this rank, and what it receives from the other side has come from it: a rank's
- * own work runs in the order of its plan. */
+/* Messages that the neighbour `from` sends up (or else down) go to this rank, and those that it
+ * receives from that side come from this rank. A rank runs its plan in order, so its messages show
+ * what it has received. */
 static void add_neighbour(const struct plan *from, bool up, struct plan_receipts *out)
 {
     int received[PLAN_CHANNELS] = {0};

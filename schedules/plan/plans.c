@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-/* Those of `count` stages; NULL: of the first ones. *are: they have been made for this shape. */
+/* Copy the made plans of `count` stages; stages NULL: of the first ones. *are: they had been made
+ * for this shape. */
 static dt_status copy_made(const struct order_shape *shape, const int *stages, int count, struct plan *out, bool *are)
 {
     const struct plan *made = shape->made;
@@ -31,7 +32,7 @@ void plans_destroy(struct plan *plans, int stages)
     free(plans);
 }
 
-/* Of an order that says only what all ranks do. */
+/* For orders that emit all ranks together. */
 static dt_status take_from_all(const struct pipeline_order *order, const struct order_shape *shape, const int *stages, int count,
                                struct plan *out)
 {

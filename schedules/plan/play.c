@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one virtual stage makes for another one, known by the one that needs it. */
+/* What one virtual stage makes for another, stored with the receiving stage. */
 struct made {
-    int number;  /* of those that its sender has sent in this channel, from 1; 0: not yet sent */
-    double time; /* when it is there */
+    int number;  /* its number among its sender's messages in this channel, from 1; 0: not sent yet */
+    double time; /* time of its arrival */
 };
 
 struct play {
@@ -15,14 +15,14 @@ struct play {
     const struct plan_times *times;
     int stages, virtual_stages, micro_batches;
     struct made *activations, *gradients; /* [virtual_stages, micro_batches] */
-    int *at;                              /* [stages] the action that comes next, */
-    double *now;                          /* and when the last one ended */
-    double (*arrived)[PLAN_CHANNELS];     /* [stages] by the rank that sends: when its last message has */
-    int (*sent)[PLAN_CHANNELS];           /* [stages] by the rank that sends */
-    int (*received)[PLAN_CHANNELS];       /* the same */
+    int *at;                              /* [stages] next action, */
+    double *now;                          /* and end of the last action */
+    double (*arrived)[PLAN_CHANNELS];     /* [stages] by sending rank: arrival of its last message */
+    int (*sent)[PLAN_CHANNELS];           /* [stages] by sending rank */
+    int (*received)[PLAN_CHANNELS];       /* [stages] by sending rank */
 };
 
-/* ---- who sends what to whom ---- */
+/* ---- senders and receivers ---- */
 
 static bool concerns_gradients(uint8_t op)
 {
@@ -37,13 +37,13 @@ static int peer_of(const struct plan *plan, const struct action *a)
     return plan_rank_of(plan, next ? v + 1 : v - 1);
 }
 
-/* What the virtual stage `v` needs. */
+/* The message that virtual stage `v` needs. */
 static struct made *made_for(const struct play *p, bool gradient, int v, uint32_t micro_batch)
 {
     return &(gradient ? p->gradients : p->activations)[(size_t)v * (size_t)p->micro_batches + micro_batch];
 }
 
-/* ---- what cannot run ---- */
+/* ---- plans that cannot run ---- */
 
 /* The pass that a rank waits to run, as order files write it: F0, or F0.1 for part 1. */
 static void name_pass(char *text, size_t bytes, const struct plan *plan, int at)
@@ -74,20 +74,21 @@ static void describe(char *text, size_t bytes, const struct play *p, int rank)
     snprintf(text, bytes, "rank %d cannot run %s, which needs the %s from %s", rank, pass, input ? "input" : "gradient", from);
 }
 
-/* Whom a rank that cannot go on waits for. */
+/* The rank that a waiting rank waits for. */
 static int awaited(const struct play *p, int rank)
 {
     const struct action *a = &p->plans[rank].actions[p->at[rank]];
     return action_receives(a) ? peer_of(&p->plans[rank], a) : rank;
 }
 
-/* Nobody can go on: from the first rank that waits, follow whom each waits for, until a rank comes a second time. */
+/* No rank can go on: from the first waiting rank, follow whom each one waits for, until a rank
+ * appears a second time. */
 static dt_status name_deadlock(const struct play *p, int first)
 {
     char text[900] = "";
     size_t used = 0;
     int rank = first;
-    for (int i = 0; i < p->stages; i++) /* walk into the circle */
+    for (int i = 0; i < p->stages; i++) /* after this many steps the walk is inside the circle */
         if (p->at[rank] < p->plans[rank].count)
             rank = awaited(p, rank);
     for (int start = rank, i = 0; (i == 0 || rank != start) && used + 160 < sizeof text; i++) {
@@ -141,7 +142,7 @@ static double duration(const struct plan *plan, const struct plan_times *t, cons
     }
 }
 
-/* What precedes a backward pass, and the message that this waits for. */
+/* Work that a rank does before a backward pass and before the pass's message has arrived. */
 static double early_of(const struct plan *plan, int at, const struct plan_times *t)
 {
     const struct action *a = &plan->actions[at];
@@ -165,7 +166,7 @@ static void send(struct play *p, int rank, const struct action *a)
     bool gradient = concerns_gradients(a->op);
     int v = plan_virtual_stage(plan, a), channel = plan_channel(plan, a);
     double *arrived = &p->arrived[rank][channel], begins = p->now[rank];
-    if (p->times->uneven && *arrived > begins) /* one after another */
+    if (p->times->uneven && *arrived > begins) /* messages of a channel are sent one after another */
         begins = *arrived;
     *arrived = begins + message_s(p, rank, peer_of(plan, a));
     *made_for(p, gradient, gradient ? v - 1 : v + 1, a->micro_batch) = (struct made){++p->sent[rank][channel], *arrived};
@@ -177,7 +178,7 @@ static dt_status receive(struct play *p, int rank, const struct action *a, bool 
     const struct made *m = made_for(p, concerns_gradients(a->op), plan_virtual_stage(plan, a), a->micro_batch);
     int peer = peer_of(plan, a), *received = &p->received[peer][plan_channel(plan, a)], *sent = &p->sent[peer][plan_channel(plan, a)];
     if (m->number == 0 && *sent == *received) {
-        *ran = false; /* nothing else has arrived either */
+        *ran = false; /* the message has not arrived */
         return DT_OK;
     }
     if (m->number != *received + 1)
@@ -188,14 +189,14 @@ static dt_status receive(struct play *p, int rank, const struct action *a, bool 
     return DT_OK;
 }
 
-/* Between two parts of one rank: there as soon as the pass that makes it has run. */
+/* A message between two parts of one rank arrives as soon as the pass that makes it has run. */
 static bool is_made(const struct play *p, int rank, const struct action *a)
 {
     const struct plan *plan = &p->plans[rank];
     return a->op != ACTION_TAKE_OVER || made_for(p, false, plan_virtual_stage(plan, a), a->micro_batch)->number > 0;
 }
 
-/* What this rank has made for the next part of its own. */
+/* Note what this rank has made for its own next part. */
 static void keep_for_own_part(struct play *p, int rank, const struct action *a)
 {
     const struct plan *plan = &p->plans[rank];
@@ -206,7 +207,7 @@ static void keep_for_own_part(struct play *p, int rank, const struct action *a)
         *made_for(p, true, v - 1, a->micro_batch) = (struct made){.number = 1, .time = p->now[rank]};
 }
 
-/* A backward pass whose gradient another part of the rank has not made. */
+/* Whether a backward pass lacks the gradient that another part of the rank has to make. */
 static bool lacks_own_gradient(const struct play *p, int rank, const struct action *a)
 {
     const struct plan *plan = &p->plans[rank];
@@ -216,7 +217,7 @@ static bool lacks_own_gradient(const struct play *p, int rank, const struct acti
     return own && made_for(p, true, v, a->micro_batch)->number == 0;
 }
 
-/* The next action of `rank`, if it can run; *ran says so. */
+/* Play the next action of `rank` if it can run; *ran: whether it did. */
 static dt_status play_action(struct play *p, int rank, double **ends, bool *ran)
 {
     const struct plan *plan = &p->plans[rank];

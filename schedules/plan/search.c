@@ -7,12 +7,14 @@
 
 /* The settings that are tried. */
 struct rules {
-    /* A rank that waits fills the gap with weight gradients once it is at least this part of one long. */
+    /* A waiting rank fills the gap with weight gradients if the gap is at least this part of one of
+     * them long. */
     double least_gap;
-    /* How many more micro-batches a rank has between forward and backward than fit into the time until its first gradient can arrive. */
+    /* Number of micro-batches between forward and backward beyond those that fit into the time
+     * until the first gradient can arrive. */
     double ahead;
-    bool backward_first; /* where both could run; otherwise forward and backward in turns */
-    /* Not 0: none of this, but zb_h1 (1) or zb_h2 (2), whose sequence is fixed. */
+    bool backward_first; /* if both could run; otherwise forward and backward alternate */
+    /* Not 0: instead of these rules zb_h1 (1) or zb_h2 (2), whose sequence is fixed. */
     int by_hand;
 };
 
@@ -26,21 +28,23 @@ enum {
     BY_HAND = 2,
     FINALISTS = 4, /* settings that are tried with all micro-batches; the others with fewer */
     ROUNDS = 4,    /* times the stages, in micro-batches: enough to tell good settings from bad ones */
-    FEWEST = 4,    /* settings that are tried with any pipeline */
-    /* The number of passes that are played in trying settings of a large plan, which takes about a second; half as many with finalists. */
+    FEWEST = 4,    /* settings that are tried for any pipeline */
+    /* Limit of the played passes when settings of a large plan are tried, which takes about a
+     * second; half as many for finalists. */
     MOST_PASSES = 10000000,
 };
 
-/* One rank in a play. Passes of a kind go through the micro-batches in sequence, so that counts tell which is next. */
+/* One rank in a play. Passes of each kind go through the micro-batches in order, so that counts say
+ * which one is next. */
 struct player {
     int forward, input, weight; /* passes of each kind that have begun */
     int most_between;           /* micro-batches between forward and gradients of inputs */
     bool backward_is_next;
     double free;       /* when its last pass ends */
-    double wakes;      /* when it decides next; INFINITY: when something arrives */
-    int place;         /* in the heap, where it wakes */
+    double wakes;      /* time of its next decision; INFINITY: at the next arrival */
+    int place;         /* its position in the heap if it is waiting */
     double begin, end; /* of all its passes */
-    /* [micro_batches] when activations and gradients arrive; INFINITY: not known yet */
+    /* [micro_batches] arrivals of activations and gradients; INFINITY: unknown yet */
     double *activations, *gradients;
     uint8_t *passes; /* [3 * micro_batches] enum action_op */
     int pass_count;
@@ -51,13 +55,13 @@ struct game {
     int micro_batches, limit_halves;
     struct rules rules;
     struct player *players; /* [stages] */
-    int *heap;              /* [waking] ranks by the time at which they wake, the earliest first */
+    int *heap;              /* [waking] ranks ordered by the time at which they wake, as a heap */
     int waking;
     double *times;   /* the players' arrivals */
     uint8_t *passes; /* and passes */
 };
 
-/* ---- who decides next ---- */
+/* ---- which rank decides next ---- */
 
 static bool earlier(const struct game *g, int rank, int other)
 {
@@ -71,7 +75,7 @@ static void put(struct game *g, int place, int rank)
     g->players[rank].place = place;
 }
 
-/* Nothing that arrives lets a rank wake later than it would have without it. */
+/* An arrival never makes a rank wake later. */
 static void wake(struct game *g, int rank, double time)
 {
     struct player *p = &g->players[rank];
@@ -109,7 +113,8 @@ static double next_arrival(const double *arrivals, int next, int count)
     return next < count ? arrivals[next] : INFINITY;
 }
 
-/* One of each in turns, weight gradients as many passes behind as stages are before the rank. */
+/* Forward and backward alternate; weight gradients are delayed by as many passes as there are
+ * stages before the rank. */
 static int decide_by_hand(const struct game *g, const struct player *p, double now, double *wakes)
 {
     int rank = (int)(p - g->players);
@@ -123,7 +128,7 @@ static int decide_by_hand(const struct game *g, const struct player *p, double n
     return WAIT;
 }
 
-/* What runs now; or WAIT, until *wakes. */
+/* The pass that runs now; or WAIT, until *wakes. */
 static int decide(const struct game *g, const struct player *p, double now, double *wakes)
 {
     const struct plan_times *t = &g->shape->times;
@@ -145,7 +150,7 @@ static int decide(const struct game *g, const struct player *p, double now, doub
     if (forward)
         return ACTION_FORWARD;
     if (weight && activations <= now && turn)
-        return ACTION_BACKWARD_WEIGHT; /* which makes room */
+        return ACTION_BACKWARD_WEIGHT; /* this makes room */
     double until = turn && room ? fmin(activations, gradients) : gradients;
     if (weight && until - now >= g->rules.least_gap * t->backward_weight)
         return ACTION_BACKWARD_WEIGHT;
@@ -188,7 +193,8 @@ static void begin_pass(struct game *g, int rank, int op, double now)
 
 /* ---- a play ---- */
 
-/* How many forward passes fit into the time from the end of a rank's first one until its gradient can arrive, and that one. */
+/* One plus the number of forward passes that fit into the time from the end of a rank's first one
+ * until its gradient can arrive. */
 static int most_between(const struct game *g, int rank)
 {
     const struct plan_times *t = &g->shape->times;
@@ -219,7 +225,7 @@ static void prepare(struct game *g, int micro_batches, const struct rules *rules
     wake(g, 0, 0);
 }
 
-/* The time of the longest rank, from its first pass to its last. */
+/* The time from first to last pass of the rank that takes longest. */
 static double play(struct game *g, int micro_batches, const struct rules *rules)
 {
     double longest = 0;
@@ -247,7 +253,7 @@ struct trial {
     double time;
 };
 
-/* Equal times keep the sequence of the table. */
+/* Sort by time; equal times keep the table's order. */
 static void sort_trials(struct trial *trials, int count)
 {
     for (int i = 1; i < count; i++) {
@@ -259,7 +265,7 @@ static void sort_trials(struct trial *trials, int count)
     }
 }
 
-/* Whether an order by hand keeps within the limit. */
+/* Whether a fixed order stays within the memory limit. */
 static bool has_room(const struct game *g, int by_hand)
 {
     for (int rank = 0; rank < g->shape->stages; rank++) {
@@ -270,14 +276,15 @@ static bool has_room(const struct game *g, int by_hand)
     return true;
 }
 
-/* How many plays of this number of micro-batches the given number of passes allows, within limits. */
+/* How many plays of this many micro-batches the number of passes allows, within limits. */
 static int plays_of(const struct order_shape *shape, int micro_batches, int passes, int least, int most)
 {
     int64_t plays = passes / (3 * (int64_t)shape->stages * micro_batches);
     return plays < least ? least : plays < most ? (int)plays : most;
 }
 
-/* How many settings are tried with few micro-batches, with how many, and how many of the best of them, the finalists, with all. */
+/* How many settings are tried with few micro-batches, how many micro-batches these are, and how
+ * many finalists are tried with all. */
 struct effort {
     int tried, micro_batches, finalists;
 };
@@ -304,7 +311,8 @@ static struct rules setting(int number)
     return (struct rules){.least_gap = least_gaps[number / 2 / AHEADS], .ahead = aheads[number / 2 % AHEADS], .backward_first = number % 2};
 }
 
-/* Settings with few micro-batches, in equal strides through all of them, and the best of these, and what is known by hand, with all. */
+/* Try settings with few micro-batches, evenly spaced among all settings, then the best of them, and
+ * the fixed orders, with all micro-batches. */
 static struct rules find_rules(struct game *g)
 {
     struct trial trials[TRIED + BY_HAND];

@@ -1,9 +1,10 @@
-/* Plans of fewer micro-batches, where the middle of a step does the same over and over. */
+/* Plans with fewer micro-batches, if the middle of a step repeats itself. */
 #include "schedules/plan/plan.h"
 
 #include <string.h>
 
-/* Where a plan repeats itself: each of the actions [first, end) comes again `length` actions later, for the micro-batch that is `shift` later. */
+/* Where a plan repeats itself: each of the actions [first, end) occurs again `length` actions
+ * later, for the micro-batch with a number larger by `shift`. */
 struct repetition {
     int first, end, length;
 };
@@ -14,7 +15,7 @@ static bool comes_again(const struct plan *plan, int at, int length, int shift)
     return later->op == a->op && later->part == a->part && later->micro_batch == a->micro_batch + (uint32_t)shift;
 }
 
-/* From the plan's middle as far as it goes. Each micro-batch has as many actions as every other. */
+/* Extend from the plan's middle as far as possible. All micro-batches have equally many actions. */
 static struct repetition find_repetition(const struct plan *plan, int shift)
 {
     struct repetition r = {.first = plan->count / 2, .end = plan->count / 2, .length = shift * (plan->count / plan->micro_batches)};
@@ -25,13 +26,13 @@ static struct repetition find_repetition(const struct plan *plan, int shift)
     return r;
 }
 
-/* How many times the actions of `shift` micro-batches stand there one after the other. */
+/* How many times the actions of `shift` micro-batches are repeated. */
 static int times_of(const struct repetition *r)
 {
     return r->end > r->first ? 1 + (r->end - r->first) / r->length : 0;
 }
 
-/* The fewest of any plan. */
+/* The fewest repetitions of all plans. */
 static int repetitions(const struct plan *plans, int count, int shift)
 {
     int fewest = plans[0].micro_batches;
@@ -68,7 +69,8 @@ static bool repeats(const struct plan *plan, int first, int end, int length, int
     return all;
 }
 
-/* Each micro-batch goes forward like the one before it, and then each goes backward like it, from either end. */
+/* Whether each micro-batch's forward is like the one before it, and then each backward is like it,
+ * from either end. */
 static bool is_in_phases(const struct plan *plan)
 {
     int turn = 0, micro_batches = plan->micro_batches;
@@ -95,7 +97,7 @@ static void leave_out_of_phases(struct plan *plan, int times)
     plan->micro_batches -= times;
 }
 
-/* A neighbour's begin and end of the step are as far away as there are stages. */
+/* A rank sees the beginning and end of the step at a distance of `stages` micro-batches at most. */
 static int shorten_phases(struct plan *plans, int count, int step, int left)
 {
     int times = plans[0].micro_batches - left * step - 2 * plans[0].stages;
@@ -109,8 +111,6 @@ static int shorten_phases(struct plan *plans, int count, int step, int left)
         leave_out_of_phases(&plans[i], times);
     return times;
 }
-
-/* ---- */
 
 int plans_shorten(struct plan *plans, int count, int step, int left)
 {

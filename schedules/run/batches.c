@@ -12,7 +12,7 @@ uint64_t batches_first(const struct experiment *e, const struct mesh_shape *shap
     return (uint64_t)step * experiment_global_batch(e) + (uint64_t)mesh_index(shape, MESH_ON_DATA, rank) * samples;
 }
 
-/* On the thread that reads ahead. */
+/* Runs on the thread that reads ahead. */
 static dt_status read_step(void *context, uint64_t step, void *to)
 {
     const struct batches *b = context;
@@ -36,7 +36,8 @@ static dt_status open_file(struct batches *b)
     return count == e->data_samples ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: the file has changed since the run began", b->path);
 }
 
-/* Every rank's file has as many samples as this one's: a run in which some had others would train on something that nobody asked for. */
+/* Every rank's file must have the same number of samples: otherwise a run would train on data that
+ * nobody asked for. */
 static dt_status agree(struct batches *b, struct dt_comm *world)
 {
     char why[512];
@@ -72,7 +73,7 @@ dt_status batches_init(struct batches *b, const struct experiment *e, struct dt_
     stage->batch = (struct dt_batch){b->now.data, (const char *)b->now.data + samples * b->input_bytes};
     if (info.kind->simulated)
         return DT_OK;
-    DT_TRY(dt_stream_synchronize(stream)); /* the buffers are there for the host, too */
+    DT_TRY(dt_stream_synchronize(stream)); /* also for the host's use */
     return dt_prefetch_create(read_step, b, b->ahead.data, bytes, 0, &b->prefetch);
 }
 

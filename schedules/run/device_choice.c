@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* Device, kernels and communicator of a kind, by the number of ranks. */
+/* Check device and kernels of a kind, and its communicator if there are several ranks. */
 static dt_status check_kind(const struct dt_device_kind *kind, const struct experiment *e)
 {
     int world_size = e->world_size;
@@ -27,7 +27,7 @@ dt_status device_choose(const struct experiment *e, const struct dt_device_kind 
     *out = e->strategy.device;
     if (*out)
         return check_kind(*out, e);
-    for (int i = 0; (kind = dt_device_kind_at(i)) && !kind->simulated; i++) { /* a prediction is to be asked for */
+    for (int i = 0; (kind = dt_device_kind_at(i)) && !kind->simulated; i++) { /* a simulated device must be requested explicitly */
         *out = kind;
         if (check_kind(kind, e) == DT_OK)
             return DT_OK;

@@ -4,12 +4,12 @@
 
 #include "schedules/config/experiment.h"
 
-/* Its own, or for "auto" the first of cuda and cpu that has all it needs. Checks that this machine has that, as far as can be known without
- * starting anything: device, kernels, and for several ranks the communicator.
- * Errors: DT_ERR_UNAVAILABLE, saying what is missing; DT_ERR_INVALID. */
+/* The kind that the experiment names, or for "auto" the first of cuda and cpu that has all it
+ * needs. Checks, without starting anything, that this machine has device, kernels, and for several
+ * ranks the communicator. Errors: DT_ERR_UNAVAILABLE, saying what is missing; DT_ERR_INVALID. */
 dt_status device_choose(const struct experiment *experiment, const struct dt_device_kind **out);
 
-/* Does this machine have a GPU, and "auto" takes the cpu all the same? `why` gets the reason. */
+/* Whether "auto" chooses the cpu although this machine has a GPU. `why` gets the reason. */
 bool device_choice_skips_gpu(const struct experiment *experiment, char *why, size_t why_bytes);
 
 #endif

@@ -9,7 +9,7 @@
 
 static const double most_lost = 0.1, most_cv = 0.2;
 
-/* The kernel counts processor time in ticks of 0.01 s; ten of them are no rounding. */
+/* The kernel counts processor time in ticks of 0.01 s; ten ticks are more than rounding. */
 static const double least_lost_s = 0.1;
 
 enum { FEWEST_STEPS = 3 };
@@ -20,9 +20,9 @@ static void doubt_machine(const struct processor_use *machine, int threads, doub
         dt_append(text, bytes, "; ", "%s%d threads on %d processor%s", whose, threads, machine->processors,
                   machine->processors > 1 ? "s" : "");
     double wanted = threads < machine->watched ? threads : machine->watched, others = (machine->busy_s - own_s) / machine->seconds;
-    double lost = others - (machine->watched - wanted); /* of processors; NAN is not more than anything */
+    double lost = others - (machine->watched - wanted); /* in seconds of processors; a comparison with NAN is false */
     if (lost > most_lost * wanted && lost * machine->seconds > least_lost_s)
-        dt_append(text, bytes, "; ", "%sother work took %.1f of %d processors", whose, others, machine->watched);
+        dt_append(text, bytes, "; ", "%sother work used %.1f of %d processors", whose, others, machine->watched);
 }
 
 void doubts_of_processors(const struct processor_use *ranks, int count, char *text, size_t bytes)

@@ -10,7 +10,7 @@ dt_status dry_rank_init(struct dry_rank *dry, const struct experiment *experimen
     struct trainer_options options = {.memory_at = dry->memory_at, .repetitions = repetitions};
     *dry = (struct dry_rank){0};
     if (!no_limit.stands_for && device_choose(experiment, &no_limit.stands_for) < 0)
-        no_limit.stands_for = NULL; /* on none of this machine */
+        no_limit.stands_for = NULL; /* memory of this machine does not matter */
     DT_TRY(dt_device_create("sim", &no_limit, &dry->device));
     DT_TRY(dt_comm_create(dry->device, &place, &no_timeouts, &dry->world));
     return trainer_create(experiment, dry->device, dry->world, &options, &dry->trainer);
@@ -48,7 +48,7 @@ dt_status product_list_add(struct dt_tuning *tuning, const struct experiment *e)
     dt_status status = DT_OK;
     for (int rank = 0; rank < e->world_size && status == DT_OK; rank++) {
         struct dry_rank dry = {0};
-        if (mesh_index(&shape, MESH_ON_DATA, rank) > 0) /* ranks that differ in their samples have the same products */
+        if (mesh_index(&shape, MESH_ON_DATA, rank) > 0) /* ranks that differ only in their samples have the same products */
             continue;
         status = list_step(tuning, e, rank, &dry);
         dry_rank_finish(&dry);

@@ -1,5 +1,5 @@
-/* One rank of an experiment on the sim device without a simulated cluster: nothing is computed or sent, but what the rank does and allocates
- * is what it does and allocates in a real run. */
+/* One rank of an experiment on the sim device without a simulated cluster: nothing is computed or
+ * sent, but the rank's actions and allocations are those of a real run. */
 #ifndef SCHEDULES_RUN_DRY_RANK_H
 #define SCHEDULES_RUN_DRY_RANK_H
 
@@ -9,20 +9,23 @@ struct dry_rank {
     struct dt_device *device;
     struct dt_comm *world;
     struct trainer *trainer;
-    struct dt_memory_usage memory_at[TIMELINE_PHASES]; /* where each phase of the last step has first begun; 0: it has none */
+    struct dt_memory_usage memory_at[TIMELINE_PHASES]; /* in use when each phase of the last step first began; 0: no such phase */
 };
 
-/* No limits and no timeouts. repetitions: 0, or those that are left of a step's (struct trainer_options). The experiment outlives it. Finish
- * it also after a failure. Errors: as trainer_create. */
+/* No limits and no timeouts. repetitions: 0, or the number to which a step is shortened (struct
+ * trainer_options). The experiment outlives it. Call dry_rank_finish also after a failure. Errors:
+ * as trainer_create. */
 dt_status dry_rank_init(struct dry_rank *dry, const struct experiment *experiment, int rank, int repetitions);
 void dry_rank_finish(struct dry_rank *dry); /* takes a zeroed one */
 
-/* What rank `rank` does in a step, without running it. Owner of *out: the caller, who calls plan_finish, also after a failure.
- * Errors: DT_ERR_HOST_MEMORY, DT_ERR_INVALID where the pipeline's order does not fit. */
+/* The plan of rank `rank` for a step, without running it. Owner of *out: the caller, who calls
+ * plan_finish, also after a failure. Errors: DT_ERR_HOST_MEMORY, DT_ERR_INVALID where the
+ * pipeline's order does not fit. */
 dt_status rank_plan(const struct experiment *experiment, int rank, struct plan *out);
 
-/* Add to the family's tuning the matrix products that a step asks for, on every rank that has products of its own: one for each place in the
- * pipeline and in the tensor group. Needs no device. Errors: as dry_rank_init and trainer_step. */
+/* Add the matrix products of a step to the family's tuning, from every rank with different
+ * products: one for each place in the pipeline and in the tensor group. Needs no device. Errors: as
+ * dry_rank_init and trainer_step. */
 dt_status product_list_add(struct dt_tuning *tuning, const struct experiment *experiment);
 
 #endif

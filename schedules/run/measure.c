@@ -16,7 +16,8 @@
 
 /* ---- steps ---- */
 
-/* What the ranks tell each other after each step, all of it doubles for dt_comm_reduce_numbers: whether and how they go on depends on it. */
+/* What the ranks exchange after each step, as doubles for dt_comm_reduce_numbers. It decides
+ * whether and how they go on. */
 struct step_report {
     double own_s;
     double loss, has_loss; /* 0 on ranks without the last stage */
@@ -25,7 +26,8 @@ struct step_report {
     double data_s;
 };
 
-/* What this rank alone knows of a timed step. The ranks tell each other after the last one, and of the middle of them alone. */
+/* What each rank records of a timed step. Ranks exchange it after the last step, and only for the
+ * middle steps. */
 struct kept_step {
     struct step_times times;
     struct step_traffic traffic;
@@ -48,7 +50,7 @@ struct run {
     struct dt_device_condition before;
     struct rank_processors processors;
     double begun_s;
-    bool on_processors; /* these are known: the timed steps have begun */
+    bool on_processors; /* the numbers below are set: timed steps have begun */
     bool stop;
 };
 
@@ -64,7 +66,7 @@ static dt_status keep_step(struct run *r, double own_s, struct kept_step *out)
     return trainer_messages(r->trainer, false, &out->received);
 }
 
-/* list [count] gets one more. */
+/* Append a number to list [count]. */
 static dt_status keep(double **list, int count, double value)
 {
     DT_TRY(dt_allocated(DT_ONE_MORE(*list, count), "no host memory for the numbers of %d steps", count + 1));
@@ -72,7 +74,7 @@ static dt_status keep(double **list, int count, double value)
     return DT_OK;
 }
 
-/* Of the step whose loss comes next; *skipped: its updates were left out. */
+/* Keep the norm of the step whose loss is added next; *skipped: its updates were left out. */
 static dt_status keep_norm(struct run *r, bool *skipped)
 {
     struct measure_result *result = r->result;
@@ -85,7 +87,7 @@ static dt_status keep_norm(struct run *r, bool *skipped)
     return keep(&result->loss_scales, result->losses_done, (double)norm.used_scale);
 }
 
-/* A step of this rank; `last`: all that it has begun is done then. */
+/* Run one step on this rank. last: everything that it has begun must be complete afterwards. */
 static dt_status make_step(struct run *r, int index, bool last, struct kept_step *kept, struct step_report *report)
 {
     double start = dt_clock_s();
@@ -102,8 +104,8 @@ static dt_status make_step(struct run *r, int index, bool last, struct kept_step
     return kept ? keep_step(r, report->own_s, kept) : DT_OK;
 }
 
-/* What the ranks tell each other of a step. Where they do not make it together, it is as long as it is for one of them in the middle: the
- * longest of each would be no time that passes. */
+/* Exchange the numbers of a step. If the ranks do not run steps together, the step's time is the
+ * median over ranks: the longest time of each step would not add up to the elapsed time. */
 static dt_status share_step(struct run *r, int index, struct step_report *report)
 {
     struct measure_result *result = r->result;
@@ -131,8 +133,8 @@ static dt_status share_step(struct run *r, int index, struct step_report *report
     return DT_OK;
 }
 
-/* How many steps the ranks make before they tell each other of them: one; where updates are late as many as are remembered, but either those
- * of the warm-up or timed ones. */
+/* Number of steps between two exchanges: one; with late updates as many as are remembered, but not
+ * across the end of the warm-up. */
 static int steps_at_once(const struct run *r, bool timed)
 {
     const struct measure_result *result = r->result;
@@ -149,7 +151,8 @@ static dt_status run_some_steps(struct run *r)
     int count = steps_at_once(r, timed), first = result->losses_done;
     struct step_report reports[DP_LATE_STEPS];
     struct kept_step *kept = timed ? &r->kept[result->steps_done] : NULL;
-    /* What ranks do between steps, as rank 0 that tells of them, is no time that the others have to wait for it in the step. */
+    /* Work between steps, such as rank 0's output, must not become waiting time of the other ranks
+     * in the step. */
     DT_TRY(trainer_start_together(r->trainer));
     for (int i = 0; i < count; i++)
         DT_TRY(make_step(r, first + i, i + 1 == count, kept ? kept + i : NULL, &reports[i]));
@@ -160,8 +163,8 @@ static dt_status run_some_steps(struct run *r)
 
 /* ---- after the last step ---- */
 
-/* The senders tell when they had made what this rank has waited for; every rank's list is as long as any can be.
- * all, padded: [stages], [1] of such lists; ranks [stages]. */
+/* Senders report when they had made the messages that this rank waited for. Every rank's list has
+ * the maximal length. all, padded: [stages], [1] of such lists; ranks [stages]. */
 static dt_status exchange_messages(struct run *r, struct kept_step *step, struct timeline_message *all, struct timeline_message *padded,
                                    int *ranks)
 {
@@ -195,7 +198,7 @@ static dt_status find_bubbles(struct run *r, const int middle[MIDDLE])
     return status;
 }
 
-/* Where the time of the middle steps went, over the ranks. Collective. */
+/* Find where the time of the middle steps went, over all ranks. Collective. */
 static dt_status measure_middle(struct run *r)
 {
     struct measure_result *result = r->result;
@@ -220,7 +223,7 @@ static dt_status measure_middle(struct run *r)
     return DT_OK;
 }
 
-/* Every rank's bytes, on every rank. Also when the run was stopped early. */
+/* Gather every rank's memory on every rank. Also if the run was stopped early. */
 static dt_status gather_memory(struct run *r, struct dt_device *device)
 {
     struct dt_rank_memory mine = {0};
@@ -231,7 +234,8 @@ static dt_status gather_memory(struct run *r, struct dt_device *device)
     return dt_host_all_gather(r->world, &mine, sizeof mine, r->result->ranks);
 }
 
-/* All ranks have the same kind of device: only GPUs say something of themselves, and processors are shared with others. */
+/* All ranks have the same kind of device: only GPUs report conditions; processors are shared with
+ * other work. */
 static dt_status begin_conditions(struct run *r, struct dt_device *device)
 {
     struct dt_device_info info;
@@ -241,7 +245,7 @@ static dt_status begin_conditions(struct run *r, struct dt_device *device)
     return r->on_processors ? rank_processors_begin(&r->processors, r->world, info.threads) : DT_OK;
 }
 
-/* Right after the last step, while clocks are still those of the work. */
+/* Call it immediately after the last step, while clocks are those under load. */
 static dt_status gather_conditions(struct run *r, struct dt_device *device)
 {
     struct dt_device_info info;
@@ -274,7 +278,7 @@ static bool allocate_result(struct run *r)
     return result->step_s && result->ranks && r->kept;
 }
 
-/* Everything before the first step: does it fit, and a trainer on every rank. */
+/* Everything before the first step: check the memory, and make a trainer on every rank. */
 static dt_status set_up(struct run *r, struct experiment *placed, struct dt_device *device)
 {
     int size = dt_comm_size(r->world);
@@ -293,7 +297,7 @@ static dt_status set_up(struct run *r, struct experiment *placed, struct dt_devi
     return run_checkpoints_begin(&r->checkpoints, placed, r->trainer, r->world, &r->result->metrics);
 }
 
-/* So far: a run that fails later has that of the steps before. */
+/* Keep the training time so far, for a run that fails later. */
 static void take_training_time(const struct run *r)
 {
     struct dt_metrics *m = &r->result->metrics;
@@ -324,7 +328,8 @@ static dt_status run_steps(struct run *r, struct dt_device *device, struct step_
     return trace ? step_trace_run(trace, r->trainer, r->checkpoints.first_step + result->losses_done) : DT_OK;
 }
 
-/* The trace's file is opened before the first step: a path that cannot be written shows at once. */
+/* The trace's file is opened before the first step, so that a path that cannot be written is
+ * reported at once. */
 static dt_status run_traced_steps(struct run *r, struct dt_device *device)
 {
     struct step_trace *trace = NULL;
@@ -375,7 +380,8 @@ bool measure_ended_together(dt_status status, const struct measure_result *resul
     return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID || agreed;
 }
 
-/* Numbers of samples have 32 bits: a warm-up by time ends before they do (schedules/config/check.c bounds what is asked for). */
+/* Sample numbers have 32 bits: a warm-up by time ends before they overflow
+ * (schedules/config/check.c limits the steps of a config). */
 static bool has_samples(const struct measure_result *result, const struct experiment *e)
 {
     double steps = (double)result->losses_done + e->steps.timed + 1;

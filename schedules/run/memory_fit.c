@@ -14,16 +14,16 @@ static bool holds_the_same(const struct dt_memory_bytes *a, const struct dt_memo
     return memcmp(a->current_bytes, b->current_bytes, sizeof a->current_bytes) == 0;
 }
 
-/* What a rank holds and communicates in a step. */
+/* Memory and communication of a rank's step. */
 struct dry_step {
     int micro_batches;                                 /* of it */
-    struct dt_memory_usage usage, at[TIMELINE_PHASES]; /* at: where each phase first begins */
+    struct dt_memory_usage usage, at[TIMELINE_PHASES]; /* at: when each phase first begins */
     struct step_traffic traffic;
 };
 
 static dt_status train_dry(struct dry_rank *dry)
 {
-    for (int step = 0; step < 2; step++) { /* the second starts with what the first left; where that is nothing it repeats the first */
+    for (int step = 0; step < 2; step++) { /* the second step begins with what the first has left; if that is nothing, both are equal */
         struct dt_memory_usage before, after;
         dt_memory_usage(dry->device, &before);
         DT_TRY(trainer_step(dry->trainer, step));
@@ -35,7 +35,8 @@ static dt_status train_dry(struct dry_rank *dry)
     return DT_OK;
 }
 
-/* repetitions: that are left of the step's; 0: all. */
+/* Run a dry step of the rank. repetitions: the number to which the step is shortened; 0: the whole
+ * step. */
 static dt_status take_dry_step(const struct experiment *experiment, int rank, int repetitions, struct dry_step *out)
 {
     struct dry_rank dry = {0};
@@ -51,15 +52,17 @@ static dt_status take_dry_step(const struct experiment *experiment, int rank, in
     return status;
 }
 
-/* One number of a rank's memory in a step with `fewer` repetitions and in one with one more. */
+/* One number of a rank's memory, in a step with `fewer` repetitions and in a step with one more. */
 struct two_steps {
     uint64_t peak[2];
-    uint64_t held[2][TIMELINE_PHASES]; /* where each phase first begins */
+    uint64_t held[2][TIMELINE_PHASES]; /* memory in use when each phase first begins */
 };
 
-/* A peak is the highest of lines over the number of repetitions: of each moment in the step one. None rises faster than what is held where a
- * phase first begins, since in between memory changes evenly or falls. Once the peak rises as fast as the fastest of these, it stays so.
- * *missing: repetitions that are still needed until it is bound to; 0: none. */
+/* As a function of the number of repetitions, the memory at each moment of a step is a line, and
+ * the peak is the highest line. No line rises faster than the memory at the beginning of some
+ * phase, since in between memory changes evenly or falls. Once the peak rises as fast as the
+ * fastest of these, it stays so. *missing: repetitions that are still needed until it must; 0:
+ * none. */
 static uint64_t extend_peak(const struct two_steps *s, int times, int *missing)
 {
     uint64_t grows = 0, held = 0, grew = s->peak[1] - s->peak[0];
@@ -68,7 +71,7 @@ static uint64_t extend_peak(const struct two_steps *s, int times, int *missing)
             grows = s->held[1][phase] - s->held[0][phase];
             held = s->held[1][phase];
         }
-    if (grew > grows) /* also where the peak fell */
+    if (grew > grows) /* also if the peak fell */
         *missing = INT_MAX;
     else if (grew < grows) {
         uint64_t more = (s->peak[1] - held) / (grows - grew) + 1;
@@ -84,7 +87,7 @@ static const struct dt_memory_bytes *bytes_of(const struct dt_memory_usage *usag
 
 static void extend_memory(const struct dry_step *const steps[2], bool on_host, int times, struct dt_memory_bytes *out, int *missing)
 {
-    for (int c = 0; c <= DT_CATEGORY_COUNT; c++) { /* the last is their total */
+    for (int c = 0; c <= DT_CATEGORY_COUNT; c++) { /* the last one is the total */
         bool total = c == DT_CATEGORY_COUNT;
         struct two_steps s;
         for (int i = 0; i < 2; i++) {
@@ -101,8 +104,8 @@ static void extend_memory(const struct dry_step *const steps[2], bool on_host, i
         *missing = INT_MAX;
 }
 
-/* Each further repetition does what the last one did, and communicates as much. *missing: as of extend_peak; INT_MAX: nothing can be said of the
- * whole step, whatever their number. */
+/* Extend to the whole step: each further repetition does and communicates the same. *missing: as in
+ * extend_peak; INT_MAX: no number of repetitions suffices. */
 static void extend(const struct dry_step *fewer, const struct dry_step *more, int micro_batches, struct dry_step *out, int *missing)
 {
     int each = more->micro_batches - fewer->micro_batches, left = micro_batches - more->micro_batches;
@@ -126,7 +129,8 @@ static void extend(const struct dry_step *fewer, const struct dry_step *more, in
 
 enum { REPETITIONS = 3 };
 
-/* By a step of a few repetitions, or of as many as it takes to be certain, where that is little beside the whole. */
+/* Predict from a step with a few repetitions, or with as many as certainty needs if these are few
+ * compared with the whole step; otherwise run the whole step. */
 static dt_status predict(const struct experiment *experiment, int rank, struct dry_step *out)
 {
     int micro_batches = experiment->strategy.micro_batches, missing = 0;
@@ -176,7 +180,8 @@ static bool same_gpu(const struct memory_fit_rank *a, const struct memory_fit_ra
     return same_host(a, b) && strcmp(a->gpu, b->gpu) == 0;
 }
 
-/* The ranks of a machine share its memory; those with a GPU only for what they offload. Looked at once, with its first rank. */
+/* The ranks of a machine share its memory; with GPUs this holds only for offloaded data. Checked
+ * once per machine, with its first rank. */
 static dt_status check_machine(const struct memory_fit_rank *ranks, int size, int first)
 {
     char need[DT_MEMORY_TEXT], has[DT_MEMORY_TEXT];
@@ -200,7 +205,8 @@ static dt_status check_machine(const struct memory_fit_rank *ranks, int size, in
     return dt_fail(DT_ERR_OOM, "the %d ranks on %s need %s and it has %s", count, here->host, need, has);
 }
 
-/* A GPU, and the ranks that share it where they do. What CUDA itself takes is measured: it is no part of what is free. */
+/* Check a GPU, and the ranks that share it, if any. The memory that CUDA itself takes is measured:
+ * it is not free. */
 static dt_status check_gpu(const struct memory_fit_rank *ranks, int size, int first)
 {
     char need[DT_MEMORY_TEXT], left[DT_MEMORY_TEXT], has[DT_MEMORY_TEXT], who[64];
@@ -262,7 +268,7 @@ dt_status memory_fit_agree(const struct experiment *e, const struct dt_device *d
     mine.host_bytes = usage.host.peak_total_bytes;
 
     DT_TRY(dt_host_collect(world, &mine, sizeof mine, &all));
-    dt_status status = mine.status < 0 /* a rank's own text says more than "could not be laid out" */
+    dt_status status = mine.status < 0 /* a rank's own text is more precise than "could not be laid out" */
                            ? dt_fail((dt_status)mine.status, "%s", own)
                            : memory_fit_check(e, all, dt_comm_size(world));
     free(all);

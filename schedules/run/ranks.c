@@ -24,7 +24,7 @@ int ranks_per_node(const struct host_name *ranks, int size, bool *several)
         first++;
     *several = first < size;
     bool even = size % first == 0;
-    for (int i = 1; even && i < size; i++) /* the first rank of a node has another name than the one before, all others the same */
+    for (int i = 1; even && i < size; i++) /* a node's first rank has another name than the rank before it, all others the same */
         even = (strcmp(ranks[i].text, ranks[i - 1].text) != 0) == (i % first == 0);
     return even ? first : 0;
 }
@@ -55,7 +55,7 @@ dt_status ranks_per_node_find(struct dt_comm *world, int *out, bool *several)
 
 /* ---- processors ---- */
 
-/* Now, less what stood there before. */
+/* Subtract the earlier values from the current ones. */
 static void take_differences(struct rank_processors *p)
 {
     p->use.seconds = dt_clock_s() - p->use.seconds;
@@ -98,7 +98,7 @@ dt_status rank_processors_end(struct rank_processors *p, struct dt_comm *world, 
 /* ---- GPUs ---- */
 
 struct rank_condition {
-    char gpu[48]; /* its uuid, which is nobody else's in the world */
+    char gpu[48]; /* its uuid, which is unique in the world */
     struct dt_condition_pair condition;
 };
 
@@ -110,7 +110,7 @@ static int ranks_on(const struct rank_condition *all, int size, const char *gpu)
     return count;
 }
 
-/* A line has room for the first ranks; what they suffer from the others often do, too. */
+/* The text has room for the first few ranks; often other ranks have the same doubts. */
 static void describe_doubts(const struct rank_condition *all, int size, char *out, size_t out_bytes)
 {
     enum { SHOWN = 3 };
@@ -167,7 +167,7 @@ dt_status rank_network_gather(struct dt_comm *world, struct dt_comm_network *out
 dt_status rank_clock_read(struct dt_comm *world, struct rank_clock *out)
 {
     size_t size = (size_t)dt_comm_size(world);
-    int64_t *all = calloc(size, sizeof *all); /* nobody reads it */
+    int64_t *all = calloc(size, sizeof *all); /* no result is wanted */
     dt_status status = all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the clocks of %zu ranks", size);
     *out = (struct rank_clock){.host = host_name()};
     for (int i = 0; i < RANK_CLOCK_ROUNDS && status == DT_OK; i++) {
@@ -187,7 +187,7 @@ int64_t rank_clock_ahead_ns(const struct rank_clock *first, const struct rank_cl
         least = at_least > least ? at_least : least;
         most = at_most < most ? at_most : most;
     }
-    bool one_clock = strcmp(first->host.text, other->host.text) == 0 && least <= 0 && most >= 0; /* two hosts may have one name */
+    bool one_clock = strcmp(first->host.text, other->host.text) == 0 && least <= 0 && most >= 0; /* two hosts may have the same name */
     *error_ns = one_clock ? 0 : (most - least + 1) / 2;
     return one_clock ? 0 : least + (most - least) / 2;
 }

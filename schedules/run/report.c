@@ -37,7 +37,7 @@ void report_finish(struct report *report)
     report->taken = NULL;
 }
 
-/* Where a rank is. */
+/* Host and device of a rank. */
 struct whereabouts {
     struct host_name host;
     char gpu[48];
@@ -61,7 +61,7 @@ static char *all_gpus(const struct whereabouts *ranks, int count)
     return lines;
 }
 
-/* One more library among those that a number depends on, if it is there. */
+/* Add the version of one more library on which results depend, if the library is there. */
 static void add_version(struct report *report, const char *version, bool there)
 {
     size_t used = strlen(report->versions);
@@ -69,7 +69,7 @@ static void add_version(struct report *report, const char *version, bool there)
         snprintf(report->versions + used, sizeof report->versions - used, "%s%.200s", used ? ", " : "", version);
 }
 
-/* How the ranks wait is set by dtbench, maybe, and for them alone. */
+/* dtbench may have set how the ranks wait, for them only. */
 static void note_waiting(struct report *report, const char *waiting)
 {
     if (waiting && strcmp(waiting, DT_WAITING_PASSIVE) == 0)
@@ -131,7 +131,7 @@ dt_status report_add_step(struct report *report, const struct experiment *experi
     return result->steps_done < experiment->steps.timed ? measure_result_add_step(result, experiment, seconds, loss) : DT_OK;
 }
 
-/* The ranks' bytes are gathered at the end: without that they are not zero but unknown. */
+/* The ranks' bytes are gathered at the end: before that they are unknown, not zero. */
 static int known_ranks(const struct measure_result *result)
 {
     return result->ranks && result->rank_count > 0 && result->ranks[0].memory.device.peak_total_bytes > 0 ? result->rank_count : 0;
@@ -149,7 +149,7 @@ static dt_status ideal_bubble(const struct experiment *e, double *out)
     return status;
 }
 
-/* What follows from what this process's ranks have measured. */
+/* Metrics that follow from what this process's ranks have measured. */
 static dt_status measure_own(const struct report *report, const struct experiment *e, struct dt_metrics *out)
 {
     const struct measure_result *result = &report->result;
@@ -167,8 +167,8 @@ static dt_status measure_own(const struct report *report, const struct experimen
     out->causal_tflops_per_gpu = causal_per_gpu / 1e12;
     out->causal_mfu = report->peak_flops > 0 ? causal_per_gpu / report->peak_flops : NAN;
     out->flops_formula = family->flops_formula(&e->model);
-    /* The study defines ACO with the time of a step that does not communicate. That is taken to be this step less the time in which it did
-     * nothing but wait for communication, so no second run is needed. */
+    /* The study defines ACO with the time of a step that does not communicate. Here that is this
+     * step's time minus its exposed communication, so no second run is needed. */
     out->aco_ms_per_sample = out->step.exposed_comm_s * 1000 / e->batch_size;
     out->exposed_comm = out->step.exposed_comm_s / step_s;
     out->bubble = out->step.bubble_s / step_s;
@@ -205,7 +205,7 @@ static const char *known(const char *text)
     return *text ? text : NULL;
 }
 
-/* Of the connections over the network; NULL where there are none, or none is known. */
+/* Of the connections over the network; NULL if there is none, or nothing is known. */
 static const char *gpudirect_of(const struct dt_comm_network *network)
 {
     if (network->direct_channels + network->staged_channels == 0)
@@ -247,7 +247,8 @@ static dt_status collect_provenance(const struct report *report, const struct ex
     return dt_provenance_collect(&facts, out);
 }
 
-/* Of the steps whose losses are known; NULL where all are the config's. Owner of *out: the caller, free. */
+/* The learning rates of the steps whose losses are known; NULL if all are the config's. Owner of
+ * *out: the caller, free. */
 static dt_status list_rates(const struct report *report, const struct experiment *e, double **out)
 {
     const struct measure_result *result = &report->result;
@@ -261,12 +262,14 @@ static dt_status list_rates(const struct report *report, const struct experiment
     return DT_OK;
 }
 
-/* Losses of runs that divide their samples otherwise, or update later, are not those of the same training: in words, or NULL where they are. */
+/* Why losses cannot be compared with those of runs that divide samples differently or update later;
+ * NULL if they can. */
 static const char *loss_division(const struct experiment *e, char *text, size_t bytes)
 {
     int64_t samples = experiment_loss_samples(e);
     if (experiment_staleness(e) > 0) {
-        snprintf(text, bytes, "updates that are %d steps late, by parameter_server.staleness: losses of others are not comparable",
+        snprintf(text, bytes,
+                 "updates that are %d steps late, by parameter_server.staleness: losses with another staleness are not comparable",
                  experiment_staleness(e));
         return text;
     }
@@ -275,7 +278,7 @@ static const char *loss_division(const struct experiment *e, char *text, size_t 
     return samples > 0 ? text : NULL;
 }
 
-/* The record of what this process knows by itself. */
+/* The record from what this process itself knows. */
 static dt_status format_own(const struct report *report, const struct experiment *e, char **out_line)
 {
     const struct measure_result *result = &report->result;
@@ -322,9 +325,9 @@ end:
     return status;
 }
 
-/* The members of a record that do not come from rank 0: the process that writes the record knows them, or knows them better. */
+/* Members of a record that the process that writes it knows better than rank 0. */
 static const struct {
-    const char *object; /* NULL: the record */
+    const char *object; /* NULL: the record itself */
     const char *key;
 } own_members[] = {
     {NULL, "config"},

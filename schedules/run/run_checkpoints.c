@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What is left to do: warm-up is part of it where it was before. */
+/* Reduce the steps by those made: warm-up steps come first. */
 static dt_status take_steps(struct experiment *e, int made)
 {
     int all = e->steps.warmup + e->steps.timed, left = all - made;

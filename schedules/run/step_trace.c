@@ -13,19 +13,19 @@ struct step_trace {
     struct dt_trace_wish wish;
 };
 
-/* What a rank says of itself before it sends its spans. */
+/* What a rank sends before its spans. */
 struct header {
     struct rank_clock clock;
     int count;
-    int64_t zero_ns, zero_error_ns; /* of its spans, on its clock: struct dt_spans_recorded */
+    int64_t zero_ns, zero_error_ns; /* time 0 of its spans, on its clock: struct dt_spans_recorded */
 };
 
-/* Where a rank's time 0 is on the clock of rank 0, to error_ns on either side. */
+/* A rank's time 0 on the clock of rank 0, correct to +- error_ns. */
 struct placed {
     int64_t zero_ns, error_ns;
 };
 
-/* `failure` names what a rank could not do, for the others. */
+/* `failure` tells the other ranks what a rank could not do. */
 static dt_status agree(struct dt_comm *world, dt_status mine, const char *failure)
 {
     int status = mine, *all;
@@ -62,7 +62,7 @@ dt_status step_trace_close(struct step_trace *trace)
     return status;
 }
 
-/* The earliest rank's time 0 becomes the trace's. */
+/* The earliest rank's time 0 becomes time 0 of the trace. */
 static void place_ranks(const struct header *headers, int size, struct placed *placed)
 {
     int64_t earliest_ns = INT64_MAX;
@@ -85,7 +85,8 @@ static void name_rank(struct dt_trace *file, int rank, const struct header *head
     dt_trace_process(file, rank, name);
 }
 
-/* Spans [count] of a rank. Its rows: the phases first, then its streams, of which `named` have a name. */
+/* Write spans [count] of a rank. Its rows: the phases first, then its streams; the first `named`
+ * rows have a name. */
 static void write_spans(struct dt_trace *file, int rank, const struct placed *placed, const struct dt_span *spans, int count, int *named)
 {
     static const char *const categories[] = {
@@ -94,11 +95,11 @@ static void write_spans(struct dt_trace *file, int rank, const struct placed *pl
         [DT_SPAN_COPY] = "copy",
         [DT_SPAN_PHASE] = "phase",
     };
-    const struct dt_span *counted = NULL; /* the last whose memory is told */
+    const struct dt_span *counted = NULL; /* the last span whose memory has been written */
     for (int i = 0; i < count; i++) {
         const struct dt_span *span = &spans[i];
         int thread = span->category == DT_SPAN_PHASE ? 0 : span->stream_number + 1;
-        if (thread > *named) { /* streams are numbered in the order in which they come */
+        if (thread > *named) { /* streams are numbered in the order of their first spans */
             dt_trace_thread(file, rank, thread, span->stream);
             *named = thread;
         }
@@ -115,7 +116,8 @@ static void write_spans(struct dt_trace *file, int rank, const struct placed *pl
         };
         if (!span->inside)
             dt_trace_span(file, &bar);
-        /* What computes is queued in the order in which it runs; other streams' work may begin much later. */
+        /* Computation is queued in the order in which it runs; work of other streams may begin much
+         * later than it is queued. */
         bool computes = span->category == DT_SPAN_COMPUTE;
         if (computes && (!counted || memcmp(counted->held_bytes, span->held_bytes, sizeof span->held_bytes) != 0))
             dt_trace_memory(file, rank, bar.start_ns, span->held_bytes);
@@ -125,7 +127,8 @@ static void write_spans(struct dt_trace *file, int rank, const struct placed *pl
     }
 }
 
-/* Spans that go to rank 0 at once of each rank: a trace of many ranks is larger than its memory. */
+/* Spans of each rank that are sent to rank 0 at a time: a trace of many ranks may be larger than
+ * its memory. */
 enum { SPANS_A_ROUND = 256 };
 
 static int in_round(const struct header *header, int at)
@@ -153,7 +156,7 @@ static dt_status exchange_rounds(struct step_trace *trace, const struct header *
     return DT_OK;
 }
 
-/* Everybody's spans to rank 0, which writes them. */
+/* Send every rank's spans to rank 0, which writes them. */
 static dt_status exchange(struct step_trace *trace, const struct header *headers, const struct dt_span *mine)
 {
     int size = dt_comm_size(trace->world);
@@ -186,7 +189,7 @@ dt_status step_trace_run(struct step_trace *trace, struct trainer *trainer, int 
     struct header mine = {0}, *headers = calloc(size, sizeof *headers);
     struct dt_spans_recorded spans = {0};
     dt_status status = headers ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %zu ranks", size);
-    status = agree(trace->world, status, "trace a step"); /* and they begin together */
+    status = agree(trace->world, status, "trace a step"); /* this also makes the ranks begin together */
     DT_THEN(status, rank_clock_read(trace->world, &mine.clock));
     DT_THEN(status, trainer_traced_step(trainer, step, &spans));
     mine.count = spans.count;

@@ -16,33 +16,34 @@ struct trainer {
     const struct experiment *experiment;
     struct trainer_options options;
     struct mesh mesh;
-    struct dt_comm *copies;   /* of the tensor group: ranks with copies of the same parameters; NULL */
-    struct dt_comm *together; /* ranks whose samples have to do with this one's; NULL */
+    struct dt_comm *copies;   /* tensor group: ranks with copies of the same parameters; NULL: none */
+    struct dt_comm *together; /* ranks whose samples are computed together with this rank's; NULL: none */
     struct experiment_order order;
-    size_t samples; /* of a step: of all ranks that work at the same ones */
+    size_t samples; /* of a step, over all ranks that work on the same samples */
     const struct dt_model_family *family;
     struct dt_kernels *kernels;
     struct tuning tuning;
-    struct dt_stream *compute, *network, *tensor; /* tensor: collectives in the midst of layers; NULL where there are none */
+    struct dt_stream *compute, *network, *tensor; /* tensor: collectives within layers; NULL if there are none */
     struct offload offload;                       /* with parameter_offload */
     struct timeline *timeline;
     struct dt_stage *stage;
-    struct batches batches;     /* where samples come from a file */
-    struct gradient_norm *norm; /* where updates wait for it; NULL */
+    struct batches batches;     /* used if samples come from a file */
+    struct gradient_norm *norm; /* used if updates wait for it; else NULL */
     struct data_parallel *dp;
     struct pipeline *pipeline;
-    struct checkpoint_copy *copy;         /* of what is saved beside the steps; NULL */
-    int steps;                            /* that this trainer has queued */
-    struct dt_graph *graph;               /* a step, once it is captured */
-    bool refused;                         /* it could not be */
-    char graph_text[256];                 /* trainer_graph's */
-    struct step_traffic counted, traffic; /* since the beginning, and by the last step that was not replayed */
-    double loss;                          /* the host's copies */
+    struct checkpoint_copy *copy;         /* for asynchronous saves; else NULL */
+    int steps;                            /* number of steps queued by this trainer */
+    struct dt_graph *graph;               /* a captured step */
+    bool refused;                         /* the step could not be captured */
+    char graph_text[256];                 /* for trainer_graph */
+    struct step_traffic counted, traffic; /* counted: since the beginning; traffic: by the last step that was not replayed */
+    double loss;                          /* the host's copies of the loss and the overflows */
     uint64_t overflows;
     struct dt_norm_state settled;
 };
 
-/* The first step allocates what later ones find, and the second begins with what the first has left: from the third on all are alike. */
+/* The first step allocates memory that later ones reuse, and the second begins with what the first
+ * has left: from the third on all steps are alike. */
 enum { STEPS_BEFORE_GRAPH = 2 };
 
 static dt_status wait_within_layer(void *context, const struct dt_event *event)
@@ -50,7 +51,8 @@ static dt_status wait_within_layer(void *context, const struct dt_event *event)
     return timeline_wait(context, event);
 }
 
-/* first_layer [virtual stages + 1]; parts [layout->parts] get the layers of this rank. */
+/* Find the layers of all virtual stages, first_layer [virtual stages + 1], and of this rank's parts
+ * [layout->parts]. */
 static dt_status find_parts(const struct trainer *t, const struct order_layout *layout, int *first_layer, struct dt_layers *parts)
 {
     int stages = t->mesh.shape.size[MESH_PIPELINE], rank = t->mesh.at[MESH_PIPELINE];
@@ -98,7 +100,7 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
     return status;
 }
 
-/* Neighbours in the tensor group hold copies of what is too little to be divided. */
+/* Neighbours in the tensor group hold copies of what is too small to be divided. */
 static dt_status create_copies_comm(struct trainer *t)
 {
     struct dt_comm *group = t->mesh.comm[MESH_TENSOR];
@@ -116,7 +118,8 @@ static dt_status create_copies_comm(struct trainer *t)
     return status;
 }
 
-/* Of the ranks with these layers those whose samples of a micro-batch are computed together with this one's: neighbours on the data axes. */
+/* A communicator of those ranks with the same layers whose samples of a micro-batch are computed
+ * together: neighbours on the data axes. */
 static dt_status create_together_comm(struct trainer *t)
 {
     const struct mesh_shape *shape = &t->mesh.shape;
@@ -139,7 +142,8 @@ static dt_status create_together_comm(struct trainer *t)
     return status;
 }
 
-/* Kernels, communicators, streams and the stage: all but the data-parallel mode and the pipeline. */
+/* Make kernels, communicators, streams and the stage: everything but the data-parallel mode and the
+ * pipeline. */
 static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mode *mode, const struct mesh_shape *shape, unsigned axes,
                                           struct dt_device *device, struct dt_comm *world)
 {
@@ -224,8 +228,9 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
     return pipeline_create(&pipeline, &t->pipeline);
 }
 
-/* In a graph NCCL's operations between nodes run on the host: what that costs is not measured yet. The receives of a pipeline wait in kernels
- * for what other branches of the graph send, and CUDA promises for no two branches that they run at once. So both have to be asked for. */
+/* In a graph NCCL's operations between nodes run on the host; what that costs is not measured yet.
+ * A pipeline's receives are kernels that wait for other branches of the graph, and CUDA does not
+ * guarantee that two branches run concurrently. So both must be requested explicitly. */
 const char *trainer_no_graph(const struct experiment *e)
 {
     if (!e->graph)
@@ -275,7 +280,8 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     if (dt_device_captures(device))
         snprintf(t->graph_text, sizeof t->graph_text, "%s", none ? none : "a step is captured from the third on");
 
-    /* A single replica that is divided over its ranks has nothing to average, and holds the gradients of one group at a time. */
+    /* A single replica that is divided over all ranks has nothing to average, and holds the
+     * gradients of one group at a time. */
     const struct dp_mode *mode = experiment->strategy.mode;
     struct mesh_shape shape = experiment->strategy.mesh;
     bool alone = mode->alone && mesh_count(&shape, MESH_ON_MODEL) > 1 && mesh_count(&shape, ~MESH_ON_MODEL) == 1;
@@ -358,14 +364,14 @@ dt_status trainer_list_products(struct trainer *t, struct dt_tuning *tuning)
     return t->family->tuner->list(tuning, t->kernels, &t->experiment->model);
 }
 
-/* Go on without a graph: the record tells why. */
+/* Go on without a graph. The record says why. */
 static void refuse_graph(struct trainer *t)
 {
     t->refused = true;
     snprintf(t->graph_text, sizeof t->graph_text, "%s", dt_error_message());
 }
 
-/* Queue a step, and keep it as a graph if it can be repeated. Where it cannot, the step is queued all the same. */
+/* Queue a step, and capture it as a graph if possible. If not, the step is queued all the same. */
 static dt_status capture_step(struct trainer *t, int step)
 {
     char error[1024];
@@ -374,7 +380,7 @@ static dt_status capture_step(struct trainer *t, int step)
         return pipeline_step(t->pipeline, step + 1);
     }
     dt_status status = pipeline_step(t->pipeline, step + 1);
-    if (status < 0) { /* between two actions of a step there is no way back */
+    if (status < 0) { /* an action of a half-queued step cannot be undone */
         snprintf(error, sizeof error, "%s", dt_error_message());
         dt_graph_end(t->compute, NULL);
         return dt_fail(status, "%.900s (while the step was captured as a graph; with \"graph\": false it is not)", error);
@@ -388,7 +394,7 @@ static dt_status capture_step(struct trainer *t, int step)
     return status == DT_ERR_INVALID ? DT_OK : pipeline_step(t->pipeline, step + 1);
 }
 
-/* A replayed step gives its communicators nothing to count. */
+/* Communicators count nothing in a replayed step. */
 static void take_traffic(struct trainer *t)
 {
     struct step_traffic now;
@@ -401,7 +407,7 @@ static void take_traffic(struct trainer *t)
     t->counted = now;
 }
 
-/* All of a step that is alike in each. */
+/* Queue everything that is the same in each step. */
 static dt_status queue_step(struct trainer *t, int step, bool by_graph)
 {
     if (!by_graph || trainer_no_graph(t->experiment) || t->refused || t->steps < STEPS_BEFORE_GRAPH ||
@@ -428,7 +434,7 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
     return t->stage->last ? dt_copy_to_host(t->compute, &t->loss, t->stage->loss.data, sizeof t->loss) : DT_OK;
 }
 
-/* Arithmetic: nothing is held. */
+/* On a simulated device there is nothing to wait for. */
 static bool is_simulated(const struct trainer *t)
 {
     struct dt_device_info info;
@@ -468,7 +474,7 @@ dt_status trainer_step(struct trainer *t, int step)
     return run_step(t, step, true);
 }
 
-/* Phases, then the work of all streams, in one list. */
+/* Collect phases, then the work of all streams, in one list. */
 static dt_status collect_spans(struct trainer *t, struct dt_spans_recorded *out)
 {
     struct dt_span *all = NULL, *phases = NULL;
@@ -493,7 +499,7 @@ static dt_status run_traced_step(struct trainer *t, int step, struct dt_spans_re
 {
     DT_TRY(dt_spans_start(t->compute));
     dt_status status = run_step(t, step, false);
-    dt_status finished = trainer_synchronize(t); /* of a step that failed, too: the marks are still in its streams */
+    dt_status finished = trainer_synchronize(t); /* after a failed step, too: its marks are still in the streams */
     DT_TRY(status);
     DT_TRY(finished);
     return collect_spans(t, out);
@@ -524,7 +530,8 @@ dt_status trainer_reduce_numbers(struct trainer *t, const double *mine, int coun
 
 dt_status trainer_synchronize(struct trainer *t)
 {
-    /* The network first: when a peer is gone, its failure is the cause and the compute stream's the effect. */
+    /* The network first: if a peer is gone, its failure is the cause, and that of the compute
+     * stream the effect. */
     dt_status network = dt_stream_synchronize(t->network);
     if (network < 0)
         return network;

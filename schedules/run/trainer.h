@@ -10,92 +10,104 @@
 
 struct trainer;
 
-/* Where a trainer is to do otherwise than an experiment can say. What is 0 or NULL is as usual. */
+/* Deviations from the experiment, which a config cannot express. 0 or NULL: none. */
 struct trainer_options {
-    /* The layers with which stages begin, as experiment_partition gives them. */
+    /* The first layers of stages, as experiment_partition gives them. */
     dt_status (*partition)(const struct experiment *experiment, int virtual_stages, int *first_layer);
-    double gradient_bytes; /* of each gradient, from backward to the update, where that is more than those of the model's dtype */
-    bool wide_reduction;   /* gradients in 16 bits travel in 32: on device sim alone */
-    bool key_pieces;       /* as of struct dt_context_group */
-    int sums_in_turn;      /* as of struct dt_tensor_group */
+    double gradient_bytes; /* bytes of each gradient from backward to the update, if more than the dtype's */
+    bool wide_reduction;   /* 16-bit gradients are sent in 32 bits: only on device sim */
+    bool key_pieces;       /* as in struct dt_context_group */
+    int sums_in_turn;      /* as in struct dt_tensor_group */
     struct activation_rules activation;
     const struct pipeline_extra *extra;
-    struct dt_memory_usage *memory_at; /* as of struct pipeline_setup */
-    int repetitions;                   /* as of struct pipeline_setup: steps are shorter than the experiment's, to count with */
+    struct dt_memory_usage *memory_at; /* as in struct pipeline_setup */
+    int repetitions;                   /* as in struct pipeline_setup: the step is shortened, for counting */
 };
 
-/* Build it for this rank of `world`, whose size is the experiment's. Collective. Parameters are initialised where they live; the work is
- * queued, trainer_synchronize waits for it. options: NULL: none. The arguments outlive it.
- * Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY, DT_ERR_COMM, DT_ERR_UNAVAILABLE (no kernels for this device). */
+/* Build a trainer for this rank of `world`, whose size is the experiment's. Collective. Parameters
+ * are initialised in place; the work is queued, and trainer_synchronize waits for it. options:
+ * NULL: none. The arguments outlive the trainer. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY,
+ * DT_ERR_COMM, DT_ERR_UNAVAILABLE (no kernels for this device). */
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
                          const struct trainer_options *options, struct trainer **out);
 void trainer_destroy(struct trainer *trainer); /* collective; takes NULL */
 
-/* Between steps, after trainer_synchronize: save the state after `steps` steps, or load it (schedules/checkpoint/checkpoint.h). On sim nothing is
- * read or written, and *steps and *bytes are 0. Collective. */
-/* beside: training may go on while it is written, where the experiment wants that. */
+/* Between steps, after trainer_synchronize: save the state after `steps` steps, or load it
+ * (schedules/checkpoint/checkpoint.h). On sim nothing is read or written; *steps and *bytes are 0.
+ * Collective. */
+/* beside: training may go on while the checkpoint is written, if the experiment wants that. */
 dt_status trainer_save(struct trainer *trainer, const struct checkpoint_folder *folder, int steps, bool beside, uint64_t *bytes);
 dt_status trainer_load(struct trainer *trainer, const char *path, int *steps);
 
-/* What this rank saves and loads. Errors: DT_ERR_HOST_MEMORY. */
+/* Bytes that this rank saves and loads. Errors: DT_ERR_HOST_MEMORY. */
 dt_status trainer_checkpoint_size(struct trainer *trainer, struct checkpoint_size *out);
 
-/* Queue step `step` (from 0 over warm-up and timed steps). Where the device has graphs, and unless the experiment says no, the third step of a trainer is
- * captured and replayed from then on: a step is then one small kernel, the graph, and the copies of what the host wants to know. Where samples
- * come from a file it waits until they are read, and the step before must be synchronized: their place is the same. */
+/* Queue step `step` (from 0 over warm-up and timed steps). If the device has graphs and the
+ * experiment allows it, the third step of a trainer is captured, and later steps replay it: a step
+ * is then one small kernel, the graph, and the copies of the loss and counters to the host. If
+ * samples come from a file, the call waits until they are read; the step before must be
+ * synchronized, since both use the same buffer. */
 dt_status trainer_step(struct trainer *trainer, int step);
-/* How long this step, before it was queued, has waited for its samples to be read. */
+/* How long this step has waited for its samples before it was queued. */
 double trainer_data_s(const struct trainer *trainer);
-/* How steps are queued: "replayed" as a graph, "off" by the experiment's word, or else why not; "" where the device has no graphs. */
+/* How steps are queued: "replayed" as a graph, "off" if the experiment says so, or the reason why
+ * not; "" if the device has no graphs. */
 const char *trainer_graph(const struct trainer *trainer);
-/* Why an experiment's steps are not captured as a graph, where devices do that; NULL: they are. */
+/* Why an experiment's steps are not captured as a graph on devices with graphs; NULL: they are. */
 const char *trainer_no_graph(const struct experiment *experiment);
-/* What computes the matrix products, where that is chosen as the program runs: "amx", "onednn"; "" elsewhere. */
+/* What computes the matrix products, if that is chosen at run time: "amx", "onednn"; ""
+ * elsewhere. */
 const char *trainer_products(const struct trainer *trainer);
-/* What the experiment's tuning was good for so far; all zero where there is none. Collective. Errors: DT_ERR_COMM. */
+/* How much of the experiment's tuning was used so far; all zero if there is none. Collective.
+ * Errors: DT_ERR_COMM. */
 dt_status trainer_tuning(struct trainer *trainer, struct tuning_facts *out);
-/* Of a dry rank: from here on steps add the products that they ask for to `tuning`, which outlives the trainer. */
+/* For a dry rank: from here on steps add their products to `tuning`, which outlives the trainer. */
 dt_status trainer_list_products(struct trainer *trainer, struct dt_tuning *tuning);
-/* The same, piece by piece and traced: *out is what ran when, phases first. Waits before and after.
- * Errors: as trainer_step and trainer_synchronize; *out is then zeroed. */
+/* The same step, queued action by action and traced: *out gets the spans, phases first. Waits
+ * before and after. */
 dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_spans_recorded *out);
 /* Between steps, after trainer_synchronize: return at about the same moment on all ranks (dt_comm_start_together). */
 dt_status trainer_start_together(struct trainer *trainer);
-/* At the same place: every rank's numbers of the step (dt_comm_reduce_numbers). */
+/* At the same point: reduce every rank's numbers of the step (dt_comm_reduce_numbers). */
 dt_status trainer_reduce_numbers(struct trainer *trainer, const double *mine, int count, double *sums_and_highest);
-/* Wait for all that is queued; the first failure wins. */
+/* Wait for all queued work; returns the first failure. */
 dt_status trainer_synchronize(struct trainer *trainer);
-/* Do updates of a step go on while later ones are computed (schedules/data_parallel/late.h)? Then wait for the step alone; and, after
- * trainer_synchronize, what the updates of one of the last DP_LATE_STEPS steps, from 0, have left out. */
+/* Whether updates of a step run during later steps (schedules/data_parallel/late.h). For this case:
+ * wait only for the step; and, after trainer_synchronize, get the elements that the updates of one
+ * of the last DP_LATE_STEPS steps (from 0) left out. */
 bool trainer_updates_late(const struct trainer *trainer);
 dt_status trainer_synchronize_step(struct trainer *trainer);
 uint64_t trainer_late_overflows(const struct trainer *trainer, int step);
 
-/* What each step does; and this rank's part of the model. They live as long as the trainer. */
+/* The plan of each step, and this rank's part of the model. They live as long as the trainer. */
 const struct plan *trainer_plan(const struct trainer *trainer);
 const struct dt_stage *trainer_stage(const struct trainer *trainer);
 
-/* What the last step has communicated, as its communicators counted; of a step that was replayed what the captured one has. */
+/* What the last step has communicated, as its communicators counted; for a replayed step that of
+ * the captured step. */
 void trainer_traffic(const struct trainer *trainer, struct step_traffic *out);
 
 /* After a step and trainer_synchronize: its loss, the mean over this replica's samples, on the pipeline's last stage (NaN elsewhere; 0 on
- * sim), and the parameters that its updates have left out for a gradient that was not finite, each on one rank alone. */
+ * sim), and the number of parameters that its updates have left out because of a gradient that was
+ * not finite; each is counted on one rank only. */
 bool trainer_has_loss(const struct trainer *trainer); /* it is of the last stage */
 double trainer_loss(const struct trainer *trainer);
 uint64_t trainer_overflows(const struct trainer *trainer);
-/* The norm of the step's gradients, the same on all ranks. false: this experiment does not ask for it. */
+/* The norm of the step's gradients, the same on all ranks. Returns false if the experiment does not
+ * need it. */
 bool trainer_norm(const struct trainer *trainer, struct dt_norm_state *out);
 
-/* Where the compute stream's time went, of which schedules/step/step_times.h makes the step's times: the timeline, its first mark, and the
- * messages of a pipeline, sorted; the caller frees messages->all, also after a failure. */
+/* How the compute stream's time was spent, as input of schedules/step/step_times.h: the timeline,
+ * its first mark, and the messages of a pipeline, sorted; the caller frees messages->all, also
+ * after a failure. */
 dt_status trainer_times(const struct trainer *trainer, struct timeline_times *out);
 const struct dt_event *trainer_begin(const struct trainer *trainer);
 dt_status trainer_messages(const struct trainer *trainer, bool sent, struct step_messages *out);
-/* How many messages a rank sends in a step at most, 0 without a pipeline; and the ranks that send some to `rank`, one twice where there are
- * two stages. */
+/* The largest number of messages that a rank sends in a step, 0 without a pipeline; and the ranks
+ * that send messages to `rank`: with two stages the same rank twice. */
 int trainer_messages_limit(const struct trainer *trainer);
 void trainer_neighbours(const struct trainer *trainer, int rank, int ranks[2]);
-/* The stages of a pipeline; and the ranks [stages] of this one's, in their order. */
+/* The number of stages, and the ranks [stages] of this rank's pipeline in their order. */
 int trainer_stages(const struct trainer *trainer);
 void trainer_pipeline(const struct trainer *trainer, int *ranks);
 enum step_end trainer_end(const struct trainer *trainer);

@@ -14,7 +14,8 @@ double storage_wait_s(const struct storage_times *times, double step_s)
     return fmax(times->read_s - step_s, 0);
 }
 
-/* Those before the last one, which is of the last step, and how many steps come after the last of them. */
+/* The number of saves before the last one, which is after the last step, and how many steps follow
+ * the last of them. */
 static double saves_before_the_last(const struct experiment *e, double steps, double *after)
 {
     double every = e->checkpoint.save_every, before = every > 0 ? fmax(ceil(steps / every) - 1, 0) : 0;

@@ -29,7 +29,7 @@ static dt_status read_and_use(struct tuning *t, const struct experiment *e, stru
     return t->family->tuner->use(t->known, kernels);
 }
 
-/* What a rank says of its file to the others. */
+/* What a rank tells the others of its file. */
 struct opinion {
     uint64_t hash;
     int status;

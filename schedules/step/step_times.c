@@ -40,7 +40,7 @@ void step_times_divide(const struct step_times *times, double step_s, enum step_
     const struct timeline_times *t = &times->timeline;
     int64_t waited = t->phase_ns[TIMELINE_MESSAGE], bubble = times->bubble_ns < waited ? times->bubble_ns : waited;
     double all_s = (double)t->all_ns * 1e-9, own_s = fmax(times->own_s, all_s), rest_s = fmax(step_s - own_s, 0);
-    double unit = own_s > step_s ? step_s / own_s * 1e-9 : 1e-9; /* a replayed step may begin before the one before it ends */
+    double unit = own_s > step_s ? step_s / own_s * 1e-9 : 1e-9; /* a replayed step may begin before the previous one has ended */
     out->forward_s = (double)t->phase_ns[TIMELINE_FORWARD] * unit;
     out->backward_s = (double)t->phase_ns[TIMELINE_BACKWARD] * unit;
     out->optimizer_s = (double)t->phase_ns[TIMELINE_OPTIMIZER] * unit;

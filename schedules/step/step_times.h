@@ -1,30 +1,32 @@
-/* A step from its common begin to its common end, divided without a rest: what every rank's share of it is.
+/* A step from its common beginning to its common end, divided completely into each rank's phases.
  *
  *   forward, backward, optimizer   kernels run
- *   exposed communication          compute waits for collectives, for the moving of messages, for copies from or to host memory, or at the end
- *                                  of the step for other ranks
- *   bubble                         it waits for a neighbouring stage of its pipeline that has not yet made what comes next, or has nothing
- *                                  left to do while other stages have
- *   data                           it waits for its samples to be read from a file
- *   host                           it waits for the host: for launches, at the begin and at the end of the step
+ *   exposed communication          compute waits for collectives, for messages that are being sent,
+ *                                  for copies from or to host memory, or at the end of the step for
+ *                                  other ranks bubble it waits for a message that a neighbouring
+ *                                  stage has not yet made, or is done while other stages are not
+ *                                  data it waits for its samples to be read from a file host it
+ *                                  waits for the host: for launches, at the beginning and at the
+ *                                  end of the step
  *
- * A wait for a message is bubble until the sender had made it, and communication from then on. Both times count from the step's first mark
- * on their ranks: where clocks differ, ranks begin a step together as well as the exchange before it lets them. */
+ * A wait for a message is bubble until the sender has made the message, and communication after
+ * that. Both times count from the step's first mark on their ranks: with different clocks, ranks
+ * begin a step together as exactly as the preceding exchange allows. */
 #ifndef SCHEDULES_STEP_STEP_TIMES_H
 #define SCHEDULES_STEP_STEP_TIMES_H
 
 #include "lib/record/metrics.h"
 #include "schedules/step/timeline.h"
 
-/* What a rank that is done before the others waits for. */
+/* What a rank waits for that is done before the others. */
 enum step_end { STEP_ENDS_ALONE, STEP_ENDS_WITH_RANKS, STEP_ENDS_WITH_STAGES };
 
-/* What one rank knows of its step. */
+/* What one rank measures of its step. */
 struct step_times {
     struct timeline_times timeline;
-    int64_t bubble_ns; /* of the waits for messages */
+    int64_t bubble_ns; /* the bubble's part of the waits for messages */
     double data_s;     /* until its samples were read, before anything was queued */
-    double own_s;      /* until it was done itself; what is not in the timeline is the host's */
+    double own_s;      /* until this rank was done; time outside the timeline is the host's */
 };
 
 struct step_messages {
@@ -32,12 +34,13 @@ struct step_messages {
     int count;
 };
 
-void step_messages_sort(struct step_messages *messages); /* by key, as senders' must be */
+void step_messages_sort(struct step_messages *messages); /* sort by key, as receivers expect it */
 
-/* How much of the waits for the received messages passed before they were made. sent: of `senders` ranks, one of which has sent each. */
+/* The part of the waits for the received messages that passed before these were made. sent: the
+ * lists of `senders` ranks; each message is in one of them. */
 int64_t step_bubble_ns(const struct step_messages *received, const struct step_messages *sent, int senders);
 
-/* Set the times of *out, which add up to step_s: the step of the rank that was done last. */
+/* Set the times of *out, which add up to step_s, the step time of the slowest rank. */
 void step_times_divide(const struct step_times *times, double step_s, enum step_end end, struct dt_step_metrics *out);
 
 #endif

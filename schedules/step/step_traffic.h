@@ -1,10 +1,11 @@
-/* What a rank hands over to others in a step: bytes by axis of the mesh and by collective. An operation counts as its whole buffer: what is
- * reduced, gathered or sent; an all-gather's and a reduce-scatter's is that of all ranks together. What a group of one rank does is no
- * communication. Received messages are their senders'.
+/* What a rank communicates in a step: bytes by axis of the mesh and by collective. An operation
+ * counts with its whole buffer; that of an all-gather or a reduce-scatter is the buffer of all
+ * ranks together. Operations in a group of one rank do not count. Messages count for their senders.
  *
- * What crosses links is less or more. Collectives are taken to go around a ring, which is the least that a rank can send: a rank of N passes
- * on (N - 1) / N of what is gathered or reduced and scattered, an all-reduce is both, and who sends to all or has the sum of all is one
- * end of a chain in which each but the last passes on the whole. These are the factors of nccl-tests' bus bandwidth. */
+ * The bytes on links differ. Collectives are assumed to use a ring, with which a rank sends the
+ * least: one of N ranks sends (N - 1) / N of what is gathered or reduce-scattered; an all-reduce is
+ * both; a broadcast or reduction is a chain in which each rank but the last sends everything. These
+ * are the factors of nccl-tests' bus bandwidth. */
 #ifndef SCHEDULES_STEP_STEP_TRAFFIC_H
 #define SCHEDULES_STEP_STEP_TRAFFIC_H
 
@@ -12,18 +13,19 @@
 #include "lib/record/metrics.h"
 #include "schedules/mesh/shape.h"
 
-/* By axis; of neighbours in a tensor group that hold copies; of ranks whose samples are computed together; and of all ranks. */
+/* Groups: the axes; neighbours in a tensor group that hold copies; ranks whose samples are computed
+ * together; all ranks. */
 enum { TRAFFIC_COPIES = MESH_AXES, TRAFFIC_TOGETHER, TRAFFIC_WORLD, TRAFFIC_GROUPS };
 
 struct step_traffic {
     uint64_t bytes[TRAFFIC_GROUPS][DT_COMM_KINDS]; /* those of DT_COMM_RECV are 0 */
-    int ranks[TRAFFIC_GROUPS];                     /* of a group that communicates; of a pipeline 2, its ends, which sum copies */
+    int ranks[TRAFFIC_GROUPS];                     /* size of the communicating group; 2 for a pipeline, whose two ends sum copies */
 };
 
 const char *step_traffic_group_name(int group);                                       /* "replica", "world" */
 uint64_t step_traffic_of(const struct step_traffic *traffic, enum dt_comm_kind kind); /* on all axes */
 uint64_t step_traffic_all(const struct step_traffic *traffic);
-uint64_t step_traffic_on_links(const struct step_traffic *traffic); /* what this rank sends; of all collectives and messages */
+uint64_t step_traffic_on_links(const struct step_traffic *traffic); /* bytes of all collectives and messages that this rank sends */
 
 /* Set a step's bytes. */
 void step_traffic_measure(const struct step_traffic *traffic, struct dt_step_metrics *out);

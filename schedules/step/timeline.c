@@ -6,16 +6,16 @@
 
 struct mark {
     struct dt_event *event;
-    enum timeline_phase phase; /* of the time from here to the next mark */
-    uint64_t key;              /* of the message that is waited for from here on, or was made before it */
+    enum timeline_phase phase; /* the phase of the time from here to the next mark */
+    uint64_t key;              /* the message that is waited for from here on, or was made before this mark */
     bool received, sent;
-    struct dt_pass pass; /* that the time belongs to */
+    struct dt_pass pass; /* the pass that the time belongs to */
 };
 
 struct timeline {
     struct dt_device *device;
     struct dt_stream *compute;
-    struct mark *marks; /* events stay for the next step */
+    struct mark *marks; /* their events are reused in the next step */
     int count, capacity;
     enum timeline_phase phase;
 };
@@ -91,7 +91,7 @@ dt_status timeline_start(struct timeline *timeline)
     return timeline_enter(timeline, TIMELINE_FORWARD);
 }
 
-/* Then the phase goes on as before. */
+/* After the wait the phase goes on as before. */
 static dt_status wait_within(struct timeline *timeline, const struct dt_event *event, struct mark mark)
 {
     enum timeline_phase before = timeline->phase;
