@@ -1,4 +1,4 @@
-/* Which instructions this processor has, as far as code that is compiled once per instruction set cares. */
+/* The instruction set of this processor, for code that is compiled once per instruction set. */
 #ifndef LIB_BASE_CPU_ISA_H
 #define LIB_BASE_CPU_ISA_H
 

@@ -8,7 +8,7 @@
 
 struct reader {
     const char *source;
-    char *at, *end; /* in csv->text, which is read and written in place: a field never grows */
+    char *at, *end; /* in csv->text, which is changed in place: a field never grows */
     int line;
     char delimiter;
 };
@@ -58,7 +58,7 @@ static bool field(struct reader *r, char **out)
     const bool last = r->at == r->end || end_bytes > 0;
     r->at += last ? end_bytes : 1;
     r->line += last;
-    *to = 0; /* what stood there has been read */
+    *to = 0; /* the byte there has been read already */
     return last;
 }
 
@@ -90,7 +90,7 @@ static dt_status has_room(const struct reader *r, struct dt_csv *csv, size_t fie
     return dt_allocated(dt_resize(&csv->fields, (field_count + STEP) * sizeof *csv->fields), "%s: no memory for its fields", r->source);
 }
 
-/* The first record becomes the names, every other one a row. */
+/* The first record gives the names, every other record is a row. */
 static dt_status record(struct reader *r, struct dt_csv *csv)
 {
     size_t before = (size_t)csv->row_count * (size_t)csv->column_count;
@@ -114,7 +114,7 @@ static dt_status record(struct reader *r, struct dt_csv *csv)
     return DT_OK;
 }
 
-/* Of the first line. */
+/* The delimiter of the first line. */
 static char delimiter_of(const char *text)
 {
     size_t length = strcspn(text, "\n");

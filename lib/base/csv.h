@@ -28,7 +28,7 @@ void dt_csv_finish(struct dt_csv *csv); /* takes a zeroed one */
 
 /* The number of the column with this name; -1 when there is none. */
 int dt_csv_column(const struct dt_csv *csv, const char *name);
-/* A field of a record; "" where column is -1. */
+/* A field of a record; "" if column is -1. */
 const char *dt_csv_field(const struct dt_csv *csv, int row, int column);
 
 #endif

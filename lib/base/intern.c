@@ -13,7 +13,7 @@ static int compare(const void *left, const void *right)
 dt_status dt_intern_into(const char **to, const char *text)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static void *all; /* a tree of tsearch: its nodes begin with the address of a text */
+    static void *all; /* tree of tsearch; a node begins with the address of a text */
     *to = "";
     if (!*text)
         return DT_OK;

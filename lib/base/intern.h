@@ -1,5 +1,5 @@
-/* Texts that are kept once for the whole program: two that are equal have one address, so that structs which hold them are small, are copied
- * and compared as bytes, and own nothing. */
+/* Interned strings: equal strings have one address, so that structs which hold them are small, own
+ * nothing, and are copied and compared as bytes. */
 #ifndef LIB_BASE_INTERN_H
 #define LIB_BASE_INTERN_H
 

@@ -6,7 +6,7 @@ enum { BLOCK_BYTES = 64, ROUNDS = 10 };
 
 static const uint32_t initial[8] = {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19};
 
-/* Which words of the message each round takes, in its order. */
+/* The order in which each round takes the message's words. */
 static const uint8_t schedule[ROUNDS][16] = {
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
     {11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4}, {7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8},
@@ -69,7 +69,7 @@ void dt_keyed_hash(const uint8_t key[DT_KEY_BYTES], const void *data, size_t byt
     uint64_t taken = BLOCK_BYTES;
     memcpy(state, initial, sizeof state);
     state[0] ^= 0x01010000 ^ DT_KEY_BYTES << 8 ^ DT_KEYED_HASH_BYTES;
-    memcpy(block, key, DT_KEY_BYTES); /* a block of its own */
+    memcpy(block, key, DT_KEY_BYTES); /* the key is a block */
     while (bytes > 0) {
         size_t part = bytes < BLOCK_BYTES ? bytes : BLOCK_BYTES;
         compress(state, block, taken, false);

@@ -26,7 +26,8 @@ void dt_machine_processor_name(char *out, size_t out_bytes)
         fclose(file);
 }
 
-/* The first number in a file, and the second into *next where asked for; UINT64_MAX for "max", "-1" and where there is none. */
+/* The first number in a file, and unless `next` is NULL the second in *next; UINT64_MAX for "max",
+ * "-1", and if there is none. */
 static uint64_t read_number(const char *directory, const char *file_name, uint64_t *next)
 {
     char path[1100], text[64] = "";
@@ -44,7 +45,8 @@ static uint64_t read_number(const char *directory, const char *file_name, uint64
     return value;
 }
 
-/* Microseconds of processor time in each period, as a number of processors. No quota is -1, a huge number here. */
+/* The quota of processor time per period, as a number of processors. No quota is -1, which is a
+ * huge number here. */
 static uint64_t quota(uint64_t quota_us, uint64_t period_us)
 {
     return quota_us > INT64_MAX || period_us == 0 || period_us > INT64_MAX ? UINT64_MAX : (quota_us + period_us - 1) / period_us;
@@ -56,9 +58,9 @@ static void lower(uint64_t *value, uint64_t limit)
         *value = limit;
 }
 
-/* Lower the limits to those of a group and its ancestors. The files have different names in the two versions; what is not there does not
- * limit. A container may see its own group as the root of the tree under /sys/fs/cgroup although /proc names a longer path; levels that are
- * not there are passed over. */
+/* Lower the limits to those of a group and its ancestors. The two versions have different file
+ * names; a missing file is no limit. A container may see its own group as the root of the tree
+ * under /sys/fs/cgroup although /proc names a longer path; missing levels are skipped. */
 static void apply_limits(const char *root, const char *subtree, const char *group, struct dt_group_limits *out)
 {
     char directory[1024];
@@ -77,7 +79,7 @@ static void apply_limits(const char *root, const char *subtree, const char *grou
     }
 }
 
-/* Lines are id:controllers:path; the second version has no controllers. */
+/* Lines are id:controllers:path; in version 2 controllers are empty. */
 void dt_machine_group_limits(const char *membership_path, const char *root, struct dt_group_limits *out)
 {
     char line[512];

@@ -7,7 +7,7 @@ void dt_openmp_set_threads(int threads)
     omp_set_num_threads(threads);
 }
 
-/* The standard gives its version as the month it appeared. */
+/* The standard identifies its version by the month of its release. */
 const char *dt_openmp_version(void)
 {
     if (_OPENMP >= 202111)

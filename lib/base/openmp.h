@@ -1,4 +1,4 @@
-/* The few things asked of the OpenMP runtime outside of pragmas: openmp.c, or openmp_none.c in a build without it. */
+/* Calls to the OpenMP runtime: openmp.c, or openmp_none.c in a build without it. */
 #ifndef LIB_BASE_OPENMP_H
 #define LIB_BASE_OPENMP_H
 

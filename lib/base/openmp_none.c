@@ -2,8 +2,8 @@
 
 #include <dlfcn.h>
 
-/* Our own kernels have one thread here, but a library in this process (oneDNN) may have brought an OpenMP runtime, which must be held to
- * the share of this rank all the same. */
+/* Our own kernels have one thread in this build, but a library in this process (oneDNN) may have an
+ * OpenMP runtime, which must be limited to this rank's share of processors. */
 void dt_openmp_set_threads(int threads)
 {
     void (*set_threads)(int) = (void (*)(int))dlsym(RTLD_DEFAULT, "omp_set_num_threads");

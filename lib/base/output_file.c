@@ -29,12 +29,13 @@ static char *fresh_name(const char *path)
     return name;
 }
 
-/* A descriptor, or -1 with errno. A file that may not be written to is not replaced either. */
+/* Open the new file: a descriptor, or -1 with errno. A file without write permission is not
+ * replaced either. */
 static int open_fresh(const char *path, const char *fresh)
 {
     if (access(path, W_OK) < 0 && errno != ENOENT)
         return -1;
-    unlink(fresh); /* of a process that ended in between, or somebody's link */
+    unlink(fresh); /* left by a process that ended before, or a link */
     return open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 }
 

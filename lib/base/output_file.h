@@ -1,6 +1,7 @@
-/* A file that is written anew, and is whole at any moment: others may be reading it. The bytes go to a new file in the same folder, which
- * gets its name at the end (rename(2)). A link that lies under either name, perhaps a stranger's in a folder that is open to all, is not
- * followed: it is replaced. Devices and pipes, and what is named below /dev and /proc, such as /dev/stdout, are written to as they are. */
+/* A file that is replaced atomically, since other processes may be reading it. The bytes are
+ * written to a new file in the same folder, which is renamed at the end (rename(2)). A link with
+ * either name, perhaps of another user in a public folder, is not followed but replaced. Devices,
+ * pipes, and names below /dev and /proc, such as /dev/stdout, are written to directly. */
 #ifndef LIB_BASE_OUTPUT_FILE_H
 #define LIB_BASE_OUTPUT_FILE_H
 
@@ -11,19 +12,20 @@
 
 struct dt_output_file {
     FILE *stream;
-    char *path, *fresh; /* fresh: the new file's name; NULL: `stream` is the file itself */
+    char *path, *fresh; /* fresh: name of the new file; NULL: `stream` writes to the file itself */
 };
 
-/* Is it written to as it is? */
+/* Whether the path is written to directly. */
 bool dt_output_is_stream(const char *path);
 
 /* Errors: DT_ERR_IO, with a text that begins "cannot write PATH"; DT_ERR_HOST_MEMORY. */
 dt_status dt_output_open(const char *path, struct dt_output_file *out);
 
-/* With `keep` it gets its name; without, or where not all could be written, what had the name before stays. */
+/* keep: the new file gets the name. Without keep, or if not all could be written, the old file
+ * stays. */
 dt_status dt_output_close(struct dt_output_file *file, bool keep);
 
-/* A text, and the end of its last line. */
+/* Write a text and a line feed. */
 dt_status dt_output_write(const char *path, const char *text);
 
 #endif

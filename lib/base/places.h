@@ -1,4 +1,4 @@
-/* Things in the order of a key, to find those that are equal: a hash, and which of them has it. */
+/* Items sorted by a key (a hash), to find equal ones: the key, and the item's index `at`. */
 #ifndef LIB_BASE_PLACES_H
 #define LIB_BASE_PLACES_H
 
@@ -9,13 +9,13 @@ struct dt_place {
     int at;
 };
 
-/* By key, equal keys by `at`. */
+/* Sort by key, equal keys by `at`. */
 void dt_places_sort(struct dt_place *places, int count);
 
-/* Of sorted places: the index of the first with the key; `count` where there is none. */
+/* Index of the first of the sorted places with the key; `count` if there is none. */
 int dt_places_find(const struct dt_place *places, int count, uint64_t key);
 
-/* Of sorted places: one past the last that has the key of the one at `begin`. */
+/* One past the last of the sorted places that has the same key as the one at `begin`. */
 int dt_places_end(const struct dt_place *places, int count, int begin);
 
 #endif

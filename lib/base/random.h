@@ -2,8 +2,9 @@
  *
  * Source  Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
  *
- * A number depends only on what it is for, never on who draws it: so weights, tokens and dropout masks are the same however the work is
- * divided. The key is the experiment's seed (low word, high word). The counter's four words are
+ * A number depends only on its purpose and position, not on the rank that draws it: so weights,
+ * tokens and dropout masks are the same however the work is divided. The key is the experiment's
+ * seed (low word, high word). The counter's four words are
  *
  *   purpose                 word 0                         word 1           word 2          word 3
  *   DT_RANDOM_WEIGHT        element / 4, low 32 bits       element/4 >> 32  tensor id       purpose << 24
@@ -62,15 +63,17 @@ DT_HOST_DEVICE static inline uint32_t dt_dropout_threshold(float p)
     return (uint32_t)(p * 65536.0f + 0.5f);
 }
 
-/* What kept elements are multiplied by: the inverse of the probability that the threshold really gives. */
+/* The factor of kept elements: the inverse of the probability that the threshold gives exactly. */
 DT_HOST_DEVICE static inline float dt_dropout_scale(float p)
 {
     return 65536.0f / (65536.0f - (float)dt_dropout_threshold(p));
 }
 
 /* Weight `element` of tensor `tensor_id` is a normal deviate of mean 0 and standard deviation 1 (Box-Muller on words 0, 1 and on 2, 3:
- * radius from the first of a pair, u = (word + 1) / 2^32; elements 4k and 4k + 2 take the cosine, 4k + 1 and 4k + 3 the sine). Each backend makes them by itself; test/normal.h has them in double precision. */
-/* Where weights are uniform: in [-1, 1], from the element's word as a signed number. */
+ * radius from the first of a pair, u = (word + 1) / 2^32; elements 4k and 4k + 2 take the cosine,
+ * 4k + 1 and 4k + 3 the sine). Each backend computes them itself; test/normal.h has them in double
+ * precision. */
+/* Uniform weights: in [-1, 1], from the element's word as a signed number. */
 float dt_random_uniform(uint64_t seed, uint32_t tensor_id, uint64_t element);
 
 /* Token `position` of `sample`, uniform in [0, vocab): (word * vocab) >> 32. */

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* `folder`/`below`/`name`. A library that is there and does not load says why; one that is not there leaves `reason` as it is. */
+/* Open `folder`/`below`/`name`. If the library exists but does not load, `reason` says why; if it
+ * does not exist, `reason` is unchanged. */
 static void *open_in(const char *folder, const char *below, const char *name, char *reason, size_t reason_bytes)
 {
     char path[PATH_MAX];
@@ -21,7 +22,7 @@ static void *open_in(const char *folder, const char *below, const char *name, ch
     return library;
 }
 
-/* The folder that this program's file lies in. */
+/* The folder of this program's file. */
 static bool program_folder(char folder[PATH_MAX])
 {
     ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);

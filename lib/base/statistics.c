@@ -19,7 +19,8 @@ static double quantile(const double *sorted, int count, double q)
     return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
 }
 
-/* The values in ascending order. *out is NULL where there are none, or a NaN among them. Owner: the caller, free. */
+/* The values in ascending order. *out is NULL if there are none, or if one is NaN. Owner: the
+ * caller, free. */
 static dt_status sorted_copy(const double *values, int count, double **out)
 {
     double sum = 0;
@@ -71,18 +72,18 @@ dt_status dt_statistics_quantile(const double *values, int count, double q, doub
 }
 
 enum {
-    EXACT_STEPS = 50, /* of both together: counts of arrangements up to C(50, 25) are exact in a double */
-    BISECTIONS = 200, /* more than a double has halves between any two of its values near 0 */
+    EXACT_STEPS = 50, /* steps of both programs together: counts of arrangements up to C(50, 25) are exact in a double */
+    BISECTIONS = 200, /* more than enough to separate any two doubles */
 };
 
-/* The logarithms of one program's steps. */
+/* The logarithms of one program's step times. */
 struct sample {
     double *sorted; /* [count] */
-    double *rank;   /* [count] in the order of time: the place among the sorted, about 0 */
+    double *rank;   /* [count] in the order of time: the rank among the sorted values, minus the mean rank */
     int count;
 };
 
-/* Values of `sorted` below `value`. */
+/* Number of values of `sorted` below `value`. */
 static int count_below(const double *sorted, int count, double value)
 {
     int from = 0, to = count;
@@ -122,13 +123,13 @@ static void sample_finish(struct sample *s)
     free(s->rank);
 }
 
-/* Pairs whose difference is at most `limit`, and the largest of those differences. */
+/* Number of pairs whose difference is at most `limit`, and the largest of those differences. */
 static double pairs_up_to(const struct sample *base, const struct sample *new, double limit, double *largest)
 {
     double pairs = 0;
     *largest = -INFINITY;
     for (int i = 0, j = 0; i < base->count; i++) {
-        while (j < new->count && base->sorted[i] - new->sorted[j] > limit) /* then so it is for all later i */
+        while (j < new->count && base->sorted[i] - new->sorted[j] > limit) /* this also holds for all later i */
             j++;
         pairs += new->count - j;
         if (j < new->count)
@@ -137,7 +138,7 @@ static double pairs_up_to(const struct sample *base, const struct sample *new, d
     return pairs;
 }
 
-/* The k-th smallest (from 1) of the differences of all pairs, without making a list of them: there are as many as the product of the steps.
+/* The k-th smallest (from 1) of the differences of all pairs, without a list of all pairs.
  */
 static double kth_difference(const struct sample *base, const struct sample *new, double k)
 {
@@ -195,7 +196,8 @@ static dt_status interval_rank(int n, int m, double *k)
     return DT_OK;
 }
 
-/* Wider for steps that are like their neighbours in time: see the header. */
+/* The factor of the interval if steps are correlated with their neighbours in time: see the
+ * header. */
 static double widening(const struct sample *base, const struct sample *new)
 {
     const struct sample *samples[] = {base, new};
@@ -211,10 +213,10 @@ static double widening(const struct sample *base, const struct sample *new)
     if (squares <= 0)
         return 1;
     double rho = products / squares, each = steps / 2;
-    if (rho + 1 / each < quantile / sqrt(steps)) /* independent steps have -1 / count on average, for ranks are about their mean */
+    if (rho + 1 / each < quantile / sqrt(steps)) /* independent steps have -1 / count on average, since ranks are relative to their mean */
         return 1;
     rho = each > 4 ? (each * rho + 1) / (each - 4) : 1; /* unbiased to first order */
-    rho = fmin(rho, 1 - 2 / (each + 1));                /* no less than one independent step: (1 - rho) / (1 + rho) is at least 1 / count */
+    rho = fmin(rho, 1 - 2 / (each + 1));                /* limit: at least one independent step, (1 - rho) / (1 + rho) >= 1 / count */
     return sqrt((1 + rho) / (1 - rho));
 }
 
@@ -268,7 +270,8 @@ enum dt_change dt_ratio_judge(const struct dt_ratio *r, double threshold)
     return r->low >= 1 - threshold && r->high <= 1 + threshold ? DT_SAME : DT_UNCLEAR;
 }
 
-/* The logarithm of the time below which `sample` does not come, and how far it may be below that: NaN for too few values. */
+/* The logarithm of the shortest time of `sample`, and how far the end of its distribution may be
+ * below that: NaN for too few values. */
 static void lower_end(const struct sample *sample, double *first, double *below)
 {
     const double r = 1 - pow((1 - DT_RATIO_CONFIDENCE) / 2, 1.0 / (DT_RATIO_SHORTEST - 1));

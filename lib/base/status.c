@@ -6,14 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char last_message[DT_ERROR_BYTES]; /* more than one text, 1024, for failures that are told together */
+static _Thread_local char last_message[DT_ERROR_BYTES]; /* longer than one text of 1024, for failures that are reported together */
 
 static void keep(const char *format, va_list arguments)
 {
-    /* Through a second buffer: callers wrap the text they found ("%s: %s", where, dt_error_message()). */
+    /* Formatted into a second buffer, since callers wrap the last text ("%s: %s", where,
+     * dt_error_message()). */
     char text[1024];
     vsnprintf(text, sizeof text, format, arguments);
-    dt_printable(text); /* file names, keys and values of others are in it, and it is printed */
+    dt_printable(text); /* it may have names and values from files, and is printed */
     snprintf(last_message, sizeof last_message, "%s", text);
 }
 

@@ -1,8 +1,9 @@
 /* Status codes and the message that goes with a failure.
  *
  * Every function that can fail returns dt_status: DT_OK or a negative code. The text of the last failure of a thread is kept for it,
- * as errno is, so that the place that prints (cli) can say what happened without every signature carrying a buffer. Work queued on a
- * stream fails later and elsewhere: the stream keeps status and text, and dt_stream_synchronize hands both to the waiting thread. */
+ * as errno is, so that the place that prints (cli) can say what happened without every signature
+ * carrying a buffer. Queued work fails later, on another thread: the stream keeps status and text,
+ * and dt_stream_synchronize gives both to the waiting thread. */
 #ifndef LIB_BASE_STATUS_H
 #define LIB_BASE_STATUS_H
 
@@ -16,7 +17,7 @@ typedef enum dt_status {
     DT_ERR_HOST_MEMORY = -3, /* malloc failed */
     DT_ERR_IO = -4,          /* a file could not be read or written */
     DT_ERR_COMM = -5,        /* a communicator failed or a peer is gone */
-    DT_ERR_TIMEOUT = -6,     /* a step or the start-up outlived its limit */
+    DT_ERR_TIMEOUT = -6,     /* a step or the start-up exceeded its time limit */
     DT_ERR_DEVICE = -7,      /* the device or one of its libraries failed */
     DT_ERR_UNAVAILABLE = -8, /* not compiled in, or the machine lacks it */
     DT_ERR_INTERRUPTED = -9, /* SIGINT or SIGTERM */
@@ -32,7 +33,8 @@ typedef enum dt_status {
             return dt_try_status_;                                                                                                         \
     } while (0)
 
-/* The same where something is to be cleaned up: the call's status is assigned to the variable `status`, and a failure goes to `label`. */
+/* The same if something has to be cleaned up: the call's status is assigned to the variable
+ * `status`, and a failure goes to `label`. */
 #define DT_TRY_ELSE(label, status, call)                                                                                                   \
     do {                                                                                                                                   \
         (status) = (call);                                                                                                                 \
@@ -40,7 +42,7 @@ typedef enum dt_status {
             goto label;                                                                                                                    \
     } while (0)
 
-/* The next of several steps of which all but the clean-up are left out after a failure. */
+/* One of several steps that are all skipped after a failure, except the clean-up at the end. */
 #define DT_THEN(status, call)                                                                                                              \
     do {                                                                                                                                   \
         if ((status) == DT_OK)                                                                                                             \
@@ -52,22 +54,24 @@ enum { DT_ERROR_BYTES = 4096 };
 /* Keep `format` as this thread's failure text (at most 1023 bytes, one line, printable: lib/base/text.h) and return `status`. */
 dt_status dt_fail(dt_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* DT_OK where an allocation has given memory (the pointer is not NULL); else DT_ERR_HOST_MEMORY, and `format` is kept as by dt_fail. */
+/* DT_OK if an allocation has succeeded (memory: the pointer is not NULL); else DT_ERR_HOST_MEMORY,
+ * and `format` is kept as by dt_fail. */
 dt_status dt_allocated(bool memory, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The text of this thread's last failure; "" when there was none. Valid until the thread's next dt_fail. */
 const char *dt_error_message(void);
 
-/* Failures that are told together, a line each: all that is wrong in a config. Zeroed at first. */
+/* Failures that are reported together, a line each: all errors in a config. Starts zeroed. */
 struct dt_failures {
-    dt_status status; /* of the first */
-    int left_out;     /* for which there was no room */
+    dt_status status; /* the first failure's */
+    int left_out;     /* failures for which there was no room */
     char text[DT_ERROR_BYTES - 64];
 };
 
 /* Add the thread's last failure, if `status` is one. */
 void dt_failures_add(struct dt_failures *failures, dt_status status);
-/* DT_OK, or the first failure's status; dt_error_message() then has all of them, with line feeds between. */
+/* DT_OK, or the first failure's status; dt_error_message() then has all texts, separated by line
+ * feeds. */
 dt_status dt_failures_end(const struct dt_failures *failures);
 
 /* A short lower-case name: "ok", "oom", "invalid", ... Never NULL. */

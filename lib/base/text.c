@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From..to are taken out. */
+/* Characters from..to are replaced. */
 static const struct {
     uint32_t from, to;
 } unprintable[] = {
@@ -31,7 +31,7 @@ size_t dt_utf8_bytes(const char *text, const char *end)
     return count;
 }
 
-/* The length of the character that begins here; 0: these bytes are no character. */
+/* The length of the character that begins here; 0: these bytes are not a character. */
 static size_t decode(const char *text, uint32_t *out)
 {
     size_t length = dt_utf8_bytes(text, text + strnlen(text, 4));
@@ -55,7 +55,7 @@ void dt_printable(char *text)
     const char *from = text;
     char *to = text;
     while (*from) {
-        if (*from >= ' ' && *from <= '~') { /* most are */
+        if (*from >= ' ' && *from <= '~') { /* most characters are ASCII */
             *to++ = *from++;
             continue;
         }
@@ -152,7 +152,7 @@ bool dt_same_name(const char *left, const char *right)
 bool dt_looks_like(const char *word, const char *known)
 {
     int length = (int)strlen(word), its = (int)strlen(known), third = (length + 1) / 3, allowed = third > 1 ? third : 1;
-    if (abs(length - its) > allowed) /* no edit distance is less than this difference: most words end here */
+    if (abs(length - its) > allowed) /* the edit distance is at least this difference: most words end here */
         return false;
     int distance = dt_edit_distance(word, known);
     return distance <= allowed && distance < its;

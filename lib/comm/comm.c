@@ -1,4 +1,5 @@
-/* The front of every communicator: checks arguments once, notes the operation in the ring, and calls the backend. */
+/* The common part of all communicators: checks arguments once, notes the operation in the ring, and
+ * calls the backend. */
 #include "lib/comm/backend.h"
 #include "lib/device/span.h"
 
@@ -33,7 +34,7 @@ void dt_comm_init(struct dt_comm *comm, const struct dt_comm_backend *backend, s
     pthread_mutex_init(&comm->tree, NULL);
 }
 
-/* A communicator that came of `parent`, or NULL. */
+/* Add a subset to its parent, if there is one. */
 static void add_child(struct dt_comm *parent, struct dt_comm *child)
 {
     if (!child)
@@ -58,12 +59,13 @@ static void remove_child(struct dt_comm *child)
     pthread_mutex_unlock(&child->root->tree);
 }
 
-/* ---- subsets that are kept: to make one takes all ranks of the parent, one after another, and NCCL connects its ranks anew ---- */
+/* ---- kept subsets: making one takes all ranks of the parent in turn, and NCCL connects its ranks
+ * again ---- */
 
 struct dt_comm_kept {
     struct dt_comm_kept *next;
-    struct dt_comm *comm; /* NULL: this rank is in none of them */
-    bool given;           /* since the last dt_comm_keep */
+    struct dt_comm *comm; /* NULL: this rank is in none of the subsets */
+    bool given;           /* returned since the last dt_comm_keep */
     char name[32];
 };
 
@@ -72,7 +74,7 @@ static void forget(struct dt_comm *parent)
     while (parent->kept) {
         struct dt_comm_kept *first = parent->kept;
         parent->kept = first->next;
-        dt_comm_destroy(first->comm); /* which is kept no more */
+        dt_comm_destroy(first->comm); /* it is no longer kept */
         free(first);
     }
 }
@@ -113,7 +115,7 @@ static bool take_kept(struct dt_comm *parent, const char *name, struct dt_comm *
     return true;
 }
 
-/* After those that are there, since all ranks destroy them in the order in which they were made. */
+/* Append, since all ranks destroy them in the order in which they were made. */
 static dt_status add_kept(struct dt_comm *parent, const char *name, struct dt_comm *comm)
 {
     struct dt_comm_kept **end = &parent->kept, *kept = calloc(1, sizeof *kept);
@@ -246,7 +248,8 @@ void dt_comm_network_merge(struct dt_comm_network *all, const struct dt_comm_net
     all->registered_bytes = all->registered_bytes > one->registered_bytes ? all->registered_bytes : one->registered_bytes;
 }
 
-/* Note the operation as queued and give it to the backend. Nothing to move is nothing to do, the same on every rank. */
+/* Note the operation as queued and give it to the backend. An empty operation is skipped on every
+ * rank. */
 static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
 {
     bool has_peer = operation.kind >= DT_COMM_BROADCAST;
@@ -265,7 +268,7 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
     bool of_parts = dt_comm_of_parts(operation.kind);
     comm->bytes[operation.kind] += comm->size > 1 ? entry->bytes * (uint64_t)(of_parts ? comm->size : 1) : 0;
 
-    /* A group goes together when it ends: it is one span, from its first operation on. */
+    /* A group runs when it ends: it is one span, which begins with its first operation. */
     bool spans = !comm->in_group || comm->group_stream == NULL;
     bool message = operation.kind == DT_COMM_SEND || operation.kind == DT_COMM_RECV;
     if (comm->in_group)
@@ -424,7 +427,8 @@ dt_status dt_host_gather_among(struct dt_comm *comm, const int *ranks, int count
                                             : pick_gathered(comm, ranks, count, mine, bytes, all);
 }
 
-/* Where the ranks' numbers are in a backend's memory for control: after the one of which dt_comm_start_together makes sums. */
+/* Offset of the ranks' numbers in a backend's control memory, after the number that
+ * dt_comm_start_together sums. */
 enum { NUMBERS_AT = 256 };
 
 static dt_status find_control(struct dt_comm *comm, size_t bytes, char **out)
@@ -447,7 +451,8 @@ dt_status dt_comm_start_together(struct dt_comm *comm, struct dt_stream *stream)
     return dt_stream_synchronize(stream);
 }
 
-/* numbers: on the device, [ranks * count]. NCCL moves what it gathers without looking at it: two words are a number. */
+/* numbers: on the device, [ranks * count]. NCCL copies gathered data unchanged: two 32-bit words
+ * are a number. */
 static dt_status gather_numbers(struct dt_comm *comm, const double *mine, size_t count, char *numbers, struct dt_stream *stream,
                                 double *all)
 {
@@ -507,7 +512,7 @@ static void dump_one(struct dt_comm *comm, FILE *to)
     }
 }
 
-/* The descendants that have done anything. */
+/* Dump the descendants that have run an operation. */
 static void dump_children(struct dt_comm *comm, FILE *to)
 {
     for (struct dt_comm *child = comm->children; child; child = child->sibling) {

@@ -2,13 +2,15 @@
  *
  * Backends: self (one rank; lib/comm/self.c), mpi (cpu memory) and nccl (cuda memory; the ranks find each other over TCP, lib/rendezvous),
  * a folder each, sim (lib/comm/sim.c: any size, moves nothing). All ranks of a communicator call the same operations in the same order.
- * Counts are elements. Pointers are device memory; a call returns once queued on `stream`, and the memory is in use until the stream has
- * passed. Failures surface in dt_stream_synchronize as DT_ERR_COMM or DT_ERR_TIMEOUT with a text that names the communicator, operation,
+ * Counts are elements. Pointers are device memory; a call returns once the operation is queued on
+ * `stream`, and the memory is in use until the stream has run it. dt_stream_synchronize returns
+ * failures as DT_ERR_COMM or DT_ERR_TIMEOUT with a text that names the communicator, operation,
  * sequence number and ranks.
  *
- * Sums. mpi: elements are added in fp32, rounded to the dtype when they are stored; DT_AVG divides the finished sum by the size. nccl: what
- * NCCL does, which is to add in the dtype itself, rounding after each addition, in an order that depends on the algorithm it picks (wider
- * where a switch adds); for DT_AVG every rank's elements are first multiplied by 1 / size, rounded to the dtype, which is exact where the
+ * Sums. mpi: elements are added in fp32, rounded to the dtype when they are stored; DT_AVG divides
+ * the finished sum by the size. nccl: NCCL adds in the dtype itself, rounding after each addition,
+ * in an order that depends on its algorithm (in a wider type if a switch adds); for DT_AVG every
+ * rank's elements are first multiplied by 1 / size, rounded to the dtype, which is exact if the
  * size is a power of two. In all backends the result is the same on every rank, bit for bit. */
 #ifndef LIB_COMM_COMM_H
 #define LIB_COMM_COMM_H
@@ -38,71 +40,82 @@ enum dt_comm_kind {
 const char *dt_comm_kind_name(enum dt_comm_kind kind); /* "all_reduce" */
 
 struct dt_comm_options {
-    double step_timeout_s; /* an operation that waits longer for its peers fails with DT_ERR_TIMEOUT; 0: never */
-    double init_timeout_s; /* the same for creation and subsets; 0: never */
-    /* nccl: ranks may be on one GPU, as dt_device_options.share lets them. Each then reports to NCCL a host of its own
-     * (NCCL_HOSTID), so that they talk over sockets: for correctness, worthless for speed. Else creation refuses two ranks with the same
-     * uuid, before NCCL would fail or hang: DT_ERR_WORLD, naming the ranks and the GPU. */
+    double step_timeout_s; /* an operation that waits longer for its peers fails with DT_ERR_TIMEOUT; 0: no limit */
+    double init_timeout_s; /* the same for creation and subsets; 0: no limit */
+    /* nccl: ranks may share a GPU, as dt_device_options.share allows. Each then reports a different
+     * host to NCCL (NCCL_HOSTID), so that they communicate over sockets: only for correctness, not
+     * for speed. Otherwise creation refuses two ranks with the same uuid, before NCCL fails or
+     * hangs: DT_ERR_WORLD, naming the ranks and the GPU. */
     bool share_devices;
-    /* nccl: the device's buffers are NCCL's memory from the creation on, and registered (lib/comm/nccl/register.c). The same on all ranks. */
+    /* nccl: from creation on the device's buffers are memory from NCCL, and registered
+     * (lib/comm/nccl/register.c). The same on all ranks. */
     bool register_buffers;
 };
 
 /* The world's communicator for `device`. Collective over all ranks. world->size 1 never starts MPI; size > 1 picks mpi for cpu, nccl for
- * cuda, and sim for sim (where nothing is exchanged and every size and rank works in one process).
- * Errors: DT_ERR_WORLD when the library sees another size than the launcher's variables say (says what to pass), DT_ERR_UNAVAILABLE,
- * DT_ERR_TIMEOUT, DT_ERR_COMM. Owner: the caller. */
+ * cuda, and sim for sim (nothing is exchanged; any size and rank works in one process).
+ * Errors: DT_ERR_WORLD if the library's size differs from the launcher's variables (the text says
+ * what to pass), DT_ERR_UNAVAILABLE, DT_ERR_TIMEOUT, DT_ERR_COMM. Owner: the caller. */
 dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                          struct dt_comm **out);
-/* The communicator of the ranks `ranks` [count] of `parent`, in this order. Collective over `parent`: each rank calls with the list that it
- * is in, lists of different ranks being equal or disjoint, or with count 0 to stay out (*out is then NULL). `name` (copied, at most
- * 31 bytes) appears in dumps. Destroy before the parent. */
+/* The communicator of the ranks `ranks` [count] of `parent`, in this order. Collective over
+ * `parent`: each rank calls with the list that contains it, or with count 0 for no list (*out is
+ * then NULL). Lists of different ranks are equal or disjoint. `name` (copied, at most 31 bytes)
+ * appears in dumps. Destroy before the parent. */
 dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
-void dt_comm_destroy(struct dt_comm *comm); /* takes NULL; collective where the backend needs it. Streams must be synchronized. */
-/* From here on the subsets of `comm`, and theirs, outlive dt_comm_destroy, and dt_comm_subset gives them again: as the first of a name what was
- * the first of that name after the last call, and so on. `set` names all of them, on all ranks alike: another one than before destroys what
- * was kept. Who names a set says for which ranks each of its names stands. Nothing of it is in use. Collective. Errors: DT_ERR_HOST_MEMORY. */
+void dt_comm_destroy(struct dt_comm *comm); /* takes NULL; collective if the backend needs it. Streams must be synchronized. */
+/* From here on the subsets of `comm`, and their subsets, outlive dt_comm_destroy, and
+ * dt_comm_subset returns them again: the first request of a name gets the first kept one of that
+ * name, and so on. `set` names all of them, the same on all ranks; another name than before
+ * destroys the kept subsets. The caller's set name must determine which ranks each subset has. No
+ * kept subset may be in use. Collective. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_comm_keep(struct dt_comm *comm, const char *set);
 
-/* One row of `dtbench list`: the backends "self", "mpi", "nccl", "sim" by index, NULL past the last; whether this build has it;
- * `text` gets its library, or what is missing. Starts nothing. */
+/* For `dtbench list`: the backends "self", "mpi", "nccl", "sim" by index, NULL past the last; and
+ * whether this build has one: `text` gets its library, or what is missing. Starts nothing. */
 const char *dt_comm_backend_name(int index);
 bool dt_comm_available(const char *backend, char *text, size_t text_bytes);
-/* Would the ranks of this world find each other? What can be known without communication: are the launcher's variables for MPI set? Where
- * they are not, each would be a world of its own. Errors: DT_ERR_WORLD, with the launcher's option that is missing. */
+/* Check without communication that the ranks of this world can find each other: the launcher's
+ * variables for MPI must be set, or else each rank would be a separate world. Errors: DT_ERR_WORLD,
+ * with the launcher's option that is missing. */
 dt_status dt_comm_check_world(const char *backend, const struct dt_world *world);
 /* The backend that dt_comm_create picks for a device of this kind. */
 const char *dt_comm_backend_for(const struct dt_device_kind *device, int world_size);
 
 int dt_comm_rank(const struct dt_comm *comm);
 int dt_comm_size(const struct dt_comm *comm);
-int dt_comm_world_rank(const struct dt_comm *comm, int rank); /* the number of `rank` in the communicator that all subsets came of */
+int dt_comm_world_rank(const struct dt_comm *comm, int rank); /* of `rank` in the outermost communicator */
 /* "Open MPI 4.1.4" and the like, for provenance; "none" for self and sim. */
 const char *dt_comm_library(const struct dt_comm *comm);
-/* Where the secret came from with which the ranks proved that they belong together: "variable", "file" or "none" (lib/launch/secret.c);
- * NULL where they met without one, over MPI or in one process. */
+/* The source of the secret by which the ranks authenticated each other: "variable", "file" or
+ * "none" (lib/launch/secret.c); NULL if there was none, with MPI or in one process. */
 const char *dt_comm_secret(const struct dt_comm *comm);
 
-/* How the library connects this rank with others, as far as it says so; words are separated by ", ", and "" is unknown. */
+/* How the library connects this rank with others, as far as it reports it; words are separated by
+ * ", ", and "" is unknown. */
 struct dt_comm_network {
     char transports[160]; /* "P2P/CUMEM, NET/IB" */
     char network[48];     /* between nodes, if it is used: "IB", "Socket" */
-    char cards[256];      /* that it may use: "mlx5_0:1/IB, mlx5_1:1/IB", "eth0" */
-    /* Connections over the network between the card and the GPU's own memory (GPUDirect RDMA), and over the host's memory. */
+    char cards[256];      /* cards that it may use: "mlx5_0:1/IB, mlx5_1:1/IB", "eth0" */
+    /* Number of network connections between the card and the GPU's own memory (GPUDirect RDMA), and
+     * through host memory. */
     int direct_channels, staged_channels;
-    uint64_t registered_bytes; /* of this rank's memory, with the world's communicator; of several ranks the highest */
+    uint64_t registered_bytes; /* bytes of this rank's memory registered with the world's communicator; over several ranks the highest */
 };
-/* Everything unknown, but of nccl. After a communicator's first operations. */
+/* Call it after a communicator's first operations. Only nccl reports something; else everything is
+ * unknown. */
 void dt_comm_network(const struct dt_comm *comm, struct dt_comm_network *out);
-/* A word [length] more, if the list does not have it and has room; and what one more rank knows. */
+/* Add a word [length] to a list that does not have it, if there is room; and merge the facts of
+ * another rank. */
 void dt_comm_network_add_word(char *list, size_t list_bytes, const char *word, size_t length);
 void dt_comm_network_merge(struct dt_comm_network *all, const struct dt_comm_network *one);
 
-/* buffer [count]: in place, everybody's sum or average. */
+/* buffer [count]: in place, the sum or average over all ranks. */
 dt_status dt_all_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op,
                         struct dt_stream *stream);
-/* send [size * count], receive [count]: rank r gets the reduced r-th part. receive may be send + rank * count; send is then undefined but
- * for that part, and otherwise may be used as scratch too. */
+/* send [size * count], receive [count]: rank r gets the reduced r-th part. receive may be send +
+ * rank * count; the rest of send is then undefined. Otherwise send may be used as scratch
+ * memory. */
 dt_status dt_reduce_scatter(struct dt_comm *comm, void *send, void *receive, size_t receive_count_elems, enum dt_dtype dtype,
                             enum dt_reduction op, struct dt_stream *stream);
 /* send [count], receive [size * count]: the parts in rank order. send may be receive + rank * count. */
@@ -111,59 +124,70 @@ dt_status dt_all_gather(struct dt_comm *comm, const void *send, void *receive, s
 /* send [size * count], receive [size * count]: part p of send becomes part r of rank p's receive, where r is this rank. */
 dt_status dt_all_to_all(struct dt_comm *comm, const void *send, void *receive, size_t part_elems, enum dt_dtype dtype,
                         struct dt_stream *stream);
-/* send [count] goes to the next rank, receive [count] comes from the one before: a step around the ring. */
+/* send [count] goes to the next rank, receive [count] comes from the previous one: one step around
+ * the ring. */
 dt_status dt_shift(struct dt_comm *comm, const void *send, void *receive, size_t count_elems, enum dt_dtype dtype,
                    struct dt_stream *stream);
 dt_status dt_broadcast(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, int root, struct dt_stream *stream);
-/* In place at root; elsewhere buffer is only read. */
+/* In place on the root; on other ranks buffer is only read. */
 dt_status dt_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, enum dt_reduction op, int root,
                     struct dt_stream *stream);
-/* A send matches the peer's receives in the order of their streams' calls. Either may wait for the other. */
+/* Sends match the peer's receives in the order of calls. Either may wait for the other. */
 dt_status dt_send(struct dt_comm *comm, const void *buffer, size_t count_elems, enum dt_dtype dtype, int peer, struct dt_stream *stream);
 dt_status dt_recv(struct dt_comm *comm, void *buffer, size_t count_elems, enum dt_dtype dtype, int peer, struct dt_stream *stream);
-/* Sends and receives between start and end, all on one stream, go together: none waits for another of the group. No collectives within. */
+/* Sends and receives between start and end, all on one stream, run concurrently: none waits for
+ * another of the group. Collectives are not allowed. */
 dt_status dt_group_start(struct dt_comm *comm);
 dt_status dt_group_end(struct dt_comm *comm);
 
-/* Bytes of all operations of this kind that have been given to the communicator: whole buffers, which are those of all ranks together for
- * reduce_scatter, all_gather and all_to_all. 0 of one rank: nothing leaves it. What a graph repeats counts once, when it is captured. */
+/* Bytes of all operations of this kind that were given to the communicator: whole buffers, which
+ * for reduce_scatter, all_gather and all_to_all are those of all ranks together. 0 with one rank.
+ * Operations that a graph repeats count once, when they are captured. */
 uint64_t dt_comm_bytes(const struct dt_comm *comm, enum dt_comm_kind kind);
 
-/* Host side, blocking, small (control data, metrics): all [size * bytes] gets everybody's `mine` in rank order. Not while this
- * communicator has work queued on a stream. Subject to the step timeout. sim: copies `mine` to every place. */
+/* Between hosts, blocking, for small data (control data, metrics): all [size * bytes] gets every
+ * rank's `mine` in rank order. Not while this communicator has work queued on a stream. The step
+ * timeout applies. sim: copies `mine` to every place. */
 dt_status dt_host_all_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
 
-/* The same into memory of its own. all: the address of a pointer, which gets it, NULL after a failure; owner: the caller, free. */
+/* The same into new memory. all: the address of a pointer to it, NULL after a failure; owner: the
+ * caller, free. */
 dt_status dt_host_collect(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
 
-/* The same for rank 0 alone; elsewhere `all` is not touched. */
+/* The same for rank 0 only; other ranks' `all` is not touched. */
 dt_status dt_host_gather(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
 
-/* The same, for few numbers of many ranks: sums_and_highest [2 * count] gets the sums of mine [count] over the ranks, then the highest of
- * each; NaN where a rank's is. Nobody gets size * count numbers but rank 0. sim: the others are taken to have what this rank has. */
+/* For a few numbers of many ranks: sums_and_highest [2 * count] gets the sums of mine [count] over
+ * the ranks, then the highest of each; NaN if a rank's number is NaN. Only rank 0 receives size *
+ * count numbers. sim: all ranks are taken to have this rank's numbers. */
 dt_status dt_host_reduce(struct dt_comm *comm, const double *mine, int count, double *sums_and_highest);
-/* all [count * bytes] gets what `ranks` [count] give, in their order; every rank calls it, with a list that has itself and is the same on
- * all of these, and in every call on this communicator. */
+/* all [count * bytes] gets the data of `ranks` [count], in this order. Every rank of the
+ * communicator calls it with a list that contains it; the list is the same on its ranks, and in all
+ * calls on this communicator. */
 dt_status dt_host_gather_among(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, void *all);
 
-/* Return at about the same moment on all ranks, which have nothing queued: where there are GPUs, by a sum of one number on `stream`, since
- * hosts that hear of each other through rank 0 hear it one after another. The sum is none of dt_comm_bytes'. */
+/* Return at about the same moment on all ranks, which have nothing queued: with GPUs by an
+ * all-reduce of one number on `stream`, since rank 0 would release the hosts one after another.
+ * dt_comm_bytes does not count it. */
 dt_status dt_comm_start_together(struct dt_comm *comm, struct dt_stream *stream);
-/* As dt_host_reduce, for numbers of every step, in the same moment and by the same way: where there are GPUs they gather the numbers on
- * `stream`, and no rank waits for another one's turn at rank 0. dt_comm_bytes does not count it. */
+/* As dt_host_reduce, for numbers of every step, without queued work: with GPUs the numbers are
+ * gathered on `stream`, so that ranks need not wait for their turn at rank 0. dt_comm_bytes does
+ * not count it. */
 dt_status dt_comm_reduce_numbers(struct dt_comm *comm, const double *mine, int count, struct dt_stream *stream, double *sums_and_highest);
 
-/* This rank alone cannot go on, and ends: the others, which wait for it, hear the status and the text instead of seeing it vanish. Not where
- * it has heard so of another rank itself. Over MPI the call may hang when ranks are gone. */
+/* This rank cannot go on, and ends: the ranks that wait for it get the status and the text. Does
+ * nothing if this rank has itself received such a notice. With MPI the call may hang if ranks are
+ * gone. */
 void dt_comm_give_up(struct dt_comm *comm, dt_status status, const char *text);
 
-/* Once, before a process ends: MPI must be finalized. No communicator may be left. After a failure it does nothing, since peers may be gone
- * and MPI would wait for them. MPI does not start again afterwards; without this call a process may make one world after another. */
+/* Call it once before a process ends, to finalize MPI. No communicator may exist. After a failure
+ * it does nothing, since peers may be gone and MPI would wait for them. MPI cannot start again
+ * afterwards; before this call a process may make one world after another. */
 void dt_comm_library_finish(void);
 
-/* Write the ring of the last 64 operations (sequence, kind, bytes, state: queued, waiting, moving, done, failed, in a graph), newest last,
- * a line each: of this communicator, and of all its subsets that have been used. From any thread, while none of them is
- * destroyed. */
+/* Write the ring of the last 64 operations (sequence, kind, bytes, state: queued, waiting, moving,
+ * done, failed, in a graph), newest last, a line each: of this communicator and all its subsets
+ * that have been used. From any thread, while none of them is destroyed. */
 void dt_comm_dump(struct dt_comm *comm, FILE *to);
 
 #endif

@@ -1,11 +1,12 @@
-/* Which backends there are, and which one a device and a world get. The only file that knows them all. */
+/* The table of backends, and which one a device and a world get. Only this file knows all
+ * backends. */
 #include "lib/comm/backend.h"
 
 #include <string.h>
 
 static const struct {
     const char *name;
-    const char *text; /* of one that every build has and that needs no launcher; NULL: the two functions say it */
+    const char *text; /* for backends that every build has and that need no launcher; NULL: the two functions are used */
     bool (*available)(char *text, size_t text_bytes);
     dt_status (*check_world)(const struct dt_world *world);
 } backends[] = {

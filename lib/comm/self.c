@@ -1,4 +1,4 @@
-/* The communicator of one rank: its collectives are copies at most. */
+/* The communicator of one rank: its collectives are copies, or nothing. */
 #include "lib/comm/backend.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* The sim device's communicators: any rank and size in one process. Nothing moves, since on that device there is nothing to move;
- * operations are added to the program that the device records (lib/device/sim.h), and the engine gives them their time. */
+/* The sim device's communicators: any rank and size in one process. No data is sent, since that
+ * device has none; operations are added to the program that the device records (lib/device/sim.h),
+ * and the engine computes their times. */
 #include "lib/device/sim.h"
 #include "lib/comm/backend.h"
 
@@ -8,7 +9,7 @@
 
 struct sim_comm {
     struct dt_comm base;
-    int slot; /* of the device; -1: nothing is recorded here */
+    int slot; /* slot in the device's program; -1: nothing is recorded */
     char labels[DT_COMM_KINDS][64];
 };
 
@@ -24,7 +25,8 @@ static void sim_destroy(struct dt_comm *comm)
     free(comm);
 }
 
-/* ranks [size]: in the world's numbers; NULL: no host memory for them. Takes them. */
+/* ranks [size]: numbers in the world; NULL: no host memory for them. Owns ranks, also after a
+ * failure. */
 static dt_status create(struct dt_device *device, int rank, int size, int *ranks, const char *name, const struct dt_comm_options *options,
                         struct dt_comm **out)
 {
@@ -75,7 +77,8 @@ static bool is_of(const struct sim_comm *comm, const char *group)
     return group && strcmp(group, comm->base.name) == 0;
 }
 
-/* The allocator returns memory to the driver and takes it anew, for which the driver waits until the device is idle. */
+/* The allocator returns memory to the driver and requests it again; the driver waits until the
+ * device is idle. */
 static dt_status reallocate(struct dt_sim_program *program, double seconds)
 {
     DT_TRY(dt_sim_program_synchronize(program, DT_SIM_ALL_STREAMS));

@@ -51,12 +51,12 @@ static dt_status read_number(const struct dt_field *field, const struct cJSON *v
     case DT_FIELD_STRING:
     case DT_FIELD_TEXT:
     case DT_FIELD_ENUM:
-    case DT_FIELD_SETTINGS: break; /* no numbers */
+    case DT_FIELD_SETTINGS: break; /* not numbers */
     }
     return DT_OK;
 }
 
-/* ["a", "b", "c"] as "a-b-c"; what is no word becomes one that no choice has. */
+/* Join ["a", "b", "c"] to "a-b-c"; a value that is not a word becomes one that is no choice. */
 static dt_status join_words(const struct cJSON *list, const char *label, struct cJSON **out)
 {
     char text[1024];
@@ -116,7 +116,7 @@ static int find_choice(const struct dt_field *field, const char *text, size_t le
     return -1;
 }
 
-/* "a-b-a", of which each word is a choice. */
+/* Whether "a-b-a" consists of words that are choices. */
 static bool are_choices(const struct dt_field *field, const char *text)
 {
     for (int count = 1; count <= field->words; count++) {
@@ -146,7 +146,7 @@ static dt_status read_string(const struct dt_field *field, const struct cJSON *v
     for (const char *c = text; *c; c++)
         characters += ((unsigned char)*c & 0xC0) != 0x80;
     if (!dt_is_printable(text))
-        return dt_fail(DT_ERR_INVALID, "%s: a control character is not allowed here, nor one that has no width or turns the text round",
+        return dt_fail(DT_ERR_INVALID, "%s: control characters are not allowed here, nor characters without width or that reverse the text",
                        label);
     if (!dt_field_has_choices(field) && (characters < field->min || characters > field->max))
         return dt_config_fail_range(field, value, label);
@@ -241,7 +241,7 @@ dt_status dt_config_read(const struct dt_table *table, const struct cJSON *objec
     return dt_config_read_at(table, "", object, where, target, given);
 }
 
-/* Is any key given of the object that `path` is a key of? */
+/* Whether any key is given of the object that contains `path`. */
 static bool is_section_given(const struct dt_table *table, const bool *given, const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -272,12 +272,12 @@ dt_status dt_config_check_required(const struct dt_table *table, const bool *giv
     return DT_OK;
 }
 
-/* A value without a default is zero, or an empty text. */
+/* Set a value without a default to zero, or to an empty text. */
 static void clear(const struct dt_field *field, void *target)
 {
     memset((char *)target + field->offset, 0, field->kind == DT_FIELD_STRING ? 1 : field->size);
     if (field->kind == DT_FIELD_TEXT || field->kind == DT_FIELD_SETTINGS)
-        (void)dt_config_store_text(field, "", "", target); /* which needs no memory */
+        (void)dt_config_store_text(field, "", "", target); /* an empty text needs no memory */
 }
 
 dt_status dt_config_defaults(const struct dt_table *table, void *target)
@@ -340,7 +340,7 @@ bool dt_field_same(const struct dt_field *field, const void *left, const void *r
 {
     const char *a = (const char *)left + field->offset, *b = (const char *)right + field->offset;
     uint32_t half[2];
-    if (field->size == sizeof *half) { /* most fields; of a large sweep asked millions of times */
+    if (field->size == sizeof *half) { /* most fields; in a large sweep this is called millions of times */
         memcpy(&half[0], a, sizeof *half);
         memcpy(&half[1], b, sizeof *half);
         return half[0] == half[1];

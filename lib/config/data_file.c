@@ -13,7 +13,7 @@
 
 enum { PLACES = 5 };
 
-/* The directory of the running program; "." where the system does not tell. */
+/* The directory of the running program; "." if the system does not report it. */
 static void program_directory(char out[PATH_MAX])
 {
     char path[PATH_MAX];

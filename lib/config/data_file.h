@@ -6,18 +6,19 @@
 
 #include <stddef.h>
 
-/* The path of `name`, which exists, in `out`. An absolute name is itself. Others are looked for in `directory` (of the config that names
- * it; NULL or "": none), then where the program was started, then in dtbench's own configs: DTBENCH_CONFIGS if that variable is set, else
- * beside the program (../../configs in a build, ../share/dtbench/configs where it is installed). Errors: DT_ERR_IO, with all places in
- * which it was looked for. */
+/* The path of `name`, which exists, in `out`. An absolute name is the path. Others are looked for
+ * in `directory` (that of the config with the name; NULL or "": none), then in the current
+ * directory, then in dtbench's own configs: DTBENCH_CONFIGS if that variable is set, else relative
+ * to the program (../../configs in a build, ../share/dtbench/configs in an installation). Errors:
+ * DT_ERR_IO, with all places that were searched. */
 dt_status dt_find_data_file(const char *name, const char *directory, char *out, size_t out_bytes);
 
-/* The file that a name means: "gcp_a2" in folder "clusters" is clusters/gcp_a2.json; what has a slash or ends in .json is a file as it is.
- * A text that `out` has no room for is cut. */
+/* The file for a name: "gcp_a2" in folder "clusters" is clusters/gcp_a2.json; a name with a slash,
+ * or that ends in .json, is already a file. Truncated if `out` has no room. */
 void dt_data_file_name(const char *folder, const char *name, char *out, size_t out_bytes);
 
-/* Names of the files in the folder that dt_find_data_file finds, without ".json", in order, with ", " between them; "" where there are
- * none. What `out` has no room for is left out. */
+/* Names of the files in the folder that dt_find_data_file finds, without ".json", in order,
+ * separated by ", "; "" if there are none. Names for which `out` has no room are left out. */
 void dt_data_file_names(const char *folder, char *out, size_t out_bytes);
 
 #endif

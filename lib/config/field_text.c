@@ -1,4 +1,5 @@
-/* The texts of a row and of a struct: these are in it, or kept for the whole program with their address in it. */
+/* Texts in a struct: in an array of its own, or interned (lib/base/intern.h) with the address in
+ * the struct. */
 #include "lib/base/intern.h"
 #include "lib/config/parts.h"
 
@@ -25,7 +26,7 @@ const char *dt_field_text(const struct dt_field *field, const void *source)
     if (!is_kept(field))
         return field->kind == DT_FIELD_STRING ? at : NULL;
     memcpy(&kept, at, sizeof kept);
-    return kept ? kept : ""; /* a struct without its defaults */
+    return kept ? kept : ""; /* the struct has no defaults yet */
 }
 
 static size_t most_bytes(const struct dt_field *field)
@@ -35,7 +36,7 @@ static size_t most_bytes(const struct dt_field *field)
 
 dt_status dt_config_store_text(const struct dt_field *field, const char *text, const char *label, void *target)
 {
-    if (strlen(text) > most_bytes(field)) /* a table whose size is smaller than its range */
+    if (strlen(text) > most_bytes(field)) /* a table's size is smaller than its range */
         return dt_fail(DT_ERR_INVALID, "%s: longer than %zu bytes", label, most_bytes(field));
     if (field->kind == DT_FIELD_STRING) {
         if (target)

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where in the document a value is: the chain from it to the root. key is NULL in lists. */
+/* The position of a value in the document: the chain from it to the root. key is NULL in lists. */
 struct place {
     const struct place *parent;
     const char *key;
@@ -25,7 +25,7 @@ struct place {
 
 struct parser {
     const char *source, *begin, *end, *at;
-    char *decoded; /* [end - begin + 1] the string or number that was read last, NUL-terminated; never longer than what is written */
+    char *decoded; /* [end - begin + 1] the last string or number, NUL-terminated; never longer than its text */
     size_t decoded_bytes;
 };
 
@@ -87,7 +87,7 @@ static void skip_space(struct parser *p)
     }
 }
 
-/* "'x'", or what cannot be shown as such. */
+/* The byte as "'x'", or a description of it. */
 static const char *name_of(const struct parser *p, char text[32])
 {
     int c = peek(p);
@@ -105,7 +105,7 @@ static void put(struct parser *p, unsigned byte)
 static void put_code_point(struct parser *p, unsigned code)
 {
     static const unsigned char first[] = {0, 0xC0, 0xE0, 0xF0};
-    int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* bytes after the first */
+    int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* number of bytes after the first */
     put(p, first[more] | code >> 6 * more);
     while (more-- > 0)
         put(p, 0x80 | (code >> 6 * more & 0x3F));
@@ -141,7 +141,7 @@ static dt_status parse_unicode_escape(struct parser *p, const struct place *plac
     return DT_OK;
 }
 
-/* From the opening quote on; the text is in p->decoded. */
+/* Parse from the opening quote on; the result is in p->decoded. */
 static dt_status parse_string(struct parser *p, const struct place *place)
 {
     static const char escapes[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
@@ -176,7 +176,7 @@ static dt_status parse_string(struct parser *p, const struct place *place)
     return DT_OK;
 }
 
-/* False: there are none. */
+/* False: there are no digits. */
 static bool take_digits(struct parser *p)
 {
     const char *begin = p->at;
@@ -215,7 +215,7 @@ static dt_status parse_number(struct parser *p, const struct place *place, cJSON
     return *out ? DT_OK : no_memory(p);
 }
 
-/* One "key": value, added to `object`. */
+/* Parse one "key": value, and add it to `object`. */
 static dt_status parse_member(struct parser *p, const struct place *place, cJSON *object)
 {
     char name[32];
@@ -248,7 +248,7 @@ static dt_status parse_member(struct parser *p, const struct place *place, cJSON
     return status;
 }
 
-/* A list or an object, from its opening bracket to the closing one. */
+/* Parse a list or an object, from its opening bracket to the closing one. */
 static dt_status parse_members(struct parser *p, const struct place *place, cJSON *parent)
 {
     bool object = *p->at == '{';
@@ -288,7 +288,7 @@ static bool take_word(struct parser *p, const char *word)
     return true;
 }
 
-/* Anything that begins no value: say what the writer may have meant. */
+/* The error for text that begins no value: say what the user may have meant. */
 static dt_status fail_value(const struct parser *p, const struct place *place)
 {
     static const struct {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is left of a shape, and of its arguments. */
+/* The rest of a shape, and of its arguments. */
 struct shape {
     const char *at;
     va_list arguments;
@@ -41,7 +41,8 @@ static cJSON *make_value(struct shape *s)
     return value;
 }
 
-/* Up to the shape's end or the "}" of this object. After a failure the trees among the arguments are destroyed like all others. */
+/* Add members up to the shape's end, or the "}" of this object. After a failure the trees among the
+ * arguments are destroyed, too. */
 static void add_members(struct shape *s, cJSON *object)
 {
     char key[128];
@@ -60,7 +61,7 @@ static void add_members(struct shape *s, cJSON *object)
     }
 }
 
-/* Takes the object, also NULL. */
+/* Owns the object, which may be NULL. */
 static cJSON *add_shape(cJSON *object, struct shape *s)
 {
     add_members(s, object);

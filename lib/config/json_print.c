@@ -11,7 +11,7 @@
 
 enum { FIT_BYTES = 140 }; /* a line of DT_JSON_FIT has fewer, so that a comma still fits */
 
-/* A text that grows; the first failed allocation is remembered and ends all further writing. */
+/* A text that grows; after a failed allocation nothing more is written. */
 struct text {
     char *data;
     size_t used, size;
@@ -85,7 +85,7 @@ static int by_key(const void *left, const void *right)
     return strcmp((*a)->string, (*b)->string);
 }
 
-/* Bytes of the line that is being written. */
+/* Bytes of the current line. */
 static size_t line_bytes(const struct text *t)
 {
     size_t begin = t->used;
@@ -101,7 +101,8 @@ static bool is_tree(const cJSON *value)
 
 static void put_value(struct text *t, const cJSON *value, int style, int depth);
 
-/* DT_JSON_FIT: what is longer than a line is broken at its members; in a list of plain values, where a line is full. */
+/* DT_JSON_FIT: a value longer than a line is broken at its members; a list of plain values is
+ * broken when a line is full. */
 static void put_broken(struct text *t, const cJSON *parent, int depth)
 {
     bool object = cJSON_IsObject(parent);
@@ -127,7 +128,7 @@ static void put_broken(struct text *t, const cJSON *parent, int depth)
     put_text(t, object ? "}" : "]");
 }
 
-/* DT_JSON_FIT: on one line where it fits. */
+/* DT_JSON_FIT: on one line if it fits. */
 static void put_fitting(struct text *t, const cJSON *value, int depth)
 {
     size_t before = t->used;
@@ -203,12 +204,12 @@ dt_status dt_json_print(const struct cJSON *value, int style, char **out_text)
 
 void dt_format_double(double value, char *text, size_t text_bytes)
 {
-    if (value == 0) { /* minus zero has no meaning to keep */
+    if (value == 0) { /* the sign of zero is not kept */
         snprintf(text, text_bytes, "0");
     } else if (fabs(value) < 0x1p53 && value == floor(value)) {
         snprintf(text, text_bytes, "%.0f", value);
     } else {
-        /* What 15 digits do not say, fewer do not: they would be the nearest 15 digits. */
+        /* If 15 digits are not enough, fewer digits are not either. */
         snprintf(text, text_bytes, "%.15g", value);
         for (int digits = strtod(text, NULL) == value ? 1 : 16; digits <= 17; digits++) {
             snprintf(text, text_bytes, "%.*g", digits, value);
@@ -243,7 +244,7 @@ void dt_json_quote(const struct cJSON *value, char *text, size_t text_bytes)
         memcpy(text, whole, length + 1);
     } else {
         size_t kept = text_bytes - 4;
-        while (kept > 0 && ((unsigned char)whole[kept] & 0xC0) == 0x80) /* not through a character */
+        while (kept > 0 && ((unsigned char)whole[kept] & 0xC0) == 0x80) /* do not cut a character */
             kept--;
         memcpy(text, whole, kept);
         memcpy(text + kept, "...", 4);

@@ -20,7 +20,7 @@ void dt_config_join(const char *prefix, const char *key, char path[DT_CONFIG_PAT
 
 int dt_config_find(const struct dt_table *table, const char *path)
 {
-    for (int i = 0; i < table->count; i++) /* of a large sweep asked a million times: most rows differ in their first letter */
+    for (int i = 0; i < table->count; i++) /* in a large sweep this is called millions of times: most rows differ in their first letter */
         if (table->fields[i].path[0] == path[0] && strcmp(table->fields[i].path, path) == 0)
             return i;
     return -1;
@@ -192,10 +192,11 @@ dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON
     return dt_fail(DT_ERR_INVALID, "%s: %s is not %s %s%s", label, quote, field->words ? "a list of" : "one of", names, hint);
 }
 
-/* Of an object with more keys than MOST_KEYS a message names the nearest ones alone. */
+/* For an object with more than MOST_KEYS keys, a message names only the nearest ones. */
 enum { MOST_KEYS = 8, NEAREST_KEYS = 3 };
 
-/* The keys that may be in the object at `prefix`, or the first few of many. Returns how many there are. */
+/* List the keys that may be in the object at `prefix`, or the first few of many. Returns their
+ * number. */
 static int list_keys(const struct dt_table *table, const char *prefix, char list[LIST_BYTES])
 {
     char path[DT_CONFIG_PATH_BYTES], few[LIST_BYTES] = "";
@@ -211,7 +212,8 @@ static int list_keys(const struct dt_table *table, const char *prefix, char list
     return count;
 }
 
-/* The key in the object at `prefix` that resembles `key` most, of those that are at least `above` away; -1: none. *distance gets its own. */
+/* The key in the object at `prefix` that is most similar to `key` and has at least the distance
+ * `above`; -1: none. *distance gets its distance. */
 static int nearest_key(const struct dt_table *table, const char *prefix, const char *key, int above, int *distance,
                        char path[DT_CONFIG_PATH_BYTES])
 {
@@ -220,9 +222,9 @@ static int nearest_key(const struct dt_table *table, const char *prefix, const c
     for (int row = 0; dt_config_next_key(table, prefix, &row, each); number++) {
         const char *last = each + (*prefix ? strlen(prefix) + 1 : 0);
         int missing = abs((int)strlen(key) - (int)strlen(last));
-        if (best >= 0 && 1000 * missing + number >= *distance) /* no nearer, whatever the letters are */
+        if (best >= 0 && 1000 * missing + number >= *distance) /* not nearer, whatever the letters are */
             continue;
-        /* the number makes each distance different, and earlier keys the nearer ones */
+        /* the number makes distances different, and earlier keys nearer */
         int its = 1000 * dt_edit_distance(key, last) + number;
         if (its < above || (best >= 0 && its >= *distance))
             continue;
@@ -252,7 +254,8 @@ dt_status dt_config_fail_object(const struct dt_table *table, const char *path, 
     return dt_fail(DT_ERR_INVALID, "%s: expected an object with %s, not %s", label, keys, quote);
 }
 
-/* How far `key` in the object at `prefix` is from the row `path`: by the key among its neighbours, by the last word elsewhere. */
+/* The distance of `key` in the object at `prefix` from the row `path`: by the whole key in the same
+ * object, by the last word elsewhere. */
 static int distance_to(const char *path, const char *prefix, const char *key)
 {
     const char *last = strrchr(path, '.');
@@ -269,7 +272,7 @@ static int distance_to(const char *path, const char *prefix, const char *key)
         distance = 2 * dt_edit_distance(key, path + skip + 1);
     }
     last = last ? last + 1 : path;
-    if (dt_looks_like(key, last) && dt_edit_distance(key, last) <= 1) { /* right word, wrong place: a neighbour wins */
+    if (dt_looks_like(key, last) && dt_edit_distance(key, last) <= 1) { /* the right word, the wrong object: prefer a key of this one */
         int elsewhere = 2 * dt_edit_distance(key, last) + 1;
         distance = elsewhere < distance ? elsewhere : distance;
     }
@@ -288,11 +291,11 @@ dt_status dt_config_fail_unknown(const struct dt_table *table, const char *prefi
             nearest = table->fields[i].path;
         }
     }
-    int from_sweep = *prefix ? 0 : 2 * dt_edit_distance(key, "sweep"); /* the one key that is in no table */
+    int from_sweep = *prefix ? 0 : 2 * dt_edit_distance(key, "sweep"); /* the only key that is in no table */
     if (from_sweep > 0 && from_sweep < least && dt_looks_like(key, "sweep"))
         return dt_fail(DT_ERR_INVALID, "%s: unknown key; did you mean \"sweep\"?", label);
     if (nearest) {
-        /* A key that resembles an object's name means the object. */
+        /* A key that is similar to an object's name means the object. */
         int bytes = (int)strcspn(nearest, ".");
         snprintf(known, sizeof known, "%.*s", bytes, nearest);
         if (*prefix || !dt_looks_like(key, known) || 2 * dt_edit_distance(key, known) > least)

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The value of an assignment: JSON where it is JSON, else the text itself. A field that takes strings takes 123 and null as text too. */
+/* The value of an assignment: JSON if it is valid JSON, else the text itself. For string fields 123
+ * and null are texts, too. */
 static dt_status parse_assigned(const struct dt_field *field, const char *text, const char *label, struct cJSON **out)
 {
     bool wants_string = field && (field->kind == DT_FIELD_STRING || field->kind == DT_FIELD_TEXT || field->kind == DT_FIELD_ENUM);
@@ -24,14 +25,15 @@ static dt_status parse_assigned(const struct dt_field *field, const char *text, 
     return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
 }
 
-/* What a path has below `above`: "dtype" for model.dtype below model; NULL when it is not below. */
+/* The rest of `path` below `above`: "dtype" for model.dtype below model; NULL: it is not below. */
 static const char *rest_below(const char *path, const char *above)
 {
     size_t bytes = strlen(above);
     return strncmp(path, above, bytes) == 0 && path[bytes] == '.' ? path + bytes + 1 : NULL;
 }
 
-/* The object below `object` that has the last word of `path` as a key; NULL: there is none. *last gets that word. */
+/* The object below `object` that contains the last word of `path` as a key; NULL: there is none.
+ * *last gets that word. */
 static struct cJSON *parent_of(struct cJSON *object, const char *path, const char **last)
 {
     for (const char *dot; object && (dot = strchr(path, '.')) != NULL; path = dot + 1) {
@@ -50,7 +52,7 @@ static bool has_path(struct cJSON *object, const char *path)
     return parent && cJSON_GetObjectItemCaseSensitive(parent, last);
 }
 
-/* Remove the key at `path`, if it is there. */
+/* Remove the key at `path`, if it exists. */
 static void take_out(struct cJSON *object, const char *path)
 {
     const char *last;
@@ -67,7 +69,8 @@ static void take_out_replaced(const struct dt_table *table, struct cJSON *object
         take_out(object, *replaced);
 }
 
-/* Take the axis `path` out of the sweep. An axis of whole objects that sets `path` among others cannot be kept nor dropped: an error. */
+/* Remove the axis `path` from the sweep. An axis of whole objects that sets `path` among others can
+ * neither be kept nor removed: an error. */
 static dt_status drop_axis(struct cJSON *node, const char *prefix, const char *path, const char *label)
 {
     struct cJSON *next;
@@ -91,7 +94,7 @@ static dt_status drop_axis(struct cJSON *node, const char *prefix, const char *p
     return DT_OK;
 }
 
-/* Drop the axes of everything that `value`, now at `path`, sets. */
+/* Remove the axes of everything that `value`, now at `path`, sets. */
 static dt_status drop_axes(struct cJSON *sweep, const char *path, const struct cJSON *value, const char *label)
 {
     DT_TRY(drop_axis(sweep, "", path, label));
@@ -103,7 +106,7 @@ static dt_status drop_axes(struct cJSON *sweep, const char *path, const struct c
     return DT_OK;
 }
 
-/* The object called `key` in `parent`, made when there is none. */
+/* The object called `key` in `parent`; made if there is none. */
 static dt_status child_object(struct cJSON *parent, const char *key, const char *label, struct cJSON **out)
 {
     *out = cJSON_GetObjectItemCaseSensitive(parent, key);
@@ -115,7 +118,7 @@ static dt_status child_object(struct cJSON *parent, const char *key, const char 
     return DT_OK;
 }
 
-/* Put value at `key` of object, in place of what is there. value is taken in any case. */
+/* Put value at `key` of object, instead of the existing one. Owns value in any case. */
 static dt_status put(struct cJSON *object, const char *key, struct cJSON *value, const char *label)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(object, key);
@@ -125,7 +128,8 @@ static dt_status put(struct cJSON *object, const char *key, struct cJSON *value,
     return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
 }
 
-/* PATH=null: the key has its default again, and the sweep does not vary it. sweep.PATH=null: the axis is gone. */
+/* PATH=null: the key gets its default again, and the sweep does not vary it. sweep.PATH=null
+ * removes the axis. */
 static dt_status reset_path(struct cJSON *object, const char *path, const char *label)
 {
     struct cJSON *sweep = cJSON_GetObjectItemCaseSensitive(object, "sweep");
@@ -163,14 +167,14 @@ static dt_status set_path(const struct dt_table *table, struct cJSON *object, co
     int index = dt_config_find(table, path);
     struct cJSON *value, *parent = object, *sweep = cJSON_GetObjectItemCaseSensitive(object, "sweep");
     DT_TRY(parse_assigned(index >= 0 ? &table->fields[index] : NULL, text, label, &value));
-    /* Errors below an object name the path in it, errors of a field have it in
-     * the assignment. */
+    /* Errors inside an object value name the path in it; for fields the path is in the
+     * assignment. */
     snprintf(read_label, sizeof read_label, "%s%s%s", label, index >= 0 ? "" : ": ", index >= 0 ? "" : path);
     dt_status status = dt_config_read_at(table, path, value, read_label, NULL, NULL);
     if (status == DT_OK && cJSON_IsObject(sweep))
         status = drop_axes(sweep, path, value, label);
     for (struct cJSON *one = cJSON_IsArray(sweep) ? sweep->child : NULL; one && status == DT_OK; one = one->next)
-        if (cJSON_IsObject(one)) /* of a list of experiments */
+        if (cJSON_IsObject(one)) /* for a list of experiments */
             status = drop_axes(one, path, value, label);
     if (status == DT_OK)
         take_out_replaced(table, object, path);

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What dt_is_printable refuses, but for U+E0000 to U+E007F: dialects of patterns do not agree on how those are written. */
+/* Characters that dt_is_printable refuses, except U+E0000 to U+E007F, which dialects of patterns
+ * write differently. */
 #define NOT_PRINTABLE                                                                                                                      \
     "\"pattern\":\"[\\\\u0000-\\\\u001f\\\\u007f-\\\\u009f\\\\u061c\\\\u200b-\\\\u200f\\\\u2028-\\\\u202e\\\\u2060-\\\\u206f\\\\ufeff"     \
     "\\\\ufff9-\\\\ufffb]\""
@@ -48,7 +49,7 @@ static void write_settings(FILE *to, const struct dt_field *field)
             setting_names(field, names), field->path);
 }
 
-/* The choices in quotes with commas between; as_lists: "a-b-c" as ["a","b","c"]. */
+/* The choices in quotes, separated by commas; as_lists: "a-b-c" as ["a","b","c"]. */
 static void write_names(FILE *to, const struct dt_field *field, bool as_lists)
 {
     for (int i = 0; dt_field_choice(field, i); i++) {
@@ -142,7 +143,7 @@ static const char *last_word(const char *path)
     return dot ? dot + 1 : path;
 }
 
-/* Is `path` a key of the object at `prefix` itself, and not of one in it? */
+/* Whether `path` is a key of the object at `prefix` itself, not of an object in it. */
 static bool is_key_of(const char *path, const char *prefix)
 {
     size_t bytes = strlen(prefix);
@@ -150,7 +151,8 @@ static bool is_key_of(const char *path, const char *prefix)
     return strlen(path) > bytes && strncmp(path, prefix, bytes) == 0 && (!bytes || path[bytes] == '.') && !strchr(key, '.');
 }
 
-/* Must the key at `path` be in an object that is there? An object must where a key in it always must. */
+/* Whether the key at `path` must be in its object, if that exists. An object must exist if a key in
+ * it is always required. */
 static bool is_required(const struct dt_table *table, const char *path)
 {
     size_t bytes = strlen(path);
@@ -194,7 +196,8 @@ static void write_part(FILE *to, const struct dt_schema_part *part)
     fputc('}', to);
 }
 
-/* The schema of the key at `path`: written out, or, where a sweep needs it too, a reference to its definition. */
+/* The schema of the key at `path`: written out, or if a sweep needs it, too, a reference to its
+ * definition. */
 static void write_property(FILE *to, const struct dt_schema *schema, const char *path)
 {
     int index = dt_config_find(schema->table, path);
@@ -253,7 +256,7 @@ static void write_list_of(FILE *to, const char *definition, const char *suffix)
     fprintf(to, "{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#/$defs/%s%s\"}}", definition, suffix);
 }
 
-/* An axis at the path of one field: a list of its values, or of settings by name. */
+/* An axis for one field: a list of its values, or of settings by name. */
 static void write_field_axis(FILE *to, const struct dt_field *field)
 {
     char names[128];
@@ -267,7 +270,8 @@ static void write_field_axis(FILE *to, const struct dt_field *field)
     fputs("}}]}", to);
 }
 
-/* The axes in the object at `prefix`; in that of an inner one: a list of whole objects, or an object of lists. */
+/* The axes in the object at `prefix`; for inner objects: a list of whole objects, or an object of
+ * lists. */
 static void write_axes(FILE *to, const struct dt_table *table, const char *prefix)
 {
     char path[DT_CONFIG_PATH_BYTES];
@@ -330,7 +334,7 @@ static void write_sweep(FILE *to, const struct dt_table *table)
     fputs("}}]}", to);
 }
 
-/* The objects of fields in the one at `prefix`, and those in them. */
+/* Definitions of the objects of fields in the object at `prefix`, and of those in them. */
 static void write_object_definitions(FILE *to, const struct dt_schema *schema, const char *prefix)
 {
     char path[DT_CONFIG_PATH_BYTES];
@@ -344,7 +348,8 @@ static void write_object_definitions(FILE *to, const struct dt_schema *schema, c
     }
 }
 
-/* What the config and its sweep both refer to: each field, each object of fields, and the sweep itself. */
+/* Definitions that the config and its sweep both refer to: each field, each object of fields, and
+ * the sweep itself. */
 static void write_definitions(FILE *to, const struct dt_schema *schema)
 {
     const struct dt_table *table = schema->table;

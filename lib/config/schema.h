@@ -1,7 +1,8 @@
 /* JSON Schemas made from tables of fields, so that no key is typed twice.
  *
- * A table says of each key its type, range, choices, default and meaning. The rest is data of its own: what an object of
- * keys is for and which rules hold between its keys (sections), and lists and maps that no row describes (parts). */
+ * A table says of each key its type, range, choices, default and meaning. Separate data says what
+ * an object of keys is for, and which rules hold between its keys (sections), and describes lists
+ * and maps that have no rows (parts). */
 #ifndef LIB_CONFIG_SCHEMA_H
 #define LIB_CONFIG_SCHEMA_H
 
@@ -10,15 +11,15 @@
 /* An object of keys; path "" is the whole file. */
 struct dt_schema_section {
     const char *path, *description;
-    const char *rules; /* members of the object's schema beyond those that the table gives, as JSON ("\"if\": ..."); NULL: none */
+    const char *rules; /* further members of the object's schema, as JSON ("\"if\": ..."); NULL: none */
 };
 
-/* A key that is no row of the table: a list of objects, or whatever `schema` says. */
+/* A key without a row in the table: a list of objects, or what `schema` says. */
 struct dt_schema_part {
     const char *path, *description;
     bool required;
-    const struct dt_list *(*list)(void); /* NULL: none */
-    const char *schema;                  /* members of its schema, as JSON, where it is no list */
+    const struct dt_list *(*list)(void); /* NULL: not a list */
+    const char *schema;                  /* members of its schema, as JSON, if it is not a list */
 };
 
 struct dt_schema {
@@ -26,7 +27,7 @@ struct dt_schema {
     const struct dt_table *table;
     const struct dt_schema_section *sections; /* the last has a NULL path; NULL: none */
     const struct dt_schema_part *parts;       /* the last has a NULL path; NULL: none */
-    bool sweeps;                              /* has the key "sweep": every path or object may have a list instead of a value */
+    bool sweeps;                              /* it has the key "sweep": every path or object may have a list instead of a value */
 };
 
 /* Write the schema (JSON Schema, draft 2020-12): keys in the table's order. Owner of *out: the caller, dt_json_destroy.

@@ -25,7 +25,7 @@ static bool is_name(const struct dt_field *field, const char *name)
     return strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == bytes;
 }
 
-/* What the environment will get: true is 1, and 2 is "2". */
+/* The text for the environment: true is 1, and 2 is "2". */
 static dt_status format_value(const struct cJSON *value, const char *label, char out[VALUE_BYTES])
 {
     char quote[64];
@@ -47,7 +47,7 @@ static dt_status format_value(const struct cJSON *value, const char *label, char
     return DT_OK;
 }
 
-/* Put name and value where they belong in the order of names, in place of an earlier value. */
+/* Insert name and value in the order of names, instead of an earlier value. */
 static bool insert(struct cJSON *object, const char *name, const char *value)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(object, name);

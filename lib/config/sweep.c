@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The values of an axis, each by itself. path "": they are merged into the whole config, and have no sweep of their own. */
+/* Check the values of an axis separately. path "": they are merged into the whole config, and have
+ * no sweep of their own. */
 static dt_status check_values(const struct dt_table *table, const char *path, const struct cJSON *values, const char *label)
 {
     char item[DT_CONFIG_LABEL_BYTES + 16];
@@ -16,7 +17,7 @@ static dt_status check_values(const struct dt_table *table, const char *path, co
         snprintf(item, sizeof item, "%s[%d]", label, number++);
         if (!*path && cJSON_GetObjectItemCaseSensitive(value, "sweep"))
             dt_failures_add(&failures,
-                            dt_fail(DT_ERR_INVALID, "%s.sweep: a case has no sweep of its own; put its lists beside \"cases\"", item));
+                            dt_fail(DT_ERR_INVALID, "%s.sweep: a case has no sweep of its own; put its lists next to \"cases\"", item));
         dt_failures_add(&failures, dt_config_read_at(table, path, value, item, NULL, NULL));
     }
     return dt_failures_end(&failures);
@@ -46,7 +47,7 @@ static dt_status add_axis(const struct dt_table *table, const char *path, const 
 static dt_status collect_axes(const struct dt_table *table, const struct cJSON *node, const char *prefix, const char *label,
                               struct dt_sweep *sweep);
 
-/* One member of the sweep: a list, or an object of lists. */
+/* Collect one member of the sweep: a list, or an object of lists. */
 static dt_status collect_axis(const struct dt_table *table, const struct cJSON *child, const char *prefix, const char *label,
                               struct dt_sweep *sweep)
 {
@@ -64,7 +65,7 @@ static dt_status collect_axis(const struct dt_table *table, const struct cJSON *
     return add_axis(table, path, child, inner, sweep);
 }
 
-/* Find the lists below `node`, the member `prefix` of the sweep, in the order in which they are written. */
+/* Find the lists below `node`, the member `prefix` of the sweep, in their order in the file. */
 static dt_status collect_axes(const struct dt_table *table, const struct cJSON *node, const char *prefix, const char *label,
                               struct dt_sweep *sweep)
 {
@@ -79,8 +80,7 @@ static const char *name_of(const struct dt_sweep_axis *axis)
     return *axis->path ? axis->path : DT_SWEEP_CASES;
 }
 
-/* Two axes that each set one setting, and not the same, are no contradiction.
- */
+/* Two axes that each set one setting, but different ones, do not contradict each other. */
 static bool are_different_settings(const struct dt_table *table, const struct dt_sweep_axis *a, const struct dt_sweep_axis *b)
 {
     const char *name;
@@ -88,7 +88,7 @@ static bool are_different_settings(const struct dt_table *table, const struct dt
            strcmp(a->path, b->path) != 0;
 }
 
-/* No field may be set by two axes: which of them wins would be a guess. */
+/* No field may be set by two axes, since the result would be ambiguous. */
 static dt_status check_overlap(const struct dt_table *table, const struct dt_sweep *sweep, const char *label)
 {
     bool *set = calloc((size_t)table->count * DT_SWEEP_MAX_AXES, sizeof *set);
@@ -96,7 +96,8 @@ static dt_status check_overlap(const struct dt_table *table, const struct dt_swe
     dt_status status = DT_OK;
     for (int a = 0; a < sweep->axis_count; a++)
         for (const struct cJSON *value = sweep->axes[a].values->child; value; value = value->next)
-            (void)dt_config_read_at(table, sweep->axes[a].path, value, label, NULL, set + a * table->count); /* read once already */
+            (void)dt_config_read_at(table, sweep->axes[a].path, value, label, NULL,
+                                    set + a * table->count); /* read before, without an error */
     for (int a = 0; a < sweep->axis_count; a++)
         for (int b = 0; b < a; b++)
             for (int i = 0; i < table->count && status == DT_OK; i++)
@@ -156,7 +157,7 @@ dt_status dt_sweep_init(const struct dt_table *table, const struct cJSON *object
     return DT_OK;
 }
 
-/* Which value each axis has in combination `index`: the last axis changes fastest. */
+/* The value of each axis in combination `index`: the last axis changes fastest. */
 static const struct cJSON *value_at(struct dt_sweep *sweep, int number, int index)
 {
     struct dt_sweep_axis *axis = &sweep->axes[number];
@@ -172,7 +173,8 @@ static const struct cJSON *value_at(struct dt_sweep *sweep, int number, int inde
     return axis->at;
 }
 
-/* Field i may have been set by an axis, with others: it is then given, and what it replaces is not, unless the axis sets that, too. */
+/* If an axis has set field i: it is given, and the fields that it replaces are not, unless the axis
+ * sets these, too. */
 static void take_back(const struct dt_table *table, int i, const bool *set, bool *given)
 {
     given[i] |= set[i];

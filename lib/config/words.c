@@ -11,7 +11,8 @@ enum { REMARK_BYTES = 4096, QUOTE_BYTES = 96, NAME_BYTES = 128 };
 
 /* ---- trees by paths ---- */
 
-/* The object that has the last word of `path` as a key; NULL: there is none, and none is made. *last gets that word. */
+/* The object that contains the last word of `path` as a key; NULL: there is none, and `make` is
+ * false. *last gets that word. */
 static struct cJSON *parent_of(struct cJSON *tree, const char *path, bool make, const char **last)
 {
     for (const char *dot; tree && (dot = strchr(path, '.')) != NULL; path = dot + 1) {
@@ -137,7 +138,7 @@ void dt_assume_no_more(struct dt_translation *t, const char *setting)
     }
 }
 
-/* The pair whose left, or right, value is this one; NULL: none. */
+/* The pair whose left, or right, value equals this one; NULL: none. */
 static const struct dt_word_value *find_value(const struct dt_word *word, const struct cJSON *value, bool ours)
 {
     for (const struct dt_word_value *pair = word->values; pair->theirs; pair++)
@@ -146,7 +147,7 @@ static const struct dt_word_value *find_value(const struct dt_word *word, const 
     return NULL;
 }
 
-/* Remark that the other side has no word for this value. */
+/* Remark that the other program has no word for this value. */
 static void remark_unknown(const struct dt_word *word, const char *key, const struct cJSON *value, struct dt_translation *t)
 {
     char quote[QUOTE_BYTES];

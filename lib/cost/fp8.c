@@ -2,10 +2,10 @@
 
 #include <stddef.h>
 
-/* Bytes of an element that a cast reads and writes. An amax reads it once more. */
+/* Bytes per element that a cast reads and writes. An amax is another read. */
 enum { READ = 2, WRITE = 1, TRANSPOSED = 1, AMAX = 2, TRANSPOSE = 2 };
 
-/* Bytes of scales for each number: fp32 for 128 of them, or 128 x 128; one byte for 32. */
+/* Bytes of scales per number: fp32 for 128 of them, or 128 x 128; one byte for 32. */
 #define BLOCK_SCALE (4.0 / 128)
 #define MICRO_SCALE (1.0 / 32)
 
@@ -20,7 +20,7 @@ static const struct dt_fp8_recipe recipes[DT_FP8_RECIPES] = {
                         .weight_bytes = WRITE + TRANSPOSED,
                         .shares_amax = true,
                         .speed = 1},
-    /* 16-bit inputs are kept, and cast anew for the weight's gradient */
+    /* 16-bit inputs are kept, and cast again for the weight's gradient */
     [DT_FP8_TENSORWISE] = {.name = "tensorwise",
                            .input = {2, AMAX + READ + WRITE},
                            .weight = {2, AMAX + READ + WRITE},

@@ -1,11 +1,12 @@
-/* Products in FP8: what casting their operands costs, and what is kept and shared for it. No device of dtbench computes in FP8; sim predicts it.
+/* Products in FP8: the cost of casting their operands, and what is kept and communicated for it. No
+ * device of dtbench computes in FP8; sim predicts it.
  *
  * Tensor cores multiply numbers of one byte, of e4m3 or e5m2, at twice the rate of 16-bit ones, and write 16-bit results. A linear layer has three
  * products: y = x w^T, dx = dy w and dw = dy^T x. Before each, operands are cast: divided by a scale that the largest absolute value (amax) of a
  * tensor, or of each row, says. Products want both operands along the inner dimension (Hopper has no others in FP8), so that x and dy are needed
  * transposed for dw, and w for dx. Attention, norms and the head stay in the model's dtype.
- * Recipes with a scale for each few numbers read a tensor once: the numbers that a scale is for are in registers together, and the kernel writes both
- * orientations, each with scales of its own.
+ * Recipes with a scale for a few numbers read a tensor once: all numbers of a scale are in
+ * registers, and the kernel writes both orientations, each with its own scales.
  * Source  Micikevicius et al., "FP8 Formats for Deep Learning", 2022; NVIDIA, Transformer Engine user guide, "Using FP8 with Transformer Engine";
  *         pytorch/ao, torchao/float8 (float8_linear.py, config.py; float8_tensor_parallel.py: amaxes of parts). Transformer Engine,
  *         common/recipe/__init__.py (Float8BlockScaling, MXFP8BlockScaling). Megatron-LM, core/parallel_state.py, get_amax_reduction_group: tensor,
@@ -25,25 +26,25 @@ enum dt_fp8 {
     DT_FP8_RECIPES
 };
 
-/* Kernels, and bytes that cross the memory for each element of a 16-bit tensor. */
+/* Kernels, and bytes of memory traffic per element of a 16-bit tensor. */
 struct dt_fp8_cast {
     double kernels, bytes;
 };
 
 struct dt_fp8_recipe {
     const char *name;
-    struct dt_fp8_cast input, weight;             /* before the product of forward */
-    struct dt_fp8_cast gradient;                  /* of the output, before the two of backward */
-    struct dt_fp8_cast input_again, weight_again; /* for these: transposed, from what was kept */
-    bool keeps_fp8;                               /* backward finds the input in FP8, where a framework would keep it in 16 bits */
-    double weight_bytes;                          /* of each parameter of these layers, held beside it over all micro-batches */
+    struct dt_fp8_cast input, weight;             /* casts before the product of forward */
+    struct dt_fp8_cast gradient;                  /* cast of the output's gradient, before the two products of backward */
+    struct dt_fp8_cast input_again, weight_again; /* for these two: transposed casts of what was kept */
+    bool keeps_fp8;                               /* the input is kept in FP8 for backward, while a framework without FP8 keeps 16 bits */
+    double weight_bytes;                          /* FP8 copies per parameter of these layers, kept over all micro-batches */
     bool shares_amax;                             /* over all ranks with the same layers, after each forward and each backward */
-    bool shares_parts;                            /* an amax of a tensor whose rows tensor-parallel ranks share, before they are gathered */
+    bool shares_parts;                            /* amaxes of tensors whose rows tensor-parallel ranks share, before these are gathered */
     bool microscaled;                             /* needs tensor cores that read scales for 32 numbers */
-    double speed;                                 /* of the products, over those with one scale for each tensor */
+    double speed;                                 /* of the products, relative to those with one scale per tensor */
 };
 
-/* The rows by enum dt_fp8; the first one has nothing. */
+/* The rows by enum dt_fp8; the row of "none" is empty. */
 const struct dt_fp8_recipe *dt_fp8_recipe(enum dt_fp8 recipe);
 const char *dt_fp8_name(int index); /* of a row; NULL past the last */
 

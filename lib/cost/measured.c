@@ -37,7 +37,7 @@ static bool is_like(const struct dt_measured *m, const struct dt_measured *what)
     return m->kernel == what->kernel && m->dtype == what->dtype && m->ranks == what->ranks && m->threads == what->threads;
 }
 
-/* The variant that was measured: the one asked for, or the first that is there; DT_VARIANTS: none. */
+/* The measured variant to use: the requested one, or the first that exists; DT_VARIANTS: none. */
 static enum dt_variant measured_variant(const struct dt_measured_list *list, const struct dt_measured *what)
 {
     enum dt_variant found = DT_VARIANTS;
@@ -52,7 +52,7 @@ static enum dt_variant measured_variant(const struct dt_measured_list *list, con
     return found;
 }
 
-enum { TERMS = 4 }; /* a constant, and a slope for each number of a shape */
+enum { TERMS = 4 }; /* a constant, and a slope for each number of the shape */
 
 /* Least squares: the sums of weight * terms * terms, and of weight * terms * value. */
 struct fit {
@@ -63,7 +63,7 @@ struct fit {
 
 static void add_point(struct fit *f, enum dt_shape kind, const struct dt_measured *m, const double shape[3])
 {
-    const double same = 1e-9; /* a squared distance at which a shape counts as the measured one */
+    const double same = 1e-9; /* below this squared distance a shape is the measured one */
     double terms[TERMS] = {1}, square = 0, value = log(dt_measured_work(kind, m->shape) / m->alone_s);
     for (int i = 0; i < 3; i++) {
         terms[i + 1] = log(m->shape[i] / shape[i]);
@@ -80,8 +80,9 @@ static void add_point(struct fit *f, enum dt_shape kind, const struct dt_measure
     f->log_load += weight * log(m->together_s / (m->ranks * m->alone_s));
 }
 
-/* The constant: the value at the shape asked for. Slopes that the points say nothing of are drawn to 0. The matrix is symmetric and
- * positive definite, so that elimination needs no pivots; it begins with the slopes. */
+/* The constant: the value at the requested shape. Slopes that the points do not determine are drawn
+ * to 0. The matrix is symmetric and positive definite, so that elimination needs no pivots; it
+ * begins with the slopes. */
 static double solve(struct fit *f)
 {
     const double ridge = 0.003;
@@ -106,14 +107,14 @@ bool dt_measured_find(const struct dt_measured_list *list, enum dt_shape kind, c
     for (int i = 0; i < list->count; i++)
         for (int d = 0; d < 3 && is_like(&list->entries[i], what) && list->entries[i].variant == variant; d++)
             largest[d] = fmax(largest[d], list->entries[i].shape[d]);
-    for (int d = 0; d < 3; d++) /* beyond what was measured speed stays as it is */
+    for (int d = 0; d < 3; d++) /* outside the measured range speed is constant */
         shape[d] = fmin(what->shape[d], largest[d]);
     for (int i = 0; i < list->count; i++)
         if (is_like(&list->entries[i], what) && list->entries[i].variant == variant)
             add_point(&fit, kind, &list->entries[i], shape);
     if (fit.matrix[0][0] <= 0)
         return false;
-    *out_load = fmin(exp(fit.log_load / fit.matrix[0][0]), DT_SIM_MAX_LOAD); /* a measurement that was interrupted can give more */
+    *out_load = fmin(exp(fit.log_load / fit.matrix[0][0]), DT_SIM_MAX_LOAD); /* an interrupted measurement can give more */
     *out_alone_s = dt_measured_work(kind, what->shape) / exp(solve(&fit));
     return true;
 }

@@ -7,7 +7,8 @@ static const struct dt_priced kernels[DT_PRICED_SHARED] = {
     [DT_PRICED_COPY] = {"copy", DT_PHASE_UPDATE, DT_SHAPE_FLAT},
 };
 
-/* A copy has no constants: the memory's bandwidth is known. What Adam's fp32 state moves is counted by dt_cost_update_bytes(). */
+/* A copy has no constants: the memory's bandwidth is known. dt_cost_update_bytes() counts the
+ * traffic of Adam's fp32 state. */
 static const struct dt_field keys[] = {DT_PRICED_KEYS(sgd, DT_PRICED_SGD, "the parameters", NULL) DT_PRICED_KEYS(
     adam, DT_PRICED_ADAM, "the parameters", NULL) DT_PRICED_KEYS(add, DT_PRICED_ADD, "the elements", NULL)
                                            DT_PRICED_KEYS(squares, DT_PRICED_SQUARES, "the gradients, whose norm is asked for", "1")};

@@ -1,4 +1,5 @@
-/* The kernels that profiles price, by number: the shared ones, and after them those of each family of models. */
+/* The kernels whose costs are in profiles, by number: the shared ones, then those of each family of
+ * models. */
 #ifndef LIB_COST_PRICED_H
 #define LIB_COST_PRICED_H
 
@@ -12,7 +13,7 @@ struct dt_device;
 
 enum dt_phase { DT_PHASE_FORWARD, DT_PHASE_BACKWARD, DT_PHASE_UPDATE };
 
-/* What the three numbers of a measured kernel's shape are; unused ones are 1. */
+/* The meaning of the three numbers of a measured kernel's shape; unused ones are 1. */
 enum dt_shape {
     DT_SHAPE_PRODUCT,         /* rows, out, in */
     DT_SHAPE_HEADS,           /* samples * heads, T, width of a head */
@@ -22,12 +23,12 @@ enum dt_shape {
     DT_SHAPE_FLAT             /* elements */
 };
 
-/* What makes one kernel several, each with times of its own. */
+/* Variants of a kernel, each with its own times. */
 enum dt_variant {
     DT_VARIANT_PLAIN,
     DT_VARIANT_DROPOUT,    /* with a probability above 0 */
     DT_VARIANT_UNFUSED,    /* attention */
-    DT_VARIANT_ACCUMULATE, /* weight gradient that adds to what is there */
+    DT_VARIANT_ACCUMULATE, /* weight gradient that adds to existing values */
     DT_VARIANTS
 };
 
@@ -37,14 +38,15 @@ struct dt_priced {
     enum dt_shape shape;
 };
 
-/* Numbers of the shared kernels (lib/kernels), and of a copy within the device, which is measured in bytes. A family numbers its own from
- * DT_PRICED_SHARED on; where it is not the first one, they come after those of the families before it (struct dt_costs, shift). */
+/* Numbers of the shared kernels (lib/kernels), and of a copy within the device, which is measured
+ * in bytes. A family numbers its own kernels from DT_PRICED_SHARED on; kernels of later families
+ * are shifted (struct dt_costs, shift). */
 enum { DT_PRICED_SGD, DT_PRICED_ADAM, DT_PRICED_ADD, DT_PRICED_SQUARES, DT_PRICED_COPY, DT_PRICED_SHARED, DT_PRICED_MAX = 256 };
 
 /* One kernel as a stack does it. Where a framework keeps what dtbench computes again in backward (the norms' and GELU's outputs), the
  * gradient's numbers are less by what that repetition costs. */
 struct dt_kernel_cost {
-    double launches; /* kernels that the framework launches for it; of sgd and adam as optimizer_fused says */
+    double launches; /* kernels that the framework launches for it; for sgd and adam see optimizer_fused */
     double passes;
     double other_passes; /* square_passes, weight_passes */
 };
@@ -60,7 +62,8 @@ struct dt_pricing {
 
 extern const struct dt_pricing dt_shared_pricing;
 
-/* Rows of keys. own_passes: dtbench's own, in one launch, for profiles that do not name the kernel because they are older; NULL: they must. */
+/* Rows of keys. own_passes: dtbench's own passes, in one launch, for older profiles that do not
+ * have the kernel; NULL: profiles must have it. */
 #define DT_PRICED_KEYS(entry, index, element, own_passes)                                                                                  \
     {"kernels." #entry ".launches",                                                                                                        \
      DT_FIELD_NUMBER,                                                                                                                      \
@@ -92,30 +95,31 @@ struct dt_priced_list {
     int count;
 };
 
-/* ---- how a family's kernels are timed one at a time, for calibration ---- */
+/* ---- how a family's kernels are timed one by one, for calibration ---- */
 
 struct dt_probe;
 struct dt_measured;
 
-/* A kernel, its variant, and the numbers that its shape is made of: all combinations. */
+/* A kernel, its variant, and numbers of its shape, all of whose combinations are measured. */
 enum { DT_GRID_DIMS = 6 };
 struct dt_grid {
-    int kernel; /* as the family numbers them */
+    int kernel; /* the family's number */
     enum dt_variant variant;
     double rows[DT_GRID_DIMS], columns[DT_GRID_DIMS], inner[DT_GRID_DIMS]; /* each ends with 0; none: 1 */
 };
 
 struct dt_prober {
-    const struct dt_grid *full, *quick; /* what is measured; the last one has no rows. quick: few, small shapes */
+    const struct dt_grid *full, *quick; /* what is measured; the last entry has no rows. quick: few, small shapes */
 
-    /* region_bytes: of each of three pieces of memory; those of a kernel that needs more are refused. Owner: the caller.
-     * Errors: DT_ERR_HOST_MEMORY, DT_ERR_OOM, those of the kernels. */
+    /* region_bytes: size of each of three memory regions; shapes that need more are refused. Owner:
+     * the caller. Errors: DT_ERR_HOST_MEMORY, DT_ERR_OOM, those of the kernels. */
     dt_status (*create)(struct dt_device *device, size_t region_bytes, struct dt_probe **out);
     void (*destroy)(struct dt_probe *probe); /* takes NULL */
-    /* From now on calls are of this kernel, numbered as the family does; kernel, variant, dtype and shape count. Errors: DT_ERR_INVALID
-     * where region_bytes do not suffice or the shape is none, DT_ERR_HOST_MEMORY, those of the kernels. */
+    /* Choose the kernel to run, by the family's number; kernel, variant, dtype and shape matter.
+     * Errors: DT_ERR_INVALID if region_bytes do not suffice or the shape is invalid,
+     * DT_ERR_HOST_MEMORY, those of the kernels. */
     dt_status (*set)(struct dt_probe *probe, const struct dt_measured *what);
-    /* Queue it `times` times and wait for it. Errors: those of the kernel. */
+    /* Queue the kernel `times` times, and wait for it. Errors: those of the kernel. */
     dt_status (*run)(struct dt_probe *probe, int times);
 };
 

@@ -1,5 +1,5 @@
-/* How long a GEMM library takes for a product: which tiles it cuts the output into, how they fill the device, and how it reads operands
- * whose rows are not aligned. */
+/* The time of a GEMM library's product: its tiles of the output, how they fill the device, and how
+ * it reads operands whose rows are not aligned. */
 #include "lib/cost/cost.h"
 
 #include <math.h>
@@ -7,13 +7,13 @@
 struct product {
     const struct dt_costs *costs;
     double batch, m, n, k;
-    double limit; /* of its share of the peak, for its rows' alignment */
-    double kept;  /* of its speed, for the same */
-    double flops; /* that the GPU has a second, times the profile's share of it */
+    double limit; /* limit of the share of the peak, by the rows' alignment */
+    double kept;  /* remaining part of the speed, by the same */
+    double flops; /* of the GPU per second, times the profile's share */
     double half_k;
 };
 
-/* How often aligned_bytes must be halved until it divides the rows of both operands; 3 stands for more, too. */
+/* How often aligned_bytes must be halved until it divides the rows of both operands; at most 3. */
 static int halvings(const struct dt_profile *p, size_t left_elems, size_t right_elems, size_t element_bytes)
 {
     size_t unit = (size_t)p->gemm.aligned_bytes;
@@ -24,8 +24,9 @@ static int halvings(const struct dt_profile *p, size_t left_elems, size_t right_
     return 3;
 }
 
-/* Kernels for rows that are not aligned read fewer bytes at a time. For batches of small products they leave the tensor cores below a
- * length: their speed no longer follows from k. One large product stays there, and loses a part at the first two halvings. */
+/* Kernels for rows that are not aligned read fewer bytes at a time. Batches of small products do
+ * not use tensor cores below some length, and their speed no longer depends on k. One large product
+ * uses them, and loses a part of its speed at the first two halvings. */
 static void align(struct product *p, int times)
 {
     const struct dt_profile *profile = &p->costs->profile;
@@ -35,15 +36,16 @@ static void align(struct product *p, int times)
     p->kept = batched ? 1 : pow(profile->gemm.unbatched_unaligned, fmin(times / 2.0, 1));
 }
 
-/* Operations on each element that a tile loads, over the same with the side that half of the speed needs. */
+/* Operations per element that a tile loads, relative to a tile with half of the speed. */
 static double reuse(const struct dt_costs *c, double rows, double columns)
 {
     double per_element = rows * columns / (rows + columns);
     return per_element / (per_element + c->profile.gemm.half_reuse);
 }
 
-/* With tiles of this size: whole tiles are computed, also those that the output's edges cut off, in waves of one for each multiprocessor.
- * Where the last wave leaves too many idle, the inner dimension is split, and the parts are added up through memory in fp32. */
+/* The time with tiles of this size: whole tiles are computed, also at the output's edges, in waves
+ * of one tile per multiprocessor. If the last wave leaves too many idle, the inner dimension is
+ * split, and the parts are summed through memory in fp32. */
 static double tiled_s(const struct product *p, double rows, double columns)
 {
     const struct dt_costs *c = p->costs;
@@ -58,7 +60,7 @@ static double tiled_s(const struct product *p, double rows, double columns)
     return fmin(full_s / fill, full_s / profile->gemm.least_fill + dt_cost_memory_s(c, 1, partial_bytes));
 }
 
-/* The library knows its tiles: the largest, and what halving its sides gives. */
+/* The library chooses the best tile: the largest, or one with halved sides. */
 static double arithmetic_s(const struct product *p)
 {
     enum { SMALLEST = 64 };
@@ -115,7 +117,7 @@ void dt_product_rates_settle(struct dt_costs *c, enum dt_dtype dtype)
     const double alone = dt_cost_in_step(c);
     const int all = rates->count;
     int left = 0;
-    rates->count = 0; /* the formula alone is asked */
+    rates->count = 0; /* use the formula alone */
     for (int i = 0; i < all; i++) {
         struct dt_product_rate r = rates->entries[i];
         size_t row = (size_t)r.k;

@@ -1,11 +1,14 @@
-/* Profiles: what a software stack costs on top of the hardware it runs on.
+/* Profiles: the cost of a software stack on given hardware.
  *
- * A cluster file (lib/sim/cluster.h) says what a GPU and its links can do; a profile says how much of that a framework gets, and what its
- * host threads and its allocator add. Together they give the time of every kernel (lib/cost/cost.h) and the bytes that dtbench's own schedule
- * does not have. A profile is a JSON object, read by one table: every constant without a default must be there, and "sources" must say of
- * each where it comes from: a data sheet, a source file, or the rows it was fitted on. Nothing in it knows a paradigm, a model or a row.
+ * A cluster file (lib/sim/cluster.h) says what a GPU and its links can do; a profile says how much
+ * of that a framework uses, and what its host threads and its allocator add. Together they give the
+ * time of every kernel (lib/cost/cost.h), and the bytes beyond those of dtbench's own schedule. A
+ * profile is a JSON object, read by one table: every constant without a default must be there, and
+ * "sources" must name the source of each: a data sheet, a source file, or the rows it was fitted
+ * on. A profile does not depend on paradigms, models or single rows.
  *
- * Passes count how often one element crosses the device's memory, read or written; what an element is stands with each kernel below. */
+ * Passes count how often one element is read from or written to the device's memory; each kernel
+ * below says what its elements are. */
 #ifndef LIB_COST_PROFILE_H
 #define LIB_COST_PROFILE_H
 
@@ -17,12 +20,12 @@
 
 struct dt_profile {
     char name[128];
-    char gpu[64];   /* what it holds for, as words of clusters' gpu.name, or the architecture; "": not told */
-    char basis[32]; /* what the constants rest on, in a few words; "": not told */
-    /* How far its predictions of step times were off, of runs that the constants were not fitted to. */
+    char gpu[64];   /* GPUs for which it holds, as words of clusters' gpu.name, or the architecture; "": unknown */
+    char basis[32]; /* the basis of the constants, in a few words; "": unknown */
+    /* Errors of its predictions of step times, for runs to which the constants were not fitted. */
     struct {
-        double median, eight, most; /* of |predicted - measured| / measured: a half, eight and nine of ten, are no more; 0: not told */
-        double unseen;              /* eight of ten of software that no run of the profile's is of; 0: not told */
+        double median, eight, most; /* |predicted - measured| / measured below which a half, eight and nine of ten are; 0: unknown */
+        double unseen;              /* eight of ten, for software that is in no run of the profile; 0: unknown */
         char of[128];               /* which runs these were */
     } error;
     uint64_t hash; /* FNV-1a of the file's bytes */
@@ -30,80 +33,82 @@ struct dt_profile {
     /* Matrix products: see dt_cost_product_s. */
     struct {
         double peak_fraction;           /* of a large, aligned product */
-        double fp8_peak_fraction;       /* the same of FP8 operands, of their peak; 0: as others */
-        double alone_fraction;          /* the same of a product that nothing runs beside, again and again; 0: as in a step */
-        double start_s;                 /* of each product: first operands and last results, which no other tile hides */
+        double fp8_peak_fraction;       /* the same for FP8 operands, relative to their peak; 0: as others */
+        double alone_fraction;          /* the same for a product that is measured alone, repeatedly; 0: as in a step */
+        double start_s;                 /* of each product: loading first operands, storing last results, not hidden by other tiles */
         double half_k;                  /* inner dimension at which half of that is reached */
         double tile_rows, tile_columns; /* the library's largest: a piece of the output that one multiprocessor computes; 0: no tiles */
         double multiprocessors;         /* of the GPU; 0: no quantisation */
         double least_fill;              /* share of the multiprocessors below which a product's inner dimension is split */
         int aligned_bytes;              /* rows of operands whose length is a multiple of this power of two run at full speed */
-        double half_aligned, quarter_aligned, unaligned; /* most of peak_fraction where only a half, a quarter of it, or neither divides */
-        double unbatched_unaligned; /* share of its speed that one product (no batch) keeps where no half divides; 0: as batches */
-        double half_reuse;          /* operations on a loaded element at which a tile reaches half of its speed */
-        double fused_attention;     /* time of fused products over that of whole squares: less for causality, more for efficiency */
+        double half_aligned, quarter_aligned, unaligned; /* limit of peak_fraction if only a half, a quarter of it, or neither divides */
+        double unbatched_unaligned;                      /* remaining speed of one product (no batch) if no half divides; 0: as batches */
+        double half_reuse;                               /* operations on a loaded element at which a tile reaches half of its speed */
+        double fused_attention;     /* time of fused products relative to whole squares: less for causality, more for efficiency */
         double fused_peak_fraction; /* of fused attention's products, whatever the width of a head; 0: as other products */
         double fused_half_t;        /* length of a sequence at which it reaches half of that; 0: all lengths reach it */
         int qkv_products;           /* 1: q, k and v in one product, as dtbench; 3: one after the other */
     } gemm;
-    /* The same of convolutions, whose kernels are another library's (dt_cost_implicit_product_s). 0: as other products. */
+    /* The same for convolutions, whose kernels are from another library
+     * (dt_cost_implicit_product_s). 0: as other products. */
     struct {
         double peak_fraction, half_k;
     } convolution;
-    double bandwidth_fraction; /* of the GPU's memory bandwidth, that elementwise kernels get */
-    double kernel_s;           /* what the shortest kernel takes on the device */
+    double bandwidth_fraction; /* part of the GPU's memory bandwidth that elementwise kernels get */
+    double kernel_s;           /* time of the shortest kernel on the device */
 
     const struct dt_priced_list *priced;
     struct dt_kernel_cost kernels[DT_PRICED_MAX]; /* by number */
-    int optimizer_fused; /* 0: sgd's and adam's launches are for each tensor; 1: for each call; 2: for the first one of a step, which is for all */
+    int optimizer_fused; /* launches of sgd and adam are 0: per tensor; 1: per call; 2: of a step's first call, for all */
 
     /* The host queue, which runs ahead of the device. */
     struct {
         double launch_s;             /* to queue one kernel of backward, which compiled code issues */
-        double interpreter_launch_s; /* to queue one of forward or of the optimizer, where an interpreter issues each operation */
-        int stages_share;            /* 1: the stages of a pipeline have one interpreter together, as threads of one process */
-        int replicas_share;          /* 1: so have data_parallel's replicas */
-        double queue_kernels;        /* that a stream's queue holds: the host waits when it is full; 0: any number */
+        double interpreter_launch_s; /* to queue one of forward or the optimizer, if an interpreter issues each operation */
+        int stages_share;            /* 1: the stages of a pipeline are threads of one process and share its interpreter */
+        int replicas_share;          /* 1: so do data_parallel's replicas */
+        double queue_kernels;        /* capacity of a stream's queue: the host waits when it is full; 0: unlimited */
         double collective_s;         /* to queue a collective */
         double gather_s;             /* to queue one of data parallelism's shares, with what a framework does around it */
         double message_s;            /* to queue a send or a receive */
-        double tensor_rank_s;        /* the same more, for each rank that shares layers in a pipeline */
+        double tensor_rank_s;        /* in addition, for each rank that shares layers in a pipeline */
         double copy_s;               /* to queue a copy or a fill */
         double step_s;               /* around a whole step */
         int runs_ahead;              /* 1: the host goes on to the next step without waiting for the device */
     } host;
 
-    /* What is kept for backward, in all: dtbench's own bytes are part of it. 0: as dtbench. */
+    /* What is kept for backward, in total, dtbench's own bytes included. 0: as dtbench. */
     struct {
         double block_elems, block_mask_bytes;     /* per block, token and d: elements of the model's dtype, and bytes */
-        double rms_norm_elems;                    /* of each RMS norm, per token and d, beside its input and output */
+        double rms_norm_elems;                    /* of each RMS norm, per token and d, in addition to its input and output */
         double weights_elems, weights_mask_bytes; /* per block, head and T x T */
         double logits_elems;                      /* per token and V of a head that is recomputed, gradient included */
         double output_elems;                      /* per token and V, of the model's output: held until backward is over */
-        double shared_output_elems;               /* the same more where ranks share the logits */
-        double gradient_copies;                   /* of a weight's gradient while it is made */
-        double gradient_bytes;                    /* of a parameter, held from backward to the update */
-        double gathered_elems;        /* per block, token and d: kept whole where ranks share the rows; half of it of the head */
-        double granularity_bytes;     /* allocations are rounded up to a multiple */
-        int workspaces;               /* 1: convolutions hold what dtbench's do on GPUs (vision/workspace.h) */
-        double in_flight;             /* bytes of fsdp's gathered units that wait for other streams, over all its parameters */
-        double reallocation_s_per_gb; /* of a gathered unit where the device is full, for each rank of a node */
-        double reallocation_spread;   /* the part of each other node's that does not coincide with a node's own */
-        double full_at;               /* part of the device's memory from where on that is so; 0: never */
-        double reserve_bytes;         /* context and libraries: not in the peak, but missing from the device */
-        double communicator_bytes;    /* likewise, for each axis of the mesh along which a rank communicates */
-        double fragmentation;         /* of the peak, that the allocator cannot use; for out of memory */
-        int peaks_reserved;           /* 1: measured peaks are what the framework reserved, so predicted ones count fragmentation too */
-        int peaks_of_first_rank;      /* 1: and only the first rank's, not the most of all ranks */
+        double shared_output_elems;               /* in addition, if ranks share the logits */
+        double gradient_copies;                   /* copies of a weight's gradient while it is made */
+        double gradient_bytes;                    /* of a parameter's gradient, from backward to the update */
+        double gathered_elems;                    /* per block, token and d: kept whole if ranks share the rows; half of it for the head */
+        double granularity_bytes;                 /* allocations are rounded up to a multiple */
+        int workspaces;                           /* 1: convolutions hold what dtbench's do on GPUs (vision/workspace.h) */
+        double in_flight;                         /* bytes of fsdp's gathered units that wait for other streams, over all its parameters */
+        double reallocation_s_per_gb;             /* seconds for a gathered unit if the device is full, for each rank of a node */
+        double reallocation_spread;               /* the part of each other node's time that does not overlap */
+        double full_at;                           /* part of the device's memory above which it counts as full; 0: never */
+        double reserve_bytes;                     /* context and libraries: not in the peak, but missing from the device */
+        double communicator_bytes;                /* likewise, for each axis of the mesh on which a rank communicates */
+        double fragmentation;                     /* part of the peak that the allocator cannot use; for out of memory */
+        int peaks_reserved;      /* 1: measured peaks are what the framework reserved, so predicted ones count fragmentation too */
+        int peaks_of_first_rank; /* 1: and only the first rank's, not the highest of all ranks */
     } memory;
 
-    /* What predict/framework.h says; each 0 or 1, flattening_copies a count, sums_in_turn to 2. */
+    /* As described in predict/framework.h: each 0 or 1, flattening_copies a count, sums_in_turn up
+     * to 2. */
     struct {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
             separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks, copies_shares, key_pieces, sums_in_turn;
     } schedule;
     struct dt_measured_list measured;          /* kernels that need no formula */
-    struct dt_product_rates rates;             /* of a user's table: no key of a profile */
+    struct dt_product_rates rates;             /* from a user's table: not a key of a profile */
     struct dt_attention_rates attention_rates; /* likewise */
 };
 

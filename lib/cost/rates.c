@@ -14,7 +14,7 @@ static double distance_of(const struct dt_product_rate *r, double m, double n, d
 
 double dt_product_rates_factor(const struct dt_product_rates *rates, double m, double n, double k)
 {
-    const double same = 1e-9; /* a squared distance at which a shape counts as the measured one */
+    const double same = 1e-9; /* below this squared distance a shape is the measured one */
     double weights = 0, sum = 0;
     if (rates->count == 0)
         return 1;
@@ -28,7 +28,7 @@ double dt_product_rates_factor(const struct dt_product_rates *rates, double m, d
     return weights > 0 ? exp(sum / weights) : 1;
 }
 
-/* By logarithms; of a width that is too far, INFINITY. */
+/* Distance of widths by logarithms; INFINITY: too far. */
 static double width_apart(const struct dt_attention_rate *r, enum dt_dtype dtype, bool backward, double width)
 {
     double apart = fabs(log(r->width / width));

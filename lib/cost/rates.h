@@ -1,10 +1,13 @@
-/* Products and attention as somebody has measured them alone, on the GPU that is described. Products correct the formula of product.c near their shapes.
+/* Rates of products and attention that a user has measured alone, on the described GPU. Measured
+ * products correct the formula of product.c near their shapes.
  *
- * A rate is the seconds of one product [m, k] x [k, n] in one dtype. The formula's time is multiplied by what was measured over what it says
- * of the measured shapes that are no more than twice or half as long in each of m, n and k, or in n, m and k: their mean by logarithms, each
- * weighted by the inverse of its distance's fourth power (Shepard, "A two-dimensional interpolation function for irregularly-spaced data",
- * 1968). Where no such shape is known the formula stands. A product alone is faster than one in a step, whose power the GPU limits and whose
- * operands nobody has in its cache: gemm.alone_fraction of a profile says by how much.
+ * A rate is the seconds of one product [m, k] x [k, n] in one dtype. The formula's time is
+ * multiplied by the ratio of measured time to formula, averaged over the measured shapes that
+ * differ by at most a factor of 2 in each of m, n and k (or n, m and k): the mean of logarithms,
+ * each weighted by the inverse of its distance's fourth power (Shepard, "A two-dimensional
+ * interpolation function for irregularly-spaced data", 1968). Without such shapes the formula is
+ * used alone. A product alone is faster than in a step, where the GPU's power is limited and
+ * operands are not in the cache: gemm.alone_fraction of a profile says by how much.
  *
  * Attention is a rate by the length of the sequence and the width of a head. */
 #ifndef LIB_COST_RATES_H
@@ -20,7 +23,8 @@ struct dt_product_rate {
     enum dt_dtype dtype;
     float m, n, k;
     float seconds;
-    /* Set by dt_product_rates_settle (lib/cost/cost.h): logarithms of the sides, and of what was measured over the formula. */
+    /* Set by dt_product_rates_settle (lib/cost/cost.h): logarithms of the sides, and of the ratio
+     * of measured time to formula. */
     float log_sides[3], log_ratio;
 };
 
@@ -29,15 +33,15 @@ struct dt_product_rates {
     int count;
 };
 
-/* What the formula's time is to be multiplied by; 1: nothing is known near this shape. */
+/* The factor of the formula's time; 1: no measured shape is near. */
 double dt_product_rates_factor(const struct dt_product_rates *rates, double m, double n, double k);
 
 /* Fused attention under a causal mask. */
 struct dt_attention_rate {
     enum dt_dtype dtype;
-    bool forward, backward; /* both: of the two together */
+    bool forward, backward; /* both true: rate of both together */
     double length, width;   /* tokens of a sequence; columns of a head */
-    double flops_per_s;     /* operations that the mask leaves: forward two products of half a square, backward five */
+    double flops_per_s;     /* counting what the mask leaves: two products of half a square in forward, five in backward */
 };
 
 struct dt_attention_rates {
@@ -45,8 +49,9 @@ struct dt_attention_rates {
     int count;
 };
 
-/* Operations a second of the pass at this length: by a power of it between two measured ones of the nearest width; longer ones are as fast as the longest.
- * 0: none is known whose width is no more than twice or half of this, or the length is below half of the shortest. */
+/* Operations a second of the pass at this length: interpolated by a power of the length between two
+ * measured ones of the nearest width; longer ones are as fast as the longest. 0: unknown, since no
+ * width is within a factor of 2, or the length is below half of the shortest. */
 double dt_attention_rate(const struct dt_attention_rates *rates, enum dt_dtype dtype, bool backward, double length, double width);
 
 #endif

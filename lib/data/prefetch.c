@@ -14,8 +14,8 @@ struct dt_prefetch {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    uint64_t turn;      /* which is filled, or to be */
-    bool wanted, ended; /* it is to be filled; the thread is to end */
+    uint64_t turn;      /* the turn in the buffer, filled or to be filled */
+    bool wanted, ended; /* wanted: it must be filled; ended: the thread must end */
     dt_status status;   /* of the fill */
     char error[1024];   /* its text, which belongs to the thread that failed */
 };

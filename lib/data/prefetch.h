@@ -9,16 +9,17 @@
 
 struct dt_prefetch;
 
-/* What makes the bytes of turn `turn` in `to`, on the thread. */
+/* Fills `to` with the bytes of turn `turn`; called on the thread. */
 typedef dt_status (*dt_prefetch_fill)(void *context, uint64_t turn, void *to);
 
-/* ahead [bytes] is the thread's; it and the context outlive it. The thread begins with turn `first`.
- * Errors: DT_ERR_HOST_MEMORY, also where no thread can be had. */
+/* Only the thread uses ahead [bytes], which outlives it, as the context does. The thread begins
+ * with turn `first`. Errors: DT_ERR_HOST_MEMORY, also if no thread can be started. */
 dt_status dt_prefetch_create(dt_prefetch_fill fill, void *context, void *ahead, size_t bytes, uint64_t first, struct dt_prefetch **out);
 void dt_prefetch_destroy(struct dt_prefetch *prefetch); /* waits for a fill under way; takes NULL */
 
-/* Wait until turn `turn` is filled, copy it to `to` [bytes], and have the thread begin the next. Turns need not come in order, but one that
- * was not expected is begun only now. Errors: the fill's. */
+/* Wait until turn `turn` is filled, copy it to `to` [bytes], and have the thread begin the next.
+ * Turns may be taken in any order, but an unexpected turn is only begun by this call. Errors: the
+ * fill's. */
 dt_status dt_prefetch_take(struct dt_prefetch *prefetch, uint64_t turn, void *to);
 
 #endif

@@ -9,7 +9,7 @@ uint64_t dt_sampler_steps(const struct dt_sampler *s)
     return s->count / s->batch + (s->last == DT_LAST_PADDED && s->count % s->batch > 0);
 }
 
-/* The bits of one of two equal halves that number all samples together. */
+/* Bits of one half, such that two equal halves can number all samples. */
 static int half_bits(uint64_t count)
 {
     int bits = 1;
@@ -32,7 +32,8 @@ static uint64_t feistel(uint64_t seed, uint64_t epoch, int bits, uint64_t number
     return (uint64_t)left << bits | right;
 }
 
-/* Numbers outside of the data set are permuted again: the walk ends, at the latest where it began, and no two meet. */
+/* Numbers outside the data set are permuted again ("cycle walking"): this ends, and no two
+ * positions get the same sample. */
 static uint64_t permuted(const struct dt_sampler *s, uint64_t epoch, uint64_t place)
 {
     int bits = half_bits(s->count);

@@ -43,7 +43,7 @@ void dt_condition_init(struct dt_device_condition *c)
 void dt_condition_doubts(const struct dt_device_condition *before, const struct dt_device_condition *after, int own, char *out,
                          size_t out_bytes)
 {
-    double hot_s = after->heat_slow_s - before->heat_slow_s; /* NaN where unknown: then what it says now has to do */
+    double hot_s = after->heat_slow_s - before->heat_slow_s; /* NaN: unknown; then only the current state counts */
     snprintf(out, out_bytes, "%s", "");
     if (!after->known)
         return;

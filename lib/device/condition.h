@@ -1,7 +1,7 @@
-/* What a device says of itself while it works: its clocks, its power, what slows it down, and who else computes on it. A throughput that was
- * measured on a GPU that was hot, or that others used, looks like any other; this is what tells them apart.
+/* A device's condition while it works: its clocks, its power, what slows it down, and which other
+ * processes use it. It shows if a throughput was measured on a GPU that was hot or shared.
  *
- * Only GPUs say anything (lib/device/cuda/nvml.c). */
+ * Only GPUs report it (lib/device/cuda/nvml.c). */
 #ifndef LIB_DEVICE_CONDITION_H
 #define LIB_DEVICE_CONDITION_H
 
@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Why clocks are lower than they could be. */
+/* Why clocks are lower than their limit. */
 enum dt_slowdown {
-    DT_SLOWDOWN_IDLE, /* nothing to do: no fault */
+    DT_SLOWDOWN_IDLE, /* nothing to do: not a fault */
     DT_SLOWDOWN_CLOCKS_SET,
     DT_SLOWDOWN_POWER_CAP,
     DT_SLOWDOWN_HEAT,
@@ -22,17 +22,17 @@ enum dt_slowdown {
     DT_SLOWDOWN_COUNT
 };
 
-/* At one moment. Numbers are NaN, and switches and counts -1, where unknown. */
+/* The condition at one moment. Unknown numbers are NaN; unknown switches and counts are -1. */
 struct dt_device_condition {
-    bool known;                         /* false: the device says nothing at all */
+    bool known;                         /* false: the device reports nothing */
     double clock_mhz, memory_clock_mhz; /* of the multiprocessors, and of the memory */
     double clock_limit_mhz;             /* the highest that the multiprocessors' clock can be */
     double temperature_c, power_w, power_limit_w;
-    double energy_j;                  /* since the driver was loaded: differences count */
-    double power_slow_s, heat_slow_s; /* how long clocks were held down for power, and for heat; since then, too */
+    double energy_j;                  /* since the driver was loaded: only differences matter */
+    double power_slow_s, heat_slow_s; /* how long clocks were reduced for power, and for heat; also since then */
     bool slowdown_known, slowdown[DT_SLOWDOWN_COUNT];
     int ecc, mig, persistence; /* 0: off, 1: on */
-    int processes;             /* that compute on it, this one included */
+    int processes;             /* processes that compute on it, this one included */
 };
 
 /* Everything unknown. */
@@ -40,9 +40,9 @@ void dt_condition_init(struct dt_device_condition *condition);
 
 const char *dt_slowdown_name(enum dt_slowdown slowdown); /* "heat", "power_cap" */
 
-/* Why a measurement between the two may not be what the device can do, in a few words ("clocks held down by heat for 1.2 s, 1 other
- * process on it"); "" where nothing speaks against it. own: how many of this run's ranks compute on it. A power cap is how GPUs run at
- * full load, and is no reason. */
+/* Why a measurement between the two moments may not show what the device can do, in a few words
+ * ("clocks held down by heat for 1.2 s, 1 other process on it"); "": no doubts. own: number of this
+ * run's ranks that compute on it. A power cap is normal at full load, and no reason. */
 void dt_condition_doubts(const struct dt_device_condition *before, const struct dt_device_condition *after, int own, char *out,
                          size_t out_bytes);
 

@@ -1,11 +1,12 @@
-/* Which kinds of device there are, and the beginning and end of one. The only file that knows the backends. */
+/* The table of device kinds, and creating and destroying devices. Only this file knows the
+ * backends. */
 #include "lib/device/backend.h"
 #include "lib/device/span.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The order in which a default is looked for. */
+/* Defaults are tried in this order. */
 static const struct {
     struct dt_device_kind kind;
     const struct dt_device_backend *backend;
@@ -107,7 +108,7 @@ void dt_device_destroy(struct dt_device *device)
     if (!device)
         return;
     if (device->capturing)
-        dt_graph_end(device->capturing, NULL); /* a step that failed in a capture may leave it open */
+        dt_graph_end(device->capturing, NULL); /* a step that failed during a capture may leave it open */
     dt_spans_forget(device);
     device->backend->destroy(device);
 }

@@ -100,7 +100,7 @@ CONFIGS = [
     ({"sweep": {"batch_size": [1, "x"]}},
      'sweep.batch_size[1]: "x" is a string; expected an integer from 1 to 65536'),
     ({"sweep": {"cases": [{"paradigm": "ddp", "sweep": {"batch_size": [1]}}]}},
-     'sweep.cases[0].sweep: a case has no sweep of its own; put its lists beside "cases"'),
+     'sweep.cases[0].sweep: a case has no sweep of its own; put its lists next to "cases"'),
     ({"sweep": {"cases": [{"batch_size": 2}], "batch_size": [1]}},
      'sweep: both "cases" and "batch_size" set batch_size; leave one of them'),
     ({"name": ""},

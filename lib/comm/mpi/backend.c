@@ -16,7 +16,7 @@
 #include <malloc.h>
 #else
 enum { M_MMAP_THRESHOLD, M_TRIM_THRESHOLD };
-static int mallopt(int which, int bytes) /* other C libraries have no such limits */
+static int mallopt(int which, int bytes) /* other C libraries have no such thresholds */
 {
     return which + bytes;
 }
@@ -24,12 +24,14 @@ static int mallopt(int which, int bytes) /* other C libraries have no such limit
 
 static const struct dt_comm_backend mpi_backend;
 
-/* MPI itself remembers, under this name of MPI_COMM_SELF, that a failure left operations unfinished: MPI_Finalize would wait for them. */
+/* A failure that leaves operations unfinished is noted as an attribute of MPI_COMM_SELF with this
+ * name: MPI_Finalize would wait for them. */
 static const char broken_name[] = "dtbench: broken";
 
 /* ---- the library ---- */
 
-/* Containers often forbid a process to read another's memory. Open MPI finds out too late, with a message for each failed copy. */
+/* Containers often forbid a process to read another's memory. Open MPI notices too late, with a
+ * message for each failed copy. */
 static bool may_read_other_memory(void)
 {
     char from = 1, to = 0;
@@ -37,9 +39,10 @@ static bool may_read_other_memory(void)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
 }
 
-/* MPI takes room for an all-reduce from malloc, and frees it after each. The C library would map such large blocks anew each time, and the pages
- * that are then touched for the first time take longer than the sum itself: of two ranks, least times of 7, 1 MiB took 0.57 ms instead of 0.24,
- * 32 MiB 107 instead of 25. How long depended on what the process had freed before, too. */
+/* MPI allocates a buffer by malloc for each all-reduce. The C library would map such large blocks
+ * again each time, and touching the new pages takes longer than the sum itself: with two ranks
+ * (shortest of 7 times) 1 MiB took 0.57 ms instead of 0.24, 32 MiB 107 instead of 25. The time also
+ * depended on what the process had freed before. */
 static void keep_freed_memory(void)
 {
     enum { LARGEST_BYTES = 1 << 30 };
@@ -62,17 +65,17 @@ static void read_library_version(char *out, size_t out_bytes)
     snprintf(out, out_bytes, "%.*s", (int)out_bytes - 1, text);
 }
 
-/* What Open MPI calls its parts for the ranks of one machine. */
+/* Open MPI's names for its components for ranks of one machine. */
 struct local_parts {
     const char *transports;
-    const char *copies, *no_copies; /* from one process's memory to another's: the setting, and its value for none */
+    const char *copies, *no_copies; /* copies between processes' memories: the setting, and its value that turns them off */
     const char *piece_bytes;        /* the setting */
 };
 static const struct local_parts parts_4 = {"self,vader", "OMPI_MCA_btl_vader_single_copy_mechanism", "none",
                                            "OMPI_MCA_btl_vader_max_send_size"};
 static const struct local_parts parts_5 = {"self,sm", "OMPI_MCA_smsc", "^cma,knem,xpmem", "OMPI_MCA_btl_sm_max_send_size"};
 
-/* Asked at run time: programs for version 4 run on the library of version 5. */
+/* Decided at run time: programs for version 4 run with the library of version 5. */
 static const struct local_parts *local_parts(void)
 {
     char library[64];
@@ -81,36 +84,39 @@ static const struct local_parts *local_parts(void)
     return sscanf(library, "Open MPI %d", &major) == 1 && major < 5 ? &parts_4 : &parts_5;
 }
 
-/* Open MPI reads its settings from the environment. These suit ranks that share a machine with their compute threads; the user's own win.
- * Other libraries read none of them. */
+/* Open MPI reads its settings from the environment. These suit ranks that share a machine with
+ * their compute threads; settings of the user take precedence. Other MPI libraries ignore them. */
 static void set_defaults(const struct dt_world *world)
 {
     const struct local_parts *parts = local_parts();
-    /* Where a rank yields its processor at each look at its messages, kernels beside it keep that for some milliseconds each time, and an
-     * exchange beside backward becomes a hundred of these. But ranks that are more than the processors must let each other start and end. */
+    /* If a rank yields its processor each time it polls, concurrent kernels keep the processor for
+     * some milliseconds, and an exchange during backward needs a hundred of these. But if there are
+     * more ranks than processors, they must yield to let each other start and end. */
     setenv("OMPI_MCA_mpi_yield_when_idle", world->local_size > dt_machine_processors() ? "1" : "0", 0);
-    setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* drivers of networks that are not there */
+    setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* drivers of networks that the machine does not have */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
-    setenv("OMPI_MCA_opal_signal", "", 0); /* a crash is the supervisor's to report, in one line */
-    if (!may_read_other_memory()) {        /* twice through shared memory instead, in pieces that survive naps between them */
+    setenv("OMPI_MCA_opal_signal", "", 0); /* dtbench reports a crash, in one line */
+    if (!may_read_other_memory()) {        /* then copies go through shared memory, in pieces that tolerate pauses */
         setenv(parts->copies, parts->no_copies, 0);
         setenv(parts->piece_bytes, "131072", 0);
         setenv("OMPI_MCA_pml_ob1_send_pipeline_depth", "16", 0);
     }
-    if (world->local_size == world->size) { /* no network to look for */
+    if (world->local_size == world->size) { /* no network is needed */
         setenv("OMPI_MCA_pml", "ob1", 0);
         setenv("OMPI_MCA_btl", parts->transports, 0);
-    } else { /* that a node is gone is an error of its messages: without this, version 5 ends the process, and there is no record */
+    } else { /* a lost node is reported as an error of its messages: otherwise version 5 ends the process, and there is no record */
         setenv("OMPI_MCA_mpi_ft_enable", "1", 0);
-        /* Over TCP long messages are put into the receiver's memory once it asks for them (ob1's pipeline protocol). Two ranks that send to
-         * each other have one connection, where a request waits for everything that is sent before it: one direction at a time. Fragments that
-         * are sent without being asked for let both go at once. */
+        /* Over TCP a long message is written to the receiver's memory after the receiver requests
+         * it (ob1's pipeline protocol). Two ranks that send to each other share one connection,
+         * where the request waits for all earlier data: only one direction is active at a time.
+         * Fragments that are sent without a request allow both directions at once. */
         setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0);
     }
 }
 
-/* Without the launcher's variables MPI would start every rank as a world of its own, or end the process in a long message. Open MPI has
- * given up the older PMI-1 and PMI-2, and is seldom built with them; whose is, says so with OMPI_MCA_pmix. */
+/* Without the launcher's variables MPI would start every rank as a separate world, or end the
+ * process with a long message. Open MPI has dropped the older PMI-1 and PMI-2, and is seldom built
+ * with them; a user whose build has them sets OMPI_MCA_pmix. */
 dt_status dt_comm_mpi_check_world(const struct dt_world *world)
 {
     char library[64];
@@ -123,7 +129,7 @@ dt_status dt_comm_mpi_check_world(const struct dt_world *world)
         return DT_OK;
     if (srun)
         return dt_fail(DT_ERR_WORLD,
-                       "srun started %d tasks, but gave %s no information on the others (each is rank 0 of 1): pass `srun --mpi=pmix` "
+                       "srun started %d tasks, but gave %s no information about the others (each is rank 0 of 1): pass `srun --mpi=pmix` "
                        "(`srun --mpi=list` "
                        "shows what it has)",
                        world->size, library);
@@ -153,7 +159,7 @@ static bool is_broken(void)
     return strcmp(name, broken_name) == 0;
 }
 
-/* Once per process; a later world finds MPI running. */
+/* Start MPI once per process; a later world uses it. */
 static dt_status start_library(const struct dt_world *world, double timeout_s)
 {
     int started = 0, finished = 0, provided = 0;
@@ -191,12 +197,12 @@ void dt_comm_library_finish(void)
 bool dt_comm_mpi_available(char *text, size_t text_bytes)
 {
     char version[64];
-    read_library_version(version, sizeof version); /* may be asked before MPI is started */
+    read_library_version(version, sizeof version); /* works before MPI is started */
     snprintf(text, text_bytes, "%s; the ranks of one machine or of several", version);
     return true;
 }
 
-/* ---- making and ending ---- */
+/* ---- creating and destroying ---- */
 
 static struct mpi_comm *mpi_of(const struct dt_comm *comm)
 {
@@ -211,7 +217,7 @@ static const char *mpi_library(const struct dt_comm *comm)
 static void mpi_destroy(struct dt_comm *base)
 {
     struct mpi_comm *comm = mpi_of(base);
-    /* Freeing may wait for operations that will never end; MPI keeps what is left, and the process is about to. */
+    /* Freeing may wait for operations that will never end; the process is about to end anyway. */
     if (atomic_load(&comm->family->given_up))
         MPI_Comm_set_name(MPI_COMM_SELF, broken_name);
     else
@@ -232,7 +238,8 @@ static void mpi_destroy(struct dt_comm *base)
     free(comm);
 }
 
-/* The processor's best loops that give the same bits on every processor: AVX-512's own conversion to bf16 flushes subnormals to zero. */
+/* The fastest loops that give the same bits on every processor: AVX-512's own conversion to bf16
+ * flushes subnormals to zero. */
 static const struct dt_simd *loops_for(enum dt_dtype dtype)
 {
     enum dt_cpu_isa isa = dt_cpu_isa() < DT_ISA_AVX512 ? dt_cpu_isa() : DT_ISA_AVX512;
@@ -241,7 +248,8 @@ static const struct dt_simd *loops_for(enum dt_dtype dtype)
     return dt_simd_for(isa, dtype);
 }
 
-/* Wrap `handle`, which becomes the communicator's. Joins `family`, or founds one. */
+/* Wrap `handle`, which the communicator then owns. Joins `family`, or founds a new one if that is
+ * NULL. */
 static dt_status wrap(MPI_Comm handle, struct mpi_family *family, struct dt_device *device, const char *name,
                       const struct dt_comm_options *options, struct dt_comm **out)
 {
@@ -287,7 +295,7 @@ no_memory:
     return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for communicator %s", name);
 }
 
-/* Nobody blocks in MPI before everybody is there. */
+/* Wait with a time limit until all ranks are here, before a call that blocks in MPI. */
 static dt_status meet(struct mpi_comm *comm, const char *what)
 {
     struct mpi_waiting waiting = {.comm = comm, .what = what, .timeout_s = comm->base.options.init_timeout_s};
@@ -304,8 +312,9 @@ dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *wo
                              struct dt_comm **out)
 {
     DT_TRY(start_library(world, options->init_timeout_s));
-    /* A communicator of our own, so that another world of this process later, or other users of MPI, have theirs. To make it MPI waits for
-     * everybody, and for ever for one that is gone. */
+    /* A separate communicator for this world, so that it does not interfere with later worlds of
+     * this process, or with other users of MPI. MPI waits for all ranks to make it, without a
+     * limit. */
     MPI_Comm handle;
     struct mpi_family nobody = {.members = 0};
     struct mpi_comm all = {.family = &nobody, .handle = MPI_COMM_WORLD};
@@ -316,7 +325,7 @@ dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *wo
     return wrap(handle, NULL, device, "world", options, out);
 }
 
-/* MPI splits by color: that of a subset is its first rank, which no other subset has. */
+/* MPI splits by color: a subset's color is its first rank, which no other subset has. */
 static dt_status mpi_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
 {
     struct mpi_comm *comm = mpi_of(parent);
@@ -458,7 +467,7 @@ static dt_status mpi_group_end(struct dt_comm *base)
     return dt_cpu_submit(stream, "group", batch_task, &a, sizeof a);
 }
 
-/* An all_gather of bytes, here and now. */
+/* A blocking all_gather of bytes. */
 static dt_status mpi_host_all_gather(struct dt_comm *base, const void *mine, size_t bytes, void *all)
 {
     struct mpi_comm *comm = mpi_of(base);

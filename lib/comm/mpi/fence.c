@@ -10,7 +10,7 @@
 
 typedef pmix_status_t fence_nb(const pmix_proc_t *, size_t, const pmix_info_t *, size_t, pmix_op_cbfunc_t, void *);
 
-/* The library that MPI has loaded; no other one knows of the connection to the server. */
+/* Look in the library that MPI has loaded; only this one has the connection to the server. */
 static fence_nb *find_fence(void)
 {
     void *library = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_NOLOAD);
@@ -18,7 +18,7 @@ static fence_nb *find_fence(void)
     return initialized && initialized() ? (fence_nb *)dlsym(library, "PMIx_Fence_nb") : NULL;
 }
 
-/* Belongs to who waits and to PMIx's thread; whoever is last frees it. */
+/* Shared by the waiting thread and PMIx's thread; the last one frees it. */
 struct fence {
     atomic_int owners;
     atomic_bool passed;
@@ -44,7 +44,7 @@ dt_status dt_mpi_fence(const struct dt_world *world, double timeout_s)
     fence_nb *begin = find_fence();
     struct fence *fence = begin ? calloc(1, sizeof *fence) : NULL;
     if (!fence)
-        return DT_OK; /* the exchange that follows shows whether the others are there */
+        return DT_OK; /* the next exchange shows whether the other ranks are there */
     atomic_store(&fence->owners, 2);
     if (begin(NULL, 0, &with_data, 1, pass, fence) != PMIX_SUCCESS) {
         free(fence);

@@ -1,4 +1,4 @@
-/* In a build without PMIx's header. */
+/* For builds without PMIx's header. */
 #include "lib/comm/mpi/fence.h"
 
 dt_status dt_mpi_fence(const struct dt_world *world, double timeout_s)

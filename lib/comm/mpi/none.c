@@ -1,4 +1,4 @@
-/* In a build without MPI. */
+/* For builds without MPI. */
 #include "lib/comm/backend.h"
 
 bool dt_comm_mpi_available(char *text, size_t text_bytes)

@@ -1,4 +1,4 @@
-/* What moves the data of an operation: sends and receives, and collectives. */
+/* How operations transfer data: sends and receives, and collectives. */
 #include "lib/comm/mpi/comm.h"
 
 #include <stdlib.h>
@@ -30,7 +30,8 @@ dt_status dt_mpi_run_transfers(struct mpi_comm *comm, const struct mpi_transfer 
     return status;
 }
 
-/* ---- exchanges: to each other rank an equal part (all_to_all), or all of it to the next one (shift); all are posted together ---- */
+/* ---- exchanges: an equal part to each other rank (all_to_all), or everything to the next one
+ * (shift); all messages are posted together ---- */
 
 static dt_status post_exchange(struct mpi_waiting *waiting, struct mpi_requests *requests, const struct dt_comm_operation *o, size_t bytes,
                                int tag)
@@ -61,19 +62,22 @@ static dt_status run_exchange(struct mpi_comm *comm, const struct dt_comm_operat
 
 /* ---- collectives ---- */
 
-/* The five collectives as one: parts are brought to their owners (phase 1), then from their owners to whoever needs them (phase 2).
+/* The five collectives as one: parts are sent to their owners (phase 1), then from their owners to
+ * the ranks that need them (phase 2).
  *
- *                    phase 1: to the owner of a part   phase 2: from its owner
+ *                    phase 1: to the owner of a part phase 2: from its owner
  *   all_reduce       everybody's, summed               to all
  *   reduce_scatter   everybody's, summed               -
  *   all_gather       -                                 to all
  *   broadcast        the root's                        to all
  *   reduce           everybody's, summed               to the root
  *
- * Every element is summed at one place, in one order, and copied from there: all ranks hold the same bits. Both phases go straight from
- * rank to rank and move (size - 1) / size of the buffer in and out of each rank, as a ring does and which nothing undercuts. On one machine
- * a receiver copies from the sender's memory, and what decides is how often ranks wait for each other, since each time means sleeping: a
- * ring has everybody wait for a neighbour at every step, here a rank finds all that it may read announced long before it gets there.
+ * Every element is summed on one rank, in one order, and copied from there: all ranks get the same
+ * bits. Both phases send directly between ranks, and transfer (size - 1) / size of the buffer in
+ * and out of each rank, which is the minimum, as with a ring. On one machine a receiver copies from
+ * the sender's memory, and the time depends on how often ranks wait for each other, since each wait
+ * means sleeping. In a ring every rank waits for a neighbour at every step; here the data that a
+ * rank may read is announced long before it is needed.
  *
  * Source  Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004 (reduce-scatter, then gather); van de Geijn's
  *         broadcast (scatter, then gather), in Chan et al., "Collective communication: theory, practice, and experience", 2007. */
@@ -82,11 +86,11 @@ enum gather_kind { GATHER_NONE, GATHER_ALL, GATHER_ROOT };
 
 enum {
     ARRIVING = 4, /* segments that arrive for the next sums */
-    AHEAD = 32,   /* segments that others may fetch before this rank gets there, */
-    BEHIND = 32,  /* and after: so far may ranks drift apart before one waits for the other */
+    AHEAD = 32,   /* segments that others may fetch before this rank reaches them, */
+    BEHIND = 32,  /* and after: so far ranks may drift apart before one waits for the other */
     ANNOUNCED = AHEAD + BEHIND,
     SHORTEST_PART_BYTES = 16 << 10,
-    LONGEST_SUM_BYTES = 4 << 20, /* of a part whose owner has no memory for it (reduce) */
+    LONGEST_SUM_BYTES = 4 << 20, /* limit of a part whose owner has no memory for it (reduce) */
 };
 
 struct collective {
@@ -95,12 +99,12 @@ struct collective {
     enum scatter_kind scatter;
     enum gather_kind gather;
     enum dt_dtype dtype;
-    float scale; /* of the last sum */
+    float scale; /* applied to the last sum */
     int root;    /* part i belongs to rank (root + i) % size */
     size_t element_bytes, total_elems, part_elems;
     const char *in; /* [total] phase 1: this rank's contribution */
-    char *out;      /* [total] what phase 2 fills */
-    char *own;      /* [part] where this rank's part is summed, and where phase 2 takes it from */
+    char *out;      /* [total] phase 2 fills it */
+    char *own;      /* [part] this rank's part: phase 1 sums here, phase 2 sends from here */
     int tags[2];    /* by phase */
 
     size_t segment_elems, segments; /* of the longest part */
@@ -108,7 +112,7 @@ struct collective {
     struct mpi_requests arriving[ARRIVING], announced[ANNOUNCED], moved;
 };
 
-/* The part that `rank` owns: its first element, and how many (possibly none). */
+/* The part of `rank`: its first element, and the number of elements (possibly 0). */
 static size_t part_of(const struct collective *c, int rank, size_t *out_first)
 {
     int size = c->comm->base.size;
@@ -119,7 +123,7 @@ static size_t part_of(const struct collective *c, int rank, size_t *out_first)
     return c->total_elems - first < c->part_elems ? c->total_elems - first : c->part_elems;
 }
 
-/* Segment `s` of that part. */
+/* Segment `s` of the part of `rank`. */
 static size_t segment_of(const struct collective *c, int rank, size_t s, size_t *out_first)
 {
     size_t elems = part_of(c, rank, out_first), skip = s * c->segment_elems;
@@ -136,7 +140,8 @@ static dt_status post(struct collective *c, struct mpi_requests *to, int phase, 
 
 /* ---- phase 1 ---- */
 
-/* Peers are taken in an order that differs from rank to rank, so that not everybody reads from the same one first. */
+/* The order of peers differs from rank to rank, so that not all ranks read from the same one
+ * first. */
 static dt_status announce(struct collective *c, size_t s)
 {
     int rank = c->comm->base.rank, size = c->comm->base.size;
@@ -162,7 +167,7 @@ static dt_status fetch(struct collective *c, size_t s)
     return DT_OK;
 }
 
-/* own segment = in's + all arrivals, the last sum scaled. */
+/* own segment = in's segment + all arrivals; the last sum is scaled. */
 static void sum(struct collective *c, size_t s)
 {
     size_t first, elems = segment_of(c, c->comm->base.rank, s, &first);
@@ -194,7 +199,7 @@ static dt_status scatter_sum(struct collective *c)
     return DT_OK;
 }
 
-/* The root's parts to their owners, in place. */
+/* Send the root's parts to their owners, in place. */
 static dt_status scatter_copy(struct collective *c)
 {
     int rank = c->comm->base.rank, size = c->comm->base.size;
@@ -214,7 +219,7 @@ static bool gathers(const struct collective *c, int rank)
 {
     if (c->gather == GATHER_ROOT)
         return rank == c->root;
-    return c->gather == GATHER_ALL && !(c->scatter == SCATTER_COPY && rank == c->root); /* that root has it all */
+    return c->gather == GATHER_ALL && !(c->scatter == SCATTER_COPY && rank == c->root); /* that root has the whole buffer */
 }
 
 static dt_status gather(struct collective *c)
@@ -226,7 +231,7 @@ static dt_status gather(struct collective *c)
         if (gathers(c, to))
             DT_TRY(post(c, &c->moved, 1, true, to, c->own, mine));
     }
-    /* What this rank receives overwrites what it announced: that must have been fetched. */
+    /* Received data overwrites what this rank has announced, which must have been fetched. */
     for (int slot = 0; slot < ANNOUNCED; slot++)
         DT_TRY(dt_mpi_wait(&c->waiting, &c->announced[slot]));
     for (int i = 1; i < size && gathers(c, rank); i++) {
@@ -248,8 +253,9 @@ static dt_status run(struct collective *c)
 
 /* ---- one operation ---- */
 
-/* How `elems` elements fall into parts. Few of them are one rank's: fewer messages, and none through a third rank for broadcast and
- * reduce. Segments are as long as the scratch block allows. */
+/* Divide `elems` elements into parts. A few elements are one part: there are fewer messages, and
+ * for broadcast and reduce none through a third rank. Segments are as long as the scratch block
+ * allows. */
 static void set_parts(struct collective *c, size_t elems, bool even)
 {
     size_t size = (size_t)c->comm->base.size, width = c->element_bytes, grain = even ? 1 : SHORTEST_PART_BYTES / width;
@@ -280,7 +286,8 @@ static dt_status run_in_place(struct collective *c, const struct dt_comm_operati
     return run(c);
 }
 
-/* Away from the root the buffer is only read: the sums lie elsewhere, and a large buffer goes in blocks to keep that small. */
+/* On other ranks than the root the buffer is only read: sums need separate memory, and a large
+ * buffer is reduced in blocks to keep this small. */
 static dt_status run_reduce(struct collective *c, const struct dt_comm_operation *o)
 {
     size_t width = c->element_bytes, block_elems = (size_t)c->comm->base.size * LONGEST_SUM_BYTES / width;

@@ -1,4 +1,5 @@
-/* Waiting for messages. A rank that cannot go on sends the others a notice with the reason, which they read while they wait for it. */
+/* Waiting for messages. A rank that cannot go on sends the others a notice with the reason, which
+ * they receive while they wait. */
 #include "lib/base/clock.h"
 #include "lib/base/grow.h"
 #include "lib/comm/mpi/comm.h"
@@ -8,7 +9,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-/* A notice is small enough to leave at once; an unreachable rank must not keep its sender. */
+/* A notice is small enough to be sent at once; an unreachable rank must not delay its sender longer
+ * than this. */
 static const double leaves_s = 1;
 
 static int tag_of_notices(const struct mpi_comm *world)
@@ -16,7 +18,7 @@ static int tag_of_notices(const struct mpi_comm *world)
     return dt_mpi_tag(world, 0, MPI_PHASE_NOTICE);
 }
 
-/* The first notice that came, from any thread. */
+/* The first notice that was received, by any thread. */
 static bool heard_notice(struct mpi_family *family, struct mpi_notice *out)
 {
     pthread_mutex_lock(&family->mutex);
@@ -25,13 +27,13 @@ static bool heard_notice(struct mpi_family *family, struct mpi_notice *out)
     return out->status != DT_OK;
 }
 
-/* The requests of what an unreachable rank has not taken, and the notice, stay: this process is about to end. */
+/* Requests to an unreachable rank, and the notice, are not freed: this process is about to end. */
 void dt_mpi_tell(struct mpi_comm *world, dt_status status, const char *text)
 {
     struct mpi_family *family = world->family;
     struct mpi_notice heard;
     int size = world->base.size, complete = 0;
-    if (heard_notice(family, &heard)) /* the others hear it from that rank */
+    if (heard_notice(family, &heard)) /* the other ranks receive the notice from that rank */
         return;
     struct mpi_notice *notice = calloc(1, sizeof *notice);
     MPI_Request *requests = calloc((size_t)size, sizeof *requests);
@@ -57,7 +59,7 @@ void dt_mpi_tell(struct mpi_comm *world, dt_status status, const char *text)
     }
 }
 
-/* Has a notice come? */
+/* Whether a notice has arrived. */
 static bool listen_for_notice(struct mpi_family *family)
 {
     struct mpi_notice notice;
@@ -79,15 +81,17 @@ static bool listen_for_notice(struct mpi_family *family)
 
 /* ---- waiting ---- */
 
-/* Long enough to move at full speed, short enough for an abort to be heard in between. */
+/* Long enough for full speed, short enough to notice an abort in between. */
 enum { PIECE_BYTES = 64 << 20 };
 
-/* Who waits longer looks for notices, too. That costs a microsecond each time. */
+/* After this wait notices are polled, too, which costs a microsecond each time. */
 enum { LISTEN_NS = 1000000 };
 
-/* Between two looks: at once in the first microseconds, while the data is probably on its way; then naps of a quarter of the time waited so
- * far. Each costs the processor some 20 us, so the longest ones take a few percent of a core from the kernels, and a wait becomes no more
- * than a quarter longer than it had to be. The kernel may delay a nap's end by the thread's timer slack, 50 us unless set otherwise. */
+/* Pause between two polls: none in the first microseconds, while the data is probably arriving;
+ * then a quarter of the time waited so far. Each pause costs the processor about 20 us, so the
+ * longest ones take a few percent of a core from the kernels, and a wait is at most a quarter
+ * longer than necessary. The kernel may delay the end of a pause by the thread's timer slack, 50 us
+ * by default. */
 static void nap(int64_t waited_ns)
 {
     if (waited_ns < 10000)
@@ -100,7 +104,7 @@ static void nap(int64_t waited_ns)
     dt_sleep_ns(length_ns);
 }
 
-/* The stream puts the operation's name before the text. */
+/* The stream adds the operation's name before the text. */
 static dt_status give_up(struct mpi_waiting *w, dt_status status, const char *why)
 {
     const struct dt_comm *comm = &w->comm->base;
@@ -154,7 +158,8 @@ dt_status dt_mpi_requests_add(struct mpi_requests *r, MPI_Request request, int p
     return DT_OK;
 }
 
-/* The room for a request is made before MPI starts it: a message that nobody waits for must not be under way. */
+/* Allocate the request's place before MPI starts it: no message may be under way that is not waited
+ * for. */
 dt_status dt_mpi_post(struct mpi_waiting *w, struct mpi_requests *r, bool send, int peer, int tag, char *memory, size_t bytes)
 {
     MPI_Comm handle = w->comm->handle;
@@ -168,7 +173,8 @@ dt_status dt_mpi_post(struct mpi_waiting *w, struct mpi_requests *r, bool send, 
     return DT_OK;
 }
 
-/* How many from the front are complete. One by one: MPI_Testall reports that something failed, but not what. */
+/* The number of complete requests from the front. Tested one by one: MPI_Testall reports that
+ * something failed, but not what. */
 static dt_status test_from(struct mpi_waiting *w, struct mpi_requests *r, int *front)
 {
     for (; *front < r->count; ++*front) {
@@ -181,7 +187,7 @@ static dt_status test_from(struct mpi_waiting *w, struct mpi_requests *r, int *f
     return DT_OK;
 }
 
-/* The peers that have not done their part: "rank 1, 3". */
+/* Name the peers that have not done their part: "rank 1, 3". */
 static void name_missing(struct mpi_requests *r, char *out, size_t out_bytes)
 {
     int named = 0;
@@ -200,7 +206,7 @@ static void name_missing(struct mpi_requests *r, char *out, size_t out_bytes)
 
 dt_status dt_mpi_wait(struct mpi_waiting *w, struct mpi_requests *r)
 {
-    int64_t start_ns = 0; /* of waiting for the message in front */
+    int64_t start_ns = 0; /* beginning of the wait for the message in front */
     for (int front = 0;;) {
         int before = front;
         DT_TRY(test_from(w, r, &front));

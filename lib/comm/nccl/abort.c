@@ -1,18 +1,21 @@
-/* Abort all communicators at once, and wait for that with a limit.
+/* Abort all communicators at once, and wait for this with a time limit.
  *
- * ncclCommAbort waits for three things: for the kernels of its own communicator, which its flag ends; where it frees memory, for kernels of
- * others, which only their own flags end; and for captured graphs that hold its operations (localPersistentRefs in NCCL's sources), until
- * they are gone. So each communicator is aborted by a thread of its own, which sets all flags, and meanwhile this thread destroys the
- * graphs. What still waits after the limit is left behind: the process reports its failure and ends without it. */
+ * ncclCommAbort waits for three things: for the kernels of its own communicator, which its flag
+ * ends; when it frees memory, for kernels of other communicators, which only their flags end; and
+ * for the destruction of captured graphs with its operations (localPersistentRefs in NCCL's
+ * sources). So each communicator is aborted by a separate thread, which sets all flags, and
+ * meanwhile this thread destroys the graphs. Aborts that still wait after the limit are abandoned:
+ * the process reports its failure and ends. */
 #include "lib/comm/nccl/comm.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-/* An abort in order takes milliseconds. */
+/* A normal abort takes milliseconds. */
 static const double abort_s = 3;
 
-/* One communicator's. Its thread knows nothing else: it may outlive the family. */
+/* The abort of one communicator. It owns everything that its thread uses, since the thread may
+ * outlive the family. */
 struct nccl_abort {
     ncclResult_t (*abort)(ncclComm_t comm);
     ncclComm_t handle;
@@ -29,7 +32,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* Where there is no memory or thread for it, the handle is left behind. */
+/* Without memory or a thread for the abort, the handle is abandoned. */
 static void start(struct nccl_family *f, struct nccl_comm *comm)
 {
     struct nccl_abort *a = malloc(sizeof *a);
@@ -61,12 +64,12 @@ void dt_nccl_abort_wait(struct nccl_family *f)
 
 void dt_nccl_abort_all(struct nccl_family *f)
 {
-    for (struct nccl_comm *c = f->members; c; c = c->next) { /* only this thread changes the list */
+    for (struct nccl_comm *c = f->members; c; c = c->next) { /* no other thread changes the list */
         if (c->handle)
             start(f, c);
     }
     dt_cuda_graphs_drop(f->device);
-    if (!dt_cuda_capturing(f->device)) /* a capture holds operations too: the end of the family waits, when it is over */
+    if (!dt_cuda_capturing(f->device)) /* a capture holds operations, too: then the family's end waits for the aborts */
         dt_nccl_abort_wait(f);
 }
 

@@ -10,14 +10,14 @@
 
 static const struct dt_comm_backend nccl_backend;
 
-/* How long the others may take to end in order. */
+/* How long other ranks may take to end normally. */
 static const double end_s = 10;
 
 /* ---- the library ---- */
 
 static void version_name(int version, char *out, size_t out_bytes)
 {
-    int major = version / 10000, minor = version / 100 % 100; /* since 2.9 */
+    int major = version / 10000, minor = version / 100 % 100; /* the encoding since 2.9 */
     snprintf(out, out_bytes, "NCCL %d.%d.%d", major, minor, version % 100);
 }
 
@@ -67,7 +67,7 @@ static void nccl_network(const struct dt_comm *comm, struct dt_comm_network *out
 
 /* ---- ending ---- */
 
-/* The ranks finalize together where nothing has failed; else the communicator is aborted. */
+/* Without a failure the ranks finalize together; otherwise the communicator is aborted. */
 static void end_handle(struct nccl_comm *comm)
 {
     struct nccl_family *f = comm->family;
@@ -132,7 +132,7 @@ static void nccl_destroy(struct dt_comm *base)
         end_family(f);
 }
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
 static dt_status create_events(struct nccl_comm *comm)
 {
@@ -144,7 +144,8 @@ static dt_status create_events(struct nccl_comm *comm)
     return DT_OK;
 }
 
-/* A member of the family that has no handle yet: rank `rank` of the world's ranks [size]. From here on nccl_destroy ends it. */
+/* Add a member without a handle to the family: rank `rank` of the world's ranks [size]. From here
+ * on nccl_destroy ends it. */
 static dt_status add_member(struct nccl_family *f, const int *ranks, int size, int rank, uint64_t group, const char *name,
                             struct nccl_comm **out)
 {
@@ -173,14 +174,14 @@ static dt_status add_member(struct nccl_family *f, const int *ranks, int size, i
     return DT_OK;
 }
 
-/* What each rank says of itself before NCCL comes in. */
+/* What the ranks exchange before NCCL is used. */
 struct greeting {
     char uuid[48];
-    char board[96]; /* host and PCI address, which slices of one GPU (MIG) share */
+    char board[96]; /* host and PCI address, which MIG slices of one GPU share */
     int version;
 };
 
-/* Two ranks on one GPU make NCCL fail or hang, and so may two versions of it. */
+/* Two ranks on one GPU make NCCL fail or hang, and so may two different versions of NCCL. */
 static dt_status check_greetings(const struct nccl_family *f, const struct greeting *all, int size)
 {
     char name[2][32];
@@ -192,14 +193,14 @@ static dt_status check_greetings(const struct nccl_family *f, const struct greet
         for (int j = 0; j < i && !f->options.share_devices; j++) {
             if (all[i].uuid[0] && strcmp(all[i].uuid, all[j].uuid) == 0)
                 return dt_fail(DT_ERR_WORLD,
-                               "ranks %d and %d both use %s: give each rank a GPU of its own, or share GPUs, which is for correctness and "
-                               "no measure of speed",
+                               "ranks %d and %d both use %s: give each rank its own GPU, or share GPUs, which checks correctness and "
+                               "does not measure speed",
                                j, i, all[i].uuid);
             if (all[i].board[0] && strcmp(all[i].board, all[j].board) == 0)
                 return dt_fail(
                     DT_ERR_WORLD,
                     "ranks %d and %d are on two MIG slices of one GPU (%s), which NCCL does not connect: start one rank per GPU, or "
-                    "share GPUs, which is for correctness and no measure of speed",
+                    "share GPUs, which checks correctness and does not measure speed",
                     j, i, all[i].board);
         }
     }
@@ -231,7 +232,8 @@ static dt_status greet(struct nccl_comm *world, int version)
     return status;
 }
 
-/* NCCL takes two ranks of one host for two GPUs of it. It reads this once, when it is first asked for something. */
+/* NCCL assumes that two ranks of one host have different GPUs, so each rank reports a different
+ * host. NCCL reads this once, at its first call. */
 static dt_status pretend_hosts(const struct nccl_family *f)
 {
     char host[64] = "", name[96];
@@ -245,7 +247,7 @@ struct invitation {
     int result;
 };
 
-/* Rank 0's invitation, and NCCL's own meeting. */
+/* Join NCCL's communicator with rank 0's id. */
 static dt_status join(struct nccl_comm *world)
 {
     const struct dt_nccl *nccl = &world->family->nccl;
@@ -294,7 +296,7 @@ static dt_status make_world(struct nccl_family *f, int size, struct nccl_comm **
     return status;
 }
 
-/* Until the ranks have found each other. */
+/* The part of creation up to the ranks' connections. */
 static dt_status begin_family(struct nccl_family *f, const struct dt_world *world, int *version, struct nccl_comm **out)
 {
     DT_TRY(load(&f->nccl, version, f->library, sizeof f->library));
@@ -302,7 +304,7 @@ static dt_status begin_family(struct nccl_family *f, const struct dt_world *worl
     return make_world(f, world->size, out);
 }
 
-/* Until NCCL has its communicator. */
+/* The part of creation up to NCCL's communicator. */
 static dt_status begin_world(struct nccl_comm *world, int version)
 {
     DT_TRY(greet(world, version));
@@ -348,18 +350,19 @@ dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *w
 
 /* ---- subsets ---- */
 
-/* What each rank says of the subset that it is in. */
+/* What each rank tells the others about the subset that it is in. */
 struct membership {
-    int count;      /* of its ranks; 0: in none */
-    uint64_t group; /* the subset's number, if this rank is its first */
+    int count;      /* its number of ranks; 0: this rank is in none */
+    uint64_t group; /* the subset's number, if this rank is its first one */
 };
 
-/* NCCL's splitShare stays off: communicators that share their parent's resources share the connections and the stream behind which their
- * kernels are ordered (ncclSharedResources in NCCL's sources), so that operations of two of them wait for each other. Those of a mesh and
- * of the links between stages run side by side, and in another order on each rank.
+/* NCCL's splitShare stays off: communicators that share their parent's resources share the
+ * connections and the stream that orders their kernels (ncclSharedResources in NCCL's sources), so
+ * that operations of two of them wait for each other. Operations of a mesh and of the links between
+ * stages run concurrently, and in a different order on each rank.
  *
- * NCCL's part, in which all of the parent's ranks take part, members of a new communicator (comm) or not (NULL). The color of a subset is
- * its first rank, which no other subset has. */
+ * All of the parent's ranks call NCCL here, as members of a new communicator (comm) or not (NULL).
+ * The color of a subset is its first rank, which no other subset has. */
 static dt_status split_handle(struct nccl_comm *parent, int color, struct nccl_comm *comm)
 {
     const struct dt_nccl *nccl = &parent->family->nccl;
@@ -377,7 +380,7 @@ static dt_status split_handle(struct nccl_comm *parent, int color, struct nccl_c
     return dt_nccl_register(comm);
 }
 
-/* This rank's place in the subset: *out without a handle yet. */
+/* Add this rank's member of the subset: *out without a handle yet. */
 static dt_status add_subset(struct nccl_comm *parent, const int *ranks, int count, uint64_t group, const char *name, struct nccl_comm **out)
 {
     int place = 0, *world_ranks = malloc((size_t)count * sizeof *world_ranks);
@@ -391,7 +394,7 @@ static dt_status add_subset(struct nccl_comm *parent, const int *ranks, int coun
     return status;
 }
 
-/* NCCL makes communicators of two ranks and more; one rank alone has its own. */
+/* NCCL makes communicators for two or more ranks; a single rank needs none. */
 static dt_status create_subset(struct nccl_comm *parent, const struct membership *all, const int *ranks, int count, const char *name,
                                struct dt_comm **out)
 {
@@ -424,9 +427,10 @@ static dt_status nccl_subset(struct dt_comm *base, const int *ranks, int count, 
     return status;
 }
 
-/* ---- the rest ---- */
+/* ---- other entries ---- */
 
-/* Not where buffers are registered: one that is not takes the others' way with it. */
+/* Not with registered buffers: if one rank's buffer is not registered, NCCL uses the slow path for
+ * all. */
 static dt_status nccl_control(struct dt_comm *base, size_t bytes, void **out)
 {
     struct nccl_comm *comm = dt_nccl_of(base);
@@ -446,7 +450,7 @@ static dt_status nccl_control(struct dt_comm *base, size_t bytes, void **out)
 static void nccl_give_up(struct dt_comm *base, dt_status status, const char *text)
 {
     struct nccl_family *f = dt_nccl_of(base)->family;
-    if (!f->aborted) /* the others were told of an earlier failure */
+    if (!f->aborted) /* the other ranks have been told of an earlier failure */
         dt_rendezvous_tell(f->rendezvous, status, text);
 }
 

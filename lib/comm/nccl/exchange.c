@@ -1,14 +1,14 @@
-/* What the ranks' hosts exchange over their own connections, without NCCL. */
+/* Exchanges between the ranks' hosts over their own connections, without NCCL. */
 #include "lib/comm/nccl/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What an exchange between the ranks' hosts has led to. */
+/* Handle the result of an exchange between the ranks' hosts. */
 static dt_status exchanged(struct nccl_comm *comm, dt_status status)
 {
     if (status < 0) {
-        char text[sizeof comm->family->failure_text]; /* give_up fills that one */
+        char text[sizeof comm->family->failure_text]; /* give_up writes to failure_text, so this is a copy */
         snprintf(text, sizeof text, "%s", dt_error_message());
         return dt_nccl_give_up(comm->family, status, text);
     }
@@ -47,7 +47,8 @@ dt_status dt_nccl_host_reduce(struct dt_comm *base, const double *mine, int coun
                                                 (size_t)count, sums_and_highest, base->options.step_timeout_s));
 }
 
-/* A group of the rendezvous alone, without NCCL: its number is one that no subset has, since their counters begin at 1. */
+/* A group of the rendezvous only, without NCCL. Its number differs from those of subsets, whose
+ * counters begin at 1. */
 dt_status dt_nccl_host_gather_among(struct dt_comm *base, const int *ranks, int count, const void *mine, size_t bytes, void *all)
 {
     struct nccl_comm *comm = dt_nccl_of(base);

@@ -1,5 +1,6 @@
-/* NCCL's functions, found at run time: the program starts on machines that have none. The emulated GPU of the tests fills the same table
- * with its own (test/cuda_emulator/libraries/nccl_library.cpp). For this folder only, which alone includes nccl.h. */
+/* NCCL's functions, found at run time: the program also starts on machines without NCCL. The
+ * emulated GPU of the tests fills the same table (test/cuda_emulator/libraries/nccl_library.cpp).
+ * Only for this folder, the only one that includes nccl.h. */
 #ifndef LIB_COMM_NCCL_LIBRARY_H
 #define LIB_COMM_NCCL_LIBRARY_H
 
@@ -11,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Communicators that do not block, and are split: what this needs of the header and of the library. */
+/* The oldest version with non-blocking communicators and with splits. */
 #define DT_NCCL_OLDEST NCCL_VERSION(2, 18, 1)
 #if NCCL_VERSION_CODE < DT_NCCL_OLDEST
 #error "the nccl communicator needs the header of NCCL 2.18 or newer"
@@ -42,15 +43,17 @@ struct dt_nccl {
     ncclResult_t (*group_start)(void);
     ncclResult_t (*group_end)(void);
 
-    /* Registered buffers, from NCCL 2.19 on; before it mem_alloc is NULL, and none of these is there. */
+    /* Registered buffers, since NCCL 2.19; with older versions mem_alloc is NULL, and none of these
+     * can be used. */
     ncclResult_t (*mem_alloc)(void **memory, size_t bytes);
     ncclResult_t (*mem_free)(void *memory);
     ncclResult_t (*comm_register)(ncclComm_t comm, void *memory, size_t bytes, void **handle);
     ncclResult_t (*comm_deregister)(ncclComm_t comm, void *handle);
 };
 
-/* Fill the table. Loads libnccl.so.2 the first time, which stays loaded: it has threads. The name in DTBENCH_LIBNCCL goes first.
- * Errors: DT_ERR_UNAVAILABLE, saying what is missing and what brings it. */
+/* Fill the table. Loads libnccl.so.2 the first time; it stays loaded, since it has threads.
+ * DTBENCH_LIBNCCL names another file. Errors: DT_ERR_UNAVAILABLE, with what is missing and how to
+ * install it. */
 dt_status dt_nccl_load(struct dt_nccl *out);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
-/* How NCCL connects the ranks, from what it says of itself: it has no call for that. Its log goes into a file in memory, which nobody sees
- * and which ends with the process, and is read when somebody asks.
+/* How NCCL connects the ranks, from its log: there is no call for this. The log is written to a
+ * file in memory, which ends with the process, and is read on request.
  * Source  NVIDIA, "NCCL User Guide", environment variables (NCCL_DEBUG, NCCL_DEBUG_SUBSYS, NCCL_DEBUG_FILE); the lines as the texts in
  *         NCCL 2.30.7's library have them: "NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:...", "Using network IB", "Channel 00/0 : 0[0] -> 1[1] via
- *         P2P/CUMEM". A line that is worded otherwise is passed over. */
+ *         P2P/CUMEM". Lines in another format are ignored. */
 #include "lib/comm/nccl/log.h"
 
 #include <dirent.h>
@@ -19,7 +19,8 @@ enum { VARIABLES = sizeof variables / sizeof *variables, MOST_BYTES = 16 << 20 }
 
 /* ---- the file ---- */
 
-/* NCCL reads its variables once in a process and then keeps its file: so the file is found again by its name. -1: there is none. */
+/* NCCL reads its variables once in a process and then keeps its file open: so the file is found
+ * again by its name. -1: there is none. */
 static int find_log(void)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -74,7 +75,8 @@ static void take_channel(const char *how, struct dt_comm_network *out)
     out->staged_channels += !direct;
 }
 
-/* "[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB ...", "[0]eth0:10.0.0.1<0>": the cards' names; addresses are nobody's business. */
+/* "[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB ...", "[0]eth0:10.0.0.1<0>": only the cards' names are
+ * kept; addresses are private. */
 static void take_cards(const char *text, bool sockets, struct dt_comm_network *out)
 {
     while (*text == '[') {
@@ -115,7 +117,7 @@ void dt_nccl_log_read(struct dt_comm_network *out)
     if (file < 0)
         return;
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    FILE *log = fopen(path, "re"); /* with a position of its own */
+    FILE *log = fopen(path, "re"); /* with a separate position */
     for (long bytes = 0; log && bytes < MOST_BYTES && fgets(line, sizeof line, log); bytes += (long)strlen(line)) {
         line[strcspn(line, "\r\n")] = 0;
         dt_nccl_log_read_line(line, out);

@@ -1,7 +1,8 @@
-/* Operations of the nccl communicator, on their way to a stream. */
+/* Queueing operations of the nccl communicator on a stream. */
 #include "lib/comm/nccl/comm.h"
 
-/* ncclBfloat16, which headers such as 2.20's show to C++ alone; the number is part of NCCL's interface. */
+/* ncclBfloat16, which headers such as 2.20's define only for C++; the number is part of NCCL's
+ * interface. */
 enum { BFLOAT16 = 9 };
 
 static ncclDataType_t type_of(enum dt_dtype dtype)
@@ -16,7 +17,8 @@ static bool goes_on(ncclResult_t result)
     return result == ncclSuccess || result == ncclInProgress;
 }
 
-/* In one group: a part to and from each other rank, and this rank's own copied; or all of it to the next one. */
+/* In one group: send a part to and receive one from each other rank, and copy this rank's own; or
+ * send everything to the next rank. */
 static ncclResult_t exchange(const struct nccl_comm *comm, const struct dt_comm_operation *o)
 {
     const struct dt_nccl *nccl = &comm->family->nccl;
@@ -66,7 +68,8 @@ static dt_status mark(cudaEvent_t event, struct dt_stream *stream)
     return dt_cuda_status(cudaEventRecord(event, dt_cuda_stream(stream)), "an event of a communicator");
 }
 
-/* Before an operation: its place in the ring, and where it begins on the stream. Within a graph only that it is there. */
+/* Before an operation: note it in the ring, and record its beginning on the stream. Within a graph,
+ * only note that it is in a graph. */
 static dt_status begin(struct nccl_comm *comm, const struct dt_comm_operation *o)
 {
     size_t slot = o->sequence % DT_COMM_RING;
@@ -99,7 +102,7 @@ static dt_status queue_in_group(struct nccl_comm *comm, const struct dt_comm_ope
     comm->group_stream = o->stream;
     comm->group_first = comm->group_first ? comm->group_first : o->sequence;
     DT_TRY(begin(comm, o));
-    ncclResult_t result = call(comm, o); /* only noted: all goes at the group's end */
+    ncclResult_t result = call(comm, o); /* NCCL runs everything at the group's end */
     return result == ncclInProgress ? DT_OK : dt_nccl_settle(comm, result, dt_comm_kind_name(o->kind), o->sequence, 0);
 }
 
@@ -115,7 +118,7 @@ dt_status dt_nccl_queue(struct dt_comm *base, const struct dt_comm_operation *o)
         return dt_fail(DT_ERR_INVALID, "%s: %s within a group of sends and receives", base->name, name);
     if (transfer)
         dt_cuda_stream_exchanges(o->stream);
-    if (comm->family->aborted) { /* waiting for the stream returns the failure */
+    if (comm->family->aborted) { /* the failure is returned when the stream is waited for */
         dt_comm_mark(base, o->sequence, DT_COMM_FAILED);
         return DT_OK;
     }
@@ -145,9 +148,9 @@ dt_status dt_nccl_group_end(struct dt_comm *base)
     comm->grouping = false;
     comm->group_stream = NULL;
     comm->group_first = 0;
-    if (!first) /* nothing in it, or nothing any more */
+    if (!first) /* it is empty, or was ended by a failure */
         return DT_OK;
-    ncclResult_t result = comm->family->nccl.group_end(); /* also after an abort: it is this thread's own state */
+    ncclResult_t result = comm->family->nccl.group_end(); /* also after an abort: this state belongs to the thread */
     if (comm->family->aborted)
         return DT_OK;
     DT_TRY(dt_nccl_settle(comm, result, "a group of sends and receives", first, base->options.step_timeout_s));

@@ -1,9 +1,11 @@
-/* Registered buffers: NCCL then moves data between the buffers of the ranks themselves, without copies of its own in between.
+/* Registered buffers: NCCL then moves data directly between the ranks' buffers, without
+ * intermediate copies.
  *
- * All memory of the device's pool comes from NCCL (ncclMemAlloc), and each piece of it is registered with every communicator. So every
- * buffer of every operation is registered on every rank, wherever in its pool it lies: NCCL wants that of all ranks or of none. Registering
- * is a rank's own affair and waits for nobody. What NVLink's multicast wants beside it, buffers at equal offsets in their pieces, NCCL
- * compares at each operation, and does without where they differ.
+ * All memory of the device's pool comes from NCCL (ncclMemAlloc), and each piece of it is
+ * registered with every communicator. So every buffer of every operation is registered on every
+ * rank, wherever it is in the pool: NCCL needs this on all ranks or on none. Registering is local
+ * to a rank. NVLink's multicast also needs equal offsets of buffers in their pieces; NCCL compares
+ * these at each operation, and does not use multicast if they differ.
  *
  * Source  NVIDIA, "NCCL User Guide", User Buffer Registration; NCCL 2.30.7's sources (register.cc, allocator.cc; nvls.cc compares
  * offsets) */
@@ -11,24 +13,24 @@
 
 #include <stdlib.h>
 
-/* Memory that NCCL gave, as long as it is not given back. */
+/* Memory from NCCL that has not been returned. */
 struct nccl_piece {
     void *data;
     size_t bytes;
     struct nccl_piece *next;
 };
 
-/* The device's source of memory, which may have it for longer than the family lives. */
+/* The device's source of memory; it may outlive the family. */
 struct nccl_registrar {
     struct dt_nccl nccl;
     struct nccl_family *family; /* NULL: it has ended */
     struct nccl_piece *pieces;
 };
 
-/* One piece, as one communicator has it. */
+/* A piece's registration with one communicator. */
 struct nccl_registration {
     const void *data;
-    void *handle; /* NULL: NCCL has accepted it and does nothing with it (NCCL_LOCAL_REGISTER=0) */
+    void *handle; /* NULL: NCCL has accepted it but does not use it (NCCL_LOCAL_REGISTER=0) */
     struct nccl_registration *next;
 };
 
@@ -50,7 +52,7 @@ static dt_status add(struct nccl_comm *comm, const struct nccl_piece *piece)
     return DT_OK;
 }
 
-/* Where the communicator was aborted, NCCL has forgotten them itself. */
+/* After an abort NCCL itself has dropped the registrations. */
 static void take_off(struct nccl_comm *comm, struct nccl_registration **place)
 {
     struct nccl_registration *r = *place;
@@ -115,7 +117,7 @@ static void give_back(void *context, void *data)
     registrar->nccl.mem_free(data);
 }
 
-/* A refusal of CUDA's is taken for a lack of memory: NCCL does not tell one from another. */
+/* Every refusal is treated as out of memory: NCCL's error does not distinguish causes. */
 static dt_status get(void *context, size_t bytes, void **out)
 {
     struct nccl_registrar *registrar = context;

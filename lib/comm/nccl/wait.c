@@ -1,4 +1,4 @@
-/* Waiting for NCCL, and what can go wrong meanwhile. */
+/* Waiting for NCCL, and the failures that can happen meanwhile. */
 #include "lib/base/clock.h"
 #include "lib/comm/nccl/comm.h"
 
@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Between two full looks of a poll; for the others to answer how far they are; how long a rank that took leave in order may be missing
- * where operations are under way: its own part may be done. */
+/* look_s: between two full checks of a poll; answers_s: for other ranks to report their progress;
+ * left_s: how long a rank that has left normally may be missing while operations are under way,
+ * since its own part may be done. */
 static const double look_s = 0.002, answers_s = 1, left_s = 10;
 
-/* At once in the first microseconds, then ever less often, up to a millisecond. */
+/* No pause in the first microseconds, then ever longer pauses, up to a millisecond. */
 static void nap(int64_t waited_ns)
 {
     if (waited_ns < 50000)
@@ -18,10 +19,10 @@ static void nap(int64_t waited_ns)
     dt_sleep_ns(waited_ns / 4 < 1000000 ? waited_ns / 4 : 1000000);
 }
 
-/* ---- how far operations are ---- */
+/* ---- progress of operations ---- */
 
-/* One communicator; the family's mutex is held. NCCL runs its operations one after the other, so the first that has not ended is the
- * current one. */
+/* Update one communicator; the family's mutex is held. NCCL runs its operations in order, so the
+ * first one that has not ended is the current one. */
 static void refresh(struct nccl_comm *comm)
 {
     uint64_t called = atomic_load(&comm->base.sequence), queued = atomic_load(&comm->queued);
@@ -38,7 +39,7 @@ static void refresh(struct nccl_comm *comm)
             comm->family->finished_ns = dt_clock_ns();
             continue;
         }
-        cudaGetLastError(); /* "not ready" is no error */
+        cudaGetLastError(); /* "not ready" is not an error */
         if (cudaEventQuery(comm->begun[slot]) == cudaSuccess)
             dt_comm_mark(&comm->base, sequence, DT_COMM_WAITING);
         cudaGetLastError();
@@ -49,9 +50,9 @@ static void refresh(struct nccl_comm *comm)
 void dt_nccl_refresh(struct dt_comm *base)
 {
     struct nccl_comm *comm = dt_nccl_of(base);
-    cudaSetDevice(dt_cuda_ordinal(base->device)); /* a thread that has never said so would open GPU 0 */
+    cudaSetDevice(dt_cuda_ordinal(base->device)); /* a thread that has not set its GPU would open GPU 0 */
     pthread_mutex_lock(&comm->family->mutex);
-    if (!dt_cuda_capturing(base->device)) /* a capture forbids to ask */
+    if (!dt_cuda_capturing(base->device)) /* queries are forbidden during a capture */
         refresh(comm);
     pthread_mutex_unlock(&comm->family->mutex);
 }
@@ -81,7 +82,7 @@ dt_status dt_nccl_give_up(struct nccl_family *f, dt_status status, const char *t
 {
     if (f->aborted)
         return dt_nccl_is_over(f);
-    dt_rendezvous_tell(f->rendezvous, status, text); /* else the others would only see this rank leave */
+    dt_rendezvous_tell(f->rendezvous, status, text); /* otherwise the other ranks would only see this rank leave */
     snprintf(f->failure_text, sizeof f->failure_text, "%s", text);
     f->failure = status;
     f->aborted = true;
@@ -97,16 +98,16 @@ dt_status dt_nccl_give_up(struct nccl_family *f, dt_status status, const char *t
     return dt_fail(status, "%s", f->failure_text);
 }
 
-/* ---- what can be wrong ---- */
+/* ---- checks for failures ---- */
 
-/* A rank of the world that gave up, whose connection closed, or that took leave (`left`). */
+/* Fail if a rank of the world has given up, its connection closed, or (with `left`) it has left. */
 static dt_status check_ranks(struct nccl_family *f, bool left)
 {
     char text[900], why[800];
     dt_status status;
     int rank;
     const struct nccl_comm *world = f->members;
-    while (world && world->next) /* the oldest */
+    while (world && world->next) /* find the oldest */
         world = world->next;
     if (dt_rendezvous_heard(f->rendezvous, &rank, &status, why, sizeof why)) {
         snprintf(text, sizeof text, "rank %d gave up: %s", rank, why);
@@ -120,7 +121,8 @@ static dt_status check_ranks(struct nccl_family *f, bool left)
     return dt_nccl_give_up(f, DT_ERR_COMM, text);
 }
 
-/* NCCL has failed. That a peer is gone it may see a moment before the ranks' own connections do, which know which and why. */
+/* NCCL has failed. It may notice a lost peer a moment before the ranks' own connections do, which
+ * know which rank it is and why. */
 static dt_status fail_nccl(struct nccl_comm *comm, const char *what, ncclResult_t result)
 {
     const struct dt_nccl *nccl = &comm->family->nccl;
@@ -136,7 +138,8 @@ static dt_status fail_nccl(struct nccl_comm *comm, const char *what, ncclResult_
     return dt_nccl_give_up(comm->family, DT_ERR_COMM, text);
 }
 
-/* An operation for which a communicator waits, and who has not called it, as far as the others answer. False: all have. */
+/* Describe an operation that a communicator waits for, and the ranks that have not called it, as
+ * far as the others answer. False: all have called it. */
 static bool describe_wait(struct nccl_comm *comm, uint64_t sequence, double waited_s, char *text, size_t text_bytes)
 {
     size_t slot = sequence % DT_COMM_RING, size = (size_t)comm->base.size;
@@ -197,7 +200,7 @@ dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char
     return result == ncclSuccess ? DT_OK : fail_nccl(comm, what, result);
 }
 
-/* Nothing has finished for too long, though something should. */
+/* Nothing has finished for too long, although operations are under way. */
 static dt_status time_out(struct nccl_family *f, double waited_s)
 {
     char text[800], names[300] = "";
@@ -205,7 +208,7 @@ static dt_status time_out(struct nccl_family *f, double waited_s)
         if (c->finished >= atomic_load(&c->queued))
             continue;
         const struct dt_comm_entry *entry = &c->base.ring[(c->finished + 1) % DT_COMM_RING];
-        if (atomic_load(&entry->state) != DT_COMM_WAITING) /* after something else on its stream */
+        if (atomic_load(&entry->state) != DT_COMM_WAITING) /* it waits for other work on its stream */
             continue;
         describe_wait(c, c->finished + 1, waited_s, text, sizeof text);
         return dt_nccl_give_up(f, DT_ERR_TIMEOUT, text);
@@ -218,7 +221,7 @@ static dt_status time_out(struct nccl_family *f, double waited_s)
     return dt_nccl_give_up(f, DT_ERR_TIMEOUT, text);
 }
 
-/* Operations that have begun and not ended; in a graph nobody knows. */
+/* Whether operations have begun and not ended; unknown within a graph. */
 static bool is_waiting(struct nccl_family *f)
 {
     bool waiting = f->in_graph;
@@ -237,10 +240,10 @@ dt_status dt_nccl_poll(void *context, int64_t waited_ns)
     struct nccl_family *f = context;
     if (f->aborted)
         return dt_nccl_is_over(f);
-    if ((double)waited_ns * 1e-9 < look_s) /* most waits end here */
+    if ((double)waited_ns * 1e-9 < look_s) /* most waits end before this */
         return DT_OK;
     bool waiting = is_waiting(f);
-    DT_TRY(check_ranks(f, false)); /* knows more than NCCL, which only sees a connection close */
+    DT_TRY(check_ranks(f, false)); /* the connections know more than NCCL, which only sees them close */
     for (struct nccl_comm *c = f->members; c; c = c->next) {
         ncclResult_t error = ncclSuccess;
         if (c->handle && f->nccl.comm_async_error(c->handle, &error) != ncclSuccess)

@@ -13,7 +13,7 @@
 
 struct cpu_device {
     struct dt_device base;
-    struct cpu_pool pool, host_pool; /* one memory in two pools: what moves to the "host" is really copied */
+    struct cpu_pool pool, host_pool; /* one memory, but two pools: data is really copied to the "host" */
     struct cpu_stream *streams;
     int threads;
     bool poison;
@@ -79,7 +79,8 @@ static void cpu_stream_destroy(struct dt_stream *stream)
     dt_cpu_stream_stop((struct cpu_stream *)stream);
 }
 
-/* Copies and fills. One thread cannot use all of a machine's memory bandwidth, so big ones are cut in pieces for the stream's team. */
+/* Copies and fills. One thread cannot use a machine's whole memory bandwidth, so large ones are
+ * divided among the stream's threads. */
 struct move_arguments {
     char *to;
     const char *from; /* NULL: fill with `value` */

@@ -1,4 +1,5 @@
-/* What only the cpu backends (cpu kernels, the MPI communicator) may know of the cpu device. */
+/* Functions of the cpu device that only cpu backends (cpu kernels, the MPI communicator) may
+ * use. */
 #ifndef LIB_DEVICE_CPU_DEVICE_H
 #define LIB_DEVICE_CPU_DEVICE_H
 
@@ -12,9 +13,10 @@ typedef dt_status (*dt_cpu_task)(void *arguments);
 enum { DT_CPU_ARGUMENT_BYTES = 256 };
 dt_status dt_cpu_submit(struct dt_stream *stream, const char *label, dt_cpu_task task, const void *arguments, size_t arguments_bytes);
 
-/* Say, before the first of them is queued, that `stream` exchanges messages with single peers (send, receive). Its tasks may then wait for
- * a peer that waits for another stream of this rank; so memory must not order streams beyond what the program does: what is freed on
- * `stream` goes to other streams only once it has been passed, and never makes them wait. */
+/* Declare, before the first message is queued, that `stream` exchanges messages with single peers
+ * (send, receive). Its tasks may then wait for a peer that waits for another stream of this rank;
+ * so reuse of memory must not add waits between streams: memory freed on `stream` is given to other
+ * streams only after the free has been passed. */
 void dt_cpu_stream_exchanges(struct dt_stream *stream);
 
 /* Threads that one kernel on this device may use. */

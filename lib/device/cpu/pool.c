@@ -8,7 +8,7 @@ enum {
     SMALL_BYTES = 64 << 10, /* smaller blocks come from the C library, larger ones are mapped */
     PAGE_BYTES = 4 << 10,
     HUGE_PAGE_BYTES = 2 << 20,
-    SLACK_BYTES = 32 << 20 /* what may be held above the peak and a tenth of it, before free blocks are given back */
+    SLACK_BYTES = 32 << 20 /* slack above the peak plus a tenth, before free blocks are returned */
 };
 
 static size_t block_bytes(size_t bytes)
@@ -22,8 +22,9 @@ static size_t mapped_bytes_of(size_t bytes)
     return bytes < SMALL_BYTES ? bytes : (bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
 }
 
-/* A new mapping lies right below the one before it where the system likes it so, and joins it when both are free. It begins on a huge page's
- * border, or the kernel could not use huge pages for all of it: where it does not, map more, and cut both ends. bytes: whole huge pages. */
+/* Linux often places a new mapping directly below the previous one; both are joined when free. A
+ * mapping must begin on a huge page's border, or the kernel cannot use huge pages for all of it: if
+ * it does not, map more, and cut both ends. bytes: whole huge pages. */
 static void *map_pages(size_t bytes)
 {
     char *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -80,7 +81,7 @@ static struct cpu_block **list_of(struct cpu_pool *pool, size_t bytes)
 
 /* ---- free blocks ---- */
 
-/* How bad a free block is for a stream that wants it. */
+/* The cost of giving a free block to a stream. */
 enum cost { COST_NOTHING, COST_WAIT, COST_TOO_MUCH };
 
 static bool is_free_by_now(const struct cpu_block *block)
@@ -95,8 +96,10 @@ static enum cost cost_of(const struct cpu_block *block, const struct cpu_stream 
     return block->freed_on->exchanges ? COST_TOO_MUCH : COST_WAIT;
 }
 
-/* The free block of at least `bytes` that costs `stream` least, of those the smallest; of several the latest (warm in the caches), or the
- * one that has been free for longest where it is waited for. What is small is not divided, so it may not be much larger. NULL if there is none. */
+/* The free block of at least `bytes` with the lowest cost for `stream`, of those the smallest;
+ * among equals the latest (warm in the caches), or if it must be waited for the one that has been
+ * free for longest. Small blocks are not divided, so they may not be much larger. NULL: there is
+ * none. */
 static struct cpu_block *best_fit(struct cpu_pool *pool, const struct cpu_stream *stream, size_t bytes)
 {
     size_t most = bytes < SMALL_BYTES ? bytes + bytes / 8 : SIZE_MAX;
@@ -117,7 +120,7 @@ static struct cpu_block *best_fit(struct cpu_pool *pool, const struct cpu_stream
     return best;
 }
 
-/* A free block and the one behind it in memory become one, where that is known to be free as soon as the other one is. */
+/* Join a free block with the next one in memory, if that is known to be free at the same time. */
 static bool join_next(struct cpu_block *block)
 {
     struct cpu_block *next = block->next;
@@ -167,7 +170,7 @@ static void add_free(struct cpu_pool *pool, struct cpu_block *block)
         join_next(before);
 }
 
-/* All that can be joined by now. */
+/* Join all blocks that can be joined by now. */
 static bool join_all(struct cpu_pool *pool)
 {
     bool joined = false;
@@ -180,7 +183,8 @@ static bool join_all(struct cpu_pool *pool)
     return joined;
 }
 
-/* Divide a block that is in no list: it keeps `bytes`, and the rest becomes a free block. Without host memory for that it stays whole. */
+/* Divide a block that is in no list: it keeps `bytes`, and the rest becomes a free block. Without
+ * host memory for the new block it stays whole. */
 static void divide(struct cpu_pool *pool, struct cpu_block *block, size_t bytes)
 {
     struct cpu_block *rest = bytes < SMALL_BYTES || block->bytes - bytes < SMALL_BYTES ? NULL : malloc(sizeof *rest);
@@ -220,7 +224,8 @@ static dt_status run_release(void *arguments)
     return DT_OK;
 }
 
-/* Give the block that has been free for the longest time back to the system, once its stream is there. */
+/* Return the block that has been free for the longest time to the system, once its stream has freed
+ * it. */
 static bool release_oldest(struct cpu_pool *pool, bool wait_for_it)
 {
     struct cpu_block *oldest = NULL, *lists[] = {pool->small, pool->pieces};
@@ -243,7 +248,7 @@ static bool release_oldest(struct cpu_pool *pool, bool wait_for_it)
     return true;
 }
 
-/* Only whole huge pages are mapped: what is more than `bytes` is free from the beginning. */
+/* Only whole huge pages are mapped: the rest after `bytes` is free immediately. */
 static struct cpu_block *map_block(struct cpu_pool *pool, struct cpu_stream *stream, size_t bytes)
 {
     bool small = bytes < SMALL_BYTES;
@@ -277,7 +282,7 @@ dt_status dt_cpu_pool_take(struct cpu_pool *pool, struct cpu_stream *stream, siz
             ;
         block = map_block(pool, stream, bytes);
     }
-    while (!block && release_oldest(pool, true)) /* the system refuses: give back free blocks, and try again */
+    while (!block && release_oldest(pool, true)) /* the system refuses: return free blocks, and try again */
         block = map_block(pool, stream, bytes);
     if (!block)
         return dt_fail(DT_ERR_OOM, "out of %s memory: the system refuses %zu more bytes, %llu are in use", pool->name, bytes,

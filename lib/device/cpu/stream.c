@@ -21,7 +21,7 @@ struct wait_arguments {
     bool inherit;
 };
 
-/* Keep the first failure; what follows from it is not news. */
+/* Keep the first failure; later ones follow from it. */
 static void set_failure(struct cpu_stream *stream, dt_status status, uint64_t number, const char *text)
 {
     pthread_mutex_lock(&stream->mutex);
@@ -38,7 +38,7 @@ static void set_failure(struct cpu_stream *stream, dt_status status, uint64_t nu
 static void wait_until_passed(struct cpu_stream *stream, uint64_t number) /* with the mutex held */
 {
     while (stream->passed < number) {
-        if (number < stream->awaited) /* all are woken when the first of them may go on; the others say once more what they wait for */
+        if (number < stream->awaited) /* all waiting threads are woken when the first may go on; the others set their number again */
             stream->awaited = number;
         pthread_cond_wait(&stream->advanced, &stream->mutex);
     }
@@ -64,7 +64,7 @@ static void run_mark(const struct cpu_stream *stream, const struct mark_argument
 {
     int64_t now_ns = dt_clock_ns();
     pthread_mutex_lock(&a->event->mutex);
-    if (a->event->passed < a->count) { /* an event recorded anew on another stream may be passed there first */
+    if (a->event->passed < a->count) { /* an event that was recorded again on another stream may be passed there first */
         a->event->passed = a->count;
         a->event->time_ns = now_ns;
         a->event->starved_ns = stream->starved_ns;
@@ -87,7 +87,7 @@ static void run_entry(struct cpu_stream *stream, struct cpu_entry *entry, uint64
     }
 }
 
-/* Sleep until there is an entry, or none will come; with the mutex held. */
+/* Sleep until there is an entry, or the stream is stopped; with the mutex held. */
 static void await_entry(struct cpu_stream *stream)
 {
     int64_t start_ns = dt_clock_ns();
@@ -115,7 +115,7 @@ static void *stream_main(void *argument)
         run_entry(stream, &stream->ring[(number - 1) % RING_ENTRIES], number, failed);
         pthread_mutex_lock(&stream->mutex);
         stream->passed = number;
-        if (number >= stream->awaited) { /* who is woken needs the mutex, and would sleep again where this thread has it */
+        if (number >= stream->awaited) { /* with the mutex held, a woken thread would only sleep again */
             stream->awaited = UINT64_MAX;
             pthread_mutex_unlock(&stream->mutex);
             pthread_cond_broadcast(&stream->advanced);
@@ -183,7 +183,7 @@ void dt_cpu_stream_push(struct cpu_stream *stream, enum cpu_entry_kind kind, con
 {
     pthread_mutex_lock(&stream->mutex);
     if (stream->queued - stream->passed == RING_ENTRIES)
-        wait_until_passed(stream, stream->queued - RING_ENTRIES / 2); /* half, so as not to be woken for every entry */
+        wait_until_passed(stream, stream->queued - RING_ENTRIES / 2); /* half of the ring, so as not to be woken for every entry */
     struct cpu_entry *entry = &stream->ring[stream->queued % RING_ENTRIES];
     entry->kind = kind;
     entry->task = task;
@@ -255,7 +255,7 @@ dt_status dt_cpu_event_create(struct dt_device *device, bool timed, struct dt_ev
 void dt_cpu_event_destroy(struct dt_event *base)
 {
     struct cpu_event *event = (struct cpu_event *)base;
-    if (event->stream) { /* a clean-up after a failure may come here before the mark is passed */
+    if (event->stream) { /* a clean-up after a failure may come before the mark is passed */
         pthread_mutex_lock(&event->stream->mutex);
         wait_until_passed(event->stream, event->number);
         pthread_mutex_unlock(&event->stream->mutex);
@@ -274,7 +274,7 @@ dt_status dt_cpu_event_record(struct dt_event *base, struct dt_stream *stream)
     return DT_OK;
 }
 
-/* Time of the last mark; false while it is ahead or was never recorded. */
+/* Time of the last mark; false if it has not been passed or was never recorded. */
 static bool mark_time_ns(const struct dt_event *base, int64_t *out_ns)
 {
     struct cpu_event *event = (struct cpu_event *)base;

@@ -1,8 +1,10 @@
-/* Inside the cpu device: a stream is a thread that works through a ring of tasks in order; an event is a place in such a ring.
+/* Internals of the cpu device: a stream is a thread that works through a ring of tasks in order; an
+ * event is a place in such a ring.
  *
- * The host thread alone adds entries, and nothing spins: two ranks may share a processor. Entries are numbered from 1; a stream has passed
- * entry n when all entries up to n are done. A stream that failed skips its later tasks but still passes their numbers, so whoever waits
- * for it goes on (and inherits the failure, see dt_cpu_stream_wait_for). */
+ * Only the host thread adds entries, and no thread spins: two ranks may share a processor. Entries
+ * are numbered from 1; a stream has passed entry n when all entries up to n are done. After a
+ * failure a stream skips its later tasks but still passes their numbers, so that waiting threads go
+ * on (and inherits the failure, see dt_cpu_stream_wait_for). */
 #ifndef LIB_DEVICE_CPU_STREAM_H
 #define LIB_DEVICE_CPU_STREAM_H
 
@@ -25,7 +27,8 @@ struct cpu_entry {
     _Alignas(16) unsigned char arguments[DT_CPU_ARGUMENT_BYTES];
 };
 
-/* Everything that was queued as number first to last is in doubt. last is UINT64_MAX until dt_stream_synchronize has reported it. */
+/* Entries `number` to `last` may have failed. last is UINT64_MAX until dt_stream_synchronize has
+ * reported the failure. */
 struct cpu_failure {
     dt_status status;
     uint64_t first, last;
@@ -40,14 +43,14 @@ struct cpu_stream {
     bool running;   /* host only: false once stopped */
     bool exchanges; /* host only: see dt_cpu_stream_exchanges */
     struct cpu_entry *ring;
-    uint64_t reported; /* host only: failures up to this entry have been returned */
+    uint64_t reported; /* host only: failures up to this entry have been reported */
 
-    pthread_mutex_t mutex; /* guards what follows, and an entry's ownership: [passed, queued) is the thread's, the rest the host's */
+    pthread_mutex_t mutex; /* guards the following members, and entries: [passed, queued) are the thread's, the others the host's */
     pthread_cond_t added, advanced;
     uint64_t queued, passed;
-    uint64_t awaited; /* the smallest number that a thread in `advanced` waits for; UINT64_MAX: nobody waits */
+    uint64_t awaited; /* the smallest number that a thread waits for in `advanced`; UINT64_MAX: none */
     bool idle, stop;
-    int64_t starved_ns; /* the thread's own: all the time in which the ring was empty */
+    int64_t starved_ns; /* only the thread: total time with an empty ring */
     struct cpu_failure failure;
 };
 
@@ -57,12 +60,13 @@ struct cpu_event {
     uint64_t number;           /* of its entry */
     uint64_t recorded;         /* count of records */
     pthread_mutex_t mutex;     /* guards what follows */
-    uint64_t passed;           /* the latest record that was passed, by count */
+    uint64_t passed;           /* the latest record that was passed, by its count */
     int64_t time_ns;           /* when */
-    int64_t starved_ns;        /* the stream's, then */
+    int64_t starved_ns;        /* the stream's at that time */
 };
 
-/* Owner of *out: the device; stop ends the thread and frees the ring, discard frees the rest. Errors: DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
+/* Owner of *out: the device. Stop ends the thread and frees the ring, discard frees the rest.
+ * Errors: DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
 dt_status dt_cpu_stream_start(const char *name, int threads, struct cpu_stream **out);
 void dt_cpu_stream_stop(struct cpu_stream *stream); /* waits for what is queued; a second call does nothing */
 void dt_cpu_stream_discard(struct cpu_stream *stream);
@@ -71,8 +75,9 @@ void dt_cpu_stream_discard(struct cpu_stream *stream);
 void dt_cpu_stream_push(struct cpu_stream *stream, enum cpu_entry_kind kind, const char *label, dt_cpu_task task, const void *arguments,
                         size_t arguments_bytes);
 
-/* Queue a wait until `source` has passed entry `number`. inherit: if that entry came after a failure of `source` which has not been
- * reported yet, `stream` fails likewise, so that nothing is computed from data that never came. */
+/* Queue a wait until `source` has passed entry `number`. inherit: if that entry came after a
+ * failure of `source` that has not been reported yet, `stream` fails, too, so that nothing is
+ * computed from invalid data. */
 void dt_cpu_stream_wait_for(struct cpu_stream *stream, struct cpu_stream *source, uint64_t number, bool inherit);
 
 bool dt_cpu_stream_has_passed(struct cpu_stream *stream, uint64_t number);

@@ -25,7 +25,8 @@ static dt_status open_gpu(struct cuda_device *device)
     return DT_OK;
 }
 
-/* Kernels from PTX of Hopper alone wait for those before them (lib/kernels/cuda/launch.cuh): launched early, others would race. */
+/* Only kernels that are compiled for Hopper wait for the kernels before them
+ * (lib/kernels/cuda/launch.cuh): others would race if they were launched early. */
 enum { CODE_WAITS = DTBENCH_CUDA_HOPPER };
 
 static dt_status needs_capability(const struct cuda_device *device, const char *option, int wanted_major, bool or_newer)
@@ -47,7 +48,7 @@ static dt_status set_options(struct cuda_device *device, const struct dt_device_
     if (device->product_multiprocessors < 1)
         return dt_fail(DT_ERR_INVALID, "spared_multiprocessors is %d, and this GPU has %d", spared, device->multiprocessors);
     if (device->warpgroup_kernels)
-        DT_TRY(needs_capability(device, "warpgroup_kernels", 9, false)); /* code for sm_90a runs nowhere else */
+        DT_TRY(needs_capability(device, "warpgroup_kernels", 9, false)); /* code for sm_90a runs on no other GPU */
     if (!device->early_launch)
         return DT_OK;
     if (!CODE_WAITS)
@@ -130,7 +131,7 @@ static void cuda_condition(const struct dt_device *base, struct dt_device_condit
         dt_nvml_read(device->nvml, out);
 }
 
-/* The end of a step: what tasks of the driver's threads found is reported, and free memory is joined. */
+/* The end of a step: report what tasks on the driver's threads found, and join free memory. */
 static dt_status cuda_stream_synchronize(struct dt_stream *stream)
 {
     struct cuda_device *device = cuda_of(stream->device);
