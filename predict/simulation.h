@@ -32,6 +32,12 @@ bool simulation_take_few(struct experiment *experiment, int few);
 dt_status simulation_run_brief(const struct experiment *experiment, const struct simulated_system *system,
                                const struct measure_hooks *hooks, struct measure_result *result);
 
+/* Faster still, and approximate: the last step's time from two steps of two and three micro-batches, in which a
+ * pipeline is never full. It tells how much a step changes with a profile's constants. Orders that fill and drain
+ * several times a step are simulated whole. Errors: as simulation_run. */
+dt_status simulation_run_coarse(const struct experiment *experiment, const struct simulated_system *system,
+                                const struct measure_hooks *hooks, struct measure_result *result);
+
 /* As memory_fit_predict, with the memory and the changes of the schedule from the system's
  * profile. */
 dt_status simulation_predict_memory(const struct experiment *experiment, const struct simulated_system *system, int rank,

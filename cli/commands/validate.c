@@ -14,7 +14,7 @@ struct arguments {
     const char *data, *cluster, *profile;
     const char *rates;
     struct option_list sets, where;
-    bool brief, json;
+    bool brief, coarse, json;
 };
 
 #define AT(member) offsetof(struct arguments, member)
@@ -32,6 +32,8 @@ static const struct option_row options[] = {
      "only rows that meet a condition on a column, with = != < <= > or >=: --where 'tp<=8'; several: all of them"},
     {"brief", 'b', OPTION_FLAG, AT(brief), NULL, NULL,
      "tell steps of many micro-batches by three of few where these say that each takes as long: sooner, for fits"},
+    {"coarse", 'o', OPTION_FLAG, AT(coarse), NULL, NULL,
+     "tell them by two of two or three: sooner still, and good for how a step changes with a profile alone"},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: the same, and the prediction of each row"},
     {0},
 };
@@ -39,6 +41,8 @@ static const struct option_row options[] = {
 static dt_status check_options(void *options_read)
 {
     struct arguments *a = options_read;
+    if (a->brief && a->coarse)
+        return dt_fail(DT_ERR_INVALID, "--brief, --coarse: one of them");
     return a->data ? DT_OK : dt_fail(DT_ERR_INVALID, "expected --data FILE");
 }
 
@@ -64,7 +68,7 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
                                      .where = a->where.items,
                                      .where_count = a->where.count};
     DT_TRY(validate_rows_read(a->data, &system, rows));
-    rows->brief = a->brief;
+    rows->steps = a->coarse ? VALIDATE_COARSE : a->brief ? VALIDATE_BRIEF : VALIDATE_WHOLE;
     DT_TRY(validate_predict(rows, interrupted, NULL));
     DT_TRY(validate_summarize(rows, summary));
     DT_TRY(a->json ? validate_print_json(rows, summary, stdout) : validate_print(rows, summary, stdout));

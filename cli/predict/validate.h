@@ -37,7 +37,7 @@ struct validate_row {
     enum measured_norm norm;             /* whatever the profile's are */
     bool first_flash_attention;          /* fused attention is FlashAttention's first version, whatever the profile's is */
     bool sequence_parallel_open;         /* neither table nor --set says it, so that the default is predicted */
-    bool fit_undecided;                  /* and it decides whether memory suffices */
+    bool fit_undecided;                  /* and it decides whether memory suffices; found with whole steps alone */
     double predicted_s, predicted_bytes; /* NAN: not known */
     double step_error;                   /* what the profile says that eight of ten predictions are off by no more than; NAN: nothing */
     double batch_per_gpu;
@@ -49,9 +49,13 @@ struct validate_row {
 struct validate_rows {
     struct validate_row *rows; /* [count] */
     int count;
-    bool brief;       /* long steps are told by short ones (simulation_run_brief): the reader sets it */
-    bool records;     /* they come from dtbench's own records, not from a table */
-    char unused[512]; /* columns that nothing is made of; "": none */
+    enum {
+        VALIDATE_WHOLE,
+        VALIDATE_BRIEF,  /* long steps are told by short ones (simulation_run_brief) */
+        VALIDATE_COARSE, /* by shorter ones, which say how a step changes (simulation_run_coarse), of whatever memory */
+    } steps;             /* the reader sets it */
+    bool records;        /* they come from dtbench's own records, not from a table */
+    char unused[512];    /* columns that nothing is made of; "": none */
 };
 
 /* What the rows do not tell. */

@@ -61,6 +61,8 @@ static dt_status create_system(struct predicting *p, const struct validate_row *
     dt_status status = simulated_system_create_next(p->machine, e, out);
     pthread_mutex_unlock(&p->lock);
     DT_TRY(status);
+    if (p->rows->steps == VALIDATE_COARSE)
+        (*out)->memory_bytes = UINT64_MAX; /* it ran, whatever memory is predicted */
     struct dt_costs *costs = &(*out)->costs;
     if (row->norm == NORM_IN_KERNEL)
         costs->profile.memory.rms_norm_elems = 0;
@@ -94,11 +96,17 @@ static dt_status find_undecided(struct predicting *p, struct validate_row *row)
 
 static dt_status predict(struct predicting *p, struct validate_row *row)
 {
+    static dt_status (*const simulate[])(const struct experiment *, const struct simulated_system *, const struct measure_hooks *,
+                                         struct measure_result *) = {
+        [VALIDATE_WHOLE] = simulation_run_symmetric,
+        [VALIDATE_BRIEF] = simulation_run_brief,
+        [VALIDATE_COARSE] = simulation_run_coarse,
+    };
     struct measure_result result = {0};
     struct simulated_system *system;
     DT_TRY(create_system(p, row, &row->experiment, &system));
     row->gpus_per_node = system->placement.ranks_per_node; /* the cluster's, where the table does not tell */
-    dt_status status = (p->rows->brief ? simulation_run_brief : simulation_run_symmetric)(&row->experiment, system, NULL, &result);
+    dt_status status = simulate[p->rows->steps](&row->experiment, system, NULL, &result);
     row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : status == DT_ERR_UNAVAILABLE ? VALIDATE_REFUSED : VALIDATE_PREDICTED;
     if (row->outcome == VALIDATE_REFUSED)
         snprintf(row->reason, sizeof row->reason, "%.255s", dt_error_message());
@@ -113,7 +121,8 @@ static dt_status predict(struct predicting *p, struct validate_row *row)
     simulated_system_destroy(system);
     if (status != DT_OK && status != DT_ERR_OOM && status != DT_ERR_UNAVAILABLE)
         return status;
-    return row->sequence_parallel_open && row->outcome != VALIDATE_REFUSED ? find_undecided(p, row) : DT_OK;
+    bool whole = p->rows->steps == VALIDATE_WHOLE; /* else it would take most of the time */
+    return whole && row->sequence_parallel_open && row->outcome != VALIDATE_REFUSED ? find_undecided(p, row) : DT_OK;
 }
 
 /* The next row that is no other one's, and not skipped; rows->count where there is none, or something has failed. */

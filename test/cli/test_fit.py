@@ -77,6 +77,26 @@ def test_runs_that_contradict_are_named():
     runs = write("contradiction.csv", HEAD + "".join(rows) + f"{shape},{2 * float(time):.6g}\n")
     text = run(*FIT, runs, "--profile", "llm_foundry_a100", "--output", "two.json")
     check("line 3 and line 8 are alike, and took" in text, text)
+    check("each predicted from the others" in text and "are of" not in text, "seven runs of six configs are no few", text)
+
+
+def test_runs_of_one_config():
+    """They end soon, say that they are few, and do not vouch for each other: each is as far off as without them."""
+    shape, time = measured_runs()[1].rsplit(",", 1)
+    for name, factors, said in (("equal", (3, 3, 3, 3), False), ("apart", (1.5, 3, 6, 3), True)):
+        runs = write(f"{name}.csv", HEAD + "".join(f"{shape},{factor * float(time):.6g}\n" for factor in factors))
+        text = run(*FIT, runs, "--profile", "llm_foundry_a100", "--output", "one.json")
+        check("the 4 runs are of 1 config: they say little of others" in text and "was not finished" not in text, text)
+        check(("line 2 and line 4 are alike, and took" in text) == said, text)
+        with open(os.path.join(WORK, "one.json"), encoding="utf-8") as source:
+            check(json.load(source)["error"]["median"] > 0.3, text)
+
+
+def test_no_time_left():
+    text = run(*FIT, write("hurry.csv", HEAD + "".join(measured_runs())), "--output", "hurry.json", "--seconds", "0.01")
+    check("the fit was not finished in 0.01 s: with more (--seconds) it may come nearer" in text, text)
+    with open(os.path.join(WORK, "hurry.json"), encoding="utf-8") as source:
+        check(json.load(source)["error"]["median"] > 0, text)
 
 
 GENERAL = """

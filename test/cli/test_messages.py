@@ -136,6 +136,7 @@ COMMANDS = [
     (['run', 'tiny.json', '--shard', '3/2'], USAGE, 'dtbench run: --shard 3/2: expected K/N with K from 1 to N, such as 1/4'),
     (['run', 'tiny.json', '--time-limit', 'soon'], USAGE, 'dtbench run: --time-limit soon: expected a number of seconds'),
     (['validate'], USAGE, 'dtbench validate: expected --data FILE'),
+    (['validate', '--data', 'x.csv', '--brief', '--coarse'], USAGE, 'dtbench validate: --brief, --coarse: one of them'),
     (['validate', '--data', 'nowhere.csv'], CONFIG, 'dtbench validate: cannot open nowhere.csv: No such file or directory'),
     (['compare'], USAGE, 'dtbench compare: expected two arguments, BASE and NEW, not 0'),
     (['compare', 'nowhere.jsonl', 'nowhere.jsonl'], CONFIG, 'dtbench compare: cannot read records from nowhere.jsonl: No such file or directory'),

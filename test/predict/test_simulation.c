@@ -783,6 +783,8 @@ static void long_steps_by_short_ones(void)
         "\"1f1b\"}, " SMALL,
         "\"world_size\": 8, \"paradigm\": \"pdp\", \"batch_size\": 6, \"tensor\": {\"size\": 2}, "
         "\"pipeline\": {\"stages\": 4, \"chunks\": 48, \"order\": \"1f1b\"}, " SMALL,
+        "\"world_size\": 4, \"paradigm\": \"pdp\", \"batch_size\": 48, \"pipeline\": {\"stages\": 4, \"chunks\": 48, \"order\": "
+        "\"interleaved\", \"virtual_stages\": 2}, " SMALL,
         "\"world_size\": 4, \"paradigm\": \"fsdp\", \"batch_size\": 20, \"micro_batches\": 20, " SMALL,
         "\"world_size\": 4, \"paradigm\": \"ddp\", \"batch_size\": 40, \"micro_batches\": 40, " TINY,
         "\"world_size\": 8, \"paradigm\": \"pdp\", \"batch_size\": 8, \"micro_batches\": 8, \"pipeline\": {\"stages\": 2, \"chunks\": 2, "
@@ -790,15 +792,19 @@ static void long_steps_by_short_ones(void)
     };
     for (int i = 0; i < (int)(sizeof keys / sizeof *keys); i++) {
         struct simulated_system *system;
-        struct measure_result whole, brief;
+        struct measure_result whole, brief, coarse;
         struct experiment *e = experiment_of(keys[i]);
         CHECK_OK(simulated_system_create(e, &system));
         CHECK_OK(simulation_run_symmetric(e, system, NULL, &whole));
         CHECK_OK(simulation_run_brief(e, system, NULL, &brief));
         double ratio = brief.step_s[brief.steps_done - 1] / whole.step_s[whole.steps_done - 1];
         CHECK(fabs(ratio - 1) < 1e-9, "%s: %.12g times as long", keys[i], ratio);
+        CHECK_OK(simulation_run_coarse(e, system, NULL, &coarse));
+        ratio = coarse.step_s[coarse.steps_done - 1] / whole.step_s[whole.steps_done - 1];
+        CHECK(fabs(ratio - 1) < 0.02, "%s, coarse: %.12g times as long", keys[i], ratio);
         measure_result_finish(&whole);
         measure_result_finish(&brief);
+        measure_result_finish(&coarse);
         struct experiment few = *e;
         int micro_batches = e->strategy.micro_batches;
         int64_t samples = experiment_replica_samples(e);

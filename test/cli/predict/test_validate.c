@@ -184,7 +184,7 @@ static void brief_and_equal_rows(void)
         struct validate_rows rows;
         char path[64];
         CHECK_OK(read_text_for(&system, mesh, &rows, path));
-        rows.brief = brief;
+        rows.steps = brief ? VALIDATE_BRIEF : VALIDATE_WHOLE;
         CHECK_OK(validate_predict(&rows, NULL, NULL));
         for (int i = 0; i < 7; i++) {
             CHECK(rows.rows[i].norm == norms[i] && rows.rows[i].outcome == VALIDATE_PREDICTED, "%d: %s", i, rows.rows[i].reason);
@@ -197,6 +197,24 @@ static void brief_and_equal_rows(void)
           whole_s[1], whole_s[2], whole_s[3]);
     CHECK(whole_s[4] > whole_s[3] && whole_s[5] > 1.05 * whole_s[4] && whole_s[6] > whole_s[3], "%g, %g, %g s", whole_s[4], whole_s[5],
           whole_s[6]);
+}
+
+/* A run that needs more memory than predictions allow has a time where that is not asked. */
+static void coarse_steps_whatever_memory(void)
+{
+    static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp\n"
+                                    "1,64,32,8192,64,48,2048,1,1,1\n";
+    struct validate_system system = {.cluster = "clusters/dgx_a100.json", .profile = "profiles/general_a100.json"};
+    for (int coarse = 0; coarse < 2; coarse++) {
+        struct validate_rows rows;
+        char path[64];
+        CHECK_OK(read_text_for(&system, mesh, &rows, path));
+        rows.steps = coarse ? VALIDATE_COARSE : VALIDATE_BRIEF;
+        CHECK_OK(validate_predict(&rows, NULL, NULL));
+        CHECK(rows.rows[0].outcome == (coarse ? VALIDATE_PREDICTED : VALIDATE_OUT_OF_MEMORY), "%d: %d", coarse, rows.rows[0].outcome);
+        CHECK(!coarse || rows.rows[0].predicted_s > 1, "%g s", rows.rows[0].predicted_s);
+        validate_rows_finish(&rows);
+    }
 }
 
 /* The ranks of a shard group, in both kinds of tables; without them a group has those of a node. */
@@ -638,6 +656,7 @@ static const struct test_case cases[] = {
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
     {"norms and units that a table tells", norms_and_units_told},
     {"brief and equal rows", brief_and_equal_rows},
+    {"coarse steps, whatever memory", coarse_steps_whatever_memory},
     {"hsdp in both kinds of tables", hsdp_in_tables},
     {"sequence parallelism that a row tells, or --set, or nobody", sequence_parallel_told_or_not},
     {"columns in any order", columns_in_any_order},
