@@ -151,19 +151,19 @@ static void describe_cpu(const char *kind, char *text, size_t text_bytes)
     dt_device_destroy(device);
 }
 
-/* Does some family find its kernels' libraries? `libraries` gets them, or what the first family lacks; `without` the families that have none. */
-static bool find_kernels(const struct dt_device_kind *kind, char *libraries, size_t bytes, char *without, size_t without_bytes)
+/* The libraries of all families' kernels, and what those lack that have no kernels. Returns whether some family has its own. */
+static bool find_kernels(const struct dt_device_kind *kind, char *libraries, size_t bytes, char *missing, size_t missing_bytes)
 {
     const struct dt_model_family *family;
     bool found = false;
     for (int f = 0; (family = model_family(f)); f++) {
         char text[512] = "";
         bool available = family->kernels_available(kind->name, text, sizeof text);
-        if (!available)
-            dt_append(without, without_bytes, ", ", "%s", family->name);
-        if (f == 0 || (available && !found))
-            snprintf(libraries, bytes, "%s", text);
         found |= available;
+        if (!available)
+            dt_append(missing, missing_bytes, "; ", "no kernels for %s: %s", family->name, text);
+        else if (!strstr(libraries, text))
+            dt_append(libraries, bytes, "; ", "%s", text);
     }
     return found;
 }
@@ -171,12 +171,12 @@ static bool find_kernels(const struct dt_device_kind *kind, char *libraries, siz
 /* What the device is, or what is missing. Returns whether it can be used. */
 static bool describe_device(const struct dt_device_kind *kind, char *text, size_t text_bytes)
 {
-    char libraries[512] = "", without[128] = "";
+    char libraries[512] = "", missing[1024] = "";
     text[0] = '\0';
     if (!dt_device_available(kind->name, text, text_bytes))
         return false;
-    if (!find_kernels(kind, libraries, sizeof libraries, without, sizeof without)) {
-        snprintf(text, text_bytes, "the device is available, but not what its kernels need: %s", libraries);
+    if (!find_kernels(kind, libraries, sizeof libraries, missing, sizeof missing)) {
+        snprintf(text, text_bytes, "the device is available, but not what its kernels need: %s", missing);
         return false;
     }
     if (kind->simulated)
@@ -185,8 +185,8 @@ static bool describe_device(const struct dt_device_kind *kind, char *text, size_
         describe_gpus(libraries, text, text_bytes);
     else
         describe_cpu(kind->name, text, text_bytes);
-    if (*without)
-        dt_append(text, text_bytes, "; ", "no kernels for %s", without);
+    if (*missing)
+        dt_append(text, text_bytes, "; ", "%s", missing);
     return true;
 }
 
@@ -198,7 +198,7 @@ static dt_status print_devices(void)
     table_column(t, TABLE_LEFT | TABLE_STAYS, "available");
     table_column(t, TABLE_LEFT, "");
     for (int i = 0; (kind = dt_device_kind_at(i)); i++) {
-        char text[1024];
+        char text[2048];
         bool available = describe_device(kind, text, sizeof text);
         table_text(t, kind->name);
         table_text(t, available ? "yes" : "no");

@@ -4,13 +4,13 @@
 #ifndef LIB_COMM_NCCL_LIBRARY_H
 #define LIB_COMM_NCCL_LIBRARY_H
 
-#include "lib/base/status.h"
-
 #include <nccl.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#include "lib/base/status.h"
 
 /* The oldest version with non-blocking communicators and with splits. */
 #define DT_NCCL_OLDEST NCCL_VERSION(2, 18, 1)

@@ -5,6 +5,7 @@
  * to 4 bytes, the bias gradient a transposed second operand and everything aligned to 16, GELU and its derivative everything aligned to 16.
  * In fp32 there is only the added bias. The
  * algorithm that is named first is the slowest, and sums in another order than the last: who chooses by time gets other bits. */
+#include "test/cuda_emulator/libraries/named.h"
 #include "test/cuda_emulator/runtime/stream.h"
 
 #include "gpt/cuda/cublaslt.h"
@@ -557,6 +558,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
 
 dt_status gpt_cublaslt_load(struct gpt_cublaslt *out)
 {
+    DT_TRY(library_that_is_named("cuBLASLt", "DTBENCH_LIBCUBLASLT"));
     out->get_version = cublasLtGetVersion;
     out->get_status_string = cublasLtGetStatusString;
     out->create = cublasLtCreate;

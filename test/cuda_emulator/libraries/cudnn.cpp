@@ -1,6 +1,7 @@
 /* cuDNN of the emulated GPU: convolutions as plain loops, queued like kernels. It refuses what the real one would, as far as that is known, and is
  * stricter: addresses must be multiples of 16. The algorithm that is named first is not deterministic (some elements of its results are off by
  * more than tests allow), the second one wants more workspace than check counts on, and the third is right. */
+#include "test/cuda_emulator/libraries/named.h"
 #include "test/cuda_emulator/runtime/stream.h"
 
 #include "vision/cuda/cudnn.h"
@@ -387,6 +388,7 @@ static int cudnnConvolutionBackwardFilter(cudnnContext *handle, const void *alph
 
 dt_status vision_cudnn_load(struct vision_cudnn *out)
 {
+    DT_TRY(library_that_is_named("cuDNN", "DTBENCH_LIBCUDNN"));
 #define ROW(member, symbol, ...) out->member = symbol;
     VISION_CUDNN(ROW)
 #undef ROW
