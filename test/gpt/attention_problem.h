@@ -181,11 +181,11 @@ static inline void check_part(const struct problem *p, const char *table, const 
                               const double *want, size_t count, double limit)
 {
     double error = error_of(dtype, got, want, count);
-    CHECK(error <= limit, "%s, %s, table %s: T %d, width %d, heads %d, kv heads %d%s, dropout %g: %s is off by %.2e",
+    CHECK(error <= limit, "%s, %s, table %s: T %d, width %d, heads %d, kv heads %d%s, dropout %g: %s is off by %.2e, limit %.3g",
           dt_dtype_name(p->model.dtype), gpt_of(&p->model)->attention == GPT_ATTENTION_FUSED ? "fused" : "unfused", table,
           gpt_of(&p->model)->block_size, gpt_of(&p->model)->hidden / gpt_of(&p->model)->heads, gpt_of(&p->model)->heads,
           gpt_kv_heads(&p->model), gpt_of(&p->model)->position == GPT_POSITION_ALIBI ? ", alibi" : "", (double)p->dropout.probability, what,
-          error);
+          error, limit);
 }
 
 static inline void check_result(const struct problem *p, const struct result *r, const char *table)

@@ -179,8 +179,8 @@ static inline const char *setup_text(const struct setup *s)
 #define CHECK_ARRAY(s, a, what)                                                                                                            \
     do {                                                                                                                                   \
         double check_error_ = error_of((s)->dtype, (a).data, (a).values, (a).count);                                                       \
-        CHECK(check_error_ <= bound_of((s)->dtype), "%s: error %.3g with %s, %s", what, check_error_, dt_dtype_name((s)->dtype),           \
-              setup_text(s));                                                                                                              \
+        CHECK(check_error_ <= bound_of((s)->dtype), "%s: error %.3g, limit %.3g, with %s, %s", what, check_error_, bound_of((s)->dtype),   \
+              dt_dtype_name((s)->dtype), setup_text(s));                                                                                   \
     } while (0)
 
 static inline void setup_end(struct setup *s)

@@ -129,7 +129,8 @@ static void check_array(const struct array *a, const char *what)
         error = off <= error ? error : off; /* NaN too */
     }
     double allowed = t.dtype == DT_FP32 ? 5e-6 : t.dtype == DT_FP16 ? 0x1p-10 : 0x1p-8;
-    CHECK(error <= allowed, "%s: error %.3g in %s, arrays %zu past alignment", what, error, dt_dtype_name(t.dtype), t.shift_bytes);
+    CHECK(error <= allowed, "%s: error %.3g, limit %.3g, in %s, arrays %zu past alignment", what, error, allowed, dt_dtype_name(t.dtype),
+          t.shift_bytes);
 }
 
 static void try_dtype(enum dt_dtype dtype, void (*body)(void))

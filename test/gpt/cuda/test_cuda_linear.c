@@ -71,7 +71,8 @@ static double bound(void)
     return dtype == DT_FP32 ? 3e-6 : dtype == DT_FP16 ? 0x1p-11 : 0x1p-8;
 }
 
-#define CHECK_ARRAY(a, what) CHECK(error_of(&(a)) <= bound(), "%s, %s: error %.3g", what, dt_dtype_name(dtype), error_of(&(a)))
+#define CHECK_ARRAY(a, what)                                                                                                               \
+    CHECK(error_of(&(a)) <= bound(), "%s, %s: error %.3g, limit %.3g", what, dt_dtype_name(dtype), error_of(&(a)), bound())
 
 /* Every dtype with kernels that have seen no shape yet. */
 static void for_every_dtype(void (*body)(void))
@@ -212,7 +213,8 @@ static void repeating_body(void)
         double *plain = malloc(l.dx.count * sizeof *plain);
         ref_linear_gradient(l.dy.values, l.x.values, l.w.values, plain, NULL, NULL, z.rows, z.in, z.out);
         ref_gelu_gradient(plain, l.hidden.values, l.dx.values, l.dx.count, GPT_MLP_GELU);
-        CHECK(error_of(&l.dx) <= 2 * bound(), "dx through GELU, %s: error %.3g", dt_dtype_name(dtype), error_of(&l.dx)); /* rounded twice */
+        CHECK(error_of(&l.dx) <= 2 * bound(), "dx through GELU, %s: error %.3g, limit %.3g", dt_dtype_name(dtype), error_of(&l.dx),
+              2 * bound()); /* rounded twice */
         free(plain);
         free(first);
         free(again);
