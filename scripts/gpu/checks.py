@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from gpu.machine import find_tool
+from gpu.machine import answer_of, find_tool
 from gpu.runner import Failed, OutOfTime, Skipped, descendants, end, last_line
 
 PARADIGMS = ("ddp", "pdp", "fsdp", "zero1", "zero2", "hsdp", "data_parallel", "parameter_server")
@@ -42,7 +42,7 @@ COMPARED["GPTLarge bf16"] = preset("GPTLarge", "bf16", 1, 4)
 
 
 def experiment(name, config):
-    return {"name": name.replace(" ", "_").replace(",", ""), "steps": {"warmup": 4, "timed": 2 if TINY else 6}, "timeout": TIMEOUTS, **config}
+    return {"name": name.replace(" ", "_").replace(",", "")[:63], "steps": {"warmup": 4, "timed": 2 if TINY else 6}, "timeout": TIMEOUTS, **config}
 
 
 def records_of(path):
@@ -54,8 +54,8 @@ def records_of(path):
 
 
 class Checks:
-    def __init__(self, runner, programs, options, environment):
-        self.runner, self.programs, self.options, self.environment = runner, programs, options, environment
+    def __init__(self, runner, programs, options, environment, machine):
+        self.runner, self.programs, self.options, self.environment, self.there = runner, programs, options, environment, machine
         self.cpu = {}  # losses by name
         if os.path.exists(programs.losses):
             with open(programs.losses, encoding="utf-8") as file:
@@ -64,26 +64,21 @@ class Checks:
     # ---- what there is ----
 
     def machine(self):
-        for log, command in (("nvidia-smi", ["nvidia-smi"]), ("nvidia-smi-q", ["nvidia-smi", "-q"]), ("cpu", ["lscpu"]), ("limits", ["sh", "-c", "ulimit -a; df -h; uname -a; env"])):
+        for log, command in (("nvidia-smi", ["nvidia-smi"]), ("nvidia-smi-q", ["nvidia-smi", "-q"]), ("nvidia-smi-topo", ["nvidia-smi", "topo", "-m"]),
+                             ("cpu", ["lscpu"]), ("limits", ["sh", "-c", "ulimit -a; df -h; uname -a; env"]), ("list", [self.programs.dtbench, "list"])):
             try:
-                self.runner.call(log, command, 30)
+                self.runner.call(log, command, 30, self.environment)
             except OSError:
                 pass  # not here
-        status, said = self.runner.call("list", [self.programs.dtbench, "list"], 60, self.environment)
-        found = re.search(r"^cuda +(\w+) +(.*)", said, re.MULTILINE)
-        if status != 0 or not found or found.group(1) != "yes":
-            raise Failed(f"dtbench sees no GPU here: {found.group(2) if found else last_line(said)}")
-        nccl = re.search(r"^nccl +(\w+) +([^;\n]*)", said, re.MULTILINE)
-        self.runner.heading.append(f"GPU: {found.group(2)}; {nccl.group(2) if nccl else 'no nccl'}")
-        if not nccl or nccl.group(1) != "yes":
-            raise Failed(f"dtbench finds no NCCL: {nccl.group(2) if nccl else last_line(said)}")
-        return found.group(2)
+        if self.there.needed:
+            raise Failed("; ".join(f"no {name}: {self.there.missing[name]}" for name in self.there.needed))
+        return f"{self.there.gpu}; {self.there.nccl}"
 
-    def gpus(self):
-        """How many there are."""
-        _, said = self.runner.call("list", [self.programs.dtbench, "list"], 60, self.environment)
-        found = re.search(r"^cuda +yes +(?:(\d+) x )?", said, re.MULTILINE)
-        return int(found.group(1) or 1) if found else 0
+    def driver_at_end(self):
+        """What the driver says of the GPU after all, and the faults that it has put down in the kernel's log."""
+        self.runner.heading += [line for line in answer_of("dmesg")[1].splitlines() if "NVRM: Xid" in line][-8:]
+        with open(self.runner.path("nvidia-smi-q_at_end.log"), "w", encoding="utf-8") as file:
+            file.write(answer_of("nvidia-smi", "-q")[1])
 
     # ---- test programs ----
 
@@ -200,8 +195,8 @@ class Checks:
 
     def paradigms(self, ranks, dtype, graph, names=PARADIGMS, **more):
         """Losses as the CPU's, bytes as predicted. What is not well with one paradigm does not hide the others."""
-        name = "_".join(["paradigms", str(ranks), dtype, "graph" if graph else "queued", *(names if names != PARADIGMS else ()), *more])
-        config = {"world_size": ranks, "model": {**MODEL, "dtype": dtype}, "share_gpus": self.gpus() < ranks, "graph": graph,
+        name = "_".join(["ranks", str(ranks), dtype, "graph" if graph else "queued", *names[:1], *more])
+        config = {"world_size": ranks, "model": {**MODEL, "dtype": dtype}, "share_gpus": self.there.count() < ranks, "graph": graph,
                   "graph_in_pipelines": graph and names == ("pdp",), "sweep": {"paradigm": list(names)}, **more}
         wanted = self.cpu_losses(f"small {dtype}, {BATCH * ranks} samples")
         path, over = self.runner.path(f"{name}.jsonl"), ""
@@ -255,10 +250,11 @@ class Checks:
         name = f"lost_{paradigm}_{number}"
         path, records = self.runner.path(f"{name}.json"), self.runner.path(f"{name}.jsonl")
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(experiment(name, {"device": self.options.device, "world_size": 2, "paradigm": paradigm, "share_gpus": self.gpus() < 2,
+            json.dump(experiment(name, {"device": self.options.device, "world_size": 2, "paradigm": paradigm, "share_gpus": self.there.count() < 2,
                                         **small("fp16", BATCH), "steps": {"warmup": 1, "timed": 1000000}, "graph": number == signal.SIGKILL,
                                         "timeout": {**TIMEOUTS, "step_s": 10}}), file)
         with open(self.runner.path(name + ".log"), "wb") as log:
+            self.runner.logs.append(log.name)
             process = subprocess.Popen([self.programs.dtbench, "run", path, "--output", records, "--quiet"], stdin=subprocess.DEVNULL, stdout=log,
                                        stderr=log, env=self.environment, start_new_session=True)
         try:

@@ -8,6 +8,7 @@ A check gets as many seconds as it is to need at most, and what those before it 
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import time
 
 LOG_BYTES = 1 << 20  # of a longer log only its beginning and end are packed
 GRACE_S = 8  # for a program to end in order
+TELLING = re.compile(r"not ok |# \S+:\d+: |Bail out!|ERROR SUMMARY|.*(?:error|cannot|fail|Xid|abort)", re.IGNORECASE)  # lines of a log that tell what is wrong
 
 
 class Failed(Exception):
@@ -85,14 +87,21 @@ class Runner:
         self.begin_part(limit_s)
         self.deadline = self.end  # of the check that runs
         self.heading, self.stopping, self.pack_s, self.unwritten = [], False, 0.0, False
+        self.logs = []  # of the check that runs
         os.makedirs(self.out, exist_ok=True)
         while os.path.exists(self.archive()):
             self.name = f"{name}_{int(self.name[len(name) + 1:] or 1) + 1}"
         self.results = self.earlier_results()
         self.replace("summary.txt", self.summary())
-        self.work = tempfile.mkdtemp(prefix="first_gpu_")
+        self.temporary = []
+        self.work = self.temporary_folder(None, "first_gpu_")
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.stop)
+
+    def temporary_folder(self, parent, prefix):
+        """One that remove() removes."""
+        self.temporary.append(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        return self.temporary[-1]
 
     def archive(self):
         return os.path.join(self.out, self.name + ".tar.gz")
@@ -119,6 +128,7 @@ class Runner:
         """(exit status, output) of a program, which also is in the log of this name; errors are in it too, or `apart` in another one.
         OutOfTime: it was ended."""
         path = self.path(log + ".log")
+        self.logs.append(path)
         limit = min(self.left_s(), limit_s or 1e9)
         if limit <= 0:
             raise OutOfTime("no time was left for " + os.path.basename(command[0]))
@@ -144,7 +154,7 @@ class Runner:
 
     def check(self, part, name, seconds, function, *arguments):
         """Its verdict is kept, whatever happens in it, but for Stopped."""
-        start = time.monotonic()
+        start, self.logs = time.monotonic(), []
         self.later_s -= seconds
         least, left = seconds * self.share, self.end - start
         if left < least / 2:
@@ -168,9 +178,20 @@ class Runner:
 
     def keep(self, part, name, verdict, seconds, said):
         result = {"part": part, "name": name, "verdict": verdict, "seconds": round(seconds, 1), "said": said}
+        if self.is_bad(result):
+            result["log"] = self.evidence()
         self.results = [r for r in self.results if (r["part"], r["name"]) != (part, name)] + [result]
         print(self.line(result), flush=True)
         self.write()
+
+    def evidence(self):
+        """Of the logs of the check that ran: the first lines that tell what is wrong, and the last ones."""
+        found = []
+        for path in filter(os.path.exists, dict.fromkeys(self.logs)):
+            lines = self.text(path).splitlines()
+            telling = [number for number, line in enumerate(lines) if TELLING.match(line)][:8]
+            found += [f"{os.path.basename(path)}:{number + 1}: {lines[number][:300]}" for number in sorted({*telling, *range(max(0, len(lines) - 4), len(lines))})]
+        return found[:40]
 
     # ---- what is kept ----
 
@@ -184,18 +205,24 @@ class Runner:
     def line(result):
         return f"{result['verdict']:<8} {result['part']} {result['name']:<44} {result['seconds']:6.1f} s  {result['said']}".rstrip()
 
+    @staticmethod
+    def is_bad(result):
+        return result["verdict"] not in ("ok", "skipped")
+
     def failed(self):
-        return self.unwritten or any(r["verdict"] not in ("ok", "skipped") for r in self.results)
+        return self.unwritten or any(map(self.is_bad, self.results))
 
     def summary(self):
         counts = {}
         for r in self.results:
             counts[r["verdict"]] = counts.get(r["verdict"], 0) + 1
         said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "nothing was run"
-        bad = [r for r in self.results if r["verdict"] not in ("ok", "skipped")]
+        bad = [r for r in self.results if self.is_bad(r)]
         lines = [*self.heading, "", said]
         for title, group in (("What is not well", bad), ("All", self.results)):
             lines += ["", title] + [self.line(r) for r in group] if group else []
+        for r in bad:
+            lines += ["", f"Of the logs of {r['name']}"] + ["  " + line for line in r["log"]] if r.get("log") else []
         return "\n".join(lines) + "\n"
 
     def replace(self, name, text):
@@ -256,4 +283,5 @@ class Runner:
         self.remove()
 
     def remove(self):
-        shutil.rmtree(self.work, ignore_errors=True)
+        for folder in self.temporary:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -63,8 +63,8 @@ def command(out, *arguments, root=os.path.join(WORK, "unpacked")):
     return [*APART, sys.executable, os.path.join(root, "scripts/first_gpu"), os.path.join(WORK, out), *arguments]
 
 
-def call(out, *arguments, **more):
-    done = subprocess.run(command(out, *arguments, **more), cwd="/", env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+def call(out, *arguments, environment=None, **more):
+    done = subprocess.run(command(out, *arguments, **more), cwd="/", env={**ENVIRONMENT, **(environment or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=600, check=False)
     return done.returncode, done.stdout
 
@@ -99,7 +99,7 @@ def test_a_bare_machine():
             "GPTLarge, batch 20, dtbench", "GPTLarge, batch 20, kernels", "of warpgroups or not"]
     code, said, results = run("bare", *(word for text in only for word in ("--only", text)))
     check(code == 0 and set(verdicts(results).values()) == {"ok"} and len(results) == 11, code, "\n" + said)
-    check("emulated GPU" in results["machine"]["said"], results["machine"])
+    check(all(word in results["machine"]["said"] for word in ("emulated GPU", "; cuBLASLt ", "; cuDNN ", "; NCCL ")), results["machine"])
     check("1 of 1 as they should be" in results["pipeline, 2 ranks, fp16, graphs"]["said"], results)
     check(not os.listdir(TEMPORARY), "a temporary folder is left", os.listdir(TEMPORARY))
 
@@ -114,7 +114,30 @@ def test_what_fails_stops_nothing():
     check(found["test_device_cuda"] == "FAILED" and "missing" in results["test_device_cuda"]["said"], results["test_device_cuda"])
     check(found["test_device_graph"] == "ok", results["test_device_graph"])
     check(found["test_kernels_parts"] == "TIMEOUT" and "1 passed" in results["test_kernels_parts"]["said"], results["test_kernels_parts"])
+    summary = summary_of("bad")
+    check("  test_device.log:3: # x.c:3: 1 == 2: bad" in summary and "  test_kernels_parts.log:2: ok 1 - before" in summary, "\n".join(summary))
+    check(not os.listdir(TEMPORARY), "a temporary folder is left", os.listdir(TEMPORARY))
     check(found["test_attention"] == "FAILED" and "no case" in results["test_attention"]["said"] and "not run" not in found.values(), found)
+
+
+def summary_of(out):
+    with open(os.path.join(WORK, out, "summary.txt"), encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def test_what_is_missing_is_named_in_a_line_each():
+    libraries = {"NCCL": "DTBENCH_LIBNCCL", "cuBLASLt": "DTBENCH_LIBCUBLASLT", "cuDNN": "DTBENCH_LIBCUDNN"}
+    for absent in (["NCCL", "cuDNN"], ["cuBLASLt"]):
+        out = "without_" + "_".join(absent)
+        named = {libraries[name]: f"/nowhere/{name}" for name in absent}
+        code, said, results = run(out, "--only", "machine", "--python", "/bin/false", environment=named)
+        check(code == 1 and results["machine"]["verdict"] == "FAILED", code, "\n" + said)
+        lines = [line for line in summary_of(out) if line.startswith("MISSING: ")]
+        found = [line.split(": ")[1] for line in lines]
+        check(sorted(name for name in found if name in libraries) == sorted(absent) and "PyTorch" in found, lines)
+        for name in absent:
+            check(any(f"{name} cannot be loaded: /nowhere/{name} is not there" in line for line in lines), lines)
+            check(f"/nowhere/{name} is not there" in results["machine"]["said"], results["machine"])
 
 
 def test_a_part_has_time_for_all_its_checks():
@@ -123,6 +146,16 @@ def test_a_part_has_time_for_all_its_checks():
     check(code == 0 and len({(part, name) for part, _, _, name in lines}) == len(lines) > 50, code, "\n" + said)
     for one in "ABC":
         check(sum(int(seconds) for part, seconds, _, _ in lines if part == one) <= 540, one, "\n" + said)
+
+
+def test_a_long_name_is_one_that_dtbench_takes():
+    sys.path.insert(0, os.path.join(ROOT, "scripts"))
+    from gpu.checks import experiment
+    path = os.path.join(WORK, "named.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({**experiment("of " + "many " * 20, {"model": json.loads(TINY)}), "device": "cpu"}, file)
+    done = subprocess.run([DTBENCH, "check", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    check(done.returncode == 0, done.stdout)
 
 
 def test_the_sanitizer_sees_where_buffers_end():
@@ -158,6 +191,7 @@ def test_the_end_is_in_order():
     check(process.returncode == 143, process.returncode, said)
     found = verdicts(results_of("ended"))
     check(found["test_kernels_parts"] == "stopped" and found["tune"] == "not run", found)
+    check("stopped by SIGTERM" in summary_of("ended") and "  test_kernels_parts.log:2: ok 1 - before" in summary_of("ended"), "\n".join(summary_of("ended")))
     wait_for(lambda: not running(), 10, "the end of the program that hangs")
 
 
@@ -168,6 +202,8 @@ def test_where_results_go():
         check(code == 0, code, "\n" + said)
     check(sorted(os.listdir(os.path.join(WORK, "again"))) == ["first_gpu_ABC.tar.gz", "first_gpu_ABC_2.tar.gz", "results.jsonl", "summary.txt"],
           os.listdir(os.path.join(WORK, "again")))
+    code, said, results = run("empty", "--archive", "/nowhere/dtbench-gpu.tar.gz")
+    check(code == 2 and "/nowhere/dtbench-gpu.tar.gz" in summary_of("empty")[0] and not results and not os.listdir(TEMPORARY), code, "\n" + said)
     code, said = call("dtbench-gpu.tar.gz/out", "--only", "machine")
     check(code == 2 and said.startswith("first_gpu: ") and said.count("\n") == 1, code, "\n" + said)
 
