@@ -259,8 +259,11 @@ static dt_status after(struct change *c, const struct plan *from, int at, struct
 static dt_status change_action(void *context, const struct plan *from, int at, struct plan *out)
 {
     struct change *c = context;
+    struct action action = from->actions[at];
+    if (action.op == ACTION_RECOMPUTE && c->f->profile->schedule.recomputes_outputs)
+        action.flags &= ~ACTION_ENDS_HERE;
     DT_TRY(before(c, &from->actions[at], out));
-    DT_TRY(plan_append(out, from->actions[at]));
+    DT_TRY(plan_append(out, action));
     return after(c, from, at, out);
 }
 

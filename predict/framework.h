@@ -43,6 +43,13 @@
  *                              of its input is summed over ranks. With 2, each of SwiGLU's two
  *                              products has its own sum. Source: Aleph-Alpha/scaling,
  *                              src/scaling/core/nn/linear/column_parallel_linear.py and mlp.py.
+ *   recomputes_outputs         Checkpointing runs the whole forward again. This includes a block's
+ *                              last product and, with tensor parallelism, its sum, though backward
+ *                              reads neither. PyTorch without reentrant autograd stops earlier since
+ *                              version 2.1. Source: PyTorch, torch/utils/checkpoint.py
+ *                              (CheckpointFunction.backward, set_checkpoint_early_stop); Megatron-LM,
+ *                              megatron/core/tensor_parallel/random.py; Aleph-Alpha/scaling,
+ *                              src/scaling/core/nn/parallel_module/activation_checkpointing.py.
  *
  * Products in FP8 (lib/cost/fp8.h), whatever the profile:
  *

@@ -190,6 +190,8 @@ static const struct dt_field after_kernels[] = {
     {"schedule.sums_in_turn", DT_FIELD_INT, AT(schedule.sums_in_turn), .max = 2, .initial = "0",
      .description = "1: ranks that share layers wait for the sum of an input's gradient before they compute weight gradients. 2: and "
                     "without sequence parallelism each of SwiGLU's two products has a sum of its own."},
+    {"schedule.recomputes_outputs", DT_FIELD_INT, AT(schedule.recomputes_outputs), .max = 1, .initial = "0",
+     .description = "1: what is computed again ends with the output, which nobody reads: a block's last product and its ranks' sum."},
 };
 
 /* ---- with the kernels of the families ---- */

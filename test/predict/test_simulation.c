@@ -584,6 +584,30 @@ static void sums_in_turn(void)
     }
 }
 
+static void again_to_the_end(struct simulated_system *s)
+{
+    s->costs.profile.schedule.recomputes_outputs = 1;
+}
+
+/* What is computed again ends before a product that nobody reads, unless a framework calls its whole forward: with two blocks twice that product,
+ * and twice its sum. */
+static void outputs_computed_again(void)
+{
+    static const char *const activations[] = {"keep", "checkpoint"};
+    double more[2][2];
+    for (int tensor = 1; tensor <= 4; tensor += 3)
+        for (int i = 0; i < 2; i++) {
+            char keys[512];
+            snprintf(keys, sizeof keys,
+                     "\"world_size\": %d, \"paradigm\": \"none\", \"batch_size\": 4, \"activation\": \"%s\", \"tensor\": {\"size\": %d}, "
+                     "\"model\": {\"layers\": 2, \"heads\": 16, \"hidden\": 2048, \"vocab_size\": 512, \"block_size\": 1024}",
+                     tensor, activations[i], tensor);
+            more[tensor > 1][i] = run_keys(keys, again_to_the_end) - run_keys(keys, NULL);
+        }
+    CHECK(more[0][0] == 0 && more[1][0] == 0, "kept: %g, %g s", more[0][0], more[1][0]);
+    CHECK(more[0][1] > 0 && more[1][1] > more[0][1] / 4, "one rank %g s, four %g", more[0][1], more[1][1]);
+}
+
 static void the_bubble_of_a_pipeline(void)
 {
     static const int stages[] = {2, 4}, chunks[] = {1, 2, 4, 8};
@@ -1080,6 +1104,7 @@ static const struct test_case cases[] = {
     {"shares are copied", shares_are_copied},
     {"one queue waits for reductions", one_queue_waits_for_reductions},
     {"sums in turn", sums_in_turn},
+    {"outputs computed again", outputs_computed_again},
     {"the bubble of a pipeline", the_bubble_of_a_pipeline},
     {"a bubble is counted", a_bubble_is_counted},
     {"waiting for launches is the host's", waiting_for_launches_is_the_hosts},
