@@ -94,9 +94,8 @@ static inline dt_status update_on_device(struct dt_kernels *k, struct dt_stream 
 {
     struct dt_update there = *u;
     bool used[sizeof on_device.arrays / sizeof on_device.arrays[0]] = {0};
-    if (!u->on_host)
-        DT_TRY(device_arrays_send(stream, &there, sizeof there, used));
-    DT_TRY((u->on_host ? on_device.backend->host : on_device.backend->calls)->update(k, stream, &there));
+    DT_TRY(device_arrays_send(stream, &there, sizeof there, used));
+    DT_TRY(on_device.backend->calls->update(k, stream, &there));
     return device_arrays_fetch(stream, used);
 }
 
@@ -105,9 +104,8 @@ static inline dt_status add_on_device(struct dt_kernels *k, struct dt_stream *st
 {
     const void *there[] = {to, from};
     bool used[sizeof on_device.arrays / sizeof on_device.arrays[0]] = {0};
-    if (!on_host)
-        DT_TRY(device_arrays_send(stream, there, sizeof there, used));
-    DT_TRY((on_host ? on_device.backend->host : on_device.backend->calls)->add(k, stream, on_host, (void *)there[0], there[1], count));
+    DT_TRY(device_arrays_send(stream, there, sizeof there, used));
+    DT_TRY(on_device.backend->calls->add(k, stream, on_host, (void *)there[0], there[1], count));
     return device_arrays_fetch(stream, used);
 }
 
@@ -128,6 +126,7 @@ static inline dt_status normal_on_device(struct dt_kernels *k, struct dt_stream 
     return device_arrays_fetch(stream, used);
 }
 
+/* What is computed on the host stays there. */
 static inline const struct dt_kernel_backend *device_arrays_backend(const struct dt_kernel_backend *backend)
 {
     static struct dt_kernel_backend there;
@@ -139,7 +138,7 @@ static inline const struct dt_kernel_backend *device_arrays_backend(const struct
     calls.add = add_on_device;
     calls.fill = fill_on_device;
     calls.normal = normal_on_device;
-    there.calls = there.host = &calls;
+    there.calls = &calls;
     return &there;
 }
 
