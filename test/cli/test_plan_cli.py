@@ -303,7 +303,7 @@ def test_wrong_requests_get_a_line():
     refused("clusters/nowhere.json", "--model", "GPTSmall", "--cluster", "nowhere")
     refused("64 nodes of 8", "--model", "GPTSmall", "--cluster", "gcp_a2", "--nodes", "65")
     refused("cannot divide it", *SMALL, "--nodes", "2", "--global-batch", "17")
-    refused("nothing is left", *SMALL, "--nodes", "1", "--forbid", "paradigm=ddp,zero1,zero2,fsdp,hsdp,pdp")
+    refused("no candidate is left", *SMALL, "--nodes", "1", "--forbid", "paradigm=ddp,zero1,zero2,fsdp,hsdp,pdp")
     refused("did you mean", *SMALL, "--fix", "paradigm=fspd")
     refused("unknown key", *SMALL, "--fix", "paradigms=fsdp")
     refused("whole number", *SMALL, "--top", "none")

@@ -95,7 +95,7 @@ static void wrong_profiles(void)
     refused(p, "p.json: sources: nothing says where kernel_s comes from");
     p = default_profile();
     cJSON_AddStringToObject(inside(p, "sources"), "gemmm", "nowhere");
-    refused(p, "p.json: sources: \"gemmm\" is no constant");
+    refused(p, "p.json: sources: \"gemmm\" is not a constant of a profile");
     p = default_profile();
     cJSON_DeleteItemFromObject(p, "sources");
     refused(p, "p.json: sources: missing");
