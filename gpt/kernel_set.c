@@ -1,19 +1,30 @@
 #include "gpt/kernel_set.h"
 #include "gpt/kernels_traced.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+const struct gpt_kernel_table *gpt_kernels_for(const struct dt_device_kind *kind)
+{
+    static const struct gpt_kernel_table *const tables[DT_DEVICE_KINDS] = {
+        [DT_DEVICE_CPU] = &gpt_kernels_cpu, [DT_DEVICE_CUDA] = &gpt_kernels_cuda, [DT_DEVICE_SIM] = &gpt_kernels_cost};
+    return tables[kind->index];
+}
+
+bool gpt_kernels_available(const struct dt_device_kind *kind, char *text, size_t text_bytes)
+{
+    const struct gpt_kernel_table *table = gpt_kernels_for(kind);
+    snprintf(text, text_bytes, "%s", table->missing ? table->missing : "");
+    return !table->missing && (!table->available || table->available(text, text_bytes));
+}
 
 dt_status gpt_kernel_set_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out)
 {
-    struct dt_device_info info;
     struct gpt_kernel_set *k = calloc(1, sizeof *k);
     *out = NULL;
     DT_TRY(dt_allocated(k, "no host memory for kernels"));
-    dt_status status = DT_ERR_UNAVAILABLE;
-    dt_device_info(device, &info);
-    k->plain.table = gpt_kernels_for(info.kind->name);
-    if (!k->plain.table)
-        goto fail;
+    dt_status status;
+    k->plain.table = gpt_kernels_for(dt_device_kind_of(device));
     DT_TRY_ELSE(fail, status, dt_kernels_init(&k->base, device, model->dtype));
     DT_TRY_ELSE(fail, status, k->plain.table->create(&k->base, model, &k->plain.state));
     k->table = k->offers = k->plain.table;

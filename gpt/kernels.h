@@ -433,6 +433,8 @@ struct gpt_kernel_table {
     /* ---- optional, from here on: what NULL means is said of each ---- */
 
     bool (*available)(char *text, size_t text_bytes); /* gpt_kernels_available. NULL: they need no library */
+    const char
+        *missing; /* of kernels that are not in this build: what it is and what brings it, and nothing else is looked at. Else NULL */
     /* What computes the products of a linear layer ("amx", "onednn"), where that is chosen as the program runs. NULL: there is no choice. */
     const char *(*products)(const struct gpt_kernels *k);
     /* As in struct dt_tuner. NULL: the kernels' library offers no choice. */
@@ -448,18 +450,17 @@ struct gpt_kernel_table {
 #undef GPT_FUSED_ENTRY
 };
 
-/* The table for a device of this kind ("cpu", "sim", "cuda"); NULL, with dt_fail's text, when this build has none. */
-const struct gpt_kernel_table *gpt_kernels_for(const char *device_kind);
+const struct gpt_kernel_table *gpt_kernels_for(const struct dt_device_kind *kind);
 
 /* Whether the kernels find what they need beside a device of this kind. `text` gets the libraries that they bring with them
  * ("cuBLASLt 13.1.0"; "" for none), or where there are none what is missing and what brings it. */
-bool gpt_kernels_available(const char *device_kind, char *text, size_t text_bytes);
+bool gpt_kernels_available(const struct dt_device_kind *kind, char *text, size_t text_bytes);
 
 /* Whether this machine computes `dtype` natively, for a note to the user: false for fp16 on cpu (converted inside the products), and for
  * bf16 where the processor has no AVX-512 BF16 or AMX; `advice` then names the alternative. */
 bool gpt_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes);
 
-extern const struct gpt_kernel_table gpt_kernels_cpu; /* gpt/cpu/backend.c, or none.c whose create says what is missing */
+extern const struct gpt_kernel_table gpt_kernels_cpu; /* gpt/cpu/backend.c, or none.c */
 extern const struct gpt_kernel_table gpt_kernels_cost;
 extern const struct gpt_kernel_table gpt_kernels_cuda; /* gpt/cuda/backend.c, or none.c */
 

@@ -5,27 +5,19 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-static const struct vision_kernel_table *table_for(const char *device_kind)
+static const struct vision_kernel_table *table_for(const struct dt_device_kind *kind)
 {
-    if (strcmp(device_kind, "cpu") == 0)
-        return &vision_kernels_cpu;
-    if (strcmp(device_kind, "sim") == 0)
-        return &vision_kernels_cost;
-    if (strcmp(device_kind, "cuda") == 0)
-        return &vision_kernels_cuda;
-    dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": there are no kernels for it; use \"cuda\", \"cpu\" or \"sim\"", device_kind);
-    return NULL;
+    static const struct vision_kernel_table *const tables[DT_DEVICE_KINDS] = {
+        [DT_DEVICE_CPU] = &vision_kernels_cpu, [DT_DEVICE_CUDA] = &vision_kernels_cuda, [DT_DEVICE_SIM] = &vision_kernels_cost};
+    return tables[kind->index];
 }
 
-bool vision_kernels_available(const char *device_kind, char *text, size_t text_bytes)
+bool vision_kernels_available(const struct dt_device_kind *kind, char *text, size_t text_bytes)
 {
-    const struct vision_kernel_table *table = table_for(device_kind);
-    if (table && table->available)
-        return table->available(text, text_bytes);
-    snprintf(text, text_bytes, "%s", table ? "" : dt_error_message());
-    return table;
+    const struct vision_kernel_table *table = table_for(kind);
+    snprintf(text, text_bytes, "%s", table->missing ? table->missing : "");
+    return !table->missing && (!table->available || table->available(text, text_bytes));
 }
 
 bool vision_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes)
@@ -49,13 +41,11 @@ void vision_kernels_destroy(struct dt_kernels *kernels)
 
 dt_status vision_kernels_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out)
 {
-    struct dt_device_info info;
     struct vision_kernels *k = calloc(1, sizeof *k);
     *out = NULL;
     DT_TRY(dt_allocated(k, "no host memory for kernels"));
-    dt_device_info(device, &info);
-    k->table = k->plain = table_for(info.kind->name);
-    dt_status status = k->table ? dt_kernels_init(&k->base, device, model->dtype) : DT_ERR_UNAVAILABLE;
+    k->table = k->plain = table_for(dt_device_kind_of(device));
+    dt_status status = dt_kernels_init(&k->base, device, model->dtype);
     DT_THEN(status, k->table->create(k));
     if (status < 0)
         vision_kernels_destroy(&k->base);

@@ -219,6 +219,8 @@ struct vision_kernel_table {
     void (*destroy)(struct vision_kernels *k); /* streams must be synchronized */
     /* NULL: they need no library. */
     bool (*available)(char *text, size_t text_bytes);
+    const char
+        *missing; /* of kernels that are not in this build: what it is and what brings it, and nothing else is looked at. Else NULL */
 #define VISION_KERNEL_ENTRY(entry, arguments) VISION_KERNEL_FUNCTION((*entry), arguments);
     VISION_KERNELS(VISION_KERNEL_ENTRY)
 #undef VISION_KERNEL_ENTRY
@@ -229,7 +231,7 @@ extern const struct vision_kernel_table vision_kernels_cost;
 extern const struct vision_kernel_table vision_kernels_cuda; /* cuda/backend.c, or none.c */
 
 /* The entries of the same name in struct dt_model_family. */
-bool vision_kernels_available(const char *device_kind, char *text, size_t text_bytes);
+bool vision_kernels_available(const struct dt_device_kind *kind, char *text, size_t text_bytes);
 bool vision_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes);
 dt_status vision_kernels_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
 void vision_kernels_destroy(struct dt_kernels *kernels);

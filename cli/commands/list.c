@@ -158,7 +158,7 @@ static bool find_kernels(const struct dt_device_kind *kind, char *libraries, siz
     bool found = false;
     for (int f = 0; (family = model_family(f)); f++) {
         char text[512] = "";
-        bool available = family->kernels_available(kind->name, text, sizeof text);
+        bool available = family->kernels_available(kind, text, sizeof text);
         found |= available;
         if (!available)
             dt_append(missing, missing_bytes, "; ", "no kernels for %s: %s", family->name, text);

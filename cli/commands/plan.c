@@ -217,7 +217,7 @@ static dt_status read_measure(const struct plan_options *o, const struct planner
         return DT_OK;
     DT_TRY(options_read_count("measure", o->measure, MEASURED_MOST, &out->count));
     DT_TRY(options_read_count("rounds", o->rounds ? o->rounds : DEFAULT_ROUNDS, MEASURED_ROUNDS_MOST, &out->rounds));
-    if (!o->planner.device || strcmp(o->planner.device, "sim") == 0)
+    if (!o->planner.device || dt_device_is_simulated(o->planner.device))
         return dt_fail(DT_ERR_INVALID, "--measure %s: needs --device cpu or cuda, which it runs on", o->measure);
     e.device = o->planner.device;
     experiment_settle(&e);

@@ -113,18 +113,20 @@ static void set_file(struct sets *s, const char *key, const char *folder, const 
     set(s, "%s=\"%.400s\"", key, file);
 }
 
+static const struct dt_device_kind *kind_of(const struct planner_arguments *a)
+{
+    return a->device ? dt_device_kind_find(a->device) : dt_device_kind_at(DT_DEVICE_SIM);
+}
+
 /* A plan for this machine rests on its calibration. */
 static dt_status check_device(const struct planner_arguments *a)
 {
-    static const char *const names[] = {"sim", "cpu", "cuda"};
-    bool known = !a->device;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !known; i++)
-        known = strcmp(a->device, names[i]) == 0;
-    if (!known)
+    const struct dt_device_kind *kind = kind_of(a);
+    if (!kind)
         return dt_fail(DT_ERR_INVALID, "--device %.40s: expected sim, cpu or cuda", a->device);
-    if (!a->device || strcmp(a->device, "sim") == 0 || a->cluster || a->file)
+    if (kind->simulated || a->cluster || a->file)
         return DT_OK;
-    if (strcmp(a->device, "cuda") == 0)
+    if (kind->gpus)
         return dt_fail(DT_ERR_INVALID,
                        "--device cuda: needs --cluster, and --profile where that names none: which GPUs and network there are");
     if (access(CALIBRATED_CLUSTER, R_OK) != 0 || access(CALIBRATED_PROFILE, R_OK) != 0)
@@ -209,7 +211,8 @@ static dt_status read_base(const struct planner_arguments *a, const struct sets 
 
 static dt_status set_common(const struct planner_arguments *a, enum dt_dtype dtype, struct sets *s)
 {
-    bool here = a->device && strcmp(a->device, "sim") != 0 && !a->file; /* what dtbench calibrate has written */
+    const struct dt_device_kind *kind = kind_of(a);
+    bool here = !kind->simulated && !a->file; /* what dtbench calibrate has written */
     /* how a file's job is divided is what is searched, and as it is it may need more ranks than the base has */
     static const char *const undivided[] = {"tensor.size=1", "context.size=1", "pipeline.stages=1", "pipeline.split=\"balanced\""};
     s->count = 0;
@@ -218,7 +221,7 @@ static dt_status set_common(const struct planner_arguments *a, enum dt_dtype dty
     set(s, "device=\"sim\"");
     if (a->model)
         set(s, is_file(a->model) ? "model.from=\"%.400s\"" : "model.preset=\"%.64s\"", a->model);
-    if (here && strcmp(a->device, "cpu") == 0)
+    if (here && !kind->gpus)
         set(s, "model.dtype=\"fp32\"");
     if (a->cluster || here)
         set_file(s, "cluster", "clusters", a->cluster ? a->cluster : CALIBRATED_CLUSTER);
@@ -250,7 +253,7 @@ static enum dt_dtype usual_dtype(const struct dt_sim_cluster *c)
 static dt_status check_processors(const struct planner_arguments *a, int *ranks)
 {
     int processors = dt_machine_processors();
-    if (!a->device || strcmp(a->device, "cpu") != 0 || *ranks <= processors)
+    if (kind_of(a)->simulated || kind_of(a)->gpus || *ranks <= processors)
         return DT_OK;
     if (a->gpus || a->nodes)
         return dt_fail(DT_ERR_UNAVAILABLE, "--%s %s: %d ranks, and this machine has %d processor%s", a->gpus ? "gpus" : "nodes",

@@ -84,7 +84,7 @@ static const char *version_of(const struct record_facts *record, const char *lib
 static bool is_simulated(const struct record_facts *record)
 {
     char device[32];
-    return strcmp(record_provenance(record, "device", device), "sim") == 0;
+    return dt_device_is_simulated(record_provenance(record, "device", device));
 }
 
 /* What makes two measurements two different things. Which dtbench it was is not among them: that is what is compared. */

@@ -40,7 +40,7 @@ bool show_follows(const struct show *s, int column)
 bool show_is_simulated(const struct show *s, int line)
 {
     char number[32];
-    return s->device >= 0 && strcmp(results_text(s->results, result_line_row(&s->lines, line), s->device, number), "sim") == 0;
+    return s->device >= 0 && dt_device_is_simulated(results_text(s->results, result_line_row(&s->lines, line), s->device, number));
 }
 
 /* ---- cells ---- */

@@ -163,7 +163,7 @@ static void put_predicted(const struct result_lines *l, FILE *to)
         profile = results_find(l->results, "config.profile");
     for (int i = 0; i < l->count && device >= 0; i++) {
         int row = result_line_row(l, i);
-        if (strcmp(results_text(l->results, row, device, numbers[0]), "sim") == 0 && cluster >= 0 && profile >= 0)
+        if (dt_device_is_simulated(results_text(l->results, row, device, numbers[0])) && cluster >= 0 && profile >= 0)
             predictions_add_files(&all, results_text(l->results, row, cluster, numbers[1]),
                                   results_text(l->results, row, profile, numbers[2]));
         else

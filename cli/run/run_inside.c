@@ -62,7 +62,7 @@ enum exit_code signals_exit_code(dt_status status)
 /* All that a device, a world and their libraries are made with. */
 static bool wants_the_same(const struct experiment *a, const struct experiment *b)
 {
-    return strcmp(a->device, b->device) == 0 && a->memory_limit_bytes == b->memory_limit_bytes && a->threads == b->threads &&
+    return a->strategy.device == b->strategy.device && a->memory_limit_bytes == b->memory_limit_bytes && a->threads == b->threads &&
            a->share_gpus == b->share_gpus && a->host_memory_limit_bytes == b->host_memory_limit_bytes &&
            a->timeout.step_s == b->timeout.step_s && a->timeout.init_s == b->timeout.init_s && a->register_buffers == b->register_buffers &&
            a->early_launch == b->early_launch && a->warpgroup_kernels == b->warpgroup_kernels &&

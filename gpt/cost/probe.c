@@ -58,16 +58,12 @@ static void destroy_probe(struct dt_probe *p)
 
 static dt_status create_probe(struct dt_device *device, size_t region_bytes, struct dt_probe **out)
 {
-    dt_status status = DT_ERR_UNAVAILABLE;
-    struct dt_device_info info;
+    dt_status status;
     *out = NULL;
     struct dt_probe *p = calloc(1, sizeof *p);
     DT_TRY(dt_allocated(p, "no host memory for a probe"));
-    dt_device_info(device, &info);
     p->device = device;
-    p->table = gpt_kernels_for(info.kind->name);
-    if (!p->table)
-        goto fail;
+    p->table = gpt_kernels_for(dt_device_kind_of(device));
     DT_TRY_ELSE(fail, status, dt_stream_create(device, "compute", &p->stream));
     struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
     for (int i = 0; i < 3; i++) {

@@ -1,32 +1,12 @@
 /* Stands in for the other files of this folder in a build without CUDA. */
 #include "gpt/cuda/tuning.h"
 
-#include <stdio.h>
-
-static const char missing[] =
-    "this build has no CUDA: it needs nvcc and cublasLt.h of CUDA 12 or 13 (-Dcuda=enabled says what it looked for)";
-
-static bool none_available(char *text, size_t text_bytes)
-{
-    snprintf(text, text_bytes, "%s", missing);
-    return false;
-}
-
-static dt_status none_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
-{
-    *out = NULL;
-    return dt_fail(DT_ERR_UNAVAILABLE, "cuda kernels: %s", missing);
-}
-
-static void none_destroy(struct gpt_kernels *kernels)
-{
-}
-
+/* Never reached: there is no device of this kind. */
 dt_status gpt_cuda_tune(struct dt_tuning *tuning, struct dt_device *device, const struct dt_tune_hooks *hooks)
 {
-    return dt_fail(DT_ERR_UNAVAILABLE, "tuning: %s", missing);
+    return dt_fail(DT_ERR_UNAVAILABLE, "tuning: %s", gpt_kernels_cuda.missing);
 }
 
-/* The rest is never reached: there is no object to call it with. */
 const struct gpt_kernel_table gpt_kernels_cuda = {
-    .name = "cuda", .available = none_available, .create = none_create, .destroy = none_destroy};
+    .name = "cuda",
+    .missing = "this build has no CUDA: it needs nvcc and cublasLt.h of CUDA 12 or 13 (-Dcuda=enabled says what it looked for)"};

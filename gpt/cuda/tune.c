@@ -278,10 +278,9 @@ static bool has_dtype(const struct dt_tuning *t, enum dt_dtype dtype)
 dt_status gpt_cuda_tune(struct dt_tuning *t, struct dt_device *device, const struct dt_tune_hooks *hooks)
 {
     int done = 0;
-    struct dt_device_info info;
-    dt_device_info(device, &info);
-    if (!info.kind->gpus)
-        return dt_fail(DT_ERR_UNAVAILABLE, "tuning: device \"%s\" offers no choice of algorithms; it needs a GPU", info.kind->name);
+    const struct dt_device_kind *kind = dt_device_kind_of(device);
+    if (!kind->gpus)
+        return dt_fail(DT_ERR_UNAVAILABLE, "tuning: device \"%s\" offers no choice of algorithms; it needs a GPU", kind->name);
     memset(&t->measured, 0, sizeof t->measured);
     for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
         if (has_dtype(t, dtype))

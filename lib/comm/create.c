@@ -53,14 +53,13 @@ dt_status dt_comm_check_world(const char *backend, const struct dt_world *world)
 dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                          struct dt_comm **out)
 {
-    struct dt_device_info info;
+    const struct dt_device_kind *kind = dt_device_kind_of(device);
     *out = NULL;
     if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
         return dt_fail(DT_ERR_INVALID, "rank %d of %d is not a place in a world", world->rank, world->size);
-    dt_device_info(device, &info);
-    if (info.kind->simulated)
+    if (kind->simulated)
         return dt_comm_sim_create(device, world->rank, world->size, "world", options, out);
     if (world->size == 1)
         return dt_comm_self_create(device, "world", options, out);
-    return info.kind->gpus ? dt_comm_nccl_create(device, world, options, out) : dt_comm_mpi_create(device, world, options, out);
+    return kind->gpus ? dt_comm_nccl_create(device, world, options, out) : dt_comm_mpi_create(device, world, options, out);
 }

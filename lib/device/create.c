@@ -7,19 +7,16 @@
 #include <string.h>
 
 /* Defaults are tried in this order. */
-static const struct {
-    struct dt_device_kind kind;
-    const struct dt_device_backend *backend;
-} kinds[] = {
-    {{.name = "cuda", .gpus = true, .communicator = "nccl"}, &dt_device_cuda},
-    {{.name = "cpu", .communicator = "mpi"}, &dt_device_cpu},
-    {{.name = "sim", .simulated = true, .communicator = "sim"}, &dt_device_sim},
+static const struct dt_device_kind kinds[DT_DEVICE_KINDS] = {
+    {"cuda", DT_DEVICE_CUDA, .gpus = true, .communicator = "nccl", .nccl = true},
+    {"cpu", DT_DEVICE_CPU, .communicator = "mpi"},
+    {"sim", DT_DEVICE_SIM, .simulated = true, .communicator = "sim"},
 };
-enum { KINDS = sizeof kinds / sizeof kinds[0] };
+static const struct dt_device_backend *const backends[DT_DEVICE_KINDS] = {&dt_device_cuda, &dt_device_cpu, &dt_device_sim};
 
 const struct dt_device_kind *dt_device_kind_at(int index)
 {
-    return index >= 0 && index < KINDS ? &kinds[index].kind : NULL;
+    return index >= 0 && index < DT_DEVICE_KINDS ? &kinds[index] : NULL;
 }
 
 const struct dt_device_kind *dt_device_kind_find(const char *name)
@@ -31,12 +28,16 @@ const struct dt_device_kind *dt_device_kind_find(const char *name)
     return NULL;
 }
 
-static const struct dt_device_backend *find_backend(const char *kind)
+bool dt_device_is_simulated(const char *name)
 {
-    for (int i = 0; i < KINDS; i++)
-        if (strcmp(kind, kinds[i].kind.name) == 0)
-            return kinds[i].backend;
-    return NULL;
+    const struct dt_device_kind *kind = dt_device_kind_find(name);
+    return kind && kind->simulated;
+}
+
+static const struct dt_device_backend *find_backend(const char *name)
+{
+    const struct dt_device_kind *kind = dt_device_kind_find(name);
+    return kind ? backends[kind->index] : NULL;
 }
 
 static dt_status unknown_kind(const char *kind)

@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+const struct dt_device_kind *dt_device_kind_of(const struct dt_device *device)
+{
+    return device->kind;
+}
+
 void dt_device_info(const struct dt_device *device, struct dt_device_info *out)
 {
     memset(out, 0, sizeof *out);

@@ -49,12 +49,16 @@ struct dt_device_options {
     const struct dt_device_kind *stands_for; /* sim: whose kernels' own memory is counted, too; NULL: nobody's */
 };
 
+enum dt_device_index { DT_DEVICE_CUDA, DT_DEVICE_CPU, DT_DEVICE_SIM, DT_DEVICE_KINDS }; /* the order in which a default is looked for */
+
 /* What is true of a kind of device, whichever backend this build has for it. */
 struct dt_device_kind {
     const char *name; /* "cuda", "cpu", "sim" */
-    bool simulated;   /* nothing is computed: runs are predictions */
-    bool gpus;        /* each rank takes one of the machine's devices, which dt_device_look shows; else all ranks share the processors */
+    enum dt_device_index index;
+    bool simulated; /* nothing is computed: runs are predictions */
+    bool gpus;      /* each rank takes one of the machine's devices, which dt_device_look shows; else all ranks share the processors */
     const char *communicator; /* the backend of lib/comm that several ranks use */
+    bool nccl;                /* that is NCCL, with its settings */
 };
 
 struct dt_device_info {
@@ -75,10 +79,10 @@ struct dt_device_info {
  * always can. */
 bool dt_device_available(const char *kind, char *reason, size_t reason_bytes);
 
-/* The kinds in the order in which a default is looked for: "cuda", "cpu", "sim"; NULL after the last. */
-const struct dt_device_kind *dt_device_kind_at(int index);
+const struct dt_device_kind *dt_device_kind_at(int index); /* NULL after the last */
 /* By its name; NULL where there is none. */
 const struct dt_device_kind *dt_device_kind_find(const char *name);
+bool dt_device_is_simulated(const char *name); /* of a record, say: the name of a kind that computes nothing */
 
 /* Of a machine's devices of which each rank takes one, its GPUs, the one that local rank `index` would take: true, with kind, name, memory,
  * driver and uuid in *out, found without opening it or taking any of its memory. False past the last of those that this process may use,
@@ -91,6 +95,7 @@ int dt_device_count(const char *kind); /* how many those are */
 dt_status dt_device_create(const char *kind, const struct dt_device_options *options, struct dt_device **out);
 void dt_device_destroy(struct dt_device *device); /* waits for its streams; takes NULL. Streams and events are destroyed before it. */
 
+const struct dt_device_kind *dt_device_kind_of(const struct dt_device *device);
 void dt_device_info(const struct dt_device *device, struct dt_device_info *out);
 void dt_device_condition(const struct dt_device *device, struct dt_device_condition *out); /* now; takes some 0.1 ms */
 void dt_memory_usage(const struct dt_device *device, struct dt_memory_usage *out);

@@ -26,14 +26,13 @@ struct dt_kernel_calls {
 };
 
 struct dt_kernel_backend {
-    const char *name;                           /* the kind of device */
     dt_status (*init)(struct dt_kernels *k);    /* device and dtype are set, all else is zero */
     void (*finish)(struct dt_kernels *k);       /* optional; also after an init that failed */
     const struct dt_kernel_calls *calls, *host; /* host: of what is in host memory; the same on cpu and sim */
 };
 
 extern const struct dt_kernel_backend dt_kernels_sim;
-extern const struct dt_kernel_backend dt_kernels_cpu;  /* cpu/backend.c, or cpu/none.c */
-extern const struct dt_kernel_backend dt_kernels_cuda; /* cuda/backend.c, or cuda/none.c */
+/* Each in the backend.c of its folder; in none.c, where there is no device of this kind to init kernels for, without its functions. */
+extern const struct dt_kernel_backend dt_kernels_cpu, dt_kernels_cuda;
 
 #endif

@@ -2,19 +2,11 @@
 #include "lib/device/span.h"
 #include "lib/kernels/backend.h"
 
-#include <string.h>
-
 dt_status dt_kernels_init(struct dt_kernels *k, struct dt_device *device, enum dt_dtype dtype)
 {
-    static const struct dt_kernel_backend *const backends[] = {&dt_kernels_cpu, &dt_kernels_cuda, &dt_kernels_sim};
-    struct dt_device_info info;
-    dt_device_info(device, &info);
-    *k = (struct dt_kernels){.device = device, .dtype = dtype, .rate = 1};
-    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
-        if (strcmp(backends[i]->name, info.kind->name) == 0)
-            k->backend = backends[i];
-    if (!k->backend)
-        return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\": there are no kernels for it", info.kind->name);
+    static const struct dt_kernel_backend *const backends[DT_DEVICE_KINDS] = {
+        [DT_DEVICE_CPU] = &dt_kernels_cpu, [DT_DEVICE_CUDA] = &dt_kernels_cuda, [DT_DEVICE_SIM] = &dt_kernels_sim};
+    *k = (struct dt_kernels){.backend = backends[dt_device_kind_of(device)->index], .device = device, .dtype = dtype, .rate = 1};
     return k->backend->init(k);
 }
 

@@ -169,4 +169,4 @@ static const struct dt_kernel_calls sim_calls = {.begin_step = sim_begin_step,
                                                  .fill = sim_fill,
                                                  .normal = sim_normal};
 
-const struct dt_kernel_backend dt_kernels_sim = {.name = "sim", .init = sim_init, .calls = &sim_calls, .host = &sim_calls};
+const struct dt_kernel_backend dt_kernels_sim = {.init = sim_init, .calls = &sim_calls, .host = &sim_calls};

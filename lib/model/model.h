@@ -372,9 +372,9 @@ struct dt_model_family {
      * some ranks have more. */
     bool (*tensor_ranks_alike)(const struct dt_model *model, int ranks, int left, int right);
 
-    /* Whether kernels for a device of this kind ("cpu", "cuda", "sim") find what they need. `text` gets the libraries that they bring with
+    /* Whether kernels for a device of this kind find what they need. `text` gets the libraries that they bring with
      * them, or what is missing and which build option brings it. */
-    bool (*kernels_available)(const char *device_kind, char *text, size_t text_bytes);
+    bool (*kernels_available)(const struct dt_device_kind *kind, char *text, size_t text_bytes);
     /* Whether this machine's processor computes `dtype` natively; if not, `advice` names the alternative. */
     bool (*cpu_dtype_native)(enum dt_dtype dtype, char *advice, size_t advice_bytes);
 

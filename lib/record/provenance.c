@@ -2,6 +2,7 @@
 
 #include "lib/base/machine.h"
 #include "lib/config/json.h"
+#include "lib/device/device.h"
 #include "lib/launch/launch.h"
 #include "lib/slurm/facts.h"
 
@@ -152,12 +153,13 @@ static cJSON *describe_environment(const char *settings)
  * Source  NVIDIA, "NCCL User Guide", environment variables: /etc/nccl.conf, then ~/.nccl.conf, lines of NAME=VALUE, "#" begins a comment. */
 static cJSON *describe_nccl_files(const char *device)
 {
+    const struct dt_device_kind *kind = device ? dt_device_kind_find(device) : NULL;
     char own[512] = "", line[512];
     const char *home = getenv("HOME");
     if (home)
         snprintf(own, sizeof own, "%.490s/.nccl.conf", home);
     const char *const paths[] = {"/etc/nccl.conf", own};
-    if (!device || strcmp(device, "cuda") != 0)
+    if (!kind || !kind->nccl)
         return dt_json_text(NULL);
     cJSON *object = cJSON_CreateObject();
     for (size_t i = 0; object && i < sizeof paths / sizeof paths[0]; i++) {

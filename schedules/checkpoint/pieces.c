@@ -111,9 +111,7 @@ void pieces_keep(struct pieces *pieces, bool (*keep)(const struct piece *piece))
 
 bool pieces_are_on_host(const struct checkpoint_rank *rank)
 {
-    struct dt_device_info info;
-    dt_device_info(dt_stream_device(rank->stream), &info);
-    return rank->experiment->parameter_offload || !info.kind->gpus;
+    return rank->experiment->parameter_offload || !dt_device_kind_of(dt_stream_device(rank->stream))->gpus;
 }
 
 const char *piece_tensor(const struct piece *piece)

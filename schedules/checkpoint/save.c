@@ -342,10 +342,8 @@ static void *write_beside(void *argument)
 /* Touch the memory once, so that the first save does not wait for its pages. */
 static dt_status allocate(struct checkpoint_copy *c, const struct checkpoint_rank *rank, size_t bytes)
 {
-    struct dt_device_info info;
-    dt_device_info(dt_stream_device(rank->stream), &info);
     DT_TRY(dt_alloc_host(rank->stream, DT_WORKSPACE, bytes, &c->bytes));
-    if (info.kind->simulated)
+    if (dt_device_kind_of(dt_stream_device(rank->stream))->simulated)
         return DT_OK;
     DT_TRY(dt_stream_create(dt_stream_device(rank->stream), "checkpoint", &c->copying));
     DT_TRY(dt_event_create(dt_stream_device(rank->stream), &c->copied));

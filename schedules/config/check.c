@@ -319,7 +319,7 @@ static dt_status check_context_group(const struct experiment *e, const char *whe
     char why[512];
     if (ranks == 1)
         return DT_OK;
-    if (!experiment_is_simulated(e) && strcmp(e->device, "cpu") != 0 && e->context.comm_type != DT_CONTEXT_HEADS)
+    if ((!e->strategy.device || e->strategy.device->gpus) && e->context.comm_type != DT_CONTEXT_HEADS)
         return dt_fail(DT_ERR_INVALID,
                        "%s: context.comm_type: \"%s\" is for devices \"cpu\" and \"sim\" alone so far, and device is \"%s\"; use \"a2a\", "
                        "or one of those",

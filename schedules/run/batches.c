@@ -56,12 +56,11 @@ static dt_status agree(struct batches *b, struct dt_comm *world)
 dt_status batches_init(struct batches *b, const struct experiment *e, struct dt_comm *world, const struct mesh_shape *shape, size_t samples,
                        struct dt_stage *stage, struct dt_stream *stream)
 {
-    struct dt_device_info info;
+    bool simulated = dt_device_kind_of(dt_stream_device(stream))->simulated;
     *b = (struct batches){.experiment = e, .shape = shape, .rank = dt_comm_rank(world), .samples = samples};
     if (!experiment_reads_data(e))
         return DT_OK;
-    dt_device_info(dt_stream_device(stream), &info);
-    if (!info.kind->simulated)
+    if (!simulated)
         DT_TRY(agree(b, world));
     if (!stage->first && !stage->last)
         return DT_OK;
@@ -71,7 +70,7 @@ dt_status batches_init(struct batches *b, const struct experiment *e, struct dt_
     DT_TRY(dt_alloc_host(stream, DT_WORKSPACE, bytes, &b->now));
     DT_TRY(dt_alloc_host(stream, DT_WORKSPACE, bytes, &b->ahead));
     stage->batch = (struct dt_batch){b->now.data, (const char *)b->now.data + samples * b->input_bytes};
-    if (info.kind->simulated)
+    if (simulated)
         return DT_OK;
     DT_TRY(dt_stream_synchronize(stream)); /* also for the host's use */
     return dt_prefetch_create(read_step, b, b->ahead.data, bytes, 0, &b->prefetch);

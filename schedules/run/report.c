@@ -95,7 +95,7 @@ dt_status report_describe(struct report *report, const struct dt_model_family *f
     snprintf(report->secret, sizeof report->secret, "%s", dt_comm_secret(world) ? dt_comm_secret(world) : "");
     report->versions[0] = '\0';
     add_version(report, info.versions, true);
-    add_version(report, kernels, family->kernels_available(info.kind->name, kernels, sizeof kernels));
+    add_version(report, kernels, family->kernels_available(info.kind, kernels, sizeof kernels));
     add_version(report, library, strcmp(library, "none") != 0);
 
     mine.host = host_name();
@@ -215,6 +215,7 @@ static const char *gpudirect_of(const struct dt_comm_network *network)
 
 static dt_status collect_provenance(const struct report *report, const struct experiment *e, struct cJSON **out)
 {
+    const struct dt_device_kind *kind = dt_device_kind_find(report->device);
     struct dt_provenance_facts facts = {
         .device = known(report->device),
         .device_name = known(report->device_name),
@@ -224,7 +225,7 @@ static dt_status collect_provenance(const struct report *report, const struct ex
         .gpu_conditions = report->result.conditions,
         .doubts = known(report->result.doubts),
         .driver = known(report->driver),
-        .settings = strcmp(report->device, "cuda") == 0 ? known(e->nccl) : known(report->settings),
+        .settings = kind && kind->nccl ? known(e->nccl) : known(report->settings),
         .launcher = known(report->launcher),
         .secret = known(report->secret),
         .versions = known(report->versions),

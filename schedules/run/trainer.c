@@ -437,9 +437,7 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
 /* On a simulated device there is nothing to wait for. */
 static bool is_simulated(const struct trainer *t)
 {
-    struct dt_device_info info;
-    dt_device_info(dt_stream_device(t->compute), &info);
-    return info.kind->simulated;
+    return dt_device_kind_of(dt_stream_device(t->compute))->simulated;
 }
 
 dt_status trainer_save(struct trainer *t, const struct checkpoint_folder *folder, int steps, bool beside, uint64_t *bytes)

@@ -52,10 +52,8 @@ static dt_status agree(const struct opinion *mine, const struct opinion *all, in
 dt_status tuning_init(struct tuning *t, const struct experiment *e, struct dt_device *device, struct dt_comm *world,
                       struct dt_kernels *kernels)
 {
-    struct dt_device_info info;
     *t = (struct tuning){.family = e->model.family};
-    dt_device_info(device, &info);
-    if (!*e->tuning || !info.kind->gpus || !t->family->tuner)
+    if (!*e->tuning || !dt_device_kind_of(device)->gpus || !t->family->tuner)
         return DT_OK;
     struct opinion mine = {0}, *all;
     mine.status = read_and_use(t, e, kernels);

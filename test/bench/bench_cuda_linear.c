@@ -210,7 +210,7 @@ int main(int argc, char **argv)
     must(dt_kernels_init(&b.base, b.device, model.dtype));
     must(gpt_kernels_cuda.create(&b.base, &model, &b.k));
     dt_device_info(b.device, &info);
-    gpt_kernels_available("cuda", libraries, sizeof libraries);
+    gpt_kernels_available(dt_device_kind_find("cuda"), libraries, sizeof libraries);
     printf("%s, %s, %s, %s\n", info.name, info.versions, libraries, dt_dtype_name(model.dtype));
 
     struct layer square = {.name = "square", .rows = 8192, .in = 8192, .out = 8192};

@@ -525,7 +525,7 @@ int main(int argc, char **argv)
     must(arguments(&b, argc, argv));
     setvbuf(stdout, NULL, _IOLBF, 0); /* what is ended by its limit has said what it measured */
     b.launches = b.on_cpu ? 1 : 10;
-    b.table = gpt_kernels_for(kind);
+    b.table = gpt_kernels_for(dt_device_kind_find(kind));
     must(b.table ? DT_OK : DT_ERR_UNAVAILABLE);
     must(open_device(&b, kind, false));
     dt_device_info(b.device, &info);

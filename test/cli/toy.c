@@ -206,7 +206,7 @@ static dt_status run(void *arguments)
 static dt_status queue(const struct dt_kernels *k, struct dt_stream *stream, const char *label, const struct task *t)
 {
     const struct dt_sim_device *described = dt_sim_device_of(k->device);
-    if (strcmp(k->backend->name, "sim") != 0)
+    if (!dt_device_kind_of(k->device)->simulated)
         return dt_cpu_submit(stream, label, run, t, sizeof *t);
     const struct dt_costs *costs = described ? described->costs : NULL;
     if (!costs)
@@ -216,11 +216,10 @@ static dt_status queue(const struct dt_kernels *k, struct dt_stream *stream, con
     return dt_sim_work(stream, 1, costs->profile.host.launch_s, seconds, label);
 }
 
-static bool kernels_available(const char *device_kind, char *text, size_t text_bytes)
+static bool kernels_available(const struct dt_device_kind *kind, char *text, size_t text_bytes)
 {
-    bool known = strcmp(device_kind, "cpu") == 0 || strcmp(device_kind, "sim") == 0;
-    snprintf(text, text_bytes, "%s", known ? "" : "perceptrons run on cpu and sim");
-    return known;
+    snprintf(text, text_bytes, "%s", kind->gpus ? "perceptrons run on cpu and sim" : "");
+    return !kind->gpus;
 }
 
 static bool cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes)

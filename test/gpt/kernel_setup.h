@@ -248,7 +248,7 @@ static inline void for_every_cpu_setup(void (*body)(struct setup *s))
 /* Every dtype, on arrays that 16-byte accesses suit and on arrays that begin an element later. */
 static inline void for_every_gpu_setup(const char *kind, void (*body)(struct setup *s))
 {
-    struct setup s = {.table = gpt_kernels_for(kind)};
+    struct setup s = {.table = gpt_kernels_for(dt_device_kind_find(kind))};
     CHECK_OK(dt_device_create(kind, NULL, &s.device));
     CHECK_OK(dt_stream_create(s.device, "compute", &s.stream));
     test_heap.stream = s.stream;
@@ -279,7 +279,7 @@ static inline void for_every_setup(void (*body)(struct setup *s))
 {
     const char *kind = test_device_kind();
     char reason[200];
-    if (!dt_device_available(kind, reason, sizeof reason) || !gpt_kernels_available(kind, reason, sizeof reason))
+    if (!dt_device_available(kind, reason, sizeof reason) || !gpt_kernels_available(dt_device_kind_find(kind), reason, sizeof reason))
         SKIP("device \"%s\": %s", kind, reason);
     if (strcmp(kind, "cpu") == 0)
         for_every_cpu_setup(body);

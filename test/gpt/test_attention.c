@@ -31,7 +31,7 @@ static bool begin(void)
     }
     CHECK_OK(status);
     CHECK_OK(dt_stream_create(device, "compute", &stream));
-    table = gpt_kernels_for(test_device_kind());
+    table = gpt_kernels_for(dt_device_kind_find(test_device_kind()));
     CHECK(table != NULL);
     return true;
 }

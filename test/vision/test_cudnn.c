@@ -67,7 +67,7 @@ UNUSED call_passes(HANDLE h, TENSOR x, TENSOR y, FILTER f, CONVOLUTION c, void *
 static void test_library(void)
 {
     char text[512];
-    if (!vision_kernels_available("cuda", text, sizeof text))
+    if (!vision_kernels_available(dt_device_kind_find("cuda"), text, sizeof text))
         SKIP("%.200s", text);
     CHECK(strncmp(text, "cuDNN 9.", 8) == 0, "%s", text);
 }
@@ -77,7 +77,7 @@ static void test_missing_library(void)
 {
     char text[512];
     setenv("DTBENCH_LIBCUDNN", "/nowhere/libcudnn.so.9", 1);
-    bool found = vision_kernels_available("cuda", text, sizeof text);
+    bool found = vision_kernels_available(dt_device_kind_find("cuda"), text, sizeof text);
     unsetenv("DTBENCH_LIBCUDNN");
     CHECK(!found && (strstr(text, "no CUDA") || (strstr(text, "/nowhere/libcudnn.so.9") && strstr(text, "DTBENCH_LIBCUDNN"))), "%s", text);
     CHECK(!strchr(text, '\n'), "one line: %s", text);

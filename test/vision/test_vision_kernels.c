@@ -152,7 +152,7 @@ static void for_each_setup(void (*body)(void))
     const char *kind = test_device_kind();
     bool on_cpu = strcmp(kind, "cpu") == 0;
     char reason[256];
-    if (!dt_device_available(kind, reason, sizeof reason) || !vision_kernels_available(kind, reason, sizeof reason))
+    if (!dt_device_available(kind, reason, sizeof reason) || !vision_kernels_available(dt_device_kind_find(kind), reason, sizeof reason))
         SKIP("%.200s", reason);
     for (int way = 0; way < 2; way++) {
         struct dt_device_options options = {.threads = on_cpu ? 1 + 2 * way : 0, .local_size = 1};

@@ -37,7 +37,7 @@ static bool fixture_init(struct fixture *f, const struct vision_model *network, 
     struct dt_device_options options = {.threads = 1, .local_size = 1}; /* oneDNN's threads wait for each other in busy loops */
     char reason[256];
     *f = (struct fixture){.model = vision_model_of(DT_FP32, network)};
-    if (!vision_kernels_available("cpu", reason, sizeof reason)) {
+    if (!vision_kernels_available(dt_device_kind_find("cpu"), reason, sizeof reason)) {
         snprintf(test_skip_reason, sizeof test_skip_reason, "%.200s", reason);
         return false;
     }

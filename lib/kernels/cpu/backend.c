@@ -42,4 +42,4 @@ static dt_status cpu_init(struct dt_kernels *k)
     return dt_host_init(k, dt_cpu_threads(k->device));
 }
 
-const struct dt_kernel_backend dt_kernels_cpu = {.name = "cpu", .init = cpu_init, .calls = &dt_host_calls, .host = &dt_host_calls};
+const struct dt_kernel_backend dt_kernels_cpu = {.init = cpu_init, .calls = &dt_host_calls, .host = &dt_host_calls};

@@ -64,5 +64,4 @@ static const struct dt_kernel_calls cuda_calls = {.begin_step = dt_cuda_begin_st
                                                   .fill = dt_cuda_fill,
                                                   .normal = dt_cuda_normal};
 
-const struct dt_kernel_backend dt_kernels_cuda = {
-    .name = "cuda", .init = cuda_init, .finish = cuda_finish, .calls = &cuda_calls, .host = &dt_host_calls};
+const struct dt_kernel_backend dt_kernels_cuda = {.init = cuda_init, .finish = cuda_finish, .calls = &cuda_calls, .host = &dt_host_calls};

@@ -304,7 +304,7 @@ static void missing_library(void)
 {
     char text[512];
     setenv("DTBENCH_LIBCUBLASLT", "/nowhere/libcublasLt.so", 1);
-    bool found = gpt_kernels_available("cuda", text, sizeof text);
+    bool found = gpt_kernels_available(dt_device_kind_find("cuda"), text, sizeof text);
     unsetenv("DTBENCH_LIBCUBLASLT");
     if (found)
         SKIP("%.60s is part of this program", text);
@@ -321,7 +321,8 @@ int main(void)
 {
     const char *seed = getenv("DTBENCH_TEST_SEED");
     unsigned start = seed ? (unsigned)strtoul(seed, NULL, 10) : 1;
-    bool available = dt_device_available("cuda", no_gpu, sizeof no_gpu) && gpt_kernels_available("cuda", no_gpu, sizeof no_gpu);
+    bool available =
+        dt_device_available("cuda", no_gpu, sizeof no_gpu) && gpt_kernels_available(dt_device_kind_find("cuda"), no_gpu, sizeof no_gpu);
     if (available && (dt_device_create("cuda", NULL, &device) < 0 || dt_stream_create(device, "compute", &stream) < 0)) {
         printf("Bail out! %s\n", dt_error_message());
         return 1;
