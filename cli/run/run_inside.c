@@ -53,8 +53,14 @@ enum exit_code signals_exit_code(dt_status status)
     case DT_ERR_UNAVAILABLE:
     case DT_ERR_INVALID: return EXIT_CODE_CONFIG;
     case DT_ERR_IO: return EXIT_CODE_OUTPUT;
-    default: return EXIT_CODE_FAILED;
+    case DT_OK:
+    case DT_ERR_COMM:
+    case DT_ERR_TIMEOUT:
+    case DT_ERR_DEVICE:
+    case DT_ERR_VERIFY:
+    case DT_ERR_WORLD: break;
     }
+    return EXIT_CODE_FAILED;
 }
 
 /* ---- a rank's device and communicator ---- */

@@ -148,7 +148,11 @@ static void handle(struct supervisor *s, struct peer *p, const struct dt_wire_me
     case DT_WIRE_FAILED: handle_failed(s, p, message); break;
     case DT_WIRE_DUMPED: p->dumped = true; break;
     case DT_WIRE_DONE: p->done = true; break;
-    default: break;
+    case DT_WIRE_HELLO:
+    case DT_WIRE_INPUT:
+    case DT_WIRE_STOP:
+    case DT_WIRE_DUMP:
+    case DT_WIRE_TYPES: break;
     }
 }
 

@@ -196,8 +196,13 @@ const char *report_status_name(dt_status status)
     case DT_ERR_INVALID:
     case DT_ERR_WORLD:
     case DT_ERR_UNAVAILABLE: return "invalid";
-    default: return "failed";
+    case DT_ERR_HOST_MEMORY:
+    case DT_ERR_IO:
+    case DT_ERR_COMM:
+    case DT_ERR_DEVICE:
+    case DT_ERR_VERIFY: break;
     }
+    return "failed";
 }
 
 static const char *known(const char *text)

@@ -150,7 +150,9 @@ static bool change_field(const struct dt_field *field, struct experiment *e)
     case DT_FIELD_ENUM: *(int *)at = dt_field_choice(field, *(int *)at + 1) ? *(int *)at + 1 : 0; break;
     case DT_FIELD_STRING: snprintf(at, field->size, "%s", dt_field_choice(field, 1) ? dt_field_choice(field, 1) : "other"); break;
     case DT_FIELD_TEXT: *(const char **)at = dt_field_choice(field, 1) ? dt_field_choice(field, 1) : "other"; break;
-    default: return false;
+    case DT_FIELD_FLOAT:
+    case DT_FIELD_U64:
+    case DT_FIELD_SETTINGS: return false;
     }
     return true;
 }

@@ -10,8 +10,10 @@ static float widen(enum dt_dtype dtype, const void *from, size_t i)
     switch (dtype) {
     case DT_FP16: return dt_fp16_to_fp32(((const uint16_t *)from)[i]);
     case DT_BF16: return dt_bf16_to_fp32(((const uint16_t *)from)[i]);
-    default: return ((const float *)from)[i];
+    case DT_FP32:
+    case DT_DTYPE_COUNT: break;
     }
+    return ((const float *)from)[i];
 }
 
 static uint32_t narrow_bits(enum dt_dtype dtype, float value)
