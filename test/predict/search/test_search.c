@@ -430,10 +430,10 @@ static void wrong_requests_are_refused(void)
     refused(REQUEST(fix, "paradigm=fspd"), "fsdp");
     refused(REQUEST(allow, "pipelin.stages=2"), "pipeline");
     refused(REQUEST(fix, "paradigm=ddp,fsdp"), "--allow takes several");
-    refused(REQUEST(forbid, "paradigm=ddp,zero1,zero2,fsdp,hsdp,pdp"), "nothing is left");
+    refused(REQUEST(forbid, "paradigm=ddp,zero1,zero2,fsdp,hsdp,pdp"), "no candidate is left");
     refused(REQUEST(allow, "paradigm=pdp", "pipeline.stages=3"), "does not divide");
     refused(&(struct space_request){.global_batch = 40}, "32 or 48");
-    refused(&(struct space_request){.global_batch = 8}, "the smallest is 16");
+    refused(&(struct space_request){.global_batch = 8}, "the smallest batch is 16");
 }
 
 static void requests_restrict(void)
