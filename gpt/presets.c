@@ -2,6 +2,9 @@
 
 /* What models of one kind have in common. Sequence lengths are those that they were trained with first. */
 /* clang-format off */
+#define LLAMA_2                                                                                                                            \
+    .vocab_size = 32000, .block_size = 4096, .mlp = GPT_MLP_SWIGLU, .norm = GPT_NORM_RMS, .norm_epsilon = 1e-5,                              \
+    .position = GPT_POSITION_ROPE, .rope = {.base = 10000}, .bias = GPT_BIAS_NONE
 #define LLAMA_3                                                                                                                            \
     .vocab_size = 128256, .block_size = 8192, .mlp = GPT_MLP_SWIGLU, .norm = GPT_NORM_RMS, .norm_epsilon = 1e-5,                             \
     .position = GPT_POSITION_ROPE, .kv_heads = 8, .bias = GPT_BIAS_NONE
@@ -28,6 +31,10 @@ const struct dt_model_preset gpt_presets[] = {
     {"GPT100B", SIZES(80, 80, 10240)},
     {"GPT175B", SIZES(96, 96, 12288)},
     {"GPT1T", SIZES(128, 128, 25600)},
+    /* Source  Touvron et al., "Llama 2: Open Foundation and Fine-Tuned Chat Models", 2023, Table 1, and config.json as published by Meta. */
+    {"Llama-2-7B", DECODER(LLAMA_2, .layers = 32, .heads = 32, .hidden = 4096, .ffn = 11008), false},
+    {"Llama-2-13B", DECODER(LLAMA_2, .layers = 40, .heads = 40, .hidden = 5120, .ffn = 13824), false},
+    {"Llama-2-70B", DECODER(LLAMA_2, .layers = 80, .heads = 64, .hidden = 8192, .ffn = 28672, .kv_heads = 8), false},
     /* Source  the models' config.json as published by Meta; Llama Team, "The Llama 3 Herd of Models", 2024, Table 3. */
     {"Llama-3.2-1B", DECODER(LLAMA_3, LLAMA_ROPE(32), .layers = 16, .heads = 32, .hidden = 2048, .ffn = 8192, .tied = true), false},
     {"Llama-3.2-3B", DECODER(LLAMA_3, LLAMA_ROPE(32), .layers = 28, .heads = 24, .hidden = 3072, .ffn = 8192, .tied = true), false},

@@ -153,6 +153,7 @@ enum measured_column {
     COLUMN_STEP_MS,
     COLUMN_TOKENS,
     COLUMN_PEAK_MB,
+    COLUMN_PEAK_GB,
     COLUMN_PEAK_GIB,
     COLUMN_STATUS,
     COLUMN_NOTES,
@@ -200,6 +201,7 @@ bool validate_is_missing(const char *text);
 double validate_number(const char *text, const char *unit, bool comma_is_decimal);
 
 /* Fields of a row. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
+bool measured_is_oom(const struct measured_table *table, int row, enum measured_column column); /* "OOM" stands in place of a number */
 /* A number above 0; NAN where the field is empty. */
 dt_status measured_amount(const struct measured_table *table, int row, enum measured_column column, double *out);
 

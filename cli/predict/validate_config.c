@@ -313,24 +313,30 @@ static dt_status make_experiment(const char *path, const struct validate_system 
     return DT_OK;
 }
 
-/* What the run came to: a time, an end for want of memory, or neither. */
+/* A time, an end for want of memory, which may stand where a time or a peak would, or neither. */
 static dt_status read_outcome(const struct measured_table *t, int i, const struct measured_run *run, struct validate_row *row)
 {
+    static const enum measured_column columns[] = {COLUMN_STEP_S,  COLUMN_STEP_MS, COLUMN_TOKENS,
+                                                   COLUMN_PEAK_MB, COLUMN_PEAK_GB, COLUMN_PEAK_GIB};
+    enum { COUNT = sizeof columns / sizeof *columns };
+    double amounts[COUNT];
     const char *status = measured_text(t, i, COLUMN_STATUS);
-    double milliseconds = NAN, tokens, peak_mb, peak_gib;
-    DT_TRY(measured_amount(t, i, COLUMN_STEP_S, &row->measured_s));
-    DT_TRY(measured_amount(t, i, COLUMN_STEP_MS, &milliseconds));
-    DT_TRY(measured_amount(t, i, COLUMN_PEAK_MB, &peak_mb));
-    DT_TRY(measured_amount(t, i, COLUMN_PEAK_GIB, &peak_gib));
-    DT_TRY(measured_amount(t, i, COLUMN_TOKENS, &tokens));
-    if (isnan(row->measured_s))
-        row->measured_s =
-            isnan(milliseconds) ? (double)run->samples * run->sequence / (replica_gpus(run) * run->contexts * tokens) : milliseconds / 1e3;
-    bool decimal = strstr(measured_text(t, i, COLUMN_NOTES), "peak_mem printed as GB") != NULL;
-    row->measured_bytes = isnan(peak_mb) ? peak_gib * (decimal ? 1e9 : 0x1p30) : peak_mb * 1e6;
-    row->measured_fit = strncasecmp(status, "oom", 3) == 0 ? VALIDATE_FIT_NOT
-                        : strcmp(status, "ok") == 0        ? VALIDATE_FIT
-                                                           : VALIDATE_FIT_UNKNOWN;
+    bool oom = strncasecmp(status, "oom", 3) == 0;
+    for (int c = 0; c < COUNT; c++)
+        if (measured_is_oom(t, i, columns[c])) {
+            amounts[c] = NAN;
+            oom = true;
+        } else {
+            DT_TRY(measured_amount(t, i, columns[c], &amounts[c]));
+        }
+    const double step_s = amounts[0], milliseconds = amounts[1], tokens = amounts[2];
+    const double peak_mb = amounts[3], peak_gb = amounts[4], peak_gib = amounts[5];
+    const bool decimal = strstr(measured_text(t, i, COLUMN_NOTES), "peak_mem printed as GB") != NULL;
+    row->measured_s = !isnan(step_s)         ? step_s
+                      : !isnan(milliseconds) ? milliseconds / 1e3
+                                             : (double)run->samples * run->sequence / (replica_gpus(run) * run->contexts * tokens);
+    row->measured_bytes = !isnan(peak_mb) ? peak_mb * 1e6 : !isnan(peak_gb) ? peak_gb * 1e9 : peak_gib * (decimal ? 1e9 : 0x1p30);
+    row->measured_fit = oom ? VALIDATE_FIT_NOT : strcmp(status, "ok") == 0 ? VALIDATE_FIT : VALIDATE_FIT_UNKNOWN;
     return DT_OK;
 }
 

@@ -106,14 +106,15 @@ dt_status validate_where(struct dt_csv *csv, const char *path, const char *const
 
 enum { NAMES = 6, MISTYPED = 3, OF_STUDY = 1, OF_MESHES = 2 };
 
-/* A table's columns, each by any of its names, of which letters and digits count (dt_same_name). Numbers that stand alone have a member of struct measured_run; the rest of this file reads the
- * columns that have a name of their own. */
+/* A table's columns, each by any of its names, of which letters and digits count (dt_same_name). Numbers that stand alone have a member of
+ * struct measured_run; the rest of this file reads the columns that have a name of their own. */
 static const struct column {
     const char *names[NAMES];
     unsigned needed;   /* by which kinds of tables: OF_STUDY, OF_MESHES */
     unsigned counts;   /* for which kinds it is a count, of at least 1, that goes to */
     size_t to;         /* the int member there, */
     int where_missing; /* which gets this where the field is empty; 0: it stays as it is */
+    bool of_model;     /* the name of a published model tells it, too */
     const char *unit;  /* of amounts */
 } columns[] = {
 #define COUNT(member) .to = offsetof(struct measured_run, member)
@@ -125,6 +126,7 @@ static const struct column {
     [COLUMN_STEP_MS] = {.names = {"step_ms", "step time (ms)", "iteration time (ms)", "elapsed time per iteration (ms)"}, .unit = "ms"},
     [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens/s/gpu", "tok/s/gpu", "tps/gpu", "tgs"}, .unit = "tokens/s"},
     [COLUMN_PEAK_MB] = {.names = {"peak_mb"}, .unit = "MB"},
+    [COLUMN_PEAK_GB] = {.names = {"peak_gb", "peak memory (GB)", "peak mem (GB)", "max memory (GB)", "memory (GB)"}, .unit = "GB"},
     [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_memory_gib", "peak_gib", "memory (GiB)", "max_reserved (GiB)"}, .unit = "GiB"},
     [COLUMN_STATUS] = {.names = {"status"}},
     [COLUMN_NOTES] = {.names = {"notes"}},
@@ -141,7 +143,7 @@ static const struct column {
     [COLUMN_ORDER] = {.names = {"schedule"}},
     [COLUMN_RECOMPUTE] = {.names = {"recompute", "recomputation", "activation_checkpointing"}},
     [COLUMN_SEQUENCE_PARALLEL] = {.names = {"seq_parallel", "sequence_parallel", "sequence parallelism"}},
-    {.names = {"gpus_per_node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
+    {.names = {"gpus_per_node", "gpus/node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
     {.names = {"shard_size", "dp_shard"}, .counts = OF_STUDY | OF_MESHES, COUNT(shard_size)},
     {.names = {"batch_per_replica"}, .needed = OF_STUDY, .counts = OF_STUDY, COUNT(samples)},
     {.names = {"stages"}, .counts = OF_STUDY, COUNT(stages), .where_missing = 1},
@@ -160,9 +162,13 @@ static const struct column {
      .where_missing = 1},
     {.names = {"dp", "data_parallel", "data parallelism", "data_parallel_size"}, .counts = OF_MESHES, COUNT(data)},
     {.names = {"vpp", "virtual_stages"}, .counts = OF_MESHES, COUNT(virtual_stages), .where_missing = 1},
-    {.names = {"layers", "num_layers"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(layers)},
-    {.names = {"hidden", "hidden_size"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(hidden)},
-    {.names = {"heads", "attention_heads", "num_heads", "num_attention_heads"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(heads)},
+    {.names = {"layers", "num_layers"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(layers), .of_model = true},
+    {.names = {"hidden", "hidden_size"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(hidden), .of_model = true},
+    {.names = {"heads", "attention_heads", "num_heads", "num_attention_heads"},
+     .needed = OF_MESHES,
+     .counts = OF_MESHES,
+     COUNT(heads),
+     .of_model = true},
     {.names = {"seq", "seq_len", "seq_length", "sequence_length", "encoder_seq_length"},
      .needed = OF_MESHES,
      .counts = OF_MESHES,
@@ -177,8 +183,9 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 _Static_assert(sizeof columns / sizeof *columns <= MEASURED_COLUMNS, "a table has room for all columns");
 
 /* Said for people, or following from others. */
-static const char *const for_people[] = {"placement_known", "step_s_stdev",   "source_file", "source",  "gpu",
-                                         "network",         "tflops_per_gpu", "grad_acc",    "mfu_pct", "Parameters (billion)"};
+static const char *const for_people[] = {"placement_known",     "step_s_stdev", "source_file", "source",     "gpu", "network",
+                                         "tflops_per_gpu",      "grad_acc",     "mfu_pct",     "tflops/gpu", "mfu", "mfu (%)",
+                                         "Parameters (billion)"};
 
 static bool is_column(int column, const char *name)
 {
@@ -251,7 +258,7 @@ static dt_status check_columns(const struct measured_table *t)
     char unused[512];
     measured_table_unused(t, unused, sizeof unused);
     for (int c = 0; c < COLUMNS; c++)
-        if (columns[c].needed & kind_of(t) && t->columns[c] < 0)
+        if (columns[c].needed & kind_of(t) && t->columns[c] < 0 && !(columns[c].of_model && t->columns[COLUMN_MODEL] >= 0))
             return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s", t->path, columns[c].names[0], *unused ? "; not used: " : "",
                            unused);
     if (t->columns[COLUMN_GPUS] < 0 && dt_csv_column(&t->csv, "dp") < 0)
@@ -320,12 +327,22 @@ static dt_status counts_in(const struct measured_table *t, int row, struct measu
         int *to = (int *)((char *)run + columns[c].to);
         if (!(columns[c].counts & kind_of(t)))
             continue;
-        if (*measured_text(t, row, c) || columns[c].needed & kind_of(t))
+        if (*measured_text(t, row, c) || (columns[c].needed & kind_of(t) && !columns[c].of_model))
             DT_TRY(measured_count(t, row, c, to));
         else if (columns[c].where_missing)
             *to = columns[c].where_missing;
     }
     return DT_OK;
+}
+
+static bool begins_with(const char *text, const char *name)
+{
+    return name && strncasecmp(text, name, strlen(name)) == 0;
+}
+
+bool measured_is_oom(const struct measured_table *t, int row, enum measured_column column)
+{
+    return begins_with(measured_text(t, row, column), "oom") || begins_with(measured_text(t, row, column), "out of memory");
 }
 
 dt_status measured_amount(const struct measured_table *t, int row, enum measured_column column, double *out)
@@ -361,11 +378,6 @@ static dt_status measured_choice(const struct measured_table *t, int row, enum m
     }
     *out = -1;
     return DT_OK;
-}
-
-static bool begins_with(const char *text, const char *name)
-{
-    return name && strncasecmp(text, name, strlen(name)) == 0;
 }
 
 /* Yes or no, and maybe words about it after a space. Where the field is empty, `told` is false. */
@@ -410,9 +422,10 @@ static dt_status paradigm_in(const struct measured_table *t, int row, enum parad
 
 static dt_status preset_in(const struct measured_table *t, int row, struct measured_run *run)
 {
-    const char *text = measured_text(t, row, COLUMN_MODEL), *nearest = model_preset(0, &run->family)->name;
+    const char *text = measured_text(t, row, COLUMN_MODEL), *owner = strrchr(text, '/'), *nearest = model_preset(0, &run->family)->name;
+    text = owner ? owner + 1 : text;
     for (int i = 0; (run->preset = model_preset(i, &run->family)); i++) {
-        if (strcmp(run->preset->name, text) == 0)
+        if (dt_same_name(run->preset->name, text))
             return DT_OK;
         if (dt_edit_distance(text, run->preset->name) < dt_edit_distance(text, nearest))
             nearest = run->preset->name;
@@ -582,10 +595,26 @@ static dt_status vocabulary_in(const struct measured_table *t, int row, struct m
     return DT_OK;
 }
 
+/* A published model's, by its name. */
+static dt_status sizes_of_preset(const struct measured_table *t, int row, struct measured_run *run)
+{
+    DT_TRY(preset_in(t, row, run));
+    if (run->family != model_family(0))
+        return measured_wrong(t, row, COLUMN_MODEL, "a model that is trained with tokens");
+    const struct dt_model model = model_of_preset(run->preset, run->family);
+    run->layers = dt_model_blocks(&model);
+    return DT_OK;
+}
+
 static dt_status model_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     bool told;
     run->family = model_family(0);
+    if (!run->layers && !run->hidden && !run->heads && *measured_text(t, row, COLUMN_MODEL))
+        DT_TRY(sizes_of_preset(t, row, run));
+    for (int c = 0; c < COLUMNS && !run->preset; c++)
+        if (columns[c].of_model && !*(int *)((char *)run + columns[c].to))
+            return measured_wrong(t, row, c, "a whole number from 1");
     run->ffn = run->ffn ? run->ffn : 4 * run->hidden;
     run->kv_heads = run->kv_heads ? run->kv_heads : run->heads;
     DT_TRY(measured_yes(t, row, COLUMN_TIED, &told, &run->tied));

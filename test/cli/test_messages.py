@@ -112,7 +112,7 @@ CONFIGS = [
 WHOLE = [
     ('{}', 'model: needs a preset ("GPTSmall", say), or layers, heads and hidden'),
     ('[]', 'expected an object with name, device, world_size, ..., not []'),
-    ('{"model": {"preset": "GPTsmal"}}', 'model.preset: "GPTsmal" is not one of GPTSmall, GPTMedium, GPTLarge, GPTXL, GPT2.7B, GPT6.7B, GPT13B, GPT39B, GPT76B, GPT100B, GPT175B, GPT1T, Llama-3.2-1B, Llama-3.2-3B, Llama-3.1-8B, Llama-3.1-70B, Llama-3.1-405B, Mistral-7B, Qwen2.5-7B, MPT-125M, MPT-350M, MPT-760M, MPT-1B, MPT-3B, MPT-7B, MPT-13B, MPT-30B, MPT-70B, GPT-2-small, GPT-2-medium, GPT-2-large, GPT-2-XL, GPT-3-175B, ResNet18, ResNet50, ResNet101, DeepLabV3-ResNet50, DeepLabV3-ResNet101; did you mean "GPTSmall"?'),
+    ('{"model": {"preset": "GPTsmal"}}', 'model.preset: "GPTsmal" is not one of GPTSmall, GPTMedium, GPTLarge, GPTXL, GPT2.7B, GPT6.7B, GPT13B, GPT39B, GPT76B, GPT100B, GPT175B, GPT1T, Llama-2-7B, Llama-2-13B, Llama-2-70B, Llama-3.2-1B, Llama-3.2-3B, Llama-3.1-8B, Llama-3.1-70B, Llama-3.1-405B, Mistral-7B, Qwen2.5-7B, MPT-125M, MPT-350M, MPT-760M, MPT-1B, MPT-3B, MPT-7B, MPT-13B, MPT-30B, MPT-70B, GPT-2-small, GPT-2-medium, GPT-2-large, GPT-2-XL, GPT-3-175B, ResNet18, ResNet50, ResNet101, DeepLabV3-ResNet50, DeepLabV3-ResNet101; did you mean "GPTSmall"?'),
     ('{"model": {"preset": "GPTXL", "layers": 2}}', 'model: both a preset and model.layers are given; a preset says the sizes itself'),
     ('{"model": {"layers": 2}}', 'model.hidden: missing; expected layers, heads and hidden, or a preset'),
     ('{"model": {"layers": 2, "heads": 3, "hidden": 64}}', 'model.heads: 3 does not divide model.hidden 64'),
@@ -135,7 +135,7 @@ COMMANDS = [
     (['run', 'tiny.json', '--output'], USAGE, "dtbench run: '--output' needs a value: --output RECORDS"),
     (['run', 'tiny.json', '--shard', '3/2'], USAGE, 'dtbench run: --shard 3/2: expected K/N with K from 1 to N, such as 1/4'),
     (['run', 'tiny.json', '--time-limit', 'soon'], USAGE, 'dtbench run: --time-limit soon: expected a number of seconds'),
-    (['validate'], USAGE, 'dtbench validate: expected --data FILE'),
+    (['validate'], USAGE, 'dtbench validate: needs a file of measured runs'),
     (['validate', '--data', 'x.csv', '--brief', '--coarse'], USAGE, 'dtbench validate: --brief, --coarse: one of them'),
     (['validate', '--data', 'nowhere.csv'], CONFIG, 'dtbench validate: cannot open nowhere.csv: No such file or directory'),
     (['compare'], USAGE, 'dtbench compare: expected two arguments, BASE and NEW, not 0'),

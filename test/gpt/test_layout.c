@@ -58,6 +58,9 @@ static void published_parameters(void)
         uint64_t exact;
         double billions, tolerance;
     } published[] = {
+        {"Llama-2-7B", 6738415616, 6.74, 0.01},
+        {"Llama-2-13B", 13015864320, 13.0, 0.1},
+        {"Llama-2-70B", 68976648192, 69.0, 0.1},
         {"Llama-3.2-1B", 1235814400, 1.23, 0.01},
         {"Llama-3.2-3B", 3212749824, 3.21, 0.01},
         {"Llama-3.1-8B", 8030261248, 8.03, 0.01},

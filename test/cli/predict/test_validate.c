@@ -328,16 +328,12 @@ static void numbers_of_strangers(void)
     }
 }
 
-/* A mark of byte order, semicolons, a column without a name, decimal commas, units, words for what is missing, a quoted line break; GPUs that follow from
- * dp, tp and pp; each row that cannot be read is skipped with its reason, and the others stay. */
+/* A mark of byte order, semicolons, a column without a name, decimal commas, units, words for what is missing, a run out of memory in place of its
+ * time, a quoted line break; GPUs that follow from dp, tp and pp; each row that cannot be read is skipped with its reason, and the others stay. */
 static void tables_of_strangers(void)
 {
-    static const char *const reasons[] = {"",
-                                          "step_ms: \"OOM\" is not a number above 0, or one with a unit such as ms",
-                                          "tp: \"two\" is not",
-                                          "",
-                                          "heads: no value",
-                                          "3 fields, and the first line names 13 columns"};
+    static const char *const reasons[] = {
+        "", "", "tp: \"two\" is not", "", "heads: no value", "3 fields, and the first line names 13 columns"};
     struct validate_rows rows;
     char path[64];
     CHECK_OK(read_text("\xEF\xBB\xBF;layers;hidden;heads;seq;mbs;gbs;dp;tp;zero_stage;step_ms;peak_mem_gib;vocab\r\n"
@@ -351,7 +347,40 @@ static void tables_of_strangers(void)
                           : rows.rows[i].outcome == VALIDATE_PREDICTED,
               "row %d: %s", i, rows.rows[i].reason);
     CHECK(rows.rows[0].measured_s == 1.2345 && rows.rows[0].measured_bytes == 31.5 * 0x1p30 && rows.rows[0].experiment.world_size == 8);
+    CHECK(isnan(rows.rows[1].measured_s) && rows.rows[1].measured_fit == VALIDATE_FIT_NOT &&
+          rows.rows[0].measured_fit == VALIDATE_FIT_UNKNOWN);
     CHECK(rows.rows[3].measured_s == 1.2 && isnan(rows.rows[3].measured_bytes) && rows.rows[3].experiment.world_size == 16);
+    validate_rows_finish(&rows);
+}
+
+/* The name of a published model stands for its sizes, with its owner or not; what the table gives of a size counts before it. */
+static void models_by_name(void)
+{
+    static const char *const reasons[] = {"",
+                                          "",
+                                          "",
+                                          "model: there is no Llama-9B; did you mean Llama-2-7B?",
+                                          "Model: \"ResNet50\" is not a model that is trained with tokens",
+                                          "hidden: no value"};
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(
+        read_text("Model,layers,hidden,heads,Seq length,Micro batch size,Global batch size,GPUs,GPUs/node,TP,ZeRO stage,Step time (s),Peak "
+                  "memory (GB)\n"
+                  "llama 2 7b,,,,4096,1,8,8,8,1,3,4,60\nmeta-llama/Llama-2-70B,,,,4096,1,8,8,8,8,0,OOM,\n"
+                  "Llama-2-7B,2,128,2,64,1,8,8,8,1,3,4,60\nLlama-9B,,,,4096,1,8,8,8,1,3,4,60\nResNet50,,,,4096,1,8,8,8,1,3,4,60\n"
+                  "my own,4,,4,4096,1,8,8,8,1,3,4,60\n",
+                  &rows, path));
+    CHECK(rows.count == 6 && !*rows.unused, "%d rows, unused: %s", rows.count, rows.unused);
+    for (int i = 0; i < rows.count && i < 6; i++)
+        CHECK(*reasons[i] ? rows.rows[i].outcome == VALIDATE_SKIPPED && strncmp(rows.rows[i].reason, reasons[i], strlen(reasons[i])) == 0
+                          : rows.rows[i].outcome == VALIDATE_PREDICTED,
+              "row %d: %s", i, rows.rows[i].reason);
+    const struct dt_model *small = &rows.rows[0].experiment.model, *large = &rows.rows[1].experiment.model,
+                          *own = &rows.rows[2].experiment.model;
+    CHECK(dt_model_parameter_count(small) == 6738415616 && rows.rows[0].measured_bytes == 60e9);
+    CHECK(dt_model_parameter_count(large) == 68976648192 && rows.rows[1].measured_fit == VALIDATE_FIT_NOT);
+    CHECK(dt_model_blocks(own) == 2);
     validate_rows_finish(&rows);
 }
 
@@ -467,7 +496,7 @@ static const struct validate_group *group(const struct validate_summary *summary
 static void rows_that_cannot_be_read(void)
 {
     static const char *const wrong[][2] = {{"dpd,GPTSmall,8,8,0,1,1,8,keep,,1,1", "paradigm: \"dpd\" is not one of"},
-                                           {"ddp,\"GPTSmall,8,8,0,1,1,8,keep,,1,1", "model: there is no \"GPTSmall"},
+                                           {"ddp,GPTSmall,\"8,8,0,1,1,8,keep,,1,1", "gpus: \"\"8\" is not a whole number"},
                                            {"ddp,GPTTiny,8,8,0,1,1,8,keep,,1,1", "model: there is no GPTTiny; did you mean"},
                                            {"ddp,GPTSmall,0,8,0,1,1,8,keep,,1,1", "gpus: \"0\" is not a whole number from 1"},
                                            {"ddp,GPTSmall,,8,0,1,1,8,keep,,1,1", "gpus: no value; expected a whole number from 1"},
@@ -668,6 +697,7 @@ static const struct test_case cases[] = {
     {"what a framework does not run", framework_refuses},
     {"samples that are no multiple of the GPUs", any_number_of_samples},
     {"a file that is wrong gets one line", faults},
+    {"models by name", models_by_name},
     {"rows that cannot be read are skipped", rows_that_cannot_be_read},
     {"names and numbers as other projects write them", names_of_other_projects},
     {"errors, groups and cells, by hand", summaries},
