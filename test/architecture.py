@@ -2,7 +2,7 @@
 """Who uses whom, and what of it is not allowed. Prints one line for each offence; nothing printed means that all is well.
 
 A module is a code file (.c, .cu) with the header of the same name. It uses another module where it includes the other one's header, or where
-its object file needs a symbol that the other one's object file defines. A header without a code file of its own (backend.h, parts.h)
+its object file needs a symbol that the other one's object file defines. A header without a code file of its own (backend.h, internal.h)
 is a contract between modules and uses nothing.
 
 Usage: architecture.py circles SOURCE_ROOT BUILD   no module uses itself by way of others, no header includes itself

@@ -1,7 +1,7 @@
 /* `dtbench plan`: which way of training is the right one for a model on a cluster, and why. */
 #include "cli/commands/commands.h"
 
-#include "cli/plan/plan.h"
+#include "cli/plan/planner.h"
 #include "cli/run/run.h"
 #include "cli/text/text.h"
 #include "cli/words/words.h"

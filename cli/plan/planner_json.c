@@ -1,4 +1,4 @@
-#include "cli/plan/plan.h"
+#include "cli/plan/planner.h"
 
 #include "lib/base/output_file.h"
 #include "lib/config/json.h"

@@ -1,4 +1,4 @@
-#include "cli/plan/plan.h"
+#include "cli/plan/planner.h"
 
 #include "cli/text/text.h"
 

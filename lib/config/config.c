@@ -1,8 +1,8 @@
 #include "lib/config/config.h"
 
 #include "lib/base/text.h"
+#include "lib/config/internal.h"
 #include "lib/config/json.h"
-#include "lib/config/parts.h"
 
 #include <cjson/cJSON.h>
 #include <ctype.h>

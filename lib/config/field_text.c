@@ -1,7 +1,7 @@
 /* Texts in a struct: in an array of its own, or interned (lib/base/intern.h) with the address in
  * the struct. */
 #include "lib/base/intern.h"
-#include "lib/config/parts.h"
+#include "lib/config/internal.h"
 
 #include <string.h>
 

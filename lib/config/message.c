@@ -1,7 +1,7 @@
 /* Looking up paths in a table, and the messages about values that do not fit it. */
 #include "lib/base/text.h"
+#include "lib/config/internal.h"
 #include "lib/config/json.h"
-#include "lib/config/parts.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "lib/base/text.h"
+#include "lib/config/internal.h"
 #include "lib/config/json.h"
-#include "lib/config/parts.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Fields that are maps: names of a kind, such as environment variables that begin with NCCL_, and a value for each. */
+#include "lib/config/internal.h"
 #include "lib/config/json.h"
-#include "lib/config/parts.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
+#include "lib/config/internal.h"
 #include "lib/config/json.h"
-#include "lib/config/parts.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The cost of kernels on a described device: the formulas; those of products are in product.c.
+/* The cost of kernels on a described device: the formulas; those of products are in gemm.c.
  * Seconds, bytes and element counts; nothing is queued. */
 #ifndef LIB_COST_COST_H
 #define LIB_COST_COST_H

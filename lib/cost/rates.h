@@ -1,5 +1,5 @@
 /* Rates of products and attention that a user has measured alone, on the described GPU. Measured
- * products correct the formula of product.c near their shapes.
+ * products correct the formula of gemm.c near their shapes.
  *
  * A rate is the seconds of one product [m, k] x [k, n] in one dtype. The formula's time is
  * multiplied by the ratio of measured time to formula, averaged over the measured shapes that

@@ -1,7 +1,7 @@
 /* How a rank that is not rank 0 finds it and introduces itself. */
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
-#include "lib/rendezvous/parts.h"
+#include "lib/rendezvous/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* What rank 0 does for the others: it puts gatherings together and passes questions on. */
-#include "lib/rendezvous/parts.h"
+#include "lib/rendezvous/internal.h"
 
 #include <math.h>
 #include <stdlib.h>

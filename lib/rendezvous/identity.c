@@ -1,6 +1,6 @@
 /* What a rank says of itself, and how places and ranks are named in messages. */
 #include "lib/record/record.h"
-#include "lib/rendezvous/parts.h"
+#include "lib/rendezvous/internal.h"
 
 #include <stdio.h>
 #include <string.h>

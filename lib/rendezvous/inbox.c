@@ -1,5 +1,5 @@
 /* What has arrived for this process: letters that its waits take, the states of the ranks, and the first failure of another rank. */
-#include "lib/rendezvous/parts.h"
+#include "lib/rendezvous/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "lib/base/clock.h"
-#include "lib/rendezvous/parts.h"
+#include "lib/rendezvous/internal.h"
 
 #include <errno.h>
 #include <netinet/in.h>

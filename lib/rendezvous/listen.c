@@ -4,7 +4,7 @@
  * for a bounded time, and cost no more than that: where it is full, the one goes that has been silent for longest, since a rank speaks as
  * soon as it is connected. What they say ends nothing and delays nobody. */
 #include "lib/base/clock.h"
-#include "lib/rendezvous/parts.h"
+#include "lib/rendezvous/internal.h"
 
 #include <errno.h>
 #include <netdb.h>

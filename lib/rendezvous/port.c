@@ -1,6 +1,6 @@
 /* Where rank 0 listens. */
 #include "lib/base/clock.h"
-#include "lib/rendezvous/parts.h"
+#include "lib/rendezvous/internal.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* A rank's own side: the thread that looks after its connections, and its waits. */
 #include "lib/base/clock.h"
 #include "lib/base/threads.h"
-#include "lib/rendezvous/parts.h"
+#include "lib/rendezvous/internal.h"
 
 #include <errno.h>
 #include <poll.h>

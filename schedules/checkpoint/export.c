@@ -3,7 +3,7 @@
 #include "lib/config/json.h"
 #include "lib/config/words.h"
 #include "schedules/checkpoint/hugging_face.h"
-#include "schedules/checkpoint/parts.h"
+#include "schedules/checkpoint/internal.h"
 #include "schedules/config/model_from.h"
 
 #include <errno.h>

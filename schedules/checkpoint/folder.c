@@ -1,4 +1,4 @@
-#include "schedules/checkpoint/parts.h"
+#include "schedules/checkpoint/internal.h"
 
 #include "lib/config/json.h"
 #include "lib/config/words.h"

@@ -2,7 +2,7 @@
 #ifndef SCHEDULES_CHECKPOINT_HUGGING_FACE_H
 #define SCHEDULES_CHECKPOINT_HUGGING_FACE_H
 
-#include "schedules/checkpoint/parts.h"
+#include "schedules/checkpoint/internal.h"
 #include "schedules/checkpoint/sources.h"
 
 /* Whether the folder is a Hugging Face folder, and not a checkpoint. */

@@ -1,6 +1,6 @@
 #include "lib/base/threads.h"
 #include "schedules/checkpoint/hugging_face.h"
-#include "schedules/checkpoint/parts.h"
+#include "schedules/checkpoint/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

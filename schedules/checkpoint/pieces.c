@@ -1,4 +1,4 @@
-#include "schedules/checkpoint/parts.h"
+#include "schedules/checkpoint/internal.h"
 
 #include "lib/base/grow.h"
 

@@ -1,5 +1,5 @@
 #include "lib/base/threads.h"
-#include "schedules/checkpoint/parts.h"
+#include "schedules/checkpoint/internal.h"
 #include "schedules/config/model_from.h"
 
 #include <errno.h>

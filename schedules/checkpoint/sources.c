@@ -1,6 +1,6 @@
 #include "schedules/checkpoint/sources.h"
 
-#include "schedules/checkpoint/parts.h"
+#include "schedules/checkpoint/internal.h"
 
 #include <inttypes.h>
 #include <limits.h>

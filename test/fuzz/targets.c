@@ -7,7 +7,7 @@
 #include "lib/config/json.h"
 #include "lib/launch/launch.h"
 #include "lib/launch/launch_parts.h"
-#include "lib/rendezvous/parts.h"
+#include "lib/rendezvous/internal.h"
 #include "lib/sim/cluster.h"
 #include "lib/tensors/safetensors.h"
 #include "lib/tensors/tensor_part.h"

@@ -3,7 +3,7 @@
 #include "lib/device/cuda/device.h"
 
 #include "lib/base/machine.h"
-#include "lib/device/cuda/parts.h"
+#include "lib/device/cuda/internal.h"
 
 #include <cuda_runtime.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Which GPUs there are, what they can do at best, why there is none, which one a rank takes, and the processors near it. Opens none of them:
  * a context costs memory. */
-#include "lib/device/cuda/parts.h"
+#include "lib/device/cuda/internal.h"
 
 #include <ctype.h>
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
 /* Graphs: CUDA's stream capture, begun on one stream and spread to all. */
-#include "lib/device/cuda/parts.h"
+#include "lib/device/cuda/internal.h"
 
 #include <cuda_runtime.h>
 #include <stdlib.h>

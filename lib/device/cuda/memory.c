@@ -1,6 +1,6 @@
 /* Memory of the cuda device: two pools over what cudaMalloc (or another source) and cudaHostAlloc give, and what libraries and kernels keep
  * for themselves. */
-#include "lib/device/cuda/parts.h"
+#include "lib/device/cuda/internal.h"
 
 #include <cuda_runtime.h>
 #include <stdlib.h>

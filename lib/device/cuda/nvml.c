@@ -3,7 +3,7 @@
  * Source  NVIDIA, "NVML API Reference Guide": the functions, and the values of the enumerations below. Its header is part of no package
  *         that this needs, so what is used of it is declared here. */
 #include "lib/base/shared_library.h"
-#include "lib/device/cuda/parts.h"
+#include "lib/device/cuda/internal.h"
 
 #include <math.h>
 #include <stdlib.h>

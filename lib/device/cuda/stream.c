@@ -1,7 +1,7 @@
 /* Streams, events, tasks on the host, and waiting for them. The host never blocks within CUDA: it asks, sleeps a little and asks the
  * watches, so that a kernel that waits for a lost rank ends as its communicator's failure. */
 #include "lib/base/clock.h"
-#include "lib/device/cuda/parts.h"
+#include "lib/device/cuda/internal.h"
 
 #include <cuda_runtime.h>
 #include <sched.h>

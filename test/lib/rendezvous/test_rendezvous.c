@@ -1,6 +1,6 @@
 /* Ranks that meet over TCP: a thread each, and a process where one has to die. */
 #include "lib/base/clock.h"
-#include "lib/rendezvous/parts.h"
+#include "lib/rendezvous/internal.h"
 #include "test/check.h"
 
 #include <linux/tcp.h>

@@ -1,6 +1,6 @@
 /* Who reaches the port and does not belong there, and a rank that knows the secret and breaks the rules. */
 #include "lib/base/clock.h"
-#include "lib/rendezvous/parts.h"
+#include "lib/rendezvous/internal.h"
 #include "test/check.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* What a GPU says of itself, with a library that says what the test wants (fake_nvml.c); and what becomes of it. */
-#include "lib/device/cuda/parts.h"
+#include "lib/device/cuda/internal.h"
 #include "lib/record/record.h"
 #include "test/check.h"
 

@@ -1,7 +1,7 @@
 /* Internals of the config reader, only for the files of this folder. Labels are the beginnings of
  * errors: "FILE: path". */
-#ifndef LIB_CONFIG_PARTS_H
-#define LIB_CONFIG_PARTS_H
+#ifndef LIB_CONFIG_INTERNAL_H
+#define LIB_CONFIG_INTERNAL_H
 
 #include "lib/config/config.h"
 

@@ -1,6 +1,6 @@
 /* What the files of this folder share. */
-#ifndef SCHEDULES_CHECKPOINT_PARTS_H
-#define SCHEDULES_CHECKPOINT_PARTS_H
+#ifndef SCHEDULES_CHECKPOINT_INTERNAL_H
+#define SCHEDULES_CHECKPOINT_INTERNAL_H
 
 #include "lib/tensors/safetensors.h"
 #include "lib/tensors/tensor_part.h"

@@ -1,6 +1,6 @@
 /* `dtbench plan`: what it is asked, as a search, and all that is told of what the search finds. */
-#ifndef CLI_PLAN_PLAN_H
-#define CLI_PLAN_PLAN_H
+#ifndef CLI_PLAN_PLANNER_H
+#define CLI_PLAN_PLANNER_H
 
 #include "cli/text/text.h"
 #include "lib/base/statistics.h"

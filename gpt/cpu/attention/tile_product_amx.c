@@ -1,4 +1,4 @@
-/* Products of attention's tiles on AMX, instead of product.c's.
+/* Products of attention's tiles on AMX, instead of tile_product.c's.
  *
  * Source  Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter "Intel AMX": a block of 2 x 2 sums needs two loads for
  * each two multiplications, so that loading keeps up. */

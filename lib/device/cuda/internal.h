@@ -1,6 +1,6 @@
 /* Inside the cuda device: its objects, and what its files ask of each other. cuda's own types stay out of here. */
-#ifndef LIB_DEVICE_CUDA_PARTS_H
-#define LIB_DEVICE_CUDA_PARTS_H
+#ifndef LIB_DEVICE_CUDA_INTERNAL_H
+#define LIB_DEVICE_CUDA_INTERNAL_H
 
 #include "lib/device/backend.h"
 #include "lib/device/cuda/device.h"

@@ -1,8 +1,8 @@
 /* Inside lib/rendezvous: links (link.c) and the frames on them (frame.c), who a rank is (identity.c), how ranks find each other
  * (connect.c, port.c, listen.c), what has arrived (inbox.c), what rank 0 does for the others (hub.c), and waiting (rendezvous.c).
  * Included in this folder only. */
-#ifndef LIB_RENDEZVOUS_PARTS_H
-#define LIB_RENDEZVOUS_PARTS_H
+#ifndef LIB_RENDEZVOUS_INTERNAL_H
+#define LIB_RENDEZVOUS_INTERNAL_H
 
 #include "lib/rendezvous/frame.h"
 #include "lib/rendezvous/proof.h"
