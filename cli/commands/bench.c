@@ -59,7 +59,8 @@ static const struct option_row options[] = {
     {"stride", 's', OPTION_TEXT, AT(stride), "N", NULL,
      "of a group each rank is N after the one before. A mesh of 4 tensor ranks has them at --group 4, its data axis at --stride 4; "
      "default: 1"},
-    {"beside", 'B', OPTION_FLAG, AT(product), NULL, NULL, "also with a matrix product beside, which takes about as long as the collective"},
+    {"beside", 'B', OPTION_FLAG, AT(product), NULL, NULL,
+     "also concurrently with a matrix product that takes about as long as the collective"},
     {"repeat", 'n', OPTION_TEXT, AT(repetitions), "N", NULL,
      "times, but for what takes longer than two seconds together; default: " DEFAULT_REPETITIONS},
     {"threads", 't', OPTION_TEXT, AT(threads), "N", NULL, "cpu: threads of each rank; default: processors / ranks"},
@@ -258,7 +259,7 @@ static dt_status measure(const struct command_options *o, const struct dt_world 
     return status;
 }
 
-/* Ranks where nobody says how many. */
+/* The number of ranks if none is given. */
 static int usual_ranks(const struct command_options *o, const struct dt_world *world)
 {
     const struct dt_device_kind *kind = dt_device_kind_find(o->request.device);
@@ -316,7 +317,7 @@ static int run(int argc, char **argv)
 
 const struct command command_bench = {
     .name = "bench",
-    .summary = "collectives alone, by size, and beside a product",
+    .summary = "collectives alone, by size, and concurrently with a product",
     .usage = "[OPTION]...",
     .description =
         "Measures collectives by themselves, on this machine's processors or GPUs, or predicts them on a described cluster, with algorithm "

@@ -1,4 +1,4 @@
-/* `dtbench check`: what a config comes to, without running it. */
+/* `dtbench check`: size, memory and predicted time of a config, without running it. */
 #include "cli/commands/commands.h"
 
 #include "cli/predict/predict.h"
@@ -491,7 +491,8 @@ const struct command command_check = {
         "and floating-point operations of a step over all ranks, and the peak memory of the rank that needs the most, by category. "
         "Categories have their peaks at different times, so that the total is less than their sum. Where something is offloaded, 'host' "
         "is the peak of host memory. On device sim the time of a step is predicted, and on the cpu where a calibration of this machine "
-        "(dtbench calibrate) is in the current directory or beside the config. Needs no device, MPI or GPU, whatever the config asks for. "
+        "(dtbench calibrate) is in the current directory or in the config's folder. Needs no device, MPI or GPU, whatever the config asks "
+        "for. "
         "A config that is wrong gives one line and exit code 3; an experiment that would run out of memory exit code 5, as its run would.",
     .options = options,
     .argument = {"config file", OPTION_TEXT, AT(config.file)},

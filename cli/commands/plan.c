@@ -272,7 +272,7 @@ static void add_setting(void *context, const char *setting)
 static dt_status restrict_by(struct plan_options *o, struct option_list *list, const char *text)
 {
     if (list->count == OPTION_LIST_MAX)
-        return dt_fail(DT_ERR_INVALID, "--for %s: too many options besides", o->framework);
+        return dt_fail(DT_ERR_INVALID, "--for %s: too many other options", o->framework);
     list->items[list->count++] = text;
     return DT_OK;
 }
@@ -320,7 +320,8 @@ static double own_score(const struct planner *p)
     return search_score(p->options.objective, &own, planner_outcome(p, 0)->step_s, planner_outcome(p, 0)->peak_bytes);
 }
 
-/* How much better than the framework's own best it is, and what of it the framework has no word for. */
+/* How much better it is than the framework's own best, and which of its settings the framework does
+ * not have. */
 static dt_status print_lacking(const struct framework *f, const struct planner *p, struct planner_best *best, double score)
 {
     char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "where nothing of its own fits";

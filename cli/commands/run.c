@@ -54,7 +54,7 @@ static const struct option_row options[] = {
      "experiments and as much work each"},
     {"time-limit", 0, OPTION_TEXT, AT(time_limit), "SECONDS", NULL,
      "start no experiment that is not expected to end by then, as estimated from those that are done; default: in a "
-     "Slurm job with a time limit, what is left of it, less two minutes or a tenth"},
+     "Slurm job with a time limit, the time that it has left, less two minutes or a tenth"},
     {"verify", 'v', OPTION_FLAG, AT(verify), NULL, NULL,
      "also run each experiment's work on one device, and compare the losses of all steps. They may differ by 1e-5 of their value in "
      "fp32, 1e-4 in fp16 and 1e-3 in bf16; an experiment with a larger difference has failed"},
@@ -153,7 +153,7 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
     return DT_OK;
 }
 
-/* Of experiments on fewer ranks those are traced that are there. */
+/* Of experiments on fewer ranks, trace the requested ranks that exist. */
 static dt_status check_trace(const struct sweep *s)
 {
     int most = 1;

@@ -26,7 +26,7 @@ struct tune_options {
 
 static const struct option_row options[] = {
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL,
-     "write here; what is there of other products, GPUs and libraries stays; default: tuning.json"},
+     "write here; entries of other products, GPUs and libraries stay; default: tuning.json"},
     {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", NULL,
      "change the configs before they are read, as in dtbench run. Any number of times"},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress"},

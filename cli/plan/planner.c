@@ -249,7 +249,7 @@ static enum dt_dtype usual_dtype(const struct dt_sim_cluster *c)
     return c->gpu.peak_tflops[DT_FP16] > 0 ? DT_FP16 : DT_FP32;
 }
 
-/* So many ranks as dtbench calibrate has measured may be more than this machine has processors. */
+/* The ranks that dtbench calibrate has measured may be more than this machine's processors. */
 static dt_status check_processors(const struct planner_arguments *a, int *ranks)
 {
     int processors = dt_machine_processors();

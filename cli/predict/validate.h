@@ -14,23 +14,24 @@
 
 enum validate_outcome {
     VALIDATE_PREDICTED,
-    VALIDATE_OUT_OF_MEMORY, /* its bytes are predicted, its time is not */
-    VALIDATE_REFUSED,       /* the profile's framework does not run it: `reason` says why */
-    VALIDATE_SKIPPED,       /* not an experiment of this version: `reason` says why; where it could not be read, world_size is 0 */
+    VALIDATE_OUT_OF_MEMORY, /* its bytes are predicted, but not its time */
+    VALIDATE_REFUSED,       /* the profile's framework cannot run it: `reason` says why */
+    VALIDATE_SKIPPED,       /* not an experiment of this version: `reason` says why; world_size is 0 if it could not be read */
 };
 
 enum validate_fit { VALIDATE_FIT_UNKNOWN, VALIDATE_FIT, VALIDATE_FIT_NOT };
 
-/* How a run computes its RMS norms, as its table says: each in one kernel, or in single operations of PyTorch, and attention's softmax so, too. */
+/* How a run computes its RMS norms, according to its table: each in one kernel, or in separate
+ * operations of PyTorch; the last: attention's softmax, too. */
 enum measured_norm { NORM_NOT_TOLD, NORM_IN_KERNEL, NORM_IN_OPERATIONS, NORM_AND_SOFTMAX_IN_OPERATIONS };
 
 /* One measured run. */
 struct validate_row {
-    int line;                     /* of the file; of records their number, from 1 */
-    char recorded_hash[17];       /* of records, their config_hash */
-    struct experiment experiment; /* not of skipped rows, but for paradigm, world_size, batch_size and activation */
-    char model[32];               /* preset, or the table's name of it */
-    int model_order;              /* of groups by model: presets as in their table, other names as the rows come */
+    int line;                     /* line in the file; for records their number, from 1 */
+    char recorded_hash[17];       /* for records, their config_hash */
+    struct experiment experiment; /* for skipped rows only paradigm, world_size, batch_size and activation are set */
+    char model[32];               /* preset, or the table's name of the model */
+    int model_order;              /* order of groups by model: presets as in their table, other names in the order of rows */
     int gpus_per_node, stages, tensor;
     double measured_s, measured_bytes;   /* NAN: not told */
     enum validate_fit measured_fit;      /* in memory, where the table has its status */
@@ -43,7 +44,7 @@ struct validate_row {
     double batch_per_gpu;
     enum validate_outcome outcome;
     char reason[256];
-    char note[96]; /* what of it is taken for what; "": as it stands */
+    char note[96]; /* what was assumed for it; "": nothing */
 };
 
 struct validate_rows {
@@ -58,34 +59,36 @@ struct validate_rows {
     char unused[512];    /* columns that nothing is made of; "": none */
 };
 
-/* What the rows do not tell. */
+/* What the rows do not say. */
 struct validate_system {
-    const char *cluster, *profile; /* files; NULL: records are refused, and of tables the cluster's own profile holds */
+    const char *cluster, *profile; /* files; NULL: records are refused, and for tables the cluster's own profile is used */
     const char *const
-        *sets; /* [set_count] "path=value", changes to every experiment; tensor.sequence_parallel: where a row does not tell it */
+        *sets; /* [set_count] "path=value", changes to every experiment; tensor.sequence_parallel: only if a row does not say it */
     int set_count;
     const char *const *where; /* [where_count] conditions on a table's rows (validate_where.h) */
     int where_count;
 };
 
-/* Are these records: a folder, or a file that begins with a JSON object? Never standard input ("-"), which could not be read again. */
+/* Whether the path has records: a folder, or a file that begins with a JSON object. Never standard
+ * input ("-"), which could not be read again. */
 bool validate_is_records(const char *path);
 
 /* Read a table with a column "paradigm" (results/study/README.md), one of meshes (results/validation/README.md), or measured records of
- * dtbench. A row of a table that lacks a value, or names what is not known, is skipped with its reason.
+ * dtbench. A row that lacks a value, or has an unknown name, is skipped with its reason.
  * Owner: the caller, validate_rows_finish, also after a failure.
  * Errors, "FILE:LINE: ...": DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status validate_rows_read(const char *path, const struct validate_system *system, struct validate_rows *out);
 void validate_rows_finish(struct validate_rows *rows); /* takes a zeroed one */
 
-/* Predict every row, on all processors; equal experiments once. stop: asked between them by any thread; may be NULL.
- * Errors: of cluster and profile files; DT_ERR_INTERRUPTED; DT_ERR_HOST_MEMORY. */
+/* Predict every row, on all processors; equal experiments once. stop: called between rows by any
+ * thread; may be NULL. Errors: of cluster and profile files; DT_ERR_INTERRUPTED;
+ * DT_ERR_HOST_MEMORY. */
 dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context);
 
-/* Errors: DT_ERR_INVALID where nothing was predicted, with the reason of the first row. */
+/* Errors: DT_ERR_INVALID if nothing was predicted, with the reason of the first row. */
 dt_status validate_rows_check(const struct validate_rows *rows);
 
-/* ---- what comes out ---- */
+/* ---- results ---- */
 
 /* Of |predicted - measured| / measured; bias: the median of (predicted - measured) / measured. NAN without rows. */
 struct validate_error {
@@ -95,34 +98,38 @@ struct validate_error {
 /* Of ratios [count], predicted / measured - 1. Errors: DT_ERR_HOST_MEMORY. */
 dt_status validate_error_of(const double *ratios, int count, struct validate_error *out);
 
-/* Rows with something in common. */
+/* Rows that have a property in common. */
 struct validate_group {
     char key[16], value[24]; /* "paradigm", "ddp" */
     int rows, out_of_memory, skipped;
     struct validate_error time, memory;
 };
 
-/* Cells: the rows with the same model, GPUs, GPUs per node and batch per GPU, of two paradigms or more; of each the fastest run counts. */
+/* Cells: rows with equal model, GPUs, GPUs per node and batch per GPU, and at least two paradigms;
+ * the fastest run of each paradigm counts. */
 struct validate_winners {
     int cells, right;             /* all */
     int clear_cells, clear_right; /* those where the two best differ by more than VALIDATE_CLEAR */
 };
 #define VALIDATE_CLEAR 0.15
 
-/* Cells: the rows with the same model, sequence, GPUs and samples a step, of two configurations or more that have a measured time. Right:
- * the configuration that is predicted fastest was measured no more than VALIDATE_NEAR slower than the fastest. */
+/* Cells: rows with equal model, sequence, GPUs and samples per step, and at least two
+ * configurations with a measured time. Right: the measured time of the configuration that is
+ * predicted fastest is at most VALIDATE_NEAR above the best one. */
 struct validate_choices {
     int cells, right;
 };
 #define VALIDATE_NEAR 0.08
 
-/* Rows whose table says whether memory sufficed. [measured][predicted], 1: it did not. undecided: among none of these, since it depends on
- * what the table does not tell. */
+/* Rows whose table says whether memory sufficed. [measured][predicted], 1: it did not suffice.
+ * undecided: not counted there, since the result depends on settings that the table does not
+ * have. */
 struct validate_fits {
     int rows[2][2], undecided;
 };
 
-/* Rows whose step time is predicted with its error of eight of ten, and those of them that are off by no more. */
+/* Rows whose step time is predicted with an error limit for eight of ten, and those whose error is
+ * within it. */
 struct validate_intervals {
     int rows, within;
 };
@@ -143,9 +150,10 @@ void validate_summary_finish(struct validate_summary *summary);
 dt_status validate_print(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to);
 dt_status validate_print_json(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to);
 
-/* ---- the columns of a table of measured runs, by any of the names that published tables give them, and their fields by type ---- */
+/* ---- columns of a table of measured runs, by the names that published tables use, and reading
+ * their fields by type ---- */
 
-/* Those that are read by name; the others have a row of the table alone (validate_table.c). */
+/* Columns that are read by name; the others only have a row of the table (validate_table.c). */
 enum measured_column {
     COLUMN_GPUS,
     COLUMN_MODEL,
@@ -174,30 +182,34 @@ enum measured_column {
 enum { MEASURED_COLUMNS = 48 };
 
 struct measured_table {
-    const char *path; /* lent */
+    const char *path; /* owned by the caller */
     struct dt_csv csv;
-    int columns[MEASURED_COLUMNS]; /* where each stands in the file; -1: it does not */
-    bool is_study;                 /* has a column "paradigm" */
+    int columns[MEASURED_COLUMNS]; /* index of each in the file; -1: missing */
+    bool is_study;                 /* it has a column "paradigm" */
 };
 
-/* What dt_error_message() says of a row, without "PATH:LINE: ", which differs where the reason is the same. */
+/* The text of dt_error_message() without "PATH:LINE: ", so that equal reasons of rows are equal
+ * texts. */
 void validate_reason(const char *path, int line, char *text, size_t text_bytes);
 
 /* Owner: the caller, measured_table_finish, also after a failure.
- * Errors: DT_ERR_IO; DT_ERR_INVALID when a column that is needed is not there, or there are no rows; DT_ERR_HOST_MEMORY. */
+ * Errors: DT_ERR_IO; DT_ERR_INVALID if a required column is missing, or there are no rows;
+ * DT_ERR_HOST_MEMORY. */
 dt_status measured_table_read(const char *path, struct measured_table *out);
 void measured_table_finish(struct measured_table *table); /* takes a zeroed one */
 
-/* The columns that nothing is made of, but for those known to be said for people ("notes"), with commas, and for each the nearest known
- * name; "" without any. */
+/* The unused columns, except those that are only for people ("notes"), separated by commas, each
+ * with the nearest known name; "": none. */
 void measured_table_unused(const struct measured_table *table, char *text, size_t text_bytes);
 
-const char *measured_text(const struct measured_table *table, int row, int column); /* "" where nothing is said */
+const char *measured_text(const struct measured_table *table, int row, int column); /* "" if the field is empty */
 
-/* Fields as people and programs write them. Whether nothing is said: "", -, n/a, NaN, null. */
+/* Reading fields as people and programs write them. Whether the field is empty: "", -, n/a, NaN,
+ * null. */
 bool validate_is_missing(const char *text);
-/* A number, perhaps with thousands marks, of one kind and in groups of three, and with a unit, which is converted into `unit` ("": there is none). A comma
- * alone divides thousands where it can; comma_is_decimal: never. NAN: it is no such number. */
+/* A number, perhaps with thousands separators (of one kind, in groups of three) and with a unit,
+ * which is converted into `unit` ("": no unit). A single comma separates thousands if possible;
+ * with comma_is_decimal never. NAN: not such a number. */
 double validate_number(const char *text, const char *unit, bool comma_is_decimal);
 
 /* Fields of a row. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
@@ -205,65 +217,66 @@ bool measured_is_oom(const struct measured_table *table, int row, enum measured_
 /* A number above 0; NAN where the field is empty. */
 dt_status measured_amount(const struct measured_table *table, int row, enum measured_column column, double *out);
 
-/* ---- one measured run as a table tells it, and as the experiment that it is ---- */
+/* ---- one measured run of a table, and its conversion to an experiment ---- */
 
 struct measured_run {
     enum paradigm_kind paradigm;
-    const struct dt_model_preset *preset; /* NULL: the sizes below */
+    const struct dt_model_preset *preset; /* NULL: the sizes below are used */
     const struct dt_model_family *family;
-    int layers, hidden, heads, vocab, sequence; /* vocab, sequence 0: as the config's defaults have them */
+    int layers, hidden, heads, vocab, sequence; /* vocab, sequence 0: the config's defaults */
     int ffn, kv_heads;
     bool tied;
     const char *dtype, *attention, *loss, *optimizer;
     enum dt_fp8 fp8;
     bool fp8_gather;
-    int gpus, gpus_per_node; /* gpus_per_node 0: not told */
+    int gpus, gpus_per_node; /* gpus_per_node 0: unknown */
     int samples;             /* of a step and replica */
-    int data;                /* data-parallel ranks, as a table of meshes has them */
+    int data;                /* data-parallel ranks, from a table of meshes */
     int global_batch, micro_batch;
-    int tensor, stages;        /* GPUs that work at the same samples are tensor * stages, and contexts of these */
+    int tensor, stages;        /* tensor * stages GPUs, times contexts, work on the same samples */
     int contexts;              /* ranks that share each sample */
-    const char *comm_type;     /* of these; NULL: the config's default */
+    const char *comm_type;     /* between these; NULL: the config's default */
     int chunks, micro_batches; /* parts that go through a pipeline; parts without one */
     int virtual_stages;
-    int shard_size; /* of hsdp; 0: not told */
+    int shard_size; /* of hsdp; 0: unknown */
     enum {
         SPLIT_BALANCED,
         SPLIT_BY_PARAMETERS,
         SPLIT_EQUAL_BLOCKS,
         SPLIT_EQUAL_BUT_ENDS
     } split;           /* the last: one block fewer at both ends */
-    const char *order; /* of a pipeline; NULL: the config's default */
+    const char *order; /* of the pipeline; NULL: the config's default */
     enum activation_kind activation;
-    int activation_every;      /* 0: not told */
-    int wrap, gather, offload; /* -1: not told */
+    int activation_every;      /* 0: unknown */
+    int wrap, gather, offload; /* -1: unknown */
     bool sequence_parallel, sequence_parallel_told;
     enum measured_norm norm;
     bool first_flash_attention;
-    char reason[256]; /* why no experiment can be made of it; "": one can */
+    char reason[256]; /* why it cannot be an experiment; "": it can */
     char note[96];    /* of struct validate_row */
 };
 
-/* Row i. What cannot be an experiment of any version gets a reason; what lacks a value, or is no number, is an error of that row.
- * Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
+/* Read row i. A run that cannot be an experiment of any version gets a reason; a missing or wrong
+ * value is an error of that row. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
 dt_status measured_run_of_study(const struct measured_table *table, int i, struct measured_run *out);
 dt_status measured_run_of_mesh(const struct measured_table *table, int i, struct measured_run *out);
 
 /* ---- which rows of a table count: conditions on its columns, such as "gpu=a100_80gb" and "tp<=8" ---- */
 
 /* Keep the rows that meet all conditions [count], "COLUMN OPERATOR VALUE" with one of = != < <= > >=. Two numbers are compared as numbers,
- * anything else as text. An empty field is no number. `path` names the table in errors.
- * Errors: DT_ERR_INVALID: a condition that is none, a column that is not there, "<" of a text, and no row left. */
+ * anything else as text. An empty field is not a number. `path` names the table in errors. Errors:
+ * DT_ERR_INVALID: not a condition, a missing column, "<" with a text, or no row left. */
 dt_status validate_where(struct dt_csv *csv, const char *path, const char *const *conditions, int count);
 
-/* `dtbench validate` on a table of collectives that were timed alone, as nccl-tests and its like give them: columns collective, size, gpus,
- * busbw_GB_s (or busbw_GB_s_mean), and nodes or gpus_per_node. Needs a cluster only. */
+/* `dtbench validate` on a table of collectives that were timed alone, as by nccl-tests: columns
+ * collective, size, gpus, busbw_GB_s (or busbw_GB_s_mean), and nodes or gpus_per_node. Needs a
+ * cluster only. */
 
 struct validate_collective {
     int line; /* of the file */
     enum dt_sim_collective kind;
     int gpus, nodes;
-    double bytes;               /* of a rank's whole buffer, as nccl-tests counts them */
+    double bytes;               /* bytes of a rank's whole buffer, as nccl-tests counts them */
     double measured, predicted; /* GB/s of the bus: bytes over time, times 2 (n - 1) / n of an all-reduce, (n - 1) / n of an all_gather or
                                          reduce_scatter, 1 of the others. Source  NVIDIA/nccl-tests, doc/PERFORMANCE.md */
     bool skipped;
@@ -275,11 +288,14 @@ struct validate_collectives {
     int count;
 };
 
-/* Is the file such a table? Never of standard input ("-"), which could not be read again. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
+/* Whether the file is such a table. Never for standard input ("-"), which could not be read again.
+ * Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
 dt_status validate_is_collectives(const char *path, bool *out);
 
-/* Read and predict the rows that meet all conditions where [where_count] (validate_where.h). Rows that the cluster is too small for are skipped. Owner: the caller, validate_collectives_finish, also after a failure.
- * Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID; DT_ERR_IO, DT_ERR_HOST_MEMORY; DT_ERR_INVALID where nothing was predicted. */
+/* Read and predict the rows that meet all conditions where [where_count] (validate_where.h). Rows
+ * for which the cluster is too small are skipped. Owner: the caller, validate_collectives_finish,
+ * also after a failure. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID; DT_ERR_IO,
+ * DT_ERR_HOST_MEMORY; DT_ERR_INVALID where nothing was predicted. */
 dt_status validate_collectives_predict(const char *path, const char *cluster, const char *const *where, int where_count,
                                        struct validate_collectives *out);
 void validate_collectives_finish(struct validate_collectives *collectives); /* takes a zeroed one */

@@ -27,7 +27,7 @@ dt_status validate_is_collectives(const char *path, bool *out)
     if (status == DT_OK)
         *out = rates_find_columns(&csv, &columns);
     dt_csv_finish(&csv);
-    return status == DT_ERR_INVALID ? DT_OK : status; /* whoever reads it then says what is wrong */
+    return status == DT_ERR_INVALID ? DT_OK : status; /* the function that reads it then reports what is wrong */
 }
 
 static dt_status read_row(const char *path, const struct dt_csv *csv, const struct rates_columns *c, int i, struct validate_collective *out)
@@ -113,7 +113,7 @@ void validate_collectives_finish(struct validate_collectives *c)
     free(c->rows);
 }
 
-/* ---- what comes out ---- */
+/* ---- results ---- */
 
 static dt_status summarize(const struct validate_collectives *c, int kind, struct validate_error *out)
 {
@@ -129,7 +129,7 @@ static dt_status summarize(const struct validate_collectives *c, int kind, struc
 }
 
 /* "all_reduce", ..., "all" */
-/* Errors of rows of a kind, or of all (kind DT_SIM_COLLECTIVES); nothing but 0 rows where there are none. */
+/* Errors for one kind, or for all (kind DT_SIM_COLLECTIVES); zero rows if there are none. */
 enum { SUMMARIES = DT_SIM_COLLECTIVES + 1 };
 
 static const char *summary_name(int kind)
@@ -141,7 +141,7 @@ static void print_rows(const struct validate_collectives *c, struct table *t)
 {
     for (int i = 0; i < c->count; i++) {
         const struct validate_collective *row = &c->rows[i];
-        if (isnan(row->measured)) /* it could not be read */
+        if (isnan(row->measured)) /* the row could not be read */
             continue;
         table_text(t, dt_sim_collective_name(row->kind));
         table_cell(t, "%.3g", row->bytes / 0x1p20);

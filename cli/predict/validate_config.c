@@ -23,9 +23,9 @@ static void validate_row_skip(struct validate_row *row, const char *reason)
     snprintf(row->reason, sizeof row->reason, "%.255s", reason);
 }
 
-/* The row's experiment, from the text of a config and the system's changes to it. A row whose config this version refuses is skipped with
- * the reason. `where` names the row in errors. Errors: DT_ERR_INVALID where the changes make several experiments of it; DT_ERR_IO,
- * DT_ERR_HOST_MEMORY. */
+/* The row's experiment, from the text of a config and the system's changes to it. A row whose
+ * config this version refuses is skipped with the reason. `where` names the row in errors. Errors:
+ * DT_ERR_INVALID if the changes make several experiments from it; DT_ERR_IO, DT_ERR_HOST_MEMORY. */
 static dt_status validate_row_experiment(const char *text, const char *where, const struct validate_system *system,
                                          struct validate_row *row)
 {
@@ -33,7 +33,7 @@ static dt_status validate_row_experiment(const char *text, const char *where, co
     int count;
     size_t length = strlen(where);
     dt_status status = experiments_parse(text, strlen(text), where, system->sets, system->set_count, &experiments, &count);
-    if (status == DT_ERR_INVALID) { /* without the place, the reason is the same for all rows that have it */
+    if (status == DT_ERR_INVALID) { /* without its place in the file, a reason is the same for all rows that have it */
         const char *error = dt_error_message();
         validate_row_skip(row, strncmp(error, where, length) == 0 && strlen(error) > length + 2 ? error + length + 2 : error);
         return DT_OK;
@@ -80,7 +80,7 @@ static char *simulated_text(const struct record_facts *record, const struct vali
     return text;
 }
 
-/* What of a record is no measured run: its reason; "" where it is one. Memory that did not suffice is a result. */
+/* Why a record is not a measured run; "": it is one. A run out of memory is a result. */
 static void reason_to_skip(const struct record_facts *record, char *text, size_t text_bytes)
 {
     *text = '\0';
@@ -139,7 +139,8 @@ static dt_status rows_of_records(const struct record_set *set, const char *path,
     return out->count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: no records", path);
 }
 
-/* The rows of all records of a file or folder. Errors: DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+/* Read the rows of all records of a file or folder. Errors: DT_ERR_IO, DT_ERR_INVALID,
+ * DT_ERR_HOST_MEMORY. */
 static dt_status validate_records_read(const char *path, const struct validate_system *system, struct validate_rows *out)
 {
     struct record_set set = {0};
@@ -159,8 +160,8 @@ static dt_status validate_records_read(const char *path, const struct validate_s
 
 /* ---- rows of tables become experiments of device sim ---- */
 
-/* The study's files do not say whether parameters were offloaded, but the memory does: what a rank shares of parameters and gradients is
- * always there unless it lives on the host. */
+/* The study's files do not say whether parameters were offloaded, but the memory shows it: a rank's
+ * share of parameters and gradients is always on the device unless it is offloaded. */
 static bool parameters_offloaded(const struct measured_run *run, double peak_bytes)
 {
     enum { FP16_PARAMETER_AND_GRADIENT_BYTES = 4 };
@@ -189,7 +190,7 @@ static cJSON *model_as_json(const struct measured_run *run)
     return model;
 }
 
-/* Which blocks the stages have: with several parts of the model on each rank, the parts. */
+/* Which blocks the stages have; with several parts of the model on each rank, the parts. */
 static void add_split(cJSON **pipeline, const struct measured_run *run)
 {
     int parts = run->stages * run->virtual_stages, of_ends = run->split == SPLIT_EQUAL_BUT_ENDS ? 1 : 0;
@@ -233,9 +234,8 @@ static int replica_gpus(const struct measured_run *run)
     return run->stages * run->tensor;
 }
 
-/* The workload with what the row says. batch_size: enough, as make_experiment needs it; straddle_nodes, more_nodes: it was run as
- * it was. Owner: the
- * caller, free. */
+/* The workload with the row's values. batch_size: large enough for make_experiment; straddle_nodes,
+ * more_nodes: allowed, since the run took place. Owner: the caller, free. */
 static char *config_text(const struct validate_system *system, const struct measured_run *run, double peak_bytes)
 {
     int replica = replica_gpus(run);
@@ -270,7 +270,8 @@ static char *config_text(const struct validate_system *system, const struct meas
     return text;
 }
 
-/* Whether rows are divided along the sequence, too, a table may tell of each run: --set is then for the runs of which it does not. */
+/* A table may say for each run whether rows are divided along the sequence, too: --set is then only
+ * for runs without that value. */
 static void take_sets(const struct validate_system *system, const struct measured_run *run, struct validate_row *row,
                       const char *sets[OPTION_LIST_MAX], struct validate_system *out)
 {
@@ -286,7 +287,8 @@ static void take_sets(const struct validate_system *system, const struct measure
     }
 }
 
-/* The row as an experiment; what this version's configs refuse is skipped, not an error. */
+/* Make the row an experiment. A row that this version's configs refuse is skipped; this is not an
+ * error. */
 static dt_status make_experiment(const char *path, const struct validate_system *system, const struct measured_run *run,
                                  struct validate_row *row)
 {
@@ -309,7 +311,7 @@ static dt_status make_experiment(const char *path, const struct validate_system 
     if (run->samples % replica_gpus(run))
         row->experiment.replica_samples = run->samples;
     if (run->family->divide_evenly)
-        run->family->divide_evenly(&row->experiment.model, run->tensor); /* no framework here deals unequal parts */
+        run->family->divide_evenly(&row->experiment.model, run->tensor); /* no framework in these tables divides unequally */
     return DT_OK;
 }
 
@@ -340,7 +342,7 @@ static dt_status read_outcome(const struct measured_table *t, int i, const struc
     return DT_OK;
 }
 
-/* What a row's fields say. Errors, "FILE:LINE: ...": DT_ERR_INVALID. */
+/* Read a row's fields. Errors, "FILE:LINE: ...": DT_ERR_INVALID. */
 static dt_status read_fields(const struct measured_table *t, int i, struct measured_run *run, struct validate_row *row)
 {
     int count = t->csv.counts[i], columns = t->csv.column_count;
@@ -382,7 +384,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     return make_experiment(t->path, system, &run, row);
 }
 
-/* Presets first, as their table has them; then the names of the rows before this one, and its own. */
+/* Order of models: presets as in their table; then other names in the order of rows. */
 static int model_order(const struct validate_rows *rows, int i)
 {
     const struct dt_model_preset *preset;

@@ -32,7 +32,7 @@ static const struct unit *unit_of(const char *name)
     return NULL;
 }
 
-/* Whether `mark` divides thousands alone: one to three digits, and then three after each. */
+/* Whether `mark` can only separate thousands: one to three digits, then three after each. */
 static bool groups(const char *digits, size_t length, char mark)
 {
     size_t since = 0;
@@ -49,7 +49,7 @@ static bool groups(const char *digits, size_t length, char mark)
     return fits;
 }
 
-/* What divides the whole from its parts in these digits; 0: nothing does. */
+/* The decimal mark in these digits; 0: none. */
 static char decimal_of(const char *digits, size_t length, bool comma_is_decimal)
 {
     const char *comma = memrchr(digits, ',', length), *point = memrchr(digits, '.', length);

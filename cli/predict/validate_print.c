@@ -1,4 +1,4 @@
-/* What validate found, as a table. */
+/* The results of validate as a table. */
 #include "cli/predict/validate.h"
 #include "cli/text/text.h"
 #include "lib/config/json.h"
@@ -43,7 +43,7 @@ static void print_choices(const struct validate_choices *c, FILE *to)
                    100 * VALIDATE_NEAR, c->right, c->cells, 100.0 * c->right / c->cells);
 }
 
-/* Where the table says of no run that it ran out of memory, there is nothing to tell apart. */
+/* Not printed if the table has no run that ran out of memory. */
 static void print_fits(const struct validate_fits *f, FILE *to)
 {
     int right = f->rows[0][0] + f->rows[1][1], wrong = f->rows[0][1] + f->rows[1][0];
@@ -73,7 +73,7 @@ static const char *note_of(const struct validate_row *row)
     return row->outcome == VALIDATE_SKIPPED ? "" : row->note;
 }
 
-/* What is to be said of rows ("": nothing), a line for all that have it in common. */
+/* Print the texts of rows ("": nothing), one line for all rows with the same text. */
 static void print_texts(const struct validate_rows *rows, const char *(*text_of)(const struct validate_row *row), const char *title,
                         FILE *to)
 {
@@ -107,7 +107,7 @@ static void add_pair_columns(struct table *t, const char *what, const struct uni
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "\nerror %%");
 }
 
-/* Predicted beside measured, a line for each record that was predicted. */
+/* Print measured and predicted values, a line for each predicted record. */
 static dt_status print_pairs(const struct validate_rows *rows, FILE *to)
 {
     char label[LABEL_BYTES];

@@ -13,7 +13,7 @@
 
 /* Measured runs, predicted. */
 
-/* Equal but for what no prediction depends on. */
+/* Whether both are equal except for keys on which no prediction depends. */
 static bool same_experiment(const struct validate_row *a, const struct validate_row *b)
 {
     return a->sequence_parallel_open == b->sequence_parallel_open && a->norm == b->norm &&
@@ -21,7 +21,7 @@ static bool same_experiment(const struct validate_row *a, const struct validate_
            a->experiment.replica_samples == b->experiment.replica_samples;
 }
 
-/* The first row that is the same as row i, which it may be itself. */
+/* The first row that equals row i, possibly i itself. */
 static int find_first(const struct validate_rows *rows, int i)
 {
     for (int j = 0; j < i; j++)
@@ -41,14 +41,14 @@ static void take_over(struct validate_row *row, const struct validate_row *first
     memcpy(row->reason, first->reason, sizeof first->reason);
 }
 
-/* Rows that several threads predict, one after the other. */
+/* Rows that several threads predict. */
 struct predicting {
     struct validate_rows *rows;
-    const int *first; /* [rows->count] the row that each takes its prediction from */
+    const int *first; /* [rows->count] the row whose prediction each row uses */
     bool (*stop)(void *context);
     void *context;
-    pthread_mutex_t lock;              /* of what follows */
-    struct simulated_machine *machine; /* whose files the next row's are, if they are the same */
+    pthread_mutex_t lock;              /* guards the following members */
+    struct simulated_machine *machine; /* kept for the next row, if it uses the same files */
     int next;
     dt_status failure;
     char error[DT_ERROR_BYTES];
@@ -75,7 +75,7 @@ static dt_status create_system(struct predicting *p, const struct validate_row *
     return DT_OK;
 }
 
-/* Whether memory suffices with sequence parallelism, and without it: not the same? */
+/* Find whether memory suffices only with, or only without sequence parallelism. */
 static dt_status find_undecided(struct predicting *p, struct validate_row *row)
 {
     struct experiment other = row->experiment;
@@ -91,7 +91,7 @@ static dt_status find_undecided(struct predicting *p, struct validate_row *row)
     }
     simulated_system_destroy(system);
     row->fit_undecided = status == DT_OK && fits != (row->outcome == VALIDATE_PREDICTED);
-    return status == DT_ERR_UNAVAILABLE ? DT_OK : status; /* the framework does not run it so */
+    return status == DT_ERR_UNAVAILABLE ? DT_OK : status; /* the framework does not run it in this way */
 }
 
 static dt_status predict(struct predicting *p, struct validate_row *row)
@@ -125,7 +125,8 @@ static dt_status predict(struct predicting *p, struct validate_row *row)
     return whole && row->sequence_parallel_open && row->outcome != VALIDATE_REFUSED ? find_undecided(p, row) : DT_OK;
 }
 
-/* The next row that is no other one's, and not skipped; rows->count where there is none, or something has failed. */
+/* The next row that needs its own prediction; rows->count if there is none, or something has
+ * failed. */
 static int take_row(struct predicting *p)
 {
     pthread_mutex_lock(&p->lock);
@@ -195,7 +196,7 @@ dt_status validate_rows_check(const struct validate_rows *rows)
                    reason);
 }
 
-/* ---- what comes out ---- */
+/* ---- results ---- */
 
 /* Errors of predictions, by what rows have in common. */
 
@@ -225,8 +226,8 @@ static void value_of(const struct validate_row *row, int key, char value[24])
     }
 }
 
-/* Presets in their table's order, GPU counts by number, all else as it comes in the enums. -1: the row could not be read, and is only
- * among all. */
+/* Presets in their table's order, GPU counts by number, others in their enums' order. -1: the row
+ * could not be read, and only counts in the group of all. */
 static int rank_of(const struct validate_row *row, int key)
 {
     if (row->experiment.world_size == 0)
@@ -280,7 +281,7 @@ static dt_status summarize_group(const struct validate_rows *rows, int key, int 
     return validate_error_of(bytes, byte_count, &out->memory);
 }
 
-/* The next rank after `rank` that any row has; INT32_MAX when there is none. */
+/* The next rank after `rank` that any row has; INT32_MAX: there is none. */
 static int next_rank(const struct validate_rows *rows, int key, int rank)
 {
     int next = INT32_MAX;
@@ -400,7 +401,7 @@ static void count_intervals(const struct validate_rows *rows, struct validate_in
     }
 }
 
-/* ---- all of it ---- */
+/* ---- all results ---- */
 
 dt_status validate_summarize(const struct validate_rows *rows, struct validate_summary *out)
 {

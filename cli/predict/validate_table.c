@@ -16,7 +16,7 @@
 
 enum relation { EQUAL, DIFFERENT, LESS, AT_MOST, MORE, AT_LEAST };
 
-/* Longer ones before their beginnings. */
+/* Longer operators before their prefixes. */
 static const struct {
     const char *text;
     enum relation relation;
@@ -26,10 +26,10 @@ struct condition {
     int column;
     enum relation relation;
     const char *value;
-    double number; /* NAN: value is none */
+    double number; /* NAN: the value is not a number */
 };
 
-/* NAN: it is no number */
+/* NAN: not a number */
 static double number_of(const char *text)
 {
     char *end;
@@ -214,7 +214,7 @@ static void find_columns(struct measured_table *t)
     t->is_study = t->columns[COLUMN_PARADIGM] >= 0;
 }
 
-/* The table's name of a column, or the one it would be looked for by. */
+/* The table's name of a column, or the first name that it is searched by. */
 static const char *column_name(const struct measured_table *t, int column)
 {
     return t->columns[column] >= 0 ? t->csv.names[t->columns[column]] : columns[column].names[0];
@@ -304,7 +304,7 @@ static dt_status measured_wrong(const struct measured_table *t, int row, int col
                    measured_text(t, row, column), expected);
 }
 
-/* NAN: it is none. */
+/* NAN: not a number. */
 static double measured_number(const struct measured_table *t, int row, int column)
 {
     const char *unit = columns[column].unit;
@@ -320,7 +320,7 @@ static dt_status measured_count(const struct measured_table *t, int row, int col
     return DT_OK;
 }
 
-/* All counts of a row of this kind of table. */
+/* Read all counts of a row of this kind of table. */
 static dt_status counts_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     for (int c = 0; c < COLUMNS; c++) {
@@ -360,7 +360,7 @@ dt_status measured_amount(const struct measured_table *t, int row, enum measured
     return DT_OK;
 }
 
-/* The field's place among `names`, which a comma divides; -1 where it is empty. */
+/* The field's index among `names`, which are separated by commas; -1: the field is empty. */
 static dt_status measured_choice(const struct measured_table *t, int row, enum measured_column column, const char *choices, int *out)
 {
     const char *text = measured_text(t, row, column);
@@ -404,7 +404,7 @@ static dt_status units_in(const struct measured_table *t, int row, struct measur
 
 /* A row of results/study/measured.csv: a paradigm of the study, and its workload. */
 
-/* Those that the study has measured, and hsdp, which newer measurements have. */
+/* The paradigms that the study has measured, and hsdp, which newer measurements have. */
 static dt_status paradigm_in(const struct measured_table *t, int row, enum paradigm_kind *out)
 {
     static const enum paradigm_kind known[] = {PARADIGM_NONE, PARADIGM_DDP, PARADIGM_PDP, PARADIGM_FSDP, PARADIGM_HSDP};
@@ -465,9 +465,11 @@ dt_status measured_run_of_study(const struct measured_table *t, int i, struct me
 
 /* ---- rows of tables of meshes ---- */
 
-/* A row of a table of meshes, as papers and projects publish them: sizes of the model, of each kind of parallelism, and of the batch. */
+/* A row of a table of meshes, as in papers and projects: sizes of the model, of each kind of
+ * parallelism, and of the batch. */
 
-/* By ZeRO's stage, FSDP's version or sharding strategy, or dtbench's own name of what shards. */
+/* Compare by ZeRO's stage, FSDP's version or sharding strategy, or dtbench's own name of the
+ * paradigm. */
 static bool is_called(const struct paradigm *paradigm, const char *text)
 {
     for (const char *const *name = paradigm->abroad; name && *name; name++)
@@ -476,7 +478,7 @@ static bool is_called(const struct paradigm *paradigm, const char *text)
     return paradigm->axes & MESH_ON_SHARD && dt_same_name(paradigm->name, text);
 }
 
-/* "zero1 group=8", "HSDP (shard 8)": the ranks that share one copy stand after the name. */
+/* "zero1 group=8", "HSDP (shard 8)": the number of ranks that share one copy follows the name. */
 static dt_status group_in(const struct measured_table *t, int row, char name[64], struct measured_run *run)
 {
     snprintf(name, 64, "%s", measured_text(t, row, COLUMN_ZERO));

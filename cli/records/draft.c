@@ -53,7 +53,7 @@ static bool replace(struct draft *draft, const char *line)
     if (!temporary)
         return false;
     strcat(strcpy(temporary, draft->path), "~");
-    unlink(temporary); /* of a process that ended in between, or somebody's link: what is there is not written to */
+    unlink(temporary); /* left by a process that ended before, or another user's link: it is not written to */
     int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     bool done = fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno == ENOTSUP || errno == ENOLCK) &&
                 write(fd, line, bytes) == (ssize_t)bytes && rename(temporary, draft->path) == 0;
@@ -123,7 +123,8 @@ void draft_end(struct draft *draft)
     *draft = (struct draft){.fd = -1};
 }
 
-/* Is the open file a draft that this user has written? Others may put links and files beside records in a folder that is open to all. */
+/* Whether the open file is a draft that this user has written. Other users may put links and files
+ * next to records in a public folder. */
 static bool is_own_file(const struct stat *facts)
 {
     return S_ISREG(facts->st_mode) && facts->st_nlink == 1 && facts->st_uid == geteuid();

@@ -207,7 +207,7 @@ static dt_status use_draft(void *context, const char *path)
     return visit->use(visit->context, path);
 }
 
-/* A file of records, and what a killed run left beside it. */
+/* A file of records, and a draft that a killed run has left next to it. */
 static dt_status visit_file(struct file_visit *visit, const char *path)
 {
     DT_TRY(visit->use(visit->context, path));

@@ -1,4 +1,5 @@
-/* What runs have left behind: sets of records, what is concluded from them, drafts of records, and forecasts from those that are done. */
+/* Records of runs: sets of records, comparisons of them, drafts of records, and forecasts from
+ * finished experiments. */
 #ifndef CLI_RECORDS_RECORDS_H
 #define CLI_RECORDS_RECORDS_H
 
@@ -146,7 +147,7 @@ struct draft {
 void draft_begin(struct draft *draft, const char *records, const struct experiment *experiment, const struct report *report);
 /* The report has a step more: it is written at most once a second, and for at most a thousandth of the time. Takes NULL. */
 void draft_step(struct draft *draft);
-/* The record is there: the draft goes. */
+/* Remove the draft, after the record is written. */
 void draft_end(struct draft *draft);
 
 /* Call `use` for each draft of RECORDS whose process is gone, as long as it returns DT_OK; the draft stays as it is. Errors:

@@ -25,7 +25,8 @@ typedef bool results_wish(const void *context, const char *name);
 dt_status results_create(results_wish *wish, const void *context, struct results **out);
 void results_destroy(struct results *results); /* takes NULL */
 
-/* Add the records of `arguments` as record_set_read does, with the same warnings of what is left out. Errors: those of record_set_read. */
+/* Add the records of `arguments` as record_set_read does, with the same warnings about records that
+ * are left out. Errors: those of record_set_read. */
 dt_status results_read(struct results *results, const char *command, const char *const *arguments, int argument_count);
 /* Add one record, a line. Only its values are kept: results_record does not find it. *row: its row; -1: it is no record.
  * Errors: DT_ERR_HOST_MEMORY. */

@@ -40,7 +40,7 @@ dt_status sweep_identity_init(struct sweep_identity *identity, const struct expe
         memcpy(hashes + (size_t)i * HASH_DIGITS, hash, HASH_DIGITS);
     }
     find_first(places, count, identity->index);
-    /* The first of equals has been counted when the others are come to. */
+    /* Of equal experiments only the first one is counted. */
     for (int i = 0; i < count; i++)
         identity->index[i] = identity->index[i] == i ? identity->count++ : identity->index[identity->index[i]];
     snprintf(identity->id, sizeof identity->id, "%016" PRIx64, dt_hash_fnv1a(hashes, (size_t)count * HASH_DIGITS));

@@ -19,7 +19,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- SIGINT, SIGTERM, and SIGUSR1 (what Slurm's --signal=USR1@120 sends before the time limit): counted, for whoever asks ---- */
+/* ---- SIGINT, SIGTERM, and SIGUSR1 (what Slurm's --signal=USR1@120 sends before the time limit):
+ * counted, for the functions below ---- */
 
 /* From here on these signals are counted and end nothing by themselves. */
 void signals_install(void);
@@ -303,7 +304,7 @@ dt_status scaling_find(const struct experiment_list *experiments, int *fewest);
 
 /* ---- `dtbench run --resume`: what earlier runs finished ---- */
 
-/* What besides an ok record is an end. */
+/* Outcomes other than an ok record that also count as finished. */
 struct resume_options {
     bool skip_oom;    /* one that ran out of memory */
     bool skip_failed; /* any other but an interrupted one */

@@ -384,8 +384,8 @@ static void print_titles(const struct layout *l, FILE *to)
     fputc('\n', to);
 }
 
-/* As many columns as there is room for, beside the first key and those others that half of the width has room for. Returns where the next
- * part begins among all->shown. */
+/* Show as many columns as there is room for, after the first key and those other keys that fit into
+ * half of the width. Returns the index in all->shown at which the next part begins. */
 static int next_part(const struct layout *all, int from, struct layout *part)
 {
     *part = *all;

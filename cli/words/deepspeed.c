@@ -225,7 +225,7 @@ static void prepare_gradients(struct dt_translation *t, const struct experiment 
     dt_json_drop(t->ours, "gradient_dtype");
     dt_json_drop(t->ours, "reduce_dtype");
     if (late && (dt_json_is(overlap, "true") || (mib > 0 && mib < AT_THE_END_MIB)))
-        dt_remark(t, DT_REMARK_ASSUMED, "ddp: %s gradients are reduced after the backward pass, not beside it",
+        dt_remark(t, DT_REMARK_ASSUMED, "ddp: %s gradients are reduced after the backward pass, not during it",
                   none ? "without ZeRO" : "with ZeRO-1 of bf16 and fp32");
     if (!late && mib > 0)
         dt_json_put_number(t->theirs, "zero_optimization.reduce_bucket_size", floor(mib * 0x1p20 / bytes));

@@ -89,7 +89,7 @@ static void settle_numbers(struct dt_translation *t)
         dt_remark(t, DT_REMARK_ASSUMED, "training.dtype: bfloat16; Adam's moments are bf16 there, and fp32 here: 4 bytes a parameter more");
     } else if (!sharded && !alone && dt_json_is(dt_json_at(t->ours, "model.dtype"), "bf16")) {
         dt_json_put(t->ours, "model.dtype", dt_json_text("fp32"));
-        dt_remark(t, DT_REMARK_ASSUMED, "training.mixed_precision_param: without FSDP none beside tensor parallelism and pipelines: fp32");
+        dt_remark(t, DT_REMARK_ASSUMED, "training.mixed_precision_param: not used with tensor parallelism or pipelines without FSDP: fp32");
     }
     bool fp32 = dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32");
     if (!fp32 && !bf16_weights)
@@ -106,8 +106,7 @@ static void prepare_numbers(struct dt_translation *t, const struct experiment *e
     enum dt_dtype gradients = bf16_weights ? DT_BF16 : DT_FP32, travel = sharded ? DT_FP32 : gradients;
     bool alone = e->tensor.size == 1 && !e->strategy.has_pipeline;
     if (!sharded && !alone && !fp32 && !bf16_weights)
-        dt_remark(t, DT_REMARK_CANNOT,
-                  "model.dtype: bf16; without FSDP torchtitan computes in fp32 beside tensor parallelism and pipelines");
+        dt_remark(t, DT_REMARK_CANNOT, "model.dtype: bf16; without FSDP torchtitan computes in fp32 with tensor parallelism or pipelines");
     if (experiment_gradient_dtype(e) != gradients)
         dt_remark(t, DT_REMARK_ASSUMED, "gradient_dtype: with torchtitan %s, as its weights", dt_dtype_name(gradients));
     if (experiment_reduce_dtype(e) != travel)

@@ -26,7 +26,7 @@ enum text_format { TEXT_FLAGS, TEXT_JSON, TEXT_YAML, TEXT_TOML };
 /* What none of them does otherwise; `fsdp`: what else is always so under "fsdp". */
 #define FIXED_IN_ALL(fsdp)                                                                                                                 \
     "\"gradient_reduction\": \"last\", \"loss\": \"cross_entropy\", \"fsdp\": {\"unit\": \"block\", \"prefetch\": 1" fsdp "}"
-/* Of those that have data parallelism alone, besides their paradigms. */
+/* For paradigms with data parallelism only, in addition to their own. */
 #define DATA_PARALLEL_SPACE "tensor.size=1", "pipeline.stages=1", "activation=keep,checkpoint", "parameter_offload=false"
 
 struct framework {
@@ -35,7 +35,7 @@ struct framework {
     enum text_format format;
     const char *const *marks; /* paths by which one of its files is known: all of a row of them; NULL at the end */
     const char *fixed;        /* what it always does, as JSON of our config */
-    const char *const *space; /* for dtbench plan, besides: keys with their one value, or those to choose from; NULL at the end */
+    const char *const *space; /* for dtbench plan: further keys with their one value, or those to choose from; NULL at the end */
     const struct dt_word *words;
     const char *no_bearing;                   /* beginnings of its keys that matter to neither time nor memory, with blanks between */
     const char *without_model;                /* its files have no model: who has it ("your script"); NULL: they have */
@@ -52,13 +52,13 @@ const struct framework *framework_find(const char *name);
 /* What it always does, as --set would say it: `use` is called with each "mesh.order=\"tensor-data-pipeline\"". */
 typedef void framework_setting(void *context, const char *setting);
 void framework_settings(const struct framework *f, framework_setting *use, void *context);
-/* Whose file that is; NULL: nobody's. */
+/* The framework of a file; NULL: none. */
 const struct framework *framework_of(const struct cJSON *theirs);
 
 extern const struct framework framework_megatron, framework_bridge, framework_nemo, framework_torchtitan, framework_deepspeed,
     framework_accelerate;
 
-/* What an importer is told besides the file; 0 and NULL: nothing. */
+/* Options of an importer in addition to the file; 0 and NULL: none. */
 struct import_options {
     int gpus, micro_batch;
     const char *model; /* a preset or a Hugging Face config, in place of the file's own */

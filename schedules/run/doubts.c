@@ -22,7 +22,7 @@ static void doubt_machine(const struct processor_use *machine, int threads, doub
     double wanted = threads < machine->watched ? threads : machine->watched, others = (machine->busy_s - own_s) / machine->seconds;
     double lost = others - (machine->watched - wanted); /* in seconds of processors; a comparison with NAN is false */
     if (lost > most_lost * wanted && lost * machine->seconds > least_lost_s)
-        dt_append(text, bytes, "; ", "%sother work used %.1f of %d processors", whose, others, machine->watched);
+        dt_append(text, bytes, "; ", "%sother work took %.1f of %d processors", whose, others, machine->watched);
 }
 
 void doubts_of_processors(const struct processor_use *ranks, int count, char *text, size_t bytes)

@@ -76,7 +76,7 @@ def test_what_is_wrong_is_said():
         ({"data": {"source": odd}}, "data.source: 3 bytes are no whole number of ids of 2 bytes: see data.ids"),
         ({"batch_size": 51}, "data.source: the file's 50 samples are less than a step of 51; use a smaller batch_size, or data.last \"pad\""),
         ({"data": None, "steps": {"epochs": 1}}, 'steps.epochs: an epoch is one of data.source, which is "random"'),
-        ({"steps": {"epochs": 1, "timed": 7}}, "steps.epochs: they are 2 timed steps, and steps.timed says 7; give one of both"),
+        ({"steps": {"epochs": 1, "timed": 7}}, "steps.epochs: the epochs have 2 timed steps, and steps.timed says 7; give one of both"),
         ({"steps": {"epochs": 1, "warmup": 6}}, "steps.epochs: 6 steps in all; more than steps.warmup 6 and at most"),
     ]
     for changes, expected in cases:

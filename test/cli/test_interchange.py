@@ -164,7 +164,7 @@ def test_a_checkpoint_is_exported_in_files_of_some_size():
     said = run("export", file, "--for", "transformers", "--output", out, code=OUTPUT).stderr
     check("a model is there" in said, said)
     said = run("export", file, "--for", "transformers", "--set", "model.mlp=gelu", "--output", out + "2", code=CONFIG).stderr
-    check("no type of transformers is this model: gpt2" in said, said)
+    check("no model type of transformers describes this model: gpt2" in said, said)
 
 
 def refused(expected, path, **changes):
