@@ -242,7 +242,8 @@ static dt_status exchange_heads(const struct layer_run *r, struct exchanged x, v
     return (back ? move_by_heads : move_by_positions)(r, &x, to, room, true);
 }
 
-/* The outputs of all heads at this rank's positions. Those of its own heads stay, too: backward reads them. */
+/* The outputs of all heads at this rank's positions. The outputs of its own heads are kept, too,
+ * since backward reads them. */
 static dt_status exchange_outputs(const struct layer_run *r)
 {
     struct dt_buffer room;

@@ -138,7 +138,8 @@ static dt_status head_weight_gradient(const struct layer_run *r, const struct dt
     return layer_weight_gradients(&w.run, r->kept->logits.data, input->data, w.name, GPT_NO_TENSOR, vocab_of(r).count, r->d);
 }
 
-/* The input's gradient is summed up beside the weight gradient's product, and what that one reads is gathered beside the other's. */
+/* The input's gradient is summed over ranks during the weight gradient's product, and the weight
+ * gradient's input is gathered during the other product. */
 static dt_status head_backward_shared(const struct layer_run *r)
 {
     struct dt_buffer all = {0}, sum;

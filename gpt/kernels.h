@@ -21,7 +21,7 @@
 /* Which random bits a dropout uses (lib/base/random.h). probability 0 turns it off. */
 struct gpt_dropout {
     uint64_t seed;
-    uint32_t layer;        /* a number of its own for each dropout of the model, below 2^24 */
+    uint32_t layer;        /* a different number for each dropout of the model, below 2^24 */
     uint32_t first_sample; /* number of the first of the call's samples, from the step's first one (struct dt_kernels) */
     uint32_t first_row;    /* the call's first row among the rows [samples * positions] that begin with first_sample's */
     float probability;
@@ -73,7 +73,8 @@ struct gpt_linear_gelu_input_gradient {
     size_t rows, in, out;
 };
 
-/* dw [out, in] = dy [rows, out]^T * x [rows, in]; db [out] = column sums of dy, or NULL. accumulate: dw and db add to what is there. */
+/* dw [out, in] = dy [rows, out]^T * x [rows, in]; db [out] = column sums of dy, or NULL.
+ * accumulate: added to the existing dw and db. */
 struct gpt_linear_weight_gradient {
     const void *dy, *x;
     void *dw, *db;
@@ -117,7 +118,8 @@ struct gpt_norm {
 };
 
 /* dx [rows, d] adds the gradient through the norm (the residual stream's gradient is already there) or, with overwrite, becomes it.
- * dgain, dbias [d], dbias may be NULL: accumulate adds to what is there. An RMS norm has neither mean nor dbias. */
+ * dgain, dbias [d]: dbias may be NULL; accumulate: added to the existing ones. An RMS norm has
+ * neither mean nor dbias. */
 struct gpt_norm_gradient {
     const void *dy, *x, *gain;
     const float *mean, *rstd;
@@ -136,8 +138,8 @@ struct gpt_head_norm {
     float epsilon;
 };
 
-/* dqkv, the gradient of `out`, becomes that of qkv, which is what the norm has read; v's part stays. dq_gain, dk_gain [w]: accumulate adds
- * to what is there. */
+/* dqkv, the gradient of `out`, becomes that of qkv, which is what the norm has read; v's part
+ * stays. dq_gain, dk_gain [w]: accumulate: added to the existing ones. */
 struct gpt_head_norm_gradient {
     const void *qkv, *q_gain, *k_gain;
     void *dqkv, *dq_gain, *dk_gain;
@@ -182,8 +184,9 @@ struct gpt_move {
     size_t rows, columns, from_stride, to_stride;
 };
 
-/* Where ranks share samples: what of each sample's positions asks, and what is there to be attended to. On sim half of the pairs of both are
- * taken to be left by the causal mask, which is so of all that a rank does together. */
+/* If ranks share samples: which positions of each sample are the queries, and which the keys. On
+ * sim the causal mask is taken to leave half of the pairs, which is true for a rank's pieces
+ * together. */
 struct gpt_piece {
     const void *keys;               /* k | v of the ranks from key_rank on, [key_ranks, samples, queries.count, 2Kw] */
     struct gpt_positions queries;   /* rows of q and out, and elements of lse. count 0: all T, whose k and v are in qkv */
@@ -253,7 +256,7 @@ struct gpt_dropout_residual {
     struct gpt_dropout dropout;
 };
 
-/* dbranch [rows, d] = dropout mask * scale * dout. dbranch may be dout: a dropout by itself. */
+/* dbranch [rows, d] = dropout mask * scale * dout. dbranch may be dout: dropout alone. */
 struct gpt_dropout_gradient {
     const void *dout;
     void *dbranch;
@@ -422,7 +425,7 @@ struct gpt_kernels;
 
 struct gpt_kernel_table {
     const char *name; /* "cpu", "cost", "cuda" */
-    /* base: the kernels of all families beside them, which outlive these, and know device and step. */
+    /* base: the kernels of all families, which outlive these, and know device and step. */
     dt_status (*create)(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out);
     void (*destroy)(struct gpt_kernels *kernels); /* streams must be synchronized; takes NULL */
 
@@ -440,8 +443,9 @@ struct gpt_kernel_table {
     /* As in struct dt_tuner. NULL: the kernels' library offers no choice. */
     dt_status (*use_tuning)(struct gpt_kernels *k, const struct dt_tuning *tuning);
     void (*tuned)(const struct gpt_kernels *k, struct dt_tuned *out);
-    /* Bytes to be kept of a layer for its backward besides what the stage keeps. NULL: none. Of samples, or a part of one, and one of `ranks` that share the layer;
-     * sequence_parallel: the residual stream, too. */
+    /* Bytes that the kernels keep of a layer for its backward, in addition to the stage. NULL:
+     * none. For these samples, or a part of one, on one of `ranks` ranks that share the layer;
+     * sequence_parallel: they share the residual stream, too. */
     size_t (*besides_bytes)(const struct gpt_kernels *k, enum gpt_layer_kind layer, double samples, int ranks, bool sequence_parallel);
 
     /* NULL: there are only the kernels that it stands for. */

@@ -50,13 +50,13 @@ struct dt_layer_stash {
     struct dt_buffer lse;        /* [samples, H, T] fp32, fused attention */
     struct dt_buffer weights;    /* [samples, H, T, T], unfused attention */
     struct dt_buffer hidden;     /* [M, u] mlp_up: before GELU; gate | up; gate [M, f] alone where products are computed again */
-    struct dt_buffer raised;     /* [M, f] mlp_up: up, where it lies beside gate */
+    struct dt_buffer raised;     /* [M, f] mlp_up: up, if it is separate from gate */
     bool rectified;              /* mlp_up: hidden is relu's output, as the product has made it */
     bool bias_summed;            /* mlp_up: mlp_down's backward has made the gradient of its bias */
     bool sum_is_left;            /* mlp_down: stash->x is its branch alone, and the norm after it adds the residual */
     struct dt_buffer active;     /* [M, f] mlp_down: what its product reads; kept with DT_KEEP_MLP */
     bool activated;              /* mlp_down: mlp_up's forward has made `active` */
-    struct dt_buffer besides;    /* what the kernels keep besides all this (besides_bytes of their table); nobody reads it */
+    struct dt_buffer besides;    /* what the kernels keep in addition (besides_bytes of their table); opaque */
     struct dt_buffer logits;     /* [M, V] head: the loss has turned them into their gradient */
 
     /* Gradients between the two halves of backward; there for a moment where it is one. */
@@ -65,7 +65,7 @@ struct dt_layer_stash {
     struct dt_buffer dqkv;    /* [M, c] attention */
     struct dt_buffer dhidden; /* [M, u] mlp_up: of hidden; mlp_down's backward computes it */
     struct dt_buffer
-        dnorm; /* [2d], without bias [d]: this rank's rows' part of the norm's gradients, to be added to what is there; until the group ends */
+        dnorm; /* [2d], without bias [d]: this rank's rows' part of the norm's gradients, added to the sum when the group ends */
 };
 
 /* A layer in one pass: what its forward and backward need, in short names. */

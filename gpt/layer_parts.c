@@ -167,7 +167,7 @@ static dt_status norm_backward(const struct layer_run *r, const void *dy, void *
     return norm_is_rms(r) ? r->k->rms_norm_gradient(r->kernels, r->stream, &a) : r->k->layer_norm_gradient(r->kernels, r->stream, &a);
 }
 
-/* What one kernel makes beside a norm's gradient; NULL: it does not. */
+/* What one kernel makes together with a norm's gradient; NULL: nothing. */
 struct beside_norm {
     const struct layer_run *branch; /* of the layer whose dbranch is made from the finished dx */
     void *normed;                   /* the norm's output; may be dy */
@@ -199,12 +199,12 @@ static dt_status norm_branch_backward(const struct layer_run *r, const void *dy,
     return r->k->norm_branch_gradient(r->kernels, r->stream, &a);
 }
 
-/* beside NULL: by the kernel that makes nothing else. */
+/* beside NULL: only the norm's gradient. */
 static dt_status normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite, const struct beside_norm *beside)
 {
     size_t count = gpt_norm_elems(model_of(r));
     void *sums = layer_grad(r, GPT_NORM_GAIN);
-    bool apart = r->stage->sliced && r->accumulate; /* the sum over the ranks must not count what is there once for each */
+    bool apart = r->stage->sliced && r->accumulate; /* the sum over the ranks must count the existing gradients once */
     if (apart) {
         DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, count * r->element_bytes, &r->kept->dnorm));
         sums = r->kept->dnorm.data;
@@ -467,8 +467,9 @@ static enum gpt_tensor_name bias_of_sum(const struct layer_run *r, enum gpt_tens
 
 /* ---- pieces that attention and MLP share ---- */
 
-/* The norm after the sum, with its output's memory: none where the layer after is in another group. Attention that is computed again frees
- * its weights after the sum, and the norm's output is not to lie beside them. */
+/* The norm after the sum, with its output's memory: none where the layer after is in another group.
+ * Recomputed attention frees its weights after the sum, so the norm's output is allocated after
+ * that. */
 static bool has_norm_after(const struct layer_run *r, struct layer_run *after)
 {
     return layer_after(r, after) && has_norm(after->layer) && !attends_again(r);
@@ -744,7 +745,7 @@ static dt_status backward_alone(const struct layer_run *r, struct dt_buffer *dy,
     DT_TRY(weights_now(r) ? layer_normed_rows(r, &normed) : layer_allocate(r, DT_WORKSPACE, r->d, &normed));
     if (weights_now(r))
         DT_TRY(layer_weight_gradients(r, dy->data, normed.data, weight, bias, out, r->d));
-    if (inputs_now(r)) /* nobody reads the norm's output any more: its memory takes its gradient */
+    if (inputs_now(r)) /* the norm's output is no longer read: its gradient reuses the memory */
         DT_TRY(layer_input_gradient(r, normed.data, dy->data, weight, out, r->d));
     if (weights_now(r))
         dt_free(r->stream, dy);

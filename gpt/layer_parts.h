@@ -1,5 +1,6 @@
-/* What several kinds of layers do alike: the group's parameters and memory, norms, products, and what ranks that share a layer exchange.
- * `r` is one layer's run (layer.h), whose letters stand in the comments. Everything is queued on its stream; errors are those of layer.h. */
+/* What several kinds of layers share: the group's parameters and memory, norms, products, and what
+ * ranks that share a layer exchange. `r` is one layer's run (layer.h), whose letters stand in the
+ * comments. Everything is queued on its stream; errors are those of layer.h. */
 #ifndef GPT_LAYER_PARTS_H
 #define GPT_LAYER_PARTS_H
 
@@ -82,8 +83,9 @@ struct layer_run layer_one_before(const struct layer_run *r);
 /* stash->x becomes the norm's input, and stays until layer_free_norm_input. */
 dt_status layer_keep_norm_input(const struct layer_run *r);
 void layer_free_norm_input(const struct layer_run *r);
-/* dgain, and dbias where there is one, lie one after the other. Where each rank has its part of the rows they are summed up beside what
- * follows, and layer_finish_gradients waits. */
+/* dgain, and dbias where there is one, lie one after the other. If each rank has a part of the
+ * rows, they are summed over ranks concurrently with later work, and layer_finish_gradients
+ * waits. */
 dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite);
 /* normed [R, d] */
 dt_status layer_normalize(const struct layer_run *r, void *normed);

@@ -214,7 +214,8 @@ static void forget_products(const struct layer_run *r)
         layer_free_norm_input(&up);
 }
 
-/* mlp_up's input: once more through the projection, beside what the stash has of the stage's own input and output. */
+/* mlp_up's input, recomputed by the projection, or from the stash if it is the stage's own input or
+ * output. */
 static dt_status project_again(const struct layer_run *up)
 {
     struct layer_run attention = layer_one_before(up);

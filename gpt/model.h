@@ -47,7 +47,7 @@ struct gpt_model {
     int kv_heads; /* K, the heads of keys and values; divides h, and h / K query heads share each; 0: h */
     enum gpt_bias_kind bias;
     bool tied;    /* the head's weight is the embedding's token table; where they are in two parts, each has a copy */
-    bool qk_norm; /* each head of q and k goes through an rms norm with a gain of its own, before rope */
+    bool qk_norm; /* each head of q and k goes through an rms norm with a separate gain, before rope */
     enum gpt_attention_dropout attention_dropout;
     int position_rows; /* of the table of learned positions, the first T of which are read; 0: T */
 };

@@ -343,7 +343,8 @@ static size_t kept_cheaply_bytes(const struct layer_run *r)
     return elems * r->element_bytes;
 }
 
-/* What the kernels keep besides of a layer of this kind; of the head where its forward is run for the backward that follows. */
+/* What the kernels keep in addition of a layer of this kind; of the head if its forward is run for
+ * the backward that follows. */
 static dt_status keep_besides(const struct layer_run *r, enum gpt_layer_kind kind)
 {
     const struct gpt_kernel_set *kernels = gpt_kernel_set(r->stage->base.kernels);
@@ -361,7 +362,7 @@ static dt_status keep_besides_instead(const struct layer_run *r, enum gpt_layer_
     return keep_besides(r, kind);
 }
 
-/* Of a layer whose every second product is forgotten, nothing besides is kept. */
+/* For a layer whose every second product is recomputed, nothing additional is kept. */
 static bool forgets(const struct layer_run *r)
 {
     return r->layer->block >= 0 && makes_again(r, DT_AGAIN_PRODUCTS);

@@ -11,11 +11,12 @@ struct vision_exchange {
     struct dt_event *ready, *done; /* the stage's stream has made what travels; the others' is there */
 };
 
-/* As a stage is told. After a failure too, vision_exchange_finish. Errors: DT_ERR_HOST_MEMORY. */
+/* Arguments as for a stage. Call vision_exchange_finish also after a failure. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status vision_exchange_init(struct vision_exchange *x, const struct dt_stage_options *options, struct dt_device *device);
 void vision_exchange_finish(struct vision_exchange *x); /* takes a zeroed one */
 
-/* The ranks; 1 where each is by itself. */
+/* Number of ranks; 1 if each works by itself. */
 size_t vision_exchange_ranks(const struct vision_exchange *x);
 /* all [ranks, count] fp32 gets every rank's part, this one's being there. */
 dt_status vision_exchange_gather(struct vision_exchange *x, float *all, size_t count, struct dt_stream *stream);

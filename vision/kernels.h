@@ -11,7 +11,7 @@
 #include "lib/kernels/kernels.h"
 #include "vision/layers.h"
 
-/* What a window moves over, and what comes of it. */
+/* The input of a window, and its output. */
 struct vision_sliding {
     size_t samples;
     struct vision_shape in, out;
@@ -24,7 +24,7 @@ struct vision_sliding {
  * to about mean 0 and deviation 1 by ImageNet's means and deviations, as torchvision's references do. */
 struct vision_images {
     void *images;
-    const uint8_t *pixels; /* NULL: there are none */
+    const uint8_t *pixels; /* NULL: none */
     size_t image_bytes;
     int32_t *labels;
     size_t samples, labels_of_image;
@@ -56,7 +56,8 @@ struct vision_convolution_input_gradient {
     struct vision_sliding over;
 };
 
-/* dw [as w], db [out channels] or NULL, where the convolution has a bias. accumulate: both add to what is there. */
+/* dw [as w], db [out channels] or NULL, if the convolution has a bias. accumulate: added to the
+ * existing ones. */
 struct vision_convolution_weight_gradient {
     const void *dy, *x;
     void *dw, *db;

@@ -120,8 +120,9 @@ static int last_reader(const struct run *r, int n)
     return last;
 }
 
-/* Whether group g's backward makes its input once more: the layer before it keeps what its last norm read. What that norm adds is the input
- * of its own layer, which then is kept, or a norm's output. */
+/* Whether group g's backward recomputes its input: then the layer before it keeps the input of its
+ * last norm. That norm adds the input of its own layer, which is then kept, or another norm's
+ * output. */
 static bool input_is_made_again(const struct vision_stage *s, int g)
 {
     if (g == 0 || !s->base.groups[g - 1].goes_on || s->keep & DT_KEEP_NORMS)
@@ -436,7 +437,7 @@ static dt_status give(const struct run *r, int n, struct dt_buffer *gradient)
     return DT_OK;
 }
 
-/* Of images there is none. */
+/* Images have none. */
 static bool has_gradient(const struct run *r, int n)
 {
     return n > 0 || r->layer->index > 0;

@@ -1,5 +1,5 @@
-/* Memory that a convolution on a GPU uses while it runs, beside its operands: what the kernels there allocate, and `dtbench check` counts without
- * a GPU. */
+/* Memory that a convolution on a GPU uses while it runs, in addition to its operands: GPU kernels
+ * allocate it, and `dtbench check` counts it without a GPU. */
 #ifndef VISION_WORKSPACE_H
 #define VISION_WORKSPACE_H
 

@@ -224,7 +224,7 @@ static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradie
     if (parts == 0)
         return DT_OK;
     size_t out = a->out / (size_t)parts;
-    /* a framework may make a weight's gradient by itself before it adds it to what is there */
+    /* a framework may make a weight's gradient in a separate buffer before it adds it */
     struct dt_buffer apart;
     double apart_bytes = k->costs->profile.memory.gradient_copies * k->element_bytes * (double)out * (double)a->in;
     DT_TRY(dt_alloc(stream, DT_WORKSPACE, (size_t)apart_bytes, &apart));

@@ -28,7 +28,7 @@ size_t gpt_cost_kept_bytes(const struct dt_profile *p, const struct dt_model *mo
     double narrower = dt_fp8_recipe(model->fp8)->keeps_fp8 ? element / 2 * tokens * (d * stream + gpt_ffn(model) * shared) : 0;
     double gathered = sequence_parallel && ranks > 1 ? p->memory.gathered_elems / 2 * element * tokens * d * (1 - shared) : 0;
     double of_norm = gpt_of(model)->norm == GPT_NORM_RMS ? p->memory.rms_norm_elems * element * tokens * d * stream : 0;
-    of_block += (size_t)(gathered + of_norm); /* gathered: besides this rank's own rows, which the block's have */
+    of_block += (size_t)(gathered + of_norm); /* gathered rows in addition to this rank's own, which the block's bytes include */
     size_t of_weights = unfused ? above((p->memory.weights_elems * element + p->memory.weights_mask_bytes) * square, element * square) : 0;
     switch (layer) {
     case GPT_ATTENTION: return of_block + of_weights;

@@ -91,7 +91,7 @@ static void token_table_part(const struct embedding_gradient_task *t, float *sum
     }
 }
 
-/* *place: of a position's row among those of a sample; false: there is none. */
+/* *place: index of a position's row among those of a sample; false: it has none. */
 static bool place_of(const struct embedding_gradient_task *t, size_t position, size_t *place)
 {
     const struct gpt_positions *p = &t->a.dropout.positions;

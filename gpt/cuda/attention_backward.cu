@@ -195,7 +195,7 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     for (int tile = 0; tile < key_tiles; tile++) {
         int first_key = tile * KEYS;
         const E *key_tile = stages + tile % 2 * tiles::STAGE, *value_tile = key_tile + KEYS * tile_stride<WIDTH>;
-        copy_async_wait<0>(); /* this stage is there, and nobody needs the other one any more */
+        copy_async_wait<0>(); /* this stage has arrived, and the other one is no longer read */
         __syncthreads();
         if (tile + 1 < key_tiles)
             load_stage(tile + 1);
@@ -375,7 +375,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
             next_tile = first_tile;
             next_head++;
         }
-        copy_async_wait<0>(); /* this stage is there, and nobody needs the other one any more */
+        copy_async_wait<0>(); /* this stage has arrived, and the other one is no longer read */
         __syncthreads();
         if (next_head < readers.end)
             load_stage(turn + 1, next_head, next_tile);

@@ -89,7 +89,7 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
         bool visible = first_key < warp_first + 16 * BLOCKS && warp_first < T; /* any key that any row of the warp sees */
         float s[BLOCKS][KEYS / 8][4];
         clear(s);
-        copy_async_wait<0>(); /* the keys are there, and nobody needs the last values any more */
+        copy_async_wait<0>(); /* the keys have arrived, and the last values are no longer read */
         __syncthreads();
         load_tile<E, WIDTH, KEYS>(value_tile, values + (size_t)first_key * stride, stride, T - first_key, width, bytes);
         copy_async_commit();
@@ -97,7 +97,7 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
             multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(s, query, key_tile);
         if (shape.alibi > 0)
             add_distances<BLOCKS, KEYS>(s, unscaled_slope(shape, again().head), lane_row, first_key + lane_key);
-        copy_async_wait<0>(); /* the values are there, and nobody needs these keys any more */
+        copy_async_wait<0>(); /* the values have arrived, and these keys are no longer read */
         __syncthreads();
         if (tile + 1 < key_tiles)
             load_tile<E, WIDTH, KEYS>(key_tile, keys + (size_t)(first_key + KEYS) * stride, stride, T - first_key - KEYS, width, bytes);
@@ -137,7 +137,7 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
             float s[BLOCKS][KEYS / 8][4];
             clear(s);
             if (first_key < seen) {
-                __syncthreads(); /* nobody needs the last keys any more */
+                __syncthreads(); /* the last keys are no longer read */
                 load_tile<E, WIDTH, KEYS>(key_tile, keys + (size_t)first_key * stride, stride, T - first_key, width, bytes);
                 copy_async_commit();
                 copy_async_wait<0>();

@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
 
     load_rows(query_tile, queries + (size_t)first * stride, stride, T - first, width);
     for (int first_key = 0; first_key <= first; first_key += SIZE) {
-        __syncthreads(); /* nobody needs the last tiles any more */
+        __syncthreads(); /* the last tiles are no longer read */
         load_rows(key_tile, keys + (size_t)first_key * stride, stride, T - first_key, width);
         load_rows(value_tile, values + (size_t)first_key * stride, stride, T - first_key, width);
         __syncthreads();
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(THREADS) query_gradient_kernel(attention_backw
     float dq[COLUMNS] = {};
     load_queries(t, s, first);
     for (int first_key = 0; first_key <= first; first_key += SIZE) {
-        __syncthreads(); /* nobody needs the last tiles any more */
+        __syncthreads(); /* the last tiles are no longer read */
         load_keys(t, s, first_key);
         __syncthreads();
         backward_scores(t, a, first, first_key);
@@ -267,7 +267,7 @@ __global__ void __launch_bounds__(THREADS) key_gradient_kernel(attention_backwar
     for (int head = readers.first; head < readers.end; head++) {
         backward_tiles t = backward_tiles_of(a, place.sample, head, place.head);
         for (int first = first_key; first < s.T; first += SIZE) {
-            __syncthreads(); /* nobody needs the last tiles any more */
+            __syncthreads(); /* the last tiles are no longer read */
             load_queries(t, s, first);
             __syncthreads();
             backward_scores(t, a, first, first_key);

@@ -30,7 +30,7 @@ template <int WIDTH> struct hopper_tiles {
     static constexpr size_t ALIGNMENT = 1024, BYTES = 2 * (GROUPS * QUERY_ELEMS + STAGES * 2 * KEY_ELEMS);
 };
 
-/* In shared memory behind the tiles. */
+/* In shared memory after the tiles. */
 template <int GROUPS, int STAGES> struct hopper_barriers {
     uint64_t queries, keys[STAGES], values[STAGES];  /* are there */
     uint64_t keys_read[STAGES], values_read[STAGES]; /* by all warps */

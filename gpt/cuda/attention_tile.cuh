@@ -199,7 +199,8 @@ __device__ inline void store_pieces(E *to, const E *from, size_t stride, int row
     }
 }
 
-/* Where rope's cosines and sines of a position lie in its table [T, 2, width / 2]; NULL where there is none. */
+/* Address of rope's cosines and sines of a position in its table [T, 2, width / 2]; NULL: no
+ * rope. */
 __device__ inline const float *angles_of(const float *rope, int position, int width)
 {
     return rope ? rope + (size_t)position * (size_t)width : nullptr;
@@ -227,9 +228,10 @@ __device__ inline void store_turned_pieces(E *to, const E *from, size_t stride, 
     }
 }
 
-/* The warp's accumulators * scale become its rows of a matrix in global memory, by way of `tile`: shared memory [16 * BLOCKS, WIDTH] that
- * no other warp uses any more. Row i of the accumulators' row blocks is scaled by row_scale[i / 16][i % 16 / 8] too. angles: NULL, or those that
- * the rows turn back by, once they are rounded, as where rope is a kernel of its own. */
+/* The warp's accumulators * scale become its rows of a matrix in global memory, through `tile`:
+ * shared memory [16 * BLOCKS, WIDTH] that no other warp uses. Row i of the accumulators' row blocks
+ * is scaled by row_scale[i / 16][i % 16 / 8] too. angles: NULL, or those that the rows turn back
+ * by, once they are rounded, as where rope is a kernel of its own. */
 template <typename E, int WIDTH, int BLOCKS>
 __device__ inline void store_accumulators(E *to, size_t stride, int rows, int width, int bytes, const float (&from)[BLOCKS][WIDTH / 8][4],
                                           const float (&row_scale)[BLOCKS][2], E *tile, const float *angles = nullptr)

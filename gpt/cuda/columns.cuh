@@ -11,7 +11,7 @@ enum { COLUMN_LANES = 32, COLUMN_ROWS = 8, COMBINE_ROWS = 32, COLUMN_LEAST_ROWS 
 
 /* Where the sums go. */
 template <typename E, int SUMS> struct column_outputs {
-    E *to[SUMS]; /* [columns] each; NULL: nobody wants the sum */
+    E *to[SUMS]; /* [columns] each; NULL: the sum is not wanted */
 
     __device__ void put(int s, size_t column, float sum, bool accumulate) const
     {
@@ -26,7 +26,7 @@ __device__ inline bool arrives_last(uint32_t *arrivals, unsigned blocks)
 {
     __shared__ bool last;
     bool first_thread = threadIdx.x == 0 && threadIdx.y == 0;
-    __threadfence(); /* what this thread has written is there for whoever sees the arrival */
+    __threadfence(); /* this thread's writes are visible to a thread that sees the arrival */
     __syncthreads();
     if (first_thread)
         last = atomicAdd(arrivals, 1u) == blocks - 1;
@@ -194,7 +194,8 @@ template <typename E, int N, typename Source>
 inline dt_status sum_columns(const char *name, struct gpt_kernels *k, struct dt_stream *stream, const Source &source, size_t rows,
                              size_t columns, column_outputs<E, Source::SUMS> outputs, bool accumulate)
 {
-    /* As many blocks as the GPU holds at once, but rows enough for each that the partial sums are few beside what is read. */
+    /* As many blocks as the GPU holds at once, but with enough rows each that the partial sums are
+     * few compared with the data that is read. */
     size_t tiles = (columns + N * COLUMN_LANES - 1) / (N * COLUMN_LANES), wanted = (size_t)k->base->multiprocessors * 8 / tiles + 1;
     size_t most = (rows + COLUMN_LEAST_ROWS - 1) / COLUMN_LEAST_ROWS;
     size_t of_chunk = (rows + (wanted < most ? wanted : most) - 1) / (wanted < most ? wanted : most);

@@ -47,7 +47,8 @@ dt_status gpt_cuda_attention_check(struct gpt_kernels *k);
 dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, void *sums,
                                          void *active, size_t rows, size_t columns, bool accumulate);
 
-/* sums.cu: sums [columns] of the rows of x [rows, columns], for biases; accumulate adds to what is there. */
+/* sums.cu: sums [columns] of the rows of x [rows, columns], for biases; accumulate: added to the
+ * existing sums. */
 dt_status gpt_cuda_column_sums(struct gpt_kernels *k, struct dt_stream *stream, void *sums, const void *x, size_t rows, size_t columns,
                                bool accumulate);
 

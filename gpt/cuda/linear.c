@@ -1,5 +1,5 @@
-/* The linear layers' entries: each is one product of cuBLASLt with its bias as the epilogue, or beside it in kernels of our own where
- * cuBLASLt has no such epilogue for a shape.
+/* The linear layers' entries: each is one product of cuBLASLt with its bias as the epilogue, or
+ * with separate kernels of our own if cuBLASLt has no such epilogue for a shape.
  *
  * The floor of each is 2 m n k operations on the tensor cores; operands and result are read and written once. */
 #include "gpt/cuda/linear_plan.h"
@@ -161,8 +161,8 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_input_gradient, gpt_linear_gelu_input_g
     return ran ? DT_OK : gpt_cuda_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
 }
 
-/* The sums are taken where dx is made, and the weight gradient that would make them beside its product is a plain one. Sums that add to
- * what is there are no epilogue. */
+/* The sums are made together with dx, and the weight gradient is then a plain product. An epilogue
+ * cannot add to existing sums. */
 GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient_sums, gpt_gelu_gradient_sums)
 {
     const struct gpt_linear_gelu_input_gradient *p = &a->product;

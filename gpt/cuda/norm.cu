@@ -2,8 +2,9 @@
  *
  * The two are the same kernels: with RMS, a constant of theirs, there is no mean, nor a bias.
  *
- * Either may also do what stands beside it: forward makes x as the sum of the residual stream and a branch through its dropout, and writes
- * it; the gradient writes that of the branch, and forward's output once more, which nobody has kept, in the place of its own gradient.
+ * Either may also do the operation next to it: forward makes x as the sum of the residual stream
+ * and a branch through its dropout, and writes it; the gradient writes that of the branch, and
+ * forward's output once more, which was not kept, in the place of its own gradient.
  *
  * Floors, in bytes an element: forward reads x and writes y, 4 in fp16, and 8 with the sum; the gradient reads dy, x and dx and writes dx, 8
  * (6 with overwrite), 2 more with the branch's and 2 with forward's output. A row is read once and stays in registers, as the 16-byte packs that it came in: forward has a warp for a row of up to 1,024
@@ -292,7 +293,7 @@ struct norm_gradient {
     int d;
     bool overwrite;
     const void *bias; /* y's; may be NULL */
-    void *y;          /* with a branch alone; NULL: nobody wants it */
+    void *y;          /* only with a branch; NULL: not wanted */
 };
 
 /* Sums over the rows: dgain and, without RMS, dbias. */
@@ -455,7 +456,7 @@ template <typename E, bool RMS, int N> __global__ void __launch_bounds__(LOOP_TH
     }
 }
 
-/* dgain and dbias beside it (columns.cuh). */
+/* Also dgain and dbias (columns.cuh). */
 template <typename E, bool RMS, int N> struct norm_columns {
     static constexpr int SUMS = norm_sums<RMS>;
     norm_gradient a;

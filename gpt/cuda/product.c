@@ -86,7 +86,7 @@ size_t gpt_cuda_product_stored_rows_b(const struct gpt_cuda_product *p)
     return p->transpose_b ? p->n : p->k;
 }
 
-/* The largest power of two, up to 16, that divides the address; 16 where there is none. */
+/* The largest power of two, up to 16, that divides the address; 16 for NULL. */
 static uint32_t alignment_bytes(const void *address)
 {
     uintptr_t bits = (uintptr_t)address | 16;

@@ -7,7 +7,7 @@
 
 #include "gpt/kernels.h"
 
-/* What is done beside the product, in the same kernel if cuBLASLt can. */
+/* What is done together with the product, in the same kernel if cuBLASLt can. */
 enum gpt_cuda_epilogue {
     GPT_CUDA_PLAIN,
     GPT_CUDA_BIAS,          /* each column of d adds bias [m] */
@@ -22,8 +22,9 @@ enum gpt_cuda_epilogue {
     GPT_CUDA_EPILOGUE_COUNT
 };
 
-/* d [m, n] = op(a) [m, k] * op(b) [k, n]; accumulate: plus what is there, or with c plus c [m, n]. All column-major: a is stored [m, k], or [k, m] when it is
- * transposed, b [k, n] or [n, k], always without gaps. */
+/* d [m, n] = op(a) [m, k] * op(b) [k, n]; accumulate: plus the existing d, or with c plus c [m, n].
+ * All column-major: a is stored [m, k], or [k, m] when it is transposed, b [k, n] or [n, k], always
+ * without gaps. */
 struct gpt_cuda_product {
     size_t m, n, k;
     bool transpose_a, transpose_b, accumulate;
@@ -41,7 +42,8 @@ struct gpt_cuda_product gpt_cuda_product_forward(const struct gpt_linear *a);
 struct gpt_cuda_product gpt_cuda_product_residual(const struct gpt_linear_residual *a, const void *x);
 /* dx^T [in, rows] = w^T [in, out] * dy^T [out, rows] */
 struct gpt_cuda_product gpt_cuda_product_input_gradient(const struct gpt_linear_input_gradient *a);
-/* dw^T [in, out] = x^T [in, rows] * dy [rows, out]. Sums that add to what is there are no epilogue: db is then the caller's to do. */
+/* dw^T [in, out] = x^T [in, rows] * dy [rows, out]. An epilogue cannot add to existing sums: the
+ * caller then makes db. */
 struct gpt_cuda_product gpt_cuda_product_weight_gradient(const struct gpt_linear_weight_gradient *a);
 /* The first with relu after it, in the place of its output. */
 struct gpt_cuda_product gpt_cuda_product_relu(const struct gpt_linear *a);

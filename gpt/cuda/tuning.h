@@ -57,7 +57,7 @@ dt_status gpt_tuning_check(const struct dt_tuning *tuning, const char *gpu, cons
 /* The shape as an entry has it; the rest of the entry is zero. */
 struct gpt_tuned_product gpt_tuned_product_of(enum dt_dtype dtype, const struct gpt_cuda_product_shape *shape);
 void gpt_algorithm_to_text(const void *algorithm, char text[2 * GPT_ALGORITHM_BYTES + 1]);
-bool gpt_algorithm_from_text(const char *text, void *algorithm); /* false: it is none */
+bool gpt_algorithm_from_text(const char *text, void *algorithm); /* false: it is not one */
 
 /* tuning_json.c: read and write of struct dt_tuner. */
 dt_status gpt_tuning_read(struct dt_tuning *tuning, const char *name, const char *text);

@@ -39,7 +39,7 @@ __device__ inline uint32_t shared_address(const void *at)
 
 /* ---- barriers: 8 bytes of shared memory, 8-byte aligned ---- */
 
-/* A phase is over when `count` have arrived and all bytes that were expected have come. */
+/* A phase ends when `count` threads have arrived and all expected bytes have been copied. */
 __device__ inline void barrier_init(uint64_t *barrier, int count)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
@@ -56,7 +56,7 @@ __device__ inline void barrier_arrive(uint64_t *barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-/* Arrives, and this phase waits for so many bytes more. */
+/* Arrive; this phase also waits for this number of bytes. */
 __device__ inline void barrier_expect(uint64_t *barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");

@@ -26,8 +26,8 @@ struct dt_event;
 struct dt_graph;
 
 /* A piece of a device's memory, or of the host memory it keeps (below). `data` may be used on any stream that is ordered after the
- * allocating call's stream position. On sim `data` is an address that nobody may touch; arithmetic on it is fine. A zeroed buffer is
- * "none": dt_free takes it. */
+ * allocating call's stream position. On sim `data` is an address that must not be accessed;
+ * arithmetic on it is fine. A zeroed buffer is "none": dt_free takes it. */
 struct dt_buffer {
     void *data;
     size_t bytes;
@@ -40,13 +40,13 @@ struct dt_device_options {
     uint64_t memory_limit_bytes; /* 0: the device's own size (cpu: all of memory_bytes), or none where it has none (sim) */
     int threads;                 /* cpu: threads of one kernel; 0: processors of this process / local_size, at least 1 */
     int local_rank, local_size;  /* place among the ranks of this machine; 0 and 1 when alone (local_size 0 counts as 1) */
-    bool early_launch;           /* cuda: kernels may be launched before those in front of them are over, where the GPU can do that */
+    bool early_launch;           /* cuda: kernels may be launched before the kernels queued before them have ended */
     bool warpgroup_kernels;      /* cuda: of compute capability 9.0: kernels of its own where there are some */
-    int spared_multiprocessors;  /* cuda: that matrix products leave to what runs beside them */
+    int spared_multiprocessors;  /* cuda: multiprocessors that matrix products leave to concurrent kernels */
     bool share; /* cuda: more ranks than GPUs take turns at them: local_rank % GPUs. Else a rank without a GPU of its own is refused */
     uint64_t host_memory_limit_bytes;        /* of dt_alloc_host; 0: the machine's (cpu), or none (sim) */
     const struct dt_sim_device *sim;         /* sim: what to record (lib/device/sim.h), copied; NULL: count memory alone */
-    const struct dt_device_kind *stands_for; /* sim: whose kernels' own memory is counted, too; NULL: nobody's */
+    const struct dt_device_kind *stands_for; /* sim: family whose kernels' own memory is counted, too; NULL: none */
 };
 
 enum dt_device_index { DT_DEVICE_CUDA, DT_DEVICE_CPU, DT_DEVICE_SIM, DT_DEVICE_KINDS }; /* the order in which a default is looked for */
@@ -68,7 +68,7 @@ struct dt_device_info {
     int threads;           /* cpu: threads of one kernel */
     char versions[256];    /* "oneDNN 2.6.3, OpenMP 4.5": libraries that matter for a number */
     char driver[32];       /* the GPU driver's version; "" where there is none */
-    char uuid[48];         /* the GPU's own number, "GPU-5c2f..."; "" where there is none */
+    char uuid[48];         /* the GPU's own number, "GPU-5c2f..."; "": none */
     /* Device memory that buffers could have now: what is free, and what they hold. The rest has gone to contexts, libraries and other
      * processes. 0: unknown, and always from dt_device_look. */
     uint64_t available_bytes;
@@ -163,8 +163,8 @@ dt_status dt_alloc_host(struct dt_stream *stream, enum dt_category category, siz
 dt_status dt_copy(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* device to device */
 dt_status dt_copy_from_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes); /* sim: zeroes a caller's own `to` */
-/* All but bytes [first, end), which are left as they are in `to`. What is before and after them is queued together, so that their place
- * does not matter. sim: leaves a caller's own `to` alone. */
+/* Copy all but bytes [first, end), which stay unchanged in `to`. The bytes before and after are
+ * queued as one operation, so that the gap's place does not matter. sim: does not write to `to`. */
 dt_status dt_copy_to_host_around(struct dt_stream *stream, void *to, const void *from, size_t bytes, size_t first, size_t end);
 dt_status dt_zero(struct dt_stream *stream, void *to, size_t bytes); /* device memory */
 

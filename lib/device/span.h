@@ -19,7 +19,7 @@ struct dt_span {
     enum dt_span_category category;         /* DT_SPAN_PHASE: of a schedule's step, and of no stream */
     uint64_t bytes;                         /* that move; 0 where it does not say */
     struct dt_pass pass;                    /* dt_pass_enter */
-    int peer;                               /* of a message: the other rank of the world; -1: it is none */
+    int peer;                               /* of a message: the other rank in the world; -1: not a message */
     bool sends;                             /* of a message */
     bool inside;                            /* one more message of a group, whose first one has the span */
     int64_t start_ns, end_ns;               /* from dt_spans_start on */

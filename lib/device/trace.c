@@ -12,7 +12,7 @@ struct message_end {
     int group;    /* of names */
     int from, to; /* processes */
     bool sends;   /* the end of `from` */
-    int number;   /* of all ends, in the order in which they were told */
+    int number;   /* of all ends, in the order in which they were reported */
     int thread;
     int64_t at_ns;
 };

@@ -14,9 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An update of `count` parameters by SGD or Adam. Gradients are multiplied by gradient_scale first, and by what the step's norm asks for;
- * elements whose gradient is not finite stay as they are, and are counted (dt_kernels_overflows). Nothing is done in a step that its norm
- * leaves out. */
+/* An update of `count` parameters by SGD or Adam. Gradients are first multiplied by gradient_scale,
+ * and by the factor that follows from the step's norm. Elements whose gradient is not finite stay
+ * unchanged, and are counted (dt_kernels_overflows). Nothing is done in a step that the norm leaves
+ * out. */
 struct dt_update {
     void *params;      /* [count] */
     const void *grads; /* [count] */
@@ -39,7 +40,7 @@ struct dt_update {
 
 /* The norm of a step's gradients: what is the same in all steps. */
 struct dt_norm_rule {
-    float gradient_scale; /* gradients as they are summed up, times this and over the loss scale, are the ones of the loss */
+    float gradient_scale; /* the sums of gradients, times this and divided by the loss scale, are the loss's gradients */
     float clip;           /* the longest norm; 0: any */
     /* Of the loss scale: what it is multiplied by after `window` steps in which all gradients were finite, and after one in which they were
      * not. window 0: it stays. */
@@ -114,7 +115,8 @@ dt_status dt_kernels_begin_step(struct dt_kernels *k, struct dt_stream *stream, 
 /* *to, in host memory, gets the number of elements that this step's updates have left out, once `stream` gets here. */
 dt_status dt_kernels_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to);
 
-/* ---- the norm of a step's gradients: lib/kernels/norm.h; without these calls gradients are taken as they are ---- */
+/* ---- the norm of a step's gradients: lib/kernels/norm.h; without these calls gradients are used
+ * unchanged ---- */
 
 /* Add the squares of gradients x [count], of the kernels' dtype or fp32, to the step's sum on this rank, in double precision and always in
  * the same order; on_host as in struct dt_update. All calls of a step on one stream. */

@@ -216,7 +216,7 @@ static dt_status start(const struct dt_launch *launch, char **arguments, char **
         return DT_ERR_IO;
     }
     pid_t supervisor = getpid(), pid = fork();
-    if (pid == 0) /* mpirun must end its ranks in order; a rank has nobody to end */
+    if (pid == 0) /* mpirun must end its ranks in order; a rank has no ranks to end */
         become(arguments, environment, supervisor, noise[1], report[1], dt_launch_uses_mpirun(launch) ? SIGTERM : SIGKILL);
     int fork_error = errno;
     close(noise[1]);

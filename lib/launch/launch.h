@@ -37,7 +37,8 @@ enum { DT_ADDRESS_BYTES = 256 };
  * Errors: DT_ERR_WORLD, naming the variable that is missing or wrong. */
 dt_status dt_world_meeting_point(const struct dt_world *world, char address[DT_ADDRESS_BYTES], int *port);
 
-/* What the ranks of one job know and nobody else does, so that they can prove to each other that they belong together (lib/rendezvous).
+/* A secret that only the ranks of one job know, by which they authenticate each other
+ * (lib/rendezvous).
  *
  * It comes from, in this order,
  *   DTBENCH_SECRET   a text of at least 16 characters, the same for all ranks: dtbench makes one for ranks that it starts itself; users pass
@@ -53,7 +54,7 @@ enum dt_secret_source { DT_SECRET_FROM_NOTHING, DT_SECRET_FROM_VARIABLE, DT_SECR
 struct dt_secret {
     uint8_t bytes[DT_KEY_BYTES];
     enum dt_secret_source source;
-    char missing[300]; /* why there is none, where that is so */
+    char missing[300]; /* why there is none, if so */
 };
 
 /* The secret of this process's job. The first call of a user makes the key file. Errors: DT_ERR_WORLD for a variable that is too short. */
@@ -81,7 +82,7 @@ struct dt_launch {
     int world_size;
     /* More than one rank: mpirun starts them. Else dt_launch_run does, and gives each its place in the variables of torchrun
      * (lib/launch/world.c): RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, and as MASTER_ADDR and MASTER_PORT a port of 127.0.0.1 that
-     * nobody else is given meanwhile; who listens there sets SO_REUSEADDR. */
+     * no other process gets meanwhile; the process that listens there sets SO_REUSEADDR. */
     bool mpirun;
     bool passive;      /* the ranks have more threads than there are processors: these sleep while they wait (lib/base/machine.h) */
     const char *input; /* what dt_launch_rank_input gives to every rank */
@@ -102,7 +103,7 @@ struct dt_launch {
 
 struct dt_launch_outcome {
     char *result;    /* rank 0's last dt_launch_rank_result; NULL when there was none. May come with a failure */
-    int failed_rank; /* whose failure it is; -1 when nobody's or unknown */
+    int failed_rank; /* rank whose failure it is; -1: none, or unknown */
 };
 
 /* Run it. Blocks until all processes are gone. Changes no signal handlers, but reaps the child that it started.
@@ -162,7 +163,7 @@ enum { DT_NODE_NAME_BYTES = 256, DT_NODE_LIST_MAX = 1 << 17 };
  * Errors: DT_ERR_INVALID with the list and what is wrong in it, DT_ERR_HOST_MEMORY. */
 dt_status dt_node_list_expand(const char *list, char **out_lines, int *out_count);
 
-/* The first name. Errors: DT_ERR_INVALID, as above, and for a list that names nobody. */
+/* The first name. Errors: DT_ERR_INVALID, as above, and for an empty list. */
 dt_status dt_node_list_first(const char *list, char out[DT_NODE_NAME_BYTES]);
 
 #endif

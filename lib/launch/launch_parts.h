@@ -11,12 +11,13 @@
 #include <sys/types.h>
 
 /* Messages between the supervisor (run.c) and its rank processes (rank.c): length-prefixed text with a type, over
- * a Unix-domain socket. Both ends are the same program on the same machine, so numbers travel as they are. */
+ * a Unix-domain socket. Both ends are the same program on the same machine, so numbers are sent in
+ * native format. */
 
 enum dt_wire_type {
     DT_WIRE_HELLO = 1, /* rank to supervisor, first: value is the rank */
     DT_WIRE_INPUT,     /* answer: the input text, and the supervisor's stderr as a file descriptor */
-    DT_WIRE_PROGRESS,  /* rank: a step is done; text for whoever watches */
+    DT_WIRE_PROGRESS,  /* rank: a step is done; text for the supervisor's user */
     DT_WIRE_RESULT,    /* rank 0: the result */
     DT_WIRE_FAILED,    /* rank: value is the dt_status, text says why */
     DT_WIRE_STOP,      /* supervisor: end after the current step */
@@ -42,7 +43,7 @@ struct dt_wire_reader {
     char *data;
     size_t start, used, capacity; /* bytes [start, used) are unread */
     char *text;                   /* the last message's */
-    int passed_fd;                /* a descriptor that came along; whoever takes it sets -1 */
+    int passed_fd;                /* a descriptor that was received; the function that takes it sets -1 */
 };
 
 /* The supervisor's address: `name` without the leading NUL of Linux' abstract sockets, which vanish with their last user. */

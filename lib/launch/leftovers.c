@@ -34,7 +34,7 @@ static bool is_segment(const char *name)
     return strncmp(name, "vader_segment.", 14) == 0 || strncmp(name, "sm_segment.", 11) == 0;
 }
 
-/* The age of this user's file or folder; -1: it is none. */
+/* The age of this user's file or folder; -1: it is not one. */
 static double age_of_own(int folder_fd, const char *name, mode_t kind)
 {
     struct stat facts;

@@ -34,7 +34,7 @@ struct supervisor {
     struct dt_launch_outcome *outcome;
     struct dt_child *children; /* [child_count]: mpirun, or each rank at its number */
     int child_count;
-    int listen_fd, port_fd; /* port_fd: holds the port of the rendezvous; -1: there is none */
+    int listen_fd, port_fd; /* port_fd: holds the port of the rendezvous; -1: none */
     struct peer *peers;     /* [peer_count]: connections in the order in which they came */
     int peer_count;
     struct peer **by_rank;    /* [world_size]: NULL until announced */
@@ -164,8 +164,9 @@ static void hang_up(struct supervisor *s, struct peer *p)
     if (p->rank < 0 || p->done)
         return;
     snprintf(text, sizeof text, "rank %d (pid %d) was killed or crashed", p->rank, (int)p->pid);
-    /* Another rank may report the lost connection before this process sees the rank's end: the lost rank is the cause. Under mpirun a lost rank
-     * tells nothing, since mpirun kills the other ranks, too. */
+    /* Another rank may report the lost connection before this process sees the rank's end: the lost
+     * rank is the cause. Under mpirun a lost rank is not reported, since mpirun kills the other
+     * ranks, too. */
     if (s->status == DT_ERR_COMM && s->vanished < 0 && !dt_launch_uses_mpirun(s->launch))
         s->status = DT_OK;
     if (s->status == DT_OK)
@@ -173,7 +174,8 @@ static void hang_up(struct supervisor *s, struct peer *p)
     fail_run(s, DT_ERR_COMM, p->rank, linger_vanished_s, text);
 }
 
-/* What a peer sent is no message, or there is no memory for it. One that is no rank is closed, and nothing else comes of it. */
+/* A peer has sent something that is not a message, or there is no memory for it. If the peer is not
+ * a rank, its connection is only closed. */
 static void refuse(struct supervisor *s, const struct peer *p, dt_status status)
 {
     char text[256];
@@ -375,7 +377,7 @@ static void check_child(struct supervisor *s, int number)
     bool mpirun = dt_launch_uses_mpirun(s->launch);
     if (!child->gone || s->status != DT_OK)
         return;
-    bool ranks_know = connected_count(s) > 0 && !WIFSIGNALED(child->wait_status); /* one that was killed tells them nothing */
+    bool ranks_know = connected_count(s) > 0 && !WIFSIGNALED(child->wait_status); /* a killed process cannot tell them */
     if (mpirun ? all_done(s) || ranks_know : s->by_rank[number] != NULL)
         return;
     for (int i = 0; i < s->peer_count; i++) /* what it said is still to be read */
@@ -427,7 +429,7 @@ static void wait_for_end(struct supervisor *s, double seconds)
         handle_events(s, 10);
 }
 
-/* Leave nobody behind: mpirun in order first, so that it removes its files, then all by force. */
+/* End all processes: first mpirun normally, so that it removes its files, then all by force. */
 static void end_processes(struct supervisor *s)
 {
     if (all_done(s))
@@ -513,9 +515,10 @@ static dt_status prepare(struct supervisor *s, char *socket_name, size_t socket_
     return dt_wire_listen(socket_name, &s->listen_fd);
 }
 
-/* A port of the loopback on which rank 0 may listen: held by a socket that is bound and does not listen, so that nobody else is given it.
- * Two sockets with SO_REUSEADDR, as rank 0's has to have it too, may be bound to a port as long as one of them listens at most. Owner of
- * *out_fd: the caller, close, once the ranks are gone. */
+/* A port of the loopback on which rank 0 may listen: held by a socket that is bound and does not
+ * listen, so that no other process gets it. Two sockets with SO_REUSEADDR, as rank 0's has to have
+ * it too, may be bound to a port as long as one of them listens at most. Owner of *out_fd: the
+ * caller, close, once the ranks are gone. */
 static dt_status reserve_port(int *out_fd, int *out_port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

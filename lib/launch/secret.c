@@ -49,7 +49,8 @@ static void make_folder(const char *path)
     mkdir(path, 0700);
 }
 
-/* Under a temporary name first: nobody reads half of it, and of several processes that make one, the first wins. */
+/* Write it under a temporary name first: so no process reads half of it, and if several processes
+ * make one, the first wins. */
 static bool make_file(const char *folder, const char *path)
 {
     char temporary[PATH_BYTES], text[DT_SECRET_TEXT_BYTES];

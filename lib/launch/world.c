@@ -333,8 +333,9 @@ dt_status dt_world_from_environment(struct dt_world *out)
         set_launcher(out, "mpirun");
         return read_place(&openmpi_variables, out);
     }
-    /* srun --mpi=pmi2 and --mpi=pmix set PMI's and PMIx's variables beside Slurm's own, which contain more: in a step Slurm goes first. But
-     * the ranks of an MPICH mpirun inside a step belong to mpirun; hydra alone numbers them for their machine. */
+    /* srun --mpi=pmi2 and --mpi=pmix set PMI's and PMIx's variables in addition to Slurm's own,
+     * which contain more: in a step Slurm's take precedence. But the ranks of an MPICH mpirun
+     * inside a step belong to mpirun; only hydra numbers them on their machine. */
     bool hydra = value_of("PMI_RANK") && (value_of("MPI_LOCALRANKID") || !in_srun_step());
     if (hydra) {
         set_launcher(out, "mpirun");

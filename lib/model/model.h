@@ -1,7 +1,8 @@
 /* A model as schedules see it: its size, what its family can do with it, and one rank's run of its layers.
  *
- * This folder contains the interface only. A family of models is a folder of its own beside lib (gpt/), and provides one
- * `struct dt_model_family`; schedules/config/families.c lists the families. Nothing here knows a layer, a kernel or a schedule.
+ * This folder contains the interface only. A family of models is a separate folder (gpt/), and
+ * provides one `struct dt_model_family`; schedules/config/families.c lists the families. Nothing
+ * here knows a layer, a kernel or a schedule.
  *
  * Words: a layer is the smallest piece that runs by itself. A stage is the layers of one rank: a run of consecutive ones, or several such
  * runs, its parts. A group is a run of a
@@ -39,8 +40,8 @@ struct dt_model {
     enum dt_dtype dtype; /* parameters, gradients, activations */
     enum dt_fp8 fp8;     /* how the linear layers of blocks multiply; on sim alone */
     bool fp8_gather;     /* fsdp gathers their weights in FP8 */
-    /* The family's description of it, from byte own_at: a struct of the family's, which nobody else looks into. Each family that configs can
-     * name has another place (schedules/config/families.h). */
+    /* The family's description of the model, from byte own_at: a struct that only the family reads.
+     * Each family that configs can name has a different place (schedules/config/families.h). */
     int own_at;
     alignas(8) unsigned char own[DT_MODEL_OWN_BYTES];
 };
@@ -93,7 +94,7 @@ enum dt_unit { DT_UNIT_BLOCK, DT_UNIT_LINEAR };
  * mean of them, or that of the first rank. */
 enum dt_state_rule { DT_STATE_NONE, DT_STATE_AVERAGED, DT_STATE_OF_FIRST };
 
-/* What schedules, records and predictions know of a model beside its layers. */
+/* What schedules, records and predictions know of a model in addition to its layers. */
 struct dt_model_facts {
     int blocks;                  /* runs of layers that are alike; recomputation and stages are counted in them */
     int units;                   /* of a sample: tokens, say (dt_model_family.unit) */
@@ -101,7 +102,7 @@ struct dt_model_facts {
     double outputs;              /* elements of a sample that the loss reads */
     double least_boundary_elems; /* of a sample, where it goes from one layer to the next: the fewest anywhere between blocks */
     bool ends_share;             /* the last layer has parameters of the first: where they are in two parts, each has a copy */
-    bool late_head;              /* its outputs are so many that they are not kept: the last group's forward runs with its backward */
+    bool late_head;              /* its outputs are too many to be kept: the last group's forward runs with its backward */
     enum dt_state_rule state;
     uint64_t state_elems; /* of the whole model */
 };
@@ -127,7 +128,7 @@ struct dt_data_set {
 struct dt_tensor_group {
     struct dt_comm *comm;      /* the group; NULL: this rank has whole layers, and nothing below is read */
     struct dt_comm *copies;    /* those of it that hold copies of the same parameters (tensor_copies); NULL: no others do */
-    struct dt_stream *network; /* for the group's collectives, beside the stage's kernels */
+    struct dt_stream *network; /* for the group's collectives, concurrent with the stage's kernels */
     bool sequence_parallel;    /* between the layers each rank has its part of the rows, instead of all of them */
     int sums_in_turn;          /* as schedule.sums_in_turn of profiles: on device sim alone, since the second sums are of sums */
     /* Have the stage's stream wait for `event` of network: the caller measures how long it does. */
@@ -135,9 +136,10 @@ struct dt_tensor_group {
     void *context;
 };
 
-/* How ranks that share the positions of each sample (context parallelism) come by each other's keys and values. Before and after attention
- * each has T / N of the T positions; with the first two those are two pieces of 2 N, one from the front and its counterpart from the back, so
- * that a causal mask leaves all ranks as much to do.
+/* How ranks that share the positions of each sample (context parallelism) get each other's keys and
+ * values. Before and after attention each has T / N of the T positions; with the first two those
+ * are two pieces of 2 N, one from the front and its counterpart from the back, so that under a
+ * causal mask all ranks have the same amount of work.
  * ring        keys and values go round beside attention to those that are there, in N - 1 steps; backward their gradients go the other way
  * all_gather  everybody's keys and values are gathered before attention, and again before its backward, which scatters their gradients' sum
  * heads       N ranks exchange positions for heads before attention, and back after it
@@ -189,8 +191,9 @@ struct dt_layers_size {
  * what the second product of an MLP reads. */
 enum dt_keep { DT_KEEP_NORMS = 1, DT_KEEP_MLP = 2 };
 
-/* What is not kept although backward has to compute more than a pass over memory to have it again: what attention's backward reads beside q, k, v
- * and the heads' outputs; these outputs; what every second product of a block makes, where no other rank has a part in it. */
+/* What is recomputed although this takes more than a pass over memory: attention's other results
+ * that its backward reads besides q, k, v and the heads' outputs; these outputs; the results of
+ * every second product of a block, unless they are sums over ranks. */
 enum dt_again { DT_AGAIN_WEIGHTS = 1, DT_AGAIN_HEADS = 2, DT_AGAIN_PRODUCTS = 4 };
 
 /* By what a model is divided into the stages of a pipeline. */
@@ -240,7 +243,7 @@ struct dt_stash {
  * until they do. Source: Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 2 (B and W). */
 enum dt_backward {
     DT_BACKWARD_INPUT = 1,   /* gradients of the activations, and of norms, which come with them */
-    DT_BACKWARD_WEIGHTS = 2, /* what is left: gradients of weights, biases and embeddings; frees what the stash kept for it */
+    DT_BACKWARD_WEIGHTS = 2, /* the rest: gradients of weights, biases and embeddings; frees what the stash kept for it */
     DT_BACKWARD_WHOLE = DT_BACKWARD_INPUT | DT_BACKWARD_WEIGHTS,
 };
 
@@ -337,9 +340,11 @@ struct dt_model_family {
     void (*describe)(const struct dt_model *model, struct dt_model_texts *out);
     /* The same model with another number of blocks. */
     void (*set_blocks)(struct dt_model *model, int blocks);
-    /* Optional as they are: make it a model of which `ranks` that share each layer have equal parts, by taking from what is outside of the blocks. */
+    /* Optional. Change the model so that `ranks` that share each layer have equal parts, by
+     * reducing what is outside the blocks. */
     void (*divide_evenly)(struct dt_model *model, int ranks);
-    /* Elements of the largest tensor that `samples` samples make anywhere in the model; *keys: of the keys that it comes of, for a message. */
+    /* Elements of the largest tensor anywhere in the model for `samples` samples; *keys: the keys
+     * that determine it, for a message. */
     double (*largest_tensor)(const struct dt_model *model, double samples, const char **keys);
     /* Parameters of what comes before the blocks, or after them, whichever is more, on one of `ranks` that share each layer; at least. */
     double (*end_elems)(const struct dt_model *model, int ranks);
@@ -414,7 +419,7 @@ struct dt_model_family {
     bool (*foreign_tensor)(const struct dt_model *model, const struct dt_model_dialect *dialect, int index, struct dt_foreign_tensor *out);
 
     dt_status (*stash_create)(const struct dt_stage *stage, int part, struct dt_stash *out);
-    void (*stash_destroy)(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream); /* frees what is left in it */
+    void (*stash_destroy)(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream); /* frees its other memory */
     /* Begin a micro-batch of `samples` samples from number `first_sample` of the step: draws inputs and targets where its part needs them, or
      * takes them from the stage's batch. */
     dt_status (*stash_begin)(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
@@ -430,8 +435,9 @@ struct dt_model_family {
     /* Backward of group `g`, from stash->dx to stash->dx; the whole of it, or first one half and later the other. Frees what forward kept
      * for it as soon as no half needs it any more. */
     dt_status (*backward)(struct dt_stage *stage, int g, struct dt_stash *stash, enum dt_backward part, struct dt_stream *stream);
-    /* Compute what the backward of group `g` needs once more, from stash->x as it was before forward. ends_here: nobody reads the output of
-     * this group, and a product that only makes it is left out; stash->x may then be none. Not for the group with the head. */
+    /* Recompute what the backward of group `g` needs, from stash->x as it was before forward.
+     * ends_here: the output of this group is not read, so a product that only makes it is left out;
+     * stash->x may then be none. Not for the group with the head. */
     dt_status (*recompute)(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream);
     /* Forward, loss and whole backward of the last group of a last stage in one go, from stash->x. Of the outputs no more exist at a time than
      * what a segment of `blocks` blocks keeps between its layers. The last layer's gradient is rounded to the model's dtype after every piece. */

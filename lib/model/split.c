@@ -56,7 +56,8 @@ static int64_t distance(int64_t a, int64_t b)
     return a > b ? a - b : b - a;
 }
 
-/* Stages from the front, each as near to the mean of what is left as the bound and the stages after it allow. */
+/* Choose stages from the front, each as close to the mean of the rest as the bound and the later
+ * stages allow. */
 static void fill_evenly(struct dt_piece *pieces, int count, int stages, int64_t bound, int *first_layer)
 {
     int64_t left = 0;

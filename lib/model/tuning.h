@@ -1,6 +1,6 @@
 /* Which algorithm computes a matrix product, where a library has several (cuBLASLt): measured once by `dtbench tune`, kept in a file, and
- * read by runs. Without a file a run takes what the library names first; it never measures by itself, so that what it computes does not
- * depend on how long anything took.
+ * read by runs. Without a file a run uses the library's first suggestion; it never measures by
+ * itself, so that its results do not depend on timing.
  *
  * A tuning is a family's: the products that it was told to measure, and the algorithms that it knows, by the product's shape, dtype, GPU
  * and library. */

@@ -93,7 +93,7 @@ static void add_range(cJSON **ranges, int first, int last, int step)
     dt_json_append(ranges, dt_json_numbers((const double[]){first, last, step}, 3));
 }
 
-/* The ranks that are like `first`, as ranges [first, last, step]; they are marked as told. */
+/* The ranks that equal `first`, as ranges [first, last, step]; they are marked as written. */
 static cJSON *ranks_like(const struct dt_record *record, int first, bool on_host, bool *told)
 {
     cJSON *ranges = dt_json_array();
@@ -116,7 +116,7 @@ static cJSON *ranks_like(const struct dt_record *record, int first, bool on_host
     return ranges;
 }
 
-/* Thousands of ranks mostly hold the same: those that do are told together. NULL: no memory. */
+/* Most of thousands of ranks hold the same: equal ranks are written together. NULL: no memory. */
 static cJSON *peaks_by_ranks(const struct dt_record *record, bool on_host)
 {
     bool *told = calloc((size_t)record->rank_count + 1, sizeof *told);

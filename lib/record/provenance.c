@@ -113,7 +113,7 @@ static bool begins_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Does the variable NAME=VALUE change results, and is it nobody's secret? */
+/* Whether the variable NAME=VALUE changes results, and is not a secret. */
 static bool is_recorded(const char *variable)
 {
     static const char *const prefixes[] = {"OMP_",  "GOMP_",   "KMP_",     "OMPI_MCA_", "UCX_",   "NCCL_",

@@ -100,7 +100,7 @@ struct dt_record {
     int loss_count;
     const double *learning_rates;               /* [loss_count] of the same steps; NULL: the same in all of them, as the config says */
     const char *losses_depend_on;               /* of how the samples are divided; NULL: on nothing of that kind */
-    const double *gradient_norms, *loss_scales; /* [loss_count]; NULL: nobody asked for them, or the config's in all steps */
+    const double *gradient_norms, *loss_scales; /* [loss_count]; NULL: not requested, or the config's in all steps */
     struct dt_metrics metrics;
     const double *step_s; /* [step_count] timed steps, seconds: metrics.step_s's list */
     int step_count;
@@ -119,8 +119,9 @@ void dt_record_init(struct dt_record *record);
  * DT_ERR_HOST_MEMORY. */
 dt_status dt_record_format(const struct dt_record *record, char **out_line);
 
-/* Open `path` for appending ("-": standard output), creating it. Shows beforehand that lines can be written: the file must be writable and
- * its file system take a few blocks more; what was there stays as it is. Errors: DT_ERR_IO, naming path and cause. Owner: the caller. */
+/* Open `path` for appending ("-": standard output), creating it. Checks in advance that lines can
+ * be written: the file must be writable, and its file system must have room for a few more blocks;
+ * existing content stays. Errors: DT_ERR_IO, naming path and cause. Owner: the caller. */
 dt_status dt_record_open(const char *path, struct dt_record_file **out);
 /* Append one line. Errors: DT_ERR_IO; a part that got written is taken back where the file allows it. */
 dt_status dt_record_append(struct dt_record_file *file, const char *line);

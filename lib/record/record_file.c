@@ -68,8 +68,8 @@ static dt_status probe_stream(const struct dt_record_file *f)
     return DT_OK;
 }
 
-/* A named pipe takes what nobody will read: its reader must be there, or come soon, as one does that a script starts beside this process.
- * -1: it is not, and errno says so. */
+/* Writes to a named pipe without a reader would be lost: its reader must exist, or start soon, like
+ * one that a script starts at the same time. -1: there is none; errno is set. */
 static int open_pipe(const char *path)
 {
     static const double reader_s = 2;
@@ -218,7 +218,8 @@ struct lines {
     size_t begin, used, room;
 };
 
-/* Another block after what is there. A device gives as many bytes as one asks for, so that a line has a longest length. */
+/* Another block after the existing ones. A device gives any number of bytes, so lines have a
+ * maximal length. */
 static dt_status read_block(int fd, const char *path, struct lines *l, bool *end)
 {
     if (l->begin > 0)

@@ -51,7 +51,8 @@ static bool wait_for(int fd, short events, double seconds)
     return ready > 0;
 }
 
-/* Where nobody listens at a port of one's own machine, a socket may be given that very port, and then connects to itself. */
+/* If no process listens at a port of this machine, a socket may get that port itself, and then
+ * connects to itself. */
 static bool is_own_echo(int fd)
 {
     struct sockaddr_storage here = {0}, there = {0};

@@ -7,7 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* To ranks, of which this process may be one; ranks [count], -1: none. What one of them does not read now is kept for it, and nobody waits. */
+/* Send to ranks [count] (-1: none), possibly including this process. Data that a rank does not read
+ * now is buffered, so this does not block. */
 static void send_to_each(struct dt_rendezvous *r, const int *ranks, int count, const struct dt_frame *frame, const void *payload)
 {
     struct dt_parcel *copy = NULL;
@@ -113,8 +114,8 @@ static struct gathering *add_piece(struct dt_rendezvous *r, int from, const stru
     return complete;
 }
 
-/* The sums of all pieces' numbers over the ranks, in their order, and after them the highest of each; a number that is none makes both so.
- * Owner: the caller. */
+/* The sums of all pieces' numbers over the ranks, in their order, and after them the highest of
+ * each; NaN makes both NaN. Owner: the caller. */
 static double *reduce(const struct gathering *g)
 {
     size_t count = g->bytes / sizeof(double);

@@ -17,7 +17,7 @@ static struct letter *letter_of(const struct dt_frame *frame, const void *payloa
     return letter;
 }
 
-/* An answer that nobody waits for (any more); `mutex` is held. */
+/* An answer that is not waited for (any more); `mutex` is held. */
 static bool is_stale(const struct dt_rendezvous *r, const struct dt_frame *frame)
 {
     return frame->type == DT_FRAME_STATE && (!r->question_open || frame->group != r->open_group || frame->sequence != r->questions);

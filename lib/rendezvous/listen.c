@@ -1,8 +1,10 @@
-/* Rank 0 at the meeting: it listens until all are there, and lets in nobody else.
+/* Rank 0's part of the rendezvous: it listens until all ranks are connected, and accepts no other
+ * process.
  *
- * Whoever connects is a stranger until it has proved that it knows the job's secret (proof.h). Strangers wait in a room of bounded size,
- * for a bounded time, and cost no more than that: where it is full, the one goes that has been silent for longest, since a rank speaks as
- * soon as it is connected. What they say ends nothing and delays nobody. */
+ * A connected process is a stranger until it has proved that it knows the job's secret (proof.h).
+ * Number and time of strangers are limited: if there are too many, the one that has been silent for
+ * longest is closed, since a rank sends as soon as it is connected. Strangers can neither end nor
+ * delay the rendezvous. */
 #include "lib/base/clock.h"
 #include "lib/rendezvous/internal.h"
 
@@ -20,7 +22,7 @@
 /* The room's places: for strangers, and for the ranks that may come at the same moment. */
 enum { ROOM_FOR_STRANGERS = 256, ROOM_FOR_RANKS = 768 };
 
-/* How long somebody may be there without a proof. */
+/* How long a connection may stay without a proof. */
 static const double proof_s = 2;
 
 /* Connected, and not known yet. */
@@ -53,7 +55,7 @@ static void refuse(int fd, dt_status status, const char *text)
     dt_link_send(&link, &frame, text);
 }
 
-/* A rank of this job that contradicts it: nobody can go on. */
+/* A rank of this job that contradicts it: no rank can go on. */
 static dt_status contradiction(const struct stranger *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static dt_status contradiction(const struct stranger *n, const char *format, ...)
 {
@@ -66,7 +68,7 @@ static dt_status contradiction(const struct stranger *n, const char *format, ...
     return dt_fail(DT_ERR_WORLD, "%s", text);
 }
 
-/* Only its launcher's variables can have told it that. */
+/* only its launcher's variables can be the reason */
 static dt_status refuse_rank(const struct stranger *n, int rank, int size)
 {
     struct sockaddr_storage address;
@@ -153,7 +155,7 @@ static bool goes_first(const struct stranger *a, const struct stranger *b)
     return a->greeted != b->greeted ? b->greeted : a->since_ns < b->since_ns;
 }
 
-/* A free place, made so where there is none. */
+/* A free place; the oldest stranger is closed if there is none. */
 static struct stranger *make_place(struct meeting *m)
 {
     struct stranger *first = NULL;
@@ -174,7 +176,7 @@ static dt_status open_door(struct meeting *m, int listen_fd)
     for (int i = 0; i < m->room; i++) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-            for (int k = 0; k < m->room; k++) /* what is left of the limit is the ranks' */
+            for (int k = 0; k < m->room; k++) /* the rest of the time limit is for ranks */
                 if (!m->strangers[k].greeted)
                     let_go(m, &m->strangers[k]);
             return DT_OK;

@@ -37,7 +37,7 @@ static bool is_loopback(const struct addrinfo *a)
     return a->ai_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)a->ai_addr)->sin6_addr);
 }
 
-/* A name, or an address as such? "localhost" is meant as it is said. */
+/* Whether the text is a name or an address; "localhost" is used as given. */
 static bool names_loopback(const char *address)
 {
     struct in6_addr bytes;

@@ -40,7 +40,7 @@ dt_status dt_challenge_make(const struct dt_secret *secret, const struct dt_hell
 void dt_claim_prove(const struct dt_secret *secret, const struct dt_hello *hello, const struct dt_challenge *challenge,
                     struct dt_claim *claim);
 
-/* Are the first `bytes` of a message, as far as they are there, those of a hello or challenge? */
+/* Whether the first `bytes` of a message can be those of a hello or challenge. */
 bool dt_magic_fits(const void *data, size_t bytes);
 bool dt_challenge_is_true(const struct dt_secret *secret, const struct dt_hello *hello, const struct dt_challenge *challenge);
 bool dt_claim_is_true(const struct dt_secret *secret, const struct dt_hello *hello, const struct dt_challenge *challenge,

@@ -22,7 +22,7 @@ struct dt_rendezvous;
 struct dt_rendezvous_place {
     const char *address; /* of rank 0: a name, or an IPv4 or IPv6 address */
     int port;
-    bool local; /* all ranks are on this machine: nobody else can connect, and `address` is not looked at */
+    bool local; /* all ranks are on this machine: other machines cannot connect, and `address` is ignored */
     int rank, size;
     const struct dt_secret *secret; /* of dt_secret_of_job */
     double timeout_s;               /* until all have met; 0: never */

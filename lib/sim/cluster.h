@@ -20,7 +20,7 @@ enum { DT_SIM_SOURCE_BYTES = 1536 };
 
 struct dt_sim_cluster {
     char name[64], source[DT_SIM_SOURCE_BYTES];
-    char profile[128];        /* file of the software that runs on it when nobody says; "": none is named */
+    char profile[128];        /* file of the software that runs on it by default; "": none */
     int nodes, gpus_per_node; /* a CPU rank counts as a GPU */
     struct {
         char name[64], source[DT_SIM_SOURCE_BYTES];
@@ -34,7 +34,7 @@ struct dt_sim_cluster {
     } gpu;
     struct {
         char name[32], source[DT_SIM_SOURCE_BYTES];
-        double gb_per_s; /* of one GPU; 0: there is none, and a node's GPUs talk over PCIe */
+        double gb_per_s; /* of one GPU; 0: none, and a node's GPUs use PCIe */
     } nvlink;
     struct {
         char source[DT_SIM_SOURCE_BYTES];
@@ -57,7 +57,7 @@ struct dt_sim_cluster {
         double label_gbit_per_s; /* what is written on it */
         /* Measured; where the file has none, what the transport makes of the label. */
         double flow_gbit_per_s; /* what one communicator, or message, gets out of one alone; of communicators over two full nodes */
-        double more_nodes;      /* what is left of that when a byte passes four links instead of two, as in a ring of four nodes; 1: all */
+        double more_nodes;      /* the remaining part if a byte passes four links instead of two, as in a ring of four nodes; 1: all */
         double tree_more_nodes; /* the same in trees of sums in NVSwitches, and again for each doubling; 0: as more_nodes */
         double step_us;    /* a ring's step across nodes takes at least so long, whatever its bytes; 0: as the library's table has it */
         double fewer_gpus; /* when nodes have half the ranks: fewer processes drive the sockets; 1: all */
@@ -69,7 +69,7 @@ struct dt_sim_cluster {
     } nic;
     struct {
         char source[DT_SIM_SOURCE_BYTES];
-        bool sums;              /* the switches sum (InfiniBand's SHARP), and NCCL is told to use it */
+        bool sums;              /* the switches sum (InfiniBand's SHARP), and NCCL is configured to use it */
         bool rails;             /* the same card of all nodes is on one switch, which NCCL's channels stay on: they meet no blocking */
         double blocking_factor; /* the NICs' sum over what the switches carry between nodes at once; 1: all of it */
     } fabric;
@@ -108,9 +108,11 @@ dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *wher
 const struct dt_table *dt_sim_cluster_table(void);
 const struct dt_schema *dt_sim_cluster_schema(void);
 
-/* What one flow, and all together, get out of a card with this label, where nobody has measured it.
+/* The rate that one flow, and all flows together, get from a card with this label, if it was not
+ * measured.
  *
- * rdma     92 % of the label: what is left above headers and completions; an assumption, as in DGX clusters' files before.
+ * rdma     92 % of the label: the rest after headers and completions; an assumption, as in DGX
+ *          clusters' files before.
  * sockets  together 1448 / 1538 of the label: TCP's payload in an Ethernet frame of 1500 bytes, with 52 bytes of TCP/IP headers (time stamps
  *          included, RFC 7323) and 38 of Ethernet around it (IEEE 802.3: preamble, header, check sequence, gap). One flow is a TCP connection
  *          that one thread drives, no more than 20 Gbit/s: the study's runs on a card of 100 Gbit/s are best predicted with 19.0

@@ -222,7 +222,8 @@ static dt_status check_node(const struct dt_sim_cluster *c, const char *where)
     return dt_sim_nccl_find(c->collectives.version, where);
 }
 
-/* Rates that nobody has measured. Where one of the two is, the other is no less (total), or no more (flow). */
+/* Rates that were not measured. If one of the two was, the other is at least (total), or at most
+ * (flow), that. */
 static void complete_network(struct dt_sim_cluster *c)
 {
     struct dt_sim_nic_rates rates = dt_sim_nic_rates(c->nic.transport, c->nic.label_gbit_per_s);

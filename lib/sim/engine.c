@@ -315,7 +315,7 @@ static uint32_t bucket_of(const struct dt_sim_engine *e, int group, int from, in
     return (uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & (e->bucket_count - 1); /* Knuth's multiplicative hash */
 }
 
-/* Take out the oldest of the other kind; false when there is none. */
+/* Remove the oldest of the other kind; false: there is none. */
 static bool take_waiting(struct dt_sim_engine *e, const struct waiting *mine, struct waiting *out)
 {
     for (uint32_t *link = &e->buckets[bucket_of(e, mine->group, mine->from, mine->to)]; *link; link = &e->waiting[*link - 1].next) {
@@ -576,7 +576,7 @@ static dt_status pass_moment(struct dt_sim_engine *e, double now_s)
     while (dt_sim_heap_time(&e->starts) == now_s) {
         uint32_t activity = dt_sim_heap_pop(&e->starts);
         const struct dt_sim_flow *flow =
-            &e->activities[activity].movement.flow; /* the latency is over: its bytes begin to move, if there are any */
+            &e->activities[activity].movement.flow; /* after the latency its bytes begin to be sent, if there are any */
         DT_TRY(flow->bytes > 0 ? dt_sim_network_start(e->network, now_s, flow, activity) : end_activity(e, activity, now_s));
     }
     for (uint32_t activity; (activity = dt_sim_network_take(e->network, now_s)) != UINT32_MAX;)

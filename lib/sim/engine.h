@@ -22,7 +22,7 @@ struct dt_sim_group {
     int id; /* as dt_sim_engine_add_group numbered it */
 };
 
-/* A collective, message or copy as it is to be carried. */
+/* A collective, message or copy for the transport. */
 struct dt_sim_movement {
     double latency_s;        /* before bytes move */
     struct dt_sim_flow flow; /* flow.bytes 0: nothing moves beyond the latency. flow.uses must stay as long as the transport */
@@ -61,7 +61,7 @@ struct dt_sim_span {
 
 struct dt_sim_collector {
     void *context;
-    void (*span)(void *context, const struct dt_sim_span *span); /* NULL: nobody listens. Texts are lent for the call */
+    void (*span)(void *context, const struct dt_sim_span *span); /* NULL: no listener. Texts are valid during the call */
 };
 
 /* ranks: of the whole job. network and transport are lent until the engine is destroyed; links must be there, flows come from here only.
@@ -74,11 +74,11 @@ void dt_sim_engine_destroy(struct dt_sim_engine *engine); /* takes NULL */
 dt_status dt_sim_engine_add_group(struct dt_sim_engine *engine, const char *name, const int *ranks, int count, int *out_group);
 
 /* What a rank does. program (finished, lent until the engine is destroyed) may be shared; groups [program->slot_count] are the numbers of
- * the communicators in its slots, copied. A rank without a program does nothing. Errors: DT_ERR_INVALID when a rank is not in its group, or
- * twice told; DT_ERR_HOST_MEMORY. */
+ * the communicators in its slots, copied. A rank without a program does nothing. Errors:
+ * DT_ERR_INVALID if a rank is not in its group, or is given twice; DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_engine_set_program(struct dt_sim_engine *engine, int rank, const struct dt_sim_program *program, const int *groups);
 
-/* Asked now and then while programs run: true ends them with DT_ERR_INTERRUPTED. NULL: nobody asks. */
+/* Called now and then while programs run: true ends them with DT_ERR_INTERRUPTED. NULL: never. */
 void dt_sim_engine_set_stop(struct dt_sim_engine *engine, bool (*stop)(void *context), void *context);
 
 /* Run all programs to their end, once.

@@ -1,4 +1,4 @@
-/* What the two files of the engine share; nobody else includes it. */
+/* What the two files of the engine share; no other file includes it. */
 #ifndef LIB_SIM_ENGINE_PARTS_H
 #define LIB_SIM_ENGINE_PARTS_H
 
@@ -32,7 +32,7 @@ struct stream {
 /* A rank's part in one communicator. */
 struct seat {
     int group, place; /* place: rank within the group */
-    uint32_t done;    /* operations of the communicator that are over */
+    uint32_t done;    /* finished operations of the communicator */
     double done_s;    /* when the last of those was */
 };
 
@@ -61,7 +61,7 @@ struct group {
     int *ranks;
     struct arrival *arrivals; /* [count] */
     int arrived;
-    uint32_t number; /* of collectives that are over */
+    uint32_t number; /* of finished collectives */
     double start_s;  /* the last rank's arrival */
     const struct dt_sim_op *op;
     int op_rank; /* whose op that is */

@@ -1,4 +1,4 @@
-/* What a replay reports: the span of an operation, and who waits for whom when nobody can go on. */
+/* Reports of a replay: the span of an operation, and in a deadlock which rank waits for which. */
 #include "lib/sim/engine_parts.h"
 
 #include <stdio.h>
@@ -156,7 +156,7 @@ static bool describe_any(const struct dt_sim_engine *e, char *text, size_t text_
     return false;
 }
 
-/* Whom a rank waits for: the first that is missing. -1: nobody in particular. */
+/* The first missing rank that a rank waits for; -1: no particular one. */
 static int waits_for(const struct dt_sim_engine *e, int number)
 {
     const struct dt_sim_op *op = held_in(&e->ranks[number]);

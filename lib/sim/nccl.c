@@ -206,7 +206,7 @@ static double actual_latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_co
 {
     double us = latency_us(c, kind, bytes, algorithm, protocol, c->net_latency_us), base_us = c->tables->base_us[algorithm][protocol];
     int steps, inter_steps;
-    if (c->nodes == 1 && (algorithm == DT_SIM_RING || algorithm == DT_SIM_TREE)) /* nobody has measured NVLS alone */
+    if (c->nodes == 1 && (algorithm == DT_SIM_RING || algorithm == DT_SIM_TREE)) /* NVLS was not measured alone */
         return us * c->latency_factor[protocol];
     if (algorithm != DT_SIM_RING || c->nodes == 1 || kind == DT_SIM_BROADCAST || kind == DT_SIM_REDUCE)
         return us;
@@ -235,8 +235,9 @@ double dt_sim_nccl_predict(const struct dt_sim_nccl_comm *c, enum dt_sim_collect
            bytes / (1e9 * algorithm_bandwidth(c, kind, bytes, algorithm, protocol, c->bus[algorithm]));
 }
 
-/* Of a ring's bandwidth, what is left for others' parts: each rank also copies its own, which is no step. Two ranks have one step and half of the
- * bytes to copy, eight have seven and an eighth.
+/* The part of a ring's bandwidth that is left for other ranks' parts: each rank also copies its
+ * own, which is no step. Two ranks have one step and half of the bytes to copy, eight have seven
+ * and an eighth.
  * Source  NCCL 2.27 and 2.29 on 2, 4 and 8 A100, H100 and B200 of a node, 16 MiB and more (ai-dynamo/aiconfigurator, its measured database):
  *         a copy takes 0.46 of a step on all three. */
 static double left_by_own_part(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, enum dt_sim_algorithm algorithm, int steps)

@@ -30,12 +30,12 @@ struct flow {
     struct dt_sim_flow spec;
     uint32_t *places; /* [use_count] where the flow is in its links' lists */
     uint32_t place_room, tag;
-    double alone;      /* bytes/s with nobody else in the network */
+    double alone;      /* bytes/s if it were the only flow */
     double rate;       /* bytes/s since since_s */
     double left_bytes; /* at since_s */
     double since_s;
     bool active, reached, growing;
-    bool stops_itself; /* its own cap, or a link that nobody shares with it, may be what limits it */
+    bool stops_itself; /* its own cap, or a link that only it uses, may limit it */
     double next_rate;
 };
 
@@ -43,8 +43,8 @@ struct dt_sim_network {
     struct link *links; /* [link_count] */
     struct flow *flows; /* [flow_count], some of them over */
     uint32_t link_count, link_room, flow_count, flow_room;
-    uint32_t *free_flows, free_count; /* numbers of those that are over */
-    struct dt_sim_heap ends;          /* when flows are over */
+    uint32_t *free_flows, free_count; /* numbers of ended flows */
+    struct dt_sim_heap ends;          /* ends of flows */
     double now_s;
 
     uint32_t *dirty, dirty_count;     /* links whose flows have changed; grows to all links that these reach */

@@ -27,7 +27,7 @@ struct dt_sim_flow {
     double bytes;                  /* above 0 */
     double rate_cap;               /* bytes/s of the flow alone; INFINITY: none */
     double share;                  /* how fast its rate grows in relation to others'; 1 is usual */
-    const struct dt_sim_use *uses; /* [use_count]; must stay until the flow is over. A flow without links needs a cap */
+    const struct dt_sim_use *uses; /* [use_count]; valid until the flow ends. A flow without links needs a cap */
     uint32_t use_count;
 };
 
@@ -45,17 +45,18 @@ dt_status dt_sim_network_set_gain(struct dt_sim_network *network, uint32_t link,
 /* The link carries the part `left` of its capacity, above 0 and at most 1. Before its first flow. */
 void dt_sim_network_slow(struct dt_sim_network *network, uint32_t link, double left);
 
-/* Begin a flow at now_s, which never goes backwards. tag comes back when it is over. Errors: DT_ERR_INVALID for a flow that could never
- * end, DT_ERR_HOST_MEMORY. */
+/* Begin a flow at now_s, which never goes backwards. tag is returned when the flow ends. Errors:
+ * DT_ERR_INVALID for a flow that could never end, DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_network_start(struct dt_sim_network *network, double now_s, const struct dt_sim_flow *flow, uint32_t tag);
 
-/* When the next flow is over, INFINITY when there is none. Rates are brought up to date first, once for everything that changed at the
- * same moment. */
+/* When the next flow ends; INFINITY: there is none. Rates are brought up to date first, once for
+ * everything that changed at the same moment. */
 dt_status dt_sim_network_next(struct dt_sim_network *network, double *out_s);
-/* Take out a flow that is over at now_s, which is what next said. Its tag, or UINT32_MAX when there is no further one. */
+/* Remove a flow that ends at now_s, the time of dt_sim_network_next. Its tag, or UINT32_MAX: there
+ * is no further one. */
 uint32_t dt_sim_network_take(struct dt_sim_network *network, double now_s);
 
-/* Rate of the flow with this tag now, in bytes/s; 0 when there is none. For tests: it looks at every flow. */
+/* Rate of the flow with this tag now, in bytes/s; 0: none. For tests: it looks at every flow. */
 double dt_sim_network_rate(struct dt_sim_network *network, uint32_t tag);
 
 #endif

@@ -73,8 +73,9 @@ struct dt_sim_op {
 
 enum { DT_SIM_HELD_KINDS = 6 };
 
-/* Operations from first_op on, up to the next such entry's, belong to a pass of a micro-batch through a part of the model, and are queued while the
- * device holds so much memory of each kind that whoever records has. */
+/* Operations from first_op on, up to the next such entry's, belong to a pass of a micro-batch
+ * through a part of the model, and are queued while the recording device holds this much memory of
+ * each kind. */
 struct dt_sim_pass {
     size_t first_op;
     int micro_batch, part; /* -1: to none */

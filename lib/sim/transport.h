@@ -28,11 +28,12 @@ dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct
                               struct dt_sim_network *network, struct dt_sim_links **out);
 void dt_sim_links_destroy(struct dt_sim_links *links); /* takes NULL */
 
-/* From here on only these ranks are there, and stand for the others, which do the same at the same times: what one of them puts on a link
- * counts for all of its like that are on that link, and links that no rank of these has carry nothing. Before the first operation, and only
- * where nodes share no link (fabric.blocking_factor 1). ranks: [count], of the world; stand_in: [world_size] the place in `ranks` of the one
- * that stands for each, where whoever is on a link of a rank that is there has his stand-in on that link, too. Copied.
- * Errors: DT_ERR_HOST_MEMORY. */
+/* From here on only these ranks are simulated, and stand for the others, which do the same at the
+ * same times: a flow of one rank on a link counts for all ranks on that link that it stands for,
+ * and links without simulated ranks carry nothing. Before the first operation, and only where nodes
+ * share no link (fabric.blocking_factor 1). ranks: [count], of the world; stand_in: [world_size]
+ * the place in `ranks` of the one that stands for each, where whoever is on a link of a rank that
+ * is there has his stand-in on that link, too. Copied. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_links_stand_in(struct dt_sim_links *links, const int *ranks, int count, const int *stand_in);
 
 /* A rank's network card, or its link to the node's other GPUs, in both directions, carries the part `left` of what its like carry. What NCCL

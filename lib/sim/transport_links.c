@@ -243,7 +243,7 @@ dt_status dt_sim_links_slow(struct dt_sim_links *l, struct dt_sim_network *netwo
 
 enum { LINKS_OF_RANK = 9 };
 
-/* All that a rank may put something on, NO_LINK where there is none. */
+/* All links that a rank may use, NO_LINK: it has none. */
 static void list_links(const struct dt_sim_links *l, int rank, int out[LINKS_OF_RANK])
 {
     const struct rank_links *r = &l->ranks[rank];

@@ -1,4 +1,4 @@
-/* What the files of the transport share; nobody else includes it. */
+/* What the files of the transport share; no other file includes it. */
 #ifndef LIB_SIM_TRANSPORT_PARTS_H
 #define LIB_SIM_TRANSPORT_PARTS_H
 

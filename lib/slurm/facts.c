@@ -119,7 +119,7 @@ static bool read_until(int fd, double deadline, char **text, size_t *bytes)
     }
 }
 
-/* The helper's answer, NULL when there is none. It is gone afterwards, by itself or not. */
+/* The helper's answer, or NULL. The helper has ended afterwards. */
 static char *ask(const char *const helper[], double deadline_s)
 {
     char *text = NULL;
@@ -129,7 +129,7 @@ static char *ask(const char *const helper[], double deadline_s)
     if (pid == 0)
         return NULL;
     bool complete = read_until(fd, dt_clock_s() + deadline_s, &text, &bytes);
-    kill(pid, SIGKILL); /* what has ended by itself is still there to be waited for, so the number is nobody else's */
+    kill(pid, SIGKILL); /* an ended process stays until it is waited for, so its number is not reused */
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
     close(fd);

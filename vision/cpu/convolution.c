@@ -1,5 +1,6 @@
-/* Convolutions on oneDNN. Images are stored with channels last, which oneDNN's kernels read and write as they are; weights, which are small
- * beside images, are brought into the layout that they like best for each call, in scratch memory beside the ledger. */
+/* Convolutions on oneDNN. Images are stored with channels last, which oneDNN's kernels read and
+ * write as they are; weights, which are small compared with images, are converted to oneDNN's
+ * preferred layout for each call, in scratch memory outside the ledger. */
 #include "vision/cpu/kernels.h"
 
 #include "lib/base/grow.h"
@@ -207,7 +208,8 @@ static dt_status dnnl_failed(const char *what, dnnl_status_t status, const struc
                    k->over.in.width, k->over.out.channels, (int)status);
 }
 
-/* A network has some tens of different ones, so looking through all of them costs nothing beside running one. */
+/* A network has some tens of different ones, so a linear search costs nothing compared with running
+ * one. */
 static dt_status find_primitive(struct vision_convolutions *c, const struct kind *wanted, struct primitive **out)
 {
     for (int i = 0; i < c->count; i++) {

@@ -17,7 +17,8 @@ typedef const_dnnl_memory_desc_t vision_layout;
 /* The three passes of a convolution. */
 enum vision_pass { VISION_FORWARD, VISION_INPUT_GRADIENT, VISION_WEIGHT_GRADIENT };
 
-/* A convolution as oneDNN wants it told: dimensions are samples, channels, height, width, whatever the order in memory. */
+/* Description of a convolution for oneDNN: dimensions are samples, channels, height, width,
+ * whatever the order in memory. */
 struct vision_onednn_convolution {
     dnnl_data_type_t type;
     dnnl_dims_t source, weights, bias, target;
@@ -42,7 +43,7 @@ dnnl_status_t vision_onednn_describe(dnnl_engine_t engine, enum vision_pass pass
  * dnnl_memory_destroy; NULL after a failure. */
 dnnl_status_t vision_onednn_parameters(dnnl_engine_t engine, const struct vision_onednn_convolution *c, dnnl_memory_t *out);
 
-/* Attributes of a reorder that adds to what is there. */
+/* Attributes of a reorder that adds to its target. */
 dnnl_status_t vision_onednn_add(dnnl_post_ops_t operations);
 
 #endif

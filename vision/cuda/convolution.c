@@ -160,7 +160,8 @@ static dt_status make_plan(const struct vision_cuda_convolutions *c, struct plan
     return status == CUDNN_SUCCESS ? DT_OK : failed(&c->dnn, "describing", status, &p->over);
 }
 
-/* A network has some tens of different ones, so looking through all of them costs nothing beside running one. */
+/* A network has some tens of different ones, so a linear search costs nothing compared with running
+ * one. */
 static dt_status find_plan(struct vision_cuda_convolutions *c, enum pass pass, const struct vision_sliding *over, const struct plan **out)
 {
     for (int i = 0; i < c->count; i++) {
@@ -182,7 +183,8 @@ static dt_status find_plan(struct vision_cuda_convolutions *c, enum pass pass, c
 
 /* ---- running ---- */
 
-/* A call: x and y are images, or gradients of these; w the parameters, or their gradient. accumulate: the result adds to what is there. */
+/* A call: x and y are images, or gradients of these; w the parameters, or their gradient.
+ * accumulate: added to the existing result. */
 struct call {
     enum pass pass;
     const struct vision_sliding *over;

@@ -26,7 +26,8 @@ void vision_cuda_convolutions_destroy(struct vision_cuda_convolutions *convoluti
 VISION_KERNELS(VISION_CUDA_DECLARE)
 #undef VISION_CUDA_DECLARE
 
-/* bias.cu: db [channels] = the sums of the rows of dy [rows, channels], which accumulate adds to what is there. */
+/* bias.cu: db [channels] = the sums of the rows of dy [rows, channels], accumulate: added to the
+ * existing sums. */
 dt_status vision_cuda_bias_gradient(struct vision_kernels *k, struct dt_stream *stream, void *db, const void *dy, size_t rows,
                                     size_t channels, bool accumulate);
 

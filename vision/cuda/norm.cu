@@ -62,7 +62,8 @@ template <int N> struct factors {
 
 /* ---- forward ---- */
 
-/* Sums of x - shift and of its square, the shift being the first row of the group: a mean that is large beside what varies costs no digits. */
+/* Sums of x - shift and of its square, the shift being the first row of the group: a mean that is
+ * large compared with the variation then loses no digits. */
 template <typename E, int N> struct shifted_rows {
     const E *x;
     size_t channels;
@@ -263,7 +264,8 @@ __global__ void __launch_bounds__(LANES *ROW_THREADS)
 
 /* ---- starting them ---- */
 
-/* Of kernels that go through all rows: a thread has some of them at least, so that what it reads for its columns is little beside. */
+/* For kernels that go through all rows: each thread has enough rows that what it reads for its
+ * columns is little in comparison. */
 template <int N> dim3 row_grid(const struct vision_kernels *k, const row_groups &groups)
 {
     enum { ROWS_OF_THREAD = 8, ROWS_OF_BLOCK = ROW_THREADS * ROWS_OF_THREAD };

@@ -55,7 +55,7 @@ static void pack_transposed(const void *x, int rows, int width, void *to)
                         (uint32_t *)to + (size_t)i * words, 64);
 }
 
-/* A head's rows are short and far apart, which the processor does not foresee by itself. */
+/* A head's rows are short and far apart, so the processor does not prefetch them by itself. */
 enum { AHEAD = 16 };
 V_INLINE void prefetch(const char *row, int bytes)
 {

@@ -17,7 +17,7 @@ struct run {
 struct tile {
     int index, place, first, rows, padded, key, keys;
     int range;  /* one past that of these keys; 0: before the first */
-    bool joins; /* into what is there already */
+    bool joins; /* adds to an existing result */
 };
 
 /* A run of keys, whose positions are `first`, first + 1, ... */
@@ -60,7 +60,7 @@ static int tiles_of(const struct run *run)
     return (run->rows + GPT_TILE_ROWS - 1) / GPT_TILE_ROWS;
 }
 
-/* What forward and backward say alike. */
+/* Variables that forward and backward share. */
 struct call {
     size_t samples;
     const struct gpt_part *heads, *kv_heads;

@@ -15,7 +15,7 @@ V_INLINE int visible_keys(const struct gpt_tile_softmax *t, int i)
     return visible <= t->hidden ? 0 : visible;
 }
 
-/* Scores of hidden keys: no exponential of theirs is seen beside others. */
+/* The score of hidden keys: its exponential is negligible in any sum. */
 static void hide(const struct gpt_tile_softmax *t)
 {
     for (int i = 0; i < t->rows; i++)

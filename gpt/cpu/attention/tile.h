@@ -57,9 +57,9 @@ struct gpt_tile_softmax {
     float *scores; /* [padded_rows, ld], unscaled products of q and k; overwritten */
     size_t ld;
     int rows, padded_rows, keys, first_row, first_key;
-    int hidden, past; /* of the keys, so many first and last ones do not count */
+    int hidden, past; /* number of first and of last keys that are left out */
     float scale;      /* 1 / sqrt(w) */
-    float slope;      /* alibi: what a scaled score gets for each position by which the key lies behind the query; 0: none */
+    float slope;      /* alibi: added to a scaled score for each position that the key is before the query; 0: none */
     const struct gpt_tile_dropout *dropout;
     enum dt_dtype dtype; /* of weights */
     void *weights;       /* NULL, or [rows] rows of T elements, the whole softmax: then first_key is 0 and the tile holds whole rows */

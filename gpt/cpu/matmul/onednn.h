@@ -12,7 +12,7 @@ struct gpt_onednn_matrix {
     dnnl_data_type_t type;
     size_t rows, columns;
     bool transposed;
-    bool any_layout; /* stored as oneDNN likes best, which gpt_onednn_memory tells */
+    bool any_layout; /* stored in oneDNN's preferred layout, of size gpt_onednn_memory */
 };
 
 /* Describes c [m, n] = a [m, k] * b [k, n] + bias [1, n] (or NULL). attributes: NULL, or the caller's, who keeps them. dnnl_unimplemented:

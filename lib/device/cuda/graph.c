@@ -70,7 +70,8 @@ fail:
     return status;
 }
 
-/* A captured part that never runs has places that nobody marks: from here on all streams come after what is really queued. */
+/* A captured part that never runs has marks that are never passed: from here on all streams are
+ * ordered after the work that is really queued. */
 static dt_status give_up(struct dt_stream *origin, cudaGraph_t captured, dt_status status)
 {
     discard(device_of(origin), captured);

@@ -101,8 +101,9 @@ dt_status dt_cuda_set_source(struct dt_device *base, const struct dt_cuda_source
     return DT_OK;
 }
 
-/* The driver has no more: wait until what is queued is done and give back what nobody has. Peers may have to go on first, and cannot while
- * this rank's host waits here: so not for ever. DT_ERR_OOM when there is nothing to give. */
+/* The driver has no more memory: wait until queued work is done, and return free segments. Queued
+ * work may need peers that wait for this rank's host, so this wait has a limit. DT_ERR_OOM if there
+ * is nothing to return. */
 static dt_status make_room(struct cuda_device *device)
 {
     enum { LONGEST_S = 20 };

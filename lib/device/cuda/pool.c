@@ -109,7 +109,8 @@ static dt_status add_segment(struct cuda_pool *pool, enum cuda_pool_kind kind, s
     return DT_OK;
 }
 
-/* A segment for `bytes`: as large as it is good for others too, or, where the driver refuses that, as large as need be. */
+/* Allocate a segment for `bytes`: large enough for further blocks, or if the driver refuses that,
+ * as large as necessary. */
 static dt_status grow(struct cuda_pool *pool, enum cuda_pool_kind kind, size_t bytes)
 {
     size_t least = round_up(bytes, SEGMENT_UNIT_BYTES), usual = kind == CUDA_POOL_SMALL ? SMALL_SEGMENT_BYTES : SEGMENT_BYTES;
@@ -197,7 +198,8 @@ static dt_status find_block(struct cuda_pool *pool, enum cuda_pool_kind kind, co
     return DT_OK;
 }
 
-/* Cut `bytes` off the front of a block that is not among the free ones; what is left goes there. Without host memory it stays whole. */
+/* Cut `bytes` off the front of a block that is not among the free ones; the rest becomes a free
+ * block. Without host memory for it the block stays whole. */
 static void split(struct cuda_pool *pool, struct cuda_block *block, size_t bytes)
 {
     size_t left = block->bytes - bytes, least = block->segment->kind == CUDA_POOL_SMALL ? DT_ALLOCATION_BYTES : SPLIT_BYTES;

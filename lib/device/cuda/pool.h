@@ -1,5 +1,5 @@
-/* One of a cuda device's two memories, its own or the host's: segments that are asked of the driver once, and cut into blocks that go from
- * hand to hand.
+/* One of a cuda device's two memories, its own or the host's: segments that are allocated from the
+ * driver once, and divided into blocks that are reused.
  *
  * Blocks are chosen on the host in program order, while the streams are still far behind. That is sound as a block carries the places that
  * its next user must come after (order.h); a stream that already comes after them takes it as it is, another is made to wait, and for a
@@ -58,9 +58,10 @@ struct cuda_pool {
  * Errors: DT_ERR_OOM and what `grow` says, DT_ERR_HOST_MEMORY. */
 dt_status dt_cuda_pool_take(struct cuda_pool *pool, const struct cuda_order *order, int stream, size_t bytes, struct cuda_block **out,
                             struct cuda_places *waits);
-/* The block is free for whoever comes after *after. */
+/* The block is free for users that are ordered after *after. */
 void dt_cuda_pool_give(struct cuda_pool *pool, const struct cuda_order *order, struct cuda_block *block, const struct cuda_places *after);
-/* Join what nobody need be waited for any more: between steps, so that the next one finds what this one found. */
+/* Between steps: join free blocks that need no waits any more, so that each step finds the same
+ * blocks. */
 void dt_cuda_pool_join(struct cuda_pool *pool, const struct cuda_order *order);
 
 /* Give back the segments of which nothing is taken; returns their bytes. The streams are past everything that used them. */

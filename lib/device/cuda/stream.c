@@ -13,7 +13,7 @@ dt_status dt_cuda_status(int error, const char *what)
 {
     if (error == cudaSuccess)
         return DT_OK;
-    cudaGetLastError(); /* CUDA keeps an error for whoever asks next, who would take it for its own */
+    cudaGetLastError(); /* CUDA keeps an error for the next caller, who would take it for its own */
     return dt_fail(error == cudaErrorMemoryAllocation ? DT_ERR_OOM : DT_ERR_DEVICE, "%s: %s", what, cudaGetErrorString((cudaError_t)error));
 }
 
@@ -101,7 +101,8 @@ dt_status dt_cuda_wait_for_all(struct cuda_device *device, double limit_s)
 
 /* ---- streams ---- */
 
-/* Kernels of other streams are short and somebody waits for them, so theirs come before those of the compute stream where both are ready.
+/* Kernels of other streams are short, and other work waits for them, so they have priority over
+ * those of the compute stream.
  */
 static dt_status create_handle(struct cuda_stream *stream, const char *name)
 {

@@ -1,7 +1,7 @@
 /* Inner loops on a processor: one thread's part of the work, for one instruction set and one dtype.
  *
  * loops.c is compiled once for each pair. Pointers are to memory of the table's dtype unless typed; nothing here fails, allocates or
- * starts threads. Families have tables of their own beside these (gpt/cpu/loops/loops.h). */
+ * starts threads. Families have further tables (gpt/cpu/loops/loops.h). */
 #ifndef LIB_KERNELS_CPU_LOOPS_H
 #define LIB_KERNELS_CPU_LOOPS_H
 

@@ -1,4 +1,4 @@
-/* Host memory that only grows: what a kernel needs beside its arguments, kept from call to call. */
+/* Host memory that only grows: scratch memory of a kernel, kept from call to call. */
 #ifndef LIB_KERNELS_CPU_SCRATCH_H
 #define LIB_KERNELS_CPU_SCRATCH_H
 

@@ -1,5 +1,5 @@
-/* The cpu kernels' inner loops over channels, beside those of lib/kernels/cpu/loops.h: one thread's part of the work, for one instruction set
- * and one dtype.
+/* The cpu kernels' inner loops over channels, in addition to those of lib/kernels/cpu/loops.h: one
+ * thread's part of the work, for one instruction set and one dtype.
  *
  * loops.c is compiled once for each pair. Pointers are to memory of the table's dtype unless typed; matrices are [rows, channels], dense.
  * Nothing here fails, allocates or starts threads. */
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VISION_TILE_ROWS = 6, VISION_TILE_COLUMNS = 16 }; /* as many sums as the registers of AVX2 hold beside what is multiplied */
+enum { VISION_TILE_ROWS = 6, VISION_TILE_COLUMNS = 16 }; /* as many sums as the registers of AVX2 hold in addition to the factors */
 
 /* A part of the gradient of a convolution's weights, in fp32 whatever the table's dtype:
  *   dw[i * dw_step + j] += sum over all positions of dy[position][i] * x[position][j],   i < rows, j < VISION_TILE_COLUMNS
