@@ -5,10 +5,10 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 
-static const char *const shipped[] = {"aws_p5",           "cpu_node", "dgx_a100",       "dgx_a100_1", "dgx_h100",
-                                      "dgx_h100_1",       "dgx_h200", "gcp_a2",         "gcp_a2_1",   "gcp_a2_fast_socket",
-                                      "aws_p3",           "ib_a100",  "roce_a100_40gb", "roce_h100",  "superpod_h100",
-                                      "grand_teton_h100", "dgx_b200", "l40s",           "mi300x",     "pcie_a100"};
+static const char *const shipped[] = {
+    "aws_p5",    "cpu_node",      "dgx_a100",           "dgx_a100_1", "dgx_h100", "dgx_h100_1",    "dgx_h200",
+    "gcp_a2",    "gcp_a2_1",      "gcp_a2_fast_socket", "aws_p3",     "ib_a100",  "omnipath_a100", "roce_a100_40gb",
+    "roce_h100", "superpod_h100", "grand_teton_h100",   "dgx_b200",   "l40s",     "mi300x",        "pcie_a100"};
 
 static void test_shipped_files(void)
 {
