@@ -16,9 +16,9 @@ struct reader {
 /* The bytes of a line's end at `at`: 0 where there is something else, or the text ends. */
 static int line_end_bytes(const struct reader *r, const char *at)
 {
-    if (at < r->end && *at == '\n')
-        return 1;
-    return at + 1 < r->end && at[0] == '\r' && at[1] == '\n' ? 2 : 0;
+    if (at == r->end || (*at != '\n' && *at != '\r'))
+        return 0;
+    return at + 1 < r->end && at[0] == '\r' && at[1] == '\n' ? 2 : 1;
 }
 
 static bool field_ends(const struct reader *r, const char *at)
@@ -37,9 +37,12 @@ static const char *closing_quote(const struct reader *r)
     return at < r->end && field_ends(r, at + 1) ? at : NULL;
 }
 
-/* One field, cut off with a NUL; between quotes, doubled ones become one, in place. Returns whether its line ends with it. */
+/* One field without the spaces around it, cut off with a NUL; between quotes, doubled ones become one, in place. Returns whether its line
+ * ends with it. */
 static bool field(struct reader *r, char **out)
 {
+    while (r->at < r->end && *r->at == ' ')
+        r->at++;
     const char *close = closing_quote(r);
     char *to = *out = r->at;
     if (close) {
@@ -52,7 +55,8 @@ static bool field(struct reader *r, char **out)
     } else {
         while (!field_ends(r, r->at))
             r->at++;
-        to = r->at;
+        for (to = r->at; to > *out && to[-1] == ' ';)
+            to--;
     }
     const int end_bytes = line_end_bytes(r, r->at);
     const bool last = r->at == r->end || end_bytes > 0;
@@ -90,7 +94,12 @@ static dt_status has_room(const struct reader *r, struct dt_csv *csv, size_t fie
     return dt_allocated(dt_resize(&csv->fields, (field_count + STEP) * sizeof *csv->fields), "%s: no memory for its fields", r->source);
 }
 
-/* The first record gives the names, every other record is a row. */
+static bool is_comment(const char *line, size_t field_count, size_t of_table)
+{
+    return *line == '#' && 2 * field_count <= of_table;
+}
+
+/* The first record gives the names, every other record but a comment is a row. */
 static dt_status record(struct reader *r, struct dt_csv *csv)
 {
     size_t before = (size_t)csv->row_count * (size_t)csv->column_count;
@@ -109,16 +118,82 @@ static dt_status record(struct reader *r, struct dt_csv *csv)
         csv->column_count = count;
         return names_differ(r, csv);
     }
+    if (is_comment(csv->fields[before], (size_t)count, (size_t)csv->column_count))
+        return DT_OK;
     csv->lines[csv->row_count] = line;
     csv->counts[csv->row_count++] = count;
     return DT_OK;
 }
 
-/* The delimiter of the first line. */
-static char delimiter_of(const char *text)
+/* ---- what is before the names, and between fields ---- */
+
+static size_t fields_in(const char *line, char delimiter)
 {
-    size_t length = strcspn(text, "\n");
-    return memchr(text, ',', length) ? ',' : memchr(text, ';', length) ? ';' : memchr(text, '\t', length) ? '\t' : ',';
+    size_t count = 1;
+    bool quoted = false;
+    for (; *line && *line != '\n' && *line != '\r'; line++) {
+        quoted ^= *line == '"';
+        count += *line == delimiter && !quoted;
+    }
+    return count;
+}
+
+/* The one that makes the most fields of a line. */
+static char delimiter_of(const char *line)
+{
+    char most = ',';
+    for (const char *known = ";\t|"; *known; known++)
+        if (fields_in(line, *known) > fields_in(line, most))
+            most = *known;
+    return most;
+}
+
+static void next_line(struct reader *r)
+{
+    r->at += strcspn(r->at, "\r\n");
+    r->at += line_end_bytes(r, r->at);
+    r->line++;
+}
+
+/* Go on to the line with the names, which may begin with '#', too, and find the delimiter. */
+static void find_names(struct reader *r)
+{
+    struct reader first = *r;
+    for (bool found = false; !found;) {
+        while (first.at < first.end && line_end_bytes(&first, first.at))
+            next_line(&first);
+        struct reader table = first;
+        while (table.at < table.end && (*table.at == '#' || line_end_bytes(&table, table.at)))
+            next_line(&table);
+        r->delimiter = delimiter_of(table.at < table.end ? table.at : first.at);
+        found = table.at == table.end || !is_comment(first.at, fields_in(first.at, r->delimiter), fields_in(table.at, r->delimiter));
+        r->at = first.at;
+        r->line = first.line;
+        next_line(&first);
+    }
+}
+
+/* Of a table in Markdown: the bars at both ends of a line divide nothing, and a line of dashes is blank. */
+static void strip_bars(struct reader *r)
+{
+    char *to = r->at;
+    for (const char *line = r->at; line < r->end;) {
+        size_t length = strcspn(line, "\r\n"), from = strspn(line, " "), until = length;
+        while (until > from && line[until - 1] == ' ')
+            until--;
+        if (from < until && line[from] == '|') {
+            from++;
+            until -= until > from && line[until - 1] == '|';
+        }
+        if (strspn(line, "|-:+ ") < length) {
+            memmove(to, line + from, until - from);
+            to += until - from;
+        }
+        for (line += length; line < r->end && (*line == '\r' || *line == '\n');)
+            *to++ = *line++;
+    }
+    r->end = to;
+    *to = '\0';
 }
 
 dt_status dt_csv_parse(const char *text, size_t length, const char *source, struct dt_csv *out)
@@ -126,10 +201,12 @@ dt_status dt_csv_parse(const char *text, size_t length, const char *source, stru
     static const char mark[] = "\xEF\xBB\xBF";
     size_t line_count = 1;
     *out = (struct dt_csv){0};
+    if (length >= 2 && (memcmp(text, "\xFF\xFE", 2) == 0 || memcmp(text, "\xFE\xFF", 2) == 0))
+        return dt_fail(DT_ERR_INVALID, "%s: its text is UTF-16: save it as UTF-8", source);
     if (memchr(text, 0, length))
         return dt_fail(DT_ERR_INVALID, "%s: not text: it holds a NUL", source);
     for (size_t i = 0; i < length; i++)
-        line_count += text[i] == '\n';
+        line_count += text[i] == '\n' || text[i] == '\r';
     out->text = malloc(length + 1);
     out->lines = malloc(line_count * sizeof *out->lines);
     out->counts = malloc(line_count * sizeof *out->counts);
@@ -141,7 +218,10 @@ dt_status dt_csv_parse(const char *text, size_t length, const char *source, stru
     struct reader r = {.source = source, .at = out->text, .end = out->text + length, .line = 1};
     if (length >= 3 && memcmp(r.at, mark, 3) == 0)
         r.at += 3;
-    r.delimiter = out->delimiter = delimiter_of(r.at);
+    find_names(&r);
+    out->delimiter = r.delimiter;
+    if (r.delimiter == '|')
+        strip_bars(&r);
     while (r.at < r.end) {
         const int blank = line_end_bytes(&r, r.at);
         r.at += blank;

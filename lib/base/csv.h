@@ -1,8 +1,10 @@
-/* Tables as comma-separated text, as RFC 4180 has them, or with semicolons or tabs where the first line has no comma: fields in double
- * quotes may hold commas, quotes (doubled) and line breaks; a line ends with LF or CRLF. The first record names the columns. The names must
- * differ, but for empty ones. A quote elsewhere than the RFC allows one, or without its other one, is text. Blank lines and a byte order mark
- * before the first name are passed over. A record with another number of fields than there are columns is a row, too, whose `counts` say so:
- * what it lacks is "", and what it has more is left out.
+/* Tables as comma-separated text, as RFC 4180 has them, or with semicolons, tabs or bars, of which the one divides that makes the most fields
+ * of the first line: fields in double quotes may hold delimiters, quotes (doubled) and line breaks; a line ends with LF, CRLF or CR. The
+ * first record names the columns. The names must differ, but for empty ones. Spaces around a field are no part of it. A quote elsewhere
+ * than the RFC allows one, or without its other one, is text. Passed over are blank lines, a byte order mark, comments (lines that begin
+ * with '#' and have at most half as many fields as the table), and of tables in Markdown the bars at a line's ends and lines of dashes. A
+ * record with another number of fields than there are columns is a row, too, whose `counts` say so: what it lacks is "", and what it has
+ * more is left out.
  * Source  Shafranovich, "Common Format and MIME Type for CSV Files", RFC 4180, 2005. */
 #ifndef LIB_BASE_CSV_H
 #define LIB_BASE_CSV_H
@@ -18,7 +20,7 @@ struct dt_csv {
     int *lines;    /* [row_count] line on which a record begins; the first line is 1 */
     int *counts;   /* [row_count] fields that a record has */
     int column_count, row_count;
-    char delimiter; /* ',', ';' or tab */
+    char delimiter; /* ',', ';', tab or '|' */
 };
 
 /* Read text [length]. `source` names it in errors, "FILE:LINE: what is wrong". Owner: the caller, dt_csv_finish, also after a failure.

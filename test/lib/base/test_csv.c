@@ -41,6 +41,34 @@ static void other_programs(void)
     }
 }
 
+/* Bars of Markdown and of a database's client, spaces, an old line end, comments before and between rows; a first name with '#', and names of
+ * which one holds another delimiter. */
+static void as_people_paste_them(void)
+{
+    static const struct {
+        const char *text;
+        int line; /* of the row */
+    } tables[] = {
+        {"| a | b | c |\n|---|:-:|--:|\n| 0 | 1 5 |  |\n", 3},
+        {" a | b | c \n---+---+---\n 0 | 1 5 | \n", 3},
+        {"a, b, c\n0 , 1 5,\n", 2},
+        {"a,b,c\r0,1 5,\r", 2},
+        {"# what, and when\n#\n\na;b;c\n# of the second day, later\n0;1 5;\n", 6},
+        {"a\tb\tc (s, mean)\n0\t1 5\t\n", 2},
+        {"# a,b,c\n0,1 5,\n", 2},
+        {"a;b;\"c, d, e, f\"\n0;1 5;\n", 2},
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        struct dt_csv csv;
+        CHECK_OK(parse(tables[i].text, &csv));
+        CHECK(csv.column_count == 3 && csv.row_count == 1 && csv.counts[0] == 3 && csv.lines[0] == tables[i].line &&
+                  strcmp(csv.names[1], "b") == 0 && strcmp(dt_csv_field(&csv, 0, 0), "0") == 0 &&
+                  strcmp(dt_csv_field(&csv, 0, 1), "1 5") == 0 && !*dt_csv_field(&csv, 0, 2),
+              "table %zu: %d columns, %d rows", i, csv.column_count, csv.row_count);
+        dt_csv_finish(&csv);
+    }
+}
+
 static void many_fields(void)
 {
     enum { ROWS = 9000 };
@@ -100,6 +128,9 @@ static void faults(void)
     } wrong[] = {
         {"", "t.csv: empty"},
         {"\n\n", "t.csv: empty"},
+        {"\xFF\xFE"
+         "a",
+         "t.csv: its text is UTF-16: save it as UTF-8"},
         {"a,a\n", "t.csv:1: two columns are called a"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -136,6 +167,7 @@ static void many_columns(void)
 static const struct test_case cases[] = {
     {"fields, quotes, line numbers", fields_and_lines},
     {"as other programs write them", other_programs},
+    {"as people paste them", as_people_paste_them},
     {"more fields than the first allocation", many_fields},
     {"records with fewer and with more fields", short_and_long_records},
     {"quotes that end no field", stray_quotes},
