@@ -61,14 +61,18 @@ static bool take_row(const char *line, double *size, double *bus)
     return sscanf(line, "%lf %lf %15s %15s %d %lf %lf %lf", size, &count, type, operation, &root, &time, &algorithm, bus) == 8 && *size > 0;
 }
 
+static const char begins_run[] = "# nThread ";
+
 bool nccl_tests_printed(const char *text)
 {
-    return strstr(text, "# nThread ") && strstr(text, "busbw");
+    return strstr(text, begins_run) && strstr(text, "busbw");
 }
 
 /* Line numbers stay the same, so that messages name the right line. */
 dt_status nccl_tests_as_table(const char *path, const char *text, char **out)
 {
+    if (strstr(strstr(text, begins_run) + 1, begins_run))
+        return dt_fail(DT_ERR_INVALID, "%s: the output of several runs of nccl-tests: put each into a file of its own", path);
     struct run run = {.hosts = calloc(HOSTS, sizeof *run.hosts)};
     size_t lines = 1, used = 0;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

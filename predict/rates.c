@@ -211,6 +211,11 @@ static dt_status read_attention(const char *path, const struct dt_csv *csv, int 
     return out->forward || out->backward ? DT_OK : wrong(path, csv, row, direction, "forward, backward or forward+backward");
 }
 
+static bool says_no(const char *text)
+{
+    return dt_same_name(text, "no") || dt_same_name(text, "false") || dt_same_name(text, "0");
+}
+
 /* Rows without a causal mask are skipped. */
 static dt_status add_attention(const char *path, const struct dt_csv *csv, struct dt_attention_rates *out)
 {
@@ -218,7 +223,7 @@ static dt_status add_attention(const char *path, const struct dt_csv *csv, struc
     if (dt_csv_column(csv, "seq") < 0 || dt_csv_column(csv, "direction") < 0 || dt_csv_column(csv, "tflops") < 0)
         return dt_fail(DT_ERR_INVALID, "%s:1: attention has columns head_dim, seq, direction and tflops", path);
     for (int i = 0; i < csv->row_count; i++) {
-        if (causal >= 0 && dt_same_name(dt_csv_field(csv, i, causal), "no"))
+        if (says_no(dt_csv_field(csv, i, causal)))
             continue;
         if (out->count == DT_ATTENTION_RATES_MAX)
             return dt_fail(DT_ERR_INVALID, "%s: more than %d rates of attention: leave out some lengths", path, DT_ATTENTION_RATES_MAX);

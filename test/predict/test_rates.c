@@ -113,7 +113,7 @@ static void attention(void)
     char path[PATH_BYTES];
     write_file(
         "head_dim,causal,direction,seq,tflops\n128,yes,forward,4096,400\n128,yes,forward+backward,1024,100\n128,yes,backward,4096,300\n"
-        "64,yes,forward,1024,50\n128,no,forward,1024,7\n",
+        "64,yes,forward,1024,50\n128,no,forward,1024,7\n128,False,forward,1024,7\n",
         path);
     CHECK_OK(rates_read(path, &measured, &p));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -134,6 +134,7 @@ static void wrong_tables(void)
                 {"head_dim,direction,tflops\n64,forward,1\n", "seq"},
                 {"head_dim,seq,direction,tflops\n64,512,sideways,1\n", ":2: direction"},
                 {"library,head_dim,seq,direction,tflops\nA,64,512,forward,1\nB,64,512,forward,1\n", "library"},
+                {"# nThread 1\n# busbw\n# nThread 1\n# busbw\n", "several runs of nccl-tests"},
                 {"collective,size,gpus,busbw_GB_s\nall_sums,8,2,1\n", "all_reduce"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         static struct dt_sim_measured_list measured;
