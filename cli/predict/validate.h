@@ -44,7 +44,7 @@ struct validate_row {
     double batch_per_gpu;
     enum validate_outcome outcome;
     char reason[256];
-    char note[96]; /* what was assumed for it; "": nothing */
+    char note[192]; /* what was assumed for it; "": nothing */
 };
 
 struct validate_rows {
@@ -156,6 +156,7 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
 /* Columns that are read by name; the others only have a row of the table (validate_table.c). */
 enum measured_column {
     COLUMN_GPUS,
+    COLUMN_GPU, /* which it is */
     COLUMN_MODEL,
     COLUMN_STEP_S,
     COLUMN_STEP_MS,

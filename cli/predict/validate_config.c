@@ -2,7 +2,9 @@
 
 #include "cli/records/records.h"
 #include "cli/text/text.h"
+#include "lib/config/data_file.h"
 #include "lib/config/json.h"
+#include "lib/sim/cluster.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 
@@ -315,6 +317,19 @@ static dt_status make_experiment(const char *path, const struct validate_system 
     return DT_OK;
 }
 
+/* What is known of a step's time [count], in several units, must agree. */
+static dt_status times_agree(const char *path, int line, const double *times, int count)
+{
+    static const double rounded = 0.1;
+    double least = INFINITY, most = 0;
+    for (int i = 0; i < count; i++) {
+        least = fmin(least, times[i]);
+        most = fmax(most, times[i]);
+    }
+    return most <= least * (1 + rounded) ? DT_OK
+                                         : dt_fail(DT_ERR_INVALID, "%s:%d: its columns give a step %g s and %g s", path, line, least, most);
+}
+
 /* A time, an end for want of memory, which may stand where a time or a peak would, or neither. */
 static dt_status read_outcome(const struct measured_table *t, int i, const struct measured_run *run, struct validate_row *row)
 {
@@ -331,15 +346,14 @@ static dt_status read_outcome(const struct measured_table *t, int i, const struc
         } else {
             DT_TRY(measured_amount(t, i, columns[c], &amounts[c]));
         }
-    const double step_s = amounts[0], milliseconds = amounts[1], tokens = amounts[2];
+    const double times[] = {amounts[0], amounts[1] / 1e3,
+                            run->sequence ? (double)run->samples * run->sequence / (replica_gpus(run) * run->contexts * amounts[2]) : NAN};
     const double peak_mb = amounts[3], peak_gb = amounts[4], peak_gib = amounts[5];
     const bool decimal = strstr(measured_text(t, i, COLUMN_NOTES), "peak_mem printed as GB") != NULL;
-    row->measured_s = !isnan(step_s)         ? step_s
-                      : !isnan(milliseconds) ? milliseconds / 1e3
-                                             : (double)run->samples * run->sequence / (replica_gpus(run) * run->contexts * tokens);
+    row->measured_s = !isnan(times[0]) ? times[0] : !isnan(times[1]) ? times[1] : times[2];
     row->measured_bytes = !isnan(peak_mb) ? peak_mb * 1e6 : !isnan(peak_gb) ? peak_gb * 1e9 : peak_gib * (decimal ? 1e9 : 0x1p30);
     row->measured_fit = oom ? VALIDATE_FIT_NOT : strcmp(status, "ok") == 0 ? VALIDATE_FIT : VALIDATE_FIT_UNKNOWN;
-    return DT_OK;
+    return times_agree(t->path, row->line, times, sizeof times / sizeof *times);
 }
 
 /* Read a row's fields. Errors, "FILE:LINE: ...": DT_ERR_INVALID. */
@@ -409,12 +423,45 @@ static dt_status read_rows(const struct measured_table *t, const struct validate
     return DT_OK;
 }
 
+/* The word of a GPU's name that tells its model, of a letter and digits: "A100" of "NVIDIA A100-SXM4-40GB"; "": none. */
+static void gpu_model(const char *name, char out[16])
+{
+    *out = '\0';
+    for (const char *word = name; *word && !*out; word += strcspn(word, " -("), word += strspn(word, " -("))
+        if (isalpha((unsigned char)*word) && strcspn(word, "0123456789") < strcspn(word, " -("))
+            snprintf(out, 16, "%.*s", (int)strcspn(word, " -("), word);
+}
+
+/* Rows that name another GPU than the cluster's say so. A cluster that cannot be read is an error of the prediction. */
+static dt_status note_other_gpus(const struct measured_table *t, const char *cluster, struct validate_rows *rows)
+{
+    char name[256], path[4096], model[16];
+    struct dt_sim_cluster *machines = calloc(1, sizeof *machines);
+    DT_TRY(dt_allocated(machines, "no host memory for a cluster"));
+    dt_data_file_name("clusters", cluster, name, sizeof name);
+    if (dt_find_data_file(name, NULL, path, sizeof path) == DT_OK && dt_sim_cluster_load(path, machines) == DT_OK)
+        gpu_model(machines->gpu.name, model);
+    else
+        *model = '\0';
+    for (int i = 0; *model && i < rows->count; i++) {
+        char *note = rows->rows[i].note;
+        size_t used = strlen(note), room = sizeof rows->rows[i].note;
+        const char *told = measured_text(t, i, COLUMN_GPU);
+        if (*told && !strcasestr(told, model))
+            snprintf(note + used, room - used, "%sgpu \"%.32s\" is predicted as %.48s, the cluster's", used ? "; " : "", told,
+                     machines->gpu.name);
+    }
+    free(machines);
+    return DT_OK;
+}
+
 static dt_status read_table(const char *path, const struct validate_system *system, struct validate_rows *out)
 {
     struct measured_table table;
     dt_status status = measured_table_read(path, &table);
     DT_THEN(status, validate_where(&table.csv, path, system->where, system->where_count));
     DT_THEN(status, read_rows(&table, system, out));
+    DT_THEN(status, note_other_gpus(&table, system->cluster, out));
     measured_table_finish(&table);
     return status;
 }

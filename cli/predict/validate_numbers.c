@@ -32,11 +32,11 @@ static const struct unit *unit_of(const char *name)
     return NULL;
 }
 
-/* Whether `mark` can only separate thousands: one to three digits, then three after each. */
+/* Whether `mark` can only separate thousands: one to three digits, the first not 0, then three after each. */
 static bool groups(const char *digits, size_t length, char mark)
 {
     size_t since = 0;
-    bool first = true, fits = true;
+    bool first = true, fits = *digits != '0';
     for (size_t i = 0; i <= length; i++) {
         if (i < length && digits[i] != mark) {
             since++;

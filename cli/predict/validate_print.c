@@ -58,6 +58,18 @@ static void print_fits(const struct validate_fits *f, FILE *to)
                    f->undecided);
 }
 
+static void print_unmeasured(const struct validate_rows *rows, FILE *to)
+{
+    bool measured = false;
+    for (int i = 0; i < rows->count; i++) {
+        const struct validate_row *row = &rows->rows[i];
+        measured |= !isnan(row->measured_s) || !isnan(row->measured_bytes) || row->measured_fit == VALIDATE_FIT_NOT;
+    }
+    if (!measured)
+        line_print(to, "nothing to compare with: no row has a step time (columns step_s, step_ms, tokens_per_s_per_gpu) or a peak "
+                       "of memory (peak_mb, peak_gb, peak_mem_gib)");
+}
+
 static const char *why_refused(const struct validate_row *row)
 {
     return row->outcome == VALIDATE_REFUSED ? row->reason : "";
@@ -184,6 +196,7 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     dt_status status = table_end(t, to);
     fputc('\n', to);
     line_print(to, "errors are |predicted - measured| / measured; bias is the median with its sign; rows out of memory have no step time");
+    print_unmeasured(rows, to);
     print_winners(&summary->winners, to);
     print_choices(&summary->choices, to);
     print_fits(&summary->fits, to);

@@ -6,6 +6,7 @@
 #include "schedules/config/families.h"
 #include "schedules/plan/plan.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -119,6 +120,7 @@ static const struct column {
 } columns[] = {
 #define COUNT(member) .to = offsetof(struct measured_run, member)
     [COLUMN_GPUS] = {.names = {"gpus", "num_gpus", "world_size"}, .needed = OF_STUDY, .counts = OF_STUDY | OF_MESHES, COUNT(gpus)},
+    [COLUMN_GPU] = {.names = {"gpu", "gpu_type", "gpu model", "accelerator"}},
     [COLUMN_MODEL] = {.names = {"model"}, .needed = OF_STUDY},
     [COLUMN_STEP_S] = {.names = {"step_s", "step time (s)", "iteration time (s)", "seconds per step", "train_step_timing in s",
                                  "step_time"},
@@ -183,9 +185,8 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 _Static_assert(sizeof columns / sizeof *columns <= MEASURED_COLUMNS, "a table has room for all columns");
 
 /* Said for people, or following from others. */
-static const char *const for_people[] = {"placement_known",     "step_s_stdev", "source_file", "source",     "gpu", "network",
-                                         "tflops_per_gpu",      "grad_acc",     "mfu_pct",     "tflops/gpu", "mfu", "mfu (%)",
-                                         "Parameters (billion)"};
+static const char *const for_people[] = {"placement_known", "step_s_stdev", "source_file", "source", "network", "tflops_per_gpu",
+                                         "grad_acc",        "mfu_pct",      "tflops/gpu",  "mfu",    "mfu (%)", "Parameters (billion)"};
 
 static bool is_column(int column, const char *name)
 {
@@ -220,12 +221,23 @@ static const char *column_name(const struct measured_table *t, int column)
     return t->columns[column] >= 0 ? t->csv.names[t->columns[column]] : columns[column].names[0];
 }
 
-static bool is_known(const char *name)
+/* Used, or nothing to use. */
+static bool is_known(const struct measured_table *t, int i)
 {
-    bool known = is_for_people(name);
+    const char *name = t->csv.names[i];
+    bool known = is_for_people(name) || !*name;
     for (int c = 0; c < COLUMNS; c++)
-        known |= is_column(c, name);
+        known |= t->columns[c] == i;
     return known;
+}
+
+/* The column that is used instead of column i, which means the same; NULL: none. */
+static const char *used_instead(const struct measured_table *t, int i)
+{
+    for (int c = 0; c < COLUMNS; c++)
+        if (is_column(c, t->csv.names[i]))
+            return t->csv.names[t->columns[c]];
+    return NULL;
 }
 
 void measured_table_unused(const struct measured_table *t, char *text, size_t text_bytes)
@@ -233,17 +245,25 @@ void measured_table_unused(const struct measured_table *t, char *text, size_t te
     *text = 0;
     size_t used = 0;
     for (int i = 0; i < t->csv.column_count && used + 1 < text_bytes; i++) {
-        const char *name = t->csv.names[i], *nearest = NULL;
-        if (is_known(name) || !*name)
+        const char *name = t->csv.names[i], *nearest = NULL, *other_name = used_instead(t, i);
+        if (is_known(t, i))
             continue;
         for (int c = 0; c < COLUMNS; c++) {
             const char *other = columns[c].names[0];
             if (t->columns[c] < 0 && (!nearest || dt_edit_distance(name, other) < dt_edit_distance(name, nearest)))
                 nearest = other;
         }
-        bool near = nearest && dt_edit_distance(name, nearest) <= MISTYPED;
-        snprintf(text + used, text_bytes - used, "%s%.64s%s%s%s", used ? ", " : "", name, near ? " (did you mean " : "",
-                 near ? nearest : "", near ? "?)" : "");
+        bool near = !other_name && nearest && dt_edit_distance(name, nearest) <= MISTYPED;
+        snprintf(text + used, text_bytes - used, "%s%.64s%s%.64s%s", used ? ", " : "", name,
+                 other_name ? " (there is "
+                 : near     ? " (did you mean "
+                            : "",
+                 other_name ? other_name
+                 : near     ? nearest
+                            : "",
+                 other_name ? ")"
+                 : near     ? "?)"
+                            : "");
         used = strlen(text);
     }
 }
@@ -251,6 +271,18 @@ void measured_table_unused(const struct measured_table *t, char *text, size_t te
 static unsigned kind_of(const struct measured_table *t)
 {
     return t->is_study ? OF_STUDY : OF_MESHES;
+}
+
+/* A column of dp, tp, pp or cp. */
+static bool has_degrees(const struct measured_table *t)
+{
+    static const size_t of[] = {offsetof(struct measured_run, data), offsetof(struct measured_run, tensor),
+                                offsetof(struct measured_run, stages), offsetof(struct measured_run, contexts)};
+    bool has = false;
+    for (int c = 0; c < COLUMNS; c++)
+        for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+            has |= t->columns[c] >= 0 && columns[c].counts && columns[c].to == of[i];
+    return has;
 }
 
 static dt_status check_columns(const struct measured_table *t)
@@ -261,6 +293,10 @@ static dt_status check_columns(const struct measured_table *t)
         if (columns[c].needed & kind_of(t) && t->columns[c] < 0 && !(columns[c].of_model && t->columns[COLUMN_MODEL] >= 0))
             return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s", t->path, columns[c].names[0], *unused ? "; not used: " : "",
                            unused);
+    for (int i = 0; i < t->csv.column_count && !has_degrees(t); i++)
+        if (dt_same_name(t->csv.names[i], "parallelism") || dt_same_name(t->csv.names[i], "parallel strategy"))
+            return dt_fail(DT_ERR_INVALID, "%s:1: %s: expected its numbers in columns of their own: dp, tp, pp, cp", t->path,
+                           t->csv.names[i]);
     if (t->columns[COLUMN_GPUS] < 0 && dt_csv_column(&t->csv, "dp") < 0)
         return dt_fail(DT_ERR_INVALID, "%s:1: there is no column gpus, nor dp, which would tell with tp, pp and cp%s%s", t->path,
                        *unused ? "; not used: " : "", unused);
@@ -542,18 +578,26 @@ static void numbers_in(const struct measured_table *t, int row, struct measured_
                 run->fp8 = (enum dt_fp8)i;
         run->fp8_gather = strcasestr(text, "gather");
     }
+    static const char *const known[] = {"16", "32", "bf", "fp8", "half", "mixed", "amp", "float", "single"};
+    bool is_known = !*text;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        is_known |= strcasestr(text, known[i]) != NULL;
+    if (!is_known || strcasestr(text, "tf32") || strcasestr(text, "64"))
+        snprintf(run->reason, sizeof run->reason, "%s \"%.64s\" is not known", column_name(t, COLUMN_DTYPE), text);
     run->dtype = strcasestr(text, "bf") || (run->fp8 && !strstr(text, "16")) ? "bf16"
-                 : strstr(text, "32") && !strstr(text, "16")                 ? "fp32"
-                                                                             : "fp16";
+                 : (strstr(text, "32") && !strstr(text, "16")) || strcasecmp(text, "float") == 0 || strcasecmp(text, "single") == 0
+                     ? "fp32"
+                     : "fp16";
 }
 
 static void recomputed_in(const struct measured_table *t, int row, struct measured_run *run)
 {
-    /* The first whose beginning it is. Korthikanti et al.'s "selective" is Megatron-LM's. */
+    /* The first with whose words it begins. Korthikanti et al.'s "selective" is Megatron-LM's. */
     static const struct {
         const char *begins;
         enum activation_kind activation;
     } words[] = {{"no", ACTIVATION_KEEP},
+                 {"none", ACTIVATION_KEEP},
                  {"false", ACTIVATION_KEEP},
                  {"off", ACTIVATION_KEEP},
                  {"yes", ACTIVATION_CHECKPOINT},
@@ -561,6 +605,7 @@ static void recomputed_in(const struct measured_table *t, int row, struct measur
                  {"on", ACTIVATION_CHECKPOINT},
                  {"full", ACTIVATION_CHECKPOINT},
                  {"checkpoint", ACTIVATION_CHECKPOINT},
+                 {"checkpointing", ACTIVATION_CHECKPOINT},
                  {"selective op", ACTIVATION_SELECTIVE_OP},
                  {"selective_op", ACTIVATION_SELECTIVE_OP},
                  {"selective-op", ACTIVATION_SELECTIVE_OP},
@@ -571,7 +616,7 @@ static void recomputed_in(const struct measured_table *t, int row, struct measur
     const char *text = measured_text(t, row, COLUMN_RECOMPUTE);
     bool known = !*text;
     for (size_t i = 0; !known && i < sizeof words / sizeof *words; i++)
-        if (begins_with(text, words[i].begins)) {
+        if (begins_with(text, words[i].begins) && !isalpha((unsigned char)text[strlen(words[i].begins)])) {
             run->activation = words[i].activation;
             known = true;
         }
@@ -581,7 +626,7 @@ static void recomputed_in(const struct measured_table *t, int row, struct measur
         run->activation_every = atoi(number);
     }
     if (!known || (number && run->activation_every < 1))
-        snprintf(run->reason, sizeof run->reason, "recompute \"%.64s\"", text);
+        snprintf(run->reason, sizeof run->reason, "%s \"%.64s\" is not known", column_name(t, COLUMN_RECOMPUTE), text);
 }
 
 /* A number, or thousands of a rounded one ("250k"). */

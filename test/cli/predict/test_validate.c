@@ -317,6 +317,7 @@ static void numbers_of_strangers(void)
         {"1,234 567", "", false, NAN},
         {"0x10", "", false, NAN},
         {"1e", "", false, NAN},
+        {"0,512", "s", false, 0.512},
         {"OOM", "s", false, NAN},
         {"8 W", "s", false, NAN},
         {"1,2,3.4", "", false, NAN},
@@ -350,6 +351,44 @@ static void tables_of_strangers(void)
     CHECK(isnan(rows.rows[1].measured_s) && rows.rows[1].measured_fit == VALIDATE_FIT_NOT &&
           rows.rows[0].measured_fit == VALIDATE_FIT_UNKNOWN);
     CHECK(rows.rows[3].measured_s == 1.2 && isnan(rows.rows[3].measured_bytes) && rows.rows[3].experiment.world_size == 16);
+    validate_rows_finish(&rows);
+}
+
+/* What could be read as something else: words that only begin like known ones, types of numbers, times that differ, other GPUs than the
+ * cluster's, two columns of one meaning. */
+static void readings_that_mislead(void)
+{
+    static const struct {
+        const char *fields, *reason, *note;
+        enum activation_kind activation;
+    } known[] = {
+        {"fp16,none (assumed),A100,512,", "", "", ACTIVATION_KEEP},
+        {"half,full (uniform),NVIDIA a100,512,", "", "", ACTIVATION_CHECKPOINT},
+        {"bf16,selective,,512,", "", "", ACTIVATION_CORE_ATTENTION},
+        {"bf16,offload,,512,", "recompute \"offload\" is not known", "", ACTIVATION_KEEP},
+        {"bf16,only attention,,512,", "recompute \"only attention\" is not known", "", ACTIVATION_KEEP},
+        {"int8,none,,512,", "precision \"int8\" is not known", "", ACTIVATION_KEEP},
+        {"tf32,none,,512,", "precision \"tf32\" is not known", "", ACTIVATION_KEEP},
+        {"fp16,none,,512,8000", "", "", ACTIVATION_KEEP},
+        {"fp16,none,,512,4000", "its columns give a step 0.512 s and 1.024 s", "", ACTIVATION_KEEP},
+        {"fp16,none,H100 SXM,512,", "", "gpu \"H100 SXM\" is predicted as NVIDIA A100-SXM4-40GB, the cluster's", ACTIVATION_KEEP},
+    };
+    enum { KNOWN = sizeof known / sizeof *known };
+    char table[2048] = "gpus,world_size,layers,hidden,heads,seq,micro_batch,global_batch,precision,recompute,gpu,step_ms,tgs\n", path[64];
+    struct validate_rows rows;
+    for (size_t i = 0; i < KNOWN; i++)
+        snprintf(table + strlen(table), sizeof table - strlen(table), "8,16,24,1024,16,1024,4,32,%s\n", known[i].fields);
+    CHECK_OK(read_text(table, &rows, path));
+    for (size_t i = 0; i < KNOWN; i++)
+        CHECK(strcmp(rows.rows[i].reason, known[i].reason) == 0 && strcmp(rows.rows[i].note, known[i].note) == 0 &&
+                  rows.rows[i].experiment.activation == known[i].activation,
+              "%s: %s; %s", known[i].fields, rows.rows[i].reason, rows.rows[i].note);
+    CHECK(strcmp(rows.unused, "world_size (there is gpus)") == 0, "%s", rows.unused);
+    validate_rows_finish(&rows);
+    CHECK(read_text("gpus,layers,hidden,heads,seq,micro_batch,global_batch,Parallelism,step_ms\n8,24,1024,16,1024,4,32,dp=4 tp=2,512\n",
+                    &rows, path) == DT_ERR_INVALID &&
+              strstr(dt_error_message(), "Parallelism: expected its numbers in columns of their own"),
+          "%s", dt_error_message());
     validate_rows_finish(&rows);
 }
 
@@ -692,6 +731,7 @@ static const struct test_case cases[] = {
     {"words of strangers", words_of_strangers},
     {"numbers of strangers", numbers_of_strangers},
     {"tables of strangers", tables_of_strangers},
+    {"readings that mislead", readings_that_mislead},
     {"widths of layers", widths_of_layers},
     {"rows that have no time", rows_without_a_time},
     {"what a framework does not run", framework_refuses},
