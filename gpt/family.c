@@ -5,6 +5,25 @@
 #include "gpt/layout.h"
 #include "gpt/model.h"
 #include "gpt/stage.h"
+#include "lib/base/cpu_isa.h"
+
+#include <stdio.h>
+
+/* Whether this machine computes `dtype` natively, for a note to the user: false for fp16 on cpu (converted inside the products), and for
+ * bf16 where the processor has no AVX-512 BF16 or AMX; `advice` then names the alternative. */
+static bool cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes)
+{
+    bool bf16 = dt_cpu_isa() == DT_ISA_AVX512BF16; /* every processor with AMX bf16 has it too */
+    snprintf(advice, advice_bytes, "%s", "");
+    if (dtype == DT_FP32 || (dtype == DT_BF16 && bf16))
+        return true;
+    if (dtype == DT_BF16)
+        snprintf(advice, advice_bytes, "this processor has no bf16 arithmetic (AVX-512 BF16 or AMX); fp32 is faster here");
+    else
+        snprintf(advice, advice_bytes, "fp16 is converted to fp32 inside every matrix product; %s here",
+                 bf16 ? "bf16 has the same size and is faster" : "fp32 is faster");
+    return false;
+}
 
 const struct dt_model_family gpt_family = {
     .name = "gpt",
@@ -46,7 +65,7 @@ const struct dt_model_family gpt_family = {
     .tensor_copies = gpt_cut_copies,
     .tensor_ranks_alike = gpt_cut_alike,
     .kernels_available = gpt_kernels_available,
-    .cpu_dtype_native = gpt_cpu_dtype_native,
+    .cpu_dtype_native = cpu_dtype_native,
     .kernels_create = gpt_kernel_set_create,
     .kernels_destroy = gpt_kernel_set_destroy,
     .products = gpt_kernel_set_products,

@@ -410,7 +410,7 @@ struct gpt_gelu_gradient_sums {
 /* The one signature: GPT_KERNEL_FUNCTION(gpt_cpu_gelu, gpt_gelu) declares or begins gpt_cpu_gelu. */
 #define GPT_KERNEL_FUNCTION(name, arguments) dt_status name(struct gpt_kernels *k, struct dt_stream *stream, const struct arguments *a)
 
-/* ---- kinds: kernels by number, for profiles and measurements (gpt/cost/priced.c) ---- */
+/* ---- kinds: kernels by number, for profiles and measurements (gpt/cost/backend.c) ---- */
 
 #define GPT_KERNEL_ENUM(entry, arguments, kind, ...) GPT_KERNEL_##kind,
 enum gpt_kernel_kind {
@@ -460,10 +460,6 @@ const struct gpt_kernel_table *gpt_kernels_for(const struct dt_device_kind *kind
  * ("cuBLASLt 13.1.0"; "" for none), or where there are none what is missing and what brings it. */
 bool gpt_kernels_available(const struct dt_device_kind *kind, char *text, size_t text_bytes);
 
-/* Whether this machine computes `dtype` natively, for a note to the user: false for fp16 on cpu (converted inside the products), and for
- * bf16 where the processor has no AVX-512 BF16 or AMX; `advice` then names the alternative. */
-bool gpt_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes);
-
 extern const struct gpt_kernel_table gpt_kernels_cpu; /* gpt/cpu/backend.c, or none.c */
 extern const struct gpt_kernel_table gpt_kernels_cost;
 extern const struct gpt_kernel_table gpt_kernels_cuda; /* gpt/cuda/backend.c, or none.c */
@@ -474,7 +470,7 @@ extern const struct gpt_kernel_table gpt_kernels_listing;
 dt_status gpt_kernels_listing_create(struct dt_tuning *to, const struct dt_model *model, struct gpt_kernels **out);
 
 extern const struct dt_tuner gpt_tuner;     /* gpt/cuda/tuner.c */
-extern const struct dt_pricing gpt_pricing; /* gpt/cost/priced.c */
+extern const struct dt_pricing gpt_pricing; /* gpt/cost/backend.c */
 extern const struct dt_prober gpt_prober;   /* gpt/cost/probe.c */
 
 #endif

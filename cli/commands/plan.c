@@ -6,7 +6,7 @@
 #include "cli/text/text.h"
 #include "cli/words/words.h"
 #include "lib/base/clock.h"
-#include "lib/base/intern.h"
+#include "lib/base/grow.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"

@@ -1,7 +1,7 @@
 #include "cli/predict/predict.h"
 
 #include "cli/text/text.h"
-#include "lib/base/intern.h"
+#include "lib/base/grow.h"
 #include "lib/base/machine.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"

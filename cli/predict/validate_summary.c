@@ -2,7 +2,6 @@
 
 #include "lib/base/machine.h"
 #include "lib/base/statistics.h"
-#include "lib/base/threads.h"
 #include "predict/profile.h"
 #include "predict/simulation.h"
 

@@ -2,7 +2,6 @@
 
 #include "cli/text/text.h"
 #include "lib/base/grow.h"
-#include "lib/base/places.h"
 #include "lib/config/json.h"
 #include "lib/config/words.h"
 #include "lib/record/record.h"

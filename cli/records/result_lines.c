@@ -1,7 +1,7 @@
 #include "cli/records/result_lines.h"
 
 #include "cli/text/text.h"
-#include "lib/base/places.h"
+#include "lib/base/grow.h"
 #include "lib/config/json.h"
 #include "lib/record/metrics.h"
 

@@ -2,7 +2,7 @@
 
 #include "cli/records/records.h"
 #include "lib/base/clock.h"
-#include "lib/base/places.h"
+#include "lib/base/grow.h"
 #include "lib/config/json.h"
 #include "predict/simulated_system.h"
 #include "schedules/config/print.h"

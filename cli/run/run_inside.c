@@ -1,7 +1,7 @@
 #include "cli/run/run.h"
 
 #include "lib/base/clock.h"
-#include "lib/base/threads.h"
+#include "lib/base/machine.h"
 #include "lib/rendezvous/rendezvous.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/device_choice.h"

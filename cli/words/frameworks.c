@@ -97,6 +97,17 @@ static bool is_off(const struct cJSON *value)
     return cJSON_IsNull(value) || cJSON_IsFalse(value) || empty_text || (cJSON_IsArray(value) && !value->child);
 }
 
+/* Whether a path begins with one of the words, between which are blanks. */
+static bool begins_with_one(const char *path, const char *beginnings)
+{
+    for (size_t bytes; *beginnings; beginnings += bytes + (beginnings[bytes] == ' ')) {
+        bytes = strcspn(beginnings, " ");
+        if (strncmp(path, beginnings, bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* What a framework says that no word has read. A key that is not known may matter, unless it is off. */
 static void visit_theirs(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list)
 {

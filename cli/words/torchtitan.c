@@ -3,6 +3,7 @@
 #include "cli/words/words.h"
 
 #include "lib/config/json.h"
+#include "schedules/config/families.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -238,6 +239,22 @@ static void prepare_activation(struct dt_translation *t, const struct experiment
     dt_json_put(t->theirs, "activation_checkpoint.mode", dt_json_text("selective"));
     dt_json_drop(t->ours, "activation");
     dt_json_drop(t->ours, "activation_every");
+}
+
+/* Shapes of the model of a preset, but for the length of its sequences. */
+static bool model_is_preset(const struct dt_model *model, const char *preset)
+{
+    const struct dt_model_family *family;
+    const struct dt_model_preset *row = model_find_preset(preset, &family);
+    if (!row || family != model->family)
+        return false;
+    struct dt_model other = model_of_preset(row, family);
+    for (int i = 0; i < family->key_count; i++) {
+        bool length = strcmp(family->keys[i].path, "model.block_size") == 0;
+        if (!length && !dt_field_same(&family->keys[i], dt_model_own(model), dt_model_own(&other)))
+            return false;
+    }
+    return true;
 }
 
 static void prepare(struct dt_translation *t, const struct experiment *e)

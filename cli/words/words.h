@@ -88,10 +88,4 @@ void remarks_print(const struct dt_translation *t, FILE *to);
 /* Of one kind, each after `label`. */
 void remarks_print_kind(const struct dt_translation *t, enum dt_remark kind, const char *label, FILE *to);
 
-/* Whether a path begins with one of the words, between which are blanks. */
-bool begins_with_one(const char *path, const char *beginnings);
-
-/* Shapes of the model of a preset, but for the length of its sequences. */
-bool model_is_preset(const struct dt_model *model, const char *preset);
-
 #endif

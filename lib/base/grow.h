@@ -1,9 +1,12 @@
-/* Arrays that grow as items are added. */
+/* Memory: arrays that grow as items are added, arrays sorted by a key, and strings that are kept once. */
 #ifndef LIB_BASE_GROW_H
 #define LIB_BASE_GROW_H
 
+#include "lib/base/status.h"
+
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* items: address of a pointer from realloc, or of NULL. False: no memory, and nothing is
  * changed. */
@@ -22,5 +25,27 @@ static inline size_t dt_next_room(size_t room)
 
 /* The same for an array without spare room: for arrays that seldom grow. */
 #define DT_ONE_MORE(items, count) dt_resize(&(items), ((size_t)(count) + 1) * sizeof *(items))
+
+/* ---- items sorted by a key (a hash), to find equal ones ---- */
+
+struct dt_place {
+    uint64_t key;
+    int at;
+};
+
+/* Sort by key, equal keys by `at`. */
+void dt_places_sort(struct dt_place *places, int count);
+
+/* Index of the first of the sorted places with the key; `count` if there is none. */
+int dt_places_find(const struct dt_place *places, int count, uint64_t key);
+
+/* One past the last of the sorted places that has the same key as the one at `begin`. */
+int dt_places_end(const struct dt_place *places, int count, int begin);
+
+/* ---- interned strings: equal strings have one address, so that structs which hold them are small, own
+ * nothing, and are copied and compared as bytes ---- */
+
+/* Set *to to the one copy of `text`, which lives until the program ends. From any thread. Errors: DT_ERR_HOST_MEMORY, never for "". */
+dt_status dt_intern_into(const char **to, const char *text);
 
 #endif

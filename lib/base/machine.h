@@ -3,6 +3,7 @@
 #ifndef LIB_BASE_MACHINE_H
 #define LIB_BASE_MACHINE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,5 +60,13 @@ bool dt_crowded(int wanted, int ranks, int processors);
 #define DT_WAITING_PASSIVE "passive"
 /* Whether the user has set how threads wait, by this or another variable. */
 bool dt_waiting_is_set(void);
+
+/* ---- threads that leave signals to the main thread: they start with all signals blocked, and so do those that they start ---- */
+
+/* 0, or an error number, as pthread_create. */
+int dt_thread_start(pthread_t *thread, void *(*work)(void *context), void *context);
+
+/* Run work(context) on `count` threads, or on as many as can be started; this thread is one of them. Returns when all are done. */
+void dt_threads_run(int count, void *(*work)(void *context), void *context);
 
 #endif

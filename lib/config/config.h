@@ -21,7 +21,7 @@ enum dt_field_kind {
     DT_FIELD_NUMBER, /* double */
     DT_FIELD_FLOAT,  /* float */
     DT_FIELD_STRING, /* char [size]: NUL-terminated UTF-8 */
-    DT_FIELD_TEXT,   /* const char *: the same, kept by lib/base/intern.h, at most DT_FIELD_TEXT_MOST bytes */
+    DT_FIELD_TEXT,   /* const char *: the same, kept by lib/base/grow.h, at most DT_FIELD_TEXT_MOST bytes */
     DT_FIELD_ENUM,   /* int (or an enum): the index of the name among the choices */
     /* const char *, kept so as well: an object whose names begin with `prefix`, values strings, numbers or booleans. Kept as compact JSON, the names in order and
      * every value as the string that an environment variable would have; "" when there is none. A sweep may vary it, or path.NAME */

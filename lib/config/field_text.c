@@ -1,6 +1,6 @@
-/* Texts in a struct: in an array of its own, or interned (lib/base/intern.h) with the address in
+/* Texts in a struct: in an array of its own, or interned (lib/base/grow.h) with the address in
  * the struct. */
-#include "lib/base/intern.h"
+#include "lib/base/grow.h"
 #include "lib/config/internal.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "lib/data/prefetch.h"
 
-#include "lib/base/threads.h"
+#include "lib/base/machine.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The sim device: nothing is computed. Memory is what callers allocate around the kernels; what they
  * cost, the device's description says (lib/cost). */
 #include "lib/device/sim.h"
-#include "lib/cost/work.h"
+#include "lib/cost/cost.h"
 #include "lib/kernels/backend.h"
 
 #include <math.h>

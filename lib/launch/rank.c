@@ -1,6 +1,6 @@
 #include "lib/launch/launch.h"
 
-#include "lib/base/threads.h"
+#include "lib/base/machine.h"
 #include "lib/launch/launch_parts.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* A rank's own side: the thread that looks after its connections, and its waits. */
 #include "lib/base/clock.h"
-#include "lib/base/threads.h"
+#include "lib/base/machine.h"
 #include "lib/rendezvous/internal.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 #include "lib/base/clock.h"
 #include "lib/base/machine.h"
-#include "lib/base/threads.h"
 #include "lib/config/json.h"
 #include "predict/search/search.h"
 #include "predict/search/search_parts.h"

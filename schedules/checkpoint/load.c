@@ -1,4 +1,4 @@
-#include "lib/base/threads.h"
+#include "lib/base/machine.h"
 #include "schedules/checkpoint/hugging_face.h"
 #include "schedules/checkpoint/internal.h"
 

@@ -1,5 +1,5 @@
 /* Checks of several keys together: complete an experiment, and refuse impossible combinations. */
-#include "lib/base/intern.h"
+#include "lib/base/grow.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "schedules/config/data.h"

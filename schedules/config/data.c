@@ -1,6 +1,6 @@
 #include "schedules/config/data.h"
 
-#include "lib/base/intern.h"
+#include "lib/base/grow.h"
 #include "lib/config/data_file.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* One experiment, fully resolved: what `dtbench check` prints and a trainer runs. Parsed from JSON by schedules/config/parse.h.
  *
  * The JSON names, defaults and ranges stand in one table, schedules/config/fields.c. Its strings
- * are interned (lib/base/intern.h) and live as long as the program. So an experiment owns nothing,
+ * are interned (lib/base/grow.h) and live as long as the program. So an experiment owns nothing,
  * can be copied by its bytes, and two with the same bytes are equal. */
 #ifndef SCHEDULES_CONFIG_EXPERIMENT_H
 #define SCHEDULES_CONFIG_EXPERIMENT_H

@@ -2,7 +2,7 @@
 #include "schedules/config/print.h"
 #include "schedules/config/split.h"
 
-#include "lib/base/intern.h"
+#include "lib/base/grow.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "schedules/plan/plan.h"

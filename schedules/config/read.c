@@ -1,8 +1,7 @@
 /* From a config to experiments: overrides, the combinations of its sweep, then every experiment by itself. */
 #include "schedules/config/parse.h"
 
-#include "lib/base/intern.h"
-#include "lib/base/places.h"
+#include "lib/base/grow.h"
 #include "lib/config/json.h"
 #include "schedules/config/order.h"
 #include "schedules/config/tuning.h"
@@ -276,4 +275,34 @@ dt_status experiment_set_environment(const struct experiment *e)
             status = dt_fail(DT_ERR_HOST_MEMORY, "no memory for %s in the environment", s->string);
     dt_json_destroy(settings);
     return status;
+}
+
+/* ---- lists of experiments ---- */
+
+dt_status experiment_list_create(struct experiment_list **out)
+{
+    *out = calloc(1, sizeof **out);
+    return dt_allocated(*out, "no memory for experiments");
+}
+
+void experiment_list_destroy(struct experiment_list *list)
+{
+    free(list ? list->all : NULL);
+    free(list);
+}
+
+dt_status experiment_list_add(struct experiment_list *list, const struct experiment *e)
+{
+    DT_TRY(dt_allocated(DT_ROOM(list->all, list->count, list->room), "no memory for %d experiments", list->count + 1));
+    memcpy(&list->all[list->count++], e, sizeof *e);
+    return DT_OK;
+}
+
+void experiment_list_drop(struct experiment_list *list, const bool *dropped)
+{
+    int kept = 0;
+    for (int i = 0; i < list->count; i++)
+        if (!dropped[i])
+            memmove(&list->all[kept++], &list->all[i], sizeof *list->all);
+    list->count = kept;
 }

@@ -1,6 +1,6 @@
 #include "schedules/config/tuning.h"
 
-#include "lib/base/intern.h"
+#include "lib/base/grow.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "schedules/config/print.h"

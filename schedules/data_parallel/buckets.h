@@ -90,6 +90,13 @@ dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const str
 /* Send the bucket's parameters with the scheme's publish or another function, after this rank's last update. */
 dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket));
 
+/* What ZeRO-1 and ZeRO-2 share: each rank updates an even share of every bucket, and gathers the other ranks' updated shares. */
+/* A scheme's divide. share_buffers: this rank's share of the reduced gradients has a separate
+ * buffer. */
+dt_status zero_divide(struct buckets *b, bool share_buffers);
+/* A scheme's publish: an all-gather, in place. */
+dt_status zero_publish(struct buckets *b, struct bucket *bucket);
+
 /* Hooks. buckets_unit is the finest unit, so that buckets close near their size. */
 enum dt_unit buckets_unit(const struct experiment *experiment);
 void buckets_destroy(struct data_parallel *dp);

@@ -6,7 +6,7 @@
  * Memory  per rank and parameter, in a 16-bit dtype with Adam over N ranks: 2 bytes of parameters, 2 of gradients, 12 / N of optimizer
  *         state. Reducing after each micro-batch needs 2 / N more of gradients, to keep the sum of the shares.
  * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.1 (P_os). */
-#include "schedules/data_parallel/zero.h"
+#include "schedules/data_parallel/buckets.h"
 
 static dt_status zero1_divide(struct buckets *b)
 {

@@ -6,7 +6,7 @@
  *         state, and one bucket's gradients as communication. Micro-batches that are not reduced leave whole gradients until the last one.
  * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.2 (P_os+g), with
  *         its bucketisation. */
-#include "schedules/data_parallel/zero.h"
+#include "schedules/data_parallel/buckets.h"
 
 static dt_status zero2_divide(struct buckets *b)
 {

@@ -2,7 +2,7 @@
  * costs (lib/device/sim.h), each adds the work that it would be to the program that is recorded.
  *
  * Convolutions are products (lib/cost/cost.h). All else moves memory, in as many passes and launches as the profile says (vision/priced.h). */
-#include "lib/cost/work.h"
+#include "lib/cost/cost.h"
 #include "lib/device/sim.h"
 #include "vision/kernels.h"
 #include "vision/priced.h"

@@ -4,7 +4,6 @@
 #include "vision/cpu/kernels.h"
 
 #include "lib/base/grow.h"
-#include "lib/kernels/cpu/scratch.h"
 #include "lib/kernels/cpu/team.h"
 #include "vision/cpu/onednn.h"
 

@@ -4,7 +4,7 @@
 
 #include "lib/device/cpu/device.h"
 #include "lib/kernels/cpu/loops.h"
-#include "lib/kernels/cpu/scratch.h"
+#include "lib/kernels/cpu/team.h"
 #include "vision/cpu/loops/loops.h"
 #include "vision/kernels.h"
 

@@ -8,7 +8,6 @@
  * Source  Goto, van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM Transactions on Mathematical Software 34 (3), 2008. */
 #include "vision/cpu/kernels.h"
 
-#include "lib/kernels/cpu/scratch.h"
 #include "lib/kernels/cpu/team.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "gpt/cpu/matmul/matmul.h"
 
 #include "gpt/cpu/matmul/tiles.h"
-#include "lib/kernels/cpu/scratch.h"
 #include "lib/kernels/cpu/team.h"
 
 #include <stdlib.h>

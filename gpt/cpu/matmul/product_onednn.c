@@ -2,7 +2,6 @@
 
 #include "gpt/cpu/matmul/onednn.h"
 #include "lib/base/grow.h"
-#include "lib/kernels/cpu/scratch.h"
 #include "lib/kernels/cpu/team.h"
 
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 
 #include "gpt/cpu/matmul/matmul.h"
 #include "gpt/cpu/matmul/product_onednn.h"
-#include "lib/kernels/cpu/scratch.h"
 #include "lib/kernels/cpu/team.h"
 
 #include <stdlib.h>

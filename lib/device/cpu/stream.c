@@ -1,8 +1,8 @@
 #include "lib/device/cpu/stream.h"
 
 #include "lib/base/clock.h"
+#include "lib/base/machine.h"
 #include "lib/base/openmp.h"
-#include "lib/base/threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>

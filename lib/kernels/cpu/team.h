@@ -33,4 +33,14 @@ enum { DT_CPU_WORK_BYTES = 208 };
 dt_status dt_cpu_submit_work(struct dt_stream *stream, const char *label, const struct dt_cpu_work *work, const void *arguments,
                              size_t arguments_bytes);
 
+/* Host memory that only grows: what a kernel needs beside its arguments, kept from call to call. */
+struct dt_cpu_scratch {
+    void *data; /* page-aligned */
+    size_t bytes;
+};
+
+/* At least `bytes`; what was there is lost when it grows. Errors: DT_ERR_HOST_MEMORY. */
+dt_status dt_cpu_scratch_reserve(struct dt_cpu_scratch *scratch, size_t bytes);
+void dt_cpu_scratch_free(struct dt_cpu_scratch *scratch); /* takes a zeroed one */
+
 #endif

@@ -1,4 +1,4 @@
-#include "lib/base/places.h"
+#include "lib/base/grow.h"
 #include "test/check.h"
 
 enum { COUNT = 6 };

@@ -1,6 +1,8 @@
 /* The loops' conversions for every instruction set of this machine, and results that must not depend on the number of threads. */
 #include "test/gpt/kernel_setup.h"
 
+#include "gpt/family.h"
+
 static void every_half_widens(void)
 {
     for (enum dt_cpu_isa isa = 0; isa <= dt_cpu_isa(); isa++) {
@@ -116,9 +118,9 @@ static void tables_are_whole(void)
 static void advice_names_another_dtype(void)
 {
     char advice[200];
-    CHECK(gpt_cpu_dtype_native(DT_FP32, advice, sizeof advice) && !advice[0]);
-    CHECK(!gpt_cpu_dtype_native(DT_FP16, advice, sizeof advice) && (strstr(advice, "bf16") || strstr(advice, "fp32 is")));
-    CHECK(gpt_cpu_dtype_native(DT_BF16, advice, sizeof advice) == (dt_cpu_isa() == DT_ISA_AVX512BF16));
+    CHECK(gpt_family.cpu_dtype_native(DT_FP32, advice, sizeof advice) && !advice[0]);
+    CHECK(!gpt_family.cpu_dtype_native(DT_FP16, advice, sizeof advice) && (strstr(advice, "bf16") || strstr(advice, "fp32 is")));
+    CHECK(gpt_family.cpu_dtype_native(DT_BF16, advice, sizeof advice) == (dt_cpu_isa() == DT_ISA_AVX512BF16));
 }
 
 static const struct test_case cases[] = {
