@@ -20,6 +20,7 @@ enum extra_kind {
     COPY_GRADIENTS,    /* copy a bucket's shares before they are reduced */
     COPY_AGAIN,        /* the same on the network's stream; kernels may have to wait for it */
     GATHER_SHARES,     /* gather all updated shares of all buckets in one collective */
+    HOLD_STAGE,        /* allocate a stage's buffers, at the first use */
     HOLD_FP8,          /* allocate FP8 copies of the weights, at the first use */
     SHARE_AMAX,        /* reduce the largest numbers of tensors over all data-parallel ranks */
     COPY_PARAMETERS,   /* copy every rank's shares of all tensors to their places */
@@ -86,6 +87,7 @@ struct framework {
     struct dt_buffer *outputs, *again; /* [slots] */
     struct dt_buffer *separate;        /* [groups] */
     struct dt_buffer exchanged;        /* root: the other ranks' outputs; elsewhere: the gradient of this rank's; until the next step */
+    struct dt_buffer buffers;          /* of a stage of a pipeline */
     struct dt_buffer fp8;              /* weights cast to FP8 */
     struct dt_event *computed, *back;  /* compute: the outputs are complete; network: their gradients are. NULL: not used yet */
 };
@@ -213,6 +215,8 @@ static dt_status before(struct change *c, const struct action *a, struct plan *o
         c->held[a->slot] = false;
         DT_TRY(append_extra(out, a, RELEASE_OUTPUT));
     }
+    if (a->op == ACTION_BEGIN && f->profile->schedule.stage_buffers && f->experiment->strategy.stages > 1)
+        DT_TRY(append_extra(out, a, HOLD_STAGE));
     if (a->op == ACTION_BEGIN && dt_fp8_recipe(f->experiment->model.fp8)->weight_bytes > 0 && c->dp->mode->gathers.of == DP_LESS)
         DT_TRY(append_extra(out, a, HOLD_FP8));
     if (runs_head(c, a) && !c->held[a->slot]) {
@@ -422,6 +426,28 @@ static dt_status exchange_outputs(struct framework *f, size_t samples, const str
     return timeline_wait(s->timeline, f->back);
 }
 
+/* What all micro-batches of a step have in addition to what dtbench's schedule has of those in flight: inputs, and one output and gradient. */
+static dt_status hold_stage(struct framework *f, const struct data_parallel *dp, size_t samples)
+{
+    const struct dt_stage *stage = dp->setup.stage;
+    const struct experiment *e = f->experiment;
+    const double others = dp->setup.micro_batches - 1;
+    double received = 0, input = 0, elems = 0;
+    if (f->buffers.data)
+        return DT_OK;
+    for (int p = 0; p < stage->part_count; p++) {
+        const struct dt_part *part = &stage->parts[p];
+        if (!part->first) {
+            received += dp->setup.micro_batches;
+            input = (double)stage->model->family->boundary_elems(stage, p, false, samples);
+        }
+        elems += part->last ? others * (double)samples * dt_model_facts(&e->model).outputs / e->tensor.size / e->context.size
+                            : 2 * others * (double)stage->model->family->boundary_elems(stage, p, true, samples);
+    }
+    elems += fmax(0, received - f->slots) * input;
+    return elems > 0 ? dt_alloc(dp->setup.compute, DT_ACTIVATIONS, dp_bytes(&dp->setup, (size_t)elems), &f->buffers) : DT_OK;
+}
+
 static dt_status hold_fp8(struct framework *f, const struct data_parallel *dp)
 {
     double bytes = 0, each = dt_fp8_recipe(f->experiment->model.fp8)->weight_bytes;
@@ -478,6 +504,7 @@ static dt_status run(void *context, const struct action *a, int step, size_t sam
     case COPY_GRADIENTS: return copy_gradients(dp, dp->setup.compute, a->group);
     case COPY_AGAIN: return copy_again(f, dp, a->group);
     case GATHER_SHARES: return gather_shares(dp);
+    case HOLD_STAGE: return hold_stage(f, dp, samples);
     case HOLD_FP8: return hold_fp8(f, dp);
     case SHARE_AMAX: return share_amax(f, &dp->setup);
     case COPY_PARAMETERS: return copy_parameters(dp);
@@ -494,6 +521,7 @@ static void finish(void *context, const struct data_parallel *dp)
         dt_free(dp->setup.compute, &f->again[i]);
     release_separate(f, dp);
     dt_free(dp->setup.compute, &f->exchanged);
+    dt_free(dp->setup.compute, &f->buffers);
     dt_free(dp->setup.compute, &f->fp8);
     dt_event_destroy(f->computed);
     dt_event_destroy(f->back);

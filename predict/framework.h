@@ -51,6 +51,13 @@
  *                              megatron/core/tensor_parallel/random.py; Aleph-Alpha/scaling,
  *                              src/scaling/core/nn/parallel_module/activation_checkpointing.py.
  *
+ *   stage_buffers              A stage of a pipeline has a buffer for the input and for the output's
+ *                              gradient of each micro-batch of a step, and holds the outputs of all
+ *                              of them until the next step; the last stage's are the logits. Source:
+ *                              PyTorch of December 2024, torch/distributed/pipelining/stage.py
+ *                              (args_recv_info, grad_recv_info, output_chunks); pytorch/pytorch
+ *                              153383, since which only the last stage holds its outputs.
+ *
  * Products in FP8 (lib/cost/fp8.h), whatever the profile:
  *
  *   casts that are kept FP8 copies of the weights, also transposed, which all micro-batches of a

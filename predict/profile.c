@@ -192,6 +192,8 @@ static const struct dt_field after_kernels[] = {
                     "without sequence parallelism each of SwiGLU's two products has a sum of its own."},
     {"schedule.recomputes_outputs", DT_FIELD_INT, AT(schedule.recomputes_outputs), .max = 1, .initial = "0",
      .description = "1: what is computed again ends with the output, which nobody reads: a block's last product and its ranks' sum."},
+    {"schedule.stage_buffers", DT_FIELD_INT, AT(schedule.stage_buffers), .max = 1, .initial = "0",
+     .description = "1: a pipeline's stages hold what PyTorch's hold of all micro-batches of a step (predict/framework.h)."},
 };
 
 /* ---- with the kernels of the families ---- */

@@ -610,6 +610,34 @@ static void outputs_computed_again(void)
     CHECK(more[0][1] > 0 && more[1][1] > more[0][1] / 4, "one rank %g s, four %g", more[0][1], more[1][1]);
 }
 
+/* Four micro-batches of 2 samples of 128 tokens through two stages in turn, which hold 2 and 1 of them: the first has the outputs and gradients
+ * of three more, 512 numbers wide, the second three inputs more and the logits of three, of a vocabulary of 1,024; in 2 bytes each. */
+static void buffers_of_a_stage(void)
+{
+    enum { TOKENS = 2 * 128, HIDDEN = 512, VOCABULARY = 1024, OTHERS = 3 };
+    static const uint64_t more[] = {2 * (2 * OTHERS * TOKENS * HIDDEN), 2 * (OTHERS * TOKENS * HIDDEN + OTHERS * TOKENS * VOCABULARY)};
+    uint64_t bytes[2][2];
+    for (int held = 0; held < 2; held++) {
+        struct simulated_system *system;
+        struct measure_result result;
+        struct experiment *e = experiment_of(
+            "\"world_size\": 2, \"paradigm\": \"pdp\", \"batch_size\": 4, \"pipeline\": {\"stages\": 2, \"chunks\": 4, \"order\": "
+            "\"1f1b\"}, \"model\": {\"layers\": 4, \"heads\": 8, \"hidden\": 512, \"vocab_size\": 1024, \"block_size\": 128, "
+            "\"dtype\": \"bf16\"}");
+        CHECK_OK(simulated_system_create(e, &system));
+        system->costs.profile.schedule.stage_buffers = held;
+        run(e, system, &result);
+        for (int rank = 0; rank < 2; rank++)
+            bytes[held][rank] = result.ranks[rank].memory.device.peak_total_bytes;
+        measure_result_finish(&result);
+        simulated_system_destroy(system);
+        free(e);
+    }
+    for (int rank = 0; rank < 2; rank++)
+        CHECK(bytes[1][rank] - bytes[0][rank] == more[rank], "stage %d: %llu bytes more instead of %llu", rank,
+              (unsigned long long)(bytes[1][rank] - bytes[0][rank]), (unsigned long long)more[rank]);
+}
+
 static void the_bubble_of_a_pipeline(void)
 {
     static const int stages[] = {2, 4}, chunks[] = {1, 2, 4, 8};
@@ -1107,6 +1135,7 @@ static const struct test_case cases[] = {
     {"one queue waits for reductions", one_queue_waits_for_reductions},
     {"sums in turn", sums_in_turn},
     {"outputs computed again", outputs_computed_again},
+    {"buffers of a stage", buffers_of_a_stage},
     {"the bubble of a pipeline", the_bubble_of_a_pipeline},
     {"a bubble is counted", a_bubble_is_counted},
     {"waiting for launches is the host's", waiting_for_launches_is_the_hosts},
