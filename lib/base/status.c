@@ -70,22 +70,3 @@ dt_status dt_failures_end(const struct dt_failures *failures)
     }
     return failures->status;
 }
-
-const char *dt_status_name(dt_status status)
-{
-    switch (status) {
-    case DT_OK: return "ok";
-    case DT_ERR_INVALID: return "invalid";
-    case DT_ERR_OOM: return "oom";
-    case DT_ERR_HOST_MEMORY: return "host_memory";
-    case DT_ERR_IO: return "io";
-    case DT_ERR_COMM: return "comm";
-    case DT_ERR_TIMEOUT: return "timeout";
-    case DT_ERR_DEVICE: return "device";
-    case DT_ERR_UNAVAILABLE: return "unavailable";
-    case DT_ERR_INTERRUPTED: return "interrupted";
-    case DT_ERR_VERIFY: return "verify";
-    case DT_ERR_WORLD: return "world";
-    }
-    return "unknown";
-}

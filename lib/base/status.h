@@ -74,7 +74,4 @@ void dt_failures_add(struct dt_failures *failures, dt_status status);
  * feeds. */
 dt_status dt_failures_end(const struct dt_failures *failures);
 
-/* A short lower-case name: "ok", "oom", "invalid", ... Never NULL. */
-const char *dt_status_name(dt_status status);
-
 #endif

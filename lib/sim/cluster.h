@@ -81,7 +81,7 @@ struct dt_sim_cluster {
     struct {
         char source[DT_SIM_SOURCE_BYTES];
         enum dt_sim_library library;
-        char version[16];                                 /* nccl: one of dt_sim_nccl_version_name */
+        char version[16];                                 /* nccl: one that dt_sim_nccl_find knows */
         int channels;                                     /* nccl: rings side by side within a node */
         double channel_gb_per_s;                          /* nccl: speed of one */
         int net_channels;                                 /* nccl: rings side by side across nodes */

@@ -63,11 +63,6 @@ static const struct dt_sim_nccl_tables versions[] = {
 
 enum { VERSIONS = sizeof versions / sizeof *versions };
 
-const char *dt_sim_nccl_version_name(int index)
-{
-    return index >= 0 && index < VERSIONS ? versions[index].version : NULL;
-}
-
 const struct dt_sim_nccl_tables *dt_sim_nccl_tables(const char *version)
 {
     for (int i = 0; i < VERSIONS; i++)

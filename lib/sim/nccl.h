@@ -71,8 +71,7 @@ struct dt_sim_nccl_plan {
     double wire;            /* bytes on a link for each of them: flags that LL and LL128 send along */
 };
 
-/* Names of the versions that are known, NULL past the last; DT_ERR_INVALID, with all of them, for another ("collectives.version: ..."). */
-const char *dt_sim_nccl_version_name(int index);
+/* DT_ERR_INVALID, with all versions that are known, for another ("collectives.version: ..."). */
 dt_status dt_sim_nccl_find(const char *version, const char *where);
 const struct dt_sim_nccl_tables *dt_sim_nccl_tables(const char *version); /* NULL: not known */
 

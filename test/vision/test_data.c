@@ -116,7 +116,7 @@ static void test_cifar_has_one_colour_after_the_other(void)
 
 static void refused(dt_status status, dt_status expected, const char *text)
 {
-    CHECK(status == expected, "status %s", dt_status_name(status));
+    CHECK(status == expected, "status %s", status_name(status));
     CHECK(strstr(dt_error_message(), text), "\"%s\" is not in \"%s\"", text, dt_error_message());
 }
 

@@ -171,11 +171,6 @@ int dt_cuda_multiprocessors(const struct dt_device *device)
     return cuda_of(device)->multiprocessors;
 }
 
-const char *dt_cuda_uuid(const struct dt_device *device)
-{
-    return cuda_of(device)->info.uuid;
-}
-
 void dt_cuda_watch(struct dt_device *device, struct dt_cuda_watch *watch)
 {
     watch->next = cuda_of(device)->watches;

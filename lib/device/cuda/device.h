@@ -34,8 +34,6 @@ int dt_cuda_product_multiprocessors(const struct dt_device *device);
  * dt_device_options.early_launch, from compute capability 9.0 on. */
 bool dt_cuda_launches_early(const struct dt_stream *stream);
 bool dt_cuda_warpgroup_kernels(const struct dt_device *device); /* dt_device_options.warpgroup_kernels, of compute capability 9.0 */
-/* "GPU-5c2f...": the board's own number; ranks compare them to see whether they share one. */
-const char *dt_cuda_uuid(const struct dt_device *device);
 
 /* Messages between two ranks go over this stream, as after dt_cpu_stream_exchanges (lib/device/cpu/device.h): other streams get memory that
  * was freed on it only once they are ordered after that, and are never made to wait for it. Called before the first such message; may be

@@ -750,10 +750,10 @@ static void singletons(void)
     dt_status status = create_with(srun, text, sizeof text);
     if (status == DT_ERR_UNAVAILABLE)
         SKIP("%.200s", text);
-    CHECK(status == DT_ERR_WORLD && strstr(text, "srun --mpi=pmix"), "%s: %s", dt_status_name(status), text);
+    CHECK(status == DT_ERR_WORLD && strstr(text, "srun --mpi=pmix"), "%s: %s", status_name(status), text);
     status = create_with(torchrun, text, sizeof text);
-    CHECK(status == DT_ERR_WORLD && strstr(text, "start dtbench by itself") && strstr(text, "mpirun -n 2"), "%s: %s",
-          dt_status_name(status), text);
+    CHECK(status == DT_ERR_WORLD && strstr(text, "start dtbench by itself") && strstr(text, "mpirun -n 2"), "%s: %s", status_name(status),
+          text);
 }
 
 static const struct test_case cases[] = {

@@ -92,8 +92,7 @@ static void run_ranks(struct rank *ranks, int size, int absent)
 
 static void expect(const struct rank *rank, dt_status status, const char *text)
 {
-    CHECK(rank->status == status && strstr(rank->text, text), "rank %d: %s: %s", rank->place.rank, dt_status_name(rank->status),
-          rank->text);
+    CHECK(rank->status == status && strstr(rank->text, text), "rank %d: %s: %s", rank->place.rank, status_name(rank->status), rank->text);
 }
 
 /* ---- gatherings ---- */

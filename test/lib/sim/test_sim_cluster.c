@@ -41,7 +41,7 @@ static void check_refused(const char *name, const char *path, const char *value,
     dt_status status = dt_sim_cluster_parse(changed, strlen(changed), "f", &cluster);
     snprintf(wanted, sizeof wanted, "f: %s", expected);
     CHECK(status == DT_ERR_INVALID && strncmp(dt_error_message(), wanted, strlen(wanted)) == 0, "%s = %s: %s: %s", path, value,
-          dt_status_name(status), status < 0 ? dt_error_message() : "taken");
+          status_name(status), status < 0 ? dt_error_message() : "taken");
     cJSON_free(changed);
     cJSON_Delete(object);
     free(text);

@@ -304,7 +304,7 @@ static void test_order_on_a_communicator(void)
 
 static void check_failure(dt_status status, dt_status expected, const char *const *words)
 {
-    CHECK(status == expected, "%s: %s", dt_status_name(status), dt_error_message());
+    CHECK(status == expected, "%s: %s", status_name(status), dt_error_message());
     for (; *words; words++)
         CHECK(strstr(dt_error_message(), *words), "\"%s\" is not in: %s", *words, dt_error_message());
 }

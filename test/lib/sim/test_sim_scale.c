@@ -96,7 +96,7 @@ static void test_deadlock_of_many(void)
         programs[s] = sim_pipeline_program(s, STAGES, s == STAGES - 1 ? 3 : 4, 6, 3e6, 25 << 20, 0.01);
     sim_case_pipelines(&c, programs, STAGES);
     dt_status status = dt_sim_engine_run(c.engine);
-    CHECK(status == DT_ERR_COMM, "%s", dt_status_name(status));
+    CHECK(status == DT_ERR_COMM, "%s", status_name(status));
     CHECK(strstr(dt_error_message(),
                  "deadlock: 64 of 64 ranks wait for ever: send to rank 3 on group: rank 2 waits; rank 3 is at send to rank 2") ||
               strstr(dt_error_message(),

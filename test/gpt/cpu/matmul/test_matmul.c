@@ -342,7 +342,7 @@ static const char *products_with(const char *value, enum dt_dtype dtype)
     struct gpt_cpu_products *products;
     setenv("DTBENCH_CPU_PRODUCTS", value, 1);
     dt_status status = gpt_cpu_products_create(dtype, dt_cpu_isa(), false, 1, &products);
-    const char *name = status == DT_OK ? gpt_cpu_products_name(products) : dt_status_name(status);
+    const char *name = status == DT_OK ? gpt_cpu_products_name(products) : status_name(status);
     gpt_cpu_products_destroy(products);
     unsetenv("DTBENCH_CPU_PRODUCTS");
     return name;
@@ -356,8 +356,8 @@ static void variable_chooses(void)
     CHECK(strcmp(products_with("twin", DT_BF16), "twin") == 0);
     CHECK(strcmp(products_with("twin", DT_FP32), "onednn") == 0);
     CHECK(strcmp(products_with("amx", DT_FP16), "onednn") == 0);
-    CHECK(strcmp(products_with("amx", DT_BF16), gpt_matmul_ops_for("amx") ? "amx" : dt_status_name(DT_ERR_UNAVAILABLE)) == 0);
-    CHECK(strcmp(products_with("mkl", DT_BF16), dt_status_name(DT_ERR_INVALID)) == 0);
+    CHECK(strcmp(products_with("amx", DT_BF16), gpt_matmul_ops_for("amx") ? "amx" : status_name(DT_ERR_UNAVAILABLE)) == 0);
+    CHECK(strcmp(products_with("mkl", DT_BF16), status_name(DT_ERR_INVALID)) == 0);
     CHECK(strstr(dt_error_message(), "onednn, amx or twin"), "%s", dt_error_message());
 }
 

@@ -151,7 +151,7 @@ static void each_rank_takes_its_gpu(void)
 {
     char reason[256];
     struct dt_device *other;
-    struct dt_device_info first, info;
+    struct dt_device_info first, info, own;
     int count = dt_device_count("cuda");
     if (!dt_device_available("cuda", reason, sizeof reason))
         SKIP("%.200s", reason);
@@ -169,9 +169,11 @@ static void each_rank_takes_its_gpu(void)
         }
         CHECK_OK(status);
         dt_device_look("cuda", rank % count, &info);
-        CHECK(strcmp(dt_cuda_uuid(device), info.uuid) == 0 && (rank % count == 0) == (strcmp(info.uuid, first.uuid) == 0));
+        dt_device_info(device, &own);
+        CHECK(strcmp(own.uuid, info.uuid) == 0 && (rank % count == 0) == (strcmp(info.uuid, first.uuid) == 0));
         CHECK_OK(dt_device_create("cuda", &(struct dt_device_options){.local_rank = rank, .local_size = count + 1, .share = true}, &other));
-        CHECK(strcmp(dt_cuda_uuid(other), info.uuid) == 0);
+        dt_device_info(other, &own);
+        CHECK(strcmp(own.uuid, info.uuid) == 0);
         dt_device_destroy(other);
         dt_device_destroy(device);
     }
