@@ -236,7 +236,7 @@ static dt_status queue_message(struct exchange *x, size_t elems)
 }
 
 /* bytes: in the sense of lib/sim/program.h. */
-static dt_status queue(struct exchange *x, int kind, double bytes)
+static dt_status queue(struct exchange *x, enum dt_sim_collective kind, double bytes)
 {
     size_t elems = (size_t)bytes / sizeof(float), part = elems / (size_t)dt_comm_size(x->group);
     part = part ? part : 1;
@@ -246,8 +246,12 @@ static dt_status queue(struct exchange *x, int kind, double bytes)
     case DT_SIM_ALL_GATHER: return dt_all_gather(x->group, x->send.data, x->receive.data, part, DT_FP32, x->stream);
     case DT_SIM_BROADCAST: return dt_broadcast(x->group, x->send.data, elems, DT_FP32, 0, x->stream);
     case DT_SIM_REDUCE: return dt_reduce(x->group, x->send.data, elems, DT_FP32, DT_AVG, 0, x->stream);
-    default: return queue_message(x, elems);
+    case DT_SIM_COLLECTIVES:
+    case DT_SIM_ALL_TO_ALL:
+    case DT_SIM_SHIFT:
+    case DT_SIM_OPERATIONS: break;
     }
+    return queue_message(x, elems);
 }
 
 double calibration_load(const double (*told)[2], int ranks, int processors)

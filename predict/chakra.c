@@ -91,7 +91,7 @@ static void describe_message(struct writer *w, const struct dt_sim_op *op, struc
 
 static void describe(struct writer *w, const struct dt_sim_op *op, struct queue *q, struct chakra_node *node)
 {
-    switch (op->kind) {
+    switch ((enum dt_sim_op_kind)op->kind) {
     case DT_SIM_COLLECTIVE: describe_collective(w, op, node); return;
     case DT_SIM_SEND:
     case DT_SIM_RECV: describe_message(w, op, node); return;
@@ -100,7 +100,13 @@ static void describe(struct writer *w, const struct dt_sim_op *op, struct queue 
         node->bytes = (uint64_t)llround(op->amount);
         w->totals->copies++;
         return;
-    default:
+    case DT_SIM_WORK:
+    case DT_SIM_SHARED_WORK:
+    case DT_SIM_HOST:
+    case DT_SIM_RECORD:
+    case DT_SIM_WAIT:
+    case DT_SIM_HOST_WAIT:
+    case DT_SIM_SYNCHRONIZE:
         node->kind = CHAKRA_COMPUTE;
         node->duration_us = whole_us(q, op->amount);
         w->totals->compute++;
@@ -184,14 +190,20 @@ static dt_status synchronize(struct writer *w, int stream)
 
 static dt_status add_op(struct writer *w, const struct dt_sim_op *op)
 {
-    switch (op->kind) {
+    switch ((enum dt_sim_op_kind)op->kind) {
     case DT_SIM_HOST: return op->host_s > 0 ? add_host_node(w, "host", op->host_s) : DT_OK;
     case DT_SIM_RECORD: return op->stream == DT_SIM_ON_HOST ? DT_OK : join(w, &w->queues[op->stream], &w->events[op->target]);
     case DT_SIM_WAIT: return add_dep(&w->queues[op->stream].before, w->events[op->target]);
     case DT_SIM_HOST_WAIT: DT_TRY(add_dep(&w->host, w->events[op->target])); return add_host_node(w, "wait", 0);
     case DT_SIM_SYNCHRONIZE: return synchronize(w, op->peer);
-    default: return add_node(w, op);
+    case DT_SIM_WORK:
+    case DT_SIM_SHARED_WORK:
+    case DT_SIM_COLLECTIVE:
+    case DT_SIM_SEND:
+    case DT_SIM_RECV:
+    case DT_SIM_COPY: break;
     }
+    return add_node(w, op);
 }
 
 static dt_status write_rank(struct writer *w, const char *folder)

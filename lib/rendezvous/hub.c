@@ -196,7 +196,7 @@ void dt_rendezvous_hub_lose(struct dt_rendezvous *r, int rank, enum dt_link_stat
 void dt_rendezvous_hub_handle(struct dt_rendezvous *r, int from, const struct dt_frame *frame, const char *payload)
 {
     pthread_mutex_lock(&r->routing);
-    switch (frame->type) {
+    switch ((enum dt_frame_type)frame->type) {
     case DT_FRAME_GIVE:
     case DT_FRAME_REDUCE:
     case DT_FRAME_GATHER: handle_piece(r, from, frame, payload); break;
@@ -207,7 +207,16 @@ void dt_rendezvous_hub_handle(struct dt_rendezvous *r, int from, const struct dt
         send_to_others(r, frame, payload); /* the one who said it passes it over */
         dt_rendezvous_keep_failure(r, frame, payload);
         break;
-    default: break;
+    case DT_FRAME_WELCOME:
+    case DT_FRAME_REFUSED:
+    case DT_FRAME_MET:
+    case DT_FRAME_GATHERED:
+    case DT_FRAME_DIFFERENT:
+    case DT_FRAME_MISSING:
+    case DT_FRAME_GOODBYE:
+    case DT_FRAME_LEFT:
+    case DT_FRAME_LOST:
+    case DT_FRAME_TYPES: break;
     }
     pthread_mutex_unlock(&r->routing);
 }

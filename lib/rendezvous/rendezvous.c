@@ -33,7 +33,7 @@ void dt_rendezvous_handle(struct dt_rendezvous *r, const struct dt_frame *frame,
 {
     struct dt_frame state;
     struct dt_rendezvous_progress progress;
-    switch (frame->type) {
+    switch ((enum dt_frame_type)frame->type) {
     case DT_FRAME_LEFT: dt_rendezvous_set_state(r, (int)frame->index, DT_LINK_LEFT, DT_FRAME_FINE); break;
     case DT_FRAME_LOST: dt_rendezvous_set_state(r, (int)frame->index, DT_LINK_LOST, (enum dt_frame_fault)frame->count); break;
     case DT_FRAME_ASK:
@@ -41,7 +41,19 @@ void dt_rendezvous_handle(struct dt_rendezvous *r, const struct dt_frame *frame,
             send_to_hub(r, &state, &progress);
         break;
     case DT_FRAME_FAILED: dt_rendezvous_keep_failure(r, frame, payload); break;
-    default: dt_rendezvous_deliver(r, frame, payload); break;
+    case DT_FRAME_WELCOME:
+    case DT_FRAME_REFUSED:
+    case DT_FRAME_MET:
+    case DT_FRAME_GATHER:
+    case DT_FRAME_GATHERED:
+    case DT_FRAME_DIFFERENT:
+    case DT_FRAME_WITHDRAW:
+    case DT_FRAME_MISSING:
+    case DT_FRAME_GOODBYE:
+    case DT_FRAME_STATE:
+    case DT_FRAME_REDUCE:
+    case DT_FRAME_GIVE:
+    case DT_FRAME_TYPES: dt_rendezvous_deliver(r, frame, payload); break;
     }
 }
 

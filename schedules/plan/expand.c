@@ -219,7 +219,7 @@ static dt_status expand_action(void *context, const struct plan *from, int at, s
 {
     struct expansion *x = context;
     const struct action *a = &from->actions[at];
-    switch (a->op) {
+    switch ((enum action_op)a->op) {
     case ACTION_FORWARD: return expand_forward(x, from, at, out);
     case ACTION_BACKWARD:
     case ACTION_BACKWARD_INPUT: return expand_backward(x, from, at, out);
@@ -227,8 +227,31 @@ static dt_status expand_action(void *context, const struct plan *from, int at, s
     case ACTION_RECV_INPUT:
     case ACTION_TAKE_OVER: DT_TRY(plan_append(out, like(a, ACTION_BEGIN))); return plan_append(out, *a);
     case ACTION_RECV_GRADIENT: return DT_OK; /* its backward pass places this action */
-    default: return plan_append(out, *a);
+    case ACTION_RECOMPUTE:
+    case ACTION_FORWARD_BACKWARD:
+    case ACTION_SEND_OUTPUT:
+    case ACTION_SEND_GRADIENT:
+    case ACTION_GIVE_BACK:
+    case ACTION_BEGIN:
+    case ACTION_END:
+    case ACTION_KEEP_INPUT:
+    case ACTION_TAKE_INPUT:
+    case ACTION_DROP:
+    case ACTION_COPY_OUT:
+    case ACTION_AWAIT_OUT:
+    case ACTION_COPY_IN:
+    case ACTION_PUBLISH:
+    case ACTION_GATHER:
+    case ACTION_FREE:
+    case ACTION_BEGIN_GRADIENTS:
+    case ACTION_SUM_COPIES:
+    case ACTION_REDUCE:
+    case ACTION_UPDATE:
+    case ACTION_END_STEP:
+    case ACTION_EXTRA:
+    case ACTION_OPS: break;
     }
+    return plan_append(out, *a);
 }
 
 static bool has_halves(const struct plan *plan)
