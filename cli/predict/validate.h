@@ -157,6 +157,8 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
 enum measured_column {
     COLUMN_GPUS,
     COLUMN_GPU, /* which it is */
+    COLUMN_EXPERTS,
+    COLUMN_EXPERT_RANKS,
     COLUMN_MODEL,
     COLUMN_STEP_S,
     COLUMN_STEP_MS,

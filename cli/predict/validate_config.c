@@ -330,6 +330,15 @@ static dt_status times_agree(const char *path, int line, const double *times, in
                                          : dt_fail(DT_ERR_INVALID, "%s:%d: its columns give a step %g s and %g s", path, line, least, most);
 }
 
+static bool is_success(const char *status)
+{
+    static const char *const words[] = {"ok", "success", "successful", "done", "completed", "finished", "passed"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        is |= strcasecmp(words[i], status) == 0;
+    return is;
+}
+
 /* A time, an end for want of memory, which may stand where a time or a peak would, or neither. */
 static dt_status read_outcome(const struct measured_table *t, int i, const struct measured_run *run, struct validate_row *row)
 {
@@ -338,7 +347,9 @@ static dt_status read_outcome(const struct measured_table *t, int i, const struc
     enum { COUNT = sizeof columns / sizeof *columns };
     double amounts[COUNT];
     const char *status = measured_text(t, i, COLUMN_STATUS);
-    bool oom = strncasecmp(status, "oom", 3) == 0;
+    bool oom = measured_is_oom(t, i, COLUMN_STATUS), ok = is_success(status);
+    if (*status && !oom && !ok)
+        return dt_fail(DT_ERR_INVALID, "%s:%d: status: \"%.64s\" is neither ok nor oom", t->path, row->line, status);
     for (int c = 0; c < COUNT; c++)
         if (measured_is_oom(t, i, columns[c])) {
             amounts[c] = NAN;
@@ -352,7 +363,7 @@ static dt_status read_outcome(const struct measured_table *t, int i, const struc
     const bool decimal = strstr(measured_text(t, i, COLUMN_NOTES), "peak_mem printed as GB") != NULL;
     row->measured_s = !isnan(times[0]) ? times[0] : !isnan(times[1]) ? times[1] : times[2];
     row->measured_bytes = !isnan(peak_mb) ? peak_mb * 1e6 : !isnan(peak_gb) ? peak_gb * 1e9 : peak_gib * (decimal ? 1e9 : 0x1p30);
-    row->measured_fit = oom ? VALIDATE_FIT_NOT : strcmp(status, "ok") == 0 ? VALIDATE_FIT : VALIDATE_FIT_UNKNOWN;
+    row->measured_fit = oom ? VALIDATE_FIT_NOT : ok ? VALIDATE_FIT : VALIDATE_FIT_UNKNOWN;
     return times_agree(t->path, row->line, times, sizeof times / sizeof *times);
 }
 

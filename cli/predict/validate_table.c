@@ -121,6 +121,8 @@ static const struct column {
 #define COUNT(member) .to = offsetof(struct measured_run, member)
     [COLUMN_GPUS] = {.names = {"gpus", "num_gpus", "world_size"}, .needed = OF_STUDY, .counts = OF_STUDY | OF_MESHES, COUNT(gpus)},
     [COLUMN_GPU] = {.names = {"gpu", "gpu_type", "gpu model", "accelerator"}},
+    [COLUMN_EXPERTS] = {.names = {"num_experts", "experts", "num_moe_experts", "n_experts"}},
+    [COLUMN_EXPERT_RANKS] = {.names = {"ep", "expert_parallel", "expert_parallel_size", "expert_model_parallel_size"}},
     [COLUMN_MODEL] = {.names = {"model"}, .needed = OF_STUDY},
     [COLUMN_STEP_S] = {.names = {"step_s", "step time (s)", "iteration time (s)", "seconds per step", "train_step_timing in s",
                                  "step_time"},
@@ -378,7 +380,8 @@ static bool begins_with(const char *text, const char *name)
 
 bool measured_is_oom(const struct measured_table *t, int row, enum measured_column column)
 {
-    return begins_with(measured_text(t, row, column), "oom") || begins_with(measured_text(t, row, column), "out of memory");
+    const char *text = measured_text(t, row, column);
+    return strcasestr(text, "oom") || strcasestr(text, "out of memory");
 }
 
 dt_status measured_amount(const struct measured_table *t, int row, enum measured_column column, double *out)
@@ -551,12 +554,15 @@ static void order_in(const struct measured_table *t, int row, struct measured_ru
 {
     const char *text = measured_text(t, row, COLUMN_ORDER);
     const struct pipeline_order *order;
-    run->order = *text ? NULL : run->virtual_stages > 1 ? "interleaved" : "1f1b";
+    const bool interleaved = strcasestr(text, "interleav") != NULL;
+    run->order = *text && !interleaved ? NULL : interleaved || run->virtual_stages > 1 ? "interleaved" : "1f1b";
     for (int i = 0; !run->order && (order = pipeline_order_at(i)); i++)
         if (begins_with(text, order->name) || begins_with(text, order->abroad))
             run->order = order->name;
     if (!run->order)
         snprintf(run->reason, sizeof run->reason, "schedule \"%.64s\" is not known", text);
+    if (interleaved && run->virtual_stages < 2)
+        snprintf(run->reason, sizeof run->reason, "schedule \"%.64s\", and vpp does not say how many parts a rank has", text);
 }
 
 static void context_in(const struct measured_table *t, int row, struct measured_run *run)
@@ -702,6 +708,17 @@ static void kernels_in(const struct measured_table *t, int i, struct measured_ru
         run->attention = "unfused";
 }
 
+/* Models are dense: of rows with experts nothing is predicted. */
+static void experts_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    static const enum measured_column of_experts[] = {COLUMN_EXPERTS, COLUMN_EXPERT_RANKS};
+    for (size_t i = 0; i < sizeof of_experts / sizeof *of_experts; i++) {
+        const char *text = measured_text(t, row, of_experts[i]);
+        if (*text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0 && strcasecmp(text, "no") != 0 && strcasecmp(text, "none") != 0)
+            snprintf(run->reason, sizeof run->reason, "%s %.64s: dtbench has no mixture of experts", column_name(t, of_experts[i]), text);
+    }
+}
+
 dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct measured_run *run)
 {
     *run = (struct measured_run){.attention = "fused", .loss = "cross_entropy", .optimizer = "adam"};
@@ -727,6 +744,7 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
         split_in(run);
     }
     context_in(t, i, run);
+    experts_in(t, i, run);
     if (run->shard_size && run->shard_size < run->data && run->paradigm == PARADIGM_FSDP)
         run->paradigm = PARADIGM_HSDP;
     else if (run->shard_size && run->shard_size != run->data && run->paradigm != PARADIGM_HSDP)

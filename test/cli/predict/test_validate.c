@@ -392,6 +392,34 @@ static void readings_that_mislead(void)
     validate_rows_finish(&rows);
 }
 
+/* What would be predicted as another run than it was: statuses of runs that failed, an interleaved schedule without its parts, and experts. */
+static void runs_of_another_kind(void)
+{
+    static const struct {
+        const char *fields, *reason;
+        enum validate_fit fit;
+    } known[] = {
+        {"1f1b,1,OK,,1", "", VALIDATE_FIT},
+        {"interleaved 1F1B,2,,,", "", VALIDATE_FIT_UNKNOWN},
+        {"1f1b,1,CUDA out of memory,,", "", VALIDATE_FIT_NOT},
+        {"1f1b,1,crashed,,", "status: \"crashed\" is neither ok nor oom", VALIDATE_FIT},
+        {"1F1B interleaved,,,,", "schedule \"1F1B interleaved\", and vpp does not say how many parts a rank has", VALIDATE_FIT_UNKNOWN},
+        {"1f1b,1,,8,1", "num_experts 8: dtbench has no mixture of experts", VALIDATE_FIT_UNKNOWN},
+        {"1f1b,1,,,2", "ep 2: dtbench has no mixture of experts", VALIDATE_FIT_UNKNOWN},
+    };
+    enum { KNOWN = sizeof known / sizeof *known };
+    char table[2048] = "dp,pp,layers,hidden,heads,seq,micro_batch,global_batch,step_ms,schedule,vpp,status,num_experts,ep\n", path[64];
+    struct validate_rows rows;
+    for (size_t i = 0; i < KNOWN; i++)
+        snprintf(table + strlen(table), sizeof table - strlen(table), "2,4,24,1024,16,1024,4,32,512,%s\n", known[i].fields);
+    CHECK_OK(read_text(table, &rows, path));
+    for (size_t i = 0; i < KNOWN; i++)
+        CHECK(strcmp(rows.rows[i].reason, known[i].reason) == 0 && (rows.rows[i].measured_fit == known[i].fit || *known[i].reason),
+              "%s: %s", known[i].fields, rows.rows[i].reason);
+    CHECK(!*rows.unused, "%s", rows.unused);
+    validate_rows_finish(&rows);
+}
+
 /* The name of a published model stands for its sizes, with its owner or not; what the table gives of a size counts before it. */
 static void models_by_name(void)
 {
@@ -732,6 +760,7 @@ static const struct test_case cases[] = {
     {"numbers of strangers", numbers_of_strangers},
     {"tables of strangers", tables_of_strangers},
     {"readings that mislead", readings_that_mislead},
+    {"runs of another kind", runs_of_another_kind},
     {"widths of layers", widths_of_layers},
     {"rows that have no time", rows_without_a_time},
     {"what a framework does not run", framework_refuses},
