@@ -57,8 +57,9 @@ double rates_bytes_of_text(const char *text)
                  {"MB", 0x1p20}, {"MiB", 0x1p20}, {"G", 0x1p30}, {"GB", 0x1p30}, {"GiB", 0x1p30}};
     char *end;
     double number = strtod(text, &end);
+    const char *unit = end + strspn(end, " ");
     for (size_t i = 0; i < sizeof units / sizeof *units && end > text; i++)
-        if (strcmp(end, units[i].unit) == 0 && number > 0 && isfinite(number))
+        if (strcmp(unit, units[i].unit) == 0 && number > 0 && isfinite(number))
             return number * units[i].bytes;
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct reader {
     const char *source;
@@ -246,6 +247,9 @@ int dt_csv_column(const struct dt_csv *csv, const char *name)
 {
     for (int i = 0; i < csv->column_count; i++)
         if (strcmp(csv->names[i], name) == 0)
+            return i;
+    for (int i = 0; i < csv->column_count; i++)
+        if (strcasecmp(csv->names[i], name) == 0)
             return i;
     return -1;
 }

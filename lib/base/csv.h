@@ -28,7 +28,7 @@ struct dt_csv {
 dt_status dt_csv_parse(const char *text, size_t length, const char *source, struct dt_csv *out);
 void dt_csv_finish(struct dt_csv *csv); /* takes a zeroed one */
 
-/* The number of the column with this name; -1 when there is none. */
+/* The number of the column with this name, or else with the same letters in another case; -1 when there is none. */
 int dt_csv_column(const struct dt_csv *csv, const char *name);
 /* A field of a record; "" if column is -1. */
 const char *dt_csv_field(const struct dt_csv *csv, int row, int column);

@@ -123,6 +123,20 @@ static void attention(void)
     unlink(path);
 }
 
+/* Units with a blank before them, and names of columns in other letters. */
+static void sizes_and_names(void)
+{
+    static struct dt_profile p;
+    static struct dt_sim_measured_list measured;
+    char path[PATH_BYTES];
+    CHECK(rates_bytes_of_text("256 MB") == 256 * 0x1p20 && rates_bytes_of_text("256MB") == 256 * 0x1p20 &&
+          rates_bytes_of_text("256 MT") == 0);
+    write_file("M,N,K,TFLOPS\n512,512,512,100\n", path);
+    CHECK_OK(rates_read(path, &measured, &p));
+    CHECK(p.rates.count == 1 && fabs(p.rates.entries[0].seconds - 2 * 512. * 512 * 512 / 100e12) < 1e-9, "%d", p.rates.count);
+    unlink(path);
+}
+
 static void wrong_tables(void)
 {
     static const struct {
@@ -148,10 +162,8 @@ static void wrong_tables(void)
 }
 
 static const struct test_case cases[] = {
-    {"products", products},
-    {"collectives", collectives},
-    {"attention", attention},
-    {"wrong tables", wrong_tables},
+    {"products", products},   {"collectives", collectives},   {"sizes and names", sizes_and_names},
+    {"attention", attention}, {"wrong tables", wrong_tables},
 };
 
 int main(void)

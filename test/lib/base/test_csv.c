@@ -16,7 +16,7 @@ static void fields_and_lines(void)
                    "a,b,\"c d\"\r\n1,,\"x,\"\"y\"\"\nz\"\n\n,2,3",
                    &csv));
     CHECK(csv.column_count == 3 && csv.row_count == 2, "%d columns, %d rows", csv.column_count, csv.row_count);
-    CHECK(dt_csv_column(&csv, "c d") == 2 && dt_csv_column(&csv, "c") == -1);
+    CHECK(dt_csv_column(&csv, "c d") == 2 && dt_csv_column(&csv, "c") == -1 && dt_csv_column(&csv, "C D") == 2);
     CHECK(strcmp(dt_csv_field(&csv, 0, 0), "1") == 0 && strcmp(dt_csv_field(&csv, 0, 1), "") == 0);
     CHECK(strcmp(dt_csv_field(&csv, 0, 2), "x,\"y\"\nz") == 0, "%s", dt_csv_field(&csv, 0, 2));
     CHECK(strcmp(dt_csv_field(&csv, 1, 0), "") == 0 && strcmp(dt_csv_field(&csv, 1, 2), "3") == 0);
