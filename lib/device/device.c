@@ -40,7 +40,7 @@ uint64_t dt_device_reserved_bytes(const struct dt_device *device)
     return device->backend->reserved_bytes ? device->backend->reserved_bytes(device) : 0;
 }
 
-/* For what blocks, or changes which streams there are. */
+/* For calls that block, or that create or destroy streams. */
 static dt_status not_capturing(const struct dt_device *device, const char *what)
 {
     return device->capturing ? dt_fail(DT_ERR_INVALID, "%s: not while a graph is captured", what) : DT_OK;
@@ -149,7 +149,7 @@ dt_status dt_event_idle(const struct dt_event *start, const struct dt_event *end
 {
     int64_t elapsed_ns;
     *out = (struct dt_stream_idle){0};
-    DT_TRY(dt_event_elapsed_ns(start, end, &elapsed_ns)); /* the same arguments are right */
+    DT_TRY(dt_event_elapsed_ns(start, end, &elapsed_ns)); /* start and end were checked in the same way */
     if (start->device->backend->event_idle)
         start->device->backend->event_idle(start, end, out);
     return DT_OK;
@@ -160,7 +160,8 @@ static struct dt_ledger *ledger_of(struct dt_device *device, bool on_host)
     return on_host ? &device->host_ledger : &device->ledger;
 }
 
-/* Of one allocation; those of all that is allocated add up to dt_device.live. The mixing is splitmix64's. */
+/* A hash of one allocation; dt_device.live is the sum over all live allocations. The mixing is
+ * splitmix64's. */
 static uint64_t allocation_number(const struct dt_buffer *buffer)
 {
     uint64_t what = (uint64_t)buffer->bytes << 4 | (uint64_t)buffer->category << 1 | buffer->on_host;

@@ -1,8 +1,11 @@
-/* The ledger of one memory, a device's own or its share of the host's: current and peak bytes, by category and in total.
+/* The ledger of one memory, a device's own or its share of the host's: current and peak bytes, by
+ * category and in total.
  *
- * Allocations count in program order, the order in which a rank's host thread makes and frees them, at the size asked for rounded up to
- * DT_ALLOCATION_BYTES. A rank's program order does not depend on timing or on the device, so cpu, cuda and sim report the same bytes, and
- * `dtbench check` knows them beforehand. What a library keeps for itself (oneDNN's scratchpads, per-thread tiles) is not in the ledger. */
+ * Allocations count in program order, the order in which a rank's host thread makes and frees them,
+ * at the requested size rounded up to DT_ALLOCATION_BYTES. A rank's program order does not depend
+ * on timing or on the device, so cpu, cuda and sim report the same bytes, and `dtbench check` knows
+ * them beforehand. Memory that libraries allocate themselves (oneDNN's scratchpads, per-thread
+ * tiles) is not in the ledger. */
 #ifndef LIB_DEVICE_MEMORY_H
 #define LIB_DEVICE_MEMORY_H
 
@@ -20,36 +23,38 @@ const char *dt_category_name(enum dt_category category); /* "parameters", ... as
 
 struct dt_memory_bytes {
     uint64_t current_bytes[DT_CATEGORY_COUNT];
-    uint64_t peak_bytes[DT_CATEGORY_COUNT]; /* each category's own highest */
+    uint64_t peak_bytes[DT_CATEGORY_COUNT]; /* the highest of each category */
     uint64_t current_total_bytes;
     uint64_t peak_total_bytes; /* the highest sum, not the sum of the highest */
 };
 
 /* Both memories of a device. */
 struct dt_memory_usage {
-    struct dt_memory_bytes device; /* its own */
-    struct dt_memory_bytes host;   /* dt_alloc_host's */
+    struct dt_memory_bytes device; /* the device's own memory */
+    struct dt_memory_bytes host;   /* memory of dt_alloc_host */
 };
 
 struct dt_ledger {
     struct dt_memory_bytes usage;
-    uint64_t limit_bytes; /* 0: none */
+    uint64_t limit_bytes; /* 0: no limit */
     bool on_host;         /* for error texts */
 };
 
 /* Bytes an allocation of `bytes` counts as. */
 uint64_t dt_ledger_rounded(uint64_t bytes);
 
-/* Count an allocation. DT_ERR_OOM, with a text that names category, sizes and limit, when it would pass the limit: nothing is counted. */
+/* Count an allocation. If it would exceed the limit, nothing is counted, and DT_ERR_OOM has a text
+ * with the category, sizes and the limit. */
 dt_status dt_ledger_add(struct dt_ledger *ledger, enum dt_category category, uint64_t bytes);
 void dt_ledger_remove(struct dt_ledger *ledger, enum dt_category category, uint64_t bytes);
 
-/* "23.5 KiB", "1.25 GiB": four digits of the unit of which there is at least one, for people. Returns text. */
+/* "23.5 KiB", "1.25 GiB": for people, with four digits, in the largest unit of which there is at
+ * least one. Returns text. */
 const char *dt_memory_text(uint64_t bytes, char text[DT_MEMORY_TEXT]);
 
-/* Peaks start again from what is held now. */
+/* Peaks restart from what is allocated now. */
 void dt_ledger_reset_peak(struct dt_ledger *ledger);
-/* Peaks are at least those of `usage`. */
+/* Raise peaks to at least those of `usage`. */
 void dt_ledger_raise_peak(struct dt_ledger *ledger, const struct dt_memory_bytes *usage);
 
 #endif

@@ -1,6 +1,7 @@
-/* The sim device: counts memory and computes nothing. Without a description that is all, for `dtbench check`; with one it records what it
- * is asked, for the engine to replay. Its addresses are unique and lie where no process has memory, so that touching one by mistake is a
- * fault and never a silent read. */
+/* The sim device: counts memory and computes nothing. Without a description (options.sim) it does
+ * no more, for `dtbench check`; with one it records all operations, for the engine to replay. Its
+ * addresses are unique and lie where no process has memory, so that an access by mistake faults at
+ * once. */
 #include "lib/device/sim.h"
 #include "lib/device/backend.h"
 
@@ -14,23 +15,23 @@ struct sim_device {
     uintptr_t next_address;
     struct dt_sim_device description;
     bool described, stands_for_gpu;
-    struct dt_sim_program *program;     /* being recorded; NULL */
-    uint32_t epoch;                     /* of programs: counts from 1 */
-    const struct dt_sim_moment *events; /* of the last program; the caller's */
-    char (*stream_names)[32];           /* [stream_count] all that were ever made */
+    struct dt_sim_program *program;     /* the open recording; NULL: none */
+    uint32_t epoch;                     /* number of the program, from 1 */
+    const struct dt_sim_moment *events; /* of the last program; owned by the caller */
+    char (*stream_names)[32];           /* [stream_count] names of all streams ever created */
     int stream_count;
     struct dt_sim_slot *slots; /* [slot_count] likewise */
     int slot_count;
     uint64_t allocation_hash;
 };
 
-/* A stream's queue is full when the kernels of as many marks wait in it. */
+/* A stream's queue is full if it holds the kernels of this number of marks. */
 enum { QUEUE_MARKS = 8 };
 
 struct sim_stream {
     struct dt_stream base;
     int number;
-    /* of the program of this epoch */
+    /* the following members belong to the program of this epoch */
     uint32_t epoch;
     double kernels;              /* since the last mark */
     uint32_t marks[QUEUE_MARKS]; /* events, the oldest at mark_count % QUEUE_MARKS */
@@ -40,10 +41,11 @@ struct sim_stream {
 struct sim_event {
     struct dt_event base;
     bool recorded;
-    uint32_t epoch, number; /* number: in the program of that epoch */
+    uint32_t epoch, number; /* number: the event's, in the program of that epoch */
 };
 
-/* Above what any process gets without asking for it: not canonical on x86-64, and outside the user half on arm64. */
+/* Above all addresses that a process gets by default: not canonical on x86-64, and outside the user
+ * half on arm64. */
 #define SIM_FIRST_ADDRESS ((uintptr_t)1 << 55)
 
 static struct sim_device *sim_of(const struct dt_device *device)
@@ -131,7 +133,7 @@ dt_status dt_sim_host(struct dt_device *device, double seconds)
     return program ? dt_sim_program_host(program, seconds) : DT_OK;
 }
 
-/* The host goes on once there is room for more kernels in the stream's queue. */
+/* The host continues once the stream's queue has room for more kernels. */
 static dt_status queue_kernels(struct sim_stream *stream, struct dt_sim_program *program, double kernels)
 {
     const struct sim_device *device = sim_of(stream->base.device);
@@ -279,7 +281,7 @@ static dt_status sim_stream_synchronize(struct dt_stream *stream)
     return program ? dt_sim_program_synchronize(program, number) : DT_OK;
 }
 
-/* What was recorded before the program began is passed. */
+/* Events recorded before the program began count as passed. */
 static dt_status sim_stream_wait(struct dt_stream *stream, const struct dt_event *base)
 {
     const struct sim_event *event = (const struct sim_event *)base;
@@ -312,7 +314,7 @@ static dt_status sim_event_record(struct dt_event *base, struct dt_stream *strea
     return program ? dt_sim_program_record(program, number, &event->number) : DT_OK;
 }
 
-/* Both marks in the last program, once that has been replayed; false: they are at no time. */
+/* Find both marks in the last program. False if it was not replayed or does not contain them. */
 static bool find_moments(const struct dt_event *start_base, const struct dt_event *end_base, const struct dt_sim_moment **start,
                          const struct dt_sim_moment **end)
 {
@@ -358,7 +360,7 @@ static void hash_allocation(struct sim_device *device, const struct dt_buffer *b
     device->allocation_hash ^= device->allocation_hash >> 29;
 }
 
-/* What the described allocator rounds up beyond what every device counts. */
+/* Bytes that the described allocator adds by rounding, beyond the rounding of every device. */
 static uint64_t granularity_extra(const struct sim_device *device, const struct dt_buffer *buffer)
 {
     uint64_t unit = device->description.granularity_bytes, rounded = dt_ledger_rounded(buffer->bytes);

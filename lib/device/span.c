@@ -11,19 +11,19 @@ enum { MOST_STREAMS = 64 };
 
 struct marked {
     struct dt_span span;
-    struct dt_event *start, *end; /* NULL, where the times are those of another: */
-    int times;                    /* its place in marked */
+    struct dt_event *start, *end; /* NULL: the times are those of the entry with this index: */
+    int times;                    /* index in marked */
 };
 
 struct stream_spans {
-    const struct dt_stream *stream; /* NULL: a free place */
-    int last;                       /* its latest span, in marked */
-    int depth;                      /* how many are open: that one, and those that are part of it */
+    const struct dt_stream *stream; /* NULL: unused */
+    int last;                       /* index of its latest span, in marked */
+    int depth;                      /* number of open spans: the recorded one, and those nested in it */
 };
 
 struct dt_spans {
     struct dt_event *base;
-    int64_t base_ns, base_error_ns; /* when base was passed, as in struct dt_spans_recorded */
+    int64_t base_ns, base_error_ns; /* when the base mark was passed, as in struct dt_spans_recorded */
     struct marked *marked;          /* [count] */
     int count, capacity;
     struct stream_spans streams[MOST_STREAMS];
@@ -31,8 +31,9 @@ struct dt_spans {
 
 enum { BASE_TRIALS = 8 };
 
-/* Mark time 0, and read the host's clock there. Where the device does not say when a mark was passed, that was between two readings; of a few
- * trials the one with the shortest time between them stays. */
+/* Mark time 0, and read the host's clock there. If the device does not say when a mark was passed,
+ * that time lies between two readings of the clock; of several trials the one with the shortest
+ * interval is used. */
 static dt_status mark_base(struct dt_spans *spans, struct dt_stream *stream)
 {
     const struct dt_device_backend *backend = stream->device->backend;
@@ -43,7 +44,7 @@ static dt_status mark_base(struct dt_spans *spans, struct dt_stream *stream)
         int64_t before_ns = dt_clock_ns();
         dt_status status = dt_event_record(event, stream);
         if (status == DT_OK)
-            status = dt_stream_synchronize(stream); /* other streams' work shall not be before it */
+            status = dt_stream_synchronize(stream); /* other streams' work must not start before time 0 */
         int64_t error_ns = backend->event_clock_ns ? 0 : (dt_clock_ns() - before_ns + 1) / 2;
         bool better = status == DT_OK && error_ns < spans->base_error_ns;
         if (better) {
@@ -74,7 +75,7 @@ fail:
     return status;
 }
 
-/* The stream's place, its own or a new one; NULL when all are taken. */
+/* The entry of the stream, existing or new; NULL: all are in use. */
 static struct stream_spans *place_of(struct dt_spans *spans, const struct dt_stream *stream)
 {
     for (int i = 0; i < MOST_STREAMS; i++) {
@@ -86,7 +87,7 @@ static struct stream_spans *place_of(struct dt_spans *spans, const struct dt_str
     return NULL;
 }
 
-/* Another span of the pass that is now, without marks. */
+/* Add a span of the current pass, without marks. */
 static dt_status add(struct dt_spans *spans, struct dt_device *device, struct marked **out)
 {
     DT_TRY(dt_allocated(DT_ROOM(spans->marked, spans->count, spans->capacity), "no host memory for %d spans", spans->count + 1));

@@ -9,10 +9,10 @@
 #include <string.h>
 
 struct message_end {
-    int group;    /* of names */
+    int group;    /* index in groups */
     int from, to; /* processes */
-    bool sends;   /* the end of `from` */
-    int number;   /* of all ends, in the order in which they were reported */
+    bool sends;   /* true: the sender's end */
+    int number;   /* place of this end in the order in which all ends were reported */
     int thread;
     int64_t at_ns;
 };
@@ -50,7 +50,7 @@ static void next(struct dt_trace *trace)
     trace->begun = true;
 }
 
-/* A JSON string. Names are dtbench's own; what is not printable ASCII is left out. */
+/* Write a JSON string. Names are dtbench's own; characters outside printable ASCII are omitted. */
 static void put_text(struct dt_trace *trace, const char *text)
 {
     fputc('"', trace->file);
@@ -82,7 +82,7 @@ void dt_trace_thread(struct dt_trace *trace, int process, int thread, const char
     put_metadata(trace, process, thread, "thread", name);
 }
 
-/* Traces count in microseconds. Whole nanoseconds keep spans that follow each other from overlapping. */
+/* Traces use microseconds. Whole nanoseconds are kept, so that consecutive spans do not overlap. */
 static void put_us(struct dt_trace *trace, const char *key, int64_t ns)
 {
     fprintf(trace->file, ", \"%s\": %" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
@@ -175,7 +175,7 @@ static int compare_channels(const struct message_end *a, const struct message_en
     return a->to == b->to ? 0 : a->to < b->to ? -1 : 1;
 }
 
-/* The messages of a channel together, what was sent first, in their order. */
+/* Sort by channel, then sends before receives, then in order of report. */
 static int compare_ends(const void *left, const void *right)
 {
     const struct message_end *a = left, *b = right;
@@ -215,7 +215,7 @@ static void put_arrows(struct dt_trace *trace)
     }
 }
 
-/* One rank, or two with a dash between. NULL: it is neither. */
+/* Read one rank, or two with a dash between. NULL: it is neither. */
 static const char *read_ranks(const char *text, long *first, long *last)
 {
     char *end;

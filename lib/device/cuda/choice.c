@@ -1,5 +1,5 @@
-/* Which GPUs there are, what they can do at best, why there is none, which one a rank takes, and the processors near it. Opens none of them:
- * a context costs memory. */
+/* Lists the GPUs, their peak rates, and the reason if there is none; chooses a rank's GPU, and
+ * binds to the processors near it. Opens no GPU: a context costs memory. */
 #include "lib/device/cuda/internal.h"
 
 #include <ctype.h>
@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Dense products, 10^12 operations a second, as NVIDIA's data sheets give them; where a sheet has the number with sparsity, half of it.
- * fp16 and bf16 on tensor cores, which are equally fast; fp32 as such, not rounded to TF32. The first name that a GPU's begins with counts.
- * Sheets: A100 (June 2021), A30, A40, A800, L40S, H100 (2023: SXM, PCIe, NVL), H200 (2024: SXM, NVL), GH200 (2024);
- * B200: the architecture brief of Blackwell (2024), HGX at 1,000 W. */
+/* Dense products, 10^12 operations a second, as NVIDIA's data sheets give them; if a sheet gives
+ * the rate with sparsity, half of that. fp16 and bf16 run on tensor cores at the same rate; fp32 is
+ * not rounded to TF32. The first entry that is a prefix of the GPU's name counts. Sheets: A100
+ * (June 2021), A30, A40, A800, L40S, H100 (2023: SXM, PCIe, NVL), H200 (2024: SXM, NVL), GH200
+ * (2024); B200: the architecture brief of Blackwell (2024), HGX at 1,000 W. */
 static const struct {
     const char *name;
     double half_tflops, fp32_tflops;
@@ -23,7 +24,7 @@ static const struct {
     {"NVIDIA L40S", 362.05, 91.6},  {"NVIDIA B200", 2250, 80},
 };
 
-/* A slice of a GPU (MIG) has less, and its name does not say how much. */
+/* The rate of a slice of a GPU (MIG) is lower, and its name does not say by how much. */
 double dt_cuda_peak_flops(const char *name, enum dt_dtype dtype)
 {
     for (size_t i = 0; i < sizeof peaks / sizeof peaks[0] && !strstr(name, "MIG"); i++) {
@@ -34,7 +35,7 @@ double dt_cuda_peak_flops(const char *name, enum dt_dtype dtype)
     return 0;
 }
 
-/* Tensor cores for bf16, and what the kernels are compiled for. */
+/* The kernels need tensor cores for bf16, and are compiled for this version and later ones. */
 enum { OLDEST_MAJOR = 8 };
 
 static void version_text(int version, char *out, size_t out_bytes) /* 13010: "13.1" */
@@ -68,9 +69,10 @@ static void old_driver(char *reason, size_t reason_bytes)
              has);
 }
 
-/* The GPUs that this process may use; 0 with a reason. Every use of CUDA begins here. By default a process has 8 queues to a GPU; a
- * training with a pipeline, offload and NCCL's own streams has more streams, of which two in one queue would wait for each other. CUDA
- * reads the variable when it starts. */
+/* Number of GPUs that this process may use; if 0, reason says why. Every use of CUDA begins here.
+ * By default a process has 8 queues to a GPU; a training run with a pipeline, offload and NCCL's
+ * own streams has more streams, and two streams in one queue would wait for each other. CUDA reads
+ * the variable when it starts. */
 static int count_gpus(char *reason, size_t reason_bytes)
 {
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
@@ -97,7 +99,7 @@ static bool properties_of(int ordinal, struct cudaDeviceProp *out)
     return known;
 }
 
-/* Whether the kernels run on it; else the reason. */
+/* Can the kernels run on this GPU? If not, reason says why. */
 static bool new_enough(int ordinal, char *reason, size_t reason_bytes)
 {
     struct cudaDeviceProp properties;
@@ -117,7 +119,8 @@ bool dt_cuda_available(char *reason, size_t reason_bytes)
     return count_gpus(reason, reason_bytes) > 0 && new_enough(0, reason, reason_bytes);
 }
 
-/* "580.95.05"; where the system has none, the CUDA version that the driver is good for, which is all that the runtime knows. */
+/* "580.95.05". If the system does not give it: the CUDA version that the driver supports, which is
+ * all that the runtime knows. */
 static void driver_text(const char *cuda_version, char *out, size_t out_bytes)
 {
     char line[64] = "";
@@ -131,7 +134,7 @@ static void driver_text(const char *cuda_version, char *out, size_t out_bytes)
     snprintf(out, out_bytes, line[0] ? "%.31s" : "for CUDA %.16s", line[0] ? line : cuda_version);
 }
 
-/* "GPU-" and the board's 16 bytes as nvidia-smi writes them. */
+/* "GPU-" and the device's 16 bytes, in nvidia-smi's format. */
 static void uuid_text(const cudaUUID_t *uuid, char *out, size_t out_bytes)
 {
     size_t used = (size_t)snprintf(out, out_bytes, "GPU");
@@ -163,8 +166,9 @@ bool dt_cuda_look(int index, struct dt_device_info *out)
     return true;
 }
 
-/* Where a launcher gives every rank a GPU of its own and hides the others, each sees one, whatever its local rank; should that be the same
- * one, the ranks find out when they connect (dt_comm_options.share_devices). */
+/* If a launcher gives every rank its own GPU and hides the others, each rank sees one GPU, whatever
+ * its local rank. If several ranks see the same GPU, they find out when they connect
+ * (dt_comm_options.share_devices). */
 dt_status dt_cuda_choose(const struct dt_device_options *options, int *out)
 {
     char reason[256];
@@ -184,7 +188,7 @@ dt_status dt_cuda_choose(const struct dt_device_options *options, int *out)
 
 /* ---- this process near its GPU: on the processors of the NUMA node that the GPU is connected to ---- */
 
-/* "0-15,64-79", as Linux writes lists of processors. False: it is none. */
+/* Read "0-15,64-79", Linux's format of processor lists. False: it is not such a list. */
 static bool read_list(const char *text, cpu_set_t *out)
 {
     CPU_ZERO(out);
@@ -217,7 +221,7 @@ static bool processors_of(const char *folder, const char *address, cpu_set_t *ou
     if (used < 0 || used >= (int)sizeof path)
         return false;
     for (char *c = path + strlen(folder); *c; c++)
-        *c = (char)tolower((unsigned char)*c); /* CUDA writes addresses in capitals, the system in small letters */
+        *c = (char)tolower((unsigned char)*c); /* CUDA writes addresses in upper case, the system in lower case */
     FILE *file = fopen(path, "re");
     if (!file)
         return false;

@@ -9,7 +9,7 @@ static struct cuda_device *device_of(const struct dt_stream *stream)
     return (struct cuda_device *)stream->device;
 }
 
-/* All that is queued comes before all that will be, on every stream. */
+/* Order all later work, on every stream, after all work queued so far. */
 static dt_status order_all(struct cuda_stream *stream)
 {
     DT_TRY(dt_cuda_join(stream));
@@ -18,7 +18,7 @@ static dt_status order_all(struct cuda_stream *stream)
     return DT_OK;
 }
 
-/* Stop capturing; *out NULL: nothing was captured that can be used. */
+/* Stop capturing; *out NULL: the capture is invalid. */
 static dt_status stop(struct dt_stream *origin, cudaGraph_t *out)
 {
     *out = NULL;
@@ -34,7 +34,8 @@ static void discard(struct cuda_device *device, cudaGraph_t graph)
     dt_cuda_tasks_free(&device->captured_tasks);
 }
 
-/* Relaxed: the pools may ask CUDA for more memory in a capture, which is no work of a stream. */
+/* Relaxed mode: the pools may ask CUDA for more memory in a capture, which is not work on a
+ * stream. */
 dt_status dt_cuda_graph_begin(struct dt_stream *origin)
 {
     struct cuda_device *device = device_of(origin);
@@ -47,11 +48,12 @@ dt_status dt_cuda_graph_begin(struct dt_stream *origin)
         discard(device, graph);
         return status;
     }
-    dt_cuda_order_after_all(&device->order); /* every launch waits for what is queued */
+    dt_cuda_order_after_all(&device->order); /* every launch waits for queued work */
     return DT_OK;
 }
 
-/* Each kernel keeps the priority of the stream that it was captured on; without the flag all would have the launching stream's. */
+/* Each kernel keeps the priority of the stream that it was captured on; without the flag all
+ * kernels would have the launching stream's. */
 static dt_status instantiate(struct cuda_device *device, cudaGraph_t captured, struct cuda_graph **out)
 {
     struct cuda_graph *graph = calloc(1, sizeof *graph);

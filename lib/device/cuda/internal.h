@@ -1,4 +1,5 @@
-/* Inside the cuda device: its objects, and what its files ask of each other. cuda's own types stay out of here. */
+/* Inside the cuda device: its objects, and the functions that its files share. CUDA's own types are
+ * not used here. */
 #ifndef LIB_DEVICE_CUDA_INTERNAL_H
 #define LIB_DEVICE_CUDA_INTERNAL_H
 
@@ -13,24 +14,27 @@
 struct CUevent_st;
 struct CUgraphExec_st;
 
-/* A stream's latest marks can be waited for; a place before them is waited for at the oldest of them. */
+/* A stream can be waited for at its latest marks; for an earlier place the wait is for the oldest
+ * of these. */
 enum { CUDA_MARKS = 64 };
 
 struct cuda_stream {
     struct dt_stream base;
     int index; /* in cuda_device.streams, and in the order */
     struct CUstream_st *handle;
-    struct CUevent_st *marks[CUDA_MARKS]; /* of place n: n % CUDA_MARKS; made when first needed */
+    struct CUevent_st *marks[CUDA_MARKS]; /* mark of place n: index n % CUDA_MARKS; created when first needed */
     struct CUevent_st *join;              /* for dt_cuda_join and dt_cuda_fork */
 };
 
 struct cuda_event {
     struct dt_event base;
     struct CUevent_st *handle;
-    struct CUevent_st *order; /* timed: what waits within a capture see, where `handle` has the graph's times; else NULL */
+    /* if the event is timed: a plain event for waits within a capture, where `handle` holds the
+     * graph's times; else NULL */
+    struct CUevent_st *order;
     bool recorded;
-    uint64_t capture;         /* in which it was recorded last; 0: in none */
-    struct cuda_places after; /* which its last record came after */
+    uint64_t capture;         /* number of the capture in which it was last recorded; 0: in none */
+    struct cuda_places after; /* places that its last record was ordered after */
 };
 
 /* A task for the driver's thread (dt_cuda_submit_host). */
@@ -68,7 +72,7 @@ struct cuda_device {
     int ordinal; /* among the GPUs that this process sees */
     int multiprocessors, product_multiprocessors;
     bool early_launch, warpgroup_kernels;
-    struct dt_device_info info; /* what dt_cuda_look found */
+    struct dt_device_info info; /* as dt_cuda_look found it */
     bool poison;
     struct dt_nvml *nvml; /* NULL: the GPU's condition is not known */
     struct cuda_stream *streams[CUDA_STREAMS];
@@ -78,37 +82,39 @@ struct cuda_device {
     struct cuda_own *own;
     struct dt_cuda_watch *watches;
 
-    uint64_t capture, captures; /* the one that is open, 0: none; and how many there were */
-    struct cuda_graph *graphs;  /* that exist: their addresses must stay */
-    struct cuda_tasks tasks;    /* queued outside captures, in order; done ones are used again */
+    uint64_t capture, captures; /* number of the open capture, 0: none; and count of captures so far */
+    struct cuda_graph *graphs;  /* existing graphs: their addresses must stay valid */
+    struct cuda_tasks tasks;    /* queued outside captures, in order; finished ones are reused */
     struct cuda_tasks captured_tasks;
 
     pthread_mutex_t mutex; /* guards the failure of a task: the driver's threads write it */
-    dt_status failure;     /* the first since dt_stream_synchronize returned one */
+    dt_status failure;     /* the first one since dt_stream_synchronize last returned one */
     char failure_text[1024];
 };
 
-/* choice.c. The backend's entries; look without an index past the last. choose: the GPU of this rank, by its ordinal.
- * Errors: DT_ERR_UNAVAILABLE, DT_ERR_INVALID for a rank without a GPU. */
+/* choice.c: the backend's entries. dt_cuda_choose: the GPU of this rank, by its ordinal. Errors:
+ * DT_ERR_UNAVAILABLE, DT_ERR_INVALID for a rank without a GPU. */
 bool dt_cuda_available(char *reason, size_t reason_bytes);
 bool dt_cuda_look(int index, struct dt_device_info *out);
 dt_status dt_cuda_choose(const struct dt_device_options *options, int *out);
 
-/* Bind this thread, and those that it starts from here on, to the processors of the GPU's NUMA node, as the PCI device's
- * local_cpulist in `folder` says, as far as it may use them: pinned memory then comes from that node, too. Before the GPU is opened, as the
- * driver's threads inherit it. False: nothing is known, nothing is left to bind to, or nothing to do. */
+/* Bind this thread, and threads that it starts later, to the processors of the GPU's NUMA node:
+ * those in the PCI device's local_cpulist in `folder` that this process may use. Pinned memory then
+ * comes from that node, too. Call before the GPU is opened, because the driver's threads inherit
+ * the binding. False: the list is unknown, no processor of it is allowed, or nothing changes. */
 bool dt_cuda_bind_near(const char *folder, const char *address);
 
-/* nvml.c: the condition of the GPU at this PCI address ("0000:3B:00.0"). NULL where NVML is not there or does not know it. read: *out is
- * initialised; what this NVML does not know stays unknown. close takes NULL; the library stays loaded. */
+/* nvml.c: the condition of the GPU at this PCI address ("0000:3B:00.0"). open returns NULL if NVML
+ * is missing or does not know the GPU. read: *out is initialised; values that this NVML cannot give
+ * stay unknown. close takes NULL; the library stays loaded. */
 struct dt_nvml *dt_nvml_open(const char *address);
 void dt_nvml_read(const struct dt_nvml *nvml, struct dt_device_condition *out);
 void dt_nvml_close(struct dt_nvml *nvml);
 
-/* Of a GPU by its name, operations a second; 0: unknown. */
+/* Peak rate of a GPU by its name, in operations a second; 0: unknown. */
 double dt_cuda_peak_flops(const char *name, enum dt_dtype dtype);
 
-/* stream.c. The backend's entries for streams and events. */
+/* stream.c: the backend's entries for streams and events. */
 dt_status dt_cuda_stream_create(struct dt_device *device, const char *name, struct dt_stream **out);
 void dt_cuda_stream_destroy(struct dt_stream *stream);
 dt_status dt_cuda_stream_wait(struct dt_stream *stream, const struct dt_event *event);
@@ -117,24 +123,28 @@ void dt_cuda_event_destroy(struct dt_event *event);
 dt_status dt_cuda_event_record(struct dt_event *event, struct dt_stream *stream);
 dt_status dt_cuda_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
 
-/* Another mark on `stream`: *out is the place. Errors: DT_ERR_DEVICE; the place counts nevertheless. */
+/* Add a mark on `stream`: *out is its place. Errors: DT_ERR_DEVICE; the place counts
+ * nevertheless. */
 dt_status dt_cuda_mark(struct cuda_stream *stream, uint64_t *out);
-/* `stream` comes after these places; 0: no wait. */
+/* Order `stream` after these places; 0: no wait. */
 dt_status dt_cuda_wait_for_places(struct cuda_stream *stream, const struct cuda_places *places);
-/* `stream` comes after all that is queued on any stream; and the other way round. Places are the caller's business. */
+/* join: order `stream` after all work queued on any stream. fork: order all streams after `stream`.
+ * The caller updates the places. */
 dt_status dt_cuda_join(struct cuda_stream *stream);
 dt_status dt_cuda_fork(struct cuda_stream *stream);
 
-/* Block until a stream, or an event, is passed, and ask the watches meanwhile. `what` is for the error. limit_s 0: without end; past it
- * DT_ERR_TIMEOUT. Not while capturing. Errors: DT_ERR_DEVICE, DT_ERR_OOM, what a watch says. */
+/* Block until a stream, or an event, has been passed, and call the watches meanwhile. `what` is for
+ * the error text. limit_s: longest wait, then DT_ERR_TIMEOUT; 0: no limit. Not while capturing.
+ * Errors: DT_ERR_DEVICE, DT_ERR_OOM, a watch's failure. */
 dt_status dt_cuda_wait_for_stream(struct cuda_stream *stream, double limit_s);
 dt_status dt_cuda_wait_for_event(struct cuda_device *device, struct CUevent_st *event, const char *what);
 dt_status dt_cuda_wait_for_all(struct cuda_device *device, double limit_s); /* of its streams */
 
-/* memory.c. The backend's entries for memory and copies. */
+/* memory.c: the backend's entries for memory and copies. */
 void dt_cuda_memory_init(struct cuda_device *device);
-void dt_cuda_memory_finish(struct cuda_device *device); /* own memory too; streams are past their work */
-void dt_cuda_memory_settle(struct cuda_device *device); /* a step is over: what is free joins, and settles where all streams are idle */
+void dt_cuda_memory_finish(struct cuda_device *device); /* also frees memory of dt_cuda_own_alloc; all streams have finished */
+/* at the end of a step: join free blocks, and settle the pools if all streams are idle */
+void dt_cuda_memory_settle(struct cuda_device *device);
 dt_status dt_cuda_alloc(struct dt_stream *stream, size_t bytes, struct dt_buffer *out);
 void dt_cuda_free(struct dt_stream *stream, const struct dt_buffer *buffer);
 
@@ -143,7 +153,7 @@ dt_status dt_cuda_copy_from_host(struct dt_stream *stream, void *to, const void 
 dt_status dt_cuda_copy_to_host(struct dt_stream *stream, void *to, const void *from, size_t bytes);
 dt_status dt_cuda_zero(struct dt_stream *stream, void *to, size_t bytes);
 
-/* The failure that a task has left, which is then forgotten. */
+/* Return the failure that a task left, and clear it. */
 dt_status dt_cuda_task_failure(struct cuda_device *device);
 void dt_cuda_tasks_free(struct cuda_tasks *tasks);
 

@@ -1,5 +1,5 @@
-/* Memory of the cuda device: two pools over what cudaMalloc (or another source) and cudaHostAlloc give, and what libraries and kernels keep
- * for themselves. */
+/* Memory of the cuda device: two pools over what cudaMalloc (or another source) and cudaHostAlloc
+ * give, and memory that libraries and kernels allocate themselves. */
 #include "lib/device/cuda/internal.h"
 
 #include <cuda_runtime.h>
@@ -55,13 +55,14 @@ void dt_cuda_memory_finish(struct cuda_device *device)
 
 /* ---- giving back ---- */
 
-/* A graph's addresses stay as long as it may be launched. */
+/* Addresses in graphs must stay valid as long as a graph may be launched. */
 static bool pinned(const struct cuda_device *device)
 {
     return device->capture != 0 || device->graphs;
 }
 
-/* cudaFree waits for the whole device: not while anything is queued, because ranks could wait for each other that way. */
+/* cudaFree waits for the whole device: so it is not called while work is queued, or ranks could
+ * wait for each other. */
 static bool all_idle(const struct cuda_device *device)
 {
     for (int i = 0; i < CUDA_STREAMS; i++) {
@@ -115,8 +116,8 @@ static dt_status make_room(struct cuda_device *device)
     return dt_cuda_pool_release(&device->pool) + dt_cuda_pool_release(&device->host_pool) > 0 ? DT_OK : DT_ERR_OOM;
 }
 
-/* Who has the memory: buffers, the pool for the next ones, kernels and libraries that asked this device; the rest is CUDA's own and that of
- * other processes. */
+/* The error text says what uses the memory: buffers, the pool's free blocks, kernels and libraries
+ * that allocated from this device; CUDA itself and other processes have the rest. */
 static dt_status out_of_memory(const struct cuda_device *device, bool on_host, size_t bytes)
 {
     size_t free_bytes = 0, total_bytes = 0;
@@ -142,7 +143,7 @@ static dt_status out_of_memory(const struct cuda_device *device, bool on_host, s
 
 /* ---- buffers ---- */
 
-/* A block of one of the two pools, usable on `stream` from here on. */
+/* Take a block of one of the two pools, usable on `stream` from now on. */
 static dt_status take(struct cuda_pool *pool, struct cuda_stream *stream, size_t bytes, struct cuda_block **out)
 {
     struct cuda_device *device = (struct cuda_device *)stream->base.device;
@@ -161,7 +162,7 @@ static dt_status take(struct cuda_pool *pool, struct cuda_stream *stream, size_t
     return status;
 }
 
-/* A mark that cannot be made is one of a device that works no more; the next call returns its failure. */
+/* If a mark cannot be made, the device has failed; the next call returns its failure. */
 static void give(struct cuda_pool *pool, struct cuda_stream *stream, struct cuda_block *block)
 {
     struct cuda_places after = {{0}};
@@ -171,7 +172,7 @@ static void give(struct cuda_pool *pool, struct cuda_stream *stream, struct cuda
 
 struct move {
     void *to;
-    const void *from; /* NULL: the bytes are poisoned */
+    const void *from; /* NULL: fill the bytes with poison */
     size_t bytes;
 };
 
@@ -266,7 +267,9 @@ void dt_cuda_own_free(struct dt_device *base, void *memory)
     struct cuda_own *own = *place;
     if (!memory || !own)
         return;
-    dt_cuda_wait_for_all(device, 0); /* cudaFree would wait likewise, but not see a lost rank; a failure has been returned, or will be */
+    /* cudaFree would wait too, but would not notice a lost rank; a failure has been returned, or
+     * will be */
+    dt_cuda_wait_for_all(device, 0);
     *place = own->next;
     cudaFree(own->data);
     free(own);
@@ -274,8 +277,9 @@ void dt_cuda_own_free(struct dt_device *base, void *memory)
 
 /* ---- copies and fills ----
  *
- * A copy between the device and memory of the caller's own goes through pinned memory piece by piece: CUDA itself would block the host until
- * such a copy is done, and with it whatever the stream is waiting for. */
+ * A copy between the device and the caller's own memory goes through pinned memory piece by piece.
+ * Otherwise CUDA would block the host until the copy is done, and all work that the stream waits
+ * for. */
 
 enum { STAGING_BYTES = 4 << 20 };
 

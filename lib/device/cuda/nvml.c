@@ -1,7 +1,7 @@
-/* The GPU's condition, from NVML, the library that nvidia-smi asks. It comes with the driver and is loaded when first needed; a machine
- * without it has unknown conditions and is otherwise the same.
- * Source  NVIDIA, "NVML API Reference Guide": the functions, and the values of the enumerations below. Its header is part of no package
- *         that this needs, so what is used of it is declared here. */
+/* The GPU's condition, from NVML, the library that nvidia-smi uses. It comes with the driver and is
+ * loaded when first needed; without it conditions are unknown, and all else works.
+ * Source  NVIDIA, "NVML API Reference Guide": the functions, and the values of the enumerations
+ *         below. No required package has its header, so the used declarations are repeated here. */
 #include "lib/base/shared_library.h"
 #include "lib/device/cuda/internal.h"
 
@@ -42,7 +42,8 @@ struct dt_nvml {
     nvml_result (*processes)(nvml_device device, unsigned *count, void *all);
 };
 
-/* A function that this NVML does not have leaves what it would tell unknown; false without the first two. */
+/* Values of functions that this NVML lacks stay unknown; false if one of the first two is
+ * missing. */
 static bool load(struct dt_nvml *n)
 {
     const struct dt_shared_function functions[] = {
@@ -116,8 +117,8 @@ static void read_switches(const struct dt_nvml *n, struct dt_device_condition *o
         out->persistence = on != 0;
 }
 
-/* Asked without room for their list, it says how many there are. In a container it may see none, not even this one: then it knows
- * nothing. */
+/* Called without room for the list, it returns the number of processes. In a container it may see
+ * none, not even this process: then the number is unknown. */
 static int count_processes(const struct dt_nvml *n)
 {
     unsigned count = 0;

@@ -7,12 +7,12 @@
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 512 << 10, /* requests below come from small segments */
+    SMALL_BYTES = 512 << 10, /* smaller requests come from small segments */
     SMALL_SEGMENT_BYTES = 4 << 20,
-    SEGMENT_BYTES = 32 << 20,     /* of requests up to half of it; larger ones get a segment of their own */
+    SEGMENT_BYTES = 32 << 20,     /* for requests up to half of it; larger ones get their own segment */
     SEGMENT_UNIT_BYTES = 2 << 20, /* the driver's own pages */
-    SPLIT_BYTES = 64 << 10,       /* less than this is left with the block that it would be cut from */
-    SLACK_BYTES = 64 << 20        /* what may be held above the peak and an eighth of it */
+    SPLIT_BYTES = 64 << 10,       /* a smaller rest stays with its block */
+    SLACK_BYTES = 64 << 20        /* slack above the peak plus an eighth of it */
 };
 
 static size_t round_up(size_t bytes, size_t unit)
@@ -32,7 +32,7 @@ static bool comes_before(const struct cuda_block *block, size_t bytes, const cha
     return block->bytes != bytes ? block->bytes < bytes : block->data < data;
 }
 
-/* Index of the first free block that is not before (bytes, data). */
+/* Index of the first free block that does not sort before (bytes, data). */
 static size_t first_free(const struct cuda_pool *pool, enum cuda_pool_kind kind, size_t bytes, const char *data)
 {
     size_t low = 0, high = pool->free[kind].count;
@@ -65,7 +65,8 @@ static void remove_free(struct cuda_pool *pool, struct cuda_block *block)
     memmove(&blocks[at], &blocks[at + 1], (pool->free[kind].count - at) * sizeof *blocks);
 }
 
-/* A block that does not exist yet, with a place among the free ones for it: giving back cannot fail. NULL without host memory. */
+/* A new block, with room reserved for it in the list of free blocks, so that giving back cannot
+ * fail. NULL without host memory. */
 static struct cuda_block *new_block(struct cuda_pool *pool, enum cuda_pool_kind kind)
 {
     if (!DT_ROOM(pool->free[kind].blocks, pool->block_count[kind], pool->free[kind].capacity))
@@ -84,7 +85,7 @@ static void delete_block(struct cuda_pool *pool, struct cuda_block *block)
 
 /* ---- segments ---- */
 
-/* One more segment, free as a whole. */
+/* Add a segment, free as a whole. */
 static dt_status add_segment(struct cuda_pool *pool, enum cuda_pool_kind kind, size_t bytes)
 {
     void *data;
@@ -138,7 +139,7 @@ static void remove_segment(struct cuda_pool *pool, struct cuda_segment **place)
 
 /* ---- taking and giving ---- */
 
-/* The smallest that fits, at no more than this cost. */
+/* The smallest free block that fits and costs at most `cost`. */
 static struct cuda_block *best_free(const struct cuda_pool *pool, enum cuda_pool_kind kind, const struct cuda_order *order, int stream,
                                     size_t bytes, enum cuda_order_cost most)
 {
@@ -150,7 +151,7 @@ static struct cuda_block *best_free(const struct cuda_pool *pool, enum cuda_pool
     return NULL;
 }
 
-/* `block` takes in the next one; both are free. */
+/* Merge the next block into `block`; both are free. */
 static void join_next(struct cuda_pool *pool, struct cuda_block *block)
 {
     struct cuda_block *next = block->next;
@@ -165,7 +166,7 @@ static void join_next(struct cuda_pool *pool, struct cuda_block *block)
     add_free(pool, block);
 }
 
-/* Join all free neighbours that cost `stream` no more than this each. */
+/* Join all free neighbours that cost `stream` at most this each. */
 static bool join_for(struct cuda_pool *pool, enum cuda_pool_kind kind, const struct cuda_order *order, int stream,
                      enum cuda_order_cost most)
 {
@@ -182,7 +183,8 @@ static bool join_for(struct cuda_pool *pool, enum cuda_pool_kind kind, const str
     return joined;
 }
 
-/* What need not be waited for comes first, even where it takes joining; then what may be waited for; then another segment. */
+/* First a block that needs no wait, even if blocks must be joined for it; then one that needs a
+ * wait; then a new segment. */
 static dt_status find_block(struct cuda_pool *pool, enum cuda_pool_kind kind, const struct cuda_order *order, int stream, size_t bytes,
                             struct cuda_block **out)
 {
@@ -217,7 +219,7 @@ static void split(struct cuda_pool *pool, struct cuda_block *block, size_t bytes
     add_free(pool, rest);
 }
 
-/* A block that is not among the free ones, from one that is or from the driver. */
+/* Remove a block from the free list, or get one from the driver. */
 static dt_status get_block(struct cuda_pool *pool, enum cuda_pool_kind kind, const struct cuda_order *order, int stream, size_t asked_bytes,
                            struct cuda_block **out)
 {
@@ -254,7 +256,7 @@ dt_status dt_cuda_pool_take(struct cuda_pool *pool, const struct cuda_order *ord
     return DT_OK;
 }
 
-/* Whether both have the same places, after those that have been passed meanwhile are forgotten: most often none. */
+/* Do both have the same places, after passed ones are cleared? Mostly there are none. */
 static bool alike(const struct cuda_order *order, struct cuda_block *block, struct cuda_block *next)
 {
     if (block->taken || next->taken)
@@ -316,7 +318,7 @@ void dt_cuda_pool_settle(struct cuda_pool *pool)
     size_t bytes = round_up(pool->live_peak_bytes[CUDA_POOL_LARGE] - pool->live_bytes[CUDA_POOL_LARGE], SEGMENT_UNIT_BYTES);
     pool->settled_peak_bytes = live_peak_bytes(pool);
     uint64_t released = dt_cuda_pool_release(pool);
-    if (bytes > 0 && bytes < released && !pool->separate) /* a refusal leaves it to the next requests */
+    if (bytes > 0 && bytes < released && !pool->separate) /* on refusal, later requests allocate as they need */
         add_segment(pool, CUDA_POOL_LARGE, bytes);
 }
 

@@ -1,14 +1,17 @@
 /* One of a cuda device's two memories, its own or the host's: segments that are allocated from the
  * driver once, and divided into blocks that are reused.
  *
- * Blocks are chosen on the host in program order, while the streams are still far behind. That is sound as a block carries the places that
- * its next user must come after (order.h); a stream that already comes after them takes it as it is, another is made to wait, and for a
- * stream that exchanges messages nobody is made to wait (see lib/device/cpu/pool.h: such waits could close a circle). The choice depends on
- * the program alone: a training step that repeats its allocations gets the same addresses again, which graphs build upon.
+ * Blocks are chosen on the host in program order, before the streams have reached that point. This
+ * is correct because a block records the places that its next user must be ordered after (order.h).
+ * A stream that is already ordered after them uses the block at once; another one is made to wait;
+ * but no stream is made to wait for a stream that exchanges messages (see lib/device/cpu/pool.h:
+ * such waits could cause a deadlock). The choice depends only on the program: a training step that
+ * repeats its allocations gets the same addresses again, which graphs need.
  *
- * Free neighbours join once nobody need be waited for, or where nothing else is large enough: joined memory comes after the places of all
- * its parts, and one part that has just been freed would make everybody wait. Requests below SMALL_BYTES have segments of their own, so
- * that a small block that lives long does not split a large place. Knows nothing of cuda: where memory comes from is the caller's. */
+ * Free neighbours are joined once they need no waits, or if nothing else is large enough: a joined
+ * block is ordered after the places of all its parts, so one part that was just freed would make
+ * every user wait. Requests below SMALL_BYTES have separate segments, so that a small block with a
+ * long life does not split a large one. The pool does not call CUDA: the caller supplies memory. */
 #ifndef LIB_DEVICE_CUDA_POOL_H
 #define LIB_DEVICE_CUDA_POOL_H
 
@@ -31,31 +34,31 @@ struct cuda_block {
     char *data;
     size_t bytes;
     bool taken;
-    struct cuda_places after; /* free: what its next user must come after */
+    struct cuda_places after; /* free blocks: places that the next user must be ordered after */
     struct cuda_segment *segment;
     struct cuda_block *previous, *next; /* its neighbours in the segment */
 };
 
 struct cuda_pool {
-    const char *name; /* "device" or "host", for error texts; the caller sets these, the rest is zeroed */
-    dt_status (*grow)(void *context, size_t bytes, void **out); /* DT_ERR_OOM: there is no more */
+    const char *name; /* "device" or "host", for error texts; the caller sets the members up to `separate`, the rest is zeroed */
+    dt_status (*grow)(void *context, size_t bytes, void **out); /* DT_ERR_OOM: no memory is left */
     void (*shrink)(void *context, void *data);
     void *context;
-    bool separate; /* likewise: each block is a segment of its own, of as many bytes as asked for, and goes back at the next release */
+    bool separate; /* each block is a segment of its own, of exactly the requested bytes, returned at the next release */
 
     struct cuda_segment *segments;
     struct {
-        struct cuda_block **blocks; /* [count] by size, then by address; room for as many as there are blocks */
+        struct cuda_block **blocks; /* [count] by size, then by address; with room for all blocks */
         size_t count, capacity;
     } free[CUDA_POOL_KINDS];
     size_t block_count[CUDA_POOL_KINDS];
     uint64_t live_bytes[CUDA_POOL_KINDS], live_peak_bytes[CUDA_POOL_KINDS];
     uint64_t reserved_bytes;
-    uint64_t settled_peak_bytes; /* the peak at which dt_cuda_pool_settle did its work last */
+    uint64_t settled_peak_bytes; /* the peak at the last dt_cuda_pool_settle */
 };
 
-/* *out is usable on `stream` once that comes after *waits, which has only the places that it does not come after already.
- * Errors: DT_ERR_OOM and what `grow` says, DT_ERR_HOST_MEMORY. */
+/* *out is usable on `stream` once that is ordered after *waits, which has only places that it is
+ * not ordered after yet. Errors: DT_ERR_OOM and those of `grow`, DT_ERR_HOST_MEMORY. */
 dt_status dt_cuda_pool_take(struct cuda_pool *pool, const struct cuda_order *order, int stream, size_t bytes, struct cuda_block **out,
                             struct cuda_places *waits);
 /* The block is free for users that are ordered after *after. */
@@ -64,17 +67,19 @@ void dt_cuda_pool_give(struct cuda_pool *pool, const struct cuda_order *order, s
  * blocks. */
 void dt_cuda_pool_join(struct cuda_pool *pool, const struct cuda_order *order);
 
-/* Give back the segments of which nothing is taken; returns their bytes. The streams are past everything that used them. */
+/* Return segments without live blocks to the driver; returns their bytes. All streams have finished
+ * work that used them. */
 uint64_t dt_cuda_pool_release(struct cuda_pool *pool);
 
-/* Whether more is held than the peak needs: segments that came one by one, as a first step asked for them, do not fit together well. settle
- * then gives back what is free and asks for one large segment in its place. Once for each peak. Between steps: as for release. */
+/* unsettled: does the pool hold more than the peak needs? Segments that were added one by one
+ * during a first step do not fit together well. settle returns free segments and allocates one
+ * large segment instead, once for each peak. Call between steps, as release. */
 bool dt_cuda_pool_unsettled(const struct cuda_pool *pool);
 void dt_cuda_pool_settle(struct cuda_pool *pool);
 
 bool dt_cuda_pool_contains(const struct cuda_pool *pool, const void *address);
 
-/* Give back everything, taken blocks too. As for release. */
+/* Return all memory, live blocks too. Conditions as for release. */
 void dt_cuda_pool_finish(struct cuda_pool *pool);
 
 #endif

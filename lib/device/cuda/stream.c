@@ -1,5 +1,6 @@
-/* Streams, events, tasks on the host, and waiting for them. The host never blocks within CUDA: it asks, sleeps a little and asks the
- * watches, so that a kernel that waits for a lost rank ends as its communicator's failure. */
+/* Streams, events, tasks on the host, and waiting for them. The host never blocks within CUDA: it
+ * polls, sleeps briefly and calls the watches, so that a wait for a kernel that waits for a lost
+ * rank ends with its communicator's failure. */
 #include "lib/base/clock.h"
 #include "lib/device/cuda/internal.h"
 
@@ -13,7 +14,7 @@ dt_status dt_cuda_status(int error, const char *what)
 {
     if (error == cudaSuccess)
         return DT_OK;
-    cudaGetLastError(); /* CUDA keeps an error for the next caller, who would take it for its own */
+    cudaGetLastError(); /* CUDA keeps an error for the next caller, which would report it as its own */
     return dt_fail(error == cudaErrorMemoryAllocation ? DT_ERR_OOM : DT_ERR_DEVICE, "%s: %s", what, cudaGetErrorString((cudaError_t)error));
 }
 
@@ -35,8 +36,8 @@ void dt_cuda_stream_exchanges(struct dt_stream *base)
 
 /* ---- waiting ---- */
 
-/* Between two questions: at first at once, as short waits are many; later after a small part of the time that the wait has taken already,
- * so that it adds little to what is measured, and at most 100 microseconds. */
+/* Pause between two polls: none at first, because short waits are common; later a small part of the
+ * time waited so far, so that measured times grow little, and at most 100 microseconds. */
 static void pause_after(int64_t waited_ns)
 {
     enum { SPIN_NS = 50000, LONGEST_NS = 100000, PART = 256 };
@@ -141,7 +142,7 @@ dt_status dt_cuda_stream_create(struct dt_device *base, const char *name, struct
     dt_status status = create_handle(stream, name);
     if (status < 0)
         goto fail;
-    status = dt_cuda_join(stream); /* it may get memory that the others have freed */
+    status = dt_cuda_join(stream); /* it may get memory that other streams have freed */
     if (status < 0)
         goto fail;
     device->streams[index] = stream;
@@ -153,7 +154,7 @@ fail:
     return status;
 }
 
-/* Its index may be given to another stream, whose places go on from here. */
+/* The index may be reused by another stream, whose places continue from here. */
 void dt_cuda_stream_destroy(struct dt_stream *base)
 {
     struct cuda_stream *stream = (struct cuda_stream *)base;
@@ -237,7 +238,7 @@ dt_status dt_cuda_event_create(struct dt_device *device, bool timed, struct dt_e
     return DT_OK;
 }
 
-/* CUDA keeps what a mark that is still ahead needs. */
+/* CUDA keeps the resources of a mark until it has been passed. */
 void dt_cuda_event_destroy(struct dt_event *base)
 {
     struct cuda_event *event = (struct cuda_event *)base;
@@ -248,8 +249,8 @@ void dt_cuda_event_destroy(struct dt_event *base)
     free(event);
 }
 
-/* In a capture the time of a mark is that of each launch, which CUDA calls external; to such a mark nothing in the graph can refer, so
- * another one beside it orders. */
+/* In a capture a timed mark must be an external one, which has the time of each launch. Work in the
+ * graph cannot depend on such a mark, so a second, plain event orders it. */
 dt_status dt_cuda_event_record(struct dt_event *base, struct dt_stream *base_stream)
 {
     struct cuda_event *event = (struct cuda_event *)base;
@@ -267,7 +268,7 @@ dt_status dt_cuda_event_record(struct dt_event *base, struct dt_stream *base_str
     return DT_OK;
 }
 
-/* What was recorded before a capture is passed in it, and what was recorded in it is passed after it. */
+/* In a capture, marks from before it count as passed; after it, so do marks from within it. */
 dt_status dt_cuda_stream_wait(struct dt_stream *base_stream, const struct dt_event *base)
 {
     const struct cuda_event *event = (const struct cuda_event *)base;
@@ -331,7 +332,7 @@ dt_status dt_cuda_task_failure(struct cuda_device *device)
 static void run_task(void *data)
 {
     struct cuda_task *task = data;
-    if (!has_failed(task->device)) { /* what follows from a failure is not computed */
+    if (!has_failed(task->device)) { /* work after a failure is not computed */
         dt_status status = task->run(task->arguments);
         if (status < 0)
             keep_failure(task->device, task->label, status);
@@ -339,7 +340,7 @@ static void run_task(void *data)
     atomic_store(&task->done, true);
 }
 
-/* The oldest task of the list, when it is done and has room; else a new one. */
+/* The oldest task of the list if it is done and has room; else a new one. */
 static struct cuda_task *take_task(struct cuda_tasks *tasks, size_t bytes)
 {
     struct cuda_task *task = tasks->first;
