@@ -1,5 +1,5 @@
-/* The keys of a cluster file: the one place that knows their names, types, ranges and defaults. The schema is made from it: after a change
- * run scripts/generate. */
+/* The keys of a cluster file: the only place with their names, types, ranges and defaults. The
+ * schema is generated from it: run scripts/generate after a change. */
 #include "lib/config/json.h"
 #include "lib/sim/cluster.h"
 #include "lib/sim/nccl.h"
@@ -125,8 +125,9 @@ static const struct dt_field fields[] = {
      .initial = "1",
      .description = "the cards' sum over what the switches carry at once"},
 
-    /* Where a cluster says nothing: what "NVIDIA DGX SuperPOD with DGX H100" (reference architecture RA-11333-001, 2023, table 6) calls good of the
-     * file system of one unit of 32 nodes. */
+    /* Default of clusters that give no storage rates: the rates that "NVIDIA DGX SuperPOD with DGX
+     * H100" (reference architecture RA-11333-001, 2023, table 6) calls good for the file system of
+     * one unit of 32 nodes. */
     SOURCE(storage),
     GB_PER_S(storage.read_gb_per_s, true, "4", "GB/s that a node reads of the file system with data and checkpoints"),
     GB_PER_S(storage.write_gb_per_s, true, "2", "the same of writing"),
@@ -184,7 +185,7 @@ const struct dt_schema *dt_sim_cluster_schema(void)
     return &schema;
 }
 
-/* ---- what no row by itself can say ---- */
+/* ---- conditions on several keys ---- */
 
 static dt_status want_positive(double value, const char *where, const char *path, const char *why)
 {
@@ -261,7 +262,7 @@ dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *wher
     struct cJSON *object;
     DT_TRY(dt_json_parse(text, length, where, &object));
     struct cJSON *collectives = cJSON_GetObjectItemCaseSensitive(object, "collectives");
-    struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(collectives, "measured"); /* a list, which no row describes */
+    struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(collectives, "measured"); /* a list: not described by a row */
     dt_status status = read_cluster(object, measured, where, out);
     cJSON_Delete(measured);
     dt_json_destroy(object);

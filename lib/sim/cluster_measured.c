@@ -42,7 +42,8 @@ dt_status dt_sim_measured_write(const struct dt_sim_measured_list *list, struct 
     return dt_config_write_list(dt_sim_measured_table(), list->entries, list->count, out);
 }
 
-/* An entry with the measured numbers of ranks and nodes that are nearest by ratio; NULL: the kind was not measured. */
+/* An entry whose ranks and nodes are nearest by ratio to the wanted ones; NULL: the kind was not
+ * measured. */
 static const struct dt_sim_measured *nearest(const struct dt_sim_measured_list *list, int kind, int ranks, int nodes)
 {
     double least = INFINITY;
@@ -76,7 +77,7 @@ bool dt_sim_measured_find(const struct dt_sim_measured_list *list, int kind, int
         return false;
     const struct dt_sim_measured *low = below ? below : above, *high = above ? above : below;
     double part = high->bytes > low->bytes ? log(bytes / low->bytes) / log(high->bytes / low->bytes) : 0;
-    double scale = above ? 1 : bytes / low->bytes; /* more bytes than were measured: at the speed of the most */
+    double scale = above ? 1 : bytes / low->bytes; /* more bytes than were measured: at the rate of the largest size */
     *out_seconds = exp((1 - part) * log(low->seconds) + part * log(high->seconds)) * scale;
     *out_load = (1 - part) * low->load + part * high->load;
     return true;

@@ -67,7 +67,7 @@ void dt_sim_engine_destroy(struct dt_sim_engine *e)
     free(e);
 }
 
-/* Every rank there, and once: their places in order say so. */
+/* Each rank must be in range, and occur once: checked by sorting. */
 static dt_status check_ranks(const struct dt_sim_engine *e, const char *name, const int *ranks, int count)
 {
     bool *seen = calloc((size_t)e->rank_count, sizeof *seen);
@@ -164,7 +164,7 @@ static dt_status new_activity(struct dt_sim_engine *e, struct activity activity,
     return DT_OK;
 }
 
-/* All have come: the latency begins. */
+/* All ranks have arrived: the latency begins. */
 static dt_status set_out(struct dt_sim_engine *e, struct activity activity)
 {
     uint32_t number = 0;
@@ -174,7 +174,7 @@ static dt_status set_out(struct dt_sim_engine *e, struct activity activity)
     return dt_sim_heap_set(&e->starts, number, activity.start_s + activity.movement.latency_s);
 }
 
-/* Put a rank into the list of those that may go on. */
+/* Add a rank to the list of ranks that may continue. */
 static void wake(struct dt_sim_engine *e, int number)
 {
     if (!e->ranks[number].queued && e->ranks[number].program) {
@@ -183,7 +183,7 @@ static void wake(struct dt_sim_engine *e, int number)
     }
 }
 
-/* A stream is past its operation at now_s. */
+/* A stream has finished its operation at now_s. */
 static void release(struct dt_sim_engine *e, int number, int stream, const struct dt_sim_op *op, double now_s)
 {
     struct rank *rank = &e->ranks[number];
@@ -197,23 +197,25 @@ static void release(struct dt_sim_engine *e, int number, int stream, const struc
     wake(e, number);
     if (message && --s->unfinished)
         return;
-    if (s->hold == HOLD_PEERS || s->hold == HOLD_FLOW) { /* else others of an open group are yet to come */
+    if (s->hold == HOLD_PEERS || s->hold == HOLD_FLOW) { /* otherwise other operations of an open group are still outstanding */
         s->clock_s = now_s;
         s->hold = HOLD_NONE;
         s->done++;
     }
 }
 
-/* For how long a stream of the rank has worked during a collective on stream `except`; 0 for that stream. */
+/* How long a stream of the rank has worked during a collective on stream `except`; 0 for that
+ * stream. */
 static double worked_beside(const struct rank *rank, int stream, int except, double start_s, double now_s)
 {
     const struct stream *s = &rank->streams[stream];
     return stream == except || !rank->program->works[stream] ? 0 : fmax(0, fmin(s->clock_s, now_s) - fmax(start_s, s->work_start_s));
 }
 
-/* The other way round: concurrent kernels have taken memory bandwidth and multiprocessors from its channels. The rank that worked
- * longest holds up all others. Returns the seconds that this costs. Source  Rashidi et al., "Enabling Compute-Communication Overlap in
- * Distributed Deep Learning Training Platforms", ISCA 2021, arXiv 2007.00156. */
+/* The opposite effect: concurrent kernels have taken memory bandwidth and multiprocessors from the
+ * collective's channels. The rank that worked longest delays all others. Returns the delay in
+ * seconds. Source  Rashidi et al., "Enabling Compute-Communication Overlap in Distributed Deep
+ * Learning Training Platforms", ISCA 2021, arXiv 2007.00156. */
 static double slowed_s(const struct dt_sim_engine *e, const struct group *g, double now_s, double slowdown)
 {
     double longest_s = 0;
@@ -235,16 +237,18 @@ static void end_collective(struct dt_sim_engine *e, struct group *g, double now_
         const struct dt_sim_op *op = &rank->program->ops[rank->program->stream_ops[stream][rank->streams[stream].done]];
         g->arrivals[i].stream = 0;
         engine_report_span(e, g->ranks[i], stream, op, g->arrivals[i].at_s, g->start_s, now_s);
-        /* The collective's kernel has taken multiprocessors from the rank's concurrent work. What a stream did in that time it could not do at
-         * full speed, so it continues later by that part. A stream that waited has lost nothing. Source  NVIDIA, NCCL documentation,
-         * NCCL_MAX_NCHANNELS: a channel is a block of threads, and takes a multiprocessor from computation. */
+        /* The collective's kernel has taken multiprocessors from the rank's concurrent work. A
+         * stream that worked in that time was slower, so it continues later by that part. A stream
+         * that waited has lost nothing. Source  NVIDIA, NCCL documentation, NCCL_MAX_NCHANNELS: a
+         * channel is a block of threads, and takes a multiprocessor from computation. */
         for (int s = 0; compute_share > 0 && s < rank->program->stream_count; s++)
             rank->streams[s].clock_s += compute_share * worked_beside(rank, s, stream, g->start_s, now_s);
         release(e, g->ranks[i], stream, op, now_s);
     }
 }
 
-/* The seconds that a collective takes longer because its ranks worked meanwhile. Known only when it would otherwise be over. */
+/* The seconds that a collective takes longer because its ranks worked during it. Known only at the
+ * time when it would otherwise end. */
 static double more_s(const struct dt_sim_engine *e, const struct activity *a, double now_s)
 {
     return a->kind != ACTIVITY_COLLECTIVE || a->lengthened || a->movement.compute_slowdown <= 0
@@ -252,7 +256,8 @@ static double more_s(const struct dt_sim_engine *e, const struct activity *a, do
                : slowed_s(e, e->groups[a->group], now_s, a->movement.compute_slowdown);
 }
 
-/* All ranks of the activity leave it; a collective during which they worked first goes on, once, for the time that this cost. */
+/* All ranks of the activity leave it. A collective during which they worked is first extended,
+ * once, by the time that this cost. */
 static dt_status end_activity(struct dt_sim_engine *e, uint32_t number, double now_s)
 {
     struct activity *a = &e->activities[number];
@@ -307,7 +312,8 @@ static dt_status come_to_collective(struct dt_sim_engine *e, int rank, int strea
     return set_out(e, a);
 }
 
-/* ---- messages: a send and a receive between the same two places find each other in the order of their calls ---- */
+/* ---- messages: sends and receives between the same two places are matched in the order of their
+ * calls ---- */
 
 static uint32_t bucket_of(const struct dt_sim_engine *e, int group, int from, int to)
 {
@@ -417,7 +423,7 @@ static dt_status issue(struct rank *rank, const struct dt_sim_op *op)
     return DT_OK;
 }
 
-/* When a stream, or all of them, has done what was issued; NAN while it has not. */
+/* When a stream, or all of them, finished the issued work; NAN if it is not finished. */
 static double synchronized_s(const struct rank *rank, int stream)
 {
     double until = 0;
@@ -430,7 +436,8 @@ static double synchronized_s(const struct rank *rank, int stream)
     return until;
 }
 
-/* The host goes on until it has to wait. It runs before the streams, so these find all that they may do. */
+/* The host continues until it has to wait. It runs before the streams, so that these find all
+ * issued operations. */
 static dt_status advance_host(struct dt_sim_engine *e, int number)
 {
     struct rank *rank = &e->ranks[number];
@@ -484,14 +491,14 @@ static dt_status come_to(struct dt_sim_engine *e, int number, int stream, const 
         return come_to_collective(e, number, stream, op, came_s);
     }
     s->unfinished++;
-    if (op->in_group) /* on to the group's next: the last one waits for all */
+    if (op->in_group) /* continue with the group's next operation: the last one waits for all */
         s->done++;
     else
         s->hold = HOLD_PEERS;
     return come_to_message(e, number, stream, op, came_s);
 }
 
-/* One stream goes on until it has to wait. */
+/* One stream continues until it has to wait. */
 static dt_status advance_stream(struct dt_sim_engine *e, int number, int stream, bool *progress)
 {
     struct rank *rank = &e->ranks[number];
@@ -511,7 +518,8 @@ static dt_status advance_stream(struct dt_sim_engine *e, int number, int stream,
             continue;
         }
         if (op->kind == DT_SIM_WORK) {
-            /* Compared as sums: a difference from a sum may be above what was added to by rounding alone, and the work would seem to pause. */
+            /* Compare sums: a difference could exceed an addend by rounding alone, and the work
+             * would seem to pause. */
             bool pauses = host + op->lead_s > s->clock_s + op->amount;
             end = pauses ? host + op->lead_s : s->clock_s + op->amount;
             if (pauses) {
@@ -528,7 +536,7 @@ static dt_status advance_stream(struct dt_sim_engine *e, int number, int stream,
             return DT_OK;
         } else {
             end = fmax(ready, rank->event_s[op->target]);
-            s->idle.host_s += fmax(0, ready - fmax(s->clock_s, rank->event_s[op->target])); /* not where it had to wait anyway */
+            s->idle.host_s += fmax(0, ready - fmax(s->clock_s, rank->event_s[op->target])); /* not if it had to wait anyway */
             if (end > s->clock_s)
                 s->work_start_s = end;
         }
@@ -542,7 +550,7 @@ static dt_status advance_stream(struct dt_sim_engine *e, int number, int stream,
     return DT_OK;
 }
 
-/* Queues of a rank wake each other through events, so they take turns until all of them wait. */
+/* Queues of a rank wake each other through events, so they run in turn until all of them wait. */
 static dt_status advance_rank(struct dt_sim_engine *e, int number)
 {
     struct rank *rank = &e->ranks[number];
@@ -615,7 +623,7 @@ dt_status dt_sim_engine_run(struct dt_sim_engine *e)
     return DT_OK;
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 double dt_sim_engine_event_s(const struct dt_sim_engine *e, int rank, uint32_t event)
 {

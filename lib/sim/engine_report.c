@@ -37,7 +37,7 @@ void engine_report_span(const struct dt_sim_engine *e, int rank, int stream, con
 
 enum { TEXT_BYTES = 640 };
 
-/* "0-3, 5 and 12 more": at most eight runs. member(context, i) says whether i belongs. */
+/* "0-3, 5 and 12 more": at most eight ranges. */
 static void describe_ranks(const struct group *g, bool arrived, char *text, size_t text_bytes)
 {
     size_t used = 0;
@@ -90,7 +90,8 @@ bool engine_is_done(const struct rank *rank)
     return done;
 }
 
-/* The operation with others that a rank is held up in: one that it has arrived at, or else one that waits for earlier ones. NULL: none. */
+/* The collective or message that a rank waits in: one that it has arrived at, or else one that
+ * waits for earlier operations. NULL: none. */
 static const struct dt_sim_op *held_in(const struct rank *rank)
 {
     const struct dt_sim_op *found = NULL;
@@ -144,7 +145,7 @@ static bool describe_message(const struct dt_sim_engine *e, const struct waiting
     return true;
 }
 
-/* The first wait with others that there is; false: none. */
+/* Describe the first wait for other ranks; false: there is none. */
 static bool describe_any(const struct dt_sim_engine *e, char *text, size_t text_bytes)
 {
     for (int g = 0; g < e->group_count; g++)
@@ -171,8 +172,9 @@ static int waits_for(const struct dt_sim_engine *e, int number)
     return -1;
 }
 
-/* The wait to report: from any rank that waits, along whom each waits for, to a rank that will never come or into a circle. There it is
- * the collective that most ranks wait in, or a message. */
+/* Find the wait to report: start at any rank that waits and follow which rank each waits for, up to
+ * a rank that will never arrive, or into a cycle. In a cycle, report the collective that most ranks
+ * wait in, or a message. */
 static int find_culprit(const struct dt_sim_engine *e, int number)
 {
     int most = -1;

@@ -25,7 +25,7 @@ static void put(struct dt_sim_heap *heap, uint32_t at, struct dt_sim_heap_entry 
     heap->place[entry.item] = at + 1;
 }
 
-/* Let the entry find its place from the hole at `at`, up or down. */
+/* Move the entry from the hole at `at` up or down to its place. */
 static void settle(struct dt_sim_heap *heap, uint32_t at, struct dt_sim_heap_entry entry)
 {
     while (at > 0 && before(entry, heap->entries[(at - 1) / 2])) {

@@ -1,5 +1,6 @@
-/* A binary heap of (time, item), earliest first, whose items can be moved and taken out. Equal times come in the order of the items'
- * numbers, so that what a simulation does never depends on how its heap happens to lie. */
+/* A binary heap of (time, item), earliest first, whose items can be moved and taken out. Equal
+ * times are ordered by the items' numbers, so that a simulation never depends on the heap's
+ * layout. */
 #ifndef LIB_SIM_HEAP_H
 #define LIB_SIM_HEAP_H
 
@@ -15,23 +16,24 @@ struct dt_sim_heap_entry {
 /* A zeroed heap is empty. */
 struct dt_sim_heap {
     struct dt_sim_heap_entry *entries; /* [count] */
-    uint32_t *place;                   /* [item_room] where an item is, counted from 1; 0: nowhere */
+    uint32_t *place;                   /* [item_room] position of an item, counted from 1; 0: not in the heap */
     uint32_t count, room, item_room;
 };
 
 void dt_sim_heap_finish(struct dt_sim_heap *heap);
 
-/* Put an item in, or move it where it is in. Items are small numbers: memory grows with the largest. Errors: DT_ERR_HOST_MEMORY. */
+/* Insert an item, or move it if it is in the heap. Items are small numbers: memory grows with the
+ * largest. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_heap_set(struct dt_sim_heap *heap, uint32_t item, double time_s);
-/* Take an item out; nothing happens where it is not in. */
+/* Remove an item; no effect if it is not in the heap. */
 void dt_sim_heap_remove(struct dt_sim_heap *heap, uint32_t item);
 
-/* Take all items out. */
+/* Remove all items. */
 void dt_sim_heap_clear(struct dt_sim_heap *heap);
 
 /* The earliest time, INFINITY when empty. */
 double dt_sim_heap_time(const struct dt_sim_heap *heap);
-/* Take the earliest out; the heap must not be empty. */
+/* Remove the earliest item and return it; the heap must not be empty. */
 uint32_t dt_sim_heap_pop(struct dt_sim_heap *heap);
 
 #endif

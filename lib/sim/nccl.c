@@ -5,15 +5,16 @@
 #include <string.h>
 
 /* The constants of NCCL's tuning model, by version.
- * Source  NVIDIA/nccl, src/graph/tuning.cc: 2.10.3 at commit 7e515921, 2.20.3 at commit b6475625, 2.27.3 at commit 72d24320 (versions as
- *         makefiles/version.mk has them there). PyTorch 1.11 ships 2.10.3. */
+ * Source  NVIDIA/nccl, src/graph/tuning.cc: 2.10.3 at commit 7e515921, 2.20.3 at commit b6475625,
+ *         2.27.3 at commit 72d24320 (versions from makefiles/version.mk there). PyTorch 1.11 ships
+ *         2.10.3. */
 const double dt_sim_nccl_tree_correction[DT_SIM_PROTOCOLS][23] = {
     {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9},
 };
 
-/* What 2.20.3 and 2.27.3 have in common. */
+/* Constants that 2.20.3 and 2.27.3 share. */
 #define SINCE_2_20                                                                                                                         \
     .nvls = true, .ring_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}},                                                  \
     .tree_ll128_channel = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29.0}},                                                                \
@@ -88,7 +89,7 @@ static int scale_of(const struct dt_sim_nccl_comm *c)
     return c->nodes <= 2 ? c->nodes - 1 : 2;
 }
 
-/* Steps of a ring, and how many of them are between nodes. */
+/* Steps of a ring, and how many of them cross nodes. */
 static void ring_steps(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, int *steps, int *inter)
 {
     *steps = c->ranks;
@@ -113,7 +114,7 @@ static void ring_steps(const struct dt_sim_nccl_comm *c, enum dt_sim_collective 
     *inter = *inter < *steps ? *inter : *steps;
 }
 
-/* GB/s of the protocol on the ring's channels together, of the bus's `bus`. */
+/* GB/s that the protocol achieves on all channels of the ring, from their bus bandwidth `bus`. */
 static double ring_bus(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, enum dt_sim_protocol protocol, double bus)
 {
     int scale = scale_of(c), arch = (int)c->architecture;
@@ -137,14 +138,15 @@ static double tree_bus(const struct dt_sim_nccl_comm *c, enum dt_sim_protocol pr
     return bus;
 }
 
-static const double nvls_part = 5.0 / 6; /* of the bus, that is the message's */
+static const double nvls_part = 5.0 / 6; /* part of the bus that carries the message */
 
 double dt_sim_nccl_nvls_bus(double own, double network)
 {
     return fmin(own, network / nvls_part);
 }
 
-/* Bytes of the message a second, in GB/s, if the algorithm's channels have `bus`. A tree's are half of the bus: up and down. */
+/* Rate of the message in GB/s, if the algorithm's channels have `bus`. A tree's rate is half of the
+ * bus: up and down. */
 static double algorithm_bandwidth(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes,
                                   enum dt_sim_algorithm algorithm, enum dt_sim_protocol protocol, double bus)
 {
@@ -159,7 +161,7 @@ static double algorithm_bandwidth(const struct dt_sim_nccl_comm *c, enum dt_sim_
     return tree_bus(c, protocol, bus) / 2 * (size < 23 ? dt_sim_nccl_tree_correction[protocol][size] : 1);
 }
 
-/* Sources: the rule for the plateau is NCCL's for a communicator with its default channels. */
+/* NCCL's rule for the plateau of a communicator with its default channels. */
 static bool on_plateau(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes, enum dt_sim_protocol protocol)
 {
     double from = c->tables->plateau_by_channel ? 64.0 * c->channels * c->ranks : 4096.0 * c->ranks;
@@ -184,7 +186,7 @@ static double latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collectiv
     if (algorithm == DT_SIM_TREE)
         return total + 2 * ((c->ranks / c->nodes - 1) * own + (c->nodes > 1 ? ilogb(c->nodes) : 0) * (inter + extra_us));
     if (kind == DT_SIM_BROADCAST || kind == DT_SIM_REDUCE)
-        return total + (c->nodes > 1 ? inter + extra_us : own); /* a pipeline: its filling is not counted */
+        return total + (c->nodes > 1 ? inter + extra_us : own); /* a pipeline: the time to fill it is not counted */
     ring_steps(c, kind, &steps, &inter_steps);
     if (c->nodes > 1)
         own = fmax(own, t->net_overhead_us[c->amd] * (protocol == DT_SIM_SIMPLE ? 3 : 1));
@@ -192,10 +194,12 @@ static double latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collectiv
     return (on_plateau(c, kind, bytes, protocol) ? total * t->plateau[c->architecture] : total) + inter_steps * extra_us;
 }
 
-/* The latency on this network; the bytes take `transfer_s` more. Each rank sends as many messages one after another as a ring has steps,
- * also the one that sends to another node. While a chunk goes on from a node's card over its ranks to the next card, the first card sends
- * the chunks of all these ranks: only what the way takes longer than that is waited for. Ranks alone on their nodes have nothing else to
- * send, and where links within the node are no faster than the cards, or the protocol is what limits both, the way takes as long. */
+/* The latency on this network; the bytes take `transfer_s` more. Each rank sends as many messages
+ * in sequence as a ring has steps, including the rank that sends to another node. While a chunk
+ * goes from a node's card over its ranks to the next card, the first card sends the chunks of all
+ * these ranks: ranks wait only for the time by which this path takes longer. Ranks that are alone
+ * on their nodes have nothing else to send. If links within the node are no faster than the cards,
+ * or the protocol limits both, the path takes as long. */
 static double actual_latency_us(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes,
                                 enum dt_sim_algorithm algorithm, enum dt_sim_protocol protocol, double transfer_s)
 {
@@ -233,8 +237,9 @@ double dt_sim_nccl_predict(const struct dt_sim_nccl_comm *c, enum dt_sim_collect
 /* The part of a ring's bandwidth that is left for other ranks' parts: each rank also copies its
  * own, which is no step. Two ranks have one step and half of the bytes to copy, eight have seven
  * and an eighth.
- * Source  NCCL 2.27 and 2.29 on 2, 4 and 8 A100, H100 and B200 of a node, 16 MiB and more (ai-dynamo/aiconfigurator, its measured database):
- *         a copy takes 0.46 of a step on all three. */
+ * Source  NCCL 2.27 and 2.29 on 2, 4 and 8 A100, H100 and B200 in one node, 16 MiB and more
+ *         (ai-dynamo/aiconfigurator, its measured database): a copy takes 0.46 of a step on all
+ *         three. */
 static double left_by_own_part(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, enum dt_sim_algorithm algorithm, int steps)
 {
     const double own_part = 0.46;

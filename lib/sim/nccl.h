@@ -1,14 +1,19 @@
-/* NCCL's own model of its collectives: how long each algorithm and protocol takes, and which it therefore picks.
+/* NCCL's own model of its collectives: how long each algorithm and protocol takes, and which one
+ * NCCL therefore selects.
  *
- * Algorithm bandwidths and latencies as src/graph/tuning.cc works them out for a communicator: a bus bandwidth from the topology (channels
- * times the speed of one), limits by protocol and architecture, base latency plus a latency for each step. The model is used twice: with
- * what NCCL believes of the network it picks; with what the network gives it says how long that takes. Source  NVIDIA/nccl,
- * src/graph/tuning.cc and src/graph/search.cc, at the commits named in nccl.c.
+ * Algorithm bandwidths and latencies are computed as in src/graph/tuning.cc for a communicator: a
+ * bus bandwidth from the topology (channels times the rate of one), limits by protocol and
+ * architecture, and a base latency plus a latency for each step. The model is used twice: with the
+ * network that NCCL assumes, it selects; with the actual network, it gives the time of that
+ * selection.
+ * Source  NVIDIA/nccl, src/graph/tuning.cc and src/graph/search.cc, at the commits named in nccl.c.
  *
- * ring, tree  as lib/sim/transport.h has them.
- * nvls        an all-reduce of whose parts each GPU reads one, summed by the third generation of NVSwitches on the way, and writes the sum to
- *             all GPUs at once. Across nodes only where switches of the network sum too (SHARP; NCCL_COLLNET_ENABLE=1, with its plugin).
- * nvls tree   the same within each node, and between nodes a tree in place of those switches.
+ * ring, tree  as in lib/sim/transport.h.
+ * nvls        an all-reduce in which each GPU reads one part, summed on the way by the third
+ *             generation of NVSwitches, and writes the sum to all GPUs at once. Across nodes only
+ *             if switches of the network sum too (SHARP; NCCL_COLLNET_ENABLE=1, with its plugin).
+ * nvls tree   the same within each node, and between nodes a tree instead of those switches.
+ *
  * Not modelled: CollNet without NVLS, all_gather and reduce_scatter by NVLS, PAT. */
 #ifndef LIB_SIM_NCCL_H
 #define LIB_SIM_NCCL_H
@@ -23,25 +28,25 @@ enum dt_sim_hardware { DT_SIM_BY_NVLINK, DT_SIM_BY_PCI, DT_SIM_BY_NET, DT_SIM_HA
 /* The factor of a tree's bandwidth, by log2(bytes / 64): the same in all versions. */
 extern const double dt_sim_nccl_tree_correction[DT_SIM_PROTOCOLS][23];
 
-/* What a version has in its tables. Microseconds and GB/s. Scale: 0 one node, 1 two, 2 more. */
+/* A version's tables. Microseconds and GB/s. Scale: 0 one node, 1 two, 2 more. */
 struct dt_sim_nccl_tables {
     const char *version;
-    bool nvls; /* it is known to the version */
+    bool nvls; /* the version has NVLS */
     double base_us[DT_SIM_ALGORITHMS][DT_SIM_PROTOCOLS];
     double step_us[DT_SIM_HARDWARES][DT_SIM_ALGORITHMS][DT_SIM_PROTOCOLS];
-    double ll_bus[3][3];             /* [architecture on one node, else amd][scale] of all channels */
-    double ring_ll128_channel[3][3]; /* [architecture][scale], as below */
+    double ll_bus[3][3];             /* [architecture on one node, else amd][scale] limit of all channels together */
+    double ring_ll128_channel[3][3]; /* [architecture][scale], indexed likewise */
     double tree_ll128_channel[3][3];
     double tree_channel[3][3];
-    double ll_share[2];        /* of the bus, that a ring has with LL; [1] where it sums, or across nodes */
-    double ll128_alone;        /* likewise with LL128, of ranks that are alone on their nodes; 0.92 of others */
-    bool alone_as_tree;        /* a ring's steps between such ranks take what a tree's do */
-    double ampere_bus;         /* limit of the bus bandwidth there; 0: none */
-    double ll_multi_node;      /* factor of a node's own LL steps where there are several nodes */
+    double ll_share[2];        /* part of the bus that a ring gets with LL; [1] if it sums, or across nodes */
+    double ll128_alone;        /* the same with LL128 for ranks alone on their nodes; 0.92 for others */
+    bool alone_as_tree;        /* a ring's steps between such ranks take as long as a tree's */
+    double ampere_bus;         /* limit of the bus bandwidth on Ampere; 0: none */
+    double ll_multi_node;      /* factor of the LL steps within a node if there are several nodes */
     double plateau[3];         /* [architecture] factor of the latency of rings with Simple across nodes, from... */
     bool plateau_by_channel;   /* ...64 bytes for each rank and channel; else from 4096 bytes for each rank */
-    int inter_steps_of_node;   /* of an all-reduce: 2 (nodes - 1) + this */
-    double net_overhead_us[2]; /* [amd] of each step of a ring across nodes: no step is shorter; thrice that with Simple */
+    int inter_steps_of_node;   /* of an all-reduce: steps across nodes are 2 (nodes - 1) + this */
+    double net_overhead_us[2]; /* [amd] of each step of a ring across nodes: no step is shorter; three times that with Simple */
 };
 
 /* A communicator on a cluster. */
@@ -50,41 +55,41 @@ struct dt_sim_nccl_comm {
     enum dt_sim_architecture architecture;
     int ranks, nodes;
     bool nvlink, amd;
-    bool ll128; /* allowed on this path */
-    bool nvls;  /* possible within its nodes */
+    bool ll128; /* allowed between these ranks */
+    bool nvls;  /* possible within the communicator's nodes */
     bool sums;  /* the network's switches sum */
     int channels;
-    double bus[DT_SIM_ALGORITHMS];           /* GB/s that NCCL believes each algorithm's channels have together */
-    double actual_bus[DT_SIM_ALGORITHMS];    /* GB/s that they get */
-    double latency_factor[DT_SIM_PROTOCOLS]; /* of what happens within one node, over the tables' */
-    double own_bus;                          /* GB/s that channels within a node have together */
-    double net_latency_us;                   /* of a step across nodes, beyond the table */
-    double net_step_us;                      /* each of a ring's steps takes at least so long, where there are several nodes */
+    double bus[DT_SIM_ALGORITHMS];           /* GB/s of each algorithm's channels together, as NCCL assumes */
+    double actual_bus[DT_SIM_ALGORITHMS];    /* GB/s that they achieve */
+    double latency_factor[DT_SIM_PROTOCOLS]; /* factor for latencies within a node, over the tables */
+    double own_bus;                          /* GB/s of the channels within a node together */
+    double net_latency_us;                   /* of a step across nodes, in addition to the table */
+    double net_step_us;                      /* shortest time of a ring's step, if there are several nodes */
 };
 
 struct dt_sim_nccl_plan {
     enum dt_sim_algorithm algorithm;
     enum dt_sim_protocol protocol;
     double latency_s;
-    double bus_bytes;       /* that pass each channel's links together: for rings 2 (n - 1) / n of an all-reduce's; else the message */
-    double bus_bytes_per_s; /* no faster than this */
-    double wire;            /* bytes on a link for each of them: flags that LL and LL128 send along */
+    double bus_bytes;       /* bytes over each channel's links together: for rings 2 (n - 1) / n of an all-reduce's; else the message */
+    double bus_bytes_per_s; /* maximum rate */
+    double wire;            /* bytes on a link for each byte of data: LL and LL128 send flags, too */
 };
 
-/* DT_ERR_INVALID, with all versions that are known, for another ("collectives.version: ..."). */
+/* DT_ERR_INVALID for an unknown version, with the known ones ("collectives.version: ..."). */
 dt_status dt_sim_nccl_find(const char *version, const char *where);
-const struct dt_sim_nccl_tables *dt_sim_nccl_tables(const char *version); /* NULL: not known */
+const struct dt_sim_nccl_tables *dt_sim_nccl_tables(const char *version); /* NULL: unknown version */
 
-/* The bus of NVLS, from a node's own and from the bytes of the message a second that the network carries. NCCL takes five sixths of either;
- * what the network gives it gives whole. */
+/* The bus of NVLS, from a node's own bus and from the message rate of the network. NCCL assumes
+ * five sixths of either; the actual rates are used in full. */
 double dt_sim_nccl_nvls_bus(double own, double network);
 
-/* Seconds that NCCL predicts, with its own belief of the bus; INFINITY where the protocol is not allowed or the algorithm does not do this.
- */
+/* Seconds that NCCL predicts, with the bus that it assumes; INFINITY if the protocol is not allowed
+ * or the algorithm does not have this collective. */
 double dt_sim_nccl_predict(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind, double bytes, enum dt_sim_algorithm algorithm,
                            enum dt_sim_protocol protocol);
 
-/* What it picks, and how that runs. bytes as in lib/sim/program.h; ranks at least 2. */
+/* NCCL's selection, and how long it takes. bytes as in lib/sim/program.h; ranks at least 2. */
 struct dt_sim_nccl_plan dt_sim_nccl_plan(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind, double bytes);
 
 #endif

@@ -14,21 +14,21 @@ struct passage {
 
 struct link {
     double capacity;        /* bytes/s */
-    double first, exponent; /* first * crowd^exponent bytes/s are less; first 0: no */
-    double demand;          /* what its flows would put on it together, each alone in the network */
-    struct passage *flows;  /* [flow_count] in no order that matters */
+    double first, exponent; /* the flows have at most first * crowd^exponent bytes/s; first 0: no such limit */
+    double demand;          /* rate that its flows would take if each were alone in the network */
+    struct passage *flows;  /* [flow_count] in any order */
     uint32_t flow_count, flow_room;
-    uint32_t crowd; /* flows with those that they stand for */
+    uint32_t crowd; /* number of flows, including those that they represent */
     bool dirty;
 
-    /* while rates are worked out */
-    double left, weights; /* capacity not given away; weight * share of the flows that still grow */
-    uint32_t growing;     /* how many of those */
+    /* only while rates are computed */
+    double left, weights; /* capacity not yet given to flows; weight * share of the flows that still grow */
+    uint32_t growing;     /* number of flows that still grow */
 };
 
 struct flow {
     struct dt_sim_flow spec;
-    uint32_t *places; /* [use_count] where the flow is in its links' lists */
+    uint32_t *places; /* [use_count] positions of the flow in its links' lists */
     uint32_t place_room, tag;
     double alone;      /* bytes/s if it were the only flow */
     double rate;       /* bytes/s since since_s */
@@ -41,14 +41,14 @@ struct flow {
 
 struct dt_sim_network {
     struct link *links; /* [link_count] */
-    struct flow *flows; /* [flow_count], some of them over */
+    struct flow *flows; /* [flow_count], including ended ones */
     uint32_t link_count, link_room, flow_count, flow_room;
     uint32_t *free_flows, free_count; /* numbers of ended flows */
     struct dt_sim_heap ends;          /* ends of flows */
     double now_s;
 
-    uint32_t *dirty, dirty_count;     /* links whose flows have changed; grows to all links that these reach */
-    uint32_t *reached, reached_count; /* flows that may change their rate */
+    uint32_t *dirty, dirty_count;     /* links whose flows have changed; extended to all links that these reach */
+    uint32_t *reached, reached_count; /* flows whose rate may change */
     struct dt_sim_heap filling;       /* links (even items) and flows (odd ones) by the level at which they stop growth */
 };
 
@@ -64,8 +64,9 @@ static inline double link_capacity(const struct link *link)
     return link->first > 0 ? fmin(link->capacity, link->first * pow(link->crowd, link->exponent)) : link->capacity;
 }
 
-/* Do the link's flows have to share it? Not when all of them together, each as fast as it could be alone, fit. The margin keeps rounding
- * from tying flows together that fill a link exactly; no link is overdrawn by more than it. A single flow's own rate fits its links. */
+/* Must the link's flows share it? Not if all of them fit together, each at the rate that it would
+ * have alone. The margin prevents that rounding couples flows that fill a link exactly; a link
+ * exceeds its capacity by at most the margin. A single flow's own rate fits its links. */
 static inline bool link_constrains(const struct link *link)
 {
     return link->crowd > 1 && link->demand > link_capacity(link) * (1 + 1e-9);
@@ -105,7 +106,7 @@ dt_status dt_sim_network_add_link(struct dt_sim_network *n, double capacity, uin
     if (!(capacity > 0) || !isfinite(capacity))
         return dt_fail(DT_ERR_INVALID, "simulation: a link of %g bytes/s", capacity);
     if (!DT_ROOM(n->links, n->link_count, n->link_room) ||
-        !dt_resize(&n->dirty, n->link_room * sizeof *n->dirty)) /* every link may be dirty at once */
+        !dt_resize(&n->dirty, n->link_room * sizeof *n->dirty)) /* at most all links are dirty */
         return no_memory();
     n->links[n->link_count] = (struct link){.capacity = capacity};
     *out_link = n->link_count++;
@@ -122,7 +123,7 @@ static void mark_dirty(struct dt_sim_network *n, uint32_t link)
 
 /* ---- flows come and go ---- */
 
-/* The flow's place on one of its links. */
+/* Enter the flow in the list of one of its links. */
 static dt_status enter_link(struct dt_sim_network *n, uint32_t number, uint32_t use)
 {
     struct flow *f = &n->flows[number];
@@ -228,12 +229,13 @@ uint32_t dt_sim_network_take(struct dt_sim_network *n, double now_s)
 
 /* ---- rates: progressive filling around the links that changed ---- */
 
-/* All flows and constraining links that the dirty links can influence. The dirty list becomes that of the links: what is no longer
- * constraining but was a moment ago comes first, since its flows may grow now. */
+/* Find all flows and constraining links that the dirty links can influence. The dirty list becomes
+ * the list of these links. Links that no longer constrain but did so before come first, since their
+ * flows may grow now. */
 static void reach(struct dt_sim_network *n)
 {
     n->reached_count = 0;
-    for (uint32_t d = 0; d < n->dirty_count; d++) { /* grows as we go */
+    for (uint32_t d = 0; d < n->dirty_count; d++) { /* the list grows in this loop */
         struct link *l = &n->links[n->dirty[d]];
         for (uint32_t p = 0; p < l->flow_count; p++) {
             struct flow *f = &n->flows[l->flows[p].flow];
@@ -245,7 +247,8 @@ static void reach(struct dt_sim_network *n)
                 struct link *other = &n->links[f->spec.uses[u].link];
                 if (!link_constrains(other))
                     continue;
-                /* what a flow has alone on a shared link it never gets: the link stops it before */
+                /* a flow never reaches its rate alone on a shared link: the link stops it
+                 * earlier */
                 f->stops_itself &= other->capacity / f->spec.uses[u].weight > f->alone;
                 if (!other->dirty) {
                     other->dirty = true;
@@ -262,7 +265,7 @@ static double link_level(const struct link *l)
     return l->growing ? fmax(l->left, 0) / l->weights : INFINITY;
 }
 
-/* The flow stops at this level; its links have that much less to give. */
+/* Stop the flow at this level; its links have that much less capacity left. */
 static void stop(struct dt_sim_network *n, struct flow *f, double level)
 {
     f->growing = false;
@@ -299,13 +302,14 @@ static dt_status prepare(struct dt_sim_network *n)
     return DT_OK;
 }
 
-/* Raise the level from stop to stop. A link's own level only rises as its flows stop below it, so the heap's order is a lower bound and
- * one look when a link comes out is enough. */
+/* Raise the level from stop to stop. A link's own level only rises while its flows stop below it,
+ * so its position in the heap is a lower bound, and one check when the link is removed is
+ * enough. */
 static dt_status fill(struct dt_sim_network *n)
 {
     uint32_t growing = n->reached_count;
     while (growing && n->filling.count) {
-        double level = dt_sim_heap_time(&n->filling); /* above 0, and never falls */
+        double level = dt_sim_heap_time(&n->filling); /* above 0, never decreases */
         uint32_t item = dt_sim_heap_pop(&n->filling);
         if (item % 2) {
             struct flow *f = &n->flows[item / 2];
@@ -325,7 +329,7 @@ static dt_status fill(struct dt_sim_network *n)
         for (uint32_t p = 0; p < l->flow_count; p++) {
             struct flow *f = &n->flows[l->flows[p].flow];
             if (f->growing) {
-                stop(n, f, fmax(now, level)); /* rounding must not leave a flow nothing at all */
+                stop(n, f, fmax(now, level)); /* rounding must not leave a flow without any rate */
                 growing--;
             }
         }
@@ -334,7 +338,7 @@ static dt_status fill(struct dt_sim_network *n)
     return DT_OK;
 }
 
-/* Only a flow whose rate changes is touched: the others keep their end to the last bit. */
+/* Only flows whose rate changes are touched: the others keep their end time to the last bit. */
 static dt_status settle(struct dt_sim_network *n)
 {
     for (uint32_t r = 0; r < n->reached_count; r++) {
@@ -353,7 +357,7 @@ static dt_status settle(struct dt_sim_network *n)
     return DT_OK;
 }
 
-/* Work out the rates again around the dirty links. */
+/* Recompute the rates around the dirty links. */
 static dt_status share(struct dt_sim_network *n)
 {
     reach(n);

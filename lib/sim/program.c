@@ -92,7 +92,7 @@ dt_status dt_sim_program_add_slot(struct dt_sim_program *p, int *out_slot)
 
 /* ---- adding ---- */
 
-/* Bernstein's. */
+/* Bernstein's hash. */
 static uint32_t hash_label(const char *label)
 {
     uint32_t hash = 5381;
@@ -138,7 +138,7 @@ static dt_status check_open(const struct dt_sim_program *p, int stream, double a
     return DT_OK;
 }
 
-/* The operation carries what the host did since the last one. */
+/* Append an operation, with the host time since the last one. */
 static dt_status append(struct dt_sim_program *p, struct dt_sim_op op, const char *label)
 {
     bool hosts = op.kind == DT_SIM_HOST || op.kind == DT_SIM_HOST_WAIT || op.kind == DT_SIM_SYNCHRONIZE || op.kind == DT_SIM_RECORD;
@@ -167,7 +167,7 @@ dt_status dt_sim_program_work(struct dt_sim_program *p, int stream, double secon
     struct dt_sim_op *last = p->op_count ? &p->ops[p->op_count - 1] : NULL;
     if (p->coalesce && last && last->kind == DT_SIM_WORK && last->stream == stream) {
         DT_TRY(check_open(p, stream, seconds));
-        double late = last->host_s + p->pending_host_s + seconds; /* the host comes last */
+        double late = last->host_s + p->pending_host_s + seconds; /* the host comes after the work */
         last->lead_s = fmax(last->lead_s + seconds, late);
         last->host_s += p->pending_host_s;
         last->amount += seconds;
@@ -204,7 +204,7 @@ static bool pass_equal(const struct dt_sim_pass *a, const struct dt_sim_pass *b)
     return a->micro_batch == b->micro_batch && a->part == b->part && memcmp(a->held_bytes, b->held_bytes, sizeof a->held_bytes) == 0;
 }
 
-/* From the next operation on. */
+/* A pass begins with the next operation. */
 static dt_status begin_pass(struct dt_sim_program *p, struct dt_sim_pass next)
 {
     struct dt_sim_pass last = last_pass(p);
@@ -231,7 +231,7 @@ dt_status dt_sim_program_pass(struct dt_sim_program *p, int micro_batch, int par
 
 dt_status dt_sim_program_held(struct dt_sim_program *p, const uint64_t held_bytes[DT_SIM_HELD_KINDS])
 {
-    if (p->coalesce) /* the usual one: no trace is wanted */
+    if (p->coalesce) /* the usual case: no trace is wanted */
         return DT_OK;
     struct dt_sim_pass next = last_pass(p);
     memcpy(next.held_bytes, held_bytes, sizeof next.held_bytes);
@@ -277,7 +277,7 @@ dt_status dt_sim_program_host_wait(struct dt_sim_program *p, uint32_t event)
 
 dt_status dt_sim_program_synchronize(struct dt_sim_program *p, int stream)
 {
-    /* `peer` is no peer here: the stream that the host waits for; the operation itself is the host's. */
+    /* Here `peer` is the stream that the host waits for; the operation itself is the host's. */
     DT_TRY(check_open(p, stream == DT_SIM_ALL_STREAMS ? DT_SIM_ON_HOST : stream, 0));
     return append(p, (struct dt_sim_op){.kind = DT_SIM_SYNCHRONIZE, .stream = DT_SIM_ON_HOST, .peer = stream}, NULL);
 }
@@ -291,7 +291,7 @@ static dt_status communicate(struct dt_sim_program *p, struct dt_sim_op op, int 
     op.target = (uint32_t)slot;
     op.order = p->slot_order[slot];
     for (size_t i = p->grouping ? p->group_first : p->op_count; i < p->op_count; i++)
-        op.order -= p->ops[i].target == op.target; /* a group's members wait for what was before the group, not for each other */
+        op.order -= p->ops[i].target == op.target; /* members of a group wait for operations before the group, not for each other */
     DT_TRY(append(p, op, label));
     p->slot_order[slot]++;
     return DT_OK;
@@ -372,10 +372,10 @@ dt_status dt_sim_program_finish(struct dt_sim_program *p)
         DT_TRY(append(p, (struct dt_sim_op){.kind = DT_SIM_HOST, .stream = DT_SIM_ON_HOST, .peer = -1}, NULL));
     if (p->op_count >= UINT32_MAX)
         return dt_fail(DT_ERR_INVALID, "simulation: a program of %zu operations is too long", p->op_count);
-    struct dt_sim_op *shrunk = realloc(p->ops, (p->op_count + 1) * sizeof *shrunk); /* half of its room may never be used */
+    struct dt_sim_op *shrunk = realloc(p->ops, (p->op_count + 1) * sizeof *shrunk); /* half of the array may be unused */
     p->ops = shrunk ? shrunk : p->ops;
     p->op_room = shrunk ? p->op_count + 1 : p->op_room;
-    size_t streams = (size_t)p->stream_count + 1; /* one more, so that none is no special case */
+    size_t streams = (size_t)p->stream_count + 1; /* one extra, so that zero streams need no special case */
     p->stream_op_count = calloc(streams, sizeof *p->stream_op_count);
     p->stream_ops = calloc(streams, sizeof *p->stream_ops);
     p->works = calloc(streams, sizeof *p->works);

@@ -1,4 +1,5 @@
-/* What collectives, messages, copies and shared work put on the links: the movements that the engine asks for. */
+/* The load of collectives, messages, copies and shared work on the links: the movements that the
+ * engine asks for. */
 #include "lib/sim/transport_parts.h"
 
 #include "lib/base/grow.h"
@@ -20,8 +21,8 @@ static struct dt_sim_flow flow_of(const struct pattern *pattern, double bytes, d
                                 .use_count = pattern->count};
 }
 
-/* ---- work of processors, and collectives and messages as they were measured: flows of nanoseconds. What one takes alone it takes here,
- * and longer where processors or cards are asked for more than they have. ---- */
+/* ---- processors' work, and measured collectives and messages: flows of nanoseconds. Each takes
+ * its time alone, and longer if the demand on processors or cards exceeds their capacity. ---- */
 
 enum { LOADS = DT_SIM_MAX_LOAD * LOAD_STEPS + 1 };
 
@@ -30,8 +31,9 @@ static int step_of(double load)
     return (int)fmin(fmax(1, round(load * LOAD_STEPS)), LOADS - 1);
 }
 
-/* `seconds` of `threads` threads' work that takes `load` of the node's processors at its own pace. Where loads are more than is left,
- * threads get equal parts of it, as the operating system deals them out. */
+/* `seconds` of `threads` threads' work that takes `load` of the node's processors at its own pace.
+ * If the loads exceed the capacity, threads get equal parts of it, as the operating system
+ * schedules them. */
 static struct dt_sim_flow flow_of_work(const struct dt_sim_links *l, int node, double seconds, double load, int threads)
 {
     int step = step_of(load);
@@ -42,13 +44,14 @@ static struct dt_sim_flow flow_of_work(const struct dt_sim_links *l, int node, d
                                 .use_count = l->processors ? 1 : 0};
 }
 
-/* An operation of `count` ranks on `nodes` nodes as it was measured: processor time, and, between nodes, what `sent` bytes on `pattern` put
- * on the cards. *cache keeps what the flow uses. *out_found: something like it was measured; otherwise nothing is done. */
+/* A measured operation of `count` ranks on `nodes` nodes: processor time and, between nodes, the
+ * load of `sent` bytes of `pattern` on the cards. *cache keeps the flow's uses. *out_found: a
+ * similar operation was measured; otherwise nothing is done. */
 struct measured_operation {
     int kind, nodes;
     double bytes, sent;
     const int *ranks;              /* [count] */
-    int count, of_count;           /* of_count: the number of ranks by which measurements are known (cluster_measured.h) */
+    int count, of_count;           /* of_count: the number of ranks under which measurements are listed (cluster_measured.h) */
     const struct pattern *pattern; /* NULL on one node */
 };
 
@@ -61,7 +64,8 @@ static bool seen_before(const struct dt_sim_links *l, const struct measured_oper
     return false;
 }
 
-/* Cards carry the operation's bytes while it lasts, and alone it cannot ask for more than there is: what was measured went through. */
+/* Cards carry the operation's bytes during its time. Alone it cannot exceed their capacity, because
+ * the measured operation did not. */
 static void use_cards(const struct dt_sim_links *l, const struct measured_operation *o, double seconds, struct measured *m)
 {
     double most = l->cluster.nic.total_gbit_per_s / 8; /* bytes a nanosecond */
@@ -150,10 +154,11 @@ static dt_status shape_of(struct dt_sim_links *l, const struct dt_sim_group *gro
     return DT_OK;
 }
 
-/* dtbench's collectives on MPI: every rank sends its parts to their owners (a phase that sums, or a scatter), then from them to all. */
+/* dtbench's collectives on MPI: every rank sends the parts to their owners (a phase that sums, or a
+ * scatter), which then send them to all. */
 static const double mpi_sums[] = {[DT_SIM_ALL_REDUCE] = 1, [DT_SIM_REDUCE_SCATTER] = 1, [DT_SIM_REDUCE] = 1, [DT_SIM_SHIFT] = 0};
-static const double mpi_copies[] = {[DT_SIM_ALL_REDUCE] = 1, [DT_SIM_ALL_GATHER] = 1, [DT_SIM_BROADCAST] = 2, [DT_SIM_REDUCE] = 1,
-                                    [DT_SIM_ALL_TO_ALL] = 1, [DT_SIM_SHIFT] = 1}; /* somewhat less than a shift sends */
+static const double mpi_copies[] = {[DT_SIM_ALL_REDUCE] = 1, [DT_SIM_ALL_GATHER] = 1, [DT_SIM_BROADCAST] = 2,
+                                    [DT_SIM_REDUCE] = 1,     [DT_SIM_ALL_TO_ALL] = 1, [DT_SIM_SHIFT] = 1}; /* a shift sends slightly more */
 
 static void plan_mpi(const struct dt_sim_links *l, const struct shape *s, enum dt_sim_collective kind, double bytes,
                      struct dt_sim_movement *out)
@@ -162,21 +167,23 @@ static void plan_mpi(const struct dt_sim_links *l, const struct shape *s, enum d
     double slow = c->collectives.sum_gb_per_s > 0 ? c->collectives.gb_per_s / c->collectives.sum_gb_per_s : 1;
     double sums = mpi_sums[kind], copies = mpi_copies[kind];
     double once = bytes * (s->count - 1) / s->count, rate = 1e9 * c->collectives.gb_per_s;
-    if (s->nodes > 1) /* all ranks of a node through its NICs, most of their parts going to other nodes */
+    if (s->nodes > 1) /* all ranks of a node send through its NICs, most of their parts to other nodes */
         rate = fmin(rate, 1e9 / 8 * c->nic.flow_gbit_per_s * s->fewest_nics * (s->count - 1) /
                               ((double)s->most_on_node * (s->count - s->most_on_node)));
     out->latency_s = 1e-6 * (sums + copies) * (c->collectives.step_us + (s->nodes > 1 ? c->nic.latency_us : 0));
     out->flow = flow_of(&s->patterns[0], once * (sums * slow + copies), rate);
 }
 
-/* What NCCL's channels and kernels take from each other; a network is slower than what kernels leave. */
+/* What NCCL's channels and kernels take from each other; a network is slower than the rate that
+ * kernels leave. */
 static void share_gpus(const struct dt_sim_links *l, const struct shape *s, struct dt_sim_movement *out)
 {
     out->compute_slowdown = s->nodes > 1 ? 0 : l->cluster.collectives.compute_slowdown;
     out->compute_share = s->nodes > 1 ? l->cluster.collectives.net_compute_share : l->cluster.collectives.compute_share;
 }
 
-/* NCCL's messages that all ranks exchange together: by Simple, as each alone, and each rank's as fast as its channels or its card send. */
+/* NCCL's exchange of messages between all ranks: by protocol Simple, each message as if alone, at
+ * the rate of the rank's channels or its card. */
 static dt_status carry_exchange(struct dt_sim_links *l, const struct dt_sim_group *group, struct shape *s, enum dt_sim_collective kind,
                                 double bytes, struct dt_sim_movement *out)
 {
@@ -296,7 +303,7 @@ static dt_status carry_message(void *context, int from, int to, double bytes, st
     DT_TRY(carry_measured(l, &operation, &path->measured, out, &measured));
     if (measured)
         return DT_OK;
-    if (!mpi) { /* a step of a ring: messages go by Simple */
+    if (!mpi) { /* a message takes a step of a ring: messages use protocol Simple */
         enum dt_sim_hardware inside = c->nvlink.gb_per_s > 0 ? DT_SIM_BY_NVLINK : DT_SIM_BY_PCI, by = away ? DT_SIM_BY_NET : inside;
         us = t->base_us[DT_SIM_RING][DT_SIM_SIMPLE] + t->step_us[by][DT_SIM_RING][DT_SIM_SIMPLE];
     }
@@ -307,7 +314,7 @@ static dt_status carry_message(void *context, int from, int to, double bytes, st
     return DT_OK;
 }
 
-/* What processors move of their own node's memory. */
+/* Data that processors move within their own node's memory. */
 static dt_status carry_within_host(struct dt_sim_links *l, int rank, double bytes, struct dt_sim_movement *out)
 {
     struct pattern *pattern = &l->copies[rank][DT_SIM_WITHIN_HOST];
@@ -332,7 +339,8 @@ static dt_status carry_copy(void *context, int rank, enum dt_sim_direction direc
     if (direction == DT_SIM_WITHIN_HOST)
         return carry_within_host(l, rank, bytes, out);
     *out = (struct dt_sim_movement){.latency_s = 1e-6 * c->pcie.latency_us};
-    if (c->pcie.gb_per_s <= 0 && c->host.copy_gb_per_s <= 0) /* device and host memory are the same, and a copy's time is its kernel's */
+    /* device and host memory are the same, and the time of a copy is that of its kernel */
+    if (c->pcie.gb_per_s <= 0 && c->host.copy_gb_per_s <= 0)
         return DT_OK;
     if (!pattern->uses) {
         links_touch(l, direction == DT_SIM_TO_DEVICE ? r->to_device : r->to_host, 1);

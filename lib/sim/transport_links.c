@@ -1,4 +1,5 @@
-/* A cluster's links in a network, and patterns: what one byte of an operation puts on each of them. */
+/* A cluster's links in a network, and patterns: the load of one byte of an operation on each
+ * link. */
 #include "lib/sim/transport_parts.h"
 
 #include <math.h>
@@ -19,16 +20,18 @@ static dt_status add_link(struct dt_sim_links *l, struct dt_sim_network *network
     return DT_OK;
 }
 
-/* What is left of a flow whose bytes pass n links one after another, were 1 left of two links, and `four` of four. It goes at the pace of
- * the slowest of them. The most that n equal chances differ from their mean grows with the root of log n, so much of their deviation (the
- * Gaussian's largest of n; Gumbel, Statistics of Extremes, 1958). */
+/* The part that is left of a flow whose bytes pass n links in sequence, relative to two links, if
+ * it is `four` for four links. The slowest link sets the pace. The largest deviation of n equal
+ * random values from their mean grows with the square root of log n (the Gaussian's largest of n;
+ * Gumbel, Statistics of Extremes, 1958). */
 static double left_by_slowest(double links, double four)
 {
     double root = sqrt(log(2)), behind = (sqrt(log(links)) - root) / (sqrt(log(4)) - root);
     return 1 / (1 + (1 / four - 1) * behind);
 }
 
-/* Of one flow alone between `nodes` nodes. A byte passes n links one after another in a ring, 2 log2 n in trees. */
+/* Rate of one flow alone between `nodes` nodes. A byte passes n links in sequence in a ring, 2 log2
+ * n in trees. */
 static double flow_gbit_per_s(const struct dt_sim_links *l, int nodes, enum dt_sim_algorithm algorithm)
 {
     const struct dt_sim_cluster *c = &l->cluster;
@@ -49,7 +52,7 @@ double dt_sim_links_card_bytes_per_s(const struct dt_sim_links *l, int nodes, do
     return 1e9 / 8 * (c->nic.gain < 1 ? fmin(total, flow_gbit_per_s(l, nodes, DT_SIM_RING) * pow(flows, c->nic.gain)) : total);
 }
 
-/* A card's one direction: what all flows get out of it grows with their number. */
+/* One direction of a card: its total rate grows with the number of flows. */
 static dt_status add_nic_link(struct dt_sim_links *l, struct dt_sim_network *network, int *out)
 {
     const struct dt_sim_cluster *c = &l->cluster;
@@ -93,7 +96,7 @@ static dt_status add_node(struct dt_sim_links *l, struct dt_sim_network *network
     return DT_OK;
 }
 
-/* Ranks on cpus share their node's processors, and emulated nodes one machine's. */
+/* CPU ranks share their node's processors, and emulated nodes share those of one machine. */
 static dt_status add_processors(struct dt_sim_links *l, struct dt_sim_network *network)
 {
     enum { LOADS = DT_SIM_MAX_LOAD * LOAD_STEPS + 1 };
@@ -239,11 +242,11 @@ dt_status dt_sim_links_slow(struct dt_sim_links *l, struct dt_sim_network *netwo
     return DT_OK;
 }
 
-/* ---- ranks that stand for others ---- */
+/* ---- ranks that stand in for others ---- */
 
 enum { LINKS_OF_RANK = 9 };
 
-/* All links that a rank may use, NO_LINK: it has none. */
+/* All links that a rank may use; NO_LINK: it has none of that kind. */
 static void list_links(const struct dt_sim_links *l, int rank, int out[LINKS_OF_RANK])
 {
     const struct rank_links *r = &l->ranks[rank];
@@ -282,7 +285,8 @@ dt_status dt_sim_links_stand_in(struct dt_sim_links *l, const int *ranks, int co
     return DT_OK;
 }
 
-/* How many of `ranks`, which all have the same stand-in as `rank`, use link number `which` of the links of `rank`. */
+/* The number of `ranks` with the same stand-in as `rank` whose link number `which` is the same as
+ * that of `rank`. */
 static int count_alike(const struct dt_sim_links *l, int rank, int which, const int *ranks, int count)
 {
     int own[LINKS_OF_RANK], links[LINKS_OF_RANK], alike = 0;
@@ -296,7 +300,8 @@ static int count_alike(const struct dt_sim_links *l, int rank, int which, const 
     return alike;
 }
 
-/* The like of `rank` on one of its links are each in an operation like this one of `ranks`, which has some of them itself. */
+/* The ranks that a simulated rank represents on one of its links take part in operations like this
+ * one of `ranks`. Count those operations, without this one, on each link of the simulated ranks. */
 static void count_others(struct dt_sim_links *l, const int *ranks, int count)
 {
     int links[LINKS_OF_RANK];
@@ -345,9 +350,9 @@ dt_status links_take_pattern(struct dt_sim_links *l, const int *ranks, int count
     return out->uses ? DT_OK : no_memory();
 }
 
-/* ---- a communicator: how its ranks are spread over nodes and cards, and what a byte of its collectives puts on which link ---- */
+/* ---- a communicator's ranks on nodes and cards, and the load of its collectives on links ---- */
 
-/* What a group has of one node. */
+/* A group's ranks on one node. */
 struct part {
     int ranks, nics;
 };
@@ -374,11 +379,14 @@ static dt_status count_parts(const struct dt_sim_links *l, const int *ranks, int
     return DT_OK;
 }
 
-/* Ranks of a node, above which NCCL sums in its NVSwitches.  Source  NVIDIA/nccl 2.20.3, src/transport/nvls.cc: ncclNvlsInit */
+/* If a node has more ranks than this, NCCL sums in its NVSwitches.  Source  NVIDIA/nccl 2.20.3,
+ * src/transport/nvls.cc: ncclNvlsInit */
 enum { NVLS_BEYOND = 2 };
 
-/* What NCCL believes that a group's channels have, and what they get. A tree over two nodes sends each byte over a NIC once where a ring or
- * a larger tree does so twice: NCCL's search lets its channels be twice as fast (src/graph/search.cc, "increase speedIntra for trees"). */
+/* The rates of a group's channels: those that NCCL assumes, and those that they achieve. A tree
+ * over two nodes sends each byte over a NIC once; a ring or a larger tree does so twice: NCCL's
+ * search lets its channels be twice as fast (src/graph/search.cc, "increase speedIntra for
+ * trees"). */
 static void fill_nccl(const struct dt_sim_links *l, struct shape *s)
 {
     const struct dt_sim_cluster *c = &l->cluster;
@@ -436,7 +444,7 @@ dt_status links_shape(struct dt_sim_links *l, const int *ranks, int count, struc
     return DT_OK;
 }
 
-/* MPI: a byte that a rank sends goes to every other rank of the group alike. */
+/* MPI: of each byte that a rank sends, equal parts go to every other rank of the group. */
 static void touch_mpi(struct dt_sim_links *l, const struct rank_links *r, const struct part *part, int count, bool away)
 {
     double others = count - 1;
@@ -448,18 +456,19 @@ static void touch_mpi(struct dt_sim_links *l, const struct rank_links *r, const 
     }
 }
 
-/* NCCL: the ring's channels leave a node by all its NICs in turn, and enter and leave it at different GPUs. */
+/* NCCL: the ring's channels leave a node through all its NICs in turn, and enter and leave it at
+ * different GPUs. */
 static void touch_nccl(struct dt_sim_links *l, const struct rank_links *r, const struct part *part, enum dt_sim_algorithm algorithm,
                        int nodes)
 {
     bool nvls = algorithm == DT_SIM_NVLS || algorithm == DT_SIM_NVLS_TREE, tree = algorithm == DT_SIM_TREE || algorithm == DT_SIM_NVLS_TREE;
-    double hops = nodes == 1 && !tree ? 1 : (part->ranks - 1.0) / part->ranks; /* of a ring or chain, for each of the node's GPUs */
+    double hops = nodes == 1 && !tree ? 1 : (part->ranks - 1.0) / part->ranks; /* part of a ring or chain, for each of the node's GPUs */
     double on_nic = (tree && nodes > 2 ? 2 : 1) / (tree ? l->cluster.nic.tree : 1), on_gpu = tree ? 2 * hops : hops;
-    if (nvls) /* all of the message to the switches, and the sum's part, which they pass on to all */
+    if (nvls) /* the whole message to the switches, and its part of the sum, which they send to all */
         on_gpu = 1 + 1.0 / part->ranks;
     links_touch(l, r->out, on_gpu);
     links_touch(l, r->in, on_gpu);
-    if (nodes > 1) { /* every rank adds its share of what its node puts on the NICs, so a NIC gets its GPUs' */
+    if (nodes > 1) { /* every rank adds its share of the node's load on the NICs, so a NIC gets the sum over its GPUs */
         links_touch(l, l->nic_out[r->nic], on_nic / part->ranks);
         links_touch(l, l->nic_in[r->nic], on_nic / part->ranks);
         if (!l->cluster.fabric.rails)
@@ -485,9 +494,10 @@ dt_status links_pattern(struct dt_sim_links *l, const int *ranks, int count, enu
     return links_take_pattern(l, ranks, count, out);
 }
 
-/* With all-to-all each rank sends an equal part to every other one. Of a shift around a ring over several nodes one rank of each sends to the
- * next node, and one hears from the node before; all of them are taken to do so in turn, so that they are alike: what limits the one is the
- * flow's own limit. */
+/* In an all-to-all each rank sends an equal part to every other one. In a shift around a ring over
+ * several nodes, one rank of each node sends to the next node, and one receives from the previous
+ * one. The model lets all ranks do so in turn, so that they are equal: the flow's own limit applies
+ * to each. */
 dt_status links_exchange_pattern(struct dt_sim_links *l, const int *ranks, int count, enum dt_sim_collective kind, struct pattern *out)
 {
     struct part *parts;

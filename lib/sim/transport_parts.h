@@ -4,7 +4,7 @@
 
 #include "lib/sim/transport.h"
 
-enum { NO_LINK = -1, LOAD_STEPS = 64 }; /* LOAD_STEPS: the load of a node's processors is rounded to one of this number of steps */
+enum { NO_LINK = -1, LOAD_STEPS = 64 }; /* LOAD_STEPS: the load of a node's processors is rounded to this number of steps */
 
 /* Links of a rank. */
 struct rank_links {
@@ -16,10 +16,11 @@ struct rank_links {
 struct pattern {
     struct dt_sim_use *uses; /* [count] */
     uint32_t count;
-    double heaviest; /* the largest weight on a NIC, or on any link where it uses none */
+    double heaviest; /* the largest weight on a NIC, or on any link if no NIC is used */
 };
 
-/* What measured collectives between nodes put on links: one for each kind and number of bytes that a communicator has seen. */
+/* The load of measured collectives between nodes on links: one entry for each kind and size that a
+ * communicator has used. */
 struct measured {
     int kind;
     double bytes;
@@ -28,12 +29,12 @@ struct measured {
     struct measured *next;
 };
 
-/* A group's shape, and its patterns once they were needed. */
+/* A group's shape, and its patterns, made when first needed. */
 struct shape {
-    int count, nodes, fewest_nics; /* distinct NICs of the node that has the fewest */
+    int count, nodes, fewest_nics; /* fewest_nics: distinct NICs of the node that has the fewest */
     int most_on_node;
     struct dt_sim_nccl_comm nccl;
-    struct pattern patterns[DT_SIM_ALGORITHMS]; /* mpi: the first */
+    struct pattern patterns[DT_SIM_ALGORITHMS]; /* mpi: only the first */
     struct pattern all_to_all, shift;           /* of NCCL's messages */
     struct measured *measured;
 };
@@ -52,37 +53,40 @@ struct dt_sim_links {
     int nodes, nics_per_node;
     uint32_t link_count;
     bool *is_nic;                           /* [link_count] */
-    int *stand_in;                          /* [world_size] of each rank the one that is there for it; NULL: all are there */
+    int *stand_in;                          /* [world_size] the simulated rank that represents each rank; NULL: all are simulated */
     int *everybody;                         /* [world_size] 0, 1, ...; NULL likewise */
-    bool *kept;                             /* [link_count] links of those that are there; NULL likewise */
+    bool *kept;                             /* [link_count] links of simulated ranks; NULL likewise */
     struct rank_links *ranks;               /* [world_size] */
     int *nic_out, *nic_in;                  /* [nodes * nics_per_node] */
     int *copies_to_device, *copies_to_host; /* [nodes] NO_LINK: no limit */
     int *host_memory;                       /* [nodes] likewise */
     int fabric;                             /* NO_LINK: none */
-    struct dt_sim_use *processors; /* [nodes, DT_SIM_MAX_LOAD * LOAD_STEPS + 1] what each load puts on its node's processors, which are a
-                                               link of 1e9 nanoseconds a second; NULL where ranks have devices of their own */
-    struct shape **shapes;         /* [shape_count] by group; NULL until needed */
+    /* [nodes, DT_SIM_MAX_LOAD * LOAD_STEPS + 1] the use that each load makes of its node's
+     * processors, which are a link of 1e9 nanoseconds a second; NULL if ranks have their own
+     * devices */
+    struct dt_sim_use *processors;
+    struct shape **shapes; /* [shape_count] by group; NULL until needed */
     int shape_count;
     struct path **paths;                         /* [world_size] by sender */
     struct pattern (*copies)[DT_SIM_DIRECTIONS]; /* [world_size] */
 
-    /* while a pattern is made */
+    /* used while a pattern is made */
     double *weight;    /* [link_count], zeros between patterns */
-    uint32_t *others;  /* [link_count], likewise: how many more operations like this one the link carries */
+    uint32_t *others;  /* [link_count], zeros likewise: number of further operations like this one on the link */
     uint32_t *touched; /* [link_count] */
     uint32_t touched_count;
 };
 
-/* transport_links.c. Put weight on a link of the pattern in the making; NO_LINK is passed over. */
+/* transport_links.c: add weight on a link to the current pattern; NO_LINK has no effect. */
 void links_touch(struct dt_sim_links *links, int link, double weight);
-/* The pattern made so far, of what these ranks do. Errors: DT_ERR_HOST_MEMORY. */
+/* Return the current pattern, of an operation of these ranks. Errors: DT_ERR_HOST_MEMORY. */
 dt_status links_take_pattern(struct dt_sim_links *links, const int *ranks, int count, struct pattern *out);
 
-/* What a group looks like, and its pattern. */
+/* Return a group's shape, with its patterns. */
 dt_status links_shape(struct dt_sim_links *links, const int *ranks, int count, struct shape *out);
 dt_status links_pattern(struct dt_sim_links *links, const int *ranks, int count, enum dt_sim_algorithm algorithm, struct pattern *out);
-/* Of messages that NCCL's ranks exchange together: to each other one an equal part (kind all_to_all), or all of it to the next one. */
+/* The pattern of messages that NCCL's ranks exchange together: an equal part to each other rank
+ * (kind all_to_all), or everything to the next rank. */
 dt_status links_exchange_pattern(struct dt_sim_links *links, const int *ranks, int count, enum dt_sim_collective kind, struct pattern *out);
 
 #endif
