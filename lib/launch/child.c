@@ -17,12 +17,14 @@ extern char **environ;
 
 /* ---- the environment of the processes ---- */
 
-/* The launcher is kept on this machine whatever allocation it finds itself in, and talks to its ranks over the loopback only. Ranks share
- * all cores and are not bound, because each has threads of its own; they end at once. All of this is in
- * the environment, where each launcher reads its own names and leaves the others' alone: none would start with another's options. */
+/* The launcher is kept on this machine, whatever allocation it detects, and talks to its ranks only
+ * over the loopback. Ranks share all cores and are not bound, because each has several threads;
+ * they end at once. All of this is set by environment variables, because each launcher reads its
+ * own variables and ignores the others', but none starts with another's options. */
 static const char *const mpirun_settings[] = {
-    /* A rank that ends waits two seconds for the launcher to have heard it (PMIx_Finalize), and then goes. A busy one hears it later, and
-     * would call a run that has done everything a failure. What is really missing the supervisor sees itself. */
+    /* A rank that ends waits two seconds until the launcher has noticed (PMIx_Finalize), and then
+     * exits. A busy launcher notices later, and would call a complete run a failure. The supervisor
+     * itself detects missing ranks. */
     "OMPI_MCA_orte_allowed_exit_without_sync=1",
     "PRTE_MCA_prte_allowed_exit_without_sync=1",
     /* Open MPI 4 */
@@ -46,8 +48,9 @@ static const char *const mpirun_settings[] = {
     /* MPICH, whose launcher is Hydra */
     "HYDRA_LAUNCHER=fork",
     "HYDRA_IFACE=lo",
-    /* all of them ask hwloc what the machine has. Its screens are not of interest, and each rank would ask ten X servers by name: a minute,
-     * where "localhost" is in no list of hosts and the name server does not answer */
+    /* All launchers ask hwloc for the machine's hardware. Its graphics plugin is not needed: each
+     * rank would ask ten X servers by name, which takes a minute if no hosts file has "localhost"
+     * and the name server does not answer */
     "HWLOC_COMPONENTS=-gl",
     NULL,
 };
@@ -55,12 +58,12 @@ static const char *const mpirun_settings[] = {
 enum { PLACE_VARIABLES = 7 };
 
 struct environment {
-    char folder[2][4200]; /* mpirun's folder, in the variables of Open MPI 4 and 5 */
+    char folder[2][4200]; /* mpirun's session folder, in the variables of Open MPI 4 and 5 */
     char place[PLACE_VARIABLES][96];
-    char **variables; /* NULL-terminated: this process's own, the settings, and `place` */
+    char **variables; /* NULL-terminated: this process's own variables, the settings, and `place` */
 };
 
-/* Of an outer launcher, and lies for the ranks that are started here. */
+/* Variables of an outer launcher, which are wrong for ranks started here. */
 static const char *const foreign_prefixes[] = {
     "OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_",    "PMIX_",        "PMI_",         "RANK=",
     "WORLD_SIZE=",      "LOCAL_RANK=",  "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=", DT_SECRET_VARIABLE "=",
@@ -85,12 +88,17 @@ static bool is_replaced(const char *variable, const char *const *settings)
     return false;
 }
 
-/* This process's environment without the variables in which an outer launcher gave it a place. port > 0: with the place of rank `rank` of
- * `size` on this machine, in the variables that lib/launch/world.c calls torchrun's, and the ranks' `secret`; else mpirun sets it, or it
- * is alone. passive: and the variable by which the ranks' threads sleep while they wait, unless the user's own say how. settings:
- * "NAME=value", NULL-terminated, which replace this process's own variables of these names; or NULL. They are referred to, not copied.
- * folder: for what mpirun keeps in files; or NULL.
- * Owner: the caller, free(out->variables). *out must not move meanwhile. Errors: DT_ERR_HOST_MEMORY. */
+/* This process's environment without the variables in which an outer launcher gave it a place.
+ * port > 0  with the place of rank `rank` of `size` on this machine, in torchrun's variables
+ *           (lib/launch/world.c), and the ranks' `secret`; else mpirun sets the place, or the
+ *           process is alone.
+ * passive   also the variable that makes the ranks' threads sleep while they wait, unless the user
+ *           has set it.
+ * settings  "NAME=value", NULL-terminated, replace this process's variables of these names; or
+ *           NULL. Referred to, not copied.
+ * folder    for mpirun's files; or NULL.
+ * Owner: the caller, free(out->variables). *out must not move meanwhile. Errors:
+ * DT_ERR_HOST_MEMORY. */
 static dt_status make_environment(int rank, int size, int port, const char *secret, bool passive, const char *const *settings,
                                   const char *folder, struct environment *out)
 {
@@ -109,7 +117,7 @@ static dt_status make_environment(int rank, int size, int port, const char *secr
             out->variables[kept++] = environ[i];
     }
     for (size_t i = 0; i < added; i++)
-        out->variables[kept++] = (char *)settings[i]; /* execve changes nothing of it */
+        out->variables[kept++] = (char *)settings[i]; /* execve does not change it */
     if (folder) {
         snprintf(out->folder[0], sizeof out->folder[0], "OMPI_MCA_orte_tmpdir_base=%s", folder);
         snprintf(out->folder[1], sizeof out->folder[1], "PRTE_MCA_prte_tmpdir_base=%s", folder);
@@ -147,14 +155,14 @@ static bool on_path(const char *program)
     return false;
 }
 
-/* The argument vector in one allocation: mpirun's part, the program's, the socket. */
+/* The argument vector in one allocation: mpirun's part, the program's part, the socket. */
 static dt_status make_arguments(const struct dt_launch *launch, const char *socket_name, char *program, size_t program_bytes,
                                 char *size_text, char ***out)
 {
     int count = 0, n = 0;
     while (launch->argv[count])
         count++;
-    /* mpirun would execute itself: the link is resolved in the process that follows it. */
+    /* mpirun would execute itself: resolve the link in this process. */
     if (strcmp(launch->argv[0], "/proc/self/exe") == 0) {
         ssize_t length = readlink("/proc/self/exe", program, program_bytes - 1);
         if (length <= 0)
@@ -179,7 +187,8 @@ static dt_status make_arguments(const struct dt_launch *launch, const char *sock
     return DT_OK;
 }
 
-/* Between fork and exec: only what a forked thread may call. Never returns. */
+/* Runs between fork and exec: only calls that are allowed after fork in a process with threads.
+ * Never returns. */
 static void become(char **arguments, char **environment, pid_t supervisor, int noise, int report, int death_signal)
 {
     sigset_t none;
@@ -190,7 +199,7 @@ static void become(char **arguments, char **environment, pid_t supervisor, int n
     signal(SIGPIPE, SIG_DFL);
     setsid();
     prctl(PR_SET_PDEATHSIG, death_signal);
-    if (getppid() != supervisor) /* died before the line above */
+    if (getppid() != supervisor) /* the supervisor died before the line above */
         _exit(EXIT_FAILURE);
     int nothing = open("/dev/null", O_RDONLY);
     dup2(nothing, STDIN_FILENO);
@@ -315,7 +324,7 @@ void dt_child_finish(struct dt_child *child)
     child->noise_fd = -1;
 }
 
-/* ---- what mpirun says ---- */
+/* ---- mpirun's messages ---- */
 
 /* "[[4711,1],2]" (Open MPI 4), "[prterun-a-4711@1,2]" (5) */
 static bool read_process_name(const char *name, int *out_rank)

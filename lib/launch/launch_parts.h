@@ -1,4 +1,4 @@
-/* What this folder's files have together; included in this folder only, and by its tests. */
+/* Shared by this folder's files; included only here and by their tests. */
 #ifndef LIB_LAUNCH_LAUNCH_PARTS_H
 #define LIB_LAUNCH_LAUNCH_PARTS_H
 
@@ -37,70 +37,79 @@ struct dt_wire_message {
     const char *text; /* [length + 1], NUL-terminated; the reader's, until its next call */
 };
 
-/* Collects what arrives until a message is whole. Starts zeroed, but `end`, and passed_fd -1. */
+/* Collects received bytes until a message is complete. Initially zero, except `end`, and passed_fd
+ * -1. */
 struct dt_wire_reader {
     enum dt_wire_end end;
     char *data;
     size_t start, used, capacity; /* bytes [start, used) are unread */
-    char *text;                   /* the last message's */
+    char *text;                   /* text of the last message */
     int passed_fd;                /* a descriptor that was received; the function that takes it sets -1 */
 };
 
-/* The supervisor's address: `name` without the leading NUL of Linux' abstract sockets, which vanish with their last user. */
+/* The supervisor's address: `name`, without the leading NUL of Linux's abstract sockets, which
+ * disappear with their last user. */
 dt_status dt_wire_listen(const char *name, int *out_fd);
 dt_status dt_wire_connect(const char *name, int *out_fd);
 
-/* Blocks until the kernel took all of it. pass_fd: a descriptor to send along, or -1. DT_ERR_COMM when the other end is gone. */
+/* Blocks until the kernel has taken all bytes. pass_fd: a descriptor to send along, or -1.
+ * DT_ERR_COMM if the other end is gone. */
 dt_status dt_wire_send(int fd, enum dt_wire_type type, int32_t value, const char *text, size_t length, int pass_fd);
 
-/* Take what has arrived; blocks only while there is nothing and `fd` is a blocking one. *out_end: the other end is gone. */
+/* Read received bytes; blocks only if there are none and `fd` is blocking. *out_end: the other end
+ * is gone. */
 dt_status dt_wire_receive(struct dt_wire_reader *reader, int fd, bool *out_end);
-/* The next whole message: 1; none yet: 0; out of memory: DT_ERR_HOST_MEMORY. DT_ERR_COMM: a message breaks the rules of its type, which is
- * found before its text is there. */
+/* The next complete message: 1; none yet: 0; out of memory: DT_ERR_HOST_MEMORY. DT_ERR_COMM: a
+ * message breaks the rules of its type, which is detected before its text has arrived. */
 int dt_wire_next(struct dt_wire_reader *reader, struct dt_wire_message *out);
 void dt_wire_finish(struct dt_wire_reader *reader);
 
-/* Starting and ending the processes that a supervisor is the parent of: the ranks, or mpirun. */
+/* Starting and ending the supervisor's child processes: the ranks, or mpirun. */
 
 struct dt_child {
     pid_t pid;        /* its process group too (setsid); 0: never started */
-    int noise_fd;     /* what it, and ranks of mpirun's that have not connected yet, write to stdout and stderr; -1: closed */
-    char noise[8192]; /* the end of that, NUL-terminated */
+    int noise_fd;     /* output (stdout and stderr) of the child, and of mpirun's ranks that have not connected yet; -1: closed */
+    char noise[8192]; /* the end of that output, NUL-terminated */
     size_t noise_bytes;
-    bool gone;       /* true also before it is started */
-    int wait_status; /* once gone */
+    bool gone;       /* true before it is started, too */
+    int wait_status; /* valid if gone */
 };
 
-/* Are the ranks mpirun's children, or the supervisor's own? */
+/* Are the ranks children of mpirun, or of the supervisor? */
 bool dt_launch_uses_mpirun(const struct dt_launch *launch);
 
-/* Start mpirun, or rank `rank` with its place in the environment and the ranks' secret (port 0: it is alone), with `socket_name` as the
- * program's last argument. *out starts with gone and noise_fd -1. Errors: DT_ERR_UNAVAILABLE (names mpirun's package, or the program),
- * DT_ERR_IO, DT_ERR_HOST_MEMORY. */
+/* Start mpirun, or rank `rank` with its place in the environment and the ranks' secret (port 0: it
+ * is the only rank), with `socket_name` as the program's last argument. *out starts with gone and
+ * noise_fd -1. Errors: DT_ERR_UNAVAILABLE (names mpirun's package, or the program), DT_ERR_IO,
+ * DT_ERR_HOST_MEMORY. */
 dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, const char *secret, const char *socket_name,
                          struct dt_child *out);
-/* Notice its end without waiting. */
+/* Check, without waiting, if it has ended. */
 void dt_child_check(struct dt_child *child);
-/* Take what it wrote. `echo`: to stderr as well. */
+/* Read its output. `echo`: copy it to stderr, too. */
 void dt_child_read_noise(struct dt_child *child, bool echo);
-/* Signal it alone, or it and its group; nothing once it is gone. */
+/* Send a signal to it alone, or to its group as well; no effect if it is gone. */
 void dt_child_signal(const struct dt_child *child, int signal_number, bool group);
-void dt_child_finish(struct dt_child *child); /* closes; the process is gone by now */
+void dt_child_finish(struct dt_child *child); /* closes descriptors; the process has ended before */
 
-/* What mpirun's text says of the first rank that died: its number and the signal or exit code, 0 where it does not say. False: nothing. */
+/* Find the first rank that died in mpirun's text: its number, and its signal or exit code, 0 if not
+ * given. False: none is named. */
 bool dt_mpirun_names_rank(const char *noise, int *out_rank, int *out_signal, int *out_exit_code);
 
-/* What Open MPI leaves where mpirun or its ranks are killed: in /dev/shm a segment of several MiB for each rank, until the machine is
- * started again, and in /tmp the folder of mpirun's session. */
+/* Files that Open MPI leaves if mpirun or its ranks are killed: in /dev/shm a segment of several
+ * MiB for each rank, until the machine restarts, and in /tmp the folder of mpirun's session. */
 
-/* Remove this user's segments that no process of this user has mapped, and that are older than a minute: a younger one may be on its way
- * from its maker to its mapping. Returns how many were removed. `folder` is "/dev/shm" but for tests. */
+/* Remove this user's segments that no process of this user has mapped, and that are older than a
+ * minute: a younger one may be created but not mapped yet. Returns the number of removed segments.
+ * `folder` is "/dev/shm", except in tests. */
 int dt_launch_remove_leftovers(const char *folder);
-/* A folder of this process's own for what mpirun keeps in files. In one that all of a user's share, as Open MPI has it, one mpirun can remove
- * what another one is making. dt_launch_remove_sessions with this process's number takes it away. Errors: DT_ERR_IO. */
+/* Create a folder for this process's mpirun to keep its files in. In Open MPI's default, a folder
+ * that all of a user's runs share, one mpirun can remove what another one is creating.
+ * dt_launch_remove_sessions with this process's pid removes it. Errors: DT_ERR_IO. */
 dt_status dt_launch_make_session(char *path, size_t path_bytes);
-/* Remove this user's session folders in `folder` (NULL: where Open MPI has them) of the process `ended`, mpirun or the one that started
- * it, and those older than a minute whose process is no more. Returns how many were removed. */
+/* Remove this user's session folders in `folder` (NULL: Open MPI's default): those of the process
+ * `ended`, which is mpirun or the process that started it, and those older than a minute whose
+ * process no longer exists. Returns the number of removed folders. */
 int dt_launch_remove_sessions(const char *folder, pid_t ended);
 
 #endif

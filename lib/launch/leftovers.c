@@ -17,7 +17,7 @@
 
 enum { MOST_SEGMENTS = 256 };
 
-/* Younger ones stay. */
+/* Younger files are kept. */
 static const double least_age_s = 60;
 
 #define OWN_PREFIX "dtbench-mpirun."
@@ -28,13 +28,13 @@ struct segments {
     int count;
 };
 
-/* Open MPI 4 and 5. */
+/* Names of Open MPI 4 and 5. */
 static bool is_segment(const char *name)
 {
     return strncmp(name, "vader_segment.", 14) == 0 || strncmp(name, "sm_segment.", 11) == 0;
 }
 
-/* The age of this user's file or folder; -1: it is not one. */
+/* The age of this user's file or folder; -1: there is none, or it is not this user's. */
 static double age_of_own(int folder_fd, const char *name, mode_t kind)
 {
     struct stat facts;
@@ -49,7 +49,8 @@ static void find_segments(DIR *folder, struct segments *out)
             snprintf(out->names[out->count++], sizeof out->names[0], "%s", entry->d_name);
 }
 
-/* Mark what this process has mapped. One whose maps are closed to its own user is no rank of MPI's. */
+/* Mark the segments that this process has mapped. If even its own user cannot read its maps, it is
+ * not an MPI rank. */
 static void look_at_process(const char *pid, struct segments *segments)
 {
     char path[300], *line = NULL;
@@ -65,7 +66,7 @@ static void look_at_process(const char *pid, struct segments *segments)
     fclose(maps);
 }
 
-/* False: it cannot be known which processes there are. */
+/* False: the list of processes cannot be read. */
 static bool look_at_processes(struct segments *segments)
 {
     DIR *processes = opendir("/proc");
@@ -105,7 +106,7 @@ static int remove_entry(const char *path, const struct stat *facts, int kind, st
     return remove(path);
 }
 
-/* The name's first word, and this machine's: other machines may have the same folder. */
+/* Compare the name's first word, and this machine's name: other machines may share the folder. */
 static bool is_of_this_machine(const char *name, const char *first)
 {
     char host[256] = "";
@@ -115,7 +116,8 @@ static bool is_of_this_machine(const char *name, const char *first)
     return strncmp(name, first, word) == 0 && bytes > 0 && strncmp(name + word, host, bytes) == 0 && name[word + bytes] == '.';
 }
 
-/* Remove the session `name` in the open folder at `path`, if its mpirun is `ended`, or has been gone for long. */
+/* Remove the session `name` in the open folder at `path`, if its mpirun is `ended`, or does not
+ * exist any more and the session is old. */
 static int remove_session(DIR *folder, const char *path, const char *name, pid_t mpirun, pid_t ended)
 {
     enum { OPEN_FILES = 8 };
@@ -127,7 +129,7 @@ static int remove_session(DIR *folder, const char *path, const char *name, pid_t
     return nftw(session, remove_entry, OPEN_FILES, FTW_DEPTH | FTW_PHYS) == 0;
 }
 
-/* Open MPI 4 has one folder for all sessions of a user, ompi.HOST.UID, and in it pid.PID. */
+/* Open MPI 4 has one folder for all sessions of a user, ompi.HOST.UID, which contains pid.PID. */
 static int remove_sessions_of_user(const char *path, const char *name, pid_t ended)
 {
     char inner[4096];
@@ -142,11 +144,11 @@ static int remove_sessions_of_user(const char *path, const char *name, pid_t end
             removed += remove_session(folder, inner, entry->d_name, (pid_t)atoi(entry->d_name + 4), ended);
     closedir(folder);
     if (removed > 0)
-        rmdir(inner); /* not while another has a session in it */
+        rmdir(inner); /* fails while it contains another session */
     return removed;
 }
 
-/* Open MPI 5: prterun.HOST.PID.UID, and as dt_launch_make_session does. */
+/* Open MPI 5: prterun.HOST.PID.UID, as dt_launch_make_session names them. */
 static pid_t mpirun_of(const char *name)
 {
     const char *uid = strrchr(name, '.'), *pid = uid;
@@ -155,7 +157,7 @@ static pid_t mpirun_of(const char *name)
     return (pid_t)atoi(pid);
 }
 
-/* Where Open MPI has its folders. */
+/* Folder in which Open MPI creates session folders. */
 static const char *sessions_folder(void)
 {
     static const char *const variables[] = {"TMPDIR", "TEMP", "TMP"};

@@ -13,7 +13,7 @@
 struct dt_launch_rank {
     int fd;
     char *input;
-    struct dt_wire_reader reader; /* the listening thread's, once that runs */
+    struct dt_wire_reader reader; /* used by the listening thread once it runs */
     pthread_t listener;
     atomic_bool stop, finished;
     pthread_mutex_t sending; /* progress may come from a stream's thread while the host thread reports a failure */
@@ -70,7 +70,7 @@ static void run_dump(struct dt_launch_rank *rank)
     if (rank->dump)
         rank->dump(rank->dump_context);
     pthread_mutex_unlock(&rank->dumping);
-    send_text(rank, DT_WIRE_DUMPED, 0, ""); /* the supervisor waits for it before it ends this process */
+    send_text(rank, DT_WIRE_DUMPED, 0, ""); /* the supervisor waits for this before it ends the process */
 }
 
 static void *listen_to_supervisor(void *context)
@@ -165,7 +165,7 @@ void dt_launch_rank_finish(struct dt_launch_rank *rank)
     if (!rank)
         return;
     atomic_store(&rank->finished, true);
-    send_text(rank, DT_WIRE_DONE, 0, ""); /* a supervisor that is gone needs no word */
+    send_text(rank, DT_WIRE_DONE, 0, ""); /* no check: the supervisor may be gone */
     shutdown(rank->fd, SHUT_RDWR);        /* wakes the listener */
     pthread_join(rank->listener, NULL);
     close(rank->fd);

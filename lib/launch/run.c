@@ -1,4 +1,4 @@
-/* The supervisor: what arrives from the ranks, and the course of a run. */
+/* The supervisor: it receives the ranks' messages, and controls the run. */
 #include "lib/launch/launch.h"
 
 #include "lib/base/clock.h"
@@ -26,34 +26,36 @@ struct peer {
     long steps; /* progress messages */
     int64_t heard_ns;
     bool done;   /* has sent its last message */
-    bool dumped; /* has done so when asked */
+    bool dumped; /* has written its dump */
 };
 
 struct supervisor {
     const struct dt_launch *launch;
     struct dt_launch_outcome *outcome;
-    struct dt_child *children; /* [child_count]: mpirun, or each rank at its number */
+    struct dt_child *children; /* [child_count]: mpirun, or each rank at the index of its number */
     int child_count;
-    int listen_fd, port_fd; /* port_fd: holds the port of the rendezvous; -1: none */
-    struct peer *peers;     /* [peer_count]: connections in the order in which they came */
+    int listen_fd, port_fd; /* port_fd: reserves the port of the rendezvous; -1: none */
+    struct peer *peers;     /* [peer_count]: connections in order of arrival */
     int peer_count;
-    struct peer **by_rank;    /* [world_size]: NULL until announced */
+    struct peer **by_rank;    /* [world_size]: NULL: not announced yet */
     struct pollfd *polls;     /* [peer_count + 1 + child_count] */
-    int64_t start_ns, end_ns; /* end_ns: give up waiting then; 0: not ending */
-    dt_status status;         /* the first failure, its rank in outcome */
+    int64_t start_ns, end_ns; /* end_ns: time at which to give up waiting; 0: the run is not ending */
+    dt_status status;         /* the first failure; its rank is in outcome */
     char text[1024];
-    int vanished;       /* the rank of that failure, when it is a disappearance; -1 */
-    bool launcher_died; /* mpirun was killed, and not by this process */
+    int vanished;       /* the rank of that failure, if the rank disappeared; else -1 */
+    bool launcher_died; /* mpirun was killed by another process */
     bool stop_sent, dump_sent;
-    bool for_dumps; /* the end only waits for them */
+    bool for_dumps; /* the run only waits for dumps */
 };
 
-/* ---- what arrives: connections, messages, ends, and the children's own words ---- */
+/* ---- events: connections, messages, ends, and the children's output ---- */
 
-/* How long the others may take to report and end after a rank failed, and how long it may take to learn which signal killed a rank. */
+/* How long other ranks may take to report and end after a rank failed; and how long to wait for the
+ * signal that killed a rank. */
 static const double linger_failed_s = 2.0, linger_vanished_s = 2.0;
 
-/* The first failure counts; what follows is its echo. The run ends `linger_s` later at the latest. */
+/* Record a failure. Only the first counts; later ones follow from it. The run ends at most
+ * `linger_s` later. */
 static void fail_run(struct supervisor *s, dt_status status, int rank, double linger_s, const char *text)
 {
     if (s->status != DT_OK)
@@ -70,11 +72,11 @@ static void send_all(struct supervisor *s, enum dt_wire_type type)
     for (int r = 0; r < s->launch->world_size; r++) {
         struct peer *p = s->by_rank[r];
         if (p && p->fd >= 0 && !p->done)
-            dt_wire_send(p->fd, type, 0, NULL, 0, -1); /* one that is gone is noticed by its end */
+            dt_wire_send(p->fd, type, 0, NULL, 0, -1); /* a rank that is gone is detected by its end */
     }
 }
 
-/* Once. */
+/* Sent only once. */
 static void ask_for_dumps(struct supervisor *s)
 {
     if (!s->dump_sent)
@@ -82,7 +84,7 @@ static void ask_for_dumps(struct supervisor *s)
     s->dump_sent = true;
 }
 
-/* Have all ranks that were asked written their dumps, or gone? */
+/* Has every asked rank written its dump, or disconnected? */
 static bool dumps_done(const struct supervisor *s)
 {
     bool done = true;
@@ -93,7 +95,7 @@ static bool dumps_done(const struct supervisor *s)
     return done;
 }
 
-/* A rank announces itself: it gets the input and our stderr. */
+/* A rank announces itself: it gets the input and this process's stderr. */
 static void welcome(struct supervisor *s, struct peer *p, int rank)
 {
     if (rank < 0 || rank >= s->launch->world_size || s->by_rank[rank]) {
@@ -200,7 +202,7 @@ static void read_peer(struct supervisor *s, struct peer *p)
         hang_up(s, p);
 }
 
-/* Only processes of the same user may connect; the kernel says whose they are and gives their pid. */
+/* Only processes of the same user may connect; the kernel gives their user and pid. */
 static void accept_peers(struct supervisor *s)
 {
     for (;;) {
@@ -219,7 +221,7 @@ static void accept_peers(struct supervisor *s)
             close(fd);
             continue;
         }
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* a stopped rank must not stop us */
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* a stopped rank must not block the supervisor */
         *p = (struct peer){
             .fd = fd, .rank = -1, .pid = who.pid, .reader = {.end = DT_WIRE_SUPERVISOR, .passed_fd = -1}, .heard_ns = dt_clock_ns()};
     }
@@ -269,8 +271,8 @@ static int connected_count(const struct supervisor *s)
 
 /* ---- the course of a run ---- */
 
-/* How long dumps and ordinary ends may take; dumps take milliseconds, but for a rank that gets no processor. With what a failure
- * grants it stays below ten seconds. */
+/* How long dumps and ordinary ends may take. Dumps take milliseconds, unless a rank gets no
+ * processor. Together with the limits after a failure it stays below ten seconds. */
 static const double linger_dump_s = 5.0, linger_exit_s = 3.0;
 
 static bool all_done(const struct supervisor *s)
@@ -304,7 +306,8 @@ static void check_stop(struct supervisor *s)
     }
 }
 
-/* The ranks that hold the others up: not ready ones during start-up, else those with the fewest steps. */
+/* Name the ranks that delay the others: during start-up those that are not ready, else those with
+ * the fewest steps. */
 static void time_out(struct supervisor *s, const char *what, double limit_s, bool starting)
 {
     char text[1024], list[512] = "";
@@ -350,7 +353,8 @@ static void check_timeouts(struct supervisor *s)
     }
 }
 
-/* mpirun's text in one line: without its rules of dashes, blanks and breaks run together. */
+/* mpirun's text in one line: without its lines of dashes, and with runs of blanks and line breaks
+ * joined. */
 static void excerpt(const char *noise, char *out, size_t out_bytes)
 {
     size_t used = 0;
@@ -370,17 +374,18 @@ static void excerpt(const char *noise, char *out, size_t out_bytes)
     out[used] = 0;
 }
 
-/* A child is gone before its rank was done, or announced: the ranks never came up, or mpirun itself was killed. */
+/* A child has ended before its rank was done or had announced itself: the ranks never started, or
+ * mpirun itself was killed. */
 static void check_child(struct supervisor *s, int number)
 {
     const struct dt_child *child = &s->children[number];
     bool mpirun = dt_launch_uses_mpirun(s->launch);
     if (!child->gone || s->status != DT_OK)
         return;
-    bool ranks_know = connected_count(s) > 0 && !WIFSIGNALED(child->wait_status); /* a killed process cannot tell them */
+    bool ranks_know = connected_count(s) > 0 && !WIFSIGNALED(child->wait_status); /* a killed process cannot report them */
     if (mpirun ? all_done(s) || ranks_know : s->by_rank[number] != NULL)
         return;
-    for (int i = 0; i < s->peer_count; i++) /* what it said is still to be read */
+    for (int i = 0; i < s->peer_count; i++) /* its last messages are still to be read */
         if (s->peers[i].fd >= 0 && s->peers[i].pid == child->pid)
             return;
     char text[1024], who[64], said[600];
@@ -396,8 +401,8 @@ static void check_child(struct supervisor *s, int number)
     fail_run(s, DT_ERR_COMM, mpirun ? -1 : number, 0, text);
 }
 
-/* Nobody is left to add to a failure: all are gone and what they wrote is read; or it is known how the rank that vanished ended, and the
- * others would only wait for it. */
+/* Can nothing be added to a failure any more? True if all ranks are gone and their output is read,
+ * or if it is known how the lost rank ended, and the others would only wait for it. */
 static bool is_complete(const struct supervisor *s)
 {
     bool silent = true;
@@ -435,7 +440,7 @@ static void end_processes(struct supervisor *s)
     if (all_done(s))
         wait_for_end(s, linger_exit_s);
     s->launcher_died = dt_launch_uses_mpirun(s->launch) && s->children[0].gone && WIFSIGNALED(s->children[0].wait_status);
-    dt_status status = s->status; /* what dies from here on dies of us */
+    dt_status status = s->status; /* deaths from now on are caused by this process */
     s->status = DT_ERR_INTERRUPTED;
     if (!children_gone(s) || connected_count(s) > 0) {
         if (dt_launch_uses_mpirun(s->launch)) {
@@ -445,7 +450,7 @@ static void end_processes(struct supervisor *s)
         for (int c = 0; c < s->child_count; c++)
             dt_child_signal(&s->children[c], SIGKILL, true);
         for (int i = 0; i < s->peer_count; i++) {
-            if (s->peers[i].fd >= 0) /* still connected, so the pid is still its own */
+            if (s->peers[i].fd >= 0) /* still connected, so the pid has not been reused */
                 kill(s->peers[i].pid, SIGKILL);
         }
         wait_for_end(s, 2.0);
@@ -453,7 +458,8 @@ static void end_processes(struct supervisor *s)
     s->status = status;
 }
 
-/* Now that it is gone: the signal or code that ended the rank that vanished, and what it, or MPI, had to say when it came up. */
+/* After the lost rank is gone: add the signal or code that ended it, and what it, or MPI, printed
+ * during start-up. */
 static void explain_vanished(struct supervisor *s)
 {
     int rank = s->vanished, signal_number = 0, code = 0;
@@ -481,7 +487,7 @@ static void explain_vanished(struct supervisor *s)
     snprintf(s->text, sizeof s->text, "rank %d (pid %d) was killed or crashed%s", rank, (int)p->pid, how);
 }
 
-/* Where mpirun was killed its ranks end, and each of them could be taken for the cause. */
+/* If mpirun is killed its ranks end, and each of them could be taken for the cause. */
 static void explain_launcher(struct supervisor *s)
 {
     const struct dt_child *mpirun = &s->children[0];
@@ -497,7 +503,7 @@ static dt_status prepare(struct supervisor *s, char *socket_name, size_t socket_
 {
     uint64_t random = 0;
     size_t ranks = (size_t)s->launch->world_size;
-    s->peer_count = s->launch->world_size + 8; /* some room for strangers */
+    s->peer_count = s->launch->world_size + 8; /* room for other processes that connect */
     s->peers = calloc((size_t)s->peer_count, sizeof *s->peers);
     s->by_rank = calloc(ranks, sizeof *s->by_rank);
     s->child_count = dt_launch_uses_mpirun(s->launch) ? 1 : s->launch->world_size;
@@ -515,10 +521,10 @@ static dt_status prepare(struct supervisor *s, char *socket_name, size_t socket_
     return dt_wire_listen(socket_name, &s->listen_fd);
 }
 
-/* A port of the loopback on which rank 0 may listen: held by a socket that is bound and does not
- * listen, so that no other process gets it. Two sockets with SO_REUSEADDR, as rank 0's has to have
- * it too, may be bound to a port as long as one of them listens at most. Owner of *out_fd: the
- * caller, close, once the ranks are gone. */
+/* Reserve a loopback port on which rank 0 may listen: a socket is bound to it but does not listen,
+ * so no other process gets it. Two sockets with SO_REUSEADDR (rank 0's must have it too) may be
+ * bound to one port if at most one of them listens. Owner of *out_fd: the caller, close, once the
+ * ranks are gone. */
 static dt_status reserve_port(int *out_fd, int *out_port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -536,7 +542,8 @@ static dt_status reserve_port(int *out_fd, int *out_port)
     return DT_OK;
 }
 
-/* Each rank, or mpirun. Ranks without mpirun connect at a port of this machine; one that is alone connects nowhere. */
+/* Start each rank, or mpirun. Ranks without mpirun connect at a port of this machine; a single rank
+ * does not connect. */
 static dt_status start_children(struct supervisor *s, const char *socket_name)
 {
     char secret[DT_SECRET_TEXT_BYTES] = "";
@@ -580,7 +587,7 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
     if (status < 0)
         goto done;
     if (dt_launch_uses_mpirun(launch))
-        dt_launch_remove_leftovers("/dev/shm"); /* of runs that were killed */
+        dt_launch_remove_leftovers("/dev/shm"); /* leftovers of killed runs */
     dt_status started = start_children(&s, socket_name);
     if (started < 0)
         fail_run(&s, started, -1, 0, dt_error_message());

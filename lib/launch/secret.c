@@ -29,7 +29,7 @@ dt_status dt_secret_make(char text[DT_SECRET_TEXT_BYTES])
 
 /* ---- the key file ---- */
 
-/* Its folder. False: the environment names none. */
+/* Folder of the key file. False: no environment variable gives one. */
 static bool find_folder(char path[PATH_BYTES])
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -38,7 +38,7 @@ static bool find_folder(char path[PATH_BYTES])
     return home && *home == '/' && snprintf(path, PATH_BYTES, "%s/.local/state/dtbench", home) < PATH_BYTES;
 }
 
-/* With the folders above it. What fails is found when a file is made there. */
+/* Create parent folders, too. Failures are detected when a file is created there. */
 static void make_folder(const char *path)
 {
     char part[PATH_BYTES];
@@ -49,8 +49,8 @@ static void make_folder(const char *path)
     mkdir(path, 0700);
 }
 
-/* Write it under a temporary name first: so no process reads half of it, and if several processes
- * make one, the first wins. */
+/* Write it under a temporary name first, so that no process reads half of it, and if several
+ * processes create one, the first wins. */
 static bool make_file(const char *folder, const char *path)
 {
     char temporary[PATH_BYTES], text[DT_SECRET_TEXT_BYTES];
@@ -69,7 +69,8 @@ static bool make_file(const char *folder, const char *path)
     return made;
 }
 
-/* A file that only its owner, this user, can read or write. NULL: the text is in `text`; else what is wrong. */
+/* Accept only a file of this user that nobody else can read or write. Returns NULL with the
+ * contents in `text`, or the reason. */
 static const char *read_file(const char *path, char text[DT_SECRET_TEXT_BYTES])
 {
     struct stat facts;
@@ -107,7 +108,7 @@ static bool text_of_file(char text[DT_SECRET_TEXT_BYTES], char *missing, size_t 
 
 /* ---- the secret ---- */
 
-/* What distinguishes jobs, one line each. */
+/* The values that distinguish jobs, one on each line. */
 static void describe_job(const struct dt_world *world, char *text, size_t text_bytes)
 {
     static const struct {

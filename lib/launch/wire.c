@@ -16,13 +16,13 @@ struct header {
 
 enum { RECEIVE_BYTES = 64 << 10, LINE_BYTES = 4 << 10, DOCUMENT_BYTES = 256 << 20 };
 
-/* What each type may be. */
+/* Allowed values of each type. */
 enum value { NO_VALUE, A_RANK, A_FAILURE };
 static const struct rule {
     const char *name;
     enum dt_wire_end to;
     enum value value;
-    uint64_t most_bytes; /* of its text */
+    uint64_t most_bytes; /* maximum length of its text */
 } rules[DT_WIRE_TYPES] = {
     [DT_WIRE_HELLO] = {"hello", DT_WIRE_SUPERVISOR, A_RANK, 0},
     [DT_WIRE_INPUT] = {"input", DT_WIRE_RANK, NO_VALUE, DOCUMENT_BYTES},
@@ -35,7 +35,7 @@ static const struct rule {
     [DT_WIRE_DONE] = {"done", DT_WIRE_SUPERVISOR, NO_VALUE, 0},
 };
 
-/* An abstract address is a NUL and the name, as long as the given length says. */
+/* An abstract address is a NUL and the name; the length is passed separately. */
 static dt_status make_address(const char *name, struct sockaddr_un *out, socklen_t *out_length)
 {
     size_t length = strlen(name);
@@ -149,7 +149,7 @@ dt_status dt_wire_receive(struct dt_wire_reader *reader, int fd, bool *out_end)
     ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     if (got < 0 && (errno == EINTR || errno == EAGAIN))
         return DT_OK;
-    if (got <= 0) { /* a reset connection is an end like any other */
+    if (got <= 0) { /* a reset connection counts as closed */
         *out_end = true;
         return DT_OK;
     }
@@ -168,7 +168,7 @@ static bool is_value(enum value kind, int32_t value)
 {
     switch (kind) {
     case NO_VALUE: return value == 0;
-    case A_RANK: return value >= 0; /* whether there is one the supervisor knows */
+    case A_RANK: return value >= 0; /* the supervisor checks if that rank exists */
     case A_FAILURE: return value < DT_OK && value >= DT_ERR_WORLD;
     }
     return false;

@@ -9,10 +9,10 @@
 #include <string.h>
 
 struct names {
-    const char *list; /* as it was given, for errors */
+    const char *list; /* the whole list, for error texts */
     char *lines;
     size_t used, capacity;
-    int count, most; /* most: stop well before there are more, asked for or not */
+    int count, most; /* most: expand no more names than this */
 };
 
 static dt_status refuse(const struct names *names, const char *what)
@@ -24,7 +24,7 @@ static dt_status add_name(struct names *names, const char *name)
 {
     size_t bytes = strlen(name);
     if (bytes == 0)
-        return DT_OK; /* "a,,b" has two names */
+        return DT_OK; /* an empty name between commas, "a,,b", is skipped */
     if (names->count == DT_NODE_LIST_MAX)
         return refuse(names, "has more names than any cluster");
     if (names->used + bytes + 2 > names->capacity) {
@@ -49,7 +49,7 @@ static dt_status add_text(struct names *names, char *name, size_t *length, const
     return DT_OK;
 }
 
-/* A number of at most nine digits; how many there are in *digits. */
+/* Read a number of at most nine digits; *digits is the number of digits. */
 static bool read_digits(const char **c, int *digits, long *out)
 {
     *out = 0;
@@ -61,7 +61,8 @@ static bool read_digits(const char **c, int *digits, long *out)
     return *digits > 0;
 }
 
-/* One name, or one pattern of names: name [length] is what stands before `rest`, which ends at `end`. */
+/* Expand one name or pattern of names: name [length] is the text before `rest`, which ends at
+ * `end`. */
 static dt_status expand_name(struct names *names, char *name, size_t length, const char *rest, const char *end)
 {
     const char *open = memchr(rest, '[', (size_t)(end - rest));
@@ -91,7 +92,7 @@ static dt_status expand_name(struct names *names, char *name, size_t length, con
     return c == close ? DT_OK : refuse(names, "has something other than numbers in a bracket");
 }
 
-/* Commas within brackets belong to the name. NULL: a bracket stays open, or closes none. */
+/* Commas within brackets belong to the name. NULL: unbalanced brackets. */
 static const char *end_of_name(const char *c)
 {
     bool inside = false;
@@ -151,7 +152,8 @@ done:
 
 /* ---- worlds ---- */
 
-/* Where one launcher writes a rank's place. Two names where versions differ; the first that is set counts. */
+/* Variables in which a launcher gives a rank's place. Two names if versions differ; the first one
+ * that is set counts. */
 struct place_variables {
     const char *rank[2], *size[2], *local_rank[2], *local_size[2];
 };
@@ -162,7 +164,7 @@ static const struct place_variables openmpi_variables = {
 static const struct place_variables pmi_variables = {
     {"PMI_RANK"}, {"PMI_SIZE"}, {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"}, {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"}};
 
-/* Set, and not to nothing: an empty variable is how shells unset one for a single command. */
+/* NULL if unset or empty: shells use an empty variable to unset it for a single command. */
 static const char *value_of(const char *name)
 {
     const char *value = name ? getenv(name) : NULL;
@@ -174,7 +176,7 @@ static const char *first_set(const char *const names[2])
     return value_of(names[0]) || !value_of(names[1]) ? names[0] : names[1];
 }
 
-/* Digits only: strtol would take " 3", "+3" and "3x". */
+/* Accepts digits only: strtol would accept " 3", "+3" and "3x". */
 static dt_status read_number(const char *name, int *out)
 {
     const char *value = value_of(name);
@@ -216,14 +218,15 @@ static dt_status read_place(const struct place_variables *names, struct dt_world
     DT_TRY(check_place(rank, out->rank, size, out->size));
     out->local_rank = 0;
     out->local_size = 1;
-    if (out->size == 1 && !value_of(local_rank) && !value_of(local_size)) /* alone there is no doubt where */
+    if (out->size == 1 && !value_of(local_rank) && !value_of(local_size)) /* a single rank needs no local rank */
         return DT_OK;
     DT_TRY(read_number(local_rank, &out->local_rank));
     DT_TRY(read_number(local_size, &out->local_size));
     return check_local(out, local_rank, local_size);
 }
 
-/* One entry of Slurm's run-length list of tasks per node, "4(x2),3" for 4, 4, 3: the node's own count, and the sum over all nodes. */
+/* Read one entry of Slurm's run-length list of tasks per node ("4(x2),3" means 4, 4, 3): the node's
+ * own count, and the sum over all nodes. */
 static dt_status read_tasks_per_node(const char *name, int node, int *out_here, int *out_sum)
 {
     const char *list = value_of(name), *c = list;
@@ -258,10 +261,11 @@ static dt_status read_tasks_per_node(const char *name, int node, int *out_here, 
 
 /* Is this process a task that srun started?
  *
- * SLURM_PROCID and SLURM_NTASKS alone are not enough: the script of an sbatch job has them too (PROCID 0, NTASKS what was asked of the
- * job), though it is one process, and so has everything started from it without srun. What only srun's tasks have is the number of their
- * step. Slurm numbers real steps from 0; it keeps 0xfffffff0 and above for the batch script, salloc's shell and the like, and where a
- * version passes these on, as number or as word, they do not count either. */
+ * SLURM_PROCID and SLURM_NTASKS alone are not enough: the script of an sbatch job has them too
+ * (PROCID 0, NTASKS as requested for the job), although it is one process, and so have all
+ * processes that it starts without srun. Only srun's tasks have the number of a step. Slurm numbers
+ * real steps from 0; it keeps 0xfffffff0 and above for the batch script, salloc's shell and the
+ * like, and if a version passes these on, as number or as word, they do not count either. */
 static bool in_srun_step(void)
 {
     const char *step = value_of("SLURM_STEP_ID");
@@ -274,8 +278,8 @@ static bool in_srun_step(void)
 
 static dt_status read_srun(struct dt_world *out)
 {
-    /* In a step SLURM_NTASKS is the step's size, unless an older variable of the job shines through; STEP_NUM_TASKS is always the step's.
-     */
+    /* In a step SLURM_NTASKS is the step's size, unless the job's older variable is still set;
+     * STEP_NUM_TASKS is always the step's. */
     const char *size = value_of("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
     DT_TRY(read_number("SLURM_PROCID", &out->rank));
     DT_TRY(read_number(size, &out->size));
@@ -302,7 +306,8 @@ static void set_launcher(struct dt_world *world, const char *name)
     snprintf(world->launcher, sizeof world->launcher, "%s", name);
 }
 
-/* Variables set by hand (RANK, WORLD_SIZE) on top of mpirun's must agree with them, or half the ranks of a communicator never arrive. */
+/* Variables set by hand (RANK, WORLD_SIZE) in addition to mpirun's must agree with them, or some
+ * ranks of a communicator never arrive. */
 static dt_status check_against_mpirun(const struct dt_world *torchrun)
 {
     struct dt_world mpirun;
@@ -351,8 +356,8 @@ dt_status dt_world_from_environment(struct dt_world *out)
     return DT_OK;
 }
 
-/* Ports that neither the kernel hands out to others (from 32768) nor services are known by. Two jobs that share rank 0's node get different
- * ones, unless their numbers agree in the last four digits of the sum. */
+/* The range avoids ports that the kernel assigns (from 32768) and ports of known services. Two jobs
+ * that share rank 0's node get different ports, unless the last four digits of their sums agree. */
 static int port_of_step(void)
 {
     enum { FIRST_PORT = 20000, PORTS = 10000, STEPS_APART = 101 };

@@ -26,7 +26,7 @@ static cJSON *slowdowns(const struct dt_device_condition *c)
     return names;
 }
 
-/* null where the GPU says nothing; what is not known is NAN, and printed as null. */
+/* null if the GPU reports nothing; an unknown number is NAN, printed as null. */
 static cJSON *condition_as_json(const struct dt_device_condition *before, const struct dt_device_condition *after)
 {
     if (!after->known)
@@ -64,7 +64,7 @@ void dt_record_init(struct dt_record *record)
     record->verified_losses = -1;
 }
 
-/* One rank's peaks of one memory, on its own. */
+/* One rank's peaks of one memory. */
 static struct dt_peaks peaks_of(const struct dt_memory_bytes *memory)
 {
     struct dt_peaks peaks = {.total = (double)memory->peak_total_bytes};
@@ -80,7 +80,7 @@ static void add_peak_bytes(cJSON **object, const struct dt_peaks *peaks)
         dt_json_add(object, "%s: %g", dt_category_name((enum dt_category)c), peaks->category[c]);
 }
 
-/* Of one memory, whether two ranks have the same peaks. */
+/* Do two ranks have the same peaks of one memory? */
 static bool are_alike(const struct dt_rank_memory *a, const struct dt_rank_memory *b, bool on_host)
 {
     const struct dt_memory_bytes *left = on_host ? &a->memory.host : &a->memory.device,
@@ -116,7 +116,8 @@ static cJSON *ranks_like(const struct dt_record *record, int first, bool on_host
     return ranges;
 }
 
-/* Most of thousands of ranks hold the same: equal ranks are written together. NULL: no memory. */
+/* Most ranks of a large run hold the same: equal ranks are written together. NULL: out of
+ * memory. */
 static cJSON *peaks_by_ranks(const struct dt_record *record, bool on_host)
 {
     bool *told = calloc((size_t)record->rank_count + 1, sizeof *told);
@@ -133,7 +134,7 @@ static cJSON *peaks_by_ranks(const struct dt_record *record, bool on_host)
     return groups;
 }
 
-/* Of all ranks, or of none where it is unknown of all. */
+/* Sizes of all ranks' processes, or none if all are unknown. */
 static cJSON *process_sizes(const struct dt_record *record)
 {
     cJSON *sizes = cJSON_CreateArray();
@@ -147,7 +148,7 @@ static cJSON *process_sizes(const struct dt_record *record)
     return sizes;
 }
 
-/* The highest rank's of one memory, and each rank's. */
+/* The highest rank's peaks of one memory, and each rank's. */
 static cJSON *peaks_as_json(const struct dt_peaks *highest, const struct dt_record *record, bool on_host)
 {
     cJSON *peaks = dt_json_object("");
@@ -174,7 +175,7 @@ static cJSON *metric_as_json(const struct dt_metric *metric, const struct dt_rec
     return NULL;
 }
 
-/* What is not finite is printed as null. */
+/* Numbers that are not finite are printed as null. */
 dt_status dt_record_format(const struct dt_record *r, char **out_line)
 {
     cJSON *config, *metrics = dt_json_object("");

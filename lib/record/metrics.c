@@ -147,7 +147,7 @@ static bool ends_with(const char *text, const char *ending)
 /* The unit that a name ends with. */
 static void read_unit(const char *key, struct dt_metric_name *out)
 {
-    if (ends_with(key, "_gb_per_s")) { /* of collectives alone: "bus" in GB/s */
+    if (ends_with(key, "_gb_per_s")) { /* of collectives only: bus bandwidth in GB/s */
         snprintf(out->unit, sizeof out->unit, "GB/s");
         snprintf(out->title, sizeof out->title, "%.*s", (int)(strlen(key) - strlen("_gb_per_s")) % 24, key);
     } else if (ends_with(key, "_per_s")) {
@@ -198,7 +198,7 @@ const char *dt_metric_key(const struct dt_metric *metric, const struct dt_metric
     return metric->unit == DT_IN_UNITS_PER_S && *metrics->unit ? dt_rate_key(metrics->unit, text) : metric->key;
 }
 
-/* The unit whose rate is among these metrics, next to that of samples. */
+/* The unit whose rate is among these metrics, besides that of samples. */
 static void find_unit(const cJSON *object, char unit[sizeof((struct dt_metrics *)0)->unit])
 {
     for (const cJSON *value = object ? object->child : NULL; value; value = value->next)
@@ -218,7 +218,7 @@ double dt_metric_value(const struct dt_metric *metric, const struct dt_metrics *
 {
     if (metric->kind == DT_METRIC_TEXT)
         return NAN;
-    return *(const double *)((const char *)metrics + metric->offset); /* median and total stand first in theirs */
+    return *(const double *)((const char *)metrics + metric->offset); /* median and total are the first members of their structures */
 }
 
 static bool is_of_step(const struct dt_metric *metric)
@@ -299,7 +299,7 @@ void dt_metrics_from_sums(const struct dt_step_metrics *sums, const struct dt_st
     }
 }
 
-/* What the ledger counts as bytes is far below 2^53. */
+/* Byte counts of the ledger are far below 2^53. */
 static void raise_peaks(struct dt_peaks *peaks, const struct dt_memory_bytes *bytes)
 {
     peaks->total = fmax(peaks->total, (double)bytes->peak_total_bytes);
@@ -333,7 +333,7 @@ void dt_metrics_add_step(struct dt_metrics *metrics, const struct dt_step_metric
             set_of_step(m, &metrics->step, value_of_step(m, &metrics->step) + value_of_step(m, step));
 }
 
-/* The steps in order of their times. */
+/* For sorting the steps by their times. */
 struct timed_step {
     double step_s;
     int index;
@@ -408,9 +408,10 @@ void dt_metrics_read(struct dt_metrics *metrics, const cJSON *object)
 
 /* ---- the JSON Schema ---- */
 
-/* The JSON Schema of a record's metrics, made from their table. Trees are NULL when memory is out, and so is what they become part of. */
+/* The JSON Schema of a record's metrics, made from their table. Functions return NULL if memory is
+ * out, or if a part is NULL. */
 
-/* A schema that begins with a description, NULL: none. */
+/* A schema that begins with a description; NULL: none. */
 static cJSON *described(const char *description)
 {
     return description ? dt_json_object("description: %s", description) : dt_json_object("");

@@ -73,7 +73,7 @@ static cJSON *describe_tuning(const struct dt_provenance_facts *facts)
     return tuning;
 }
 
-/* "a, b": ["a", "b"]. What is unknown is left out. */
+/* "a, b" becomes ["a", "b"]. Unknown values are left out. */
 static void add_words(cJSON **object, const char *key, const char *words)
 {
     cJSON *list = dt_json_array();
@@ -113,7 +113,7 @@ static bool begins_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Whether the variable NAME=VALUE changes results, and is not a secret. */
+/* Does the variable NAME=VALUE change results, without being a secret? */
 static bool is_recorded(const char *variable)
 {
     static const char *const prefixes[] = {"OMP_",  "GOMP_",   "KMP_",     "OMPI_MCA_", "UCX_",   "NCCL_",
@@ -149,8 +149,10 @@ static cJSON *describe_environment(const char *settings)
     return object;
 }
 
-/* NCCL reads these before its variables; what they set changes results and shows nowhere else.
- * Source  NVIDIA, "NCCL User Guide", environment variables: /etc/nccl.conf, then ~/.nccl.conf, lines of NAME=VALUE, "#" begins a comment. */
+/* NCCL reads these files before its variables. Their settings change results and are visible
+ * nowhere else.
+ * Source  NVIDIA, "NCCL User Guide", environment variables: /etc/nccl.conf, then ~/.nccl.conf,
+ *         lines of NAME=VALUE, "#" begins a comment. */
 static cJSON *describe_nccl_files(const char *device)
 {
     const struct dt_device_kind *kind = device ? dt_device_kind_find(device) : NULL;
@@ -179,8 +181,8 @@ static cJSON *describe_nccl_files(const char *device)
     return object;
 }
 
-/* ISO 8601, UTC, to the second. NULL for a time that is not finite: such a
- * number has no value as an integer. */
+/* ISO 8601, UTC, to the second. NULL if the time is not finite and therefore has no integer
+ * value. */
 static const char *format_time(double unix_s, char text[32])
 {
     if (!isfinite(unix_s))

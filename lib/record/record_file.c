@@ -14,19 +14,20 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* What must fit before the first step: a good many records of a few KiB. */
+/* Space that must be available before the first step: enough for many records of a few KiB. */
 enum { PROBE_BYTES = 64 << 10 };
 
 struct dt_record_file {
     int fd;
-    bool regular; /* locks, torn tails and taking back exist only for these */
-    char *path;   /* for errors */
+    bool regular; /* only regular files have locks, and torn last lines that can be removed */
+    char *path;   /* for error texts */
 };
 
 static dt_status lock(const struct dt_record_file *f, int operation)
 {
     while (f->regular && flock(f->fd, operation) < 0) {
-        if (errno == ENOLCK || errno == ENOTSUP || errno == EBADF) /* a file system without locks: one writer is the user's to see to */
+        /* a file system without locks: the user must ensure that there is one writer */
+        if (errno == ENOLCK || errno == ENOTSUP || errno == EBADF)
             return DT_OK;
         if (errno != EINTR)
             return dt_fail(DT_ERR_IO, "cannot lock %s: %s", f->path, strerror(errno));
@@ -34,7 +35,8 @@ static dt_status lock(const struct dt_record_file *f, int operation)
     return DT_OK;
 }
 
-/* Would a few records fit? Blocks are asked for beyond the end and given back at once, so nothing that is there changes. */
+/* Is there room for a few records? Blocks are reserved past the end and returned at once; existing
+ * content does not change. */
 static dt_status probe_regular(const struct dt_record_file *f)
 {
     struct stat facts;
@@ -51,7 +53,7 @@ static dt_status probe_regular(const struct dt_record_file *f)
     if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG || failed == EIO || failed == EROFS)
         return dt_fail(DT_ERR_IO, "cannot write records to %s: %s (%d KiB are wanted)", f->path, strerror(failed), PROBE_BYTES >> 10);
     if (failed == 0) {
-        /* The reservation's end; a file that only grows (chattr +a) keeps it, to no harm. */
+        /* Remove the reservation; a file that can only grow (chattr +a) keeps it, without harm. */
         if (ftruncate(f->fd, facts.st_size) < 0 && errno != EPERM)
             return dt_fail(DT_ERR_IO, "cannot write records to %s: %s", f->path, strerror(errno));
     } else if (fstatvfs(f->fd, &system) == 0 && system.f_blocks > 0 && (double)system.f_bavail * (double)system.f_frsize < PROBE_BYTES) {
@@ -60,7 +62,8 @@ static dt_status probe_regular(const struct dt_record_file *f)
     return DT_OK;
 }
 
-/* Devices and pipes: an empty write finds what can be found without leaving a trace (/dev/full refuses even that). */
+/* Devices and pipes: an empty write detects some errors and changes nothing (/dev/full refuses even
+ * that). */
 static dt_status probe_stream(const struct dt_record_file *f)
 {
     if (write(f->fd, "", 0) < 0)
@@ -68,8 +71,8 @@ static dt_status probe_stream(const struct dt_record_file *f)
     return DT_OK;
 }
 
-/* Writes to a named pipe without a reader would be lost: its reader must exist, or start soon, like
- * one that a script starts at the same time. -1: there is none; errno is set. */
+/* Writes to a named pipe without a reader would be lost: wait a short time for a reader, because a
+ * script may start it at the same time. -1: there is none; errno is set. */
 static int open_pipe(const char *path)
 {
     static const double reader_s = 2;
@@ -94,7 +97,7 @@ static int open_path(const char *path)
     return open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
 }
 
-/* Why it could not be opened. */
+/* The reason why it could not be opened. */
 static const char *open_problem(int error)
 {
     switch (error) {
@@ -143,7 +146,7 @@ void dt_record_close(struct dt_record_file *file)
     free(file);
 }
 
-/* A pipe may take a line in parts; a file takes it whole unless the disk is full. */
+/* A pipe may accept a line in parts; a file takes it whole unless the disk is full. */
 static dt_status write_all(const struct dt_record_file *f, const char *text, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
@@ -165,7 +168,7 @@ static dt_status append_locked(const struct dt_record_file *f, const char *text,
         if (facts.st_size > 0 && pread(f->fd, &last, 1, facts.st_size - 1) < 0)
             last = '\n'; /* standard output opened for writing only */
     }
-    /* text begins with a newline for the case of a torn last line. */
+    /* text begins with a newline, to end a torn last line if there is one. */
     bool torn = last != '\n';
     dt_status status = write_all(f, text + !torn, bytes - !torn);
     if (status < 0) {
@@ -182,7 +185,8 @@ static dt_status append_locked(const struct dt_record_file *f, const char *text,
     return DT_OK;
 }
 
-/* The first failure is the one that is returned. A failure to unlock after it does no harm: close unlocks in any case. */
+/* The first failure is returned. A failure to unlock after it is harmless: close unlocks in any
+ * case. */
 static dt_status append(struct dt_record_file *file, const char *text, size_t bytes)
 {
     DT_TRY(lock(file, LOCK_EX));
@@ -212,14 +216,14 @@ dt_status dt_record_append(struct dt_record_file *file, const char *line)
 
 enum { BLOCK_BYTES = 1 << 17 };
 
-/* What has been read and not used: text [used], of which the first `begin` bytes are done with. */
+/* Bytes that were read: text [used]; the first `begin` bytes have been used. */
 struct lines {
     char *text; /* owned; room for a NUL after `room` bytes */
     size_t begin, used, room;
 };
 
-/* Another block after the existing ones. A device gives any number of bytes, so lines have a
- * maximal length. */
+/* Read another block after the existing bytes. A device can give any number of bytes, so lines have
+ * a maximal length. */
 static dt_status read_block(int fd, const char *path, struct lines *l, bool *end)
 {
     if (l->begin > 0)
@@ -248,7 +252,7 @@ static dt_status read_block(int fd, const char *path, struct lines *l, bool *end
 static dt_status visit_lines(int fd, const char *path, struct lines *l, dt_line_use *use, void *context)
 {
     uint64_t offset = 0; /* of the line in the file */
-    size_t searched = 0; /* bytes of the line that have no end */
+    size_t searched = 0; /* bytes of the line known to contain no newline */
     for (bool end = false; !end;) {
         DT_TRY(read_block(fd, path, l, &end));
         while (l->begin < l->used) {
