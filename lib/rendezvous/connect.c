@@ -1,4 +1,4 @@
-/* How a rank that is not rank 0 finds it and introduces itself. */
+/* How ranks other than rank 0 find it and introduce themselves. */
 #include "lib/base/clock.h"
 #include "lib/base/text.h"
 #include "lib/rendezvous/internal.h"
@@ -14,11 +14,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Between two attempts; for a connection that neither comes nor is refused; for what listens there to say something; how much later than
- * rank 0 the others give up, since it knows who is missing; for a name that is not known (yet). */
+/* pause_s: between two attempts. connect_s: for a connection that neither succeeds nor is refused.
+ * silence_s: for the first answer of the process that listens there. grace_s: how much later than
+ * rank 0 the other ranks give up, because rank 0 knows who is missing. unknown_name_s: for a name
+ * that is not known (yet). */
 static const double pause_s = 0.05, connect_s = 3, silence_s = 5, grace_s = 3, unknown_name_s = 5;
 
-/* How long something else may listen there: rank 0 waits as long for the port. */
+/* How long another process may listen there: rank 0 waits as long for the port. */
 static const double stranger_s = 2.5;
 
 /* One rank's search for rank 0. */
@@ -26,10 +28,10 @@ struct search {
     struct dt_rendezvous *r;
     const struct dt_rendezvous_place *place;
     char place_name[300];
-    int64_t start_ns, end_ns;  /* end_ns 0: never */
-    int64_t stranger_since_ns; /* since when attempts have found something else there; 0: the last one did not */
+    int64_t start_ns, end_ns;  /* end_ns 0: no limit */
+    int64_t stranger_since_ns; /* time since which attempts have found another process there; 0: the last one did not */
     char problem[200];         /* of the last attempt */
-    char said[48];             /* how something else has answered */
+    char said[48];             /* the other process's answer */
 };
 
 /* Milliseconds until a deadline, for poll; at most a second. */
@@ -109,7 +111,8 @@ static int connect_to_any(struct search *s, bool *known)
     return fd;
 }
 
-/* The next frame of rank 0. False: `seconds` passed (0: never), the connection closed, or it says something else. */
+/* The next frame of rank 0. False: `seconds` passed (0: never), the connection closed, or sent
+ * something else. */
 static bool next_frame(struct dt_link *link, double seconds, struct dt_frame *frame, const char **payload, bool *open)
 {
     int64_t end_ns = dt_deadline_ns(seconds);
@@ -127,7 +130,7 @@ static dt_status refused(const struct search *s, const struct dt_frame *frame, c
     return dt_fail((dt_status)(-(int)frame->count), "%.*s", (int)frame->bytes, payload);
 }
 
-/* Welcomed by rank 0: until all are there. */
+/* Rank 0 has accepted this rank: wait until all ranks are there. */
 static dt_status wait_for_others(struct search *s, struct dt_link *link)
 {
     struct dt_frame frame = {0};
@@ -144,15 +147,15 @@ static dt_status wait_for_others(struct search *s, struct dt_link *link)
     return frame.type == DT_FRAME_MET ? DT_OK : refused(s, &frame, payload);
 }
 
-/* What listens at the meeting point. */
+/* The kind of process that listens at the meeting point. */
 enum answer {
     RANK_0,
-    NOBODY, /* it closed the connection without a word, or says nothing: rank 0 may be busy, or of an earlier rendezvous */
+    NOBODY, /* it closed the connection without an answer, or is silent: rank 0 may be busy, or belong to an earlier rendezvous */
     ANOTHER_JOB,
     SOMEBODY_ELSE,
 };
 
-/* The first line of it, for a message. */
+/* Keep the first line of the answer, for a message. */
 static void keep_said(struct search *s, const void *data, size_t bytes)
 {
     snprintf(s->said, sizeof s->said, "%.*s", (int)bytes, (const char *)data);
@@ -160,7 +163,7 @@ static void keep_said(struct search *s, const void *data, size_t bytes)
     dt_printable(s->said);
 }
 
-/* Rank 0's answer to a hello. */
+/* Read rank 0's answer to a hello. */
 static enum answer hear_challenge(struct search *s, int fd, const struct dt_hello *hello, struct dt_challenge *out)
 {
     int64_t end_ns = dt_deadline_ns(silence_s);
@@ -183,7 +186,7 @@ static enum answer hear_challenge(struct search *s, int fd, const struct dt_hell
     return dt_challenge_is_true(s->place->secret, hello, out) ? RANK_0 : ANOTHER_JOB;
 }
 
-/* Both ends prove who they are. */
+/* Both ends prove their identity. */
 static dt_status introduce(struct search *s, int fd, enum answer *answer)
 {
     struct dt_hello hello;
@@ -204,7 +207,7 @@ static dt_status introduce(struct search *s, int fd, enum answer *answer)
     return DT_OK;
 }
 
-/* Nobody who belongs here listens there, and has done so for a while. */
+/* Fail because another process has listened there for a while. */
 static dt_status fail_stranger(const struct search *s, enum answer answer)
 {
     if (answer == SOMEBODY_ELSE)
@@ -217,7 +220,8 @@ static dt_status fail_stranger(const struct search *s, enum answer answer)
                    s->place_name, s->place->rank);
 }
 
-/* On a new connection: until all ranks are there. *again: it was nothing, and something else may be there later. */
+/* Use a new connection until all ranks are there. *again: it failed, and a later attempt may
+ * succeed. */
 static dt_status talk(struct search *s, int fd, bool *again)
 {
     struct dt_link *link = &s->r->links[0];

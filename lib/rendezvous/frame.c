@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-/* What a number of a frame may be. */
+/* Allowed values of a frame's number. */
 enum bound {
     ZERO,
-    RANK,    /* of the world */
-    OWN,     /* the rank that sends to rank 0; the rank that reads what rank 0 sends */
+    RANK,    /* a rank of the world */
+    OWN,     /* the rank that sends to rank 0; or the rank that reads from rank 0 */
     MEMBERS, /* 1 to the world's size */
     PLACE,   /* below the frame's count */
     STATUS,  /* a failure, negated */
@@ -17,7 +17,7 @@ enum bound {
 
 struct rule {
     bool known;
-    bool meeting; /* sent before all have met, and only then */
+    bool meeting; /* sent only before all have met */
     enum bound index, count;
     bool of_group; /* has a group and a number; else both are 0 */
     uint64_t least_bytes, most_bytes;

@@ -1,5 +1,5 @@
-/* Frames: what travels on a link once its ends have found each other, and the rules that every frame keeps. Included in this folder, and by
- * the tests of these rules. */
+/* Frames: the messages on a link after its ends have proved their identity, and the rules that each
+ * frame must keep. Included in this folder, and by the tests of these rules. */
 #ifndef LIB_RENDEZVOUS_FRAME_H
 #define LIB_RENDEZVOUS_FRAME_H
 
@@ -7,24 +7,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What travels: a struct dt_frame, then its `bytes`. Both machines are of one kind: no byte order is turned. */
+/* A message is a struct dt_frame, followed by its `bytes`. All machines have the same byte order:
+ * none is converted. */
 enum dt_frame_type {
-    DT_FRAME_WELCOME = 1, /* rank 0: you are who you say; the others are still to come */
+    DT_FRAME_WELCOME = 1, /* rank 0: you are accepted; other ranks are still missing */
     DT_FRAME_REFUSED,     /* rank 0: the meeting has failed for you; count: the status, negated; a text */
-    DT_FRAME_MET,         /* rank 0: all are here */
-    DT_FRAME_GATHER,      /* to rank 0: index of count gives a piece for gathering `sequence` of `group` */
+    DT_FRAME_MET,         /* rank 0: all ranks are here */
+    DT_FRAME_GATHER,      /* to rank 0: rank `index` of `count` gives a piece for gathering `sequence` of `group` */
     DT_FRAME_GATHERED,    /* from rank 0: all pieces */
-    DT_FRAME_DIFFERENT,   /* from rank 0 instead: the pieces are not alike */
-    DT_FRAME_WITHDRAW,    /* to rank 0: I wait no longer, who is missing? */
-    DT_FRAME_MISSING,     /* from rank 0, to all who gave a piece: a byte for each of the group, 1 for whom is missing */
-    DT_FRAME_GOODBYE,     /* to rank 0: I leave in order */
-    DT_FRAME_LEFT,        /* from rank 0: rank `index` did so */
-    DT_FRAME_LOST,        /* from rank 0: rank `index` is gone without a goodbye; count: the enum dt_frame_fault that it was closed for */
-    DT_FRAME_ASK,    /* to rank 0, and from it to all: rank `index` asks how far you are in `group`; sequence distinguishes its questions */
+    DT_FRAME_DIFFERENT,   /* from rank 0 instead: the pieces do not match */
+    DT_FRAME_WITHDRAW,    /* to rank 0: this rank stops waiting, which ranks are missing? */
+    DT_FRAME_MISSING,     /* from rank 0, to all that gave a piece: a byte for each rank of the group, 1 if it is missing */
+    DT_FRAME_GOODBYE,     /* to rank 0: this rank leaves normally */
+    DT_FRAME_LEFT,        /* from rank 0: rank `index` has left */
+    DT_FRAME_LOST,        /* from rank 0: rank `index` is gone without a goodbye; count: the enum dt_frame_fault for which it was closed */
+    /* to rank 0, and from it to all: rank `index` asks for the progress in `group`; sequence
+     * distinguishes its questions */
+    DT_FRAME_ASK,
     DT_FRAME_STATE,  /* to rank 0, and from it to rank `index`: rank `count` answers with a struct dt_rendezvous_progress */
     DT_FRAME_FAILED, /* to rank 0, and from it to all: rank `index` gives up; count: the status, negated; a text */
     DT_FRAME_REDUCE, /* to rank 0: as DT_FRAME_GATHER, but the pieces are doubles, and DT_FRAME_GATHERED has their sums and the highest */
-    DT_FRAME_GIVE, /* to rank 0: as DT_FRAME_GATHER, but the group's first rank alone gets the pieces; DT_FRAME_GATHERED of the others is empty */
+    /* to rank 0: as DT_FRAME_GATHER, but only the group's first rank gets the pieces;
+     * DT_FRAME_GATHERED of the others is empty */
+    DT_FRAME_GIVE,
     DT_FRAME_TYPES
 };
 
@@ -44,27 +49,28 @@ enum {
 /* What can be wrong with a frame. 0: nothing. */
 enum dt_frame_fault {
     DT_FRAME_FINE,
-    DT_FRAME_BAD_TYPE, /* unknown, or none that is sent in this direction or at this time */
+    DT_FRAME_BAD_TYPE, /* unknown, or not sent in this direction or at this time */
     DT_FRAME_BAD_INDEX,
     DT_FRAME_BAD_COUNT,
     DT_FRAME_BAD_UNUSED, /* a part that this type does not use is not 0 */
     DT_FRAME_BAD_LENGTH,
-    DT_FRAME_TOO_MANY, /* fine, but one more than a rank may have open */
-    DT_FRAME_UNREAD,   /* not of a frame: the other end reads nothing any more */
+    DT_FRAME_TOO_MANY, /* valid, but exceeds the number that a rank may have open */
+    DT_FRAME_UNREAD,   /* not a frame's fault: the other end has stopped reading */
     DT_FRAME_FAULTS
 };
 /* "it sent a frame with an index out of range" */
 const char *dt_frame_fault_text(enum dt_frame_fault fault);
 
-/* Who reads a link, which decides what may come. */
+/* The reader of a link, which determines the valid frames. */
 struct dt_frame_reader {
     bool hub; /* rank 0 reads what rank `rank` sends; else rank `rank` reads what rank 0 sends */
     bool met; /* all ranks have met */
     uint32_t rank, size;
 };
 
-/* Take a frame's fixed part out of data [have]. False: it is not there yet. *fault: which rule it breaks; *out is then of no use, and
- * otherwise all its numbers are within their bounds, so that they may be used as indices and lengths. Allocates nothing. */
+/* Read a frame's fixed part from data [have]. False: it has not arrived yet. *fault: the rule that
+ * it breaks; then *out must not be used. Otherwise all numbers of *out are within their bounds, so
+ * they may be used as indices and lengths. Allocates nothing. */
 bool dt_frame_decode(const struct dt_frame_reader *reader, const char *data, size_t have, struct dt_frame *out, enum dt_frame_fault *fault);
 
 #endif

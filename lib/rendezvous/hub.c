@@ -1,4 +1,4 @@
-/* What rank 0 does for the others: it puts gatherings together and passes questions on. */
+/* Rank 0's service for the other ranks: it combines gatherings and forwards questions. */
 #include "lib/rendezvous/internal.h"
 
 #include <math.h>
@@ -18,12 +18,12 @@ static void send_to_each(struct dt_rendezvous *r, const int *ranks, int count, c
     for (int i = 0; i < count; i++) {
         struct dt_link *link = ranks[i] > 0 ? &r->links[ranks[i]] : NULL;
         if (link && !dt_link_post(link, frame, payload, &copy) && link->fd >= 0)
-            shutdown(link->fd, SHUT_RDWR); /* the thread finds it closed */
+            shutdown(link->fd, SHUT_RDWR); /* the thread detects the close */
         kept |= link && link->outgoing;
     }
     dt_parcel_leave(copy);
     pthread_mutex_unlock(&r->sending);
-    if (kept && write(r->wake_fd, &one, sizeof one) < 0) /* the thread looks every second, too */
+    if (kept && write(r->wake_fd, &one, sizeof one) < 0) /* the thread checks every second anyway */
         kept = false;
     for (int i = 0; i < count; i++)
         if (ranks[i] == 0)
@@ -57,7 +57,8 @@ static struct gathering **find(struct dt_rendezvous *r, const struct dt_frame *f
     return link;
 }
 
-/* May rank `from` begin one more? It waits for one at a time, and a few may be left that timed out. `mutex` is held. */
+/* May rank `from` begin another gathering? It waits for one at a time, but a few that timed out may
+ * remain. `mutex` is held. */
 static bool may_begin(const struct dt_rendezvous *r, int from)
 {
     enum { OPEN_GATHERINGS = 64 };
@@ -89,7 +90,7 @@ static struct gathering *begin(int from, const struct dt_frame *frame)
     return g;
 }
 
-/* Put a piece in its place; the gathering when that was the last one. */
+/* Store a piece; returns the gathering if it is complete now. */
 static struct gathering *add_piece(struct dt_rendezvous *r, int from, const struct dt_frame *frame, const char *payload)
 {
     struct gathering *complete = NULL;
@@ -99,7 +100,7 @@ static struct gathering *add_piece(struct dt_rendezvous *r, int from, const stru
         g = *link = begin(from, frame);
     else if (!g)
         r->links[from].fault = DT_FRAME_TOO_MANY;                               /* the thread that reads this link closes it */
-    if (g && frame->index < (uint32_t)g->count && g->ranks[frame->index] < 0) { /* the gathering may have been begun with another count */
+    if (g && frame->index < (uint32_t)g->count && g->ranks[frame->index] < 0) { /* the gathering may have begun with another count */
         if (g->bytes == frame->bytes && g->count == (int)frame->count && g->type == (enum dt_frame_type)frame->type)
             memcpy(g->pieces + frame->index * frame->bytes, payload, frame->bytes);
         else
@@ -114,8 +115,8 @@ static struct gathering *add_piece(struct dt_rendezvous *r, int from, const stru
     return complete;
 }
 
-/* The sums of all pieces' numbers over the ranks, in their order, and after them the highest of
- * each; NaN makes both NaN. Owner: the caller. */
+/* The sums over the ranks of all pieces' numbers, in order, then the highest of each; NaN makes
+ * both NaN. Owner: the caller. */
 static double *reduce(const struct gathering *g)
 {
     size_t count = g->bytes / sizeof(double);
@@ -136,7 +137,7 @@ static void handle_piece(struct dt_rendezvous *r, int from, const struct dt_fram
     if (!g)
         return;
     bool reduces = g->type == DT_FRAME_REDUCE && !g->different;
-    int first = g->type == DT_FRAME_GIVE && !g->different ? 1 : g->count; /* that get an answer with the pieces */
+    int first = g->type == DT_FRAME_GIVE && !g->different ? 1 : g->count; /* number of ranks that get the pieces */
     struct dt_frame reply = {.type = g->different ? DT_FRAME_DIFFERENT : DT_FRAME_GATHERED,
                              .group = g->group,
                              .sequence = g->sequence,
@@ -150,8 +151,8 @@ static void handle_piece(struct dt_rendezvous *r, int from, const struct dt_fram
     free_gathering(g);
 }
 
-/* Who gave no piece: sent to all who did, since the others will soon time out as well. Nothing is sent where the gathering is complete:
- * its end is on its way. */
+/* Send the list of ranks that gave no piece to all that did, since the others will soon time out as
+ * well. Send nothing if the gathering is complete: its result is being sent. */
 static void handle_withdrawal(struct dt_rendezvous *r, const struct dt_frame *frame)
 {
     struct dt_frame reply = {.type = DT_FRAME_MISSING, .group = frame->group, .sequence = frame->sequence};
@@ -188,7 +189,7 @@ void dt_rendezvous_hub_lose(struct dt_rendezvous *r, int rank, enum dt_link_stat
     pthread_mutex_lock(&r->sending);
     dt_link_close(&r->links[rank]);
     pthread_mutex_unlock(&r->sending);
-    send_to_others(r, &frame, NULL); /* first: once this process knows, it may end, and the others would take rank 0 for the cause */
+    send_to_others(r, &frame, NULL); /* before this process knows: it may then end, and the others would report rank 0 as the cause */
     dt_rendezvous_set_state(r, rank, how, fault);
     pthread_mutex_unlock(&r->routing);
 }
@@ -204,7 +205,7 @@ void dt_rendezvous_hub_handle(struct dt_rendezvous *r, int from, const struct dt
     case DT_FRAME_ASK: handle_question(r, from, frame); break;
     case DT_FRAME_STATE: send_to(r, (int)frame->index, frame, payload); break;
     case DT_FRAME_FAILED:
-        send_to_others(r, frame, payload); /* the one who said it passes it over */
+        send_to_others(r, frame, payload); /* the sender itself ignores it */
         dt_rendezvous_keep_failure(r, frame, payload);
         break;
     case DT_FRAME_WELCOME:

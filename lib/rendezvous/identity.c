@@ -1,4 +1,4 @@
-/* What a rank says of itself, and how places and ranks are named in messages. */
+/* The identity that a rank sends, and names of places and ranks in messages. */
 #include "lib/record/record.h"
 #include "lib/rendezvous/internal.h"
 

@@ -1,4 +1,5 @@
-/* What has arrived for this process: letters that its waits take, the states of the ranks, and the first failure of another rank. */
+/* Received data: letters that this process's waits take, the states of the ranks, and the first
+ * failure of another rank. */
 #include "lib/rendezvous/internal.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static struct letter *letter_of(const struct dt_frame *frame, const void *payloa
     return letter;
 }
 
-/* An answer that is not waited for (any more); `mutex` is held. */
+/* Is this an answer that nothing waits for (any more)? `mutex` is held. */
 static bool is_stale(const struct dt_rendezvous *r, const struct dt_frame *frame)
 {
     return frame->type == DT_FRAME_STATE && (!r->question_open || frame->group != r->open_group || frame->sequence != r->questions);

@@ -10,7 +10,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A machine that loses power closes nothing: keepalive notices it within a minute, whether or not something is being sent. */
+/* A machine that loses power closes no connection: keepalive detects this within a minute, whether
+ * or not data is sent. */
 enum { KEEPALIVE_IDLE_S = 20, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 4, SEND_TIMEOUT_S = 10 };
 
 void dt_link_prepare(int fd)
@@ -48,7 +49,7 @@ bool dt_link_send(struct dt_link *link, const struct dt_frame *frame, const void
            send_bytes(link->fd, payload, frame->bytes, 0);
 }
 
-/* Both are under the mutex of the links' sends. */
+/* Calls of both functions are under the mutex of the links' sends. */
 static struct dt_parcel *make_parcel(const void *payload, size_t bytes)
 {
     struct dt_parcel *parcel = malloc(sizeof *parcel + bytes);
@@ -65,7 +66,8 @@ void dt_parcel_leave(struct dt_parcel *parcel)
         free(parcel);
 }
 
-/* As much of frame and payload as goes now, from *sent on. False: the connection is of no use any more. */
+/* Send as much of frame and payload as possible now, from byte *sent on. False: the connection
+ * cannot be used any more. */
 static bool send_now(int fd, const struct dt_frame *frame, const char *payload, size_t *sent)
 {
     size_t all = sizeof *frame + frame->bytes;

@@ -19,18 +19,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The room's places: for strangers, and for the ranks that may come at the same moment. */
+/* Places of the room: for strangers, and for ranks that may arrive at the same moment. */
 enum { ROOM_FOR_STRANGERS = 256, ROOM_FOR_RANKS = 768 };
 
 /* How long a connection may stay without a proof. */
 static const double proof_s = 2;
 
-/* Connected, and not known yet. */
+/* A connection that has not proved its identity yet. */
 struct stranger {
     int fd; /* -1: a free place */
     int64_t since_ns;
-    bool greeted; /* its hello is here, and the challenge is on its way */
-    size_t got;   /* bytes of hello, then of claim */
+    bool greeted; /* its hello has arrived, and the challenge is being sent */
+    size_t got;   /* received bytes of hello, then of claim */
     struct dt_hello hello;
     struct dt_challenge challenge;
     struct dt_claim claim;
@@ -42,11 +42,11 @@ struct meeting {
     char place_name[300], build[DT_BUILD_BYTES];
     struct dt_port port;
     struct stranger *strangers; /* [room] */
-    int room, here, unproved;   /* unproved: spoke as a rank does, and went without a proof */
+    int room, here, unproved;   /* unproved: connections that spoke like a rank, and ended without a proof */
     struct pollfd *polls;       /* [DT_PORT_SOCKETS + room + size] */
 };
 
-/* ---- who is let in ---- */
+/* ---- accepting ranks ---- */
 
 static void refuse(int fd, dt_status status, const char *text)
 {
@@ -55,7 +55,7 @@ static void refuse(int fd, dt_status status, const char *text)
     dt_link_send(&link, &frame, text);
 }
 
-/* A rank of this job that contradicts it: no rank can go on. */
+/* A rank of this job contradicts it: no rank can continue. */
 static dt_status contradiction(const struct stranger *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static dt_status contradiction(const struct stranger *n, const char *format, ...)
 {
@@ -68,7 +68,7 @@ static dt_status contradiction(const struct stranger *n, const char *format, ...
     return dt_fail(DT_ERR_WORLD, "%s", text);
 }
 
-/* only its launcher's variables can be the reason */
+/* the only possible reason is a wrong variable of its launcher */
 static dt_status refuse_rank(const struct stranger *n, int rank, int size)
 {
     struct sockaddr_storage address;
@@ -80,7 +80,7 @@ static dt_status refuse_rank(const struct stranger *n, int rank, int size)
                          rank, size, size - 1);
 }
 
-/* One that has proved to be of this job. */
+/* Accept a rank that has proved that it belongs to this job. */
 static dt_status let_in(struct meeting *m, struct stranger *n)
 {
     const struct dt_frame welcome = {.type = DT_FRAME_WELCOME};
@@ -111,7 +111,7 @@ static void let_go(struct meeting *m, struct stranger *n)
     n->fd = -1;
 }
 
-/* False: the message is not whole yet. *open: false where it will never be. */
+/* False: the message is not complete yet. *open: false if it never will be. */
 static bool take(struct stranger *n, void *message, size_t bytes, bool *open)
 {
     ssize_t got = recv(n->fd, (char *)message + n->got, bytes - n->got, MSG_DONTWAIT);
@@ -120,7 +120,7 @@ static bool take(struct stranger *n, void *message, size_t bytes, bool *open)
     return n->got == bytes;
 }
 
-/* False: it is no rank's, or there is no way to answer. */
+/* False: it is not a rank's hello, or no answer can be sent. */
 static bool answer_hello(const struct meeting *m, struct stranger *n)
 {
     if (dt_challenge_make(m->place->secret, &n->hello, &n->challenge) < 0)
@@ -130,7 +130,7 @@ static bool answer_hello(const struct meeting *m, struct stranger *n)
     return n->greeted;
 }
 
-/* Fails only where a rank of this job contradicts it. */
+/* Fails only if a rank of this job contradicts it. */
 static dt_status read_stranger(struct meeting *m, struct stranger *n)
 {
     bool open = true;
@@ -170,7 +170,8 @@ static struct stranger *make_place(struct meeting *m)
     return first;
 }
 
-/* As many as have room together: the others wait in the kernel. Each is read at once, since a rank has spoken by now. */
+/* Accept as many connections as there is room for; the others wait in the kernel. Each is read at
+ * once, since a rank has sent its hello by now. */
 static dt_status open_door(struct meeting *m, int listen_fd)
 {
     for (int i = 0; i < m->room; i++) {
@@ -194,7 +195,7 @@ static dt_status open_door(struct meeting *m, int listen_fd)
 
 /* ---- the meeting ---- */
 
-/* A rank that has been let in has nothing to say until it hears that all are here. */
+/* An accepted rank sends nothing until it hears that all ranks are here. */
 static dt_status check_rank(struct meeting *m, int rank)
 {
     struct dt_link *link = &m->r->links[rank];
@@ -249,7 +250,7 @@ static dt_status time_out(const struct meeting *m)
                    strangers);
 }
 
-/* Each rank is a file: thousands of them need more than the usual limit. */
+/* Each rank is an open file: thousands of ranks need more than the usual limit. */
 static void allow_files(int count)
 {
     struct rlimit limit;
@@ -304,7 +305,7 @@ dt_status dt_rendezvous_listen(struct dt_rendezvous *r, const struct dt_rendezvo
         m.strangers[i].fd = -1;
     allow_files(place->size + m.room);
     dt_status status = meet(&m);
-    dt_port_close(&m.port); /* before anybody goes on, and perhaps comes here again */
+    dt_port_close(&m.port); /* before any rank continues, since it may soon come back to this port */
     tell_ranks(&m, status);
     for (int i = 0; i < m.room; i++)
         let_go(&m, &m.strangers[i]);

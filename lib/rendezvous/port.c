@@ -1,4 +1,4 @@
-/* Where rank 0 listens. */
+/* The port on which rank 0 listens. */
 #include "lib/base/clock.h"
 #include "lib/rendezvous/internal.h"
 
@@ -18,8 +18,9 @@ static int listen_at(const struct addrinfo *a, int *out_error)
 {
     int yes = 1, no = 0, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) {
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes); /* the last world's connections may linger */
-        if (a->ai_family == AF_INET6)                               /* alone, or all of IPv4 too */
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes); /* connections of the previous world may still exist */
+        /* this address family only, or with AI_PASSIVE all IPv4 addresses, too */
+        if (a->ai_family == AF_INET6)
             setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, a->ai_flags & AI_PASSIVE ? &no : &yes, sizeof no);
         if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 1024) == 0)
             return fd;
@@ -37,15 +38,16 @@ static bool is_loopback(const struct addrinfo *a)
     return a->ai_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)a->ai_addr)->sin6_addr);
 }
 
-/* Whether the text is a name or an address; "localhost" is used as given. */
+/* Is the text a name or address of the loopback? "localhost" is used as given. */
 static bool names_loopback(const char *address)
 {
     struct in6_addr bytes;
     return strcmp(address, "localhost") == 0 || inet_pton(AF_INET, address, &bytes) == 1 || inet_pton(AF_INET6, address, &bytes) == 1;
 }
 
-/* Where the others look: the addresses of this machine that `node` has (NULL: the loopback's, or with AI_PASSIVE all). 0, or an errno; a
- * machine may have no IPv6, and a name addresses of elsewhere: only a port in use is final. */
+/* Listen where the others look: at this machine's addresses of `node` (NULL: the loopback's, or
+ * with AI_PASSIVE all). Returns 0, or an errno. Only a port in use is final: a machine may have no
+ * IPv6, and a name may have addresses of other machines. */
 static int try_addresses(const struct dt_rendezvous_place *place, const char *node, int flags, struct dt_port *out)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags}, *list = NULL;

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-static const char magic[DT_MAGIC_BYTES] = {'d', 't', 'b', 'e', 'n', 'c', 'h', '2'}; /* 2: with proofs */
+static const char magic[DT_MAGIC_BYTES] = {'d', 't', 'b', 'e', 'n', 'c', 'h', '2'}; /* version 2: with proofs */
 
-/* What is hashed. The role keeps one end's proof from being taken for the other's. */
+/* The hashed data. The role prevents that one end's proof is accepted as the other's. */
 struct statement {
     char role[8];
     uint8_t rank_nonce[DT_NONCE_BYTES], hub_nonce[DT_NONCE_BYTES];

@@ -1,11 +1,14 @@
-/* How the two ends of a new connection prove that they belong to one job, before a word of theirs counts:
+/* How the two ends of a new connection prove that they belong to the same job, before their
+ * messages count:
  *
- *     rank to rank 0     hello: a number that was never used
- *     rank 0 to rank     challenge: another one, and rank 0's proof, a hash of both with the job's secret
- *     rank to rank 0     claim: who it is, and its proof, a hash of both numbers and of that
+ *     rank to rank 0     hello: a number that was never used before
+ *     rank 0 to rank     challenge: another such number, and rank 0's proof, a hash of both with
+ *                        the job's secret
+ *     rank to rank 0     claim: its identity, and its proof, a hash of both numbers and the
+ *                        identity
  *
- * Neither sends anything from which the secret can be found, and what one end sends is of no use for anybody who repeats it. From here on
- * the connection is trusted. Included in this folder, and by tests. */
+ * Neither end sends anything from which the secret can be found, and repeating a message of an end
+ * is useless. After this the connection is trusted. Included in this folder, and by tests. */
 #ifndef LIB_RENDEZVOUS_PROOF_H
 #define LIB_RENDEZVOUS_PROOF_H
 
@@ -40,7 +43,7 @@ dt_status dt_challenge_make(const struct dt_secret *secret, const struct dt_hell
 void dt_claim_prove(const struct dt_secret *secret, const struct dt_hello *hello, const struct dt_challenge *challenge,
                     struct dt_claim *claim);
 
-/* Whether the first `bytes` of a message can be those of a hello or challenge. */
+/* Can the first `bytes` of a message belong to a hello or challenge? */
 bool dt_magic_fits(const void *data, size_t bytes);
 bool dt_challenge_is_true(const struct dt_secret *secret, const struct dt_hello *hello, const struct dt_challenge *challenge);
 bool dt_claim_is_true(const struct dt_secret *secret, const struct dt_hello *hello, const struct dt_challenge *challenge,

@@ -1,4 +1,4 @@
-/* A rank's own side: the thread that looks after its connections, and its waits. */
+/* A rank's own side: the thread that serves its connections, and its waits. */
 #include "lib/base/clock.h"
 #include "lib/base/machine.h"
 #include "lib/rendezvous/internal.h"
@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long rank 0 waits for the others' leave, and a timed-out rank for the answer to who is missing. */
+/* How long rank 0 waits for the other ranks to leave, and a timed-out rank for the answer which
+ * ranks are missing. */
 static const double leave_s = 5, answer_s = 1;
 
 /* ---- what arrives ---- */
@@ -25,7 +26,7 @@ static void send_to_hub(struct dt_rendezvous *r, const struct dt_frame *frame, c
         return;
     }
     pthread_mutex_lock(&r->sending);
-    dt_link_send(&r->links[0], frame, payload); /* a link that fails is found closed by the thread */
+    dt_link_send(&r->links[0], frame, payload); /* the thread detects a failed link as closed */
     pthread_mutex_unlock(&r->sending);
 }
 
@@ -57,7 +58,7 @@ void dt_rendezvous_handle(struct dt_rendezvous *r, const struct dt_frame *frame,
     }
 }
 
-/* The frames of one connection, and its end. */
+/* Read the frames of one connection, and its end. */
 static void read_link(struct dt_rendezvous *r, int index)
 {
     struct dt_link *link = &r->links[index];
@@ -84,7 +85,8 @@ static void read_link(struct dt_rendezvous *r, int index)
     dt_rendezvous_set_state(r, 0, atomic_load(&r->leaving) ? DT_LINK_LEFT : DT_LINK_LOST, fault);
 }
 
-/* At rank 0: what others have not read is sent as they read on, and who reads no more is lost. */
+/* At rank 0: send data that other ranks have not read yet, as they read on; a rank that reads no
+ * more is lost. */
 static void move_outgoing(struct dt_rendezvous *r, int index)
 {
     pthread_mutex_lock(&r->sending);
@@ -96,7 +98,7 @@ static void move_outgoing(struct dt_rendezvous *r, int index)
         dt_rendezvous_hub_lose(r, index, DT_LINK_LOST, fault);
 }
 
-/* What to wait for on each connection; whether something is kept to be sent. */
+/* Set the events to poll on each connection; returns true if data is still to be sent. */
 static bool prepare_polls(struct dt_rendezvous *r, struct pollfd *polls, int count)
 {
     bool keeps = false;
@@ -114,7 +116,7 @@ static void *look_after_links(void *context)
     struct dt_rendezvous *r = context;
     int count = r->rank == 0 ? r->size : 1;
     struct pollfd *polls = calloc((size_t)count + 1, sizeof *polls);
-    for (int i = 0; i < count; i++) /* what arrived together with the meeting's last frame */
+    for (int i = 0; i < count; i++) /* frames that arrived together with the meeting's last frame */
         if (r->links[i].fd >= 0)
             read_link(r, i);
     while (polls) {
@@ -138,14 +140,15 @@ static void *look_after_links(void *context)
 
 /* ---- waiting ---- */
 
-/* Until something changes, or 0.1 s, so that a flag set by a signal's handler is seen; `mutex` is held. */
+/* Wait until something changes, or 0.1 s, so that a flag set by a signal handler is noticed;
+ * `mutex` is held. */
 static void wait_a_moment(struct dt_rendezvous *r)
 {
     struct timespec until = dt_clock_timespec(dt_deadline_ns(0.1));
     pthread_cond_timedwait(&r->changed, &r->mutex, &until);
 }
 
-/* The first letter of these types for group and sequence, taken out; `mutex` is held. */
+/* Remove and return the first letter of these types for group and sequence; `mutex` is held. */
 static struct letter *take(struct dt_rendezvous *r, uint64_t group, uint64_t sequence, unsigned types)
 {
     for (struct letter **link = &r->letters; *link; link = &(*link)->next) {
@@ -186,7 +189,8 @@ const char *dt_rendezvous_how_gone(struct dt_rendezvous *r, const struct dt_rend
     return how;
 }
 
-/* A wait in vain, with rank 0's answer to who is missing (NULL: none came). */
+/* The error of a wait that timed out, with rank 0's answer which ranks are missing (NULL: no
+ * answer). */
 static dt_status timed_out(const struct dt_rendezvous_group *group, const char *what, const struct letter *letter, double timeout_s)
 {
     char names[512] = "";
@@ -200,7 +204,7 @@ static dt_status timed_out(const struct dt_rendezvous_group *group, const char *
                    *names ? names : "the others; rank 0 of the world did not answer for whom");
 }
 
-/* What ends a wait without an answer; DT_OK: nothing. `mutex` is held. */
+/* The error that ends a wait without an answer; DT_OK: none. `mutex` is held. */
 static dt_status check_wait(const struct dt_rendezvous *r, const struct dt_rendezvous_group *group, const char *what)
 {
     int index = gone(r, group, true);
@@ -219,7 +223,7 @@ static dt_status check_wait(const struct dt_rendezvous *r, const struct dt_rende
     return DT_OK;
 }
 
-/* Give rank 0 a piece, and wait for what it makes of all: all [all_bytes]. type: DT_FRAME_GATHER,
+/* Give rank 0 a piece, and wait for the combined result: all [all_bytes]. type: DT_FRAME_GATHER,
  * DT_FRAME_REDUCE or DT_FRAME_GIVE. */
 static dt_status collect(struct dt_rendezvous *r, struct dt_rendezvous_group *group, enum dt_frame_type type, const char *what,
                          const void *mine, size_t bytes, void *all, size_t all_bytes, double timeout_s)
@@ -366,7 +370,7 @@ bool dt_rendezvous_heard(struct dt_rendezvous *r, int *rank, dt_status *status, 
 
 void dt_rendezvous_interrupt(struct dt_rendezvous *r)
 {
-    atomic_store(&r->interrupted, true); /* waits look every 0.1 s: no lock here, since a signal's handler may call this */
+    atomic_store(&r->interrupted, true); /* waits check this every 0.1 s: no lock, since a signal handler may call this function */
 }
 
 /* ---- making and ending ---- */
@@ -383,7 +387,7 @@ static void init(struct dt_rendezvous *r)
     pthread_condattr_destroy(&monotonic);
 }
 
-/* Link i: at rank 0 that of rank i, elsewhere the one to rank 0. */
+/* The reader of link i: at rank 0 it connects to rank i, on other ranks to rank 0. */
 static struct dt_frame_reader reader_of(const struct dt_rendezvous_place *place, int i)
 {
     bool hub = place->rank == 0;
@@ -444,7 +448,8 @@ fail:
     return status;
 }
 
-/* Rank 0 goes last: until the others have said goodbye, or are gone. The others go once rank 0 has heard theirs and closed. */
+/* Rank 0 leaves last: after the others have said goodbye, or are gone. The others leave once rank 0
+ * has received their goodbye and closed. */
 static void take_leave(struct dt_rendezvous *r)
 {
     struct dt_frame goodbye = {.type = DT_FRAME_GOODBYE};
@@ -464,7 +469,7 @@ static void take_leave(struct dt_rendezvous *r)
     pthread_mutex_unlock(&r->mutex);
 }
 
-/* What rank 0 has said last, as why it gave up, is to reach those who read. */
+/* Send rank 0's last messages, such as why it gave up, to the ranks that read. */
 static void finish_sending(struct dt_rendezvous *r)
 {
     int64_t end_ns = dt_deadline_ns(answer_s);

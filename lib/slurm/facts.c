@@ -46,7 +46,7 @@ static const struct dt_slurm_fact facts_table[DT_SLURM_KEYS] = {
     [DT_SLURM_LIBRARY] = {"library", NULL},
 };
 
-/* More than any job's answer: node names of the largest clusters included. */
+/* More than any job's answer, including node names of the largest clusters. */
 enum { ANSWER_BYTES_MAX = 4 << 20 };
 
 const struct dt_slurm_fact *dt_slurm_fact(enum dt_slurm_key key)
@@ -68,7 +68,8 @@ int dt_slurm_gpus_on_node(void)
     return value && end != value && *end == 0 && gpus > 0 && gpus <= 4096 ? (int)gpus : 0;
 }
 
-/* Start `helper` with standard output in a pipe, whose other end is *out_fd, and everything else nowhere. 0: it does not start. */
+/* Start `helper`. Its standard output is a pipe, whose other end is *out_fd; its other streams are
+ * discarded. 0: it does not start. */
 static pid_t start_helper(const char *const helper[], int *out_fd)
 {
     posix_spawn_file_actions_t actions;
@@ -91,7 +92,7 @@ static pid_t start_helper(const char *const helper[], int *out_fd)
     return pid;
 }
 
-/* All that comes before the end of the pipe or the deadline. False: no memory. */
+/* Read until the end of the pipe or the deadline. False: out of memory. */
 static bool read_until(int fd, double deadline, char **text, size_t *bytes)
 {
     size_t capacity = 0;
@@ -120,7 +121,7 @@ static bool read_until(int fd, double deadline, char **text, size_t *bytes)
     }
 }
 
-/* The helper's answer, or NULL. The helper has ended afterwards. */
+/* The helper's answer, or NULL. The helper has ended when this returns. */
 static char *ask(const char *const helper[], double deadline_s)
 {
     char *text = NULL;
@@ -130,7 +131,7 @@ static char *ask(const char *const helper[], double deadline_s)
     if (pid == 0)
         return NULL;
     bool complete = read_until(fd, dt_clock_s() + deadline_s, &text, &bytes);
-    kill(pid, SIGKILL); /* an ended process stays until it is waited for, so its number is not reused */
+    kill(pid, SIGKILL); /* an ended process keeps its number until it is waited for */
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
     close(fd);
@@ -146,7 +147,8 @@ static dt_status keep(struct dt_slurm_facts *out, int key, const char *value)
     return out->values[key] ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the facts of the job");
 }
 
-/* Lines of "key value"; the last may be cut short by a death, and then does not count. */
+/* Read lines of "key value". The last line may be cut short if the helper died, and is then
+ * ignored. */
 static dt_status take_answer(char *text, struct dt_slurm_facts *out)
 {
     char *line = text;

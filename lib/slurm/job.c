@@ -1,4 +1,4 @@
-/* slurm_load_job and slurm_load_partitions: the part that needs Slurm's header. */
+/* slurm_load_job and slurm_load_partitions: the calls that need Slurm's header. */
 #include "lib/slurm/release.h"
 
 #include <dlfcn.h>
@@ -52,7 +52,8 @@ void dt_slurm_job_answer(void *library, const struct dt_slurm_release *release, 
     answer_text("resources", job->tres_alloc_str);
     answer_minutes("time_limit_min", job->time_limit);
     printf("restarts %u\n", (unsigned)job->restart_cnt);
-    printf("exclusive %s\n", job->shared == JOB_SHARED_NONE ? "yes" : "no"); /* the scheduler's word for whole nodes, asked for or given */
+    /* the scheduler's term for whole nodes, as requested or as allocated */
+    printf("exclusive %s\n", job->shared == JOB_SHARED_NONE ? "yes" : "no");
     fflush(stdout);
     answer_partition(library, job->partition);
     fflush(stdout);

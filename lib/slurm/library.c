@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Slurm's own installation has libslurm.so; distributions keep that name for their development packages, and number the rest. One that is
- * newer than this program is still good for its node lists. */
+/* Slurm's own installation has libslurm.so; distributions put that name into their development
+ * packages, and number the library itself. A version newer than this program knows can still expand
+ * node lists. */
 static void *load(void)
 {
     enum { OLDEST = 36, NEWEST = 60 };
@@ -16,7 +17,7 @@ static void *load(void)
     char name[32];
     if (path && *path)
         return dlopen(path, RTLD_LAZY | RTLD_GLOBAL);
-    void *library = dlopen("libslurm.so", RTLD_LAZY | RTLD_GLOBAL); /* global: its plugins look for its symbols */
+    void *library = dlopen("libslurm.so", RTLD_LAZY | RTLD_GLOBAL); /* global, because its plugins look for its symbols */
     for (int number = NEWEST; !library && number >= OLDEST; number--) {
         snprintf(name, sizeof name, "libslurm.so.%d", number);
         library = dlopen(name, RTLD_LAZY | RTLD_GLOBAL);
@@ -24,7 +25,7 @@ static void *load(void)
     return library;
 }
 
-/* Needs no configuration, and so comes first. */
+/* Needs no configuration, so it is called first. */
 static void answer_node_names(void *library)
 {
     void *(*create)(const char *) = (void *(*)(const char *))dlsym(library, "slurm_hostlist_create");
@@ -32,7 +33,7 @@ static void answer_node_names(void *library)
     const char *list = getenv("SLURM_JOB_NODELIST");
     void *names = create && shift && list ? create(list) : NULL;
     const char *separator = "node_names ";
-    for (const char *name = names ? shift(names) : NULL; name; name = shift(names)) { /* malloc's, and the process's end frees it */
+    for (const char *name = names ? shift(names) : NULL; name; name = shift(names)) { /* allocated by malloc; freed by the process's end */
         printf("%s%s", separator, name);
         separator = " ";
     }
@@ -41,7 +42,7 @@ static void answer_node_names(void *library)
     fflush(stdout);
 }
 
-/* Until 26.05 a job is a number to these. */
+/* Before 26.05 these functions take a job's number. */
 static void answer_end_time(void *library, uint32_t job_id)
 {
     int (*get_end_time)(uint32_t, time_t *) = (int (*)(uint32_t, time_t *))dlsym(library, "slurm_get_end_time");
@@ -76,7 +77,7 @@ dt_status dt_slurm_library_answer(void)
     uint32_t job_id = (uint32_t)strtoul(job, NULL, 10);
     void (*init)(const char *) = (void (*)(const char *))dlsym(library, "slurm_init");
     if (init)
-        init(NULL); /* ends this process where there is no configuration */
+        init(NULL); /* ends this process if there is no configuration */
     answer_end_time(library, job_id);
     dt_slurm_job_answer(library, release, job_id);
     return DT_OK;

@@ -1,4 +1,4 @@
-/* Built with -Dslurm=disabled: variables are all that is known of a job. */
+/* Built with -Dslurm=disabled: only the variables of a job are known. */
 #include "lib/slurm/library.h"
 
 dt_status dt_slurm_library_answer(void)

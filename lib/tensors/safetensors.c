@@ -20,7 +20,7 @@ uint64_t dt_tensor_elems(const struct dt_tensor *t)
 
 /* ---- reading ---- */
 
-/* Whether the entry is a tensor of a type and shape that there is room for. */
+/* Is the entry a tensor of a supported type and shape? */
 static bool read_shape(const cJSON *entry, struct dt_tensor *out)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(entry, "dtype"), *shape = cJSON_GetObjectItemCaseSensitive(entry, "shape");
@@ -38,7 +38,7 @@ static bool read_shape(const cJSON *entry, struct dt_tensor *out)
     return true;
 }
 
-/* In doubles: the product of sizes in a stranger's file may be anything. */
+/* Computed in doubles: the product of sizes in an untrusted file may be arbitrarily large. */
 static bool read_place(const cJSON *entry, double first, double end, struct dt_tensor *out)
 {
     const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(entry, "data_offsets");

@@ -26,7 +26,7 @@ bool dt_tensor_part_find(const struct dt_tensor_part *p, uint64_t element, uint6
     return true;
 }
 
-/* One run, or a piece of one: its elements follow each other. */
+/* Is the part one run, or a piece of one? Then its elements are contiguous. */
 static bool is_contiguous(const struct dt_tensor_part *p)
 {
     return p->run == p->stride || p->from / p->run == (p->until - 1) / p->run;
@@ -42,7 +42,7 @@ void dt_tensor_part_name(const char *name, const struct dt_tensor_part *p, char 
                  p->from, p->until);
 }
 
-/* No place overflows: a stranger's file may say anything. */
+/* Does no place overflow? An untrusted file may contain any numbers. */
 static bool is_sound(const struct dt_tensor_part *p)
 {
     const uint64_t most = (uint64_t)1 << 60;
