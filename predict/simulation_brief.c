@@ -83,7 +83,9 @@ dt_status simulation_run_brief(const struct experiment *e, const struct simulate
 dt_status simulation_run_coarse(const struct experiment *e, const struct simulated_system *s, const struct measure_hooks *hooks,
                                 struct measure_result *result)
 {
-    int few = more_of(e, FEWEST_OF_ALL), more = more_of(e, 1), micro_batches = e->strategy.micro_batches;
+    bool needs_stages = s->costs.profile.schedule.fewest_chunks && e->strategy.stages > FEWEST_OF_ALL;
+    int few = more_of(e, needs_stages ? e->strategy.stages - 1 : FEWEST_OF_ALL), more = more_of(e, 1);
+    int micro_batches = e->strategy.micro_batches;
     double shorter_s;
     struct experiment whole = *e;
     if (!drains_once(e) || micro_batches <= 2 * few + more || !simulation_take_few(&whole, few))
