@@ -49,7 +49,7 @@ static void add_reason(struct comparison *row, const char *format, ...)
     snprintf(row->reason + used, sizeof row->reason - used, "%s%s", used ? "; " : "", text);
 }
 
-/* `name` is `base` in BASE and `new` in NEW: said once in `list` [list_bytes]. */
+/* Add a difference to `list` [list_bytes], once: `name` is `base` in BASE and `new` in NEW. */
 static void add_difference(char *list, size_t list_bytes, const char *name, const char *base, const char *new)
 {
     char part[320];
@@ -87,12 +87,13 @@ static bool is_simulated(const struct record_facts *record)
     return dt_device_is_simulated(record_provenance(record, "device", device));
 }
 
-/* What makes two measurements two different things. Which dtbench it was is not among them: that is what is compared. */
+/* Properties that make two measurements incomparable. The build of dtbench is not among them:
+ * builds are what is compared. */
 static const struct {
     const char *key;
-    bool by_setting; /* follows from the config where settings are compared */
-    bool of_host;    /* only where both records say it; no prediction comes from it */
-    bool noted;      /* no reason to refuse: systems are updated often, and seldom with an effect */
+    bool by_setting; /* follows from the config if settings are compared */
+    bool of_host;    /* counts only if both records have it; predictions do not depend on it */
+    bool noted;      /* only noted, no reason to refuse: systems are updated often, rarely with an effect */
 } facts[] = {
     {"device", false, false, false},   {"device_name", false, false, false},     {"driver", false, false, false},
     {"processor", false, true, false}, {"products", true, true, false}, /* products: what computes them */
@@ -112,7 +113,8 @@ static void find_facts(struct compare *c, const struct pairing *by, const struct
     }
 }
 
-/* People edit clusters and profiles in order to compare: a prediction with others is noted. */
+/* Users change clusters and profiles in order to compare them: a prediction with other files is
+ * noted. */
 static void find_files(struct compare *c, const struct record_facts *base, const struct record_facts *new)
 {
     static const char *const files[] = {"cluster", "profile"};
@@ -141,7 +143,7 @@ static void find_differences(struct compare *c, const struct compare_options *o,
     add_difference(c->different, sizeof c->different, "machines", left, right);
 }
 
-/* All that is predicted, in either set. */
+/* List all predictions of either set. */
 static void find_predictions(struct compare *c)
 {
     struct predictions predictions = {0};
@@ -154,7 +156,7 @@ static void find_predictions(struct compare *c)
     predictions_describe(&predictions, c->predicted);
 }
 
-/* Only what ended well has measured on a device that is known. */
+/* Only runs that ended well have measurements on a known device. */
 static bool both_ok(const struct comparison *row)
 {
     return row->base && row->new && record_is_ok(row->base) && record_is_ok(row->new);
@@ -171,7 +173,7 @@ static bool is_repeat(const struct record_facts *other, const struct record_fact
     return same;
 }
 
-/* What a run counts by. */
+/* The time that represents a run. */
 static double time_of_run(const struct record_facts *run, bool shortest)
 {
     double least = shortest && run->step_count > 0 ? INFINITY : run->metrics.step_s.median;
@@ -180,7 +182,8 @@ static double time_of_run(const struct record_facts *run, bool shortest)
     return least;
 }
 
-/* The steps of `record`, and unless o->single those of its repeats, in the order in which they are read. */
+/* Collect the steps of `record` and, unless o->single is set, of its repeats, in the order of
+ * reading. */
 static dt_status collect_steps(const struct record_set *set, const struct record_facts *record, const struct compare_options *o,
                                struct compare_steps *out)
 {
@@ -208,8 +211,8 @@ static dt_status collect_steps(const struct record_set *set, const struct record
     return DT_OK;
 }
 
-/* How fast a run is depends on what else the machine did meanwhile, which its own steps do not show: the runs, each taken as one
- * measurement, must show the change, too. Else the verdict is unclear. */
+/* A run's speed depends on other work of the machine during it, which its own steps do not show. So
+ * the runs, each as one measurement, must show the change, too. Else the verdict is unclear. */
 static dt_status judge_runs(struct comparison *row)
 {
     int base = row->base_steps.runs, new = row->new_steps.runs;
@@ -238,7 +241,7 @@ static void explain_width(struct comparison *row, const struct compare_options *
         add_reason(row, "the interval is too wide to exclude a loss of %g %%", o->threshold * 100);
 }
 
-/* By the shortest step of each run, which are as many measurements. */
+/* Judge by the shortest step of each run; each counts as one measurement. */
 static dt_status judge_shortest(struct comparison *row, const struct compare_options *o)
 {
     DT_TRY(dt_ratio_of_shortest(row->base_steps.run_s, row->base_steps.runs, row->new_steps.run_s, row->new_steps.runs, &row->ratio));
@@ -262,7 +265,8 @@ dt_status compare_judge_steps(struct comparison *row, bool predicted, const stru
     DT_TRY(dt_ratio_compare(base->step_s, base->count, new->step_s, new->count, &row->ratio));
     DT_TRY(dt_statistics_compute(base->step_s, base->count, &before));
     DT_TRY(dt_statistics_compute(new->step_s, new->count, &after));
-    /* A simulated step has no noise: what is computed twice is the same, and any difference is one of the programs. */
+    /* A simulated step has no noise: the same computation gives the same time, so any difference
+     * comes from the programs. */
     if (predicted && before.median > 0 && after.median > 0) {
         double ratio = before.median / after.median;
         row->ratio = (struct dt_ratio){ratio, ratio, ratio, 1};
@@ -342,7 +346,7 @@ static void judge_memory(struct comparison *row, double threshold)
         row->regressions |= GATE_MEMORY;
 }
 
-/* At least one of the two is there and did not end well, or one is not there. */
+/* At least one side exists and did not end well, or one side is missing. */
 static void judge_status(struct comparison *row)
 {
     const struct record_facts *base = row->base, *new = row->new;
@@ -373,7 +377,7 @@ static dt_status judge(struct compare *c, const struct compare_options *o)
         struct comparison *row = &c->rows[i];
         if (both_ok(row)) {
             DT_TRY(judge_throughput(row, o));
-            /* Other settings may give other losses; who wants them equal asks for it. */
+            /* Other settings may give other losses; equality is checked on request. */
             judge_losses(row, !*c->different && !o->by, !o->by || o->gates & GATE_LOSSES);
             judge_memory(row, o->threshold);
         } else {
@@ -395,7 +399,7 @@ static void add_change(struct comparison *row, const struct pairing *by)
     snprintf(row->label + used, sizeof row->label - used, " -> %s", change);
 }
 
-/* What an experiment is called: in what it differs from the others of the comparison. */
+/* Name an experiment by its differences from the others of the comparison. */
 static dt_status label(struct compare *c, const struct pairing *by)
 {
     struct experiment *all = malloc((2 * (size_t)c->count + 1) * sizeof *all);
@@ -434,7 +438,8 @@ static bool are_pair(const struct record_facts *base, const struct record_facts 
     return base->experiment && new->experiment &&strcmp(base->experiment->hash, new->experiment->hash) == 0;
 }
 
-/* Give the rows, which hold BASE's records, NEW's: left[] [left_count] are those without a row. */
+/* Pair the rows, which hold BASE's records, with NEW's: left[] [left_count] are records without a
+ * row. */
 static void pair(struct compare *c, const struct record_set *new, int *left, int *left_count, bool recorded)
 {
     int still = 0;
@@ -475,8 +480,8 @@ static dt_status pair_newest(struct compare *c, const struct record_set *base, c
 /* One side of a comparison of settings. */
 struct side {
     const struct record_set *set;
-    int *chosen; /* [count] the newest records of its experiments */
-    bool *taken; /* [count] it is in a row */
+    int *chosen; /* [count] indices of the newest records of its experiments */
+    bool *taken; /* [count] true: the record is in a row */
     int count;
 };
 

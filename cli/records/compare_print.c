@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A comparison as text: for a terminal, and as Markdown. Both have the same cells. */
+/* Prints a comparison as text for a terminal, and as Markdown, with the same cells. */
 
 enum { COLUMNS = 9, RATE = 1, PEAK = 5, CELL_BYTES = 256, TEXT_BYTES = 2048 };
 
@@ -30,13 +30,13 @@ static const struct {
     {"verdict", TABLE_LEFT | TABLE_STAYS},
 };
 
-/* What a record's model counts. */
+/* The unit that a record's model counts. */
 static const char *unit_counted(const struct record_facts *record)
 {
     return *record->metrics.unit ? record->metrics.unit : "token";
 }
 
-/* The same of all; "unit" where they differ. */
+/* The unit of all records; "unit" if they differ. */
 static const char *unit_of_all(const struct compare *c)
 {
     const char *unit = NULL;
@@ -218,7 +218,7 @@ dt_status compare_print_markdown(const struct compare *c, const struct compare_o
 
 /* ---- as JSON ---- */
 
-/* One side of a pair; null where there is none. */
+/* One side of a pair; null if it is missing. */
 static struct cJSON *side_as_json(const struct record_facts *record, const struct compare_steps *steps)
 {
     if (!record)
@@ -271,7 +271,8 @@ dt_status compare_print_json(const struct compare *c, const struct compare_optio
 
 /* ---- as JUnit's XML, which GitLab, Jenkins and others show as tests: an experiment is a test case, a regression its failure ---- */
 
-/* Text of an element or attribute, UTF-8. XML 1.0 has neither control characters, in whatever form, nor U+FFFE and U+FFFF. */
+/* Write text of an element or attribute, UTF-8. XML 1.0 allows neither control characters, in
+ * whatever form, nor U+FFFE and U+FFFF. */
 static void put(const char *foreign, FILE *to)
 {
     char text[TEXT_BYTES];

@@ -28,10 +28,10 @@ char *glob_pattern(const char *name, const char *ending)
 
 #define ENDING ".draft"
 
-/* How seldom a draft is written: it must not slow down what is measured. */
+/* Limits on how often a draft is written, so that it does not slow down the measured run. */
 static const double least_interval_s = 1, times_its_cost = 1000;
 
-/* The record of an experiment whose process ends now. */
+/* Format the record that the experiment would have if its process ended now. */
 static dt_status format(const struct draft *draft, char **line)
 {
     struct report last = *draft->report; /* owns nothing */
@@ -45,7 +45,7 @@ static dt_status format(const struct draft *draft, char **line)
     return report_record(&last, draft->experiment, line);
 }
 
-/* A new file with its lock takes the place of the old one. */
+/* Replace the draft by a new file, which is locked already. */
 static bool replace(struct draft *draft, const char *line)
 {
     size_t bytes = strlen(line);
@@ -53,7 +53,7 @@ static bool replace(struct draft *draft, const char *line)
     if (!temporary)
         return false;
     strcat(strcpy(temporary, draft->path), "~");
-    unlink(temporary); /* left by a process that ended before, or another user's link: it is not written to */
+    unlink(temporary); /* from a process that ended before, or another user's link: never write to it */
     int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     bool done = fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno == ENOTSUP || errno == ENOLCK) &&
                 write(fd, line, bytes) == (ssize_t)bytes && rename(temporary, draft->path) == 0;
@@ -68,7 +68,7 @@ static bool replace(struct draft *draft, const char *line)
     return done;
 }
 
-/* A draft that cannot be written is the older one; the run goes on. */
+/* If a draft cannot be written, the older one remains and the run continues. */
 static void write_draft(struct draft *draft)
 {
     double begun_s = dt_clock_s();
@@ -77,7 +77,8 @@ static void write_draft(struct draft *draft)
         return;
     (void)replace(draft, line);
     free(line);
-    /* on a busy machine one write may take long by chance: two in a row tell what it costs */
+    /* one write may take long by chance on a busy machine: take the shorter of two successive ones
+     * as the cost */
     double took_s = dt_clock_s() - begun_s, cost_s = draft->took_s > 0 && draft->took_s < took_s ? draft->took_s : took_s;
     double interval_s = times_its_cost * cost_s;
     draft->took_s = took_s;
@@ -104,7 +105,7 @@ void draft_begin(struct draft *draft, const char *records, const struct experime
     draft->experiment = experiment;
     draft->report = report;
     write_draft(draft);
-    draft->due_s = 0; /* the first step is worth writing */
+    draft->due_s = 0; /* write the first step at once */
 }
 
 void draft_step(struct draft *draft)
@@ -123,19 +124,20 @@ void draft_end(struct draft *draft)
     *draft = (struct draft){.fd = -1};
 }
 
-/* Whether the open file is a draft that this user has written. Other users may put links and files
- * next to records in a public folder. */
+/* Is the open file a draft of this user? Other users may put links and files next to records in a
+ * public folder. */
 static bool is_own_file(const struct stat *facts)
 {
     return S_ISREG(facts->st_mode) && facts->st_nlink == 1 && facts->st_uid == geteuid();
 }
 
-/* A draft whose process has ended, open and locked; -1 where it runs, where it is none, or where the file system has no locks. */
+/* Open and lock a draft whose process has ended; -1 if the process runs, the file is no draft, or
+ * the file system has no locks. */
 static int lock_of_dead(const char *path)
 {
     struct stat opened, named;
     int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    /* Between its opening and its locking a live process may have replaced it. */
+    /* A live process may have replaced it between opening and locking. */
     if (fd >= 0 && fstat(fd, &opened) == 0 && is_own_file(&opened) && flock(fd, LOCK_EX | LOCK_NB) == 0 && lstat(path, &named) == 0 &&
         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev)
         return fd;
@@ -144,7 +146,7 @@ static int lock_of_dead(const char *path)
     return -1;
 }
 
-/* All RECORDS.??????.draft. */
+/* Find all RECORDS.??????.draft. */
 static dt_status find(const char *records, glob_t *found)
 {
     char *pattern = glob_pattern(records, ".??????" ENDING);
@@ -169,7 +171,8 @@ dt_status drafts_visit(const char *records, dt_status (*use)(void *context, cons
     return status;
 }
 
-/* With the file that was about to replace it, which is left when the process ends in between. */
+/* Also remove the temporary file that would have replaced it, which remains if the process ended in
+ * between. */
 static void remove_draft(const char *path)
 {
     char *temporary = malloc(strlen(path) + sizeof "~");
@@ -179,7 +182,8 @@ static void remove_draft(const char *path)
     unlink(path);
 }
 
-/* A draft is one line, or none where the process ended before it wrote the first. Closes `fd`, and with it the lock. */
+/* Append a draft to the records. It is one line, or empty if the process ended before it wrote one.
+ * Closes `fd`, and thereby releases the lock. */
 static dt_status adopt(const char *path, int fd, struct dt_record_file *file, int *count)
 {
     char *line = NULL;

@@ -19,7 +19,7 @@ struct log {
     dt_status status;
 };
 
-/* Takes value and metadata; NULL: none. Each event's metadata says where it comes from. */
+/* Takes ownership of value and metadata; NULL: none. Each event's metadata gives its source. */
 static void event(struct log *l, const char *type, const char *key, struct cJSON *value, struct cJSON *metadata)
 {
     struct cJSON *about = metadata ? metadata : dt_json_object("");
@@ -58,7 +58,7 @@ static const char *text_of(const struct log *l, const char *path, const char *ot
     return text ? text : otherwise;
 }
 
-/* What was trained, how and on what. */
+/* Log the model, the settings and the machine. */
 static void tell_settings(struct log *l)
 {
     static const struct {
@@ -92,7 +92,7 @@ static void tell_settings(struct log *l)
     }
 }
 
-/* From the first timed step to the last. */
+/* Log the steps from the first timed one to the last. */
 static dt_status tell_steps(struct log *l)
 {
     double *step_s = NULL, *losses = NULL, of_step = config_number(l, "world_size", 1) * config_number(l, "batch_size", 1);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is `path` the key, or one in the object that it names? */
+/* Is `path` equal to the key, or a key in the object of that name? */
 static bool is_within(const char *path, const char *key, size_t key_bytes)
 {
     return strncmp(path, key, key_bytes) == 0 && (path[key_bytes] == 0 || path[key_bytes] == '.');
@@ -94,7 +94,7 @@ void pairing_describe(const struct pairing *pairing, const struct experiment *fr
     changed.worlds_differ &= pairing_names(pairing, "world_size");
     changed.batches_differ &= pairing_names(pairing, "batch_size");
     experiment_label(e, &changed, label, sizeof label);
-    /* A label begins with the paradigm, which says something only where it has changed. */
+    /* A label begins with the paradigm, which is only shown if it has changed. */
     const char *rest = strstr(label, ", ");
     if (from->paradigm != e->paradigm)
         snprintf(text, text_bytes, "%s", label);

@@ -21,17 +21,19 @@
 
 /* ---- losses ---- */
 
-/* Gradients that are summed in a narrower type than the model's are rounded as often as those of a model of that type, and nothing else is. */
+/* If gradients are summed in a narrower type than the model's, they are rounded as often as those
+ * of a model of that type; nothing else is. */
 enum dt_dtype loss_rounded_to(const struct experiment *experiment)
 {
     enum dt_dtype own = experiment->model.dtype, sent = experiment_reduce_dtype(experiment);
     return dt_dtype_bytes(sent) < dt_dtype_bytes(own) ? sent : own;
 }
 
-/* A loss is the mean over many tokens, so the roundings of single products cancel in it. fp32 is what the tests hold all paradigms to. For
- * the 16-bit types the bound is some five times the largest difference seen in 100 steps of two to four ranks, with learning rates up to 3
- * and with Adam: 2e-4 for bf16, 1.5e-5 for fp16 (GPTSmall's five steps in bf16: 3e-5). A wrong seed, or a gradient that is not averaged,
- * moves a loss by 1e-3 or more. */
+/* A loss is the mean over many tokens, so roundings of single products average out. For fp32 the
+ * bound is the one that the tests require of all paradigms. For the 16-bit types it is about five
+ * times the largest difference seen in 100 steps of two to four ranks, with learning rates up to 3
+ * and with Adam: 2e-4 for bf16, 1.5e-5 for fp16 (GPTSmall's five steps in bf16: 3e-5). A wrong
+ * seed, or a gradient that is not averaged, moves a loss by 1e-3 or more. */
 double loss_tolerance(const struct experiment *experiment)
 {
     static const double bound[DT_DTYPE_COUNT] = {[DT_FP32] = 1e-5, [DT_FP16] = 1e-4, [DT_BF16] = 1e-3};
@@ -43,14 +45,16 @@ double loss_tolerance(const struct experiment *experiment)
 dt_status name_file(const char *temporary, const char *path, bool force)
 {
     int failed = renameat2(AT_FDCWD, temporary, AT_FDCWD, path, force ? 0 : RENAME_NOREPLACE);
-    if (failed && !force && (errno == EINVAL || errno == ENOSYS)) /* a file system without it; the file did not exist at the beginning */
+    /* a file system without this operation; the file did not exist at the beginning */
+    if (failed && !force && (errno == EINVAL || errno == ENOSYS))
         failed = rename(temporary, path);
     return failed ? dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno)) : DT_OK;
 }
 
 /* ---- reading records ---- */
 
-/* The config as this version understands it. One that it does not is no failure. */
+/* Read the config as this version understands it. A config that it does not understand is not a
+ * failure. */
 static dt_status read_experiment(const cJSON *config, struct experiment **out)
 {
     char *text;
@@ -64,8 +68,9 @@ static dt_status read_experiment(const cJSON *config, struct experiment **out)
     return status == DT_ERR_HOST_MEMORY ? status : DT_OK;
 }
 
-/* Whether the config alone says what the experiment was. The content of an order file or of a tuning file is in the recorded hash only. And older
- * versions left out pipeline.split where it had its default, which was not always the same rule: which one it was nobody can tell. */
+/* Does the config alone determine the experiment? The contents of order and tuning files are only
+ * in the recorded hash. Older versions also left out pipeline.split if it had its default, and the
+ * default's rule has changed, so the rule that was used is unknown. */
 static bool says_all(const cJSON *config, const struct experiment *e)
 {
     bool divided = e->strategy.stages > 1, told = dt_json_at(config, "pipeline.split");
@@ -77,7 +82,7 @@ static bool is_record(const cJSON *json)
     return cJSON_IsObject(dt_json_at(json, "config")) && *dt_json_text_at(json, "config_hash") && *dt_json_text_at(json, "status");
 }
 
-/* Written by a later version, whose records may mean something else. */
+/* Was it written by a later version, whose records may have another meaning? */
 static bool is_newer(const cJSON *json)
 {
     return dt_json_number(json, "schema_version", NAN) > DT_RECORD_SCHEMA_VERSION;
@@ -120,16 +125,16 @@ static dt_status read_record(const cJSON *json, const char *file, struct record_
     return DT_OK;
 }
 
-/* Records of one file, on their way into a set. */
+/* Reads the records of one file into a set. */
 struct set_reader {
     struct record_set *set;
     const char *command;
     bool facts_alone;
     int torn, newer;
-    double version; /* the latest of newer ones */
+    double version; /* the latest version among newer records */
 };
 
-/* One more file. */
+/* Add a file. */
 static dt_status add_file(struct record_set *set, const char *name)
 {
     DT_TRY(dt_allocated(DT_ONE_MORE(set->files, set->file_count), "no memory for the records of %s", name));
@@ -139,7 +144,7 @@ static dt_status add_file(struct record_set *set, const char *name)
     return dt_allocated(file->name && file->records, "no memory for the records of %s", name);
 }
 
-/* Its texts in memory of their own, and no steps and losses: the record as JSON may go. */
+/* Copy its texts, and drop steps and losses, so that the JSON can be freed. */
 static dt_status keep_facts(struct record_facts *r)
 {
     const char **const texts[] = {&r->hash, &r->status, &r->error, &r->started, &r->sweep.id};
@@ -161,7 +166,7 @@ static dt_status keep_facts(struct record_facts *r)
     return DT_OK;
 }
 
-/* One more record, which stays where it is. */
+/* Add a record, which must stay valid. */
 static dt_status add_record(struct set_reader *reader, const cJSON *json)
 {
     struct record_set *set = reader->set;
@@ -206,14 +211,14 @@ static dt_status use_draft(void *context, const char *path)
     return visit->use(visit->context, path);
 }
 
-/* A file of records, and a draft that a killed run has left next to it. */
+/* Visit a file of records, and a draft that a killed run has left next to it. */
 static dt_status visit_file(struct file_visit *visit, const char *path)
 {
     DT_TRY(visit->use(visit->context, path));
     return strcmp(path, "-") == 0 ? DT_OK : drafts_visit(path, use_draft, visit);
 }
 
-/* All that the pattern matches, by name. */
+/* Visit all matches of the pattern, by name. */
 static dt_status visit_pattern(struct file_visit *visit, const char *argument, const char *pattern)
 {
     glob_t found = {0};
@@ -231,7 +236,7 @@ static dt_status visit_pattern(struct file_visit *visit, const char *argument, c
     return status;
 }
 
-/* All *.jsonl of a folder. */
+/* Visit all *.jsonl of a folder. */
 static dt_status visit_folder(struct file_visit *visit, const char *folder)
 {
     char *pattern = glob_pattern(folder, "/*.jsonl");
@@ -327,7 +332,7 @@ bool record_is_ok(const struct record_facts *record)
     return strcmp(record->status, "ok") == 0;
 }
 
-/* Is `a` to be kept rather than `b`, which comes before it? */
+/* Should `a` be kept rather than `b`, which comes before it? */
 static bool is_better(const struct record_facts *a, const struct record_facts *b)
 {
     if (record_is_ok(a) != record_is_ok(b))
@@ -352,7 +357,7 @@ dt_status record_set_newest(const struct record_set *set, int *chosen, int *coun
         best[i] = -1;
     }
     dt_places_sort(places, set->count);
-    /* best[] stands where each hash comes first. */
+    /* best[] is stored at the first record of each hash. */
     for (int i = 0, first = 0; i < set->count; i++) {
         int at = places[i].at;
         if (i == 0 || places[i].key != places[i - 1].key)

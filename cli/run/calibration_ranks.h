@@ -1,4 +1,5 @@
-/* Measuring collectives and kernels on ranks: those that are started for it, or those that a launcher has started. */
+/* Measures collectives and kernels on ranks, which are started for this or were started by a
+ * launcher. */
 #ifndef CLI_RUN_CALIBRATION_RANKS_H
 #define CLI_RUN_CALIBRATION_RANKS_H
 
@@ -7,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* Of several worlds one after another. */
+/* Progress over several worlds, measured one after another. */
 struct calibration_watch {
     int ranks, threads, total; /* of this world; total: measurements of all worlds */
     int before;                /* measurements of the worlds before this one */
@@ -17,8 +18,8 @@ struct calibration_watch {
 /* Start watch->ranks ranks, which append what they measure to *calibration. Errors: as dt_launch_run and calibration_run. */
 dt_status calibration_measure_world(const struct calibration_request *request, struct calibration_watch *watch,
                                     struct calibration *calibration);
-/* As one of the ranks that a launcher has started. The communicator and the device stay open where it fails: other ranks may be gone, and the
- * process ends. */
+/* The same as one of the ranks that a launcher has started. After a failure the communicator and
+ * the device stay open: other ranks may be gone, and the process ends. */
 dt_status calibration_measure_inside(const struct calibration_request *request, const struct dt_world *world, bool quiet,
                                      struct calibration *calibration);
 

@@ -22,7 +22,7 @@ static int ranks_on_node_of(const struct placement_rank *ranks, int size, int ra
     return count;
 }
 
-/* Each node full, the last one excepted. */
+/* Every node must be full, except the last. */
 static dt_status check_nodes(const struct experiment *e, int number, int count, const struct placement_rank *ranks)
 {
     int size = e->world_size, wanted = e->gpus_per_node, rest = size % wanted, not_full = 0;
@@ -41,7 +41,8 @@ static dt_status check_nodes(const struct experiment *e, int number, int count, 
     return DT_OK;
 }
 
-/* What Slurm gave the job, before what the ranks see of it: that tells which option is wrong. */
+/* Check Slurm's allocation first, then the GPUs that the ranks see: this shows which option is
+ * wrong. */
 static dt_status check_slurm_gpus(const struct experiment *e, int number, int count, const struct placement_rank *rank, int here)
 {
     if (rank->slurm_gpus == 0)
@@ -60,7 +61,7 @@ static dt_status check_slurm_gpus(const struct experiment *e, int number, int co
     return DT_OK;
 }
 
-/* Each rank a GPU of its own. */
+/* Each rank must have its own GPU. */
 static dt_status check_gpus(const struct experiment *e, int number, int count, const struct placement_rank *ranks)
 {
     /* GPUs may have been counted for other experiments of the sweep. */
@@ -97,7 +98,7 @@ static struct mesh_shape mesh_here(const struct experiment *e, const struct plac
     return placed.strategy.mesh;
 }
 
-/* Groups that communicate all the time are each on one node. */
+/* Each group that communicates all the time must be on one node. */
 static dt_status check_groups(const struct experiment *e, int number, int count, const struct placement_rank *ranks, enum mesh_axis axis)
 {
     const char *key = experiment_node_key(e, axis);
@@ -175,7 +176,7 @@ static dt_status check_placement(struct sweep *s, const char *all, size_t bytes)
     for (int rank = 0; rank < s->world.size; rank++)
         ranks[rank] = entry_of(all, bytes, rank)->place;
     for (int i = 0; status == DT_OK && i < s->distinct; i++)
-        if (!s->outcomes[i].elsewhere && !experiment_is_simulated(sweep_experiment(s, i))) /* else not these ranks */
+        if (!s->outcomes[i].elsewhere && !experiment_is_simulated(sweep_experiment(s, i))) /* otherwise these ranks do not run it */
             status = placement_check(sweep_experiment(s, i), i + 1, s->distinct, ranks);
     int hidden = placement_hidden_gpus(ranks, s->world.size);
     if (status == DT_OK && hidden >= 0 && s->world.rank == 0)
@@ -200,7 +201,8 @@ static bool needs_gpus(const struct sweep *s)
     return false;
 }
 
-/* Where this rank is, and which GPU it would take: of those that it sees the one with its local rank as number. */
+/* Find this rank's place, and the GPU that it would take: among the visible ones that with its
+ * local rank as number. */
 static void find_place(const struct sweep *s, struct placement_rank *out)
 {
     struct dt_device_info gpu;
@@ -253,14 +255,15 @@ void rendezvous_note_secret(struct sweep *s)
 {
     struct dt_secret secret;
     if (!meets_over_tcp(s) || dt_secret_of_job(&s->world, &secret) < 0 || secret.source != DT_SECRET_FROM_NOTHING)
-        return; /* what is wrong with a variable is said when the ranks meet */
+        return; /* an error in a variable is reported when the ranks meet */
     progress_note(&s->progress, "no secret keeps others out where the ranks meet (%s): set " DT_SECRET_VARIABLE " to one text on all nodes",
                   secret.missing);
 }
 
 /* ---- more threads than processors ---- */
 
-/* For the ranks of this machine. A launcher may bind each of its ranks to some processors: then they have, all together, those of the launcher. */
+/* Processors of this machine's ranks. A launcher may bind each rank to some processors: together
+ * they then have the launcher's. */
 static int processors_for_ranks(const struct sweep *s)
 {
     struct dt_processors all, launcher;
@@ -301,7 +304,7 @@ void crowded_begin_anew(const struct sweep *s, const char *config, char **argv)
     memcpy(again + 2, argv + 1, (size_t)count * sizeof *again); /* and the NULL */
     setenv(DT_WAITING_NAME, DT_WAITING_PASSIVE, 1);
     execv("/proc/self/exe", (char **)again);
-    free(again); /* threads that wait busily are slow, and no error */
+    free(again); /* busy waiting is slow, but not an error */
 }
 
 void crowded_note(const struct sweep *s)

@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Often enough for the eye, and seldom enough for a slow terminal. */
+/* Often enough for users, and rarely enough for a slow terminal. */
 #define REDRAW_S 0.1
 
 enum { LABEL_LEAST = 8 }; /* characters of the label that a narrow terminal still shows */
 
-/* The experiment, then `text`. A line longer than the terminal would scroll instead of being redrawn. What happens matters most, so the
- * label is shortened. Both are ASCII. */
+/* Draw the experiment, then `text`. A line longer than the terminal would scroll instead of being
+ * redrawn. `text` matters more, so the label is shortened. Both are ASCII. */
 static void draw(struct progress *p, const char *text)
 {
     char line[512];
@@ -59,8 +59,8 @@ void progress_end_one(struct progress *progress)
     progress->ended_s += dt_clock_s() - progress->begun_s;
 }
 
-/* Seconds until all experiments are done, if those to come take as long as the mean of those that are. By the clock: a simulated second takes
- * none of it. */
+/* Seconds until all experiments are done, if the remaining ones take the mean time of the finished
+ * ones. Measured by the clock: simulated seconds do not count. */
 static double seconds_left(const struct progress *p, double first_step_s)
 {
     double now = dt_clock_s(), taken_s = now - p->begun_s;
@@ -87,7 +87,7 @@ void progress_step(struct progress *progress, double seconds, double loss)
         return;
     format_duration(seconds_left(progress, seconds), rest);
     format_number(seconds > 0 ? progress->units_per_step / seconds : 0, rate);
-    if (!isnan(loss)) /* nothing is computed on a simulated cluster */
+    if (!isnan(loss)) /* a simulated cluster computes no losses */
         snprintf(shown, sizeof shown, "  loss %.4f", loss);
     snprintf(text, sizeof text, "step %d/%d%s  %s %ss/s  ETA %s", progress->steps_done, progress->steps, shown, rate, progress->unit, rest);
     draw(progress, text);

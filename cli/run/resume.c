@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A prediction stands as long as its cluster and profile do. */
+/* A prediction stays valid as long as its cluster and profile are unchanged. */
 static bool still_stands(const struct record_facts *record, const struct experiment *e)
 {
     struct simulated_system *system;
@@ -36,7 +36,7 @@ static bool is_end(const struct record_facts *record, const struct resume_option
     return record_is_ok(record) || (options->skip_failed && strcmp(record->status, "interrupted") != 0);
 }
 
-/* The record has its line in the table of results. */
+/* Keep the record for the table of results. */
 static dt_status keep(struct sweep *s, const struct record_facts *record)
 {
     char *line;
@@ -47,7 +47,8 @@ static dt_status keep(struct sweep *s, const struct record_facts *record)
     return status;
 }
 
-/* The runs that a record is the end of: where it is ok, those of its experiment in one round; else in all, for they would end alike. */
+/* Mark the runs that a record finishes: if it is ok, one round of its experiment; else all rounds,
+ * because they would end in the same way. */
 static dt_status take(struct sweep *s, const struct dt_place *places, const char *hash, const struct record_facts *record, bool *taken)
 {
     int first = dt_places_find(places, s->count, dt_hash_fnv1a(hash, strlen(hash)));
@@ -67,8 +68,8 @@ static dt_status take(struct sweep *s, const struct dt_place *places, const char
     return DT_OK;
 }
 
-/* By a record's own hash, and by the one that this version gives its config: keys that have come since change the one and not what was
- * measured. */
+/* Match by a record's own hash, and by the hash that this version computes from its config: keys
+ * added since change the hash but not the measured experiment. */
 static dt_status take_all(struct sweep *s, const struct record_set *set, const struct resume_options *options, struct dt_place *places)
 {
     for (int i = 0; i < s->count; i++) {
@@ -106,13 +107,13 @@ dt_status resume_find_finished(struct sweep *s, const char *path, const struct r
 
 /* ---- scaling efficiency ---- */
 
-/* What scaling looks at in an experiment. */
+/* The properties of an experiment that scaling uses. */
 struct size {
     enum paradigm_kind paradigm;
     int world_size;
 };
 
-/* Experiments that are alike have the same key: the hash without what scaling varies. */
+/* Similar experiments have the same key: the hash without the keys that scaling varies. */
 static dt_status find_key(struct experiment e, enum paradigm_kind kind, uint64_t *key)
 {
     e.world_size = 1;
@@ -126,7 +127,7 @@ static dt_status find_key(struct experiment e, enum paradigm_kind kind, uint64_t
     return DT_OK;
 }
 
-/* places [count]: those of the paradigm, and one rank alone. */
+/* places [count]: those of the paradigm, and the single rank. */
 static dt_status find_places(const struct experiment_list *experiments, const struct size *sizes, enum paradigm_kind kind,
                              struct dt_place *places, int *count)
 {

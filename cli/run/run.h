@@ -1,4 +1,5 @@
-/* `dtbench run` once its command line is understood: experiments one after another, what is checked before them, and the tables about them. */
+/* The work of `dtbench run` after its command line is read: checks before the run, experiments one
+ * after another, and the tables about them. */
 #ifndef CLI_RUN_RUN_H
 #define CLI_RUN_RUN_H
 
@@ -22,15 +23,16 @@
 /* ---- SIGINT, SIGTERM, and SIGUSR1 (what Slurm's --signal=USR1@120 sends before the time limit):
  * counted, for the functions below ---- */
 
-/* From here on these signals are counted and end nothing by themselves. */
+/* From now on these signals are counted and do not end the process. */
 void signals_install(void);
 int signals_count(void);
-/* The first that came: its number; 0: none. */
+/* Number of the first signal received; 0: none. */
 int signals_first(void);
-/* How a command ends that measures and writes a file, after this failure. */
+/* The exit code, after this failure, of a command that measures and writes a file. */
 enum exit_code signals_exit_code(dt_status status);
 
-/* What a run prints on stderr while it runs: a line for each finished experiment, and on a terminal below them one that is redrawn. */
+/* Output of a run on stderr while it runs: a line for each finished experiment and, on a terminal,
+ * a last line that is redrawn. */
 
 struct progress {
     bool live, quiet, drawn;
@@ -39,22 +41,22 @@ struct progress {
     char label[192];       /* "ddp, 2 ranks" */
     int steps;             /* warm-up included */
     double units_per_step; /* of all ranks */
-    const char *unit;      /* of those: "token" */
+    const char *unit;      /* unit of units_per_step: "token" */
     int steps_done;
     double drawn_s;          /* when the line was drawn last, dt_clock_s */
     double begun_s, first_s; /* when the current experiment began, and when its first step was done */
-    int left;                /* experiments that are not done, the current one among them */
-    int ended;               /* experiments that are done */
-    double ended_s;          /* what they took */
+    int left;                /* experiments not finished, including the current one */
+    int ended;               /* finished experiments */
+    double ended_s;          /* total time of the finished ones */
 };
 
 void progress_init(struct progress *progress, int experiments, bool quiet);
 /* An experiment begins: the first of `left`. */
 void progress_begin_one(struct progress *progress, int left);
 void progress_end_one(struct progress *progress);
-/* What the line names now: an experiment, or what is done for it. */
+/* Set what the line names now: an experiment, or a preparation for it. */
 void progress_begin(struct progress *progress, int index, const char *label, int steps, double units_per_step, const char *unit);
-/* What happens before the first step: "starting 2 ranks". */
+/* Set the activity before the first step: "starting 2 ranks". */
 void progress_phase(struct progress *progress, const char *what);
 void progress_step(struct progress *progress, double seconds, double loss);
 /* Erase the line, for other output. */
@@ -71,23 +73,26 @@ struct execution {
     struct experiment made_for;
 };
 
-/* Create device and world, and describe them in `report`. Where *out is open (else it is zeroed) and the experiment wants the same ones, they
- * are those, with the communicators that were made of the world; else they are closed first. Collective over the ranks of `place`. After a
- * failure too the caller calls execution_close. Errors: as dt_device_create and dt_comm_create. */
+/* Create device and world, and describe them in `report`. If *out is open (else it is zeroed) and
+ * the experiment needs the same device and world, they are reused, with the communicators made from
+ * the world; else they are closed first. Collective over the ranks of `place`. The caller calls
+ * execution_close, also after a failure. Errors: as dt_device_create and dt_comm_create. */
 dt_status execution_open(const struct experiment *experiment, const struct dt_world *place, struct report *report, struct execution *out);
-/* Have all ranks ended alike, so that they can close their communicators, or go on with something else? */
+/* Have all ranks ended in the same way, so that they can close their communicators, or continue
+ * with other work? */
 bool execution_ended_together(dt_status status, const struct report *report);
 void execution_close(struct execution *execution);
 
-/* A limit on what a thread does inside libraries that know none: another thread sees to it.
+/* A time limit for library calls that have no limit of their own, enforced by another thread.
  *
- * Open MPI may stay in a call for ever once a peer's machine is gone: its loop over events goes on as long as a dead connection has one. No
- * timeout between calls ends that. Ranks that dtbench started itself have a supervisor for it (lib/launch/launch.h), those of a launcher
- * have this. */
+ * Open MPI may stay in a call for ever once a peer's machine is gone: its event loop continues as
+ * long as a dead connection has an event. Timeouts between calls cannot end that. Ranks that
+ * dtbench started have a supervisor for this (lib/launch/launch.h); ranks of a launcher have this
+ * watch. */
 
 struct watch {
     pthread_t thread;
-    bool running; /* the thread */
+    bool running; /* the thread runs */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool ended;
@@ -96,10 +101,11 @@ struct watch {
     void *context;
 };
 
-/* From now on `overdue` is called, in another thread, when a limit has passed; it ends the process. The watched thread stops at its next call
- * of a function below then: only one of them goes on. Without memory for a thread nobody watches. */
+/* From now on `overdue` is called, in another thread, when a limit has passed; it ends the process.
+ * The watched thread then blocks in its next call of a function below, so only one of the two
+ * threads continues. Without memory for a thread there is no watch. */
 void watch_begin(struct watch *watch, void (*overdue)(void *context), void *context);
-/* Something has been done; the next thing may take this long. 0: no limit. Takes NULL. */
+/* Set the limit for the next operation, because the last one is done. 0: no limit. Takes NULL. */
 void watch_limit(struct watch *watch, double seconds);
 void watch_end(struct watch *watch);
 
@@ -109,35 +115,40 @@ void watch_end(struct watch *watch);
 enum { RANK_0_WRITES_S = 5 };
 
 struct run_inside_hooks {
-    struct dt_trace_wish trace; /* of one more step */
+    struct dt_trace_wish trace; /* trace of one additional step */
     struct progress *progress;
     struct draft *draft; /* NULL: none is kept */
-    /* This rank hangs inside a library, and the report says so: called in another thread, it writes what is to be written and ends the process.
-     * NULL: nobody watches. */
+    /* Called in another thread if this rank hangs inside a library, after the report has been set
+     * accordingly: it writes the record and ends the process. NULL: no watch. */
     void (*hangs)(void *context);
     void *context;
-    struct execution *execution; /* what the experiment before has left open; NULL: it leaves nothing, as this one does then */
-    bool another; /* there is one more, for which it stays open, where this one ends well; the same on all ranks, as `execution` */
+    /* objects that the previous experiment left open; NULL: none are kept open, before or after
+     * this experiment */
+    struct execution *execution;
+    bool another; /* another experiment follows: keep `execution` open if this one ends well; the same on all ranks, as `execution` */
 };
 
-/* Collective over the ranks of `place`. Fills `report`, initialised. A step and the start may take as long as the experiment's timeouts say.
- * False: the ranks have lost each other, and nothing more can run. */
+/* Run it. Collective over the ranks of `place`. Fills `report`, which must be initialised. Start
+ * and steps are limited by the experiment's timeouts. False: the ranks have lost each other, and no
+ * more experiments can run. */
 bool run_inside(const struct experiment *experiment, const struct dt_world *place, const struct run_inside_hooks *hooks,
                 struct report *report);
 
-/* Everybody's `mine` in all [size * bytes], over a communicator for an experiment like this one, where it needs MPI, else over TCP. Waits
- * patience_s for the others, 0: for ever, even for a rank whose machine is gone. After a failure the ranks have lost each other.
- * Errors: as dt_comm_create. */
+/* Gather each rank's `mine` in all [size * bytes], over a communicator for an experiment like this
+ * one if it needs MPI, else over TCP. Waits patience_s for the other ranks, 0: without limit, even
+ * for a rank whose machine is gone. After a failure the ranks have lost each other. Errors: as
+ * dt_comm_create. */
 dt_status run_inside_gather(const struct experiment *experiment, const struct dt_world *place, double patience_s, const void *mine,
                             size_t bytes, void *all);
 
-/* Wait until every rank is here. *number becomes the highest that any of them has. Errors: as above. */
+/* Wait until every rank is here. *number becomes the highest of all ranks' numbers. Errors: as
+ * above. */
 dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, double patience_s, int *number);
 
-/* ---- run an experiment in processes of its own, started and watched from here ---- */
+/* ---- run an experiment in separate processes, started and supervised by this one ---- */
 
-/* trace: of one more step. Fills `report`, initialised, with whatever was measured and how it ended: a
- * crash, a kill and the end of the memory are results too. */
+/* trace: of one additional step. Fills `report`, which must be initialised, with all measurements
+ * and the outcome: a crash, a kill and a lack of memory are results too. */
 void run_launched(const struct experiment *experiment, struct dt_trace_wish trace, struct progress *progress, struct draft *draft,
                   struct report *report);
 
@@ -146,45 +157,52 @@ void run_launched(const struct experiment *experiment, struct dt_trace_wish trac
 /* Fills `report`, initialised. trace: of one step. */
 void run_simulated(const struct experiment *experiment, struct dt_trace_wish trace, struct progress *progress, struct report *report);
 
-/* Where a simulated experiment "ran", for its record. */
+/* Describe the simulated machine of an experiment, for its record. */
 void run_simulated_describe(const struct experiment *experiment, const struct simulated_file *cluster_file,
                             const struct simulated_file *profile_file, const struct dt_sim_cluster *cluster, struct report *report);
 
-/* ---- is there time for another experiment? What would not be done before the end is left for a later run (--resume) ---- */
+/* ---- is there time for another experiment? Those that would not end in time are left for a later
+ * run (--resume) ---- */
 
 struct sweep_time {
     struct forecaster *forecaster;
     double end_s;                        /* on dt_clock_s; infinite: no limit */
     bool begun;                          /* an experiment was started */
     bool is_job;                         /* the limit is the job's */
-    double (*job_left_s)(void *context); /* asks the job again; NULL: the limit stands */
+    double (*job_left_s)(void *context); /* asks for the job's remaining time again; NULL: the limit is fixed */
     void *context;
-    double asked_s; /* when that was last known */
+    double asked_s; /* time of the last answer */
 };
 
-/* `limit`: seconds from now as the command line has them; NULL: `job_left_s`, what is left of a job (NaN: unknown or without limit), less
- * two minutes, or a tenth of it where that is less: for the last record, and for a step that takes longer than the others.
- * Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. The caller calls sweep_time_finish in any case. */
+/* `limit`: seconds from now, as on the command line. NULL: use `job_left_s`, the remaining time of
+ * a job (NaN: unknown or no limit), minus two minutes or a tenth of it, whichever is less: this
+ * leaves time for the last record, and for a slow step. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY.
+ * The caller calls sweep_time_finish in any case. */
 dt_status sweep_time_init(struct sweep_time *time, const char *limit, double job_left_s);
-/* A job's limit may be changed while it runs (scontrol update TimeLimit). `job_left_s` returns what is left of it now, NaN: unknown, and
- * then what was known before stays. It is called when an experiment would not be started, and when the last call was a minute ago. Does
- * nothing where the limit is the command line's, or where there is none. */
+/* A job's limit may change while it runs (scontrol update TimeLimit). `job_left_s` returns its
+ * remaining time now; NaN: unknown, and the earlier value is kept. It is called if an experiment
+ * would not be started, and the last call was at least a minute ago. No effect if the limit is from
+ * the command line, or there is none. */
 void sweep_time_follow(struct sweep_time *time, double (*job_left_s)(void *context), void *context);
 void sweep_time_finish(struct sweep_time *time);
 bool sweep_time_is_limited(const struct sweep_time *time);
 
-/* An experiment that ended well, in this run, or in an earlier one that left a record. */
+/* Learn from an experiment that ended well, in this run, or in an earlier one that left a
+ * record. */
 dt_status sweep_time_learn(struct sweep_time *time, const struct experiment *done, double step_s, double startup_s, double wall_s);
 
-/* May it start? The first of a run may as long as any time is left: a forecast that is too long must not stop a sweep for ever. The others
- * must be expected to end in time, as the slowest of the done ones predicts. `why` gets the reason against it. */
+/* May the experiment start? The first one of a run may, as long as any time is left: otherwise a
+ * forecast that is too long could stop a sweep for ever. The others must be expected to end in
+ * time, according to the slowest finished one. `why` gets the reason for a refusal. */
 bool sweep_time_allows(struct sweep_time *time, const struct experiment *next, char *why, size_t why_bytes);
 
 /* One of several jobs that share a sweep: `--shard K/N`.
  *
- * Method  Experiments are ordered by the floating-point operations of a rank, most first (equals by their place in the sweep), and dealt to
- *         the shards back and forth: 1 2 3 3 2 1 1 2 3. Every experiment goes to exactly one shard, the numbers differ by at most one, and
- *         large experiments are spread. The same config gives the same shards everywhere, so a job that is started again finds its own. */
+ * Method  Experiments are ordered by the floating-point operations of a rank, most first (equals by
+ *         their place in the sweep), and dealt to the shards back and forth: 1 2 3 3 2 1 1 2 3.
+ *         Every experiment belongs to exactly one shard, the shards' sizes differ by at most one,
+ *         and large experiments are spread. The same config gives the same shards everywhere, so a
+ *         restarted job has the same shard. */
 
 struct sweep_shard {
     int number, count; /* number from 1 to count, as in an array job's --array=1-N */
@@ -193,82 +211,89 @@ struct sweep_shard {
 /* Read "K/N". Errors: DT_ERR_INVALID. */
 dt_status sweep_shard_parse(const char *text, struct sweep_shard *out);
 
-/* elsewhere [experiments]: which of them are another shard's. Errors: DT_ERR_HOST_MEMORY. */
+/* elsewhere [experiments]: true if the experiment belongs to another shard. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment_list *experiments, bool *elsewhere);
 
-/* ---- --verify: an experiment's losses against those of one device that does the same work ---- */
+/* ---- --verify: compare an experiment's losses with those of one device that does the same work
+ * ---- */
 
 struct verify_reference;
 
 struct verify_cache {
-    struct verify_reference *first; /* one per reference config: a sweep's experiments share them */
+    struct verify_reference *first; /* one for each reference config: experiments of a sweep share them */
 };
 
-/* The experiment that all divisions of the same work must agree with: paradigm none, the global batch in world_size micro-batches, the same
- * seed and number of steps. Errors: DT_ERR_INVALID. */
+/* The experiment whose losses all divisions of the same work must match: paradigm none, the global
+ * batch in world_size micro-batches, the same seed and number of steps. Errors: DT_ERR_INVALID. */
 dt_status verify_reference_of(const struct experiment *experiment, struct experiment *out);
 
-/* The reference's report, when it was kept before; NULL. */
+/* The reference's report, if it was kept before; NULL: it was not. */
 const struct report *verify_find(const struct verify_cache *cache, const struct experiment *reference);
-/* Keep `report`: the cache owns its content from here on. Errors: DT_ERR_HOST_MEMORY, and it is finished. */
+/* Keep `report`: the cache owns its content from now on. Errors: DT_ERR_HOST_MEMORY; the report is
+ * then finished. */
 dt_status verify_keep(struct verify_cache *cache, const struct experiment *reference, struct report *report);
 void verify_finish(struct verify_cache *cache);
 
-/* The reference with weights that soon differ by about one rounding: how fast its losses move away is how fast rounding grows. Errors:
- * DT_ERR_INVALID. */
+/* The reference with slightly different weights, by about one rounding: the growth of its losses'
+ * differences shows how fast rounding grows. Errors: DT_ERR_INVALID. */
 dt_status verify_shaken(const struct experiment *reference, struct experiment *out);
-/* Whether the first loss that is off is the third or a later one. Rounding that has grown may be the cause; the shaken reference shows it. */
+/* Is the first wrong loss the third or a later one? The growth of rounding may then be the cause;
+ * the shaken reference shows if it is. */
 bool verify_needs_shaken(const struct report *report, const struct experiment *experiment, const struct report *reference);
 
-/* Compare step by step, and set the report's verification and, on a mismatch, its status and error. shaken: that reference's report; losses
- * are compared as long as those of both references are alike. NULL: all are. */
+/* Compare step by step, and set the report's verification and, on a mismatch, its status and error.
+ * shaken: that reference's report; losses are compared as long as those of both references agree.
+ * NULL: all losses are compared. */
 void verify_compare(struct report *report, const struct experiment *experiment, const struct report *reference,
                     const struct report *shaken);
 
 /* ---- `dtbench run` once its command line is understood: experiments one after another, a record each, a table at the end ---- */
 
-enum { SWEEP_ROUNDS_MOST = 1000, SWEEP_ROUNDS_LEAST = 3 /* with --until; fewer have no interval (dt_ratio_compare) */ };
+enum { SWEEP_ROUNDS_MOST = 1000, SWEEP_ROUNDS_LEAST = 3 /* with --until; fewer rounds give no interval (dt_ratio_compare) */ };
 
-/* What the table needs of an experiment that was run. */
+/* The facts about a run that the table needs. */
 struct outcome {
-    bool run;       /* false: not yet, or not at all */
-    bool skipped;   /* a record of it is there (--resume) */
-    bool elsewhere; /* another shard's (--shard) */
-    bool late;      /* would not be done in time */
+    bool run;       /* false: not yet run, or never */
+    bool skipped;   /* a record of it exists (--resume) */
+    bool elsewhere; /* belongs to another shard (--shard) */
+    bool late;      /* would not end in time */
     bool settled;   /* earlier rounds were enough (--until) */
     dt_status status;
     char error[1024];
-    char doubts[512]; /* measure_result's */
-    int row;          /* of its record among the results; -1: none */
+    char doubts[512]; /* text from measure_result */
+    int row;          /* row of its record in the results; -1: none */
     struct dt_metrics metrics;
     double first_loss, last_loss; /* NaN: unknown */
 };
 
 struct sweep {
     const struct experiment_list *experiments;
-    int distinct;                   /* of them */
-    int count;                      /* of all runs: the experiments one after another, and so again in each round (--repeat) */
-    struct sweep_identity identity; /* what the records call it */
+    int distinct;                   /* number of different experiments */
+    int count;                      /* number of runs: all experiments in sequence, repeated in each round (--repeat) */
+    struct sweep_identity identity; /* identity in the records */
     struct dt_world world;
-    struct dt_slurm_facts slurm; /* of the job, on the rank that writes records */
+    struct dt_slurm_facts slurm; /* of the job; set on the rank that writes records */
     bool inside;                 /* started by mpirun, srun or torchrun: this process is one rank of all experiments */
     bool verify;
     double until; /* percent: rounds end for an experiment whose sweep_spread is at most this (--until); 0: all are run */
     struct dt_trace_wish trace;
-    struct dt_record_file *records; /* NULL on ranks that write none */
+    struct dt_record_file *records; /* NULL on ranks that do not write records */
     const char *output;             /* its path, "-": standard output */
-    struct results *results; /* all records so far, and those of what is skipped: the table at the end; NULL on ranks that write none */
+    /* all records so far, and those of skipped experiments: for the table at the end; NULL on ranks
+     * that do not write records */
+    struct results *results;
     struct experiment_columns columns;
     struct progress progress;
     struct verify_cache references;
     struct sweep_time time;
-    struct execution execution;            /* inside: what the experiment before has left open */
-    bool limited;                          /* all ranks: rank 0 looks at the time before each experiment */
-    int stop_signal;                       /* what interrupted it; 0: nothing. Inside, all ranks agree */
+    struct execution execution;            /* inside: objects that the previous experiment left open */
+    bool limited;                          /* on all ranks: rank 0 checks the time before each experiment */
+    int stop_signal;                       /* signal that interrupted the sweep; 0: none. Inside, all ranks agree on it */
     struct outcome *outcomes;              /* [count] */
-    int *fewest_ranks;                     /* [distinct] scaling.h; NULL: all have as many ranks */
+    int *fewest_ranks;                     /* [distinct] see scaling_find; NULL: all have the same number of ranks */
     bool lost;                             /* inside: the ranks have lost each other */
-    void (*end_lost)(struct sweep *sweep); /* inside: prints what is known, and ends the process of which a thread hangs */
+    void (*end_lost)(struct sweep *sweep); /* inside: prints the results so far, and ends the process, in which a thread hangs */
     bool output_failed;                    /* a record could not be written: the text is in output_error */
     char output_error[1024];
 };
@@ -276,13 +301,16 @@ struct sweep {
 /* The experiment of run `index`, written to *out. Returns out. */
 const struct experiment *sweep_experiment(const struct sweep *sweep, int index);
 
-/* Run what is not skipped, until the end, an interruption, or an output that takes no more. */
+/* Run all experiments that are not skipped, until the end, an interruption, or a failure to write a
+ * record. */
 void sweep_run(struct sweep *sweep);
 
-/* The ranks did not find each other, so that nothing can be run: the first experiment that would have run gets a record of the failure. */
+/* The ranks did not find each other, so nothing can run: the first experiment that would have run
+ * gets a record of the failure. */
 void sweep_fail(struct sweep *sweep, dt_status status, const char *error);
 
-/* Tokens per second and rank of the experiment on the fewest ranks (scaling.h); NAN where there is none, or it has not run. */
+/* Tokens per second and rank of the experiment on the fewest ranks (scaling_find); NAN if there is
+ * none, or it has not run. */
 double sweep_scaling_reference(const struct sweep *sweep, int index);
 
 /* How far the step time of experiment `number` may be off, in percent, from the medians of its first `rounds` rounds: the farther end of the
@@ -290,87 +318,97 @@ double sweep_scaling_reference(const struct sweep *sweep, int index);
  * each, so it is wider than the interval of one side's median. NaN: fewer than three rounds are ok. */
 double sweep_spread(const struct sweep *sweep, int number, int rounds);
 
-/* Should this run have run it, and did not? */
+/* Should this run have run it, but did not? */
 bool outcome_is_left(const struct outcome *outcome);
 
 /* The exit code for all outcomes together. */
 enum exit_code sweep_exit_code(const struct sweep *sweep);
 
-/* ---- scaling efficiency: how much of the throughput of a rank is left when more ranks train the same model ---- */
+/* ---- scaling efficiency: the part of a rank's throughput that remains when more ranks train the
+ * same model ---- */
 
-/* fewest [experiments]: which of the experiments is like each but for its number of ranks, and has the fewest, the first of several; one rank
- * alone (paradigm none) is like any. -1: all of them have as many. Errors: DT_ERR_HOST_MEMORY. */
+/* fewest [experiments]: index of the experiment that differs only in its number of ranks, and has
+ * the fewest, the first if there are several; a single rank (paradigm none) matches any. -1: all
+ * have the same number. Errors: DT_ERR_HOST_MEMORY. */
 dt_status scaling_find(const struct experiment_list *experiments, int *fewest);
 
 /* ---- `dtbench run --resume`: what earlier runs finished ---- */
 
 /* Outcomes other than an ok record that also count as finished. */
 struct resume_options {
-    bool skip_oom;    /* one that ran out of memory */
-    bool skip_failed; /* any other but an interrupted one */
+    bool skip_oom;    /* those that ran out of memory */
+    bool skip_failed; /* any others except interrupted ones */
 };
 
-/* Mark the experiments of which the file at `path` has a record that is an end as skipped, and learn from the ok ones how long experiments
- * take. A file that is not there has no records. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
+/* Mark experiments as skipped if the file at `path` has a record that finishes them, and learn from
+ * the ok ones how long experiments take. A missing file has no records. Errors: DT_ERR_IO,
+ * DT_ERR_HOST_MEMORY. */
 dt_status resume_find_finished(struct sweep *sweep, const char *path, const struct resume_options *options);
 
-/* Where a launcher put the ranks, held against what the experiments ask of it.
+/* Compares the launcher's placement of the ranks with the experiments' requirements.
  *
- * A pipeline's stages and an hsdp shard group talk all the time, and are meant to do so over a node's own links. Spread over nodes by an
- * oversight of the launcher's options they measure something else, so that has to be asked for (straddle_nodes). */
+ * A pipeline's stages and an hsdp shard group communicate all the time, and are meant to do so over
+ * a node's own links. If they are spread over nodes because of wrong launcher options, they measure
+ * something else, so this must be requested (straddle_nodes). */
 
 enum { NODE_NAME_BYTES = 64 };
 
 struct placement_rank {
     char node[NODE_NAME_BYTES];
-    char gpu[48];   /* the uuid of the GPU that it will take; "": none, its device is another */
-    int gpus;       /* that it may choose from; 1 also where the launcher gave it one of its own */
-    int slurm_gpus; /* that Slurm gave the job on its node; 0: unknown */
+    char gpu[48];   /* uuid of the GPU that it will take; "": its device is not a GPU */
+    int gpus;       /* GPUs that it may choose from; 1 also if the launcher gave it its own */
+    int slurm_gpus; /* GPUs that Slurm gave the job on its node; 0: unknown */
 };
 
-/* Check experiment `number` (from 1) of `count` on ranks[world_size], the node of each.
- * Ranks with GPUs: each node has enough of them for its ranks, and no two ranks take the same, unless share_gpus allows it.
- * Errors: DT_ERR_INVALID, naming the config's key and what to do. */
+/* Check experiment `number` (from 1) of `count` with ranks[world_size], which have each rank's
+ * node. Ranks with GPUs: each node has enough GPUs for its ranks, and no two ranks take the same
+ * one, unless share_gpus allows it. Errors: DT_ERR_INVALID, naming the config's key and what to
+ * do. */
 dt_status placement_check(const struct experiment *experiment, int number, int count, const struct placement_rank *ranks);
 
-/* The first rank of ranks [size] that sees one GPU while its node has several ranks; -1: none. What a launcher hides with cgroups
- * (--gpus-per-task) NCCL cannot reach over NVLink. */
+/* The first rank of ranks [size] that sees one GPU although its node has several ranks; -1: none.
+ * If a launcher hides GPUs with cgroups (--gpus-per-task), NCCL cannot reach them over NVLink. */
 int placement_hidden_gpus(const struct placement_rank *ranks, int size);
 
-/* The same where dtbench starts all ranks itself, on this machine, each on a GPU of its own. gpus: how many it may use here; -1: its device
- * is another. */
+/* The same if dtbench itself starts all ranks, on this machine, each with its own GPU. gpus: number
+ * that it may use here; -1: its device is not a GPU. */
 dt_status placement_check_alone(const struct experiment *experiment, int number, int count, int gpus);
 
-/* All ranks of a launcher, before the first step: each sends what it is and where, takes from rank 0 what is to be run, and checks the
- * placement. */
+/* Ranks of a launcher, before the first step: each sends its identity and place, receives the list
+ * of runs from rank 0, and checks the placement. */
 
-/* Collective. `code` is rank 0's: EXIT_CODE_OK, or why it cannot go on; the others return the same. Only rank 0 has looked at the records
- * and the time: the others take its outcomes[].skipped and `limited`, because a file may look different from another node.
- * Errors: DT_ERR_INVALID when the ranks are not placed as the experiments need it; as dt_comm_create when ranks are missing. */
+/* Collective. `code` is rank 0's: EXIT_CODE_OK, or the reason why it cannot continue; the others
+ * return the same. Only rank 0 has read the records and the time limit: the others take its
+ * outcomes[].skipped and `limited`, because a file may look different on another node. Errors:
+ * DT_ERR_INVALID if the placement of the ranks does not fit the experiments; as dt_comm_create if
+ * ranks are missing. */
 dt_status rendezvous_check(struct sweep *sweep, enum exit_code *code);
 
-/* Rank 0: a line on standard error where the ranks will meet over TCP without a secret, so that whoever reaches the port may join. */
+/* Rank 0: warn on standard error if the ranks will meet over TCP without a secret, so that any
+ * process that reaches the port may join. */
 void rendezvous_note_secret(struct sweep *sweep);
 
-/* ---- more threads than processors: what is done about it before the first step, and what is said ---- */
+/* ---- more threads than processors: countermeasures before the first step, and the warning ---- */
 
-/* Ranks that a launcher has started begin anew where an experiment has more threads than processors, with threads that sleep while they wait
- * (lib/base/machine.h); ranks that dtbench starts are started so. Returns where there is no need, or it cannot be: the user has set how threads
- * wait, or the config came over standard input. argv: of the command. */
+/* If an experiment has more threads than processors, ranks of a launcher execute this program
+ * again, with threads that sleep while they wait (lib/base/machine.h); ranks that dtbench starts
+ * are started in this way. Returns if this is not necessary, or not possible: the user has set how
+ * threads wait, or the config came over standard input. argv: of the command. */
 void crowded_begin_anew(const struct sweep *sweep, const char *config, char **argv);
 
-/* A line on standard error about the first experiment that it concerns. */
+/* Print a line to standard error about the first experiment concerned. */
 void crowded_note(const struct sweep *sweep);
 
-/* ---- the tables of a run: what would run, and what has run ---- */
+/* ---- the tables of a run: planned and finished experiments ---- */
 
 /* The table of experiments, without running any. Errors: DT_ERR_HOST_MEMORY. */
 dt_status summary_print_planned(const struct sweep *sweep, FILE *to);
 
-/* What the table of results needs of records: a context for show_wish. */
+/* The values of records that the table of results needs: a context for show_wish. */
 const struct show_options *summary_options(void);
 
-/* The table of results (show_print), also of what an earlier run has finished, and below it why experiments failed. Errors: DT_ERR_HOST_MEMORY. */
+/* Print the table of results (show_print), including experiments that an earlier run finished, and
+ * below it why experiments failed. Errors: DT_ERR_HOST_MEMORY. */
 dt_status summary_print(const struct sweep *sweep, FILE *to);
 
 #endif

@@ -22,7 +22,7 @@ struct run {
     int ready;
 };
 
-/* Rank 0's steps are kept as they arrive: if the run dies, they are what is known of it. */
+/* Rank 0's steps are stored as they arrive: if the run dies, they are its only results. */
 static void on_progress(void *context, int rank, const char *text)
 {
     struct run *run = context;
@@ -32,7 +32,7 @@ static void on_progress(void *context, int rank, const char *text)
         if (++run->ready == run->experiment->world_size)
             progress_phase(run->progress, "first step");
     } else if (rank == 0 && sscanf(text, "%d %lf %lf", &step, &seconds, &loss) == 3) {
-        report_add_step(run->report, run->experiment, step, seconds, loss); /* if that fails the record has fewer steps */
+        report_add_step(run->report, run->experiment, step, seconds, loss); /* after a failure here the record has fewer steps */
         progress_step(run->progress, seconds, loss);
         draft_step(run->draft);
     }
@@ -43,7 +43,8 @@ static int stop_requests(void *context)
     return signals_count();
 }
 
-/* Without "rank 1: " where rank 1 reports what all ranks agreed on: "rank 0 needs ...". */
+/* Remove the prefix "rank 1: " if rank 1 reports a result that all ranks agreed on: "rank 0 needs
+ * ...". */
 static const char *without_echo(const char *text)
 {
     int rank, length = 0;
@@ -54,7 +55,7 @@ static const char *without_echo(const char *text)
     return text;
 }
 
-/* Ranks do not know where the config was. */
+/* Ranks do not know the path of the config. */
 static dt_status write_for_ranks(const struct experiment *experiment, char **out)
 {
     struct experiment *found = malloc(sizeof *found);
@@ -71,7 +72,7 @@ static dt_status write_for_ranks(const struct experiment *experiment, char **out
 void run_launched(const struct experiment *experiment, struct dt_trace_wish trace, struct progress *progress, struct draft *draft,
                   struct report *report)
 {
-    const char *const argv[] = {"/proc/self/exe", "rank", trace.path, trace.ranks, NULL}; /* without a trace it ends earlier */
+    const char *const argv[] = {"/proc/self/exe", "rank", trace.path, trace.ranks, NULL}; /* without a trace the list ends earlier */
     struct run run = {experiment, progress, draft, report, 0};
     struct dt_launch_outcome outcome;
     char *input, error[1024], phase[64];
@@ -103,12 +104,12 @@ void run_launched(const struct experiment *experiment, struct dt_trace_wish trac
         status = DT_ERR_COMM;
         snprintf(error, sizeof error, "%s", dt_error_message());
     }
-    /* A signal to a whole job ends mpirun and the ranks as well: what fails then was interrupted. */
+    /* A signal to a whole job also ends mpirun and the ranks: a failure then is an interruption. */
     if (status == DT_ERR_COMM && signals_count() > 0)
         status = DT_ERR_INTERRUPTED;
     report_end(report, status, error);
     snprintf(report->launcher, sizeof report->launcher,
-             "none"); /* the user's launcher: which one dtbench used itself is no fact about the job */
+             "none"); /* the user's launcher; the one that dtbench uses itself does not describe the job */
     dt_launch_outcome_finish(&outcome);
     free(input);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A signal handler is handed nothing, so what it writes has to stand here. */
+/* A signal handler has no context argument, so its results are global. */
 static volatile sig_atomic_t signal_count, first_signal;
 
 static void on_signal(int number)
@@ -25,12 +25,12 @@ void signals_install(void)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
-    action.sa_handler = on_signal; /* without SA_RESTART: whoever waits shall look */
+    action.sa_handler = on_signal; /* without SA_RESTART, so that waiting calls return */
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
-    action.sa_handler = SIG_IGN; /* a reader that went away (`| head`) is a failed write, said as such */
+    action.sa_handler = SIG_IGN; /* if a reader is gone (`| head`), the write fails and is reported */
     sigaction(SIGPIPE, &action, NULL);
 }
 
@@ -65,7 +65,7 @@ enum exit_code signals_exit_code(dt_status status)
 
 /* ---- a rank's device and communicator ---- */
 
-/* All that a device, a world and their libraries are made with. */
+/* Everything that determines a device, a world and their libraries. */
 static bool wants_the_same(const struct experiment *a, const struct experiment *b)
 {
     return a->strategy.device == b->strategy.device && a->memory_limit_bytes == b->memory_limit_bytes && a->threads == b->threads &&
@@ -126,7 +126,7 @@ void execution_close(struct execution *execution)
 
 /* ---- a limit on what a thread does in libraries ---- */
 
-/* The mutex stays locked while `overdue` runs. */
+/* The mutex stays locked during `overdue`. */
 static void *keep_watch(void *context)
 {
     struct watch *watch = context;
@@ -180,8 +180,8 @@ void watch_end(struct watch *watch)
 
 /* ---- a launcher's ranks ---- */
 
-/* So much longer than the communicator's own limits a rank may take: they know more of what is missing. Shorter than RANK_0_WRITES_S by what a
- * busy machine needs to write a record. */
+/* Extra time of a rank beyond the communicator's own limits, because these report more details. It
+ * is shorter than RANK_0_WRITES_S by the time that a busy machine needs to write a record. */
 static const double grace_s = 2;
 
 struct run {
@@ -189,9 +189,9 @@ struct run {
     const struct run_inside_hooks *hooks;
     struct execution *execution;
     struct report *report;
-    struct watch *watch; /* NULL: nobody watches */
+    struct watch *watch; /* NULL: no watch */
     int rank;
-    bool started; /* steps run */
+    bool started; /* steps have begun */
 };
 
 static double with_grace(double limit_s)
@@ -219,7 +219,8 @@ static bool stop_requested(void *context)
     return signals_count() > 0;
 }
 
-/* The watch's thread: the limit has passed, or what was to be told to the others does not leave. */
+/* Runs in the watch's thread: the limit has passed, or a message to the other ranks cannot be
+ * sent. */
 static void end_hanging(void *context)
 {
     struct run *run = context;
@@ -227,7 +228,7 @@ static void end_hanging(void *context)
     int done = run->report->result.losses_done, warmup = done - run->report->result.steps_done;
     int steps = (warmup > e->steps.warmup ? warmup : e->steps.warmup) + e->steps.timed;
     char error[200];
-    alarm(3 * RANK_0_WRITES_S); /* the thread that hangs may hold a lock that printing needs */
+    alarm(3 * RANK_0_WRITES_S); /* the hanging thread may hold a lock that printing needs */
     if (run->report->status == DT_OK) {
         snprintf(error, sizeof error,
                  "rank %d: step %d of %d did not end within timeout.%s %g s: it hangs in a library; other ranks may be gone", run->rank,
@@ -246,13 +247,15 @@ static dt_status train(struct run *run, const struct dt_world *place)
     return measure_run(run->experiment, run->execution->device, run->execution->world, &hooks, &run->report->result);
 }
 
-/* Rank 0 tells the others only of what began there: when it lost others it may hang in the attempt, and is to write its record. */
+/* Rank 0 tells the others only about failures that began on it: if it lost others, it might hang in
+ * the attempt and could not write its record. */
 static bool is_told(dt_status status, const struct dt_world *place)
 {
     return place->rank != 0 || (status != DT_ERR_COMM && status != DT_ERR_TIMEOUT);
 }
 
-/* False: the others may be gone, and closing the communicator would wait for ever. This process ends soon, and the launcher ends the others. */
+/* False: the others may be gone, and closing the communicator could wait for ever. This process
+ * ends soon, and the launcher ends the others. */
 static bool run_watched(struct run *run, const struct dt_world *place)
 {
     watch_limit(run->watch, with_grace(run->experiment->timeout.init_s));
@@ -264,7 +267,7 @@ static bool run_watched(struct run *run, const struct dt_world *place)
             execution_close(run->execution);
         return true;
     }
-    if (status == DT_ERR_TIMEOUT && run->execution->world) /* no supervisor asks for it */
+    if (status == DT_ERR_TIMEOUT && run->execution->world) /* no supervisor requests a dump */
         dt_comm_dump(run->execution->world, stderr);
     if (run->execution->world && is_told(status, place))
         dt_comm_give_up(run->execution->world, status, run->report->error);
@@ -291,8 +294,8 @@ bool run_inside(const struct experiment *experiment, const struct dt_world *plac
     return together;
 }
 
-/* Ranks that need no MPI exchange this without opening their GPUs: they do that where there is work for them, and once it is known that
- * each has its own. */
+/* Ranks that need no MPI exchange this without opening their GPUs: they open them when there is
+ * work, and after it is known that each has its own. */
 static dt_status gather_over_tcp(const struct dt_world *place, double timeout_s, const void *mine, size_t bytes, void *all)
 {
     char address[DT_ADDRESS_BYTES];

@@ -48,7 +48,7 @@ const struct show_options *summary_options(void)
     return &options;
 }
 
-/* By now all of the sweep has run, whatever came first. */
+/* All runs of the sweep are finished, in whatever order. */
 static dt_status find_scaling(const struct sweep *s)
 {
     int column = results_find(s->results, "scaling_efficiency");

@@ -28,8 +28,8 @@ static void begin(struct sweep *s, int index, const struct experiment *e, const 
     progress_begin(&s->progress, index + 1, label, e->steps.warmup + e->steps.timed, units_per_step(e), e->model.family->unit);
 }
 
-/* Run the reference on one device and keep its report, unless that is kept already. Among a launcher's ranks, rank 0 runs it and the others
- * wait. */
+/* Run the reference on one device and keep its report, unless it is kept already. Among a
+ * launcher's ranks, rank 0 runs it and the others wait. */
 static dt_status run_reference(struct sweep *s, int index, const struct experiment *reference)
 {
     struct report report;
@@ -50,7 +50,8 @@ static dt_status run_reference(struct sweep *s, int index, const struct experime
     return verify_keep(&s->references, reference, &report);
 }
 
-/* Where the losses differ, find out whether rounding may explain that: *out is then the report of the reference with slightly other weights. */
+/* If the losses differ, find out if rounding may explain that: *out is then the report of the
+ * reference with slightly different weights. */
 static dt_status run_shaken(struct sweep *s, int index, const struct experiment *e, const struct experiment *reference,
                             const struct report *report, const struct report **out)
 {
@@ -63,7 +64,8 @@ static dt_status run_shaken(struct sweep *s, int index, const struct experiment 
     return DT_OK;
 }
 
-/* Compare the experiment's losses with those of one device, which is run unless an earlier experiment has the same reference. */
+/* Compare the experiment's losses with those of one device, which runs the reference unless an
+ * earlier experiment has the same one. */
 static void run_verification(struct sweep *s, int index, const struct experiment *e, struct report *report)
 {
     const struct report *shaken = NULL;
@@ -94,7 +96,7 @@ double sweep_scaling_reference(const struct sweep *s, int index)
 {
     int number = index % s->distinct, fewest = s->fewest_ranks ? s->fewest_ranks[number] : -1;
     const struct outcome *o = fewest >= 0 ? &s->outcomes[index - number + fewest] : NULL; /* of the same round */
-    while (o && o->settled)                                                               /* its last round that was run */
+    while (o && o->settled)                                                               /* its last round that ran */
         o -= s->distinct;
     if (!o || !o->run || o->status != DT_OK)
         return NAN;
@@ -115,7 +117,7 @@ static void write_record(struct sweep *s, int index, const struct experiment *e,
     free(line);
 }
 
-/* One line, unless a terminal's table of a single experiment follows at once. */
+/* Print one line, unless a terminal's table of a single experiment follows at once. */
 static void note_result(struct sweep *s, int index, const struct experiment *e)
 {
     const struct outcome *o = &s->outcomes[index];
@@ -133,7 +135,7 @@ static void note_result(struct sweep *s, int index, const struct experiment *e)
                       o->first_loss, o->last_loss);
 }
 
-/* A loss that falls although updates were left out would hide that the scaling is wrong. */
+/* Warn, because a decreasing loss would hide that updates were skipped and the scaling is wrong. */
 static void note_overflows(struct sweep *s, int index, const struct experiment *e)
 {
     const struct dt_step_metrics *m = &s->outcomes[index].metrics.step;
@@ -146,7 +148,8 @@ static void note_overflows(struct sweep *s, int index, const struct experiment *
                       e->loss_scaling, e->loss_scaling > 1 ? ", try a smaller one" : "");
 }
 
-/* Steps that should have been replayed as a graph and were not are slower than necessary. */
+/* Warn if steps that should have been replayed as a graph were not: they are slower than
+ * necessary. */
 static void note_graph(struct sweep *s, int index, const struct experiment *e, const struct measure_result *result)
 {
     if (*result->graph && e->graph && strcmp(result->graph, "replayed") != 0)
@@ -154,7 +157,7 @@ static void note_graph(struct sweep *s, int index, const struct experiment *e, c
                       result->graph);
 }
 
-/* FILE; where there are several experiments, FILE with the experiment's number before its extension. */
+/* The trace's FILE; for several experiments with the experiment's number before its extension. */
 static struct dt_trace_wish trace_wish(const struct sweep *s, int index, char text[4096])
 {
     const char *path = s->trace.path;
@@ -166,7 +169,7 @@ static struct dt_trace_wish trace_wish(const struct sweep *s, int index, char te
     return (struct dt_trace_wish){text, s->trace.ranks};
 }
 
-/* Of a launcher's ranks rank 0 predicts all of them, and the others have nothing to do. */
+/* Among a launcher's ranks, rank 0 predicts for all, and the others do nothing. */
 static void simulate(struct sweep *s, int index, const struct experiment *e, struct report *report)
 {
     char path[4096];
@@ -174,7 +177,7 @@ static void simulate(struct sweep *s, int index, const struct experiment *e, str
         run_simulated(e, trace_wish(s, index, path), &s->progress, report);
 }
 
-/* Keep what the table at the end needs from a report. */
+/* Keep the values of a report that the table at the end needs. */
 static void keep_outcome(struct sweep *s, int index, const struct experiment *e, const struct report *report)
 {
     struct outcome *o = &s->outcomes[index];
@@ -189,14 +192,14 @@ static void keep_outcome(struct sweep *s, int index, const struct experiment *e,
         dt_metrics_init(&o->metrics);
 }
 
-/* The longest time that an experiment may take by its timeouts; 0: it has none. */
+/* The longest time that an experiment may take by its timeouts; 0: no limit. */
 static double longest_run_s(const struct experiment *e)
 {
     double steps = (double)e->steps.warmup + e->steps.timed;
     return e->timeout.init_s > 0 && e->timeout.step_s > 0 ? e->timeout.init_s + steps * e->timeout.step_s + e->steps.warmup_s : 0;
 }
 
-/* An experiment under way. */
+/* The running experiment. */
 struct current {
     struct sweep *s;
     int index;
@@ -205,7 +208,7 @@ struct current {
     struct draft draft;
 };
 
-/* The report becomes the record. */
+/* Write the report as a record. */
 static void end_one(struct current *c)
 {
     struct sweep *s = c->s;
@@ -269,14 +272,14 @@ static void run_one(struct sweep *s, int index)
     int stop = report->status == DT_ERR_INTERRUPTED;
     if (verify && s->inside) {
         s->lost = run_inside_agree(e, &s->world, longest_run_s(e), &stop) < 0;
-        if (stop && report->status == DT_OK) /* the reference was stopped, which rank 0 alone runs */
+        if (stop && report->status == DT_OK) /* the reference, which only rank 0 runs, was stopped */
             report_end(report, DT_ERR_INTERRUPTED, "stopped with rank 0");
     }
     end_one(&current);
     report_finish(report);
 }
 
-/* As run_inside_agree, by the world that the experiment before has left open, if it has. */
+/* As run_inside_agree, using the world that the previous experiment has left open, if any. */
 static dt_status agree(struct sweep *s, const struct experiment *next, int *number)
 {
     double mine = *number, all[2];
@@ -333,7 +336,7 @@ static bool is_settled(struct sweep *s, int index)
     return settled;
 }
 
-/* After a failure here the run goes on: only the forecasts become worse. */
+/* A failure here does not end the run: only the forecasts become worse. */
 static void learn(struct sweep *s, int index, double wall_s)
 {
     const struct outcome *o = &s->outcomes[index];
@@ -341,7 +344,7 @@ static void learn(struct sweep *s, int index, double wall_s)
         (void)sweep_time_learn(&s->time, sweep_experiment(s, index), o->metrics.step_s.median, NAN, wall_s);
 }
 
-/* Only some ranks may have got a signal, and all of them must give the same reason for their end. */
+/* Possibly only some ranks got a signal, but all must give the same reason for their end. */
 static void find_stop_signal(struct sweep *s, int index)
 {
     const struct experiment *e = sweep_experiment(s, index);
@@ -357,8 +360,8 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return b == 0 ? a : common_divisor(b, a % b);
 }
 
-/* Where losses depend on the size of micro-batches each experiment has a reference of its own: one size that all can have would make their
- * losses those of one training. */
+/* If losses depend on the size of micro-batches, each experiment has its own reference: with one
+ * size that all can use, their losses would be those of one training run. */
 static void note_what_all_can_hold(struct sweep *s)
 {
     const char *key = NULL;
@@ -395,13 +398,14 @@ void sweep_run(struct sweep *s)
         run_one(s, i);
         progress_end_one(&s->progress);
         learn(s, i, dt_clock_s() - begun_s);
-        /* Inside, only what all ranks agreed on may end the loop: the others would wait for one that stopped alone. */
+        /* Inside, only facts on which all ranks agreed may end the loop: the others would wait for
+         * a rank that stopped alone. */
         if (o->status == DT_ERR_INTERRUPTED || (!s->inside && signals_count() > 0)) {
             find_stop_signal(s, i);
             break;
         }
     }
-    if (!s->lost && !s->output_failed) /* the other ranks go on, and hear of it as the process ends */
+    if (!s->lost && !s->output_failed) /* the other ranks continue, and notice when the process ends */
         execution_close(&s->execution);
     progress_clear(&s->progress);
 }

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A change of the learning rate that moves weights by about as much as one rounding of theirs in fp32, and losses, of itself, by less than any
- * bound. */
+/* A change of the learning rate that moves weights by about as much as one rounding in fp32, and by
+ * itself moves losses by less than any bound. */
 static const double SHAKE = 1e-5;
 
-enum { ALWAYS_COMPARED = 2 }; /* the loss of the first weights, and that after their first gradients */
+enum { ALWAYS_COMPARED = 2 }; /* the loss with the initial weights, and the loss after the first update */
 
 struct verify_reference {
     char hash[sizeof((struct experiment *)0)->hash];
@@ -26,18 +26,19 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     const struct dt_device_kind *kind;
     *out = *e;
     out->name = "reference";
-    out->paradigm = experiment_staleness(e) > 0 ? PARADIGM_PARAMETER_SERVER : PARADIGM_NONE; /* one worker's updates are as late */
+    out->paradigm = experiment_staleness(e) > 0 ? PARADIGM_PARAMETER_SERVER : PARADIGM_NONE; /* one worker's updates have the same delay */
     out->world_size = 1;
     out->batch_size = (int)experiment_global_batch(e);
     out->micro_batches = e->world_size / e->context.size;
-    if (device_choose(e, &kind) == DT_OK) /* "auto" may mean another one for one rank */
+    if (device_choose(e, &kind) == DT_OK) /* "auto" may choose another device for one rank */
         out->device = kind->name;
     out->share_gpus = false;
     out->parameter_offload = false;
     out->activation = ACTIVATION_KEEP;
     out->activation_blocks = 1;
     out->pipeline.activation = "";
-    /* What one device alone may use, and what makes no difference to it: so that more experiments share a reference. */
+    /* Remove limits that one device alone need not keep, and keys that do not affect it, so that
+     * more experiments share a reference. */
     out->memory_limit_gib = out->host_memory_limit_gib = 0;
     out->threads = 0;
     out->mesh.order = MESH_TENSOR_PIPELINE_DATA;
@@ -55,7 +56,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->reduce_dtype = REDUCE_AS_MODEL;
     out->checkpoint.path = "";
     out->checkpoint.save_every = 0;
-    if (e->model.family->fix_micro_batch) { /* micro-batches of the same size, whose samples have to do with each other */
+    if (e->model.family->fix_micro_batch) { /* micro-batches of the same size, because samples of one micro-batch depend on each other */
         int64_t samples = experiment_replica_samples(e) / e->strategy.micro_batches;
         e->model.family->fix_micro_batch(&out->model, &samples);
         out->micro_batches = (int)((int64_t)out->batch_size / samples);
@@ -114,7 +115,8 @@ static double difference(const struct report *report, const struct report *refer
     return fabs(report->result.losses[i] - its) / fmax(fabs(its), 1e-30);
 }
 
-/* The first of `count` losses that is off by more than `most`; count: none is. NaN is off, too. */
+/* Index of the first of `count` losses that is off by more than `most`; count: none. NaN is off,
+ * too. */
 static int first_off(const struct report *report, const struct report *reference, int count, double most)
 {
     int i = 0;
@@ -137,7 +139,8 @@ bool verify_needs_shaken(const struct report *report, const struct experiment *e
     return wrong >= ALWAYS_COMPARED && wrong < count;
 }
 
-/* How many losses say anything: those before the shaken reference's are off by a tenth of what is allowed. */
+/* Number of losses that can be compared: those before the shaken reference's differ by a tenth of
+ * the tolerance. */
 static int trusted(const struct report *reference, const struct report *shaken, double tolerance)
 {
     int count = reference->result.losses_done;
