@@ -13,11 +13,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Commands and their options, as tables: the command line is read by them, and the help, the manual page and what shells complete
- * come from them.
+/* Commands and their options, as tables: the command line is read by them, and the help, the manual
+ * page and what shells complete come from them.
  *
- * "--name value" and "--name=value" mean the same, and so does "-n value" where there is a letter. Names are not abbreviated: a script that
- * works today works when another option comes. "--" ends the options; "-" alone is an argument. Every command has --help. */
+ * "--name value" and "--name=value" mean the same, and so does "-n value" where there is a letter.
+ * Names cannot be abbreviated, so that a new option breaks no script. "--" ends the options; "-"
+ * alone is an argument. Every command has --help. */
 
 enum option_kind {
     OPTION_FLAG, /* bool */
@@ -38,7 +39,7 @@ struct option_row {
     enum option_kind kind;
     size_t offset;        /* of its value in the command's struct */
     const char *argument; /* "FILE", for the help; NULL for a flag. FILE and RECORDS are completed as files, DIR as a directory */
-    const char *(*choice)(int index); /* the words that it takes, or a list of them; NULL after the last. NULL: anything */
+    const char *(*choice)(int index); /* the words that it accepts, alone or in a list; NULL after the last. NULL: any text */
     const char *help;                 /* a text, see paragraph_print */
 };
 
@@ -55,15 +56,16 @@ struct command {
     } argument;
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit code */
     bool exit_codes;                   /* the help ends with them */
-    bool hidden;                       /* for dtbench itself: in no help */
+    bool hidden;                       /* only for dtbench itself: not in the help */
 };
 
-/* Read argv[1..argc) into the command's struct `target`, which is zero. Strings stay argv's. With --help among them *help is true, the help
- * has been printed, and the caller has nothing else to do. Errors: DT_ERR_INVALID, one line. */
+/* Read argv[1..argc) into the command's struct `target`, which must be zero. Strings remain argv's.
+ * If --help is given, *help is true, the help has been printed, and the caller need do nothing
+ * else. Errors: DT_ERR_INVALID, one line. */
 dt_status options_parse(const struct command *command, int argc, char **argv, void *target, bool *help);
 
-/* How a command begins: read the options and hold them against each other with `check` (NULL: nothing is to be checked). False: the command
- * is over with *code, after its help, or a failure that is printed. */
+/* The start of a command: read the options and check their combination with `check` (NULL: no
+ * check). False: the command ends with *code, after its help, or after printing a failure. */
 bool options_begin(const struct command *command, int argc, char **argv, void *target, dt_status (*check)(void *target), int *code);
 
 /* The value of an option that takes a whole number from 1 to `most`. Errors: DT_ERR_INVALID. */
@@ -81,7 +83,8 @@ void completions_print(const struct command *const *commands, int count, const c
 
 /* ---- what `dtbench` returns, and how a command says that it failed ---- */
 
-/* Where several apply to a sweep, the first of interrupted, output, later, verify, failed, oom does. */
+/* If several apply to a sweep, the first of interrupted, output, later, verify, failed, oom is
+ * returned. */
 enum exit_code {
     EXIT_CODE_OK = 0,
     EXIT_CODE_OTHER = 1,
@@ -107,7 +110,8 @@ const struct exit_code_row *exit_code_table(void);
 
 void exit_codes_print(FILE *to);
 
-/* Print "dtbench COMMAND: the last failure's text" to stderr and return `code`; after a usage error also where the help is. */
+/* Print "dtbench COMMAND: the last failure's text" to stderr and return `code`; after a usage error
+ * also say how to get help. */
 int report_failure(const char *command, enum exit_code code);
 
 /* ---- the part of a command line that says which experiments: a config file and what is changed in it ---- */
@@ -182,11 +186,13 @@ dt_status config_arguments_check(struct config_arguments *arguments);
 /* The experiments, resolved. Owner of *out: the caller, experiment_list_destroy. Errors: as experiments_read. */
 dt_status config_arguments_read(const struct config_arguments *arguments, struct experiment_list **out);
 
-/* Whether a config file has the key of the object at its top: a default is then not asked for. No file (NULL), and standard input, which is read
- * once, say nothing. Errors: as dt_read_file, dt_json_parse. */
+/* Does a config file have `key` in its top-level `object`? Then no default is applied. No file
+ * (NULL), and standard input, which can be read only once, count as having none. Errors: as
+ * dt_read_file, dt_json_parse. */
 dt_status config_file_says(const char *file, const char *object, const char *key, bool *out);
 
-/* Say on standard error how many combinations of the sweep are left out, and why; nothing where there are none. */
+/* Print to standard error how many combinations of the sweep are left out, and why; no output if
+ * there are none. */
 void config_note_left_out(const struct experiment_list *experiments);
 
 /* ---- numbers for people ---- */
@@ -210,11 +216,12 @@ struct unit unit_for_seconds(double largest);      /* ms, s */
 struct unit unit_for_durations(double shortest_s); /* hours, days, years: at least two of them */
 struct unit unit_for_flops(double largest);        /* GFLOP, TFLOP, ... */
 
-/* ---- lines with what others wrote in them: records, names of files, messages of libraries ---- */
+/* ---- lines with text from other sources: records, names of files, messages of libraries ---- */
 
-/* All of it is made printable (lib/base/text.h), so that nothing in it reaches the terminal as a command. On a terminal a line is broken
- * between words, and goes on two columns in; a word alone may be wider than the terminal: the path of a file. Elsewhere a line is one line,
- * for programs that read it. */
+/* All of it is made printable (lib/base/text.h), so that no text reaches the terminal as a command.
+ * On a terminal a line is broken between words, and continues with an indent of two columns; a
+ * single word, such as a path, may be wider than the terminal. Elsewhere a line is not broken, for
+ * programs that read it. */
 
 enum { LINE_BYTES = 4096 }; /* of one part */
 
@@ -222,23 +229,23 @@ enum { LINE_BYTES = 4096 }; /* of one part */
 struct line {
     FILE *to;
     int width;  /* of the terminal; 0: it is none */
-    int column; /* after the words that are written */
-    int blanks; /* that are due before the next word */
+    int column; /* after the printed words */
+    int blanks; /* blanks to print before the next word */
     size_t used;
-    char word[LINE_BYTES]; /* that another part may continue */
+    char word[LINE_BYTES]; /* current word, which another part may continue */
 };
 
 void line_begin(struct line *line, FILE *to);
-/* A part; it has no newline. What is longer than LINE_BYTES is cut. */
+/* Add a part without a newline. Text longer than LINE_BYTES is cut. */
 void line_add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The last word, and the line's end. */
+/* Print the last word and a newline. */
 void line_end(struct line *line);
 
 /* A whole line. */
 void line_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A text in Markdown, with a backslash before what that would take for its own, or for HTML or a formula: a table's bar first of all. What is longer
- * than LINE_BYTES is cut. */
+/* Print a text in Markdown, with a backslash before characters that have a meaning in Markdown,
+ * HTML or formulas, especially a table's bar. Text longer than LINE_BYTES is cut. */
 void text_print_markdown(const char *foreign, FILE *to);
 
 /* Texts for people. A text is lines: each is a paragraph, which is broken where it is printed; an empty line stands between two; one that
@@ -258,8 +265,8 @@ enum colour { COLOUR_NONE = 0, COLOUR_RED = 31, COLOUR_GREEN = 32, COLOUR_YELLOW
 bool terminal_is_live(FILE *stream);
 /* Colours too: live, and NO_COLOR is not set (https://no-color.org). */
 bool terminal_has_colour(FILE *stream);
-int terminal_width(FILE *stream);   /* of what is no terminal the environment's COLUMNS, or 80 */
-int terminal_columns(FILE *stream); /* of a terminal; 0: it is none, and nobody reads its lines as columns */
+int terminal_width(FILE *stream);   /* without a terminal the environment's COLUMNS, or 80 */
+int terminal_columns(FILE *stream); /* 0: not a terminal */
 /* Characters of UTF-8 text, as a terminal counts them for letters and digits. */
 int text_width(const char *text);
 
@@ -272,17 +279,17 @@ enum table_column {
     TABLE_LEFT = 0,
     TABLE_RIGHT = 1,
     TABLE_UNIT = 2,  /* the title's last line is the unit */
-    TABLE_STAYS = 4, /* also where it is equal in all rows */
-    TABLE_KEY = 8,   /* tells one row from another, as the first column always does */
+    TABLE_STAYS = 4, /* shown even if it is equal in all rows */
+    TABLE_KEY = 8,   /* distinguishes rows, as the first column always does */
 };
 
-/* Owner: the caller. Running out of memory in any call shows in table_print. */
+/* Owner: the caller. If memory runs out in any call, table_print reports it. */
 struct table *table_create(void);
 void table_destroy(struct table *table); /* takes NULL */
 
 /* All columns come before the first row. A title of two lines ("step\nms") takes two lines. */
 void table_column(struct table *table, int flags, const char *title, ...) __attribute__((format(printf, 3, 4)));
-/* What is printed above the table. */
+/* Set the text above the table. */
 void table_heading(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The next cell: row by row, all columns of each. Its text is made printable (lib/base/text.h). */
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -290,15 +297,17 @@ void table_text(struct table *table, const char *text); /* the same of a text as
 /* The same with the cell in a colour (an SGR number such as 31), which takes no width; 0: none. */
 void table_colour_cell(struct table *table, int colour, const char *text);
 
-/* No wider than the terminal, or 80 columns where there is none. What is equal in all of several rows goes into the heading, and a column
- * without any value is left out. What is still too wide has narrower gaps; then long words are broken in their cells; then the columns that
- * have no place follow in further tables, beside the keys.
- * Errors: DT_ERR_HOST_MEMORY, when a cell could not be kept; nothing is printed then. */
+/* Print at most as wide as the terminal, or 80 columns without one. Values that are equal in all of
+ * several rows are shown in the heading, and columns without any value are left out. If the table
+ * is still too wide, gaps become narrower; then long words are broken in their cells; then the
+ * remaining columns follow in further tables, with the keys. Errors: DT_ERR_HOST_MEMORY, if a cell
+ * could not be stored; nothing is printed then. */
 dt_status table_print(const struct table *table, FILE *to);
 /* The same, and destroy it. */
 dt_status table_end(struct table *table, FILE *to);
 
-/* ---- in what the experiments of a run differ: columns of a table, and a label for each ---- */
+/* ---- the differences between a run's experiments: columns of a table, and a label for each
+ * ---- */
 
 enum { COLUMNS_MAX = 12, VALUE_BYTES = 96, LABEL_BYTES = 192 };
 
@@ -324,10 +333,12 @@ void experiment_value(const struct experiment *experiment, const struct dt_field
 void experiment_value_cells(struct table *table, const struct experiment *experiment, const struct experiment_columns *columns);
 void experiment_cells(struct table *table, const struct experiment *experiment, const struct experiment_columns *columns);
 
-/* "ddp, batch 8, dtype fp32, parameter_offload": what tells it from the others. LABEL_BYTES suffice for all but the strangest sweeps. */
+/* "ddp, batch 8, dtype fp32, parameter_offload": the experiment's differences from the others.
+ * LABEL_BYTES is enough for all but very unusual sweeps. */
 void experiment_label(const struct experiment *experiment, const struct experiment_columns *columns, char *text, size_t text_bytes);
 
-/* ---- what is said wherever figures of device sim are shown: that they are predicted, for which cluster and by which profile ---- */
+/* ---- the remark wherever figures of device sim are shown: that they are predicted, for which
+ * cluster and with which profile ---- */
 
 enum { PREDICTIONS_BYTES = 704 };
 
@@ -339,7 +350,7 @@ struct predictions {
 };
 
 void predictions_add(struct predictions *all, const struct experiment *experiment);
-/* One that is predicted, for this cluster with this profile. */
+/* Add a predicted experiment, with its cluster and profile. */
 void predictions_add_files(struct predictions *all, const char *cluster, const char *profile);
 
 /* "predicted, not measured: cluster gcp_a2, profile pytorch_1.11_a100". Where others are measured, the rows of device sim are named; "" where
