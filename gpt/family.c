@@ -2,7 +2,7 @@
 #include "gpt/family_parts.h"
 #include "gpt/hugging_face_tensors.h"
 #include "gpt/kernel_set.h"
-#include "gpt/layout.h"
+#include "gpt/layer.h"
 #include "gpt/model.h"
 #include "gpt/stage.h"
 #include "lib/base/cpu_isa.h"
@@ -39,6 +39,9 @@ const struct dt_model_family gpt_family = {
     .sections = gpt_sections,
     .unit = "token",
     .loss_spread = 1,
+    .before = gpt_before_blocks,
+    .after = gpt_after_blocks,
+    .block_layers = GPT_BLOCK_LAYERS,
     .fp8 = true,
     .again = DT_AGAIN_WEIGHTS | DT_AGAIN_HEADS | DT_AGAIN_PRODUCTS,
     .check_model = gpt_check_model,
@@ -58,7 +61,6 @@ const struct dt_model_family gpt_family = {
     .causal_step_flops = gpt_causal_step_flops,
     .flops_formula = gpt_flops_formula,
     .partition = gpt_partition,
-    .block_layer = gpt_block_layer,
     .layers_size = gpt_layers_size,
     .check_tensor_group = gpt_cut_check,
     .check_context_group = gpt_context_check,
@@ -73,17 +75,17 @@ const struct dt_model_family gpt_family = {
     .pricing = &gpt_pricing,
     .prober = &gpt_prober,
     .trace_kernels = gpt_kernel_set_trace,
-    .stage_create = gpt_stage_create,
-    .stage_destroy = gpt_stage_destroy,
+    .stage_bytes = sizeof(struct gpt_stage),
+    .stage_begin = gpt_stage_begin,
+    .stage_end = gpt_stage_end,
+    .describe_group = gpt_describe_group,
     .boundary_elems = gpt_boundary_elems,
     .init_params = gpt_init_params,
     .tensor = gpt_tensor,
     .foreign_tensor = gpt_foreign_tensor,
-    .stash_create = gpt_stash_create,
-    .stash_destroy = gpt_stash_destroy,
-    .stash_begin = gpt_stash_begin,
-    .stash_end = gpt_stash_end,
-    .stash_forget = gpt_stash_forget,
+    .stash_bytes = sizeof(struct dt_layer_stash),
+    .stash_buffers = offsetof(struct dt_layer_stash, rectified) / sizeof(struct dt_buffer),
+    .begin_samples = gpt_begin_samples,
     .forward = gpt_forward,
     .backward = gpt_backward,
     .recompute = gpt_recompute,

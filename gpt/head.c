@@ -38,7 +38,7 @@ static dt_status shared_loss(const struct layer_run *r, void *logits, const int3
     DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, floats * sizeof(float), &own));
     DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, parts * floats * sizeof(float), &all));
     struct gpt_loss_part part = {
-        .logits = logits, .targets = targets, .out = own.data, .rows = r->rows, .vocab = vocab_of(r), .sum = r->stage->sum_loss};
+        .logits = logits, .targets = targets, .out = own.data, .rows = r->rows, .vocab = vocab_of(r), .sum = r->stage->base.sum_loss};
     DT_TRY(r->k->loss_part(r->kernels, r->stream, &part));
     DT_TRY(gpt_all_gather_begin(x, x->group.comm, GPT_EXCHANGE_INPUT, r->stream, own.data, all.data, floats, DT_FP32));
     DT_TRY(gpt_exchange_wait(x, GPT_EXCHANGE_INPUT));
@@ -52,7 +52,7 @@ static dt_status shared_loss(const struct layer_run *r, void *logits, const int3
         .vocab = part.vocab,
         .gradient_scale = r->scales.gradient,
         .loss_scale = r->scales.loss,
-        .sum = r->stage->sum_loss,
+        .sum = r->stage->base.sum_loss,
     };
     DT_TRY(r->k->loss_gradient(r->kernels, r->stream, &gradient));
     dt_free(r->stream, &own);
@@ -73,7 +73,7 @@ static dt_status loss(const struct layer_run *r, void *logits, size_t first_row)
         .rows = r->rows,
         .gradient_scale = r->scales.gradient,
         .loss_scale = r->scales.loss,
-        .sum = r->stage->sum_loss,
+        .sum = r->stage->base.sum_loss,
     };
     return r->k->loss(r->kernels, r->stream, &a);
 }

@@ -13,7 +13,7 @@
  * Where a context group shares samples, M is of this rank's positions; attention alone knows of the others (attend.h).
  *
  * Everything is queued on the run's stream. Errors: DT_ERR_OOM for memory, and what kernels and streams report; the stash then contains what
- * had been allocated, for stash_destroy. */
+ * had been allocated, for dt_stash_destroy. */
 #ifndef GPT_LAYER_H
 #define GPT_LAYER_H
 
@@ -24,16 +24,11 @@
 /* A run of the model's layers on one rank (gpt/stage.h). */
 struct gpt_stage {
     struct dt_stage base;
-    struct gpt_layer *layers; /* [layer_count] */
-    int layer_count;
+    struct gpt_layer *layers;   /* [base.layer_count] */
     struct gpt_cut cut;         /* the part of each layer */
     struct gpt_positions where; /* of each sample on this rank: all; where ranks share them (struct dt_context_group), its part of them */
     bool sliced;                /* sequence parallelism: R = M / cut.size rows of the residual stream; else R = M */
     struct gpt_exchange exchange;
-    int keep;              /* enum dt_keep, added up */
-    bool separate_kernels; /* as in dt_stage_options */
-    uint64_t seed;
-    bool sum_loss; /* the study's plain sum of logits */
 };
 
 /* Each layer owns the buffer it read, so that the residual stream is kept once. The model's dtype unless said otherwise; e = d / N, where N
@@ -51,11 +46,7 @@ struct dt_layer_stash {
     struct dt_buffer weights;    /* [samples, H, T, T], unfused attention */
     struct dt_buffer hidden;     /* [M, u] mlp_up: before GELU; gate | up; gate [M, f] alone where products are computed again */
     struct dt_buffer raised;     /* [M, f] mlp_up: up, if it is separate from gate */
-    bool rectified;              /* mlp_up: hidden is relu's output, as the product has made it */
-    bool bias_summed;            /* mlp_up: mlp_down's backward has made the gradient of its bias */
-    bool sum_is_left;            /* mlp_down: stash->x is its branch alone, and the norm after it adds the residual */
     struct dt_buffer active;     /* [M, f] mlp_down: what its product reads; kept with DT_KEEP_MLP */
-    bool activated;              /* mlp_down: mlp_up's forward has made `active` */
     struct dt_buffer besides;    /* what the kernels keep in addition (besides_bytes of their table); opaque */
     struct dt_buffer logits;     /* [M, V] head: the loss has turned them into their gradient */
 
@@ -66,6 +57,12 @@ struct dt_layer_stash {
     struct dt_buffer dhidden; /* [M, u] mlp_up: of hidden; mlp_down's backward computes it */
     struct dt_buffer
         dnorm; /* [2d], without bias [d]: this rank's rows' part of the norm's gradients, added to the sum when the group ends */
+
+    /* Flags come after all buffers (stash_buffers of the family). */
+    bool rectified;   /* mlp_up: hidden is relu's output, as the product has made it */
+    bool bias_summed; /* mlp_up: mlp_down's backward has made the gradient of its bias */
+    bool sum_is_left; /* mlp_down: stash->x is its branch alone, and the norm after it adds the residual */
+    bool activated;   /* mlp_down: mlp_up's forward has made `active` */
 };
 
 /* A layer in one pass: what its forward and backward need, in short names. */

@@ -25,7 +25,7 @@ void *layer_grad(const struct layer_run *r, enum gpt_tensor_name name)
 struct gpt_dropout layer_dropout(const struct layer_run *r)
 {
     return (struct gpt_dropout){
-        .seed = r->stage->seed,
+        .seed = r->stage->base.seed,
         .layer = (uint32_t)r->layer->index,
         .first_sample = r->stash->first_sample,
         .first_row = 0,

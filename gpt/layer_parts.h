@@ -55,7 +55,7 @@ static inline bool attends_again(const struct layer_run *r)
 /* Who computes products again has no use for what is cheap. */
 static inline bool keeps(const struct layer_run *r, enum dt_keep what)
 {
-    return r->stage->keep & what && !makes_again(r, DT_AGAIN_PRODUCTS);
+    return r->stage->base.keep & what && !makes_again(r, DT_AGAIN_PRODUCTS);
 }
 
 /* For all rows of the layer. */
@@ -68,7 +68,7 @@ struct gpt_dropout layer_stream_dropout(const struct layer_run *r);
 /* What the kernels in use have of those (GPT_FUSED_KERNELS); NULL: they are not to be used. */
 static inline const struct gpt_kernel_table *fused(const struct layer_run *r)
 {
-    return r->stage->separate_kernels ? NULL : gpt_kernel_set(r->stage->base.kernels)->offers;
+    return r->stage->base.separate_kernels ? NULL : gpt_kernel_set(r->stage->base.kernels)->offers;
 }
 
 /* The layer before or after this one, where the pass runs it in the same group: what the two do at their border can be one kernel. What that

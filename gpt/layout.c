@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LAYERS_PER_BLOCK = 3 };
+const char *const gpt_before_blocks[] = {"embedding", NULL}, *const gpt_after_blocks[] = {"final_norm", "head", NULL};
 
 int gpt_layer_count(const struct dt_model *model)
 {
-    return 1 + LAYERS_PER_BLOCK * gpt_of(model)->layers + 2;
+    return 1 + GPT_BLOCK_LAYERS * gpt_of(model)->layers + 2;
 }
 
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind)
@@ -238,19 +238,19 @@ void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct
 
 static enum gpt_layer_kind kind_of(const struct dt_model *model, int index)
 {
-    static const enum gpt_layer_kind of_block[LAYERS_PER_BLOCK] = {GPT_ATTENTION, GPT_MLP_UP, GPT_MLP_DOWN};
+    static const enum gpt_layer_kind of_block[GPT_BLOCK_LAYERS] = {GPT_ATTENTION, GPT_MLP_UP, GPT_MLP_DOWN};
     int after_blocks = gpt_block_layer(gpt_of(model)->layers);
     if (index == 0)
         return GPT_EMBEDDING;
     if (index >= after_blocks)
         return index == after_blocks ? GPT_FINAL_NORM : GPT_HEAD;
-    return of_block[(index - 1) % LAYERS_PER_BLOCK];
+    return of_block[(index - 1) % GPT_BLOCK_LAYERS];
 }
 
 void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int index, struct gpt_layer *out)
 {
     bool in_block = index >= 1 && index < gpt_block_layer(gpt_of(model)->layers);
-    *out = (struct gpt_layer){.kind = kind_of(model, index), .index = index, .block = in_block ? (index - 1) / LAYERS_PER_BLOCK : -1};
+    *out = (struct gpt_layer){.kind = kind_of(model, index), .index = index, .block = in_block ? (index - 1) / GPT_BLOCK_LAYERS : -1};
     switch (out->kind) {
     case GPT_EMBEDDING: describe_embedding(model, cut, out); break;
     case GPT_ATTENTION: describe_attention(model, cut, out); break;
@@ -332,27 +332,13 @@ size_t gpt_tensor_offset(const struct gpt_layer *layer, enum gpt_tensor_name nam
 
 int gpt_piece_end(const struct dt_model *model, int layer)
 {
-    int first_after_blocks = 1 + LAYERS_PER_BLOCK * gpt_of(model)->layers;
-    return layer >= 1 && layer < first_after_blocks ? layer + LAYERS_PER_BLOCK : layer + 1;
+    int first_after_blocks = 1 + GPT_BLOCK_LAYERS * gpt_of(model)->layers;
+    return layer >= 1 && layer < first_after_blocks ? layer + GPT_BLOCK_LAYERS : layer + 1;
 }
 
 int gpt_block_layer(int block)
 {
-    return 1 + LAYERS_PER_BLOCK * block;
-}
-
-int gpt_group_layers(const struct dt_model *model, int first_layer, int end_layer, enum dt_unit unit, int *group_first)
-{
-    int final_norm = gpt_layer_count(model) - 2, groups = 0;
-    for (int layer = first_layer; layer < end_layer;) {
-        int end = unit == DT_UNIT_BLOCK ? gpt_piece_end(model, layer) : layer + 1;
-        if (layer == final_norm) /* 2d parameters are not worth a collective of their own */
-            end = layer + 2;
-        group_first[groups++] = layer;
-        layer = end < end_layer ? end : end_layer;
-    }
-    group_first[groups] = end_layer;
-    return groups;
+    return 1 + GPT_BLOCK_LAYERS * block;
 }
 
 uint64_t gpt_parameter_count(const struct dt_model *model)

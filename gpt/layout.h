@@ -99,6 +99,9 @@ dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_pa
 /* Whether `ranks` can share the positions of each sample: they, or with a causal mask's two pieces a rank twice as many, divide T; with
  * sequence parallelism the rest divides by tensor_ranks; where heads are exchanged those of a tensor rank divide; and attention is fused. */
 dt_status gpt_context_check(const struct dt_model *model, int ranks, enum dt_context_kind kind, int tensor_ranks, bool sequence_parallel);
+/* Layers of each block: attention, mlp_up, mlp_down; and the names of those before and after the blocks, NULL-terminated. */
+enum { GPT_BLOCK_LAYERS = 3 };
+extern const char *const gpt_before_blocks[], *const gpt_after_blocks[];
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
 const char *gpt_tensor_text(enum gpt_tensor_name name); /* "norm.gain" */
 /* Input features of a weight, or the width of a table's rows; of a vector 1. */
@@ -107,14 +110,9 @@ bool gpt_has_tensor(const struct gpt_layer *layer, enum gpt_tensor_name name);
 /* Offset of the tensor called `name` in `layer`; the name must exist. */
 size_t gpt_tensor_offset(const struct gpt_layer *layer, enum gpt_tensor_name name);
 
-/* The pieces that partitions and units "block" walk: [embedding, blocks..., final norm, head]. Returns the layer after the piece that starts
- * at `layer`. */
+/* The pieces that partitions walk: [embedding, blocks..., final norm, head]. Returns the layer after the piece that starts at `layer`. */
 int gpt_piece_end(const struct dt_model *model, int layer);
 /* The first layer of `block`; of one past the last block the final norm. */
 int gpt_block_layer(int block);
-
-/* Unit "block": embedding | each block | final_norm + head. Unit "linear": each layer, final_norm with the head. Groups never cross the
- * ends of [first_layer, end_layer). group_first [at most layers + 1] gets layer indices, the end included; returns the number of groups. */
-int gpt_group_layers(const struct dt_model *model, int first_layer, int end_layer, enum dt_unit unit, int *group_first);
 
 #endif

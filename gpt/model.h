@@ -63,7 +63,7 @@ static inline struct gpt_model *gpt_change(struct dt_model *model)
     return (struct gpt_model *)(void *)(model->own + model->own_at);
 }
 
-/* A model of these sizes, for kernels, layouts and stages: it names no family. */
+/* A model of these sizes, for kernels and layouts: it names no family. */
 struct dt_model gpt_model_of(enum dt_dtype dtype, const struct gpt_model *gpt);
 
 /* Published models (presets.c); the last entry has a NULL name. */

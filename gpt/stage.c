@@ -24,115 +24,45 @@ static bool has_copy(const struct gpt_layer *layer, const struct dt_part *part)
     return layer->kind == GPT_EMBEDDING ? !part->last : layer->kind == GPT_HEAD && !part->first;
 }
 
-static struct dt_group describe_group(const struct gpt_stage *s, const struct dt_part *part, int g, int first_layer, int end_layer)
+dt_status gpt_stage_begin(struct dt_stage *stage, const struct dt_stage_options *options, int layers, struct dt_stream *stream)
 {
-    const struct gpt_layer *first = &s->layers[first_layer], *last = &s->layers[end_layer - 1];
-    struct dt_group group = {
-        .index = g,
-        .first_layer = first_layer,
-        .layer_count = end_layer - first_layer,
-        .block = first->block,
-        .backward_reads_params = first != last || first->kind != GPT_EMBEDDING,
-        .kept_with_next = last->kind == GPT_MLP_UP, /* mlp_down reads what mlp_up keeps */
-        .reads_first = gpt_of(s->base.model)->tied && last->kind == GPT_HEAD && part->first,
-    };
-    for (const struct gpt_layer *layer = first; layer <= last; layer++) {
-        if (gpt_of(s->base.model)->tied && has_copy(layer, part)) {
-            group.copy_first_elem = group.param_elems; /* the table is the layer's first tensor */
-            group.copy_elems = layer->tensors[0].count_elems;
-        }
-        group.param_elems += layer->param_elems;
-    }
-    return group;
-}
-
-static int count_layers(const struct dt_stage_options *options)
-{
-    int count = 0;
-    for (int i = 0; i < options->part_count; i++)
-        count += options->parts[i].end - options->parts[i].first;
-    return count;
-}
-
-/* Layers and groups of one part, after those that the stage has. group_first: room for the part's groups. */
-static void add_part(struct gpt_stage *s, const struct dt_layers *from, enum dt_unit unit, int *group_first)
-{
-    struct dt_stage *base = &s->base;
-    int before = s->layer_count - from->first, groups = gpt_group_layers(base->model, from->first, from->end, unit, group_first);
-    struct dt_part *part = &base->parts[base->part_count++];
-    *part = (struct dt_part){.first_group = base->group_count,
-                             .end_group = base->group_count + groups,
-                             .first = from->first == 0,
-                             .last = from->end == gpt_layer_count(base->model),
-                             .again = from->again};
-    for (int layer = from->first; layer < from->end; layer++) {
-        struct gpt_layer *out = &s->layers[s->layer_count++];
-        gpt_describe_layer(base->model, s->cut, layer, out);
-        if (gpt_of(base->model)->tied && out->kind == GPT_HEAD && has_copy(out, part))
-            gpt_add_table_copy(base->model, s->cut, out);
-        base->param_elems += out->param_elems;
-    }
-    for (int g = 0; g < groups; g++, base->group_count++)
-        base->groups[base->group_count] = describe_group(s, part, base->group_count, before + group_first[g], before + group_first[g + 1]);
-    base->first |= part->first;
-    base->last |= part->last;
-}
-
-dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
-                           struct dt_stream *stream, struct dt_stage **out)
-{
-    dt_status status = DT_ERR_HOST_MEMORY;
-    int layer_count = count_layers(options);
-    int *group_first = calloc((size_t)layer_count + 1, sizeof *group_first);
-    struct gpt_stage *s = calloc(1, sizeof *s);
-    *out = NULL;
-    if (!s || !group_first)
-        goto fail;
-    *s = (struct gpt_stage){
-        .base = {.model = model, .kernels = kernels},
-        .cut = {0, 1},
-        .keep = options->keep,
-        .separate_kernels = options->separate_kernels,
-        .seed = options->seed,
-        .sum_loss = options->sum_loss,
-    };
+    struct gpt_stage *s = own(stage);
+    s->cut = (struct gpt_cut){0, 1};
     if (options->tensor.comm)
         s->cut = (struct gpt_cut){dt_comm_rank(options->tensor.comm), dt_comm_size(options->tensor.comm)};
     if (options->context.comm)
-        s->where = gpt_positions_of(model, dt_comm_rank(options->context.comm), dt_comm_size(options->context.comm), options->context.kind);
+        s->where =
+            gpt_positions_of(stage->model, dt_comm_rank(options->context.comm), dt_comm_size(options->context.comm), options->context.kind);
     s->sliced = s->cut.size > 1 && options->tensor.sequence_parallel;
-    s->layers = calloc((size_t)layer_count, sizeof *s->layers);
-    s->base.groups = calloc((size_t)layer_count, sizeof *s->base.groups);
-    s->base.parts = calloc((size_t)options->part_count, sizeof *s->base.parts);
-    if (!s->layers || !s->base.groups || !s->base.parts)
-        goto fail;
-    DT_TRY_ELSE(fail, status, gpt_exchange_init(&s->exchange, &options->tensor, &options->context, dt_stream_device(stream)));
-
-    for (int i = 0; i < options->part_count; i++)
-        add_part(s, &options->parts[i], options->unit, group_first);
-    if (s->base.last) {
-        DT_TRY_ELSE(fail, status, dt_alloc(stream, DT_ACTIVATIONS, sizeof(double), &s->base.loss));
-    }
-    free(group_first);
-    *out = &s->base;
-    return DT_OK;
-
-fail:
-    free(group_first);
-    gpt_stage_destroy(s ? &s->base : NULL, stream);
-    return status == DT_ERR_HOST_MEMORY ? dt_fail(status, "no host memory for a stage of %d layers", layer_count) : status;
+    s->layers = calloc((size_t)layers, sizeof *s->layers);
+    DT_TRY(dt_allocated(s->layers, "no host memory for a stage of %d layers", layers));
+    return gpt_exchange_init(&s->exchange, &options->tensor, &options->context, dt_stream_device(stream));
 }
 
-void gpt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream)
+void gpt_stage_end(struct dt_stage *stage)
 {
-    if (!stage)
-        return;
-    dt_free(stream, &stage->loss);
     gpt_exchange_finish(&own(stage)->exchange);
     free(own(stage)->layers);
-    free(stage->parts);
-    free(stage->groups);
-    free(stage);
+}
+
+void gpt_describe_group(struct dt_stage *stage, const struct dt_part *part, struct dt_group *group)
+{
+    const struct dt_model *model = stage->model;
+    struct gpt_layer *first = &own(stage)->layers[group->first_layer], *last = first + group->layer_count - 1;
+    for (struct gpt_layer *layer = first; layer <= last; layer++) {
+        gpt_describe_layer(model, own(stage)->cut, group->model_layer + (int)(layer - first), layer);
+        bool copy = gpt_of(model)->tied && has_copy(layer, part);
+        if (copy && layer->kind == GPT_HEAD)
+            gpt_add_table_copy(model, own(stage)->cut, layer);
+        if (copy) {
+            group->copy_first_elem = group->param_elems; /* the table is the layer's first tensor */
+            group->copy_elems = layer->tensors[0].count_elems;
+        }
+        group->param_elems += layer->param_elems;
+    }
+    group->backward_reads_params = first != last || first->kind != GPT_EMBEDDING;
+    group->kept_with_next = last->kind == GPT_MLP_UP; /* mlp_down reads what mlp_up keeps */
+    group->reads_first = gpt_of(model)->tied && last->kind == GPT_HEAD && part->first;
 }
 
 /* M rows. */
@@ -161,7 +91,7 @@ static dt_status init_tensor(const struct gpt_stage *s, const struct gpt_tensor 
     struct dt_normal normal = {
         .to = to,
         .count = until - from,
-        .seed = s->seed,
+        .seed = s->base.seed,
         .first_element = tensor->first_elem + from / tensor->run_elems * tensor->stride_elems,
         .run_elems = tensor->run_elems,
         .run_done = from % tensor->run_elems,
@@ -194,45 +124,7 @@ dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *g
     return DT_OK;
 }
 
-/* ---- a stash ---- */
-
-dt_status gpt_stash_create(const struct dt_stage *stage, int part, struct dt_stash *out)
-{
-    int layers = own_const(stage)->layer_count;
-    *out = (struct dt_stash){.part = part, .layers = calloc((size_t)layers, sizeof *out->layers)};
-    return out->layers ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the stash of %d layers", layers);
-}
-
-static void free_layer_stash(struct dt_layer_stash *kept, struct dt_stream *stream)
-{
-    struct dt_buffer *all[] = {&kept->input,    &kept->mean, &kept->rstd,    &kept->normed, &kept->raw,     &kept->qkv,    &kept->mixed,
-                               &kept->attended, &kept->lse,  &kept->weights, &kept->hidden, &kept->raised,  &kept->active, &kept->logits,
-                               &kept->besides,  &kept->dout, &kept->dbranch, &kept->dqkv,   &kept->dhidden, &kept->dnorm};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        dt_free(stream, all[i]);
-}
-
-void gpt_stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
-                      struct dt_buffer *input)
-{
-    const struct dt_group *last = &stage->groups[end - 1];
-    int first_layer = stage->groups[first].first_layer;
-    *input = stash->layers[first_layer].input;
-    stash->layers[first_layer].input = (struct dt_buffer){0};
-    for (int i = first_layer; i < last->first_layer + last->layer_count; i++)
-        free_layer_stash(&stash->layers[i], stream);
-}
-
-void gpt_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream)
-{
-    for (int i = 0; stash->layers && i < own_const(stage)->layer_count; i++)
-        free_layer_stash(&stash->layers[i], stream);
-    gpt_stash_end(stash, stream);
-    dt_free(stream, &stash->x);
-    dt_free(stream, &stash->dx);
-    free(stash->layers);
-    stash->layers = NULL;
-}
+/* ---- a stash's samples ---- */
 
 /* Of the stash's samples: this rank's positions of what the batch has all of. */
 static dt_status copy_ids(const struct dt_stage *stage, const struct dt_stash *stash, const int32_t *batch, int32_t *to,
@@ -249,15 +141,10 @@ static dt_status copy_ids(const struct dt_stage *stage, const struct dt_stash *s
     return DT_OK;
 }
 
-dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
-                          struct dt_stream *stream)
+dt_status gpt_begin_samples(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream)
 {
     const struct gpt_kernel_set *k = gpt_kernel_set(stage->kernels);
-    stash->samples = samples;
-    stash->first_sample = first_sample;
-    if (!stage->parts[stash->part].first && !stage->parts[stash->part].last)
-        return DT_OK;
-    size_t bytes = stage_rows(stage, samples) * sizeof(int32_t);
+    size_t bytes = stage_rows(stage, stash->samples) * sizeof(int32_t);
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->inputs));
     DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, bytes, &stash->targets));
     if (stage->batch.inputs) {
@@ -267,18 +154,12 @@ dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, 
     struct gpt_tokens a = {
         .inputs = stash->inputs.data,
         .targets = stash->targets.data,
-        .samples = samples,
+        .samples = stash->samples,
         .positions = own_const(stage)->where,
-        .seed = own_const(stage)->seed,
-        .first_sample = first_sample,
+        .seed = stage->seed,
+        .first_sample = stash->first_sample,
     };
     return k->table->tokens(k->state, stream, &a);
-}
-
-void gpt_stash_end(struct dt_stash *stash, struct dt_stream *stream)
-{
-    dt_free(stream, &stash->inputs);
-    dt_free(stream, &stash->targets);
 }
 
 /* ---- a group of layers, one after the other ---- */
@@ -429,7 +310,7 @@ dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *s
     if (with_norm)
         DT_TRY(at_layer(&norm, norm.group->first_layer)->forward(&norm));
 
-    head.layer = &own(stage)->layers[own(stage)->layer_count - 1];
+    head.layer = &own(stage)->layers[stage->layer_count - 1];
     head.scales = scales;
     DT_TRY(layer_head_in_pieces(&head, gpt_logit_rows(stage->model, blocks, head.rows)));
     if (with_norm)

@@ -8,20 +8,14 @@
 
 #include "gpt/kernel_set.h"
 
-dt_status gpt_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
-                           struct dt_stream *stream, struct dt_stage **out);
-void gpt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream);
+dt_status gpt_stage_begin(struct dt_stage *stage, const struct dt_stage_options *options, int layers, struct dt_stream *stream);
+void gpt_stage_end(struct dt_stage *stage);
+void gpt_describe_group(struct dt_stage *stage, const struct dt_part *part, struct dt_group *group);
 size_t gpt_boundary_elems(const struct dt_stage *stage, int part, bool output, size_t samples);
 dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
                           struct dt_stream *stream);
 
-dt_status gpt_stash_create(const struct dt_stage *stage, int part, struct dt_stash *out);
-void gpt_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream);
-dt_status gpt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
-                          struct dt_stream *stream);
-void gpt_stash_end(struct dt_stash *stash, struct dt_stream *stream);
-void gpt_stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
-                      struct dt_buffer *input);
+dt_status gpt_begin_samples(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream);
 
 dt_status gpt_forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream);
 dt_status gpt_backward(struct dt_stage *stage, int g, struct dt_stash *stash, enum dt_backward part, struct dt_stream *stream);

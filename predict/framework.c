@@ -30,8 +30,8 @@ enum extra_kind {
 
 static int piece_end(const struct dt_model *model, int layer)
 {
-    int first = model->family->block_layer(0), behind = model->family->block_layer(dt_model_blocks(model));
-    return layer >= first && layer < behind ? layer + model->family->block_layer(1) - first : layer + 1;
+    int first = dt_block_layer(model->family, 0), behind = dt_block_layer(model->family, dt_model_blocks(model));
+    return layer >= first && layer < behind ? layer + dt_block_layer(model->family, 1) - first : layer + 1;
 }
 
 /* Add a stage: the last of several pieces before stage `head` (which moves to the end) becomes a
@@ -460,7 +460,7 @@ static dt_status hold_fp8(struct framework *f, const struct data_parallel *dp)
 /* One number for each of three tensors of a layer; thousands of them take no longer. */
 static dt_status share_amax(struct framework *f, const struct dp_setup *s)
 {
-    size_t count = 3 * (size_t)s->stage->model->family->block_layer(1) * (size_t)s->stage->group_count;
+    size_t count = 3 * (size_t)dt_block_layer(s->stage->model->family, 1) * (size_t)s->stage->group_count;
     struct dt_comm *const axes[] = {s->tensor, s->contexts, s->shards, s->replicas};
     struct dt_buffer amaxes;
     DT_TRY(make_events(f, s));

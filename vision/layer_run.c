@@ -125,7 +125,7 @@ static int last_reader(const struct run *r, int n)
  * output. */
 static bool input_is_made_again(const struct vision_stage *s, int g)
 {
-    if (g == 0 || !s->base.groups[g - 1].goes_on || s->keep & DT_KEEP_NORMS)
+    if (g == 0 || !s->base.groups[g - 1].goes_on || s->base.keep & DT_KEEP_NORMS)
         return false;
     const struct vision_layer *before = &s->layers[g - 1];
     const struct vision_node *output = &before->nodes[before->output];
@@ -142,7 +142,7 @@ static bool is_kept(const struct run *r, int n)
         const struct vision_node *node = node_of(r, i);
         read |= (node->op == VISION_CONV || node->op == VISION_NORM) && reads(node, n);
     }
-    return read && (node_of(r, n)->op != VISION_NORM || r->stage->keep & DT_KEEP_NORMS);
+    return read && (node_of(r, n)->op != VISION_NORM || r->stage->base.keep & DT_KEEP_NORMS);
 }
 
 static bool conv_reads(const struct run *r, int n)
@@ -276,7 +276,7 @@ static dt_status dropout(const struct run *r, const struct vision_node *node, co
                                .samples = r->stash->samples,
                                .positions = positions_of(node),
                                .channels = (size_t)node->shape.channels,
-                               .seed = r->stage->seed,
+                               .seed = r->stage->base.seed,
                                .number = (uint32_t)node->number,
                                .first_sample = r->stash->first_sample,
                                .probability = node->probability};
@@ -324,7 +324,7 @@ static dt_status loss_forward(const struct run *r, int n)
                             .classes = (size_t)node->shape.channels,
                             .loss_scale = r->scales.loss * node->weight,
                             .gradient_scale = r->scales.gradient * node->weight,
-                            .sum = r->stage->sum_loss};
+                            .sum = r->stage->base.sum_loss};
     DT_TRY(r->k->table->loss(r->k, r->stream, &a));
     move(&r->kept->gradients[node->inputs[0]], &r->kept->values[node->inputs[0]]);
     return DT_OK;
@@ -623,11 +623,4 @@ dt_status vision_backward(struct dt_stage *stage, int g, struct dt_stash *stash,
     struct run r = run_of(stage, g, stash, stream);
     r.part = part;
     return part & DT_BACKWARD_INPUT ? inputs_backward(&r) : weights_backward(&r);
-}
-
-dt_status vision_forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
-                                  struct dt_stream *stream)
-{
-    DT_TRY(vision_forward(stage, g, stash, scales, stream));
-    return vision_backward(stage, g, stash, DT_BACKWARD_WHOLE, stream);
 }

@@ -85,11 +85,6 @@ const char *vision_flops_formula(const struct dt_model *model)
     return "3 * 2 * K P Q C R S per image, summed over all convolutions and the linear layer";
 }
 
-int vision_block_layer(int block)
-{
-    return 1 + block;
-}
-
 void vision_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out)
 {
     struct sizes s = sizes_of(model, layers.first, layers.end);

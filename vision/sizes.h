@@ -13,7 +13,6 @@ int vision_tensor_count(const struct dt_model *model);
 double vision_step_flops(const struct dt_model *model, uint64_t images);
 const char *vision_flops_formula(const struct dt_model *model);
 dt_status vision_partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);
-int vision_block_layer(int block);
 void vision_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
 
 #endif

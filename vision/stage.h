@@ -12,9 +12,6 @@
 struct vision_stage {
     struct dt_stage base;
     struct vision_layer *layers; /* [base.group_count] */
-    int keep;                    /* as in dt_stage_options */
-    uint64_t seed;
-    bool sum_loss;
     struct vision_exchange exchange;
     size_t *state_first;  /* [base.group_count + 1] where in the state each layer's running statistics begin */
     float *initial_state; /* [base.state_elems] in the host's memory, copied once */
@@ -27,20 +24,13 @@ struct dt_layer_stash {
     struct dt_buffer gradients[VISION_MOST_NODES]; /* of what it made */
 };
 
-dt_status vision_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
-                              struct dt_stream *stream, struct dt_stage **out);
-void vision_stage_destroy(struct dt_stage *stage, struct dt_stream *stream);
+dt_status vision_stage_begin(struct dt_stage *stage, const struct dt_stage_options *options, int layers, struct dt_stream *stream);
+void vision_stage_end(struct dt_stage *stage);
 size_t vision_boundary_elems(const struct dt_stage *stage, int part, bool output, size_t samples);
 dt_status vision_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
                              struct dt_stream *stream);
 
-dt_status vision_stash_create(const struct dt_stage *stage, int part, struct dt_stash *out);
-void vision_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream);
-dt_status vision_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
-                             struct dt_stream *stream);
-void vision_stash_end(struct dt_stash *stash, struct dt_stream *stream);
-void vision_stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
-                         struct dt_buffer *input);
+dt_status vision_begin_samples(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream);
 
 /* tensors.c: parameters of a group, and running statistics, by their places in the whole model. */
 bool vision_tensor_of(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out);
@@ -50,7 +40,5 @@ bool vision_state_tensor(const struct dt_stage *stage, int index, struct dt_mode
 dt_status vision_forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream);
 dt_status vision_backward(struct dt_stage *stage, int g, struct dt_stash *stash, enum dt_backward part, struct dt_stream *stream);
 dt_status vision_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream);
-dt_status vision_forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
-                                  struct dt_stream *stream);
 
 #endif

@@ -392,7 +392,7 @@ static bool is_even_split(const struct experiment *e, int parts)
     int first_layer[SPLIT_MOST_POINTS + 2], blocks = dt_model_blocks(&e->model);
     bool even = e->strategy.split_points == parts - 1 && blocks % parts == 0 && experiment_partition(e, parts, first_layer) == DT_OK;
     for (int i = 1; i < parts && even; i++)
-        even = first_layer[i] == e->model.family->block_layer(i * blocks / parts);
+        even = first_layer[i] == dt_block_layer(e->model.family, i * blocks / parts);
     return even;
 }
 

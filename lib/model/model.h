@@ -1,8 +1,8 @@
 /* A model as schedules see it: its size, what its family can do with it, and one rank's run of its layers.
  *
- * This folder contains the interface only. A family of models is a separate folder (gpt/), and
- * provides one `struct dt_model_family`; schedules/config/families.c lists the families. Nothing
- * here knows a layer, a kernel or a schedule.
+ * This folder contains the interface, and what follows from it for all families (layers.c, stage.h).
+ * A family of models is a separate folder (gpt/), and provides one `struct dt_model_family`;
+ * schedules/config/families.c lists the families. Nothing here knows a layer, a kernel or a schedule.
  *
  * Words: a layer is the smallest piece that runs by itself. A stage is the layers of one rank: a run of consecutive ones, or several such
  * runs, its parts. A group is a run of a
@@ -157,6 +157,7 @@ struct dt_context_group {
 struct dt_group {
     int index;                    /* in the stage */
     int first_layer, layer_count; /* in the stage */
+    int model_layer;              /* its first layer, in the model */
     int block;                    /* transformer block of the first layer; -1 outside of blocks */
     size_t param_elems;
     bool backward_reads_params; /* false for an embedding: its backward only adds to the gradients */
@@ -220,6 +221,11 @@ struct dt_stage {
     int group_count;
     struct dt_part *parts; /* [part_count] all groups in sequence */
     int part_count;
+    int layer_count;
+    int keep; /* this one and the next three: as in dt_stage_options */
+    bool separate_kernels;
+    uint64_t seed;
+    bool sum_loss;
     uint64_t param_elems;  /* of this rank's part of the layers */
     bool first, last;      /* has the embedding; has the head */
     struct dt_buffer loss; /* one fp64: sum over this step's rows, scaled; only when last */
@@ -308,8 +314,11 @@ struct dt_model_family {
     const char *unit; /* what samples are made of and counted in: "token" */
     /* How many times as far as a decoder's the losses of one training may lie apart, of which rounding alone is the cause. */
     double loss_spread;
-    int again; /* enum dt_again, added up: what its stages can compute again within blocks; 0: nothing */
-    bool fp8;  /* its linear layers can be predicted in FP8 */
+    /* Its layers: names of those before and after the blocks, each list ending with NULL; NULL: there are none. */
+    const char *const *before, *const *after;
+    int block_layers; /* of each block */
+    int again;        /* enum dt_again, added up: what its stages can compute again within blocks; 0: nothing */
+    bool fp8;         /* its linear layers can be predicted in FP8 */
 
     /* Whether this family can be that. DT_ERR_INVALID: which key, and why not. Two ways to say the same become one. */
     dt_status (*check_model)(struct dt_model *model);
@@ -360,8 +369,6 @@ struct dt_model_family {
     /* first_layer [stages + 1] gets the layer with which each stage begins. The model alone decides, so that every rank on every device
      * finds the same. DT_ERR_INVALID: more stages than pieces. */
     dt_status (*partition)(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);
-    /* The first layer of transformer block `block` in [0, layers]; `layers`: what comes after the last. */
-    int (*block_layer)(int block);
     void (*layers_size)(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
     /* The next three are optional together: without them no two ranks can share a layer.
      * Whether `ranks` ranks can share each layer. DT_ERR_INVALID: what does not divide, and the numbers that would do. */
@@ -395,10 +402,15 @@ struct dt_model_family {
     /* Optional: from here on each kernel of the family's own is a span of the trace (lib/device/span.h), or no longer. Streams must be synchronized. */
     dt_status (*trace_kernels)(struct dt_kernels *kernels, bool on);
 
-    /* A stage's kernels stay the caller's. */
-    dt_status (*stage_create)(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
-                              struct dt_stream *stream, struct dt_stage **out);
-    void (*stage_destroy)(struct dt_stage *stage, struct dt_stream *stream); /* takes NULL */
+    /* Stages are made by lib/model/stage.h. stage_bytes: of the family's, which begins with its public part; 0: it is that alone. */
+    size_t stage_bytes;
+    /* Optional: the family's own part of a stage of `layers` layers, whose public part has no groups yet and is otherwise complete; state
+     * is allocated here. */
+    dt_status (*stage_begin)(struct dt_stage *stage, const struct dt_stage_options *options, int layers, struct dt_stream *stream);
+    void (*stage_end)(struct dt_stage *stage); /* optional; also after a stage_begin that failed */
+    /* Optional: sets param_elems of a group, whose other members have their usual values, and what is particular about it. Called for each
+     * group in sequence. Without it a group has the parameters of its layers. */
+    void (*describe_group)(struct dt_stage *stage, const struct dt_part *part, struct dt_group *group);
     /* Elements of x, and of dx, for `samples` samples on this rank where a part begins, or ends (output): the size of a message there. Both of
      * its sides have the same. */
     size_t (*boundary_elems)(const struct dt_stage *stage, int part, bool output, size_t samples);
@@ -418,17 +430,13 @@ struct dt_model_family {
      * past the last. */
     bool (*foreign_tensor)(const struct dt_model *model, const struct dt_model_dialect *dialect, int index, struct dt_foreign_tensor *out);
 
-    dt_status (*stash_create)(const struct dt_stage *stage, int part, struct dt_stash *out);
-    void (*stash_destroy)(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream); /* frees its other memory */
-    /* Begin a micro-batch of `samples` samples from number `first_sample` of the step: draws inputs and targets where its part needs them, or
-     * takes them from the stage's batch. */
-    dt_status (*stash_begin)(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
-                             struct dt_stream *stream);
-    /* End it, after its backward: frees inputs and targets. */
-    void (*stash_end)(struct dt_stash *stash, struct dt_stream *stream);
-    /* Free what the forward of groups [first, end) kept for their backward; what the first of them read moves to *input. */
-    void (*stash_forget)(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
-                         struct dt_buffer *input);
+    /* Bytes of its struct dt_layer_stash, which begins with that many buffers. The first one is what
+     * the layer read. */
+    size_t stash_bytes;
+    int stash_buffers;
+    /* Begin the stash's samples, in the model's first or last part: draws inputs and targets where
+     * the part needs them, or takes them from the stage's batch. */
+    dt_status (*begin_samples)(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream);
 
     /* Forward of group `g`, from stash->x to stash->x. The last group of a last stage computes the loss and its gradient too. */
     dt_status (*forward)(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream);
@@ -439,8 +447,9 @@ struct dt_model_family {
      * ends_here: the output of this group is not read, so a product that only makes it is left out;
      * stash->x may then be none. Not for the group with the head. */
     dt_status (*recompute)(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream);
-    /* Forward, loss and whole backward of the last group of a last stage in one go, from stash->x. Of the outputs no more exist at a time than
-     * what a segment of `blocks` blocks keeps between its layers. The last layer's gradient is rounded to the model's dtype after every piece. */
+    /* Optional, where it needs less memory than forward and backward in turn: forward, loss and whole backward of the last group of a last
+     * stage in one go, from stash->x. Of the outputs no more exist at a time than what a segment of `blocks` blocks keeps between its layers.
+     * The last layer's gradient is rounded to the model's dtype after every piece. */
     dt_status (*forward_backward)(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
                                   struct dt_stream *stream);
 };
@@ -480,5 +489,14 @@ static inline double dt_model_step_flops(const struct dt_model *model, uint64_t 
 {
     return model->family->step_flops(model, units);
 }
+
+/* ---- its layers, by what its family says of them (layers.c) ---- */
+
+/* The first layer of block `block`; of the number of blocks: what comes after the last. */
+int dt_block_layer(const struct dt_model_family *family, int block);
+int dt_layer_count(const struct dt_model *model);
+/* The end of the group that begins with layer `first`. The layers after the blocks are one group: a norm there has too few parameters for a
+ * collective of its own. */
+int dt_unit_end(const struct dt_model *model, int first, enum dt_unit unit);
 
 #endif

@@ -16,10 +16,10 @@ static dt_status find_blocks(const struct experiment *e, int virtual_stages, int
     DT_TRY(dt_allocated(first, "no host memory for %d stages", virtual_stages));
     dt_status status = experiment_partition(e, virtual_stages, first);
     for (int v = 0; status == DT_OK && v < virtual_stages; v++) {
-        while (block < dt_model_blocks(&e->model) && e->model.family->block_layer(block) < first[v])
+        while (block < dt_model_blocks(&e->model) && dt_block_layer(e->model.family, block) < first[v])
             block++;
         blocks[v] = 0;
-        while (block < dt_model_blocks(&e->model) && e->model.family->block_layer(block + 1) <= first[v + 1]) {
+        while (block < dt_model_blocks(&e->model) && dt_block_layer(e->model.family, block + 1) <= first[v + 1]) {
             blocks[v]++;
             block++;
         }

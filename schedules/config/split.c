@@ -38,7 +38,7 @@ static dt_status split_at_points(const struct experiment *e, int virtual_stages,
         if (block > dt_model_blocks(model))
             return dt_fail(DT_ERR_INVALID, "pipeline.split: %d of a model of %d blocks; a last stage of the head alone begins at %d", block,
                            dt_model_blocks(model), dt_model_blocks(model));
-        first_layer[i] = model->family->block_layer(block);
+        first_layer[i] = dt_block_layer(model->family, block);
         last = block;
     }
     first_layer[0] = 0;

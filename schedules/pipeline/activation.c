@@ -1,4 +1,5 @@
 #include "schedules/pipeline/activation.h"
+#include "lib/model/stage.h"
 
 #include <stdlib.h>
 
@@ -120,7 +121,7 @@ void activation_keep_input(struct activation *a, const struct action *action, st
     if (action->group == action->end)
         move(input, &stash->x);
     else
-        stage->model->family->stash_forget(stage, stash, action->group, action->end, a->setup.compute, input);
+        dt_stash_forget(stage, stash, action->group, action->end, a->setup.compute, input);
 }
 
 dt_status activation_take_input(struct activation *a, const struct action *action, struct dt_stash *stash)

@@ -1,6 +1,7 @@
 #include "schedules/pipeline/pipeline.h"
 
 #include "lib/device/range.h"
+#include "lib/model/stage.h"
 #include "schedules/data_parallel/residency.h"
 #include "schedules/pipeline/copies.h"
 #include "schedules/pipeline/links.h"
@@ -151,8 +152,11 @@ static dt_status backward(struct pipeline *p, const struct action *a)
 
 static dt_status forward_backward(struct pipeline *p, const struct action *a)
 {
-    return p->family->forward_backward(p->setup.stage, a->group, stash_of(p, a), p->setup.experiment->activation_blocks, p->scales,
-                                       p->setup.compute);
+    if (p->family->forward_backward)
+        return p->family->forward_backward(p->setup.stage, a->group, stash_of(p, a), p->setup.experiment->activation_blocks, p->scales,
+                                           p->setup.compute);
+    DT_TRY(p->family->forward(p->setup.stage, a->group, stash_of(p, a), p->scales, p->setup.compute));
+    return p->family->backward(p->setup.stage, a->group, stash_of(p, a), DT_BACKWARD_WHOLE, p->setup.compute);
 }
 
 static dt_status run_backward(struct pipeline *p, const struct action *a)
@@ -234,12 +238,12 @@ static size_t samples_of(const struct pipeline *p, size_t micro_batch, size_t *f
 static dt_status run_begin(struct pipeline *p, const struct action *a)
 {
     size_t first, samples = samples_of(p, a->micro_batch, &first);
-    return p->family->stash_begin(p->setup.stage, stash_of(p, a), samples, (uint32_t)first, p->setup.compute);
+    return dt_stash_begin(p->setup.stage, stash_of(p, a), samples, (uint32_t)first, p->setup.compute);
 }
 
 static dt_status run_end(struct pipeline *p, const struct action *a)
 {
-    p->family->stash_end(stash_of(p, a), p->setup.compute);
+    dt_stash_end(stash_of(p, a), p->setup.compute);
     return DT_OK;
 }
 
@@ -259,7 +263,7 @@ static dt_status run_drop(struct pipeline *p, const struct action *a)
     struct dt_stash *stash = stash_of(p, a);
     struct dt_buffer input = {0};
     if (a->group < a->end)
-        p->family->stash_forget(p->setup.stage, stash, a->group, a->end, p->setup.compute, &input);
+        dt_stash_forget(p->setup.stage, stash, a->group, a->end, p->setup.compute, &input);
     dt_free(p->setup.compute, a->group < a->end ? &input : &stash->x);
     return DT_OK;
 }
@@ -549,7 +553,7 @@ static dt_status create_stashes(struct pipeline *p)
     p->stashes = calloc((size_t)parts * (size_t)slots, sizeof *p->stashes);
     DT_TRY(dt_allocated(p->stashes, "no host memory for %d stashes", parts * slots));
     for (int i = 0; i < parts * slots; i++)
-        DT_TRY(p->family->stash_create(p->setup.stage, i / slots, &p->stashes[i]));
+        DT_TRY(dt_stash_create(p->setup.stage, i / slots, &p->stashes[i]));
     return DT_OK;
 }
 
@@ -612,7 +616,7 @@ void pipeline_destroy(struct pipeline *p)
     if (p->setup.extra)
         p->setup.extra->finish(p->setup.extra->context, p->setup.dp);
     for (int i = 0; p->stashes && i < p->plan.parts * p->plan.slots; i++)
-        p->family->stash_destroy(p->setup.stage, &p->stashes[i], p->setup.compute);
+        dt_stash_destroy(p->setup.stage, &p->stashes[i], p->setup.compute);
     state_finish(&p->state);
     copies_finish(&p->copies);
     links_finish(&p->links);

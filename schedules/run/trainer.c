@@ -1,4 +1,5 @@
 #include "schedules/run/trainer.h"
+#include "lib/model/stage.h"
 #include "schedules/config/learning_rate.h"
 #include "schedules/config/split.h"
 #include "schedules/data_parallel/mode.h"
@@ -93,7 +94,7 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
             .seed = e->seed,
             .sum_loss = e->loss == LOSS_SUM,
         };
-        status = t->family->stage_create(&e->model, &options, t->kernels, t->compute, &t->stage);
+        status = dt_stage_create(&e->model, &options, t->kernels, t->compute, &t->stage);
     }
     free(parts);
     free(first_layer);
@@ -322,7 +323,7 @@ void trainer_destroy(struct trainer *t)
         t->dp->mode->destroy(t->dp);
     norm_destroy(t->norm, t->compute);
     batches_finish(&t->batches, t->compute);
-    t->family->stage_destroy(t->stage, t->compute);
+    dt_stage_destroy(t->stage, t->compute);
     timeline_destroy(t->timeline);
     offload_finish(&t->offload);
     dt_stream_destroy(t->tensor);

@@ -8,6 +8,7 @@
 #include "gpt/layer.h"
 #include "gpt/model.h"
 #include "gpt/stage.h"
+#include "lib/model/stage.h"
 #include "schedules/config/parse.h"
 #include "vision/layers.h"
 
@@ -40,8 +41,8 @@ static dt_status open_run(struct run *r)
     DT_TRY(dt_device_create(r->e->device, &options, &r->device));
     DT_TRY(dt_stream_create(r->device, "compute", &r->stream));
     DT_TRY(r->family->kernels_create(model, r->device, &r->kernels));
-    DT_TRY(r->family->stage_create(model, &stage, r->kernels, r->stream, &r->stage));
-    DT_TRY(r->family->stash_create(r->stage, 0, &r->stash));
+    DT_TRY(dt_stage_create(model, &stage, r->kernels, r->stream, &r->stage));
+    DT_TRY(dt_stash_create(r->stage, 0, &r->stash));
     DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, r->stage->param_elems * r->element_bytes, &r->params));
     DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, r->stage->param_elems * r->element_bytes, &r->grads));
     for (int g = 0; g < r->stage->group_count; g++) {
@@ -60,8 +61,8 @@ static void close_run(struct run *r)
         return; /* the process ends */
     dt_free(r->stream, &r->params);
     dt_free(r->stream, &r->grads);
-    r->family->stash_destroy(r->stage, &r->stash, r->stream);
-    r->family->stage_destroy(r->stage, r->stream);
+    dt_stash_destroy(r->stage, &r->stash, r->stream);
+    dt_stage_destroy(r->stage, r->stream);
     r->family->kernels_destroy(r->kernels);
     dt_stream_destroy(r->stream);
     dt_device_destroy(r->device);
@@ -92,7 +93,7 @@ static dt_status train_step(struct run *r, int step, struct result *out)
     size_t samples = (size_t)r->e->batch_size;
     float scale = 1 / (float)r->targets;
     DT_TRY(dt_kernels_begin_step(r->kernels, r->stream, (uint32_t)((size_t)step * samples), step + 1));
-    DT_TRY(r->family->stash_begin(r->stage, &r->stash, samples, 0, r->stream));
+    DT_TRY(dt_stash_begin(r->stage, &r->stash, samples, 0, r->stream));
     if (r->tokens > 0)
         DT_TRY(dt_copy_to_host(r->stream, out->tokens, r->stash.inputs.data, r->tokens * sizeof *out->tokens));
     if (r->pixels > 0)
@@ -107,7 +108,7 @@ static dt_status train_step(struct run *r, int step, struct result *out)
             r->stage->groups[0].accumulate = true;
     }
     r->stage->groups[0].accumulate = false;
-    r->family->stash_end(&r->stash, r->stream);
+    dt_stash_end(&r->stash, r->stream);
     DT_TRY(dt_copy_to_host(r->stream, &out->loss, r->stage->loss.data, sizeof out->loss));
     DT_TRY(fetch(r, &r->grads, r->stage->param_elems, out->grads));
     struct dt_update update = {.params = r->params.data,
@@ -143,7 +144,7 @@ static void print_network(FILE *file, const struct dt_model *model)
 static void print_tensors(FILE *file, const struct gpt_stage *stage)
 {
     const char *comma = "";
-    for (int i = 0; i < stage->layer_count; i++)
+    for (int i = 0; i < stage->base.layer_count; i++)
         for (int j = 0; j < stage->layers[i].tensor_count; j++, comma = ", ")
             fprintf(file, "%s{\"layer\": \"%s\", \"block\": %d, \"name\": \"%s\", \"count\": %zu}", comma,
                     gpt_layer_kind_name(stage->layers[i].kind), stage->layers[i].block, gpt_tensor_text(stage->layers[i].tensors[j].name),

@@ -18,12 +18,6 @@ struct toy {
     int width, depth;
 };
 
-struct toy_stage {
-    struct dt_stage base;
-    int *layers; /* [group_count] of the model: a group is a layer */
-    uint64_t seed;
-};
-
 struct dt_layer_stash {
     struct dt_buffer input, dout;
 };
@@ -134,11 +128,6 @@ static dt_status partition(const struct dt_model *model, enum dt_split_rule rule
     return stages <= depth ? DT_OK : dt_fail(DT_ERR_INVALID, "%d stages of %d layers", stages, depth);
 }
 
-static int block_layer(int block)
-{
-    return block;
-}
-
 static void layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out)
 {
     out->parameters = parameters_between(model, layers.first, layers.end);
@@ -245,120 +234,33 @@ static void kernels_destroy(struct dt_kernels *kernels)
 
 /* ---- a rank's part ---- */
 
-static struct toy_stage *own(const struct dt_stage *stage)
-{
-    return (struct toy_stage *)stage;
-}
-
-static void stage_destroy(struct dt_stage *stage, struct dt_stream *stream)
-{
-    if (!stage)
-        return;
-    dt_free(stream, &stage->loss);
-    free(own(stage)->layers);
-    free(stage->parts);
-    free(stage->groups);
-    free(stage);
-}
-
-static void add_part(struct toy_stage *s, const struct dt_layers *layers)
-{
-    struct dt_stage *base = &s->base;
-    bool first = layers->first == 0, last = layers->end == toy_of(base->model)->depth;
-    base->parts[base->part_count++] =
-        (struct dt_part){base->group_count, base->group_count + layers->end - layers->first, first, last, false};
-    base->first |= first;
-    base->last |= last;
-    for (int i = layers->first; i < layers->end; i++) {
-        int g = base->group_count++;
-        s->layers[g] = i;
-        base->groups[g] = (struct dt_group){.index = g,
-                                            .first_layer = g,
-                                            .layer_count = 1,
-                                            .block = i,
-                                            .param_elems = weights_of(base->model, i),
-                                            .backward_reads_params = true};
-        base->param_elems += weights_of(base->model, i);
-    }
-}
-
-static dt_status stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
-                              struct dt_stream *stream, struct dt_stage **out)
-{
-    size_t depth = (size_t)toy_of(model)->depth;
-    struct toy_stage *s = calloc(1, sizeof *s);
-    *out = NULL;
-    if (!s)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stage");
-    *s = (struct toy_stage){.base = {.model = model, .kernels = kernels}, .seed = options->seed};
-    s->layers = calloc(depth, sizeof *s->layers);
-    s->base.groups = calloc(depth, sizeof *s->base.groups);
-    s->base.parts = calloc((size_t)options->part_count, sizeof *s->base.parts);
-    dt_status status = s->layers && s->base.groups && s->base.parts ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stage");
-    for (int i = 0; status == DT_OK && i < options->part_count; i++)
-        add_part(s, &options->parts[i]);
-    if (status == DT_OK && s->base.last)
-        status = dt_alloc(stream, DT_ACTIVATIONS, sizeof(double), &s->base.loss);
-    if (status < 0)
-        stage_destroy(&s->base, stream);
-    else
-        *out = &s->base;
-    return status;
-}
-
 static size_t boundary_elems(const struct dt_stage *stage, int part, bool output, size_t samples)
 {
     const struct dt_part *p = &stage->parts[part];
-    return samples * width_at(stage->model, output ? own(stage)->layers[p->end_group - 1] + 1 : own(stage)->layers[p->first_group]);
+    return samples * width_at(stage->model, output ? stage->groups[p->end_group - 1].block + 1 : stage->groups[p->first_group].block);
 }
 
 static dt_status draw(const struct dt_stage *stage, struct dt_stream *stream, void *to, size_t count, uint32_t number, uint64_t first,
                       float scale)
 {
     struct dt_normal normal = {
-        .to = to, .count = count, .seed = own(stage)->seed, .tensor_id = number, .first_element = first, .standard_deviation = scale};
+        .to = to, .count = count, .seed = stage->seed, .tensor_id = number, .first_element = first, .standard_deviation = scale};
     return dt_kernels_normal(stage->kernels, stream, &normal);
 }
 
 static dt_status init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
                              struct dt_stream *stream)
 {
-    int layer = own(stage)->layers[group->index];
+    int layer = group->block;
     return draw(stage, stream, to, count, 2 + (uint32_t)layer, first, 1 / sqrtf((float)width_at(stage->model, layer)));
 }
 
-static dt_status stash_create(const struct dt_stage *stage, int part, struct dt_stash *out)
-{
-    *out = (struct dt_stash){.part = part, .layers = calloc((size_t)stage->group_count, sizeof *out->layers)};
-    return out->layers ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stash");
-}
-
-static void stash_end(struct dt_stash *stash, struct dt_stream *stream)
-{
-    dt_free(stream, &stash->targets);
-}
-
-static void stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream)
-{
-    for (int g = 0; stash->layers && g < stage->group_count; g++) {
-        dt_free(stream, &stash->layers[g].input);
-        dt_free(stream, &stash->layers[g].dout);
-    }
-    stash_end(stash, stream);
-    dt_free(stream, &stash->x);
-    dt_free(stream, &stash->dx);
-    free(stash->layers);
-    stash->layers = NULL;
-}
-
-static dt_status stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
-                             struct dt_stream *stream)
+static dt_status begin_samples(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream)
 {
     const struct dt_part *part = &stage->parts[stash->part];
     size_t ends[] = {width_at(stage->model, 0), width_at(stage->model, toy_of(stage->model)->depth)};
-    uint64_t sample = (uint64_t)stage->kernels->first_sample + first_sample;
-    stash->samples = samples;
-    stash->first_sample = first_sample;
+    uint64_t sample = (uint64_t)stage->kernels->first_sample + stash->first_sample;
+    size_t samples = stash->samples;
     if (part->first) {
         DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, samples * ends[0] * sizeof(float), &stash->x));
         DT_TRY(draw(stage, stream, stash->x.data, samples * ends[0], 0, sample * ends[0], 1));
@@ -369,18 +271,9 @@ static dt_status stash_begin(const struct dt_stage *stage, struct dt_stash *stas
     return draw(stage, stream, stash->targets.data, samples * ends[1], 1, sample * ends[1], 0.5f);
 }
 
-static void stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
-                         struct dt_buffer *input)
-{
-    *input = stash->layers[first].input;
-    stash->layers[first].input = (struct dt_buffer){0};
-    for (int g = first; g < end; g++)
-        dt_free(stream, &stash->layers[g].input);
-}
-
 static struct task task_of(const struct dt_stage *stage, int g, const struct dt_stash *stash, enum kind kind)
 {
-    int layer = own(stage)->layers[g];
+    int layer = stage->groups[g].block;
     return (struct task){.kind = kind,
                          .x = stash->layers[g].input.data,
                          .w = stage->groups[g].params,
@@ -405,7 +298,7 @@ static dt_status recompute(struct dt_stage *stage, int g, struct dt_stash *stash
 static dt_status forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream)
 {
     DT_TRY(recompute(stage, g, stash, false, stream));
-    if (own(stage)->layers[g] != toy_of(stage->model)->depth - 1)
+    if (stage->groups[g].block != toy_of(stage->model)->depth - 1)
         return DT_OK;
     stash->dx = stash->x;
     stash->x = (struct dt_buffer){0};
@@ -427,7 +320,7 @@ static dt_status backward(struct dt_stage *stage, int g, struct dt_stash *stash,
         kept->dout = stash->dx;
         stash->dx = (struct dt_buffer){0};
         t.dy = kept->dout.data;
-        if (own(stage)->layers[g] > 0) {
+        if (stage->groups[g].block > 0) {
             DT_TRY(dt_alloc(stream, DT_ACTIVATIONS, t.rows * t.in * sizeof(float), &stash->dx));
             t.to = stash->dx.data;
             DT_TRY(queue(stage->kernels, stream, "input gradient", &t));
@@ -443,13 +336,6 @@ static dt_status backward(struct dt_stage *stage, int g, struct dt_stash *stash,
     dt_free(stream, &kept->input);
     dt_free(stream, &kept->dout);
     return DT_OK;
-}
-
-static dt_status forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
-                                  struct dt_stream *stream)
-{
-    DT_TRY(forward(stage, g, stash, scales, stream));
-    return backward(stage, g, stash, DT_BACKWARD_WHOLE, stream);
 }
 
 static const struct dt_model_family toys = {
@@ -475,25 +361,20 @@ static const struct dt_model_family toys = {
     .step_flops = step_flops,
     .flops_formula = flops_formula,
     .partition = partition,
-    .block_layer = block_layer,
+    .block_layers = 1,
     .layers_size = layers_size,
     .kernels_available = kernels_available,
     .cpu_dtype_native = cpu_dtype_native,
     .kernels_create = kernels_create,
     .kernels_destroy = kernels_destroy,
-    .stage_create = stage_create,
-    .stage_destroy = stage_destroy,
     .boundary_elems = boundary_elems,
     .init_params = init_params,
-    .stash_create = stash_create,
-    .stash_destroy = stash_destroy,
-    .stash_begin = stash_begin,
-    .stash_end = stash_end,
-    .stash_forget = stash_forget,
+    .stash_bytes = sizeof(struct dt_layer_stash),
+    .stash_buffers = sizeof(struct dt_layer_stash) / sizeof(struct dt_buffer),
+    .begin_samples = begin_samples,
     .forward = forward,
     .backward = backward,
     .recompute = recompute,
-    .forward_backward = forward_backward,
 };
 
 const struct dt_model_family *model_family_more(int index)

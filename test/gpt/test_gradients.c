@@ -1,6 +1,8 @@
 /* Backward of a whole small GPT against differences of its own loss, on the cpu device in fp32: every tensor of every layer. */
+#include "gpt/family.h"
 #include "gpt/layer.h"
 #include "gpt/stage.h"
+#include "lib/model/stage.h"
 #include "test/check.h"
 
 #include <stdlib.h>
@@ -34,6 +36,7 @@ static bool fixture_init_of(struct fixture *f, enum gpt_attention_kind attention
                               .mlp = mlp,
                               .tied = tied};
     *f = (struct fixture){.model = gpt_model_of(DT_FP32, &model)};
+    f->model.family = &gpt_family;
     char reason[256];
     if (!dt_device_available("cpu", reason, sizeof reason)) {
         snprintf(test_skip_reason, sizeof test_skip_reason, "%.200s", reason);
@@ -44,8 +47,8 @@ static bool fixture_init_of(struct fixture *f, enum gpt_attention_kind attention
     CHECK_OK(gpt_kernel_set_create(&f->model, f->device, &f->kernels));
     struct dt_layers all = {.end = gpt_layer_count(&f->model)};
     struct dt_stage_options stage = {.parts = &all, .part_count = 1, .unit = DT_UNIT_LINEAR, .seed = 3, .sum_loss = sum_loss};
-    CHECK_OK(gpt_stage_create(&f->model, &stage, f->kernels, f->stream, &f->stage));
-    CHECK_OK(gpt_stash_create(f->stage, 0, &f->stash));
+    CHECK_OK(dt_stage_create(&f->model, &stage, f->kernels, f->stream, &f->stage));
+    CHECK_OK(dt_stash_create(f->stage, 0, &f->stash));
 
     f->params = calloc(f->stage->param_elems, sizeof(float));
     f->grads = calloc(f->stage->param_elems, sizeof(float));
@@ -73,8 +76,8 @@ static void fixture_finish(struct fixture *f)
 {
     if (!f->device)
         return;
-    gpt_stash_destroy(f->stage, &f->stash, f->stream);
-    gpt_stage_destroy(f->stage, f->stream);
+    dt_stash_destroy(f->stage, &f->stash, f->stream);
+    dt_stage_destroy(f->stage, f->stream);
     gpt_kernel_set_destroy(f->kernels);
     dt_stream_destroy(f->stream);
     dt_device_destroy(f->device);
@@ -96,7 +99,7 @@ static double loss_of(struct fixture *f)
         f->stage->groups[g].accumulate = f->adds;
     if (!f->adds) /* what is not written, or is added to by mistake, is no number */
         memset(f->grads, 0xff, f->stage->param_elems * sizeof *f->grads);
-    CHECK_OK(gpt_stash_begin(f->stage, &f->stash, SAMPLES, 5, f->stream));
+    CHECK_OK(dt_stash_begin(f->stage, &f->stash, SAMPLES, 5, f->stream));
     CHECK_OK(dt_zero(f->stream, f->stage->loss.data, sizeof(double)));
     for (int g = 0; g < f->stage->group_count; g++)
         CHECK_OK(gpt_forward(f->stage, g, &f->stash, (struct dt_loss_scales){(float)scale, (float)scale}, f->stream));
@@ -105,7 +108,7 @@ static double loss_of(struct fixture *f)
         backward(f, g, f->halves ? DT_BACKWARD_INPUT : DT_BACKWARD_WHOLE);
     for (int g = f->stage->group_count - 1; f->halves && g >= 0; g--)
         backward(f, g, DT_BACKWARD_WEIGHTS);
-    gpt_stash_end(&f->stash, f->stream);
+    dt_stash_end(&f->stash, f->stream);
     CHECK_OK(dt_copy_to_host(f->stream, &loss, f->stage->loss.data, sizeof loss));
     CHECK_OK(dt_stream_synchronize(f->stream));
     return loss;
@@ -122,7 +125,7 @@ static void compare(enum gpt_attention_kind attention, bool tied, float dropout,
 
     size_t start = 0;
     const struct gpt_stage *stage = (const struct gpt_stage *)f.stage;
-    for (int i = 0; i < stage->layer_count; i++) {
+    for (int i = 0; i < stage->base.layer_count; i++) {
         const struct gpt_layer *layer = &stage->layers[i];
         for (int j = 0; j < layer->tensor_count; j++) {
             const struct gpt_tensor *tensor = &layer->tensors[j];
@@ -262,7 +265,7 @@ static void again(enum gpt_attention_kind attention, enum gpt_mlp_kind mlp, int 
         CHECK(off <= (mlp == GPT_MLP_SWIGLU ? 1e-6 : 0), "off by %g", off); /* two products are summed up as one is, or in another order */
         CHECK(activation_bytes(&f) == before, "%llu bytes left", (unsigned long long)(activation_bytes(&f) - before));
     }
-    CHECK_OK(gpt_stash_begin(f.stage, &f.stash, SAMPLES, 5, f.stream));
+    CHECK_OK(dt_stash_begin(f.stage, &f.stash, SAMPLES, 5, f.stream));
     for (int g = 0; g < 4; g++) /* the embedding, and the first block */
         CHECK_OK(gpt_forward(f.stage, g, &f.stash, (struct dt_loss_scales){1, 1}, f.stream));
     CHECK_OK(dt_stream_synchronize(f.stream));
@@ -306,14 +309,14 @@ static void cheap_kept(void)
         memcpy(again, f.grads, bytes);
         for (int keep = 0; keep <= (DT_KEEP_NORMS | DT_KEEP_MLP); keep++)
             for (int halves = 0; halves < 2; halves++) {
-                ((struct gpt_stage *)f.stage)->keep = keep;
+                f.stage->keep = keep;
                 f.halves = halves;
                 CHECK(loss_of(&f) == loss, "keep %d", keep);
                 CHECK(memcmp(f.grads, again, bytes) == 0, "keep %d", keep);
                 CHECK(activation_bytes(&f) == before, "keep %d: %llu bytes left", keep,
                       (unsigned long long)(activation_bytes(&f) - before));
             }
-        CHECK_OK(gpt_stash_begin(f.stage, &f.stash, SAMPLES, 5, f.stream));
+        CHECK_OK(dt_stash_begin(f.stage, &f.stash, SAMPLES, 5, f.stream));
         for (int g = 0; g < 4; g++) /* the embedding, and the first block */
             CHECK_OK(gpt_forward(f.stage, g, &f.stash, (struct dt_loss_scales){1, 1}, f.stream));
         CHECK_OK(dt_stream_synchronize(f.stream));

@@ -7,6 +7,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+static struct dt_model layout_of(enum dt_dtype dtype, const struct gpt_model *gpt)
+{
+    struct dt_model model = gpt_model_of(dtype, gpt);
+    model.family = &gpt_family;
+    return model;
+}
+
 static struct dt_model model_of(const char *preset)
 {
     const struct dt_model_preset *p = preset_named(preset);
@@ -15,7 +22,7 @@ static struct dt_model model_of(const char *preset)
         own.vocab_size = 50000;
         own.block_size = 256;
     }
-    return gpt_model_of(DT_FP32, &own);
+    return layout_of(DT_FP32, &own);
 }
 
 static uint64_t params_between(const struct dt_model *model, int first, int end)
@@ -151,7 +158,7 @@ static void check_parts(const struct dt_model *model, int ranks, int layer_index
 static void parts_make_the_whole(void)
 {
     struct dt_model m =
-        gpt_model_of(DT_FP32, &(struct gpt_model){.layers = 1, .heads = 12, .hidden = 48, .vocab_size = 1003, .block_size = 13});
+        layout_of(DT_FP32, &(struct gpt_model){.layers = 1, .heads = 12, .hidden = 48, .vocab_size = 1003, .block_size = 13});
     for (int ranks = 1; ranks <= 12; ranks++)
         for (int i = 0; gpt_of(&m)->heads % ranks == 0 && i < gpt_layer_count(&m); i++)
             check_parts(&m, ranks, i);
@@ -165,7 +172,7 @@ static void parts_make_the_whole(void)
 /* The ranks with copies of a head of keys and values are those whose heads of q read it. */
 static void copies_follow_their_heads(void)
 {
-    struct dt_model m = gpt_model_of(
+    struct dt_model m = layout_of(
         DT_FP32, &(struct gpt_model){.layers = 1, .heads = 24, .hidden = 48, .vocab_size = 1000, .block_size = 24, .kv_heads = 4});
     CHECK(gpt_cut_copies(&m, 4) == 1 && gpt_cut_copies(&m, 8) == 2 && gpt_cut_copies(&m, 24) == 6);
     for (int ranks = 1; ranks <= 24; ranks++)
@@ -184,7 +191,7 @@ static void copies_follow_their_heads(void)
 static void a_copy_of_the_table_begins_as_the_table(void)
 {
     struct dt_model m =
-        gpt_model_of(DT_FP32, &(struct gpt_model){.layers = 1, .heads = 2, .hidden = 8, .vocab_size = 100, .block_size = 4, .tied = true});
+        layout_of(DT_FP32, &(struct gpt_model){.layers = 1, .heads = 2, .hidden = 8, .vocab_size = 100, .block_size = 4, .tied = true});
     struct gpt_layer embedding, head;
     struct gpt_cut cut = {1, 2};
     gpt_describe_layer(&m, cut, 0, &embedding);
@@ -209,7 +216,7 @@ static void tables_divide_unevenly(void)
 static void groups_that_do_not_fit(void)
 {
     struct dt_model m =
-        gpt_model_of(DT_FP32, &(struct gpt_model){.layers = 1, .heads = 12, .hidden = 48, .vocab_size = 1000, .block_size = 8});
+        layout_of(DT_FP32, &(struct gpt_model){.layers = 1, .heads = 12, .hidden = 48, .vocab_size = 1000, .block_size = 8});
     CHECK_OK(gpt_cut_check(&m, 4, true));
     CHECK_OK(gpt_cut_check(&m, 3, false));
     CHECK(gpt_cut_check(&m, 5, false) == DT_ERR_INVALID && strstr(dt_error_message(), "model.heads 12; of this model 1, 2, 3, 4, 6 do"),
@@ -261,8 +268,7 @@ static void partition(void)
             }
         }
     }
-    struct dt_model tiny =
-        gpt_model_of(DT_FP32, &(struct gpt_model){.layers = 2, .heads = 2, .hidden = 8, .vocab_size = 10, .block_size = 8});
+    struct dt_model tiny = layout_of(DT_FP32, &(struct gpt_model){.layers = 2, .heads = 2, .hidden = 8, .vocab_size = 10, .block_size = 8});
     int first[65];
     CHECK(gpt_partition(&tiny, DT_SPLIT_PARAMETERS, 64, first) == DT_ERR_INVALID);
     CHECK(gpt_partition(&tiny, DT_SPLIT_BALANCED, 64, first) == DT_ERR_INVALID);
@@ -298,7 +304,7 @@ static void balanced_partition(void)
 {
     static const int sizes[][3] = {{1, 8, 10}, {2, 8, 10}, {3, 16, 5000}, {7, 64, 100}, {12, 768, 50000}, {24, 1024, 50000}, {32, 512, 3}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct dt_model m = gpt_model_of(
+        struct dt_model m = layout_of(
             DT_FP32,
             &(struct gpt_model){.layers = sizes[i][0], .heads = 2, .hidden = sizes[i][1], .vocab_size = sizes[i][2], .block_size = 32});
         double whole = cost_of(&m, 0, gpt_layer_count(&m));
@@ -320,8 +326,7 @@ static void balanced_partition(void)
         }
     }
     /* 10 equal blocks on 4 stages, and a head that costs nothing: 3 is the slowest in any case, and none has 1. */
-    struct dt_model m =
-        gpt_model_of(DT_FP32, &(struct gpt_model){.layers = 10, .heads = 2, .hidden = 64, .vocab_size = 2, .block_size = 32});
+    struct dt_model m = layout_of(DT_FP32, &(struct gpt_model){.layers = 10, .heads = 2, .hidden = 64, .vocab_size = 2, .block_size = 32});
     int first[5];
     CHECK_OK(gpt_partition(&m, DT_SPLIT_BALANCED, 4, first));
     for (int s = 1; s < 4; s++)
@@ -331,11 +336,12 @@ static void balanced_partition(void)
 static void groups(void)
 {
     struct dt_model m = model_of("GPTSmall");
-    int end = gpt_layer_count(&m), first[64];
-    CHECK(gpt_group_layers(&m, 0, end, DT_UNIT_BLOCK, first) == 14 && first[1] == 1 && first[2] == 4 && first[13] == 37);
-    CHECK(gpt_group_layers(&m, 0, end, DT_UNIT_LINEAR, first) == 38 && first[37] == 37 && first[38] == 39);
-    CHECK(gpt_group_layers(&m, 4, 10, DT_UNIT_BLOCK, first) == 2 && first[0] == 4 && first[2] == 10);
-    CHECK(gpt_group_layers(&m, 37, 38, DT_UNIT_BLOCK, first) == 1 && first[1] == 38);
+    int ends[][3] = {{0, 1, 1}, {1, 4, 2}, {4, 7, 5}, {34, 37, 35}, {37, 39, 39}}; /* of the group that begins there: blocks, linear */
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        CHECK(dt_unit_end(&m, ends[i][0], DT_UNIT_BLOCK) == ends[i][1], "layer %d", ends[i][0]);
+        CHECK(dt_unit_end(&m, ends[i][0], DT_UNIT_LINEAR) == ends[i][2], "layer %d", ends[i][0]);
+    }
+    CHECK(dt_layer_count(&m) == 39 && dt_block_layer(m.family, 12) == 37);
 }
 
 static const struct test_case cases[] = {

@@ -996,14 +996,14 @@ static void stages_that_take_their_share(void)
     for (int i = 0; i < 3; i++) {
         int stages = 2 << i;
         CHECK_OK(framework_fill_stages(e, stages, first));
-        CHECK(first[0] == 0 && first[stages] == family->block_layer(gpt_of(&e->model)->layers) + 2);
+        CHECK(first[0] == 0 && first[stages] == dt_block_layer(family, gpt_of(&e->model)->layers) + 2);
         for (int s = 0; s < stages; s++) {
             int own = 0;
             for (int block = 0; block < gpt_of(&e->model)->layers; block++)
-                own += family->block_layer(block) >= first[s] && family->block_layer(block) < first[s + 1];
+                own += dt_block_layer(family, block) >= first[s] && dt_block_layer(family, block) < first[s + 1];
             CHECK(own == blocks[i][s], "stage %d of %d has %d blocks, not %d", s, stages, own, blocks[i][s]);
         }
-        CHECK(first[stages - 1] < family->block_layer(gpt_of(&e->model)->layers), "norm and head stay after the last block");
+        CHECK(first[stages - 1] < dt_block_layer(family, gpt_of(&e->model)->layers), "norm and head stay after the last block");
     }
     CHECK(framework_fill_stages(e, 16, first) == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "2 of 16 stages empty"));
     free(e);

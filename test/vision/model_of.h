@@ -1,14 +1,15 @@
-/* A model of these sizes, for kernels, layers and stages: it names no family. */
+/* A model of these sizes, for kernels, layers and stages. */
 #ifndef TEST_VISION_MODEL_OF_H
 #define TEST_VISION_MODEL_OF_H
 
+#include "vision/family.h"
 #include "vision/model.h"
 
 #include <string.h>
 
 static inline struct dt_model vision_model_of(enum dt_dtype dtype, const struct vision_model *vision)
 {
-    struct dt_model model = {.dtype = dtype};
+    struct dt_model model = {.family = &vision_family, .dtype = dtype};
     memcpy(model.own, vision, sizeof *vision);
     return model;
 }

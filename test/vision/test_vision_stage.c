@@ -1,5 +1,6 @@
 /* Whole small networks on the cpu device in fp32: backward against differences of the loss, in one go, in halves, and with layers computed
  * once more; and groups of samples, whose statistics do not depend on how samples are divided. */
+#include "lib/model/stage.h"
 #include "test/check.h"
 #include "test/vision/model_of.h"
 #include "vision/stage.h"
@@ -46,8 +47,8 @@ static bool fixture_init(struct fixture *f, const struct vision_model *network, 
     CHECK_OK(vision_kernels_create(&f->model, f->device, &f->kernels));
     struct dt_layers all = {.end = vision_layer_count(&f->model)};
     struct dt_stage_options stage = {.parts = &all, .part_count = 1, .seed = 3, .keep = keep};
-    CHECK_OK(vision_stage_create(&f->model, &stage, f->kernels, f->stream, &f->stage));
-    CHECK_OK(vision_stash_create(f->stage, 0, &f->stash));
+    CHECK_OK(dt_stage_create(&f->model, &stage, f->kernels, f->stream, &f->stage));
+    CHECK_OK(dt_stash_create(f->stage, 0, &f->stash));
     f->params = calloc(f->stage->param_elems, sizeof(float));
     f->grads = calloc(f->stage->param_elems, sizeof(float));
     size_t offset = 0;
@@ -69,8 +70,8 @@ static void fixture_finish(struct fixture *f)
     if (!f->device)
         return;
     struct dt_memory_usage usage;
-    vision_stash_destroy(f->stage, &f->stash, f->stream);
-    vision_stage_destroy(f->stage, f->stream);
+    dt_stash_destroy(f->stage, &f->stash, f->stream);
+    dt_stage_destroy(f->stage, f->stream);
     vision_kernels_destroy(f->kernels);
     CHECK_OK(dt_stream_synchronize(f->stream));
     dt_memory_usage(f->device, &usage);
@@ -88,7 +89,7 @@ static void forward(struct fixture *f, struct way way, int terms, struct dt_buff
     for (int g = 0; g <= last; g++) {
         CHECK_OK(vision_forward(f->stage, g, &f->stash, (struct dt_loss_scales){scale, scale}, f->stream));
         if (way.again && g < last)
-            vision_stash_forget(f->stage, &f->stash, g, g + 1, f->stream, &inputs[g]);
+            dt_stash_forget(f->stage, &f->stash, g, g + 1, f->stream, &inputs[g]);
     }
 }
 
@@ -119,10 +120,10 @@ static double loss_of(struct fixture *f, struct way way)
         size_t samples = (size_t)(SAMPLES / way.pieces);
         for (int g = 0; g < f->stage->group_count; g++)
             f->stage->groups[g].accumulate = piece > 0;
-        CHECK_OK(vision_stash_begin(f->stage, &f->stash, samples, 5 + (uint32_t)piece * (uint32_t)samples, f->stream));
+        CHECK_OK(dt_stash_begin(f->stage, &f->stash, samples, 5 + (uint32_t)piece * (uint32_t)samples, f->stream));
         forward(f, way, terms, inputs);
         backward(f, way, inputs);
-        vision_stash_end(&f->stash, f->stream);
+        dt_stash_end(&f->stash, f->stream);
     }
     CHECK_OK(dt_copy_to_host(f->stream, &loss, f->stage->loss.data, sizeof loss));
     CHECK_OK(dt_stream_synchronize(f->stream));

@@ -28,18 +28,17 @@ static bool parse(struct experiment *out, const char *paradigm, int ranks, const
 /* The groups' bytes in the model's dtype as allocations, in the order of forward. Returns their number. */
 static int group_bytes(const struct dt_model *model, enum dt_unit unit, uint64_t *bytes)
 {
-    int layers = gpt_layer_count(model), *first = calloc((size_t)layers + 1, sizeof *first);
-    int count = gpt_group_layers(model, 0, layers, unit, first);
-    for (int g = 0; g < count; g++) {
+    int layers = gpt_layer_count(model), count = 0;
+    for (int first = 0, end; first < layers; first = end) {
+        end = dt_unit_end(model, first, unit);
         uint64_t elems = 0;
-        for (int l = first[g]; l < first[g + 1]; l++) {
+        for (int l = first; l < end; l++) {
             struct gpt_layer layer;
             gpt_describe_layer(model, (struct gpt_cut){0, 1}, l, &layer);
             elems += layer.param_elems;
         }
-        bytes[g] = dt_ledger_rounded(2 * elems);
+        bytes[count++] = dt_ledger_rounded(2 * elems);
     }
-    free(first);
     return count;
 }
 

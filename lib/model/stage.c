@@ -1,0 +1,151 @@
+#include "lib/model/stage.h"
+
+#include <stdlib.h>
+
+/* ---- a stage ---- */
+
+static void add_group(struct dt_stage *s, const struct dt_part *part, int first, int end)
+{
+    const struct dt_model *model = s->model;
+    int blocks_begin = dt_block_layer(model->family, 0), blocks_end = dt_block_layer(model->family, dt_model_blocks(model));
+    struct dt_group *group = &s->groups[s->group_count];
+    struct dt_layers_size size;
+    *group =
+        (struct dt_group){.index = s->group_count++,
+                          .first_layer = s->layer_count,
+                          .layer_count = end - first,
+                          .model_layer = first,
+                          .block = first >= blocks_begin && first < blocks_end ? (first - blocks_begin) / model->family->block_layers : -1,
+                          .backward_reads_params = true};
+    s->layer_count += group->layer_count;
+    if (model->family->describe_group) {
+        model->family->describe_group(s, part, group);
+    } else {
+        model->family->layers_size(model, (struct dt_layers){.first = first, .end = end}, &size);
+        group->param_elems = size.parameters;
+    }
+    s->param_elems += group->param_elems;
+}
+
+/* The groups of one part, after those that the stage has. */
+static void add_part(struct dt_stage *s, const struct dt_layers *from, enum dt_unit unit)
+{
+    struct dt_part *part = &s->parts[s->part_count++];
+    *part = (struct dt_part){
+        .first_group = s->group_count, .first = from->first == 0, .last = from->end == dt_layer_count(s->model), .again = from->again};
+    for (int layer = from->first, end; layer < from->end; layer = end) {
+        end = dt_unit_end(s->model, layer, unit);
+        end = end < from->end ? end : from->end;
+        add_group(s, part, layer, end);
+    }
+    part->end_group = s->group_count;
+    s->first |= part->first;
+    s->last |= part->last;
+}
+
+static dt_status fill(struct dt_stage *s, const struct dt_stage_options *options, struct dt_stream *stream)
+{
+    size_t layers = 0;
+    for (int i = 0; i < options->part_count; i++)
+        layers += (size_t)(options->parts[i].end - options->parts[i].first);
+    s->groups = calloc(layers, sizeof *s->groups);
+    s->parts = calloc((size_t)options->part_count, sizeof *s->parts);
+    if (!s->groups || !s->parts)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stage of %zu layers", layers);
+    if (s->model->family->stage_begin)
+        DT_TRY(s->model->family->stage_begin(s, options, (int)layers, stream));
+    for (int i = 0; i < options->part_count; i++)
+        add_part(s, &options->parts[i], options->unit);
+    return s->last ? dt_alloc(stream, DT_ACTIVATIONS, sizeof(double), &s->loss) : DT_OK;
+}
+
+dt_status dt_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
+                          struct dt_stream *stream, struct dt_stage **out)
+{
+    size_t bytes = model->family->stage_bytes ? model->family->stage_bytes : sizeof(struct dt_stage);
+    struct dt_stage *s = calloc(1, bytes);
+    *out = NULL;
+    DT_TRY(dt_allocated(s, "no host memory for a stage"));
+    *s = (struct dt_stage){.model = model,
+                           .kernels = kernels,
+                           .keep = options->keep,
+                           .separate_kernels = options->separate_kernels,
+                           .seed = options->seed,
+                           .sum_loss = options->sum_loss};
+    dt_status status = fill(s, options, stream);
+    if (status < 0)
+        dt_stage_destroy(s, stream);
+    else
+        *out = s;
+    return status;
+}
+
+void dt_stage_destroy(struct dt_stage *s, struct dt_stream *stream)
+{
+    if (!s)
+        return;
+    dt_free(stream, &s->loss);
+    dt_free(stream, &s->state);
+    if (s->model->family->stage_end)
+        s->model->family->stage_end(s);
+    free(s->parts);
+    free(s->groups);
+    free(s);
+}
+
+/* ---- a stash ---- */
+
+/* What is kept of layer `i` of the stage: first of all its buffers. */
+static struct dt_buffer *kept_of(const struct dt_stage *stage, const struct dt_stash *stash, int i)
+{
+    return (struct dt_buffer *)(void *)((char *)stash->layers + (size_t)i * stage->model->family->stash_bytes);
+}
+
+static void free_kept(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream)
+{
+    for (int i = first; i < end; i++)
+        for (int b = 0; b < stage->model->family->stash_buffers; b++)
+            dt_free(stream, &kept_of(stage, stash, i)[b]);
+}
+
+dt_status dt_stash_create(const struct dt_stage *stage, int part, struct dt_stash *out)
+{
+    *out = (struct dt_stash){.part = part, .layers = calloc((size_t)stage->layer_count, stage->model->family->stash_bytes)};
+    return dt_allocated(out->layers, "no host memory for the stash of %d layers", stage->layer_count);
+}
+
+void dt_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream)
+{
+    if (stash->layers)
+        free_kept(stage, stash, 0, stage->layer_count, stream);
+    dt_stash_end(stash, stream);
+    dt_free(stream, &stash->x);
+    dt_free(stream, &stash->dx);
+    free(stash->layers);
+    stash->layers = NULL;
+}
+
+dt_status dt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
+                         struct dt_stream *stream)
+{
+    const struct dt_part *part = &stage->parts[stash->part];
+    stash->samples = samples;
+    stash->first_sample = first_sample;
+    return part->first || part->last ? stage->model->family->begin_samples(stage, stash, stream) : DT_OK;
+}
+
+void dt_stash_end(struct dt_stash *stash, struct dt_stream *stream)
+{
+    dt_free(stream, &stash->inputs);
+    dt_free(stream, &stash->targets);
+}
+
+void dt_stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
+                     struct dt_buffer *input)
+{
+    const struct dt_group *last = &stage->groups[end - 1];
+    int first_layer = stage->groups[first].first_layer;
+    *input = kept_of(stage, stash, first_layer)[0];
+    *kept_of(stage, stash, first_layer) = (struct dt_buffer){0};
+    free_kept(stage, stash, first_layer, last->first_layer + last->layer_count, stream);
+}

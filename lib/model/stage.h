@@ -1,0 +1,25 @@
+/* Stages and stashes of any family: created and destroyed here, by what the family says of their sizes; its hooks add what it has of its own
+ * (struct dt_model_family). Work is queued on `stream`; errors are those of lib/model/model.h. */
+#ifndef LIB_MODEL_STAGE_H
+#define LIB_MODEL_STAGE_H
+
+#include "lib/model/model.h"
+
+/* Kernels and model stay the caller's, and outlive the stage. Owner of *out: the caller, dt_stage_destroy. */
+dt_status dt_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,
+                          struct dt_stream *stream, struct dt_stage **out);
+void dt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream); /* takes NULL */
+
+/* Owner: the caller, dt_stash_destroy, which frees what is left in it, and also takes a zeroed one. */
+dt_status dt_stash_create(const struct dt_stage *stage, int part, struct dt_stash *out);
+void dt_stash_destroy(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream);
+/* Begin a micro-batch of `samples` samples from number `first_sample` of the step. */
+dt_status dt_stash_begin(const struct dt_stage *stage, struct dt_stash *stash, size_t samples, uint32_t first_sample,
+                         struct dt_stream *stream);
+/* End it, after its backward: frees inputs and targets. */
+void dt_stash_end(struct dt_stash *stash, struct dt_stream *stream);
+/* Free what the forward of groups [first, end) kept for their backward; what the first of them read moves to *input. */
+void dt_stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
+                     struct dt_buffer *input);
+
+#endif
