@@ -23,12 +23,9 @@ dt_status gpt_sample_count(const struct dt_model *model, const struct dt_data_se
 dt_status gpt_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, uint64_t position, void *inputs,
                           void *targets);
 
-/* partition.c: which layers the stages of a pipeline get. first_layer [stages + 1] gets the layer with which each stage begins. Stages are runs
- * of whole pieces (lib/model/split.h): embedding, each block, final norm, head. A piece costs the floating-point operations of its matrix
- * products; the embedding has none, the head those of its logits. It depends on the model alone, so that every device and every rank finds
- * the same. Errors: DT_ERR_INVALID where there are more stages than pieces. */
-dt_status gpt_partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);
-/* How large these layers are, and what they are called. */
+/* sizes.c: how large these layers are. Operations are those of every matrix product that a step does: linear layers, head, and attention's two
+ * products over the full T x T square, as PaLM's appendix B and the usual MFU count do. Keys and values that heads share change the products
+ * that make them, and not attention's own. */
 void gpt_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
 
 #endif

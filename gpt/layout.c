@@ -330,37 +330,7 @@ size_t gpt_tensor_offset(const struct gpt_layer *layer, enum gpt_tensor_name nam
     return 0;
 }
 
-int gpt_piece_end(const struct dt_model *model, int layer)
-{
-    int first_after_blocks = 1 + GPT_BLOCK_LAYERS * gpt_of(model)->layers;
-    return layer >= 1 && layer < first_after_blocks ? layer + GPT_BLOCK_LAYERS : layer + 1;
-}
-
 int gpt_block_layer(int block)
 {
     return 1 + GPT_BLOCK_LAYERS * block;
-}
-
-uint64_t gpt_parameter_count(const struct dt_model *model)
-{
-    uint64_t blocks = (uint64_t)gpt_of(model)->layers, count = 0;
-    int layers = gpt_layer_count(model), first_of_second = gpt_block_layer(1), after_blocks = gpt_block_layer(gpt_of(model)->layers);
-    for (int i = 0; i < layers; i = i + 1 == first_of_second ? after_blocks : i + 1) { /* blocks are alike */
-        struct gpt_layer layer;
-        gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
-        count += layer.param_elems * (layer.block >= 0 ? blocks : 1);
-    }
-    return count;
-}
-
-int gpt_tensor_count(const struct dt_model *model)
-{
-    struct gpt_layer layer;
-    int tensors = 0, layers = gpt_layer_count(model), second_block = gpt_block_layer(1),
-        after_blocks = gpt_block_layer(gpt_of(model)->layers);
-    for (int i = 0; i < layers; i = i + 1 == second_block ? after_blocks : i + 1) { /* blocks are alike */
-        gpt_describe_layer(model, (struct gpt_cut){0, 1}, i, &layer);
-        tensors += layer.tensor_count * (layer.block >= 0 ? gpt_of(model)->layers : 1);
-    }
-    return tensors;
 }

@@ -78,9 +78,6 @@ void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int in
 /* A tied head away from the embedding, described as above, gets a copy of the token table: a weight of its own that begins as the table
  * does. */
 void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *head);
-/* Parameters of all layers. Tied tables count once. */
-uint64_t gpt_parameter_count(const struct dt_model *model);
-int gpt_tensor_count(const struct dt_model *model);
 /* Rows of a table of `rows` that this rank has. In a large table a part begins at a multiple of 8 rows, so that rows of logits are aligned. */
 struct gpt_part gpt_cut_table(struct gpt_cut cut, int rows);
 /* This rank's of the model's heads, which divide evenly. */
@@ -110,8 +107,6 @@ bool gpt_has_tensor(const struct gpt_layer *layer, enum gpt_tensor_name name);
 /* Offset of the tensor called `name` in `layer`; the name must exist. */
 size_t gpt_tensor_offset(const struct gpt_layer *layer, enum gpt_tensor_name name);
 
-/* The pieces that partitions walk: [embedding, blocks..., final norm, head]. Returns the layer after the piece that starts at `layer`. */
-int gpt_piece_end(const struct dt_model *model, int layer);
 /* The first layer of `block`; of one past the last block the final norm. */
 int gpt_block_layer(int block);
 

@@ -121,16 +121,6 @@ static double attention_products(const struct dt_model *model)
     return (double)gpt_of(model)->layers * 2 * gpt_of(model)->block_size * gpt_of(model)->hidden;
 }
 
-double gpt_forward_flops_per_token(const struct dt_model *model)
-{
-    return 2 * (linear_weights(model) + attention_products(model));
-}
-
-double gpt_step_flops(const struct dt_model *model, uint64_t tokens)
-{
-    return 3 * gpt_forward_flops_per_token(model) * (double)tokens;
-}
-
 double gpt_causal_step_flops(const struct dt_model *model, uint64_t tokens)
 {
     return 3 * 2 * (linear_weights(model) + attention_products(model) / 2) * (double)tokens;

@@ -143,13 +143,7 @@ size_t gpt_block_columns(const struct dt_model *model);
 /* Rows of the logits, of `rows`, that are made at a time: no more bytes than the layers of a segment of `blocks` blocks keep between them. */
 size_t gpt_logit_rows(const struct dt_model *model, int blocks, size_t rows);
 
-/* Multiply-adds counted as 2, per token, forward only: every matrix product that a step does (linears, head, and attention's two products
- * over the full T x T square, as PaLM's appendix B and the usual MFU count do). Backward is twice that. What keys and values are shared by
- * changes the products that make them, and not attention's own. */
-double gpt_forward_flops_per_token(const struct dt_model *model);
-/* 3 * forward * tokens: the numerator of TFLOP/s and MFU. Recomputation is not counted. */
-double gpt_step_flops(const struct dt_model *model, uint64_t tokens);
-/* The same with the half of the T x T square that a causal mask leaves. */
+/* Operations of a step's forward and backward (dt_model_step_flops) with the half of the T x T square that a causal mask leaves. */
 double gpt_causal_step_flops(const struct dt_model *model, uint64_t tokens);
 const char *gpt_flops_formula(const struct dt_model *model);
 

@@ -52,27 +52,26 @@ static double flops_of(const struct dt_model *model, int first, int end)
 {
     struct dt_layers_size size;
     model->family->layers_size(model, (struct dt_layers){.first = first, .end = end}, &size);
-    return size.flops_per_unit; /* this is a whole number */
+    return 3 * (double)size.forward_flops; /* this is a whole number */
 }
 
 dt_status framework_fill_stages(const struct experiment *e, int stages, int *first_layer)
 {
     const struct dt_model *model = &e->model;
-    int whole[2], stage = 0;
-    DT_TRY(model->family->partition(model, DT_SPLIT_BALANCED, 1, whole));
-    double total = flops_of(model, 0, whole[1]), seen = 0;
+    int layers = dt_layer_count(model), stage = 0;
+    double total = flops_of(model, 0, layers), seen = 0;
     first_layer[0] = 0;
-    for (int layer = 0; layer < whole[1];) {
+    for (int layer = 0; layer < layers;) {
         int end = piece_end(model, layer);
         seen += flops_of(model, layer, end);
         layer = end;
-        if (layer < whole[1] && seen * stages > total * (stage + 1))
+        if (layer < layers && seen * stages > total * (stage + 1))
             first_layer[++stage] = layer;
     }
     int empty = stages - 1 - stage;
     if (empty > 1 || (empty == 1 && !divide_before(model, stage, first_layer)))
         return dt_fail(DT_ERR_UNAVAILABLE, "pipeline.stages: the framework's rule leaves %d of %d stages empty", empty, stages);
-    first_layer[stages] = whole[1];
+    first_layer[stages] = layers;
     return DT_OK;
 }
 

@@ -73,13 +73,11 @@ static int own_coordinates(const struct mesh_shape *mesh, enum mesh_axis axis, c
  * the blocks count as one layer, without the table if that is tied. */
 static double smallest_layer_elems(const struct dt_model *model, int tensor)
 {
-    int behind = dt_block_layer(model->family, dt_model_blocks(model)), ends[2];
+    int behind = dt_block_layer(model->family, dt_model_blocks(model));
     double smallest = INFINITY;
-    if (model->family->partition(model, DT_SPLIT_BALANCED, 1, ends) < 0)
-        return 0;
     for (int i = 0; i <= behind; i = i + 1 == dt_block_layer(model->family, 1) ? behind : i + 1) { /* all blocks are alike */
         struct dt_layers_size size;
-        int end = i == behind && !dt_model_facts(model).ends_share ? ends[1] : i + 1;
+        int end = i == behind && !dt_model_facts(model).ends_share ? dt_layer_count(model) : i + 1;
         model->family->layers_size(model, (struct dt_layers){.first = i, .end = end}, &size);
         smallest = fmin(smallest, (double)size.parameters / tensor);
     }

@@ -132,12 +132,15 @@ static dt_status describe_stages(const struct experiment *e, const struct order_
         stage->compute_s = NAN;
         for (int i = 0; i < layout->parts; i++) {
             int v = virtual_stage_of(i, rank, out->stages, layout->folded);
+            struct dt_layers layers = {.first = first_layer[v], .end = first_layer[v + 1]};
             struct dt_layers_size size;
-            e->model.family->layers_size(&e->model, (struct dt_layers){.first = first_layer[v], .end = first_layer[v + 1]}, &size);
+            char text[64];
+            e->model.family->layers_size(&e->model, layers, &size);
+            dt_layers_text(&e->model, layers, text, sizeof text);
             size_t used = strlen(stage->layers);
-            snprintf(stage->layers + used, sizeof stage->layers - used, "%s%s", i ? " | " : "", size.text);
+            snprintf(stage->layers + used, sizeof stage->layers - used, "%s%s", i ? " | " : "", text);
             stage->parameters += size.parameters;
-            stage->flops_per_step += size.flops_per_unit * tokens;
+            stage->flops_per_step += 3 * (double)size.forward_flops * tokens;
         }
     }
     free(first_layer);

@@ -184,8 +184,8 @@ struct dt_layers {
 
 struct dt_layers_size {
     uint64_t parameters;
-    double flops_per_unit; /* forward and backward, as step_flops counts */
-    char text[64];         /* "embedding, blocks 0 to 7" */
+    int tensors;           /* that these are, each counted by itself as frameworks' optimizers do */
+    int64_t forward_flops; /* of a unit, multiply-adds counted as 2; backward has twice as many */
 };
 
 /* What forward may keep although backward could make it again from what is kept anyway, each in one pass over memory: outputs of norms, and
@@ -316,7 +316,8 @@ struct dt_model_family {
     double loss_spread;
     /* Its layers: names of those before and after the blocks, each list ending with NULL; NULL: there are none. */
     const char *const *before, *const *after;
-    int block_layers; /* of each block */
+    int block_layers;  /* of each block */
+    bool blocks_alike; /* all blocks have equal sizes */
     int again;        /* enum dt_again, added up: what its stages can compute again within blocks; 0: nothing */
     bool fp8;         /* its linear layers can be predicted in FP8 */
 
@@ -355,20 +356,13 @@ struct dt_model_family {
     /* Elements of the largest tensor anywhere in the model for `samples` samples; *keys: the keys
      * that determine it, for a message. */
     double (*largest_tensor)(const struct dt_model *model, double samples, const char **keys);
-    /* Parameters of what comes before the blocks, or after them, whichever is more, on one of `ranks` that share each layer; at least. */
+    /* Optional, where ranks that share these layers have less than all of it: parameters of what comes before the blocks, or after them,
+     * whichever is more, on one of `ranks` that share each layer; at least. */
     double (*end_elems)(const struct dt_model *model, int ranks);
-    uint64_t (*parameter_count)(const struct dt_model *model);
-    /* Of how many tensors they are, each counted by itself as frameworks' optimizers do. */
-    int (*tensor_count)(const struct dt_model *model);
-    /* Multiply-adds counted as 2, forward and backward, without recomputation. */
-    double (*step_flops)(const struct dt_model *model, uint64_t units);
-    /* Optional, where it is another number: the same with half of attention's products, which a causal mask leaves. */
+    /* Optional, where it is another number: operations of a step (dt_model_step_flops) with half of attention's products, which a causal mask leaves. */
     double (*causal_step_flops)(const struct dt_model *model, uint64_t units);
-    /* For records: how step_flops counts, and whose way of counting it is. */
+    /* For records: how forward_flops counts, and whose way of counting it is. */
     const char *(*flops_formula)(const struct dt_model *model);
-    /* first_layer [stages + 1] gets the layer with which each stage begins. The model alone decides, so that every rank on every device
-     * finds the same. DT_ERR_INVALID: more stages than pieces. */
-    dt_status (*partition)(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);
     void (*layers_size)(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
     /* The next three are optional together: without them no two ranks can share a layer.
      * Whether `ranks` ranks can share each layer. DT_ERR_INVALID: what does not divide, and the numbers that would do. */
@@ -456,11 +450,6 @@ struct dt_model_family {
 
 /* ---- in short ---- */
 
-static inline uint64_t dt_model_parameter_count(const struct dt_model *model)
-{
-    return model->family->parameter_count(model);
-}
-
 static inline struct dt_model_facts dt_model_facts(const struct dt_model *model)
 {
     struct dt_model_facts facts;
@@ -485,10 +474,12 @@ static inline int dt_model_blocks(const struct dt_model *model)
     return dt_model_facts(model).blocks;
 }
 
-static inline double dt_model_step_flops(const struct dt_model *model, uint64_t units)
-{
-    return model->family->step_flops(model, units);
-}
+/* ---- what follows from the sizes of its layers (layers.c) ---- */
+
+uint64_t dt_model_parameter_count(const struct dt_model *model);
+int dt_model_tensor_count(const struct dt_model *model);
+/* Multiply-adds counted as 2, forward and backward, without recomputation. */
+double dt_model_step_flops(const struct dt_model *model, uint64_t units);
 
 /* ---- its layers, by what its family says of them (layers.c) ---- */
 
@@ -498,5 +489,16 @@ int dt_layer_count(const struct dt_model *model);
 /* The end of the group that begins with layer `first`. The layers after the blocks are one group: a norm there has too few parameters for a
  * collective of its own. */
 int dt_unit_end(const struct dt_model *model, int first, enum dt_unit unit);
+
+/* Which layers the stages of a pipeline get: runs of whole blocks, and of layers outside of blocks. first_layer [stages + 1] gets the layer
+ * with which each stage begins. The model alone decides, so that every rank on every device finds the same. Errors: DT_ERR_INVALID, more
+ * stages than pieces; DT_ERR_HOST_MEMORY. */
+dt_status dt_partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer);
+
+/* "embedding, blocks 0 to 7" */
+void dt_layers_text(const struct dt_model *model, struct dt_layers layers, char *out, size_t out_bytes);
+
+/* end_elems of the family, or the parameters of all layers before the blocks, or after them, whichever is more. */
+double dt_end_elems(const struct dt_model *model, int ranks);
 
 #endif

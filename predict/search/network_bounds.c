@@ -151,7 +151,7 @@ static dt_status add_least_s(struct network_bounds *b, const struct mesh_shape *
 
 double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mesh, double parameter_bytes)
 {
-    double end = model->family->end_elems(model, mesh->size[MESH_TENSOR]) * (double)dt_dtype_bytes(model->dtype);
+    double end = dt_end_elems(model, mesh->size[MESH_TENSOR]) * (double)dt_dtype_bytes(model->dtype);
     double block = parameter_bytes * mesh->size[MESH_PIPELINE] / dt_model_blocks(model);
     return fmax(parameter_bytes - block - 2 * end / mesh->size[MESH_PIPELINE], 0) / (model->fp8_gather ? 2 : 1);
 }

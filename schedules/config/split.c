@@ -47,11 +47,8 @@ static dt_status split_at_points(const struct experiment *e, int virtual_stages,
 
 dt_status experiment_partition(const struct experiment *e, int virtual_stages, int *first_layer)
 {
-    const struct dt_model_family *family = e->model.family;
     if (!e->strategy.split_points || !e->strategy.has_pipeline)
-        return family->partition(&e->model, e->strategy.split, virtual_stages, first_layer);
-    int whole[2];
-    DT_TRY(family->partition(&e->model, DT_SPLIT_BALANCED, 1, whole));
-    first_layer[virtual_stages] = whole[1];
+        return dt_partition(&e->model, e->strategy.split, virtual_stages, first_layer);
+    first_layer[virtual_stages] = dt_layer_count(&e->model);
     return split_at_points(e, virtual_stages, first_layer);
 }

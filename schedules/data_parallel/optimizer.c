@@ -88,7 +88,7 @@ dt_status optimizer_create(const struct experiment *experiment, const struct dt_
     DT_TRY(dt_allocated(optimizer, "no host memory for an optimizer"));
     optimizer->experiment = experiment;
     optimizer->kernels = stage->kernels;
-    optimizer->tensors = experiment->model.family->tensor_count(&experiment->model);
+    optimizer->tensors = dt_model_tensor_count(&experiment->model);
     optimizer->parameters = (double)dt_model_parameter_count(&experiment->model) / experiment->tensor.size;
     optimizer->gradient_scale = (float)(1.0 / experiment_static_scale(experiment) / summed_ranks);
     dt_status status = find_plain(optimizer, stage, run);

@@ -158,7 +158,7 @@ static dt_status measure_own(const struct report *report, const struct experimen
     dt_metrics_set_peaks(out, result->ranks, known_ranks(result));
     double step_s = out->step_s.median, flops_per_gpu = dt_model_step_flops(&e->model, (uint64_t)units) / step_s / e->world_size;
     const struct dt_model_family *family = e->model.family;
-    double (*causal)(const struct dt_model *, uint64_t) = family->causal_step_flops ? family->causal_step_flops : family->step_flops;
+    double (*causal)(const struct dt_model *, uint64_t) = family->causal_step_flops ? family->causal_step_flops : dt_model_step_flops;
     double causal_per_gpu = causal(&e->model, (uint64_t)units) / step_s / e->world_size;
     out->units_per_s = units / step_s;
     out->samples_per_s = samples / step_s;

@@ -357,7 +357,7 @@ static void bench_vocabulary(struct bench *b, const struct gpt_dropout *dropout)
 
 static void bench_parameters(struct bench *b)
 {
-    size_t count = gpt_parameter_count(&b->model), few = count / 4; /* Adam's state of a quarter of the model is large enough */
+    size_t count = dt_model_parameter_count(&b->model), few = count / 4; /* Adam's state of a quarter of the model is large enough */
     double bytes = (double)(count * b->element_bytes);
     void *params = array(b, count), *grads = array(b, count);
     float *state[3] = {floats(b, few), floats(b, few), floats(b, few)};
@@ -483,6 +483,7 @@ static dt_status arguments(struct bench *b, int argc, char **argv)
                                                                 .hidden = ((const struct gpt_model *)preset->own)->hidden,
                                                                 .vocab_size = VOCAB,
                                                                 .block_size = BLOCK});
+    b->model.family = &gpt_family;
     for (int i = 0; i < DT_DTYPE_COUNT; i++)
         if (strcmp(dtype, dt_dtype_name((enum dt_dtype)i)) == 0)
             b->model.dtype = (enum dt_dtype)i;
@@ -552,7 +553,7 @@ int main(int argc, char **argv)
     bench_vocabulary(&b, &dropout);
     bench_parameters(&b);
     bench_vision(&b);
-    double flops = gpt_step_flops(&b.model, b.rows);
+    double flops = dt_model_step_flops(&b.model, b.rows);
     printf("a step of these: %.2f ms, %.0f tokens/s, %.2f TFLOP/s\n", b.step_s * 1e3, (double)b.rows / b.step_s, flops / b.step_s * 1e-12);
     if (!b.on_cpu)
         bench_attention(&b, "", 0, LONG, &dropout);

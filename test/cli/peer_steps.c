@@ -32,9 +32,7 @@ static dt_status open_run(struct run *r)
 {
     const struct dt_model *model = &r->e->model;
     struct dt_device_options options = {.threads = 1, .local_size = 1};
-    int ends[2];
-    DT_TRY(r->family->partition(model, DT_SPLIT_BALANCED, 1, ends));
-    struct dt_layers all = {.end = ends[1]};
+    struct dt_layers all = {.end = dt_layer_count(model)};
     struct dt_stage_options stage = {.parts = &all, .part_count = 1, .unit = DT_UNIT_LINEAR, .seed = r->e->seed};
     size_t offset = 0;
     r->element_bytes = dt_dtype_bytes(model->dtype);

@@ -87,52 +87,17 @@ static double largest_tensor(const struct dt_model *model, double samples, const
     return fmax(2 * samples, 2.0 * toy_of(model)->width) * toy_of(model)->width;
 }
 
-static double end_elems(const struct dt_model *model, int ranks)
-{
-    return 0;
-}
-
-static uint64_t parameters_between(const struct dt_model *model, int first, int end)
-{
-    uint64_t sum = 0;
-    for (int i = first; i < end; i++)
-        sum += weights_of(model, i);
-    return sum;
-}
-
-static uint64_t parameter_count(const struct dt_model *model)
-{
-    return parameters_between(model, 0, toy_of(model)->depth);
-}
-
-static int tensor_count(const struct dt_model *model)
-{
-    return toy_of(model)->depth;
-}
-
-static double step_flops(const struct dt_model *model, uint64_t units)
-{
-    return 3 * 2 * (double)parameter_count(model) * (double)units;
-}
-
 static const char *flops_formula(const struct dt_model *model)
 {
     return "3 * 2 * N per vector, N weights";
 }
 
-static dt_status partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer)
-{
-    int depth = toy_of(model)->depth;
-    for (int i = 0; i <= stages; i++)
-        first_layer[i] = (int)((int64_t)depth * i / stages);
-    return stages <= depth ? DT_OK : dt_fail(DT_ERR_INVALID, "%d stages of %d layers", stages, depth);
-}
-
 static void layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out)
 {
-    out->parameters = parameters_between(model, layers.first, layers.end);
-    out->flops_per_unit = 3 * 2 * (double)out->parameters;
-    snprintf(out->text, sizeof out->text, "layers %d to %d", layers.first, layers.end - 1);
+    *out = (struct dt_layers_size){.tensors = layers.end - layers.first};
+    for (int i = layers.first; i < layers.end; i++)
+        out->parameters += weights_of(model, i);
+    out->forward_flops = 2 * (int64_t)out->parameters;
 }
 
 /* ---- kernels ---- */
@@ -355,12 +320,7 @@ static const struct dt_model_family toys = {
     .describe = describe,
     .set_blocks = set_blocks,
     .largest_tensor = largest_tensor,
-    .end_elems = end_elems,
-    .parameter_count = parameter_count,
-    .tensor_count = tensor_count,
-    .step_flops = step_flops,
     .flops_formula = flops_formula,
-    .partition = partition,
     .block_layers = 1,
     .layers_size = layers_size,
     .kernels_available = kernels_available,

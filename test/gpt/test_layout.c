@@ -47,12 +47,13 @@ static void preset_sizes(void)
                  {"GPT76B", 81, 1},          {"GPT100B", 102, 1},         {"GPT175B", 175, 1.5},      {"GPT1T", 1010, 10}};
     for (size_t i = 0; i < sizeof study / sizeof *study; i++) {
         struct dt_model model = model_of(study[i].name);
-        double billions = (double)gpt_parameter_count(&model) / 1e9;
+        double billions = (double)dt_model_parameter_count(&model) / 1e9;
         CHECK(fabs(billions - study[i].billions) <= study[i].tolerance, "%s has %.3f billion", study[i].name, billions);
-        CHECK(params_between(&model, 0, gpt_layer_count(&model)) == gpt_parameter_count(&model), "%s: layers do not add up", study[i].name);
+        CHECK(params_between(&model, 0, gpt_layer_count(&model)) == dt_model_parameter_count(&model), "%s: layers do not add up",
+              study[i].name);
     }
     struct dt_model small = model_of("GPTSmall");
-    CHECK(gpt_parameter_count(&small) == 162052608);
+    CHECK(dt_model_parameter_count(&small) == 162052608);
     CHECK(preset_named("gptsmall") == NULL && preset_named("") == NULL);
 }
 
@@ -92,7 +93,7 @@ static void published_parameters(void)
     };
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         struct dt_model model = model_of(published[i].name);
-        uint64_t count = gpt_parameter_count(&model);
+        uint64_t count = dt_model_parameter_count(&model);
         CHECK(fabs((double)count / 1e9 - published[i].billions) <= published[i].tolerance, "%s has %.4f billion", published[i].name,
               (double)count / 1e9);
         CHECK(!published[i].exact || count == published[i].exact, "%s has %llu, published %llu", published[i].name,
@@ -107,13 +108,13 @@ static void flops(void)
     struct dt_model m = model_of("GPTSmall");
     double products = 12.0 * 12 * 768 * 768 + 50000.0 * 768;
     double expected = (6 * products + 12.0 * 12 * 768 * 256) * 2048;
-    CHECK(fabs(gpt_step_flops(&m, 2048) / expected - 1) < 1e-12, "%g, expected %g", gpt_step_flops(&m, 2048), expected);
+    CHECK(fabs(dt_model_step_flops(&m, 2048) / expected - 1) < 1e-12, "%g, expected %g", dt_model_step_flops(&m, 2048), expected);
     /* Mistral: all its parameters are in products but the embedding and 65 norms of d */
     m = model_of("Mistral-7B");
     products = 7241732096.0 - 32000.0 * 4096 - 65.0 * 4096;
     expected = 6 * products + 12.0 * 32 * 4096 * 4096;
     double causal = 6 * products + 6.0 * 32 * 4096 * 4096;
-    CHECK(fabs(gpt_step_flops(&m, 1) / expected - 1) < 1e-12, "%g, expected %g", gpt_step_flops(&m, 1), expected);
+    CHECK(fabs(dt_model_step_flops(&m, 1) / expected - 1) < 1e-12, "%g, expected %g", dt_model_step_flops(&m, 1), expected);
     CHECK(fabs(gpt_causal_step_flops(&m, 1) / causal - 1) < 1e-12, "%g, expected %g", gpt_causal_step_flops(&m, 1), causal);
 }
 
@@ -255,13 +256,13 @@ static void partition(void)
         struct dt_model m = model_of(p->name);
         for (int stages = 1; stages <= 8; stages++) {
             int first[9];
-            CHECK_OK(gpt_partition(&m, DT_SPLIT_PARAMETERS, stages, first));
+            CHECK_OK(dt_partition(&m, DT_SPLIT_PARAMETERS, stages, first));
             CHECK(first[0] == 0 && first[stages] == gpt_layer_count(&m));
             for (int s = 1; s < stages; s++) {
                 CHECK(first[s] > first[s - 1]);
                 CHECK(first[s] >= 1 + 3 * gpt_of(&m)->layers || (first[s] - 1) % 3 == 0, "stage %d of %s starts inside a block", s,
                       p->name);
-                double share = (double)params_between(&m, 0, first[s]) * stages / (double)gpt_parameter_count(&m);
+                double share = (double)params_between(&m, 0, first[s]) * stages / (double)dt_model_parameter_count(&m);
                 int pieces_behind =
                     first[s] >= 1 + 3 * gpt_of(&m)->layers ? gpt_layer_count(&m) - first[s] : gpt_of(&m)->layers - (first[s] - 1) / 3 + 2;
                 CHECK(share > s || pieces_behind == stages - s, "stage %d of %d of %s closes at %.3f", s, stages, p->name, share);
@@ -270,15 +271,15 @@ static void partition(void)
     }
     struct dt_model tiny = layout_of(DT_FP32, &(struct gpt_model){.layers = 2, .heads = 2, .hidden = 8, .vocab_size = 10, .block_size = 8});
     int first[65];
-    CHECK(gpt_partition(&tiny, DT_SPLIT_PARAMETERS, 64, first) == DT_ERR_INVALID);
-    CHECK(gpt_partition(&tiny, DT_SPLIT_BALANCED, 64, first) == DT_ERR_INVALID);
+    CHECK(dt_partition(&tiny, DT_SPLIT_PARAMETERS, 64, first) == DT_ERR_INVALID);
+    CHECK(dt_partition(&tiny, DT_SPLIT_BALANCED, 64, first) == DT_ERR_INVALID);
 }
 
 static double cost_of(const struct dt_model *m, int first, int end)
 {
     struct dt_layers_size size;
     gpt_layers_size(m, (struct dt_layers){.first = first, .end = end}, &size);
-    return size.flops_per_unit;
+    return 3 * (double)size.forward_flops;
 }
 
 enum { MOST_PIECES = 40, MOST_STAGES = 12 };
@@ -289,7 +290,7 @@ static double least_cost(const struct dt_model *m, int stages)
     int pieces = gpt_of(m)->layers + 3, layer[MOST_PIECES + 1] = {0};
     double best[MOST_STAGES + 1][MOST_PIECES + 1];
     for (int i = 0; i < pieces; i++)
-        layer[i + 1] = gpt_piece_end(m, layer[i]);
+        layer[i + 1] = layer[i] < dt_block_layer(m->family, gpt_of(m)->layers) ? dt_unit_end(m, layer[i], DT_UNIT_BLOCK) : layer[i] + 1;
     for (int s = 1; s <= stages; s++)
         for (int end = s; end <= pieces; end++) {
             best[s][end] = s == 1 ? cost_of(m, 0, layer[end]) : INFINITY;
@@ -307,20 +308,18 @@ static void balanced_partition(void)
         struct dt_model m = layout_of(
             DT_FP32,
             &(struct gpt_model){.layers = sizes[i][0], .heads = 2, .hidden = sizes[i][1], .vocab_size = sizes[i][2], .block_size = 32});
-        double whole = cost_of(&m, 0, gpt_layer_count(&m));
-        CHECK(whole == 3 * gpt_forward_flops_per_token(&m));
         for (int stages = 1; stages <= MOST_STAGES && stages <= gpt_of(&m)->layers + 3; stages++) {
             int first[MOST_STAGES + 1];
             double slowest = 0;
             uint64_t parameters = 0;
-            CHECK_OK(gpt_partition(&m, DT_SPLIT_BALANCED, stages, first));
+            CHECK_OK(dt_partition(&m, DT_SPLIT_BALANCED, stages, first));
             CHECK(first[0] == 0 && first[stages] == gpt_layer_count(&m));
             for (int s = 0; s < stages; s++) {
                 CHECK(first[s] < first[s + 1], "stage %d of %d is empty", s, stages);
                 slowest = fmax(slowest, cost_of(&m, first[s], first[s + 1]));
                 parameters += params_between(&m, first[s], first[s + 1]);
             }
-            CHECK(parameters == gpt_parameter_count(&m));
+            CHECK(parameters == dt_model_parameter_count(&m));
             CHECK(slowest == least_cost(&m, stages), "%d blocks on %d stages: %.0f, and %.0f can be had", gpt_of(&m)->layers, stages,
                   slowest, least_cost(&m, stages));
         }
@@ -328,7 +327,7 @@ static void balanced_partition(void)
     /* 10 equal blocks on 4 stages, and a head that costs nothing: 3 is the slowest in any case, and none has 1. */
     struct dt_model m = layout_of(DT_FP32, &(struct gpt_model){.layers = 10, .heads = 2, .hidden = 64, .vocab_size = 2, .block_size = 32});
     int first[5];
-    CHECK_OK(gpt_partition(&m, DT_SPLIT_BALANCED, 4, first));
+    CHECK_OK(dt_partition(&m, DT_SPLIT_BALANCED, 4, first));
     for (int s = 1; s < 4; s++)
         CHECK((first[s] - first[s - 1]) / 3 >= 2 && (first[s] - first[s - 1]) / 3 <= 3);
 }

@@ -32,9 +32,9 @@ static void test_counts(void)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct dt_model model = preset(rows[i].name);
         vision_change(&model)->image_size = rows[i].image_size;
-        double multiply_adds = vision_step_flops(&model, 1) / 6e9; /* three passes of two operations each */
-        CHECK(vision_parameter_count(&model) == rows[i].parameters, "%s: %llu", rows[i].name,
-              (unsigned long long)vision_parameter_count(&model));
+        double multiply_adds = dt_model_step_flops(&model, 1) / 6e9; /* three passes of two operations each */
+        CHECK(dt_model_parameter_count(&model) == rows[i].parameters, "%s: %llu", rows[i].name,
+              (unsigned long long)dt_model_parameter_count(&model));
         CHECK(fabs(multiply_adds - rows[i].giga_multiply_adds) < 0.0006, "%s: %g", rows[i].name, multiply_adds);
         CHECK_OK(vision_check_model(&model));
     }
@@ -70,7 +70,7 @@ static void test_strides_become_dilations(void)
             vision_next_layer(&model, &layer);
         struct vision_shape out = layer.nodes[layer.output].shape;
         CHECK(out.height == sizes[i] && out.width == sizes[i] && out.channels == 2048, "stride %d: %d", strides[i], out.height);
-        CHECK(vision_parameter_count(&model) == 25557032, "stride %d has other parameters", strides[i]);
+        CHECK(dt_model_parameter_count(&model) == 25557032, "stride %d has other parameters", strides[i]);
     }
 }
 
@@ -100,15 +100,16 @@ static void test_stages_are_balanced(void)
     struct dt_model model = preset("ResNet50");
     int first[5];
     double most = 0;
-    CHECK_OK(vision_partition(&model, DT_SPLIT_BALANCED, 4, first));
+    CHECK_OK(dt_partition(&model, DT_SPLIT_BALANCED, 4, first));
     for (int i = 0; i < 4; i++) {
         struct dt_layers_size size;
         vision_layers_size(&model, (struct dt_layers){.first = first[i], .end = first[i + 1]}, &size);
-        most = fmax(most, size.flops_per_unit);
+        most = fmax(most, 3 * (double)size.forward_flops);
     }
     CHECK(first[0] == 0 && first[4] == 18, "not all layers are dealt");
-    CHECK(most < 1.2 * vision_step_flops(&model, 1) / 4, "the slowest stage has %g of the operations", most / vision_step_flops(&model, 1));
-    CHECK(vision_partition(&model, DT_SPLIT_BALANCED, 19, (int[20]){0}) == DT_ERR_INVALID, "19 stages of 18 pieces");
+    CHECK(most < 1.2 * dt_model_step_flops(&model, 1) / 4, "the slowest stage has %g of the operations",
+          most / dt_model_step_flops(&model, 1));
+    CHECK(dt_partition(&model, DT_SPLIT_BALANCED, 19, (int[20]){0}) == DT_ERR_INVALID, "19 stages of 18 pieces");
 }
 
 static void test_blocks_can_be_fewer(void)

@@ -1,5 +1,6 @@
 /* The formulas of kernel times, against numbers worked out by hand. */
 #include "gpt/cost/kept.h"
+#include "gpt/family.h"
 #include "lib/cost/cost.h"
 #include "test/check.h"
 
@@ -96,7 +97,8 @@ static void kept(void)
     m.fp8 = DT_FP8_NONE;
     CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_HEAD, 3, 1, false) == (size_t)3 * 256 * 50000 * 2);
     CHECK(gpt_cost_kept_bytes(&c.profile, &m, GPT_MLP_DOWN, 3, 1, false) == 0);
-    CHECK(gpt_tensor_count(&m) == 16 * 24 + 5);
+    m.family = &gpt_family;
+    CHECK(dt_model_tensor_count(&m) == 16 * 24 + 5);
     struct gpt_model rms = *gpt_of(&m);
     rms.norm = GPT_NORM_RMS;
     struct dt_model with_rms = gpt_model_of(DT_FP16, &rms);
