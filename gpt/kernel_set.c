@@ -2,7 +2,6 @@
 #include "gpt/kernels_traced.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 const struct gpt_kernel_table *gpt_kernels_for(const struct dt_device_kind *kind)
 {
@@ -18,24 +17,14 @@ bool gpt_kernels_available(const struct dt_device_kind *kind, char *text, size_t
     return !table->missing && (!table->available || table->available(text, text_bytes));
 }
 
-dt_status gpt_kernel_set_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out)
+static dt_status begin(struct dt_kernels *base, const struct dt_model *model)
 {
-    struct gpt_kernel_set *k = calloc(1, sizeof *k);
-    *out = NULL;
-    DT_TRY(dt_allocated(k, "no host memory for kernels"));
-    dt_status status;
-    k->plain.table = gpt_kernels_for(dt_device_kind_of(device));
-    DT_TRY_ELSE(fail, status, dt_kernels_init(&k->base, device, model->dtype));
-    DT_TRY_ELSE(fail, status, k->plain.table->create(&k->base, model, &k->plain.state));
-    k->table = k->offers = k->plain.table;
-    k->state = k->plain.state;
-    *out = &k->base;
+    struct gpt_kernel_set *k = gpt_kernel_set(base);
+    const struct gpt_kernel_table *table = gpt_kernels_for(dt_device_kind_of(base->device));
+    DT_TRY(table->create(base, model, &k->state));
+    k->table = k->offers = k->plain.table = table;
+    k->plain.state = k->state;
     return DT_OK;
-
-fail:
-    dt_kernels_finish(&k->base);
-    free(k);
-    return status;
 }
 
 static void put_back_plain(struct gpt_kernel_set *k)
@@ -72,16 +61,15 @@ dt_status gpt_kernel_set_list(struct dt_kernels *base, struct dt_tuning *to, con
     return DT_OK;
 }
 
-void gpt_kernel_set_destroy(struct dt_kernels *base)
+static void end(struct dt_kernels *base)
 {
     struct gpt_kernel_set *k = gpt_kernel_set(base);
-    if (!k)
-        return;
     put_back_plain(k);
-    k->plain.table->destroy(k->plain.state);
-    dt_kernels_finish(base);
-    free(k);
+    if (k->plain.table)
+        k->plain.table->destroy(k->plain.state);
 }
+
+const struct dt_own_kernels gpt_own_kernels = {sizeof(struct gpt_kernel_set), begin, end};
 
 const char *gpt_kernel_set_products(const struct dt_kernels *base)
 {

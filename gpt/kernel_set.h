@@ -18,11 +18,10 @@ struct gpt_kernel_set {
     const struct gpt_kernel_table *offers; /* the plain one or the listing one: what there is of several kernels in one */
 };
 
-dt_status gpt_kernel_set_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
+extern const struct dt_own_kernels gpt_own_kernels;
 dt_status gpt_kernel_set_trace(struct dt_kernels *k, bool on);
 /* As list of struct dt_tuner, of these. */
 dt_status gpt_kernel_set_list(struct dt_kernels *k, struct dt_tuning *to, const struct dt_model *model);
-void gpt_kernel_set_destroy(struct dt_kernels *k);
 const char *gpt_kernel_set_products(const struct dt_kernels *k);
 
 /* Any of gpt's kernels are such a set. */

@@ -52,12 +52,53 @@ void gpt_facts(const struct dt_model *model, struct dt_model_facts *out)
                                    .late_head = m->vocab_size > LARGE_VOCABULARY};
 }
 
+static const char *flops_formula(const struct dt_model *model)
+{
+    bool as_in_study =
+        gpt_qkv_features(model) == 3 * gpt_of(model)->hidden && gpt_mlp_features(model) + gpt_ffn(model) == 8 * gpt_of(model)->hidden;
+    return as_in_study ? "3 * 2 * (L * 12 d^2 + V d + 2 L T d) per token, PaLM appendix B"
+                       : "3 * 2 * (N + 2 L T d) per token, N weights of all linear layers with the head, PaLM appendix B";
+}
+
+/* ---- positions ---- */
+
+struct gpt_positions gpt_positions_of(const struct dt_model *model, int rank, int ranks, enum dt_context_kind kind)
+{
+    uint32_t count = (uint32_t)(gpt_of(model)->block_size / ranks), half = count / 2;
+    if (kind == DT_CONTEXT_HEADS)
+        return (struct gpt_positions){count, {(uint32_t)rank * count, (uint32_t)rank * count + half}};
+    return (struct gpt_positions){count, {(uint32_t)rank * half, (uint32_t)(2 * ranks - 1 - rank) * half}};
+}
+
+double gpt_rope_frequency(const struct dt_model *model, int pair)
+{
+    const struct gpt_rope_scheme *r = &gpt_of(model)->rope;
+    double plain = pow(gpt_rope_base(model), -2.0 * pair / gpt_head_width(model));
+    if (r->scaling != GPT_ROPE_LLAMA3)
+        return plain;
+    double turns = r->original_length * plain / (2 * M_PI);
+    double kept = (turns - r->low_frequency_factor) / (r->high_frequency_factor - r->low_frequency_factor);
+    kept = fmin(fmax(kept, 0), 1);
+    return kept * plain + (1 - kept) * plain / r->factor;
+}
+
+double gpt_alibi_slope(int heads, int head)
+{
+    int power = 1;
+    while (2 * power <= heads)
+        power *= 2;
+    if (head < power)
+        return exp2(-8.0 * (head + 1) / power);
+    return exp2(-8.0 * (2 * (head - power) + 1) / (2 * power));
+}
+
 void gpt_describe(const struct dt_model *model, struct dt_model_texts *out)
 {
     const struct gpt_model *m = gpt_of(model);
     snprintf(out->label, sizeof out->label, "%dx%d", m->layers, m->hidden);
     snprintf(out->sizes, sizeof out->sizes, "%d layers, %d heads, hidden %d, vocabulary %d", m->layers, m->heads, m->hidden, m->vocab_size);
     snprintf(out->sample, sizeof out->sample, "%d tokens a sample", m->block_size);
+    out->flops_formula = flops_formula(model);
 }
 
 void gpt_set_blocks(struct dt_model *model, int blocks)
@@ -124,44 +165,4 @@ static double attention_products(const struct dt_model *model)
 double gpt_causal_step_flops(const struct dt_model *model, uint64_t tokens)
 {
     return 3 * 2 * (linear_weights(model) + attention_products(model) / 2) * (double)tokens;
-}
-
-const char *gpt_flops_formula(const struct dt_model *model)
-{
-    bool as_in_study =
-        gpt_qkv_features(model) == 3 * gpt_of(model)->hidden && gpt_mlp_features(model) + gpt_ffn(model) == 8 * gpt_of(model)->hidden;
-    return as_in_study ? "3 * 2 * (L * 12 d^2 + V d + 2 L T d) per token, PaLM appendix B"
-                       : "3 * 2 * (N + 2 L T d) per token, N weights of all linear layers with the head, PaLM appendix B";
-}
-
-/* ---- positions ---- */
-
-struct gpt_positions gpt_positions_of(const struct dt_model *model, int rank, int ranks, enum dt_context_kind kind)
-{
-    uint32_t count = (uint32_t)(gpt_of(model)->block_size / ranks), half = count / 2;
-    if (kind == DT_CONTEXT_HEADS)
-        return (struct gpt_positions){count, {(uint32_t)rank * count, (uint32_t)rank * count + half}};
-    return (struct gpt_positions){count, {(uint32_t)rank * half, (uint32_t)(2 * ranks - 1 - rank) * half}};
-}
-
-double gpt_rope_frequency(const struct dt_model *model, int pair)
-{
-    const struct gpt_rope_scheme *r = &gpt_of(model)->rope;
-    double plain = pow(gpt_rope_base(model), -2.0 * pair / gpt_head_width(model));
-    if (r->scaling != GPT_ROPE_LLAMA3)
-        return plain;
-    double turns = r->original_length * plain / (2 * M_PI);
-    double kept = (turns - r->low_frequency_factor) / (r->high_frequency_factor - r->low_frequency_factor);
-    kept = fmin(fmax(kept, 0), 1);
-    return kept * plain + (1 - kept) * plain / r->factor;
-}
-
-double gpt_alibi_slope(int heads, int head)
-{
-    int power = 1;
-    while (2 * power <= heads)
-        power *= 2;
-    if (head < power)
-        return exp2(-8.0 * (head + 1) / power);
-    return exp2(-8.0 * (2 * (head - power) + 1) / (2 * power));
 }

@@ -145,6 +145,5 @@ size_t gpt_logit_rows(const struct dt_model *model, int blocks, size_t rows);
 
 /* Operations of a step's forward and backward (dt_model_step_flops) with the half of the T x T square that a causal mask leaves. */
 double gpt_causal_step_flops(const struct dt_model *model, uint64_t tokens);
-const char *gpt_flops_formula(const struct dt_model *model);
 
 #endif

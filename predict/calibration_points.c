@@ -50,7 +50,7 @@ static bool combination(const struct dt_grid *g, enum dt_shape shape, double sca
 bool calibration_measures(const struct calibration_request *request, const struct dt_model_family *family)
 {
     char text[256];
-    return family->prober && family->kernels_available(dt_device_kind_find(request->device), text, sizeof text);
+    return family->prober && dt_kernels_available(family, dt_device_kind_find(request->device), text, sizeof text);
 }
 
 bool calibration_kernel(const struct calibration_request *request, const struct dt_model_family *family, int index, struct dt_measured *out)

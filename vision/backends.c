@@ -4,7 +4,6 @@
 #include "lib/device/span.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static const struct vision_kernel_table *table_for(const struct dt_device_kind *kind)
 {
@@ -28,31 +27,20 @@ bool vision_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_by
     return native;
 }
 
-void vision_kernels_destroy(struct dt_kernels *kernels)
+static dt_status begin(struct dt_kernels *kernels, const struct dt_model *model)
 {
     struct vision_kernels *k = (struct vision_kernels *)kernels;
-    if (!k)
-        return;
-    if (k->plain)
-        k->plain->destroy(k);
-    dt_kernels_finish(&k->base);
-    free(k);
+    k->table = k->plain = table_for(dt_device_kind_of(kernels->device));
+    return k->table->create(k);
 }
 
-dt_status vision_kernels_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out)
+static void end(struct dt_kernels *kernels)
 {
-    struct vision_kernels *k = calloc(1, sizeof *k);
-    *out = NULL;
-    DT_TRY(dt_allocated(k, "no host memory for kernels"));
-    k->table = k->plain = table_for(dt_device_kind_of(device));
-    dt_status status = dt_kernels_init(&k->base, device, model->dtype);
-    DT_THEN(status, k->table->create(k));
-    if (status < 0)
-        vision_kernels_destroy(&k->base);
-    else
-        *out = &k->base;
-    return status;
+    struct vision_kernels *k = (struct vision_kernels *)kernels;
+    k->plain->destroy(k);
 }
+
+const struct dt_own_kernels vision_own_kernels = {sizeof(struct vision_kernels), begin, end};
 
 /* ---- while a step is traced ---- */
 

@@ -234,8 +234,7 @@ extern const struct vision_kernel_table vision_kernels_cuda; /* cuda/backend.c, 
 /* The entries of the same name in struct dt_model_family. */
 bool vision_kernels_available(const struct dt_device_kind *kind, char *text, size_t text_bytes);
 bool vision_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes);
-dt_status vision_kernels_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
-void vision_kernels_destroy(struct dt_kernels *kernels);
+extern const struct dt_own_kernels vision_own_kernels;
 dt_status vision_kernels_trace(struct dt_kernels *kernels, bool on);
 
 #endif

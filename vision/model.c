@@ -89,6 +89,7 @@ void vision_describe(const struct dt_model *model, struct dt_model_texts *out)
     snprintf(out->sizes, sizeof out->sizes, "%d %s blocks, %d channels at first, %d classes%s", vision_block_count(model),
              m->block == VISION_BASIC ? "basic" : "bottleneck", m->width, m->classes, m->head == VISION_DEEPLAB ? " a pixel" : "");
     snprintf(out->sample, sizeof out->sample, "an image of %d x %d pixels a sample", m->image_size, m->image_size);
+    out->flops_formula = "3 * 2 * K P Q C R S per image, summed over all convolutions and the linear layer";
 }
 
 /* Of the blocks that differ only by their place, those of conv4_x, which most networks have most of. At least one in each stage is left. */

@@ -56,11 +56,6 @@ double vision_largest_tensor(const struct dt_model *model, double samples, const
     return samples * sizes_of(model, 0, vision_layer_count(model)).largest * vision_layer_count(model);
 }
 
-const char *vision_flops_formula(const struct dt_model *model)
-{
-    return "3 * 2 * K P Q C R S per image, summed over all convolutions and the linear layer";
-}
-
 void vision_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out)
 {
     struct sizes s = sizes_of(model, layers.first, layers.end);

@@ -7,7 +7,6 @@
 
 void vision_facts(const struct dt_model *model, struct dt_model_facts *out);
 double vision_largest_tensor(const struct dt_model *model, double samples, const char **keys);
-const char *vision_flops_formula(const struct dt_model *model);
 void vision_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
 
 #endif

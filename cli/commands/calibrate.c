@@ -127,7 +127,7 @@ static bool is_native(enum dt_dtype dtype)
 {
     char advice[128];
     for (int f = 0; model_family(f); f++)
-        if (model_family(f)->prober && model_family(f)->cpu_dtype_native(dtype, advice, sizeof advice))
+        if (model_family(f)->prober && dt_cpu_dtype_native(model_family(f), dtype, advice, sizeof advice))
             return true;
     return false;
 }

@@ -108,7 +108,7 @@ static void describe_dtypes(char *text, size_t text_bytes)
         const struct dt_model_family *family;
         bool native = true;
         for (int f = 0; (family = model_family(f)) && d != DT_FP32; f++)
-            native &= family->cpu_dtype_native((enum dt_dtype)d, advice, sizeof advice);
+            native &= dt_cpu_dtype_native(family, (enum dt_dtype)d, advice, sizeof advice);
         used += (size_t)snprintf(text + used, text_bytes - used, "%s%s (%s)", d ? ", " : "", dt_dtype_name((enum dt_dtype)d),
                                  native ? "native" : "slower: converted");
     }
@@ -158,7 +158,7 @@ static bool find_kernels(const struct dt_device_kind *kind, char *libraries, siz
     bool found = false;
     for (int f = 0; (family = model_family(f)); f++) {
         char text[512] = "";
-        bool available = family->kernels_available(kind, text, sizeof text);
+        bool available = dt_kernels_available(family, kind, text, sizeof text);
         found |= available;
         if (!available)
             dt_append(missing, missing_bytes, "; ", "no kernels for %s: %s", family->name, text);

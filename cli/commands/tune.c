@@ -138,7 +138,7 @@ static dt_status check_options(const struct tune_options *o)
     if (world.size > 1)
         return dt_fail(DT_ERR_INVALID, "%s has started %d of it: one GPU is measured, so start it once", world.launcher, world.size);
     if (!dt_device_available("cuda", reason, sizeof reason) ||
-        !tuned_family()->kernels_available(dt_device_kind_at(DT_DEVICE_CUDA), reason, sizeof reason))
+        !dt_kernels_available(tuned_family(), dt_device_kind_at(DT_DEVICE_CUDA), reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"cuda\" is not available: %s", reason);
     return DT_OK;
 }

@@ -44,7 +44,7 @@ static void note_device(const struct experiment *e, struct check *check)
         note(check, "cannot run here: %.400s", dt_error_message());
     } else if (device_choice_skips_gpu(e, advice, sizeof advice)) {
         note(check, "would run on the cpu, though there is a GPU: %.400s", advice);
-    } else if (!experiment_is_simulated(e) && !kind->gpus && !e->model.family->cpu_dtype_native(e->model.dtype, advice, sizeof advice)) {
+    } else if (!experiment_is_simulated(e) && !kind->gpus && !dt_cpu_dtype_native(e->model.family, e->model.dtype, advice, sizeof advice)) {
         note(check, "%s is not native on this machine's cpu: %s", dt_dtype_name(e->model.dtype), advice);
     }
 }

@@ -74,10 +74,12 @@ struct dt_normal {
 struct dt_kernel_backend;
 struct dt_simd;
 struct dt_cuda_step;
+struct dt_own_kernels;
 
 /* The public part of a family's kernels on one device, for one model; the family's own part follows it in memory. */
 struct dt_kernels {
     const struct dt_kernel_backend *backend; /* NULL: dt_kernels_init was not called, or failed */
+    const struct dt_own_kernels *own;        /* what a family adds (lib/model/model.h); NULL: nothing, or not yet */
     struct dt_device *device;
     enum dt_dtype dtype;
     uint32_t first_sample; /* of the step that calls are queued for: families add it to every first_sample of theirs */

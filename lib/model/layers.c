@@ -106,3 +106,21 @@ void dt_layers_text(const struct dt_model *model, struct dt_layers layers, char 
     for (int i = layers.first > end ? layers.first : end; i < layers.end; i++)
         dt_append(out, out_bytes, ", ", "%s", model->family->after[i - end]);
 }
+
+/* ---- what is optional ---- */
+
+bool dt_kernels_available(const struct dt_model_family *family, const struct dt_device_kind *kind, char *text, size_t text_bytes)
+{
+    if (family->kernels_available)
+        return family->kernels_available(kind, text, text_bytes);
+    snprintf(text, text_bytes, "%s", kind->gpus ? "they are for cpu and sim" : "");
+    return !kind->gpus;
+}
+
+bool dt_cpu_dtype_native(const struct dt_model_family *family, enum dt_dtype dtype, char *advice, size_t advice_bytes)
+{
+    if (family->cpu_dtype_native)
+        return family->cpu_dtype_native(dtype, advice, advice_bytes);
+    snprintf(advice, advice_bytes, "%s", dtype == DT_FP32 ? "" : "use fp32");
+    return dtype == DT_FP32;
+}

@@ -112,6 +112,7 @@ struct dt_model_texts {
     char label[32];  /* "12x768" */
     char sizes[96];  /* "12 layers, 12 heads, hidden 768, vocabulary 50000" */
     char sample[48]; /* "256 tokens a sample" */
+    const char *flops_formula; /* for records: how forward_flops counts, and whose way of counting it is */
 };
 
 /* A file of samples, whose format is the family's. */
@@ -294,6 +295,14 @@ struct dt_stage_options {
     bool sum_loss; /* the study's plain sum of the logits instead of cross-entropy */
 };
 
+/* What a family's kernels have in addition to those of lib/kernels: lib/model/stage.h creates and destroys them. */
+struct dt_own_kernels {
+    size_t bytes; /* of the family's struct, which begins with a struct dt_kernels */
+    /* The family's part; the public one is ready. Errors: also DT_ERR_UNAVAILABLE. */
+    dt_status (*begin)(struct dt_kernels *kernels, const struct dt_model *model);
+    void (*end)(struct dt_kernels *kernels); /* streams are synchronized; also after a begin that failed */
+};
+
 /* ---- what a family provides: every entry that is not called optional is present ---- */
 
 struct dt_model_family {
@@ -361,8 +370,6 @@ struct dt_model_family {
     double (*end_elems)(const struct dt_model *model, int ranks);
     /* Optional, where it is another number: operations of a step (dt_model_step_flops) with half of attention's products, which a causal mask leaves. */
     double (*causal_step_flops)(const struct dt_model *model, uint64_t units);
-    /* For records: how forward_flops counts, and whose way of counting it is. */
-    const char *(*flops_formula)(const struct dt_model *model);
     void (*layers_size)(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
     /* The next three are optional together: without them no two ranks can share a layer.
      * Whether `ranks` ranks can share each layer. DT_ERR_INVALID: what does not divide, and the numbers that would do. */
@@ -378,16 +385,13 @@ struct dt_model_family {
      * some ranks have more. */
     bool (*tensor_ranks_alike)(const struct dt_model *model, int ranks, int left, int right);
 
-    /* Whether kernels for a device of this kind find what they need. `text` gets the libraries that they bring with
+    /* Optional: without it they are for cpu and sim. Whether kernels for a device of this kind find what they need. `text` gets the libraries that they bring with
      * them, or what is missing and which build option brings it. */
     bool (*kernels_available)(const struct dt_device_kind *kind, char *text, size_t text_bytes);
-    /* Whether this machine's processor computes `dtype` natively; if not, `advice` names the alternative. */
+    /* Optional: without it fp32 alone is. Whether this machine's processor computes `dtype` natively; if not, `advice` names the alternative. */
     bool (*cpu_dtype_native)(enum dt_dtype dtype, char *advice, size_t advice_bytes);
 
-    /* Kernels on `device`, which outlives them, as does the model: dt_kernels_init of their public part, and the family's own.
-     * Errors: also DT_ERR_UNAVAILABLE. */
-    dt_status (*kernels_create)(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out);
-    void (*kernels_destroy)(struct dt_kernels *kernels); /* takes NULL */
+    const struct dt_own_kernels *kernels; /* optional: without it they are those of lib/kernels alone */
     /* Optional: what computes the matrix products, in a word ("amx", "onednn"), where that is chosen as the program runs; "" where it is not. */
     const char *(*products)(const struct dt_kernels *kernels);
     const struct dt_tuner *tuner;     /* optional */
@@ -480,6 +484,11 @@ uint64_t dt_model_parameter_count(const struct dt_model *model);
 int dt_model_tensor_count(const struct dt_model *model);
 /* Multiply-adds counted as 2, forward and backward, without recomputation. */
 double dt_model_step_flops(const struct dt_model *model, uint64_t units);
+
+/* ---- what is optional, with what holds without it (layers.c) ---- */
+
+bool dt_kernels_available(const struct dt_model_family *family, const struct dt_device_kind *kind, char *text, size_t text_bytes);
+bool dt_cpu_dtype_native(const struct dt_model_family *family, enum dt_dtype dtype, char *advice, size_t advice_bytes);
 
 /* ---- its layers, by what its family says of them (layers.c) ---- */
 

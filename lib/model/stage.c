@@ -2,6 +2,36 @@
 
 #include <stdlib.h>
 
+/* ---- kernels ---- */
+
+dt_status dt_kernels_create(const struct dt_own_kernels *own, const struct dt_model *model, struct dt_device *device,
+                            struct dt_kernels **out)
+{
+    struct dt_kernels *k = calloc(1, own ? own->bytes : sizeof *k);
+    *out = NULL;
+    DT_TRY(dt_allocated(k, "no host memory for kernels"));
+    dt_status status = dt_kernels_init(k, device, model->dtype);
+    if (status == DT_OK && own) {
+        k->own = own;
+        status = own->begin(k, model);
+    }
+    if (status < 0)
+        dt_kernels_destroy(k);
+    else
+        *out = k;
+    return status;
+}
+
+void dt_kernels_destroy(struct dt_kernels *k)
+{
+    if (!k)
+        return;
+    if (k->own)
+        k->own->end(k);
+    dt_kernels_finish(k);
+    free(k);
+}
+
 /* ---- a stage ---- */
 
 static void add_group(struct dt_stage *s, const struct dt_part *part, int first, int end)

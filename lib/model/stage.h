@@ -1,9 +1,15 @@
-/* Stages and stashes of any family: created and destroyed here, by what the family says of their sizes; its hooks add what it has of its own
+/* Kernels, stages and stashes of any family: created and destroyed here, by what the family says of their sizes; its hooks add what it has of its own
  * (struct dt_model_family). Work is queued on `stream`; errors are those of lib/model/model.h. */
 #ifndef LIB_MODEL_STAGE_H
 #define LIB_MODEL_STAGE_H
 
 #include "lib/model/model.h"
+
+/* Kernels on `device`, which outlives them, as does the model. own: of the model's family. Owner of *out: the caller. Errors: also
+ * DT_ERR_UNAVAILABLE. */
+dt_status dt_kernels_create(const struct dt_own_kernels *own, const struct dt_model *model, struct dt_device *device,
+                            struct dt_kernels **out);
+void dt_kernels_destroy(struct dt_kernels *kernels); /* streams must be synchronized; takes NULL */
 
 /* Kernels and model stay the caller's, and outlive the stage. Owner of *out: the caller, dt_stage_destroy. */
 dt_status dt_stage_create(const struct dt_model *model, const struct dt_stage_options *options, struct dt_kernels *kernels,

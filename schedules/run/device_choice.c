@@ -12,7 +12,7 @@ static dt_status check_kind(const struct dt_device_kind *kind, const struct expe
     char reason[512] = "";
     if (!dt_device_available(kind->name, reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", kind->name, reason);
-    if (!e->model.family->kernels_available(kind, reason, sizeof reason))
+    if (!dt_kernels_available(e->model.family, kind, reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" has no kernels: %s", kind->name, reason);
     const char *backend = dt_comm_backend_for(kind, world_size);
     if (dt_comm_available(backend, reason, sizeof reason))

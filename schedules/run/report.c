@@ -95,7 +95,7 @@ dt_status report_describe(struct report *report, const struct dt_model_family *f
     snprintf(report->secret, sizeof report->secret, "%s", dt_comm_secret(world) ? dt_comm_secret(world) : "");
     report->versions[0] = '\0';
     add_version(report, info.versions, true);
-    add_version(report, kernels, family->kernels_available(info.kind, kernels, sizeof kernels));
+    add_version(report, kernels, dt_kernels_available(family, info.kind, kernels, sizeof kernels));
     add_version(report, library, strcmp(library, "none") != 0);
 
     mine.host = host_name();
@@ -166,7 +166,7 @@ static dt_status measure_own(const struct report *report, const struct experimen
     out->mfu = report->peak_flops > 0 ? flops_per_gpu / report->peak_flops : NAN;
     out->causal_tflops_per_gpu = causal_per_gpu / 1e12;
     out->causal_mfu = report->peak_flops > 0 ? causal_per_gpu / report->peak_flops : NAN;
-    out->flops_formula = family->flops_formula(&e->model);
+    out->flops_formula = dt_model_texts(&e->model).flops_formula;
     /* The study defines ACO with the time of a step that does not communicate. Here that is this
      * step's time minus its exposed communication, so no second run is needed. */
     out->aco_ms_per_sample = out->step.exposed_comm_s * 1000 / e->batch_size;

@@ -149,7 +149,7 @@ static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mod
                                           struct dt_device *device, struct dt_comm *world)
 {
     const struct experiment *e = t->experiment;
-    DT_TRY(t->family->kernels_create(&e->model, device, &t->kernels));
+    DT_TRY(dt_kernels_create(t->family->kernels, &e->model, device, &t->kernels));
     DT_TRY(tuning_init(&t->tuning, e, device, world, t->kernels));
     DT_TRY(mesh_init(&t->mesh, shape, axes, world));
     DT_TRY(create_copies_comm(t));
@@ -333,7 +333,7 @@ void trainer_destroy(struct trainer *t)
     dt_comm_destroy(t->copies);
     mesh_finish(&t->mesh);
     experiment_order_finish(&t->order);
-    t->family->kernels_destroy(t->kernels);
+    dt_kernels_destroy(t->kernels);
     tuning_finish(&t->tuning);
     free(t);
 }

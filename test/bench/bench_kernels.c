@@ -9,6 +9,7 @@
 #include "gpt/kernels.h"
 #include "gpt/model.h"
 #include "lib/kernels/cpu/team.h"
+#include "lib/model/stage.h"
 #include "test/gpt/preset.h"
 #include "vision/kernels.h"
 
@@ -454,7 +455,7 @@ static void bench_images(struct bench *b)
 static void bench_vision(struct bench *b)
 {
     struct dt_kernels *made;
-    if (vision_kernels_create(&b->model, b->device, &made) < 0) {
+    if (dt_kernels_create(&vision_own_kernels, &b->model, b->device, &made) < 0) {
         printf("no convolutional networks: %s\n", dt_error_message());
         return;
     }
@@ -467,7 +468,7 @@ static void bench_vision(struct bench *b)
     bench_convolution(b, 1024, 2048, 14, (struct vision_window){1, 2, 0, 1});
     bench_images(b);
     must(dt_stream_synchronize(b->stream));
-    vision_kernels_destroy(made);
+    dt_kernels_destroy(made);
 }
 
 static dt_status arguments(struct bench *b, int argc, char **argv)

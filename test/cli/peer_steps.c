@@ -38,7 +38,7 @@ static dt_status open_run(struct run *r)
     r->element_bytes = dt_dtype_bytes(model->dtype);
     DT_TRY(dt_device_create(r->e->device, &options, &r->device));
     DT_TRY(dt_stream_create(r->device, "compute", &r->stream));
-    DT_TRY(r->family->kernels_create(model, r->device, &r->kernels));
+    DT_TRY(dt_kernels_create(r->family->kernels, model, r->device, &r->kernels));
     DT_TRY(dt_stage_create(model, &stage, r->kernels, r->stream, &r->stage));
     DT_TRY(dt_stash_create(r->stage, 0, &r->stash));
     DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, r->stage->param_elems * r->element_bytes, &r->params));
@@ -61,7 +61,7 @@ static void close_run(struct run *r)
     dt_free(r->stream, &r->grads);
     dt_stash_destroy(r->stage, &r->stash, r->stream);
     dt_stage_destroy(r->stage, r->stream);
-    r->family->kernels_destroy(r->kernels);
+    dt_kernels_destroy(r->kernels);
     dt_stream_destroy(r->stream);
     dt_device_destroy(r->device);
 }

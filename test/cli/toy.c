@@ -11,7 +11,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct toy {
@@ -74,6 +73,7 @@ static void describe(const struct dt_model *model, struct dt_model_texts *out)
     snprintf(out->label, sizeof out->label, "%dx%d", toy_of(model)->depth, toy_of(model)->width);
     snprintf(out->sizes, sizeof out->sizes, "%d layers of width %d", toy_of(model)->depth, toy_of(model)->width);
     snprintf(out->sample, sizeof out->sample, "a vector a sample");
+    out->flops_formula = "3 * 2 * N per vector, N weights";
 }
 
 static void set_blocks(struct dt_model *model, int blocks)
@@ -85,11 +85,6 @@ static double largest_tensor(const struct dt_model *model, double samples, const
 {
     *names = "model.width";
     return fmax(2 * samples, 2.0 * toy_of(model)->width) * toy_of(model)->width;
-}
-
-static const char *flops_formula(const struct dt_model *model)
-{
-    return "3 * 2 * N per vector, N weights";
 }
 
 static void layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out)
@@ -168,33 +163,6 @@ static dt_status queue(const struct dt_kernels *k, struct dt_stream *stream, con
     double seconds = t->in > 0 ? dt_cost_product_s(costs, 1, (double)t->rows, (double)t->out, (double)t->in, t->in, t->in, sizeof(float))
                                : dt_cost_memory_s(costs, 1, (double)t->rows * sizeof(float));
     return dt_sim_work(stream, 1, costs->profile.host.launch_s, seconds, label);
-}
-
-static bool kernels_available(const struct dt_device_kind *kind, char *text, size_t text_bytes)
-{
-    snprintf(text, text_bytes, "%s", kind->gpus ? "perceptrons run on cpu and sim" : "");
-    return !kind->gpus;
-}
-
-static bool cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes)
-{
-    snprintf(advice, advice_bytes, "%s", dtype == DT_FP32 ? "" : "fp32");
-    return dtype == DT_FP32;
-}
-
-static dt_status kernels_create(const struct dt_model *model, struct dt_device *device, struct dt_kernels **out)
-{
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for kernels");
-    return dt_kernels_init(*out, device, model->dtype);
-}
-
-static void kernels_destroy(struct dt_kernels *kernels)
-{
-    if (kernels)
-        dt_kernels_finish(kernels);
-    free(kernels);
 }
 
 /* ---- a rank's part ---- */
@@ -320,13 +288,8 @@ static const struct dt_model_family toys = {
     .describe = describe,
     .set_blocks = set_blocks,
     .largest_tensor = largest_tensor,
-    .flops_formula = flops_formula,
     .block_layers = 1,
     .layers_size = layers_size,
-    .kernels_available = kernels_available,
-    .cpu_dtype_native = cpu_dtype_native,
-    .kernels_create = kernels_create,
-    .kernels_destroy = kernels_destroy,
     .boundary_elems = boundary_elems,
     .init_params = init_params,
     .stash_bytes = sizeof(struct dt_layer_stash),

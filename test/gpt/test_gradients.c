@@ -44,7 +44,7 @@ static bool fixture_init_of(struct fixture *f, enum gpt_attention_kind attention
     }
     CHECK_OK(dt_device_create("cpu", &options, &f->device));
     CHECK_OK(dt_stream_create(f->device, "compute", &f->stream));
-    CHECK_OK(gpt_kernel_set_create(&f->model, f->device, &f->kernels));
+    CHECK_OK(dt_kernels_create(&gpt_own_kernels, &f->model, f->device, &f->kernels));
     struct dt_layers all = {.end = gpt_layer_count(&f->model)};
     struct dt_stage_options stage = {.parts = &all, .part_count = 1, .unit = DT_UNIT_LINEAR, .seed = 3, .sum_loss = sum_loss};
     CHECK_OK(dt_stage_create(&f->model, &stage, f->kernels, f->stream, &f->stage));
@@ -78,7 +78,7 @@ static void fixture_finish(struct fixture *f)
         return;
     dt_stash_destroy(f->stage, &f->stash, f->stream);
     dt_stage_destroy(f->stage, f->stream);
-    gpt_kernel_set_destroy(f->kernels);
+    dt_kernels_destroy(f->kernels);
     dt_stream_destroy(f->stream);
     dt_device_destroy(f->device);
     free(f->params);

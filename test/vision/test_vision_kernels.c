@@ -1,5 +1,6 @@
 /* The kernels of a device (test/lib/device/device_kind.h) against plain formulas in double precision, at small odd shapes, in each dtype: on cpu
  * with teams of one and three threads, on a GPU with arrays that 16-byte accesses suit and with others. */
+#include "lib/model/stage.h"
 #include "test/check.h"
 #include "test/lib/device/device_kind.h"
 #include "vision/kernels.h"
@@ -138,13 +139,13 @@ static void try_dtype(enum dt_dtype dtype, void (*body)(void))
     struct dt_model model = {.dtype = dtype};
     struct dt_kernels *kernels;
     t.dtype = dtype;
-    CHECK_OK(vision_kernels_create(&model, t.device, &kernels));
+    CHECK_OK(dt_kernels_create(&vision_own_kernels, &model, t.device, &kernels));
     t.k = (struct vision_kernels *)kernels;
     if (t.k)
         body();
     CHECK_OK(dt_stream_synchronize(t.stream));
     free_arrays();
-    vision_kernels_destroy(kernels);
+    dt_kernels_destroy(kernels);
 }
 
 static void for_each_setup(void (*body)(void))

@@ -44,7 +44,7 @@ static bool fixture_init(struct fixture *f, const struct vision_model *network, 
     }
     CHECK_OK(dt_device_create("cpu", &options, &f->device));
     CHECK_OK(dt_stream_create(f->device, "compute", &f->stream));
-    CHECK_OK(vision_kernels_create(&f->model, f->device, &f->kernels));
+    CHECK_OK(dt_kernels_create(&vision_own_kernels, &f->model, f->device, &f->kernels));
     struct dt_layers all = {.end = vision_layer_count(&f->model)};
     struct dt_stage_options stage = {.parts = &all, .part_count = 1, .seed = 3, .keep = keep};
     CHECK_OK(dt_stage_create(&f->model, &stage, f->kernels, f->stream, &f->stage));
@@ -72,7 +72,7 @@ static void fixture_finish(struct fixture *f)
     struct dt_memory_usage usage;
     dt_stash_destroy(f->stage, &f->stash, f->stream);
     dt_stage_destroy(f->stage, f->stream);
-    vision_kernels_destroy(f->kernels);
+    dt_kernels_destroy(f->kernels);
     CHECK_OK(dt_stream_synchronize(f->stream));
     dt_memory_usage(f->device, &usage);
     CHECK(usage.device.current_total_bytes == 0, "%zu bytes are left", (size_t)usage.device.current_total_bytes);

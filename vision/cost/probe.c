@@ -3,6 +3,7 @@
  *
  * Images stay where they are from one call to the next, as what a layer has just made does; they are the larger part of what moves. */
 #include "lib/cost/measured.h"
+#include "lib/model/stage.h"
 #include "vision/kernels.h"
 #include "vision/priced.h"
 
@@ -22,11 +23,20 @@ struct dt_probe {
 #define PRODUCTS(number)                                                                                                                   \
     {.kernel = VISION_PRICED_##number, .rows = {196, 1568, 6272}, .columns = {64, 256, 1024}, .inner = {64, 256, 1024}},                   \
     {                                                                                                                                      \
-        .kernel = VISION_PRICED_##number, .rows = {196, 1568, 6272}, .columns = {64, 128, 512}, .inner = {576, 1152, 4608}                 \
+        .kernel = VISION_PRICED_##number, .rows = {196, 1568, 6272}, .columns = {64, 128, 512}, .inner = { 576, 1152, 4608 }               \
     }
-#define FEW_PRODUCTS(number) {.kernel = VISION_PRICED_##number, .rows = {196}, .columns = {64}, .inner = {64, 576}}
-#define NORMS(number) {.kernel = VISION_PRICED_##number, .rows = {1568, 12544, 50176}, .columns = {64, 256}}
-#define FEW_NORMS(number) {.kernel = VISION_PRICED_##number, .rows = {1568}, .columns = {64}}
+#define FEW_PRODUCTS(number)                                                                                                               \
+    {                                                                                                                                      \
+        .kernel = VISION_PRICED_##number, .rows = {196}, .columns = {64}, .inner = { 64, 576 }                                             \
+    }
+#define NORMS(number)                                                                                                                      \
+    {                                                                                                                                      \
+        .kernel = VISION_PRICED_##number, .rows = {1568, 12544, 50176}, .columns = { 64, 256 }                                             \
+    }
+#define FEW_NORMS(number)                                                                                                                  \
+    {                                                                                                                                      \
+        .kernel = VISION_PRICED_##number, .rows = {1568}, .columns = { 64 }                                                                \
+    }
 
 static const struct dt_grid full[] = {PRODUCTS(CONVOLUTION),
                                       PRODUCTS(CONVOLUTION_INPUT_GRADIENT),
@@ -47,7 +57,7 @@ static void destroy_probe(struct dt_probe *p)
 {
     if (!p)
         return;
-    vision_kernels_destroy(p->kernels);
+    dt_kernels_destroy(p->kernels);
     for (int i = 0; i < REGIONS && p->stream; i++)
         dt_free(p->stream, &p->regions[i]);
     dt_stream_destroy(p->stream);
@@ -153,10 +163,10 @@ static dt_status set_probe(struct dt_probe *p, const struct dt_measured *what)
         return dt_fail(DT_ERR_INVALID, "probe: a kernel on %g x %g x %g does not fit", what->shape[0], what->shape[1], what->shape[2]);
     bool refill = !p->kernels || p->model.dtype != what->dtype;
     p->what = *what;
-    vision_kernels_destroy(p->kernels);
+    dt_kernels_destroy(p->kernels);
     p->kernels = NULL;
     p->model = (struct dt_model){.dtype = what->dtype};
-    DT_TRY(vision_kernels_create(&p->model, p->device, &p->kernels));
+    DT_TRY(dt_kernels_create(&vision_own_kernels, &p->model, p->device, &p->kernels));
     if (refill)
         DT_TRY(fill(p));
     return dt_stream_synchronize(p->stream);

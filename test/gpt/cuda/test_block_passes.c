@@ -104,7 +104,7 @@ static struct count count_block(const struct dt_model *model, int keep)
     struct dt_stage_options options = {.parts = &all, .part_count = 1, .unit = DT_UNIT_BLOCK, .keep = keep, .seed = 3};
     float scale = 1.0f / (float)(SAMPLES * gpt_of(model)->block_size);
 
-    CHECK_OK(gpt_kernel_set_create(model, device, &kernels));
+    CHECK_OK(dt_kernels_create(&gpt_own_kernels, model, device, &kernels));
     CHECK_OK(dt_stage_create(model, &options, kernels, stream, &stage));
     CHECK(stage->group_count == GROUPS, "%d groups", stage->group_count);
     for (int g = 0; g < GROUPS - 1; g++)
@@ -133,7 +133,7 @@ static struct count count_block(const struct dt_model *model, int keep)
         dt_free(stream, &buffers[i]);
     dt_stash_destroy(stage, &stash, stream);
     dt_stage_destroy(stage, stream);
-    gpt_kernel_set_destroy(kernels);
+    dt_kernels_destroy(kernels);
     return sum;
 }
 
