@@ -101,11 +101,6 @@ void gpt_describe(const struct dt_model *model, struct dt_model_texts *out)
     out->flops_formula = flops_formula(model);
 }
 
-void gpt_set_blocks(struct dt_model *model, int blocks)
-{
-    gpt_change(model)->layers = blocks;
-}
-
 void gpt_divide_evenly(struct dt_model *model, int ranks)
 {
     struct gpt_model *m = gpt_change(model);

@@ -132,7 +132,6 @@ dt_status gpt_check_model(struct dt_model *model);
 
 void gpt_facts(const struct dt_model *model, struct dt_model_facts *out);
 void gpt_describe(const struct dt_model *model, struct dt_model_texts *out);
-void gpt_set_blocks(struct dt_model *model, int blocks);
 void gpt_divide_evenly(struct dt_model *model, int ranks);
 double gpt_largest_tensor(const struct dt_model *model, double samples, const char **keys);
 double gpt_end_elems(const struct dt_model *model, int ranks);

@@ -124,3 +124,19 @@ bool dt_cpu_dtype_native(const struct dt_model_family *family, enum dt_dtype dty
     snprintf(advice, advice_bytes, "%s", dtype == DT_FP32 ? "" : "use fp32");
     return dtype == DT_FP32;
 }
+
+double dt_largest_tensor(const struct dt_model *model, double samples, const char **keys)
+{
+    if (model->family->largest_tensor)
+        return model->family->largest_tensor(model, samples, keys);
+    *keys = "the model's sizes";
+    return samples * dt_model_facts(model).outputs * dt_layer_count(model);
+}
+
+void dt_set_blocks(struct dt_model *model, int blocks)
+{
+    if (model->family->set_blocks)
+        model->family->set_blocks(model, blocks);
+    else
+        *(int *)(void *)(model->own + model->own_at + model->family->blocks_at) = blocks;
+}

@@ -357,12 +357,13 @@ struct dt_model_family {
     /* Arithmetic: nothing is queued. */
     void (*facts)(const struct dt_model *model, struct dt_model_facts *out);
     void (*describe)(const struct dt_model *model, struct dt_model_texts *out);
-    /* The same model with another number of blocks. */
+    /* The same model with another number of blocks. Optional where that is an int of the family's own struct, at this byte of it. */
     void (*set_blocks)(struct dt_model *model, int blocks);
+    size_t blocks_at;
     /* Optional. Change the model so that `ranks` that share each layer have equal parts, by
      * reducing what is outside the blocks. */
     void (*divide_evenly)(struct dt_model *model, int ranks);
-    /* Elements of the largest tensor anywhere in the model for `samples` samples; *keys: the keys
+    /* Optional: without it, what the loss reads, as often as there are layers. Elements of the largest tensor anywhere in the model for `samples` samples; *keys: the keys
      * that determine it, for a message. */
     double (*largest_tensor)(const struct dt_model *model, double samples, const char **keys);
     /* Optional, where ranks that share these layers have less than all of it: parameters of what comes before the blocks, or after them,
@@ -489,6 +490,8 @@ double dt_model_step_flops(const struct dt_model *model, uint64_t units);
 
 bool dt_kernels_available(const struct dt_model_family *family, const struct dt_device_kind *kind, char *text, size_t text_bytes);
 bool dt_cpu_dtype_native(const struct dt_model_family *family, enum dt_dtype dtype, char *advice, size_t advice_bytes);
+double dt_largest_tensor(const struct dt_model *model, double samples, const char **keys);
+void dt_set_blocks(struct dt_model *model, int blocks);
 
 /* ---- its layers, by what its family says of them (layers.c) ---- */
 

@@ -55,7 +55,7 @@ static void describe(const struct recordings *r, const struct alone *what, int l
     e->gpus_per_node = what->tensor > 1 ? ranks_per_node(r) : 0;
     e->straddle_nodes = true;
     e->paradigm = what->paradigm;
-    e->model.family->set_blocks(&e->model, layers);
+    dt_set_blocks(&e->model, layers);
     e->hsdp.shard_size = 1;
     e->fsdp.unit = what->unit;
     e->fsdp.gather = what->gather;

@@ -179,7 +179,7 @@ static dt_status check_sizes(const struct experiment *e, const char *where)
 {
     const char *keys;
     double samples = (double)e->batch_size * mesh_count(&e->strategy.mesh, MESH_ON_MODEL);
-    double largest = e->model.family->largest_tensor(&e->model, samples, &keys);
+    double largest = dt_largest_tensor(&e->model, samples, &keys);
     if (largest * 16 < 0x1p62)
         return DT_OK;
     return dt_fail(DT_ERR_INVALID, "%s: batch_size: together with %s it makes tensors of %.3g elements; no machine can hold them", where,

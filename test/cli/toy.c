@@ -76,17 +76,6 @@ static void describe(const struct dt_model *model, struct dt_model_texts *out)
     out->flops_formula = "3 * 2 * N per vector, N weights";
 }
 
-static void set_blocks(struct dt_model *model, int blocks)
-{
-    ((struct toy *)(void *)(model->own + model->own_at))->depth = blocks;
-}
-
-static double largest_tensor(const struct dt_model *model, double samples, const char **names)
-{
-    *names = "model.width";
-    return fmax(2 * samples, 2.0 * toy_of(model)->width) * toy_of(model)->width;
-}
-
 static void layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out)
 {
     *out = (struct dt_layers_size){.tensors = layers.end - layers.first};
@@ -286,8 +275,7 @@ static const struct dt_model_family toys = {
     .check_model = check_model,
     .facts = facts,
     .describe = describe,
-    .set_blocks = set_blocks,
-    .largest_tensor = largest_tensor,
+    .blocks_at = offsetof(struct toy, depth),
     .block_layers = 1,
     .layers_size = layers_size,
     .boundary_elems = boundary_elems,
