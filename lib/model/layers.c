@@ -19,17 +19,22 @@ int dt_block_layer(const struct dt_model_family *family, int block)
     return count_names(family->before) + block * family->block_layers;
 }
 
-int dt_layer_count(const struct dt_model *model)
+struct dt_blocks dt_blocks_of(const struct dt_model *model)
 {
-    return dt_block_layer(model->family, dt_model_blocks(model)) + count_names(model->family->after);
+    int first = dt_block_layer(model->family, 0), end = dt_block_layer(model->family, dt_model_blocks(model));
+    return (struct dt_blocks){first, end, end + count_names(model->family->after)};
 }
 
-int dt_unit_end(const struct dt_model *model, int first, enum dt_unit unit)
+int dt_layer_count(const struct dt_model *model)
 {
-    int begin = dt_block_layer(model->family, 0), end = dt_block_layer(model->family, dt_model_blocks(model));
-    if (first >= end)
-        return dt_layer_count(model);
-    return first < begin || unit == DT_UNIT_LINEAR ? first + 1 : first + model->family->block_layers;
+    return dt_blocks_of(model).layers;
+}
+
+int dt_unit_end(const struct dt_model_family *family, struct dt_blocks blocks, int first, enum dt_unit unit)
+{
+    if (first >= blocks.end)
+        return blocks.layers;
+    return first < blocks.first || unit == DT_UNIT_LINEAR ? first + 1 : first + family->block_layers;
 }
 
 /* ---- sizes ---- */
@@ -58,34 +63,38 @@ double dt_model_step_flops(const struct dt_model *model, uint64_t units)
 
 double dt_end_elems(const struct dt_model *model, int ranks)
 {
-    int begin = dt_block_layer(model->family, 0), end = dt_block_layer(model->family, dt_model_blocks(model));
+    struct dt_blocks blocks = dt_blocks_of(model);
     if (model->family->end_elems)
         return model->family->end_elems(model, ranks);
-    return fmax((double)size_of(model, 0, begin).parameters, (double)size_of(model, end, dt_layer_count(model)).parameters);
+    return fmax((double)size_of(model, 0, blocks.first).parameters, (double)size_of(model, blocks.end, blocks.layers).parameters);
 }
 
 /* ---- stages ---- */
 
 dt_status dt_partition(const struct dt_model *model, enum dt_split_rule rule, int stages, int *first_layer)
 {
-    int blocks = dt_model_blocks(model), layers = dt_layer_count(model), outside = layers - blocks * model->family->block_layers;
-    int second = dt_block_layer(model->family, 1), blocks_end = dt_block_layer(model->family, blocks);
+    struct dt_blocks at = dt_blocks_of(model);
+    int of_block = model->family->block_layers, blocks = (at.end - at.first) / of_block, outside = at.layers - (at.end - at.first);
     if (stages > blocks + outside)
         return dt_fail(DT_ERR_INVALID,
                        "%d pipeline stages need as many pieces, and the model has %d: %d blocks, and %d layers outside of them", stages,
                        blocks + outside, blocks, outside);
     struct dt_piece *pieces = malloc((size_t)(blocks + outside) * sizeof *pieces);
     DT_TRY(dt_allocated(pieces, "no host memory for %d pieces of a model", blocks + outside));
-    for (int i = 0, layer = 0; layer < layers; i++) {
-        int end = layer < blocks_end ? dt_unit_end(model, layer, DT_UNIT_BLOCK) : layer + 1;
-        bool as_before = model->family->blocks_alike && layer >= second && layer < blocks_end;
-        struct dt_layers_size size = as_before ? (struct dt_layers_size){0} : size_of(model, layer, end);
-        pieces[i] = as_before ? pieces[i - 1] : (struct dt_piece){.parameters = size.parameters, .cost = size.forward_flops};
+    for (int i = 0, layer = 0; layer < at.layers; i++) {
+        bool in_block = layer >= at.first && layer < at.end;
+        int end = in_block ? layer + of_block : layer + 1;
+        if (in_block && layer > at.first && model->family->blocks_alike) {
+            pieces[i] = pieces[i - 1];
+        } else {
+            struct dt_layers_size size = size_of(model, layer, end);
+            pieces[i] = (struct dt_piece){.parameters = size.parameters, .cost = size.forward_flops};
+        }
         pieces[i].first_layer = layer;
         layer = end;
     }
     dt_split(pieces, blocks + outside, rule, stages, first_layer);
-    first_layer[stages] = layers;
+    first_layer[stages] = at.layers;
     free(pieces);
     return DT_OK;
 }
@@ -94,8 +103,8 @@ dt_status dt_partition(const struct dt_model *model, enum dt_split_rule rule, in
 
 void dt_layers_text(const struct dt_model *model, struct dt_layers layers, char *out, size_t out_bytes)
 {
-    int begin = dt_block_layer(model->family, 0), end = dt_block_layer(model->family, dt_model_blocks(model));
-    int of_block = model->family->block_layers;
+    struct dt_blocks at = dt_blocks_of(model);
+    int begin = at.first, end = at.end, of_block = model->family->block_layers;
     int first = ((layers.first > begin ? layers.first : begin) - begin) / of_block;
     int last = ((layers.end < end ? layers.end : end) - 1 - begin) / of_block;
     *out = '\0';

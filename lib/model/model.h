@@ -363,13 +363,14 @@ struct dt_model_family {
     /* Optional. Change the model so that `ranks` that share each layer have equal parts, by
      * reducing what is outside the blocks. */
     void (*divide_evenly)(struct dt_model *model, int ranks);
-    /* Optional: without it, what the loss reads, as often as there are layers. Elements of the largest tensor anywhere in the model for `samples` samples; *keys: the keys
-     * that determine it, for a message. */
+    /* Elements of the largest tensor anywhere in the model for `samples` samples; *keys: the keys that
+     * determine it, for a message. Optional: else what the loss reads, times the number of layers. */
     double (*largest_tensor)(const struct dt_model *model, double samples, const char **keys);
     /* Optional, where ranks that share these layers have less than all of it: parameters of what comes before the blocks, or after them,
      * whichever is more, on one of `ranks` that share each layer; at least. */
     double (*end_elems)(const struct dt_model *model, int ranks);
-    /* Optional, where it is another number: operations of a step (dt_model_step_flops) with half of attention's products, which a causal mask leaves. */
+    /* Operations of a step (dt_model_step_flops) with half of attention's products, which a causal
+     * mask leaves. Optional: else the same number. */
     double (*causal_step_flops)(const struct dt_model *model, uint64_t units);
     void (*layers_size)(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
     /* The next three are optional together: without them no two ranks can share a layer.
@@ -386,10 +387,12 @@ struct dt_model_family {
      * some ranks have more. */
     bool (*tensor_ranks_alike)(const struct dt_model *model, int ranks, int left, int right);
 
-    /* Optional: without it they are for cpu and sim. Whether kernels for a device of this kind find what they need. `text` gets the libraries that they bring with
-     * them, or what is missing and which build option brings it. */
+    /* Whether kernels for a device of this kind find what they need. `text` gets the libraries that
+     * they use, or what is missing and which build option adds it. Optional: else there are kernels
+     * for cpu and sim, and no libraries. */
     bool (*kernels_available)(const struct dt_device_kind *kind, char *text, size_t text_bytes);
-    /* Optional: without it fp32 alone is. Whether this machine's processor computes `dtype` natively; if not, `advice` names the alternative. */
+    /* Whether this machine's processor computes `dtype` natively; if not, `advice` names the
+     * alternative. Optional: else it computes fp32 alone natively. */
     bool (*cpu_dtype_native)(enum dt_dtype dtype, char *advice, size_t advice_bytes);
 
     const struct dt_own_kernels *kernels; /* optional: without it they are those of lib/kernels alone */
@@ -498,9 +501,15 @@ void dt_set_blocks(struct dt_model *model, int blocks);
 /* The first layer of block `block`; of the number of blocks: what comes after the last. */
 int dt_block_layer(const struct dt_model_family *family, int block);
 int dt_layer_count(const struct dt_model *model);
-/* The end of the group that begins with layer `first`. The layers after the blocks are one group: a norm there has too few parameters for a
- * collective of its own. */
-int dt_unit_end(const struct dt_model *model, int first, enum dt_unit unit);
+
+/* Which layers are in blocks: [first, end), of `layers`. */
+struct dt_blocks {
+    int first, end, layers;
+};
+struct dt_blocks dt_blocks_of(const struct dt_model *model);
+/* The end of the group that begins with layer `first` of such a model. The layers after the blocks are one group: a norm there has too few
+ * parameters for a collective of its own. */
+int dt_unit_end(const struct dt_model_family *family, struct dt_blocks blocks, int first, enum dt_unit unit);
 
 /* Which layers the stages of a pipeline get: runs of whole blocks, and of layers outside of blocks. first_layer [stages + 1] gets the layer
  * with which each stage begins. The model alone decides, so that every rank on every device finds the same. Errors: DT_ERR_INVALID, more

@@ -34,10 +34,9 @@ void dt_kernels_destroy(struct dt_kernels *k)
 
 /* ---- a stage ---- */
 
-static void add_group(struct dt_stage *s, const struct dt_part *part, int first, int end)
+static void add_group(struct dt_stage *s, const struct dt_part *part, struct dt_blocks blocks, int first, int end)
 {
     const struct dt_model *model = s->model;
-    int blocks_begin = dt_block_layer(model->family, 0), blocks_end = dt_block_layer(model->family, dt_model_blocks(model));
     struct dt_group *group = &s->groups[s->group_count];
     struct dt_layers_size size;
     *group =
@@ -45,7 +44,7 @@ static void add_group(struct dt_stage *s, const struct dt_part *part, int first,
                           .first_layer = s->layer_count,
                           .layer_count = end - first,
                           .model_layer = first,
-                          .block = first >= blocks_begin && first < blocks_end ? (first - blocks_begin) / model->family->block_layers : -1,
+                          .block = first >= blocks.first && first < blocks.end ? (first - blocks.first) / model->family->block_layers : -1,
                           .backward_reads_params = true};
     s->layer_count += group->layer_count;
     if (model->family->describe_group) {
@@ -60,13 +59,14 @@ static void add_group(struct dt_stage *s, const struct dt_part *part, int first,
 /* The groups of one part, after those that the stage has. */
 static void add_part(struct dt_stage *s, const struct dt_layers *from, enum dt_unit unit)
 {
+    struct dt_blocks blocks = dt_blocks_of(s->model);
     struct dt_part *part = &s->parts[s->part_count++];
     *part = (struct dt_part){
-        .first_group = s->group_count, .first = from->first == 0, .last = from->end == dt_layer_count(s->model), .again = from->again};
+        .first_group = s->group_count, .first = from->first == 0, .last = from->end == blocks.layers, .again = from->again};
     for (int layer = from->first, end; layer < from->end; layer = end) {
-        end = dt_unit_end(s->model, layer, unit);
+        end = dt_unit_end(s->model->family, blocks, layer, unit);
         end = end < from->end ? end : from->end;
-        add_group(s, part, layer, end);
+        add_group(s, part, blocks, layer, end);
     }
     part->end_group = s->group_count;
     s->first |= part->first;

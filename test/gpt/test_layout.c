@@ -290,7 +290,9 @@ static double least_cost(const struct dt_model *m, int stages)
     int pieces = gpt_of(m)->layers + 3, layer[MOST_PIECES + 1] = {0};
     double best[MOST_STAGES + 1][MOST_PIECES + 1];
     for (int i = 0; i < pieces; i++)
-        layer[i + 1] = layer[i] < dt_block_layer(m->family, gpt_of(m)->layers) ? dt_unit_end(m, layer[i], DT_UNIT_BLOCK) : layer[i] + 1;
+        layer[i + 1] = layer[i] < dt_block_layer(m->family, gpt_of(m)->layers)
+                           ? dt_unit_end(m->family, dt_blocks_of(m), layer[i], DT_UNIT_BLOCK)
+                           : layer[i] + 1;
     for (int s = 1; s <= stages; s++)
         for (int end = s; end <= pieces; end++) {
             best[s][end] = s == 1 ? cost_of(m, 0, layer[end]) : INFINITY;
@@ -337,8 +339,8 @@ static void groups(void)
     struct dt_model m = model_of("GPTSmall");
     int ends[][3] = {{0, 1, 1}, {1, 4, 2}, {4, 7, 5}, {34, 37, 35}, {37, 39, 39}}; /* of the group that begins there: blocks, linear */
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        CHECK(dt_unit_end(&m, ends[i][0], DT_UNIT_BLOCK) == ends[i][1], "layer %d", ends[i][0]);
-        CHECK(dt_unit_end(&m, ends[i][0], DT_UNIT_LINEAR) == ends[i][2], "layer %d", ends[i][0]);
+        CHECK(dt_unit_end(m.family, dt_blocks_of(&m), ends[i][0], DT_UNIT_BLOCK) == ends[i][1], "layer %d", ends[i][0]);
+        CHECK(dt_unit_end(m.family, dt_blocks_of(&m), ends[i][0], DT_UNIT_LINEAR) == ends[i][2], "layer %d", ends[i][0]);
     }
     CHECK(dt_layer_count(&m) == 39 && dt_block_layer(m.family, 12) == 37);
 }

@@ -30,7 +30,7 @@ static int group_bytes(const struct dt_model *model, enum dt_unit unit, uint64_t
 {
     int layers = gpt_layer_count(model), count = 0;
     for (int first = 0, end; first < layers; first = end) {
-        end = dt_unit_end(model, first, unit);
+        end = dt_unit_end(model->family, dt_blocks_of(model), first, unit);
         uint64_t elems = 0;
         for (int l = first; l < end; l++) {
             struct gpt_layer layer;
