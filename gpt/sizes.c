@@ -32,5 +32,6 @@ void gpt_layers_size(const struct dt_model *model, struct dt_layers layers, stru
         out->forward_flops += layer_flops(model, &layer) * times;
     }
     if (gpt_of(model)->tied && layers.first > 0 && layers.end == gpt_layer_count(model)) /* a copy of the table */
-        out->parameters += (uint64_t)gpt_of(model)->vocab_size * (uint64_t)gpt_of(model)->hidden;
+        out->copies = (uint64_t)gpt_of(model)->vocab_size * (uint64_t)gpt_of(model)->hidden;
+    out->parameters += out->copies;
 }

@@ -88,7 +88,7 @@ dt_status dt_partition(const struct dt_model *model, enum dt_split_rule rule, in
             pieces[i] = pieces[i - 1];
         } else {
             struct dt_layers_size size = size_of(model, layer, end);
-            pieces[i] = (struct dt_piece){.parameters = size.parameters, .cost = size.forward_flops};
+            pieces[i] = (struct dt_piece){.parameters = size.parameters - size.copies, .cost = size.forward_flops};
         }
         pieces[i].first_layer = layer;
         layer = end;

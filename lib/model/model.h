@@ -185,6 +185,7 @@ struct dt_layers {
 
 struct dt_layers_size {
     uint64_t parameters;
+    uint64_t copies;       /* of these, of others in the model that are not among these layers */
     int tensors;           /* that these are, each counted by itself as frameworks' optimizers do */
     int64_t forward_flops; /* of a unit, multiply-adds counted as 2; backward has twice as many */
 };

@@ -269,6 +269,13 @@ static void partition(void)
             }
         }
     }
+    /* A tied head counts as no parameters when stages are chosen, though a stage may have a copy of the table: the table
+     * is more than half of the model, and stage 0 ends after it. */
+    struct dt_model tied =
+        layout_of(DT_FP32, &(struct gpt_model){.layers = 4, .heads = 2, .hidden = 8, .vocab_size = 1000, .block_size = 8, .tied = true});
+    int two[3];
+    CHECK_OK(dt_partition(&tied, DT_SPLIT_PARAMETERS, 2, two));
+    CHECK(two[1] == 1, "the second stage begins with layer %d", two[1]);
     struct dt_model tiny = layout_of(DT_FP32, &(struct gpt_model){.layers = 2, .heads = 2, .hidden = 8, .vocab_size = 10, .block_size = 8});
     int first[65];
     CHECK(dt_partition(&tiny, DT_SPLIT_PARAMETERS, 64, first) == DT_ERR_INVALID);
