@@ -109,9 +109,9 @@ struct dt_model_facts {
 
 /* For people. */
 struct dt_model_texts {
-    char label[32];  /* "12x768" */
-    char sizes[96];  /* "12 layers, 12 heads, hidden 768, vocabulary 50000" */
-    char sample[48]; /* "256 tokens a sample" */
+    char label[32];            /* "12x768" */
+    char sizes[96];            /* "12 layers, 12 heads, hidden 768, vocabulary 50000" */
+    char sample[48];           /* "256 tokens a sample" */
     const char *flops_formula; /* for records: how forward_flops counts, and whose way of counting it is */
 };
 
@@ -328,8 +328,8 @@ struct dt_model_family {
     const char *const *before, *const *after;
     int block_layers;  /* of each block */
     bool blocks_alike; /* all blocks have equal sizes */
-    int again;        /* enum dt_again, added up: what its stages can compute again within blocks; 0: nothing */
-    bool fp8;         /* its linear layers can be predicted in FP8 */
+    int again;         /* enum dt_again, added up: what its stages can compute again within blocks; 0: nothing */
+    bool fp8;          /* its linear layers can be predicted in FP8 */
 
     /* Whether this family can be that. DT_ERR_INVALID: which key, and why not. Two ways to say the same become one. */
     dt_status (*check_model)(struct dt_model *model);

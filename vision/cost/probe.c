@@ -23,20 +23,11 @@ struct dt_probe {
 #define PRODUCTS(number)                                                                                                                   \
     {.kernel = VISION_PRICED_##number, .rows = {196, 1568, 6272}, .columns = {64, 256, 1024}, .inner = {64, 256, 1024}},                   \
     {                                                                                                                                      \
-        .kernel = VISION_PRICED_##number, .rows = {196, 1568, 6272}, .columns = {64, 128, 512}, .inner = { 576, 1152, 4608 }               \
+        .kernel = VISION_PRICED_##number, .rows = {196, 1568, 6272}, .columns = {64, 128, 512}, .inner = {576, 1152, 4608}                 \
     }
-#define FEW_PRODUCTS(number)                                                                                                               \
-    {                                                                                                                                      \
-        .kernel = VISION_PRICED_##number, .rows = {196}, .columns = {64}, .inner = { 64, 576 }                                             \
-    }
-#define NORMS(number)                                                                                                                      \
-    {                                                                                                                                      \
-        .kernel = VISION_PRICED_##number, .rows = {1568, 12544, 50176}, .columns = { 64, 256 }                                             \
-    }
-#define FEW_NORMS(number)                                                                                                                  \
-    {                                                                                                                                      \
-        .kernel = VISION_PRICED_##number, .rows = {1568}, .columns = { 64 }                                                                \
-    }
+#define FEW_PRODUCTS(number) {.kernel = VISION_PRICED_##number, .rows = {196}, .columns = {64}, .inner = {64, 576}}
+#define NORMS(number) {.kernel = VISION_PRICED_##number, .rows = {1568, 12544, 50176}, .columns = {64, 256}}
+#define FEW_NORMS(number) {.kernel = VISION_PRICED_##number, .rows = {1568}, .columns = {64}}
 
 static const struct dt_grid full[] = {PRODUCTS(CONVOLUTION),
                                       PRODUCTS(CONVOLUTION_INPUT_GRADIENT),
