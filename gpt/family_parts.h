@@ -23,7 +23,7 @@ dt_status gpt_sample_count(const struct dt_model *model, const struct dt_data_se
 dt_status gpt_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, uint64_t position, void *inputs,
                           void *targets);
 
-/* sizes.c: how large these layers are. Operations are those of every matrix product that a step does: linear layers, head, and attention's two
+/* layout.c: how large these layers are. Operations are those of every matrix product that a step does: linear layers, head, and attention's two
  * products over the full T x T square, as PaLM's appendix B and the usual MFU count do. Keys and values that heads share change the products
  * that make them, and not attention's own. */
 void gpt_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);

@@ -9,6 +9,7 @@
 #define VISION_KERNELS_H
 
 #include "lib/kernels/kernels.h"
+#include "lib/model/stage.h"
 #include "vision/layers.h"
 
 /* The input of a window, and its output. */

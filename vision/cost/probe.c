@@ -3,7 +3,6 @@
  *
  * Images stay where they are from one call to the next, as what a layer has just made does; they are the larger part of what moves. */
 #include "lib/cost/measured.h"
-#include "lib/model/stage.h"
 #include "vision/kernels.h"
 #include "vision/priced.h"
 
