@@ -86,7 +86,7 @@ dt_status simulation_run_coarse(const struct experiment *e, const struct simulat
     bool needs_stages = s->costs.profile.schedule.fewest_chunks && e->strategy.stages > FEWEST_OF_ALL;
     int few = more_of(e, needs_stages ? e->strategy.stages - 1 : FEWEST_OF_ALL), more = more_of(e, 1);
     int micro_batches = e->strategy.micro_batches;
-    double shorter_s;
+    double shorter_s = 0, longer_s = 0;
     struct experiment whole = *e;
     if (!drains_once(e) || micro_batches <= 2 * few + more || !simulation_take_few(&whole, few))
         return simulation_run_symmetric(e, s, hooks, result);
@@ -94,7 +94,6 @@ dt_status simulation_run_coarse(const struct experiment *e, const struct simulat
     if (status < 0)
         return status;
     measure_result_finish(result);
-    double longer_s;
     DT_TRY(run_few(e, s, few + more, hooks, result, &longer_s));
     result->step_s[result->steps_done - 1] += (longer_s - shorter_s) * ((double)(micro_batches - few) / more - 1);
     return DT_OK;
