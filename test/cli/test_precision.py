@@ -135,7 +135,8 @@ def test_gradients_in_fp32_are_counted_and_add_up_alike():
         held, less = (one["predicted_peak_bytes"]["gradients"] + one["predicted_host_peak_bytes"]["gradients"] for one in (its, before))
         check(held > 2 * less, named, held, less)
         check(any("4 of its gradient" in note for note in its["notes"]), its["notes"])
-    plain = {"model": {**NETWORK, "dtype": "bf16"}, "batch_size": 4, "micro_batches": 2, "world_size": 1, "steps": {"warmup": 1, "timed": 1},
+    # Of smaller images the last norms see two values a channel, which magnifies the rounding of gradients to a tenth of a loss.
+    plain = {"model": {**NETWORK, "image_size": 64, "dtype": "bf16"}, "batch_size": 4, "micro_batches": 2, "world_size": 1, "steps": {"warmup": 1, "timed": 1},
              "optimizer": {"name": "sgd", "learning_rate": 0.01}}
     some, others = (train(experiment(gradient_dtype=dtype, **plain))[0]["losses"] for dtype in ("fp32", "model"))
     check(some[0] == others[0] and abs(some[1] / others[1] - 1) < 1e-2, some, others)
