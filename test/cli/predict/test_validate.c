@@ -334,10 +334,11 @@ static void numbers_of_strangers(void)
 static void tables_of_strangers(void)
 {
     static const char *const reasons[] = {
-        "", "", "tp: \"two\" is not", "", "heads: no value", "3 fields, and the first line names 13 columns"};
+        "", "", "tensor_parallel_degree: \"two\" is not", "", "heads: no value", "3 fields, and the first line names 13 columns"};
     struct validate_rows rows;
     char path[64];
-    CHECK_OK(read_text("\xEF\xBB\xBF;layers;hidden;heads;seq;mbs;gbs;dp;tp;zero_stage;step_ms;peak_mem_gib;vocab\r\n"
+    CHECK_OK(read_text("\xEF\xBB\xBF;layers;hidden;heads;seq;train_micro_batch_size_per_gpu;train_batch_size;dp;tensor_parallel_degree;"
+                       "zero_stage;step_ms;peak_mem_gib;vocab\r\n"
                        "0;24;1024;16;2048;4;64;8;1;1;1.234,5;31,5 GiB;50304\r\n1;24;1024;16;2048;4;64;8;1;1;OOM;n/a;50304\r\n"
                        "2;24;1024;16;2048;4;64;8;two;1;1000;-;50304\r\n3;24,0;1024;16;2048;4;64;8;2;NaN;\"1,2 s\";;50304\r\n"
                        "\"4\n5\";24;1024;-;2048;4;64;8;1;1;1000;;50304\r\n6;24;1024\r\n",
