@@ -219,38 +219,16 @@ static dt_status expand_action(void *context, const struct plan *from, int at, s
 {
     struct expansion *x = context;
     const struct action *a = &from->actions[at];
-    switch ((enum action_op)a->op) {
-    case ACTION_FORWARD: return expand_forward(x, from, at, out);
-    case ACTION_BACKWARD:
-    case ACTION_BACKWARD_INPUT: return expand_backward(x, from, at, out);
-    case ACTION_BACKWARD_WEIGHT: return expand_weights(x, a, out);
-    case ACTION_RECV_INPUT:
-    case ACTION_TAKE_OVER: DT_TRY(plan_append(out, like(a, ACTION_BEGIN))); return plan_append(out, *a);
-    case ACTION_RECV_GRADIENT: return DT_OK; /* its backward pass places this action */
-    case ACTION_RECOMPUTE:
-    case ACTION_FORWARD_BACKWARD:
-    case ACTION_SEND_OUTPUT:
-    case ACTION_SEND_GRADIENT:
-    case ACTION_GIVE_BACK:
-    case ACTION_BEGIN:
-    case ACTION_END:
-    case ACTION_KEEP_INPUT:
-    case ACTION_TAKE_INPUT:
-    case ACTION_DROP:
-    case ACTION_COPY_OUT:
-    case ACTION_AWAIT_OUT:
-    case ACTION_COPY_IN:
-    case ACTION_PUBLISH:
-    case ACTION_GATHER:
-    case ACTION_FREE:
-    case ACTION_BEGIN_GRADIENTS:
-    case ACTION_SUM_COPIES:
-    case ACTION_REDUCE:
-    case ACTION_UPDATE:
-    case ACTION_END_STEP:
-    case ACTION_EXTRA:
-    case ACTION_OPS: break;
-    }
+    if (a->op == ACTION_FORWARD)
+        return expand_forward(x, from, at, out);
+    if (a->op == ACTION_BACKWARD || a->op == ACTION_BACKWARD_INPUT)
+        return expand_backward(x, from, at, out);
+    if (a->op == ACTION_BACKWARD_WEIGHT)
+        return expand_weights(x, a, out);
+    if (a->op == ACTION_RECV_GRADIENT)
+        return DT_OK; /* its backward pass places this action */
+    if (a->op == ACTION_RECV_INPUT || a->op == ACTION_TAKE_OVER)
+        DT_TRY(plan_append(out, like(a, ACTION_BEGIN)));
     return plan_append(out, *a);
 }
 

@@ -133,39 +133,11 @@ static struct plan_part_times times_of(const struct plan *plan, const struct pla
 static double duration(const struct plan *plan, const struct plan_times *t, const struct action *a)
 {
     struct plan_part_times part = times_of(plan, t, a);
-    switch ((enum action_op)a->op) {
-    case ACTION_FORWARD: return part.forward;
-    case ACTION_BACKWARD_INPUT: return part.backward_input;
-    case ACTION_BACKWARD_WEIGHT: return part.backward_weight;
-    case ACTION_BACKWARD: return part.backward_input + part.backward_weight;
-    case ACTION_RECOMPUTE:
-    case ACTION_FORWARD_BACKWARD:
-    case ACTION_RECV_INPUT:
-    case ACTION_SEND_OUTPUT:
-    case ACTION_RECV_GRADIENT:
-    case ACTION_SEND_GRADIENT:
-    case ACTION_TAKE_OVER:
-    case ACTION_GIVE_BACK:
-    case ACTION_BEGIN:
-    case ACTION_END:
-    case ACTION_KEEP_INPUT:
-    case ACTION_TAKE_INPUT:
-    case ACTION_DROP:
-    case ACTION_COPY_OUT:
-    case ACTION_AWAIT_OUT:
-    case ACTION_COPY_IN:
-    case ACTION_PUBLISH:
-    case ACTION_GATHER:
-    case ACTION_FREE:
-    case ACTION_BEGIN_GRADIENTS:
-    case ACTION_SUM_COPIES:
-    case ACTION_REDUCE:
-    case ACTION_UPDATE:
-    case ACTION_END_STEP:
-    case ACTION_EXTRA:
-    case ACTION_OPS: break;
-    }
-    return 0;
+    return a->op == ACTION_FORWARD           ? part.forward
+           : a->op == ACTION_BACKWARD        ? part.backward_input + part.backward_weight
+           : a->op == ACTION_BACKWARD_INPUT  ? part.backward_input
+           : a->op == ACTION_BACKWARD_WEIGHT ? part.backward_weight
+                                             : 0;
 }
 
 /* Work that a rank does before a backward pass and before the pass's message has arrived. */
