@@ -57,10 +57,11 @@ static const struct command command_complete = {
 };
 
 static const struct command *const commands[] = {
-    &command_run,    &command_check,    &command_plan,  &command_show,   &command_report,         &command_trace,     &command_import,
-    &command_export, &command_compare,  &command_merge, &command_status, &command_validate,       &command_calibrate, &command_bench,
-    &command_tune,   &command_list,     &command_help,  &command_rank,   &command_calibrate_rank, &command_slurm,     &command_generate,
-    &command_pages,  &command_complete, NULL,
+    &command_run,    &command_check,    &command_plan,   &command_show,      &command_report,
+    &command_trace,  &command_import,   &command_export, &command_compare,   &command_merge,
+    &command_status, &command_validate, &command_fit,    &command_calibrate, &command_bench,
+    &command_tune,   &command_list,     &command_help,   &command_rank,      &command_calibrate_rank,
+    &command_slurm,  &command_generate, &command_pages,  &command_complete,  NULL,
 };
 
 static const struct command *find_command(const char *name)

@@ -7,7 +7,8 @@
 #include "cli/text/text.h"
 
 extern const struct command command_run, command_check, command_compare, command_merge, command_status, command_validate, command_calibrate,
-    command_bench, command_report, command_trace, command_import, command_export, command_show, command_list, command_plan, command_tune;
+    command_bench, command_report, command_trace, command_import, command_export, command_show, command_list, command_plan, command_tune,
+    command_fit;
 
 /* Hidden, and started by dtbench itself. */
 extern const struct command command_rank, command_calibrate_rank, command_slurm;

@@ -51,6 +51,20 @@ dt_status dt_find_data_file(const char *name, const char *directory, char *out, 
     return dt_fail(DT_ERR_IO, "%s: not found in %s", name, tried);
 }
 
+dt_status dt_find_script(const char *name, char *out, size_t out_bytes)
+{
+    static const char *const places[] = {"../share/dtbench/scripts", "../../scripts"};
+    char beside[PATH_MAX];
+    program_directory(beside);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        int bytes = snprintf(out, out_bytes, "%s/%s/%s", beside, places[i], name);
+        if (bytes > 0 && (size_t)bytes < out_bytes && access(out, R_OK) == 0)
+            return DT_OK;
+    }
+    return dt_fail(DT_ERR_IO, "the script %s is neither in %s nor in %s of %s: install dtbench with it", name, places[0], places[1],
+                   beside);
+}
+
 void dt_data_file_name(const char *folder, const char *name, char *out, size_t out_bytes)
 {
     size_t length = strlen(name);

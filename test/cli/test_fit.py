@@ -1,4 +1,4 @@
-"""scripts/fit: a profile for software whose constants are known here, from a few of its runs. Prints TAP.
+"""dtbench fit: a profile for software whose constants are known here, from a few of its runs. Prints TAP.
 
 Usage: test_fit.py DTBENCH [CASE...]. The runs are predictions with a changed profile.
 """
@@ -14,7 +14,7 @@ from tap_cases import check, chosen, run_all  # beside this script
 DTBENCH = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
-FIT = ["/usr/bin/python3", "-s", os.path.join(ROOT, "scripts", "fit"), "--dtbench", DTBENCH, "--cluster", "dgx_a100_1", "--jobs", "2"]
+FIT = [DTBENCH, "fit", "--cluster", "dgx_a100_1", "--jobs", "2"]
 HEAD = "gpus,layers,hidden,heads,seq,tp,micro_batch,global_batch,zero/fsdp,step_s\n"
 SHAPES = ["1,4,512,8,256,1,1,1,", "1,8,1024,16,512,1,4,4,", "8,8,1024,16,512,1,2,16,fsdp", "8,8,2048,16,1024,2,4,16,", "8,12,2048,16,1024,1,8,64,fsdp2",
           "8,4,4096,32,1024,1,4,32,zero1"]
@@ -130,10 +130,26 @@ def test_what_cannot_be_fitted():
     for arguments, said in ((["nowhere.csv"], "nowhere.csv: no such file"),
                             ([write("few.csv", HEAD + SHAPES[0] + ",1\n"), "--profile", "llm_foundry_a100"], "1 of 1 runs have a measured time"),
                             ([write("untold.csv", HEAD + "".join(f"{shape},\n" for shape in SHAPES))], "line 2: no measured time"),
-                            ([write("none.csv", "gpus\n1\n"), "--profile", "llm_foundry_a100"], "there is no column")):
-        text = run(*FIT, *arguments, "--output", "none.json", code=1)
-        check(text.count("\n") == 1 and text.startswith("fit: ") and said in text, text)
+                            ([write("none.csv", "gpus\n1\n"), "--profile", "llm_foundry_a100"], "there is no column"),
+                            (["none.csv", "--profile", "nothing"], "nothing: there is no such file, and none in configs/profiles"),
+                            (["few.csv", "--profile", write("broken.json", "{")], "broken.json:1:"),
+                            (["few.csv", "--profile", write("empty.json", "{}")], "empty.json: name: missing"),
+                            (["few.csv", "--seconds", "ten"], "argument --seconds: invalid float value: 'ten'"),
+                            (["few.csv", "--output", "no/where.json"], "no/where.json: cannot be written there")):
+        text = run(*FIT, *arguments, *([] if "--output" in arguments else ["--output", "none.json"]), code=3)
+        check(text.count("\n") == 1 and text.startswith("dtbench fit: ") and said in text, text)
     check(not os.path.exists(os.path.join(WORK, "none.json")), "nothing is written")
+
+
+def test_what_the_command_needs():
+    for arguments, said in (((), "needs a file of measured runs"), (("runs.csv",), "needs the cluster of the runs: --cluster dgx_a100"),
+                            (("runs.csv", "-C", "dgx_a100"), "needs the name of the profile to write: --output my_profile.json")):
+        text = run(DTBENCH, "fit", *arguments, code=2)
+        check(text.startswith(f"dtbench fit: {said}"), text)
+    text = run(DTBENCH, "fit", write("few.csv", HEAD + SHAPES[0] + ",1\n"), "-C", write("empty.json", "{}"), "-o", "none.json", code=3)
+    check(text.count("\n") == 1 and "empty.json: " in text, text)
+    text = run(DTBENCH, "fit", "runs.csv", "-C", "dgx_a100", "-o", "none.json", code=3, env={"PATH": "/nowhere"})
+    check(text == "dtbench fit: needs python3 on the PATH, which cannot be started: No such file or directory\n", text)
 
 
 def main():

@@ -44,6 +44,8 @@ def check_works(program, share):
     check("dgx_h100" in run("list", "--clusters", code=OK).stdout, "no clusters")
     run("check", os.path.join(configs, "quickstart.json"), code=OK)
     check('"status":"ok"' in run("run", os.path.join(configs, "smoke.json"), "--device", "sim", "-o", "-", code=OK).stdout, "no prediction")
+    said = run("fit", "no.csv", "--cluster", "dgx_a100", "-o", "fitted.json", code=3).stderr  # the script is there, and finds the clusters
+    check(said == "dtbench fit: no.csv: no such file\n", said)
     output = records_path("installed.jsonl")
     run("run", one("ddp"), "-o", output, "-q", code=OK)  # ranks are the program itself, started by mpirun
     check(json.loads(read(output))["status"] == "ok", "no training")
