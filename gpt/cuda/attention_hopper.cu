@@ -14,7 +14,7 @@
  * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 1; Shah et al., "FlashAttention-3", NeurIPS 2024, sections 3.1 and 3.2: a warp that
  * copies, and products of two tiles in flight. */
 #include "gpt/cuda/attention_rows.cuh"
-#include "gpt/cuda/wgmma.cuh"
+#include "gpt/cuda/hopper.cuh"
 
 namespace gpt_cuda {
 
@@ -36,13 +36,6 @@ template <int GROUPS, int STAGES> struct hopper_barriers {
     uint64_t keys_read[STAGES], values_read[STAGES]; /* by all warps */
     uint64_t queries_read[GROUPS];                   /* by the group's warps, for good */
 };
-
-/* A descriptor of wgmma.cuh's for a matrix in rows of SPAN bytes. */
-template <int SPAN> __device__ inline uint64_t matrix_at(const void *at, int leading_bytes)
-{
-    constexpr uint64_t SWIZZLE = SPAN == 128 ? 1 : SPAN == 64 ? 2 : 3, STRIDE = 8 * SPAN;
-    return SWIZZLE << 62 | STRIDE >> 4 << 32 | (uint64_t)(leading_bytes >> 4) << 16 | (shared_address(at) & 0x3FFFF) >> 4;
-}
 
 /* Copies the chunks of 64 rows of a head, from row `first` on, to a tile that has TILE_ROWS. */
 template <typename E, int WIDTH, int TILE_ROWS>
@@ -238,45 +231,15 @@ __global__ void __launch_bounds__(hopper_tiles<WIDTH>::THREADS)
                                     queries + warp * 16 * tile_stride<WIDTH>);
 }
 
-/* cuTensorMapEncodeTiled of the driver, found by the runtime, since nothing else of dtbench calls the driver. */
-using encode_function = decltype(&cuTensorMapEncodeTiled);
-encode_function encoder()
-{
-    static encode_function found;
-    void *function = nullptr;
-    cudaDriverEntryPointQueryResult result;
-    if (found)
-        return found;
-#if CUDART_VERSION >= 12050
-    cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &result);
-#else
-    cudaError_t error = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &result);
-#endif
-    if (error == cudaSuccess && result == cudaDriverEntryPointSuccess)
-        found = (encode_function)function;
-    return found;
-}
-
 /* qkv as [samples, T, heads of q, k and v, width], in boxes of 64 rows of a head's chunk. */
 template <typename E, int WIDTH> dt_status map_of(const attention_forward &a, size_t samples, CUtensorMap *map)
 {
     using tiles = hopper_tiles<WIDTH>;
     const attention_shape &s = a.shape;
-    encode_function encode = encoder();
-    if (!encode)
-        return dt_fail(DT_ERR_UNAVAILABLE, "attention: this driver has no cuTensorMapEncodeTiled, which warpgroup_kernels need");
     cuuint64_t sizes[] = {(cuuint64_t)s.width, (cuuint64_t)(s.heads + 2 * s.key_heads), (cuuint64_t)s.T, samples};
-    cuuint64_t bytes[] = {s.width * sizeof(E), s.qkv_row * sizeof(E),
-                          s.T * s.qkv_row * sizeof(E)}; /* from one to the next, of all but the first */
-    cuuint32_t box[] = {tiles::CHUNK, 1, 64, 1}, steps[] = {1, 1, 1, 1};
-    CUresult result =
-        encode(map, sizeof(E) == 2 && std::is_same<E, __half>::value ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-               4, const_cast<void *>(a.qkv), sizes, bytes, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-               tiles::SPAN == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
-               : tiles::SPAN == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
-                                   : CU_TENSOR_MAP_SWIZZLE_32B,
-               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    return result == CUDA_SUCCESS ? DT_OK : dt_fail(DT_ERR_DEVICE, "attention: cuTensorMapEncodeTiled: error %d", (int)result);
+    cuuint64_t bytes[] = {s.width * sizeof(E), s.qkv_row * sizeof(E), s.T * s.qkv_row * sizeof(E)};
+    cuuint32_t box[] = {tiles::CHUNK, 1, 64, 1};
+    return tensor_map<E, tiles::SPAN>("attention", a.qkv, sizes, bytes, box, map);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 /* Arrays without rows: tokens, GELU and its gradient. The floor of each is the bytes it reads and writes over
  * the memory's bandwidth, and all but GELU in fp16 are far from any other limit; 16 bytes an access, and nothing is read twice. */
 #include "gpt/cuda/columns.cuh"
+#include "gpt/cuda/gelu.cuh"
 #include "lib/kernels/cuda/map.cuh"
 
 namespace {
@@ -8,51 +9,6 @@ namespace {
 using namespace gpt_cuda;
 
 enum { FLAT_THREADS = 256, FLAT_BLOCKS = 16 };
-
-/* The standard normal distribution at x. The left tail is Phi(-|x|) = exp(-x^2/2) * erfcx(|x| / sqrt(2)) / 2, which loses nothing where
- * 1 + erf would, and erfcx is t * polynomial(t) of t = 1 / (1 + 0.4 |x| / sqrt(2)), fitted to 1.3e-7 over all of t in (0, 1]: some 20
- * instructions without a branch, where the memory of an H100 leaves time for about 30 an element of fp16. */
-struct normal {
-    float density, cumulative;
-};
-
-__device__ inline normal normal_at(float x)
-{
-    float exponential = __expf(-0.5f * x * x), t = __fdividef(1.0f, fmaf(fabsf(x), 0.4f * 0.70710678f, 1.0f));
-    float p = 0.050262132f;
-    p = fmaf(p, t, -0.18290149f);
-    p = fmaf(p, t, 0.16908546f);
-    p = fmaf(p, t, -0.0056075597f);
-    p = fmaf(p, t, 0.14143144f);
-    p = fmaf(p, t, 0.16854198f);
-    p = fmaf(p, t, 0.20784270f);
-    p = fmaf(p, t, 0.22566960f);
-    p = fmaf(p, t, 0.22567586f);
-    float tail = 0.5f * exponential * (t * p);
-    return {0.39894228f * exponential, x < 0 ? tail : 1 - tail};
-}
-
-/* The largest float: what stands for an infinity where it is multiplied by a zero of the distribution. A NaN becomes a number here, and
- * stays one in the distribution. */
-constexpr float LARGEST = 3.40282347e38f;
-
-/* Source  Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016: x * Phi(x), exact. */
-struct gelu_op {
-    static constexpr bool READS_TO = false;
-    __device__ static float apply(float, float x)
-    {
-        return fmaxf(x, -LARGEST) * normal_at(x).cumulative;
-    }
-};
-
-struct gelu_gradient_op {
-    static constexpr bool READS_TO = true;
-    __device__ static float apply(float dy, float x)
-    {
-        normal n = normal_at(x);
-        return dy * (n.cumulative + fminf(fmaxf(x, -LARGEST), LARGEST) * n.density);
-    }
-};
 
 /* Half of 1 + tanh(u), of u = sqrt(2 / pi) (x + 0.044715 x^3), which is the logistic function of 2 u; and its product with what it lacks of 1. */
 struct half_tanh {

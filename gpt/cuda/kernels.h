@@ -47,6 +47,11 @@ dt_status gpt_cuda_attention_check(struct gpt_kernels *k);
 dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, void *sums,
                                          void *active, size_t rows, size_t columns, bool accumulate);
 
+/* gelu_hopper.cu: whether gelu_gradient_sums is one kernel of its own, for the exact GELU with dt_cuda_warpgroup_kernels; and that kernel, whose
+ * db may be NULL. */
+bool gpt_cuda_gelu_gradient_fits(const struct gpt_kernels *k, const struct gpt_gelu_gradient_sums *a);
+dt_status gpt_cuda_gelu_gradient_in_one(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_gelu_gradient_sums *a);
+
 /* sums.cu: sums [columns] of the rows of x [rows, columns], for biases; accumulate: added to the
  * existing sums. */
 dt_status gpt_cuda_column_sums(struct gpt_kernels *k, struct dt_stream *stream, void *sums, const void *x, size_t rows, size_t columns,

@@ -156,7 +156,10 @@ static dt_status gelu_gradient_product(struct gpt_kernels *k, struct dt_stream *
 
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
 {
+    struct gpt_gelu_gradient_sums alone = {.product = *a};
     bool ran;
+    if (gpt_cuda_gelu_gradient_fits(k, &alone))
+        return gpt_cuda_gelu_gradient_in_one(k, stream, &alone);
     DT_TRY(gelu_gradient_product(k, stream, a, NULL, &ran));
     return ran ? DT_OK : gpt_cuda_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
 }
@@ -167,6 +170,8 @@ GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient_sums, gpt_gelu_gradient_sums)
 {
     const struct gpt_linear_gelu_input_gradient *p = &a->product;
     bool ran;
+    if (gpt_cuda_gelu_gradient_fits(k, a))
+        return gpt_cuda_gelu_gradient_in_one(k, stream, a);
     DT_TRY(gelu_gradient_product(k, stream, p, a->accumulate ? NULL : a->db, &ran));
     if (!ran)
         return gpt_cuda_gelu_gradient_sums_of(k, stream, p->dx, p->hidden, a->db, a->active, p->rows, p->in, a->accumulate);

@@ -10,7 +10,7 @@
  *   bits 0 to 13   address / 16        bits 16 to 29  leading offset / 16     bits 32 to 45  stride / 16
  *   bits 49 to 51  base offset, 0 where matrices begin at multiples of 8 SPAN               bits 62, 63    1: SPAN 128, 2: 64, 3: 32
  * K-major (of wgmma_shared): a row of the matrix for each row, its k in order; stride: from 8 rows to the next 8; leading offset: not used.
- * N-major (b of wgmma_registers): a row of memory for each k; stride: from 8 k to the next 8; leading offset: from SPAN / 2 columns to the next.
+ * N-major (b of wgmma_registers and wgmma_shared_n_major): a row of memory for each k; stride: from 8 k to the next 8; leading offset: from SPAN / 2 columns to the next.
  * Bits 4 on of an address are swizzled with bits 7 on: one bit for a SPAN of 32, two for 64, three for 128. The boxes' copies do the same.
  *
  * Order: a fence; products; a commit, which makes them a group; a wait. Accumulators, and registers that products read, belong to them
@@ -135,12 +135,16 @@ template <int PENDING, typename... R> __device__ inline void wgmma_wait(R &...re
     (keep_here(registers), ...);
 }
 
-/* d [64, N] = a [64, 16] * b [16, N], or with accumulate d += that. wgmma_shared: a and b by descriptors, both K-major. wgmma_registers: a in
- * registers, b by a descriptor, N-major. N: 64, 80, 96 or 128. */
+/* d [64, N] = a [64, 16] * b [16, N], or with accumulate d += that. wgmma_shared: a and b by descriptors, both K-major; wgmma_shared_n_major: b
+ * N-major. wgmma_registers: a in registers, b by a descriptor, N-major. N: 64, 80, 96 or 128. */
 template <typename E, int N> struct wgmma_of;
 template <typename E, int N> __device__ inline void wgmma_shared(float (&d)[N / 8][4], uint64_t a, uint64_t b, bool accumulate)
 {
     wgmma_of<E, N>::shared(d, a, b, accumulate);
+}
+template <typename E, int N> __device__ inline void wgmma_shared_n_major(float (&d)[N / 8][4], uint64_t a, uint64_t b, bool accumulate)
+{
+    wgmma_of<E, N>::shared_n_major(d, a, b, accumulate);
 }
 template <typename E, int N> __device__ inline void wgmma_registers(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b)
 {
@@ -159,16 +163,20 @@ template <typename E, int N> __device__ inline void wgmma_registers(float (&d)[N
 #define WGMMA_128 WGMMA_96 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
 /* The operands after the accumulators have the numbers p to t. */
+#define WGMMA_SHARED(name, type, N, list, p, q, r, transposed, ...)                                                                        \
+    static __device__ inline void name(float(&d)[N / 8][4], uint64_t a, uint64_t b, bool accumulate)                                       \
+    {                                                                                                                                      \
+        asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, " r ", 0;\n"                                                                  \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" list "}, " p ", " q                              \
+                     ", more, 1, 1, 0, " transposed ";\n}"                                                                                 \
+                     : __VA_ARGS__                                                                                                         \
+                     : "l"(a), "l"(b), "r"((int)accumulate)                                                                                \
+                     : "memory");                                                                                                          \
+    }
 #define WGMMA(E, type, N, list, p, q, r, s, t, ...)                                                                                        \
     template <> struct wgmma_of<E, N> {                                                                                                    \
-        static __device__ inline void shared(float (&d)[N / 8][4], uint64_t a, uint64_t b, bool accumulate)                                \
-        {                                                                                                                                  \
-            asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, " r ", 0;\n"                                                              \
-                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" list "}, " p ", " q ", more, 1, 1, 0, 0;\n}" \
-                         : __VA_ARGS__                                                                                                     \
-                         : "l"(a), "l"(b), "r"((int)accumulate)                                                                            \
-                         : "memory");                                                                                                      \
-        }                                                                                                                                  \
+        WGMMA_SHARED(shared, type, N, list, p, q, r, "0", __VA_ARGS__)                                                                     \
+        WGMMA_SHARED(shared_n_major, type, N, list, p, q, r, "1", __VA_ARGS__)                                                             \
         static __device__ inline void registers(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b)                                  \
         {                                                                                                                                  \
             asm volatile("{\n.reg .pred more;\nsetp.eq.b32 more, 0, 0;\n"                                                                  \
@@ -188,6 +196,7 @@ WGMMA_OF_ALL_WIDTHS(__half, "f16")
 WGMMA_OF_ALL_WIDTHS(__nv_bfloat16, "bf16")
 #undef WGMMA_OF_ALL_WIDTHS
 #undef WGMMA
+#undef WGMMA_SHARED
 
 } // namespace gpt_cuda
 

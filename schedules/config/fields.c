@@ -397,7 +397,7 @@ static const struct dt_field fields[] = {
     {"warpgroup_kernels", DT_FIELD_BOOL, AT(warpgroup_kernels), .max = 1, .initial = "false", .matters = of_warpgroups,
      .description =
          "cuda: Hopper's products of warpgroups and its tensor copies (wgmma, TMA) where a kernel has them: attention's forward, fused, "
-         "in fp16 and bf16, with heads of 8 to 128 columns in eights. "
+         "with heads of 8 to 128 columns in eights, and the gradient through exact GELU with its product; in fp16 and bf16. "
          "Needs compute capability 9.0. No GPU has run them yet."},
     {"spared_multiprocessors", DT_FIELD_INT, AT(spared_multiprocessors), .min = 0, .max = 1000, .initial = "0", .matters = of_spared,
      .description = "cuda: multiprocessors that matrix products leave to concurrent kernels (SM_COUNT_TARGET of cuBLASLt), such as NCCL's "

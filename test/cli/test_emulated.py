@@ -91,7 +91,7 @@ def test_a_scale_that_is_found_gradients_in_fp32_and_clipping():
         check(record["loss_scales"] == [2**20, 2**8, 2**8] and record["metrics"]["skipped_steps"] == 1, record["loss_scales"])
         check([norm is None or norm > 0.25 for norm in record["gradient_norms"]] == [True] * STEPS, record["gradient_norms"])
     check(single["losses"] == replayed["losses"] and single["gradient_norms"] == replayed["gradient_norms"], single["losses"], replayed["losses"])
-    alone("parameter_offload=true", *how, dtype="fp16")
+    alone("parameter_offload=true", "warpgroup_kernels=true", *how, dtype="fp16")  # exact GELU's gradient in Hopper's own product
 
 
 def test_memory_moved_to_the_host():

@@ -245,11 +245,13 @@ static inline void for_every_cpu_setup(void (*body)(struct setup *s))
     }
 }
 
+static struct dt_device_options setup_options; /* of a GPU */
+
 /* Every dtype, on arrays that 16-byte accesses suit and on arrays that begin an element later. */
 static inline void for_every_gpu_setup(const char *kind, void (*body)(struct setup *s))
 {
     struct setup s = {.table = gpt_kernels_for(dt_device_kind_find(kind))};
-    CHECK_OK(dt_device_create(kind, NULL, &s.device));
+    CHECK_OK(dt_device_create(kind, &setup_options, &s.device));
     CHECK_OK(dt_stream_create(s.device, "compute", &s.stream));
     test_heap.stream = s.stream;
     struct gpt_kernel_table arrays_on_device;

@@ -617,47 +617,61 @@ static void linear_gelu_body(struct setup *s)
     }
 }
 
+/* active: NULL, or where GELU goes once more: true in the place of what it is of. */
+static void gelu_gradient_sums_case(struct setup *s, struct shape z, enum gpt_mlp_kind mlp, bool accumulate, bool sums,
+                                    const bool *in_place)
+{
+    setup_gelu(s, mlp);
+    struct array dy = input(s->dtype, z.rows * z.out, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1);
+    struct array hidden = input(s->dtype, z.rows * z.in, 0, 3), dx = output(s->dtype, z.rows * z.in);
+    double *product = test_alloc(dx.count * sizeof *product), *old_db = test_alloc(z.in * sizeof *old_db);
+    struct array db = target(s, z.in, accumulate, old_db);
+    struct array apart = output(s->dtype, hidden.count), active = in_place && *in_place ? hidden : apart;
+    double *gelu = test_alloc(hidden.count * sizeof *gelu);
+    ref_gelu(hidden.values, gelu, hidden.count, mlp);
+    struct gpt_gelu_gradient_sums a = {
+        {dy.data, w.data, hidden.data, dx.data, z.rows, z.in, z.out}, sums ? db.data : NULL, in_place ? active.data : NULL, accumulate};
+    CHECK_OK(s->table->gelu_gradient_sums(s->kernels, s->stream, &a));
+    CHECK_OK(dt_stream_synchronize(s->stream));
+    ref_linear_gradient(dy.values, hidden.values, w.values, product, NULL, NULL, z.rows, z.in, z.out);
+    ref_gelu_gradient(product, hidden.values, dx.values, dx.count, mlp);
+    double error = error_of(s->dtype, dx.data, dx.values, dx.count); /* the product may be rounded on its own */
+    CHECK(error <= 2 * bound_of(s->dtype), "dx: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));
+    active.values = gelu;
+    if (a.active)
+        CHECK_ARRAY(s, active, "gelu once more");
+    if (!a.db)
+        return;
+    ref_decode(s->dtype, dx.data, dx.values, dx.count); /* and the sums are of dx as it was rounded */
+    for (size_t column = 0; column < z.in; column++) {
+        db.values[column] = 0;
+        for (size_t row = 0; row < z.rows; row++)
+            db.values[column] += dx.values[row * z.in + column];
+    }
+    add_old(&db, old_db);
+    CHECK_ARRAY(s, db, "db");
+}
+
+static const bool in_place = true, apart = false;
+
 static void gelu_gradient_sums_body(struct setup *s)
 {
-    if (!s->table->gelu_gradient_sums)
+    for (int i = 0; s->table->gelu_gradient_sums && i < 2 * shapes_for(s); i++)
+        gelu_gradient_sums_case(s, shapes[i / 2], activation_in_one(s, i / 2), i % 2, i % 3 != 2,
+                                i == 0       ? NULL
+                                : i % 3 == 1 ? &apart
+                                             : &in_place);
+}
+
+/* Tiles that the arrays do not fill, more tiles of depth than shared memory has places for, and widths that the kernel leaves to others. */
+static void gelu_gradient_in_one_body(struct setup *s)
+{
+    if (s->dtype == DT_FP32)
         return;
-    for (int i = 0; i < 2 * shapes_for(s); i++) {
-        struct shape z = shapes[i / 2];
-        bool accumulate = i % 2;
-        enum gpt_mlp_kind mlp = activation_in_one(s, i / 2);
-        setup_gelu(s, mlp);
-        struct array dy = input(s->dtype, z.rows * z.out, 0, 1), w = input(s->dtype, z.out * z.in, 0, 0.1);
-        struct array hidden = input(s->dtype, z.rows * z.in, 0, 3), dx = output(s->dtype, z.rows * z.in);
-        double *product = test_alloc(dx.count * sizeof *product), *old_db = test_alloc(z.in * sizeof *old_db);
-        struct array db = target(s, z.in, accumulate, old_db);
-        /* GELU again: nowhere, elsewhere, in the place of what it is of; then without the sums */
-        struct array apart = output(s->dtype, hidden.count), active = i % 3 == 1 ? apart : hidden;
-        double *gelu = test_alloc(hidden.count * sizeof *gelu);
-        ref_gelu(hidden.values, gelu, hidden.count, mlp);
-        struct gpt_gelu_gradient_sums a = {{dy.data, w.data, hidden.data, dx.data, z.rows, z.in, z.out},
-                                           i % 3 == 2 ? NULL : db.data,
-                                           i > 0 ? active.data : NULL,
-                                           accumulate};
-        CHECK_OK(s->table->gelu_gradient_sums(s->kernels, s->stream, &a));
-        CHECK_OK(dt_stream_synchronize(s->stream));
-        ref_linear_gradient(dy.values, hidden.values, w.values, product, NULL, NULL, z.rows, z.in, z.out);
-        ref_gelu_gradient(product, hidden.values, dx.values, dx.count, mlp);
-        double error = error_of(s->dtype, dx.data, dx.values, dx.count); /* the product is rounded on its own */
-        CHECK(error <= 2 * bound_of(s->dtype), "dx: error %.3g with %s, %s", error, dt_dtype_name(s->dtype), setup_text(s));
-        active.values = gelu;
-        if (a.active)
-            CHECK_ARRAY(s, active, "gelu once more");
-        if (!a.db)
-            continue;
-        ref_decode(s->dtype, dx.data, dx.values, dx.count); /* and the sums are of dx as it was rounded */
-        for (size_t column = 0; column < z.in; column++) {
-            db.values[column] = 0;
-            for (size_t row = 0; row < z.rows; row++)
-                db.values[column] += dx.values[row * z.in + column];
-        }
-        add_old(&db, old_db);
-        CHECK_ARRAY(s, db, "db");
-    }
+    gelu_gradient_sums_case(s, (struct shape){150, 392, 328}, GPT_MLP_GELU, false, true, &in_place);
+    gelu_gradient_sums_case(s, (struct shape){70, 264, 72}, GPT_MLP_GELU, true, true, NULL);
+    gelu_gradient_sums_case(s, (struct shape){129, 8, 8}, GPT_MLP_GELU, false, false, &apart);
+    gelu_gradient_sums_case(s, (struct shape){9, 20, 8}, GPT_MLP_GELU, false, true, &in_place);
 }
 
 static void in_one(void)
@@ -669,6 +683,25 @@ static void in_one(void)
     for_every_setup(gelu_gradient_sums_body);
 }
 
+/* Those of gpt/cuda/gelu_hopper.cu. */
+static void warpgroups(void)
+{
+    struct dt_device *device;
+    const char *kind = test_device_kind();
+    setup_options.warpgroup_kernels = true;
+    dt_status status =
+        strcmp(kind, "cuda") == 0 ? dt_device_create(kind, &setup_options, &device) : dt_fail(DT_ERR_UNAVAILABLE, "the kernels of a GPU");
+    if (status == DT_OK) {
+        dt_device_destroy(device);
+        for_every_setup(gelu_gradient_in_one_body);
+        for_every_setup(linear_gelu_gradient_body);
+    }
+    setup_options.warpgroup_kernels = false;
+    if (status == DT_ERR_UNAVAILABLE)
+        SKIP("%s", dt_error_message());
+    CHECK_OK(status);
+}
+
 static const struct test_case cases[] = {
     {"linear", linear},
     {"linear's gradients", linear_gradient},
@@ -676,6 +709,7 @@ static const struct test_case cases[] = {
     {"linear and the residual stream", linear_residual},
     {"linear's weight gradient behind GELU", linear_gelu_weights},
     {"several kernels in one", in_one},
+    {"kernels of warpgroups", warpgroups},
     {"GELU and its gradient", gelu},
     {"dropout, with the residual and alone", dropout},
     {"embedding and its gradients", embedding},

@@ -67,6 +67,11 @@ template <typename E, int N> inline void wgmma_shared(float (&d)[N / 8][4], uint
     simt::warpgroup_product({&d[0][0], N, accumulate, nullptr, a, b, false, emulated_value<E>});
 }
 
+template <typename E, int N> inline void wgmma_shared_n_major(float (&d)[N / 8][4], uint64_t a, uint64_t b, bool accumulate)
+{
+    simt::warpgroup_product({&d[0][0], N, accumulate, nullptr, a, b, true, emulated_value<E>});
+}
+
 template <typename E, int N> inline void wgmma_registers(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b)
 {
     simt::warpgroup_product({&d[0][0], N, true, a, 0, b, true, emulated_value<E>});
