@@ -216,30 +216,39 @@ static void note_parameter_bytes(const struct experiment *e, struct check *check
              own + gradient + state, own, gradient, state - master, master);
 }
 
+/* Count what the rank holds and sends into the peaks; kind: which stage's or server's. system: as for predict(). */
+static dt_status count_rank(const struct experiment *e, const struct simulated_system *system, int kind, int rank, struct check *out)
+{
+    struct dt_memory_usage usage;
+    struct step_traffic traffic;
+    DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage, &traffic) : memory_fit_predict(e, rank, &usage, &traffic));
+    take_busiest(&traffic, &out->traffic);
+    if (usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {
+        out->usage.device = usage.device;
+        out->rank = rank;
+    }
+    if (usage.host.peak_total_bytes > out->usage.host.peak_total_bytes) {
+        out->usage.host = usage.host;
+        out->host_rank = rank;
+    }
+    struct check_stage *stage = out->pipeline.stages > 0 ? &out->pipeline.ranks[kind] : NULL; /* else kinds are no stages */
+    if (stage && usage.device.peak_total_bytes > stage->device.peak_total_bytes) {
+        stage->rank = rank;
+        stage->device = usage.device;
+    }
+    return DT_OK;
+}
+
 /* system: what a simulation runs on; NULL on other devices, which have dtbench's own bytes. */
 static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
     out->parameters = dt_model_parameter_count(&e->model);
     out->units_per_step = experiment_global_batch(e) * (uint64_t)dt_model_units(&e->model);
     out->flops_per_step = dt_model_step_flops(&e->model, out->units_per_step);
-    for (int kind = 0, rank; (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++) {
-        struct dt_memory_usage usage;
-        struct step_traffic traffic;
-        DT_TRY(system ? simulation_predict_memory(e, system, rank, &usage, &traffic) : memory_fit_predict(e, rank, &usage, &traffic));
-        take_busiest(&traffic, &out->traffic);
-        if (kind == 0 || usage.device.peak_total_bytes > out->usage.device.peak_total_bytes) {
-            out->usage.device = usage.device;
-            out->rank = rank;
-        }
-        if (kind == 0 || usage.host.peak_total_bytes > out->usage.host.peak_total_bytes) {
-            out->usage.host = usage.host;
-            out->host_rank = rank;
-        }
-        if (out->pipeline.stages > 0) { /* ranks of all kinds are those of a pipeline */
-            out->pipeline.ranks[kind].rank = rank;
-            out->pipeline.ranks[kind].device = usage.device;
-        }
-    }
+    for (int kind = 0, rank; (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++)
+        for (int k = 0; k < e->tensor.size; k++) /* fewer rows of a table move the borders of buckets: the peak may be higher */
+            if (k == 0 || !e->model.family->tensor_ranks_alike(&e->model, e->tensor.size, k - 1, k))
+                DT_TRY(count_rank(e, system, kind, mesh_moved(&e->strategy.mesh, MESH_TENSOR, rank, k), out));
     note_device(e, out);
     note_memory(e, out);
     note_checkpoints(e, out);

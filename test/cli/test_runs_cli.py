@@ -53,6 +53,20 @@ def test_a_sweep_and_its_records():
     check(len(re.findall(r"^dtbench: \d/3 \w+: ok", result.stderr, re.M)) == 3, "a line per experiment:", result.stderr)
 
 
+def test_the_largest_peak_may_be_of_a_later_tensor_rank():
+    """It has fewer rows of the vocabulary, so that other parameters share its buckets."""
+    wide = config("wide.json", sweep=None, world_size=4, paradigm="zero2", batch_size=3, tensor={"size": 2}, activation="checkpoint",
+                  parameter_offload=True, ddp={"bucket_mib": 0.01}, steps={"warmup": 0, "timed": 1},
+                  model={"layers": 2, "heads": 4, "hidden": 16, "vocab_size": 168, "block_size": 10, "ffn": 26, "dtype": "fp32"})
+    foreseen = json.loads(run("check", wide, "--json", code=OK).stdout)[0]["predicted_peak_bytes"]
+    records = records_path("wide.jsonl")
+    run("run", wide, "--output", records, code=OK)
+    held = read_records(records)[0]["metrics"]["peak_bytes"]
+    check(foreseen["total"] == held["total"], foreseen, held)
+    ranks = by_rank(held)
+    check(ranks[0]["total"] < ranks[foreseen["rank"]]["total"], "the first rank has the largest peak, too", ranks)
+
+
 def test_records_on_standard_output():
     result = run("run", one(), "--set", "world_size=1", "--set", "paradigm=none", code=OK)
     check(json.loads(result.stdout)["status"] == "ok" and "tokens/s" in result.stderr, "records to a pipe, table to stderr")
