@@ -36,6 +36,7 @@ const struct dt_model_family vision_family = {
     .largest_tensor = vision_largest_tensor,
     .layers_size = vision_layers_size,
     .kernels_available = vision_kernels_available,
+    .cpu_lacks = 1u << DT_FP16,
     .cpu_dtype_native = vision_cpu_dtype_native,
     .kernels = &vision_own_kernels,
     .trace_kernels = vision_kernels_trace,

@@ -392,6 +392,7 @@ struct dt_model_family {
      * they use, or what is missing and which build option adds it. Optional: else there are kernels
      * for cpu and sim, and no libraries. */
     bool (*kernels_available)(const struct dt_device_kind *kind, char *text, size_t text_bytes);
+    unsigned cpu_lacks; /* types in which no processor's kernels compute, as bits 1 << enum dt_dtype */
     /* Whether this machine's processor computes `dtype` natively; if not, `advice` names the
      * alternative. Optional: else it computes fp32 alone natively. */
     bool (*cpu_dtype_native)(enum dt_dtype dtype, char *advice, size_t advice_bytes);

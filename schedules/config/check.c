@@ -150,6 +150,15 @@ static dt_status check_reduction(const struct experiment *e, const char *where)
                    dt_dtype_name(sent), dt_dtype_name(own));
 }
 
+dt_status experiment_check_dtype(const struct experiment *e, const struct dt_device_kind *kind, const char *where)
+{
+    const struct dt_model *m = &e->model;
+    if (!kind || kind->index != DT_DEVICE_CPU || !(m->family->cpu_lacks >> m->dtype & 1))
+        return DT_OK;
+    return dt_fail(DT_ERR_INVALID, "%s: model.dtype: %s, in which no model of the family %s computes on cpu; use \"fp32\" or \"bf16\"",
+                   where, dt_dtype_name(m->dtype), m->family->name);
+}
+
 /* Products in FP8 can be predicted, but not computed. */
 static dt_status check_fp8(const struct experiment *e, const char *where)
 {
@@ -519,6 +528,7 @@ dt_status experiment_check(struct experiment *e, const char *where)
     experiment_settle(e);
     DT_TRY(check_network(e, where));
     DT_TRY(check_slow(e, where));
+    DT_TRY(experiment_check_dtype(e, e->strategy.device, where));
     DT_TRY(check_reduction(e, where));
     DT_TRY(check_fp8(e, where));
     DT_TRY(check_units(e, where));

@@ -72,6 +72,9 @@ dt_status experiment_resolve_next(struct experiment *experiment, const bool *giv
  * were changed. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status experiment_check(struct experiment *experiment, const char *where);
 
+/* Whether the model's family computes in its dtype on a device of this kind; `kind` NULL, not yet chosen: yes. Errors: DT_ERR_INVALID. */
+dt_status experiment_check_dtype(const struct experiment *experiment, const struct dt_device_kind *kind, const char *where);
+
 /* The table of fields, with those of all families. */
 const struct dt_table *experiment_table(void);
 /* Does the experiment's paradigm read this key? */

@@ -2,6 +2,7 @@
 
 #include "lib/comm/comm.h"
 #include "lib/device/device.h"
+#include "schedules/config/parse.h"
 
 #include <stdio.h>
 
@@ -14,6 +15,7 @@ static dt_status check_kind(const struct dt_device_kind *kind, const struct expe
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", kind->name, reason);
     if (!dt_kernels_available(e->model.family, kind, reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" has no kernels: %s", kind->name, reason);
+    DT_TRY(experiment_check_dtype(e, kind, kind->name));
     const char *backend = dt_comm_backend_for(kind, world_size);
     if (dt_comm_available(backend, reason, sizeof reason))
         return DT_OK;

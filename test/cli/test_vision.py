@@ -87,6 +87,16 @@ def test_groups_of_several_ranks_are_synchronised():
            [{"paradigm": "ddp", "activation": "checkpoint"}, {**pipeline, "batch_size": 2}], micro_batches=1)
 
 
+def test_a_type_that_no_processor_computes_in_is_refused():
+    """Also where nothing is said of it: fp16 is the default."""
+    model = {key: value for key, value in RESNET.items() if key != "dtype"}
+    for command in ("check", "run"):
+        words = dtbench(command, network(model), "--device", "cpu", code=CONFIG)
+        check('model.dtype: fp16, in which no model of the family vision computes on cpu; use "fp32" or "bf16"' in words, words)
+    swept = network(model, sweep={"model.dtype": ["fp16", "fp32"]})
+    check(len(json.loads(dtbench("check", swept, "--device", "cpu", "--json"))) == 1, "fp16 is not left out of a sweep")
+
+
 def test_exchanges_of_statistics_are_counted():
     """Of each channel of each norm: mean and variance of both ranks are gathered, two sums reduced, and a running mean and variance shared."""
     channels = 8 + sum(blocks * 6 * width + 4 * width for blocks, width in ((1, 8), (1, 16), (2, 32), (1, 64)))  # the stem's, and of each stage

@@ -47,6 +47,7 @@ BEYOND_SCHEMA = {
     "shards divide the ranks": r"hsdp\.shard_size: \d+ does not divide (world_size|the \d+ ranks)",
     "statistics of a micro-batch": r"(micro_batches|model\.norm_group): .*(statistics|choose a divisor|no whole number of ranks)",
     "windows that are dilated": r"model\.output_stride: \d+ (is none of|needs model\.block)",
+    "types of a family on cpu": r"model\.dtype: fp16, in which no model",
     "pixels' labels": r"model\.classes: \d+; a pixel's label",
     "channels in fours": r"model\.channels: \d+ is not a multiple of 4",
     "a sum is in a type of another width than the model": r"reduce_dtype: \w+, and model\.dtype is",
