@@ -6,6 +6,7 @@
 #include "lib/config/json.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stddef.h>
 
 /* ---- values that several types have ---- */
@@ -33,9 +34,9 @@
         ROPE_SCALING("rope_parameters"), ROPE_SCALING("rope_scaling")
 
 /* Llama, Mistral and Qwen. */
-#define LLAMA_WORDS(ffn_by_default)                                                                                                        \
+#define LLAMA_WORDS(ffn_by_default, length_by_default)                                                                                     \
     HIDDEN_SIZES, DT_WORD("vocab_size", "model.vocab_size", NULL), DT_WORD("intermediate_size", "model.ffn", ffn_by_default),              \
-        DT_WORD("num_key_value_heads", "model.kv_heads", NULL), DT_WORD("max_position_embeddings", "model.block_size", NULL),              \
+        DT_WORD("num_key_value_heads", "model.kv_heads", NULL), DT_WORD("max_position_embeddings", "model.block_size", length_by_default), \
         DT_WORD("rms_norm_eps", "model.norm_epsilon", "1e-6"), TIED("false"), ROPE,                                                        \
         DT_WORD("hidden_act", NULL, "silu", DT_ONLY("silu"), NO_OTHER_ACTIVATION),                                                         \
         DT_WORD("attention_dropout", "model.dropout", "0", .values = DT_VALUES({"0", "0"}), .why = "dropout of attention alone cannot be")
@@ -57,15 +58,15 @@ static void expect(struct dt_translation *t, const char *key, double expected, c
 /* A sequence is as long as those that the model was first trained with: longer ones came with the scaled frequencies, or with a window. */
 static void settle_length(struct dt_translation *t)
 {
-    double given = dt_json_number(t->ours, "model.block_size", 2048), length = given;
-    if (dt_json_is(dt_json_at(t->ours, "model.rope.scaling"), "llama3"))
-        length = dt_json_number(t->ours, "model.rope.original_length", length);
+    double given = dt_json_number(t->ours, "model.block_size", 0);
+    double length = fmin(given, dt_json_number(t->ours, "model.rope.original_length", given));
     double window = dt_json_number(t->theirs, "sliding_window", length);
     bool windowed = window < length && !dt_json_at(t->theirs, "use_sliding_window");
     length = windowed ? window : length;
-    if (length != given)
-        dt_remark(t, DT_REMARK_ASSUMED, "%s: sequences are as long as that: model.block_size %g",
-                  windowed ? "sliding_window" : "original_max_position_embeddings", length);
+    if (length == given)
+        return;
+    dt_remark(t, DT_REMARK_ASSUMED, "%s: sequences are as long as that: model.block_size %g",
+              windowed ? "sliding_window" : "original_max_position_embeddings", length);
     dt_json_put_number(t->ours, "model.block_size", length);
 }
 
@@ -86,6 +87,14 @@ static void settle_llama(struct dt_translation *t)
         break;
     }
     settle_length(t);
+}
+
+/* A window of 4,096 unless the config says another one, or null. */
+static void settle_mistral(struct dt_translation *t)
+{
+    if (!cJSON_HasObjectItem(t->theirs, "sliding_window"))
+        dt_json_put(t->theirs, "sliding_window", cJSON_CreateNumber(4096));
+    settle_llama(t);
 }
 
 /* Heads of 128 features unless the config says it. */
@@ -228,10 +237,10 @@ static const struct dt_word gpt_neox[] = {
     {0},
 };
 
-static const struct dt_word llama[] = {LLAMA_WORDS("11008"), NO_BIAS("attention_bias"), NO_BIAS("mlp_bias"), {0}};
-static const struct dt_word mistral[] = {DT_WORD("num_key_value_heads", "model.kv_heads", "8"), LLAMA_WORDS("14336"), {0}};
-static const struct dt_word qwen2[] = {LLAMA_WORDS("22016"), NO_WINDOW, {0}};
-static const struct dt_word qwen3[] = {LLAMA_WORDS("22016"), NO_BIAS("attention_bias"), NO_WINDOW, {0}};
+static const struct dt_word llama[] = {LLAMA_WORDS("11008", "2048"), NO_BIAS("attention_bias"), NO_BIAS("mlp_bias"), {0}};
+static const struct dt_word mistral[] = {DT_WORD("num_key_value_heads", "model.kv_heads", "8"), LLAMA_WORDS("14336", "131072"), {0}};
+static const struct dt_word qwen2[] = {LLAMA_WORDS("22016", "32768"), NO_WINDOW, {0}};
+static const struct dt_word qwen3[] = {LLAMA_WORDS("22016", "32768"), NO_BIAS("attention_bias"), NO_WINDOW, {0}};
 
 static const struct dt_word mpt[] = {
     DT_WORD("n_layers", "model.layers", "24"),
@@ -304,7 +313,7 @@ const struct dt_model_dialect gpt_hugging_face[] = {
     {"gpt2", NULL, gpt2, settle_gpt2, unsettle_gpt2, "GPT2LMHeadModel", "transformer.", gpt2_tensors, "h"},
     {.type = "gpt_neox", .fixed = "{\"model\": {\"position\": \"rope\"}}", .words = gpt_neox, .settle = settle_neox},
     {"llama", LLAMA_FIXED("none"), llama, settle_llama, LLAMA_FILES("LlamaForCausalLM")},
-    {"mistral", LLAMA_FIXED("none"), mistral, settle_llama, LLAMA_FILES("MistralForCausalLM")},
+    {"mistral", LLAMA_FIXED("none"), mistral, settle_mistral, LLAMA_FILES("MistralForCausalLM")},
     {"qwen2", LLAMA_FIXED("qkv"), qwen2, settle_llama, LLAMA_FILES("Qwen2ForCausalLM")},
     {"qwen3", "{\"model\": {\"mlp\": \"swiglu\", \"norm\": \"rms\", \"position\": \"rope\", \"bias\": \"none\", \"qk_norm\": true}}", qwen3,
      settle_qwen3, LLAMA_FILES("Qwen3ForCausalLM")},

@@ -125,6 +125,19 @@ def test_a_config_says_more_than_the_file():
     check(json.loads(result.stdout)[0]["parameters"] == 124439808, result.stderr)
 
 
+def test_how_long_a_sequence_is():
+    """As those of the first training, and never longer than the file says; what it does not say is transformers' default."""
+    llama_3 = {**scaled(8.0), **sizes(2, 8, 64)}
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+    mistral = {key: value for key, value in {**MISTRAL, **sizes(2, 4, 64), "num_key_value_heads": 2}.items() if key != "max_position_embeddings"}
+    for content, length in ((llama_3, 8192), ({**llama_3, "max_position_embeddings": 2048}, 2048), ({**llama_3, "rope_scaling": yarn}, 4096),
+                            ({**LLAMA, **sizes(2, 4, 64)}, 2048), ({**QWEN, **sizes(2, 4, 64), "model_type": "qwen2"}, 32768),
+                            ({**mistral, "sliding_window": None}, 131072), (mistral, 4096),
+                            ({key: value for key, value in mistral.items() if key != "sliding_window"}, 4096)):
+        said = json.loads(run("import", "--json", write("length.json", {"vocab_size": 500, **content}), code=OK).stdout)
+        check(said["config"]["model"]["block_size"] == length, said["config"], "instead of", length, content)
+
+
 # (config, how the message ends)
 REFUSED = [
     ({**LLAMA_3, "model_type": "mixtral", "num_local_experts": 8}, "num_local_experts: 8; mixtures of experts cannot be"),
@@ -147,6 +160,7 @@ REFUSED = [
     ({**GPT_2, "embd_pdrop": 0.2}, "embd_pdrop: 0.2; all dropouts are the same here, 0.1"),
     ({**LLAMA, "num_attention_heads": 4, "hidden_size": 64}, "does not say model.layers"),
     ({**LLAMA, **sizes(2, 0, 64)}, "model.heads: 0 is out of range; expected an integer from 1 to 4096"),
+    ({**LLAMA, **sizes(2, 4, 64), "max_position_embeddings": "4096"}, "model.block_size: \"4096\" is a string; expected an integer from 1 to 1048576"),
     ({**GPT_2, "n_layer": "many"}, "model.layers: \"many\" is a string; expected an integer from 1 to 4096"),
 ]
 
