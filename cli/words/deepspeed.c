@@ -144,6 +144,8 @@ static const char *take_dtype(struct dt_translation *t)
 {
     static const char *const sections[][2] = {{"fp16.enabled", "fp16"}, {"bfloat16.enabled", "bf16"}, {"bf16.enabled", "bf16"}};
     const char *dtype = "fp32";
+    if (is_on(t->theirs, "fp16.enabled") && (is_on(t->theirs, "bf16.enabled") || is_on(t->theirs, "bfloat16.enabled")))
+        dt_remark(t, DT_REMARK_CANNOT, "fp16.enabled: true, and bf16.enabled too; one of them computes, and bf16 is assumed");
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         struct cJSON *enabled = dt_json_take(t->theirs, sections[i][0]);
         if (enabled)

@@ -62,6 +62,19 @@ static void prepare_paradigm(struct dt_translation *t, const struct experiment *
         dt_remark(t, DT_REMARK_CANNOT, "paradigm: %s; only dtbench trains so", paradigm_name(e->paradigm));
 }
 
+/* A number of the job, named `what`; 0: it is not said, or is no number from 1 on, which is said. */
+static double count_of(struct dt_translation *t, const char *key, const char *what)
+{
+    char quote[80];
+    const struct cJSON *said = dt_json_at(t->ours, key);
+    double count = dt_json_number(t->ours, key, 0);
+    if (!said || count >= 1)
+        return count;
+    dt_json_quote(said, quote, sizeof quote);
+    dt_remark(t, DT_REMARK_CANNOT, "%s: %s; a number from 1 on is expected", what, quote);
+    return 0;
+}
+
 /* ---- how many GPUs ---- */
 
 static double settle_world(struct dt_translation *t, int gpus, double ranks)
@@ -86,10 +99,13 @@ static double settle_world(struct dt_translation *t, int gpus, double ranks)
 
 static void settle_batch(struct dt_translation *t, int micro_batch, double data_ranks, double ranks, double stages)
 {
-    double micro = micro_batch > 0 ? micro_batch : dt_json_number(t->ours, "job.micro_batch", 0);
-    double parts = dt_json_number(t->ours, "job.parts", 0), global = dt_json_number(t->ours, "job.global_batch", 0);
+    double micro = micro_batch > 0 ? micro_batch : count_of(t, "job.micro_batch", "samples of a GPU at a time");
+    double parts = count_of(t, "job.parts", "gradient accumulation"), global = count_of(t, "job.global_batch", "samples of a step");
+    bool all_said = micro > 0 && parts > 0 && global > 0;
     if (micro == 0 && global > 0 && parts > 0)
         micro = global / (parts * data_ranks);
+    bool said = dt_json_at(t->ours, "job.micro_batch");
+    micro = micro == 0 && said ? 1 : micro;
     if (micro == 0) {
         micro = 1;
         dt_remark(t, DT_REMARK_CANNOT, "the samples of a GPU at a time are not said: --micro-batch N; 1 is assumed");
@@ -101,6 +117,9 @@ static void settle_batch(struct dt_translation *t, int micro_batch, double data_
     if (passes != floor(passes) || passes < 1)
         dt_remark(t, DT_REMARK_CANNOT, "a step's %g samples are no multiple of %g at a time on %g data-parallel ranks", global, micro,
                   data_ranks);
+    else if (all_said && passes != parts * fmax(window, 1))
+        dt_remark(t, DT_REMARK_ASSUMED, "a step's %g samples are %g passes of %g on %g data-parallel ranks, not %g", global, passes, micro,
+                  data_ranks, parts * fmax(window, 1));
     if (of_gpu != floor(of_gpu) || of_gpu < 1) {
         of_gpu = fmax(1, round(of_gpu));
         passes = fmax(1, round(of_gpu * ranks / micro));
@@ -165,8 +184,9 @@ static void prepare_numbers(struct dt_translation *t, const struct experiment *e
 
 void job_settle(struct dt_translation *t, const struct import_options *options)
 {
-    double stages = dt_json_number(t->ours, "pipeline.stages", 1), ranks = stages * dt_json_number(t->ours, "tensor.size", 1);
-    double contexts = dt_json_number(t->ours, "context.size", 1), copy = ranks * contexts;
+    double stages = fmax(1, count_of(t, "pipeline.stages", "ranks of a pipeline"));
+    double ranks = stages * fmax(1, count_of(t, "tensor.size", "ranks of a tensor group"));
+    double contexts = fmax(1, count_of(t, "context.size", "ranks of a context group")), copy = ranks * contexts;
     double data_ranks = fmax(1, floor(settle_world(t, options->gpus, copy) / copy));
     if (contexts == 1)
         dt_json_drop(t->ours, "context");

@@ -46,6 +46,7 @@ static const struct dt_word words[] = {
     DT_WORD("fp8-recipe", "fp8.recipe", NULL,
             .values = DT_VALUES({"delayed", "delayed"}, {"tensorwise", "tensorwise"}, {"blockwise", "blockwise"}, {"mxfp8", "mxfp8"}),
             .why = "recipes are delayed, tensorwise, blockwise and mxfp8 here"),
+    DT_WORD("fp4-format", NULL, NULL, DT_ONLY("null"), .why = "products are in 16 bits or in FP8 here"),
     DT_WORD("fp8-param-gather", NULL, NULL, DT_ONLY("false"), .why = "parameters are of model.dtype here"),
     DT_WORD("first-last-layers-bf16", NULL, NULL, DT_ONLY("false"), .why = "all blocks' products are in FP8, or none"),
     DT_WORD("loss-scale", "loss_scaling", NULL),
@@ -144,7 +145,7 @@ static void put_flag(struct dt_translation *t, const char *flag, bool on)
 /* The table of tokens is padded, so that each tensor rank has as many. */
 static void settle_model(struct dt_translation *t)
 {
-    double hidden = dt_json_number(t->ours, "model.hidden", 0), tensor = dt_json_number(t->ours, "tensor.size", 1);
+    double hidden = dt_json_number(t->ours, "model.hidden", 0), tensor = fmax(1, dt_json_number(t->ours, "tensor.size", 1));
     double vocabulary = dt_json_number(t->ours, "model.vocab_size", 0), dropout = dt_json_number(t->ours, "model.dropout", 0);
     double multiple = dt_json_number(t->theirs, "make-vocab-size-divisible-by", 128) * tensor;
     bool swiglu = dt_json_is(dt_json_at(t->ours, "model.mlp"), "swiglu");

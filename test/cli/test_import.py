@@ -121,6 +121,32 @@ def test_what_matters_and_is_not_known_ends_with_3():
     has(config, model__vocab_size=51200, model__dtype="bf16", fp8={"recipe": "delayed"})
 
 
+def test_numbers_that_are_none_are_not_taken_for_unsaid():
+    """A script's arithmetic, for example, which is not computed."""
+    for flag, value, text in (("global-batch-size 1536", "global-batch-size $((WORLD * 2))", 'samples of a step: "$((WORLD * 2))"'),
+                              ("micro-batch-size 1", "micro-batch-size 0", "samples of a GPU at a time: 0"),
+                              ("tensor-model-parallel-size 8", "tensor-model-parallel-size 0", "ranks of a tensor group: 0")):
+        check("--" + flag in MEGATRON, flag)
+        result = run("import", write("train.sh", MEGATRON.replace(flag, value)), code=CONFIG)
+        check(f"unknown   {text}; a number from 1 on is expected" in result.stderr and "nan" not in result.stderr, result.stderr)
+    result = run("import", write("ds.json", {**DEEPSPEED, "gradient_accumulation_steps": -1}), "--model", "GPT-2-XL", "--gpus", "16", code=CONFIG)
+    check("unknown   gradient accumulation: -1; a number from 1 on is expected" in result.stderr, result.stderr)
+
+
+def test_two_answers_are_not_taken_for_one():
+    job, options = {**DEEPSPEED, "train_batch_size": 128}, ("--model", "GPT-2-XL", "--gpus", "8")
+    said = imported("ds.json", job, *options)
+    has(said["config"], batch_size=16, micro_batches=4)
+    check("a step's 128 samples are 4 passes of 4 on 8 data-parallel ranks, not 2" in said["assumed"], said["assumed"])
+    result = run("import", write("ds.json", {**job, "fp16": {"enabled": True}}), *options, code=CONFIG)
+    check("unknown   fp16.enabled: true, and bf16.enabled too" in result.stderr, result.stderr)
+
+
+def test_products_in_fp4():
+    result = run("import", write("train.sh", MEGATRON + " --fp4-format e2m1"), code=CONFIG)
+    check('unknown   fp4-format: "e2m1"; products are in 16 bits or in FP8 here' in result.stderr, result.stderr)
+
+
 def test_products_in_fp8():
     flags = MEGATRON.replace("--fp16", "--bf16 --fp8-format hybrid")
     said = imported("train.sh", flags)
