@@ -1,16 +1,11 @@
 #include "gpt/attend.h"
 
-static const struct dt_model *model_of(const struct layer_run *r)
-{
-    return r->stage->base.model;
-}
-
 static struct gpt_exchange *exchange_of(const struct layer_run *r)
 {
     return &r->stage->exchange;
 }
 
-/* Ranks that share samples. */
+/* The number of ranks that share each sample. */
 static int ranks_of(const struct layer_run *r)
 {
     struct dt_comm *comm = exchange_of(r)->context.comm;
@@ -22,7 +17,8 @@ static bool exchanges_heads(const struct layer_run *r)
     return ranks_of(r) > 1 && exchange_of(r)->context.kind == DT_CONTEXT_HEADS;
 }
 
-/* The heads that this rank computes attention of: where ranks exchange heads for positions, its part of `heads`. */
+/* The heads for which this rank computes attention: its part of `heads` if ranks exchange heads for
+ * positions. */
 static struct gpt_part attending(const struct layer_run *r, struct gpt_part heads)
 {
     if (!exchanges_heads(r))
@@ -36,21 +32,22 @@ static bool in_pieces(const struct layer_run *r)
     return exchange_of(r)->context.key_pieces && exchange_of(r)->context.kind == DT_CONTEXT_ALL_GATHER;
 }
 
-/* Elements of the keys and values of this rank's own positions. In pieces, which only sim has and where nothing moves, every query head has
- * its own keys and values. */
+/* Elements of the keys and values of this rank's own positions. With context.key_pieces, which only
+ * sim has because it sends nothing, every query head has its own keys and values. */
 static size_t key_elems(const struct layer_run *r)
 {
     struct gpt_part heads = (in_pieces(r) ? gpt_cut_heads : gpt_cut_kv_heads)(r->stage->cut, model_of(r));
     return r->rows * 2 * heads.count * (size_t)gpt_head_width(model_of(r));
 }
 
-/* A piece with this rank's queries and no keys: the caller sets these. */
+/* A piece with this rank's queries. The caller sets its keys. */
 static struct gpt_piece piece_of(const struct layer_run *r)
 {
     return (struct gpt_piece){.queries = r->stage->where, .ranks = ranks_of(r), .key_ranks = 1};
 }
 
-/* Copy k and v from the rows of q, k and v into `keys`, where they lie alone; back: the other way, for gradients. */
+/* Copy k and v from the rows of qkv into `keys`, where they are contiguous. back: in the other
+ * direction, for gradients. */
 static dt_status move_keys(const struct layer_run *r, struct dt_buffer *qkv, void *keys, bool back)
 {
     size_t columns = key_elems(r) / r->rows;
@@ -93,7 +90,8 @@ static dt_status attend_to(const struct layer_run *r, void *out, struct gpt_piec
     return r->k->attention(r->kernels, r->stream, &a);
 }
 
-/* Send keys, or their gradients, that are here to the next rank, and allocate room for those that come from the rank before. */
+/* Send `here`, keys or their gradients, to the next rank, and allocate memory for those that the
+ * rank before sends. */
 static dt_status pass_on(const struct layer_run *r, enum gpt_exchange_slot slot, const struct dt_buffer *here, struct dt_buffer *next)
 {
     DT_TRY(allocate_keys(r, key_elems(r), next));
@@ -114,7 +112,8 @@ static dt_status begin_ring(const struct layer_run *r, struct dt_buffer *here)
     return move_keys(r, &r->kept->qkv, here->data, false);
 }
 
-/* The piece of step `step`: the keys that are here now belong to the rank `step` places before this one. */
+/* The piece of step `step`: the keys that are here now belong to the rank `step` places before this
+ * one. */
 static struct gpt_piece ring_piece(const struct layer_run *r, int step, const struct dt_buffer *here)
 {
     struct gpt_piece piece = piece_of(r);
@@ -124,7 +123,8 @@ static struct gpt_piece ring_piece(const struct layer_run *r, int step, const st
     return piece;
 }
 
-/* Ring: each step attends to one rank's keys, and its result is joined with that of the steps before. */
+/* Ring: each step computes attention to one rank's keys, and joins its result with that of the
+ * steps before. */
 static dt_status attend_around(const struct layer_run *r)
 {
     struct dt_buffer here, next;
@@ -140,7 +140,7 @@ static dt_status attend_around(const struct layer_run *r)
     return DT_OK;
 }
 
-/* Where this rank's own keys lie among those of all ranks. */
+/* The place of this rank's own keys among those of all ranks. */
 static void *own_part(const struct layer_run *r, const struct dt_buffer *all)
 {
     return (char *)all->data + (size_t)dt_comm_rank(exchange_of(r)->context.comm) * key_elems(r) * r->element_bytes;
@@ -175,7 +175,8 @@ static dt_status attend_gathered(const struct layer_run *r)
     return DT_OK;
 }
 
-/* The columns that ranks exchange: those of q, k and v, or those of the heads' outputs alone. Every rank gets an equal part of each. */
+/* The columns that ranks exchange: those of q, k and v, or only those of the heads' outputs. Every
+ * rank gets an equal part of each. */
 struct exchanged {
     size_t columns[3], all;
 };
@@ -202,7 +203,8 @@ static dt_status move(const struct layer_run *r, const struct gpt_move *a, bool 
     return r->k->move(r->kernels, r->stream, back ? &other : a);
 }
 
-/* Between own positions of all heads [M, columns], and parts [N, M, columns / N] by the heads of each rank. */
+/* Copy between `whole`, own positions of all heads [M, columns], and `parts` by the heads of each
+ * rank [N, M, columns / N]. */
 static dt_status move_by_heads(const struct layer_run *r, const struct exchanged *x, void *whole, void *parts, bool back)
 {
     size_t ranks = (size_t)ranks_of(r);
@@ -217,7 +219,8 @@ static dt_status move_by_heads(const struct layer_run *r, const struct exchanged
     return DT_OK;
 }
 
-/* Between all positions of own heads [samples, T, columns / N], and parts [N, samples, T / N, columns / N] by the positions of each rank. */
+/* Copy between `whole`, all positions of own heads [samples, T, columns / N], and `parts` by the
+ * positions of each rank [N, samples, T / N, columns / N]. */
 static dt_status move_by_positions(const struct layer_run *r, const struct exchanged *x, void *whole, void *parts, bool back)
 {
     size_t ranks = (size_t)ranks_of(r), samples = r->stash->samples, of_sample = r->rows / samples * (x->all / ranks);
@@ -233,7 +236,8 @@ static dt_status move_by_positions(const struct layer_run *r, const struct excha
     return DT_OK;
 }
 
-/* All are [M, columns]: from own positions of all heads to all positions of own heads, or back. room: may be `from`, which is then lost. */
+/* From own positions of all heads to all positions of own heads, or back. All buffers are [M,
+ * columns]. `room` may be `from`, which is then overwritten. */
 static dt_status exchange_heads(const struct layer_run *r, struct exchanged x, void *from, void *room, void *to, bool back)
 {
     DT_TRY((back ? move_by_positions : move_by_heads)(r, &x, from, to, false));
@@ -242,8 +246,8 @@ static dt_status exchange_heads(const struct layer_run *r, struct exchanged x, v
     return (back ? move_by_heads : move_by_positions)(r, &x, to, room, true);
 }
 
-/* The outputs of all heads at this rank's positions. The outputs of its own heads are kept, too,
- * since backward reads them. */
+/* Exchange the outputs of this rank's heads for those of all heads at its positions. Its own heads'
+ * outputs are also kept, because backward reads them. */
 static dt_status exchange_outputs(const struct layer_run *r)
 {
     struct dt_buffer room;
@@ -275,7 +279,7 @@ dt_status attend_prepare(const struct layer_run *r)
 
 dt_status attend(const struct layer_run *r)
 {
-    size_t pairs = r->rows * gpt_cut_heads(r->stage->cut, model_of(r)).count; /* of positions and heads */
+    size_t pairs = r->rows * gpt_cut_heads(r->stage->cut, model_of(r)).count; /* pairs of a position and a head */
     bool has_outputs = r->kept->mixed.bytes > 0;
     if (gpt_of(model_of(r))->attention == GPT_ATTENTION_FUSED)
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, pairs * sizeof(float), &r->kept->lse));
@@ -309,7 +313,7 @@ bool attend_turns_back(const struct layer_run *r)
     return gpt_of(model_of(r))->position == GPT_POSITION_ROPE && ranks_of(r) == 1 && fused(r) && fused(r)->attention_rope_gradient;
 }
 
-/* dkeys: with piece.keys. */
+/* dkeys: gradients of the keys in piece.keys. */
 static dt_status attend_to_backward(const struct layer_run *r, const struct dt_buffer *dout, const struct dt_buffer *out,
                                     struct dt_buffer *dqkv, struct gpt_piece piece, void *dkeys)
 {
@@ -330,7 +334,8 @@ static dt_status attend_to_backward(const struct layer_run *r, const struct dt_b
     return (attend_turns_back(r) ? r->k->attention_rope_gradient : r->k->attention_gradient)(r->kernels, r->stream, &a);
 }
 
-/* The gradients of another rank's keys have been sent on; those that have come are added to `made`. */
+/* Wait for the gradients of keys in `coming`, which the rank before has sent, and add them to
+ * `made`. Frees `coming`, and `sums`, which has been sent. */
 static dt_status take_sums(const struct layer_run *r, struct dt_buffer *sums, struct dt_buffer *coming, struct dt_buffer *made)
 {
     DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
@@ -340,8 +345,9 @@ static dt_status take_sums(const struct layer_run *r, struct dt_buffer *sums, st
     return DT_OK;
 }
 
-/* Ring: the keys go round once more. Each rank adds its part to the gradients of the keys that it has, and sends these on one step after the
- * keys. After the last step the gradients of a rank's own keys come back to it, and its own part, which it has kept since step 0, is added. */
+/* Ring: the keys are sent round once more. Each rank adds its part to the gradients of the keys
+ * that it has, and sends them on one step after the keys. After the last step a rank gets the
+ * gradients of its own keys back, and adds its own part, which it has kept since step 0. */
 static dt_status backward_around(const struct layer_run *r, const struct dt_buffer *dmixed)
 {
     struct dt_buffer here, next, own = {0}, sums = {0}, made, coming;
@@ -382,7 +388,8 @@ static dt_status backward_gathered(const struct layer_run *r, const struct dt_bu
     return DT_OK;
 }
 
-/* After each piece the sums, which are in fp32, go on to the next rank; after the last one they are home. */
+/* The sums of gradients, in fp32, are sent to the next rank after each piece; after the last piece
+ * they are back at their own rank. */
 static dt_status backward_in_pieces(const struct layer_run *r, const struct dt_buffer *dmixed)
 {
     struct dt_buffer all, made, sums, coming;

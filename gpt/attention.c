@@ -1,5 +1,8 @@
-/* Attention: x + dropout(projection(attention(norm(x)))); what the model has of it, heads of q and k are normed and turned. */
+/* The attention layer: x + dropout(projection(attention(norm(x)))). The heads of q and k have norms
+ * and rotary position embedding if the model has them. */
 #include "gpt/attend.h"
+#include "gpt/layer_branch.h"
+#include "gpt/layer_shared.h"
 
 /* Norms of the heads of q and k, from kept->raw to kept->qkv. */
 static dt_status normalize_heads(const struct layer_run *r)
@@ -41,7 +44,7 @@ static dt_status normalize_heads_backward(const struct layer_run *r)
     return layer_sum_head_gains_begin(r);
 }
 
-/* The heads of q and k turn with their positions; inverse: their gradients turn back. */
+/* Rotate the heads of q and k by their positions. inverse: rotate their gradients back. */
 static dt_status turn(const struct layer_run *r, void *qkv, bool inverse)
 {
     const struct dt_model *model = r->stage->base.model;
@@ -49,7 +52,7 @@ static dt_status turn(const struct layer_run *r, void *qkv, bool inverse)
     return r->k->rope(r->kernels, r->stream, &(struct gpt_rope){qkv, r->rows, heads, r->c, inverse, r->stage->where});
 }
 
-/* kept->qkv as it is attended to. */
+/* Compute kept->qkv, as attention reads it. */
 static dt_status make_qkv(const struct layer_run *r, const void *normed)
 {
     const struct dt_model *model = r->stage->base.model;
@@ -61,7 +64,7 @@ static dt_status make_qkv(const struct layer_run *r, const void *normed)
     return gpt_of(model)->position == GPT_POSITION_ROPE ? turn(r, r->kept->qkv.data, false) : DT_OK;
 }
 
-/* From the gradient of what is attended to, to that of the product. */
+/* From the gradient of attention's input to the gradient of the product's output. */
 static dt_status make_dqkv(const struct layer_run *r)
 {
     const struct dt_model *model = r->stage->base.model;

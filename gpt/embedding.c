@@ -1,18 +1,19 @@
-/* The embedding of tokens and positions. */
-#include "gpt/layer_parts.h"
+/* The embedding layer: tokens and positions. */
+#include "gpt/layer_shared.h"
 
 static bool learned(const struct layer_run *r)
 {
     return gpt_of(r->stage->base.model)->position == GPT_POSITION_LEARNED;
 }
 
-/* This rank's rows of the table of positions; none where there is no table. */
+/* This rank's rows of the table of positions; none without such a table. */
 static struct gpt_part positions_of(const struct layer_run *r)
 {
     return learned(r) ? gpt_cut_table(r->stage->cut, gpt_position_rows(r->stage->base.model)) : (struct gpt_part){0, 0};
 }
 
-/* The summands of the ranks that share it are rows of the tables: where a rank has none of them, zeros. Dropout is after their sum. */
+/* If ranks share the embedding, each makes one summand: its rows of the tables, and zeros for rows
+ * that it does not have. Dropout is after the sum. */
 dt_status layer_embedding_forward(const struct layer_run *r)
 {
     const struct dt_model *model = r->stage->base.model;

@@ -1,5 +1,5 @@
 /* Final norm, head and loss. */
-#include "gpt/layer_parts.h"
+#include "gpt/layer_shared.h"
 
 #include <string.h>
 
@@ -7,29 +7,30 @@ dt_status layer_final_norm_forward(const struct layer_run *r)
 {
     DT_TRY(layer_keep_norm_input(r));
     DT_TRY(layer_allocate_stream(r, DT_ACTIVATIONS, &r->stash->x));
-    return layer_normalize(r, r->stash->x.data);
+    return layer_normalize(r, r->kept->input.data, r->stash->x.data);
 }
 
 dt_status layer_final_norm_backward(const struct layer_run *r)
 {
     struct dt_buffer dnormed;
     if (!inputs_now(r))
-        return DT_OK; /* a norm's gradients all belong to the first half */
+        return DT_OK; /* a norm's gradients are all made in the first half */
     take(&dnormed, &r->stash->dx);
     DT_TRY(layer_allocate_stream(r, DT_ACTIVATIONS, &r->stash->dx));
-    DT_TRY(layer_normalize_backward(r, dnormed.data, r->stash->dx.data, true));
+    DT_TRY(layer_normalize_backward(r, dnormed.data, r->stash->dx.data, true, NULL));
     dt_free(r->stream, &dnormed);
     layer_free_norm_input(r);
     return DT_OK;
 }
 
-/* The rows of the vocabulary whose logits this rank has. */
+/* The rows of the vocabulary for which this rank has logits. */
 static struct gpt_part vocab_of(const struct layer_run *r)
 {
     return gpt_cut_table(r->stage->cut, gpt_of(r->stage->base.model)->vocab_size);
 }
 
-/* As loss(), where each rank has the logits of its part of the vocabulary: three numbers a row tell the others what they need of them. */
+/* As loss(), if each rank has the logits of its part of the vocabulary. Each rank tells the others
+ * three numbers for each row. */
 static dt_status shared_loss(const struct layer_run *r, void *logits, const int32_t *targets)
 {
     size_t parts = (size_t)r->stage->cut.size, floats = r->rows * sizeof(struct gpt_logit_row) / sizeof(float);
@@ -78,9 +79,10 @@ static dt_status loss(const struct layer_run *r, void *logits, size_t first_row)
     return r->k->loss(r->kernels, r->stream, &a);
 }
 
-/* The head's weight: its own or a copy of the table, or the embedding's table itself, which is in the stage's first group. */
+/* The head's weight: its own, or a copy of the token table, or the embedding's table itself, which
+ * is in the stage's first group. */
 struct head_weight {
-    struct layer_run run; /* of the layer that has it */
+    struct layer_run run; /* of the layer that owns the weight */
     enum gpt_tensor_name name;
 };
 
@@ -119,8 +121,9 @@ static dt_status head_input_gradient(const struct layer_run *r)
     return layer_input_gradient(&w.run, r->stash->dx.data, r->kept->logits.data, w.name, vocab_of(r).count, r->d);
 }
 
-/* The embedding's backward adds to all gradients of its group after a tied head has begun them. The head writes those of the token table
- * alone: where there is nothing to add to, the others (positions) become zero. */
+/* Begin the gradients of the group that a tied head shares with the embedding, whose backward adds
+ * to all of them. The head writes only those of the token table, so without older gradients to add
+ * to, the others (positions) become zero. */
 static dt_status begin_table_gradients(const struct layer_run *table)
 {
     for (int i = 0; i < table->layer->tensor_count && table->layer->kind == GPT_EMBEDDING && !table->accumulate; i++) {
@@ -138,8 +141,8 @@ static dt_status head_weight_gradient(const struct layer_run *r, const struct dt
     return layer_weight_gradients(&w.run, r->kept->logits.data, input->data, w.name, GPT_NO_TENSOR, vocab_of(r).count, r->d);
 }
 
-/* The input's gradient is summed over ranks during the weight gradient's product, and the weight
- * gradient's input is gathered during the other product. */
+/* The gradient of the input is summed over ranks while the weight gradient's product runs, and the
+ * input that the weight gradient reads is gathered while the other product runs. */
 static dt_status head_backward_shared(const struct layer_run *r)
 {
     struct dt_buffer all = {0}, sum;
@@ -159,7 +162,7 @@ static dt_status head_backward_shared(const struct layer_run *r)
 dt_status layer_head_backward(const struct layer_run *r)
 {
     if (r->kept->logits.bytes == 0)
-        return DT_OK; /* computed in pieces, all of it */
+        return DT_OK; /* layer_head_in_pieces has computed all of it */
     if (shared(r) && inputs_now(r)) {
         DT_TRY(head_backward_shared(r));
     } else if (weights_now(r)) {

@@ -1,15 +1,19 @@
-/* MLP: x + dropout(down(act(up(norm(x))))), in two layers so that each can be gathered alone. The activation of the u columns of `hidden`
- * that up makes is a row of `mlps`: f columns that down reads. */
-#include "gpt/layer_parts.h"
+/* MLP: x + dropout(down(act(up(norm(x))))). It is two layers, so that each can be gathered alone.
+ * up makes u columns of `hidden`, the activation makes f columns of them, which down reads. Each
+ * activation is a row of `mlps`. */
+#include "gpt/layer_branch.h"
 
 struct mlp {
-    enum gpt_tensor_name up_weight, up_bias; /* the first of those that one product reads */
-    /* stash->x from hidden [M, u]; active: room [M, f], for what the product reads where that is kept */
+    enum gpt_tensor_name up_weight, up_bias; /* the first of the tensors that one product reads */
+    /* Compute stash->x from hidden [M, u]. active: memory [M, f] for the product's input, if that
+     * is kept */
     dt_status (*forward)(const struct layer_run *r, const struct dt_layer_stash *up, void *active);
-    /* mlp_down's gradients of what the pass computes: up->dhidden [M, u], and its own weights'. hidden is read for the last time where the
-     * weights' come now, or what they read is kept. */
+    /* Compute mlp_down's gradients that are part of the pass: up->dhidden [M, u], and its own
+     * weights' gradients. This is the last read of hidden if the weights' gradients are part of the
+     * pass, or their input is kept. */
     dt_status (*backward)(const struct layer_run *r, struct dt_layer_stash *up);
-    /* The weights' alone, of what is not kept; active: room [M, f]. */
+    /* Compute only the weights' gradients, from an input that is not kept; active: memory [M,
+     * f]. */
     dt_status (*weights)(const struct layer_run *r, const struct dt_layer_stash *up, void *active);
 };
 
@@ -23,7 +27,7 @@ static dt_status weight_gradients(const struct layer_run *r, const void *active)
     return layer_weight_gradients(r, layer_dbranch(r), active, GPT_WEIGHT, GPT_BIAS, r->d, r->f);
 }
 
-/* Whether what the product has read is there for backward. */
+/* Whether the product's input is kept for backward. */
 static bool has_active(const struct layer_run *r)
 {
     return r->kept->active.bytes > 0;
@@ -34,16 +38,17 @@ static dt_status allocate_active(const struct layer_run *r)
     return layer_allocate(r, keeps(r, DT_KEEP_MLP) ? DT_ACTIVATIONS : DT_WORKSPACE, r->f, &r->kept->active);
 }
 
-/* ---- down(gelu(up(x))): GELU is left to the product that reads its output, which may take it as it reads, or is the end of the product
- * before it ---- */
+/* ---- down(gelu(up(x))): GELU is fused with the product after it, or with the one before it
+ * ---- */
 
-/* Whether relu is the end of the product before it, in the place of its output, which mlp_down then reads. */
+/* Whether up's product applies relu, so that `hidden` is relu's output, which mlp_down reads. */
 static bool rectifies(const struct layer_run *r)
 {
     return gpt_of(r->stage->base.model)->mlp == GPT_MLP_RELU && !keeps(r, DT_KEEP_MLP) && fused(r) && fused(r)->linear_gelu;
 }
 
-/* mlp_up's product, and with it what mlp_down's reads where that is relu or GELU's tanh form, which libraries' products have. */
+/* mlp_up's product, and the input of mlp_down's product if the activation is relu or GELU's tanh
+ * form, which libraries can fuse with products. */
 static dt_status gelu_raise(const struct layer_run *r, const struct gpt_linear *product)
 {
     struct layer_run down;
@@ -88,14 +93,16 @@ static dt_status gelu_weights(const struct layer_run *r, const struct dt_layer_s
     return r->k->linear_gelu_weight_gradient(r->kernels, r->stream, &a);
 }
 
-/* Whether the gradient of mlp_up's bias, the sums of the gradient that is made here, is made with it: in a whole backward of both. */
+/* Whether the kernel that makes the gradient of `hidden` also sums it up to the gradient of
+ * mlp_up's bias: in a whole backward of both layers. */
 static bool sums_bias(const struct layer_run *r, struct layer_run *up)
 {
     return layer_before(r, up) && r->part == DT_BACKWARD_WHOLE && gpt_has_tensor(up->layer, GPT_BIAS) && fused(r) &&
            fused(r)->gelu_gradient_sums;
 }
 
-/* Whether gelu(hidden), where it is made again, is made with GELU's gradient, in the place of hidden: the weights' gradients then come last. */
+/* Whether the kernel of GELU's gradient also recomputes gelu(hidden), in the memory of hidden. The
+ * weights' gradients then come last. */
 static bool gradient_makes_active(const struct layer_run *r, const struct dt_layer_stash *up)
 {
     return !up->rectified && weights_now(r) && r->part == DT_BACKWARD_WHOLE && !has_active(r) && fused(r) && fused(r)->gelu_gradient_sums;
@@ -107,7 +114,7 @@ static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash 
     DT_TRY(layer_allocate(r, gradient_category(r), r->u, &up->dhidden));
     if (weights_now(r) && (has_active(r) || up->rectified))
         DT_TRY(weight_gradients(r, up->rectified ? up->hidden.data : r->kept->active.data));
-    else if (weights_now(r) && !makes_active) /* gelu(hidden) is read before its memory takes the gradient of hidden */
+    else if (weights_now(r) && !makes_active) /* gelu(hidden) is read before the gradient of hidden overwrites it */
         DT_TRY(gelu_weights(r, up, up->dhidden.data));
     struct layer_run before;
     struct gpt_gelu_gradient_sums a = {.product =
@@ -150,8 +157,8 @@ static dt_status swiglu_weights(const struct layer_run *r, const struct dt_layer
     return weight_gradients(r, active);
 }
 
-/* dhidden overwrites hidden, which is not read afterwards. Where the input of mlp_down is not kept, it is computed again, into the memory of
- * its gradient. */
+/* dhidden overwrites hidden, which is not read afterwards. If the input of mlp_down is not kept, it
+ * is recomputed in the memory of its gradient. */
 static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stash *up)
 {
     struct dt_buffer dactive;
@@ -191,21 +198,22 @@ static const struct mlp *mlp_of(const struct layer_run *r)
     return &mlps[gpt_of(r->stage->base.model)->mlp];
 }
 
-/* ---- every second product computed again: projection, and up where it is none with gate ---- */
+/* ---- every second product recomputed: the projection, and up if it is separate from gate ---- */
 
 static bool parts_product(const struct layer_run *r)
 {
     return makes_again(r, DT_AGAIN_PRODUCTS) && mlp_of(r)->up_weight == GPT_GATE_WEIGHT;
 }
 
-/* mlp_up's kept->raised */
+/* Computes mlp_up's kept->raised. */
 static dt_status raise(const struct layer_run *r, const void *normed)
 {
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->f, &r->kept->raised));
     return layer_linear(r, r->kept->raised.data, normed, GPT_WEIGHT, GPT_BIAS, r->f, r->d);
 }
 
-/* At the end of mlp_down's forward: a product that ranks have summed up stays. */
+/* At the end of mlp_down's forward: free these products. A product that was summed over ranks is
+ * kept. */
 static void forget_products(const struct layer_run *r)
 {
     struct layer_run up = layer_one_before(r);
@@ -214,8 +222,8 @@ static void forget_products(const struct layer_run *r)
         layer_free_norm_input(&up);
 }
 
-/* mlp_up's input, recomputed by the projection, or from the stash if it is the stage's own input or
- * output. */
+/* mlp_up's input: recomputed by the projection, or from the stash if it is the input or output of
+ * the stage. */
 static dt_status project_again(const struct layer_run *up)
 {
     struct layer_run attention = layer_one_before(up);
@@ -224,7 +232,7 @@ static dt_status project_again(const struct layer_run *up)
     dt_status status = layer_project_to_stream(&attention, attention.kept->mixed.data, NULL, GPT_PROJECTION_WEIGHT, GPT_PROJECTION_BIAS,
                                                up->e, attention.kept->input.data);
     DT_THEN(status, layer_keep_norm_input(up));
-    dt_free(up->stream, &up->stash->x); /* of what failed */
+    dt_free(up->stream, &up->stash->x); /* from a failed attempt */
     take(&up->stash->x, &x);
     return status;
 }
@@ -237,7 +245,7 @@ static dt_status make_products(const struct layer_run *r)
         return DT_OK;
     if (!shared(r))
         DT_TRY(project_again(&up));
-    DT_TRY(layer_normed_rows(&up, &normed)); /* the norm's own numbers, too */
+    DT_TRY(layer_normed_rows(&up, &normed)); /* also recomputes the norm's mean and rstd */
     if (parts_product(r))
         DT_TRY(raise(&up, normed.data));
     if (!r->stage->sliced)
@@ -277,7 +285,7 @@ dt_status layer_mlp_down_forward(const struct layer_run *r)
     return DT_OK;
 }
 
-/* The second half of a backward: what down has read is kept, or computed again. */
+/* The second half of a backward: the input of down's product is kept, or recomputed. */
 static dt_status late_weight_gradients(const struct layer_run *r, const struct dt_layer_stash *up)
 {
     struct dt_buffer active;

@@ -1,10 +1,10 @@
-/* A stage: created, initialised, and run a group of layers at a time. */
+/* A stage: how it is created, its parameters are initialised, and groups of layers run. */
 #include "gpt/stage.h"
-#include "gpt/layer_parts.h"
+#include "gpt/layer_shared.h"
 
 #include <stdlib.h>
 
-static const float INITIAL_STANDARD_DEVIATION = 0.02f; /* GPT-2's, and minGPT's */
+static const float INITIAL_STANDARD_DEVIATION = 0.02f; /* as in GPT-2 and minGPT */
 
 static struct gpt_stage *own(struct dt_stage *stage)
 {
@@ -18,7 +18,8 @@ static const struct gpt_stage *own_const(const struct dt_stage *stage)
 
 /* ---- a stage ---- */
 
-/* Whether the embedding and the tied head are in two parts, and this layer has one of the two copies of the table. */
+/* Whether the embedding and the tied head are in two parts of the model, and this layer has one of
+ * the two copies of the table. */
 static bool has_copy(const struct gpt_layer *layer, const struct dt_part *part)
 {
     return layer->kind == GPT_EMBEDDING ? !part->last : layer->kind == GPT_HEAD && !part->first;
@@ -65,14 +66,14 @@ void gpt_describe_group(struct dt_stage *stage, const struct dt_part *part, stru
     group->reads_first = gpt_of(model)->tied && last->kind == GPT_HEAD && part->first;
 }
 
-/* M rows. */
+/* M, the number of rows. */
 static size_t stage_rows(const struct dt_stage *stage, size_t samples)
 {
     return samples * gpt_positions_count(&own_const(stage)->where, stage->model);
 }
 
-/* Of the residual stream, which is as large everywhere: M rows of d elements; with sequence parallelism M / N rows, on rank r of N those from
- * r M / N on. */
+/* Elements of the residual stream, the same for all layers: M rows of d elements; with sequence
+ * parallelism M / N rows, for rank r of N those from r M / N on. */
 static size_t stream_elems(const struct dt_stage *stage, size_t samples)
 {
     size_t rows = stage_rows(stage, samples);
@@ -116,7 +117,7 @@ dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *g
             const struct gpt_tensor *tensor = &layer->tensors[j];
             size_t start = layer_start + tensor->offset_elems, tensor_end = start + tensor->count_elems;
             size_t from = first > start ? first : start, until = end < tensor_end ? end : tensor_end;
-            if (from < until) /* otherwise another rank's part */
+            if (from < until) /* otherwise the run is in another rank's part */
                 DT_TRY(init_tensor(s, tensor, from - start, until - start, (char *)to + (from - first) * element_bytes, stream));
         }
         layer_start += layer->param_elems;
@@ -126,7 +127,7 @@ dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *g
 
 /* ---- a stash's samples ---- */
 
-/* Of the stash's samples: this rank's positions of what the batch has all of. */
+/* Copy this rank's positions of the stash's samples from the batch, which has all positions. */
 static dt_status copy_ids(const struct dt_stage *stage, const struct dt_stash *stash, const int32_t *batch, int32_t *to,
                           struct dt_stream *stream)
 {
@@ -164,7 +165,7 @@ dt_status gpt_begin_samples(const struct dt_stage *stage, struct dt_stash *stash
 
 /* ---- a group of layers, one after the other ---- */
 
-/* Of q, k and v together. */
+/* Columns of q, k and v together. */
 static size_t qkv_columns(const struct gpt_stage *s)
 {
     const struct dt_model *model = s->base.model;
@@ -205,7 +206,7 @@ static const struct layer_passes {
     [GPT_HEAD] = {layer_head_forward, layer_head_backward},
 };
 
-/* The run's layer is layer `i` of the stage. */
+/* Set the run's layer to layer `i` of the stage. */
 static const struct layer_passes *at_layer(struct layer_run *r, int i)
 {
     r->layer = &r->stage->layers[i];
@@ -213,7 +214,7 @@ static const struct layer_passes *at_layer(struct layer_run *r, int i)
     return &layer_passes[r->layer->kind];
 }
 
-/* Bytes that the stage keeps of the layer with DT_KEEP_NORMS and DT_KEEP_MLP alone. */
+/* Bytes that the stage keeps of the layer only because of DT_KEEP_NORMS and DT_KEEP_MLP. */
 static size_t kept_cheaply_bytes(const struct layer_run *r)
 {
     enum gpt_layer_kind kind = r->layer->kind;
@@ -224,8 +225,8 @@ static size_t kept_cheaply_bytes(const struct layer_run *r)
     return elems * r->element_bytes;
 }
 
-/* What the kernels keep in addition of a layer of this kind; of the head if its forward is run for
- * the backward that follows. */
+/* Allocate what the kernels keep of a layer of this kind in addition; for the head only if its
+ * forward runs as part of backward. */
 static dt_status keep_besides(const struct layer_run *r, enum gpt_layer_kind kind)
 {
     const struct gpt_kernel_set *kernels = gpt_kernel_set(r->stage->base.kernels);
@@ -243,13 +244,14 @@ static dt_status keep_besides_instead(const struct layer_run *r, enum gpt_layer_
     return keep_besides(r, kind);
 }
 
-/* For a layer whose every second product is recomputed, nothing additional is kept. */
+/* Whether every second product of the layer is recomputed; then nothing is kept in addition. */
 static bool forgets(const struct layer_run *r)
 {
     return r->layer->block >= 0 && makes_again(r, DT_AGAIN_PRODUCTS);
 }
 
-/* Of attention whose weights are forgotten as much is kept as of the first half of the MLP. */
+/* If backward recomputes attention's weights, attention keeps as much in addition as the first half
+ * of the MLP. */
 static dt_status forward(const struct layer_run *r, const struct layer_passes *passes)
 {
     if (!forgets(r))
@@ -262,7 +264,7 @@ static dt_status backward(const struct layer_run *r, const struct layer_passes *
 {
     if (attends_again(r) && inputs_now(r))
         DT_TRY(keep_besides_instead(r, r->layer->kind));
-    if (forgets(r) && r->layer->kind == GPT_MLP_DOWN && inputs_now(r)) { /* the block's, all at once */
+    if (forgets(r) && r->layer->kind == GPT_MLP_DOWN && inputs_now(r)) { /* the whole block, at once */
         struct layer_run up = layer_one_before(r), attention = layer_one_before(&up);
         DT_TRY(keep_besides(&up, GPT_MLP_UP));
         DT_TRY(keep_besides(&attention, GPT_ATTENTION));
@@ -296,7 +298,7 @@ dt_status gpt_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, b
     for (int i = r.group->first_layer; i < end; i++) {
         const struct layer_passes *passes = at_layer(&r, i);
         if (r.layer->kind == GPT_MLP_DOWN && ends_here && i == end - 1)
-            return DT_OK; /* it keeps nothing for its backward */
+            return DT_OK; /* the layer keeps nothing for its backward */
         DT_TRY(forward(&r, passes));
     }
     return DT_OK;
