@@ -16,21 +16,21 @@ dt_status gpt_sample_count(const struct dt_model *model, const struct dt_data_se
 {
     uint64_t length = (uint64_t)gpt_of(model)->block_size, bytes = set->file.size_bytes, ids = bytes / (uint64_t)set->id_bytes;
     if (bytes % (uint64_t)set->id_bytes)
-        return dt_fail(DT_ERR_INVALID, "%" PRIu64 " bytes are no whole number of ids of %d bytes: see data.ids", bytes, set->id_bytes);
+        return dt_fail(DT_ERR_INVALID, "%" PRIu64 " bytes do not divide into ids of %d bytes: see data.ids", bytes, set->id_bytes);
     if (ids <= length)
-        return dt_fail(DT_ERR_INVALID, "%" PRIu64 " ids make no sample: model.block_size %" PRIu64 " needs one more than that", ids,
-                       length);
+        return dt_fail(DT_ERR_INVALID, "%" PRIu64 " ids are too few for a sample, which has model.block_size + 1: %" PRIu64, ids,
+                       length + 1);
     *out = (ids - 1) / length;
     return DT_OK;
 }
 
-/* Ids of a file that are read at once. */
+/* Ids that are read from a file at a time. */
 union ids {
     uint16_t narrow[2048];
     uint32_t wide[1024];
 };
 
-/* As unsigned: one that is above 2^31 is in no vocabulary. */
+/* Unsigned, so that an id above 2^31 is outside every vocabulary. */
 static uint32_t id_at(const struct dt_data_set *set, const union ids *ids, uint64_t i)
 {
     return set->id_bytes == 2 ? ids->narrow[i] : ids->wide[i];

@@ -9,11 +9,12 @@
 
 #include <stdio.h>
 
-/* Whether this machine computes `dtype` natively, for a note to the user: false for fp16 on cpu (converted inside the products), and for
- * bf16 where the processor has no AVX-512 BF16 or AMX; `advice` then names the alternative. */
+/* Whether this machine computes `dtype` natively, for a note to the user. False for fp16 on cpu
+ * (products convert it), and for bf16 if the processor has neither AVX-512 BF16 nor AMX; `advice`
+ * then names the alternative. */
 static bool cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes)
 {
-    bool bf16 = dt_cpu_isa() == DT_ISA_AVX512BF16; /* every processor with AMX bf16 has it too */
+    bool bf16 = dt_cpu_isa() == DT_ISA_AVX512BF16; /* every processor with AMX for bf16 has this, too */
     snprintf(advice, advice_bytes, "%s", "");
     if (dtype == DT_FP32 || (dtype == DT_BF16 && bf16))
         return true;

@@ -1,4 +1,4 @@
-/* GPT as one family of models: everything that schedules may ask of it. */
+/* GPT as a family of models: all that schedules can ask of it. */
 #ifndef GPT_FAMILY_H
 #define GPT_FAMILY_H
 

@@ -1,4 +1,5 @@
-/* What the row of the family (gpt/family.h) names, by file; struct dt_model_family (lib/model/model.h) says what each member is. */
+/* The parts of the family's row (gpt/family.h), by file. struct dt_model_family (lib/model/model.h)
+ * describes each member. */
 #ifndef GPT_FAMILY_PARTS_H
 #define GPT_FAMILY_PARTS_H
 
@@ -15,17 +16,19 @@ extern const struct dt_schema_section gpt_sections[];
 /* hugging_face_config.c */
 extern const struct dt_model_dialect gpt_hugging_face[];
 
-/* data.c: token ids of a file as samples. Sample i is the T ids from i T on; its targets are the ids one position later, the last of which the
- * next sample begins with. inputs, targets [T] int32. Errors: DT_ERR_IO, of an id that the vocabulary does not have. */
+/* data.c: token ids of a file as samples. Sample i is the T ids from id i T on. Its targets are the
+ * ids one position later; the last target is the first id of the next sample. inputs, targets [T]
+ * int32. Errors: DT_ERR_IO for an id outside the vocabulary. */
 size_t gpt_stored_bytes(const struct dt_model *model, int id_bytes);
 void gpt_sample_bytes(const struct dt_model *model, size_t *inputs, size_t *targets);
 dt_status gpt_sample_count(const struct dt_model *model, const struct dt_data_set *set, uint64_t *out);
 dt_status gpt_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, uint64_t position, void *inputs,
                           void *targets);
 
-/* layout.c: how large these layers are. Operations are those of every matrix product that a step does: linear layers, head, and attention's two
- * products over the full T x T square, as PaLM's appendix B and the usual MFU count do. Keys and values that heads share change the products
- * that make them, and not attention's own. */
+/* layout.c: the sizes of these layers. Operations are those of all matrix products of a step:
+ * linear layers, head, and attention's two products over the full T x T square, as in PaLM's
+ * appendix B and the usual MFU. If heads share keys and values, the products that make these are
+ * smaller, but attention's own are not. */
 void gpt_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
 
 #endif

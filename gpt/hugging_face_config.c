@@ -1,5 +1,6 @@
-/* Which decoders a Hugging Face config describes: names and defaults of the configuration classes of transformers 4.57.1, and what their models
- * make of them (src/transformers/models/TYPE/configuration_TYPE.py, modeling_TYPE.py). */
+/* The decoders that a Hugging Face config describes: names and defaults of the configuration
+ * classes of transformers 4.57.1, and how its models use them
+ * (src/transformers/models/TYPE/configuration_TYPE.py, modeling_TYPE.py). */
 #include "gpt/family_parts.h"
 
 #include "gpt/hugging_face_tensors.h"
@@ -23,7 +24,8 @@
 #define TIED(by_default) DT_WORD("tie_word_embeddings", "model.tied", by_default)
 
 #define ROPE_TYPES                                                                                                                         \
-    .values = DT_VALUES({"default", "none"}, {"llama3", "llama3"}), .why = "this scaling of rope's frequencies cannot be", .alike = true
+    .values = DT_VALUES({"default", "none"}, {"llama3", "llama3"}), .why = "this scaling of rope's frequencies is not supported",          \
+    .alike = true
 #define ROPE_SCALING(object)                                                                                                               \
     DT_WORD(object ".rope_type", "model.rope.scaling", NULL, ROPE_TYPES), DT_WORD(object ".type", "model.rope.scaling", NULL, ROPE_TYPES), \
         DT_WORD(object ".factor", "model.rope.factor", NULL), DT_WORD(object ".low_freq_factor", "model.rope.low_frequency_factor", NULL), \
@@ -33,21 +35,22 @@
     DT_WORD("rope_parameters.rope_theta", "model.rope.base", NULL), DT_WORD("rope_theta", "model.rope.base", "10000"),                     \
         ROPE_SCALING("rope_parameters"), ROPE_SCALING("rope_scaling")
 
-/* Llama, Mistral and Qwen. */
+/* Words of Llama, Mistral and Qwen. */
 #define LLAMA_WORDS(ffn_by_default, length_by_default)                                                                                     \
     HIDDEN_SIZES, DT_WORD("vocab_size", "model.vocab_size", NULL), DT_WORD("intermediate_size", "model.ffn", ffn_by_default),              \
         DT_WORD("num_key_value_heads", "model.kv_heads", NULL), DT_WORD("max_position_embeddings", "model.block_size", length_by_default), \
         DT_WORD("rms_norm_eps", "model.norm_epsilon", "1e-6"), TIED("false"), ROPE,                                                        \
         DT_WORD("hidden_act", NULL, "silu", DT_ONLY("silu"), NO_OTHER_ACTIVATION),                                                         \
-        DT_WORD("attention_dropout", "model.dropout", "0", .values = DT_VALUES({"0", "0"}), .why = "dropout of attention alone cannot be")
+        DT_WORD("attention_dropout", "model.dropout", "0", .values = DT_VALUES({"0", "0"}),                                                \
+                .why = "dropout of attention alone is not supported")
 #define LLAMA_FIXED(bias) "{\"model\": {\"mlp\": \"swiglu\", \"norm\": \"rms\", \"position\": \"rope\", \"bias\": \"" bias "\"}}"
 
-#define NO_BIAS(key) DT_WORD(key, NULL, "false", DT_ONLY("false"), .why = "biases of these layers alone cannot be")
+#define NO_BIAS(key) DT_WORD(key, NULL, "false", DT_ONLY("false"), .why = "biases of these layers alone are not supported")
 #define NO_WINDOW DT_WORD("use_sliding_window", NULL, "false", DT_ONLY("false"), .why = "attention looks at the whole sequence here")
 
 /* ---- what words alone cannot tell ---- */
 
-/* A number of theirs which has to be `expected` where it is given. */
+/* A number in their config that must be `expected` if it is given. */
 static void expect(struct dt_translation *t, const char *key, double expected, const char *why)
 {
     double number = dt_json_number(t->theirs, key, expected);
@@ -55,7 +58,8 @@ static void expect(struct dt_translation *t, const char *key, double expected, c
         dt_remark(t, DT_REMARK_CANNOT, "%s: %g; %s, %g", key, number, why, expected);
 }
 
-/* A sequence is as long as those that the model was first trained with: longer ones came with the scaled frequencies, or with a window. */
+/* The sequence length is the one with which the model was first trained. Longer ones came later,
+ * with scaled frequencies or with a window. */
 static void settle_length(struct dt_translation *t)
 {
     double given = dt_json_number(t->ours, "model.block_size", 0);
@@ -65,7 +69,7 @@ static void settle_length(struct dt_translation *t)
     length = windowed ? window : length;
     if (length == given)
         return;
-    dt_remark(t, DT_REMARK_ASSUMED, "%s: sequences are as long as that: model.block_size %g",
+    dt_remark(t, DT_REMARK_ASSUMED, "%s: becomes the sequence length, model.block_size %g",
               windowed ? "sliding_window" : "original_max_position_embeddings", length);
     dt_json_put_number(t->ours, "model.block_size", length);
 }
@@ -73,7 +77,7 @@ static void settle_length(struct dt_translation *t)
 static void settle_heads(struct dt_translation *t)
 {
     double hidden = dt_json_number(t->ours, "model.hidden", 0), heads = dt_json_number(t->ours, "model.heads", 1);
-    if (heads > 0) /* else the check of model.heads says it */
+    if (heads > 0) /* otherwise the check of model.heads reports it */
         expect(t, "head_dim", hidden / heads, "a head's width is hidden_size / num_attention_heads here");
 }
 
@@ -89,7 +93,7 @@ static void settle_llama(struct dt_translation *t)
     settle_length(t);
 }
 
-/* A window of 4,096 unless the config says another one, or null. */
+/* A window of 4,096 unless the config has another one, or null. */
 static void settle_mistral(struct dt_translation *t)
 {
     if (!cJSON_HasObjectItem(t->theirs, "sliding_window"))
@@ -97,7 +101,7 @@ static void settle_mistral(struct dt_translation *t)
     settle_llama(t);
 }
 
-/* Heads of 128 features unless the config says it. */
+/* Heads have 128 features unless the config says otherwise. */
 static void settle_qwen3(struct dt_translation *t)
 {
     if (!dt_json_at(t->theirs, "head_dim"))
@@ -105,7 +109,7 @@ static void settle_qwen3(struct dt_translation *t)
     settle_llama(t);
 }
 
-/* One number for all dropouts, which the words have read. */
+/* One number for all dropouts. The words have read it already. */
 static void same_dropout(struct dt_translation *t, const char *key, double by_default)
 {
     double dropout = dt_json_number(t->ours, "model.dropout", 0), said = dt_json_number(t->theirs, key, by_default);
@@ -113,14 +117,14 @@ static void same_dropout(struct dt_translation *t, const char *key, double by_de
         dt_remark(t, DT_REMARK_CANNOT, "%s: %g; all dropouts are the same here, %g", key, said, dropout);
 }
 
-/* But the weights' of attention, which may have none. */
+/* The dropout of attention weights may be 0 while all others have one value. */
 static void attention_dropout(struct dt_translation *t, const char *key, double by_default)
 {
     double dropout = dt_json_number(t->ours, "model.dropout", 0), said = dt_json_number(t->theirs, key, by_default);
     if (said == 0 && dropout != 0)
         dt_json_put(t->ours, "model.attention_dropout", dt_json_text("none"));
     else if (said != dropout)
-        dt_remark(t, DT_REMARK_CANNOT, "%s: %g; of attention's weights it is that of all else here, %g, or none", key, said, dropout);
+        dt_remark(t, DT_REMARK_CANNOT, "%s: %g; attention weights have the dropout of all else here, %g, or none", key, said, dropout);
 }
 
 static void settle_gpt2(struct dt_translation *t)
@@ -141,7 +145,7 @@ static void settle_mpt(struct dt_translation *t)
     dt_json_put_number(t->ours, "model.ffn", dt_json_number(t->theirs, "expansion_ratio", 4) * dt_json_number(t->ours, "model.hidden", 0));
 }
 
-/* Token t has row t + 2 of its table of positions, which is row t here. */
+/* Token t uses row t + 2 of OPT's table of positions, which is row t here. */
 static void settle_opt(struct dt_translation *t)
 {
     attention_dropout(t, "attention_dropout", 0);
@@ -164,7 +168,8 @@ static void settle_falcon(struct dt_translation *t)
 
 static const struct dt_word old_scaling[] = {ROPE_SCALING("rope_scaling"), {0}};
 
-/* Heads of keys and values, and the MLP's features, as numbers; the old form of rope's keys, which all versions read. */
+/* Write heads of keys and values and the MLP's features as numbers, and rope's keys in the old
+ * form, which all versions read. */
 static void unsettle_llama(struct dt_translation *t)
 {
     double hidden = dt_json_number(t->ours, "model.hidden", 0), heads = dt_json_number(t->ours, "model.heads", 1);
@@ -193,7 +198,8 @@ static void unsettle_gpt2(struct dt_translation *t)
         dt_json_drop(t->ours, "model.ffn");
 }
 
-/* The features of its MLP are four times the hidden ones in transformers, whatever its config says. */
+/* The MLP's hidden layer has four times the model's features in transformers, whatever the config
+ * says. */
 static void unsettle_mpt(struct dt_translation *t)
 {
     same_as_dropout(t, "emb_pdrop", "attn_config.attn_pdrop");
@@ -229,8 +235,8 @@ static const struct dt_word gpt_neox[] = {
     DT_WORD("hidden_dropout", "model.dropout", "0"),
     DT_WORD("hidden_act", "model.mlp", "gelu", GELU, NO_OTHER_ACTIVATION),
     DT_WORD("use_parallel_residual", NULL, "true", DT_ONLY("false"), .why = "attention and MLP of a block are one after the other here"),
-    DT_WORD("rotary_pct", NULL, "0.25", DT_ONLY("1"), .why = "rope turns all features of a head here", .alike = true),
-    DT_WORD("attention_bias", NULL, "true", DT_ONLY("true"), .why = "biases of some layers alone cannot be"),
+    DT_WORD("rotary_pct", NULL, "0.25", DT_ONLY("1"), .why = "rope rotates all features of a head here", .alike = true),
+    DT_WORD("attention_bias", NULL, "true", DT_ONLY("true"), .why = "biases of some layers alone are not supported"),
     DT_WORD("rotary_emb_base", "model.rope.base", "10000"),
     ROPE_SCALING("rope_scaling"),
     TIED("false"),
@@ -251,9 +257,9 @@ static const struct dt_word mpt[] = {
     DT_WORD("layer_norm_epsilon", "model.norm_epsilon", "1e-5"),
     DT_WORD("resid_pdrop", "model.dropout", "0"),
     DT_WORD("no_bias", NULL, NULL, DT_ONLY("true"), .why = "these decoders have no biases"),
-    DT_WORD("attn_config.attn_type", NULL, NULL, DT_ONLY("multihead_attention"), .why = "every head has keys and values of its own here"),
-    DT_WORD("attn_config.alibi", NULL, NULL, DT_ONLY("true"), .why = "positions are alibi's in these decoders"),
-    DT_WORD("attn_config.qk_ln", NULL, NULL, DT_ONLY("false"), .why = "q and k go through no layer norm here"),
+    DT_WORD("attn_config.attn_type", NULL, NULL, DT_ONLY("multihead_attention"), .why = "every head has separate keys and values here"),
+    DT_WORD("attn_config.alibi", NULL, NULL, DT_ONLY("true"), .why = "these decoders use alibi for positions"),
+    DT_WORD("attn_config.qk_ln", NULL, NULL, DT_ONLY("false"), .why = "q and k have no layer norms here"),
     DT_WORD("attn_config.prefix_lm", NULL, NULL, DT_ONLY("false"), .alike = true),
     DT_WORD("attn_config.clip_qkv", NULL, NULL, DT_ONLY("null"), .why = "q, k and v are not clipped here", .alike = true),
     TIED("true"),
@@ -269,7 +275,7 @@ static const struct dt_word opt[] = {
     DT_WORD("activation_function", "model.mlp", "relu", GELU, NO_OTHER_ACTIVATION),
     DT_WORD("do_layer_norm_before", NULL, "true", DT_ONLY("true"), .why = "norms are before attention and MLP here"),
     DT_WORD("_remove_final_layer_norm", NULL, "false", DT_ONLY("false"), .why = "a norm is before the head here"),
-    DT_WORD("enable_bias", NULL, "true", DT_ONLY("true"), .why = "biases of norms alone cannot be"),
+    DT_WORD("enable_bias", NULL, "true", DT_ONLY("true"), .why = "biases of norms alone are not supported"),
     DT_WORD("layer_norm_elementwise_affine", NULL, "true", DT_ONLY("true"), .why = "norms have gain and bias here"),
     TIED("true"),
     {0},
@@ -288,7 +294,7 @@ static const struct dt_word falcon[] = {
     DT_WORD("layer_norm_epsilon", "model.norm_epsilon", "1e-5"),
     DT_WORD("hidden_dropout", "model.dropout", "0"),
     DT_WORD("alibi", "model.position", "false", .values = DT_VALUES({"false", "rope"}, {"true", "alibi"})),
-    DT_WORD("bias", NULL, "false", DT_ONLY("true"), .why = "biases of norms alone cannot be"),
+    DT_WORD("bias", NULL, "false", DT_ONLY("true"), .why = "biases of norms alone are not supported"),
     DT_WORD("parallel_attn", NULL, "true", DT_ONLY("false"), .why = "attention and MLP of a block are one after the other here"),
     DT_WORD("activation", "model.mlp", "gelu", GELU, NO_OTHER_ACTIVATION),
     DT_WORD("rope_theta", "model.rope.base", "10000"),
@@ -296,15 +302,15 @@ static const struct dt_word falcon[] = {
     {0},
 };
 
-#define NO_EXPERTS DT_ONLY("0"), .why = "mixtures of experts cannot be"
+#define NO_EXPERTS DT_ONLY("0"), .why = "mixtures of experts are not supported"
 
-/* Of all other types: the keys by which what cannot be is known. */
+/* For all other types: keys that show what dtbench cannot represent. */
 static const struct dt_word others[] = {
     DT_WORD("num_local_experts", NULL, NULL, NO_EXPERTS),
     DT_WORD("num_experts", NULL, NULL, NO_EXPERTS),
     DT_WORD("n_routed_experts", NULL, NULL, NO_EXPERTS),
     DT_WORD("moe_num_experts", NULL, NULL, NO_EXPERTS),
-    DT_WORD("kv_lora_rank", NULL, NULL, DT_ONLY("0"), .why = "latent attention cannot be"),
+    DT_WORD("kv_lora_rank", NULL, NULL, DT_ONLY("0"), .why = "latent attention is not supported"),
     DT_WORD("is_encoder_decoder", NULL, NULL, DT_ONLY("false"), .why = "there is no encoder here"),
     {0},
 };

@@ -1,7 +1,9 @@
-/* Tensors of decoders in files of Hugging Face models: names and layouts of transformers 4.57.1 (src/transformers/models/TYPE/modeling_TYPE.py).
+/* Tensors of decoders in files of Hugging Face models: names and layouts of transformers 4.57.1
+ * (src/transformers/models/TYPE/modeling_TYPE.py).
  *
- * GPT-2's weights are those of its class Conv1D, [in, out]; GPT-2 and MPT have q, k and v in one tensor, first all of q, then k, then v. Heads
- * of Llama and its kin rotate features i and i + w/2 together, as rope does here: their files have undergone the permutation from Meta's. */
+ * GPT-2's weights are those of its class Conv1D, [in, out]. GPT-2 and MPT have q, k and v in one
+ * tensor: first all of q, then k, then v. Heads of Llama and similar models rotate features i and i
+ * + w/2 together, as rope does here, because Hugging Face's files are permuted from Meta's. */
 #include "gpt/hugging_face_tensors.h"
 
 #include "gpt/layout.h"
@@ -86,7 +88,7 @@ static size_t rows_of(const struct dt_model *model, const struct gpt_layer *laye
     return 0;
 }
 
-/* The rows of what stands with it in one tensor of theirs. */
+/* The first row of this tensor in the tensor of the file that contains it. */
 static void place(const struct dt_model *model, const struct gpt_layer *layer, const struct dt_tensor_word *words,
                   const struct dt_tensor_word *word, struct dt_foreign_tensor *out)
 {

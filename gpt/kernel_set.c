@@ -39,7 +39,7 @@ static void put_back_plain(struct gpt_kernel_set *k)
 dt_status gpt_kernel_set_trace(struct dt_kernels *base, bool on)
 {
     struct gpt_kernel_set *k = gpt_kernel_set(base);
-    struct gpt_kernels *around; /* a failure leaves the plain ones in use */
+    struct gpt_kernels *around; /* after a failure the plain ones stay in use */
     if (!on)
         put_back_plain(k);
     if (!on || k->table == &gpt_kernels_traced)

@@ -20,7 +20,7 @@ dt_status gpt_kernels_traced_create(const struct gpt_kernel_table *table, struct
 static dt_status traced_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
 {
     *out = NULL;
-    return dt_fail(DT_ERR_INVALID, "traced kernels are made of others");
+    return dt_fail(DT_ERR_INVALID, "traced kernels: use gpt_kernels_traced_create");
 }
 
 static void traced_destroy(struct gpt_kernels *k)
@@ -28,7 +28,7 @@ static void traced_destroy(struct gpt_kernels *k)
     free(k);
 }
 
-/* Each entry of the list: its work between the marks of a span that has its name. */
+/* Each entry of the list, between the begin and the end of a span with its name. */
 #define TRACED(entry, arguments, ...)                                                                                                      \
     static GPT_KERNEL_FUNCTION(traced_##entry, arguments)                                                                                  \
     {                                                                                                                                      \
@@ -37,7 +37,7 @@ static void traced_destroy(struct gpt_kernels *k)
         return dt_span_end(stream);                                                                                                        \
     }
 GPT_KERNELS(TRACED, GPT_NO_KERNEL_ROW, TRACED)
-GPT_FUSED_KERNELS(TRACED) /* called only where the others have them */
+GPT_FUSED_KERNELS(TRACED) /* called only if the inner kernels have them */
 
 #define ROW(entry, ...) .entry = traced_##entry,
 const struct gpt_kernel_table gpt_kernels_traced = {

@@ -1,5 +1,5 @@
-/* The keys that describe a decoder in a config: rows for the table of an experiment's keys (schedules/config/fields.c), below "model". After
- * a change run scripts/generate. */
+/* The keys that describe a decoder in a config: rows of the table of an experiment's keys
+ * (schedules/config/fields.c), below "model". After a change run scripts/generate. */
 #include "gpt/family_parts.h"
 #include "gpt/model.h"
 
@@ -48,7 +48,7 @@ const struct dt_field gpt_keys[] = {
      .description = "Dropout probability, of the embedding, the attention weights and the residual branches."},
     {"model.attention_dropout", DT_FIELD_ENUM, AT(attention_dropout),
      .names = DT_NAMES([GPT_ATTENTION_DROPOUT_SAME] = "same", [GPT_ATTENTION_DROPOUT_NONE] = "none"), .initial = "\"same\"",
-     .matters = of_dropout_elsewhere, .description = "Dropout of the attention weights. same: model.dropout; none, as OPT has it."},
+     .matters = of_dropout_elsewhere, .description = "Dropout of the attention weights. same: model.dropout; none: 0, as in OPT."},
     {"model.attention", DT_FIELD_ENUM, AT(attention),
      .names = DT_NAMES([GPT_ATTENTION_FUSED] = "fused", [GPT_ATTENTION_UNFUSED] = "unfused"), .initial = "\"fused\"",
      .description = "fused does not store the T x T attention weights; unfused does, as the study's framework did."},
@@ -61,13 +61,14 @@ const struct dt_field gpt_keys[] = {
     {"model.ffn", DT_FIELD_INT, AT(ffn), .min = 0, .max = 1048576, .initial = "0",
      .description = "Features of the MLP's hidden layer; 0: 4 * hidden."},
     {"model.norm", DT_FIELD_ENUM, AT(norm), .names = DT_NAMES([GPT_NORM_LAYER] = "layer", [GPT_NORM_RMS] = "rms"), .initial = "\"layer\"",
-     .description = "Normalisation before attention, MLP and head. layer: layer norm; rms: by the root of the mean square, without bias."},
+     .description =
+         "Normalisation before attention, MLP and head. layer: layer norm; rms: divided by the root of the mean square, without bias."},
     {"model.norm_epsilon", DT_FIELD_NUMBER, AT(norm_epsilon), .min = 0, .above = true, .max = 1, .initial = "1e-5",
      .description = "Added to a norm's variance, or mean square."},
     {"model.position", DT_FIELD_ENUM, AT(position),
      .names = DT_NAMES([GPT_POSITION_LEARNED] = "learned", [GPT_POSITION_ROPE] = "rope", [GPT_POSITION_ALIBI] = "alibi"),
      .initial = "\"learned\"",
-     .description = "How positions get in. learned: a table of block_size rows, added to the tokens' embedding; rope: q and k are "
+     .description = "How the model knows positions. learned: a table of block_size rows, added to the tokens' embedding; rope: q and k are "
                     "rotated; alibi: scores get a bias that grows with the distance."},
     {"model.position_rows", DT_FIELD_INT, AT(position_rows), .min = 0, .max = 1048576, .initial = "0", .matters = of_longer_table,
      .description = "learned: rows of the table, of which the first block_size are read; OPT's has two more. 0: block_size."},
@@ -78,14 +79,14 @@ const struct dt_field gpt_keys[] = {
      .description =
          "rope: how frequencies are changed for sequences longer than original_length. llama3: slow ones are divided by factor."},
     {"model.rope.factor", DT_FIELD_NUMBER, AT(rope.factor), .min = 1, .max = 1e6, .initial = "8", .matters = of_scaled_rope,
-     .description = "llama3 scaling: what the slow frequencies are divided by."},
+     .description = "llama3 scaling: the divisor of the slow frequencies."},
     {"model.rope.low_frequency_factor", DT_FIELD_NUMBER, AT(rope.low_frequency_factor), .min = 0, .above = true, .max = 1e6, .initial = "1",
-     .matters = of_scaled_rope, .description = "llama3 scaling: frequencies of fewer turns in original_length than this are slow."},
+     .matters = of_scaled_rope, .description = "llama3 scaling: frequencies with fewer turns in original_length than this are slow."},
     {"model.rope.high_frequency_factor", DT_FIELD_NUMBER, AT(rope.high_frequency_factor), .min = 0, .above = true, .max = 1e6,
      .initial = "4", .matters = of_scaled_rope,
-     .description = "llama3 scaling: frequencies of more turns in original_length than this stay as they are."},
+     .description = "llama3 scaling: frequencies with more turns in original_length than this do not change."},
     {"model.rope.original_length", DT_FIELD_INT, AT(rope.original_length), .min = 1, .max = 1048576, .initial = "8192",
-     .matters = of_scaled_rope, .description = "llama3 scaling: the sequence length before it was made longer."},
+     .matters = of_scaled_rope, .description = "llama3 scaling: the sequence length before it was extended."},
     {"model.kv_heads", DT_FIELD_INT, AT(kv_heads), .min = 0, .max = 4096, .initial = "0",
      .description = "Heads of keys and values (grouped-query attention); must divide heads. 0: heads."},
     {"model.bias", DT_FIELD_ENUM, AT(bias), .names = DT_NAMES([GPT_BIAS_ALL] = "all", [GPT_BIAS_QKV] = "qkv", [GPT_BIAS_NONE] = "none"),
@@ -95,7 +96,7 @@ const struct dt_field gpt_keys[] = {
     {"model.tied", DT_FIELD_BOOL, AT(tied), .max = 1, .initial = "false",
      .description = "The head's weight is the embedding's token table."},
     {"model.qk_norm", DT_FIELD_BOOL, AT(qk_norm), .max = 1, .initial = "false",
-     .description = "Each head of q and k goes through an rms norm of its own, before rope."},
+     .description = "Each head of q and k has a separate rms norm, before rope."},
 };
 
 _Static_assert(sizeof gpt_keys / sizeof *gpt_keys == GPT_KEYS, "gpt_keys has GPT_KEYS rows");

@@ -58,7 +58,8 @@ struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *mode
     return (struct gpt_part){(size_t)cut.rank / copies * count, count};
 }
 
-/* Every rank has as many, or every one is on as many ranks. */
+/* Whether every rank has equally many heads of k and v, or every such head is on equally many
+ * ranks. */
 static bool kv_heads_fit(const struct dt_model *model, int size)
 {
     int kv_heads = gpt_kv_heads(model);
@@ -81,17 +82,18 @@ dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_pa
         if (cut_fits(model, i, sequence_parallel) && strlen(fitting) < sizeof fitting - 16)
             snprintf(fitting + strlen(fitting), 16, ", %d", i);
     if (gpt_of(model)->heads % size != 0)
-        return dt_fail(DT_ERR_INVALID, "%d does not divide model.heads %d; of this model %s do", size, gpt_of(model)->heads, fitting);
+        return dt_fail(DT_ERR_INVALID, "%d does not divide model.heads %d; possible for this model: %s", size, gpt_of(model)->heads,
+                       fitting);
     if (!kv_heads_fit(model, size))
-        return dt_fail(DT_ERR_INVALID, "%d neither divides model.kv_heads %d nor is a multiple of it; of this model %s do", size,
+        return dt_fail(DT_ERR_INVALID, "%d neither divides model.kv_heads %d nor is a multiple of it; possible for this model: %s", size,
                        gpt_kv_heads(model), fitting);
     if (gpt_ffn(model) % size != 0)
-        return dt_fail(DT_ERR_INVALID, "%d does not divide model.ffn %d; of this model %s do", size, gpt_ffn(model), fitting);
+        return dt_fail(DT_ERR_INVALID, "%d does not divide model.ffn %d; possible for this model: %s", size, gpt_ffn(model), fitting);
     if (size > gpt_of(model)->vocab_size || size > gpt_of(model)->block_size)
-        return dt_fail(DT_ERR_INVALID, "%d ranks for model.vocab_size %d and model.block_size %d; of this model %s do", size,
+        return dt_fail(DT_ERR_INVALID, "%d ranks for model.vocab_size %d and model.block_size %d; possible for this model: %s", size,
                        gpt_of(model)->vocab_size, gpt_of(model)->block_size, fitting);
     return dt_fail(DT_ERR_INVALID,
-                   "%d does not divide model.block_size %d, which tensor.sequence_parallel divides, too; of this model %s do", size,
+                   "%d does not divide model.block_size %d, as tensor.sequence_parallel requires; possible for this model: %s", size,
                    gpt_of(model)->block_size, fitting);
 }
 
@@ -103,14 +105,14 @@ dt_status gpt_context_check(const struct dt_model *model, int ranks, enum dt_con
         return dt_fail(DT_ERR_INVALID, "ranks that share samples need model.attention \"fused\"; \"unfused\" stores all pairs of "
                                        "positions");
     if (m->block_size % pieces != 0)
-        return dt_fail(DT_ERR_INVALID, "%d ranks with %d of equally long pieces each do not divide model.block_size %d", ranks,
+        return dt_fail(DT_ERR_INVALID, "%d ranks with %d pieces each: their number does not divide model.block_size %d", ranks,
                        pieces / ranks, m->block_size);
     if (sequence_parallel && m->block_size / ranks % tensor_ranks != 0)
-        return dt_fail(DT_ERR_INVALID, "of model.block_size %d each of %d ranks has %d, which tensor.size %d does not divide",
+        return dt_fail(DT_ERR_INVALID, "model.block_size %d over %d ranks leaves %d positions each, which tensor.size %d does not divide",
                        m->block_size, ranks, m->block_size / ranks, tensor_ranks);
     if (kind == DT_CONTEXT_HEADS && (m->heads / tensor_ranks % ranks != 0 || gpt_kv_heads(model) % (tensor_ranks * ranks) != 0))
         return dt_fail(DT_ERR_INVALID,
-                       "%d ranks exchange heads, and do not divide model.heads %d and model.kv_heads %d over tensor.size %d; "
+                       "%d ranks that exchange heads do not divide model.heads %d and model.kv_heads %d over tensor.size %d; "
                        "use fewer, or context.comm_type \"p2p\" or \"all_gather\"",
                        ranks, m->heads, gpt_kv_heads(model), tensor_ranks);
     return DT_OK;
@@ -118,7 +120,7 @@ dt_status gpt_context_check(const struct dt_model *model, int ranks, enum dt_con
 
 /* ---- tensors ---- */
 
-/* `runs` of run_elems from first_elem on. */
+/* A tensor of which the rank has `runs` of run_elems, from first_elem on. */
 static void add_part(struct gpt_layer *layer, enum gpt_tensor_name name, enum gpt_init init, size_t first_elem, size_t runs,
                      size_t run_elems, size_t stride_elems)
 {
@@ -137,13 +139,13 @@ static void add_part(struct gpt_layer *layer, enum gpt_tensor_name name, enum gp
     layer->param_elems += runs * run_elems;
 }
 
-/* On every rank. */
+/* A tensor that is whole on every rank. */
 static void add_whole(struct gpt_layer *layer, enum gpt_tensor_name name, size_t count_elems, enum gpt_init init)
 {
     add_part(layer, name, init, 0, 1, count_elems, count_elems);
 }
 
-/* Rows `part` of a matrix with `columns`. */
+/* Rows `part` of a matrix of width `columns`. */
 static void add_rows(struct gpt_layer *layer, enum gpt_tensor_name name, struct gpt_part part, size_t columns, enum gpt_init init)
 {
     add_part(layer, name, init, part.first * columns, 1, part.count * columns, part.count * columns);
@@ -192,7 +194,7 @@ static void describe_attention(const struct dt_model *model, struct gpt_cut cut,
         add_whole(out, GPT_PROJECTION_BIAS, d, GPT_INIT_ZERO);
 }
 
-/* The weights, and then the biases, of what one product makes. */
+/* The weights, and then the biases, of one product. */
 static void describe_mlp_up(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
 {
     struct gpt_part features = even_part(cut, (size_t)gpt_ffn(model));
@@ -234,7 +236,7 @@ void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct
     struct gpt_layer embedding;
     gpt_describe_layer(model, cut, 0, &embedding);
     add_rows(head, GPT_WEIGHT, gpt_cut_table(cut, gpt_of(model)->vocab_size), (size_t)gpt_of(model)->hidden, GPT_INIT_NORMAL);
-    head->tensors[head->tensor_count - 1].id = embedding.tensors[0].id; /* token.weight's: the same random numbers */
+    head->tensors[head->tensor_count - 1].id = embedding.tensors[0].id; /* the same random numbers as token.weight */
 }
 
 static enum gpt_layer_kind kind_of(const struct dt_model *model, int index)
@@ -338,7 +340,7 @@ int gpt_block_layer(int block)
 
 /* ---- sizes ---- */
 
-/* Per token, forward. Scores and weighted values have T keys per query each. */
+/* Operations per token, forward. Scores and weighted values have T keys per query each. */
 static int64_t layer_flops(const struct dt_model *model, const struct gpt_layer *layer)
 {
     int64_t d = gpt_of(model)->hidden;
@@ -347,17 +349,17 @@ static int64_t layer_flops(const struct dt_model *model, const struct gpt_layer 
     case GPT_MLP_UP: return 2 * gpt_mlp_features(model) * d;
     case GPT_MLP_DOWN: return 2 * gpt_ffn(model) * d;
     case GPT_HEAD: return 2 * (int64_t)gpt_of(model)->vocab_size * d;
-    case GPT_EMBEDDING: /* looks rows up and multiplies nothing */
+    case GPT_EMBEDDING: /* looks up rows and multiplies nothing */
     case GPT_FINAL_NORM: break;
     }
     return 0;
 }
 
-/* Blocks are alike: a layer of the first one here stands for the same one of the others. */
+/* All blocks are the same: a layer of the first block here stands for that layer of all others. */
 void gpt_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out)
 {
     int begin = gpt_block_layer(0), end = gpt_block_layer(gpt_of(model)->layers), last = layers.end < end ? layers.end : end;
-    int first = layers.first > begin ? layers.first : begin; /* of these in blocks */
+    int first = layers.first > begin ? layers.first : begin; /* the part of these layers that is in blocks */
     *out = (struct dt_layers_size){0};
     for (int i = layers.first; i < layers.end; i = i + 1 == first + GPT_BLOCK_LAYERS && i + 1 < last ? last : i + 1) {
         struct gpt_layer layer;

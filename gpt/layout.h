@@ -1,36 +1,43 @@
 /* How the model's parameters are laid out: layers, and the groups that schedules gather and reduce.
  *
  * A layer is the smallest piece that runs by itself. In order:
- *   embedding | per block: attention (norm 1, q k v, projection), mlp_up (norm 2, d -> f), mlp_down (GELU, f -> d) | final_norm | head
- * A layer's parameters are consecutive, without padding, in the order of its tensors; weights are [out, in] row-major. q, k and v lie
- * together, so that they are one matrix product; so do gate and up of swiglu, whose mlp_up makes 2f features. A tied head has no weight of
- * its own, or a copy of the table. A norm travels with the layer that reads its output, so that backward can recompute it.
- * A group is a run of layers whose parameters are consecutive: what data-parallel modes gather, reduce and free together. */
+ *   embedding | per block: attention (norm 1, q k v, projection), mlp_up (norm 2, d -> f), mlp_down
+ *   (GELU, f -> d) | final_norm | head
+ * A layer's parameters are consecutive, without padding, in the order of its tensors; weights are
+ * [out, in] row-major. q, k and v are contiguous, so that they are one matrix product; so are gate
+ * and up of swiglu, whose mlp_up makes 2f features. A tied head has no weight of its own, or a copy
+ * of the table. A norm belongs to the layer that reads its output, so that backward can recompute
+ * it.
+ * A group is a number of consecutive layers, whose parameters data-parallel modes gather, reduce
+ * and free together. */
 #ifndef GPT_LAYOUT_H
 #define GPT_LAYOUT_H
 
 #include "gpt/model.h"
 
-/* Part of something that is divided over the ranks of a tensor group: rows of a table, heads. The whole: 0 and all. */
+/* One rank's part of something that the ranks of a tensor group divide: rows of a table, heads. The
+ * whole has first 0 and the full count. */
 struct gpt_part {
     size_t first, count;
 };
 
 enum gpt_layer_kind { GPT_EMBEDDING, GPT_ATTENTION, GPT_MLP_UP, GPT_MLP_DOWN, GPT_FINAL_NORM, GPT_HEAD };
 
-/* The part of each layer that one rank of a tensor group has. Output features of q, k, v and mlp_up, and with them heads, are divided evenly;
- * so are the input features of the projection and of mlp_down. The rows of the embedding's two tables and of the head need not divide: the
- * first ranks have more. Norms, those of heads too, and the biases after the sum over the ranks (projection, mlp_down), are whole on every
- * rank.
- * Source  Shoeybi et al., "Megatron-LM", 2019, section 3. There the vocabulary is padded until it divides, and positions are whole. */
+/* The part of each layer that one rank of a tensor group has. Divided evenly are the output
+ * features of q, k, v and mlp_up, and so the heads, and the input features of the projection and of
+ * mlp_down. The rows of the embedding's two tables and of the head may divide unevenly: the first
+ * ranks have more. Norms, including those of heads, and the biases after the sum over the ranks
+ * (projection, mlp_down), are whole on every rank.
+ * Source  Shoeybi et al., "Megatron-LM", 2019, section 3. Differs: there the vocabulary is padded
+ *         until it divides evenly, and positions are whole. */
 struct gpt_cut {
     int rank, size; /* 0 and 1: the whole layer */
 };
 
-enum gpt_init { GPT_INIT_NORMAL, GPT_INIT_ZERO, GPT_INIT_ONE }; /* normal: mean 0, standard deviation 0.02, as GPT-2 */
+enum gpt_init { GPT_INIT_NORMAL, GPT_INIT_ZERO, GPT_INIT_ONE }; /* normal: mean 0, standard deviation 0.02, as in GPT-2 */
 
 enum gpt_tensor_name {
-    GPT_NO_TENSOR, /* none has it */
+    GPT_NO_TENSOR, /* no layer has it */
     GPT_NORM_GAIN,
     GPT_NORM_BIAS,
     GPT_Q_WEIGHT,
@@ -53,11 +60,12 @@ enum gpt_tensor_name {
 
 struct gpt_tensor {
     enum gpt_tensor_name name;
-    size_t offset_elems, count_elems; /* within the layer, of this rank's part */
-    /* Where the part is in the whole tensor: from first_elem on, in runs of run_elems, each stride_elems after the one before. */
+    size_t offset_elems, count_elems; /* of this rank's part, within the layer */
+    /* The place of the part in the whole tensor: from first_elem on, in runs of run_elems, which
+     * start stride_elems apart. */
     size_t first_elem, run_elems, stride_elems;
     enum gpt_init init;
-    uint32_t id; /* the random stream of its weights: layer index in the whole model * 16 + place in the layer */
+    uint32_t id; /* selects the random numbers of its weights: layer index in the whole model * 16 + place in the layer */
 };
 
 enum { GPT_MAX_TENSORS = 12 };
@@ -75,39 +83,46 @@ struct gpt_layer {
 int gpt_layer_count(const struct dt_model *model);
 /* Describe this rank's part of layer `index` in [0, gpt_layer_count). */
 void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int index, struct gpt_layer *out);
-/* A tied head away from the embedding, described as above, gets a copy of the token table: a weight of its own that begins as the table
- * does. */
+/* Give a tied head that was described as above a copy of the token table, because the embedding is
+ * in another part of the model. The copy's initial values are the table's. */
 void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *head);
-/* Rows of a table of `rows` that this rank has. In a large table a part begins at a multiple of 8 rows, so that rows of logits are aligned. */
+/* The rows that this rank has of a table of `rows`. In a large table a part begins at a multiple of
+ * 8 rows, so that rows of logits are aligned. */
 struct gpt_part gpt_cut_table(struct gpt_cut cut, int rows);
-/* This rank's of the model's heads, which divide evenly. */
+/* This rank's heads. They divide evenly. */
 struct gpt_part gpt_cut_heads(struct gpt_cut cut, const struct dt_model *model);
-/* How many ranks, neighbours in the group, have the same heads of keys and values: 1 where these divide, and more where there are fewer of
- * them than ranks. Each rank then makes gradients of its copy from its own heads of q; the sum over the copies is the gradient. */
+/* The number of adjacent ranks that have the same heads of keys and values: 1 if the heads divide
+ * evenly, more if there are fewer heads than ranks. Each rank computes gradients of its copy from
+ * its own heads of q; the sum over the copies is the gradient. */
 int gpt_cut_copies(const struct dt_model *model, int size);
-/* Whether two ranks of a group of `size` have as many rows of each table; all else is divided evenly, or copied. */
+/* Whether ranks `left` and `right` of a group of `size` have equally many rows of each table. All
+ * else is divided evenly, or copied. */
 bool gpt_cut_alike(const struct dt_model *model, int size, int left, int right);
-/* This rank's of the heads of keys and values: its part of them, or a copy of one. */
+/* This rank's heads of keys and values: its part of them, or a copy of one. */
 struct gpt_part gpt_cut_kv_heads(struct gpt_cut cut, const struct dt_model *model);
-/* Whether `size` ranks can share each layer: heads and the MLP's features divide, heads of keys and values divide or are divided, with
- * sequence parallelism the rows of a sample do, and every rank gets a row of each table. DT_ERR_INVALID: what does not, and the sizes that
- * would do. */
+/* Whether `size` ranks can share each layer. Heads and the MLP's features must divide by size;
+ * heads of keys and values must divide by it or divide it; with sequence parallelism the rows of a
+ * sample must divide; every rank needs a row of each table. DT_ERR_INVALID names what does not
+ * divide, and the sizes that are possible. */
 dt_status gpt_cut_check(const struct dt_model *model, int size, bool sequence_parallel);
-/* Whether `ranks` can share the positions of each sample: they, or with a causal mask's two pieces a rank twice as many, divide T; with
- * sequence parallelism the rest divides by tensor_ranks; where heads are exchanged those of a tensor rank divide; and attention is fused. */
+/* Whether `ranks` can share the positions of each sample. T must divide by ranks, or by twice as
+ * many if each rank has two pieces for a causal mask; with sequence parallelism a rank's positions
+ * must divide by tensor_ranks; if heads are exchanged, those of a tensor rank must divide by ranks;
+ * and attention must be fused. */
 dt_status gpt_context_check(const struct dt_model *model, int ranks, enum dt_context_kind kind, int tensor_ranks, bool sequence_parallel);
-/* Layers of each block: attention, mlp_up, mlp_down; and the names of those before and after the blocks, NULL-terminated. */
+/* The layers of each block: attention, mlp_up, mlp_down; and the names of the layers before and
+ * after the blocks, NULL-terminated. */
 enum { GPT_BLOCK_LAYERS = 3 };
 extern const char *const gpt_before_blocks[], *const gpt_after_blocks[];
 const char *gpt_layer_kind_name(enum gpt_layer_kind kind);
 const char *gpt_tensor_text(enum gpt_tensor_name name); /* "norm.gain" */
-/* Input features of a weight, or the width of a table's rows; of a vector 1. */
+/* Input features of a weight, or the width of a table's rows; 1 for a vector. */
 size_t gpt_tensor_columns(const struct dt_model *model, enum gpt_layer_kind kind, enum gpt_tensor_name name);
 bool gpt_has_tensor(const struct gpt_layer *layer, enum gpt_tensor_name name);
-/* Offset of the tensor called `name` in `layer`; the name must exist. */
+/* Offset of the tensor `name` in `layer`; it must exist. */
 size_t gpt_tensor_offset(const struct gpt_layer *layer, enum gpt_tensor_name name);
 
-/* The first layer of `block`; of one past the last block the final norm. */
+/* The first layer of `block`. For the number after the last block: the final norm. */
 int gpt_block_layer(int block);
 
 #endif

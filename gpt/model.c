@@ -39,8 +39,8 @@ dt_status gpt_check_model(struct dt_model *model)
 
 void gpt_facts(const struct dt_model *model, struct dt_model_facts *out)
 {
-    /* Logits of a large vocabulary are not kept. Large is what 16 bits do not number: the 50 thousand entries of GPT-2 and the study are kept
-     * as they always were, Llama 3's 128 thousand are not. */
+    /* Logits of a large vocabulary are not kept. Large means that 16 bits cannot number its
+     * entries: the 50 thousand of GPT-2 and the study are not large, Llama 3's 128 thousand are. */
     enum { LARGE_VOCABULARY = 1 << 16 };
     const struct gpt_model *m = gpt_of(model);
     *out = (struct dt_model_facts){.blocks = m->layers,
@@ -120,7 +120,8 @@ double gpt_largest_tensor(const struct dt_model *model, double samples, const ch
     return largest;
 }
 
-/* The tables of tokens and positions, or the head; and norms. */
+/* An upper bound for both ends of the model: the tables of tokens and positions, or the head; each
+ * with norms. */
 double gpt_end_elems(const struct dt_model *model, int ranks)
 {
     const struct gpt_model *m = gpt_of(model);
@@ -133,9 +134,10 @@ size_t gpt_block_columns(const struct dt_model *model)
     return 3 * (size_t)gpt_of(model)->hidden + qkv + (size_t)gpt_mlp_features(model);
 }
 
-/* A segment's layers keep the block's columns of each block between them; the first input is there before the recomputation. The head comes
- * while one more segment's input is kept than in any recomputation, and has another input after its norm: three inputs' columns are not left
- * for the logits. */
+/* The layers of a segment keep a block's columns for each block; the first input exists before the
+ * recomputation. When the head runs, one more segment's input is kept than in any recomputation,
+ * and the head has another input after its norm. So three inputs' columns are not available for the
+ * logits. */
 size_t gpt_logit_rows(const struct dt_model *model, int blocks, size_t rows)
 {
     size_t columns = gpt_block_columns(model) * (size_t)blocks - 3 * (size_t)gpt_of(model)->hidden;
@@ -143,7 +145,7 @@ size_t gpt_logit_rows(const struct dt_model *model, int blocks, size_t rows)
     return (rows + pieces - 1) / pieces;
 }
 
-/* Weights that tokens are multiplied with; the embedding looks rows up and multiplies nothing. */
+/* Weights by which tokens are multiplied; the embedding looks up rows and multiplies nothing. */
 static double linear_weights(const struct dt_model *model)
 {
     double d = gpt_of(model)->hidden, V = gpt_of(model)->vocab_size;
@@ -151,7 +153,7 @@ static double linear_weights(const struct dt_model *model)
     return gpt_of(model)->layers * block + V * d;
 }
 
-/* Scores and weighted values, T keys per query each. */
+/* Products of scores and of weighted values, with T keys per query each. */
 static double attention_products(const struct dt_model *model)
 {
     return (double)gpt_of(model)->layers * 2 * gpt_of(model)->block_size * gpt_of(model)->hidden;

@@ -1,10 +1,13 @@
 /* Pre-norm decoders: presets and operation counts.
  *
- * Token embedding, dropout; per block x + dropout(projection(attention(norm(x)))) and x + dropout(mlp(norm(x))); final norm; head. The
- * study's is minGPT's: learned positions added to the tokens' embedding, layer norms, down(gelu(up(x))), a bias in every projection, and a
- * head of its own without one. The keys of `struct gpt_model` change each of these: Llama, Mistral, Qwen2.5, MPT and GPT-2 are presets.
- * Source  Li et al., "PyTorch Data Parallel Best Practices on Google Cloud", 2022; karpathy/minGPT; Touvron et al., "LLaMA", 2023, section
- *         2.2 (rms norm, swiglu, rope); Ainslie et al., "GQA", 2023; Press et al., "Train Short, Test Long", ICLR 2022 (ALiBi). */
+ * Token embedding, dropout; per block x + dropout(projection(attention(norm(x)))) and x +
+ * dropout(mlp(norm(x))); final norm; head. The study's model is minGPT's: learned positions added
+ * to the tokens' embedding, layer norms, down(gelu(up(x))), a bias in every projection, and a
+ * separate head without bias. The members of `struct gpt_model` change each of these: Llama,
+ * Mistral, Qwen2.5, MPT and GPT-2 are presets.
+ * Source  Li et al., "PyTorch Data Parallel Best Practices on Google Cloud", 2022; karpathy/minGPT;
+ *         Touvron et al., "LLaMA", 2023, section 2.2 (rms norm, swiglu, rope); Ainslie et al.,
+ *         "GQA", 2023; Press et al., "Train Short, Test Long", ICLR 2022 (ALiBi). */
 #ifndef GPT_MODEL_H
 #define GPT_MODEL_H
 
@@ -16,20 +19,22 @@ enum gpt_mlp_kind { GPT_MLP_GELU, GPT_MLP_SWIGLU, GPT_MLP_GELU_NEW, GPT_MLP_RELU
 enum gpt_attention_dropout { GPT_ATTENTION_DROPOUT_SAME, GPT_ATTENTION_DROPOUT_NONE };
 enum gpt_norm_kind { GPT_NORM_LAYER, GPT_NORM_RMS };
 enum gpt_position_kind { GPT_POSITION_LEARNED, GPT_POSITION_ROPE, GPT_POSITION_ALIBI };
-enum gpt_bias_kind { GPT_BIAS_ALL, GPT_BIAS_QKV, GPT_BIAS_NONE }; /* of linear layers; a layer norm has one with GPT_BIAS_ALL alone */
+enum gpt_bias_kind { GPT_BIAS_ALL, GPT_BIAS_QKV, GPT_BIAS_NONE }; /* of linear layers; layer norms have a bias only with GPT_BIAS_ALL */
 
-/* Rotary position embedding: pair i of a head's w features turns by position * base^(-2i/w), which `scaling` changes.
- * Source  Su et al., "RoFormer", 2021; llama3: how Llama 3.1 stretches the slow pairs (its published inference code). */
+/* Rotary position embedding: pair i of a head's w features is rotated by position * base^(-2i/w),
+ * which `scaling` changes.
+ * Source  Su et al., "RoFormer", 2021; llama3: how Llama 3.1 slows the low frequencies (its
+ *         published inference code). */
 enum gpt_rope_scaling { GPT_ROPE_UNSCALED, GPT_ROPE_LLAMA3 };
 struct gpt_rope_scheme {
     double base; /* 0: 10000 */
     enum gpt_rope_scaling scaling;
     double factor, low_frequency_factor, high_frequency_factor; /* llama3 */
-    int original_length;                                        /* llama3: of the sequences before they were made longer */
+    int original_length;                                        /* llama3: length of the sequences before it was extended */
 };
 
-/* A decoder, as configs describe it. What is 0 or false from `mlp` on is as in the study's GPT; the functions below say what a 0 stands
- * for. */
+/* A decoder, as configs describe it. Members from `mlp` on are 0 or false as in the study's GPT;
+ * the functions below give the values that 0 stands for. */
 struct gpt_model {
     int layers;     /* L, transformer blocks */
     int heads;      /* h, divides hidden */
@@ -46,10 +51,10 @@ struct gpt_model {
     struct gpt_rope_scheme rope;
     int kv_heads; /* K, the heads of keys and values; divides h, and h / K query heads share each; 0: h */
     enum gpt_bias_kind bias;
-    bool tied;    /* the head's weight is the embedding's token table; where they are in two parts, each has a copy */
-    bool qk_norm; /* each head of q and k goes through an rms norm with a separate gain, before rope */
+    bool tied;    /* the head's weight is the embedding's token table; if they are in two parts of the model, each has a copy */
+    bool qk_norm; /* each head of q and k has an rms norm before rope, with a gain for q and one for k */
     enum gpt_attention_dropout attention_dropout;
-    int position_rows; /* of the table of learned positions, the first T of which are read; 0: T */
+    int position_rows; /* rows of the table of learned positions, of which the first T are read; 0: T */
 };
 
 /* The decoder of a model of this family. */
@@ -63,7 +68,7 @@ static inline struct gpt_model *gpt_change(struct dt_model *model)
     return (struct gpt_model *)(void *)(model->own + model->own_at);
 }
 
-/* A model of these sizes, for kernels and layouts: it names no family. */
+/* A model of these sizes, for kernels and layouts; its `family` is not set. */
 struct dt_model gpt_model_of(enum dt_dtype dtype, const struct gpt_model *gpt);
 
 /* Published models (presets.c); the last entry has a NULL name. */
@@ -100,7 +105,7 @@ static inline int gpt_kv_heads(const struct dt_model *model)
     return gpt_of(model)->kv_heads ? gpt_of(model)->kv_heads : gpt_of(model)->heads;
 }
 
-/* Columns of qkv: q's h heads, k's and v's K each. */
+/* Columns of qkv: h heads of q, K heads each of k and v. */
 static inline int gpt_qkv_features(const struct dt_model *model)
 {
     return (gpt_of(model)->heads + 2 * gpt_kv_heads(model)) * gpt_head_width(model);
@@ -127,7 +132,8 @@ static inline double gpt_rope_base(const struct dt_model *model)
     return gpt_of(model)->rope.base > 0 ? gpt_of(model)->rope.base : 10000;
 }
 
-/* Whether its parts go together, and can be trained. DT_ERR_INVALID: the key that does not, and why. */
+/* Whether the members fit together, and the model can be trained. DT_ERR_INVALID names the key that
+ * does not fit, and the reason. */
 dt_status gpt_check_model(struct dt_model *model);
 
 void gpt_facts(const struct dt_model *model, struct dt_model_facts *out);
@@ -136,13 +142,16 @@ void gpt_divide_evenly(struct dt_model *model, int ranks);
 double gpt_largest_tensor(const struct dt_model *model, double samples, const char **keys);
 double gpt_end_elems(const struct dt_model *model, int ranks);
 
-/* Elements per token that the layers of a block keep between them for backward: the inputs of its two halves, q, k, v (before their norms,
- * too), the heads' outputs, and what the MLP's first product makes. */
+/* Elements per token that the layers of a block keep for backward: the inputs of its two halves, q,
+ * k, v (also before their norms, if any), the heads' outputs, and the output of the MLP's first
+ * product. */
 size_t gpt_block_columns(const struct dt_model *model);
-/* Rows of the logits, of `rows`, that are made at a time: no more bytes than the layers of a segment of `blocks` blocks keep between them. */
+/* The number of the `rows` of logits to compute at a time, so that they take no more bytes than the
+ * layers of a segment of `blocks` blocks keep. */
 size_t gpt_logit_rows(const struct dt_model *model, int blocks, size_t rows);
 
-/* Operations of a step's forward and backward (dt_model_step_flops) with the half of the T x T square that a causal mask leaves. */
+/* Operations of a step's forward and backward (dt_model_step_flops), counting only the half of the
+ * T x T square that a causal mask leaves. */
 double gpt_causal_step_flops(const struct dt_model *model, uint64_t tokens);
 
 #endif

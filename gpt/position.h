@@ -1,18 +1,21 @@
-/* Where tokens are: which positions a rank has of each sample; and for models that learn no table of them angles of rope, slopes of alibi.
- * Numbers of the description alone. */
+/* Positions of tokens: those that a rank has of each sample, and, for models without a table of
+ * positions, angles of rope and slopes of alibi. Computed from the model's description alone. */
 #ifndef GPT_POSITION_H
 #define GPT_POSITION_H
 
 #include "gpt/model.h"
 
-/* The positions of each sample whose rows a rank has, or a kernel is called for: the first half of `count` are those from first[0] on, the
- * second half those from first[1] on, which are greater. count 0: all T, in their order. */
+/* The positions of each sample whose rows a rank has, or a kernel computes. The first half of
+ * `count` are those from first[0] on, the second half those from first[1] on, which are greater.
+ * count 0: all T, in their order. */
 struct gpt_positions {
     uint32_t count, first[2];
 };
 
-/* Of rank `rank` among `ranks` that share samples: two pieces of 2 N, number `rank` from the front and its counterpart from the back, so that
- * a causal mask leaves all ranks as many pairs; where they exchange heads, one of N. */
+/* The positions of rank `rank` of N = `ranks` that share samples. Samples are divided into 2 N
+ * pieces, and a rank has piece `rank` counted from the front and from the back, so that under a
+ * causal mask all ranks have equally many pairs. If ranks exchange heads, a rank has one of N
+ * pieces. */
 struct gpt_positions gpt_positions_of(const struct dt_model *model, int rank, int ranks, enum dt_context_kind kind);
 
 static inline size_t gpt_positions_count(const struct gpt_positions *positions, const struct dt_model *model)
@@ -20,7 +23,8 @@ static inline size_t gpt_positions_count(const struct gpt_positions *positions, 
     return positions->count ? positions->count : (size_t)gpt_of(model)->block_size;
 }
 
-/* Of row `row`, where each sample has rows of these positions, T of them if all. */
+/* The sample and position of row `row`, if each sample has rows of these positions (of all T with
+ * count 0). */
 struct gpt_place {
     size_t sample, position;
 };
@@ -33,15 +37,20 @@ static inline struct gpt_place gpt_place_of(const struct gpt_positions *position
     return (struct gpt_place){row / count, place};
 }
 
-/* Radians per position by which pair i in [0, w / 2) of a head turns: base^(-2i / w), or what the model's scaling makes of it. llama3: pairs
- * that turn less than low_frequency_factor times within original_length are slowed by `factor`, those with more than
- * high_frequency_factor turns stay, and between them the two are mixed in proportion to the turns.
- * Source  Su et al., "RoFormer", 2021, equation 15; scaling: "rope_type": "llama3" of Llama 3.1's published configuration and code. */
+/* Radians per position by which pair i in [0, w / 2) of a head is rotated: base^(-2i / w), changed
+ * by the model's scaling. llama3: pairs with fewer than low_frequency_factor turns within
+ * original_length are slowed by `factor`; those with more than high_frequency_factor turns are not
+ * changed; between the two, both values are mixed in proportion to the turns.
+ * Source  Su et al., "RoFormer", 2021, equation 15; scaling: "rope_type": "llama3" of Llama 3.1's
+ *         published configuration and code. */
 double gpt_rope_frequency(const struct dt_model *model, int pair);
 
-/* What a score loses for each position between query and key, for query head `head` of `heads`. 2^(-8 (head + 1) / heads) where that is a
- * power of two; otherwise those of the next smaller power of two, and then every second one of twice that power.
- * Source  Press, Smith and Lewis, "Train Short, Test Long", ICLR 2022, section 3, and its published code for other numbers of heads. */
+/* The amount subtracted from a score for each position between query and key, for query head `head`
+ * of `heads`: 2^(-8 (head + 1) / heads) if `heads` is a power of two. Otherwise the first heads
+ * have the slopes for the next smaller power of two, and the others every second slope for twice
+ * that power.
+ * Source  Press, Smith and Lewis, "Train Short, Test Long", ICLR 2022, section 3, and its published
+ *         code for other numbers of heads. */
 double gpt_alibi_slope(int heads, int head);
 
 #endif

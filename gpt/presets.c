@@ -1,6 +1,7 @@
 #include "gpt/model.h"
 
-/* What models of one kind have in common. Sequence lengths are those that they were trained with first. */
+/* The keys that models of one kind have in common. Sequence lengths are those with which they were
+ * first trained. */
 /* clang-format off */
 #define LLAMA_2                                                                                                                            \
     .vocab_size = 32000, .block_size = 4096, .mlp = GPT_MLP_SWIGLU, .norm = GPT_NORM_RMS, .norm_epsilon = 1e-5,                              \
@@ -17,7 +18,7 @@
 /* clang-format on */
 
 const struct dt_model_preset gpt_presets[] = {
-    /* The study's. Everything but the sizes is as a config says, or its default.
+    /* The study's models. Only sizes are given; all other keys are the config's or defaults.
      * Source  Li et al., "PyTorch Data Parallel Best Practices on Google Cloud", 2022, Table 1. */
     {"GPTSmall", SIZES(12, 12, 768)},
     {"GPTMedium", SIZES(24, 16, 1024)},
@@ -31,18 +32,21 @@ const struct dt_model_preset gpt_presets[] = {
     {"GPT100B", SIZES(80, 80, 10240)},
     {"GPT175B", SIZES(96, 96, 12288)},
     {"GPT1T", SIZES(128, 128, 25600)},
-    /* Source  Touvron et al., "Llama 2: Open Foundation and Fine-Tuned Chat Models", 2023, Table 1, and config.json as published by Meta. */
+    /* Source  Touvron et al., "Llama 2: Open Foundation and Fine-Tuned Chat Models", 2023, Table 1,
+     *         and config.json as published by Meta. */
     {"Llama-2-7B", DECODER(LLAMA_2, .layers = 32, .heads = 32, .hidden = 4096, .ffn = 11008), false},
     {"Llama-2-13B", DECODER(LLAMA_2, .layers = 40, .heads = 40, .hidden = 5120, .ffn = 13824), false},
     {"Llama-2-70B", DECODER(LLAMA_2, .layers = 80, .heads = 64, .hidden = 8192, .ffn = 28672, .kv_heads = 8), false},
-    /* Source  the models' config.json as published by Meta; Llama Team, "The Llama 3 Herd of Models", 2024, Table 3. */
+    /* Source  the models' config.json as published by Meta; Llama Team, "The Llama 3 Herd of
+     *         Models", 2024, Table 3. */
     {"Llama-3.2-1B", DECODER(LLAMA_3, LLAMA_ROPE(32), .layers = 16, .heads = 32, .hidden = 2048, .ffn = 8192, .tied = true), false},
     {"Llama-3.2-3B", DECODER(LLAMA_3, LLAMA_ROPE(32), .layers = 28, .heads = 24, .hidden = 3072, .ffn = 8192, .tied = true), false},
     {"Llama-3.1-8B", DECODER(LLAMA_3, LLAMA_ROPE(8), .layers = 32, .heads = 32, .hidden = 4096, .ffn = 14336), false},
     {"Llama-3.1-70B", DECODER(LLAMA_3, LLAMA_ROPE(8), .layers = 80, .heads = 64, .hidden = 8192, .ffn = 28672), false},
     {"Llama-3.1-405B", DECODER(LLAMA_3, LLAMA_ROPE(8), .layers = 126, .heads = 128, .hidden = 16384, .ffn = 53248), false},
-    /* Source  Jiang et al., "Mistral 7B", 2023, Table 1, and config.json of v0.1. Its attention looks back 4,096 tokens: of sequences of that
-     * length, which this one has unless block_size is given, all of them. */
+    /* Source  Jiang et al., "Mistral 7B", 2023, Table 1, and config.json of v0.1. Its attention
+     *         sees the last 4,096 tokens. The sequence length here is the same unless block_size is
+     *         given, so attention sees all tokens. */
     {"Mistral-7B",
      DECODER(.layers = 32, .heads = 32, .hidden = 4096, .vocab_size = 32000, .block_size = 4096, .mlp = GPT_MLP_SWIGLU, .ffn = 14336,
              .norm = GPT_NORM_RMS, .norm_epsilon = 1e-5, .position = GPT_POSITION_ROPE, .rope = {.base = 10000}, .kv_heads = 8,
@@ -54,7 +58,8 @@ const struct dt_model_preset gpt_presets[] = {
              .norm = GPT_NORM_RMS, .norm_epsilon = 1e-6, .position = GPT_POSITION_ROPE, .rope = {.base = 1000000}, .kv_heads = 4,
              .bias = GPT_BIAS_QKV),
      false},
-    /* Source  7B and 30B: config.json of the published models; sizes of the others: MosaicML's llm-foundry,
+    /* Source  7B and 30B: config.json of the published models; sizes of the others: MosaicML's
+     *         llm-foundry,
      * scripts/train/yamls/pretrain. */
     {"MPT-125M", DECODER(MPT, .vocab_size = 50368, .layers = 12, .heads = 12, .hidden = 768), false},
     {"MPT-350M", DECODER(MPT, .vocab_size = 50368, .layers = 24, .heads = 16, .hidden = 1024), false},
@@ -65,12 +70,14 @@ const struct dt_model_preset gpt_presets[] = {
     {"MPT-13B", DECODER(MPT, .vocab_size = 50368, .layers = 40, .heads = 40, .hidden = 5120), false},
     {"MPT-30B", DECODER(MPT, .vocab_size = 50432, .layers = 48, .heads = 64, .hidden = 7168), false},
     {"MPT-70B", DECODER(MPT, .vocab_size = 50368, .layers = 80, .heads = 64, .hidden = 8192), false},
-    /* Source  Radford et al., "Language Models are Unsupervised Multitask Learners", 2019, and config.json of the published weights. */
+    /* Source  Radford et al., "Language Models are Unsupervised Multitask Learners", 2019, and
+     *         config.json of the published weights. */
     {"GPT-2-small", DECODER(GPT_2, .layers = 12, .heads = 12, .hidden = 768), false},
     {"GPT-2-medium", DECODER(GPT_2, .layers = 24, .heads = 16, .hidden = 1024), false},
     {"GPT-2-large", DECODER(GPT_2, .layers = 36, .heads = 20, .hidden = 1280), false},
     {"GPT-2-XL", DECODER(GPT_2, .layers = 48, .heads = 25, .hidden = 1600), false},
-    /* Source  Brown et al., "Language Models are Few-Shot Learners", 2020, Table 2.1. Here attention is dense in every block. */
+    /* Source  Brown et al., "Language Models are Few-Shot Learners", 2020, Table 2.1. Differs:
+     *         attention here is dense in every block. */
     {"GPT-3-175B",
      DECODER(.layers = 96, .heads = 96, .hidden = 12288, .vocab_size = 50257, .block_size = 2048, .norm_epsilon = 1e-5, .tied = true),
      false},

@@ -1,8 +1,9 @@
-/* GPT's stages: a run of the model's layers on one rank, forward and backward a group at a time. The functions are the entries of the same
- * name in `struct dt_model_family` (lib/model/model.h), where they are described.
+/* GPT's stages: a run of the model's layers on one rank, forward and backward a group at a time.
+ * The functions are the entries of the same name in `struct dt_model_family` (lib/model/model.h),
+ * where they are described.
  *
- * Nothing here owns parameters: a data-parallel mode sets each group's params and grads before they are used. What communicates is a layer
- * that a tensor group shares (gpt/exchange.h). */
+ * The stage does not own parameters: a data-parallel mode sets each group's params and grads before
+ * they are used. Only layers that a tensor or context group shares communicate (gpt/exchange.h). */
 #ifndef GPT_STAGE_H
 #define GPT_STAGE_H
 
@@ -23,7 +24,7 @@ dt_status gpt_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, b
 dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *stash, int blocks, struct dt_loss_scales scales,
                                struct dt_stream *stream);
 
-/* Of the group's tensors the one at `index`, by its name in the whole model. */
+/* The tensor at `index` of the group's tensors, with its name in the whole model. */
 bool gpt_tensor(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out);
 
 #endif

@@ -1,10 +1,10 @@
-/* A stage's tensors by their names in the whole model: for files. */
+/* A stage's tensors by their names in the whole model, for files. */
 #include "gpt/layer_parts.h"
 #include "gpt/stage.h"
 
 #include <stdio.h>
 
-/* A tied head away from the embedding has a copy of its table. */
+/* Whether the layer is a tied head with a copy of the token table. */
 static bool is_table_copy(const struct dt_model *model, const struct gpt_layer *layer)
 {
     return layer->kind == GPT_HEAD && gpt_of(model)->tied;
@@ -28,7 +28,8 @@ static size_t whole_elems(const struct dt_model *model, const struct gpt_layer *
     return whole.tensors[place].count_elems;
 }
 
-/* What is whole on every rank of a tensor group is rank 0's, and of neighbours with the same heads of keys and values it is the first one's. */
+/* Whether the tensor is a copy. Tensors that are whole on every rank of a tensor group are rank
+ * 0's; of ranks with the same heads of keys and values, the first has the original. */
 static bool is_copy(const struct gpt_stage *s, const struct gpt_layer *layer, const struct gpt_tensor *tensor, size_t whole)
 {
     const struct dt_model *model = s->base.model;

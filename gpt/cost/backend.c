@@ -1,5 +1,6 @@
-/* Kernels of the sim device: they accept everything and compute nothing. Memory is what the callers allocate around them. Where the device
- * has costs (lib/device/sim.h), each adds the work that it would be to the program that is recorded. */
+/* Kernels of the sim device: they accept all arguments and compute nothing. The callers allocate
+ * the same memory as on other devices. If the device has costs (lib/device/sim.h), each kernel adds
+ * its work to the recorded program. */
 #include "gpt/cost/kept.h"
 #include "gpt/kernels.h"
 #include "lib/cost/cost.h"
@@ -8,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A matrix product and its time: a stage has few of them, and calls each very often. */
+/* A matrix product and its time. Kept because a stage calls the same few products very often. */
 struct known_product {
     double batch, seconds;
     size_t m, n, inner, left_elems, right_elems;
@@ -19,10 +20,10 @@ enum { KNOWN_PRODUCTS = 64 };
 
 struct gpt_kernels {
     const struct dt_model *model;
-    const struct dt_costs *costs; /* NULL: nothing costs anything */
+    const struct dt_costs *costs; /* NULL: all kernels are free */
     int shift;                    /* from GPT_KERNEL_... to the profile's numbers */
     double element_bytes;
-    struct known_product products[KNOWN_PRODUCTS]; /* each where its shape's hash says; m 0: none */
+    struct known_product products[KNOWN_PRODUCTS]; /* hash table, indexed by the hash of the shape; m 0: empty */
 };
 
 static dt_status cost_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
@@ -50,7 +51,7 @@ static enum dt_variant dropped(const struct gpt_dropout *dropout)
     return dropout->probability > 0 ? DT_VARIANT_DROPOUT : DT_VARIANT_PLAIN;
 }
 
-/* One over [rows, columns]; columns 1: over elements that stand alone. */
+/* A kernel over [rows, columns]; columns 1: an elementwise kernel. */
 static dt_status by_rows(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, enum dt_variant variant, double rows,
                          double columns)
 {
@@ -58,7 +59,7 @@ static dt_status by_rows(struct gpt_kernels *k, struct dt_stream *stream, enum g
                                 rows * columns, 0);
 }
 
-/* The token rows [samples * positions, d], and `entries` rows of the two tables. */
+/* A kernel over the token rows [samples * positions, d] and `entries` rows of the two tables. */
 static dt_status lookup(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t table_rows,
                         const struct gpt_dropout *dropout)
 {
@@ -90,7 +91,8 @@ static double product_s(struct gpt_kernels *k, double fp8_speed, double batch, s
     return known->seconds;
 }
 
-/* In how many products the stack makes one of dtbench's: q, k and v may be three, gate and up two; all of mean size. */
+/* The number of products into which the framework divides one of dtbench's: up to three for q, k
+ * and v, two for gate and up. All have the mean size. */
 static int parts_of(const struct gpt_kernels *k, int joined)
 {
     int most = k->costs->profile.gemm.qkv_products;
@@ -102,14 +104,15 @@ static const struct dt_fp8_recipe *recipe_of(const struct gpt_kernels *k, int jo
     return dt_fp8_recipe(joined > 0 ? k->model->fp8 : DT_FP8_NONE);
 }
 
-/* What is cast before a product in FP8: a tensor of `elems` as `first` says, and the weight, `second` of weight_elems. */
+/* What a product in FP8 casts first: a tensor of `elems` elements as `first` says, and a weight of
+ * weight_elems as `second` says. */
 static struct dt_fp8_cast casts(struct dt_fp8_cast first, double elems, struct dt_fp8_cast second, double weight_elems)
 {
     return (struct dt_fp8_cast){first.kernels + second.kernels, first.bytes * elems + second.bytes * weight_elems};
 }
 
-/* One of the three products around a weight [out, in], as `parts` equal pieces of piece_s seconds each, and what the profile adds: passes
- * over `elems` and over the weight; and with all its bytes what is cast. */
+/* One of the three products of a weight [out, in], as `parts` equal pieces of piece_s seconds each.
+ * Adds the profile's extra passes over `elems` and over the weight, and the bytes of casts. */
 static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t out, size_t in, int parts,
                          double piece_s, double elems, struct dt_fp8_cast cast)
 {
@@ -123,7 +126,8 @@ static dt_status product(struct gpt_kernels *k, struct dt_stream *stream, enum g
 
 /* ---- the kernels ---- */
 
-/* Whatever the list says has no costs. What is done together with a product has some: below. */
+/* Kernels that the list marks UNCOSTED are free. Those that are fused with a product have a cost,
+ * below. */
 #define FREE(entry, arguments)                                                                                                             \
     static GPT_KERNEL_FUNCTION(cost_##entry, arguments)                                                                                    \
     {                                                                                                                                      \
@@ -148,7 +152,7 @@ static double head_columns(const struct gpt_kernels *k, size_t heads, size_t kv_
     return (double)(heads + 2 * kv_heads) * gpt_head_width(k->model);
 }
 
-/* What goes over rows. */
+/* Kernels over rows. */
 #define OVER_ROWS(entry, arguments, kind, variant, rows, columns)                                                                          \
     static GPT_KERNEL_FUNCTION(cost_##entry, arguments)                                                                                    \
     {                                                                                                                                      \
@@ -168,15 +172,15 @@ OVER_ROWS(gelu_gradient, gpt_gelu_gradient, GELU_GRADIENT, DT_VARIANT_PLAIN, a->
 OVER_ROWS(dropout_residual, gpt_dropout_residual, DROPOUT_RESIDUAL, dropped(&a->dropout), a->rows, gpt_of(k->model)->hidden)
 OVER_ROWS(dropout_gradient, gpt_dropout_gradient, DROPOUT_GRADIENT, dropped(&a->dropout), a->rows, gpt_of(k->model)->hidden)
 OVER_ROWS(loss, gpt_loss, LOSS, DT_VARIANT_PLAIN, a->rows, gpt_of(k->model)->vocab_size)
-/* Half of loss each, on this rank's columns. */
+/* Each of the two kernels has half the cost of loss, on this rank's columns. */
 OVER_ROWS(loss_part, gpt_loss_part, LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, a->vocab.count)
 OVER_ROWS(loss_gradient, gpt_loss_gradient, LOSS, DT_VARIANT_PLAIN, (double)a->rows / 2, a->vocab.count)
 #undef OVER_ROWS
 
 /* ---- products ---- */
 
-/* Queues one of the three products around a weight [out, in] where it was measured. *parts: in how many pieces it is to be made; 0: it is
- * done, or costs nothing. */
+/* Queue one of the three products of a weight [out, in] if it was measured. *parts: the number of
+ * pieces in which the caller must queue it; 0: it is queued already, or free. */
 static dt_status begin_linear(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, enum dt_variant variant,
                               size_t rows, size_t out, size_t in, int joined, int *parts)
 {
@@ -224,7 +228,7 @@ static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradie
     if (parts == 0)
         return DT_OK;
     size_t out = a->out / (size_t)parts;
-    /* a framework may make a weight's gradient in a separate buffer before it adds it */
+    /* some frameworks make a weight's gradient in a separate buffer before they add it */
     struct dt_buffer apart;
     double apart_bytes = k->costs->profile.memory.gradient_copies * k->element_bytes * (double)out * (double)a->in;
     DT_TRY(dt_alloc(stream, DT_WORKSPACE, (size_t)apart_bytes, &apart));
@@ -235,7 +239,7 @@ static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradie
                    casts(recipe->input_again, (double)a->rows * (double)a->in, (struct dt_fp8_cast){0}, 0));
 }
 
-/* The frameworks that profiles describe make these in several kernels. */
+/* The frameworks that profiles describe compute these in several kernels. */
 static GPT_KERNEL_FUNCTION(cost_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
 {
     struct gpt_linear_input_gradient product = {
@@ -259,13 +263,13 @@ static GPT_KERNEL_FUNCTION(cost_linear_gelu_weight_gradient, gpt_linear_gelu_wei
     return cost_linear_weight_gradient(k, stream, &product);
 }
 
-/* Of each head products that make or read [T, T], and the profile's passes. Fused attention stores none of the squares and leaves
- * out what the causal mask hides. */
+/* Attention: for each head to_square products that make [T, T], from_square that read it, and the
+ * profile's passes. Fused attention stores no [T, T] array and skips what the causal mask hides. */
 static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t heads,
                            size_t kv_heads, const struct gpt_dropout *dropout, int to_square, int from_square,
                            const struct gpt_piece *piece)
 {
-    enum { JOINING_PASSES = 3 }; /* what was there and what comes are read, and the sum of both is written */
+    enum { JOINING_PASSES = 3 }; /* read the old result and the new one, write their sum */
     bool measured;
     size_t queries = gpt_positions_count(&piece->queries, k->model),
            keys = piece->queries.count ? queries * (size_t)piece->key_ranks : queries;
@@ -284,13 +288,13 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
     const struct dt_model *model = k->model;
     size_t width = (size_t)(gpt_of(model)->hidden / gpt_of(model)->heads);
     double square = batch * (double)queries * (double)keys;
-    /* of a head of q, k, v and the output: with fewer k and v */
+    /* mean over q, k, v and the output, which differ if k and v have fewer rows */
     double rows = (2 * (double)heads * (double)queries + 2 * (double)kv_heads * (double)keys) / (4 * (double)heads);
     bool fused = gpt_of(model)->attention == GPT_ATTENTION_FUSED;
     double products_s = to_square * product_s(k, 0, batch, queries, keys, width, width, width) +
                         from_square * product_s(k, 0, batch, queries, width, keys, keys, width);
     double fused_peak = k->costs->profile.gemm.fused_peak_fraction;
-    if (fused && fused_peak > 0) /* one kernel: the squares' inner dimension is not a pipeline of its own */
+    if (fused && fused_peak > 0) /* one fused kernel: the inner dimension of its products does not limit its speed */
         products_s = (to_square + from_square) * 2 * square * (double)width / (k->costs->hardware.peak_flops * fused_peak) *
                      (1 + k->costs->profile.gemm.fused_half_t / (double)keys);
     double joined_elems = piece->joins ? batch * (double)width * JOINING_PASSES * (double)queries : 0;
@@ -313,7 +317,8 @@ static GPT_KERNEL_FUNCTION(cost_attention, gpt_attention_forward)
     return attention(k, stream, GPT_KERNEL_ATTENTION, a->samples, a->heads.count, a->kv_heads.count, &a->dropout, 1, 1, &a->piece);
 }
 
-/* dV and dQ, dK read a square each; dP makes one, and without stored weights the scores are made again. */
+/* The gradients dV, dQ and dK read one [T, T] array each, and dP makes one. Without stored weights
+ * the scores are computed again. */
 static GPT_KERNEL_FUNCTION(cost_attention_gradient, gpt_attention_backward)
 {
     bool fused = gpt_of(k->model)->attention == GPT_ATTENTION_FUSED;

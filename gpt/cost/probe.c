@@ -1,8 +1,10 @@
-/* One kernel at a time, to be timed: sets up memory and arguments for a kernel of a shape (lib/cost/measured.h), and queues it as often as
- * the caller likes. The kernels are those of the device, as training uses them.
+/* One kernel at a time, for calibration: allocates memory, makes arguments for a kernel of a given
+ * shape (lib/cost/measured.h), and queues it as often as the caller asks. The kernels are those
+ * that training uses on the device.
  *
- * What a layer has just computed is in the processor's caches when the next one reads it, if it fits; weights and fresh outputs are not. So
- * inputs stay where they are from one call to the next, and weights and outputs go on through memory that is larger than the caches. */
+ * In training, the output of one layer is in the processor's caches when the next layer reads it,
+ * if it fits; weights and new outputs are not. So all calls read the same inputs, and each call has
+ * its weights and outputs at the next place of a region that is larger than the caches. */
 #include "gpt/cost/probe_shapes.h"
 #include "gpt/kernels.h"
 #include "lib/cost/measured.h"
@@ -14,7 +16,8 @@ enum { ALIGNMENT = 64, TOKENS_PER_SAMPLE = 64, DROPOUT_WIDTH = 256, HEAD_WIDTH =
 
 static const float EPSILON = 1e-5f;
 
-/* Memory that is handed out in turn, and begun again when it is used up. */
+/* Memory that calls use one place after another; after the last place they begin again at the
+ * first. */
 struct region {
     struct dt_buffer buffer;
     size_t used;
@@ -76,13 +79,14 @@ fail:
     return status;
 }
 
-/* Arrays of its shape that a kernel over rows has in one region at most: swiglu's gradient writes that of gate and up, and y. */
+/* The most arrays of its shape that a kernel over rows has in one region. swiglu's gradient has the
+ * most: gate's and up's gradients, and y. */
 static double most_arrays(int kernel)
 {
     return kernel == GPT_KERNEL_SWIGLU || kernel == GPT_KERNEL_SWIGLU_GRADIENT ? 3 : 1;
 }
 
-/* No region gets more bytes than this in one call. */
+/* The most bytes of any region that one call uses. */
 static double most_bytes(const struct dt_measured *what)
 {
     double a = what->shape[0], b = what->shape[1], c = what->shape[2], slack = 1 << 16;
@@ -111,14 +115,15 @@ static void *take(struct region *r, double bytes)
     return at;
 }
 
-/* Begin again where a whole call might not fit any more. */
+/* Begin again at the start if the rest of the region may be too small for a whole call. */
 static void turn(struct dt_probe *p, struct region *r)
 {
     if ((double)r->used + most_bytes(&p->what) > (double)r->buffer.bytes)
         r->used = 0;
 }
 
-/* Elements of the model's type: of what a layer has just computed, of weights and what forward kept long ago, and of results. */
+/* Elements of the model's dtype: outputs of the layer before (input), weights and values kept in
+ * forward, and results. */
 static void *input(struct dt_probe *p, double count)
 {
     return take(&p->inputs, count * (double)dt_dtype_bytes(p->model.dtype));
@@ -134,7 +139,8 @@ static void *output(struct dt_probe *p, double count)
     return take(&p->outputs, count * (double)dt_dtype_bytes(p->model.dtype));
 }
 
-/* Bytes at the start of the inputs: tokens and as many targets after them, one for each row, for the kernels that read them; else 0. */
+/* Bytes at the start of the inputs for tokens and as many targets, one of each for a row; 0 for
+ * kernels that do not read them. */
 static size_t token_bytes(const struct dt_probe *p)
 {
     bool has_tokens =
@@ -149,7 +155,8 @@ static int32_t *targets_of(const struct dt_probe *p)
 
 /* ---- one call of each kernel: probe_<entry> ---- */
 
-/* Kernel `entry` on struct gpt_<type>, whose members follow. They read the shape, a x b x c, its products, and the model m. */
+/* Kernel `entry` with a struct gpt_<type> of the members that follow. These may use the shape a x b
+ * x c, its products, and the model m. */
 #define PROBE(entry, type, ...)                                                                                                            \
     static dt_status probe_##entry(struct dt_probe *p)                                                                                     \
     {                                                                                                                                      \
@@ -171,7 +178,8 @@ PROBE(linear_input_gradient, linear_input_gradient, PRODUCT, .dy = input(p, ab),
 PROBE(linear_weight_gradient, linear_weight_gradient, PRODUCT, .dy = input(p, ab), .x = weight(p, ac), .dw = output(p, bc),
       .db = output(p, b), .accumulate = p->what.variant == DT_VARIANT_ACCUMULATE)
 
-/* Of the fused one backward reads a number for each row, of the unfused one all weights. */
+/* What backward reads: of fused attention one number for each row, of unfused attention all
+ * weights. */
 static float *row_sums(struct dt_probe *p, double rows)
 {
     return p->what.variant == DT_VARIANT_UNFUSED ? NULL : take(&p->weights, rows * sizeof(float));
@@ -293,7 +301,8 @@ static dt_status run_once(struct dt_probe *p)
 
 /* ---- choosing ---- */
 
-/* Heads that `columns` are of: of HEAD_WIDTH where that divides them; with_keys: half of them q's, and a quarter each k's and v's. */
+/* Sets the heads that make `columns` columns: of width HEAD_WIDTH if that divides them. with_keys:
+ * half of the columns are q's, a quarter each k's and v's. */
 static void set_heads(struct gpt_model *m, int columns, bool with_keys)
 {
     int parts = with_keys ? 4 : 1, width = columns % (parts * HEAD_WIDTH) == 0 ? HEAD_WIDTH : columns / parts / 2 * 2;
@@ -336,7 +345,7 @@ static struct dt_model model_for(const struct dt_measured *what)
     return gpt_model_of(what->dtype, &m);
 }
 
-/* Small numbers of both signs in all memory. */
+/* Fill all memory with small numbers of both signs. */
 static dt_status fill(struct dt_probe *p)
 {
     const struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
@@ -367,7 +376,7 @@ static dt_status set_probe(struct dt_probe *p, const struct dt_measured *what)
     p->model = model_for(what);
     DT_TRY(dt_kernels_init(&p->base, p->device, p->model.dtype));
     DT_TRY(p->table->create(&p->base, &p->model, &p->kernels));
-    DT_TRY(dt_kernels_begin_step(&p->base, p->stream, 0, 2)); /* the first one does not read Adam's state */
+    DT_TRY(dt_kernels_begin_step(&p->base, p->stream, 0, 2)); /* the first step does not read Adam's state */
     if (refill)
         DT_TRY(fill(p));
     DT_TRY(place_tokens(p));

@@ -1,5 +1,6 @@
-/* Shapes that calibration times: they lie a factor of three or four apart, as times between them follow them smoothly, from those of small
- * models' single samples to sizes from which on speed no longer changes. */
+/* The shapes that calibration times. Sizes are a factor of three or four apart, because the time
+ * between them is smooth. They range from one sample of a small model to sizes beyond which the
+ * speed is constant. */
 #include "gpt/cost/probe_shapes.h"
 #include "gpt/kernels.h"
 

@@ -1,4 +1,4 @@
-/* What calibration times of gpt's kernels: each list ends with one without rows. */
+/* The shapes of gpt's kernels that calibration times. Each list ends with one without rows. */
 #ifndef GPT_COST_PROBE_SHAPES_H
 #define GPT_COST_PROBE_SHAPES_H
 

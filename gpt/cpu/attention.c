@@ -1,4 +1,4 @@
-/* Attention's two entries of the table. */
+/* The two attention entries of the kernel table. */
 #include "gpt/cpu/attention/attention.h"
 
 #include "gpt/cpu/kernels.h"

@@ -1,10 +1,10 @@
-/* Kernels over arrays whose elements stand alone: each thread takes a share. Also tokens. */
+/* Elementwise kernels, of which each thread computes a share, and random tokens. */
 #include "gpt/cpu/kernels.h"
 #include "lib/base/random.h"
 
 #include <string.h>
 
-enum { GRANULE = 256, LEAST_FOR_A_TEAM = 8192 }; /* elements; waking a second thread costs about what these cost */
+enum { GRANULE = 256, LEAST_FOR_A_TEAM = 8192 }; /* in elements; waking a second thread takes about as long as LEAST_FOR_A_TEAM elements */
 
 static dt_status submit_elements(struct gpt_kernels *k, struct dt_stream *stream, const char *label, dt_cpu_items make, size_t count,
                                  const void *arguments, size_t arguments_bytes)
@@ -57,7 +57,7 @@ GPT_KERNEL_FUNCTION(gpt_cpu_move, gpt_move)
 
 struct tokens_task {
     struct gpt_kernels *k;
-    struct gpt_tokens a; /* with the step's first sample in first_sample */
+    struct gpt_tokens a; /* first_sample includes the step's first sample */
 };
 
 static dt_status run_tokens(void *arguments)

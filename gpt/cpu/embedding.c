@@ -9,13 +9,14 @@ static void *row_of(const struct gpt_kernels *k, const void *matrix, size_t r)
     return (char *)matrix + r * (size_t)gpt_of(&k->model)->hidden * gpt_cpu_element_bytes(k);
 }
 
-/* Row `i` of a table whose rows `part` are at `table`; NULL where it is another's. */
+/* Row `i` of a table of which this rank has the rows `part`, at `table`; NULL if another rank has
+ * row i. */
 static const void *table_row(const struct gpt_kernels *k, const void *table, const struct gpt_part *part, size_t i)
 {
     return i >= part->first && i - part->first < part->count ? row_of(k, table, i - part->first) : NULL;
 }
 
-/* out [d] = dropout(token + position), either of which may be missing. */
+/* out [d] = dropout(token + position). Either row may be NULL. */
 static void embed(const struct gpt_kernels *k, const struct gpt_embedding *a, size_t m)
 {
     size_t T = (size_t)gpt_of(&k->model)->block_size, d = (size_t)gpt_of(&k->model)->hidden;
@@ -44,7 +45,8 @@ GPT_KERNEL_FUNCTION(gpt_cpu_embedding, gpt_embedding)
     return gpt_cpu_submit_rows(k, stream, "embedding", embedding_rows, rows, &queued, sizeof queued);
 }
 
-/* A token's rows of dout form a list in rising order: each table row is summed in fp32 by one thread, and stored once. */
+/* The rows of dout of each token form a list in rising order. One thread sums up each row of the
+ * table in fp32, and stores it once. */
 struct embedding_gradient_task {
     struct gpt_kernels *k;
     struct gpt_embedding_gradient a;
@@ -91,7 +93,7 @@ static void token_table_part(const struct embedding_gradient_task *t, float *sum
     }
 }
 
-/* *place: index of a position's row among those of a sample; false: it has none. */
+/* *place: the index of the position's row among those of a sample. false: it has none. */
 static bool place_of(const struct embedding_gradient_task *t, size_t position, size_t *place)
 {
     const struct gpt_positions *p = &t->a.dropout.positions;
@@ -127,7 +129,7 @@ static dt_status list_rows(struct embedding_gradient_task *t)
             return dt_fail(DT_ERR_INVALID, "token %d at row %zu: the vocabulary has %d", (int)token, m, gpt_of(&t->k->model)->vocab_size);
         size_t place = (size_t)token - t->a.vocab.first;
         if ((size_t)token < t->a.vocab.first || place >= t->a.vocab.count)
-            continue; /* another rank's */
+            continue; /* another rank has it */
         t->next[m] = t->first[place];
         t->first[place] = (int32_t)m;
     }

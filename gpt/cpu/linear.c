@@ -1,4 +1,5 @@
-/* The linear layer's kernels: each is one product, with what comes before or after it. */
+/* The kernels of the linear layer. Each is one product, with the operations fused before or after
+ * it. */
 #include "gpt/cpu/kernels.h"
 #include "gpt/cpu/matmul/products.h"
 
@@ -97,5 +98,5 @@ GPT_KERNEL_FUNCTION(gpt_cpu_linear_gelu_weight_gradient, gpt_linear_gelu_weight_
                     .accumulate = a->accumulate,
                     .gelu = GPT_CPU_OPERAND_B},
     };
-    return dt_cpu_submit(stream, "linear weight gradient behind GELU", run_linear, &t, sizeof t);
+    return dt_cpu_submit(stream, "linear weight gradient after GELU", run_linear, &t, sizeof t);
 }

@@ -1,4 +1,4 @@
-/* Stands in for backend.c and its entries in a build without oneDNN. */
+/* Replaces backend.c and its entries in a build without oneDNN. */
 #include "gpt/kernels.h"
 
 const struct gpt_kernel_table gpt_kernels_cpu = {

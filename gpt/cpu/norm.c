@@ -53,12 +53,14 @@ GPT_KERNEL_FUNCTION(gpt_cpu_head_norm, gpt_head_norm)
 
 /* ---- gradients ---- */
 
-/* The rows are summed in chunks and the chunks in order, so that sums over all rows do not depend on the number of threads. */
+/* Rows are summed in chunks, and the chunks in order, so that sums over all rows do not depend on
+ * the number of threads. */
 enum { NORM_CHUNKS = 64, NORM_CHUNK_LEAST_ROWS = 16, NORM_MOST_SUMS = 2 };
 
 struct norm_gradient_task;
 
-/* Rows [first, end), which add what belongs to each column into sums [sum_count, columns]. */
+/* Compute the rows [first, end), and add their parts of each column's sums to sums [sum_count,
+ * columns]. */
 typedef void (*gradient_rows)(const struct norm_gradient_task *t, size_t first, size_t end, float *sums);
 
 struct norm_gradient_task {
@@ -70,7 +72,7 @@ struct norm_gradient_task {
     gradient_rows add_rows;
     size_t rows, columns;
     void *outputs[NORM_MOST_SUMS]; /* [columns] of the model's dtype */
-    int sum_count;                 /* outputs that there are */
+    int sum_count;                 /* the number of outputs */
     bool accumulate;
     size_t chunks;
     float *sums; /* [chunks, sum_count, columns] */

@@ -40,6 +40,6 @@ static void rope_rows(const void *kernels, const void *arguments, size_t first, 
 GPT_KERNEL_FUNCTION(gpt_cpu_rope, gpt_rope)
 {
     if (!k->rope)
-        return dt_fail(DT_ERR_INVALID, "rope: the kernels are of a model without");
+        return dt_fail(DT_ERR_INVALID, "rope: these kernels were created for a model without rope");
     return gpt_cpu_submit_rows(k, stream, "rope", rope_rows, a->rows, a, sizeof *a);
 }

@@ -1,4 +1,4 @@
-/* Kernels over the rows of a matrix: dropout and the residual stream, loss. */
+/* Kernels over the rows of a matrix: dropout with the residual sum, loss. */
 #include "gpt/cpu/kernels.h"
 #include "lib/base/random.h"
 
@@ -36,7 +36,7 @@ struct gpt_dropout_row gpt_cpu_dropout_row(const struct gpt_kernels *k, const st
 
 struct dropout_rows {
     void *out;
-    const void *residual, *branch; /* residual NULL: out is the dropped-out branch alone */
+    const void *residual, *branch; /* residual NULL: out is the branch after dropout */
     struct gpt_dropout dropout;
 };
 
@@ -73,13 +73,13 @@ struct loss_task {
     struct gpt_kernels *k;
     union {
         struct gpt_loss loss;
-        struct gpt_loss_gradient gradient; /* where the vocabulary is divided */
+        struct gpt_loss_gradient gradient; /* if the vocabulary is divided over ranks */
     } a;
-    double (*loss_of)(const struct loss_task *t, size_t row); /* its part of the loss; logits become their gradient */
+    double (*loss_of)(const struct loss_task *t, size_t row); /* returns the row's part of the loss; its logits become their gradient */
     size_t rows;
-    double *loss;                  /* of the call, to which these are added */
-    float given_scale, loss_scale; /* of the call's gradients, and of its loss */
-    float gradient_scale;          /* with the step's loss scale in it */
+    double *loss;                  /* the call's loss, to which the rows' parts are added */
+    float given_scale, loss_scale; /* scales of the call's gradients, and of its loss */
+    float gradient_scale;          /* includes the step's loss scale */
     double *losses;                /* [rows], summed in their order */
 };
 
@@ -132,7 +132,8 @@ GPT_KERNEL_FUNCTION(gpt_cpu_loss, gpt_loss)
 
 /* ---- the same where the vocabulary is divided ---- */
 
-/* The target's place among this rank's logits; false where it has another part of the vocabulary. */
+/* Find the target's place among this rank's logits; false if another rank has that part of the
+ * vocabulary. */
 static bool find_target(const struct gpt_part *vocab, int32_t target, size_t *place)
 {
     *place = (size_t)target - vocab->first;
@@ -162,7 +163,7 @@ GPT_KERNEL_FUNCTION(gpt_cpu_loss_part, gpt_loss_part)
     return gpt_cpu_submit_rows(k, stream, "loss, one part", loss_part_rows, a->rows, a, sizeof *a);
 }
 
-/* All ranks' numbers of row `r` as one's. */
+/* The numbers of row `r` of all ranks, combined. */
 struct whole_row {
     double largest, exponentials, at_target;
 };

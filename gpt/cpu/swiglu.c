@@ -1,7 +1,7 @@
 /* SwiGLU and its gradient, row by row. */
 #include "gpt/cpu/kernels.h"
 
-/* Row r of gate or up: in one array, or in two. */
+/* Row r of gate or up, which are in one array or in two. */
 static const void *gate_row(const struct gpt_kernels *k, const void *hidden, const void *up, size_t r, size_t f)
 {
     return gpt_cpu_row(k, hidden, up ? r : 2 * r, f);

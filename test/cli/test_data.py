@@ -72,8 +72,8 @@ def test_what_is_wrong_is_said():
         file.write(b"123")
     cases = [
         ({"data": {"source": "none.bin"}}, "data.source: none.bin: not found in"),
-        ({"data": {"source": short}}, "data.source: 16 ids make no sample: model.block_size 16 needs one more than that"),
-        ({"data": {"source": odd}}, "data.source: 3 bytes are no whole number of ids of 2 bytes: see data.ids"),
+        ({"data": {"source": short}}, "data.source: 16 ids are too few for a sample, which has model.block_size + 1: 17"),
+        ({"data": {"source": odd}}, "data.source: 3 bytes do not divide into ids of 2 bytes: see data.ids"),
         ({"batch_size": 51}, "data.source: the file's 50 samples are less than a step of 51; use a smaller batch_size, or data.last \"pad\""),
         ({"data": None, "steps": {"epochs": 1}}, 'steps.epochs: an epoch is one of data.source, which is "random"'),
         ({"steps": {"epochs": 1, "timed": 7}}, "steps.epochs: the epochs have 2 timed steps, and steps.timed says 7; give one of both"),

@@ -140,21 +140,21 @@ def test_how_long_a_sequence_is():
 
 # (config, how the message ends)
 REFUSED = [
-    ({**LLAMA_3, "model_type": "mixtral", "num_local_experts": 8}, "num_local_experts: 8; mixtures of experts cannot be"),
-    ({"model_type": "deepseek_v3", "kv_lora_rank": 512}, "kv_lora_rank: 512; latent attention cannot be"),
+    ({**LLAMA_3, "model_type": "mixtral", "num_local_experts": 8}, "num_local_experts: 8; mixtures of experts are not supported"),
+    ({"model_type": "deepseek_v3", "kv_lora_rank": 512}, "kv_lora_rank: 512; latent attention is not supported"),
     ({"model_type": "mamba"}, "model_type: \"mamba\" is not one of gpt2, gpt_neox, llama, mistral, qwen2, qwen3, mpt, opt, falcon"),
     ({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}, "vision_config": {}}, "model_type: \"gemma3_text\" is not one of gpt2, "
      "gpt_neox, llama, mistral, qwen2, qwen3, mpt, opt, falcon"),
     ({"layers": 3}, "model_type: nothing is not one of gpt2, gpt_neox, llama, mistral, qwen2, qwen3, mpt, opt, falcon"),
     ({**NEOX, "use_parallel_residual": True}, "use_parallel_residual: true; attention and MLP of a block are one after the other here"),
-    ({**NEOX, "rotary_pct": 0.25}, "rotary_pct: 0.25; rope turns all features of a head here"),
+    ({**NEOX, "rotary_pct": 0.25}, "rotary_pct: 0.25; rope rotates all features of a head here"),
     ({**FALCON, "parallel_attn": True}, "parallel_attn: true; attention and MLP of a block are one after the other here"),
     ({**QWEN_3, "hidden_size": 2560}, "head_dim: 128; a head's width is hidden_size / num_attention_heads here, 80"),
-    ({**scaled(8.0), **sizes(2, 4, 64), "attention_bias": True}, "attention_bias: true; biases of these layers alone cannot be"),
+    ({**scaled(8.0), **sizes(2, 4, 64), "attention_bias": True}, "attention_bias: true; biases of these layers alone are not supported"),
     ({**LLAMA_3, **sizes(2, 4, 64), "rope_scaling": {"type": "linear", "factor": 2.0}},
-     "rope_scaling.type: \"linear\"; this scaling of rope's frequencies cannot be"),
+     "rope_scaling.type: \"linear\"; this scaling of rope's frequencies is not supported"),
     ({**OPT, "activation_function": "silu"}, "activation_function: \"silu\"; the MLP of a decoder is gelu, relu or swiglu"),
-    ({**OPT, "attention_dropout": 0.2}, "attention_dropout: 0.2; of attention's weights it is that of all else here, 0.1, or none"),
+    ({**OPT, "attention_dropout": 0.2}, "attention_dropout: 0.2; attention weights have the dropout of all else here, 0.1, or none"),
     ({**OPT, "word_embed_proj_dim": 512}, "word_embed_proj_dim: 512; embeddings are as wide as the model here, 768"),
     ({**OPT, "do_layer_norm_before": False}, "do_layer_norm_before: false; norms are before attention and MLP here"),
     ({**GPT_2, "embd_pdrop": 0.2}, "embd_pdrop: 0.2; all dropouts are the same here, 0.1"),

@@ -707,7 +707,7 @@ static const struct test_case cases[] = {
     {"linear's gradients", linear_gradient},
     {"linear's input gradient through GELU", linear_gelu_gradient},
     {"linear and the residual stream", linear_residual},
-    {"linear's weight gradient behind GELU", linear_gelu_weights},
+    {"linear's weight gradient after GELU", linear_gelu_weights},
     {"several kernels in one", in_one},
     {"kernels of warpgroups", warpgroups},
     {"GELU and its gradient", gelu},

@@ -1,4 +1,4 @@
-/* The table of an instruction set that this build leaves out: gpt_tile_ops_for() does not hand it out. */
+/* The table of an instruction set that is not in this build: gpt_tile_ops_for() skips it. */
 #include "gpt/cpu/attention/element.h"
 #include "gpt/cpu/attention/tile.h"
 

@@ -1,25 +1,29 @@
-/* Causal self-attention on the CPU, fused and unfused: what its entries call from a stream's thread.
+/* Causal self-attention on the CPU, fused and unfused. A stream's thread calls these functions.
  *
- * Work is divided by (sample, head), backward by (sample, kv head), and what of these is left by tiles of queries: in the same order of
- * operations whatever the number of threads, so results do not depend on it. Scratch is linear in T. Fused keeps nothing of size T * T: a
- * tile of Br = 64 query rows loops over the keys in chunks of Bc = 256, with an online softmax forward and probabilities recomputed from
- * lse backward.
- * Source  Dao et al., "FlashAttention", NeurIPS 2022, algorithms 1 and 4 (appendix B.4 for dropout);
- * Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018. */
+ * The work is divided by (sample, head), in backward by (sample, kv head). The rest is divided by
+ * tiles of queries. The order of operations does not depend on the number of threads, so results do
+ * not either. Scratch is linear in T. Fused attention keeps nothing of size T * T: a tile of Br =
+ * 64 query rows loops over the keys in chunks of Bc = 256, with an online softmax in forward, and
+ * probabilities recomputed from lse in backward.
+ * Source  Dao et al., "FlashAttention", NeurIPS 2022, algorithms 1 and 4 (appendix B.4 for
+ *         dropout);
+ *         Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018. */
 #ifndef GPT_CPU_ATTENTION_H
 #define GPT_CPU_ATTENTION_H
 
 #include "gpt/kernels.h"
 
-struct gpt_cpu_attention; /* the threads' scratch; sizes and dtype are the model's */
+struct gpt_cpu_attention; /* the threads' scratch memory, and the model's sizes and dtype */
 
-/* Scratch for `threads` threads is reserved here (host memory, outside the device's ledger); the calls below allocate nothing.
- * Owner: the caller, who destroys. Errors: DT_ERR_INVALID (sizes), DT_ERR_HOST_MEMORY; *out is then NULL. */
+/* Allocates scratch memory for `threads` threads (host memory, not in the device's ledger); the
+ * functions below allocate nothing. Owner: the caller, who destroys. Errors: DT_ERR_INVALID
+ * (sizes), DT_ERR_HOST_MEMORY; *out is then NULL. */
 dt_status gpt_cpu_attention_create(const struct dt_model *model, int threads, struct gpt_cpu_attention **out);
 void gpt_cpu_attention_destroy(struct gpt_cpu_attention *attention); /* takes NULL */
 
-/* Run now, on the calling thread and an OpenMP team of `threads`; one call at a time for one object. Shapes as in gpt/kernels.h. The fused
- * or unfused arrays must be there as the model's `attention` says. Errors: DT_ERR_INVALID (an array is missing). */
+/* Run now, on the calling thread and an OpenMP team of `threads`. One call at a time for one
+ * object. Shapes as in gpt/kernels.h. The model's `attention` says which arrays, fused or unfused,
+ * must be given. Errors: DT_ERR_INVALID (an array is missing). */
 dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *attention, const struct gpt_attention_forward *arguments);
 dt_status gpt_cpu_attention_backward(struct gpt_cpu_attention *attention, const struct gpt_attention_backward *arguments);
 

@@ -1,6 +1,7 @@
-/* The element, and the word that it is part of, in one table of tile operations: pack.c, softmax.c and one of
- * product*.c. They are compiled once for each instruction set, with GPT_TILE_NAME, and with GPT_TILE_BF16 for bf16 elements
- * (which need AVX-512 BF16; fp32 elements run on any processor). */
+/* The element type of one table of tile operations, and the word that contains it. For pack.c,
+ * softmax.c and product*.c, which are compiled once for each instruction set, with GPT_TILE_NAME,
+ * and with GPT_TILE_BF16 for bf16 elements (they need AVX-512 BF16; fp32 elements run on any
+ * processor). */
 #ifndef GPT_CPU_ATTENTION_ELEMENT_H
 #define GPT_CPU_ATTENTION_ELEMENT_H
 
@@ -42,7 +43,7 @@ V_INLINE void store_elements(element *to, vfloat value)
     memcpy(to, &half, sizeof half);
 }
 
-/* The words of DEPTH rows: the first in the low half, the second in the high one. */
+/* The words of DEPTH rows: the first row in the low half, the second in the high half. */
 V_INLINE vuint words_of(const vfloat value[DEPTH])
 {
     return v_widen_bits(v_narrow_bf16(value[0])) | v_widen_bits(v_narrow_bf16(value[1])) << 16;
@@ -72,7 +73,7 @@ V_INLINE vuint words_of(const vfloat value[DEPTH])
 
 #endif
 
-/* What pack.c puts into the table from the other files. */
+/* Entries of the table that pack.c gets from the other files. */
 void TILE(gpt_tile_product)(const struct gpt_tile_product *p);
 void TILE(gpt_tile_softmax_forward)(const struct gpt_tile_softmax_forward *s);
 void TILE(gpt_tile_softmax_backward)(const struct gpt_tile_softmax_backward *s);

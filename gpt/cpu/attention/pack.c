@@ -1,7 +1,8 @@
-/* Loading, packing and storing the operands of attention's tiles. Compiled once per instruction set, see element.h. */
+/* Load, pack and store the operands of attention's tiles. Compiled once for each instruction set,
+ * see element.h. */
 #include "gpt/cpu/attention/element.h"
 
-/* The lanes of a and b in turns: the first half of that sequence, and the second. */
+/* The lanes of a and b interleaved: the first half of the result, and the second. */
 #if defined(__AVX512F__)
 #define ZIP_FIRST 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define ZIP_SECOND 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
@@ -13,7 +14,8 @@
 #define ZIP_SECOND 2, 6, 3, 7
 #endif
 
-/* One step of a transpose: after log2(V_LANES) of them, lane j of vector i is where lane i of vector j was. */
+/* One step of a transpose. After log2(V_LANES) steps, lane j of vector i contains what was in lane
+ * i of vector j. */
 V_INLINE void zip_halves(const vuint from[V_LANES], vuint to[V_LANES])
 {
     for (int i = 0; i < V_LANES / 2; i++) {
@@ -39,7 +41,8 @@ V_INLINE void transpose_block(const uint32_t *from, size_t stride, uint32_t *to,
         store_words(to + (size_t)i * to_stride, a[i]);
 }
 
-/* to [columns, to_stride] = transpose of from [rows, stride], in words; rows and columns are multiples of 16. */
+/* to [columns, to_stride] = transpose of from [rows, stride], in words; rows and columns are
+ * multiples of 16. */
 static void transpose_words(const uint32_t *from, size_t stride, int rows, int columns, uint32_t *to, size_t to_stride)
 {
     for (int i = 0; i < rows; i += V_LANES)
@@ -55,7 +58,7 @@ static void pack_transposed(const void *x, int rows, int width, void *to)
                         (uint32_t *)to + (size_t)i * words, 64);
 }
 
-/* A head's rows are short and far apart, so the processor does not prefetch them by itself. */
+/* A head's rows are short and far apart, so the processor does not prefetch them. */
 enum { AHEAD = 16 };
 V_INLINE void prefetch(const char *row, int bytes)
 {

@@ -1,4 +1,5 @@
-/* Attention of one (sample, head) forward, and of the heads of one (sample, kv head) backward: the loops over tiles of queries and keys. */
+/* Attention of one (sample, head) forward, and of the heads of one (sample, kv head) backward: the
+ * loops over tiles of queries and keys. */
 #include "gpt/cpu/attention/tile.h"
 #include "gpt/position.h"
 #include "lib/base/random.h"
@@ -8,42 +9,44 @@
 #include <sched.h>
 #include <string.h>
 
-/* A run of queries: this rank's rows from `place` on, whose positions are `first`, first + 1, ... */
+/* A range of queries: this rank's rows from `place` on, with positions first, first + 1, ... */
 struct run {
     int place, rows, first;
 };
 
-/* The same of a tile, rows padded to a multiple of GPT_TILE_STEP, against keys key..: `keys` of them. index: among the tiles of a head. */
+/* A tile of queries, its rows padded to a multiple of GPT_TILE_STEP, and a chunk of `keys` keys
+ * from `key` on. index: the tile's number within the head. */
 struct tile {
     int index, place, first, rows, padded, key, keys;
-    int range;  /* one past that of these keys; 0: before the first */
-    bool joins; /* adds to an existing result */
+    int range;  /* 1 + the index of the range that contains these keys; 0: before the first range */
+    bool joins; /* the result is added to an existing one */
 };
 
-/* A run of keys, whose positions are `first`, first + 1, ... */
+/* A range of keys, with positions first, first + 1, ... */
 struct range {
     int first, end;
 };
 
-/* One (sample, head) at work. */
+/* Variables of one (sample, head). */
 struct pair {
     const struct gpt_cpu_attention *attention;
     const struct gpt_tile_ops *ops;
     enum dt_dtype dtype;
     int T, width, padded_width, padded_rows;
-    struct run runs[2]; /* of queries: all T, or the two halves of what this rank has */
+    struct run runs[2]; /* of queries: all T, or the two halves of this rank's */
     int run_count, tiles;
-    size_t qkv_row, out_row; /* elements of a row of qkv, and of out */
-    size_t query_place;      /* elements in qkv before the first row of q */
-    size_t out_place;        /* elements before the first row in out */
-    size_t row_place;        /* rows before this pair's in lse and weights */
-    /* Keys and values of all T positions, or of one rank's, in `segments` of as many each: two of every rank that shares samples. */
+    size_t qkv_row, out_row; /* elements of a row of qkv, and of a row of out */
+    size_t query_place;      /* elements of qkv before the first row of q */
+    size_t out_place;        /* elements of out before the first row */
+    size_t row_place;        /* rows of lse and weights before those of this pair */
+    /* Keys and values of all T positions, or of one rank's, in `segments` of equal size: two of
+     * every rank that shares samples. */
     int segments, segment_rows;
-    struct range ranges[2]; /* of these positions */
+    struct range ranges[2]; /* their positions */
     int range_count;
     bool joins;                   /* as in struct gpt_piece */
-    size_t key_row, value_column; /* elements of a row that has them, and from a key to its value */
-    size_t key_place, own_rows;   /* elements before the first key of rank 0, and from there to that of the next rank */
+    size_t key_row, value_column; /* elements of a row that contains keys, and from a key to its value */
+    size_t key_place, own_rows;   /* elements before the first key of rank 0, and from there to the first key of the next rank */
     struct gpt_tile_dropout dropout;
     float scale; /* 1 / sqrt(w) */
     float slope; /* alibi */
@@ -68,7 +71,8 @@ struct call {
     const struct gpt_piece *piece;
 };
 
-/* Sets where the keys are in memory: in the rows of q, or, where ranks share samples, in a buffer that holds the keys of one rank after another. */
+/* Find the keys in memory: in the rows of q, or, if ranks share samples, in a buffer that contains
+ * the keys of one rank after another. */
 static void find_keys(struct pair *p, const struct call *c, size_t sample, size_t kv_head)
 {
     size_t w = (size_t)p->width, own = c->piece->queries.count;
@@ -145,7 +149,8 @@ static int keys_end(const struct tile *t)
     return gpt_tile_round(t->first + t->rows);
 }
 
-/* Go to the next chunk of keys that the tile's rows see; false: there is none. A chunk begins where a panel begins. */
+/* Go to the next chunk of keys that the tile's rows see; false: there is none. A chunk starts at
+ * the start of a panel. */
 static bool next_keys(const struct pair *p, struct tile *t)
 {
     int chunk = p->attention->chunk;
@@ -170,13 +175,14 @@ static void *at_out(const struct pair *p, void *base, size_t elems)
     return (char *)base + elems * dt_dtype_bytes(p->dtype);
 }
 
-/* Words between two panels of a B operand with `inner` elements along the product's inner dimension; also where its row `inner` starts. */
+/* Words from one panel of a B operand to the next, if the product's inner dimension is `inner`;
+ * also where row `inner` of a panel starts. */
 static size_t panel_words(const struct pair *p, int inner)
 {
     return (size_t)inner / (size_t)p->ops->depth * 64;
 }
 
-/* c [rows, keys] = a [rows, wp] * b, b being k^T or v^T. */
+/* c [rows, keys] = a [rows, wp] * b, where b is k^T or v^T. */
 static void queries_by_keys(const struct pair *p, const struct tile *t, const void *a, const void *b, float *c)
 {
     size_t panel = panel_words(p, p->padded_width);
@@ -196,7 +202,8 @@ static void queries_by_keys(const struct pair *p, const struct tile *t, const vo
     });
 }
 
-/* c [rows, wp] = or, where the tile joins, += a [rows, keys] * b, b being k or v. */
+/* c [rows, wp] = a [rows, keys] * b, where b is k or v; += if the tile's result is added to an
+ * existing one. */
 static void over_keys(const struct pair *p, const struct tile *t, const void *a, const void *b, float *c)
 {
     p->ops->product(&(struct gpt_tile_product){
@@ -216,7 +223,7 @@ static void over_keys(const struct pair *p, const struct tile *t, const void *a,
     });
 }
 
-/* c [wp, keys], of all keys in panels, += a [wp, rows] * b [rows, keys]. */
+/* c [wp, keys] += a [wp, rows] * b [rows, keys]; c has all keys, in panels. */
 static void over_queries(const struct pair *p, const struct tile *t, const void *a, const void *b, float *c)
 {
     p->ops->product(&(struct gpt_tile_product){
@@ -264,7 +271,8 @@ static void load_queries(const struct pair *p, const void *qkv, const struct til
                  p->padded_width);
 }
 
-/* Elements before the first key of a segment. A rank has one from the front, and its counterpart from the back. */
+/* Elements before the first key of a segment. A rank has one segment counted from the front, and
+ * one counted from the back. */
 static size_t segment_place(const struct pair *p, int segment)
 {
     int back = p->segments - 1 - segment;
@@ -279,7 +287,8 @@ static int segment_first(const struct pair *p, int segment)
     return p->range_count == 1 ? segment * p->segment_rows : p->ranges[segment].first;
 }
 
-/* to = all T rows of k, or column p->value_column from there; zeros where they are not among the keys. */
+/* to = all T rows of k, or of the column p->value_column after it; zeros for rows that are not
+ * among the keys. */
 static void load_keys(const struct pair *p, const void *keys, size_t column, void *to)
 {
     size_t row_bytes = (size_t)p->padded_width * (4 / (size_t)p->ops->depth);
@@ -299,7 +308,8 @@ static float value_at(enum dt_dtype dtype, const void *from, size_t i)
     return dtype == DT_BF16 ? dt_bf16_to_fp32(((const uint16_t *)from)[i]) : dt_fp16_to_fp32(((const uint16_t *)from)[i]);
 }
 
-/* to [padded, wp] = the tile's rows of `from`, `stride` elements apart, times scale: what is joined. */
+/* to [padded, wp] = the tile's rows of `from`, `stride` elements apart, times scale: the sums to
+ * which the tile adds. */
 static void load_sums(const struct pair *p, const struct tile *t, const void *from, size_t stride, float scale, float *to)
 {
     memset(to, 0, (size_t)t->padded * (size_t)p->padded_width * sizeof *to);
@@ -361,15 +371,16 @@ void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_at
     }
 }
 
-/* The order in which tiles add to dk and dv where several threads compute them: turns[c] tiles have added to chunk c of the keys. A tile adds
- * when all that come before it in its group and see the chunk have. */
+/* The order in which tiles add to dk and dv if several threads compute them. turns[c] counts the
+ * tiles that have added to chunk c of the keys. A tile adds after all tiles before it in its group
+ * that see the chunk. */
 struct order {
     size_t *turns;
-    int heads_before; /* of the group before this tile's */
+    int heads_before; /* heads of the group before the one of this tile */
 };
 
-/* The counter of tile t's chunk of the keys. *before: how many of the group's tiles add to the chunk before t does. The first tiles of each
- * head do not see it. */
+/* The counter of tile t's chunk of keys. *before: the number of the group's tiles that add to the
+ * chunk before t does. The first tiles of each head do not see the chunk. */
 static size_t *turn_of(const struct pair *p, const struct order *order, const struct tile *t, size_t *before)
 {
     int blind = 0;
@@ -392,8 +403,8 @@ static void end_turn(const struct pair *p, const struct order *order, const stru
     __atomic_store_n(turn, before + 1, __ATOMIC_RELEASE);
 }
 
-/* What one tile of queries adds to dk and dv, and its dq. Keys, values and their gradients are those of `keys`, which is `s` itself where
- * one thread computes the group: then order is NULL. */
+/* Compute what one tile of queries adds to dk and dv, and its dq. Keys, values and their gradients
+ * are in `keys`. If one thread computes the group, `keys` is `s` and order is NULL. */
 static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s, struct gpt_attention_scratch *keys,
                           const struct order *order, const struct gpt_attention_backward *x, struct tile t)
 {
@@ -450,7 +461,8 @@ static void pack_for_backward(const struct pair *p, struct gpt_attention_scratch
     memset(s->dvalues, 0, sums_bytes);
 }
 
-/* dk and dv, summed over the heads that have been through. What is read beyond a segment's rows is not stored. */
+/* Store dk and dv, which are sums over the group's heads. Rows after a segment's end are not
+ * stored. */
 static void store_key_gradients(const struct pair *p, const struct gpt_attention_scratch *s, void *dkeys)
 {
     for (int i = 0; i < p->segments; i++)
@@ -465,7 +477,7 @@ static void store_key_gradients(const struct pair *p, const struct gpt_attention
         }
 }
 
-/* How many of the call's heads read kv head `kv_head`; *first is the first of them. */
+/* The number of the call's heads that read kv head `kv_head`; *first is the first of them. */
 static int heads_of_group(const struct gpt_cpu_attention *a, const struct gpt_attention_backward *x, int kv_head, int *first)
 {
     int count = 0;
@@ -505,7 +517,9 @@ struct shared_group {
     const struct gpt_attention_backward *x;
     const struct call *call;
     struct gpt_attention_scratch *keys;
-    size_t sample, next, items; /* tiles of queries, head by head: taken in this order, so that who waits waits for one that is at work */
+    /* tiles of queries, head by head. Threads take them in this order, so that each waits only for
+     * tiles that another thread has begun */
+    size_t sample, next, items;
     int first_head, tiles;
 };
 

@@ -1,4 +1,4 @@
-/* The one table of tile operations of a processor that is not x86-64. */
+/* The only table of tile operations of a processor that is not x86-64. */
 #include "gpt/cpu/attention/tile.h"
 
 extern const struct gpt_tile_ops gpt_tile_ops_base;

@@ -17,7 +17,7 @@ const struct gpt_tile_ops *gpt_tile_ops_for(enum dt_dtype dtype, int index)
         {&gpt_tile_ops_avx2, isa >= DT_ISA_AVX2},         {&gpt_tile_ops_base, true},
     };
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-        if (tables[i].usable && tables[i].ops->name && index-- == 0) /* absent.c's have no name */
+        if (tables[i].usable && tables[i].ops->name && index-- == 0) /* the table in absent.c has no name */
             return tables[i].ops;
     return NULL;
 }

@@ -1,13 +1,15 @@
-/* Softmax, dropout and their gradients on a tile of scores. Compiled once per instruction set, see element.h.
+/* Softmax, dropout and their gradients on a tile of scores. Compiled once per instruction set, see
+ * element.h.
  *
- * A row is worked through in vectors of V_LANES keys. All vectors but the last have only keys that the row sees; the last one is masked. */
+ * Rows are processed in vectors of V_LANES keys. The row sees all keys of each vector, except of
+ * the last one, which is masked. */
 #include "gpt/cpu/attention/element.h"
 
 #include <math.h>
 
-enum { SEGMENT = 256 }; /* keys whose random bits are made at a time */
+enum { SEGMENT = 256 }; /* keys for which random bits are made at a time */
 
-/* How many of the tile's keys row i sees, with those that are hidden before them. */
+/* The number of the tile's keys that row i sees, including hidden keys before them. */
 V_INLINE int visible_keys(const struct gpt_tile_softmax *t, int i)
 {
     int visible = i < t->rows ? t->first_row + i - t->first_key + 1 : 0, counted = t->keys - t->past;
@@ -15,7 +17,7 @@ V_INLINE int visible_keys(const struct gpt_tile_softmax *t, int i)
     return visible <= t->hidden ? 0 : visible;
 }
 
-/* The score of hidden keys: its exponential is negligible in any sum. */
+/* Set the scores of hidden keys so low that their exponentials do not change any sum. */
 static void hide(const struct gpt_tile_softmax *t)
 {
     for (int i = 0; i < t->rows; i++)
@@ -54,7 +56,7 @@ V_INLINE void store_floats(float *to, vfloat value)
     memcpy(to, &value, sizeof value);
 }
 
-/* Alibi: scores, which are still to be scaled, get what the distance to their keys takes from them. */
+/* Alibi: subtract the distance to each key from its score, which is not scaled yet. */
 static void add_distances(const struct gpt_tile_softmax *t)
 {
     vint lane = {0};
@@ -68,7 +70,8 @@ static void add_distances(const struct gpt_tile_softmax *t)
     }
 }
 
-/* The 16 random bits of each of the tile's keys from `key` to key + n, n at most SEGMENT, for the dropout of row i. */
+/* Make the 16 random bits of each key from `key` to key + n, for the dropout of row i. n is at most
+ * SEGMENT. */
 V_INLINE void random_bits(const struct gpt_tile_softmax *t, int i, int key, int n, uint16_t *bits)
 {
     const struct gpt_tile_dropout *d = t->dropout;
@@ -100,7 +103,7 @@ V_INLINE float largest(const float *row, int visible)
     return v_largest(maximum);
 }
 
-/* Vectors of a row: exp(score * scale - maximum), summed; what is kept of it goes to `to`. */
+/* Vectors of one row: to = exp(score * scale - maximum), and their sum before dropout. */
 struct exponentials {
     float *row;
     const uint16_t *bits; /* random ones */
@@ -127,7 +130,7 @@ V_INLINE float exponentials_run(const struct exponentials *e, int visible)
     return v_sum(sum);
 }
 
-/* One more chunk of row i joins the running softmax. */
+/* Add one more chunk of row i to the running softmax. */
 static void forward_row(const struct gpt_tile_softmax_forward *s, int i, int visible)
 {
     const struct gpt_tile_softmax *t = &s->tile;
@@ -153,7 +156,7 @@ static void forward_row(const struct gpt_tile_softmax_forward *s, int i, int vis
     s->sum[i] += sum;
 }
 
-/* The whole softmax of row i, rounded and stored, and from there through the dropout. */
+/* Compute the whole softmax of row i, round and store it, then apply the dropout. */
 V_INLINE void forward_row_weights(const struct gpt_tile_softmax_forward *s, int i, int visible, enum dt_dtype dtype)
 {
     const struct gpt_tile_softmax *t = &s->tile;
@@ -199,8 +202,8 @@ void TILE(gpt_tile_softmax_forward)(const struct gpt_tile_softmax_forward *s)
     }
 }
 
-/* Vectors of a row backward: from scores, or with `given` from probabilities in their place, and the gradient of what the dropout let
- * through, the gradient of the scores. */
+/* Vectors of one row, backward: compute the gradient of the scores from the gradient after the
+ * dropout and from the scores; with `given` from probabilities instead of scores. */
 struct gradients {
     const float *scores, *dprobabilities;
     const uint16_t *bits;
@@ -221,7 +224,8 @@ V_INLINE vfloat gradients_vector(const struct gradients *g, int k, vint mask, bo
     return masked(p * (dp - g->dot), mask);
 }
 
-/* DEPTH rows that share words: their inputs, how many keys each sees, and where the results go. */
+/* DEPTH rows that share words: their inputs, the number of keys that each sees, and the place of
+ * the results. */
 struct gradient_rows {
     struct gradients row[DEPTH];
     int visible[DEPTH];
@@ -242,7 +246,7 @@ V_INLINE void gradient_rows_vector(const struct gradient_rows *g, int k, bool wh
     store_words(g->probabilities_words + place, words_of(p));
 }
 
-/* Rows first to first + DEPTH over the tile's keys. */
+/* Rows first to first + DEPTH, over the tile's keys. */
 V_INLINE void backward_rows(const struct gpt_tile_softmax_backward *s, int first, const float dot[DEPTH], bool given)
 {
     const struct gpt_tile_softmax *t = &s->tile;
@@ -283,7 +287,7 @@ V_INLINE void backward_rows(const struct gpt_tile_softmax_backward *s, int first
     }
 }
 
-/* Put the weights of row i in place of its scores, and return the sum of probability times gradient. */
+/* Replace the scores of row i by its weights. Returns the sum of probability times gradient. */
 V_INLINE float given_row(const struct gpt_tile_softmax_backward *s, int i, enum dt_dtype dtype)
 {
     const struct gpt_tile_softmax *t = &s->tile;

@@ -1,7 +1,9 @@
-/* Products of attention's tiles with vector multiply-adds. Compiled once per instruction set, see element.h. */
+/* Products of attention's tiles, with vector multiply-adds. Compiled once for each instruction set,
+ * see element.h. */
 #include "gpt/cpu/attention/element.h"
 
-/* A block is as many rows of two vectors as fill the registers: enough sums at once to hide the latency of a multiply-add. */
+/* A block has as many rows of two vectors as fit into the registers. That is enough sums at a time
+ * to hide the latency of a multiply-add. */
 enum { BLOCK_ROWS = V_LANES == 16 ? 8 : 4 };
 
 /* BLOCK_ROWS x 2 vectors of C. lda in words; rows of B are 64 words apart. */
@@ -30,7 +32,7 @@ void TILE(gpt_tile_product)(const struct gpt_tile_product *p)
         size_t panel = (size_t)j / 64, column = (size_t)j % 64;
         const uint32_t *b = (const uint32_t *)p->b + panel * p->panel_words + column;
         float *c = p->c + panel * p->c_panel + column;
-        int first_query = j - p->diagonal > 0 ? j - p->diagonal : 0; /* the first that sees one of these keys */
+        int first_query = j - p->diagonal > 0 ? j - p->diagonal : 0; /* the first query that sees one of these keys */
         int i = p->shape == GPT_TILE_QUERIES_KEYS ? first_query / BLOCK_ROWS * BLOCK_ROWS : 0;
         int start = p->shape == GPT_TILE_OVER_QUERIES ? first_query / DEPTH : 0;
         for (; i < p->m; i += BLOCK_ROWS) {

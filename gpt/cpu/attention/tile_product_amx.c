@@ -1,10 +1,11 @@
-/* Products of attention's tiles on AMX, instead of tile_product.c's.
+/* Products of attention's tiles on AMX, in place of tile_product.c.
  *
- * Source  Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter "Intel AMX": a block of 2 x 2 sums needs two loads for
- * each two multiplications, so that loading keeps up. */
+ * Source  Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter "Intel AMX": a
+ *         block of 2 x 2 sums needs two loads for every two multiplications, so that loads keep
+ *         up. */
 #include "gpt/cpu/attention/element.h"
 
-/* What ldtilecfg reads: eight tiles of 16 rows of 64 bytes. */
+/* The configuration that ldtilecfg reads: eight tiles of 16 rows of 64 bytes. */
 static const struct {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
@@ -51,7 +52,7 @@ void TILE(gpt_tile_product)(const struct gpt_tile_product *p)
         size_t panel = (size_t)j / 64, column = (size_t)j % 64;
         const uint32_t *b = (const uint32_t *)p->b + panel * p->panel_words + column;
         float *c = p->c + panel * p->c_panel + column;
-        int first_query = j > p->diagonal ? (j - p->diagonal) / 32 * 32 : 0; /* that block's first, which sees one of these keys */
+        int first_query = j > p->diagonal ? (j - p->diagonal) / 32 * 32 : 0; /* the first query of the block that sees one of these keys */
         int start = p->shape == GPT_TILE_OVER_QUERIES ? first_query : 0;
         for (int i = p->shape == GPT_TILE_QUERIES_KEYS ? first_query : 0; i < p->m; i += 32) {
             int seen = gpt_tile_round(p->diagonal + i + 32), end = p->shape == GPT_TILE_OVER_KEYS && seen < p->k ? seen : p->k;

@@ -1,17 +1,20 @@
-/* Causal self-attention on the CPU: the threads' scratch, and the work divided over samples and heads. */
+/* Causal self-attention on the CPU: the threads' scratch memory, and the division of work by
+ * samples and heads. */
 #include "gpt/cpu/attention/tile.h"
 
 #include <stdlib.h>
 
-/* Hand out `bytes` of the scratch at *offset, or only count them while memory is NULL. */
+/* Give out `bytes` of the scratch at *offset. With memory NULL, only count them. */
 static void *take(char *memory, size_t *offset, size_t bytes)
 {
     void *piece = memory ? memory + *offset : NULL;
-    *offset += (bytes + 63) / 64 * 64 + 64; /* one line more, so that equal buffers do not all start at the same place of a page */
+    /* one cache line more, so that buffers of equal size do not all start at the same place of a
+     * page */
+    *offset += (bytes + 63) / 64 * 64 + 64;
     return piece;
 }
 
-/* Lay the scratch of one thread out in memory, or with memory NULL count its bytes. */
+/* Place the buffers of one thread's scratch in `memory`. With memory NULL, only count the bytes. */
 static size_t lay_out(const struct gpt_cpu_attention *a, char *memory, struct gpt_attention_scratch *s)
 {
     size_t element = 4 / (size_t)a->ops->depth, offset = 0;
@@ -92,7 +95,8 @@ void gpt_cpu_attention_destroy(struct gpt_cpu_attention *a)
     free(a);
 }
 
-/* The heads of a call find their kv heads among the call's, and every one of these has a head. */
+/* Every head of a call needs its kv head in the call, and every kv head of the call needs a
+ * head. */
 static dt_status check_heads(const struct gpt_cpu_attention *a, const struct gpt_part *heads, const struct gpt_part *kv_heads)
 {
     size_t group = (size_t)a->group;
@@ -103,7 +107,8 @@ static dt_status check_heads(const struct gpt_cpu_attention *a, const struct gpt
                    heads->first + heads->count, kv_heads->count, kv_heads->first);
 }
 
-/* Workers take the next (sample, head) when they are free: which one computes a pair has no influence on its result. */
+/* Each worker takes the next (sample, head) when it is free. The result does not depend on which
+ * worker computes it. */
 dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *a, const struct gpt_attention_forward *x)
 {
     if (gpt_of(&a->model)->attention == GPT_ATTENTION_FUSED ? !x->lse : !x->weights)
@@ -119,8 +124,9 @@ dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *a, const struct gp
     return DT_OK;
 }
 
-/* The same with (sample, kv head), whose gradients are sums over its heads, in their order. Groups that are left when each thread has had as
- * many as the others are computed by all of them together, but for some of the keys. */
+/* The same by (sample, kv head), because its gradients are sums over its heads, in their order.
+ * After each thread has computed equally many groups, all threads compute the remaining groups
+ * together; but with keys of only some ranks one thread computes each group. */
 dt_status gpt_cpu_attention_backward(struct gpt_cpu_attention *a, const struct gpt_attention_backward *x)
 {
     if (gpt_of(&a->model)->attention == GPT_ATTENTION_FUSED ? !x->lse || !x->out : !x->weights)

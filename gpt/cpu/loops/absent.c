@@ -1,4 +1,4 @@
-/* The table of a level that this build leaves out: gpt_simd_for() does not hand it out. */
+/* The table of an instruction set that is not in this build: gpt_simd_for() does not return it. */
 #include "gpt/cpu/loops/tables.h"
 
 const struct gpt_simd GPT_SIMD_TABLE = {0};

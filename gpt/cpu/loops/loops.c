@@ -1,11 +1,12 @@
-/* Compiled once per instruction set and dtype (meson.build): DT_SIMD_DTYPE is the dtype, GPT_SIMD_TABLE the name of the table. */
+/* Compiled once for each instruction set and dtype (meson.build). DT_SIMD_DTYPE is the dtype,
+ * GPT_SIMD_TABLE the name of the table. */
 #include "gpt/cpu/loops/tables.h"
 
 #include "lib/kernels/cpu/simd_dtype.h"
 
 #include <math.h>
 
-/* An activation of the MLP, and the gradient of what it is made of. */
+/* An activation of the MLP, and its gradient. */
 #define ACTIVATION(name)                                                                                                                   \
     static void name(void *y, const void *x, size_t count)                                                                                 \
     {                                                                                                                                      \
@@ -43,7 +44,8 @@ V_INLINE struct dropout_factors dropout_factors(const struct gpt_dropout_row *ro
     return f;
 }
 
-/* What to do with a row's columns: out = residual + f * branch, out = f * branch, out = f * (residual + branch), sums += f * branch. */
+/* The use of a row's columns: out = residual + f * branch, out = f * branch, out = f * (residual +
+ * branch), sums += f * branch. */
 enum dropout_use { RESIDUAL, PLAIN, EMBEDDING, SUM };
 
 V_INLINE void dropout_columns(enum dropout_use use, void *out, const void *residual, const void *branch, size_t i, size_t d, vfloat factor)
@@ -60,7 +62,7 @@ V_INLINE void dropout_columns(enum dropout_use use, void *out, const void *resid
 V_INLINE void dropout_row(enum dropout_use use, void *out, const void *residual, const void *branch, size_t d,
                           const struct gpt_dropout_row *from)
 {
-    const struct gpt_dropout_row copy = *from, *row = &copy; /* stores cannot change this one */
+    const struct gpt_dropout_row copy = *from, *row = &copy; /* a copy, which stores through other pointers cannot change */
     size_t i = 0;
     for (; row->threshold && i + V_DROPOUT_COLUMNS <= d; i += V_DROPOUT_COLUMNS) {
         struct dropout_factors f = dropout_factors(row, i);
@@ -96,7 +98,8 @@ static void dropout_sum(float *sums, const void *dout, size_t d, const struct gp
     dropout_row(SUM, sums, NULL, dout, d, row);
 }
 
-/* A row is read three times, from the nearest cache but once. Four sums run side by side to hide the additions' latency. */
+/* A row is read three times, twice of them from the nearest cache. Four sums at a time hide the
+ * latency of additions. */
 static void layer_norm(void *y, const void *x, const void *gain, const void *bias, size_t d, float epsilon, float *mean, float *rstd)
 {
     vfloat sums[4] = {{0}}, squares[4] = {{0}};
@@ -130,7 +133,8 @@ V_INLINE void add_to_sums(float *sums, size_t i, size_t d, vfloat value)
     v_store(DT_FP32, sums, i, d - i, v_load(DT_FP32, sums, i, d - i) + value);
 }
 
-/* One row of either norm's gradient; dbias NULL: none. An rms norm has no mean, and nothing goes back through one. */
+/* One row of either norm's gradient; dbias may be NULL. An rms norm subtracts no mean, so its
+ * gradient has no term for one. */
 V_INLINE void norm_gradient(bool has_mean, void *dx, const void *dy, const void *x, const void *gain, float *dgain, float *dbias, size_t d,
                             float mean, float rstd, bool overwrite)
 {
@@ -190,7 +194,7 @@ static void rms_norm_gradient(void *dx, const void *dy, const void *x, const voi
     norm_gradient(false, dx, dy, x, gain, dgain, NULL, d, 0, rstd, overwrite);
 }
 
-/* 1 / (1 + exp(-x)), by way of exp(-|x|), which cannot overflow. */
+/* 1 / (1 + exp(-x)), computed from exp(-|x|), which cannot overflow. */
 V_INLINE vfloat sigmoid(vfloat x)
 {
     vfloat e = v_exp(-v_max(-x, x));

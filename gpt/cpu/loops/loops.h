@@ -1,23 +1,25 @@
-/* The cpu kernels' inner loops: one thread's part of the work, for one instruction set and one dtype.
+/* The cpu kernels' inner loops: one thread's share of the work, for one instruction set and one
+ * dtype.
  *
- * loops.c is compiled once for each pair. Pointers are to memory of the table's dtype unless typed; nothing here fails, allocates or
- * starts threads. */
+ * loops.c is compiled once for each pair. Untyped pointers are to memory of the table's dtype.
+ * Nothing here fails, allocates or starts threads. */
 #ifndef GPT_CPU_LOOPS_H
 #define GPT_CPU_LOOPS_H
 
 #include "gpt/kernels.h"
 #include "lib/kernels/cpu/loops.h"
 
-/* Where in the model's dropout masks a row of d columns lies. threshold 0: nothing is dropped. */
+/* The place of a row of d columns in the model's dropout masks. threshold 0: nothing is dropped. */
 struct gpt_dropout_row {
     uint64_t seed;
-    uint32_t layer_word; /* the counter's word 3 */
+    uint32_t layer_word; /* word 3 of the random counter */
     uint32_t sample, t;
     uint32_t threshold;
     float scale;
 };
 
-/* The masks of all rows of a call: row r of it is row first_row + r of those that begin with first_sample, of all T positions a sample or some. */
+/* The masks of all rows of a call. Row r of the call is row first_row + r of the rows that begin
+ * with sample first_sample; `positions` says which positions a sample has. */
 struct gpt_dropout_rows {
     uint64_t seed;
     uint32_t layer_word, first_sample, threshold;
@@ -61,14 +63,15 @@ struct gpt_simd {
     void (*swiglu)(void *y, const void *gate, const void *up, size_t count);
     /* y may be NULL. Outputs may be inputs. */
     void (*swiglu_gradient)(void *dgate, void *dup, void *y, const void *dy, const void *gate, const void *up, size_t count);
-    /* x [heads, 2 half]: element i of each head turns with element half + i by the angle of cosines[i] and direction * sines[i]. */
+    /* x [heads, 2 half]: element i of each head turns with element half + i by the angle of
+     * cosines[i] and direction * sines[i]. */
     void (*rope)(void *x, size_t heads, size_t half, const float *cosines, const float *sines, float direction);
 };
 
 /* NULL when this build or this processor does not have `isa`. */
 const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
 
-/* The same, which must be there, with a model's form of GELU as its gelu. */
+/* The same, which must exist. Its gelu is the form of GELU of the model's mlp. */
 static inline struct gpt_simd gpt_simd_of(enum dt_cpu_isa isa, enum dt_dtype dtype, enum gpt_mlp_kind mlp)
 {
     struct gpt_simd simd = *gpt_simd_for(isa, dtype);

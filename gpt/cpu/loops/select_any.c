@@ -1,4 +1,4 @@
-/* A processor that is no x86-64 has the baseline only. */
+/* A processor that is not x86-64 has only the baseline. */
 #include "gpt/cpu/loops/tables.h"
 
 const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype)

@@ -1,4 +1,4 @@
-/* The table of a tile unit that this build leaves out: gpt_matmul_ops_for() does not hand it out. */
+/* The table of a tile unit that is not in this build: gpt_matmul_ops_for() does not return it. */
 #include "gpt/cpu/matmul/element.h"
 #include "gpt/cpu/matmul/matmul.h"
 

@@ -1,12 +1,13 @@
-/* Strips times strips: the inner loops of a product by tiles.
+/* Products of strips: the inner loops of a product by tiles.
  *
- * Source  Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter "Intel AMX": 2 x 2 tiles of sums need four loads for four
- * multiplications, the fewest that eight registers allow. */
+ * Source  Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter "Intel AMX": 2 x
+ *         2 tiles of sums need four loads for four multiplications, the fewest that eight registers
+ *         allow. */
 #include "gpt/cpu/matmul/element.h"
 
 enum {
-    DEPTH_STEPS = 256 / TILE_DEPTH, /* of K at a time: 16 KiB of b, which stay in the first-level cache */
-    CHUNK_BYTES = 512 << 10         /* of a, which stay in the second-level cache */
+    DEPTH_STEPS = 256 / TILE_DEPTH, /* of K at a time: 16 KiB of b, which fit into the first-level cache */
+    CHUNK_BYTES = 512 << 10         /* of a, which fit into the second-level cache */
 };
 
 /* sums [32, 32], over `steps` times 32 of K. */

@@ -1,4 +1,5 @@
-/* Inside pack.c, block.c and store.c, which are compiled once for each tile unit, with GPT_MATMUL_NAME. */
+/* For pack.c, block.c and store.c, which are compiled once for each tile unit, with
+ * GPT_MATMUL_NAME. */
 #ifndef GPT_CPU_MATMUL_ELEMENT_H
 #define GPT_CPU_MATMUL_ELEMENT_H
 
@@ -12,11 +13,12 @@
 #define GPT_MATMUL_STRING(a) GPT_MATMUL_QUOTE(a)
 #define MATMUL_TITLE GPT_MATMUL_STRING(GPT_MATMUL_NAME)
 
-enum { STRIP = GPT_MATMUL_STRIP, STEP_BYTES = 2 * TILE_BYTES }; /* a strip's two tiles of one 32 of K */
+enum { STRIP = GPT_MATMUL_STRIP, STEP_BYTES = 2 * TILE_BYTES }; /* a strip's two tiles for 32 of K */
 
 void MATMUL(gpt_matmul_pack)(const struct gpt_matmul_packing *p, size_t first_strip, size_t end_strip);
 
-/* The strip's complete sums [32, 32], whose first element is (row, column) of the block, go into c. */
+/* Store the strip's complete sums [32, 32] in c. Their first element is (row, column) of the
+ * block. */
 void MATMUL(gpt_matmul_store)(const struct gpt_matmul_block *block, const float *sums, size_t row, size_t column);
 
 #endif

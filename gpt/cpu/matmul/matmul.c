@@ -5,8 +5,10 @@
 
 #include <stdlib.h>
 
-/* The largest block: 16 MiB of a packed, 32 of b, and 32 of sums where K is longer than a block's. Large enough that packing, about 100
- * cycles a tile, is a few hundredths of the 16 cycles that each of a tile's products takes: one for each 16 lines of the other operand. */
+/* The largest block: 16 MiB of packed a, 32 MiB of packed b, and 32 MiB of sums if K is longer than
+ * one block's. Each packed tile is multiplied once for each 16 lines of the other operand, which
+ * takes 16 cycles; packing takes about 100 cycles a tile. So with these sizes packing is a few
+ * percent of the time. */
 enum { BLOCK_M = 2048, BLOCK_N = 4096, BLOCK_K = 4096 };
 
 struct gpt_matmul {
@@ -74,7 +76,7 @@ static void block_part(void *argument, int thread, int threads)
     p->ops->multiply(&p->block, share.first, share.end);
 }
 
-/* Where a block begins, and what of it is in the product. */
+/* The start of a block, and its size within the product. */
 struct place {
     size_t row, column, depth, m, n, k;
 };
@@ -165,7 +167,7 @@ dt_status gpt_matmul_run(struct gpt_matmul *matmul, const struct gpt_cpu_product
             for (; at.depth < p->k; at.depth += BLOCK_K) {
                 at.k = smaller(p->k - at.depth, BLOCK_K);
                 pack_a(matmul, p, &at);
-                if (row == 0 || p->k > BLOCK_K) /* otherwise it is there since the first row */
+                if (row == 0 || p->k > BLOCK_K) /* otherwise it was packed for the first row */
                     pack_b(matmul, p, &at);
                 multiply_block(matmul, p, &at);
             }

@@ -1,4 +1,4 @@
-/* oneDNN 2: descriptions of memory are values, and an operation is described before its primitive. */
+/* oneDNN 2: memory descriptions are values, and an operation is described before its primitive. */
 #include "gpt/cpu/matmul/onednn.h"
 
 static dnnl_status_t describe(const struct gpt_onednn_matrix *m, dnnl_memory_desc_t *out)

@@ -1,4 +1,5 @@
-/* oneDNN 3: descriptions of memory are objects that are created and destroyed, and a primitive is described in one call. */
+/* oneDNN 3: memory descriptions are objects to create and destroy, and a primitive is described in
+ * one call. */
 #include "gpt/cpu/matmul/onednn.h"
 
 static dnnl_status_t describe(const struct gpt_onednn_matrix *m, dnnl_memory_desc_t *out)
@@ -30,7 +31,7 @@ dnnl_status_t gpt_onednn_matmul(dnnl_engine_t engine, const struct gpt_onednn_ma
 dnnl_status_t gpt_onednn_memory(dnnl_engine_t engine, const_dnnl_primitive_desc_t desc, dnnl_query_t operand, int index, dnnl_memory_t *out,
                                 size_t *out_bytes)
 {
-    const_dnnl_memory_desc_t memory = dnnl_primitive_desc_query_md(desc, operand, index); /* the primitive description's own */
+    const_dnnl_memory_desc_t memory = dnnl_primitive_desc_query_md(desc, operand, index); /* belongs to the primitive description */
     *out = NULL;
     if (out_bytes)
         *out_bytes = dnnl_memory_desc_get_size(memory);

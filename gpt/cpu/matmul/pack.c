@@ -1,6 +1,7 @@
-/* Operands into tiles. A tile is 16 vectors of 16 words, a word two elements that are neighbours along k. In memory either k runs along a
- * line, then 16 elements' worth of words is a load; or lines run along memory, then two rows are taken in turns. The first gives 16 lines
- * of words, which is what a wants, the second 16 words of lines, which is what b wants; the other two need their 16 x 16 words turned. */
+/* Pack operands into tiles. A tile is 16 vectors of 16 words; a word is two elements that are
+ * adjacent along k. If k is contiguous in memory, one load reads 16 words of a line. If lines are
+ * contiguous, two rows are interleaved, which gives a word of each of 16 lines. a needs the first
+ * form and b the second. In the other two cases the 16 x 16 words are transposed. */
 #include "gpt/cpu/matmul/element.h"
 #include "lib/kernels/cpu/simd_math.h"
 
@@ -8,7 +9,8 @@ typedef uint32_t words __attribute__((vector_size(64)));
 typedef uint16_t halves __attribute__((vector_size(32)));
 typedef float floats __attribute__((vector_size(64)));
 
-/* Each round moves word (row, column) to where the eight bits of both numbers, rotated by one, say; after four they have changed places. */
+/* Transpose 16 x 16 words. Each of the four rounds rotates by one the eight bits of a word's row
+ * and column number; after four rounds these have changed places. */
 V_INLINE void turn(words tile[16])
 {
     for (int round = 0; round < 4; round++) {
@@ -22,7 +24,8 @@ V_INLINE void turn(words tile[16])
     }
 }
 
-/* Two rows in turns. (By pointer: a vector as a result would need the instructions for it.) */
+/* Interleave two rows. (By pointer, because returning a vector would need the instruction set's
+ * calling convention.) */
 V_INLINE void pair(const uint16_t *first, const uint16_t *second, words *to)
 {
     halves low, high;
@@ -31,7 +34,8 @@ V_INLINE void pair(const uint16_t *first, const uint16_t *second, words *to)
     *to = __builtin_convertvector(low, words) | __builtin_convertvector(high, words) << 16;
 }
 
-/* 16 lines and 32 of k, all of which exist. sums: NULL, or of the lines, where they run along memory. */
+/* Pack 16 lines and 32 of k, all of which exist. sums: NULL, or the sums of the lines if these are
+ * contiguous in memory. */
 V_INLINE void pack_tile(const uint16_t *from, size_t stride, bool k_runs, bool as_b, char *to, floats *sums)
 {
     words tile[16];
@@ -71,7 +75,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* A tile of which a part does not exist, by way of a copy whose rest is zero. */
+/* Pack a tile of which only a part exists, from a copy that is padded with zeros. */
 static __attribute__((noinline)) void pack_edge(const struct gpt_matmul_packing *p, size_t line, size_t k, char *to, floats *sums)
 {
     uint16_t copy[TILE_DEPTH * TILE_LINES] = {0};
@@ -86,7 +90,7 @@ static __attribute__((noinline)) void pack_edge(const struct gpt_matmul_packing 
         pack_across(copy, TILE_LINES, p->as_b, to, sums);
 }
 
-/* Every element of a packed tile, wherever it lies, goes through GELU; zeros stay. */
+/* Apply GELU to every element of a packed tile. Zeros of the padding stay zero. */
 static __attribute__((noinline)) void activate(char *tile)
 {
     for (size_t i = 0; i < TILE_BYTES; i += sizeof(vuint)) {

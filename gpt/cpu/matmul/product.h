@@ -1,4 +1,5 @@
-/* A matrix product, for the three products of a linear layer, with what comes right before or after it. */
+/* A matrix product, for the three products of a linear layer, with the operations fused before or
+ * after it. */
 #ifndef GPT_CPU_PRODUCT_H
 #define GPT_CPU_PRODUCT_H
 
@@ -6,14 +7,17 @@
 
 enum gpt_cpu_operand { GPT_CPU_NO_OPERAND, GPT_CPU_OPERAND_A, GPT_CPU_OPERAND_B };
 
-/* c [m, n] = op(a) [m, k] * op(b) [k, n] + bias [n] (or NULL); accumulate: c adds to what is there. A transposed operand is stored the
- * other way round, [k, m] or [n, k]; all are dense and row-major. What may be NULL:
+/* c [m, n] = op(a) [m, k] * op(b) [k, n] + bias [n] (or NULL); accumulate: added to c's old value.
+ * A transposed operand is stored as [k, m] or [n, k]. All matrices are dense and row-major. These
+ * may be NULL:
  *
  *   gelu_of [m, n]   not with bias or accumulate: c = gelu'(gelu_of) * product
  *   residual [m, n]  not with gelu_of or accumulate: c = residual + dropout(product + bias)
- *   row_sums [m]     with transpose_a: the sums of op(a)'s rows, or with accumulate added to what is there
+ *   row_sums [m]     with transpose_a: the sums of op(a)'s rows; with accumulate added to the old
+ *                    values
  *
- * gelu: the operand that goes through GELU first, rounded to its dtype; `active` is room for that, whose content is undefined after. */
+ * gelu: GELU is applied to this operand first, and rounded to its dtype. `active` is memory for
+ * that; its content is undefined afterwards. */
 struct gpt_cpu_product {
     const void *a, *b, *bias, *gelu_of, *residual;
     void *c, *row_sums, *active;

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One oneDNN matmul, ready to run. Two products share it when everything but their pointers is the same. */
+/* One oneDNN matmul, ready to run. Products that differ only in their pointers share it. */
 struct primitive {
-    struct gpt_cpu_product shape; /* pointers NULL, but for `bias`: NULL or not */
+    struct gpt_cpu_product shape; /* all pointers NULL, except that `bias` says whether there is one */
     enum dt_dtype dtype;
-    bool convert; /* oneDNN has nothing good for this one: `matmul` is NULL */
+    bool convert; /* oneDNN has no fast implementation: convert to fp32. `matmul` is NULL */
     dnnl_primitive_t matmul;
     dnnl_memory_t a, b, bias, c, scratch;
     size_t scratch_bytes;
@@ -25,7 +25,7 @@ struct gpt_onednn {
     dnnl_stream_t stream;
     struct primitive *primitives;
     int count;
-    struct dt_cpu_scratch scratchpad, blocks; /* oneDNN's; fp32 blocks of operands that are converted */
+    struct dt_cpu_scratch scratchpad, blocks; /* oneDNN's scratchpad; fp32 blocks of operands that are converted */
 };
 
 static dt_status dnnl_failed(const char *what, dnnl_status_t status, const struct gpt_cpu_product *p)
@@ -99,7 +99,8 @@ static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out, bool accumulate
     return status;
 }
 
-/* oneDNN's reference implementations are right, and slower than converting by orders of magnitude. */
+/* oneDNN's reference implementations are correct, but slower than converting by orders of
+ * magnitude. */
 static bool is_reference(const_dnnl_primitive_desc_t desc)
 {
     const char *name = "";
@@ -107,7 +108,8 @@ static bool is_reference(const_dnnl_primitive_desc_t desc)
     return strncmp(name, "ref", 3) == 0;
 }
 
-/* Memory objects for the operands and the scratchpad of `desc`; a product without bias has one less. */
+/* Create memory objects for the operands and the scratchpad of `desc`; a product without bias has
+ * one less. */
 static dnnl_status_t make_memories(struct gpt_onednn *products, struct primitive *p, const_dnnl_primitive_desc_t desc)
 {
     const struct {
@@ -153,7 +155,7 @@ static bool same_shape(const struct gpt_cpu_product *a, const struct gpt_cpu_pro
            a->accumulate == b->accumulate && !a->bias == !b->bias;
 }
 
-/* A step has some ten shapes, so looking through all of them costs nothing. */
+/* A step has about ten shapes, so a linear search takes no measurable time. */
 static dt_status find_primitive(struct gpt_onednn *products, enum dt_dtype dtype, const struct gpt_cpu_product *product,
                                 struct primitive **out)
 {
@@ -184,7 +186,7 @@ static dt_status find_primitive(struct gpt_onednn *products, enum dt_dtype dtype
 static dt_status run_primitive(struct gpt_onednn *products, struct primitive *p, const struct gpt_cpu_product *product)
 {
     DT_TRY(dt_cpu_scratch_reserve(&products->scratchpad, p->scratch_bytes));
-    /* oneDNN only reads what it calls src, weights and bias; its interface has no const for that. */
+    /* oneDNN only reads src, weights and bias, but its interface lacks the const. */
     const dnnl_exec_arg_t all[] = {
         {DNNL_ARG_SRC, p->a}, {DNNL_ARG_WEIGHTS, p->b}, {DNNL_ARG_DST, p->c}, {DNNL_ARG_SCRATCHPAD, p->scratch}, {DNNL_ARG_BIAS, p->bias}};
     void *const data[] = {(void *)product->a, (void *)product->b, product->c, products->scratchpad.data, (void *)product->bias};
@@ -201,7 +203,8 @@ static dt_status run_primitive(struct gpt_onednn *products, struct primitive *p,
 
 /* ---- by way of fp32 ---- */
 
-/* rows x columns, from or to dense fp32; in the model's dtype the rows are `stride` elements apart. */
+/* Convert rows x columns to or from dense fp32. In the model's dtype the rows are `stride` elements
+ * apart. */
 struct conversion {
     const struct dt_simd *simd;
     const void *from;
@@ -232,8 +235,9 @@ static void narrow_part(void *argument, int thread, int threads)
     }
 }
 
-/* `here` of an operand's `whole` rows of a (or columns of b) from `first` on. The block is stored the way round that the operand is.
- * in_rows: they are the operand's stored rows, of k elements each; otherwise its stored columns. */
+/* Convert `here` of an operand's `whole` rows of a (or columns of b), from `first` on. The block is
+ * stored transposed if the operand is. in_rows: they are the operand's stored rows, of k elements
+ * each; otherwise its stored columns. */
 static void widen_block(const struct gpt_onednn *products, float *to, const void *from, size_t first, size_t here, size_t whole, size_t k,
                         bool in_rows)
 {
@@ -250,7 +254,8 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* A block of c at a time, as large as 64 MiB of fp32 allow; k is never divided, so that every sum is rounded once. */
+/* Compute c in blocks as large as 64 MiB of fp32 allow. k is never divided, so every sum is rounded
+ * once. */
 static dt_status multiply_in_fp32(struct gpt_onednn *products, const struct gpt_cpu_product *p)
 {
     enum { MOST_FLOATS = 16 << 20, MOST = 2048, LEAST = 16 };

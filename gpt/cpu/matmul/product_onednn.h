@@ -1,20 +1,22 @@
 /* Matrix products on oneDNN.
  *
- * bf16 and fp32 run as they are, accumulated in fp32 and rounded once. fp16, which this oneDNN cannot multiply, and bf16 on processors
- * where it has only its slow reference code, are converted to fp32 a block at a time, multiplied there and rounded once. */
+ * bf16 and fp32 are multiplied directly, accumulated in fp32 and rounded once. Two cases are
+ * converted to fp32 a block at a time, multiplied in fp32 and rounded once: fp16, which oneDNN
+ * cannot multiply here, and bf16 on processors for which oneDNN has only slow reference code. */
 #ifndef GPT_CPU_PRODUCT_ONEDNN_H
 #define GPT_CPU_PRODUCT_ONEDNN_H
 
 #include "gpt/cpu/loops/loops.h"
 #include "gpt/cpu/matmul/product.h"
 
-struct gpt_onednn; /* primitives by shape, made when first needed, and their scratch memory */
+struct gpt_onednn; /* primitives by shape, created when first needed, and their scratch memory */
 
 /* Owner: the caller, who destroys. Errors: DT_ERR_DEVICE, DT_ERR_HOST_MEMORY. */
 dt_status gpt_onednn_create(enum dt_dtype dtype, const struct dt_simd *simd, int threads, struct gpt_onednn **out);
 void gpt_onednn_destroy(struct gpt_onednn *products); /* takes NULL */
 
-/* The product itself, with bias and accumulate; nothing else that comes before or after it is looked at. Errors: as gpt_cpu_multiply. */
+/* The product itself, with bias and accumulate; ignores all other operations before or after it.
+ * Errors: as gpt_cpu_multiply. */
 dt_status gpt_onednn_multiply(struct gpt_onednn *products, const struct gpt_cpu_product *product);
 
 #endif

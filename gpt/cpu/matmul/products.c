@@ -1,4 +1,4 @@
-/* Which way products go, and the passes around those of oneDNN. */
+/* The choice of how to compute products, and the passes before and after those of oneDNN. */
 #include "gpt/cpu/matmul/products.h"
 
 #include "gpt/cpu/matmul/matmul.h"
@@ -11,11 +11,11 @@
 #define PRODUCTS_VARIABLE "DTBENCH_CPU_PRODUCTS"
 
 struct gpt_cpu_products {
-    struct gpt_matmul *tiles; /* one of the two */
+    struct gpt_matmul *tiles; /* exactly one of the two exists */
     struct gpt_onednn *onednn;
     const struct dt_simd *flat;
     struct gpt_simd simd;
-    enum gpt_mlp_kind mlp; /* which activation GELU stands for */
+    enum gpt_mlp_kind mlp; /* the activation that GELU stands for */
     size_t element_bytes;
     int threads;
     struct dt_cpu_scratch sums;
@@ -84,7 +84,8 @@ struct pass {
     float *sums; /* [m] */
 };
 
-/* A share of the columns of a as it is stored, all of its rows: no sum depends on the number of threads. */
+/* One thread sums up a share of the columns of a as stored, over all its rows, so no sum depends on
+ * the number of threads. */
 static void row_sums_part(void *argument, int thread, int threads)
 {
     const struct pass *p = argument;
@@ -135,7 +136,7 @@ static void residual_part(void *argument, int thread, int threads)
     }
 }
 
-/* The product of an operand that went through GELU if one is to. */
+/* Multiply, after applying GELU to an operand if the product asks for it. */
 static dt_status multiply(struct gpt_cpu_products *products, const struct gpt_cpu_product *product, struct pass *pass)
 {
     struct gpt_cpu_product active = *product;
@@ -148,7 +149,7 @@ static dt_status multiply(struct gpt_cpu_products *products, const struct gpt_cp
     return products->tiles ? gpt_matmul_run(products->tiles, &active) : gpt_onednn_multiply(products->onednn, &active);
 }
 
-/* Tiles know the exact form of GELU alone. */
+/* The tile code has only the exact form of GELU. */
 dt_status gpt_cpu_multiply(struct gpt_cpu_products *products, const struct gpt_cpu_product *product)
 {
     bool apart = products->mlp != GPT_MLP_GELU && (product->gelu != GPT_CPU_NO_OPERAND || product->gelu_of);

@@ -1,4 +1,4 @@
-/* A processor that is no x86-64 has the twin only. */
+/* A processor that is not x86-64 has only the twin. */
 #include "gpt/cpu/matmul/matmul.h"
 
 #include <string.h>

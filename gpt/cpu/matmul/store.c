@@ -1,4 +1,5 @@
-/* Sums become elements of c: everything that follows the product, while they are still in the nearest cache. */
+/* Store sums as elements of c, after all operations that follow the product, while they are in the
+ * nearest cache. */
 #include "gpt/cpu/matmul/element.h"
 #include "lib/kernels/cpu/simd_math.h"
 
@@ -24,7 +25,7 @@ V_INLINE void store_row(const struct gpt_matmul_block *b, const float *sums, siz
     }
 }
 
-/* A row of the strip, whose columns have `bits` in their masks. */
+/* Store a row of the strip. `bits` are the random bits of its columns. */
 V_INLINE void store_dropped_row(const struct gpt_matmul_block *b, const float *sums, size_t row, size_t column, size_t count,
                                 const uint16_t *bits)
 {
@@ -41,7 +42,8 @@ V_INLINE void store_dropped_row(const struct gpt_matmul_block *b, const float *s
     }
 }
 
-/* Masks are drawn for several rows at once. Those after the strip's last row, or in the next sample, are drawn for nothing. */
+/* Masks are made for several rows at a time. Those after the strip's last row, or in the next
+ * sample, are not used. */
 static void store_dropped(const struct gpt_matmul_block *b, const float *sums, size_t row, size_t column, size_t rows, size_t count)
 {
     uint16_t bits[V_DROPOUT_ROWS * STRIP];

@@ -1,18 +1,22 @@
-/* The processor's tile unit (AMX), and a plain C twin of it: eight registers of 16 rows of 64 bytes.
+/* The processor's tile unit (AMX), and an implementation of it in plain C (the twin): eight
+ * registers of 16 rows of 64 bytes.
  *
- * What is compiled with -mamx-tile -mamx-bf16 runs the instructions; everything else runs the twin, which computes what they are
- * documented to, so that the code above this header is the same on every machine and can be tested on every machine. `number` is a
- * constant from 0 to 7; strides are in bytes.
+ * Files compiled with -mamx-tile -mamx-bf16 use the instructions. All others use the twin, which
+ * computes what the instructions are documented to compute. So the code that includes this header
+ * is the same on every machine, and can be tested on every machine. `number` is a constant from 0
+ * to 7; strides are in bytes.
  *
- *   tiles_begin     all eight registers become full tiles; tiles_end gives them back
+ *   tiles_begin     all eight registers become full tiles; tiles_end releases them
  *   tile_zero       register = 0
  *   tile_load       16 rows of 64 bytes, `stride` apart
  *   tile_store      the same, to memory
- *   tile_multiply   sums [16, 16] fp32 += a [16, 32] bf16 * b [32, 16] bf16; in b two rows lie in turns, so that its row i holds the
- *                   pairs of elements (2i, 2i + 1) of each column
+ *   tile_multiply   sums [16, 16] fp32 += a [16, 32] bf16 * b [32, 16] bf16; b interleaves two
+ *                   rows: its row i contains the pairs of elements (2i, 2i + 1) of each column
  *
- * Source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, TDPBF16PS: even and odd elements are summed apart from
- * zero with fused multiply-adds, then together, then onto the register; each time rounded to nearest, denormals taken and made as zeros. */
+ * Source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, TDPBF16PS: even
+ *         and odd elements are summed separately from zero with fused multiply-adds, then added to
+ *         each other, then to the register. Each step rounds to nearest; denormals are read and
+ *         written as zeros. */
 #ifndef GPT_CPU_MATMUL_TILES_H
 #define GPT_CPU_MATMUL_TILES_H
 
@@ -28,7 +32,7 @@ enum { TILE_LINES = 16, TILE_WORDS = 16, TILE_DEPTH = 32, TILE_BYTES = 1024 };
 #include <immintrin.h>
 
 struct tiles {
-    char none; /* the registers are the processor's */
+    char none; /* unused: the registers are the processor's */
 };
 
 static const struct {
@@ -39,7 +43,8 @@ static const struct {
 
 #define tiles_begin(t) ((t)->none = 0, _tile_loadconfig(&tiles_full))
 #define tiles_end(t) ((void)(t), _tile_release())
-/* Compilers do not know that a load reads memory: the order of what was stored before it is kept by hand, once for many loads. */
+/* Compilers do not know that a tile load reads memory. This keeps stores before it in order, once
+ * for many loads. */
 #define tiles_see_memory() __asm__ volatile("" ::: "memory")
 #define tile_zero(t, number) _tile_zero(number)
 #define tile_load(t, number, from, stride) _tile_loadd(number, from, stride)
@@ -89,7 +94,7 @@ static inline float tile_float(uint32_t bits)
     return value;
 }
 
-/* A denormal number becomes the zero of its sign. NaN stays. */
+/* A denormal number becomes zero with its sign. NaN stays. */
 static inline float tile_flush(float value)
 {
     return __builtin_fabsf(value) < FLT_MIN ? __builtin_copysignf(0, value) : value;

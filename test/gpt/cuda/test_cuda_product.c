@@ -110,7 +110,7 @@ static void through_gelu(void)
         ref_gelu(want_hidden, want, ROWS * OUT, GPT_MLP_GELU_NEW);
         CHECK(ref_error(hidden, want_hidden, ROWS * OUT) < 1e-14 && ref_error(active, want, ROWS * OUT) < 1e-14);
 
-        /* w as that of a linear from OUT to IN features, behind GELU */
+        /* w as that of a linear from OUT to IN features, after GELU */
         struct gpt_linear_gelu_input_gradient back = {dy, w, hidden, dx, ROWS, OUT, IN};
         p = gpt_cuda_product_gelu_gradient(&back, biased ? db : NULL);
         multiply(&p);
