@@ -68,7 +68,7 @@ static const struct dt_priced kernels[DT_PRICED_SHARED] = {
  * traffic of Adam's fp32 state. */
 static const struct dt_field keys[] = {DT_PRICED_KEYS(sgd, DT_PRICED_SGD, "the parameters", NULL) DT_PRICED_KEYS(
     adam, DT_PRICED_ADAM, "the parameters", NULL) DT_PRICED_KEYS(add, DT_PRICED_ADD, "the elements", NULL)
-                                           DT_PRICED_KEYS(squares, DT_PRICED_SQUARES, "the gradients, whose norm is asked for", "1")};
+                                           DT_PRICED_KEYS(squares, DT_PRICED_SQUARES, "the gradients, if their norm is computed", "1")};
 
 const struct dt_pricing dt_shared_pricing = {
     .kernels = kernels, .count = DT_PRICED_SHARED, .keys = keys, .key_count = sizeof keys / sizeof *keys};

@@ -27,7 +27,8 @@ struct dt_costs {
     bool new_gradients;     /* a unit's gradients are new each time: there is nothing to add them to */
 };
 
-/* `batch` products [m, k] x [k, n], whose operands' and output's rows are left_elems and right_elems long in memory.
+/* `batch` products [m, k] x [k, n], whose operands' and output's rows are left_elems and
+ * right_elems long in memory.
  *
  * The larger of two times. Memory: each operand and the output is transferred once. Arithmetic:
  * with the fastest of the library's tiles, whole tiles at the GPU's peak, times peak_fraction,
@@ -36,8 +37,9 @@ struct dt_costs {
  * over the waves of tiles. If that is below least_fill, the inner dimension may be split. Rows that
  * do not begin at 16-byte boundaries limit peak_fraction's share in batches, and cost one product
  * (batch 1) a part of its speed.
- * Source  NVIDIA, "Matrix Multiplication Background User's Guide", sections 2 and 3: tiles and their reuse, tile and wave quantisation,
- *         alignment; cuBLAS documentation, cublasLtMatmul: split-K and its reduction. */
+ * Source  NVIDIA, "Matrix Multiplication Background User's Guide", sections 2 and 3: tiles and
+ *         their reuse, tile and wave quantisation, alignment; cuBLAS documentation, cublasLtMatmul:
+ *         split-K and its reduction. */
 double dt_cost_product_s(const struct dt_costs *costs, double batch, double m, double n, double k, size_t left_elems, size_t right_elems,
                          size_t element_bytes);
 
@@ -67,7 +69,8 @@ double dt_cost_in_step(const struct dt_costs *costs);
  * (lib/cost/rates.h). */
 void dt_product_rates_settle(struct dt_costs *costs, enum dt_dtype dtype);
 
-/* ---- add a kernel's work to the program of a simulated device (lib/device/sim.h); `costs` NULL: nothing is added ---- */
+/* ---- add a kernel's work to the program of a simulated device (lib/device/sim.h); `costs` NULL:
+ * nothing is added ---- */
 
 /* One call: a kernel by its number, its variant, and its shape (enum dt_shape). */
 struct dt_cost_call {

@@ -29,8 +29,9 @@ static const struct dt_fp8_recipe recipes[DT_FP8_RECIPES] = {
                            .weight_again = {1, TRANSPOSE},
                            .shares_parts = true,
                            .speed = 1},
-    /* the rows of one product are the columns of the next: each operand is cast twice; along its rows one kernel finds scales and casts.
-     * speed: what the one published pair of runs says (pytorch/torchtitan, commit 7a04053: 6,424 tokens/s, tensorwise 7,186) */
+    /* the rows of one product are the columns of the next, so each operand is cast twice; along its
+     * rows one kernel finds scales and casts. speed: from the one published pair of runs
+     * (pytorch/torchtitan, commit 7a04053: 6,424 tokens/s, tensorwise 7,186) */
     [DT_FP8_ROWWISE] = {.name = "rowwise",
                         .input = {1, READ + WRITE},
                         .weight = {1, READ + WRITE},
@@ -38,7 +39,8 @@ static const struct dt_fp8_recipe recipes[DT_FP8_RECIPES] = {
                         .input_again = {2, AMAX + READ + TRANSPOSED},
                         .weight_again = {2, AMAX + READ + TRANSPOSED},
                         .speed = 0.87},
-    /* speed: an assumption; adding up in fp32 every 128 products is hidden behind tensor cores where two groups of warps take turns */
+    /* speed: an assumption; sums in fp32 every 128 products are added while the tensor cores work
+     * for another group of warps */
     [DT_FP8_BLOCKWISE] = {.name = "blockwise",
                           .input = {1, READ + WRITE + TRANSPOSED + 2 * BLOCK_SCALE},
                           .weight = {1, READ + WRITE + TRANSPOSED},

@@ -17,7 +17,7 @@ struct product {
 static int halvings(const struct dt_profile *p, size_t left_elems, size_t right_elems, size_t element_bytes)
 {
     size_t unit = (size_t)p->gemm.aligned_bytes;
-    size_t both = left_elems * element_bytes | right_elems * element_bytes; /* a power of two divides both where it divides this */
+    size_t both = left_elems * element_bytes | right_elems * element_bytes; /* a power of two divides both if it divides this */
     for (int i = 0; i < 3; i++, unit /= 2)
         if (unit && both % unit == 0)
             return i;

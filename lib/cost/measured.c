@@ -80,9 +80,9 @@ static void add_point(struct fit *f, enum dt_shape kind, const struct dt_measure
     f->log_load += weight * log(m->together_s / (m->ranks * m->alone_s));
 }
 
-/* The constant: the value at the requested shape. Slopes that the points do not determine are drawn
- * to 0. The matrix is symmetric and positive definite, so that elimination needs no pivots; it
- * begins with the slopes. */
+/* The constant: the value at the requested shape. Ridge regression sets slopes that the points do
+ * not determine to 0. The matrix is symmetric and positive definite, so that elimination needs no
+ * pivots; it begins with the slopes. */
 static double solve(struct fit *f)
 {
     const double ridge = 0.003;

@@ -2,10 +2,11 @@
  * profile, written by `dtbench calibrate`. The measured time of a kernel replaces the time by the
  * profile's constants.
  *
- * A measurement is of one kernel, dtype and shape, by a rank of `threads` threads, of `ranks` on the machine: alone_s while the others
- * rest, together_s while all of them do the same. Their ratio is the part of the machine that one
- * kernel takes: load = together_s / (ranks * alone_s). If the loads of concurrent kernels add up to
- * more than 1, they slow down (lib/sim/program.h: shared work). */
+ * A measurement is of one kernel, dtype and shape, by a rank of `threads` threads, of `ranks` on
+ * the machine: alone_s while the others rest, together_s while all of them do the same. Their ratio
+ * is the part of the machine that one kernel takes: load = together_s / (ranks * alone_s). If the
+ * loads of concurrent kernels add up to more than 1, they slow down (lib/sim/program.h: shared
+ * work). */
 #ifndef LIB_COST_MEASURED_H
 #define LIB_COST_MEASURED_H
 

@@ -43,8 +43,9 @@ struct dt_priced {
  * are shifted (struct dt_costs, shift). */
 enum { DT_PRICED_SGD, DT_PRICED_ADAM, DT_PRICED_ADD, DT_PRICED_SQUARES, DT_PRICED_COPY, DT_PRICED_SHARED, DT_PRICED_MAX = 256 };
 
-/* One kernel as a stack does it. Where a framework keeps what dtbench computes again in backward (the norms' and GELU's outputs), the
- * gradient's numbers are less by what that repetition costs. */
+/* The cost of one kernel in a stack. dtbench computes the norms' and GELU's outputs again in
+ * backward; for a framework that keeps them, the gradient's numbers are lower by the cost of that
+ * repetition. */
 struct dt_kernel_cost {
     double launches; /* kernels that the framework launches for it; for sgd and adam see optimizer_fused */
     double passes;
@@ -105,7 +106,7 @@ enum { DT_GRID_DIMS = 6 };
 struct dt_grid {
     int kernel; /* the family's number */
     enum dt_variant variant;
-    double rows[DT_GRID_DIMS], columns[DT_GRID_DIMS], inner[DT_GRID_DIMS]; /* each ends with 0; none: 1 */
+    double rows[DT_GRID_DIMS], columns[DT_GRID_DIMS], inner[DT_GRID_DIMS]; /* each ends with 0; unused: 1 */
 };
 
 struct dt_prober {

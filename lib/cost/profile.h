@@ -20,13 +20,15 @@
 
 struct dt_profile {
     char name[128];
-    char gpu[64];   /* GPUs for which it holds, as words of clusters' gpu.name, or the architecture; "": unknown */
+    char gpu[64];   /* GPUs for which the profile is valid, as words of clusters' gpu.name, or the architecture; "": unknown */
     char basis[32]; /* the basis of the constants, in a few words; "": unknown */
     /* Errors of its predictions of step times, for runs to which the constants were not fitted. */
     struct {
-        double median, eight, most; /* |predicted - measured| / measured below which a half, eight and nine of ten are; 0: unknown */
-        double unseen;              /* eight of ten, for software that is in no run of the profile; 0: unknown */
-        char of[128];               /* which runs these were */
+        /* |predicted - measured| / measured; half, eight of ten and nine of ten runs are below
+         * these; 0: unknown */
+        double median, eight, most;
+        double unseen; /* eight of ten, for software with no runs in the profile's fit; 0: unknown */
+        char of[128];  /* which runs these were */
     } error;
     uint64_t hash; /* FNV-1a of the file's bytes */
 
@@ -43,11 +45,11 @@ struct dt_profile {
         int aligned_bytes;              /* rows of operands whose length is a multiple of this power of two run at full speed */
         double half_aligned, quarter_aligned, unaligned; /* limit of peak_fraction if only a half, a quarter of it, or neither divides */
         double unbatched_unaligned;                      /* remaining speed of one product (no batch) if no half divides; 0: as batches */
-        double half_reuse;                               /* operations on a loaded element at which a tile reaches half of its speed */
+        double half_reuse;                               /* operations per loaded element at which a tile reaches half of its speed */
         double fused_attention;     /* time of fused products relative to whole squares: less for causality, more for efficiency */
         double fused_peak_fraction; /* of fused attention's products, whatever the width of a head; 0: as other products */
         double fused_half_t;        /* length of a sequence at which it reaches half of that; 0: all lengths reach it */
-        int qkv_products;           /* 1: q, k and v in one product, as dtbench; 3: one after the other */
+        int qkv_products;           /* 1: q, k and v in one product, as in dtbench; 3: one product each */
     } gemm;
     /* The same for convolutions, whose kernels are from another library
      * (dt_cost_implicit_product_s). 0: as other products. */
@@ -69,7 +71,7 @@ struct dt_profile {
         int replicas_share;          /* 1: so do data_parallel's replicas */
         double queue_kernels;        /* capacity of a stream's queue: the host waits when it is full; 0: unlimited */
         double collective_s;         /* to queue a collective */
-        double gather_s;             /* to queue one of data parallelism's shares, with what a framework does around it */
+        double gather_s;             /* to queue a collective of a framework's sharded data parallelism, with the operations around it */
         double message_s;            /* to queue a send or a receive */
         double tensor_rank_s;        /* in addition, for each rank that shares layers in a pipeline */
         double copy_s;               /* to queue a copy or a fill */
@@ -77,7 +79,7 @@ struct dt_profile {
         int runs_ahead;              /* 1: the host goes on to the next step without waiting for the device */
     } host;
 
-    /* What is kept for backward, in total, dtbench's own bytes included. 0: as dtbench. */
+    /* What is kept for backward, in total, including dtbench's own bytes. 0: as dtbench. */
     struct {
         double block_elems, block_mask_bytes;     /* per block, token and d: elements of the model's dtype, and bytes */
         double rms_norm_elems;                    /* of each RMS norm, per token and d, in addition to its input and output */
@@ -89,13 +91,13 @@ struct dt_profile {
         double gradient_bytes;                    /* of a parameter's gradient, from backward to the update */
         double gathered_elems;                    /* per block, token and d: kept whole if ranks share the rows; half of it for the head */
         double granularity_bytes;                 /* allocations are rounded up to a multiple */
-        int workspaces;                           /* 1: convolutions hold what dtbench's do on GPUs (vision/workspace.h) */
+        int workspaces;                           /* 1: convolutions use as much workspace as dtbench's on GPUs (vision/workspace.h) */
         double in_flight;                         /* bytes of fsdp's gathered units that wait for other streams, over all its parameters */
         double reallocation_s_per_gb;             /* seconds for a gathered unit if the device is full, for each rank of a node */
         double reallocation_spread;               /* the part of each other node's time that does not overlap */
         double full_at;                           /* part of the device's memory above which it counts as full; 0: never */
         double reserve_bytes;                     /* context and libraries: not in the peak, but missing from the device */
-        double communicator_bytes;                /* likewise, for each axis of the mesh on which a rank communicates */
+        double communicator_bytes;                /* the same, for each axis of the mesh on which a rank communicates */
         double fragmentation;                     /* part of the peak that the allocator cannot use; for out of memory */
         int peaks_reserved;      /* 1: measured peaks are what the framework reserved, so predicted ones count fragmentation too */
         int peaks_of_first_rank; /* 1: and only the first rank's, not the highest of all ranks */
@@ -110,7 +112,7 @@ struct dt_profile {
     } schedule;
     struct dt_measured_list measured;          /* kernels that need no formula */
     struct dt_product_rates rates;             /* from a user's table: not a key of a profile */
-    struct dt_attention_rates attention_rates; /* likewise */
+    struct dt_attention_rates attention_rates; /* the same */
 };
 
 #endif

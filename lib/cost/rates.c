@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-/* The squared distance of a shape by logarithms; INFINITY: a side is more than twice or less than half as long. */
+/* The squared distance of a shape by logarithms; INFINITY: a side is more than twice or less than
+ * half as long. */
 static double distance_of(const struct dt_product_rate *r, double m, double n, double k)
 {
     const double sides[] = {m - r->log_sides[0], n - r->log_sides[1], k - r->log_sides[2]}, most = log(2) + 1e-6;

@@ -1,13 +1,15 @@
 /* The order of a data set's samples.
  *
- * Positions count the samples of a run over all ranks, from 0: a step of B samples in all takes the next B of them, so that ranks which
- * take different positions take different samples, however they are divided. In an epoch every
- * sample comes once, in a new order in each epoch. The permutation is computed for one position at
- * a time, and never stored. Epochs begin with a step: if an epoch's last step is not full, its
- * samples are left out of this epoch, or the first ones of the order are repeated.
+ * Positions count the samples of a run over all ranks, from 0: a step of B samples in all takes the
+ * next B of them, so that ranks which take different positions take different samples, however they
+ * are divided. In an epoch every sample comes once, in a new order in each epoch. The permutation
+ * is computed for one position at a time, and never stored. Epochs begin with a step: if an epoch's
+ * last step is not full, its samples are left out of this epoch, or the first ones of the order are
+ * repeated.
  *
- * Source  Black, Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002, sections 3 and 4: a Feistel network on a domain of a power
- *         of 4, and cycle walking down to the size asked for. Its round function is Philox (lib/base/random.h). */
+ * Source  Black, Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002, sections 3 and 4: a
+ *         Feistel network on a domain of a power of 4, and cycle walking down to the size asked
+ *         for. Its round function is Philox (lib/base/random.h). */
 #ifndef LIB_DATA_SAMPLER_H
 #define LIB_DATA_SAMPLER_H
 

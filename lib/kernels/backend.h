@@ -1,4 +1,5 @@
-/* What a backend of lib/kernels/kernels.h provides: its calls, without spans, and those for what is in host memory. */
+/* The functions that a backend of lib/kernels/kernels.h provides, without spans: for data on the
+ * device, and for data in host memory. */
 #ifndef LIB_KERNELS_BACKEND_H
 #define LIB_KERNELS_BACKEND_H
 
@@ -26,13 +27,14 @@ struct dt_kernel_calls {
 };
 
 struct dt_kernel_backend {
-    dt_status (*init)(struct dt_kernels *k);    /* device and dtype are set, all else is zero */
-    void (*finish)(struct dt_kernels *k);       /* optional; also after an init that failed */
-    const struct dt_kernel_calls *calls, *host; /* host: of what is in host memory; the same on cpu and sim */
+    dt_status (*init)(struct dt_kernels *k);    /* called with device and dtype set, all else zero */
+    void (*finish)(struct dt_kernels *k);       /* optional; also called if init failed */
+    const struct dt_kernel_calls *calls, *host; /* host: for arrays in host memory; the same as `calls` on cpu and sim */
 };
 
 extern const struct dt_kernel_backend dt_kernels_sim;
-/* Each in the backend.c of its folder; in none.c, where there is no device of this kind to init kernels for, without its functions. */
+/* Each in the backend.c of its folder; or in none.c, without functions, if the build has no such
+ * device. */
 extern const struct dt_kernel_backend dt_kernels_cpu, dt_kernels_cuda;
 
 #endif

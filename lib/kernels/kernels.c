@@ -1,4 +1,4 @@
-/* Each call by the device's backend, as a span. */
+/* Each function calls the device's backend, inside a span. */
 #include "lib/device/span.h"
 #include "lib/kernels/backend.h"
 
@@ -22,7 +22,7 @@ static const struct dt_kernel_calls *calls_of(const struct dt_kernels *k, bool o
     return on_host ? k->backend->host : k->backend->calls;
 }
 
-/* Queue `call` between the marks of a span. */
+/* Queue `call` between the begin and the end of a span. */
 #define SPAN(name, on_host, call)                                                                                                          \
     do {                                                                                                                                   \
         DT_TRY(dt_span_begin(stream, name, DT_SPAN_COMPUTE, 0, NULL));                                                                     \

@@ -1,12 +1,14 @@
-/* What a step learns of the norm of all its gradients, between the last gradient and the first update: the same arithmetic on the host's
- * processor and on a GPU.
+/* The norm of all gradients of a step, computed between the last gradient and the first update. The
+ * host's processor and a GPU use the same arithmetic.
  *
  * Clipping  a gradient whose norm over all parameters is longer than a limit is shortened to it.
- *           Source  Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks", ICML 2013, algorithm 1.
- * Scaling   16-bit gradients are computed of the loss times a scale, which the updates take off again. It grows while all gradients are finite,
- *           and shrinks where some are not.
+ *           Source  Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural
+ *                   networks", ICML 2013, algorithm 1.
+ * Scaling   the loss of 16-bit gradients is multiplied by a scale, by which updates divide. It
+ *           grows while all gradients are finite, and shrinks if some are not.
  *           Source  Micikevicius et al., "Mixed Precision Training", ICLR 2018, section 3.2.
- * Left out  a norm that is not finite says that some gradient is not: no parameter is updated in this step, on no rank. */
+ * Skipping  if the norm is not finite, some gradient is not: no rank updates any parameter in this
+ *           step. */
 #ifndef LIB_KERNELS_NORM_H
 #define LIB_KERNELS_NORM_H
 
@@ -16,10 +18,11 @@
 #include <math.h>
 
 #ifndef DT_HOST_DEVICE
-#define DT_HOST_DEVICE /* a CUDA file defines it: functions marked with it run on the device too */
+#define DT_HOST_DEVICE /* CUDA files define it: marked functions also run on the device */
 #endif
 
-/* squares: the sum of the squares of all gradients. The same number on every rank, and so the same outcome. */
+/* squares: the sum of the squares of all gradients. It is the same number on every rank, so the
+ * result is too. */
 DT_HOST_DEVICE static inline void dt_norm_settle(struct dt_norm_state *s, const struct dt_norm_rule *rule, float squares)
 {
     float scale = s->loss_scale;

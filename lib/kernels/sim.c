@@ -1,5 +1,5 @@
-/* The sim device: nothing is computed. Memory is what callers allocate around the kernels; what they
- * cost, the device's description says (lib/cost). */
+/* The sim device: nothing is computed. Callers allocate the same memory as on other devices; the
+ * device's description gives the kernels' costs (lib/cost). */
 #include "lib/device/sim.h"
 #include "lib/cost/cost.h"
 #include "lib/kernels/backend.h"
@@ -28,7 +28,7 @@ static const struct dt_costs *costs_of(const struct dt_kernels *k)
     return described ? described->costs : NULL;
 }
 
-/* Of a parameter. */
+/* Bytes of optimizer state for one parameter. */
 static size_t state_bytes(const struct dt_update *u)
 {
     return sizeof(float) * (size_t)((u->first_moment != NULL) + (u->second_moment != NULL) + (u->master != NULL));
@@ -39,8 +39,8 @@ static double gradient_bytes(const struct dt_kernels *k, const struct dt_update 
     return (double)(u->wide_grads ? sizeof(float) : dt_dtype_bytes(k->dtype));
 }
 
-/* What the host's processor moves of its memory: gradients are read, parameters written, and read where there is no master copy; what is kept
- * of them is both. */
+/* The memory traffic of an update on the host's processor: gradients are read; parameters are
+ * written, and read if there is no master copy; optimizer state is read and written. */
 static dt_status update_on_host(const struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
 {
     double bytes = (u->master ? 1 : 2) * (double)dt_dtype_bytes(k->dtype) + gradient_bytes(k, u) + 2 * (double)state_bytes(u);
@@ -58,7 +58,7 @@ static dt_status sim_update(struct dt_kernels *k, struct dt_stream *stream, cons
         return update_on_host(k, stream, u);
     DT_TRY(dt_cost_measured(costs, stream, &c, &measured));
     if (measured)
-        return DT_OK; /* sgd's kernel was measured without momentum, and adam's with a master copy */
+        return DT_OK; /* measured were sgd without momentum, and adam with a master copy */
     double launches = costs->profile.kernels[c.kernel].launches;
     double wider = gradient_bytes(k, u) - (double)dt_dtype_bytes(k->dtype);
     double bytes = (wider + dt_cost_update_bytes(&costs->profile, dt_dtype_bytes(k->dtype), u->adam, state_bytes(u))) * (double)u->count;
@@ -71,7 +71,7 @@ static dt_status sim_update(struct dt_kernels *k, struct dt_stream *stream, cons
     return dt_cost_work(costs, stream, c.kernel, launches, dt_cost_memory_s(costs, launches, bytes));
 }
 
-/* One pass over them; on the host as well. */
+/* One pass over x, on the device and on the host. */
 static dt_status sim_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
                                  size_t count)
 {
@@ -82,7 +82,7 @@ static dt_status sim_add_squares(struct dt_kernels *k, struct dt_stream *stream,
     return dt_cost_memory_bound(costs, stream, &c, (double)count, 0);
 }
 
-/* One number: a launch, and on the host nothing. */
+/* A kernel on a single number: a launch on the device, and nothing on the host. */
 static dt_status of_one_number(struct dt_kernels *k, struct dt_stream *stream, bool on_host)
 {
     const struct dt_costs *costs = costs_of(k);
@@ -113,7 +113,7 @@ static dt_status sim_set_norm(struct dt_kernels *k, struct dt_stream *stream, co
     return DT_OK;
 }
 
-/* One is read and the other written. */
+/* One array is read and the other written. */
 static dt_status sim_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
                              enum dt_dtype from_dtype, size_t count)
 {
@@ -131,7 +131,7 @@ static dt_status sim_add(struct dt_kernels *k, struct dt_stream *stream, bool on
     return dt_cost_memory_bound(costs, stream, &c, (double)count, 0);
 }
 
-/* The sum is read and written. */
+/* The sum is read and written, the summand read. */
 static dt_status sim_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype,
                               const void *from, size_t count)
 {
@@ -144,7 +144,7 @@ static dt_status sim_add_wide(struct dt_kernels *k, struct dt_stream *stream, bo
     return dt_cost_work(costs, stream, DT_PRICED_ADD, 1, dt_cost_memory_s(costs, 1, bytes));
 }
 
-/* Before the first step. */
+/* Used only before the first step, so it has no cost. */
 static dt_status sim_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
 {
     return DT_OK;

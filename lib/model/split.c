@@ -11,8 +11,10 @@ static void split_by_parameters(const struct dt_piece *pieces, int count, int st
     first_layer[0] = pieces[0].first_layer;
     for (int i = 0; i + 1 < count && stage < stages - 1; i++) {
         seen += pieces[i].parameters;
-        bool share_passed = seen * (uint64_t)stages > total * (uint64_t)(stage + 1); /* seen > total * (stage + 1) / stages */
-        bool rest_needed = count - 1 - i == stages - 1 - stage;                      /* a heavy head would leave the last stages empty */
+        /* seen > total * (stage + 1) / stages, without rounding */
+        bool share_passed = seen * (uint64_t)stages > total * (uint64_t)(stage + 1);
+        /* without this a large head would leave the last stages empty */
+        bool rest_needed = count - 1 - i == stages - 1 - stage;
         if (share_passed || rest_needed)
             first_layer[++stage] = pieces[i + 1].first_layer;
     }
@@ -20,7 +22,8 @@ static void split_by_parameters(const struct dt_piece *pieces, int count, int st
 
 /* ---- balanced ---- */
 
-/* Fill `stages` of all pieces [count], which those from there on need, from the back: the fewest runs of which none costs more than `bound`, which no piece exceeds. */
+/* Set `stages` of all pieces [count]: the number of stages that the pieces from there on need, if
+ * none costs more than `bound`. Fills stages from the back. No piece costs more than bound. */
 static int stages_needed(struct dt_piece *pieces, int count, int64_t bound)
 {
     int64_t cost = 0;
@@ -33,7 +36,7 @@ static int stages_needed(struct dt_piece *pieces, int count, int64_t bound)
     return pieces[0].stages;
 }
 
-/* The least that the slowest of `stages` stages costs. */
+/* The lowest possible cost of the slowest of `stages` stages. */
 static int64_t least_bound(struct dt_piece *pieces, int count, int stages)
 {
     int64_t low = 0, high = 0;
@@ -56,8 +59,8 @@ static int64_t distance(int64_t a, int64_t b)
     return a > b ? a - b : b - a;
 }
 
-/* Choose stages from the front, each as close to the mean of the rest as the bound and the later
- * stages allow. */
+/* Choose stages from the front. The cost of each is as close to the mean of the remaining ones as
+ * the bound and the later stages allow. */
 static void fill_evenly(struct dt_piece *pieces, int count, int stages, int64_t bound, int *first_layer)
 {
     int64_t left = 0;

@@ -56,7 +56,7 @@ static void add_group(struct dt_stage *s, const struct dt_part *part, struct dt_
     s->param_elems += group->param_elems;
 }
 
-/* The groups of one part, after those that the stage has. */
+/* Add the groups of one part after those that the stage has. */
 static void add_part(struct dt_stage *s, const struct dt_layers *from, enum dt_unit unit)
 {
     struct dt_blocks blocks = dt_blocks_of(s->model);
@@ -125,7 +125,7 @@ void dt_stage_destroy(struct dt_stage *s, struct dt_stream *stream)
 
 /* ---- a stash ---- */
 
-/* What is kept of layer `i` of the stage: first of all its buffers. */
+/* What the stash keeps of layer `i` of the stage; its buffers come first. */
 static struct dt_buffer *kept_of(const struct dt_stage *stage, const struct dt_stash *stash, int i)
 {
     return (struct dt_buffer *)(void *)((char *)stash->layers + (size_t)i * stage->model->family->stash_bytes);

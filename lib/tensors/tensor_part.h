@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Element k of the part is element first + k / run * stride + k % run of the tensor, for k in [from, until). */
+/* Element k of the part is element first + k / run * stride + k % run of the tensor, for k in
+ * [from, until). */
 struct dt_tensor_part {
     uint64_t first, run, stride;
     uint64_t from, until;

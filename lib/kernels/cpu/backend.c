@@ -1,4 +1,4 @@
-/* The cpu device: its host is the device. */
+/* The cpu device: kernels run on the host's processor. */
 #include "lib/device/cpu/device.h"
 #include "lib/kernels/cpu/host.h"
 #include "lib/kernels/cpu/team.h"

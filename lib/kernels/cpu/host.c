@@ -7,11 +7,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { GRANULE = 256, LEAST_FOR_A_TEAM = 8192 }; /* elements; waking a second thread costs about what these cost */
+enum { GRANULE = 256, LEAST_FOR_A_TEAM = 8192 }; /* in elements; waking a second thread takes about as long as LEAST_FOR_A_TEAM elements */
 
 struct task {
     struct dt_kernels *k;
-    void (*part)(const struct task *t, struct dt_cpu_share share, int thread); /* what a thread does of its elements */
+    void (*part)(const struct task *t, struct dt_cpu_share share, int thread); /* a thread's share of the work */
     size_t count;
     union {
         struct dt_update update;
@@ -20,13 +20,13 @@ struct task {
             void *to;
             const void *from;
             float value;
-            enum dt_dtype dtype; /* of from, where `to` is fp32 */
+            enum dt_dtype dtype; /* dtype of `from`, if `to` is fp32 */
         } flat;
         struct {
             void *to;
             const void *from;
             enum dt_dtype to_dtype, from_dtype;
-            const struct dt_simd *loops; /* of the one that is not fp32 */
+            const struct dt_simd *loops; /* loops for the array that is not fp32 */
         } convert;
         struct {
             enum dt_dtype dtype;
@@ -61,7 +61,7 @@ dt_status dt_host_init(struct dt_kernels *k, int threads)
 
 /* ---- a thread's share ---- */
 
-/* Where a thread's elements begin in an array of the kernels' dtype. */
+/* The first element of a thread's share in an array of the kernels' dtype. */
 static void *place(const struct task *t, const void *array, struct dt_cpu_share share)
 {
     return (char *)array + share.first * dt_dtype_bytes(t->k->dtype);
@@ -121,7 +121,7 @@ static void update_part(const struct task *t, struct dt_cpu_share share, int thr
 static void normal_part(const struct task *t, struct dt_cpu_share share, int thread)
 {
     const struct dt_normal *a = &t->normal;
-    size_t whole = a->run_elems ? a->run_elems : a->run_done + a->count; /* of a run */
+    size_t whole = a->run_elems ? a->run_elems : a->run_done + a->count; /* of one run */
     for (size_t at = share.first, here; at < share.end; at += here) {
         size_t done = a->run_done + at, left = whole - done % whole;
         here = share.end - at < left ? share.end - at : left;
@@ -136,9 +136,10 @@ static void run_part(void *argument, int thread, int threads)
     t->part(t, dt_cpu_share(t->count, GRANULE, thread, threads), thread);
 }
 
-/* ---- as the stream gets there ---- */
+/* ---- tasks on the stream ---- */
 
-/* The step's number is read here, not where the task is queued: a graph runs it again in other steps. */
+/* The step's number is read here, not when the task is queued: a graph runs it again in other
+ * steps. */
 static void begin_update(struct task *t)
 {
     const struct dt_update *u = &t->update;
@@ -184,7 +185,7 @@ static dt_status run_begin_step(void *arguments)
     return DT_OK;
 }
 
-/* Threads' sums in the threads' order: the same in every run. */
+/* Adds the threads' sums in the order of threads, so that every run gets the same result. */
 static dt_status run_add_squares(void *arguments)
 {
     struct task *t = arguments;
@@ -264,7 +265,7 @@ static dt_status host_settle_norm(struct dt_kernels *k, struct dt_stream *stream
                                   const float *squares)
 {
     if (on_host && k->backend->calls == &dt_host_calls)
-        return DT_OK; /* the device's updates are the host's: they are settled already */
+        return DT_OK; /* the updates of the device are those of the host: the norm is settled already */
     struct task t = {.k = k, .norm = {.squares = (float *)squares, .rule = *rule}};
     return k->host.submit(stream, "norm", run_settle_norm, &t, sizeof t);
 }

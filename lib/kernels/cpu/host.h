@@ -1,11 +1,12 @@
-/* The calls of lib/kernels/backend.h on the host's processor, by way of k->host: all of them on the cpu device; on the cuda device those for
- * parameters in host memory. */
+/* The functions of lib/kernels/backend.h on the host's processor, with the data in k->host: on the
+ * cpu device for all arrays, on the cuda device for parameters in host memory. */
 #ifndef LIB_KERNELS_CPU_HOST_H
 #define LIB_KERNELS_CPU_HOST_H
 
 #include "lib/kernels/backend.h"
 
-/* Step 1, on `threads` threads; k->host.submit is the caller's to set. Errors: DT_ERR_UNAVAILABLE where this build has no loops for the processor. */
+/* Initialise k->host for step 1, with `threads` threads; the caller sets k->host.submit. Errors:
+ * DT_ERR_UNAVAILABLE if this build has no loops for the processor. */
 dt_status dt_host_init(struct dt_kernels *k, int threads);
 extern const struct dt_kernel_calls dt_host_calls;
 

@@ -1,4 +1,5 @@
-/* Compiled once per instruction set and dtype (meson.build): DT_SIMD_DTYPE is the dtype, DT_SIMD_TABLE the name of the table. */
+/* Compiled once for each instruction set and dtype (meson.build). DT_SIMD_DTYPE is the dtype,
+ * DT_SIMD_TABLE the name of the table. */
 #include "lib/kernels/cpu/tables.h"
 
 #include "lib/kernels/cpu/simd_dtype.h"
@@ -50,13 +51,14 @@ static void combine(void *out, const void *a, const void *b, size_t count, float
         store(out, i, count, (load(a, i, count) + load(b, i, count)) * scale);
 }
 
-/* -1 where a number is finite, in its lane. */
+/* -1 in the lanes of finite numbers, 0 in the others. */
 V_INLINE vint is_finite(vfloat x)
 {
     return ((vint)x & 0x7F800000) != 0x7F800000;
 }
 
-/* Of `whole` lanes those that `sums`, sums of is_finite()'s results, do not count. Lanes past an array's end have been zero. */
+/* The number of `whole` lanes that `sums`, the sums of is_finite()'s results, did not count. Lanes
+ * after an array's end were zero, so finite. */
 V_INLINE size_t left_out(vint sums, size_t whole)
 {
     for (size_t lane = 0; lane < V_LANES; lane++)
@@ -127,7 +129,8 @@ static size_t adam(void *params, const void *grads, float *first_moment, float *
     return left_out(counted, i);
 }
 
-/* Four words of each block become its four elements. In between, the blocks' first half has the even lanes of a vector. */
+/* Four words of each block become its four elements. In between, the first half of the blocks has
+ * the even lanes of a vector. */
 enum { NORMALS = 4 * V_LANES };
 static void normals_of_blocks(float *out, uint64_t seed, uint64_t first_block, uint32_t tensor_id, float standard_deviation)
 {
@@ -195,7 +198,7 @@ static double squares(const void *x, size_t count)
     return sum_of(x, count, true);
 }
 
-/* Four rows at a time: the sums go through memory once for them. */
+/* Four rows at a time, so that the sums go through memory once for four rows. */
 static void column_sums(float *sums, const void *from, size_t rows, size_t columns, size_t stride)
 {
     memset(sums, 0, columns * sizeof *sums);
@@ -216,10 +219,10 @@ static void column_sums(float *sums, const void *from, size_t rows, size_t colum
     }
 }
 
-/* One pass takes maximum and sum, which is rescaled when the maximum grows. */
+/* One pass computes the maximum and the sum, which is rescaled when the maximum grows. */
 static double exponentials(const void *logits, size_t count, float *out_largest)
 {
-    enum { BLOCK = 256 * V_LANES }; /* small enough to be in the nearest cache when it is read again for the sum */
+    enum { BLOCK = 256 * V_LANES }; /* small enough to be in the nearest cache when the sum reads it again */
     float largest = -INFINITY;
     double total = 0;
     for (size_t first = 0; first < count; first += BLOCK) {

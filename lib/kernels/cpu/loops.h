@@ -1,7 +1,9 @@
-/* Inner loops on a processor: one thread's part of the work, for one instruction set and one dtype.
+/* Inner loops on a processor: one thread's share of the work, for one instruction set and one
+ * dtype.
  *
- * loops.c is compiled once for each pair. Pointers are to memory of the table's dtype unless typed; nothing here fails, allocates or
- * starts threads. Families have further tables (gpt/cpu/loops/loops.h). */
+ * loops.c is compiled once for each pair. Untyped pointers are to memory of the table's dtype.
+ * Nothing here fails, allocates or starts threads. Families have more tables
+ * (gpt/cpu/loops/loops.h). */
 #ifndef LIB_KERNELS_CPU_LOOPS_H
 #define LIB_KERNELS_CPU_LOOPS_H
 
@@ -14,17 +16,17 @@
 
 /* Adam's numbers for one step. */
 struct dt_adam_step {
-    bool first; /* moments and master are written without being read */
+    bool first; /* moments and master are not read, only written */
     bool wide;  /* gradients are fp32 */
     float learning_rate, beta1, beta2, epsilon, gradient_scale;
     float correction1, correction2; /* 1 / (1 - beta^step) */
-    float weight_decay;             /* added to the gradient, times the parameter */
-    float decay;                    /* taken from the parameter, times it */
+    float weight_decay;             /* weight_decay * parameter is added to the gradient */
+    float decay;                    /* decay * parameter is subtracted from the parameter */
 };
 
-/* Those of SGD with momentum or weight decay. */
+/* SGD's numbers for one step, with momentum or weight decay. */
 struct dt_sgd_step {
-    bool first; /* the moment is written without being read */
+    bool first; /* the moment is not read, only written */
     bool wide;  /* gradients are fp32 */
     float learning_rate, gradient_scale, momentum, weight_decay;
 };
@@ -37,11 +39,13 @@ struct dt_simd {
 
     void (*fill)(void *to, size_t count, float value);
     void (*add)(void *to, const void *from, size_t count);
-    /* out = (a + b) * scale, in fp32, rounded once. out may be a or b; they do not overlap otherwise. */
+    /* out = (a + b) * scale, in fp32, rounded once. out may be a or b; they do not overlap
+     * otherwise. */
     void (*combine)(void *out, const void *a, const void *b, size_t count, float scale);
-    /* These return how many elements they have left out for a gradient that is not finite. */
+    /* These return the number of elements that were not updated because their gradient is not
+     * finite. */
     size_t (*sgd)(void *params, const void *grads, size_t count, float rate);
-    /* moment, master [count]; NULL: none */
+    /* moment, master [count]; may be NULL */
     size_t (*momentum)(void *params, const void *grads, float *moment, float *master, size_t count, const struct dt_sgd_step *step);
     size_t (*adam)(void *params, const void *grads, float *first_moment, float *second_moment, float *master, size_t count,
                    const struct dt_adam_step *step);
@@ -53,14 +57,15 @@ struct dt_simd {
     /* sums [columns] = sums over the rows of from [rows, columns], rows `stride` elements apart. */
     void (*column_sums)(float *sums, const void *from, size_t rows, size_t columns, size_t stride);
 
-    /* logits [count] becomes its gradient; returns -log softmax[target]. */
+    /* logits [count] become their gradient; returns -log softmax[target]. */
     double (*cross_entropy)(void *logits, size_t count, int32_t target, float gradient_scale);
-    /* The same in two halves: the sum of exp(logit - *largest), and logits[i] = exp(logits[i] - largest) * scale. */
+    /* The same in two parts: the sum of exp(logit - *largest), and logits[i] = exp(logits[i] -
+     * largest) * scale. */
     double (*exponentials)(const void *logits, size_t count, float *largest);
     void (*softmax)(void *logits, size_t count, float largest, float scale);
 };
 
-/* NULL when this build or this processor does not have `isa`. */
+/* NULL if this build or this processor does not have `isa`. */
 const struct dt_simd *dt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
 
 #endif

@@ -1,4 +1,4 @@
-/* A processor that is no x86-64 has the baseline only. */
+/* A processor that is not x86-64 has only the baseline. */
 #include "lib/kernels/cpu/tables.h"
 
 const struct dt_simd *dt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype)

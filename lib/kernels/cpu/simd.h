@@ -1,11 +1,13 @@
-/* Vectors of fp32 for the instruction set that the including file is compiled for.
+/* Vectors of fp32 for the instruction set for which the including file is compiled.
  *
- * loops.c and the files of attention are compiled once for each level of lib/base/cpu_isa.h; a vector is as wide as that level's
- * registers. Vectors are the compilers' own (GCC, Clang), so that +, -, *, / and comparisons work on them; a comparison gives -1 or 0 in
- * each lane. Only what that notation cannot say is written per instruction set here.
+ * loops.c and the files of attention are compiled once for each instruction set of
+ * lib/base/cpu_isa.h; a vector is as wide as its registers. Vectors are those of the compilers
+ * (GCC, Clang), which support +, -, *, / and comparisons; a comparison returns -1 or 0 in each
+ * lane. Only operations that this notation lacks are written for each instruction set here.
  *
- * v_load and v_store take the number of elements that are left, and touch no more: loops need no second body for their ends. Missing
- * elements read as zero. Rounding to bf16 and fp16 is to nearest even. */
+ * v_load and v_store take the number of remaining elements, and access no more: loops need no
+ * separate code for their ends. Missing elements are read as zero. Rounding to bf16 and fp16 is to
+ * nearest even. */
 #ifndef LIB_KERNELS_CPU_SIMD_H
 #define LIB_KERNELS_CPU_SIMD_H
 
@@ -26,12 +28,12 @@ enum { V_LANES = 4 };
 typedef float vfloat __attribute__((vector_size(4 * V_LANES)));
 typedef int32_t vint __attribute__((vector_size(4 * V_LANES)));
 typedef uint32_t vuint __attribute__((vector_size(4 * V_LANES)));
-typedef uint64_t vwide __attribute__((vector_size(4 * V_LANES))); /* half as many lanes */
+typedef uint64_t vwide __attribute__((vector_size(4 * V_LANES))); /* half as many lanes, twice the size */
 typedef uint16_t vhalf __attribute__((vector_size(2 * V_LANES))); /* as many lanes, half the size */
 
 #define V_INLINE static inline __attribute__((always_inline, unused))
 
-/* mask ? a : b, lane by lane; mask is a comparison's result. */
+/* mask ? a : b in each lane; mask is a comparison's result. */
 V_INLINE vfloat v_select(vint mask, vfloat a, vfloat b)
 {
     return (vfloat)(((vint)a & mask) | ((vint)b & ~mask));
@@ -46,7 +48,8 @@ V_INLINE vfloat v_set(float value)
 #include <immintrin.h>
 #endif
 
-/* v_max and v_min give b where either is NaN. v_multiply_low: the 64-bit products of the low halves of each wide lane. */
+/* v_max and v_min return b if either is NaN. v_multiply_low: the 64-bit products of the low halves
+ * of each wide lane. */
 #if defined(__AVX512F__)
 V_INLINE vfloat v_max(vfloat a, vfloat b)
 {
@@ -128,7 +131,8 @@ V_INLINE vuint v_widen_bits(vhalf bits)
 {
     return __builtin_convertvector(bits, vuint);
 }
-/* The exponent moves by a multiplication, which brings subnormals right as well; infinity and NaN get all exponent bits back. */
+/* A multiplication moves the exponent, and is also correct for subnormals. Infinity and NaN get all
+ * exponent bits back. */
 V_INLINE vfloat v_widen_fp16(vhalf bits)
 {
     vuint wide = v_widen_bits(bits), rest = (wide & 0x7FFF) << 13;
@@ -139,7 +143,7 @@ V_INLINE vhalf v_narrow_fp16(vfloat a)
 {
     vuint bits = (vuint)a, rest = bits & 0x7FFFFFFF;
     vuint normal = (rest - (112u << 23) + 0xFFF + (rest >> 13 & 1)) >> 13;
-    vuint subnormal = (vuint)((vfloat)rest + 0.5f) - 0x3F000000u;       /* the sum rounds to the last place of an fp16 subnormal */
+    vuint subnormal = (vuint)((vfloat)rest + 0.5f) - 0x3F000000u;       /* the addition rounds to the last place of an fp16 subnormal */
     vuint special = (vuint)(rest > 0x7F800000u) * 0xFFFFFE00u + 0x7C00; /* 0x7E00 for NaN */
     vint is_small = (vint)(rest < 0x38800000u), is_special = (vint)(rest >= 0x477FF000u);
     vuint half = ((subnormal & (vuint)is_small) | (normal & (vuint)~is_small)) & (vuint)~is_special;
@@ -156,13 +160,14 @@ V_INLINE vhalf v_narrow_bf16(vfloat a)
 V_INLINE vhalf v_narrow_bf16(vfloat a)
 {
     vuint bits = (vuint)a;
-    vint is_nan = a != a; /* must not round to infinity */
+    vint is_nan = a != a; /* NaN must not round to infinity */
     vuint rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
     return __builtin_convertvector((quiet & (vuint)is_nan) | (rounded & (vuint)~is_nan), vhalf);
 }
 #endif
 
-/* The lanes of a and b in turns (a0 b0 a1 b1 ...): first half and second half of that sequence. */
+/* The lanes of a and b interleaved (a0 b0 a1 b1 ...): the first half of the result, and the
+ * second. */
 #if defined(__AVX512F__)
 #define V_ZIP_FIRST 0, 8, 1, 9, 2, 10, 3, 11
 #define V_ZIP_SECOND 4, 12, 5, 13, 6, 14, 7, 15
@@ -187,7 +192,7 @@ V_INLINE vfloat v_widen(enum dt_dtype dtype, vhalf bits)
     return dtype == DT_FP16 ? v_widen_fp16(bits) : (vfloat)(v_widen_bits(bits) << 16);
 }
 
-/* Out of line, so that a loop's body is the common case alone. */
+/* Not inline, so that a loop's body contains only the common case. */
 static __attribute__((noinline, unused)) vfloat v_load_some(enum dt_dtype dtype, const void *from, size_t left)
 {
     vfloat whole = {0};
@@ -211,7 +216,8 @@ static __attribute__((noinline, unused)) void v_store_some(enum dt_dtype dtype, 
     memcpy(to, &half, left * 2);
 }
 
-/* Elements from[i], from[i + 1], ... of which `left` exist (more than a vector's worth is fine; at least 1). dtype is a constant. */
+/* Elements from[i], from[i + 1], ... of which `left` exist: at least 1; more than a vector has is
+ * allowed. dtype is a constant. */
 V_INLINE vfloat v_load(enum dt_dtype dtype, const void *from, size_t i, size_t left)
 {
     const char *at = (const char *)from + i * (dtype == DT_FP32 ? 4 : 2);
@@ -241,7 +247,8 @@ V_INLINE void v_store(enum dt_dtype dtype, void *to, size_t i, size_t left, vflo
     }
 }
 
-/* The first `left` lanes of a; the others become `rest`. For sums and maxima over a row's end. */
+/* The first `left` lanes of a; the others become `rest`. For sums and maxima at the end of a
+ * row. */
 V_INLINE vfloat v_first(vfloat a, size_t left, float rest)
 {
     vint lane;
@@ -250,7 +257,8 @@ V_INLINE vfloat v_first(vfloat a, size_t left, float rest)
     return left < V_LANES ? v_select(lane < (int32_t)left, a, v_set(rest)) : a;
 }
 
-/* Halves onto each other until one lane is left: shorter than a chain of additions. */
+/* Adds one half of the lanes to the other until one lane is left, which has less latency than a
+ * chain of additions. */
 V_INLINE float v_sum(vfloat a)
 {
     float lanes[V_LANES];

@@ -1,5 +1,5 @@
-/* Vectors of the dtype that the including file is compiled for (DT_SIMD_DTYPE), from and to element i of `count`. They are macros because this
- * header, alone, is of no dtype. */
+/* Load and store vectors of the dtype for which the including file is compiled (DT_SIMD_DTYPE), at
+ * element i of `count`. They are macros, because the header itself has no dtype. */
 #ifndef LIB_KERNELS_CPU_SIMD_DTYPE_H
 #define LIB_KERNELS_CPU_SIMD_DTYPE_H
 

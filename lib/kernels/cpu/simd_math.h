@@ -1,33 +1,38 @@
-/* Functions on vectors of fp32, and the random bits of lib/base/random.h a vector of blocks at a time.
+/* Functions on vectors of fp32, and the random bits of lib/base/random.h for a vector of blocks at
+ * a time.
  *
- * Polynomials are minimax fits made for the ranges named; the errors given are relative, and come on top of fp32's own rounding. */
+ * Polynomials are minimax fits made for the given ranges. The given errors are relative, without
+ * fp32's own rounding. */
 #ifndef LIB_KERNELS_CPU_SIMD_MATH_H
 #define LIB_KERNELS_CPU_SIMD_MATH_H
 
 #include "lib/base/random.h"
 #include "lib/kernels/cpu/simd.h"
 
-/* e^x for x from -87 to 88; NaN stays NaN. Error 1e-7, and |x| times 1e-8 (6e-8 without fused multiply-add). */
+/* e^x for x from -87 to 88; NaN stays NaN. Error 1e-7, and |x| times 1e-8 (6e-8 without fused
+ * multiply-add). */
 V_INLINE vfloat v_exp_within(vfloat x)
 {
     vfloat shifted = x * 1.44269504f + 12582912.0f;       /* 1.5 * 2^23: the low bits now hold x / ln 2, rounded to an integer */
     vfloat r = x * 1.44269504f - (shifted - 12582912.0f); /* e^x = 2^integer * 2^r, r in [-1/2, 1/2] */
     vfloat p = ((0.00132646999f * r + 0.00967153391f) * r + 0.05550734f) * r + 0.240222418f;
     p = (p * r + 0.693146977f) * r + 1.0f;
-    return (vfloat)((vuint)p + ((vuint)shifted << 23)); /* the rest of `shifted` falls off the top */
+    return (vfloat)((vuint)p + ((vuint)shifted << 23)); /* the shift discards the other bits of `shifted` */
 }
 
-/* e^x. x below -87 gives e^-87, which stands for zero; x must not exceed 88; NaN stays NaN. */
+/* e^x. For x below -87 the result is e^-87, which stands for zero; x must not exceed 88; NaN stays
+ * NaN. */
 V_INLINE vfloat v_exp(vfloat x)
 {
     return v_exp_within(v_max(v_set(-87.0f), x));
 }
 
-/* From here on e^(-x^2 / 2) is e^-87, and stands for zero: functions of the normal distribution stop here, as an infinity times zero would be NaN. */
+/* From here on e^(-x^2 / 2) is e^-87, and stands for zero. Functions of the normal distribution
+ * limit |x| to this, because infinity times zero would be NaN. */
 #define V_NORMAL_END 13.1909f
 
-/* The normal distribution's tail beyond a, from 0 to V_NORMAL_END, and e^(-a^2 / 2), of which its density is a multiple. Error 3e-7, but for
- * e^(-a^2 / 2)'s. */
+/* The normal distribution's tail beyond a, for a from 0 to V_NORMAL_END, and e^(-a^2 / 2), a
+ * multiple of its density. Error 3e-7, in addition to that of e^(-a^2 / 2). */
 V_INLINE vfloat v_normal_tail(vfloat a, vfloat *exponential)
 {
     vfloat e = v_exp_within(a * a * -0.5f), t = 1.0f / (a * 0.3f + 1.0f);
@@ -37,7 +42,7 @@ V_INLINE vfloat v_normal_tail(vfloat a, vfloat *exponential)
     return p * t * e;
 }
 
-/* x * Phi(x), which is max(x, 0) less the same tail on both sides. */
+/* x * Phi(x), which is max(x, 0) minus |x| times the tail beyond |x|. */
 V_INLINE vfloat v_gelu(vfloat x)
 {
     vfloat a = v_min(v_set(V_NORMAL_END), v_max(-x, x)), exponential, tail = v_normal_tail(a, &exponential);
@@ -53,10 +58,11 @@ V_INLINE vfloat v_gelu_gradient(vfloat x)
     return x * density + phi;
 }
 
-/* Where |x| is more, the tanh form below has its limits: e^(+-2 u) then has no fp32. */
+/* For larger |x| the tanh form below has its limit values: e^(+-2 u) is outside of fp32's range. */
 #define V_TANH_END 9.9f
 
-/* Half of 1 + tanh(u), of u = sqrt(2 / pi) (x + 0.044715 x^3), for |x| <= V_TANH_END; and *exponential = e^(-2 u). */
+/* (1 + tanh(u)) / 2 for u = sqrt(2 / pi) (x + 0.044715 x^3), |x| <= V_TANH_END; *exponential =
+ * e^(-2 u). */
 V_INLINE vfloat v_half_tanh(vfloat x, vfloat *exponential)
 {
     *exponential = v_exp_within(x * (x * x * 0.0713548163f + 1.59576912f) * -1.0f);
@@ -70,7 +76,7 @@ V_INLINE vfloat v_gelu_new(vfloat x)
     return low * v_half_tanh(v_min(v_set(V_TANH_END), low), &exponential);
 }
 
-/* Its derivative. */
+/* The derivative of GELU's tanh form. */
 V_INLINE vfloat v_gelu_new_gradient(vfloat x)
 {
     x = v_max(v_set(-V_TANH_END), v_min(v_set(V_TANH_END), x));
@@ -89,11 +95,12 @@ V_INLINE vfloat v_relu_gradient(vfloat x)
     return v_select(x <= 0.0f, v_set(0), v_select(x > 0.0f, v_set(1), x));
 }
 
-/* sqrt(-2 log u) for u = (word + 1) / 2^32, in (0, 1]. Error 4e-8, also near u = 1, where u itself has no fp32. */
+/* sqrt(-2 log u) for u = (word + 1) / 2^32, in (0, 1]. Error 4e-8, also near u = 1, where fp32
+ * cannot represent u. */
 V_INLINE vfloat v_box_muller_radius(vuint word)
 {
     vuint rest = ~word; /* 2^32 (1 - u) */
-    /* fp32 of a word by halves, each exact; the sum rounds once. */
+    /* Convert the word's halves to fp32 exactly; only their sum is rounded. */
     vfloat u = __builtin_convertvector((vint)(word >> 16), vfloat) * 0x1p-16f +
                __builtin_convertvector((vint)(word & 0xFFFF) + 1, vfloat) * 0x1p-32f;
     vfloat from_one =
@@ -108,7 +115,8 @@ V_INLINE vfloat v_box_muller_radius(vuint word)
     return v_sqrt(v_max(logarithm * -2.0f, v_set(0)));
 }
 
-/* Cosine and sine of 2 pi word / 2^32. Error 1e-8, relative also next to the zeros: the angle is reduced as an integer. */
+/* Cosine and sine of 2 pi word / 2^32. Relative error 1e-8, also near the zeros, because the angle
+ * is reduced as an integer. */
 V_INLINE void v_turn(vuint word, vfloat *cosine, vfloat *sine)
 {
     vuint quarter = (word + 0x20000000) >> 30;
@@ -121,14 +129,15 @@ V_INLINE void v_turn(vuint word, vfloat *cosine, vfloat *sine)
     *sine = (vfloat)((vuint)v_select(swap, c, s) ^ sine_sign);
 }
 
-/* V_LANES Philox blocks: half of them in word[0], one per wide lane, the other half in word[1]. Counter words 0 and 1 together count up
- * with the blocks. The results' high halves are not zero and mean nothing. Two vectors go through the rounds together because one alone
- * would wait for its own multiplications. */
+/* V_LANES Philox blocks: half of them in word[0], one for each wide lane, the other half in
+ * word[1]. Counter words 0 and 1 together are incremented from block to block. The high halves of
+ * the results are not zero, but unused. Two vectors are computed at a time, because one alone would
+ * wait for its own multiplications. */
 struct v_philox {
     vwide word[2][4];
 };
 
-/* The ten rounds, from counters whose words 0 and 1 are each block's own. */
+/* The ten rounds. Each block has its own counter words 0 and 1. */
 V_INLINE struct v_philox v_philox_rounds(uint64_t key, vwide a[2], vwide b[2], uint32_t c2, uint32_t c3)
 {
     vwide c[2], d[2], zero = {0}, first = zero + 0xD2511F53u, second = zero + 0xCD9E8D57u;
@@ -140,7 +149,7 @@ V_INLINE struct v_philox v_philox_rounds(uint64_t key, vwide a[2], vwide b[2], u
     for (int round = 0; round < 10; round++) {
         for (int h = 0; h < 2; h++) {
             vwide p0 = v_multiply_low(a[h], first), p1 = v_multiply_low(c[h], second);
-            a[h] = (p1 >> 32) ^ b[h] ^ k0; /* b's high half gets into a's, which the multiplication ignores */
+            a[h] = (p1 >> 32) ^ b[h] ^ k0; /* b's high half gets into a's high half, which the multiplication ignores */
             c[h] = (p0 >> 32) ^ d[h] ^ k1;
             b[h] = p1;
             d[h] = p0;
@@ -181,7 +190,8 @@ V_INLINE void v_dropout_bits(uint64_t seed, uint32_t c0, uint32_t c1, uint32_t s
     v_dropout_order(&r, bits);
 }
 
-/* The same for 32 columns of each of V_DROPOUT_ROWS positions from t on of one sample: bits [V_DROPOUT_ROWS][32]. */
+/* The same for 32 columns of V_DROPOUT_ROWS positions of one sample, from t on: bits
+ * [V_DROPOUT_ROWS][32]. */
 enum { V_DROPOUT_ROWS = V_LANES / 4 };
 V_INLINE void v_dropout_square(uint64_t seed, uint32_t c0, uint32_t t, uint32_t sample, uint32_t c3, uint16_t *bits)
 {

@@ -1,4 +1,4 @@
-/* The tables that loops.c is compiled into; all but the baseline's exist on x86-64 alone. */
+/* The tables into which loops.c is compiled. All except the baseline exist only on x86-64. */
 #ifndef LIB_KERNELS_CPU_TABLES_H
 #define LIB_KERNELS_CPU_TABLES_H
 

@@ -1,9 +1,10 @@
-/* The cuda device; updates of parameters in host memory run on the host's processor, in the stream's order. */
+/* The cuda device. Updates of parameters in host memory run on the host's processor, in the
+ * stream's order. */
 #include "lib/kernels/cuda/kernels.h"
 
 #include "lib/base/machine.h"
 
-/* The step in device memory, as before the first one. */
+/* The step's numbers in device memory, as before the first step. */
 static dt_status begin_first_step(struct dt_kernels *k)
 {
     struct dt_stream *stream;
@@ -32,7 +33,7 @@ static void cuda_finish(struct dt_kernels *k)
     dt_cuda_own_free(k->device, k->cuda_step);
 }
 
-/* Those of the device, and where the host has made updates its own. */
+/* The overflows of the device, plus the host's if it has made updates. */
 static dt_status cuda_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to)
 {
     DT_TRY(dt_copy_to_host(stream, to, &k->cuda_step->overflows, sizeof *to));

@@ -1,4 +1,5 @@
-/* A bias where the library that makes a matrix cannot add it: written to every row first, and the library then adds to it. */
+/* A bias, if the library that computes a matrix cannot add it: it is written to every row first,
+ * and the library adds to that. */
 #include "lib/kernels/cuda/elements.cuh"
 
 namespace {
@@ -7,7 +8,8 @@ using namespace dt_cuda;
 
 enum { ROW_THREADS = 256, ROW_BLOCKS = 16 };
 
-/* Bound by memory: rows * columns elements are written once; the row itself stays in the cache. */
+/* Limited by memory: rows * columns elements are written once; the bias itself stays in the
+ * cache. */
 template <typename E, int N> __global__ void repeat_row_kernel(E *to, const E *row, size_t rows, size_t columns)
 {
     wait_for_earlier();

@@ -1,4 +1,4 @@
-/* Dropout's bits on the device (lib/base/random.h). */
+/* Random bits of dropout on the device (lib/base/random.h). */
 #ifndef LIB_KERNELS_CUDA_DROPOUT_CUH
 #define LIB_KERNELS_CUDA_DROPOUT_CUH
 
@@ -9,7 +9,8 @@
 
 namespace dt_cuda {
 
-/* The factor (0 or scale) of each of the eight columns from `column` (a multiple of 8) of row `position` of `sample`. word: the counter's last. */
+/* The factors (0 or scale) of eight columns from `column` (a multiple of 8) on, in row `position`
+ * of `sample`. word: the last word of the random counter. */
 __device__ inline void draw_dropout(uint64_t seed, uint32_t word, uint32_t threshold, float scale, uint32_t sample, uint32_t position,
                                     uint32_t column, float factor[8])
 {

@@ -1,7 +1,9 @@
-/* What cuda kernels of all families share on the device: launching, elements, 16-byte accesses, sums over warps and blocks.
+/* Device code that cuda kernels of all families share: launching, elements, 16-byte accesses, sums
+ * over warps and blocks.
  *
- * Kernels keep to what <cuda_runtime.h>, <cuda_fp16.h> and <cuda_bf16.h> offer, and are started by launch() alone: so the tests can run them
- * on a CPU, thread for thread (test/cuda_emulator). Shared memory is declared with __shared__ (static) or through dynamic_shared<T>(). */
+ * Kernels use only what <cuda_runtime.h>, <cuda_fp16.h> and <cuda_bf16.h> offer, and are started
+ * only by launch(), so that tests can run them on a CPU, thread by thread (test/cuda_emulator).
+ * Shared memory is declared with __shared__ (static), or obtained from dynamic_shared<T>(). */
 #ifndef LIB_KERNELS_CUDA_ELEMENTS_CUH
 #define LIB_KERNELS_CUDA_ELEMENTS_CUH
 
@@ -44,11 +46,11 @@ template <> __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x)
     return __float2bfloat16_rn(x);
 }
 
-/* N elements that move as one access of at most 16 bytes. */
+/* N elements that are loaded or stored by one access of at most 16 bytes. */
 template <typename E, int N> struct alignas(sizeof(E) * N) pack {
     E at[N];
 };
-/* As many as 16 bytes hold: 4 of fp32, 8 of fp16 and bf16. */
+/* The number of elements in 16 bytes: 4 of fp32, 8 of fp16 and bf16. */
 template <typename E> constexpr int pack_elems = 16 / (int)sizeof(E);
 
 template <int N, typename E> __device__ inline pack<E, N> load_pack(const E *from)
@@ -60,15 +62,16 @@ template <int N, typename E> __device__ inline void store_pack(E *to, const pack
     *reinterpret_cast<pack<E, N> *>(to) = value;
 }
 
-/* Whether every address of `stride` elements from these bases allows packs of N elements of E: for the choice between two instances of a
- * kernel, on the host. */
+/* Whether packs of N elements of E are aligned at every multiple of `stride` elements from these
+ * bases. The host chooses between two instances of a kernel by it. */
 template <typename E, int N> inline bool packs_fit(size_t stride, const void *a, const void *b = nullptr, const void *c = nullptr)
 {
     uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
     return stride % N == 0 && all % (sizeof(E) * N) == 0;
 }
 
-/* Calls f(std::integral_constant<int, N>()) with the widest N that packs_fit allows: 16 bytes' elements, or 1. */
+/* Calls f(std::integral_constant<int, N>()) with the largest N that packs_fit allows: 16 bytes'
+ * elements, or 1. */
 template <typename E, typename F>
 inline dt_status for_pack(size_t stride, F f, const void *a, const void *b = nullptr, const void *c = nullptr)
 {
@@ -92,8 +95,9 @@ __device__ inline float warp_max(float x)
     return x;
 }
 
-/* Over the block's threads, the same on every thread and in every run; `warps` [32] is shared memory that is free again after the call's
- * return. Every thread of the block calls. */
+/* Sum over the block's threads, with the same result on every thread and in every run. `warps` [32]
+ * is shared memory, which is free again when the call returns. Every thread of the block must
+ * call. */
 __device__ inline float block_sum(float x, float *warps)
 {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, count = ((int)blockDim.x + 31) / 32;
@@ -116,7 +120,7 @@ __device__ inline float block_max(float x, float *warps)
     __syncthreads();
     return x;
 }
-/* The same in double; whole warps. */
+/* The same in double; the block must consist of whole warps. */
 __device__ inline double block_total(double x, double *warps)
 {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, count = (int)blockDim.x / 32;
@@ -132,7 +136,7 @@ __device__ inline double block_total(double x, double *warps)
     return x;
 }
 
-/* ---- which element type an array has ---- */
+/* ---- the element type of an array ---- */
 
 /* Calls f(E()) with the element type of `dtype`. */
 template <typename F> inline dt_status for_dtype(enum dt_dtype dtype, F f)
@@ -145,7 +149,8 @@ template <typename F> inline dt_status for_dtype(enum dt_dtype dtype, F f)
     }
 }
 
-/* Blocks of `threads` for `items`, at most `per_multiprocessor` on each: a kernel's loop strides over the rest. */
+/* Number of blocks of `threads` threads for `items`, at most `per_multiprocessor` for each
+ * multiprocessor: the kernel's loop strides over the rest. */
 inline unsigned blocks_for(int multiprocessors, size_t items, int threads, int per_multiprocessor)
 {
     size_t needed = (items + (size_t)threads - 1) / (size_t)threads, most = (size_t)multiprocessors * (size_t)per_multiprocessor;

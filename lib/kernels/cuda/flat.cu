@@ -1,5 +1,5 @@
-/* Arrays without rows: initial weights, sums, fills. The floor of each is the bytes it reads and writes over the memory's bandwidth, and all
- * are far from any other limit. */
+/* Kernels over arrays without rows: initial weights, sums, fills. Each is limited by the bytes that
+ * it reads and writes, divided by the memory's bandwidth; no other limit is near. */
 #include "lib/kernels/cuda/map.cuh"
 
 #define DT_HOST_DEVICE __host__ __device__
@@ -50,7 +50,7 @@ template <typename E, int N> __global__ void __launch_bounds__(THREADS) fill_ker
         to[i] = all.at[0];
 }
 
-/* One block. */
+/* Runs in one block. */
 enum { SUM_THREADS = 512 };
 __global__ void __launch_bounds__(SUM_THREADS) add_sum_kernel(double *to, const double *from, size_t count, float scale)
 {
@@ -66,9 +66,9 @@ __global__ void __launch_bounds__(SUM_THREADS) add_sum_kernel(double *to, const 
 
 /* ---- random weights (lib/base/random.h) ---- */
 
-/* Two normal deviates from two words, in fp32 and right to some units in the last place. Next to 1 the logarithm is taken of what is
- * missing there, and the angle is brought into [-pi/4, pi/4] as an integer: a float of either word would have lost the low bits that count.
- */
+/* Two normal deviates from two words, in fp32, correct to a few units in the last place. Near 1 the
+ * logarithm is computed from the distance to 1, and the angle is reduced to [-pi/4, pi/4] as an
+ * integer, because a float of either word would lose the low bits that matter. */
 __device__ inline void normal_pair(uint32_t first, uint32_t second, float pair[2])
 {
     float logarithm = first >> 31 ? log1pf((float)~first * -0x1p-32f) : logf(((float)first + 1.0f) * 0x1p-32f);
@@ -80,19 +80,19 @@ __device__ inline void normal_pair(uint32_t first, uint32_t second, float pair[2
     pair[1] = quarter / 2 ? -radius * y : radius * y;
 }
 
-/* What is made: `runs` of run_elems elements, of which `skipped` are left out at the start. */
+/* The elements to make: `runs` of run_elems elements, without the first `skipped`. */
 struct normal_runs {
     uint64_t first_element;
     size_t count, runs, run_elems, skipped, stride_elems;
 
-    /* Calls of Philox that may serve a run: it may begin and end inside of one. */
+    /* Philox calls that a run may need: it may begin and end inside of one. */
     __host__ __device__ size_t blocks() const
     {
         return run_elems / 4 + 2;
     }
 };
 
-/* A thread makes the four elements of one call of Philox. */
+/* A thread makes the four elements of one Philox call. */
 template <typename E>
 __global__ void __launch_bounds__(THREADS)
     init_normal_kernel(E *to, normal_runs r, uint64_t seed, uint32_t tensor_id, float standard_deviation)
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(THREADS)
         normal_pair(random.word[2], random.word[3], normal + 2);
         for (int j = 0; j < 4; j++) {
             uint64_t element = block * 4 + j, in_run = element - begin, place = run * r.run_elems + in_run - r.skipped;
-            if (element >= begin && in_run < r.run_elems && place < r.count) /* what is skipped wraps round */
+            if (element >= begin && in_run < r.run_elems && place < r.count) /* for skipped elements the unsigned difference wraps round */
                 to[place] = from_float<E>(normal[j] * standard_deviation);
         }
     }

@@ -1,4 +1,5 @@
-/* The cuda backend's own header: its object, and its entries by file. cuda's own types stay out of here, so that C files may include it. */
+/* The cuda backend's internal header: its object, and its entries by file. It has no types of CUDA,
+ * so that C files can include it. */
 #ifndef LIB_KERNELS_CUDA_KERNELS_H
 #define LIB_KERNELS_CUDA_KERNELS_H
 
@@ -9,23 +10,25 @@ extern "C" {
 #include "lib/device/cuda/device.h"
 #include "lib/kernels/cpu/host.h"
 
-/* Sums that are made at the same time: each is one block's, which adds to it launch after launch. */
+/* Number of sums made at the same time: each belongs to one block, which adds to it in every
+ * launch. */
 enum { DT_CUDA_SUMS = 2048 };
 
-/* What changes from step to step, in device memory: a step that is replayed as a graph carries its arguments by value, so kernels read
- * these here. Written by begin_step, and what is of the gradients' norm by its kernels. */
+/* Numbers that change from step to step, in device memory. A step that is replayed as a graph has
+ * its arguments by value, so kernels read these numbers here. begin_step writes them; the kernels
+ * of the norm write those of the norm. */
 struct dt_cuda_step {
-    uint32_t first_sample; /* added to every first_sample that a call carries */
+    uint32_t first_sample; /* added to first_sample of every call */
     int32_t number;        /* Adam's step, from 1 */
-    float rate;            /* what learning rates are multiplied by */
-    uint64_t overflows;    /* gradient elements of this step that were not finite, and whose updates were left out */
+    float rate;            /* the factor of learning rates */
+    uint64_t overflows;    /* gradient elements of this step that were not finite; their parameters were not updated */
     struct dt_norm_state norm;
     double squares[DT_CUDA_SUMS];
 };
 
 /* optimizer.cu and flat.cu */
 dt_status dt_cuda_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step);
-dt_status dt_cuda_begin_first_step(struct dt_kernels *k, struct dt_stream *stream); /* the same, with a norm's state as before all steps */
+dt_status dt_cuda_begin_first_step(struct dt_kernels *k, struct dt_stream *stream); /* the same, and the norm's state as before all steps */
 dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
                               size_t count);
 dt_status dt_cuda_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to);
@@ -39,15 +42,17 @@ dt_status dt_cuda_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool 
                            size_t count);
 dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
 dt_status dt_cuda_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
-/* *to += scale * the sum of from [count], always in the same order: losses of rows, or of blocks of them. */
+/* *to += scale * the sum of from [count], always in the same order. For losses of rows, or of
+ * blocks of rows. */
 dt_status dt_cuda_add_sum(struct dt_stream *stream, double *to, const double *from, size_t count, float scale);
 
 /* bias.cu: every row of to [rows, columns] becomes `row` [columns]. */
 dt_status dt_cuda_repeat_row(struct dt_kernels *k, struct dt_stream *stream, void *to, const void *row, size_t rows, size_t columns);
 
-/* scratch.c: device memory for one call at a time, only on the stream of a step's kernels. A zeroed one has none. `reserve`: it has at least
- * `bytes` afterwards, and what was in it is lost. Errors: DT_ERR_OOM; DT_ERR_INVALID while a graph is captured, when it would have to grow: a step
- * runs once without a graph first. */
+/* scratch.c: device memory for one call at a time, only on the stream of a step's kernels. A zeroed
+ * one has no memory. `reserve`: it has at least `bytes` afterwards; its content is lost. Errors:
+ * DT_ERR_OOM; DT_ERR_INVALID if it would have to grow while a graph is captured: run the step once
+ * without a graph first. */
 struct dt_cuda_scratch {
     void *data;
     size_t bytes;
@@ -55,8 +60,8 @@ struct dt_cuda_scratch {
 dt_status dt_cuda_scratch_reserve(struct dt_device *device, struct dt_cuda_scratch *scratch, size_t bytes);
 void dt_cuda_scratch_free(struct dt_device *device, struct dt_cuda_scratch *scratch);
 
-/* shared_memory.c: whether the current GPU's blocks have `bytes` of shared memory, which one of the kernel `name` needs.
- * Errors: DT_ERR_UNAVAILABLE. */
+/* shared_memory.c: whether a block of the current GPU can have `bytes` of shared memory, as kernel
+ * `name` needs. Errors: DT_ERR_UNAVAILABLE. */
 dt_status dt_cuda_check_shared_memory(const char *name, size_t bytes);
 
 #ifdef __cplusplus

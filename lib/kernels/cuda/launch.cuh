@@ -1,5 +1,5 @@
-/* Starting a kernel, and its dynamic shared memory: the two things that a CPU which stands in for the GPU (test/cuda_emulator, which has a
- * file of this name of its own) does another way. */
+/* Starting a kernel, and its dynamic shared memory. These are the two things that the emulated GPU
+ * (test/cuda_emulator) does differently, in a file with the same name. */
 #ifndef LIB_KERNELS_CUDA_LAUNCH_CUH
 #define LIB_KERNELS_CUDA_LAUNCH_CUH
 
@@ -9,9 +9,10 @@
 
 namespace dt_cuda {
 
-/* Queue `kernel`, which begins with wait_for_earlier, on `stream`: grid and block as in <<<>>>. More than 48 KiB of dynamic shared memory is
- * asked for first.
- * stream NULL: nothing is queued; whether this GPU's blocks have so much shared memory. Errors: DT_ERR_DEVICE, with `name`. */
+/* Queue `kernel`, which must begin with wait_for_earlier, on `stream`: grid and block as in <<<>>>.
+ * Asks CUDA for more than 48 KiB of dynamic shared memory if needed. stream NULL: nothing is
+ * queued; checks whether blocks of this GPU can have so much shared memory. Errors: DT_ERR_DEVICE,
+ * with `name`. */
 template <typename... Formal, typename... Actual>
 inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_bytes, struct dt_stream *stream,
                         Actual... arguments)
@@ -28,9 +29,10 @@ inline dt_status launch(const char *name, void (*kernel)(Formal...), dim3 grid, 
     return dt_cuda_status(cudaLaunchKernelEx(&how, kernel, static_cast<Formal>(arguments)...), name);
 }
 
-/* What every kernel begins with, before it reads or writes memory: where it was launched early (dt_cuda_launches_early) all kernels before it
- * in its stream are over afterwards, and what they have written is there. The kernel after it may now be launched: its blocks take what room
- * is left, and wait here. Elsewhere nothing happens. */
+/* Every kernel begins with this, before it reads or writes memory. If it was launched early
+ * (dt_cuda_launches_early), all earlier kernels of its stream have ended afterwards, and their
+ * results are visible. The next kernel may be launched from here on: its blocks use free
+ * multiprocessors, and wait at this point. Without early launches nothing happens. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 __device__ inline void wait_for_earlier()
 {

@@ -1,5 +1,5 @@
-/* One array into another, element by element: to[i] = op(to[i], from[i]). The floor is the bytes that are read and written over the memory's
- * bandwidth; 16 bytes an access, and nothing is read twice. */
+/* Elementwise kernels: to[i] = op(to[i], from[i]). They are limited by the bytes read and written,
+ * divided by the memory's bandwidth; each access is 16 bytes, and nothing is read twice. */
 #ifndef LIB_KERNELS_CUDA_MAP_CUH
 #define LIB_KERNELS_CUDA_MAP_CUH
 
@@ -9,7 +9,8 @@ namespace dt_cuda {
 
 enum { MAP_THREADS = 256, MAP_BLOCKS_PER_MULTIPROCESSOR = 16 };
 
-/* Op: `static constexpr bool READS_TO`, and `__device__ static float apply(float to, float from)`. */
+/* Op: `static constexpr bool READS_TO`, and `__device__ static float apply(float to, float
+ * from)`. */
 template <typename Op, typename E, int N> __global__ void __launch_bounds__(MAP_THREADS) map_kernel(E *to, const E *from, size_t count)
 {
     wait_for_earlier();

@@ -1,4 +1,5 @@
-/* The optimizers, each over a whole run of parameters in one launch, the norm of their gradients, and the step's own numbers. */
+/* The optimizers, each over a whole range of parameters in one launch; the norm of gradients; and
+ * the step's numbers. */
 #include "lib/kernels/cuda/elements.cuh"
 
 #define DT_HOST_DEVICE __host__ __device__
@@ -10,7 +11,7 @@ using namespace dt_cuda;
 
 enum { STEP_THREADS = 256, STEP_BLOCKS = 8, IN_FLIGHT = 2 };
 
-/* One block: a launch's own time is the floor. */
+/* One block: limited by the time of a launch. */
 __global__ void __launch_bounds__(STEP_THREADS)
     begin_step_kernel(struct dt_cuda_step *step, uint32_t first_sample, int32_t number, float rate, bool first)
 {
@@ -31,7 +32,8 @@ __global__ void __launch_bounds__(STEP_THREADS)
 
 /* ---- the norm of the gradients ---- */
 
-/* Each block adds what it has summed to a number of its own, so that the sum is the same in every run. Floor: one pass over x. */
+/* Each block adds to its own number, so that the sum is the same in every run. Limited by one pass
+ * over x. */
 template <typename E, int N>
 __global__ void __launch_bounds__(STEP_THREADS) squares_kernel(const E *x, size_t count, struct dt_cuda_step *step)
 {
@@ -53,7 +55,7 @@ __global__ void __launch_bounds__(STEP_THREADS) squares_kernel(const E *x, size_
         step->squares[blockIdx.x] += sum;
 }
 
-/* One block. */
+/* Runs in one block. */
 __global__ void __launch_bounds__(STEP_THREADS) sum_squares_kernel(const struct dt_cuda_step *step, float *to)
 {
     wait_for_earlier();
@@ -66,7 +68,7 @@ __global__ void __launch_bounds__(STEP_THREADS) sum_squares_kernel(const struct 
         *to = (float)sum;
 }
 
-/* One thread. */
+/* Runs in one thread. */
 __global__ void settle_norm_kernel(struct dt_cuda_step *step, struct dt_norm_rule rule, const float *squares)
 {
     wait_for_earlier();
@@ -75,7 +77,7 @@ __global__ void settle_norm_kernel(struct dt_cuda_step *step, struct dt_norm_rul
 
 /* ---- updates ---- */
 
-/* Integers: the order of the additions does not show. */
+/* Counts are integers, so the order of additions does not change the result. */
 __device__ inline void count_overflows(struct dt_cuda_step *step, unsigned left_out)
 {
     if (left_out)
@@ -87,7 +89,7 @@ __device__ inline bool is_finite(float x)
     return (__float_as_uint(x) & 0x7f800000u) != 0x7f800000u;
 }
 
-/* Floor: 3 elements of memory traffic a parameter. */
+/* Limited by memory traffic of 3 elements for each parameter. */
 template <typename E, int N>
 __global__ void __launch_bounds__(STEP_THREADS)
     sgd_kernel(E *params, const E *grads, size_t count, float learning_rate, float gradient_scale, struct dt_cuda_step *step)
@@ -126,12 +128,13 @@ __global__ void __launch_bounds__(STEP_THREADS)
     count_overflows(step, left_out);
 }
 
-/* What is the same for all parameters. */
+/* Numbers that are the same for all parameters. */
 struct sgd_numbers {
     float learning_rate, gradient_scale, momentum, weight_decay;
 };
 
-/* One pack of SGD with momentum, weight decay or a master copy. Returns how many of its elements it has left out. */
+/* One pack of SGD with momentum, weight decay or a master copy. Returns the number of its elements
+ * that were not updated. */
 template <typename E, typename G, int N>
 __device__ inline unsigned move_pack(E *params, const G *grads, float *moment, float *master, bool first, float rate, const sgd_numbers &c)
 {
@@ -165,7 +168,8 @@ __device__ inline unsigned move_pack(E *params, const G *grads, float *moment, f
     return left_out;
 }
 
-/* moment, master NULL: none. Floor: 3 elements and 8 bytes of memory traffic a parameter for each of the two that there is. */
+/* moment, master: may be NULL. Limited by memory traffic: for each parameter 3 elements, and 8
+ * bytes each for moment and master. */
 template <typename E, typename G, int N>
 __global__ void __launch_bounds__(STEP_THREADS)
     momentum_kernel(E *params, const G *grads, float *moment, float *master, size_t count, sgd_numbers c, struct dt_cuda_step *step)
@@ -188,8 +192,8 @@ __global__ void __launch_bounds__(STEP_THREADS)
 
 struct adam_numbers {
     float learning_rate, beta1, beta2, epsilon, gradient_scale;
-    float weight_decay; /* added to the gradient, times the parameter */
-    float decay;        /* taken from the parameter, times it and the learning rate */
+    float weight_decay; /* weight_decay * parameter is added to the gradient */
+    float decay;        /* decay * learning rate * parameter is subtracted from the parameter */
 };
 
 template <typename E, typename G> struct adam_arrays {
@@ -222,8 +226,9 @@ __device__ inline void load_state(const adam_arrays<E, G> &a, size_t at, bool fi
     }
 }
 
-/* Packs of 4: 16 bytes of the fp32 arrays, which are most of the traffic, and of a warp's 16-bit elements two whole lines.
- * Floor: 3 elements and 24 bytes of memory traffic a parameter, without a master copy 16. */
+/* Packs of 4: 16 bytes of the fp32 arrays, which are most of the traffic; a warp reads two whole
+ * lines of 16-bit elements. Limited by memory traffic: for each parameter 3 elements and 24 bytes,
+ * or 16 bytes without a master copy. */
 template <typename E, typename G, int N>
 __global__ void __launch_bounds__(STEP_THREADS) adam_kernel(adam_arrays<E, G> a, size_t count, adam_numbers c, struct dt_cuda_step *step)
 {
@@ -353,7 +358,7 @@ static dt_status sgd(struct dt_kernels *k, struct dt_stream *stream, const struc
     });
 }
 
-/* With the types of parameters and of gradients. */
+/* Calls f with the types of parameters and of gradients. */
 template <typename F> static dt_status for_gradients(struct dt_kernels *k, const struct dt_update *a, F f)
 {
     return for_dtype(k->dtype, [&](auto element) { return a->wide_grads ? f(element, 0.0f) : f(element, element); });

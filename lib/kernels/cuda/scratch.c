@@ -1,4 +1,5 @@
-/* Memory that kernels use during one call: scratch, and what a block shares. */
+/* Memory that kernels use during one call: scratch in device memory, and shared memory of
+ * blocks. */
 #include "lib/kernels/cuda/kernels.h"
 
 #include <cuda_runtime.h>
