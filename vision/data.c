@@ -11,12 +11,12 @@ enum { COLOURS = 3, CIFAR_SIDE = 32, HEADER_BYTES = 32, CLASS_BYTES = 2 };
 
 static const char MAGIC[] = "DTIMAGES";
 
-/* What a file has, and where in a record. */
+/* The format of a file, and of its records. */
 struct format {
     int height, width;
     size_t first, record, pixels, labels,
-        label_bytes; /* bytes: to the first record; of one; in it to the pixels and the labels; of these */
-    bool by_colour;  /* all of one colour, then of the next */
+        label_bytes; /* bytes: of the header; of a record; of a record before the pixels, and before the labels; of the labels */
+    bool by_colour;  /* all pixels of one colour, then of the next */
 };
 
 static int number_at(const uint8_t *b)
@@ -40,7 +40,7 @@ static dt_status take_header(const uint8_t header[HEADER_BYTES], struct format *
     if (height < 1 || height > MOST_SIDE || width < 1 || width > MOST_SIDE)
         return dt_fail(DT_ERR_INVALID, "images of %d x %d pixels; expected 1 to %d", height, width, MOST_SIDE);
     if (label_bytes != CLASS_BYTES && label_bytes != height * width)
-        return dt_fail(DT_ERR_INVALID, "labels of %d bytes; expected 2, or one of each pixel", label_bytes);
+        return dt_fail(DT_ERR_INVALID, "labels of %d bytes; expected 2, or one for each pixel", label_bytes);
     size_t pixels = (size_t)height * (size_t)width * COLOURS;
     *out = (struct format){height, width, HEADER_BYTES, pixels + (size_t)label_bytes, 0, pixels, (size_t)label_bytes, false};
     return DT_OK;
@@ -57,9 +57,10 @@ static dt_status find_format(const struct dt_data_set *set, struct format *out)
     size_t rest = set->file.size_bytes - out->first;
     if (rest >= out->record && rest % out->record == 0)
         return DT_OK;
-    return dt_fail(DT_ERR_INVALID,
-                   "no file of images: %zu bytes%s are no whole number of %zu, which %s has; scripts/images makes one of a folder", rest,
-                   out->first ? " after the header" : "", out->record, out->first ? "an image with its labels" : "one of CIFAR-10");
+    return dt_fail(
+        DT_ERR_INVALID,
+        "not a file of images: %zu bytes%s are not a multiple of %zu, the size of %s; scripts/images makes such a file from a folder", rest,
+        out->first ? " after the header" : "", out->record, out->first ? "an image with its labels" : "one of CIFAR-10");
 }
 
 static bool is_per_pixel(const struct dt_model *model)
@@ -73,7 +74,7 @@ size_t vision_labels_of_image(const struct dt_model *model)
     return is_per_pixel(model) ? size * size : 1;
 }
 
-/* Images begin at multiples of 4 bytes, so that labels after them do. */
+/* Images begin at multiples of 4 bytes, so that the labels after them are aligned. */
 void vision_sample_bytes(const struct dt_model *model, size_t *inputs, size_t *targets)
 {
     size_t size = (size_t)vision_of(model)->image_size;
@@ -96,20 +97,21 @@ dt_status vision_sample_count(const struct dt_model *model, const struct dt_data
     if (f.height < size || f.width < size)
         return dt_fail(DT_ERR_INVALID, "images of %d x %d pixels are smaller than model.image_size %d", f.width, f.height, size);
     if (is_per_pixel(model) != (f.label_bytes > CLASS_BYTES))
-        return dt_fail(DT_ERR_INVALID, "a class for each %s, and model.head \"%s\" needs one for each %s",
+        return dt_fail(DT_ERR_INVALID, "the file has a class for each %s, but model.head \"%s\" needs one for each %s",
                        is_per_pixel(model) ? "image" : "pixel", is_per_pixel(model) ? "deeplab" : "classifier",
                        is_per_pixel(model) ? "pixel" : "image");
     *out = (set->file.size_bytes - f.first) / f.record;
     return DT_OK;
 }
 
-/* What of an image a sample is: image_size pixels from here on, which may be outside; from right to left. */
+/* The part of an image that is a sample: image_size pixels from here on, which may be outside of
+ * the image. flipped: from right to left. */
 struct view {
     int top, left;
     bool flipped;
 };
 
-/* A place for `size` pixels among `all`: any, by 32 random bits, or the middle. */
+/* The first of `size` pixels among `all`: chosen by 32 random bits, or in the middle. */
 static int place(int all, int size, bool anywhere, uint32_t random)
 {
     int slack = all - size, moved = slack == 0 ? size / 8 : 0;
@@ -124,7 +126,7 @@ static struct view view_of(const struct vision_model *m, const struct format *f,
                          m->augmentation & VISION_FLIP && random.word[2] & 1};
 }
 
-/* Which pixel of the file's image is at a place of the sample; -1: none. */
+/* The index of the pixel of the file's image at a place of the sample; -1: none. */
 static int pixel_at(const struct format *f, const struct view *v, int size, int row, int column)
 {
     int y = v->top + row, x = v->left + (v->flipped ? size - 1 - column : column);
@@ -141,7 +143,7 @@ static void copy_pixels(const struct format *f, const struct view *v, int size, 
     }
 }
 
-/* An image of CIFAR-10 has a class of one byte, others one of two. */
+/* In CIFAR-10 the class of an image is one byte, in other files two. */
 static int32_t class_at(const struct format *f, const uint8_t *labels)
 {
     return f->label_bytes == CLASS_BYTES ? labels[0] | labels[1] << 8 : labels[0];

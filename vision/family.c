@@ -17,7 +17,9 @@ const struct dt_model_family vision_family = {
     .own_bytes = sizeof(struct vision_model),
     .sections = vision_sections,
     .unit = "image",
-    .loss_spread = 10, /* statistics of few samples magnify it: one step of ResNet-18 on groups of four by ten to a hundred */
+    /* few samples have statistics that magnify differences: by ten to a hundred in a step of
+     * ResNet-18 on groups of four */
+    .loss_spread = 10,
     .before = (const char *const[]){"stem", NULL},
     .after = (const char *const[]){"head", NULL},
     .block_layers = 1,

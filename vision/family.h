@@ -1,4 +1,4 @@
-/* Convolutional networks as one family of models: everything that schedules may ask of them. */
+/* Convolutional networks as a family of models: all that schedules can ask of it. */
 #ifndef VISION_FAMILY_H
 #define VISION_FAMILY_H
 

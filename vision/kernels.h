@@ -1,10 +1,12 @@
-/* vision's own table of kernels: what a layer needs computed. First the arguments of each kernel with its formula and shapes, then one list of
- * all kernels (VISION_KERNELS), then the table that follows from it.
+/* vision's table of kernels. First the arguments of each kernel with its formula and shapes, then
+ * one list of all kernels (VISION_KERNELS), then the table that is made from it.
  *
- * Backends: cpu, and cost (computes nothing, for sim). All calls queue on `stream` and return; pointers are device memory in the model's dtype
- * unless said otherwise. Tensors are [samples, height, width, channels], dense. Arithmetic is fp32 inside, rounded to the dtype once at the
- * end. Unless "accumulate" or "adds" is said, outputs are overwritten without being read. Outputs do not overlap inputs unless said. Argument
- * structures are copied. Errors: what queueing can return; failures of the work itself come from dt_stream_synchronize. */
+ * Backends: cpu, cuda, and cost (computes nothing, for sim). All calls queue on `stream` and
+ * return; pointers are device memory in the model's dtype unless said otherwise. Tensors are
+ * [samples, height, width, channels], dense. Arithmetic is fp32 inside, rounded to the dtype once
+ * at the end. Outputs are overwritten without being read, unless a comment says "accumulate" or
+ * "adds". Outputs do not overlap inputs unless a comment says so. Argument structures are copied.
+ * Errors: those of queueing; dt_stream_synchronize returns failures of the work itself. */
 #ifndef VISION_KERNELS_H
 #define VISION_KERNELS_H
 
@@ -12,20 +14,22 @@
 #include "lib/model/stage.h"
 #include "vision/layers.h"
 
-/* The input of a window, and its output. */
+/* The input and the output of a sliding window. */
 struct vision_sliding {
     size_t samples;
     struct vision_shape in, out;
     struct vision_window window;
 };
 
-/* images [samples, size, size, 3]: pixels of mean 0 and standard deviation 1, uniform among 256 values; labels [samples * labels_of_image]
- * int32, uniform in [0, classes). Both by counter (lib/base/random.h). first_sample is counted from the step's first one (begin_step), as in
- * all that follows. Either may be NULL. With pixels, of 8 bits and image_bytes from one image to the next, images are made of them: brought
- * to about mean 0 and deviation 1 by ImageNet's means and deviations, as torchvision's references do. */
+/* images [samples, size, size, 3]: pixels of mean 0 and standard deviation 1, uniform among 256
+ * values; labels [samples * labels_of_image] int32, uniform in [0, classes). Both from random
+ * counters (lib/base/random.h). first_sample is counted from the step's first one (begin_step),
+ * here and below. images or labels may be NULL. pixels: 8-bit values, image_bytes from one image to
+ * the next, from which images are made. They are normalised to about mean 0 and deviation 1 by
+ * ImageNet's means and deviations, as in torchvision's reference training. */
 struct vision_images {
     void *images;
-    const uint8_t *pixels; /* NULL: none */
+    const uint8_t *pixels; /* NULL: random images */
     size_t image_bytes;
     int32_t *labels;
     size_t samples, labels_of_image;
@@ -34,7 +38,8 @@ struct vision_images {
     uint32_t first_sample;
 };
 
-/* to [count] uniform in [-bound, bound): elements of the tensor `tensor_id` from first_element on. */
+/* to [count] uniform in [-bound, bound): elements of the tensor `tensor_id` from first_element
+ * on. */
 struct vision_uniform {
     void *to;
     size_t count;
@@ -50,15 +55,15 @@ struct vision_convolution {
     struct vision_sliding over;
 };
 
-/* dx = dy * w, turned round */
+/* dx = dy * w, with the window rotated by 180 degrees */
 struct vision_convolution_input_gradient {
     const void *dy, *w;
     void *dx;
     struct vision_sliding over;
 };
 
-/* dw [as w], db [out channels] or NULL, if the convolution has a bias. accumulate: added to the
- * existing ones. */
+/* dw [shape of w], db [out channels], or NULL if the convolution has no bias. accumulate: added to
+ * the old values. */
 struct vision_convolution_weight_gradient {
     const void *dy, *x;
     void *dw, *db;
@@ -66,10 +71,12 @@ struct vision_convolution_weight_gradient {
     bool accumulate;
 };
 
-/* What a batch normalisation takes its statistics of: `group` consecutive samples of `positions` each, of which there are
- * samples / group (the last one may be smaller), for each channel.
+/* The samples of which a batch normalisation computes statistics, for each channel: groups of
+ * `group` consecutive samples with `positions` each; there are samples / group of them (the last
+ * one may be smaller).
  *   y = (x - mean) * rstd * gain + bias + residual, then ReLU; residual may be NULL
- *   mean, rstd [groups, channels] fp32; rstd = 1 / sqrt(variance + 1e-5), the variance over n elements
+ *   mean, rstd [groups, channels] fp32; rstd = 1 / sqrt(variance + 1e-5), the variance over n
+ *   elements
  * Source  Ioffe, Szegedy, "Batch Normalization", 2015, algorithms 1 and 2. */
 struct vision_norm_of {
     const void *x, *gain, *bias, *residual;
@@ -78,11 +85,12 @@ struct vision_norm_of {
     bool relu;
 };
 
-/* What of a normalisation is done: all of it; or mean and rstd are there, and only y is made of them: the first time, or once more for
- * backward. */
+/* The part of a normalisation to compute: all; or only y, from mean and rstd that exist, for the
+ * first time (apply) or once more for backward (again). */
 enum vision_norm_part { VISION_NORM_WHOLE, VISION_NORM_APPLY, VISION_NORM_AGAIN };
 
-/* running [2, channels] fp32, mean and variance: each group moves it by a tenth, the variance by that over n - 1; NULL: nothing is moved. */
+/* running [2, channels] fp32, mean and variance: each group moves the mean by a tenth of the
+ * difference, the variance also, with its variance over n - 1; NULL: no running statistics. */
 struct vision_norm {
     struct vision_norm_of of;
     void *y;
@@ -90,25 +98,29 @@ struct vision_norm {
     enum vision_norm_part part;
 };
 
-/* The statistics of a group that several ranks have parts of. moments [2, channels] fp32: mean and variance, over n elements, of the rows x
- * [rows, channels] of this rank. */
+/* One rank's statistics of a group that several ranks have parts of. moments [2, channels] fp32:
+ * mean and variance, over n elements, of this rank's rows x [rows, channels]. */
 struct vision_moments {
     const void *x;
     float *moments;
     size_t rows, channels;
 };
 
-/* mean, rstd and running, as above, of `ranks` such parts, all of `rows` rows: moments [ranks, 2, channels].
- * Source  Chan, Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979. */
+/* mean, rstd and running, as above, from the parts of `ranks` ranks, of `rows` rows each: moments
+ * [ranks, 2, channels].
+ * Source  Chan, Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample
+ *         Variances", 1979. */
 struct vision_join_moments {
     const float *moments;
     float *mean, *rstd, *running;
     size_t ranks, rows, channels;
 };
 
-/* The ReLU's own gradient is applied to dy, which then is the residual's gradient, too. dx may be dy. dgain, dbias [channels]; accumulate: both add.
- * Where a group is that of several ranks, norm_gradient_sums does this and writes the sums of this rank's rows, of dy and of its product with
- * x - mean, to sums [2, channels] fp32; and norm_gradient makes dx alone, of those of all `ranks`. NULL: it does everything. */
+/* The gradient of ReLU is applied to dy, in place, which then is also the residual's gradient. dx
+ * may be dy. dgain, dbias [channels]; accumulate: both are added to. If several ranks have parts of
+ * a group, there are two kernels: norm_gradient_sums applies ReLU's gradient, and writes the sums
+ * over this rank's rows of dy and of dy * (x - mean) to sums [2, channels] fp32; norm_gradient then
+ * computes only dx, from `sums` over all `ranks`. sums NULL: norm_gradient does all. */
 struct vision_norm_gradient {
     struct vision_norm_of of;
     void *dy, *dx, *dgain, *dbias;
@@ -117,7 +129,8 @@ struct vision_norm_gradient {
     size_t ranks;
 };
 
-/* y: the largest of each window, of several equal ones the first; places [as y] say which of its kernel^2 elements, row by row, it is. */
+/* y: the largest element of each window, the first of several equal ones. places [shape of y]: its
+ * index among the kernel^2 elements of the window, row by row. */
 struct vision_max_pool {
     const void *x;
     void *y;
@@ -132,15 +145,16 @@ struct vision_max_pool_gradient {
     struct vision_sliding over;
 };
 
-/* y [samples, channels] = mean over the positions of x [samples, positions, channels]; backward: dx = dy / positions. */
+/* y [samples, channels] = mean over the positions of x [samples, positions, channels]; backward: dx
+ * = dy / positions. */
 struct vision_mean_pool {
     const void *from;
     void *to;
     size_t samples, positions, channels;
 };
 
-/* Bilinear: the corners of the two images are at the same place, and pixels are areas ("align_corners" is false). backward: its adjoint, from
- * the gradient of `out` to that of `in`. */
+/* Bilinear resampling. The corners of the two images are at the same place, and pixels are areas
+ * ("align_corners" is false). backward: its adjoint, from the gradient of `out` to that of `in`. */
 struct vision_resize {
     const void *from;
     void *to;
@@ -148,26 +162,28 @@ struct vision_resize {
     struct vision_shape in, out;
 };
 
-/* Columns of a matrix of `rows` rows become columns of another one; strides are the lengths of their rows. */
+/* Copy columns of a matrix of `rows` rows to columns of another; strides are the lengths of their
+ * rows. */
 struct vision_copy_columns {
     const void *from;
     void *to;
     size_t rows, columns, from_stride, to_stride;
 };
 
-/* y = x, dropped out with `probability`; of the gradient the same. */
+/* y = dropout(x) with `probability`. Backward: the same, of the gradient. */
 struct vision_dropout {
     const void *from;
     void *to;
     size_t samples, positions, channels;
     uint64_t seed;
-    uint32_t number; /* of the dropout in the model, below 2^24 */
+    uint32_t number; /* number of the dropout within the model, below 2^24 */
     uint32_t first_sample;
     float probability;
 };
 
-/* scores [rows, classes] become their gradient; *loss (fp64) += loss_scale * sum of -log softmax(scores)[label]. A row whose label is 255 has
- * neither where classes are below that. sum: the sum of all scores instead. */
+/* scores [rows, classes] become their gradient; *loss (fp64) += loss_scale * sum of -log
+ * softmax(scores)[label]. A row with label 255 has no loss and gradient 0, if there are at most 255
+ * classes. sum: the sum of all scores instead. */
 struct vision_loss {
     void *scores;
     const int32_t *labels;
@@ -201,28 +217,32 @@ enum { VISION_NO_LABEL = 255 };
     ROW(dropout, vision_dropout)                                                                                                           \
     ROW(loss, vision_loss)
 
-/* The one signature: VISION_KERNEL_FUNCTION(vision_cpu_norm, vision_norm) declares or begins vision_cpu_norm. */
+/* The signature of all kernels: VISION_KERNEL_FUNCTION(vision_cpu_norm, vision_norm) declares
+ * vision_cpu_norm, or begins its definition. */
 #define VISION_KERNEL_FUNCTION(name, arguments)                                                                                            \
     dt_status name(struct vision_kernels *k, struct dt_stream *stream, const struct arguments *a)
 
 struct vision_kernel_table;
 
-/* A family's kernels (lib/model/model.h): what all families need, and this table with what its backend keeps. */
+/* A family's kernels (lib/model/model.h): the kernels of all families, this table, and the
+ * backend's data. */
 struct vision_kernels {
     struct dt_kernels base;
-    const struct vision_kernel_table *table, *plain; /* what is in use: while a step is traced those around the plain ones */
+    const struct vision_kernel_table *table, *plain; /* in use: the plain table, or while a step is traced the one around it */
     struct vision_backend *backend;
 };
 
 struct vision_kernel_table {
     const char *name;
-    /* k->backend, which destroy takes back (also NULL, after a failure). */
+    /* Create k->backend, which destroy frees (NULL after a failure). */
     dt_status (*create)(struct vision_kernels *k);
     void (*destroy)(struct vision_kernels *k); /* streams must be synchronized */
-    /* NULL: they need no library. */
+    /* NULL: these kernels need no library. */
     bool (*available)(char *text, size_t text_bytes);
     const char
-        *missing; /* of kernels that are not in this build: what it is and what brings it, and nothing else is looked at. Else NULL */
+        /* for kernels that are not in this build: what is missing and which build option adds it;
+         * nothing else is read then. Otherwise NULL */
+        *missing;
 #define VISION_KERNEL_ENTRY(entry, arguments) VISION_KERNEL_FUNCTION((*entry), arguments);
     VISION_KERNELS(VISION_KERNEL_ENTRY)
 #undef VISION_KERNEL_ENTRY

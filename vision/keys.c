@@ -1,5 +1,5 @@
-/* The keys that describe a convolutional network in a config: rows for the table of an experiment's keys (schedules/config/fields.c), below
- * "model". After a change run scripts/generate. */
+/* The keys that describe a convolutional network in a config: rows of the table of an experiment's
+ * keys (schedules/config/fields.c), below "model". After a change run scripts/generate. */
 #include "vision/keys.h"
 #include "vision/model.h"
 
@@ -54,20 +54,20 @@ const struct dt_field vision_keys[] = {
      .description = "deeplab: dropout in the heads, of 0.5, and of 0.1 in the auxiliary one."},
     {"model.norm_group", DT_FIELD_INT, AT(norm_group), .min = 0, .max = 65536, .initial = "0",
      .description =
-         "Consecutive samples that a batch normalisation takes its statistics of; where they are more than a rank's, ranks exchange "
-         "sums in forward and backward. 0: those of a rank's micro-batch, as PyTorch does; losses then depend on how samples are divided."},
+         "Consecutive samples that share the statistics of a batch normalisation; if they are more than a rank's, ranks exchange sums in "
+         "forward and backward. 0: the samples of a rank's micro-batch, as in PyTorch; losses then depend on how samples are divided."},
     {"model.running_statistics", DT_FIELD_ENUM, AT(running), .names = DT_NAMES([VISION_AVERAGE] = "average", [VISION_RANK_0] = "rank_0"),
      .initial = "\"average\"",
      .description =
-         "What all ranks have as running mean and variance of their batch normalisations after a step: average: the mean of what the ranks "
-         "have; rank_0: what the first one has, as PyTorch's DistributedDataParallel."},
+         "Running mean and variance of batch normalisations on all ranks after a step. average: the mean over the ranks; rank_0: the first "
+         "rank's, as in PyTorch's DistributedDataParallel."},
     {"model.augmentation", DT_FIELD_ENUM, AT(augmentation),
      .names = DT_NAMES("none", [VISION_FLIP] = "flip", [VISION_CROP] = "crop", [VISION_FLIP | VISION_CROP] = "flip_and_crop"),
      .initial = "\"none\"", .matters = of_augmentation,
      .description =
-         "What is done to the images of a file, at random for each time that one comes. flip: left and right change places, or not; crop: "
-         "image_size pixels are cut out anywhere, of an image that has no more it is moved by up to an eighth of them, with black edges; "
-         "flip_and_crop: both. none: the middle is cut out."},
+         "Random changes of a file's images, different each time one is used. flip: left and right are exchanged, or not; crop: image_size "
+         "pixels are cut out anywhere, and an image of exactly that size is moved by up to an eighth, with black edges; flip_and_crop: "
+         "both. none: the middle is cut out."},
 };
 
 _Static_assert(sizeof vision_keys / sizeof *vision_keys == VISION_KEYS, "vision_keys has VISION_KEYS rows");

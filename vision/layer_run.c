@@ -1,8 +1,10 @@
-/* One layer of one micro-batch: its nodes in turn forward, and in reverse backward.
+/* One layer of one micro-batch: forward runs its nodes in order, backward in reverse.
  *
- * Kept for backward are what convolutions and norms read: of a norm's output only what makes it again, in one pass over memory, unless
- * DT_KEEP_NORMS says otherwise. That goes for outputs of layers, too, which end with a norm: every second one of them is made again by the
- * next layer's backward, of what the layer itself and the one before it keep. Everything else is freed after its last use. */
+ * Forward keeps for backward what convolutions and norms read. Of a norm's output it keeps only the
+ * input, from which backward computes it again in one pass over memory, unless DT_KEEP_NORMS is
+ * set. The same applies to the outputs of layers, which end with a norm: the next layer's backward
+ * computes every second one again, from what that layer and the one before it keep. All else is
+ * freed after its last use. */
 #include "vision/stage.h"
 
 struct run {
@@ -16,7 +18,7 @@ struct run {
     struct dt_stream *stream;
     struct dt_loss_scales scales;
     enum dt_backward part;
-    bool again; /* forward is computed once more */
+    bool again; /* forward is repeated for backward */
 };
 
 static struct run run_of(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_stream *stream)
@@ -56,7 +58,8 @@ static size_t element_bytes(const struct run *r)
     return dt_dtype_bytes(r->k->base.dtype);
 }
 
-/* Bytes of its buffer: where the layer begins and ends there is room for what is carried, after the rest. */
+/* Bytes of the node's buffer. At the beginning and the end of a layer it has room for the carried
+ * tensor, after the node's own. */
 static size_t node_bytes(const struct run *r, int n)
 {
     size_t elems = node_elems(r, n);
@@ -67,7 +70,7 @@ static size_t node_bytes(const struct run *r, int n)
     return elems * element_bytes(r);
 }
 
-/* What is carried, in the buffer of node n. */
+/* The carried tensor in the buffer of node n. */
 static void *carried_in(const struct run *r, const struct dt_buffer *buffer, int n)
 {
     return (char *)buffer->data + node_elems(r, n) * element_bytes(r);
@@ -108,7 +111,8 @@ static bool reads(const struct vision_node *node, int n)
     return found;
 }
 
-/* The last node that reads what node n makes, or what is carried in its buffer; n itself where none does. */
+/* The last node that reads the output of node n, or the carried tensor in its buffer; n if there is
+ * none. */
 static int last_reader(const struct run *r, int n)
 {
     int last = n;
@@ -132,7 +136,7 @@ static bool input_is_made_again(const struct vision_stage *s, int g)
     return output->op == VISION_NORM && !(reads(output, 0) && input_is_made_again(s, g - 1));
 }
 
-/* A norm's residual is read again where the ReLU after it needs its sign. */
+/* A norm's residual is read again if the ReLU after it needs its sign. */
 static bool is_kept(const struct run *r, int n)
 {
     if (n == 0)
@@ -167,15 +171,16 @@ static size_t statistics_elems(const struct run *r, const struct vision_node *no
     return groups * (size_t)node->shape.channels;
 }
 
-/* A norm's running mean and variance; NULL in what is computed once more. */
+/* A norm's running mean and variance; NULL if forward is repeated. */
 static float *running_of(const struct run *r, const struct vision_node *node)
 {
     float *all = r->stage->base.state.data;
     return r->again ? NULL : all + r->stage->state_first[r->group->index] + node->state_elem;
 }
 
-/* Whether the next group's backward makes what norm n made, the output or what is added to it: the group's parameters may not be there then,
- * and the stash has the norm's. */
+/* Whether the next group's backward computes the output of norm n again, or the residual that is
+ * added to it. This group's parameters may not be in memory then, so the stash has a copy of the
+ * norm's. */
 static bool is_made_by_next(const struct run *r, int n)
 {
     int output = r->layer->output, next = r->group->index + 1;
@@ -183,7 +188,8 @@ static bool is_made_by_next(const struct run *r, int n)
            input_is_made_again(r->stage, next);
 }
 
-/* mean and rstd [groups, channels] fp32, and after them, where they are copied, gain and bias [channels]. */
+/* mean and rstd [groups, channels] fp32; after them gain and bias [channels], if the stash has a
+ * copy. */
 static size_t statistics_bytes(const struct run *r, const struct vision_node *node)
 {
     return 2 * statistics_elems(r, node) * sizeof(float);
@@ -207,7 +213,8 @@ static struct vision_norm_of norm_of(const struct run *r, int n)
                                    .relu = node->relu};
 }
 
-/* Of the samples of all ranks whose group this is: each finds its own statistics, all gather them, and put them together. */
+/* Statistics over the samples of all ranks of a group: each rank computes those of its own samples,
+ * all ranks gather them, and each combines them. */
 static dt_status join_statistics(const struct run *r, const struct vision_norm_of *of, float *running)
 {
     struct vision_exchange *x = r->exchange;
@@ -283,7 +290,7 @@ static dt_status dropout(const struct run *r, const struct vision_node *node, co
     return r->k->table->dropout(r->k, r->stream, &a);
 }
 
-/* The columns of input i among those that a join puts side by side: from `part` to `whole`, or back. */
+/* Copy the columns of input i of a join: from `part` to `whole`, or back. */
 static dt_status copy_columns(const struct run *r, const struct vision_node *join, int i, void *whole, void *part, bool back)
 {
     size_t before = 0, own = (size_t)node_of(r, join->inputs[i])->shape.channels, all = (size_t)join->shape.channels;
@@ -313,7 +320,7 @@ static dt_status pass_forward(const struct run *r, int n)
     return dt_copy(r->stream, carried_in(r, &r->kept->values[output], output), value(r, from), node_elems(r, n) * element_bytes(r));
 }
 
-/* Scores become their gradient. */
+/* Compute the loss; scores become their gradient. */
 static dt_status loss_forward(const struct run *r, int n)
 {
     const struct vision_node *node = node_of(r, n);
@@ -396,7 +403,8 @@ dt_status vision_recompute(struct dt_stage *stage, int g, struct dt_stash *stash
 
 static dt_status need(const struct run *r, int n);
 
-/* The layer's input, which the layer before it has made, without what is carried. */
+/* Make the layer's input, which is the output of the layer before it, without the carried
+ * tensor. */
 static dt_status need_input(const struct run *r)
 {
     struct run before = *r;
@@ -408,7 +416,7 @@ static dt_status need_input(const struct run *r)
     return DT_OK;
 }
 
-/* Make what norm n made once more, where it is not there. */
+/* Compute the output of node n again, unless it exists. */
 static dt_status need(const struct run *r, int n)
 {
     const struct vision_node *node = node_of(r, n);
@@ -425,7 +433,7 @@ static dt_status need(const struct run *r, int n)
     return r->k->table->norm(r->k, r->stream, &a);
 }
 
-/* A gradient of what node n made becomes its gradient, or is added to that. */
+/* The buffer becomes the gradient of node n's output, or is added to it. */
 static dt_status give(const struct run *r, int n, struct dt_buffer *gradient)
 {
     if (!r->kept->gradients[n].data) {
@@ -437,13 +445,13 @@ static dt_status give(const struct run *r, int n, struct dt_buffer *gradient)
     return DT_OK;
 }
 
-/* Images have none. */
+/* Images have no gradient. */
 static bool has_gradient(const struct run *r, int n)
 {
     return n > 0 || r->layer->index > 0;
 }
 
-/* A group's gradient has to do with the samples of all of its ranks. */
+/* The gradient of a group depends on the samples of all of its ranks: sum their sums. */
 static dt_status join_gradient_sums(const struct run *r, struct vision_norm_gradient *a)
 {
     struct dt_buffer sums;
@@ -496,7 +504,8 @@ static dt_status weight_gradient(const struct run *r, int n)
     return DT_OK;
 }
 
-/* The input's gradient first where the weights' comes later, so that what it reads is there. */
+/* Compute the input's gradient first if the weights' gradient is not part of this pass; the tensors
+ * that this one reads are kept. */
 static dt_status conv_backward(const struct run *r, int n)
 {
     const struct vision_node *node = node_of(r, n);
@@ -512,7 +521,8 @@ static dt_status conv_backward(const struct run *r, int n)
     return r->part & DT_BACKWARD_WEIGHTS ? weight_gradient(r, n) : DT_OK;
 }
 
-/* Through what only moves, selects or scales: one input, whose gradient a kernel makes of the output's. */
+/* Backward of a node that only moves, selects or scales: a kernel computes the gradient of its one
+ * input from that of its output. */
 static dt_status moved_backward(const struct run *r, int n)
 {
     const struct vision_node *node = node_of(r, n);
@@ -577,7 +587,7 @@ static dt_status node_backward(const struct run *r, int n)
     return DT_OK;
 }
 
-/* The gradient of what is carried goes to its place after that of the rest. */
+/* Copy the gradient of the carried tensor to its place after the other gradient. */
 static dt_status join_carried(const struct run *r)
 {
     for (int n = 1; n < r->layer->node_count; n++) {

@@ -2,12 +2,12 @@
 
 #include <math.h>
 
-/* ---- a layer while it is described ---- */
+/* ---- describing a layer ---- */
 
 struct builder {
     const struct dt_model *model;
     struct vision_layer *layer;
-    uint32_t dropouts; /* in it */
+    uint32_t dropouts; /* number of dropouts so far */
 };
 
 static struct vision_shape shape_of(const struct builder *b, int node)
@@ -38,14 +38,15 @@ static int places(int size, struct vision_window w)
     return (size + 2 * w.padding - w.dilation * (w.kernel - 1) - 1) / w.stride + 1;
 }
 
-/* A square window that, with stride 1, leaves the size as it is. */
+/* A square window that keeps the image's size if its stride is 1. */
 static struct vision_window window_of(int kernel, int stride, int dilation)
 {
     return (struct vision_window){kernel, stride, dilation * (kernel - 1) / 2, dilation};
 }
 
-/* The backbone's are initialised by He et al.'s rule over the outputs ("fan out"), others by PyTorch's default, uniform to the inverse root of
- * the number of inputs: what each of torchvision's modules does. */
+/* Initial weights: in the backbone by He et al.'s rule over the outputs ("fan out"), in other
+ * layers PyTorch's default, uniform up to the inverse square root of the number of inputs.
+ * torchvision's modules do the same. */
 static int conv(struct builder *b, int input, int channels, struct vision_window w, bool backbone, bool bias)
 {
     struct vision_shape in = shape_of(b, input);
@@ -132,7 +133,7 @@ static int input_node(struct builder *b, struct vision_shape shape)
     return add(b, (struct vision_node){.op = VISION_INPUT, .shape = shape});
 }
 
-/* -1: nothing is carried. */
+/* The node of the carried tensor; -1: there is none. */
 static int carried_node(struct builder *b)
 {
     struct vision_shape shape = b->layer->carried_in;
@@ -153,14 +154,14 @@ static void describe_stem(struct builder *b)
                                                    .window = w});
 }
 
-/* Where a block is, and what it does to the size. */
+/* The place of a block, and its effect on the image's size. */
 struct place {
     int stage, block_of_stage;
     int stride, dilation;
 };
 
-/* A stage whose stride the output stride does not allow keeps the size, and dilates its windows twice as much as the one before; its first
- * block's as much as that one. */
+/* A stage whose stride would exceed the output stride keeps the size instead, and dilates its
+ * windows twice as much as the stage before. Its first block is dilated as much as that stage. */
 static struct place place_of(const struct dt_model *model, int block)
 {
     const struct vision_model *m = vision_of(model);
@@ -192,7 +193,8 @@ static int describe_branch(struct builder *b, int x, struct place p, int width, 
     return conv(b, conv_norm_relu(b, narrow, width, wide, true), channels, window_of(1, 1, 1), true, false);
 }
 
-/* The class scores at the size of what they are made of: 3x3 to a quarter of the channels, then 1x1. */
+/* Class scores at the size of their input: a 3x3 convolution to a quarter of the channels, then
+ * 1x1. */
 static int describe_auxiliary(struct builder *b, int x)
 {
     int narrow = conv_norm_relu(b, x, shape_of(b, x).channels / 4, window_of(3, 1, 1), false);
@@ -217,10 +219,10 @@ static void describe_block(struct builder *b, struct vision_shape in)
         pass(b, describe_auxiliary(b, b->layer->output));
 }
 
-/* Atrous spatial pyramid pooling, and what makes scores of it. */
+/* Atrous spatial pyramid pooling, and the convolutions that make scores of it. */
 static int describe_pyramid(struct builder *b, int x)
 {
-    static const int dilations[] = {12, 24, 36}; /* for an output stride of 8, which is what torchvision has */
+    static const int dilations[] = {12, 24, 36}; /* for an output stride of 8, as in torchvision */
     struct vision_shape in = shape_of(b, x);
     int channels = vision_of(b->model)->head_channels;
     struct vision_node join = {.op = VISION_JOIN, .input_count = VISION_MOST_INPUTS, .shape = {5 * channels, in.height, in.width}};

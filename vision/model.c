@@ -21,26 +21,27 @@ dt_status vision_check_model(struct dt_model *model)
     return DT_OK;
 }
 
-/* A group of several ranks has all samples of each: those of a micro-batch alone are not consecutive over ranks, where there are more. */
+/* A group over several ranks must have all samples of each rank: with several micro-batches, the
+ * samples of one are not consecutive over ranks. */
 static dt_status check_spanning_group(int64_t group, int64_t samples, int64_t count, int64_t replicas)
 {
     if (count > 1)
-        return dt_fail(
-            DT_ERR_INVALID,
-            "model.norm_group: %" PRId64 " is more than the %" PRId64
-            " samples of a micro-batch; consecutive samples of several ranks need one micro-batch a step, without pipeline.chunks, "
-            "or choose a divisor",
-            group, samples / count);
+        return dt_fail(DT_ERR_INVALID,
+                       "model.norm_group: %" PRId64 " is more than the %" PRId64
+                       " samples of a micro-batch; a group over several ranks needs one micro-batch in each step, without "
+                       "pipeline.chunks; or choose a divisor",
+                       group, samples / count);
     if (group % samples != 0 || replicas % (group / samples) != 0)
         return dt_fail(DT_ERR_INVALID,
-                       "model.norm_group: groups of %" PRId64 " are no whole number of ranks of %" PRId64
-                       " samples that divides the %" PRId64 " ranks with samples of their own",
+                       "model.norm_group: groups of %" PRId64 " need a whole number of ranks with %" PRId64
+                       " samples each, which must divide the %" PRId64 " ranks with different samples",
                        group, samples, replicas);
     return DT_OK;
 }
 
-/* Statistics are taken within a micro-batch, or over the whole ones of several ranks, and all groups are as large: only then do losses not
- * depend on which samples come first. A head that pools over the whole image has one position a sample. */
+/* Groups are within a micro-batch, or consist of whole micro-batches of several ranks, and all
+ * groups have equal size. Otherwise losses would depend on which samples come first. A head that
+ * pools over the whole image has one position for each sample. */
 dt_status vision_check_micro_batches(const struct dt_model *model, int64_t samples, int64_t count, int64_t replicas)
 {
     const struct vision_model *m = vision_of(model);
@@ -48,19 +49,19 @@ dt_status vision_check_micro_batches(const struct dt_model *model, int64_t sampl
     if (samples % count != 0)
         return dt_fail(DT_ERR_INVALID,
                        "micro_batches: %" PRId64 " samples in %" PRId64
-                       " micro-batches do not come out even, and batch normalisation takes its statistics of one; choose a divisor",
+                       " micro-batches have different sizes, but batch normalisation needs equal ones for its statistics; choose a divisor",
                        samples, count);
     if (group > each)
         return check_spanning_group(group, samples, count, replicas);
     if (each % group != 0)
         return dt_fail(DT_ERR_INVALID,
                        "model.norm_group: %" PRId64 " does not divide the %" PRId64
-                       " samples of a micro-batch, and no group is in parts of two of them; choose a divisor",
+                       " samples of a micro-batch, and a group is within one of them; choose a divisor",
                        group, each);
     if (m->head == VISION_DEEPLAB && group < 2)
         return dt_fail(DT_ERR_INVALID,
-                       "model.norm_group: the statistics of one sample; DeepLabV3's head normalises what it pools of a whole "
-                       "image, so that a group, and a micro-batch, needs 2 at least");
+                       "model.norm_group: the statistics are of one sample, but DeepLabV3's head normalises one value for each image and "
+                       "channel; a group, and a micro-batch, needs at least 2");
     return DT_OK;
 }
 
@@ -92,7 +93,8 @@ void vision_describe(const struct dt_model *model, struct dt_model_texts *out)
     out->flops_formula = "3 * 2 * K P Q C R S per image, summed over all convolutions and the linear layer";
 }
 
-/* Of the blocks that differ only by their place, those of conv4_x, which most networks have most of. At least one in each stage is left. */
+/* Blocks that differ only by their place: those of conv4_x, of which most networks have the most.
+ * Each stage keeps at least one block. */
 void vision_set_blocks(struct dt_model *model, int blocks)
 {
     static const int order[VISION_STAGES] = {2, 1, 0, 3};
@@ -111,7 +113,8 @@ void vision_set_blocks(struct dt_model *model, int blocks)
 #define RESNET(kind, c2, c3, c4, c5)                                                                                                       \
     .blocks = {c2, c3, c4, c5}, .block = kind, .width = 64
 #define CLASSIFIER .image_size = 224, .classes = 1000, .head = VISION_CLASSIFIER, .output_stride = 32
-/* Of an image 480 pixels are cut out, as torchvision's own training does; 21 classes are those of PASCAL VOC with the background. */
+/* Samples are 480 pixels cut out of an image, as in torchvision's training; the 21 classes are
+ * those of PASCAL VOC with the background. */
 #define DEEPLAB                                                                                                                            \
     .image_size = 480, .classes = 21, .head = VISION_DEEPLAB, .output_stride = 8, .head_channels = 256, .auxiliary = 0.4, .head_dropout = true
 #define NETWORK(...) &(const struct vision_model) {__VA_ARGS__}, false

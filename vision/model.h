@@ -1,23 +1,27 @@
 /* Convolutional networks: ResNets, and DeepLabV3 on top of them.
  *
- * Stem (7x7 convolution, norm, 3x3 max pooling), four stages of residual blocks, and a head: global average pooling with a linear layer, or
- * atrous spatial pyramid pooling with a class for each pixel. Every convolution but those that make outputs is followed by batch
- * normalisation. The stride of a bottleneck is that of its 3x3 convolution, as in torchvision ("v1.5").
- * Source  He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, Table 1; Chen et al., "Rethinking Atrous Convolution for
- *         Semantic Image Segmentation", 2017; torchvision, models/resnet.py and models/segmentation/deeplabv3.py and fcn.py (sizes,
- *         initialisation, dilations). */
+ * Stem (7x7 convolution, norm, 3x3 max pooling), four stages of residual blocks, and a head: global
+ * average pooling with a linear layer, or atrous spatial pyramid pooling with a class for each
+ * pixel. Batch normalisation follows every convolution except those that make outputs. In a
+ * bottleneck the 3x3 convolution has the stride, as in torchvision ("v1.5").
+ * Source  He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, Table 1; Chen et
+ *         al., "Rethinking Atrous Convolution for Semantic Image Segmentation", 2017; torchvision,
+ *         models/resnet.py and models/segmentation/deeplabv3.py and fcn.py (sizes, initialisation,
+ *         dilations). */
 #ifndef VISION_MODEL_H
 #define VISION_MODEL_H
 
 #include "lib/model/model.h"
 
-enum vision_block_kind { VISION_BASIC, VISION_BOTTLENECK }; /* two 3x3 convolutions; 1x1, 3x3, 1x1 to four times the width */
+/* basic: two 3x3 convolutions; bottleneck: 1x1, 3x3, 1x1 to four times the width */
+enum vision_block_kind { VISION_BASIC, VISION_BOTTLENECK };
 enum vision_head_kind { VISION_CLASSIFIER, VISION_DEEPLAB };
 
-/* What is done to a file's images at random, added up. */
+/* Random changes of a file's images; the values are added up. */
 enum vision_augmentation { VISION_FLIP = 1, VISION_CROP = 2 };
 
-/* What becomes of the running statistics that ranks have made of their own samples. */
+/* The running statistics after a step, if ranks have computed different ones: their average, or
+ * rank 0's. */
 enum vision_running { VISION_AVERAGE, VISION_RANK_0 };
 
 enum { VISION_STAGES = 4 };
@@ -28,13 +32,13 @@ struct vision_model {
     int image_size;            /* pixels of a side */
     int classes;
     enum vision_block_kind block;
-    int width; /* channels of the stem and of the first stage's 3x3 convolutions; each later stage has twice as many */
+    int width; /* channels of the stem and of the first stage's 3x3 convolutions; doubled in each later stage */
     enum vision_head_kind head;
-    int output_stride; /* pixels of the image for one of the last stage, on a side: below 32 convolutions are dilated instead */
-    int head_channels; /* deeplab: of each branch */
+    int output_stride; /* pixels of the image for one pixel of the last stage, on a side; below 32 convolutions are dilated */
+    int head_channels; /* deeplab: channels of each branch */
     double auxiliary;  /* deeplab: weight of the loss of an auxiliary head after conv4_x; 0: there is no such head */
-    bool head_dropout; /* deeplab: 0.5 in the head, 0.1 in the auxiliary one */
-    int norm_group;    /* consecutive samples whose statistics a batch normalisation takes together; 0: those of a micro-batch */
+    bool head_dropout; /* deeplab: dropout of 0.5 in the head, and 0.1 in the auxiliary one */
+    int norm_group;    /* number of consecutive samples that share the statistics of a batch normalisation; 0: those of a micro-batch */
     enum vision_running running;
     int augmentation; /* enum vision_augmentation */
 };
@@ -57,7 +61,7 @@ static inline int vision_block_count(const struct dt_model *model)
     return blocks[0] + blocks[1] + blocks[2] + blocks[3];
 }
 
-/* Channels that leave a block, for each of its width. */
+/* Output channels of a block, divided by its width. */
 static inline int vision_expansion(const struct dt_model *model)
 {
     return vision_of(model)->block == VISION_BOTTLENECK ? 4 : 1;

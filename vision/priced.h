@@ -1,8 +1,11 @@
-/* What profiles say of this family's kernels (lib/cost/priced.h): name, number, phase, shape, what its passes count, and how many they are where
- * a profile says nothing: as an eager framework runs each operation by itself, a kernel for each. One that fuses them has no launch and
- * fewer passes for what it joins: ReLU, and the addition of a residual, which then is only read.
+/* The kernels of this family that have costs in profiles (lib/cost/priced.h): name, number, phase,
+ * shape, the element of its passes, and the default number of passes, for an eager framework that
+ * runs each operation as a separate kernel. A framework that fuses kernels has no launch, and fewer
+ * passes, for the operations that it joins: ReLU, and the addition of a residual, which is then
+ * only read.
  *
- * A convolution's shape is that of the product that it is: rows N P Q, columns K, inside C R S; its passes are besides what the product moves. */
+ * The shape of a convolution is that of its product: rows N P Q, columns K, inner dimension C R S.
+ * Its passes are in addition to the elements that the product moves. */
 #ifndef VISION_PRICED_H
 #define VISION_PRICED_H
 
@@ -16,18 +19,18 @@
     ROW(batch_norm, BATCH_NORM, FORWARD, ROWS, "the output", "3")                                                                          \
     ROW(residual, RESIDUAL, FORWARD, ROWS, "the sum", "3")                                                                                 \
     ROW(relu, RELU, FORWARD, ROWS, "the output", "2")                                                                                      \
-    ROW(moments, MOMENTS, FORWARD, ROWS, "what a synchronised normalisation reads", "1")                                                   \
+    ROW(moments, MOMENTS, FORWARD, ROWS, "the input of a synchronised normalisation", "1")                                                 \
     ROW(batch_norm_apply, BATCH_NORM_APPLY, FORWARD, ROWS, "the output of a synchronised normalisation", "2")                              \
-    ROW(batch_norm_again, BATCH_NORM_AGAIN, BACKWARD, ROWS, "the output, made once more", "2")                                             \
+    ROW(batch_norm_again, BATCH_NORM_AGAIN, BACKWARD, ROWS, "the output, computed again", "2")                                             \
     ROW(batch_norm_gradient, BATCH_NORM_GRADIENT, BACKWARD, ROWS, "the output", "5")                                                       \
     ROW(relu_gradient, RELU_GRADIENT, BACKWARD, ROWS, "the output", "3")                                                                   \
-    ROW(batch_norm_sums, BATCH_NORM_SUMS, BACKWARD, ROWS, "what a synchronised normalisation reads", "2")                                  \
-    ROW(batch_norm_rest, BATCH_NORM_REST, BACKWARD, ROWS, "what a synchronised normalisation writes", "3")                                 \
+    ROW(batch_norm_sums, BATCH_NORM_SUMS, BACKWARD, ROWS, "the input of a synchronised normalisation", "2")                                \
+    ROW(batch_norm_rest, BATCH_NORM_REST, BACKWARD, ROWS, "the result of a synchronised normalisation", "3")                               \
     ROW(pool, POOL, FORWARD, FLAT, "input and output", "1")                                                                                \
     ROW(pool_gradient, POOL_GRADIENT, BACKWARD, FLAT, "input and output", "1")                                                             \
     ROW(resize, RESIZE, FORWARD, FLAT, "input and output", "1")                                                                            \
     ROW(resize_gradient, RESIZE_GRADIENT, BACKWARD, FLAT, "input and output", "1")                                                         \
-    ROW(join, JOIN, FORWARD, FLAT, "what is joined, or divided again", "2")                                                                \
+    ROW(join, JOIN, FORWARD, FLAT, "the joined channels", "2")                                                                             \
     ROW(channel_dropout, CHANNEL_DROPOUT, FORWARD, FLAT, "the output", "2")                                                                \
     ROW(class_loss, CLASS_LOSS, FORWARD, ROWS, "the scores", "4")
 

@@ -8,7 +8,7 @@ struct sizes {
     uint64_t parameters, state_elems;
     int tensors;
     int64_t flops;
-    double least_boundary, largest; /* elements of a sample, between blocks, and of any tensor */
+    double least_boundary, largest; /* elements of a sample at the smallest boundary between blocks, and of the largest tensor */
 };
 
 static struct sizes sizes_of(const struct dt_model *model, int first, int end)

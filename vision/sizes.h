@@ -1,5 +1,5 @@
-/* What a network's layers add up to: parameters, operations, the largest tensors; and how its layers are dealt to stages. The functions are
- * the entries of the same name in struct dt_model_family. */
+/* Sums over a network's layers: parameters, operations, the largest tensors; and the division of
+ * layers into stages. The functions are the entries of the same name in struct dt_model_family. */
 #ifndef VISION_SIZES_H
 #define VISION_SIZES_H
 

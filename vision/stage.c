@@ -1,4 +1,4 @@
-/* A stage: created, initialised; what it keeps of a micro-batch. */
+/* A stage: how it is created and initialised, and what it keeps of a micro-batch. */
 #include "vision/stage.h"
 #include "vision/data.h"
 
@@ -16,7 +16,7 @@ static const struct vision_stage *own_const(const struct dt_stage *stage)
 
 /* ---- a stage ---- */
 
-/* Means begin at 0, variances at 1. */
+/* Running means begin at 0, variances at 1. */
 static dt_status create_state(struct vision_stage *s, int layers, struct dt_stream *stream)
 {
     size_t elems = s->base.state_elems = s->state_first[layers];
@@ -30,7 +30,7 @@ static dt_status create_state(struct vision_stage *s, int layers, struct dt_stre
     return elems > 0 ? dt_copy_from_host(stream, s->base.state.data, s->initial_state, elems * sizeof(float)) : DT_OK;
 }
 
-/* Each part's layers, in their sequence. */
+/* Describe the layers of each part, in their order. */
 static void describe_layers(struct vision_stage *s, const struct dt_stage_options *options)
 {
     struct vision_layer layer;
@@ -106,7 +106,7 @@ dt_status vision_init_params(const struct dt_stage *stage, const struct dt_group
     for (const struct vision_tensor *t = layer->tensors; t < layer->tensors + layer->tensor_count; t++) {
         size_t from = first > t->first_elem ? first : t->first_elem;
         size_t until = end < t->first_elem + t->count ? end : t->first_elem + t->count;
-        if (from < until) /* otherwise another rank's part */
+        if (from < until) /* otherwise the run is in another rank's part */
             DT_TRY(init_tensor(own_const(stage), t, from - t->first_elem, until - t->first_elem,
                                (char *)to + (from - first) * element_bytes, stream));
     }
@@ -115,7 +115,7 @@ dt_status vision_init_params(const struct dt_stage *stage, const struct dt_group
 
 /* ---- a stash's samples ---- */
 
-/* The step's samples are in the host's memory: bytes of images, of which x is made, and labels. */
+/* Take the step's samples from host memory: bytes of images, from which x is made, and labels. */
 static dt_status take_batch(const struct dt_stage *stage, struct dt_stash *stash, struct vision_images *a, struct dt_stream *stream)
 {
     struct vision_kernels *k = (struct vision_kernels *)stage->kernels;
@@ -138,7 +138,7 @@ static dt_status take_batch(const struct dt_stage *stage, struct dt_stash *stash
     return DT_OK;
 }
 
-/* The first part reads images, which are its x; the last one labels. */
+/* The first part reads images, into x; the last one reads labels. */
 dt_status vision_begin_samples(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream)
 {
     struct vision_kernels *k = (struct vision_kernels *)stage->kernels;

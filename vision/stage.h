@@ -1,8 +1,10 @@
-/* Stages of a network: a run of its layers on one rank, forward and backward a layer at a time. The functions are the entries of the same name
- * in `struct dt_model_family` (lib/model/model.h), where they are described. A group is a layer, whatever the unit.
+/* Stages of a network: a range of its layers on one rank, forward and backward a layer at a time.
+ * The functions are the entries of the same name in `struct dt_model_family` (lib/model/model.h),
+ * where they are described. A group is always one layer.
  *
- * Nothing here owns parameters: a data-parallel mode sets each group's params and grads before they are used. A stage owns the running
- * statistics of its norms, its state, which are not trained and which no gradient depends on. */
+ * The stage does not own parameters: a data-parallel mode sets each group's params and grads before
+ * they are used. The stage owns the state: the running statistics of its norms, which are not
+ * trained, and on which no gradient depends. */
 #ifndef VISION_STAGE_H
 #define VISION_STAGE_H
 
@@ -13,15 +15,15 @@ struct vision_stage {
     struct dt_stage base;
     struct vision_layer *layers; /* [base.group_count] */
     struct vision_exchange exchange;
-    size_t *state_first;  /* [base.group_count + 1] where in the state each layer's running statistics begin */
-    float *initial_state; /* [base.state_elems] in the host's memory, copied once */
+    size_t *state_first;  /* [base.group_count + 1] the place of each layer's running statistics in the state */
+    float *initial_state; /* [base.state_elems] in host memory, copied once */
 };
 
-/* What a micro-batch's forward keeps of a layer for its backward, by node. */
+/* What the forward of a micro-batch keeps of a layer for its backward, by node. */
 struct dt_layer_stash {
-    struct dt_buffer values[VISION_MOST_NODES];    /* what it made; a kept norm's output can be made again */
+    struct dt_buffer values[VISION_MOST_NODES];    /* its output; a kept norm's output can be computed again */
     struct dt_buffer besides[VISION_MOST_NODES];   /* a norm's mean and rstd; a pooling's places */
-    struct dt_buffer gradients[VISION_MOST_NODES]; /* of what it made */
+    struct dt_buffer gradients[VISION_MOST_NODES]; /* gradient of its output */
 };
 
 dt_status vision_stage_begin(struct dt_stage *stage, const struct dt_stage_options *options, int layers, struct dt_stream *stream);
@@ -32,7 +34,8 @@ dt_status vision_init_params(const struct dt_stage *stage, const struct dt_group
 
 dt_status vision_begin_samples(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream);
 
-/* tensors.c: parameters of a group, and running statistics, by their places in the whole model. */
+/* tensors.c: parameters of a group, and running statistics, with their places in the whole
+ * model. */
 bool vision_tensor_of(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out);
 bool vision_state_tensor(const struct dt_stage *stage, int index, struct dt_model_tensor *out);
 

@@ -1,9 +1,10 @@
-/* A stage's tensors by their names in the whole model: for files. A node's number in its layer tells one convolution or norm from another. */
+/* A stage's tensors by their names in the whole model, for files. The number of the node in its
+ * layer distinguishes several convolutions or norms. */
 #include "vision/stage.h"
 
 #include <stdio.h>
 
-/* The node that the parameter is of: the last one that does not begin after it. */
+/* The node that owns the parameter: the last one that does not begin after it. */
 static int node_of(const struct vision_layer *layer, const struct vision_tensor *tensor)
 {
     int found = 0;

@@ -229,7 +229,7 @@ def test_what_weight_decay_leaves_out():
 def test_what_does_not_go_is_one_line():
     for changes, wanted in (({"model": {**RESNET, "norm_group": 3}}, "model.norm_group"),
                             ({"model": {**RESNET, "norm_group": 8}}, "one micro-batch"),
-                            ({"model": {**RESNET, "norm_group": 12}, "micro_batches": 1}, "no whole number of ranks"),
+                            ({"model": {**RESNET, "norm_group": 12}, "micro_batches": 1}, "need a whole number of ranks"),
                             ({"model": {**DEEPLAB, "norm_group": 1}}, "model.norm_group"),
                             ({"model": RESNET, "micro_batches": 3}, "micro_batches"),
                             ({"model": {**RESNET, "output_stride": 12}}, "model.output_stride"),

@@ -130,8 +130,8 @@ static void test_other_files_are_refused(void)
     struct dt_model fits = model_of(SIDE, false, 0), larger = model_of(SIDE + 1, false, 0), pixels = model_of(SIDE, true, 0);
     refused(vision_sample_count(&larger, &set, &count), DT_ERR_INVALID, "smaller than model.image_size 9");
     refused(vision_sample_count(&pixels, &set, &count), DT_ERR_INVALID, "needs one for each pixel");
-    refused(vision_sample_count(&fits, &shorter, &count), DT_ERR_INVALID, "are no whole number of 194");
-    refused(vision_sample_count(&fits, &empty, &count), DT_ERR_INVALID, "are no whole number of 194");
+    refused(vision_sample_count(&fits, &shorter, &count), DT_ERR_INVALID, "are not a multiple of 194");
+    refused(vision_sample_count(&fits, &empty, &count), DT_ERR_INVALID, "are not a multiple of 194");
     put(&set, HEADER + SIDE * SIDE * 3 + 1, 1); /* class 257 */
     refused(vision_read_sample(&fits, &set, 0, 0, image, labels), DT_ERR_IO, "image 0 has class 257, and model.classes is 5");
     CHECK(ftruncate(set.file.descriptor, (off_t)bytes - 1) == 0, "cannot cut it off");
@@ -140,7 +140,7 @@ static void test_other_files_are_refused(void)
     put(&set, 20, 1);
     refused(vision_sample_count(&fits, &set, &count), DT_ERR_INVALID, "with 1 colours");
     put(&set, 0, 'd');
-    refused(vision_sample_count(&fits, &set, &count), DT_ERR_INVALID, "are no whole number of 3073");
+    refused(vision_sample_count(&fits, &set, &count), DT_ERR_INVALID, "are not a multiple of 3073");
 }
 
 static const struct test_case cases[] = {

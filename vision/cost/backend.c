@@ -1,7 +1,9 @@
-/* Kernels of the sim device: they accept everything and compute nothing. Memory is what the callers allocate around them. Where the device has
- * costs (lib/device/sim.h), each adds the work that it would be to the program that is recorded.
+/* Kernels of the sim device: they accept all arguments and compute nothing. The callers allocate
+ * the same memory as on other devices. If the device has costs (lib/device/sim.h), each kernel adds
+ * its work to the recorded program.
  *
- * Convolutions are products (lib/cost/cost.h). All else moves memory, in as many passes and launches as the profile says (vision/priced.h). */
+ * Convolutions are products (lib/cost/cost.h). All other kernels move memory, in as many passes and
+ * launches as the profile says (vision/priced.h). */
 #include "lib/cost/cost.h"
 #include "lib/device/sim.h"
 #include "vision/kernels.h"
@@ -17,14 +19,14 @@ static void cost_destroy(struct vision_kernels *k)
 {
 }
 
-/* NULL: nothing costs anything. */
+/* NULL: all kernels are free. */
 static const struct dt_costs *costs_of(const struct vision_kernels *k)
 {
     const struct dt_sim_device *described = dt_sim_device_of(k->base.device);
     return described ? described->costs : NULL;
 }
 
-/* A kernel over [rows, columns]; columns 1: over elements that stand alone. */
+/* A kernel over [rows, columns]; columns 1: an elementwise kernel. */
 static dt_status by_rows(const struct vision_kernels *k, struct dt_stream *stream, enum vision_priced kernel, double rows, double columns)
 {
     const struct dt_costs *c = costs_of(k);
@@ -39,7 +41,7 @@ static double elems_of(size_t samples, struct vision_shape shape)
 
 /* ---- convolutions ---- */
 
-/* What it holds while it runs. */
+/* Allocate the convolution's workspace while it runs. */
 static dt_status use_workspace(const struct vision_kernels *k, struct dt_stream *stream, const struct vision_sliding *over)
 {
     struct dt_buffer workspace;
@@ -50,7 +52,8 @@ static dt_status use_workspace(const struct vision_kernels *k, struct dt_stream 
     return DT_OK;
 }
 
-/* With m rows, n columns and k inside; what is read and written is the same in all three passes. Measurements are by forward's product. */
+/* A product of m rows, n columns and inner dimension k. All three passes read and write the same
+ * arrays. Measurements are indexed by forward's product. */
 static dt_status convolution(const struct vision_kernels *k, struct dt_stream *stream, enum vision_priced kernel,
                              const struct vision_sliding *o, double m, double n, double inner)
 {
@@ -89,7 +92,8 @@ static VISION_KERNEL_FUNCTION(cost_convolution, vision_convolution)
                        window_elems(&a->over, a->over.in.channels));
 }
 
-/* Of the window's elements those count that meet a place of the output: as many operations as forward. */
+/* Only elements of the window that belong to a place of the output count, so there are as many
+ * operations as in forward. */
 static VISION_KERNEL_FUNCTION(cost_convolution_input_gradient, vision_convolution_input_gradient)
 {
     double stride = (double)a->over.window.stride * a->over.window.stride;
@@ -110,7 +114,7 @@ static double rows_of(const struct vision_norm_of *of)
     return (double)of->samples * (double)of->positions;
 }
 
-/* A norm that is made once more is one kernel of dtbench's own. */
+/* A norm that is computed again is a single kernel in dtbench. */
 static VISION_KERNEL_FUNCTION(cost_norm, vision_norm)
 {
     double rows = rows_of(&a->of), channels = (double)a->of.channels;
@@ -128,7 +132,7 @@ static VISION_KERNEL_FUNCTION(cost_moments, vision_moments)
     return by_rows(k, stream, VISION_PRICED_MOMENTS, (double)a->rows, (double)a->channels);
 }
 
-/* Two numbers of each rank and channel. */
+/* Two numbers for each rank and channel. */
 static VISION_KERNEL_FUNCTION(cost_join_moments, vision_join_moments)
 {
     return by_rows(k, stream, VISION_PRICED_MOMENTS, 2 * (double)a->ranks, (double)a->channels);
@@ -139,7 +143,7 @@ static dt_status relu_gradient(const struct vision_kernels *k, struct dt_stream 
     return of->relu ? by_rows(k, stream, VISION_PRICED_RELU_GRADIENT, rows_of(of), (double)of->channels) : DT_OK;
 }
 
-/* Where the sums are those of several ranks they have been made before. */
+/* The sums over several ranks have been made before. */
 static VISION_KERNEL_FUNCTION(cost_norm_gradient, vision_norm_gradient)
 {
     double rows = rows_of(&a->of), channels = (double)a->of.channels;
@@ -181,7 +185,7 @@ OVER_ROWS(loss, loss, CLASS_LOSS, (double)a->rows, (double)a->classes)
 
 /* ---- before the first step, and what a trainer has ready ---- */
 
-/* Random images are there; those of a file are made of its bytes. */
+/* Random images exist already; images of a file are made from its bytes. */
 static VISION_KERNEL_FUNCTION(cost_images, vision_images)
 {
     return a->pixels ? by_rows(k, stream, VISION_PRICED_IMAGES, (double)a->samples * (double)a->image_bytes, 1) : DT_OK;

@@ -1,7 +1,9 @@
-/* One kernel at a time, to be timed: convolutions by the product that they are (rows, out, in), normalisations by rows and channels. A convolution
- * is of 3 x 3 where nine divides `in`, otherwise of 1 x 1, on images of 14 x 14 positions, and of fewer where there are not so many rows.
+/* One kernel at a time, for calibration: convolutions by their product (rows, out, in),
+ * normalisations by rows and channels. A convolution is 3 x 3 if nine divides `in`, otherwise 1 x
+ * 1, on images of 14 x 14 positions, or fewer if there are not enough rows.
  *
- * Images stay where they are from one call to the next, as what a layer has just made does; they are the larger part of what moves. */
+ * All calls use the same images, because in training the output of one layer is in the caches when
+ * the next layer reads it. Images are the larger part of the bytes that move. */
 #include "lib/cost/measured.h"
 #include "vision/kernels.h"
 #include "vision/priced.h"
@@ -16,7 +18,7 @@ struct dt_probe {
     struct dt_kernels *kernels; /* NULL before the first kernel */
     struct dt_model model;
     struct dt_measured what;
-    struct dt_buffer regions[REGIONS]; /* what is read, weights, what is written */
+    struct dt_buffer regions[REGIONS]; /* inputs, weights, outputs */
 };
 
 #define PRODUCTS(number)                                                                                                                   \
@@ -90,7 +92,7 @@ static struct vision_sliding sliding_of(const struct dt_measured *what)
 static struct vision_norm_of norm_of(const struct dt_probe *p)
 {
     size_t rows = (size_t)p->what.shape[0], channels = (size_t)p->what.shape[1];
-    float *small = p->regions[1].data; /* parameters of both dtypes fit before what comes after them */
+    float *small = p->regions[1].data; /* parameters of either dtype fit before the arrays that follow them */
     return (struct vision_norm_of){.x = p->regions[0].data,
                                    .gain = small,
                                    .bias = small + channels,
@@ -128,14 +130,15 @@ static dt_status run_once(struct dt_probe *p)
 
 /* ---- the entries ---- */
 
-/* Of one region in a call: the images on either side, the weights, or six numbers a channel. */
+/* The most bytes of one region that a call uses: the images of either side, the weights, or six
+ * numbers for each channel. */
 static double most_bytes(const struct dt_measured *what)
 {
     double rows = what->shape[0], out = what->shape[1], in = what->shape[2];
     return 4 * (rows * out + rows * in + out * in + 6 * out);
 }
 
-/* Small numbers of both signs in all memory. */
+/* Fill all memory with small numbers of both signs. */
 static dt_status fill(struct dt_probe *p)
 {
     struct dt_normal a = {.seed = 1, .tensor_id = 1, .standard_deviation = 0.5f};

@@ -1,6 +1,6 @@
-/* Convolutions on oneDNN. Images are stored with channels last, which oneDNN's kernels read and
- * write as they are; weights, which are small compared with images, are converted to oneDNN's
- * preferred layout for each call, in scratch memory outside the ledger. */
+/* Convolutions by oneDNN. Images are stored with channels last, which oneDNN's kernels read and
+ * write directly. Weights are small compared with images, and converted to oneDNN's preferred
+ * layout for each call, in scratch memory that the ledger does not count. */
 #include "vision/cpu/kernels.h"
 
 #include "lib/base/grow.h"
@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With fewer channels than a vector of AVX-512 has, oneDNN's kernels for the weight gradients of strided 1x1 windows write past the end of their
- * scratch memory, in versions 2 and 3: wrong gradients, or a crash (uxlfoundation/oneDNN, issue 6035). */
+/* With fewer channels than an AVX-512 vector has lanes, oneDNN's kernels for the weight gradients
+ * of strided 1x1 windows write past the end of their scratch memory, in versions 2 and 3: wrong
+ * gradients, or a crash (uxlfoundation/oneDNN, issue 6035). */
 enum { VECTOR = 16 };
 
-/* What makes two calls the same but for their pointers. */
+/* Two calls with equal members differ only in their pointers, and share a primitive. */
 struct kind {
     enum vision_pass pass;
     struct vision_sliding over;
@@ -24,7 +25,9 @@ struct kind {
 /* One pass of a convolution, ready to run. */
 struct primitive {
     struct kind kind;
-    dnnl_primitive_t convolution, reorder; /* reorder: weights from parameters, or their gradient to it; NULL: the layout is the same */
+    /* reorder: weights from the parameters, or their gradient to the gradients; NULL: both have the
+     * same layout */
+    dnnl_primitive_t convolution, reorder;
     dnnl_memory_t source, weights, bias, target, scratch, parameters;
     size_t weights_bytes, bias_bytes, scratch_bytes;
 };
@@ -35,8 +38,8 @@ struct vision_convolutions {
     dnnl_stream_t stream;
     struct primitive *primitives;
     int count;
-    struct dt_cpu_scratch scratch; /* weights, gradient of the bias, oneDNN's own */
-    bool converts;                 /* bf16 without AVX-512, where oneDNN has no convolution for it: by way of fp32 */
+    struct dt_cpu_scratch scratch; /* weights, gradient of the bias, oneDNN's scratchpad */
+    bool converts;                 /* bf16 without AVX-512, for which oneDNN has no convolution: compute in fp32 */
     struct dt_cpu_scratch wide;    /* operands that are converted */
 };
 
@@ -149,7 +152,8 @@ static dnnl_status_t add_to_target(dnnl_primitive_attr_t attributes)
     return status;
 }
 
-/* Between parameters and what the pass reads or writes, where they are stored differently or one is added to the other. */
+/* Copy between parameters and the operand of the pass, if their layouts differ or one is added to
+ * the other. */
 static dnnl_status_t make_reorder(struct vision_convolutions *c, struct primitive *p)
 {
     dnnl_primitive_attr_t attributes = NULL;
@@ -207,8 +211,8 @@ static dt_status dnnl_failed(const char *what, dnnl_status_t status, const struc
                    k->over.in.width, k->over.out.channels, (int)status);
 }
 
-/* A network has some tens of different ones, so a linear search costs nothing compared with running
- * one. */
+/* A network has some tens of different convolutions, so a linear search takes no measurable
+ * time. */
 static dt_status find_primitive(struct vision_convolutions *c, const struct kind *wanted, struct primitive **out)
 {
     for (int i = 0; i < c->count; i++) {
@@ -231,14 +235,16 @@ static dt_status find_primitive(struct vision_convolutions *c, const struct kind
 
 /* ---- running ---- */
 
-/* A call as it is queued: of one pass, images and what belongs to the weights. oneDNN only reads what its interface has no const for. */
+/* A queued call of one pass: images, and weights or their gradients. oneDNN only reads some of
+ * these, but its interface lacks the const. */
 struct call {
     struct vision_kernels *k;
     struct kind kind;
     void *source, *target, *parameters, *bias;
 };
 
-/* Parts of the scratch memory: the weights as the pass has them, the bias's gradient, oneDNN's own. */
+/* Parts of the scratch memory: the weights in the layout of the pass, the bias's gradient, oneDNN's
+ * scratchpad. */
 struct places {
     char *weights, *bias, *scratch;
 };
@@ -337,7 +343,7 @@ static void convert_part(void *argument, int thread, int threads)
 {
     const struct conversion *v = argument;
     struct dt_cpu_share share = dt_cpu_share(v->count, 256, thread, threads);
-    if (share.end == share.first) /* an operand that is not there has no elements */
+    if (share.end == share.first) /* an operand that is NULL has no elements */
         return;
     void *narrow = (char *)v->narrow + share.first * 2;
     size_t count = share.end - share.first;
@@ -347,7 +353,8 @@ static void convert_part(void *argument, int thread, int threads)
         (v->add ? v->loops->narrow_add : v->loops->narrow)(narrow, v->wide + share.first, count);
 }
 
-/* All operands become fp32, and what the pass makes is rounded once, and added then where it is to be. */
+/* Convert all operands to fp32, run the pass, round its result once, and then add it if
+ * required. */
 static dt_status run_converted(const struct call *call)
 {
     const struct vision_sliding *o = &call->kind.over;

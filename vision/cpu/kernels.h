@@ -1,4 +1,4 @@
-/* The cpu kernels' own header: the object, and the entries of the table by file. */
+/* The cpu kernels' internal header: the object, and the entries of the table by file. */
 #ifndef VISION_CPU_KERNELS_H
 #define VISION_CPU_KERNELS_H
 
@@ -14,18 +14,19 @@ struct vision_convolutions;
 
 struct vision_backend {
     const struct vision_loops *loops;
-    /* Convolutions keep scratch memory: one at a time, whatever streams they are queued on. */
+    /* The scratch memory of convolutions is used by one kernel at a time, on any stream. */
     pthread_mutex_t mutex;
     struct vision_convolutions *convolutions;
 };
 
-/* convolution.c. Owner: the caller, who destroys. Errors: DT_ERR_DEVICE, DT_ERR_HOST_MEMORY, DT_ERR_UNAVAILABLE for a dtype that oneDNN
- * does not have. */
+/* convolution.c. Owner: the caller, who destroys. Errors: DT_ERR_DEVICE, DT_ERR_HOST_MEMORY,
+ * DT_ERR_UNAVAILABLE for a dtype that oneDNN does not support. */
 dt_status vision_convolutions_create(enum dt_dtype dtype, struct vision_convolutions **out);
 void vision_convolutions_destroy(struct vision_convolutions *convolutions); /* takes NULL */
 
-/* weight_gradient.c: whether it is to make the weight gradient of this convolution, rather than oneDNN: where no kernel of AVX-512 does it
- * faster. x, dy, dw: as vision/kernels.h has them, in fp32. scratch: the caller's. Errors: DT_ERR_HOST_MEMORY. */
+/* weight_gradient.c: whether this file computes the convolution's weight gradient instead of
+ * oneDNN, because the processor lacks AVX-512 kernels, which are faster. x, dy, dw: as in
+ * vision/kernels.h, in fp32. scratch: the caller's. Errors: DT_ERR_HOST_MEMORY. */
 bool vision_weight_gradient_fits(const struct vision_sliding *over);
 dt_status vision_weight_gradient(const struct vision_sliding *over, const float *x, const float *dy, float *dw, bool accumulate,
                                  int threads, struct dt_cpu_scratch *scratch);
@@ -35,7 +36,8 @@ dt_status vision_weight_gradient(const struct vision_sliding *over, const float 
 VISION_KERNELS(DECLARE)
 #undef DECLARE
 
-/* Threads for work over `elems` elements: waking a second one costs about what some thousands of them cost. */
+/* The number of threads for `elems` elements: waking a second thread takes about as long as some
+ * thousands of elements. */
 static inline int vision_cpu_threads(const struct vision_kernels *k, size_t elems)
 {
     return elems < 16384 ? 1 : k->base.host.threads;

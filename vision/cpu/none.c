@@ -1,4 +1,4 @@
-/* Stands in for backend.c and its entries in a build without oneDNN. */
+/* Replaces backend.c and its entries in a build without oneDNN. */
 #include "vision/kernels.h"
 
 const struct vision_kernel_table vision_kernels_cpu = {

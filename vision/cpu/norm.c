@@ -1,5 +1,5 @@
-/* Batch normalisation. Sums over many rows are made in pieces whose sizes depend on the rows alone, so that results depend neither on the
- * number of threads nor on how samples are divided between ranks. */
+/* Batch normalisation. Sums over many rows are made in pieces whose sizes depend only on the rows.
+ * So results do not depend on the number of threads, nor on how samples are divided over ranks. */
 #include "vision/cpu/kernels.h"
 
 #include "lib/kernels/cpu/team.h"
@@ -10,22 +10,24 @@
 
 static const double EPSILON = 1e-5, MOMENTUM = 0.1; /* PyTorch's defaults */
 
-enum { ROWS_OF_PIECE = 64, MOST_RUNS = 32 }; /* a piece's sums are fp32, a run's of pieces fp64; runs are what threads share */
+/* sums of a piece are fp32, sums of a run of pieces fp64; each thread computes some of the runs */
+enum { ROWS_OF_PIECE = 64, MOST_RUNS = 32 };
 
-/* A call for one group of samples. */
+/* A call, for one group of samples. */
 struct group {
     struct vision_kernels *k;
-    struct vision_norm_of of; /* x, residual, mean, rstd: of this group */
+    struct vision_norm_of of; /* this group's x, residual, mean, rstd */
     void *y, *dy, *dx;
     size_t rows, runs;
     double *sums;               /* [runs, 2, channels] */
     float *pieces;              /* [runs, 3, channels]: a piece's sums, and the shift */
-    float *scale, *bias;        /* [channels]: what normalise applies */
+    float *scale, *bias;        /* [channels]: factors of normalise */
     float *of_dy, *of_x, *rest; /* [channels], backward */
     double *dgain, *dbias;      /* [channels], backward: over all groups */
 };
 
-/* The arrays of a group of up to `most_rows` rows: doubles before floats. Owner: the caller, free; NULL: no memory. */
+/* Allocate the arrays of a group of up to `most_rows` rows: doubles before floats. Owner: the
+ * caller, free; NULL: no memory. */
 static void *room_for(struct group *g, size_t most_rows)
 {
     size_t c = g->of.channels, runs = (most_rows + ROWS_OF_PIECE - 1) / ROWS_OF_PIECE;
@@ -46,7 +48,7 @@ static void *room_for(struct group *g, size_t most_rows)
     return room;
 }
 
-/* Rows of a matrix of the group. */
+/* Row `row` of one of the group's matrices. */
 static void *rows_of(const struct group *g, const void *matrix, size_t row)
 {
     return matrix ? vision_cpu_at(g->k, matrix, row * g->of.channels) : NULL;
@@ -68,7 +70,8 @@ static int group_threads(const struct group *g)
     return vision_cpu_threads(g->k, g->rows * g->of.channels);
 }
 
-/* forward: of x - shift and its square, shift being the group's first row; backward: of dy and its product with x - mean. */
+/* forward: sums of x - shift and of its square, where shift is the group's first row; backward:
+ * sums of dy and of dy * (x - mean). */
 static void sum_runs(const struct group *g, bool backward, int thread, int threads)
 {
     size_t c = g->of.channels, pieces = (g->rows + ROWS_OF_PIECE - 1) / ROWS_OF_PIECE;
@@ -99,7 +102,7 @@ static void backward_sums(void *argument, int thread, int threads)
     sum_runs(argument, true, thread, threads);
 }
 
-/* All runs' sums into the first's. */
+/* Add the sums of all runs to those of the first. */
 static void join_runs(const struct group *g)
 {
     size_t n = 2 * g->of.channels;
@@ -124,7 +127,7 @@ struct moments {
     double mean, variance;
 };
 
-/* What moments_of reads. */
+/* Make the sums that moments_of reads. */
 static void sum_moments(const struct group *g)
 {
     dt_cpu_parallel(group_threads(g), forward_sums, (void *)g);
@@ -138,7 +141,8 @@ static struct moments moments_of(const struct group *g, size_t channel)
     return (struct moments){(double)g->scale[channel] + off, fmax(g->sums[g->of.channels + channel] / n - off * off, 0)};
 }
 
-/* n: rows that they are of. running: of this channel, the variance's after all means; NULL: none. */
+/* n: the number of rows that `of` is about. running: this channel's mean; its variance follows
+ * after the means of all channels. NULL: none. */
 static void use_moments(struct moments of, double n, float *mean, float *rstd, float *running, size_t channels)
 {
     *mean = (float)of.mean;
@@ -166,7 +170,7 @@ static void normalise_part(void *argument, int thread, int threads)
                                         g->of.channels, g->of.relu);
 }
 
-/* The part of a call's arrays that group `index` has. */
+/* Group `index`'s part of a call's arrays. */
 static struct group group_of(const struct group *all, const struct vision_norm_of *of, size_t index, void *y, void *dy, void *dx)
 {
     struct group g = *all;
@@ -213,7 +217,7 @@ VISION_KERNEL_FUNCTION(vision_cpu_norm, vision_norm)
     return dt_cpu_submit(stream, "norm", run_norm, &t, sizeof t);
 }
 
-/* ---- of a group that several ranks have ---- */
+/* ---- statistics of a group that several ranks have parts of ---- */
 
 struct moments_task {
     struct vision_kernels *k;
@@ -242,7 +246,8 @@ VISION_KERNEL_FUNCTION(vision_cpu_moments, vision_moments)
     return dt_cpu_submit(stream, "moments", run_moments, &t, sizeof t);
 }
 
-/* The parts have equally many rows: the variance of all is the mean of theirs, and how far their means lie apart. */
+/* The parts have equally many rows, so the variance of all is the mean of their variances, plus the
+ * variance of their means. */
 static struct moments join_channel(const struct vision_join_moments *a, size_t channel)
 {
     struct moments all = {0, 0};
@@ -272,7 +277,8 @@ VISION_KERNEL_FUNCTION(vision_cpu_join_moments, vision_join_moments)
 
 /* ---- backward ---- */
 
-/* Of dy and of its product with the normalised x the means over the rows are taken away: Ioffe and Szegedy, section 3. */
+/* The gradient subtracts the means over the rows of dy, and of dy times the normalised x: Ioffe and
+ * Szegedy, section 3. */
 static void gradient_factors(const struct group *g, double n)
 {
     size_t c = g->of.channels;
@@ -284,7 +290,7 @@ static void gradient_factors(const struct group *g, double n)
     }
 }
 
-/* Of the gain and the bias, which are the sums themselves. */
+/* The gradients of gain and bias are the sums themselves. */
 static void add_parameter_gradients(const struct group *g)
 {
     size_t c = g->of.channels;
@@ -304,7 +310,7 @@ static void gradient_part(void *argument, int thread, int threads)
                                             share.end - share.first, g->of.channels);
 }
 
-/* What is summed up over the groups, by way of fp32 in scale's room. */
+/* Write the sums over the groups. Uses `scale` as memory for their fp32 values. */
 static void write_gradient(const struct group *g, void *to, const double *from, bool accumulate)
 {
     const struct dt_simd *loops = g->k->base.host.loops;
@@ -319,7 +325,7 @@ struct gradient_task {
     bool finds_sums, makes_dx;
 };
 
-/* Of one group: the sums, or those of all ranks; and what follows from them. */
+/* For one group: make the sums, or take those of all ranks; then compute the gradients. */
 static void group_gradient(const struct gradient_task *t, struct group *g)
 {
     size_t c = g->of.channels;

@@ -1,5 +1,5 @@
-/* The calls of oneDNN for convolutions whose C interface is not the same in its versions 2 and 3: onednn_2.c and onednn_3.c, one of which is
- * compiled. Everything else is the same in both. */
+/* The functions of oneDNN for convolutions whose C interface differs between versions 2 and 3:
+ * onednn_2.c or onednn_3.c is compiled. All other functions are the same. */
 #ifndef VISION_CPU_ONEDNN_H
 #define VISION_CPU_ONEDNN_H
 
@@ -17,33 +17,34 @@ typedef const_dnnl_memory_desc_t vision_layout;
 /* The three passes of a convolution. */
 enum vision_pass { VISION_FORWARD, VISION_INPUT_GRADIENT, VISION_WEIGHT_GRADIENT };
 
-/* Description of a convolution for oneDNN: dimensions are samples, channels, height, width,
- * whatever the order in memory. */
+/* Description of a convolution for oneDNN. Dimensions are samples, channels, height, width, for any
+ * order in memory. */
 struct vision_onednn_convolution {
     dnnl_data_type_t type;
     dnnl_dims_t source, weights, bias, target;
-    dnnl_dims_t strides, dilations, padding; /* dilations: positions left out between two of a window */
+    dnnl_dims_t strides, dilations, padding; /* dilations: number of positions skipped between two of a window */
     bool has_bias;
-    bool without_1x1; /* the weight gradient is none of the kernels for 1x1 windows */
+    bool without_1x1; /* do not use a 1x1 kernel for the weight gradient */
 };
 
-/* Whether oneDNN calls it a kernel for 1x1 windows. */
+/* Whether the kernel's name says that it is for 1x1 windows. */
 static inline bool vision_onednn_is_1x1(const_dnnl_primitive_desc_t desc)
 {
     const char *name = NULL;
     return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success && strstr(name, "1x1");
 }
 
-/* Describes one pass: images are stored with channels last, weights as oneDNN likes best. hint: of the forward pass, for the other two.
- * attributes: the caller's, who keeps them. Owner of *out: the caller, dnnl_primitive_desc_destroy; NULL after a failure. */
+/* Describe one pass. Images are stored with channels last, weights in oneDNN's preferred layout.
+ * hint: the forward pass, for the other two. attributes: the caller's, who keeps them. Owner of
+ * *out: the caller, dnnl_primitive_desc_destroy; NULL after a failure. */
 dnnl_status_t vision_onednn_describe(dnnl_engine_t engine, enum vision_pass pass, const struct vision_onednn_convolution *c,
                                      const_dnnl_primitive_attr_t attributes, const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out);
 
-/* A memory object without data for weights as they are in parameters: [out, kernel, kernel, in]. Owner of *out: the caller,
- * dnnl_memory_destroy; NULL after a failure. */
+/* Create a memory object without data for weights as parameters store them: [out, kernel, kernel,
+ * in]. Owner of *out: the caller, dnnl_memory_destroy; NULL after a failure. */
 dnnl_status_t vision_onednn_parameters(dnnl_engine_t engine, const struct vision_onednn_convolution *c, dnnl_memory_t *out);
 
-/* Attributes of a reorder that adds to its target. */
+/* Attributes for a reorder that adds to its target. */
 dnnl_status_t vision_onednn_add(dnnl_post_ops_t operations);
 
 #endif

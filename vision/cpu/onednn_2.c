@@ -1,4 +1,4 @@
-/* oneDNN 2: descriptions of memory are values, and an operation is described before its primitive. */
+/* oneDNN 2: memory descriptions are values, and an operation is described before its primitive. */
 #include "vision/cpu/onednn.h"
 
 struct layouts {

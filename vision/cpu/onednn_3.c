@@ -1,4 +1,5 @@
-/* oneDNN 3: descriptions of memory are objects that are created and destroyed, and a primitive is described in one call. */
+/* oneDNN 3: memory descriptions are objects to create and destroy, and a primitive is described in
+ * one call. */
 #include "vision/cpu/onednn.h"
 
 struct layouts {

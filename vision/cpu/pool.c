@@ -1,5 +1,6 @@
-/* Pooling and resampling: each thread makes rows of images. Gradients are gathered rather than scattered, so that each element is made by one
- * thread, in one order, and rounded once. */
+/* Pooling and resampling. Each thread computes some rows of images. Backward reads all gradients of
+ * an element (gather) instead of adding to many elements (scatter), so that one thread computes
+ * each element in a fixed order, and rounds once. */
 #include "vision/cpu/kernels.h"
 
 #include "lib/kernels/cpu/team.h"
@@ -7,11 +8,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- what the calls of this file have in common ---- */
+/* ---- shared by the calls of this file ---- */
 
 enum { MOST_WINDOW = 64 };
 
-/* `count` rows of images (or other pieces), each made by `make`, which gets room for one float per channel. */
+/* `count` rows of images (or other pieces). `make` computes each, with memory for one float per
+ * channel. */
 struct rows_task {
     struct vision_kernels *k;
     void (*make)(const struct rows_task *t, size_t index, float *sums);
@@ -22,7 +24,7 @@ struct rows_task {
     uint8_t *places_out;
     struct vision_sliding over;
     size_t positions;
-    size_t elems; /* of the larger side */
+    size_t elems; /* elements of the larger side */
     float *sums;  /* [threads, channels] */
 };
 
@@ -45,7 +47,7 @@ static dt_status run_rows(void *arguments)
     return DT_OK;
 }
 
-/* The channels at a position of image `sample`. */
+/* The channels of image `sample` at a position. */
 static void *at(const struct vision_kernels *k, const void *images, struct vision_shape s, size_t sample, int row, int column)
 {
     size_t position = (sample * (size_t)s.height + (size_t)row) * (size_t)s.width + (size_t)column;
@@ -96,7 +98,7 @@ VISION_KERNEL_FUNCTION(vision_cpu_max_pool, vision_max_pool)
     return dt_cpu_submit(stream, "max pool", run_rows, &t, sizeof t);
 }
 
-/* The windows that have position i of a side of the image: from *first to *last. */
+/* The windows that contain position i along one side of the image: from *first to *last. */
 static void windows_with(int i, int windows, const struct vision_window *w, int *first, int *last)
 {
     int least = i + w->padding - w->kernel + 1;
@@ -187,7 +189,8 @@ VISION_KERNEL_FUNCTION(vision_cpu_mean_pool_gradient, vision_mean_pool)
 
 /* ---- bilinear resampling ---- */
 
-/* Position i of a side of `out` lies between two of `in`: the second has the weight `second`, the first the rest. */
+/* Position i of a side of `out` is between two positions of `in`: the second has the weight
+ * `second`, the first 1 - second. */
 struct between {
     int first, last;
     float second;
@@ -218,14 +221,14 @@ static void resize_row(const struct rows_task *t, size_t index, float *sums)
     }
 }
 
-/* How much of position i of `in` is in position p of `out`. */
+/* The weight of position i of `in` in position p of `out`. */
 static float part_of(int i, int p, int in, int out)
 {
     struct between b = between(p, in, out);
     return (b.first == i ? 1 - b.second : 0) + (b.last == i ? b.second : 0);
 }
 
-/* The positions of `out` that may have a part of position i of `in`: [*first, *end). */
+/* The positions of `out` in which position i of `in` may have a weight: [*first, *end). */
 static void reach(int i, int in, int out, int *first, int *end)
 {
     float scale = (float)out / (float)in;

@@ -11,12 +11,13 @@
 
 struct images_task {
     struct vision_kernels *k;
-    struct vision_images a; /* with the step's first sample in first_sample */
+    struct vision_images a; /* first_sample includes the step's first sample */
 };
 
 enum { BYTES_OF_BLOCK = 16, COLOURS = 3 };
 
-/* A row of pixels at a time: `count` bytes of an image from number `first` on, which is the first of a block. */
+/* Draw one row of pixels: `count` bytes of an image from number `first` on, where a random block
+ * begins. */
 static void draw(const struct images_task *t, void *to, size_t first, size_t count, uint32_t sample)
 {
     static const float MEAN = 127.5f, DEVIATION = 73.9003f; /* of integers from 0 to 255: sqrt((256^2 - 1) / 12) */
@@ -31,7 +32,7 @@ static void draw(const struct images_task *t, void *to, size_t first, size_t cou
     }
 }
 
-/* The same of a file's bytes; three colours begin at `first` or after. */
+/* The same from a file's bytes; each group of three colours is whole. */
 static void convert(const struct images_task *t, void *to, const uint8_t *from, size_t first, size_t count)
 {
     static const float MEANS[COLOURS] = {0.485f, 0.456f, 0.406f}, DEVIATIONS[COLOURS] = {0.229f, 0.224f, 0.225f};
@@ -131,7 +132,7 @@ VISION_KERNEL_FUNCTION(vision_cpu_copy_columns, vision_copy_columns)
 static void dropout_rows(const void *kernels, const void *arguments, size_t first, size_t end)
 {
     const struct vision_kernels *k = kernels;
-    const struct vision_dropout *a = arguments; /* with the step's first sample in first_sample */
+    const struct vision_dropout *a = arguments; /* first_sample includes the step's first sample */
     for (size_t r = first; r < end; r++)
         k->backend->loops->dropout(vision_cpu_at(k, a->to, r * a->channels), vision_cpu_at(k, a->from, r * a->channels), a->channels,
                                    a->seed, (uint32_t)(r % a->positions), a->first_sample + (uint32_t)(r / a->positions),
@@ -152,8 +153,8 @@ VISION_KERNEL_FUNCTION(vision_cpu_dropout, vision_dropout)
 struct loss_task {
     struct vision_kernels *k;
     struct vision_loss a;
-    float gradient_scale; /* the step's loss scale in it */
-    double *losses;       /* [pieces], each of ROWS_OF_PIECE rows: summed in their order */
+    float gradient_scale; /* includes the step's loss scale */
+    double *losses;       /* [pieces] of ROWS_OF_PIECE rows each, summed in their order */
 };
 
 enum { ROWS_OF_PIECE = 64 };

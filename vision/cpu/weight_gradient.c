@@ -1,11 +1,15 @@
 /* The gradient of a convolution's weights:
- *   dw[out channel][tap][in channel] = sum over all positions of dy[position][out channel] * x[position moved by the tap][in channel]
+ *   dw[out channel][tap][in channel] = sum over all positions of dy[position][out channel] *
+ *   x[position moved by the tap][in channel]
  *
- * With channels last both operands have the channels of a position side by side, so that this is a sum of outer products. A tile of 6 x 16 of
- * them is summed in registers. Of some lines at a time both operands are copied first, in panels of as many channels as a tile has: then
- * what a tile reads is consecutive, and the border is there as zeros. A block of lines is packed that the second cache holds, and tiles are
- * summed over chunks of it whose x the first cache holds.
- * Source  Goto, van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM Transactions on Mathematical Software 34 (3), 2008. */
+ * With channels last, the channels of a position are contiguous in both operands, so this is a sum
+ * of outer products. A tile of 6 x 16 elements is summed in registers. Before that some lines of
+ * both operands are packed into panels of as many channels as a tile has: a tile then reads
+ * contiguous memory, and the border exists as zeros. A block is as many packed lines as fit into
+ * the second-level cache. Tiles are summed over chunks of a block whose x fits into the first-level
+ * cache.
+ * Source  Goto, van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM Transactions
+ *         on Mathematical Software 34 (3), 2008. */
 #include "vision/cpu/kernels.h"
 
 #include "lib/kernels/cpu/team.h"
@@ -15,15 +19,15 @@
 enum {
     ROWS = VISION_TILE_ROWS,
     COLUMNS = VISION_TILE_COLUMNS,
-    CHUNK_POSITIONS = 400,   /* of a panel of x: 25 KiB, of a first cache of 32 */
-    BLOCK_BYTES = 400 << 10, /* of both operands, of a second cache of 512 KiB */
-    BLOCK_POSITIONS = 256,   /* of dy at least: with fewer, tiles are read and written too often */
+    CHUNK_POSITIONS = 400,   /* of a panel of x: 25 KiB, for a first-level cache of 32 KiB */
+    BLOCK_BYTES = 400 << 10, /* of both operands, for a second-level cache of 512 KiB */
+    BLOCK_POSITIONS = 256,   /* at least so many of dy: with fewer, tiles are read and written too often */
     LINE_POSITIONS = 256,
 };
 
-/* A row of x with its border, that has been packed. */
+/* A packed row of x with its border. */
 struct row {
-    size_t image, number; /* 0: where the border begins */
+    size_t image, number; /* number 0: the first row of the border */
 };
 
 struct work {
@@ -31,18 +35,20 @@ struct work {
     const struct vision_sliding *over;
     const float *x, *dy;
     float *dw;
-    bool fresh; /* what dw has counts for nothing */
+    bool fresh; /* overwrite dw instead of adding to it */
     size_t in, out, taps, in_panels, out_panels;
-    size_t from_step, x_step; /* positions of x that are packed are from_step apart in it, those that a tile reads x_step among them */
-    size_t width, reach;      /* of a packed row; rows that a window has beyond the first */
-    /* A line is what is consecutive in both: rows of dy. */
+    /* positions of x: from_step, the distance of packed ones in x; x_step, the distance of those
+     * that a tile reads in the packed row */
+    size_t from_step, x_step;
+    size_t width, reach; /* positions of a packed row; rows of a window after its first */
+    /* A line is a number of rows of dy that are contiguous in both operands. */
     size_t line_rows, line_positions, image_lines, chunk_lines, block_lines;
-    size_t first_line, lines;    /* of this block, from the first image's on */
-    size_t row_count, most_rows; /* packed */
+    size_t first_line, lines;    /* of this block, counted from the first line of the first image */
+    size_t row_count, most_rows; /* rows that are packed */
     struct row *rows;            /* [most_rows] */
-    size_t *offsets;             /* [block_lines]: of a line's first position in a panel of x */
+    size_t *offsets;             /* [block_lines]: place of a line's first position in a panel of x */
     float *x_panels, *dy_panels; /* [in_panels, row_count, width, COLUMNS]; [out_panels, lines, line_positions, ROWS] */
-    size_t parts;                /* that a panel's tiles are divided into, for the threads */
+    size_t parts;                /* parts into which a panel's tiles are divided, for the threads */
 };
 
 bool vision_weight_gradient_fits(const struct vision_sliding *over)
@@ -53,10 +59,10 @@ bool vision_weight_gradient_fits(const struct vision_sliding *over)
 
 /* ---- packing ---- */
 
-/* Which rows of x the block's lines read, and where each line begins among them. */
+/* Find the rows of x that the block's lines read, and the place of each line among them. */
 static void find_rows(struct work *w)
 {
-    size_t base = 0; /* where in the block's rows row 0 of this image would be */
+    size_t base = 0; /* place among the block's rows of this image's row 0 */
     w->row_count = 0;
     for (size_t i = 0; i < w->lines; i++) {
         size_t image = (w->first_line + i) / w->image_lines;
@@ -113,7 +119,7 @@ static void pack(void *argument, int thread, int threads)
 
 /* ---- tiles ---- */
 
-/* All tiles of a panel of x, and of a panel of dy, over a chunk of lines. */
+/* Compute all tiles of a panel of x and a panel of dy, over a chunk of lines. */
 static void add_tiles(const struct work *w, size_t in_panel, size_t out_panel, size_t first_line, size_t lines)
 {
     int kernel = w->over->window.kernel, apart = w->over->window.dilation;
@@ -156,7 +162,7 @@ static size_t at_least_one(size_t n)
     return n > 0 ? n : 1;
 }
 
-/* The most rows that divide `height` and have no more positions than a line may have. */
+/* The largest divisor of `height` whose rows have no more positions than a line may have. */
 static size_t rows_of_line(size_t height, size_t width)
 {
     size_t rows = 1;
@@ -167,7 +173,7 @@ static size_t rows_of_line(size_t height, size_t width)
 
 static struct work work_of(const struct vision_sliding *o, int threads)
 {
-    bool single = o->window.kernel == 1; /* then only what is read is packed, and rows are consecutive */
+    bool single = o->window.kernel == 1; /* then only positions that are read are packed, and rows are contiguous */
     size_t height = (size_t)o->out.height, width = (size_t)o->out.width, stride = (size_t)o->window.stride;
     struct work w = {.over = o,
                      .in = (size_t)o->in.channels,
@@ -187,20 +193,20 @@ static struct work work_of(const struct vision_sliding *o, int threads)
     size_t positions = BLOCK_BYTES / sizeof(float) / (w.in + w.out), all = o->samples * w.image_lines;
     w.block_lines = at_least_one((positions > BLOCK_POSITIONS ? positions : BLOCK_POSITIONS) / w.line_positions);
     w.block_lines = w.block_lines < all ? w.block_lines : all;
-    size_t images = w.block_lines / w.image_lines + 2; /* that a block has a part of */
+    size_t images = w.block_lines / w.image_lines + 2; /* images of which a block has a part */
     w.most_rows = w.block_lines * w.line_rows * w.x_step + images * (w.reach + 1);
     w.parts = at_least_one(2 * (size_t)threads / w.in_panels);
     w.parts = w.parts < w.out_panels ? w.parts : w.out_panels;
     return w;
 }
 
-/* Where in the scratch memory everything is. */
+/* Find the places of all arrays in the scratch memory. */
 static dt_status find_room(struct work *w, struct dt_cpu_scratch *scratch)
 {
     size_t x = w->most_rows * w->width * w->in, dy = w->block_lines * w->line_positions * w->out_panels * ROWS;
     DT_TRY(dt_cpu_scratch_reserve(scratch,
                                   w->most_rows * sizeof *w->rows + w->block_lines * sizeof *w->offsets + (x + dy + 1) * sizeof(float)));
-    w->x_panels = scratch->data; /* on a page's border: a position of a panel is one line of the caches */
+    w->x_panels = scratch->data; /* page-aligned, so that a position of a panel is one cache line */
     w->dy_panels = w->x_panels + x;
     w->rows = (struct row *)(w->dy_panels + dy + dy % 2);
     w->offsets = (size_t *)(w->rows + w->most_rows);

@@ -45,7 +45,7 @@ BEYOND_SCHEMA = {
     "a tensor group divides the layers and the ranks": r"tensor\.size: \d+ does not divide",
     "ranks that share samples do the same, divide the world, and are simulated": r"context\.(size|comm_type): ",
     "shards divide the ranks": r"hsdp\.shard_size: \d+ does not divide (world_size|the \d+ ranks)",
-    "statistics of a micro-batch": r"(micro_batches|model\.norm_group): .*(statistics|choose a divisor|no whole number of ranks)",
+    "statistics of a micro-batch": r"(micro_batches|model\.norm_group): .*(statistics|choose a divisor|a whole number of ranks)",
     "windows that are dilated": r"model\.output_stride: \d+ (is none of|needs model\.block)",
     "types of a family on cpu": r"model\.dtype: fp16, in which no model",
     "pixels' labels": r"model\.classes: \d+; a pixel's label",

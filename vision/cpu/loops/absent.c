@@ -1,4 +1,5 @@
-/* The table of a level that this build leaves out: vision_loops_for() does not hand it out. */
+/* The table of an instruction set that is not in this build: vision_loops_for() does not return
+ * it. */
 #include "vision/cpu/loops/tables.h"
 
 const struct vision_loops VISION_LOOPS_TABLE = {0};

@@ -1,4 +1,5 @@
-/* Compiled once per instruction set and dtype (meson.build): DT_SIMD_DTYPE is the dtype, VISION_LOOPS_TABLE the name of the table. */
+/* Compiled once for each instruction set and dtype (meson.build). DT_SIMD_DTYPE is the dtype,
+ * VISION_LOOPS_TABLE the name of the table. */
 #include "vision/cpu/loops/tables.h"
 
 #include "lib/base/random.h"
@@ -59,7 +60,7 @@ static void moments(float *sums, float *squares, const void *x, const float *shi
     }
 }
 
-/* What a channel is normalised by. */
+/* The factors that normalise a channel. */
 struct factors {
     vfloat mean, scale, bias;
 };
@@ -118,7 +119,7 @@ static void norm_gradient(void *dx, const void *dy, const void *x, const float *
         }
 }
 
-/* The places of up to a vector's lanes as numbers, and back. */
+/* Convert up to a vector's lanes of places to integers, and back. */
 V_INLINE vint places_of(const uint8_t *from, size_t i, size_t count)
 {
     vint lanes = {0};

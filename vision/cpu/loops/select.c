@@ -1,4 +1,5 @@
-/* Which loops run on this processor. Levels above the baseline that the processor's family does not have are absent.c's. */
+/* The loops that this processor can run. absent.c replaces the instruction sets that the
+ * processor's family does not have. */
 #include "vision/cpu/loops/tables.h"
 
 const struct vision_loops *vision_loops_for(enum dt_cpu_isa isa, enum dt_dtype dtype)

@@ -1,4 +1,5 @@
-/* The tables that loops.c is compiled into, one for each instruction set and dtype; all but the baseline's exist on x86-64 alone. */
+/* The tables into which loops.c is compiled, one for each instruction set and dtype. All except the
+ * baseline exist only on x86-64. */
 #ifndef VISION_CPU_LOOPS_TABLES_H
 #define VISION_CPU_LOOPS_TABLES_H
 
