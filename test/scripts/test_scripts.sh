@@ -220,6 +220,15 @@ for part in json.load(open(sys.argv[1]))["components"]:
     "$unpacked/sbom.cdx.json"
 expect "the bundle finds its configs" 0 '"status":"ok"' env -i "$unpacked/bin/dtbench" run "$unpacked/share/dtbench/configs/smoke.json" --device sim --output -
 
+# A program outside of the checkout, without configs beside it.
+mkdir "$work/alone" && cp -r "$unpacked/bin" "$unpacked/lib" "$work/alone"
+expect "fit_errors takes this checkout's configs with a program from elsewhere" 0 '^llm_foundry_h100: median ' \
+    scripts/fit_errors llm_foundry_h100 --check --dtbench "$work/alone/bin/dtbench"
+expect "fit_errors names a program that is not there" 1 '^fit_errors: .*/nowhere/dtbench: no such program' scripts/fit_errors --dtbench nowhere/dtbench
+expect "validation takes this checkout's configs with a program from elsewhere" 0 '' \
+    scripts/validation --check --only nccl_node --dtbench "$work/alone/bin/dtbench"
+expect "validation names a program that is not there" 1 '^validation: .*/nowhere/dtbench: no such program' scripts/validation --dtbench nowhere/dtbench
+
 # A PyTorch that says what the real one would say: the table of several GPUs, with dtbench's simulated ones.
 cat >"$work/venv/bin/python" <<'FAKE'
 #!/bin/sh
