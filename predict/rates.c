@@ -175,12 +175,19 @@ static dt_status read_product(const char *path, const struct dt_csv *csv, int ro
     return DT_OK;
 }
 
-static dt_status add_products(const char *path, const struct dt_csv *csv, struct dt_product_rates *out)
+/* TIMES: there is none. */
+static int find_time(const struct dt_csv *csv)
 {
     int time = 0;
-    bool shapes = dt_csv_column(csv, "m") >= 0 && dt_csv_column(csv, "n") >= 0 && dt_csv_column(csv, "k") >= 0;
     while (time < TIMES && dt_csv_column(csv, times[time].column) < 0)
         time++;
+    return time;
+}
+
+static dt_status add_products(const char *path, const struct dt_csv *csv, struct dt_product_rates *out)
+{
+    const int time = find_time(csv);
+    bool shapes = dt_csv_column(csv, "m") >= 0 && dt_csv_column(csv, "n") >= 0 && dt_csv_column(csv, "k") >= 0;
     if (!shapes || time == TIMES)
         return dt_fail(
             DT_ERR_INVALID,
@@ -231,6 +238,39 @@ static dt_status add_attention(const char *path, const struct dt_csv *csv, struc
         DT_TRY(read_attention(path, csv, i, &out->entries[out->count++]));
     }
     return DT_OK;
+}
+
+/* ---- what is not read ---- */
+
+static bool reads(const struct dt_csv *csv, int i)
+{
+    static const char *const of_all[] = {"gpu", "source", "notes", ""};
+    static const char *const of_products[] = {"m", "n", "k", "dtype"};
+    static const char *const of_attention[] = {"head_dim", "seq", "direction", "tflops", "dtype", "causal", "library"};
+    struct rates_columns c;
+    bool found = false, attention = dt_csv_column(csv, "head_dim") >= 0;
+    for (size_t n = 0; n < sizeof of_all / sizeof *of_all; n++)
+        found |= dt_same_name(csv->names[i], of_all[n]);
+    if (rates_find_columns(csv, &c))
+        return found || i == c.collective || i == c.size || i == c.gpus || i == c.bus || i == (c.nodes >= 0 ? c.nodes : c.gpus_per_node);
+    for (size_t n = 0; n < sizeof of_products / sizeof *of_products && !attention; n++)
+        found |= i == dt_csv_column(csv, of_products[n]);
+    for (size_t n = 0; n < sizeof of_attention / sizeof *of_attention && attention; n++)
+        found |= i == dt_csv_column(csv, of_attention[n]);
+    int time = attention ? TIMES : find_time(csv);
+    return found || (time < TIMES && i == dt_csv_column(csv, times[time].column));
+}
+
+dt_status rates_unread(const char *path, char *out, size_t out_bytes)
+{
+    struct dt_csv csv;
+    *out = '\0';
+    dt_status status = rates_csv_read(path, &csv);
+    for (int i = 0; status == DT_OK && i < csv.column_count; i++)
+        if (!reads(&csv, i))
+            dt_append(out, out_bytes, ", ", "%.64s", csv.names[i]);
+    dt_csv_finish(&csv);
+    return status;
 }
 
 /* ---- all of it ---- */

@@ -471,6 +471,7 @@ static int run(int argc, char **argv)
     if (config_arguments_read(&o.config, &experiments) < 0)
         return report_failure("check", EXIT_CODE_CONFIG);
     config_note_left_out(experiments);
+    rates_note(experiments->all[0].rates, experiments->all[0].directory);
     if (o.plan) {
         dt_status status = check_all(experiments, NULL);
         DT_THEN(status, o.times ? print_times(experiments, &o.of_passes, o.json) : print_plans(experiments, o.json));

@@ -2,6 +2,7 @@
 #include "cli/commands/commands.h"
 
 #include "cli/plan/planner.h"
+#include "cli/predict/predict.h"
 #include "cli/run/run.h"
 #include "cli/text/text.h"
 #include "cli/words/words.h"
@@ -623,6 +624,8 @@ static int run(int argc, char **argv)
     if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &limit_s) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
     signals_install(); /* before the space is made, which may take a second: a plan has the best so far whenever it is stopped */
+    if (!o.quiet)
+        rates_note(o.planner.rates, NULL);
     if (o.map.count > 0 || o.profiles)
         return run_map(&o, limit_s);
     if (planner_create(&o.planner, &p) < 0)

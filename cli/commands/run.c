@@ -1,6 +1,7 @@
 /* `dtbench run`: its command line, what is checked before the first step, and what is printed at the end. */
 #include "cli/commands/commands.h"
 
+#include "cli/predict/predict.h"
 #include "cli/run/run.h"
 #include "cli/text/text.h"
 #include "predict/simulated_system.h"
@@ -426,8 +427,10 @@ static int run(int argc, char **argv)
         return report_failure("run", EXIT_CODE_CONFIG);
     if (config_arguments_read(&o.config, &experiments) < 0)
         return refuse(&s, EXIT_CODE_CONFIG);
-    if (!o.quiet && s.world.rank == 0)
+    if (!o.quiet && s.world.rank == 0) {
         config_note_left_out(experiments);
+        rates_note(experiments->all[0].rates, experiments->all[0].directory);
+    }
     s.experiments = experiments;
     s.distinct = experiments->count;
     s.count = s.distinct * o.rounds;

@@ -1,6 +1,7 @@
 /* `dtbench validate`: how well the simulated cluster predicts runs that were measured. */
 #include "cli/commands/commands.h"
 
+#include "cli/predict/predict.h"
 #include "cli/predict/validate.h"
 #include "cli/run/run.h"
 #include "cli/text/text.h"
@@ -101,6 +102,7 @@ static int run(int argc, char **argv)
     if (!options_begin(&command_validate, argc, argv, &a, check_options, &code))
         return code;
     signals_install();
+    rates_note(a.rates, NULL);
     dt_status status = validate_is_records(a.data) ? DT_OK : validate_is_collectives(a.data, &of_collectives);
     DT_THEN(status, of_collectives ? validate_collectives(&a) : validate(&a, &rows, &summary));
     validate_summary_finish(&summary);

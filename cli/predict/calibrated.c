@@ -9,8 +9,10 @@
 #include "predict/calibration.h"
 #include "predict/rates.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { RATES = 256, NAME_BYTES = 256, PATH_BYTES = 4096 };
 
@@ -118,4 +120,16 @@ dt_status calibration_print(const struct calibration *calibration, FILE *to)
         return DT_OK;
     fputs("\n", to);
     return calibration_print_collectives(calibration, to);
+}
+
+/* ---- tables of measured rates ---- */
+
+void rates_note(const char *rates, const char *directory)
+{
+    char files[512], unread[512], path[PATH_MAX], *rest = files;
+    snprintf(files, sizeof files, "%s", rates ? rates : "");
+    for (char *name = strsep(&rest, ":"); name; name = strsep(&rest, ":"))
+        if (*name && dt_find_data_file(name, directory, path, sizeof path) == DT_OK && rates_unread(path, unread, sizeof unread) == DT_OK &&
+            *unread)
+            line_print(stderr, "dtbench: note: rates %s: columns not used: %s", name, unread);
 }

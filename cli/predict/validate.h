@@ -289,6 +289,7 @@ struct validate_collective {
 struct validate_collectives {
     struct validate_collective *rows; /* [count] */
     int count;
+    char unused[512]; /* columns that nothing is made of; "": none */
 };
 
 /* Whether the file is such a table. Never for standard input ("-"), which could not be read again.

@@ -104,6 +104,7 @@ dt_status validate_collectives_predict(const char *path, const char *cluster, co
     dt_status status = rates_csv_read(path, &csv);
     DT_THEN(status, validate_where(&csv, path, where, where_count));
     DT_THEN(status, read_rows(path, &csv, out));
+    DT_THEN(status, rates_unread(path, out->unused, sizeof out->unused));
     dt_csv_finish(&csv);
     return status == DT_OK ? predict_rows(cluster, out) : status;
 }
@@ -171,6 +172,8 @@ static dt_status print_summaries(const struct validate_collectives *c, FILE *to)
     for (int i = 0; i < c->count; i++)
         if (c->rows[i].skipped)
             line_print(to, "skipped: line %d: %s", c->rows[i].line, c->rows[i].reason);
+    if (*c->unused)
+        line_print(to, "columns not used: %s", c->unused);
     return DT_OK;
 }
 
@@ -208,7 +211,7 @@ dt_status validate_collectives_print_json(const struct validate_collectives *c, 
             dt_json_add(&object, "predicted_gb_per_s: %g", row->predicted);
         dt_json_append(&rows, object);
     }
-    struct cJSON *top = dt_json_object("bus_bandwidth: %p, rows: %p", bus, rows);
+    struct cJSON *top = dt_json_object("bus_bandwidth: %p, columns_not_used: %s, rows: %p", bus, c->unused, rows);
     if (status == DT_OK)
         return dt_json_write(top, to);
     dt_json_destroy(top);

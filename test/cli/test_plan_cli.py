@@ -103,6 +103,15 @@ def test_the_memory_that_is_short_is_named():
                     r"[\d.]+ TiB of host memory, and it has 633 GiB", text), text)
 
 
+def test_columns_of_rates_that_are_not_used():
+    with open(os.path.join(WORK, "rates.csv"), "w", encoding="utf-8") as to:
+        to.write("m,n,k,tflops,clock\n512,512,512,100,1410\n")
+    command = (DTBENCH, "run", os.path.join(ROOT, "configs/smoke.json"), "--device", "sim", "--rates", "rates.csv", "-o", "rates.jsonl")
+    for more, notes in (([], 1), (["-q"], 0)):
+        said = subprocess.run([*command, *more], cwd=WORK, capture_output=True, text=True, timeout=120, check=True).stderr
+        check(said.count("dtbench: note: rates rates.csv: columns not used: clock\n") == notes, said)
+
+
 def test_a_slow_part():
     """What each plan loses to it; the config that is written has it, and all is as before without."""
     few = ["--model", "GPTMedium", "--cluster", "gcp_a2_1", "--fix", "paradigm=ddp", "--fix", "tensor.size=1", "--global-batch", "256", "--quiet",

@@ -137,6 +137,24 @@ static void sizes_and_names(void)
     unlink(path);
 }
 
+static void columns_not_read(void)
+{
+    static const struct {
+        const char *text, *unread;
+    } rows[] = {{"m,n,k,tflops,latency_us,dtype,gpu,notes,clock\n1,2,3,4,5,bf16,A,x,1\n", "tflops, clock"},
+                {"collective,size,gpus,nodes,gpus_per_node,busbw_GB_s,busbw_GB_s_mean,algbw\nall_reduce,8,2,1,2,1,1,1\n",
+                 "gpus_per_node, busbw_GB_s, algbw"},
+                {"collective,size,gpus,gpus_per_node,busbw_GB_s\nall_reduce,8,2,2,1\n", ""},
+                {"head_dim,seq,direction,tflops,causal,library,heads,m\n64,512,forward,1,yes,A,8,1\n", "heads, m"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[PATH_BYTES], unread[64];
+        write_file(rows[i].text, path);
+        CHECK_OK(rates_unread(path, unread, sizeof unread));
+        CHECK(strcmp(unread, rows[i].unread) == 0, "row %zu: \"%s\"", i, unread);
+        unlink(path);
+    }
+}
+
 static void wrong_tables(void)
 {
     static const struct {
@@ -163,7 +181,7 @@ static void wrong_tables(void)
 
 static const struct test_case cases[] = {
     {"products", products},   {"collectives", collectives},   {"sizes and names", sizes_and_names},
-    {"attention", attention}, {"wrong tables", wrong_tables},
+    {"attention", attention}, {"wrong tables", wrong_tables}, {"columns that are not read", columns_not_read},
 };
 
 int main(void)
