@@ -25,18 +25,25 @@ dt_status config_arguments_check(struct config_arguments *a)
     return DT_OK;
 }
 
-/* One "by=10%". */
-static dt_status add_slow(const char *given, const char *value, struct slow_sets *out)
+static const char *const slow_keys[] = {"rank", "by", "part"};
+
+enum { SLOW_KEYS = sizeof slow_keys / sizeof *slow_keys, SLOW_BY = 1 };
+
+/* One "by=10%". said: which keys have been given. */
+static dt_status add_slow(const char *given, const char *value, bool said[SLOW_KEYS], struct slow_sets *out)
 {
-    static const char *const keys[] = {"rank", "by", "part"};
     char *end = NULL;
     double number = strtod(value, &end);
-    bool known = false, by = strcmp(given, "by") == 0;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        known |= strcmp(keys[i], given) == 0;
-    if (!known || !*value || out->count == SLOW_SETS)
+    int key = 0;
+    while (key < SLOW_KEYS && strcmp(slow_keys[key], given) != 0)
+        key++;
+    if (key < SLOW_KEYS && said[key])
+        return dt_fail(DT_ERR_INVALID, "--slow: %s is given twice: one part of the machine is slow", given);
+    if (key == SLOW_KEYS || !*value)
         return dt_fail(DT_ERR_INVALID, "--slow: \"%.40s=%.40s\": expected rank=3,by=10%% and, where it is no GPU, part=node, link or card",
                        given, value);
+    bool by = key == SLOW_BY;
+    said[key] = true;
     if (by && (end == value || (strcmp(end, "%") != 0 && *end)))
         return dt_fail(DT_ERR_INVALID, "--slow: by=%.40s: expected a part of the rate, 10%% or 0.1", value);
     if (by)
@@ -49,6 +56,7 @@ static dt_status add_slow(const char *given, const char *value, struct slow_sets
 dt_status config_slow_sets(const char *text, struct slow_sets *out)
 {
     char copy[256], *rest = copy;
+    bool said[SLOW_KEYS] = {false};
     *out = (struct slow_sets){.count = 0};
     if (!text)
         return DT_OK;
@@ -57,9 +65,9 @@ dt_status config_slow_sets(const char *text, struct slow_sets *out)
         char *value = strchr(key, '=');
         if (value)
             *value++ = 0;
-        DT_TRY(add_slow(key, value ? value : "", out));
+        DT_TRY(add_slow(key, value ? value : "", said, out));
     }
-    return strstr(text, "by=") ? DT_OK : dt_fail(DT_ERR_INVALID, "--slow %.80s: does not say by how much: by=10%%", text);
+    return said[SLOW_BY] ? DT_OK : dt_fail(DT_ERR_INVALID, "--slow %.80s: does not say by how much: by=10%%", text);
 }
 
 const char *config_rates_set(const char *rates, char out[RATES_SET_BYTES])
