@@ -181,6 +181,7 @@ enum measured_column {
     COLUMN_ORDER,
     COLUMN_RECOMPUTE,
     COLUMN_SEQUENCE_PARALLEL,
+    COLUMN_LOCAL_BATCH,
 };
 enum { MEASURED_COLUMNS = 48 };
 
@@ -232,14 +233,14 @@ struct measured_run {
     const char *dtype, *attention, *loss, *optimizer;
     enum dt_fp8 fp8;
     bool fp8_gather;
-    int gpus, gpus_per_node; /* gpus_per_node 0: unknown */
-    int samples;             /* of a step and replica */
-    int data;                /* data-parallel ranks, from a table of meshes */
-    int global_batch, micro_batch;
-    int tensor, stages;        /* tensor * stages GPUs, times contexts, work on the same samples */
-    int contexts;              /* ranks that share each sample */
-    const char *comm_type;     /* between these; NULL: the config's default */
-    int chunks, micro_batches; /* parts that go through a pipeline; parts without one */
+    int gpus, gpus_per_node;                    /* gpus_per_node 0: unknown */
+    int samples;                                /* of a step and replica */
+    int data;                                   /* data-parallel ranks, from a table of meshes */
+    int global_batch, micro_batch, local_batch; /* local: of a step and replica, once; 0: the table does not say */
+    int tensor, stages;                         /* tensor * stages GPUs, times contexts, work on the same samples */
+    int contexts;                               /* ranks that share each sample */
+    const char *comm_type;                      /* between these; NULL: the config's default */
+    int chunks, micro_batches;                  /* parts that go through a pipeline; parts without one */
     int virtual_stages;
     int shard_size; /* of hsdp; 0: unknown */
     enum {

@@ -116,6 +116,7 @@ static const struct column {
     size_t to;         /* the int member there, */
     int where_missing; /* which gets this where the field is empty; 0: it stays as it is */
     bool of_model;     /* the name of a published model tells it, too */
+    bool of_local;     /* the local batch tells it, too */
     const char *unit;  /* of amounts */
 } columns[] = {
 #define COUNT(member) .to = offsetof(struct measured_run, member)
@@ -147,6 +148,7 @@ static const struct column {
     [COLUMN_ORDER] = {.names = {"schedule"}},
     [COLUMN_RECOMPUTE] = {.names = {"recompute", "recomputation", "activation_checkpointing"}},
     [COLUMN_SEQUENCE_PARALLEL] = {.names = {"seq_parallel", "sequence_parallel", "sequence parallelism"}},
+    [COLUMN_LOCAL_BATCH] = {.names = {"local_batch_size", "local_batch"}, .counts = OF_MESHES, COUNT(local_batch)},
     {.names = {"gpus_per_node", "gpus/node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
     {.names = {"shard_size", "dp_shard"}, .counts = OF_STUDY | OF_MESHES, COUNT(shard_size)},
     {.names = {"batch_per_replica"}, .needed = OF_STUDY, .counts = OF_STUDY, COUNT(samples)},
@@ -184,11 +186,13 @@ static const struct column {
     {.names = {"global_batch", "global_batch_size", "gbs", "train_batch_size"},
      .needed = OF_MESHES,
      .counts = OF_MESHES,
-     COUNT(global_batch)},
-    {.names = {"micro_batch", "micro_batch_size", "mbs", "train_micro_batch_size_per_gpu"},
+     COUNT(global_batch),
+     .of_local = true},
+    {.names = {"micro_batch", "micro_batch_size", "mbs", "train_micro_batch_size_per_gpu", "pipeline_parallel_microbatch_size"},
      .needed = OF_MESHES,
      .counts = OF_MESHES,
-     COUNT(micro_batch)},
+     COUNT(micro_batch),
+     .of_local = true},
 #undef COUNT
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -283,16 +287,20 @@ static unsigned kind_of(const struct measured_table *t)
     return t->is_study ? OF_STUDY : OF_MESHES;
 }
 
+/* A column of the count that goes to this member of struct measured_run. */
+static bool has_count(const struct measured_table *t, size_t to)
+{
+    bool has = false;
+    for (int c = 0; c < COLUMNS; c++)
+        has |= t->columns[c] >= 0 && columns[c].counts && columns[c].to == to;
+    return has;
+}
+
 /* A column of dp, tp, pp or cp. */
 static bool has_degrees(const struct measured_table *t)
 {
-    static const size_t of[] = {offsetof(struct measured_run, data), offsetof(struct measured_run, tensor),
-                                offsetof(struct measured_run, stages), offsetof(struct measured_run, contexts)};
-    bool has = false;
-    for (int c = 0; c < COLUMNS; c++)
-        for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-            has |= t->columns[c] >= 0 && columns[c].counts && columns[c].to == of[i];
-    return has;
+    return has_count(t, offsetof(struct measured_run, data)) || has_count(t, offsetof(struct measured_run, tensor)) ||
+           has_count(t, offsetof(struct measured_run, stages)) || has_count(t, offsetof(struct measured_run, contexts));
 }
 
 static dt_status check_columns(const struct measured_table *t)
@@ -300,14 +308,15 @@ static dt_status check_columns(const struct measured_table *t)
     char unused[512];
     measured_table_unused(t, unused, sizeof unused);
     for (int c = 0; c < COLUMNS; c++)
-        if (columns[c].needed & kind_of(t) && t->columns[c] < 0 && !(columns[c].of_model && t->columns[COLUMN_MODEL] >= 0))
+        if (columns[c].needed & kind_of(t) && t->columns[c] < 0 && !(columns[c].of_model && t->columns[COLUMN_MODEL] >= 0) &&
+            !(columns[c].of_local && t->columns[COLUMN_LOCAL_BATCH] >= 0))
             return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s", t->path, columns[c].names[0], *unused ? "; not used: " : "",
                            unused);
     for (int i = 0; i < t->csv.column_count && !has_degrees(t); i++)
         if (dt_same_name(t->csv.names[i], "parallelism") || dt_same_name(t->csv.names[i], "parallel strategy"))
             return dt_fail(DT_ERR_INVALID, "%s:1: %s: expected its numbers in columns of their own: dp, tp, pp, cp", t->path,
                            t->csv.names[i]);
-    if (t->columns[COLUMN_GPUS] < 0 && dt_csv_column(&t->csv, "dp") < 0)
+    if (t->columns[COLUMN_GPUS] < 0 && !has_count(t, offsetof(struct measured_run, data)))
         return dt_fail(DT_ERR_INVALID, "%s:1: there is no column gpus, nor dp, which would tell with tp, pp and cp%s%s", t->path,
                        *unused ? "; not used: " : "", unused);
     return t->csv.row_count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: no rows", t->path);
@@ -373,7 +382,8 @@ static dt_status counts_in(const struct measured_table *t, int row, struct measu
         int *to = (int *)((char *)run + columns[c].to);
         if (!(columns[c].counts & kind_of(t)))
             continue;
-        if (*measured_text(t, row, c) || (columns[c].needed & kind_of(t) && !columns[c].of_model))
+        bool told_otherwise = columns[c].of_model || (columns[c].of_local && *measured_text(t, row, COLUMN_LOCAL_BATCH));
+        if (*measured_text(t, row, c) || (columns[c].needed & kind_of(t) && !told_otherwise))
             DT_TRY(measured_count(t, row, c, to));
         else if (columns[c].where_missing)
             *to = columns[c].where_missing;
@@ -691,6 +701,21 @@ static void split_in(struct measured_run *run)
     run->split = run->layers % parts == 0 ? SPLIT_EQUAL_BLOCKS : (run->layers + 2) % parts == 0 ? SPLIT_EQUAL_BUT_ENDS : SPLIT_BALANCED;
 }
 
+/* What the table says of a replica's batch before it is accumulated. Without pipelines it is the micro-batch; with them torchtitan cuts it into
+ * micro-batches of one sample, and the global batch is that of all replicas, unless more is said (torchtitan/config/job_config.py,
+ * local_batch_size, global_batch_size, pipeline_parallel_microbatch_size). */
+static void local_batch_in(struct measured_run *run)
+{
+    if (!run->micro_batch && run->stages > 1)
+        snprintf(run->note, sizeof run->note, "micro-batches have one sample, torchtitan's default");
+    run->micro_batch = run->micro_batch ? run->micro_batch : run->stages > 1 ? 1 : run->local_batch;
+    run->global_batch = run->global_batch ? run->global_batch : run->local_batch * run->data;
+    if (run->stages == 1 ? run->micro_batch != run->local_batch : run->local_batch % run->micro_batch)
+        snprintf(run->reason, sizeof run->reason, "a local batch of %d, and micro-batches of %d", run->local_batch, run->micro_batch);
+    else if (run->stages > 1 && run->global_batch != run->local_batch * run->data)
+        snprintf(run->reason, sizeof run->reason, "global_batch is not dp times the local batch: pipelines that run several times a step");
+}
+
 /* Replicas' batches, cut into micro-batches: of a pipeline chunks, else one after the other. */
 static void batch_in(struct measured_run *run)
 {
@@ -698,7 +723,7 @@ static void batch_in(struct measured_run *run)
     int parts = run->samples / run->micro_batch;
     run->chunks = run->stages > 1 ? parts : 1;
     run->micro_batches = run->stages > 1 ? 1 : parts;
-    if (run->global_batch % run->data || run->samples % run->micro_batch || parts < 1)
+    if (!*run->reason && (run->global_batch % run->data || run->samples % run->micro_batch || parts < 1))
         snprintf(run->reason, sizeof run->reason, "global_batch is no multiple of dp times micro_batch");
 }
 
@@ -741,6 +766,8 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
         run->data = copy < run->gpus ? (int)(run->gpus / copy) : 1;
     DT_TRY(model_in(t, i, run));
     DT_TRY(replicas_in(t, i, run));
+    if (run->local_batch)
+        local_batch_in(run);
     batch_in(run);
     run->gpus_per_node = run->gpus_per_node > run->gpus ? run->gpus : run->gpus_per_node; /* these tables say what nodes have */
     DT_TRY(measured_yes(t, i, COLUMN_SEQUENCE_PARALLEL, &run->sequence_parallel_told, &run->sequence_parallel));

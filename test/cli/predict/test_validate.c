@@ -355,6 +355,41 @@ static void tables_of_strangers(void)
     validate_rows_finish(&rows);
 }
 
+/* torchtitan's batch of a replica: a micro-batch without pipelines, several of one sample with them; where more is said it must agree. */
+static void local_batches(void)
+{
+    static const struct {
+        const char *fields, *reason, *note;
+        int micro_batches, chunks, samples;
+    } known[] = {
+        {"8,1,4,,", "", "", 1, 0, 4},
+        {"8,1,4,64,", "", "", 2, 0, 8},
+        {"4,2,4,,", "", "micro-batches have one sample, torchtitan's default", 1, 4, 4},
+        {"4,2,4,,2", "", "", 1, 2, 4},
+        {"8,1,4,64,2", "a local batch of 4, and micro-batches of 2", "", 0, 0, 0},
+        {"4,2,4,16,3", "a local batch of 4, and micro-batches of 3", "", 0, 0, 0},
+        {"4,2,4,32,2", "global_batch is not dp times the local batch: pipelines that run several times a step", "", 0, 0, 0},
+        {"8,1,,64,", "micro_batch: no value; expected a whole number from 1", "", 0, 0, 0},
+    };
+    enum { KNOWN = sizeof known / sizeof *known };
+    char table[2048] = "layers,hidden,heads,seq,step_ms,data_parallel_size,pp,local_batch_size,global_batch_size,micro_batch\n", path[64];
+    struct validate_rows rows;
+    for (size_t i = 0; i < KNOWN; i++)
+        snprintf(table + strlen(table), sizeof table - strlen(table), "24,1024,16,1024,512,%s\n", known[i].fields);
+    CHECK_OK(read_text(table, &rows, path));
+    for (size_t i = 0; i < KNOWN; i++) {
+        const struct experiment *e = &rows.rows[i].experiment;
+        CHECK(strcmp(rows.rows[i].reason, known[i].reason) == 0 && (*known[i].reason || strcmp(rows.rows[i].note, known[i].note) == 0),
+              "%s: %s; %s", known[i].fields, rows.rows[i].reason, rows.rows[i].note);
+        CHECK(*known[i].reason ||
+                  (e->micro_batches == known[i].micro_batches && (!known[i].chunks || e->pipeline.chunks == known[i].chunks) &&
+                   rows.rows[i].batch_per_gpu * e->strategy.stages == known[i].samples),
+              "%s: %d micro-batches, %d chunks, %g samples", known[i].fields, e->micro_batches, e->pipeline.chunks,
+              rows.rows[i].batch_per_gpu);
+    }
+    validate_rows_finish(&rows);
+}
+
 /* What could be read as something else: words that only begin like known ones, types of numbers, times that differ, other GPUs than the
  * cluster's, two columns of one meaning. */
 static void readings_that_mislead(void)
@@ -760,6 +795,7 @@ static const struct test_case cases[] = {
     {"words of strangers", words_of_strangers},
     {"numbers of strangers", numbers_of_strangers},
     {"tables of strangers", tables_of_strangers},
+    {"local batches", local_batches},
     {"readings that mislead", readings_that_mislead},
     {"runs of another kind", runs_of_another_kind},
     {"widths of layers", widths_of_layers},
