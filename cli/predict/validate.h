@@ -157,7 +157,6 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
 enum measured_column {
     COLUMN_GPUS,
     COLUMN_GPU, /* which it is */
-    COLUMN_EXPERTS,
     COLUMN_EXPERT_RANKS,
     COLUMN_MODEL,
     COLUMN_STEP_S,
@@ -181,6 +180,8 @@ enum measured_column {
     COLUMN_ORDER,
     COLUMN_RECOMPUTE,
     COLUMN_SEQUENCE_PARALLEL,
+    COLUMN_GLOBAL_BATCH,
+    COLUMN_ACCUMULATED, /* micro-batches of a replica's step */
     COLUMN_LOCAL_BATCH,
 };
 enum { MEASURED_COLUMNS = 48 };
@@ -190,6 +191,7 @@ struct measured_table {
     struct dt_csv csv;
     int columns[MEASURED_COLUMNS]; /* index of each in the file; -1: missing */
     bool is_study;                 /* it has a column "paradigm" */
+    bool comma_is_decimal;         /* in amounts */
 };
 
 /* The text of dt_error_message() without "PATH:LINE: ", so that equal reasons of rows are equal
@@ -215,8 +217,14 @@ bool validate_is_missing(const char *text);
  * which is converted into `unit` ("": no unit). A single comma separates thousands if possible;
  * with comma_is_decimal never. NAN: not such a number. */
 double validate_number(const char *text, const char *unit, bool comma_is_decimal);
+bool validate_is_unit(const char *text);
+/* A comma that separates no thousands: "31,50". */
+bool validate_has_decimal_comma(const char *text);
+/* A comma that could be a decimal one, too: "1,234". */
+bool validate_is_ambiguous(const char *text);
 
 /* Fields of a row. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
+const char *measured_name(const struct measured_table *table, int column);                      /* as the table has it */
 bool measured_is_oom(const struct measured_table *table, int row, enum measured_column column); /* "OOM" stands in place of a number */
 /* A number above 0; NAN where the field is empty. */
 dt_status measured_amount(const struct measured_table *table, int row, enum measured_column column, double *out);

@@ -2,6 +2,7 @@
 
 #include "cli/records/records.h"
 #include "cli/text/text.h"
+#include "lib/base/text.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "lib/sim/cluster.h"
@@ -317,17 +318,18 @@ static dt_status make_experiment(const char *path, const struct validate_system 
     return DT_OK;
 }
 
-/* What is known of a step's time [count], in several units, must agree. */
-static dt_status times_agree(const char *path, int line, const double *times, int count)
+/* What is known of one amount [count], in several units, must agree. */
+static dt_status agree(const char *path, int line, const char *what, const char *unit, const double *amounts, int count)
 {
     static const double rounded = 0.1;
     double least = INFINITY, most = 0;
     for (int i = 0; i < count; i++) {
-        least = fmin(least, times[i]);
-        most = fmax(most, times[i]);
+        least = fmin(least, amounts[i]);
+        most = fmax(most, amounts[i]);
     }
-    return most <= least * (1 + rounded) ? DT_OK
-                                         : dt_fail(DT_ERR_INVALID, "%s:%d: its columns give a step %g s and %g s", path, line, least, most);
+    return most <= least * (1 + rounded)
+               ? DT_OK
+               : dt_fail(DT_ERR_INVALID, "%s:%d: its columns give a %s of %g and of %g %s", path, line, what, least, most, unit);
 }
 
 static bool is_success(const char *status)
@@ -339,8 +341,25 @@ static bool is_success(const char *status)
     return is;
 }
 
+/* What a number was taken for where it could be something else. False: it is taken for nothing. */
+static bool note_reading(const struct measured_table *t, int i, enum measured_column column, double value, struct measured_run *run)
+{
+    static const char *const without_unit[] = {"step_time", "peak_memory", "peak_mem", "max_memory", "memory"};
+    const char *text = measured_text(t, i, column), *name = measured_name(t, column);
+    bool time = column == COLUMN_STEP_S, unknown = false;
+    if (isnan(value))
+        return true;
+    for (size_t n = 0; n < sizeof without_unit / sizeof *without_unit; n++)
+        unknown |= dt_same_name(name, without_unit[n]) && isdigit((unsigned char)text[strlen(text) - 1]);
+    if (unknown)
+        dt_append(run->note, sizeof run->note, "; ", "%.24s has no unit: %s", name, time ? "seconds" : "not used");
+    if (!t->comma_is_decimal && validate_is_ambiguous(text))
+        dt_append(run->note, sizeof run->note, "; ", "%.24s %.16s is taken for %g", name, text, value);
+    return time || !unknown;
+}
+
 /* A time, an end for want of memory, which may stand where a time or a peak would, or neither. */
-static dt_status read_outcome(const struct measured_table *t, int i, const struct measured_run *run, struct validate_row *row)
+static dt_status read_outcome(const struct measured_table *t, int i, struct measured_run *run, struct validate_row *row)
 {
     static const enum measured_column columns[] = {COLUMN_STEP_S,  COLUMN_STEP_MS, COLUMN_TOKENS,
                                                    COLUMN_PEAK_MB, COLUMN_PEAK_GB, COLUMN_PEAK_GIB};
@@ -349,22 +368,26 @@ static dt_status read_outcome(const struct measured_table *t, int i, const struc
     const char *status = measured_text(t, i, COLUMN_STATUS);
     bool oom = measured_is_oom(t, i, COLUMN_STATUS), ok = is_success(status);
     if (*status && !oom && !ok)
-        return dt_fail(DT_ERR_INVALID, "%s:%d: status: \"%.64s\" is neither ok nor oom", t->path, row->line, status);
+        return dt_fail(DT_ERR_INVALID, "%s:%d: %s: \"%.64s\" is neither ok nor oom", t->path, row->line, measured_name(t, COLUMN_STATUS),
+                       status);
     for (int c = 0; c < COUNT; c++)
         if (measured_is_oom(t, i, columns[c])) {
             amounts[c] = NAN;
             oom = true;
         } else {
             DT_TRY(measured_amount(t, i, columns[c], &amounts[c]));
+            if (!note_reading(t, i, columns[c], amounts[c], run))
+                amounts[c] = NAN;
         }
     const double times[] = {amounts[0], amounts[1] / 1e3,
                             run->sequence ? (double)run->samples * run->sequence / (replica_gpus(run) * run->contexts * amounts[2]) : NAN};
-    const double peak_mb = amounts[3], peak_gb = amounts[4], peak_gib = amounts[5];
     const bool decimal = strstr(measured_text(t, i, COLUMN_NOTES), "peak_mem printed as GB") != NULL;
+    const double peaks[] = {amounts[3] * 1e6, amounts[4] * 1e9, amounts[5] * (decimal ? 1e9 : 0x1p30)};
     row->measured_s = !isnan(times[0]) ? times[0] : !isnan(times[1]) ? times[1] : times[2];
-    row->measured_bytes = !isnan(peak_mb) ? peak_mb * 1e6 : !isnan(peak_gb) ? peak_gb * 1e9 : peak_gib * (decimal ? 1e9 : 0x1p30);
+    row->measured_bytes = !isnan(peaks[0]) ? peaks[0] : !isnan(peaks[1]) ? peaks[1] : peaks[2];
     row->measured_fit = oom ? VALIDATE_FIT_NOT : ok ? VALIDATE_FIT : VALIDATE_FIT_UNKNOWN;
-    return times_agree(t->path, row->line, times, sizeof times / sizeof *times);
+    DT_TRY(agree(t->path, row->line, "step", "s", times, sizeof times / sizeof *times));
+    return agree(t->path, row->line, "peak", "bytes", peaks, sizeof peaks / sizeof *peaks);
 }
 
 /* Read a row's fields. Errors, "FILE:LINE: ...": DT_ERR_INVALID. */

@@ -2,6 +2,7 @@
 
 #include "lib/base/text.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,10 @@ static const struct unit {
     const char *name;
     enum { NOTHING, SECONDS, BYTES, RATE } of;
     double scale;
-} units[] = {{"", NOTHING, 1},      {"s", SECONDS, 1},      {"sec", SECONDS, 1},      {"seconds", SECONDS, 1}, {"ms", SECONDS, 1e-3},
-             {"MB", BYTES, 1e6},    {"MiB", BYTES, 0x1p20}, {"GB", BYTES, 1e9},       {"GiB", BYTES, 0x1p30},  {"tok/s", RATE, 1},
-             {"tokens/s", RATE, 1}, {"tok/s/gpu", RATE, 1}, {"tokens/s/gpu", RATE, 1}};
+} units[] = {{"", NOTHING, 1},       {"s", SECONDS, 1},        {"sec", SECONDS, 1},    {"seconds", SECONDS, 1},  {"ms", SECONDS, 1e-3},
+             {"us", SECONDS, 1e-6},  {"µs", SECONDS, 1e-6},    {"min", SECONDS, 60},   {"minutes", SECONDS, 60}, {"MB", BYTES, 1e6},
+             {"MiB", BYTES, 0x1p20}, {"GB", BYTES, 1e9},       {"GiB", BYTES, 0x1p30}, {"tok/s", RATE, 1},       {"tokens/s", RATE, 1},
+             {"tok/s/gpu", RATE, 1}, {"tokens/s/gpu", RATE, 1}};
 
 static const struct unit *unit_of(const char *name)
 {
@@ -60,10 +62,51 @@ static char decimal_of(const char *digits, size_t length, bool comma_is_decimal)
     return comma && memchr(digits, ',', length) == comma && (comma_is_decimal || !groups(digits, length, ',')) ? ',' : 0;
 }
 
-double validate_number(const char *text, const char *unit, bool comma_is_decimal)
+bool validate_is_unit(const char *text)
 {
-    char plain[64];
-    size_t used = 0, length = strspn(text, "0123456789.,' _");
+    const struct unit *unit = unit_of(text);
+    return unit && unit->of != NOTHING;
+}
+
+static size_t number_length(const char *text)
+{
+    return strspn(text, "0123456789.,' _");
+}
+
+bool validate_has_decimal_comma(const char *text)
+{
+    size_t length = number_length(text);
+    return length > 0 && isdigit((unsigned char)*text) && decimal_of(text, length, false) == ',';
+}
+
+bool validate_is_ambiguous(const char *text)
+{
+    size_t length = number_length(text);
+    const char *comma = memchr(text, ',', length);
+    return comma && !memchr(comma + 1, ',', length - (size_t)(comma - text) - 1) && decimal_of(text, length, false) == 0;
+}
+
+/* Blanks that do not break lines, as spreadsheets have them between thousands, as blanks: of UTF-8 U+00A0 and U+202F. */
+static void plain_blanks(const char *text, char *out, size_t out_bytes)
+{
+    static const char *const blanks[] = {"\u00a0", "\u202f"};
+    size_t used = 0;
+    while (*text && used + 1 < out_bytes) {
+        size_t length = 0;
+        for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++)
+            if (strncmp(text, blanks[i], strlen(blanks[i])) == 0)
+                length = strlen(blanks[i]);
+        out[used++] = length ? ' ' : *text;
+        text += length ? length : 1;
+    }
+    out[used] = '\0';
+}
+
+double validate_number(const char *given, const char *unit, bool comma_is_decimal)
+{
+    char plain[64], text[128];
+    plain_blanks(given, text, sizeof text);
+    size_t used = 0, length = number_length(text);
     while (length > 0 && text[length - 1] == ' ')
         length--;
     char decimal = decimal_of(text, length, comma_is_decimal);

@@ -105,7 +105,7 @@ dt_status validate_where(struct dt_csv *csv, const char *path, const char *const
 
 /* ---- columns ---- */
 
-enum { NAMES = 6, MISTYPED = 3, OF_STUDY = 1, OF_MESHES = 2 };
+enum { NAMES = 9, MISTYPED = 3, OF_STUDY = 1, OF_MESHES = 2 };
 
 /* A table's columns, each by any of its names, of which letters and digits count (dt_same_name). Numbers that stand alone have a member of
  * struct measured_run; the rest of this file reads the columns that have a name of their own. */
@@ -117,23 +117,29 @@ static const struct column {
     int where_missing; /* which gets this where the field is empty; 0: it stays as it is */
     bool of_model;     /* the name of a published model tells it, too */
     bool of_local;     /* the local batch tells it, too */
+    bool accumulated;  /* the number of accumulated micro-batches tells it, too */
     const char *unit;  /* of amounts */
 } columns[] = {
 #define COUNT(member) .to = offsetof(struct measured_run, member)
-    [COLUMN_GPUS] = {.names = {"gpus", "num_gpus", "world_size"}, .needed = OF_STUDY, .counts = OF_STUDY | OF_MESHES, COUNT(gpus)},
+    [COLUMN_GPUS] = {.names = {"gpus", "num_gpus", "n_gpus", "world_size"},
+                     .needed = OF_STUDY,
+                     .counts = OF_STUDY | OF_MESHES,
+                     COUNT(gpus)},
     [COLUMN_GPU] = {.names = {"gpu", "gpu_type", "gpu model", "accelerator"}},
-    [COLUMN_EXPERTS] = {.names = {"num_experts", "experts", "num_moe_experts", "n_experts"}},
     [COLUMN_EXPERT_RANKS] = {.names = {"ep", "expert_parallel", "expert_parallel_size", "expert_model_parallel_size"}},
     [COLUMN_MODEL] = {.names = {"model"}, .needed = OF_STUDY},
     [COLUMN_STEP_S] = {.names = {"step_s", "step time (s)", "iteration time (s)", "seconds per step", "train_step_timing in s",
-                                 "step_time"},
+                                 "iter time (s)", "iter_time_s", "step_time"},
                        .unit = "s"},
-    [COLUMN_STEP_MS] = {.names = {"step_ms", "step time (ms)", "iteration time (ms)", "elapsed time per iteration (ms)"}, .unit = "ms"},
+    [COLUMN_STEP_MS] = {.names = {"step_ms", "step time (ms)", "iteration time (ms)", "elapsed time per iteration (ms)", "iter time (ms)"},
+                        .unit = "ms"},
     [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens/s/gpu", "tok/s/gpu", "tps/gpu", "tgs"}, .unit = "tokens/s"},
     [COLUMN_PEAK_MB] = {.names = {"peak_mb"}, .unit = "MB"},
-    [COLUMN_PEAK_GB] = {.names = {"peak_gb", "peak memory (GB)", "peak mem (GB)", "max memory (GB)", "memory (GB)"}, .unit = "GB"},
+    [COLUMN_PEAK_GB] = {.names = {"peak_gb", "peak memory (GB)", "peak mem (GB)", "max memory (GB)", "memory (GB)", "peak_memory",
+                                  "peak_mem", "max_memory", "memory"},
+                        .unit = "GB"},
     [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_memory_gib", "peak_gib", "memory (GiB)", "max_reserved (GiB)"}, .unit = "GiB"},
-    [COLUMN_STATUS] = {.names = {"status"}},
+    [COLUMN_STATUS] = {.names = {"status", "result", "outcome", "state"}},
     [COLUMN_NOTES] = {.names = {"notes"}},
     [COLUMN_ACTIVATION] = {.names = {"activation"}},
     [COLUMN_PARADIGM] = {.names = {"paradigm"}, .needed = OF_STUDY},
@@ -146,8 +152,16 @@ static const struct column {
     [COLUMN_CONTEXT_COMM] = {.names = {"cp_comm_type"}},
     [COLUMN_ZERO] = {.names = {"zero/fsdp", "zero", "fsdp", "zero_stage"}},
     [COLUMN_ORDER] = {.names = {"schedule"}},
-    [COLUMN_RECOMPUTE] = {.names = {"recompute", "recomputation", "activation_checkpointing"}},
+    [COLUMN_RECOMPUTE] = {.names = {"recompute", "recomputation", "activation_checkpointing", "activation_checkpoint",
+                                    "gradient_checkpointing", "recompute_granularity", "ac"}},
     [COLUMN_SEQUENCE_PARALLEL] = {.names = {"seq_parallel", "sequence_parallel", "sequence parallelism"}},
+    [COLUMN_GLOBAL_BATCH] = {.names = {"global_batch", "global_batch_size", "gbs", "train_batch_size"},
+                             .needed = OF_MESHES,
+                             .counts = OF_MESHES,
+                             COUNT(global_batch),
+                             .of_local = true,
+                             .accumulated = true},
+    [COLUMN_ACCUMULATED] = {.names = {"grad_acc", "gradient_accumulation_steps", "gradient_accumulation", "grad_accum", "gas"}},
     [COLUMN_LOCAL_BATCH] = {.names = {"local_batch_size", "local_batch"}, .counts = OF_MESHES, COUNT(local_batch)},
     {.names = {"gpus_per_node", "gpus/node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
     {.names = {"shard_size", "dp_shard"}, .counts = OF_STUDY | OF_MESHES, COUNT(shard_size)},
@@ -155,39 +169,42 @@ static const struct column {
     {.names = {"stages"}, .counts = OF_STUDY, COUNT(stages), .where_missing = 1},
     {.names = {"chunks"}, .counts = OF_STUDY, COUNT(chunks), .where_missing = 1},
     {.names = {"tp", "tensor_parallel", "tensor parallelism", "tensor_parallel_size", "tensor_model_parallel_size",
-               "tensor_parallel_degree"},
+               "tensor_parallel_degree", "tp_size"},
      .counts = OF_MESHES,
      COUNT(tensor),
      .where_missing = 1},
     {.names = {"pp", "pipeline_parallel", "pipeline parallelism", "pipeline_parallel_size", "pipeline_model_parallel_size",
-               "pipeline_parallel_degree"},
+               "pipeline_parallel_degree", "pp_size"},
      .counts = OF_MESHES,
      COUNT(stages),
      .where_missing = 1},
-    {.names = {"cp", "context", "context_parallel", "context parallelism", "context_parallel_size", "context_parallel_degree"},
+    {.names = {"cp", "context", "context_parallel", "context parallelism", "context_parallel_size", "context_parallel_degree", "cp_size"},
      .counts = OF_MESHES,
      COUNT(contexts),
      .where_missing = 1},
-    {.names = {"dp", "data_parallel", "data parallelism", "data_parallel_size"}, .counts = OF_MESHES, COUNT(data)},
+    {.names = {"dp", "data_parallel", "data parallelism", "data_parallel_size", "dp_size"}, .counts = OF_MESHES, COUNT(data)},
     {.names = {"vpp", "virtual_stages"}, .counts = OF_MESHES, COUNT(virtual_stages), .where_missing = 1},
-    {.names = {"layers", "num_layers"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(layers), .of_model = true},
-    {.names = {"hidden", "hidden_size"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(hidden), .of_model = true},
-    {.names = {"heads", "attention_heads", "num_heads", "num_attention_heads"},
+    {.names = {"layers", "num_layers", "n_layers", "n_layer", "num_hidden_layers"},
+     .needed = OF_MESHES,
+     .counts = OF_MESHES,
+     COUNT(layers),
+     .of_model = true},
+    {.names = {"hidden", "hidden_size", "hidden_dim", "d_model", "n_embd"},
+     .needed = OF_MESHES,
+     .counts = OF_MESHES,
+     COUNT(hidden),
+     .of_model = true},
+    {.names = {"heads", "attention_heads", "num_heads", "num_attention_heads", "n_heads", "n_head"},
      .needed = OF_MESHES,
      .counts = OF_MESHES,
      COUNT(heads),
      .of_model = true},
-    {.names = {"seq", "seq_len", "seq_length", "sequence_length", "encoder_seq_length"},
+    {.names = {"seq", "seq_len", "seq_length", "sequence_length", "encoder_seq_length", "context_length", "block_size"},
      .needed = OF_MESHES,
      .counts = OF_MESHES,
      COUNT(sequence)},
     {.names = {"ffn", "ffn_hidden_size", "intermediate_size"}, .counts = OF_MESHES, COUNT(ffn)},
     {.names = {"kv_heads", "num_key_value_heads", "num_query_groups"}, .counts = OF_MESHES, COUNT(kv_heads)},
-    {.names = {"global_batch", "global_batch_size", "gbs", "train_batch_size"},
-     .needed = OF_MESHES,
-     .counts = OF_MESHES,
-     COUNT(global_batch),
-     .of_local = true},
     {.names = {"micro_batch", "micro_batch_size", "mbs", "train_micro_batch_size_per_gpu", "pipeline_parallel_microbatch_size"},
      .needed = OF_MESHES,
      .counts = OF_MESHES,
@@ -199,8 +216,9 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 _Static_assert(sizeof columns / sizeof *columns <= MEASURED_COLUMNS, "a table has room for all columns");
 
 /* Said for people, or following from others. */
-static const char *const for_people[] = {"placement_known", "step_s_stdev", "source_file", "source", "network", "tflops_per_gpu",
-                                         "grad_acc",        "mfu_pct",      "tflops/gpu",  "mfu",    "mfu (%)", "Parameters (billion)"};
+static const char *const for_people[] = {"placement_known",     "step_s_stdev", "source_file", "source", "network",
+                                         "tflops_per_gpu",      "mfu_pct",      "tflops/gpu",  "mfu",    "mfu (%)",
+                                         "Parameters (billion)"};
 
 static bool is_column(int column, const char *name)
 {
@@ -229,17 +247,32 @@ static void find_columns(struct measured_table *t)
     t->is_study = t->columns[COLUMN_PARADIGM] >= 0;
 }
 
+/* Decimal commas, in a column of amounts where one cannot be anything else, are those of the whole table. */
+static void find_decimal_commas(struct measured_table *t)
+{
+    t->comma_is_decimal = t->csv.delimiter == ';';
+    for (int c = 0; c < COLUMNS; c++)
+        for (int row = 0; row < t->csv.row_count && columns[c].unit; row++)
+            t->comma_is_decimal |= validate_has_decimal_comma(dt_csv_field(&t->csv, row, t->columns[c]));
+}
+
 /* The table's name of a column, or the first name that it is searched by. */
-static const char *column_name(const struct measured_table *t, int column)
+const char *measured_name(const struct measured_table *t, int column)
 {
     return t->columns[column] >= 0 ? t->csv.names[t->columns[column]] : columns[column].names[0];
+}
+
+/* A number of experts, under any name, or whether there are some. */
+static bool is_of_experts(const char *name)
+{
+    return strcasestr(name, "expert") || strcasestr(name, "moe");
 }
 
 /* Used, or nothing to use. */
 static bool is_known(const struct measured_table *t, int i)
 {
     const char *name = t->csv.names[i];
-    bool known = is_for_people(name) || !*name;
+    bool known = is_for_people(name) || is_of_experts(name) || !*name;
     for (int c = 0; c < COLUMNS; c++)
         known |= t->columns[c] == i;
     return known;
@@ -309,7 +342,8 @@ static dt_status check_columns(const struct measured_table *t)
     measured_table_unused(t, unused, sizeof unused);
     for (int c = 0; c < COLUMNS; c++)
         if (columns[c].needed & kind_of(t) && t->columns[c] < 0 && !(columns[c].of_model && t->columns[COLUMN_MODEL] >= 0) &&
-            !(columns[c].of_local && t->columns[COLUMN_LOCAL_BATCH] >= 0))
+            !(columns[c].of_local && t->columns[COLUMN_LOCAL_BATCH] >= 0) &&
+            !(columns[c].accumulated && t->columns[COLUMN_ACCUMULATED] >= 0))
             return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s", t->path, columns[c].names[0], *unused ? "; not used: " : "",
                            unused);
     for (int i = 0; i < t->csv.column_count && !has_degrees(t); i++)
@@ -322,12 +356,29 @@ static dt_status check_columns(const struct measured_table *t)
     return t->csv.row_count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: no rows", t->path);
 }
 
+/* A second line of the heading is none of the runs, and its units would be lost. */
+static dt_status check_first_row(const struct measured_table *t)
+{
+    for (int c = 0; c < COLUMNS; c++) {
+        char word[16];
+        const char *text = t->csv.row_count ? dt_csv_field(&t->csv, 0, t->columns[c]) : "";
+        text += strspn(text, "([ ");
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(text, ")] "), text);
+        if (columns[c].unit && *word && validate_is_unit(word))
+            return dt_fail(DT_ERR_INVALID, "%s:%d: a line of units, not of a run: write them into the first line, \"%s (%s)\"", t->path,
+                           t->csv.lines[0], measured_name(t, c), word);
+    }
+    return DT_OK;
+}
+
 dt_status measured_table_read(const char *path, struct measured_table *out)
 {
     *out = (struct measured_table){.path = path};
     DT_TRY(rates_csv_read(path, &out->csv));
     find_columns(out);
-    return check_columns(out);
+    find_decimal_commas(out);
+    DT_TRY(check_columns(out));
+    return check_first_row(out);
 }
 
 void measured_table_finish(struct measured_table *t)
@@ -354,8 +405,8 @@ void validate_reason(const char *path, int line, char *text, size_t text_bytes)
 static dt_status measured_wrong(const struct measured_table *t, int row, int column, const char *expected)
 {
     if (!*measured_text(t, row, column))
-        return dt_fail(DT_ERR_INVALID, "%s:%d: %s: no value; expected %s", t->path, t->csv.lines[row], column_name(t, column), expected);
-    return dt_fail(DT_ERR_INVALID, "%s:%d: %s: \"%.64s\" is not %s", t->path, t->csv.lines[row], column_name(t, column),
+        return dt_fail(DT_ERR_INVALID, "%s:%d: %s: no value; expected %s", t->path, t->csv.lines[row], measured_name(t, column), expected);
+    return dt_fail(DT_ERR_INVALID, "%s:%d: %s: \"%.64s\" is not %s", t->path, t->csv.lines[row], measured_name(t, column),
                    measured_text(t, row, column), expected);
 }
 
@@ -363,13 +414,15 @@ static dt_status measured_wrong(const struct measured_table *t, int row, int col
 static double measured_number(const struct measured_table *t, int row, int column)
 {
     const char *unit = columns[column].unit;
-    return validate_number(measured_text(t, row, column), unit ? unit : "", t->csv.delimiter == ';');
+    return validate_number(measured_text(t, row, column), unit ? unit : "", unit ? t->comma_is_decimal : t->csv.delimiter == ';');
 }
 
 static dt_status measured_count(const struct measured_table *t, int row, int column, int *out)
 {
+    const char *text = measured_text(t, row, column), *mark = strpbrk(text, ".,");
     double value = measured_number(t, row, column);
-    if (!(value >= 1) || value > 1 << 24 || value != floor(value))
+    bool thousands = mark && strlen(mark) == 4 && value < 1000; /* "2.000" */
+    if (!(value >= 1) || value > 1 << 24 || value != floor(value) || thousands)
         return measured_wrong(t, row, column, "a whole number from 1");
     *out = (int)value;
     return DT_OK;
@@ -382,7 +435,8 @@ static dt_status counts_in(const struct measured_table *t, int row, struct measu
         int *to = (int *)((char *)run + columns[c].to);
         if (!(columns[c].counts & kind_of(t)))
             continue;
-        bool told_otherwise = columns[c].of_model || (columns[c].of_local && *measured_text(t, row, COLUMN_LOCAL_BATCH));
+        bool told_otherwise = columns[c].of_model || (columns[c].of_local && *measured_text(t, row, COLUMN_LOCAL_BATCH)) ||
+                              (columns[c].accumulated && *measured_text(t, row, COLUMN_ACCUMULATED));
         if (*measured_text(t, row, c) || (columns[c].needed & kind_of(t) && !told_otherwise))
             DT_TRY(measured_count(t, row, c, to));
         else if (columns[c].where_missing)
@@ -606,8 +660,11 @@ static void numbers_in(const struct measured_table *t, int row, struct measured_
     bool is_known = !*text;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         is_known |= strcasestr(text, known[i]) != NULL;
-    if (!is_known || strcasestr(text, "tf32") || strcasestr(text, "64"))
-        snprintf(run->reason, sizeof run->reason, "%s \"%.64s\" is not known", column_name(t, COLUMN_DTYPE), text);
+    static const char *const others[] = {"tf32", "64", "fp4", "int", "4bit", "4-bit", "8bit", "8-bit"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        is_known &= strcasestr(text, others[i]) == NULL;
+    if (!is_known)
+        snprintf(run->reason, sizeof run->reason, "%s \"%.64s\" is not known", measured_name(t, COLUMN_DTYPE), text);
     run->dtype = strcasestr(text, "bf") || (run->fp8 && !strstr(text, "16")) ? "bf16"
                  : (strstr(text, "32") && !strstr(text, "16")) || strcasecmp(text, "float") == 0 || strcasecmp(text, "single") == 0
                      ? "fp32"
@@ -650,7 +707,7 @@ static void recomputed_in(const struct measured_table *t, int row, struct measur
         run->activation_every = atoi(number);
     }
     if (!known || (number && run->activation_every < 1))
-        snprintf(run->reason, sizeof run->reason, "%s \"%.64s\" is not known", column_name(t, COLUMN_RECOMPUTE), text);
+        snprintf(run->reason, sizeof run->reason, "%s \"%.64s\" is not known", measured_name(t, COLUMN_RECOMPUTE), text);
 }
 
 /* A number, or thousands of a rounded one ("250k"). */
@@ -662,7 +719,7 @@ static dt_status vocabulary_in(const struct measured_table *t, int row, struct m
     if (end == text || strcasecmp(end, "k") != 0 || !(thousands > 0) || thousands > 1 << 14)
         return measured_count(t, row, COLUMN_VOCAB, &run->vocab);
     run->vocab = (int)lround(1000 * thousands);
-    snprintf(run->note, sizeof run->note, "%s %.32s is taken for %d", column_name(t, COLUMN_VOCAB), text, run->vocab);
+    snprintf(run->note, sizeof run->note, "%s %.32s is taken for %d", measured_name(t, COLUMN_VOCAB), text, run->vocab);
     return DT_OK;
 }
 
@@ -741,15 +798,50 @@ static void kernels_in(const struct measured_table *t, int i, struct measured_ru
         run->attention = "unfused";
 }
 
+/* "Mixtral", "GPT-MoE 1.3B", "8x7B" */
+static bool names_experts(const char *model)
+{
+    bool has = strcasestr(model, "mixtral") || strcasestr(model, "moe");
+    for (const char *x = model; !has && (x = strpbrk(x, "xX")); x++) {
+        size_t digits = strspn(x + 1, "0123456789.");
+        has = x > model && isdigit((unsigned char)x[-1]) && digits > 0 && strchr("bB", x[1 + digits]) && x[1 + digits];
+    }
+    return has;
+}
+
 /* Models are dense: of rows with experts nothing is predicted. */
 static void experts_in(const struct measured_table *t, int row, struct measured_run *run)
 {
-    static const enum measured_column of_experts[] = {COLUMN_EXPERTS, COLUMN_EXPERT_RANKS};
-    for (size_t i = 0; i < sizeof of_experts / sizeof *of_experts; i++) {
-        const char *text = measured_text(t, row, of_experts[i]);
-        if (*text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0 && strcasecmp(text, "no") != 0 && strcasecmp(text, "none") != 0)
-            snprintf(run->reason, sizeof run->reason, "%s %.64s: dtbench has no mixture of experts", column_name(t, of_experts[i]), text);
+    static const char *const none[] = {"0", "1", "no", "none", "false"};
+    const char *model = measured_text(t, row, COLUMN_MODEL);
+    for (int i = 0; i < t->csv.column_count; i++) {
+        const char *text = dt_csv_field(&t->csv, row, i);
+        bool has = (is_of_experts(t->csv.names[i]) || i == t->columns[COLUMN_EXPERT_RANKS]) && !validate_is_missing(text);
+        for (size_t n = 0; n < sizeof none / sizeof *none; n++)
+            has &= strcasecmp(text, none[n]) != 0;
+        if (has)
+            snprintf(run->reason, sizeof run->reason, "%.64s %.64s: dtbench has no mixture of experts", t->csv.names[i], text);
     }
+    if (names_experts(model))
+        snprintf(run->reason, sizeof run->reason, "model %.64s: dtbench has no mixture of experts", model);
+}
+
+/* The micro-batches that are accumulated, of all replicas, are the global batch, whether the table says that or not. */
+static dt_status accumulated_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    int parts;
+    const bool told = run->global_batch > 0;
+    if (told && !(measured_number(t, row, COLUMN_ACCUMULATED) >= 1)) /* "16 (recipe)" and the like */
+        return DT_OK;
+    DT_TRY(measured_count(t, row, COLUMN_ACCUMULATED, &parts));
+    const long long all = (long long)parts * run->micro_batch * run->data;
+    if (!told && all > 1 << 24)
+        return measured_wrong(t, row, COLUMN_ACCUMULATED, "a number of micro-batches for so many GPUs");
+    run->global_batch = told ? run->global_batch : (int)all;
+    if (all != run->global_batch)
+        snprintf(run->reason, sizeof run->reason, "%s %d times dp times micro_batch is %lld, and global_batch is %d",
+                 measured_name(t, COLUMN_ACCUMULATED), parts, all, run->global_batch);
+    return DT_OK;
 }
 
 dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct measured_run *run)
@@ -768,6 +860,7 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
     DT_TRY(replicas_in(t, i, run));
     if (run->local_batch)
         local_batch_in(run);
+    DT_TRY(accumulated_in(t, i, run));
     batch_in(run);
     run->gpus_per_node = run->gpus_per_node > run->gpus ? run->gpus : run->gpus_per_node; /* these tables say what nodes have */
     DT_TRY(measured_yes(t, i, COLUMN_SEQUENCE_PARALLEL, &run->sequence_parallel_told, &run->sequence_parallel));

@@ -321,6 +321,11 @@ static void numbers_of_strangers(void)
         {"OOM", "s", false, NAN},
         {"8 W", "s", false, NAN},
         {"1,2,3.4", "", false, NAN},
+        {"1\u202f234", "", false, 1234},
+        {"1\u00a0200 ms", "s", false, 1.2},
+        {"1200000 us", "s", false, 1.2},
+        {"1200 µs", "ms", false, 1.2},
+        {"2 min", "s", false, 120},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         double value = validate_number(known[i].text, known[i].unit, known[i].comma_is_decimal);
@@ -404,9 +409,12 @@ static void readings_that_mislead(void)
         {"bf16,offload,,512,", "recompute \"offload\" is not known", "", ACTIVATION_KEEP},
         {"bf16,only attention,,512,", "recompute \"only attention\" is not known", "", ACTIVATION_KEEP},
         {"int8,none,,512,", "precision \"int8\" is not known", "", ACTIVATION_KEEP},
+        {"int8 (bf16 sums),none,,512,", "precision \"int8 (bf16 sums)\" is not known", "", ACTIVATION_KEEP},
+        {"fp4 (16-bit master),none,,512,", "precision \"fp4 (16-bit master)\" is not known", "", ACTIVATION_KEEP},
+        {"fp16,none,,\"1,234\",", "", "step_ms 1,234 is taken for 1234", ACTIVATION_KEEP},
         {"tf32,none,,512,", "precision \"tf32\" is not known", "", ACTIVATION_KEEP},
         {"fp16,none,,512,8000", "", "", ACTIVATION_KEEP},
-        {"fp16,none,,512,4000", "its columns give a step 0.512 s and 1.024 s", "", ACTIVATION_KEEP},
+        {"fp16,none,,512,4000", "its columns give a step of 0.512 and of 1.024 s", "", ACTIVATION_KEEP},
         {"fp16,none,H100 SXM,512,", "", "gpu \"H100 SXM\" is predicted as NVIDIA A100-SXM4-40GB, the cluster's", ACTIVATION_KEEP},
     };
     enum { KNOWN = sizeof known / sizeof *known };
@@ -424,6 +432,58 @@ static void readings_that_mislead(void)
     CHECK(read_text("gpus,layers,hidden,heads,seq,micro_batch,global_batch,Parallelism,step_ms\n8,24,1024,16,1024,4,32,dp=4 tp=2,512\n",
                     &rows, path) == DT_ERR_INVALID &&
               strstr(dt_error_message(), "Parallelism: expected its numbers in columns of their own"),
+          "%s", dt_error_message());
+    validate_rows_finish(&rows);
+}
+
+/* Amounts: a decimal comma in one field speaks for all of them; what has no unit, and what two columns say of one thing; a line of units; numbers
+ * of micro-batches. */
+static void amounts_that_mislead(void)
+{
+    static const struct {
+        const char *table, *reason, *note;
+        double seconds, bytes;
+    } known[] = {
+        {"micro_batch,global_batch,step_s,peak_gb\n4,64,\"1,234\",\"31,50\"\n", "", "", 1.234, 31.5e9},
+        {"micro_batch,global_batch,step_s,peak_gb\n4,64,1.2s,31500 MB\n", "", "", 1.2, 31.5e9},
+        {"micro_batch,global_batch,Step Time,Memory\n4,64,1.2,31\n", "", "Step Time has no unit: seconds; Memory has no unit: not used",
+         1.2, NAN},
+        {"micro_batch,global_batch,Step Time,Memory\n4,64,850 ms,31 GB\n", "", "", 0.85, 31e9},
+        {"micro_batch,global_batch,step_s,peak_gb,peak_mb\n4,64,1.2,31,15000\n", "its columns give a peak of 1.5e+10 and of 3.1e+10 bytes",
+         "", 1.2, 15e9},
+        {"micro_batch,grad_acc,step_s\n4,2,1.2\n", "", "", 1.2, NAN},
+        {"micro_batch,global_batch,grad_acc,step_s\n4,64,3,1.2\n", "grad_acc 3 times dp times micro_batch is 96, and global_batch is 64",
+         "", 1.2, NAN},
+        {"micro_batch,grad_acc,step_s\n4,auto,1.2\n", "grad_acc: \"auto\" is not a whole number from 1", "", NAN, NAN},
+        {"micro_batch;global_batch;step_s\n2.000;64;1,2\n", "micro_batch: \"2.000\" is not a whole number from 1", "", NAN, NAN},
+        {"micro_batch,global_batch,step_s,result\n4,64,,NCCL timeout\n", "result: \"NCCL timeout\"", "", NAN, NAN},
+        {"micro_batch,global_batch,step_s,moe_experts\n4,64,1.2,8\n", "moe_experts 8: dtbench has no mixture of experts", "", 1.2, NAN},
+        {"micro_batch,global_batch,step_s,model\n4,64,1.2,Mixtral-8x7B\n", "model Mixtral-8x7B: dtbench has no mixture", "", 1.2, NAN},
+        {"micro_batch,global_batch,step_s,model\n4,64,1.2,24x1024\n", "", "", 1.2, NAN},
+    };
+    char text[512], path[64];
+    struct validate_rows rows;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *line = strchr(known[i].table, '\n') + 1;
+        bool semicolons = strchr(known[i].table, ';') != NULL;
+        snprintf(text, sizeof text,
+                 semicolons ? "gpus;layers;hidden;heads;seq;%.*s8;24;1024;16;1024;%s"
+                            : "gpus,layers,hidden,heads,seq,%.*s8,24,1024,16,1024,%s",
+                 (int)(line - known[i].table), known[i].table, line);
+        CHECK_OK(read_text(text, &rows, path));
+        const struct validate_row *row = &rows.rows[0];
+        CHECK(strncmp(row->reason, known[i].reason, strlen(known[i].reason)) == 0 && !*row->reason == !*known[i].reason &&
+                  strcmp(row->note, known[i].note) == 0 && !*rows.unused,
+              "%s: %s; %s; %s", known[i].table, row->reason, row->note, rows.unused);
+        CHECK(isnan(known[i].seconds) ? isnan(row->measured_s) : fabs(row->measured_s - known[i].seconds) < 1e-9, "%s: %g s",
+              known[i].table, row->measured_s);
+        CHECK(isnan(known[i].bytes) ? isnan(row->measured_bytes) : fabs(row->measured_bytes - known[i].bytes) < 1, "%s: %g bytes",
+              known[i].table, row->measured_bytes);
+        validate_rows_finish(&rows);
+    }
+    CHECK(read_text("gpus,layers,hidden,heads,seq,micro_batch,global_batch,step time\n-,-,-,-,-,-,-,(ms)\n8,24,1024,16,1024,4,64,1200\n",
+                    &rows, path) == DT_ERR_INVALID &&
+              strstr(dt_error_message(), ":2: a line of units, not of a run: write them into the first line, \"step time (ms)\""),
           "%s", dt_error_message());
     validate_rows_finish(&rows);
 }
@@ -796,6 +856,7 @@ static const struct test_case cases[] = {
     {"numbers of strangers", numbers_of_strangers},
     {"tables of strangers", tables_of_strangers},
     {"local batches", local_batches},
+    {"amounts that mislead", amounts_that_mislead},
     {"readings that mislead", readings_that_mislead},
     {"runs of another kind", runs_of_another_kind},
     {"widths of layers", widths_of_layers},
