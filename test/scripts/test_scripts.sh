@@ -191,6 +191,24 @@ expect "fuzz refuses an unknown option" 2 "unknown option '--second'" scripts/fu
 expect "gate refuses an unknown option" 2 "unknown option '--rouns'" scripts/gate --rouns 3
 expect "gate names a build that is not there" 2 'there is no nowhere/dtbench' scripts/gate --base nowhere/dtbench
 expect "check_calibration refuses a model that it has not" 2 "there is no large" scripts/check_calibration --models large
+# A program whose predictions take twice as long as what it measures, or as much longer as the folder says.
+mkdir "$work/calibration"
+cat >"$work/twice" <<'END'
+#!/bin/sh
+seconds=1
+! grep -q '"device": "sim"' "$2" || seconds=$(cat "$(sed 's/.*"cluster": "\([^"]*\)cluster.json".*/\1/' "$2")longer")
+echo '{"status":"ok","metrics":{"step_s":{"all":['"$seconds"'],"median":'"$seconds"'},"peak_bytes":{"by_ranks":[8]},"host_peak_bytes":{"by_ranks":[8]}}}' >"$4"
+END
+chmod +x "$work/twice"
+check_calibration=(env -C "$work" "$PWD/scripts/check_calibration" --program twice --models small --rounds 1 --calibration)
+expect "check_calibration names what a calibration lacks" 2 'there is no .*/calibration/cluster.json; dtbench calibrate writes it' "${check_calibration[@]}" calibration
+echo '{"sources": {}}' | tee "$work/calibration/profile.json" >"$work/calibration/cluster.json"
+echo 2 >"$work/calibration/longer"
+expect "check_calibration holds a calibration against runs" 1 '^off by 100.0 % in the median, 100.0 % at most; the bar is 15 %$' "${check_calibration[@]}" calibration
+expect "the calibration gets the error" 0 '"median": 1.0,' cat "$work/calibration/profile.json"
+echo 20 >"$work/calibration/longer"
+expect "check_calibration writes no error that a profile cannot have" 1 '^off by more than 10 times: .* keeps the error that it has' "${check_calibration[@]}" calibration
+expect "the calibration keeps its error" 0 '"median": 1.0,' cat "$work/calibration/profile.json"
 expect "emulated_network takes whole numbers" 2 "invalid numbers value" scripts/emulated_network --rates fast
 expect "check_calibration says what dtbench could not do" 2 "check_calibration: " scripts/check_calibration --program nowhere/dtbench
 expect "first_gpu says what is missing" 2 'no dtbench: neither nowhere/cli/dtbench nor' scripts/first_gpu "$work/first" --build nowhere
