@@ -117,7 +117,6 @@ static int dropout(struct builder *b, int input, float probability)
 static void pass(struct builder *b, int input)
 {
     add(b, (struct vision_node){.op = VISION_PASS, .inputs = {input}, .input_count = 1, .shape = shape_of(b, input)});
-    b->layer->carried_out = shape_of(b, input);
 }
 
 static void loss(struct builder *b, int input, double weight)
@@ -154,10 +153,11 @@ static void describe_stem(struct builder *b)
                                                    .window = w});
 }
 
-/* The place of a block, and its effect on the image's size. */
+/* The place of a block, and its effect on the image's size: what it makes has `size` rows and columns. Of the stem (block -1) only the size is
+ * known. */
 struct place {
     int stage, block_of_stage;
-    int stride, dilation;
+    int stride, dilation, size;
 };
 
 /* A stage whose stride would exceed the output stride keeps the size instead, and dilates its
@@ -165,15 +165,17 @@ struct place {
 static struct place place_of(const struct dt_model *model, int block)
 {
     const struct vision_model *m = vision_of(model);
-    struct place p = {.block_of_stage = block, .stride = 1, .dilation = 1};
+    struct place p = {.block_of_stage = block, .stride = 1, .dilation = 1, .size = m->image_size};
     int total = 4, dilation = 1; /* after the stem */
-    for (p.stage = 0; p.stage < VISION_STAGES; p.stage++) {
+    p.size = places(places(p.size, window_of(7, 2, 1)), window_of(3, 2, 1));
+    for (p.stage = 0; block >= 0 && p.stage < VISION_STAGES; p.stage++) {
         int before = dilation, stride = p.stage > 0 ? 2 : 1;
         if (total * stride > m->output_stride) {
             dilation *= stride;
             stride = 1;
         }
         total *= stride;
+        p.size = places(p.size, window_of(3, stride, 1));
         if (p.block_of_stage < m->blocks[p.stage]) {
             p.stride = p.block_of_stage == 0 ? stride : 1;
             p.dilation = p.block_of_stage == 0 ? before : dilation;
@@ -182,6 +184,22 @@ static struct place place_of(const struct dt_model *model, int block)
         p.block_of_stage -= m->blocks[p.stage];
     }
     return p;
+}
+
+/* What the block makes. */
+static struct vision_shape shape_after(const struct dt_model *model, int block)
+{
+    struct place p = place_of(model, block);
+    int channels = vision_of(model)->width;
+    return (struct vision_shape){block < 0 ? channels : (channels << p.stage) * vision_expansion(model), p.size, p.size};
+}
+
+/* What travels with it: class scores, from the last block of conv4_x on. */
+static struct vision_shape carried_after(const struct dt_model *model, int block)
+{
+    const struct vision_model *m = vision_of(model);
+    int first = m->blocks[0] + m->blocks[1] + m->blocks[2] - 1, size = place_of(model, first).size;
+    return m->auxiliary > 0 && block >= first ? (struct vision_shape){m->classes, size, size} : (struct vision_shape){0};
 }
 
 static int describe_branch(struct builder *b, int x, struct place p, int width, int channels)
@@ -203,19 +221,17 @@ static int describe_auxiliary(struct builder *b, int x)
 
 static void describe_block(struct builder *b, struct vision_shape in)
 {
-    const struct vision_model *m = vision_of(b->model);
     struct place p = place_of(b->model, b->layer->block);
-    int width = m->width << p.stage, channels = width * vision_expansion(b->model);
+    int width = vision_of(b->model)->width << p.stage, channels = width * vision_expansion(b->model);
     int x = input_node(b, in);
     int from_before = carried_node(b);
     int branch = describe_branch(b, x, p, width, channels), skip = x;
     if (in.channels != channels || p.stride > 1)
         skip = norm(b, conv(b, x, channels, window_of(1, p.stride, 1), true, false), -1, false);
     b->layer->output = norm(b, branch, skip, true);
-    bool last_of_stage = p.block_of_stage == m->blocks[p.stage] - 1;
     if (from_before >= 0)
         pass(b, from_before);
-    else if (m->auxiliary > 0 && p.stage == 2 && last_of_stage)
+    else if (b->layer->carried_out.channels > 0)
         pass(b, describe_auxiliary(b, b->layer->output));
 }
 
@@ -255,23 +271,23 @@ int vision_layer_count(const struct dt_model *model)
     return vision_block_count(model) + 2;
 }
 
-void vision_first_layer(const struct dt_model *model, struct vision_layer *out)
+void vision_describe_layer(const struct dt_model *model, int index, struct vision_layer *out)
 {
-    *out = (struct vision_layer){.block = -1};
-    describe_stem(&(struct builder){.model = model, .layer = out});
-}
-
-void vision_next_layer(const struct dt_model *model, struct vision_layer *layer)
-{
-    struct vision_shape in = layer->nodes[layer->output].shape;
-    struct builder b = {.model = model, .layer = layer};
-    *layer = (struct vision_layer){.index = layer->index + 1, .block = layer->index, .carried_in = layer->carried_out};
-    if (layer->index < vision_layer_count(model) - 1) {
-        describe_block(&b, in);
+    bool head = index == vision_layer_count(model) - 1;
+    int before = index - 2; /* the block before it; -1: the stem */
+    struct builder b = {.model = model, .layer = out};
+    *out = (struct vision_layer){.index = index, .block = head ? -1 : index - 1};
+    if (index == 0) {
+        describe_stem(&b);
         return;
     }
-    layer->block = -1;
-    describe_head(&b, in);
+    out->carried_in = carried_after(model, before);
+    if (head) {
+        describe_head(&b, shape_after(model, before));
+        return;
+    }
+    out->carried_out = carried_after(model, out->block);
+    describe_block(&b, shape_after(model, before));
 }
 
 /* ---- sizes ---- */

@@ -78,10 +78,8 @@ static inline size_t vision_shape_elems(struct vision_shape s)
 
 /* 1 + blocks + 1 */
 int vision_layer_count(const struct dt_model *model);
-/* The stem; and the layer after `layer`. There is no direct access to a layer: call the second
- * function until it is reached. */
-void vision_first_layer(const struct dt_model *model, struct vision_layer *out);
-void vision_next_layer(const struct dt_model *model, struct vision_layer *layer);
+/* Layer `index` of the model; 0 is the stem. */
+void vision_describe_layer(const struct dt_model *model, int index, struct vision_layer *out);
 /* Elements of a sample at the beginning and at the end of a layer, with the carried tensor; 0 at
  * the end of the last layer. */
 size_t vision_input_elems(const struct vision_layer *layer);

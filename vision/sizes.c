@@ -15,13 +15,8 @@ static struct sizes sizes_of(const struct dt_model *model, int first, int end)
 {
     struct sizes s = {.least_boundary = INFINITY};
     struct vision_layer layer;
-    for (int i = 0; i < end; i++) {
-        if (i == 0)
-            vision_first_layer(model, &layer);
-        else
-            vision_next_layer(model, &layer);
-        if (i < first)
-            continue;
+    for (int i = first; i < end; i++) {
+        vision_describe_layer(model, i, &layer);
         s.parameters += layer.param_elems;
         s.state_elems += layer.state_elems;
         s.tensors += layer.tensor_count;

@@ -30,25 +30,6 @@ static dt_status create_state(struct vision_stage *s, int layers, struct dt_stre
     return elems > 0 ? dt_copy_from_host(stream, s->base.state.data, s->initial_state, elems * sizeof(float)) : DT_OK;
 }
 
-/* Describe the layers of each part, in their order. */
-static void describe_layers(struct vision_stage *s, const struct dt_stage_options *options)
-{
-    struct vision_layer layer;
-    int count = 0;
-    for (const struct dt_layers *part = options->parts; part < options->parts + options->part_count; part++)
-        for (int i = 0; i < part->end; i++) {
-            if (i == 0)
-                vision_first_layer(s->base.model, &layer);
-            else
-                vision_next_layer(s->base.model, &layer);
-            if (i < part->first)
-                continue;
-            s->layers[count] = layer;
-            s->state_first[count + 1] = s->state_first[count] + layer.state_elems;
-            count++;
-        }
-}
-
 dt_status vision_stage_begin(struct dt_stage *stage, const struct dt_stage_options *options, int layers, struct dt_stream *stream)
 {
     struct vision_stage *s = own(stage);
@@ -56,7 +37,13 @@ dt_status vision_stage_begin(struct dt_stage *stage, const struct dt_stage_optio
     s->state_first = calloc((size_t)layers + 1, sizeof *s->state_first);
     if (!s->layers || !s->state_first)
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stage of %d layers", layers);
-    describe_layers(s, options);
+    /* Describe the layers of each part, in their order. */
+    int count = 0;
+    for (const struct dt_layers *part = options->parts; part < options->parts + options->part_count; part++)
+        for (int i = part->first; i < part->end; i++, count++) {
+            vision_describe_layer(s->base.model, i, &s->layers[count]);
+            s->state_first[count + 1] = s->state_first[count] + s->layers[count].state_elems;
+        }
     DT_TRY(create_state(s, layers, stream));
     return vision_exchange_init(&s->exchange, options, dt_stream_device(stream));
 }

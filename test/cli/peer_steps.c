@@ -123,8 +123,8 @@ static void print_network(FILE *file, const struct dt_model *model)
 {
     struct vision_layer layer;
     const char *comma = "";
-    vision_first_layer(model, &layer);
-    while (true) {
+    for (int i = 0; i < vision_layer_count(model); i++) {
+        vision_describe_layer(model, i, &layer);
         for (const struct vision_node *n = layer.nodes; n < layer.nodes + layer.node_count; n++) {
             if (n->op == VISION_CONV)
                 fprintf(file, "%s{\"shape\": [%d, %d, %d, %d]}", comma, n->shape.channels, n->window.kernel, n->window.kernel,
@@ -133,9 +133,6 @@ static void print_network(FILE *file, const struct dt_model *model)
                 fprintf(file, ", {\"shape\": [%d]}", n->shape.channels);
             comma = layer.index == 0 && n == layer.nodes ? "" : ", ";
         }
-        if (layer.output < 0)
-            return;
-        vision_next_layer(model, &layer);
     }
 }
 

@@ -45,15 +45,13 @@ static void test_auxiliary_scores_are_carried(void)
     struct dt_model model = preset("DeepLabV3-ResNet50");
     struct vision_layer layer;
     size_t before = 0;
-    vision_first_layer(&model, &layer);
     for (int i = 0; i < vision_layer_count(&model); i++) {
+        vision_describe_layer(&model, i, &layer);
         CHECK(i == 0 || vision_input_elems(&layer) == before, "layer %d", i);
         CHECK(layer.index == i && layer.block == (i == 0 || i == 17 ? -1 : i - 1), "layer %d: %d", i, layer.block);
         size_t carried = vision_shape_elems(layer.carried_out);
         CHECK(carried == (i >= 13 && i < 17 ? (size_t)21 * 60 * 60 : 0), "layer %d: %zu", i, carried); /* 480 / 8 = 60 */
         before = vision_output_elems(&layer);
-        if (i < 17)
-            vision_next_layer(&model, &layer);
     }
     CHECK(before == 0 && layer.output < 0, "the last layer has an output");
 }
@@ -65,9 +63,7 @@ static void test_strides_become_dilations(void)
         struct dt_model model = preset("ResNet50");
         struct vision_layer layer;
         vision_change(&model)->output_stride = strides[i];
-        vision_first_layer(&model, &layer);
-        while (layer.index < vision_block_count(&model))
-            vision_next_layer(&model, &layer);
+        vision_describe_layer(&model, vision_block_count(&model), &layer);
         struct vision_shape out = layer.nodes[layer.output].shape;
         CHECK(out.height == sizes[i] && out.width == sizes[i] && out.channels == 2048, "stride %d: %d", strides[i], out.height);
         CHECK(dt_model_parameter_count(&model) == 25557032, "stride %d has other parameters", strides[i]);
@@ -80,9 +76,9 @@ static void test_tensors_are_consecutive(void)
     struct dt_model model = preset("DeepLabV3-ResNet50");
     struct vision_layer layer;
     uint32_t last_id = 0;
-    vision_first_layer(&model, &layer);
     for (int i = 0; i < vision_layer_count(&model); i++) {
         size_t at = 0;
+        vision_describe_layer(&model, i, &layer);
         for (int t = 0; t < layer.tensor_count; t++) {
             CHECK(layer.tensors[t].first_elem == at, "layer %d, tensor %d", i, t);
             CHECK((i == 0 && t == 0) || layer.tensors[t].id > last_id, "layer %d, tensor %d: its stream is another's", i, t);
@@ -90,8 +86,6 @@ static void test_tensors_are_consecutive(void)
             last_id = layer.tensors[t].id;
         }
         CHECK(at == layer.param_elems, "layer %d", i);
-        if (i < 17)
-            vision_next_layer(&model, &layer);
     }
 }
 
