@@ -201,8 +201,8 @@ dt_status validate_rows_check(const struct validate_rows *rows)
 
 /* ---- groups ---- */
 
-static const char *const keys[] = {"paradigm", "model", "GPUs", "nodes", "stages", "tensor", "activation", "all"};
-enum { KEYS = sizeof keys / sizeof keys[0] };
+enum key { BY_PARADIGM, BY_MODEL, BY_GPUS, BY_NODES, BY_STAGES, BY_TENSOR, BY_ACTIVATION, OF_ALL, KEYS };
+static const char *const keys[KEYS] = {"paradigm", "model", "GPUs", "nodes", "stages", "tensor", "activation", "all"};
 
 static int nodes_of(const struct validate_row *row)
 {
@@ -210,18 +210,19 @@ static int nodes_of(const struct validate_row *row)
     return (row->experiment.world_size + per_node - 1) / per_node;
 }
 
-static void value_of(const struct validate_row *row, int key, char value[24])
+static void value_of(const struct validate_row *row, enum key key, char value[24])
 {
     const struct experiment *e = &row->experiment;
     switch (key) {
-    case 0: snprintf(value, 24, "%s", paradigm_name(e->paradigm)); break;
-    case 1: snprintf(value, 24, "%.23s", row->model); break;
-    case 2: snprintf(value, 24, "%d", e->world_size); break;
-    case 3: snprintf(value, 24, "%s", nodes_of(row) == 1 ? "one" : "several"); break;
-    case 4: snprintf(value, 24, "%d", row->stages); break;
-    case 5: snprintf(value, 24, "%d", row->tensor); break;
-    case 6: snprintf(value, 24, "%s", activation_name(e->activation)); break;
-    default: *value = 0;
+    case BY_PARADIGM: snprintf(value, 24, "%s", paradigm_name(e->paradigm)); break;
+    case BY_MODEL: snprintf(value, 24, "%.23s", row->model); break;
+    case BY_GPUS: snprintf(value, 24, "%d", e->world_size); break;
+    case BY_NODES: snprintf(value, 24, "%s", nodes_of(row) == 1 ? "one" : "several"); break;
+    case BY_STAGES: snprintf(value, 24, "%d", row->stages); break;
+    case BY_TENSOR: snprintf(value, 24, "%d", row->tensor); break;
+    case BY_ACTIVATION: snprintf(value, 24, "%s", activation_name(e->activation)); break;
+    case OF_ALL:
+    case KEYS: *value = 0;
     }
 }
 
@@ -230,15 +231,14 @@ static void value_of(const struct validate_row *row, int key, char value[24])
 static int rank_of(const struct validate_row *row, int key)
 {
     if (row->experiment.world_size == 0)
-        return key == KEYS - 1 ? 0 : -1;
-    const int ranks[KEYS] = {(int)row->experiment.paradigm,
-                             row->model_order,
-                             row->experiment.world_size,
-                             nodes_of(row) > 1,
-                             row->stages,
-                             row->tensor,
-                             (int)row->experiment.activation,
-                             0};
+        return key == OF_ALL ? 0 : -1;
+    const int ranks[KEYS] = {[BY_PARADIGM] = (int)row->experiment.paradigm,
+                             [BY_MODEL] = row->model_order,
+                             [BY_GPUS] = row->experiment.world_size,
+                             [BY_NODES] = nodes_of(row) > 1,
+                             [BY_STAGES] = row->stages,
+                             [BY_TENSOR] = row->tensor,
+                             [BY_ACTIVATION] = (int)row->experiment.activation};
     return ranks[key];
 }
 
@@ -267,7 +267,7 @@ static dt_status summarize_group(const struct validate_rows *rows, int key, int 
         double memory = (row->predicted_bytes - row->measured_bytes) / row->measured_bytes;
         if (rank_of(row, key) != rank)
             continue;
-        value_of(row, key, out->value);
+        value_of(row, (enum key)key, out->value);
         out->rows++;
         out->out_of_memory += row->outcome == VALIDATE_OUT_OF_MEMORY;
         out->skipped += row->outcome == VALIDATE_SKIPPED;
@@ -344,11 +344,6 @@ static void find_winners(const struct validate_rows *rows, struct validate_winne
 
 /* ---- the fastest configuration, and memory ---- */
 
-static bool same_work(const struct validate_row *a, const struct validate_row *b)
-{
-    return same_cell(a, b) && dt_model_units(&a->experiment.model) == dt_model_units(&b->experiment.model);
-}
-
 static bool counts(const struct validate_row *row)
 {
     return row->outcome == VALIDATE_PREDICTED && !isnan(row->measured_s);
@@ -361,7 +356,8 @@ static void find_choices(const struct validate_rows *rows, struct validate_choic
         bool first = counts(fastest), several = false;
         for (int j = 0; j < rows->count && first; j++) {
             const struct validate_row *row = &rows->rows[j];
-            if (!counts(row) || !same_work(&rows->rows[i], row))
+            if (!counts(row) || !same_cell(&rows->rows[i], row) ||
+                dt_model_units(&rows->rows[i].experiment.model) != dt_model_units(&row->experiment.model))
                 continue;
             first = j >= i; /* a cell counts at its first row */
             several |= strcmp(row->experiment.hash, rows->rows[i].experiment.hash) != 0;

@@ -15,8 +15,10 @@
 #include "lib/cost/measured.h"
 #include "lib/cost/rates.h"
 
-#include <stddef.h>
 #include <stdint.h>
+
+/* Kernels of an update: for each tensor, for each call, or for all of a step in its first call. */
+enum dt_update_launches { DT_LAUNCHES_PER_TENSOR, DT_LAUNCHES_PER_CALL, DT_LAUNCHES_PER_STEP };
 
 struct dt_profile {
     char name[128];
@@ -61,7 +63,7 @@ struct dt_profile {
 
     const struct dt_priced_list *priced;
     struct dt_kernel_cost kernels[DT_PRICED_MAX]; /* by number */
-    int optimizer_fused; /* launches of sgd and adam are 0: per tensor; 1: per call; 2: of a step's first call, for all */
+    int optimizer_fused;                          /* launches of sgd and adam: enum dt_update_launches */
 
     /* The host queue, which runs ahead of the device. */
     struct {

@@ -62,10 +62,10 @@ static dt_status sim_update(struct dt_kernels *k, struct dt_stream *stream, cons
     double launches = costs->profile.kernels[c.kernel].launches;
     double wider = gradient_bytes(k, u) - (double)dt_dtype_bytes(k->dtype);
     double bytes = (wider + dt_cost_update_bytes(&costs->profile, dt_dtype_bytes(k->dtype), u->adam, state_bytes(u))) * (double)u->count;
-    switch (costs->profile.optimizer_fused) {
-    case 0: launches *= u->tensors; break;
-    case 1: break;
-    default: launches = k->updated ? 0 : launches; break;
+    switch ((enum dt_update_launches)costs->profile.optimizer_fused) {
+    case DT_LAUNCHES_PER_TENSOR: launches *= u->tensors; break;
+    case DT_LAUNCHES_PER_CALL: break;
+    case DT_LAUNCHES_PER_STEP: launches = k->updated ? 0 : launches; break;
     }
     k->updated = true;
     return dt_cost_work(costs, stream, c.kernel, launches, dt_cost_memory_s(costs, launches, bytes));
