@@ -1,5 +1,5 @@
 #include "gpt/kernel_set.h"
-#include "gpt/kernels_traced.h"
+#include "lib/device/span.h"
 
 #include <stdio.h>
 
@@ -27,11 +27,27 @@ static dt_status begin(struct dt_kernels *base, const struct dt_model *model)
     return DT_OK;
 }
 
+/* ---- while a step is traced: a span around each kernel, with its name (lib/device/span.h) ---- */
+
+/* The state of these kernels is the set's plain ones. */
+#define TRACED(entry, arguments, ...)                                                                                                      \
+    static GPT_KERNEL_FUNCTION(traced_##entry, arguments)                                                                                  \
+    {                                                                                                                                      \
+        const struct gpt_plain_kernels *plain = (const void *)k;                                                                           \
+        DT_TRY(dt_span_begin(stream, #entry, DT_SPAN_COMPUTE, 0, NULL));                                                                   \
+        DT_TRY(plain->table->entry(plain->state, stream, a));                                                                              \
+        return dt_span_end(stream);                                                                                                        \
+    }
+GPT_KERNELS(TRACED, GPT_NO_KERNEL_ROW, TRACED)
+GPT_FUSED_KERNELS(TRACED) /* called only if the plain kernels have them */
+
+#define ROW(entry, ...) .entry = traced_##entry,
+static const struct gpt_kernel_table traced = {.name = "traced", GPT_FUSED_KERNELS(ROW) GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};
+
 static void put_back_plain(struct gpt_kernel_set *k)
 {
-    if (k->table == k->plain.table)
-        return;
-    k->table->destroy(k->state);
+    if (k->table != k->plain.table && k->table != &traced)
+        k->table->destroy(k->state);
     k->table = k->plain.table;
     k->state = k->plain.state;
 }
@@ -39,14 +55,11 @@ static void put_back_plain(struct gpt_kernel_set *k)
 dt_status gpt_kernel_set_trace(struct dt_kernels *base, bool on)
 {
     struct gpt_kernel_set *k = gpt_kernel_set(base);
-    struct gpt_kernels *around; /* after a failure the plain ones stay in use */
-    if (!on)
-        put_back_plain(k);
-    if (!on || k->table == &gpt_kernels_traced)
-        return DT_OK;
-    DT_TRY(gpt_kernels_traced_create(k->plain.table, k->plain.state, &around));
-    k->table = &gpt_kernels_traced;
-    k->state = around;
+    put_back_plain(k);
+    if (on) {
+        k->table = &traced;
+        k->state = (struct gpt_kernels *)&k->plain;
+    }
     return DT_OK;
 }
 

@@ -7,16 +7,18 @@
 #include "gpt/kernels.h"
 #include "lib/model/model.h"
 
+struct gpt_plain_kernels {
+    const struct gpt_kernel_table *table;
+    struct gpt_kernels *state;
+};
+
 /* `table` and `state` are in use: the plain ones, those around them while a step is traced, or
  * those that list products. */
 struct gpt_kernel_set {
     struct dt_kernels base;
     const struct gpt_kernel_table *table;
     struct gpt_kernels *state;
-    struct {
-        const struct gpt_kernel_table *table;
-        struct gpt_kernels *state;
-    } plain;
+    struct gpt_plain_kernels plain;
     const struct gpt_kernel_table *offers; /* the plain or the listing table: says which fused kernels exist */
 };
 

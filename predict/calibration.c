@@ -3,6 +3,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/machine.h"
 #include "lib/base/statistics.h"
+#include "lib/model/probe.h"
 #include "lib/sim/program.h"
 #include "predict/profile.h"
 #include "schedules/config/families.h"
@@ -59,7 +60,7 @@ static dt_status time_windows(const struct measuring *m, double length_s, double
         double start = dt_clock_s(), now = start;
         int done = 0;
         while (now - start < length_s) {
-            DT_TRY(m->family->prober->run(m->probe, times));
+            DT_TRY(dt_probe_run(m->probe, times));
             done += times;
             now = dt_clock_s();
             times = (int)fmin(fmax(1, length_s / 4 * done / (now - start)), 256);
@@ -108,8 +109,8 @@ static dt_status measure_kernel(const struct measuring *m, struct dt_measured *w
 {
     int ranks = dt_comm_size(m->world);
     double mine;
-    DT_TRY(m->family->prober->set(m->probe, what));
-    DT_TRY(m->family->prober->run(m->probe, 1)); /* this creates what the library keeps for the shape */
+    DT_TRY(dt_probe_set(m->probe, what));
+    DT_TRY(dt_probe_run(m->probe, 1)); /* this creates what the library keeps for the shape */
     if (dt_comm_rank(m->world) == 0)
         DT_TRY(time_windows(m, window_s(m, 1), &what->alone_s));
     DT_TRY(share(m, &what->alone_s));
@@ -270,7 +271,7 @@ static dt_status repeat(struct exchange *x, const struct measuring *m, const str
     for (int q = 0; q < x->queued; q++)
         DT_TRY(queue(x, what->kind, what->bytes));
     if (products > 0)
-        DT_TRY(m->family->prober->run(m->probe, products));
+        DT_TRY(dt_probe_run(m->probe, products));
     DT_TRY(dt_stream_synchronize(x->stream));
     *out_s = (dt_clock_s() - start) / x->queued;
     return DT_OK;
@@ -307,13 +308,13 @@ static dt_status time_beside(struct exchange *x, const struct measuring *m, cons
     struct calibration_times *times = x->times;
     struct dt_statistics statistics;
     double alone_s[CALIBRATION_REPETITIONS], start = dt_clock_s(), products;
-    DT_TRY(m->family->prober->run(m->probe, 1));
+    DT_TRY(dt_probe_run(m->probe, 1));
     products = fmax(1, round(what->seconds * x->queued / (dt_clock_s() - start)));
     DT_TRY(dt_host_all_gather(x->group, &products, sizeof products, x->everybody));
     products = fmin(x->everybody[0], 1e4);
     for (int i = 0; i < times->count; i++) {
         start = dt_clock_s();
-        DT_TRY(m->family->prober->run(m->probe, (int)products));
+        DT_TRY(dt_probe_run(m->probe, (int)products));
         alone_s[i] = (dt_clock_s() - start) / x->queued;
     }
     DT_TRY(dt_statistics_compute(alone_s, times->count, &statistics));
@@ -459,11 +460,10 @@ static dt_status measure_collectives(struct measuring *m, struct exchange *x)
 
 static dt_status measure_family(struct measuring *m, const struct dt_model_family *family)
 {
-    const struct dt_prober *prober = family->prober;
     m->family = family;
-    DT_TRY(prober->create(m->device, calibration_region_bytes(m->request), &m->probe));
+    DT_TRY(dt_probe_create(family, m->device, calibration_region_bytes(m->request), &m->probe));
     dt_status status = measure_kernels(m);
-    prober->destroy(m->probe); /* frees its memory before the buffers of copies and collectives are allocated */
+    dt_probe_destroy(m->probe); /* frees its memory before the buffers of copies and collectives are allocated */
     return status;
 }
 
@@ -486,14 +486,13 @@ static dt_status measure_bench(struct measuring *m)
     if (m->request->bench.product) {
         if (!calibration_product(&m->family, &product))
             return dt_fail(DT_ERR_UNAVAILABLE, "no family of models has a product that can run with the collectives");
-        DT_TRY(m->family->prober->create(m->device, CALIBRATION_QUICK_REGION_BYTES, &m->probe));
-        DT_TRY(m->family->prober->set(m->probe, &product));
-        DT_TRY(m->family->prober->run(m->probe, 1));
+        DT_TRY(dt_probe_create(m->family, m->device, CALIBRATION_QUICK_REGION_BYTES, &m->probe));
+        DT_TRY(dt_probe_set(m->probe, &product));
+        DT_TRY(dt_probe_run(m->probe, 1));
     }
     dt_status status = measure_collectives(m, &exchange);
     finish_exchange(&exchange);
-    if (m->probe)
-        m->family->prober->destroy(m->probe);
+    dt_probe_destroy(m->probe);
     return status;
 }
 

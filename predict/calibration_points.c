@@ -1,6 +1,7 @@
 #include "predict/calibration_points.h"
 
 #include "lib/device/device.h"
+#include "lib/model/probe.h"
 #include "predict/profile.h"
 #include "schedules/config/families.h"
 

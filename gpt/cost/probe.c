@@ -5,78 +5,17 @@
  * In training, the output of one layer is in the processor's caches when the next layer reads it,
  * if it fits; weights and new outputs are not. So all calls read the same inputs, and each call has
  * its weights and outputs at the next place of a region that is larger than the caches. */
+#include "lib/model/probe.h"
 #include "gpt/cost/probe_shapes.h"
-#include "gpt/kernels.h"
-#include "lib/cost/measured.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "gpt/kernel_set.h"
 
 enum { ALIGNMENT = 64, TOKENS_PER_SAMPLE = 64, DROPOUT_WIDTH = 256, HEAD_WIDTH = 64 };
 
 static const float EPSILON = 1e-5f;
 
-/* Memory that calls use one place after another; after the last place they begin again at the
- * first. */
-struct region {
-    struct dt_buffer buffer;
-    size_t used;
-};
-
-struct dt_probe {
-    struct dt_device *device;
-    struct dt_stream *stream;
-    const struct gpt_kernel_table *table;
-    struct dt_kernels base;      /* both of the model below */
-    struct gpt_kernels *kernels; /* NULL before the first kernel */
-    struct dt_model model;
-    struct dt_measured what;
-    struct region inputs, weights, outputs;
-};
-
 static enum dt_shape shape_of(int kernel)
 {
     return kernel < DT_PRICED_SHARED ? dt_shared_pricing.kernels[kernel].shape : gpt_pricing.kernels[kernel - DT_PRICED_SHARED].shape;
-}
-
-static void destroy_kernels(struct dt_probe *p)
-{
-    if (p->kernels)
-        p->table->destroy(p->kernels);
-    p->kernels = NULL;
-    dt_kernels_finish(&p->base);
-}
-
-static void destroy_probe(struct dt_probe *p)
-{
-    if (!p)
-        return;
-    destroy_kernels(p);
-    struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
-    for (int i = 0; i < 3 && p->stream; i++)
-        dt_free(p->stream, &regions[i]->buffer);
-    dt_stream_destroy(p->stream);
-    free(p);
-}
-
-static dt_status create_probe(struct dt_device *device, size_t region_bytes, struct dt_probe **out)
-{
-    dt_status status;
-    *out = NULL;
-    struct dt_probe *p = calloc(1, sizeof *p);
-    DT_TRY(dt_allocated(p, "no host memory for a probe"));
-    p->device = device;
-    p->table = gpt_kernels_for(dt_device_kind_of(device));
-    DT_TRY_ELSE(fail, status, dt_stream_create(device, "compute", &p->stream));
-    struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
-    for (int i = 0; i < 3; i++) {
-        DT_TRY_ELSE(fail, status, dt_alloc(p->stream, DT_WORKSPACE, region_bytes, &regions[i]->buffer));
-    }
-    *out = p;
-    return DT_OK;
-fail:
-    destroy_probe(p);
-    return status;
 }
 
 /* The most arrays of its shape that a kernel over rows has in one region. swiglu's gradient has the
@@ -108,35 +47,35 @@ static size_t round_up(double bytes)
     return ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static void *take(struct region *r, double bytes)
+static void *take(struct dt_probe *p, enum dt_probe_region region, double bytes)
 {
-    void *at = (char *)r->buffer.data + r->used;
-    r->used += round_up(bytes);
+    void *at = (char *)p->regions[region].data + p->used_bytes[region];
+    p->used_bytes[region] += round_up(bytes);
     return at;
 }
 
 /* Begin again at the start if the rest of the region may be too small for a whole call. */
-static void turn(struct dt_probe *p, struct region *r)
+static void turn(struct dt_probe *p, enum dt_probe_region region)
 {
-    if ((double)r->used + most_bytes(&p->what) > (double)r->buffer.bytes)
-        r->used = 0;
+    if ((double)p->used_bytes[region] + most_bytes(&p->what) > (double)p->regions[region].bytes)
+        p->used_bytes[region] = 0;
 }
 
 /* Elements of the model's dtype: outputs of the layer before (input), weights and values kept in
  * forward, and results. */
 static void *input(struct dt_probe *p, double count)
 {
-    return take(&p->inputs, count * (double)dt_dtype_bytes(p->model.dtype));
+    return take(p, DT_PROBE_INPUTS, count * (double)dt_dtype_bytes(p->model.dtype));
 }
 
 static void *weight(struct dt_probe *p, double count)
 {
-    return take(&p->weights, count * (double)dt_dtype_bytes(p->model.dtype));
+    return take(p, DT_PROBE_WEIGHTS, count * (double)dt_dtype_bytes(p->model.dtype));
 }
 
 static void *output(struct dt_probe *p, double count)
 {
-    return take(&p->outputs, count * (double)dt_dtype_bytes(p->model.dtype));
+    return take(p, DT_PROBE_OUTPUTS, count * (double)dt_dtype_bytes(p->model.dtype));
 }
 
 /* Bytes at the start of the inputs for tokens and as many targets, one of each for a row; 0 for
@@ -150,7 +89,7 @@ static size_t token_bytes(const struct dt_probe *p)
 
 static int32_t *targets_of(const struct dt_probe *p)
 {
-    return (int32_t *)((char *)p->inputs.buffer.data + token_bytes(p) / 2);
+    return (int32_t *)((char *)p->regions[DT_PROBE_INPUTS].data + token_bytes(p) / 2);
 }
 
 /* ---- one call of each kernel: probe_<entry> ---- */
@@ -164,7 +103,8 @@ static int32_t *targets_of(const struct dt_probe *p)
         const struct gpt_model *m = gpt_of(&p->model);                                                                                     \
         struct gpt_##type arguments = {__VA_ARGS__};                                                                                       \
         (void)abc, (void)ac, (void)bc, (void)m;                                                                                            \
-        return p->table->entry(p->kernels, p->stream, &arguments);                                                                         \
+        const struct gpt_kernel_set *set = gpt_kernel_set(p->kernels);                                                                     \
+        return set->table->entry(set->state, p->stream, &arguments);                                                                       \
     }
 
 static struct gpt_dropout dropout_of(const struct dt_probe *p)
@@ -182,7 +122,7 @@ PROBE(linear_weight_gradient, linear_weight_gradient, PRODUCT, .dy = input(p, ab
  * weights. */
 static float *row_sums(struct dt_probe *p, double rows)
 {
-    return p->what.variant == DT_VARIANT_UNFUSED ? NULL : take(&p->weights, rows * sizeof(float));
+    return p->what.variant == DT_VARIANT_UNFUSED ? NULL : take(p, DT_PROBE_WEIGHTS, rows * sizeof(float));
 }
 
 static void *attention_weights(struct dt_probe *p, double count)
@@ -197,8 +137,8 @@ PROBE(attention, attention_forward, HEADS, .qkv = input(p, 3 * abc), .out = outp
 PROBE(attention_gradient, attention_backward, HEADS, .qkv = input(p, 3 * abc), .dout = input(p, abc), .out = input(p, abc),
       .dqkv = output(p, 3 * abc))
 
-#define NORM .rows = (size_t)a, .d = (size_t)b, .gain = weight(p, b), .rstd = take(&p->outputs, a * sizeof(float))
-#define NORM_MEAN .mean = take(&p->outputs, a * sizeof(float))
+#define NORM .rows = (size_t)a, .d = (size_t)b, .gain = weight(p, b), .rstd = take(p, DT_PROBE_OUTPUTS, a * sizeof(float))
+#define NORM_MEAN .mean = take(p, DT_PROBE_OUTPUTS, a * sizeof(float))
 PROBE(rms_norm, norm, NORM, .x = input(p, ab), .y = output(p, ab), .epsilon = EPSILON)
 PROBE(layer_norm, norm, NORM, NORM_MEAN, .x = input(p, ab), .bias = weight(p, b), .y = output(p, ab), .epsilon = EPSILON)
 PROBE(rms_norm_gradient, norm_gradient, NORM, .dy = input(p, ab), .x = weight(p, ab), .dx = output(p, ab), .dgain = output(p, b))
@@ -231,13 +171,13 @@ static double elements(int rows, double width)
 }
 
 #define TABLES                                                                                                                             \
-    .tokens = p->inputs.buffer.data, .samples = (size_t)a / (size_t)m->block_size, .vocab = {0, (size_t)m->vocab_size},                    \
+    .tokens = p->regions[DT_PROBE_INPUTS].data, .samples = (size_t)a / (size_t)m->block_size, .vocab = {0, (size_t)m->vocab_size},         \
     .positions = {0, (size_t)m->block_size}, .dropout = dropout_of(p)
 PROBE(embedding, embedding, TABLES, .token_table = weight(p, elements(m->vocab_size, b)),
       .position_table = weight(p, elements(m->block_size, b)), .out = output(p, ab))
 PROBE(embedding_gradient, embedding_gradient, TABLES, .dout = input(p, ab), .dtoken_table = output(p, elements(m->vocab_size, b)),
       .dposition_table = output(p, elements(m->block_size, b)))
-PROBE(loss, loss, .rows = (size_t)a, .targets = targets_of(p), .loss = take(&p->inputs, sizeof(double)), .logits = output(p, ab),
+PROBE(loss, loss, .rows = (size_t)a, .targets = targets_of(p), .loss = take(p, DT_PROBE_INPUTS, sizeof(double)), .logits = output(p, ab),
       .gradient_scale = 1e-3f, .loss_scale = 1)
 
 static dt_status update(struct dt_probe *p, struct dt_update u)
@@ -247,7 +187,7 @@ static dt_status update(struct dt_probe *p, struct dt_update u)
     u.grads = weight(p, p->what.shape[0]);
     u.learning_rate = 1e-6f;
     u.gradient_scale = 1;
-    return dt_kernels_update(&p->base, p->stream, &u);
+    return dt_kernels_update(p->kernels, p->stream, &u);
 }
 
 static dt_status probe_sgd(struct dt_probe *p)
@@ -259,9 +199,9 @@ static dt_status probe_adam(struct dt_probe *p)
 {
     double bytes = p->what.shape[0] * sizeof(float);
     return update(p, (struct dt_update){.adam = true,
-                                        .first_moment = take(&p->outputs, bytes),
-                                        .second_moment = take(&p->outputs, bytes),
-                                        .master = take(&p->outputs, bytes),
+                                        .first_moment = take(p, DT_PROBE_OUTPUTS, bytes),
+                                        .second_moment = take(p, DT_PROBE_OUTPUTS, bytes),
+                                        .master = take(p, DT_PROBE_OUTPUTS, bytes),
                                         .beta1 = 0.9f,
                                         .beta2 = 0.999f,
                                         .epsilon = 1e-8f});
@@ -271,19 +211,19 @@ static dt_status probe_add(struct dt_probe *p)
 {
     double count = p->what.shape[0];
     void *to = output(p, count);
-    return dt_kernels_add(&p->base, p->stream, false, to, weight(p, count), (size_t)count);
+    return dt_kernels_add(p->kernels, p->stream, false, to, weight(p, count), (size_t)count);
 }
 
 static dt_status probe_squares(struct dt_probe *p)
 {
     double count = p->what.shape[0];
-    return dt_kernels_add_squares(&p->base, p->stream, false, p->base.dtype, weight(p, count), (size_t)count);
+    return dt_kernels_add_squares(p->kernels, p->stream, false, p->kernels->dtype, weight(p, count), (size_t)count);
 }
 
 static dt_status probe_copy(struct dt_probe *p)
 {
     double bytes = p->what.shape[0];
-    return dt_copy(p->stream, take(&p->outputs, bytes), take(&p->weights, bytes), (size_t)bytes);
+    return dt_copy(p->stream, take(p, DT_PROBE_OUTPUTS, bytes), take(p, DT_PROBE_WEIGHTS, bytes), (size_t)bytes);
 }
 
 static dt_status run_once(struct dt_probe *p)
@@ -293,9 +233,9 @@ static dt_status run_once(struct dt_probe *p)
         [DT_PRICED_SGD] = probe_sgd,         [DT_PRICED_ADAM] = probe_adam, [DT_PRICED_ADD] = probe_add,
         [DT_PRICED_SQUARES] = probe_squares, [DT_PRICED_COPY] = probe_copy, GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)};
 #undef ROW
-    p->inputs.used = token_bytes(p);
-    turn(p, &p->weights);
-    turn(p, &p->outputs);
+    p->used_bytes[DT_PROBE_INPUTS] = token_bytes(p);
+    turn(p, DT_PROBE_WEIGHTS);
+    turn(p, DT_PROBE_OUTPUTS);
     return probes[p->what.kernel](p);
 }
 
@@ -345,50 +285,20 @@ static struct dt_model model_for(const struct dt_measured *what)
     return gpt_model_of(what->dtype, &m);
 }
 
-/* Fill all memory with small numbers of both signs. */
-static dt_status fill(struct dt_probe *p)
+static dt_status prepare(struct dt_probe *p)
 {
-    const struct region *const regions[] = {&p->inputs, &p->weights, &p->outputs};
-    size_t width = dt_dtype_bytes(p->model.dtype);
-    struct dt_normal a = {.seed = 1, .tensor_id = 1, .standard_deviation = 0.5f};
-    for (int i = 0; i < 3; i++) {
-        a.to = regions[i]->buffer.data;
-        a.count = regions[i]->buffer.bytes / width;
-        DT_TRY(dt_kernels_normal(&p->base, p->stream, &a));
-    }
-    return DT_OK;
+    const struct gpt_kernel_set *set = gpt_kernel_set(p->kernels);
+    struct gpt_tokens a = {.inputs = p->regions[DT_PROBE_INPUTS].data,
+                           .targets = targets_of(p),
+                           .samples = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE,
+                           .seed = 1};
+    DT_TRY(dt_kernels_begin_step(p->kernels, p->stream, 0, 2)); /* the first step does not read Adam's state */
+    return token_bytes(p) > 0 ? set->table->tokens(set->state, p->stream, &a) : DT_OK;
 }
 
-static dt_status place_tokens(struct dt_probe *p)
-{
-    struct gpt_tokens a = {
-        .inputs = p->inputs.buffer.data, .targets = targets_of(p), .samples = (size_t)p->what.shape[0] / TOKENS_PER_SAMPLE, .seed = 1};
-    return token_bytes(p) > 0 ? p->table->tokens(p->kernels, p->stream, &a) : DT_OK;
-}
-
-static dt_status set_probe(struct dt_probe *p, const struct dt_measured *what)
-{
-    if (most_bytes(what) > (double)p->outputs.buffer.bytes || !(dt_measured_work(shape_of(what->kernel), what->shape) >= 1))
-        return dt_fail(DT_ERR_INVALID, "probe: a kernel on %g x %g x %g does not fit", what->shape[0], what->shape[1], what->shape[2]);
-    bool refill = !p->kernels || p->model.dtype != what->dtype;
-    p->what = *what;
-    destroy_kernels(p);
-    p->model = model_for(what);
-    DT_TRY(dt_kernels_init(&p->base, p->device, p->model.dtype));
-    DT_TRY(p->table->create(&p->base, &p->model, &p->kernels));
-    DT_TRY(dt_kernels_begin_step(&p->base, p->stream, 0, 2)); /* the first step does not read Adam's state */
-    if (refill)
-        DT_TRY(fill(p));
-    DT_TRY(place_tokens(p));
-    return dt_stream_synchronize(p->stream);
-}
-
-static dt_status run_probe(struct dt_probe *p, int times)
-{
-    for (int i = 0; i < times; i++)
-        DT_TRY(run_once(p));
-    return dt_stream_synchronize(p->stream);
-}
-
-const struct dt_prober gpt_prober = {
-    .full = gpt_probe_full, .quick = gpt_probe_quick, .create = create_probe, .destroy = destroy_probe, .set = set_probe, .run = run_probe};
+const struct dt_prober gpt_prober = {.full = gpt_probe_full,
+                                     .quick = gpt_probe_quick,
+                                     .most_bytes = most_bytes,
+                                     .model_for = model_for,
+                                     .prepare = prepare,
+                                     .queue = run_once};

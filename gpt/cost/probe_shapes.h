@@ -2,7 +2,7 @@
 #ifndef GPT_COST_PROBE_SHAPES_H
 #define GPT_COST_PROBE_SHAPES_H
 
-#include "lib/cost/priced.h"
+#include "lib/model/probe.h"
 
 extern const struct dt_grid gpt_probe_full[], gpt_probe_quick[];
 

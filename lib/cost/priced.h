@@ -3,7 +3,6 @@
 #ifndef LIB_COST_PRICED_H
 #define LIB_COST_PRICED_H
 
-#include "lib/base/dtype.h"
 #include "lib/base/status.h"
 #include "lib/config/config.h"
 
@@ -94,34 +93,6 @@ extern const struct dt_pricing dt_shared_pricing;
 struct dt_priced_list {
     const struct dt_priced *kernels[DT_PRICED_MAX];
     int count;
-};
-
-/* ---- how a family's kernels are timed one by one, for calibration ---- */
-
-struct dt_probe;
-struct dt_measured;
-
-/* A kernel, its variant, and numbers of its shape, all of whose combinations are measured. */
-enum { DT_GRID_DIMS = 6 };
-struct dt_grid {
-    int kernel; /* the family's number */
-    enum dt_variant variant;
-    double rows[DT_GRID_DIMS], columns[DT_GRID_DIMS], inner[DT_GRID_DIMS]; /* each ends with 0; unused: 1 */
-};
-
-struct dt_prober {
-    const struct dt_grid *full, *quick; /* what is measured; the last entry has no rows. quick: few, small shapes */
-
-    /* region_bytes: size of each of three memory regions; shapes that need more are refused. Owner:
-     * the caller. Errors: DT_ERR_HOST_MEMORY, DT_ERR_OOM, those of the kernels. */
-    dt_status (*create)(struct dt_device *device, size_t region_bytes, struct dt_probe **out);
-    void (*destroy)(struct dt_probe *probe); /* takes NULL */
-    /* Choose the kernel to run, by the family's number; kernel, variant, dtype and shape matter.
-     * Errors: DT_ERR_INVALID if region_bytes do not suffice or the shape is invalid,
-     * DT_ERR_HOST_MEMORY, those of the kernels. */
-    dt_status (*set)(struct dt_probe *probe, const struct dt_measured *what);
-    /* Queue the kernel `times` times, and wait for it. Errors: those of the kernel. */
-    dt_status (*run)(struct dt_probe *probe, int times);
 };
 
 #endif

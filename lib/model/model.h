@@ -32,6 +32,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct dt_prober; /* lib/model/probe.h */
+
 /* ---- the model ---- */
 
 enum { DT_MODEL_OWN_BYTES = 512, DT_MODEL_KEYS_MAX = 64 };

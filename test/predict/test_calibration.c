@@ -2,6 +2,7 @@
 #include "gpt/family.h"
 #include "gpt/kernels.h"
 #include "lib/config/json.h"
+#include "lib/model/probe.h"
 #include "predict/calibration.h"
 #include "predict/profile.h"
 #include "schedules/config/families.h"
@@ -478,17 +479,17 @@ static void kernels_are_probed(void)
     if (!dt_device_available("cpu", reason, sizeof reason))
         SKIP("%s", reason);
     CHECK_OK(dt_device_create("cpu", NULL, &device));
-    CHECK_OK(gpt_prober.create(device, 4 << 20, &probe));
+    CHECK_OK(dt_probe_create(model_family(0), device, 4 << 20, &probe));
     for (int kernel = 0; kernel < GPT_KERNEL_END; kernel++)
         for (int variant = 0; variant < DT_VARIANTS; variant++) {
             struct dt_measured what = {.kernel = kernel, .variant = (enum dt_variant)variant, .dtype = DT_FP32};
             what.shape[0] = 64, what.shape[1] = 32, what.shape[2] = kernel <= GPT_KERNEL_EMBEDDING_GRADIENT ? 128 : 16;
-            CHECK_OK(gpt_prober.set(probe, &what));
-            CHECK_OK(gpt_prober.run(probe, 3));
+            CHECK_OK(dt_probe_set(probe, &what));
+            CHECK_OK(dt_probe_run(probe, 3));
         }
     struct dt_measured large = {.kernel = GPT_KERNEL_LINEAR, .dtype = DT_FP32, .shape = {4096, 4096, 4096}};
-    CHECK(gpt_prober.set(probe, &large) == DT_ERR_INVALID);
-    gpt_prober.destroy(probe);
+    CHECK(dt_probe_set(probe, &large) == DT_ERR_INVALID);
+    dt_probe_destroy(probe);
     dt_device_destroy(device);
 }
 
@@ -502,15 +503,14 @@ static void what_is_measured_fits(void)
     CHECK_OK(dt_device_create("cpu", NULL, &device));
     const struct calibration_request request = {.device = "cpu", .dtypes = {[DT_FP32] = true}};
     for (int f = 0; model_family(f); f++) {
-        const struct dt_prober *prober = model_family(f)->prober;
         struct dt_probe *probe = NULL;
         struct dt_measured what;
         if (!calibration_measures(&request, model_family(f)))
             continue;
-        CHECK_OK(prober->create(device, calibration_region_bytes(&request), &probe));
+        CHECK_OK(dt_probe_create(model_family(f), device, calibration_region_bytes(&request), &probe));
         for (int i = 0; calibration_kernel(&request, model_family(f), i, &what); i++)
-            CHECK_OK(prober->set(probe, &what));
-        prober->destroy(probe);
+            CHECK_OK(dt_probe_set(probe, &what));
+        dt_probe_destroy(probe);
     }
     dt_device_destroy(device);
 }

@@ -4,22 +4,11 @@
  *
  * All calls use the same images, because in training the output of one layer is in the caches when
  * the next layer reads it. Images are the larger part of the bytes that move. */
-#include "lib/cost/measured.h"
+#include "lib/model/probe.h"
 #include "vision/kernels.h"
 #include "vision/priced.h"
 
-#include <stdlib.h>
-
-enum { REGIONS = 3, SIDE = 14, WINDOW = 9 };
-
-struct dt_probe {
-    struct dt_device *device;
-    struct dt_stream *stream;
-    struct dt_kernels *kernels; /* NULL before the first kernel */
-    struct dt_model model;
-    struct dt_measured what;
-    struct dt_buffer regions[REGIONS]; /* inputs, weights, outputs */
-};
+enum { SIDE = 14, WINDOW = 9 };
 
 #define PRODUCTS(number)                                                                                                                   \
     {.kernel = VISION_PRICED_##number, .rows = {196, 1568, 6272}, .columns = {64, 256, 1024}, .inner = {64, 256, 1024}},                   \
@@ -45,33 +34,6 @@ static const struct dt_grid full[] = {PRODUCTS(CONVOLUTION),
                                        FEW_NORMS(BATCH_NORM_GRADIENT),
                                        {.rows = {0}}};
 
-static void destroy_probe(struct dt_probe *p)
-{
-    if (!p)
-        return;
-    dt_kernels_destroy(p->kernels);
-    for (int i = 0; i < REGIONS && p->stream; i++)
-        dt_free(p->stream, &p->regions[i]);
-    dt_stream_destroy(p->stream);
-    free(p);
-}
-
-static dt_status create_probe(struct dt_device *device, size_t region_bytes, struct dt_probe **out)
-{
-    struct dt_probe *p = calloc(1, sizeof *p);
-    *out = NULL;
-    DT_TRY(dt_allocated(p, "no host memory for a probe"));
-    p->device = device;
-    dt_status status = dt_stream_create(device, "compute", &p->stream);
-    for (int i = 0; i < REGIONS && status == DT_OK; i++)
-        status = dt_alloc(p->stream, DT_WORKSPACE, region_bytes, &p->regions[i]);
-    if (status < 0)
-        destroy_probe(p);
-    else
-        *out = p;
-    return status;
-}
-
 /* ---- one call ---- */
 
 static bool is_product(const struct dt_measured *what)
@@ -92,8 +54,8 @@ static struct vision_sliding sliding_of(const struct dt_measured *what)
 static struct vision_norm_of norm_of(const struct dt_probe *p)
 {
     size_t rows = (size_t)p->what.shape[0], channels = (size_t)p->what.shape[1];
-    float *small = p->regions[1].data; /* parameters of either dtype fit before the arrays that follow them */
-    return (struct vision_norm_of){.x = p->regions[0].data,
+    float *small = p->regions[DT_PROBE_WEIGHTS].data; /* parameters of either dtype fit before the arrays that follow them */
+    return (struct vision_norm_of){.x = p->regions[DT_PROBE_INPUTS].data,
                                    .gain = small,
                                    .bias = small + channels,
                                    .mean = small + 2 * channels,
@@ -108,7 +70,7 @@ static struct vision_norm_of norm_of(const struct dt_probe *p)
 static dt_status run_once(struct dt_probe *p)
 {
     struct vision_kernels *k = (struct vision_kernels *)p->kernels;
-    void *x = p->regions[0].data, *w = p->regions[1].data, *y = p->regions[2].data;
+    void *x = p->regions[DT_PROBE_INPUTS].data, *w = p->regions[DT_PROBE_WEIGHTS].data, *y = p->regions[DT_PROBE_OUTPUTS].data;
     if (is_product(&p->what)) {
         struct vision_sliding over = sliding_of(&p->what);
         if (p->what.kernel == VISION_PRICED_CONVOLUTION)
@@ -138,39 +100,9 @@ static double most_bytes(const struct dt_measured *what)
     return 4 * (rows * out + rows * in + out * in + 6 * out);
 }
 
-/* Fill all memory with small numbers of both signs. */
-static dt_status fill(struct dt_probe *p)
+static struct dt_model model_for(const struct dt_measured *what)
 {
-    struct dt_normal a = {.seed = 1, .tensor_id = 1, .standard_deviation = 0.5f};
-    for (int i = 0; i < REGIONS; i++) {
-        a.to = p->regions[i].data;
-        a.count = p->regions[i].bytes / dt_dtype_bytes(p->model.dtype);
-        DT_TRY(dt_kernels_normal(p->kernels, p->stream, &a));
-    }
-    return DT_OK;
+    return (struct dt_model){.dtype = what->dtype};
 }
 
-static dt_status set_probe(struct dt_probe *p, const struct dt_measured *what)
-{
-    if (most_bytes(what) > (double)p->regions[0].bytes || !(what->shape[0] >= 1 && what->shape[1] >= 1 && what->shape[2] >= 1))
-        return dt_fail(DT_ERR_INVALID, "probe: a kernel on %g x %g x %g does not fit", what->shape[0], what->shape[1], what->shape[2]);
-    bool refill = !p->kernels || p->model.dtype != what->dtype;
-    p->what = *what;
-    dt_kernels_destroy(p->kernels);
-    p->kernels = NULL;
-    p->model = (struct dt_model){.dtype = what->dtype};
-    DT_TRY(dt_kernels_create(&vision_own_kernels, &p->model, p->device, &p->kernels));
-    if (refill)
-        DT_TRY(fill(p));
-    return dt_stream_synchronize(p->stream);
-}
-
-static dt_status run_probe(struct dt_probe *p, int times)
-{
-    for (int i = 0; i < times; i++)
-        DT_TRY(run_once(p));
-    return dt_stream_synchronize(p->stream);
-}
-
-const struct dt_prober vision_prober = {
-    .full = full, .quick = quick, .create = create_probe, .destroy = destroy_probe, .set = set_probe, .run = run_probe};
+const struct dt_prober vision_prober = {.full = full, .quick = quick, .most_bytes = most_bytes, .model_for = model_for, .queue = run_once};
