@@ -23,15 +23,21 @@ static void split_by_parameters(const struct dt_piece *pieces, int count, int st
 /* ---- balanced ---- */
 
 /* Set `stages` of all pieces [count]: the number of stages that the pieces from there on need, if
- * none costs more than `bound`. Fills stages from the back. No piece costs more than bound. */
-static int stages_needed(struct dt_piece *pieces, int count, int64_t bound)
+ * none costs more than `bound`. Fills stages from the back. No piece costs more than bound. The
+ * stages are the same for all bounds from *most, the cost of the largest one, to below *next. */
+static int stages_needed(struct dt_piece *pieces, int count, int64_t bound, int64_t *most, int64_t *next)
 {
     int64_t cost = 0;
+    *most = 0;
+    *next = INT64_MAX;
     for (int first = count - 1, end = count; first >= 0; first--) {
         cost += pieces[first].cost;
         for (; cost > bound; end--)
             cost -= pieces[end - 1].cost;
         pieces[first].stages = 1 + (end < count ? pieces[end].stages : 0);
+        *most = cost > *most ? cost : *most;
+        if (end < count && cost + pieces[end].cost < *next)
+            *next = cost + pieces[end].cost;
     }
     return pieces[0].stages;
 }
@@ -39,18 +45,16 @@ static int stages_needed(struct dt_piece *pieces, int count, int64_t bound)
 /* The lowest possible cost of the slowest of `stages` stages. */
 static int64_t least_bound(struct dt_piece *pieces, int count, int stages)
 {
-    int64_t low = 0, high = 0;
+    int64_t low = 0, high = 0, most, next;
     for (int i = 0; i < count; i++) {
         low = pieces[i].cost > low ? pieces[i].cost : low;
         high += pieces[i].cost;
     }
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (stages_needed(pieces, count, middle) <= stages)
-            high = middle;
+    while (low < high)
+        if (stages_needed(pieces, count, low + (high - low) / 2, &most, &next) <= stages)
+            high = most;
         else
-            low = middle + 1;
-    }
+            low = next;
     return low;
 }
 
@@ -63,8 +67,8 @@ static int64_t distance(int64_t a, int64_t b)
  * the bound and the later stages allow. */
 static void fill_evenly(struct dt_piece *pieces, int count, int stages, int64_t bound, int *first_layer)
 {
-    int64_t left = 0;
-    stages_needed(pieces, count, bound);
+    int64_t left = 0, most, next;
+    stages_needed(pieces, count, bound, &most, &next);
     for (int i = 0; i < count; i++)
         left += pieces[i].cost;
     for (int stage = 0, at = 0; stage < stages; stage++) {
