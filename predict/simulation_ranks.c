@@ -78,22 +78,17 @@ static bool same_ranks(const struct simulated_group *group, const struct dt_sim_
 static dt_status grow_groups(struct simulated_ranks *r)
 {
     int room = r->group_room ? 2 * r->group_room : 256;
-    struct simulated_group *groups = realloc(r->groups, (size_t)room * sizeof *groups);
-    if (groups)
-        r->groups = groups;
-    int *buckets = realloc(r->buckets, 2 * (size_t)room * sizeof *buckets);
-    if (buckets)
-        r->buckets = buckets;
-    DT_TRY(dt_allocated(groups && buckets, "no host memory for %d communicators", room));
+    bool grown = dt_resize(&r->groups, (size_t)room * sizeof *r->groups) && dt_resize(&r->buckets, 2 * (size_t)room * sizeof *r->buckets);
+    DT_TRY(dt_allocated(grown, "no host memory for %d communicators", room));
     r->group_room = room;
     r->bucket_count = 2 * room; /* a power of two, and the table is at most half full */
     for (int i = 0; i < r->bucket_count; i++)
-        buckets[i] = -1;
+        r->buckets[i] = -1;
     for (int g = 0; g < r->group_count; g++) {
-        size_t at = groups[g].hash & (size_t)(r->bucket_count - 1);
-        while (buckets[at] >= 0)
+        size_t at = r->groups[g].hash & (size_t)(r->bucket_count - 1);
+        while (r->buckets[at] >= 0)
             at = (at + 1) & (size_t)(r->bucket_count - 1);
-        buckets[at] = g;
+        r->buckets[at] = g;
     }
     return DT_OK;
 }

@@ -245,14 +245,12 @@ static dt_status read_steps(const struct show *s, int line, int rate, struct com
         DT_TRY(status);
         double median_s = results_number(s->results, row, results_find(s->results, "step_s")),
                units = results_number(s->results, row, rate) * median_s;
-        double *all = realloc(out->step_s, ((size_t)out->count + (size_t)count + 1) * sizeof *all);
-        if (!all) {
+        if (!dt_resize(&out->step_s, ((size_t)out->count + (size_t)count + 1) * sizeof *out->step_s)) {
             free(step_s);
             return dt_fail(DT_ERR_HOST_MEMORY, "no memory for steps");
         }
-        out->step_s = all;
         for (int k = 0; k < count; k++)
-            all[out->count++] = step_s[k] / units;
+            out->step_s[out->count++] = step_s[k] / units;
         out->run_s[out->runs++] = median_s / units;
         free(step_s);
     }

@@ -137,12 +137,10 @@ static struct group *find_group(struct forecaster *f, const struct experiment *e
     for (int i = 0; i < f->count; i++)
         if (is_alike(&f->groups[i], e, FORECAST_ALIKE))
             return &f->groups[i];
-    struct group *groups = realloc(f->groups, ((size_t)f->count + 1) * sizeof *groups);
-    if (!groups)
+    if (!DT_ONE_MORE(f->groups, f->count))
         return NULL;
-    struct group *added = &groups[f->count++];
+    struct group *added = &f->groups[f->count++];
     *added = (struct group){.paradigm = e->paradigm, .world_size = e->world_size, .dtype = e->model.dtype, .device = e->device};
-    f->groups = groups;
     return added;
 }
 

@@ -1,5 +1,6 @@
 #include "lib/config/json.h"
 
+#include "lib/base/grow.h"
 #include "lib/base/text.h"
 
 #include <cjson/cJSON.h>
@@ -24,12 +25,9 @@ static void put_bytes(struct text *t, const char *bytes, size_t count)
         return;
     if (t->used + count + 1 > t->size) {
         size_t wanted = 2 * (t->used + count) + 64;
-        char *grown = realloc(t->data, wanted);
-        if (!grown) {
-            t->failed = true;
+        t->failed = !dt_resize(&t->data, wanted);
+        if (t->failed)
             return;
-        }
-        t->data = grown;
         t->size = wanted;
     }
     memcpy(t->data + t->used, bytes, count);

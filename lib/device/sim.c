@@ -3,6 +3,7 @@
  * addresses are unique and lie where no process has memory, so that an access by mistake faults at
  * once. */
 #include "lib/device/sim.h"
+#include "lib/base/grow.h"
 #include "lib/device/backend.h"
 
 #include <math.h>
@@ -228,18 +229,15 @@ dt_status dt_sim_add_slot(struct dt_device *base, const char *name, const int *r
     *out_slot = -1;
     if (!device->described)
         return DT_OK;
-    struct dt_sim_slot *slots = realloc(device->slots, ((size_t)device->slot_count + 1) * sizeof *slots);
-    if (slots)
-        device->slots = slots;
     int *copy = malloc((size_t)size * sizeof *copy);
-    if (!slots || !copy) {
+    if (!copy || !DT_ONE_MORE(device->slots, device->slot_count)) {
         free(copy);
         return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator of %d ranks", size);
     }
     memcpy(copy, ranks, (size_t)size * sizeof *copy);
     *out_slot = device->slot_count++;
-    slots[*out_slot] = (struct dt_sim_slot){.ranks = copy, .size = size};
-    snprintf(slots[*out_slot].name, sizeof slots->name, "%s", name);
+    device->slots[*out_slot] = (struct dt_sim_slot){.ranks = copy, .size = size};
+    snprintf(device->slots[*out_slot].name, sizeof device->slots->name, "%s", name);
     int number;
     return device->program ? dt_sim_program_add_slot(device->program, &number) : DT_OK;
 }
@@ -250,10 +248,7 @@ static dt_status sim_stream_create(struct dt_device *base, const char *name, str
 {
     struct sim_device *device = sim_of(base);
     struct sim_stream *stream = calloc(1, sizeof *stream);
-    void *names = realloc(device->stream_names, ((size_t)device->stream_count + 1) * sizeof device->stream_names[0]);
-    if (names)
-        device->stream_names = names;
-    if (!stream || !names) {
+    if (!stream || !DT_ONE_MORE(device->stream_names, device->stream_count)) {
         free(stream);
         return dt_fail(DT_ERR_HOST_MEMORY, "sim stream %s: no host memory", name);
     }

@@ -1,5 +1,7 @@
 #include "lib/launch/launch_parts.h"
 
+#include "lib/base/grow.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,9 +131,7 @@ static dt_status make_room(struct dt_wire_reader *reader)
     if (reader->capacity - reader->used >= RECEIVE_BYTES)
         return DT_OK;
     size_t capacity = 2 * reader->capacity + RECEIVE_BYTES;
-    char *data = realloc(reader->data, capacity);
-    DT_TRY(dt_allocated(data, "no memory for a message of %zu bytes", capacity));
-    reader->data = data;
+    DT_TRY(dt_allocated(dt_resize(&reader->data, capacity), "no memory for a message of %zu bytes", capacity));
     reader->capacity = capacity;
     return DT_OK;
 }
@@ -196,13 +196,12 @@ int dt_wire_next(struct dt_wire_reader *reader, struct dt_wire_message *out)
     DT_TRY(check(reader->end, &header));
     if (reader->used - reader->start - sizeof header < header.length)
         return 0;
-    char *text = realloc(reader->text, header.length + 1);
-    DT_TRY(dt_allocated(text, "no memory for a message of %llu bytes", (unsigned long long)header.length));
-    memcpy(text, reader->data + reader->start + sizeof header, header.length);
-    text[header.length] = 0;
-    reader->text = text;
+    DT_TRY(dt_allocated(dt_resize(&reader->text, header.length + 1), "no memory for a message of %llu bytes",
+                        (unsigned long long)header.length));
+    memcpy(reader->text, reader->data + reader->start + sizeof header, header.length);
+    reader->text[header.length] = 0;
     reader->start += sizeof header + header.length;
-    *out = (struct dt_wire_message){(enum dt_wire_type)header.type, header.value, header.length, text};
+    *out = (struct dt_wire_message){(enum dt_wire_type)header.type, header.value, header.length, reader->text};
     return 1;
 }
 

@@ -1,7 +1,7 @@
+#include "lib/base/grow.h"
 #include "lib/launch/launch.h"
 #include "lib/launch/launch_parts.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,9 +29,7 @@ static dt_status add_name(struct names *names, const char *name)
         return refuse(names, "has more names than any cluster");
     if (names->used + bytes + 2 > names->capacity) {
         size_t capacity = 2 * names->capacity + bytes + 64;
-        char *lines = realloc(names->lines, capacity);
-        DT_TRY(dt_allocated(lines, "no memory for the names of %d nodes", names->count));
-        names->lines = lines;
+        DT_TRY(dt_allocated(dt_resize(&names->lines, capacity), "no memory for the names of %d nodes", names->count));
         names->capacity = capacity;
     }
     names->used += (size_t)sprintf(names->lines + names->used, "%s%s", names->count ? "\n" : "", name);

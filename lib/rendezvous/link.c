@@ -1,4 +1,5 @@
 #include "lib/base/clock.h"
+#include "lib/base/grow.h"
 #include "lib/rendezvous/internal.h"
 
 #include <errno.h>
@@ -147,10 +148,8 @@ static bool make_room(struct dt_link *link, size_t bytes)
     if (link->capacity - link->used >= bytes)
         return true;
     size_t capacity = link->used + bytes > 2 * link->capacity ? link->used + bytes : 2 * link->capacity;
-    char *data = realloc(link->data, capacity);
-    if (!data)
+    if (!dt_resize(&link->data, capacity))
         return false;
-    link->data = data;
     link->capacity = capacity;
     return true;
 }

@@ -1,6 +1,7 @@
 #include "lib/slurm/facts.h"
 
 #include "lib/base/clock.h"
+#include "lib/base/grow.h"
 #include "lib/launch/launch.h"
 #include "lib/slurm/release.h"
 
@@ -101,10 +102,8 @@ static bool read_until(int fd, double deadline, char **text, size_t *bytes)
         double left = deadline - dt_clock_s();
         if (*bytes + 1 >= capacity) {
             capacity = 2 * capacity + 4096;
-            char *larger = capacity > ANSWER_BYTES_MAX ? NULL : realloc(*text, capacity);
-            if (!larger)
+            if (capacity > ANSWER_BYTES_MAX || !dt_resize(text, capacity))
                 return false;
-            *text = larger;
         }
         (*text)[*bytes] = 0;
         int ready = left > 0 ? poll(&poll_fd, 1, (int)(left * 1000) + 1) : 0;

@@ -1,5 +1,7 @@
 #include "schedules/data_parallel/optimizer.h"
 
+#include "lib/base/grow.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,10 +47,8 @@ static dt_status add_plain(struct optimizer *optimizer, size_t first, size_t cou
         last->end += count;
         return DT_OK;
     }
-    struct plain_run *grown = realloc(optimizer->plain, (size_t)(optimizer->plain_count + 1) * sizeof *grown);
-    DT_TRY(dt_allocated(grown, "no host memory for an optimizer"));
-    optimizer->plain = grown;
-    grown[optimizer->plain_count++] = (struct plain_run){first, first + count};
+    DT_TRY(dt_allocated(DT_ONE_MORE(optimizer->plain, optimizer->plain_count), "no host memory for an optimizer"));
+    optimizer->plain[optimizer->plain_count++] = (struct plain_run){first, first + count};
     return DT_OK;
 }
 

@@ -1,5 +1,7 @@
 #include "schedules/step/timeline.h"
 
+#include "lib/base/grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,11 +44,10 @@ void timeline_destroy(struct timeline *timeline)
 static dt_status grow(struct timeline *timeline)
 {
     int capacity = timeline->capacity ? 2 * timeline->capacity : 64;
-    struct mark *marks = realloc(timeline->marks, (size_t)capacity * sizeof *marks);
-    DT_TRY(dt_allocated(marks, "no host memory for %d timeline marks", capacity));
-    timeline->marks = marks;
+    DT_TRY(dt_allocated(dt_resize(&timeline->marks, (size_t)capacity * sizeof *timeline->marks), "no host memory for %d timeline marks",
+                        capacity));
     while (timeline->capacity < capacity) {
-        struct mark *mark = &marks[timeline->capacity];
+        struct mark *mark = &timeline->marks[timeline->capacity];
         *mark = (struct mark){0};
         DT_TRY(dt_event_create_timed(timeline->device, &mark->event));
         timeline->capacity++;
