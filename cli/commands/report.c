@@ -135,13 +135,9 @@ static dt_status compare_with(const struct command_options *o, char **out)
 
 static dt_status read_plan(const char *path, char **out)
 {
-    char *text;
-    size_t length;
     cJSON *plan;
-    DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = dt_json_parse(text, length, path, &plan);
-    free(text);
-    DT_TRY(status);
+    DT_TRY(dt_json_read(path, path, &plan));
+    dt_status status = DT_OK;
     if (!cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(plan, "plans")))
         status = dt_fail(DT_ERR_INVALID, "%s: expected what dtbench plan --json prints: an object with \"plans\"", path);
     DT_THEN(status, dt_json_print(plan, DT_JSON_COMPACT, out));

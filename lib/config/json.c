@@ -414,3 +414,14 @@ dt_status dt_read_file(const char *path, char **out_text, size_t *out_length)
     *out_length = length;
     return DT_OK;
 }
+
+dt_status dt_json_read(const char *path, const char *label, struct cJSON **out)
+{
+    char *text;
+    size_t length;
+    *out = NULL;
+    DT_TRY(dt_read_file(path, &text, &length));
+    dt_status status = dt_json_parse(text, length, label, out);
+    free(text);
+    return status;
+}

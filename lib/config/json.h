@@ -32,6 +32,9 @@ void dt_json_destroy(struct cJSON *value); /* takes NULL */
  * Errors: DT_ERR_IO with the file's name, DT_ERR_INVALID past DT_JSON_MAX_FILE_BYTES, DT_ERR_HOST_MEMORY. */
 dt_status dt_read_file(const char *path, char **out_text, size_t *out_length);
 
+/* Both: the value of a file. `label` names it in errors of its text. */
+dt_status dt_json_read(const char *path, const char *label, struct cJSON **out);
+
 /* How to print. SORTED orders keys by their bytes at every level: without INDENT this is the
  * canonical form that is hashed. INDENT puts each key on a separate line; SPACED writes one line
  * with blanks after commas and colons; FIT (without others) breaks such lines only at 140 bytes or

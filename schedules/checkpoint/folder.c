@@ -104,16 +104,12 @@ static dt_status take_index(const cJSON *object, const char *path, struct checkp
 
 dt_status checkpoint_index_read(const char *path, struct checkpoint_index *out)
 {
-    char name[PATH_MAX], *text;
-    size_t length;
+    char name[PATH_MAX];
     struct cJSON *object;
     *out = (struct checkpoint_index){0};
     snprintf(name, sizeof name, "%s/%s", path, INDEX);
-    DT_TRY(dt_read_file(name, &text, &length));
-    dt_status status = dt_json_parse(text, length, name, &object);
-    free(text);
-    DT_TRY(status);
-    status = take_index(object, name, out);
+    DT_TRY(dt_json_read(name, name, &object));
+    dt_status status = take_index(object, name, out);
     dt_json_destroy(object);
     return status;
 }

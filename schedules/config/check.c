@@ -422,14 +422,11 @@ static dt_status set_profile(struct experiment *e, const char *name)
  * it is needed. */
 static dt_status read_profile_of_cluster(struct experiment *e)
 {
-    char path[1024], *text;
-    size_t length;
+    char path[1024];
     struct cJSON *object;
+    dt_status status = DT_OK;
     DT_TRY(dt_find_data_file(e->cluster, e->directory, path, sizeof path));
-    DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = dt_json_parse(text, length, path, &object);
-    free(text);
-    DT_TRY(status);
+    DT_TRY(dt_json_read(path, path, &object));
     const struct cJSON *named = cJSON_GetObjectItemCaseSensitive(object, "profile");
     if (cJSON_IsString(named) && *named->valuestring && strlen(named->valuestring) < PATH_OF_A_FILE)
         status = set_profile(e, named->valuestring);

@@ -89,16 +89,6 @@ static dt_status take_keys(const struct dt_translation *t, const struct dt_model
                           model->own + model->own_at, given);
 }
 
-static dt_status read_json(const char *path, const char *label, struct cJSON **out)
-{
-    char *text;
-    size_t length;
-    DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = dt_json_parse(text, length, label, out);
-    free(text);
-    return status;
-}
-
 /* Owns the config, also after a failure. */
 static dt_status read_model(struct cJSON *config, const char *label, struct dt_model *model, bool given[DT_MODEL_KEYS_MAX])
 {
@@ -116,7 +106,7 @@ dt_status model_read_from(const char *file, const char *directory, const char *w
     struct cJSON *config;
     snprintf(label, sizeof label, "%.250s: model.from: %.200s", where, file);
     DT_TRY(dt_find_data_file(file, directory, path, sizeof path));
-    DT_TRY(read_json(path, label, &config));
+    DT_TRY(dt_json_read(path, label, &config));
     return read_model(config, label, model, given);
 }
 
@@ -205,7 +195,7 @@ dt_status model_check_from(const char *file, const struct dt_model *model, const
 {
     struct cJSON *config;
     const struct dt_model_family *family;
-    DT_TRY(read_json(file, file, &config));
+    DT_TRY(dt_json_read(file, file, &config));
     const char *type = cJSON_GetStringValue(dt_json_at(config, "model_type"));
     *dialect = type ? find_dialect(type, &family) : NULL;
     DT_TRY(compare(config, file, model));
