@@ -1,5 +1,6 @@
 #include "predict/simulated_system.h"
 
+#include "lib/base/text.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "predict/framework.h"
@@ -247,8 +248,7 @@ static dt_status load_rates(const struct experiment *e, struct simulated_machine
         if (status < 0)
             return fail_of_file(status, "rates", NULL);
         m->profile_file.hash = dt_hash_fnv1a_more(m->profile_file.hash, &file.hash, sizeof file.hash);
-        size_t used = strlen(m->profile_file.name);
-        snprintf(m->profile_file.name + used, sizeof m->profile_file.name - used, ", rates of %s", name);
+        dt_append(m->profile_file.name, sizeof m->profile_file.name, ", ", "rates of %s", name);
     }
     return DT_OK;
 }

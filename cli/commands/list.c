@@ -103,14 +103,13 @@ static dt_status print_orders(void)
 static void describe_dtypes(char *text, size_t text_bytes)
 {
     char advice[256];
-    size_t used = 0;
-    for (int d = 0; d < DT_DTYPE_COUNT && used < text_bytes; d++) {
+    *text = '\0';
+    for (int d = 0; d < DT_DTYPE_COUNT; d++) {
         const struct dt_model_family *family;
         bool native = true;
         for (int f = 0; (family = model_family(f)) && d != DT_FP32; f++)
             native &= dt_cpu_dtype_native(family, (enum dt_dtype)d, advice, sizeof advice);
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s (%s)", d ? ", " : "", dt_dtype_name((enum dt_dtype)d),
-                                 native ? "native" : "slower: converted");
+        dt_append(text, text_bytes, ", ", "%s (%s)", dt_dtype_name((enum dt_dtype)d), native ? "native" : "slower: converted");
     }
 }
 
@@ -120,18 +119,17 @@ static void describe_gpus(const char *libraries, char *text, size_t text_bytes)
 {
     struct dt_device_info first, next;
     char memory[DT_MEMORY_TEXT];
-    size_t used = 0;
     bool more = dt_device_look("cuda", 0, &first);
-    for (int i = 0, count; more && used < text_bytes; i += count) {
+    *text = '\0';
+    for (int i = 0, count; more; i += count) {
         count = 1;
         more = dt_device_look("cuda", i + 1, &next);
         while (more && strcmp(next.name, first.name) == 0 && next.memory_bytes == first.memory_bytes)
             more = dt_device_look("cuda", i + ++count, &next);
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%d x %s, %s", i ? "; " : "", count, first.name,
-                                 dt_memory_text(first.memory_bytes, memory));
-        if (!more && used < text_bytes)
-            used += (size_t)snprintf(text + used, text_bytes - used, "%s%s%s%s%s%s", *first.driver ? "; driver " : "", first.driver,
-                                     *first.versions ? "; " : "", first.versions, *libraries ? "; " : "", libraries);
+        dt_append(text, text_bytes, "; ", "%d x %s, %s", count, first.name, dt_memory_text(first.memory_bytes, memory));
+        if (!more)
+            dt_append(text, text_bytes, "", "%s%s%s%s%s%s", *first.driver ? "; driver " : "", first.driver, *first.versions ? "; " : "",
+                      first.versions, *libraries ? "; " : "", libraries);
         first = next;
     }
 }

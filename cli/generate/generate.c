@@ -1,6 +1,7 @@
 #include "cli/generate/generate.h"
 
 #include "cli/text/text.h"
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "lib/record/metrics.h"
 #include "lib/record/record.h"
@@ -324,10 +325,8 @@ static dt_status write_tree(struct cJSON *tree, FILE *to)
 static dt_status unknown(const char *name)
 {
     char known[512] = "";
-    for (int i = 0; i < GENERATED; i++) {
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", generated[i].name);
-    }
+    for (int i = 0; i < GENERATED; i++)
+        dt_append(known, sizeof known, ", ", "%s", generated[i].name);
     return dt_fail(DT_ERR_INVALID, "'%s': expected one of %s", name, known);
 }
 

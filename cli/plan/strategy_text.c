@@ -1,8 +1,8 @@
 #include "cli/plan/planner.h"
 
 #include "cli/text/text.h"
+#include "lib/base/text.h"
 #include "predict/profile.h"
-#include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/plan/plan.h"
 
@@ -219,18 +219,17 @@ static bool doubts_workload(const struct experiment *e, const struct simulated_m
 {
     const struct dt_table *table = experiment_table();
     char what[160] = "", attention[VALUE_BYTES];
-    size_t used = 0;
     experiment_value(e, &table->fields[dt_config_find(table, "model.attention")], attention);
     if (strcmp(attention, v->attention) != 0)
-        used += (size_t)snprintf(what + used, sizeof what - used, ", %s attention", v->attention);
+        dt_append(what, sizeof what, ", ", "%s attention", v->attention);
     if (dt_model_units(&e->model) != v->block_size)
-        used += (size_t)snprintf(what + used, sizeof what - used, ", %d tokens a sample", v->block_size);
+        dt_append(what, sizeof what, ", ", "%d tokens a sample", v->block_size);
     if (e->optimizer.name != v->optimizer)
-        used += (size_t)snprintf(what + used, sizeof what - used, ", SGD");
+        dt_append(what, sizeof what, ", ", "SGD");
     if (e->model.dtype != v->dtype)
-        used += (size_t)snprintf(what + used, sizeof what - used, ", %s", dt_dtype_name(v->dtype));
-    snprintf(text, bytes, "workload: measured with %s", used ? what + 2 : "the same");
-    return used > 0;
+        dt_append(what, sizeof what, ", ", "%s", dt_dtype_name(v->dtype));
+    snprintf(text, bytes, "workload: measured with %s", *what ? what : "the same");
+    return *what;
 }
 
 bool confidence_next_doubt(const struct experiment *e, const struct simulated_machine *m, int *at, char *text, size_t text_bytes)

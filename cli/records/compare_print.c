@@ -87,11 +87,9 @@ static void fill(const struct comparison *row, const struct unit *bytes, struct 
 static const char *gates_text(unsigned gates, char *text, size_t text_bytes)
 {
     text[0] = 0;
-    for (unsigned gate = 1; gate < GATE_ALL; gate <<= 1) {
-        size_t used = strlen(text);
+    for (unsigned gate = 1; gate < GATE_ALL; gate <<= 1)
         if (gates & gate)
-            snprintf(text + used, text_bytes - used, "%s%s", used ? ", " : "", compare_gate_name((enum compare_gate)gate));
-    }
+            dt_append(text, text_bytes, ", ", "%s", compare_gate_name((enum compare_gate)gate));
     return text;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/text/text.h"
 
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
 
@@ -180,17 +181,17 @@ void experiment_cells(struct table *table, const struct experiment *e, const str
 void experiment_label(const struct experiment *e, const struct experiment_columns *columns, char *text, size_t text_bytes)
 {
     char value[VALUE_BYTES];
-    size_t used = (size_t)snprintf(text, text_bytes, "%s", paradigm_name(e->paradigm));
-    if (columns->worlds_differ && used < text_bytes)
-        used += (size_t)snprintf(text + used, text_bytes - used, ", %d rank%s", e->world_size, e->world_size == 1 ? "" : "s");
-    if (columns->batches_differ && used < text_bytes)
-        used += (size_t)snprintf(text + used, text_bytes - used, ", batch %d", e->batch_size);
-    for (int i = 0; i < columns->count && used < text_bytes; i++) {
+    snprintf(text, text_bytes, "%s", paradigm_name(e->paradigm));
+    if (columns->worlds_differ)
+        dt_append(text, text_bytes, ", ", "%d rank%s", e->world_size, e->world_size == 1 ? "" : "s");
+    if (columns->batches_differ)
+        dt_append(text, text_bytes, ", ", "batch %d", e->batch_size);
+    for (int i = 0; i < columns->count; i++) {
         const struct dt_field *field = columns->fields[i];
         if (!experiment_depends_on(e, field))
             continue;
         experiment_value(e, field, value);
-        used += (size_t)snprintf(text + used, text_bytes - used, ", %s %s", experiment_column_title(field), value);
+        dt_append(text, text_bytes, ", ", "%s %s", experiment_column_title(field), value);
     }
 }
 
@@ -221,9 +222,8 @@ void predictions_add(struct predictions *all, const struct experiment *e)
         return;
     }
     predictions_add_files(all, e->cluster, e->profile);
-    size_t used = strlen(all->rates);
     if (e->rates && *e->rates && !strstr(all->rates, e->rates))
-        snprintf(all->rates + used, sizeof all->rates - used, "%s%s", used ? ", " : "", e->rates);
+        dt_append(all->rates, sizeof all->rates, ", ", "%s", e->rates);
 }
 
 void predictions_add_files(struct predictions *all, const char *cluster, const char *profile)

@@ -53,11 +53,6 @@ int report_failure(const char *command, enum exit_code code)
 /* Every command's last option. */
 static const struct option_row help_row = {.name = "help", .letter = 'h', .kind = OPTION_FLAG, .help = "print this"};
 
-static bool is_help(const char *word)
-{
-    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-}
-
 /* The row of `name` [length]; NULL when there is none. */
 static const struct option_row *find_row(const struct option_row *rows, const char *name, size_t length)
 {
@@ -158,9 +153,9 @@ static int count_choices(const struct option_row *row)
 void options_describe(const struct option_row *row, char *out, size_t out_bytes)
 {
     int count = count_choices(row);
-    size_t used = (size_t)snprintf(out, out_bytes, "%s", row->help);
-    for (int i = 0; i < count && used < out_bytes; i++)
-        used += (size_t)snprintf(out + used, out_bytes - used, "%s%s", i == 0 ? ": " : i < count - 1 ? ", " : " or ", row->choice(i));
+    snprintf(out, out_bytes, "%s", row->help);
+    for (int i = 0; i < count; i++)
+        dt_append(out, out_bytes, i == 0 ? ": " : i < count - 1 ? ", " : " or ", "%s", row->choice(i));
 }
 
 static void print_option(const struct option_row *row, FILE *to)
@@ -216,7 +211,7 @@ dt_status options_parse(const struct command *command, int argc, char **argv, vo
         const char *word = argv[i];
         if (options && strcmp(word, "--") == 0)
             options = false;
-        else if (options && is_help(word))
+        else if (options && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0))
             *help = true;
         else if (options && word[0] == '-' && word[1])
             DT_TRY(parse_option(command->options, argc, argv, &i, target));

@@ -1,5 +1,6 @@
 /* The common part of all communicators: checks arguments once, notes the operation in the ring, and
  * calls the backend. */
+#include "lib/base/text.h"
 #include "lib/comm/backend.h"
 #include "lib/device/span.h"
 
@@ -216,7 +217,6 @@ void dt_comm_network(const struct dt_comm *comm, struct dt_comm_network *out)
 
 void dt_comm_network_add_word(char *list, size_t list_bytes, const char *word, size_t length)
 {
-    size_t used = strlen(list);
     for (const char *at = list; *at;) {
         size_t bytes = strcspn(at, ",");
         if (bytes == length && strncmp(at, word, length) == 0)
@@ -224,8 +224,8 @@ void dt_comm_network_add_word(char *list, size_t list_bytes, const char *word, s
         at += bytes;
         at += strspn(at, ", ");
     }
-    if (length > 0 && used + 2 + length < list_bytes)
-        snprintf(list + used, list_bytes - used, "%s%.*s", used ? ", " : "", (int)length, word);
+    if (length > 0 && strlen(list) + 2 + length < list_bytes)
+        dt_append(list, list_bytes, ", ", "%.*s", (int)length, word);
 }
 
 static void add_words(char *list, size_t list_bytes, const char *words)

@@ -6,7 +6,6 @@
 
 #include <cjson/cJSON.h>
 #include <ctype.h>
-#include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -60,11 +59,10 @@ static dt_status read_number(const struct dt_field *field, const struct cJSON *v
 static dt_status join_words(const struct cJSON *list, const char *label, struct cJSON **out)
 {
     char text[1024];
-    size_t used = 0;
     text[0] = 0;
-    for (const struct cJSON *word = list->child; word && used < sizeof text; word = word->next) {
+    for (const struct cJSON *word = list->child; word; word = word->next) {
         bool is_word = cJSON_IsString(word) && *word->valuestring && !strchr(word->valuestring, '-');
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "-" : "", is_word ? word->valuestring : "?");
+        dt_append(text, sizeof text, "-", "%s", is_word ? word->valuestring : "?");
     }
     *out = cJSON_CreateString(text);
     return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);

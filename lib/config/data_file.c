@@ -45,8 +45,7 @@ dt_status dt_find_data_file(const char *name, const char *directory, char *out, 
         int bytes = snprintf(out, out_bytes, "%s/%s", places[i], name);
         if (bytes > 0 && (size_t)bytes < out_bytes && access(out, R_OK) == 0)
             return DT_OK;
-        size_t used = strlen(tried);
-        snprintf(tried + used, sizeof tried - used, "%s%.250s", used ? ", " : "", places[i]);
+        dt_append(tried, sizeof tried, ", ", "%.250s", places[i]);
     }
     return dt_fail(DT_ERR_IO, "%s: not found in %s", name, tried);
 }

@@ -1,3 +1,4 @@
+#include "lib/base/text.h"
 #include "lib/config/internal.h"
 #include "lib/config/json.h"
 
@@ -202,13 +203,11 @@ void dt_sweep_describe(struct dt_sweep *sweep, int index, char *text, size_t tex
     text[0] = 0;
     if (sweep->axis_count == 0)
         return;
-    size_t used = (size_t)snprintf(text, text_bytes, "combination %d of %d (", index + 1, sweep->combinations);
-    for (int a = 0; a < sweep->axis_count && used < text_bytes; a++) {
+    snprintf(text, text_bytes, "combination %d of %d (", index + 1, sweep->combinations);
+    for (int a = 0; a < sweep->axis_count; a++) {
         char quote[48];
         dt_json_quote(value_at(sweep, a, index), quote, sizeof quote);
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s%s%s", a ? ", " : "", sweep->axes[a].path,
-                                 *sweep->axes[a].path ? "=" : "", quote);
+        dt_append(text, text_bytes, a ? ", " : "", "%s%s%s", sweep->axes[a].path, *sweep->axes[a].path ? "=" : "", quote);
     }
-    if (used < text_bytes)
-        snprintf(text + used, text_bytes - used, ")");
+    dt_append(text, text_bytes, "", ")");
 }

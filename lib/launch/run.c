@@ -2,6 +2,7 @@
 #include "lib/launch/launch.h"
 
 #include "lib/base/clock.h"
+#include "lib/base/text.h"
 #include "lib/launch/launch_parts.h"
 
 #include <arpa/inet.h>
@@ -323,8 +324,8 @@ static void time_out(struct supervisor *s, const char *what, double limit_s, boo
         const struct peer *p = s->by_rank[r];
         if ((p && p->done) || (p ? p->steps : 0) > least)
             continue;
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%d%s", count++ ? ", " : "", r, p ? "" : " (never reported)");
+        dt_append(list, sizeof list, ", ", "%d%s", r, p ? "" : " (never reported)");
+        count++;
     }
     if (starting)
         snprintf(text, sizeof text, "%s took longer than %g s: waiting for rank%s %s", what, limit_s, count == 1 ? "" : "s", list);
