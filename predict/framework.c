@@ -186,12 +186,6 @@ static bool copies_shares(const struct change *c)
     return divides_buckets(c->f, c->dp) && dt_comm_size(c->dp->setup.shards) > 1;
 }
 
-/* Whether gradients stay in buckets from backward to the update. */
-static bool keeps_gradients(const struct data_parallel *dp)
-{
-    return dp->mode->destroy == buckets_destroy && ((const struct buckets *)dp)->scheme->keep_gradients;
-}
-
 /* Forward's amaxes are exchanged when the slot is used again, which is as often as at forward's
  * end. */
 static bool shares_amax(const struct framework *f, const struct data_parallel *dp, const struct action *a)
@@ -255,7 +249,8 @@ static dt_status after(struct change *c, const struct plan *from, int at, struct
         DT_TRY(append_extra(out, a, GATHER_SHARES));
     if (a->op == ACTION_END_STEP && copies_shares(c))
         DT_TRY(append_extra(out, a, COPY_PARAMETERS));
-    bool separate = f->profile->schedule.separate_first_gradients && keeps_gradients(c->dp);
+    bool separate = f->profile->schedule.separate_first_gradients && c->dp->mode->destroy == buckets_destroy &&
+                    ((const struct buckets *)c->dp)->scheme->keep_gradients;
     return separate && backward && (backward->flags & ACTION_FIRST) ? append_extra(out, backward, SEPARATE_GRADIENT) : DT_OK;
 }
 

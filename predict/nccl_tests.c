@@ -3,7 +3,6 @@
  * and each other line is a size with its times, out of place and in place. */
 #include "predict/nccl_tests.h"
 
-#include "lib/base/text.h"
 #include "lib/sim/program.h"
 
 #include <stdio.h>

@@ -241,13 +241,6 @@ static dt_status add_group(const struct simulated_ranks *r, const struct simulat
     return status;
 }
 
-static void replay_finish(struct replay *replay)
-{
-    dt_sim_engine_destroy(replay->engine);
-    dt_sim_links_destroy(replay->links);
-    dt_sim_network_destroy(replay->network);
-}
-
 static dt_status slow_link(const struct experiment *e, const struct replay *replay)
 {
     dt_status status = DT_OK;
@@ -387,7 +380,9 @@ static dt_status replay_collected(const struct experiment *e, const struct simul
     if (question->metrics)
         status = collect_metrics(&replay, r, &interval, question->compute_s, question->metrics);
 done:
-    replay_finish(&replay);
+    dt_sim_engine_destroy(replay.engine);
+    dt_sim_links_destroy(replay.links);
+    dt_sim_network_destroy(replay.network);
     return status;
 }
 

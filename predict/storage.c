@@ -31,13 +31,6 @@ static double copy_s(const struct experiment *e, const struct dt_sim_cluster *c,
 /* Forward's part of a step's operations, at least, if layers are recomputed. */
 static const double FORWARD = 0.25;
 
-/* Whether the copy overlaps with the next step: a graph waits for everything that was queued before
- * it. */
-static bool copies_beside(const struct experiment *e, const struct dt_sim_cluster *c)
-{
-    return !e->parameter_offload && (c->gpu.architecture == DT_SIM_CPU || trainer_no_graph(e));
-}
-
 /* Bytes of the node that moves most, and of all nodes. */
 struct volume {
     double of_node, of_all, of_rank;
@@ -72,7 +65,8 @@ void storage_times_find(const struct experiment *e, const struct dt_sim_cluster 
     if (*e->checkpoint.path) {
         struct volume v = add_up(of_rank, false, e->world_size, ranks_per_node, whole);
         out->copy_s = copy_s(e, c, ranks_per_node, v.of_rank);
-        out->beside = copies_beside(e, c) ? FORWARD : 0;
+        /* the copy overlaps with the next step: a graph waits for everything that was queued before it */
+        out->beside = !e->parameter_offload && (c->gpu.architecture == DT_SIM_CPU || trainer_no_graph(e)) ? FORWARD : 0;
         out->write_s = stored_s(v.of_node, v.of_all, c->storage.write_gb_per_s, c->storage.total_write_gb_per_s);
         out->save_s = out->write_s + (alternates ? out->copy_s : 0);
     }

@@ -445,12 +445,6 @@ static dt_status give(const struct run *r, int n, struct dt_buffer *gradient)
     return DT_OK;
 }
 
-/* Images have no gradient. */
-static bool has_gradient(const struct run *r, int n)
-{
-    return n > 0 || r->layer->index > 0;
-}
-
 /* The gradient of a group depends on the samples of all of its ranks: sum their sums. */
 static dt_status join_gradient_sums(const struct run *r, struct vision_norm_gradient *a)
 {
@@ -511,7 +505,7 @@ static dt_status conv_backward(const struct run *r, int n)
     const struct vision_node *node = node_of(r, n);
     struct dt_buffer dx;
     DT_TRY(need(r, node->inputs[0]));
-    if (has_gradient(r, node->inputs[0])) {
+    if (node->inputs[0] > 0 || r->layer->index > 0) { /* images have none */
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, node_bytes(r, node->inputs[0]), &dx));
         struct vision_convolution_input_gradient a = {
             .dy = r->kept->gradients[n].data, .w = param(r, node->first_elem), .dx = dx.data, .over = sliding_of(r, node)};

@@ -4,7 +4,6 @@
 #include "cli/records/records.h"
 #include "cli/text/text.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

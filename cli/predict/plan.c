@@ -42,13 +42,6 @@ struct lines {
     bool odd_parts; /* in small letters */
 };
 
-static void lines_finish(struct lines *lines)
-{
-    for (int i = 0; lines->text && i < lines->stages; i++)
-        free(lines->text[i]);
-    free(lines->text);
-}
-
 static dt_status lines_init(struct lines *lines, int stages, int columns)
 {
     *lines = (struct lines){.text = calloc((size_t)(unsigned)stages, sizeof *lines->text), .stages = stages, .columns = columns};
@@ -203,7 +196,9 @@ dt_status plan_print(const struct experiment *e, int width, FILE *to)
         print_lines(e, &lines, width, to);
         print_legend(&lines, to);
     }
-    lines_finish(&lines);
+    for (int i = 0; lines.text && i < lines.stages; i++)
+        free(lines.text[i]);
+    free(lines.text);
     return status;
 }
 

@@ -36,13 +36,6 @@ static void print_winners(const struct validate_winners *w, FILE *to)
     line_end(&line);
 }
 
-static void print_choices(const struct validate_choices *c, FILE *to)
-{
-    if (c->cells)
-        line_print(to, "fastest configuration: the predicted one within %.0f %% of the measured one in %d of %d cells (%.1f %%)",
-                   100 * VALIDATE_NEAR, c->right, c->cells, 100.0 * c->right / c->cells);
-}
-
 /* Not printed if the table has no run that ran out of memory. */
 static void print_fits(const struct validate_fits *f, FILE *to)
 {
@@ -163,13 +156,6 @@ static dt_status print_pairs(const struct validate_rows *rows, FILE *to)
     return status;
 }
 
-static void print_intervals(const struct validate_intervals *v, FILE *to)
-{
-    if (v->rows > 0)
-        line_print(to, "within the profile's error of eight of ten: %d of %d step times (%.0f %%)", v->within, v->rows,
-                   100.0 * v->within / v->rows);
-}
-
 dt_status validate_print(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to)
 {
     static const char *const titles[] = {
@@ -198,9 +184,14 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     line_print(to, "errors are |predicted - measured| / measured; bias is the median with its sign; rows out of memory have no step time");
     print_unmeasured(rows, to);
     print_winners(&summary->winners, to);
-    print_choices(&summary->choices, to);
+    if (summary->choices.cells)
+        line_print(to, "fastest configuration: the predicted one within %.0f %% of the measured one in %d of %d cells (%.1f %%)",
+                   100 * VALIDATE_NEAR, summary->choices.right, summary->choices.cells,
+                   100.0 * summary->choices.right / summary->choices.cells);
     print_fits(&summary->fits, to);
-    print_intervals(&summary->intervals, to);
+    if (summary->intervals.rows > 0)
+        line_print(to, "within the profile's error of eight of ten: %d of %d step times (%.0f %%)", summary->intervals.within,
+                   summary->intervals.rows, 100.0 * summary->intervals.within / summary->intervals.rows);
     print_texts(rows, why_refused, "not run by the framework", to);
     print_texts(rows, why_skipped, "skipped", to);
     print_texts(rows, note_of, "read", to);

@@ -82,12 +82,6 @@ static bool is_record(const cJSON *json)
     return cJSON_IsObject(dt_json_at(json, "config")) && *dt_json_text_at(json, "config_hash") && *dt_json_text_at(json, "status");
 }
 
-/* Was it written by a later version, whose records may have another meaning? */
-static bool is_newer(const cJSON *json)
-{
-    return dt_json_number(json, "schema_version", NAN) > DT_RECORD_SCHEMA_VERSION;
-}
-
 void records_warn_of_left_out(const char *command, const char *file, int torn, int newer, double version)
 {
     if (torn > 0)
@@ -187,7 +181,9 @@ static dt_status read_line(void *context, char *line, size_t bytes, uint64_t off
     dt_status status = dt_json_parse(line, bytes, file->name, &json);
     if (status == DT_ERR_HOST_MEMORY)
         return status;
-    bool newer = status == DT_OK && is_newer(json), torn = !newer && (status < 0 || !is_record(json));
+    bool newer =
+        status == DT_OK && dt_json_number(json, "schema_version", NAN) > DT_RECORD_SCHEMA_VERSION; /* its values may mean something else */
+    bool torn = !newer && (status < 0 || !is_record(json));
     reader->torn += torn;
     reader->newer += newer;
     if (newer)

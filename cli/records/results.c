@@ -32,11 +32,6 @@ static enum result_part part_of(const char *path, const char **name)
     return RESULT_OF_RECORD;
 }
 
-static bool is_wanted(const struct results *r, const struct node *node)
-{
-    return (node->part != RESULT_OF_METRICS && node->part != RESULT_OF_PROVENANCE) || r->wish(r->context, node->name);
-}
-
 static dt_status add_node(struct results *r, int parent, const char *key, size_t bytes, int *out)
 {
     const char *before = parent == NONE ? "" : r->nodes[parent].path;
@@ -62,7 +57,8 @@ static dt_status add_node(struct results *r, int parent, const char *key, size_t
     snprintf(node->path, path_bytes, "%s%s%s", before, *before ? "." : "", node->key);
     node->part = part_of(node->path, &node->name);
     node->is_number = node->part == RESULT_OF_METRICS;
-    node->kept = parent != NONE && is_wanted(r, node);
+    node->kept =
+        parent != NONE && ((node->part != RESULT_OF_METRICS && node->part != RESULT_OF_PROVENANCE) || r->wish(r->context, node->name));
     node->value = node->is_number ? NAN : 0;
     for (int above = parent; node->kept && above != NONE; above = r->nodes[above].parent)
         r->nodes[above].leads = true;

@@ -148,15 +148,6 @@ static void note_overflows(struct sweep *s, int index, const struct experiment *
                       e->loss_scaling, e->loss_scaling > 1 ? ", try a smaller one" : "");
 }
 
-/* Warn if steps that should have been replayed as a graph were not: they are slower than
- * necessary. */
-static void note_graph(struct sweep *s, int index, const struct experiment *e, const struct measure_result *result)
-{
-    if (*result->graph && e->graph && strcmp(result->graph, "replayed") != 0)
-        progress_note(&s->progress, "%d/%d %s: steps were not replayed as a graph: %s", index + 1, s->count, s->progress.label,
-                      result->graph);
-}
-
 /* The trace's FILE; for several experiments with the experiment's number before its extension. */
 static struct dt_trace_wish trace_wish(const struct sweep *s, int index, char text[4096])
 {
@@ -220,7 +211,10 @@ static void end_one(struct current *c)
     draft_end(&c->draft);
     note_result(s, c->index, e);
     note_overflows(s, c->index, e);
-    note_graph(s, c->index, e, &c->report.result);
+    /* Warn if steps that should have been replayed as a graph were not: they are slower than necessary. */
+    if (*c->report.result.graph && e->graph && strcmp(c->report.result.graph, "replayed") != 0)
+        progress_note(&s->progress, "%d/%d %s: steps were not replayed as a graph: %s", c->index + 1, s->count, s->progress.label,
+                      c->report.result.graph);
 }
 
 /* Runs in another thread than the one that hangs. */

@@ -70,11 +70,6 @@ static void offer_setting(struct completion *c)
     }
 }
 
-static void offer_models(const struct completion *c)
-{
-    offer_key_values(c, "model.preset", strlen("model.preset"));
-}
-
 static void offer_values(struct completion *c, const struct option_row *row)
 {
     for (int i = 0; row->choice && row->choice(i); i++)
@@ -82,7 +77,7 @@ static void offer_values(struct completion *c, const struct option_row *row)
     if (strcmp(row->argument, "PATH=VALUE") == 0)
         offer_setting(c);
     else if (strcmp(row->name, "model") == 0)
-        offer_models(c);
+        offer_key_values(c, "model.preset", strlen("model.preset"));
     else if (strcmp(row->name, "cluster") == 0)
         offer_data_files(c, "clusters");
     else if (strcmp(row->name, "profile") == 0)

@@ -17,16 +17,11 @@ void dt_kernels_finish(struct dt_kernels *k)
     k->backend = NULL;
 }
 
-static const struct dt_kernel_calls *calls_of(const struct dt_kernels *k, bool on_host)
-{
-    return on_host ? k->backend->host : k->backend->calls;
-}
-
 /* Queue `call` between the begin and the end of a span. */
 #define SPAN(name, on_host, call)                                                                                                          \
     do {                                                                                                                                   \
         DT_TRY(dt_span_begin(stream, name, DT_SPAN_COMPUTE, 0, NULL));                                                                     \
-        DT_TRY(calls_of(k, on_host)->call);                                                                                                \
+        DT_TRY((on_host ? k->backend->host : k->backend->calls)->call);                                                                    \
         return dt_span_end(stream);                                                                                                        \
     } while (0)
 

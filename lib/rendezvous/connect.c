@@ -88,19 +88,15 @@ static int connect_to(struct search *s, const struct addrinfo *a)
     return -1;
 }
 
-/* NULL is the loopback. "localhost" always is (RFC 6761), also where no list of hosts says so. */
-static const char *name_to_look_up(const struct dt_rendezvous_place *place)
-{
-    return place->local || strcasecmp(place->address, "localhost") == 0 ? NULL : place->address;
-}
-
 static int connect_to_any(struct search *s, bool *known)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
     char port[16];
     int fd = -1;
     snprintf(port, sizeof port, "%d", s->place->port);
-    int error = getaddrinfo(name_to_look_up(s->place), port, &hints, &list);
+    /* NULL is the loopback. "localhost" always is (RFC 6761), also where no list of hosts says so. */
+    int error =
+        getaddrinfo(s->place->local || strcasecmp(s->place->address, "localhost") == 0 ? NULL : s->place->address, port, &hints, &list);
     *known = error != EAI_NONAME;
     if (error)
         snprintf(s->problem, sizeof s->problem, "%s", gai_strerror(error));
@@ -155,14 +151,6 @@ enum answer {
     SOMEBODY_ELSE,
 };
 
-/* Keep the first line of the answer, for a message. */
-static void keep_said(struct search *s, const void *data, size_t bytes)
-{
-    snprintf(s->said, sizeof s->said, "%.*s", (int)bytes, (const char *)data);
-    s->said[strcspn(s->said, "\r\n")] = '\0';
-    dt_printable(s->said);
-}
-
 /* Read rank 0's answer to a hello. */
 static enum answer hear_challenge(struct search *s, int fd, const struct dt_hello *hello, struct dt_challenge *out)
 {
@@ -180,7 +168,10 @@ static enum answer hear_challenge(struct search *s, int fd, const struct dt_hell
         got += (size_t)now;
     }
     if (got < sizeof *out || !dt_magic_fits(out, got)) {
-        keep_said(s, out, got);
+        /* Keep the first line of the answer, for a message. */
+        snprintf(s->said, sizeof s->said, "%.*s", (int)got, (const char *)out);
+        s->said[strcspn(s->said, "\r\n")] = '\0';
+        dt_printable(s->said);
         return SOMEBODY_ELSE;
     }
     return dt_challenge_is_true(s->place->secret, hello, out) ? RANK_0 : ANOTHER_JOB;

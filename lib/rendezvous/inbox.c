@@ -18,19 +18,14 @@ static struct letter *letter_of(const struct dt_frame *frame, const void *payloa
     return letter;
 }
 
-/* Is this an answer that nothing waits for (any more)? `mutex` is held. */
-static bool is_stale(const struct dt_rendezvous *r, const struct dt_frame *frame)
-{
-    return frame->type == DT_FRAME_STATE && (!r->question_open || frame->group != r->open_group || frame->sequence != r->questions);
-}
-
 void dt_rendezvous_deliver(struct dt_rendezvous *r, const struct dt_frame *frame, const void *payload)
 {
     struct letter *letter = letter_of(frame, payload);
     if (!letter)
         return; /* the wait times out */
     pthread_mutex_lock(&r->mutex);
-    bool stale = is_stale(r, frame);
+    /* an answer that nothing waits for (any more) */
+    bool stale = frame->type == DT_FRAME_STATE && (!r->question_open || frame->group != r->open_group || frame->sequence != r->questions);
     if (!stale) {
         letter->next = r->letters;
         r->letters = letter;

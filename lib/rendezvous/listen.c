@@ -149,12 +149,6 @@ static dt_status read_stranger(struct meeting *m, struct stranger *n)
 
 /* ---- the room ---- */
 
-/* Should `a` go before `b`? */
-static bool goes_first(const struct stranger *a, const struct stranger *b)
-{
-    return a->greeted != b->greeted ? b->greeted : a->since_ns < b->since_ns;
-}
-
 /* A free place; the oldest stranger is closed if there is none. */
 static struct stranger *make_place(struct meeting *m)
 {
@@ -163,7 +157,7 @@ static struct stranger *make_place(struct meeting *m)
         struct stranger *n = &m->strangers[i];
         if (n->fd < 0)
             return n;
-        if (!first || goes_first(n, first))
+        if (!first || (n->greeted != first->greeted ? first->greeted : n->since_ns < first->since_ns))
             first = n;
     }
     let_go(m, first);

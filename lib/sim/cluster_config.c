@@ -223,18 +223,6 @@ static dt_status check_node(const struct dt_sim_cluster *c, const char *where)
     return dt_sim_nccl_find(c->collectives.version, where);
 }
 
-/* Rates that were not measured. If one of the two was, the other is at least (total), or at most
- * (flow), that. */
-static void complete_network(struct dt_sim_cluster *c)
-{
-    struct dt_sim_nic_rates rates = dt_sim_nic_rates(c->nic.transport, c->nic.label_gbit_per_s);
-    bool flow = c->nic.flow_gbit_per_s > 0, total = c->nic.total_gbit_per_s > 0;
-    if (!total)
-        c->nic.total_gbit_per_s = flow ? fmax(rates.total_gbit_per_s, c->nic.flow_gbit_per_s) : rates.total_gbit_per_s;
-    if (!flow)
-        c->nic.flow_gbit_per_s = fmin(rates.flow_gbit_per_s, c->nic.total_gbit_per_s);
-}
-
 static dt_status parse_object(const struct cJSON *object, const char *where, struct dt_sim_cluster *out)
 {
     bool given[FIELDS] = {false};
@@ -243,7 +231,13 @@ static dt_status parse_object(const struct cJSON *object, const char *where, str
     DT_TRY(dt_config_read(&table, object, where, out, given));
     DT_TRY(dt_config_check_required(&table, given, where));
     DT_TRY(check_node(out, where));
-    complete_network(out);
+    /* Rates that were not measured. If one of the two was, the other is at least (total), or at most (flow), that. */
+    struct dt_sim_nic_rates rates = dt_sim_nic_rates(out->nic.transport, out->nic.label_gbit_per_s);
+    bool flow = out->nic.flow_gbit_per_s > 0, total = out->nic.total_gbit_per_s > 0;
+    if (!total)
+        out->nic.total_gbit_per_s = flow ? fmax(rates.total_gbit_per_s, out->nic.flow_gbit_per_s) : rates.total_gbit_per_s;
+    if (!flow)
+        out->nic.flow_gbit_per_s = fmin(rates.flow_gbit_per_s, out->nic.total_gbit_per_s);
     return check_network(out, where);
 }
 

@@ -26,16 +26,10 @@ bool dt_tensor_part_find(const struct dt_tensor_part *p, uint64_t element, uint6
     return true;
 }
 
-/* Is the part one run, or a piece of one? Then its elements are contiguous. */
-static bool is_contiguous(const struct dt_tensor_part *p)
-{
-    return p->run == p->stride || p->from / p->run == (p->until - 1) / p->run;
-}
-
 void dt_tensor_part_name(const char *name, const struct dt_tensor_part *p, char *out, size_t out_bytes)
 {
     uint64_t length, first = dt_tensor_part_at(p, p->from, &length);
-    if (is_contiguous(p))
+    if (p->run == p->stride || p->from / p->run == (p->until - 1) / p->run) /* one run, or a piece of one */
         snprintf(out, out_bytes, "%s[%" PRIu64 "-%" PRIu64 "]", name, first, first + p->until - p->from);
     else
         snprintf(out, out_bytes, "%s[%" PRIu64 "+%" PRIu64 "/%" PRIu64 ":%" PRIu64 "-%" PRIu64 "]", name, p->first, p->run, p->stride,

@@ -125,13 +125,6 @@ static void propose_stages(struct proposal *p)
     propose_group_sizes(p, dt_model_blocks(&p->experiment->model));
 }
 
-static void propose_choices(struct proposal *p, const char *key)
-{
-    const struct dt_field *field = &experiment_table()->fields[dt_config_find(experiment_table(), key)];
-    for (int i = 0; dt_field_choice(field, i); i++)
-        propose(p, "%s", dt_field_choice(field, i));
-}
-
 /* An order that cannot be emitted rank by rank is itself found by a search. */
 static void propose_orders(struct proposal *p)
 {
@@ -243,7 +236,9 @@ static bool gathers_often(const struct space_scope *s, const struct experiment *
 
 static void propose_gathers(struct proposal *p)
 {
-    propose_choices(p, "fsdp.gather");
+    const struct dt_field *field = &experiment_table()->fields[dt_config_find(experiment_table(), "fsdp.gather")];
+    for (int i = 0; dt_field_choice(field, i); i++)
+        propose(p, "%s", dt_field_choice(field, i));
 }
 
 /* The usual size, and a larger one that starts fewer collectives. */

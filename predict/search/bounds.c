@@ -99,19 +99,13 @@ static double pipeline_s(double work, double m, double p)
     return work / (1 - pow(1 - 1 / m, p));
 }
 
-/* Whether the order has one part per rank and whole backward passes. */
-static bool drains_whole(const struct pipeline_order *order)
-{
-    return order->parts == 1 && order->drains != ORDER_DRAINS_NEVER;
-}
-
 static double compute_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work)
 {
     int stages = mesh->size[MESH_PIPELINE];
     const struct pipeline_order *order = e->strategy.order;
     if (stages == 1)
         return micro_batches * work;
-    if (!drains_whole(order)) /* such an order fills and drains with less than whole passes */
+    if (order->parts != 1 || order->drains == ORDER_DRAINS_NEVER) /* such an order fills and drains with less than whole passes */
         return micro_batches * work / stages;
     int window = order->drains == ORDER_DRAINS_WINDOWS ? e->pipeline.chunks : micro_batches;
     return micro_batches / window * pipeline_s(work, window, stages);

@@ -1,11 +1,9 @@
 #include "predict/search/search.h"
 
-#include "lib/config/json.h"
 #include "predict/simulation.h"
 #include "schedules/data_parallel/mode.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,16 +178,6 @@ static void divide(struct alone *a, double ranks)
     a->activation_bytes /= ranks;
 }
 
-/* What each of `ranks` that share samples has at least: products with fewer rows take longer per
- * row. */
-static void divide_samples(struct alone *a, double ranks)
-{
-    a->compute_s /= ranks;
-    a->block_s /= ranks;
-    a->block_forward_s /= ranks;
-    a->activation_bytes /= ranks;
-}
-
 /* ---- lookups ---- */
 
 /* The key of a recording. */
@@ -245,7 +233,11 @@ dt_status recordings_alone(struct recordings *r, const struct experiment *e, enu
                                .sharers = r->machine->profile.host.stages_share ? e->strategy.stages : 1}};
     DT_TRY(find(r->alone, &wanted, make_alone, out));
     divide(out, (double)e->tensor.size / tensor);
-    divide_samples(out, e->context.size);
+    /* What each of `ranks` that share samples has at least: products with fewer rows take longer per row. */
+    out->compute_s /= e->context.size;
+    out->block_s /= e->context.size;
+    out->block_forward_s /= e->context.size;
+    out->activation_bytes /= e->context.size;
     return DT_OK;
 }
 

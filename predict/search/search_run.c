@@ -22,13 +22,6 @@ static int threads_of(const struct search *s)
  * choice. */
 enum { AT_A_TIME = 32, AT_LEAST = 512 };
 
-/* Group experiments whose bounds are about equally close to the simulated time: a pipeline's are
- * less close than DDP's. */
-static int find_family(const struct experiment *e)
-{
-    return 4 * (int)e->paradigm + 2 * (e->strategy.stages > 1) + (e->tensor.size > 1);
-}
-
 static uint64_t find_kind(const struct experiment *e)
 {
     const struct mesh_shape *mesh = &e->strategy.mesh;
@@ -59,7 +52,8 @@ static dt_status find_bound(struct search *s, struct bounds *bounds, int index, 
     space_experiment(s->space, index, e);
     outcome->paradigm = (uint8_t)e->paradigm;
     outcome->kind = find_kind(e);
-    s->all[index].family = (uint8_t)find_family(e);
+    /* Bounds of a family are about equally close to the simulated time: a pipeline's are less close than DDP's. */
+    s->all[index].family = (uint8_t)(4 * (int)e->paradigm + 2 * (e->strategy.stages > 1) + (e->tensor.size > 1));
     if (!asked || (o->wanted && !o->wanted(o->what, e)))
         return DT_OK;
     s->all[index].level = (uint8_t)find_level(s, e);

@@ -1,7 +1,6 @@
 #include "predict/search/search_parts.h"
 
 #include "predict/simulation.h"
-#include "schedules/config/parse.h"
 #include "schedules/plan/plan.h"
 
 #include <math.h>

@@ -6,7 +6,6 @@
 #include "schedules/plan/plan.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -33,11 +33,6 @@ struct dt_norm_state norm_before_steps(const struct experiment *e)
 
 /* ---- what is counted ---- */
 
-static bool may_have_copies(const struct experiment *e, const struct dt_group *group)
-{
-    return e->model.family->tensor && (e->tensor.size > 1 || group->copy_elems > 0);
-}
-
 /* Adjacent tensors are merged to one range. */
 static dt_status find_counted(const struct dt_stage *stage, const struct dt_group *group, struct counted **out)
 {
@@ -64,7 +59,7 @@ static dt_status find_all_counted(struct gradient_norm *n, const struct experime
     n->counted = calloc((size_t)n->stage->group_count, sizeof *n->counted);
     DT_TRY(dt_allocated(n->counted, "no host memory for %d groups", n->stage->group_count));
     for (int g = 0; g < n->stage->group_count; g++)
-        if (may_have_copies(e, &n->stage->groups[g]))
+        if (e->model.family->tensor && (e->tensor.size > 1 || n->stage->groups[g].copy_elems > 0))
             DT_TRY(find_counted(n->stage, &n->stage->groups[g], &n->counted[g]));
     return DT_OK;
 }
@@ -123,11 +118,6 @@ void norm_destroy(struct gradient_norm *n, struct dt_stream *compute)
 
 /* ---- in a step ---- */
 
-static struct dt_stream *adding_stream(const struct dp_setup *s)
-{
-    return s->offload ? s->offload->update : s->compute;
-}
-
 /* Queue the waiting range: if all replicas have the same gradients, each adds a part of them. */
 static dt_status flush(struct gradient_norm *n, const struct dp_setup *s)
 {
@@ -142,7 +132,7 @@ static dt_status flush(struct gradient_norm *n, const struct dp_setup *s)
     }
     if (count == 0)
         return DT_OK;
-    return dt_kernels_add_squares(n->stage->kernels, adding_stream(s), s->offload, s->gradient_dtype,
+    return dt_kernels_add_squares(n->stage->kernels, s->offload ? s->offload->update : s->compute, s->offload, s->gradient_dtype,
                                   (const char *)run.grads + dp_grads_bytes(s, first), count);
 }
 

@@ -61,12 +61,6 @@ static dt_status server_begin(struct buckets *b, struct bucket *bucket, const st
     return DT_OK;
 }
 
-/* The i-th worker, not counting the server itself. */
-static int worker_of(const struct bucket *bucket, int i)
-{
-    return i + (i >= bucket->server);
-}
-
 static void *slot_of(const struct dp_setup *s, const struct bucket *bucket, void *arrived, int slot)
 {
     return (char *)arrived + (size_t)slot * dt_ledger_rounded(dp_grads_bytes(s, bucket->elems));
@@ -79,7 +73,7 @@ static dt_status receive_and_add(struct buckets *b, struct bucket *bucket, int f
     const struct dp_setup *s = &b->base.setup;
     DT_TRY(dt_group_start(s->replicas));
     for (int i = first; i < end; i++)
-        DT_TRY(dt_recv(s->replicas, slot_of(s, bucket, arrived, i - first), bucket->elems, s->gradient_dtype, worker_of(bucket, i),
+        DT_TRY(dt_recv(s->replicas, slot_of(s, bucket, arrived, i - first), bucket->elems, s->gradient_dtype, i + (i >= bucket->server),
                        s->network));
     DT_TRY(dt_group_end(s->replicas));
     for (int i = first; i < end; i++)

@@ -12,15 +12,6 @@ void *replica_grads(const struct replica *replica, const struct dp_setup *setup,
     return (char *)replica->grads.data + dp_grads_bytes(setup, element);
 }
 
-static void place_groups(struct replica *replica, const struct dt_stage *stage, const struct replica_options *options)
-{
-    size_t offset = 0;
-    for (int g = stage->group_count - 1; g >= 0; g--) {
-        replica->offset_elems[g] = options->offset_elems ? options->offset_elems[g] : offset;
-        offset += stage->groups[g].param_elems;
-    }
-}
-
 /* Allocate parameters, gradients and optimizer state; on the device the gaps between groups are
  * zeroed. */
 static dt_status allocate(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options)
@@ -56,7 +47,11 @@ dt_status replica_init(struct replica *replica, const struct dp_setup *setup, co
     const struct dt_stage *stage = setup->stage;
     *replica = (struct replica){.offset_elems = calloc((size_t)stage->group_count, sizeof *replica->offset_elems)};
     DT_TRY(dt_allocated(replica->offset_elems, "no host memory for %d groups", stage->group_count));
-    place_groups(replica, stage, options);
+    size_t offset = 0;
+    for (int g = stage->group_count - 1; g >= 0; g--) {
+        replica->offset_elems[g] = options->offset_elems ? options->offset_elems[g] : offset;
+        offset += stage->groups[g].param_elems;
+    }
     dt_status status = allocate(replica, setup, options);
     if (status < 0)
         goto fail;

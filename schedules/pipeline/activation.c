@@ -38,16 +38,11 @@ static void move(struct dt_buffer *to, struct dt_buffer *from)
 
 /* ---- segments ---- */
 
-static bool has_head(const struct dt_stage *stage, int group)
-{
-    return stage->last && group == stage->group_count - 1;
-}
-
 static struct plan_segment new_segment(const struct activation *a, int g)
 {
     const struct dt_stage *stage = a->setup.stage;
     enum activation_head rule = a->setup.rules.head;
-    bool head = has_head(stage, g);
+    bool head = stage->last && g == stage->group_count - 1;
     bool keeps_nothing = g == 0 && stage->first; /* the embedding keeps only its tokens */
     return (struct plan_segment){
         .first_group = g,

@@ -111,13 +111,6 @@ static void count_readers(struct placement *p, const struct action *a, int by)
         p->passes[first_group_of(p, a)].readers += by;
 }
 
-static void find_readers(struct placement *p, const struct plan *plan)
-{
-    for (int i = 0; i < plan->count; i++)
-        if (action_computes(&plan->actions[i]))
-            count_readers(p, &plan->actions[i], 1);
-}
-
 /* ---- gradients ---- */
 
 static bool makes_input_gradients(const struct action *a)
@@ -326,7 +319,9 @@ dt_status plan_place_parameters(struct plan *plan, const struct plan_part *parts
     dt_status status = DT_ERR_HOST_MEMORY;
     if (p.there && p.passes && p.reduces && p.put_off) {
         find_reductions(&p, plan);
-        find_readers(&p, plan);
+        for (int i = 0; i < plan->count; i++)
+            if (action_computes(&plan->actions[i]))
+                count_readers(&p, &plan->actions[i], 1);
         status = plan_rewrite(plan, place_around, &p);
     } else {
         dt_fail(status, "no host memory for a plan's %d groups", groups);

@@ -2,13 +2,6 @@
 
 #include <stdlib.h>
 
-/* Place messages between virtual stages where they are needed. */
-
-static bool makes_input_gradient(uint8_t op)
-{
-    return op == ACTION_BACKWARD || op == ACTION_BACKWARD_INPUT;
-}
-
 static dt_status append_message(struct plan *plan, const struct action *pass, enum action_op op, bool exists)
 {
     struct action message = *pass;
@@ -22,7 +15,7 @@ static dt_status add_around(void *context, const struct plan *from, int at, stru
     int v = plan_virtual_stage(from, pass), end = from->stages * from->parts;
     bool previous = v > 0, next = v + 1 < end;
     bool previous_here = previous && plan_rank_of(from, v - 1) == from->stage, next_here = next && plan_rank_of(from, v + 1) == from->stage;
-    bool forward = pass->op == ACTION_FORWARD, backward = makes_input_gradient(pass->op);
+    bool forward = pass->op == ACTION_FORWARD, backward = pass->op == ACTION_BACKWARD || pass->op == ACTION_BACKWARD_INPUT;
     DT_TRY(append_message(out, pass, ACTION_TAKE_OVER, forward && previous_here));
     DT_TRY(append_message(out, pass, ACTION_RECV_INPUT, forward && previous && !previous_here));
     DT_TRY(append_message(out, pass, ACTION_RECV_GRADIENT, backward && next && !next_here));
@@ -73,17 +66,6 @@ static void assign(struct plan *plan, struct life *lives, bool *used)
     }
 }
 
-/* Between two parts of a rank: when the later part's pass is placed, the earlier part's slot is
- * known and still in use. */
-static void note_neighbours(struct plan *plan, const struct life *lives)
-{
-    for (int i = 0; i < plan->count; i++) {
-        struct action *a = &plan->actions[i];
-        if (a->op == ACTION_TAKE_OVER || a->op == ACTION_GIVE_BACK)
-            a->segment = (uint16_t)lives[(a->part - 1) * (size_t)plan->micro_batches + a->micro_batch].slot;
-    }
-}
-
 dt_status plan_assign_slots(struct plan *plan)
 {
     size_t places = (size_t)plan->parts * (size_t)plan->micro_batches;
@@ -93,7 +75,12 @@ dt_status plan_assign_slots(struct plan *plan)
     plan->slots = 0;
     if (all) {
         assign(plan, lives, used);
-        note_neighbours(plan, lives);
+        /* Between two parts of a rank: when the later part's pass is placed, the earlier part's slot is known and still in use. */
+        for (int i = 0; i < plan->count; i++) {
+            struct action *a = &plan->actions[i];
+            if (a->op == ACTION_TAKE_OVER || a->op == ACTION_GIVE_BACK)
+                a->segment = (uint16_t)lives[(a->part - 1) * (size_t)plan->micro_batches + a->micro_batch].slot;
+        }
     }
     free(used);
     free(lives);

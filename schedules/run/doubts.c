@@ -3,7 +3,6 @@
 #include "lib/base/statistics.h"
 #include "lib/base/text.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 

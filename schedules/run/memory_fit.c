@@ -175,11 +175,6 @@ static bool same_host(const struct memory_fit_rank *a, const struct memory_fit_r
     return strcmp(a->host, b->host) == 0;
 }
 
-static bool same_gpu(const struct memory_fit_rank *a, const struct memory_fit_rank *b)
-{
-    return same_host(a, b) && strcmp(a->gpu, b->gpu) == 0;
-}
-
 /* The ranks of a machine share its memory; with GPUs this holds only for offloaded data. Checked
  * once per machine, with its first rank. */
 static dt_status check_machine(const struct memory_fit_rank *ranks, int size, int first)
@@ -214,7 +209,7 @@ static dt_status check_gpu(const struct memory_fit_rank *ranks, int size, int fi
     uint64_t bytes = 0, free_bytes = here->gpu_free_bytes;
     int count = 0;
     for (int i = 0; i < size && *here->gpu; i++) {
-        if (!same_gpu(&ranks[i], here))
+        if (!same_host(&ranks[i], here) || strcmp(ranks[i].gpu, here->gpu) != 0)
             continue;
         if (i < first)
             return DT_OK;

@@ -2,7 +2,6 @@
 
 #include "lib/base/clock.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Reduce the steps by those made: warm-up steps come first. */

@@ -395,19 +395,6 @@ static dt_status capture_step(struct trainer *t, int step)
     return status == DT_ERR_INVALID ? DT_OK : pipeline_step(t->pipeline, step + 1);
 }
 
-/* Communicators count nothing in a replayed step. */
-static void take_traffic(struct trainer *t)
-{
-    struct step_traffic now;
-    count_traffic(t, &now);
-    for (int group = 0; group < TRAFFIC_GROUPS && step_traffic_all(&now) > step_traffic_all(&t->counted); group++) {
-        t->traffic.ranks[group] = now.ranks[group];
-        for (int kind = 0; kind < DT_COMM_KINDS; kind++)
-            t->traffic.bytes[group][kind] = now.bytes[group][kind] - t->counted.bytes[group][kind];
-    }
-    t->counted = now;
-}
-
 /* Queue everything that is the same in each step. */
 static dt_status queue_step(struct trainer *t, int step, bool by_graph)
 {
@@ -428,7 +415,15 @@ static dt_status run_step(struct trainer *t, int step, bool by_graph)
     DT_TRY(dt_kernels_begin_step(t->kernels, t->compute, (uint32_t)first_sample, step + 1));
     DT_TRY(queue_step(t, step, by_graph));
     t->steps++;
-    take_traffic(t);
+    /* Communicators count nothing in a replayed step. */
+    struct step_traffic now;
+    count_traffic(t, &now);
+    for (int group = 0; group < TRAFFIC_GROUPS && step_traffic_all(&now) > step_traffic_all(&t->counted); group++) {
+        t->traffic.ranks[group] = now.ranks[group];
+        for (int kind = 0; kind < DT_COMM_KINDS; kind++)
+            t->traffic.bytes[group][kind] = now.bytes[group][kind] - t->counted.bytes[group][kind];
+    }
+    t->counted = now;
     DT_TRY(dt_kernels_overflows(t->kernels, t->compute, &t->overflows));
     if (t->norm)
         DT_TRY(dt_kernels_norm(t->kernels, t->compute, &t->settled));

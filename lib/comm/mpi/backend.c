@@ -5,7 +5,6 @@
 #include "lib/comm/mpi/fence.h"
 #include "lib/device/cpu/device.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -105,18 +105,6 @@ static void read_slowdowns(const struct dt_nvml *n, struct dt_device_condition *
         out->slowdown[reasons[i].slowdown] |= (bits & reasons[i].bit) != 0;
 }
 
-static void read_switches(const struct dt_nvml *n, struct dt_device_condition *out)
-{
-    int on = 0, pending = 0;
-    unsigned mig = 0, mig_pending = 0;
-    if (n->ecc && n->ecc(n->device, &on, &pending) == 0)
-        out->ecc = on != 0;
-    if (n->mig && n->mig(n->device, &mig, &mig_pending) == 0)
-        out->mig = mig != 0;
-    if (n->persistence && n->persistence(n->device, &on) == 0)
-        out->persistence = on != 0;
-}
-
 /* Called without room for the list, it returns the number of processes. In a container it may see
  * none, not even this process: then the number is unknown. */
 static int count_processes(const struct dt_nvml *n)
@@ -152,7 +140,14 @@ void dt_nvml_read(const struct dt_nvml *n, struct dt_device_condition *out)
     out->power_slow_s = slow_time(n, NVML_POLICY_POWER);
     out->heat_slow_s = slow_time(n, NVML_POLICY_THERMAL);
     read_slowdowns(n, out);
-    read_switches(n, out);
+    int on = 0, pending = 0;
+    unsigned mig = 0, mig_pending = 0;
+    if (n->ecc && n->ecc(n->device, &on, &pending) == 0)
+        out->ecc = on != 0;
+    if (n->mig && n->mig(n->device, &mig, &mig_pending) == 0)
+        out->mig = mig != 0;
+    if (n->persistence && n->persistence(n->device, &on) == 0)
+        out->persistence = on != 0;
     out->processes = count_processes(n);
 }
 

@@ -2,7 +2,6 @@
 #include "lib/launch/launch.h"
 #include "test/check.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
