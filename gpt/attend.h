@@ -18,8 +18,7 @@
  * q, k and v of a position are contiguous in memory. They are copied before they are sent;
  * predictions do not count this copy.
  * Errors: those of layer.h. */
-#ifndef GPT_ATTEND_H
-#define GPT_ATTEND_H
+#pragma once
 
 #include "gpt/layer_parts.h"
 
@@ -36,5 +35,3 @@ bool attend_turns_back(const struct layer_run *r);
 /* Compute kept->dqkv from dmixed [M, e]. Frees dmixed and all that forward has kept, except
  * kept->mixed. */
 dt_status attend_backward(const struct layer_run *r, struct dt_buffer *dmixed);
-
-#endif

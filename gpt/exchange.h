@@ -5,8 +5,7 @@
  * A begin function makes the network wait for all work queued on `stream` so far, and queues the
  * collective. The memory stays in use until gpt_exchange_wait of the same slot. Errors: those of
  * streams and communicators while queueing. */
-#ifndef GPT_EXCHANGE_H
-#define GPT_EXCHANGE_H
+#pragma once
 
 #include "gpt/layout.h"
 
@@ -54,5 +53,3 @@ dt_status gpt_heads_exchange_begin(struct gpt_exchange *x, struct dt_stream *str
                                    enum dt_dtype dtype);
 /* The stage's stream waits for the last exchange begun in `slot`. */
 dt_status gpt_exchange_wait(struct gpt_exchange *x, enum gpt_exchange_slot slot);
-
-#endif

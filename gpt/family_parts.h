@@ -1,7 +1,6 @@
 /* The parts of the family's row (gpt/family.h), by file. struct dt_model_family (lib/model/model.h)
  * describes each member. */
-#ifndef GPT_FAMILY_PARTS_H
-#define GPT_FAMILY_PARTS_H
+#pragma once
 
 #include "gpt/model.h"
 #include "lib/config/schema.h"
@@ -30,5 +29,3 @@ dt_status gpt_read_sample(const struct dt_model *model, const struct dt_data_set
  * appendix B and the usual MFU. If heads share keys and values, the products that make these are
  * smaller, but attention's own are not. */
 void gpt_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Tensors of decoders in files of Hugging Face models. */
-#ifndef GPT_HUGGING_FACE_TENSORS_H
-#define GPT_HUGGING_FACE_TENSORS_H
+#pragma once
 
 #include "lib/model/model.h"
 
@@ -8,5 +7,3 @@
  * (dt_model_family.foreign_tensor). */
 extern const struct dt_tensor_word gpt2_tensors[], llama_tensors[], mpt_tensors[];
 bool gpt_foreign_tensor(const struct dt_model *model, const struct dt_model_dialect *dialect, int index, struct dt_foreign_tensor *out);
-
-#endif

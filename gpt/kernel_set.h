@@ -1,8 +1,7 @@
 /* The kernels of one device for one model, as schedules hold them (struct dt_kernels in
  * lib/kernels/kernels.h). struct dt_model_family describes the functions, whose names there are
  * nearly the same. */
-#ifndef GPT_KERNEL_SET_H
-#define GPT_KERNEL_SET_H
+#pragma once
 
 #include "gpt/kernels.h"
 #include "lib/model/model.h"
@@ -33,5 +32,3 @@ static inline struct gpt_kernel_set *gpt_kernel_set(const struct dt_kernels *k)
 {
     return (struct gpt_kernel_set *)k;
 }
-
-#endif

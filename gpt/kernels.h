@@ -7,8 +7,7 @@
  * Outputs are overwritten without being read, unless a comment says "accumulate" or "adds". Outputs
  * do not overlap inputs unless a comment says so. Argument structures are copied. Errors: those of
  * queueing; dt_stream_synchronize returns failures of the work itself. */
-#ifndef GPT_KERNELS_H
-#define GPT_KERNELS_H
+#pragma once
 
 #include "gpt/layout.h"
 #include "gpt/model.h"
@@ -514,5 +513,3 @@ dt_status gpt_kernels_listing_create(struct dt_tuning *to, const struct dt_model
 extern const struct dt_tuner gpt_tuner;     /* gpt/cuda/tuner.c */
 extern const struct dt_pricing gpt_pricing; /* gpt/cost/backend.c */
 extern const struct dt_prober gpt_prober;   /* gpt/cost/probe.c */
-
-#endif

@@ -20,8 +20,7 @@
  *
  * Everything is queued on the run's stream. Errors: DT_ERR_OOM for memory, and those of kernels and
  * streams. The stash then contains what has been allocated, for dt_stash_destroy. */
-#ifndef GPT_LAYER_H
-#define GPT_LAYER_H
+#pragma once
 
 #include "gpt/exchange.h"
 #include "gpt/kernel_set.h"
@@ -111,5 +110,3 @@ dt_status layer_head_backward(const struct layer_run *r);
 
 /* The head's forward and backward, on pieces of the M rows, from the stash's x to its dx. */
 dt_status layer_head_in_pieces(const struct layer_run *r, size_t piece_rows);
-
-#endif

@@ -1,8 +1,7 @@
 /* The branches of a block, attention and MLP: norm, products, dropout and the residual sum, and their
  * backward. `r` is one layer's run; layer.h explains the letters in shapes. Everything is queued on
  * its stream; errors are those of layer.h. */
-#ifndef GPT_LAYER_BRANCH_H
-#define GPT_LAYER_BRANCH_H
+#pragma once
 
 #include "gpt/layer_parts.h"
 
@@ -28,5 +27,3 @@ const void *layer_dbranch(const struct layer_run *r);
  * layer before, if that is in the group. Frees dy after the weight gradients. */
 dt_status layer_backward_through_norm(const struct layer_run *r, struct dt_buffer *dy, enum gpt_tensor_name weight,
                                       enum gpt_tensor_name bias, size_t out);
-
-#endif

@@ -1,8 +1,7 @@
 /* Functions that several kinds of layers share: the group's parameters and memory, norms and products.
  * `r` is one layer's run; layer.h explains the
  * letters in shapes. Everything is queued on its stream; errors are those of layer.h. */
-#ifndef GPT_LAYER_PARTS_H
-#define GPT_LAYER_PARTS_H
+#pragma once
 
 #include "gpt/layer.h"
 
@@ -134,5 +133,3 @@ dt_status layer_linear(const struct layer_run *r, void *y, const void *x, enum g
 dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, enum gpt_tensor_name weight,
                                  enum gpt_tensor_name bias, size_t out, size_t in);
 dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *dy, enum gpt_tensor_name weight, size_t out, size_t in);
-
-#endif

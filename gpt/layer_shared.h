@@ -1,8 +1,7 @@
 /* Exchanges between ranks that share a layer: gradients of parameters of which several ranks have
  * copies, rows of the residual stream, and sums of products. Everything is queued on the stream of
  * `r` (layer.h), if not on that of the exchange; errors are those of layer.h. */
-#ifndef GPT_LAYER_SHARED_H
-#define GPT_LAYER_SHARED_H
+#pragma once
 
 #include "gpt/layer_parts.h"
 
@@ -47,5 +46,3 @@ dt_status layer_sum_in_turn(const struct layer_run *r, const struct dt_buffer *s
 dt_status layer_sum_end(const struct layer_run *r, struct dt_buffer *summand, const struct dt_buffer *sum);
 /* Both functions, one after the other. */
 dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, struct dt_buffer *summand);
-
-#endif

@@ -10,8 +10,7 @@
  * it.
  * A group is a number of consecutive layers, whose parameters data-parallel modes gather, reduce
  * and free together. */
-#ifndef GPT_LAYOUT_H
-#define GPT_LAYOUT_H
+#pragma once
 
 #include "gpt/model.h"
 
@@ -124,5 +123,3 @@ size_t gpt_tensor_offset(const struct gpt_layer *layer, enum gpt_tensor_name nam
 
 /* The first layer of `block`. For the number after the last block: the final norm. */
 int gpt_block_layer(int block);
-
-#endif

@@ -8,8 +8,7 @@
  * Source  Li et al., "PyTorch Data Parallel Best Practices on Google Cloud", 2022; karpathy/minGPT;
  *         Touvron et al., "LLaMA", 2023, section 2.2 (rms norm, swiglu, rope); Ainslie et al.,
  *         "GQA", 2023; Press et al., "Train Short, Test Long", ICLR 2022 (ALiBi). */
-#ifndef GPT_MODEL_H
-#define GPT_MODEL_H
+#pragma once
 
 #include "lib/model/model.h"
 
@@ -153,5 +152,3 @@ size_t gpt_logit_rows(const struct dt_model *model, int blocks, size_t rows);
 /* Operations of a step's forward and backward (dt_model_step_flops), counting only the half of the
  * T x T square that a causal mask leaves. */
 double gpt_causal_step_flops(const struct dt_model *model, uint64_t tokens);
-
-#endif

@@ -1,7 +1,6 @@
 /* Positions of tokens: those that a rank has of each sample, and, for models without a table of
  * positions, angles of rope and slopes of alibi. Computed from the model's description alone. */
-#ifndef GPT_POSITION_H
-#define GPT_POSITION_H
+#pragma once
 
 #include "gpt/model.h"
 
@@ -52,5 +51,3 @@ double gpt_rope_frequency(const struct dt_model *model, int pair);
  * Source  Press, Smith and Lewis, "Train Short, Test Long", ICLR 2022, section 3, and its published
  *         code for other numbers of heads. */
 double gpt_alibi_slope(int heads, int head);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * The stage does not own parameters: a data-parallel mode sets each group's params and grads before
  * they are used. Only layers that a tensor or context group shares communicate (gpt/exchange.h). */
-#ifndef GPT_STAGE_H
-#define GPT_STAGE_H
+#pragma once
 
 #include "gpt/kernel_set.h"
 
@@ -26,5 +25,3 @@ dt_status gpt_forward_backward(struct dt_stage *stage, int g, struct dt_stash *s
 
 /* The tensor at `index` of the group's tensors, with its name in the whole model. */
 bool gpt_tensor(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out);
-
-#endif

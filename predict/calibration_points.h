@@ -1,6 +1,5 @@
 /* What a calibration measures: the shapes of kernels and the sizes of messages. */
-#ifndef PREDICT_CALIBRATION_POINTS_H
-#define PREDICT_CALIBRATION_POINTS_H
+#pragma once
 
 #include "lib/cost/measured.h"
 #include "lib/model/model.h"
@@ -50,5 +49,3 @@ bool calibration_collective(const struct calibration_request *request, int index
 /* Number of measurements of kernels, and of collectives with this number of groups at the same time
  * (one rank: 0). */
 int calibration_count(const struct calibration_request *request, int groups);
-
-#endif

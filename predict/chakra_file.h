@@ -1,8 +1,7 @@
 /* A file of an execution trace in MLCommons' Chakra format: protobuf messages, each preceded by its
  * length. Written by protobuf-c; chakra_file_none.c replaces this in builds without it. Only
  * chakra.c uses it. */
-#ifndef PREDICT_CHAKRA_FILE_H
-#define PREDICT_CHAKRA_FILE_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -32,5 +31,3 @@ struct chakra_file;
 dt_status chakra_file_create(const char *path, int rank, int world_size, struct chakra_file **out);
 dt_status chakra_file_add(struct chakra_file *file, const struct chakra_node *node);
 dt_status chakra_file_close(struct chakra_file *file); /* takes NULL */
-
-#endif

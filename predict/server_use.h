@@ -1,8 +1,7 @@
 /* How busy parameter servers are in a replayed step: how long the busiest server's link sends or
  * receives bytes, and how long a server updates parameters. Waiting for a worker's first byte does
  * not count. It works with and without a trace. */
-#ifndef PREDICT_SERVER_USE_H
-#define PREDICT_SERVER_USE_H
+#pragma once
 
 #include "lib/sim/engine.h"
 
@@ -21,5 +20,3 @@ struct dt_sim_collector server_use_collector(struct server_use *use, const struc
 /* Seconds on the rank with the largest value. */
 double server_use_link_s(const struct server_use *use);
 double server_use_update_s(const struct server_use *use);
-
-#endif

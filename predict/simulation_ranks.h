@@ -1,7 +1,6 @@
 /* The recorded ranks of a simulation: their programs and communicators; and the trace. Only for the
  * files simulation*.c. */
-#ifndef PREDICT_SIMULATION_RANKS_H
-#define PREDICT_SIMULATION_RANKS_H
+#pragma once
 
 #include "lib/device/trace.h"
 #include "lib/sim/engine.h"
@@ -75,5 +74,3 @@ struct simulation_trace;
 dt_status simulation_trace_open(const struct dt_trace_wish *wish, const struct simulated_system *system, int world_size,
                                 struct simulation_trace **out, struct dt_sim_collector *collector);
 dt_status simulation_trace_close(struct simulation_trace *trace); /* takes NULL. Errors: DT_ERR_IO */
-
-#endif

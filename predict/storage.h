@@ -4,8 +4,7 @@
  * together, for any number and size of files. A node reads each byte of a checkpoint once; its
  * other ranks find it in memory. Samples are read again in each epoch. Saves are dtbench's own,
  * whatever the profile's software: each rank writes what it owns. */
-#ifndef PREDICT_STORAGE_H
-#define PREDICT_STORAGE_H
+#pragma once
 
 #include "lib/sim/cluster.h"
 #include "schedules/checkpoint/checkpoint.h"
@@ -14,5 +13,3 @@
 /* of_rank [world size]. */
 void storage_times_find(const struct experiment *experiment, const struct dt_sim_cluster *cluster, int ranks_per_node,
                         const struct checkpoint_size *of_rank, struct storage_times *out);
-
-#endif

@@ -19,8 +19,7 @@
  * copies of the same heads. Slow hardware (slow.by): its node stands only for itself; one of the
  * last nodes is taken as the slow one. If a node's ranks share processors, or do not fill its cards
  * evenly, only whole nodes are permuted. */
-#ifndef PREDICT_SYMMETRY_H
-#define PREDICT_SYMMETRY_H
+#pragma once
 
 #include "predict/simulated_system.h"
 
@@ -56,5 +55,3 @@ int symmetric_part_recorded(const struct symmetric_part *part, int place);
 
 /* The image of `rank` under the shift along the replica and shard axes that maps `from` to `to`. */
 int symmetric_part_shifted(const struct symmetric_part *part, int rank, int from, int to);
-
-#endif

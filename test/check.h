@@ -1,6 +1,5 @@
 /* The tests' own few lines: TAP output, counted checks. A test program is TEST functions listed in a table that main runs. */
-#ifndef TEST_CHECK_H
-#define TEST_CHECK_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -95,5 +94,3 @@ static inline bool test_leave_out(void)
     {                                                                                                                                      \
         return test_main(cases, (int)(sizeof(cases) / sizeof((cases)[0])));                                                                \
     }
-
-#endif

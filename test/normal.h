@@ -1,6 +1,5 @@
 /* The normal deviates of lib/base/random.h in double precision and rounded once: what faster kernels are compared with. */
-#ifndef TEST_NORMAL_H
-#define TEST_NORMAL_H
+#pragma once
 
 #include "lib/base/random.h"
 
@@ -15,5 +14,3 @@ static inline float dt_random_normal(uint64_t seed, uint32_t tensor_id, uint64_t
     double angle = 2.0 * M_PI * 0x1p-32 * (double)pair[1];
     return (float)(radius * (element & 1 ? sin(angle) : cos(angle)));
 }
-
-#endif

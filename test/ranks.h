@@ -1,6 +1,5 @@
 /* A test program whose cases train: alone, or started by mpirun on any number of ranks, whose world and device they share. */
-#ifndef TEST_RANKS_H
-#define TEST_RANKS_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "lib/launch/launch.h"
@@ -84,5 +83,3 @@ static inline int ranks_main(const struct test_case *cases, int count)
     dt_comm_library_finish();
     return failed;
 }
-
-#endif

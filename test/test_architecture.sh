@@ -116,7 +116,7 @@ else
     verdict "$name" "$(
         find lib gpt vision schedules predict cli test -name '*.h' -not -path 'test/cuda_emulator/*' | sort | while read -r header; do
             $compiler -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wno-unused -Wno-unused-parameter -Wno-format-zero-length -Werror $flags -I. \
-                -x c -c "$header" -o "$object" 2>&1 || echo "$header does not compile alone"
+                -include "$header" -x c -c /dev/null -o "$object" 2>&1 || echo "$header does not compile alone"
         done
     )"
     rm -f "$object"

@@ -11,8 +11,7 @@
  *   header  "DTIMAGES"; uint32 version 1, height, width, colours 3, label_bytes; 4 bytes 0
  *   record  uint8 [height, width, 3]; then its labels [label_bytes]: 2 bytes: the uint16 class of
  *           the image; height * width bytes: the class of each pixel, 255 for none */
-#ifndef VISION_DATA_H
-#define VISION_DATA_H
+#pragma once
 
 #include "vision/model.h"
 
@@ -24,5 +23,3 @@ dt_status vision_sample_count(const struct dt_model *model, const struct dt_data
  * class or one for each pixel. */
 dt_status vision_read_sample(const struct dt_model *model, const struct dt_data_set *set, uint64_t sample, uint64_t position, void *inputs,
                              void *targets);
-
-#endif

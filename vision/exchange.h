@@ -1,8 +1,7 @@
 /* Exchanges between ranks whose samples share the statistics of a batch normalisation: collectives
  * on a separate stream. The stage's stream waits for each immediately, because all later work needs
  * its result. Inside vision only. */
-#ifndef VISION_EXCHANGE_H
-#define VISION_EXCHANGE_H
+#pragma once
 
 #include "lib/model/model.h"
 
@@ -25,5 +24,3 @@ dt_status vision_exchange_gather(struct vision_exchange *x, float *all, size_t c
 dt_status vision_exchange_sum(struct vision_exchange *x, float *numbers, size_t count, struct dt_stream *stream);
 /* This rank's part of `all`. */
 float *vision_exchange_own(const struct vision_exchange *x, float *all, size_t count);
-
-#endif

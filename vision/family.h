@@ -1,9 +1,6 @@
 /* Convolutional networks as a family of models: all that schedules can ask of it. */
-#ifndef VISION_FAMILY_H
-#define VISION_FAMILY_H
+#pragma once
 
 #include "lib/model/model.h"
 
 extern const struct dt_model_family vision_family;
-
-#endif

@@ -7,8 +7,7 @@
  * at the end. Outputs are overwritten without being read, unless a comment says "accumulate" or
  * "adds". Outputs do not overlap inputs unless a comment says so. Argument structures are copied.
  * Errors: those of queueing; dt_stream_synchronize returns failures of the work itself. */
-#ifndef VISION_KERNELS_H
-#define VISION_KERNELS_H
+#pragma once
 
 #include "lib/kernels/kernels.h"
 #include "lib/model/stage.h"
@@ -257,5 +256,3 @@ bool vision_kernels_available(const struct dt_device_kind *kind, char *text, siz
 bool vision_cpu_dtype_native(enum dt_dtype dtype, char *advice, size_t advice_bytes);
 extern const struct dt_own_kernels vision_own_kernels;
 dt_status vision_kernels_trace(struct dt_kernels *kernels, bool on);
-
-#endif

@@ -1,6 +1,5 @@
 /* The keys of a convolutional network in a config (see dt_model_family.keys). */
-#ifndef VISION_KEYS_H
-#define VISION_KEYS_H
+#pragma once
 
 #include "lib/config/schema.h"
 
@@ -10,5 +9,3 @@ extern const struct dt_field vision_keys[VISION_KEYS];
 extern const char *const vision_key_titles[VISION_FIRST_KEYS];
 extern const char *const vision_shape_keys[];
 extern const struct dt_schema_section vision_sections[];
-
-#endif

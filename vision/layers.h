@@ -8,8 +8,7 @@
  * An auxiliary head makes its class scores, which are small, in the last block of conv4_x. The
  * later blocks carry them to the last layer, which has the whole loss: the tensor at a boundary is
  * the layer's output, followed by the carried scores. */
-#ifndef VISION_LAYERS_H
-#define VISION_LAYERS_H
+#pragma once
 
 #include "vision/model.h"
 
@@ -89,5 +88,3 @@ size_t vision_weight_elems(const struct vision_layer *layer, const struct vision
 /* Operations of forward for a sample: multiply-adds counted as 2, of the convolutions and of the
  * linear layer (a convolution of one position). */
 int64_t vision_layer_flops(const struct vision_layer *layer);
-
-#endif

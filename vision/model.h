@@ -8,8 +8,7 @@
  *         al., "Rethinking Atrous Convolution for Semantic Image Segmentation", 2017; torchvision,
  *         models/resnet.py and models/segmentation/deeplabv3.py and fcn.py (sizes, initialisation,
  *         dilations). */
-#ifndef VISION_MODEL_H
-#define VISION_MODEL_H
+#pragma once
 
 #include "lib/model/model.h"
 
@@ -74,5 +73,3 @@ int64_t vision_sample_ranks(const struct dt_model *model, int64_t samples);
 bool vision_fix_micro_batch(struct dt_model *model, int64_t *samples);
 void vision_describe(const struct dt_model *model, struct dt_model_texts *out);
 void vision_set_blocks(struct dt_model *model, int blocks);
-
-#endif

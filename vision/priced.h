@@ -6,8 +6,7 @@
  *
  * The shape of a convolution is that of its product: rows N P Q, columns K, inner dimension C R S.
  * Its passes are in addition to the elements that the product moves. */
-#ifndef VISION_PRICED_H
-#define VISION_PRICED_H
+#pragma once
 
 #include "lib/cost/priced.h"
 
@@ -40,5 +39,3 @@ enum vision_priced { VISION_PRICED_BEFORE = DT_PRICED_SHARED - 1, VISION_PRICED_
 
 extern const struct dt_pricing vision_pricing; /* cost/backend.c */
 extern const struct dt_prober vision_prober;   /* cost/probe.c */
-
-#endif

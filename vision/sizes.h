@@ -1,12 +1,9 @@
 /* Sums over a network's layers: parameters, operations, the largest tensors; and the division of
  * layers into stages. The functions are the entries of the same name in struct dt_model_family. */
-#ifndef VISION_SIZES_H
-#define VISION_SIZES_H
+#pragma once
 
 #include "vision/model.h"
 
 void vision_facts(const struct dt_model *model, struct dt_model_facts *out);
 double vision_largest_tensor(const struct dt_model *model, double samples, const char **keys);
 void vision_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);
-
-#endif

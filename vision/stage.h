@@ -5,8 +5,7 @@
  * The stage does not own parameters: a data-parallel mode sets each group's params and grads before
  * they are used. The stage owns the state: the running statistics of its norms, which are not
  * trained, and on which no gradient depends. */
-#ifndef VISION_STAGE_H
-#define VISION_STAGE_H
+#pragma once
 
 #include "vision/exchange.h"
 #include "vision/kernels.h"
@@ -43,5 +42,3 @@ bool vision_state_tensor(const struct dt_stage *stage, int index, struct dt_mode
 dt_status vision_forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream);
 dt_status vision_backward(struct dt_stage *stage, int g, struct dt_stash *stash, enum dt_backward part, struct dt_stream *stream);
 dt_status vision_recompute(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream);
-
-#endif

@@ -1,7 +1,6 @@
 /* Memory that a convolution on a GPU uses while it runs, in addition to its operands. GPU kernels
  * allocate it, and `dtbench check` counts it without a GPU. */
-#ifndef VISION_WORKSPACE_H
-#define VISION_WORKSPACE_H
+#pragma once
 
 #include "lib/base/dtype.h"
 #include "vision/kernels.h"
@@ -17,5 +16,3 @@ size_t vision_library_room(const struct vision_sliding *over, enum dt_dtype dtyp
 
 /* The sum of both. */
 size_t vision_workspace_bytes(const struct vision_sliding *over, enum dt_dtype dtype);
-
-#endif

@@ -6,8 +6,7 @@
  * warm-up steps take the median time, and timed steps follow each other. There is no evaluation,
  * and the submitter is unknown, so the compliance checker reports eval_accuracy, eval_samples and
  * submission_* as missing. */
-#ifndef CLI_RECORDS_MLLOG_H
-#define CLI_RECORDS_MLLOG_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -17,5 +16,3 @@ struct cJSON;
 
 /* Errors: DT_ERR_INVALID for a record without a start time, DT_ERR_HOST_MEMORY. */
 dt_status mllog_print(const struct cJSON *record, FILE *to);
-
-#endif

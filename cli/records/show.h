@@ -1,7 +1,6 @@
 /* `dtbench show`: the records of experiments as lines of a table, and the fastest of them. `dtbench
  * run` ends with such a table, too. */
-#ifndef CLI_RECORDS_SHOW_H
-#define CLI_RECORDS_SHOW_H
+#pragma once
 
 #include "cli/records/records.h"
 #include "cli/records/result_lines.h"
@@ -32,5 +31,3 @@ results_wish show_wish;
  * more than one experiment; DT_ERR_HOST_MEMORY; with `best` and for a log also those of
  * results_record. */
 dt_status show_print(const struct results *results, const struct show_options *options, FILE *to);
-
-#endif

@@ -1,7 +1,6 @@
 /* Measures collectives and kernels on ranks, which are started for this or were started by a
  * launcher. */
-#ifndef CLI_RUN_CALIBRATION_RANKS_H
-#define CLI_RUN_CALIBRATION_RANKS_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "predict/calibration.h"
@@ -22,5 +21,3 @@ dt_status calibration_measure_world(const struct calibration_request *request, s
  * the device stay open: other ranks may be gone, and the process ends. */
 dt_status calibration_measure_inside(const struct calibration_request *request, const struct dt_world *world, bool quiet,
                                      struct calibration *calibration);
-
-#endif

@@ -1,7 +1,6 @@
 /* The work of `dtbench run` after its command line is read: checks before the run, experiments one
  * after another, and the tables about them. */
-#ifndef CLI_RUN_RUN_H
-#define CLI_RUN_RUN_H
+#pragma once
 
 #include "cli/records/records.h"
 #include "cli/records/show.h"
@@ -410,5 +409,3 @@ const struct show_options *summary_options(void);
 /* Print the table of results (show_print), including experiments that an earlier run finished, and
  * below it why experiments failed. Errors: DT_ERR_HOST_MEMORY. */
 dt_status summary_print(const struct sweep *sweep, FILE *to);
-
-#endif

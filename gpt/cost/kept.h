@@ -1,6 +1,5 @@
 /* What frameworks keep of a decoder's layers in addition to what dtbench keeps. */
-#ifndef GPT_COST_KEPT_H
-#define GPT_COST_KEPT_H
+#pragma once
 
 #include "gpt/layout.h"
 #include "lib/cost/profile.h"
@@ -15,5 +14,3 @@
  *         2022, equations 1 to 4. */
 size_t gpt_cost_kept_bytes(const struct dt_profile *profile, const struct dt_model *model, enum gpt_layer_kind layer, double samples,
                            int ranks, bool sequence_parallel);
-
-#endif

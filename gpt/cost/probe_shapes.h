@@ -1,9 +1,6 @@
 /* The shapes of gpt's kernels that calibration times. Each list ends with one without rows. */
-#ifndef GPT_COST_PROBE_SHAPES_H
-#define GPT_COST_PROBE_SHAPES_H
+#pragma once
 
 #include "lib/model/probe.h"
 
 extern const struct dt_grid gpt_probe_full[], gpt_probe_quick[];
-
-#endif

@@ -1,6 +1,5 @@
 /* The cpu kernels' internal header: the object, and the entries of the table by file. */
-#ifndef GPT_CPU_KERNELS_H
-#define GPT_CPU_KERNELS_H
+#pragma once
 
 #include "gpt/cpu/loops/loops.h"
 #include "lib/device/cpu/device.h"
@@ -61,5 +60,3 @@ static inline void *gpt_cpu_row(const struct gpt_kernels *k, const void *matrix,
 {
     return (char *)matrix + r * columns * gpt_cpu_element_bytes(k);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Time. Durations and deadlines use the monotonic clock, which cannot be set: all processes of a
  * machine read the same one. */
-#ifndef LIB_BASE_CLOCK_H
-#define LIB_BASE_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ void dt_sleep_until_s(double clock_s); /* until dt_clock_s has reached this valu
 /* Other clocks. */
 double dt_wall_clock_s(void);      /* seconds since 1970 UTC; may be set at any time */
 double dt_processor_clock_s(void); /* processor time of this process, over all threads */
-
-#endif

@@ -1,6 +1,5 @@
 /* The instruction set of this processor, for code that is compiled once per instruction set. */
-#ifndef LIB_BASE_CPU_ISA_H
-#define LIB_BASE_CPU_ISA_H
+#pragma once
 
 /* In rising order: each level includes the ones before. Anything but x86-64 is BASE. */
 enum dt_cpu_isa {
@@ -14,5 +13,3 @@ enum dt_cpu_isa {
 /* The highest level that both this processor and the loops of this build have (option instruction_sets). */
 enum dt_cpu_isa dt_cpu_isa(void);
 const char *dt_cpu_isa_name(enum dt_cpu_isa isa);
-
-#endif

@@ -6,8 +6,7 @@
  * record with another number of fields than there are columns is a row, too, whose `counts` say so: what it lacks is "", and what it has
  * more is left out.
  * Source  Shafranovich, "Common Format and MIME Type for CSV Files", RFC 4180, 2005. */
-#ifndef LIB_BASE_CSV_H
-#define LIB_BASE_CSV_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -32,5 +31,3 @@ void dt_csv_finish(struct dt_csv *csv); /* takes a zeroed one */
 int dt_csv_column(const struct dt_csv *csv, const char *name);
 /* A field of a record; "" if column is -1. */
 const char *dt_csv_field(const struct dt_csv *csv, int row, int column);
-
-#endif

@@ -1,6 +1,5 @@
 /* Element types of parameters, activations and messages. */
-#ifndef LIB_BASE_DTYPE_H
-#define LIB_BASE_DTYPE_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +20,4 @@ unsigned short dt_fp32_to_bf16(float value);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Memory: arrays that grow as items are added, arrays sorted by a key, and strings that are kept once. */
-#ifndef LIB_BASE_GROW_H
-#define LIB_BASE_GROW_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -47,5 +46,3 @@ int dt_places_end(const struct dt_place *places, int count, int begin);
 
 /* Set *to to the one copy of `text`, which lives until the program ends. From any thread. Errors: DT_ERR_HOST_MEMORY, never for "". */
 dt_status dt_intern_into(const char **to, const char *text);
-
-#endif

@@ -3,8 +3,7 @@
  * build must have it, also on machines without a network: a library would be one more package to
  * install everywhere, for 90 lines that are tested against RFC 7693. Source Saarinen and Aumasson,
  * "The BLAKE2 Cryptographic Hash and Message Authentication Code (MAC)", RFC 7693, 2015. */
-#ifndef LIB_BASE_KEYED_HASH_H
-#define LIB_BASE_KEYED_HASH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ void dt_keyed_hash(const uint8_t key[DT_KEY_BYTES], const void *data, size_t byt
 /* Whether both are equal. The time does not depend on the result, so that it does not show where
  * they differ. */
 bool dt_keyed_hash_equal(const uint8_t a[DT_KEYED_HASH_BYTES], const uint8_t b[DT_KEYED_HASH_BYTES]);
-
-#endif

@@ -1,7 +1,6 @@
 /* This machine: its processors and memory, how much of them this process may use, and how threads
  * wait for each other if there are more of them than processors. */
-#ifndef LIB_BASE_MACHINE_H
-#define LIB_BASE_MACHINE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -68,5 +67,3 @@ int dt_thread_start(pthread_t *thread, void *(*work)(void *context), void *conte
 
 /* Run work(context) on `count` threads, or on as many as can be started; this thread is one of them. Returns when all are done. */
 void dt_threads_run(int count, void *(*work)(void *context), void *context);
-
-#endif

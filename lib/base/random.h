@@ -17,8 +17,7 @@
  *
  * Tensor ids and layers are a model's (docs/models.md, "What is computed"). WEIGHT and TOKEN use the four 32-bit words for four consecutive elements, PIXEL their bytes, the low ones first, for sixteen. A dropout block serves eight consecutive columns with 16 bits
  * each: column 2i takes the low half of word i, column 2i + 1 the high half; it is kept when these 16 bits are >= the threshold. */
-#ifndef LIB_BASE_RANDOM_H
-#define LIB_BASE_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -87,5 +86,3 @@ static inline uint32_t dt_random_token(uint64_t seed, uint32_t sample, uint32_t 
     struct dt_philox random = dt_philox4x32(seed, position / 4, 0, sample, (uint32_t)DT_RANDOM_TOKEN << 24);
     return (uint32_t)((uint64_t)random.word[position & 3] * vocab >> 32);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared libraries that are loaded at run time, because some machines do not have them. */
-#ifndef LIB_BASE_SHARED_LIBRARY_H
-#define LIB_BASE_SHARED_LIBRARY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ struct dt_shared_function {
 /* Find `count` functions of the library; missing ones become NULL. Returns the name of the first
  * missing one, or NULL. */
 const char *dt_shared_library_find(void *library, const struct dt_shared_function *functions, size_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* Statistics of repeated measurements. */
-#ifndef LIB_BASE_STATISTICS_H
-#define LIB_BASE_STATISTICS_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -93,5 +92,3 @@ dt_status dt_ratio_of_shortest(const double *base_s, int base_count, const doubl
  * all of it is within, else unclear. These verdicts are seldom wrong even if runs are added until
  * the interval is clear: it would have to miss by the threshold. */
 enum dt_change dt_ratio_judge_interval(const struct dt_ratio *ratio, double threshold);
-
-#endif

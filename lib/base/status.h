@@ -4,8 +4,7 @@
  * as errno is, so that the place that prints (cli) can say what happened without every signature
  * carrying a buffer. Queued work fails later, on another thread: the stream keeps status and text,
  * and dt_stream_synchronize gives both to the waiting thread. */
-#ifndef LIB_BASE_STATUS_H
-#define LIB_BASE_STATUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ void dt_failures_add(struct dt_failures *failures, dt_status status);
 /* DT_OK, or the first failure's status; dt_error_message() then has all texts, separated by line
  * feeds. */
 dt_status dt_failures_end(const struct dt_failures *failures);
-
-#endif

@@ -1,7 +1,6 @@
 /* Texts for users: making foreign text printable on a line, joining words to lists, and finding the
  * right name for a misspelt one. */
-#ifndef LIB_BASE_TEXT_H
-#define LIB_BASE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ bool dt_same_name(const char *left, const char *right);
 
 /* Whether `word` may be a misspelt `known`: the distance is at most a third of the word. */
 bool dt_looks_like(const char *word, const char *known);
-
-#endif

@@ -1,7 +1,6 @@
 /* The functions that a communicator backend implements. Included only in lib/comm and its
  * folders. */
-#ifndef LIB_COMM_BACKEND_H
-#define LIB_COMM_BACKEND_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -114,5 +113,3 @@ dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *w
                               struct dt_comm **out);
 bool dt_comm_nccl_available(char *text, size_t text_bytes);
 dt_status dt_comm_nccl_check_world(const struct dt_world *world);
-
-#endif

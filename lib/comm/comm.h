@@ -12,8 +12,7 @@
  * in an order that depends on its algorithm (in a wider type if a switch adds); for DT_AVG every
  * rank's elements are first multiplied by 1 / size, rounded to the dtype, which is exact if the
  * size is a power of two. In all backends the result is the same on every rank, bit for bit. */
-#ifndef LIB_COMM_COMM_H
-#define LIB_COMM_COMM_H
+#pragma once
 
 #include "lib/base/dtype.h"
 #include "lib/device/device.h"
@@ -189,5 +188,3 @@ void dt_comm_library_finish(void);
  * done, failed, in a graph), newest last, a line each: of this communicator and all its subsets
  * that have been used. From any thread, while none of them is destroyed. */
 void dt_comm_dump(struct dt_comm *comm, FILE *to);
-
-#endif

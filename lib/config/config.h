@@ -4,8 +4,7 @@
  * A key that is not in the table is refused, with the nearest known name. Overrides ("--set
  * path=value") and sweeps use the table, too; neither knows what the keys mean. Every error is one
  * line: "FILE: path: what is wrong and what is allowed". */
-#ifndef LIB_CONFIG_CONFIG_H
-#define LIB_CONFIG_CONFIG_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -180,5 +179,3 @@ dt_status dt_sweep_read(const struct dt_table *table, struct dt_sweep *sweep, in
 
 /* 'combination 2 of 3 (paradigm="pdp")', for errors; "" without a sweep. */
 void dt_sweep_describe(struct dt_sweep *sweep, int index, char *text, size_t text_bytes);
-
-#endif

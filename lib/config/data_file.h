@@ -1,6 +1,5 @@
 /* Finding the files that come with dtbench: clusters and profiles. */
-#ifndef LIB_CONFIG_DATA_FILE_H
-#define LIB_CONFIG_DATA_FILE_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -24,5 +23,3 @@ void dt_data_file_name(const char *folder, const char *name, char *out, size_t o
 /* Names of the files in the folder that dt_find_data_file finds, without ".json", in order,
  * separated by ", "; "" if there are none. Names for which `out` has no room are left out. */
 void dt_data_file_names(const char *folder, char *out, size_t out_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* Internals of the config reader, only for the files of this folder. Labels are the beginnings of
  * errors: "FILE: path". */
-#ifndef LIB_CONFIG_INTERNAL_H
-#define LIB_CONFIG_INTERNAL_H
+#pragma once
 
 #include "lib/config/config.h"
 
@@ -48,5 +47,3 @@ dt_status dt_config_fail_missing(const struct dt_field *field, const char *where
 dt_status dt_config_fail_type(const struct dt_field *field, const struct cJSON *value, const char *label);
 dt_status dt_config_fail_range(const struct dt_field *field, const struct cJSON *value, const char *label);
 dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON *value, const char *label);
-
-#endif

@@ -9,8 +9,7 @@
  * what is wrong" (columns count bytes, from 1).
  *
  * Only the tree is cJSON's: walk it with cJSON.h, compare keys with cJSON_GetObjectItemCaseSensitive. */
-#ifndef LIB_CONFIG_JSON_H
-#define LIB_CONFIG_JSON_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -84,5 +83,3 @@ void dt_json_quote(const struct cJSON *value, char *text, size_t text_bytes);
 uint64_t dt_hash_fnv1a(const void *bytes, size_t count);
 /* Continue a hash: `hash` is that of the preceding bytes. */
 uint64_t dt_hash_fnv1a_more(uint64_t hash, const void *bytes, size_t count);
-
-#endif

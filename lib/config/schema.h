@@ -3,8 +3,7 @@
  * A table says of each key its type, range, choices, default and meaning. Separate data says what
  * an object of keys is for, and which rules hold between its keys (sections), and describes lists
  * and maps that have no rows (parts). */
-#ifndef LIB_CONFIG_SCHEMA_H
-#define LIB_CONFIG_SCHEMA_H
+#pragma once
 
 #include "lib/config/config.h"
 
@@ -33,5 +32,3 @@ struct dt_schema {
 /* Write the schema (JSON Schema, draft 2020-12): keys in the table's order. Owner of *out: the caller, dt_json_destroy.
  * Errors: DT_ERR_HOST_MEMORY; DT_ERR_INVALID where a rule is not JSON. */
 dt_status dt_schema_make(const struct dt_schema *schema, struct cJSON **out);
-
-#endif

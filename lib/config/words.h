@@ -5,8 +5,7 @@
  * file and what exports one read the same row. Values are removed from the tree that is read, so
  * that the rest has not been understood. What rows cannot express (one number computed from
  * several) is code of the table's user. */
-#ifndef LIB_CONFIG_WORDS_H
-#define LIB_CONFIG_WORDS_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -93,5 +92,3 @@ void dt_json_put_number(struct cJSON *tree, const char *path, double value);
 struct cJSON *dt_json_value(const char *text);
 /* Whether a value equals the one of the text. */
 bool dt_json_is(const struct cJSON *value, const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* The cost of kernels on a described device: the formulas; those of products are in gemm.c.
  * Seconds, bytes and element counts; nothing is queued. */
-#ifndef LIB_COST_COST_H
-#define LIB_COST_COST_H
+#pragma once
 
 #include "lib/cost/fp8.h"
 #include "lib/cost/profile.h"
@@ -90,5 +89,3 @@ dt_status dt_cost_measured(const struct dt_costs *costs, struct dt_stream *strea
  * other_elems. */
 dt_status dt_cost_memory_bound(const struct dt_costs *costs, struct dt_stream *stream, const struct dt_cost_call *c, double elems,
                                double other_elems);
-
-#endif

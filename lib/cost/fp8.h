@@ -15,8 +15,7 @@
  *         Engine, common/recipe/__init__.py (Float8BlockScaling, MXFP8BlockScaling). Megatron-LM,
  *         core/parallel_state.py, get_amax_reduction_group: tensor, context and data parallel.
  *         DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.3.2: blocks of 128. */
-#ifndef LIB_COST_FP8_H
-#define LIB_COST_FP8_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -53,5 +52,3 @@ struct dt_fp8_recipe {
 /* The rows by enum dt_fp8; the row of "none" is empty. */
 const struct dt_fp8_recipe *dt_fp8_recipe(enum dt_fp8 recipe);
 const char *dt_fp8_name(int index); /* name of a row; NULL after the last */
-
-#endif

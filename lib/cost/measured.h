@@ -7,8 +7,7 @@
  * is the part of the machine that one kernel takes: load = together_s / (ranks * alone_s). If the
  * loads of concurrent kernels add up to more than 1, they slow down (lib/sim/program.h: shared
  * work). */
-#ifndef LIB_COST_MEASURED_H
-#define LIB_COST_MEASURED_H
+#pragma once
 
 #include "lib/base/dtype.h"
 #include "lib/cost/priced.h"
@@ -48,5 +47,3 @@ bool dt_measured_find(const struct dt_measured_list *list, enum dt_shape kind, c
 
 /* Operations of a product, elements of other kernels. */
 double dt_measured_work(enum dt_shape shape, const double numbers[3]);
-
-#endif

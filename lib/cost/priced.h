@@ -1,7 +1,6 @@
 /* The kernels whose costs are in profiles, by number: the shared ones, then those of each family of
  * models. */
-#ifndef LIB_COST_PRICED_H
-#define LIB_COST_PRICED_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/config/config.h"
@@ -94,5 +93,3 @@ struct dt_priced_list {
     const struct dt_priced *kernels[DT_PRICED_MAX];
     int count;
 };
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Passes count how often one element is read from or written to the device's memory; each kernel
  * below says what its elements are. */
-#ifndef LIB_COST_PROFILE_H
-#define LIB_COST_PROFILE_H
+#pragma once
 
 #include "lib/cost/measured.h"
 #include "lib/cost/rates.h"
@@ -116,5 +115,3 @@ struct dt_profile {
     struct dt_product_rates rates;             /* from a user's table: not a key of a profile */
     struct dt_attention_rates attention_rates; /* the same */
 };
-
-#endif

@@ -10,8 +10,7 @@
  * operands are not in the cache: gemm.alone_fraction of a profile says by how much.
  *
  * Attention is a rate by the length of the sequence and the width of a head. */
-#ifndef LIB_COST_RATES_H
-#define LIB_COST_RATES_H
+#pragma once
 
 #include "lib/base/dtype.h"
 
@@ -53,5 +52,3 @@ struct dt_attention_rates {
  * measured ones of the nearest width; longer ones are as fast as the longest. 0: unknown, since no
  * width is within a factor of 2, or the length is below half of the shortest. */
 double dt_attention_rate(const struct dt_attention_rates *rates, enum dt_dtype dtype, bool backward, double length, double width);
-
-#endif

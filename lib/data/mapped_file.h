@@ -1,8 +1,7 @@
 /* A memory-mapped file: read when it is touched, and not counted by the ledgers of devices. The
  * system kills a process that reads a map past the file's end: files that other programs may
  * truncate in use are read with dt_mapped_file_read. */
-#ifndef LIB_DATA_MAPPED_FILE_H
-#define LIB_DATA_MAPPED_FILE_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -20,5 +19,3 @@ dt_status dt_mapped_file_open(const char *path, struct dt_mapped_file *out);
  * for messages. Errors: DT_ERR_IO, also if the file has become shorter. */
 dt_status dt_mapped_file_read(const struct dt_mapped_file *file, const char *path, size_t at, size_t bytes, void *to);
 void dt_mapped_file_close(struct dt_mapped_file *file); /* takes a zeroed one */
-
-#endif

@@ -1,6 +1,5 @@
 /* A thread that fills a buffer for the next turn while this one's is in use. */
-#ifndef LIB_DATA_PREFETCH_H
-#define LIB_DATA_PREFETCH_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -21,5 +20,3 @@ void dt_prefetch_destroy(struct dt_prefetch *prefetch); /* waits for a fill unde
  * Turns may be taken in any order, but an unexpected turn is only begun by this call. Errors: the
  * fill's. */
 dt_status dt_prefetch_take(struct dt_prefetch *prefetch, uint64_t turn, void *to);
-
-#endif

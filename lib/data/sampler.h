@@ -10,8 +10,7 @@
  * Source  Black, Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002, sections 3 and 4: a
  *         Feistel network on a domain of a power of 4, and cycle walking down to the size asked
  *         for. Its round function is Philox (lib/base/random.h). */
-#ifndef LIB_DATA_SAMPLER_H
-#define LIB_DATA_SAMPLER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ uint64_t dt_sampler_steps(const struct dt_sampler *sampler);
 
 /* The sample at a position, in [0, count). An epoch must have at least one step. */
 uint64_t dt_sampler_at(const struct dt_sampler *sampler, uint64_t position);
-
-#endif

@@ -4,8 +4,7 @@
  * A backend's own device, stream and event structures begin with these and are allocated by its create functions. lib/device/device.c
  * checks arguments and keeps the ledger, so that every backend counts the same bytes; a backend sees only valid arguments and sizes above
  * 0. */
-#ifndef LIB_DEVICE_BACKEND_H
-#define LIB_DEVICE_BACKEND_H
+#pragma once
 
 #include "lib/device/device.h"
 
@@ -87,5 +86,3 @@ struct dt_device_backend {
 
 /* Defined in each folder by backend.c, or by none.c in builds without it. */
 extern const struct dt_device_backend dt_device_cpu, dt_device_cuda, dt_device_sim;
-
-#endif

@@ -2,8 +2,7 @@
  * processes use it. It shows if a throughput was measured on a GPU that was hot or shared.
  *
  * Only GPUs report it (lib/device/cuda/nvml.c). */
-#ifndef LIB_DEVICE_CONDITION_H
-#define LIB_DEVICE_CONDITION_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -45,5 +44,3 @@ const char *dt_slowdown_name(enum dt_slowdown slowdown); /* "heat", "power_cap" 
  * run's ranks that compute on it. A power cap is normal at full load, and no reason. */
 void dt_condition_doubts(const struct dt_device_condition *before, const struct dt_device_condition *after, int own, char *out,
                          size_t out_bytes);
-
-#endif

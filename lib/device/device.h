@@ -6,8 +6,7 @@
  * A stream is an ordered queue. Everything below that names a stream returns as soon as the work is queued ("queues"); only
  * dt_stream_synchronize blocks. Work that fails later leaves its status in its stream, later work of that stream is skipped, and
  * dt_stream_synchronize returns the failure. */
-#ifndef LIB_DEVICE_DEVICE_H
-#define LIB_DEVICE_DEVICE_H
+#pragma once
 
 #include "lib/base/dtype.h"
 #include "lib/base/status.h"
@@ -228,5 +227,3 @@ void dt_graph_destroy(struct dt_graph *graph); /* waits for its last launch; tak
  *   and not checked       answered; dt_graph_destroy, which waits for the graph's last launch
  *
  * A communicator that gives up in a capture aborts its operations when the capture is over (lib/comm/nccl/abort.c). */
-
-#endif

@@ -6,8 +6,7 @@
  * on timing or on the device, so cpu, cuda and sim report the same bytes, and `dtbench check` knows
  * them beforehand. Memory that libraries allocate themselves (oneDNN's scratchpads, per-thread
  * tiles) is not in the ledger. */
-#ifndef LIB_DEVICE_MEMORY_H
-#define LIB_DEVICE_MEMORY_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -56,5 +55,3 @@ const char *dt_memory_text(uint64_t bytes, char text[DT_MEMORY_TEXT]);
 void dt_ledger_reset_peak(struct dt_ledger *ledger);
 /* Raise peaks to at least those of `usage`. */
 void dt_ledger_raise_peak(struct dt_ledger *ledger, const struct dt_memory_bytes *usage);
-
-#endif

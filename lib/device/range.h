@@ -2,11 +2,8 @@
  * queueing. Without a profiler they cost next to nothing; in builds without NVTX they do nothing.
  * Ranges nest, by thread.
  * Source  NVIDIA Tools Extension (NVTX) 3, nvToolsExt.h. */
-#ifndef LIB_DEVICE_RANGE_H
-#define LIB_DEVICE_RANGE_H
+#pragma once
 
 /* Begin a range "NAME NUMBER", or "NAME" if number is below 0. */
 void dt_range_push(const char *name, int number);
 void dt_range_pop(void);
-
-#endif

@@ -5,8 +5,7 @@
  * `dtbench check`. With one, everything queued between dt_sim_record_start and dt_sim_record_finish
  * becomes a program (lib/sim/program.h). A program begins with all streams empty and all earlier
  * events passed. */
-#ifndef LIB_DEVICE_SIM_H
-#define LIB_DEVICE_SIM_H
+#pragma once
 
 #include "lib/device/device.h"
 #include "lib/sim/program.h"
@@ -97,5 +96,3 @@ dt_status dt_sim_add_slot(struct dt_device *device, const char *name, const int 
  * it. */
 struct dt_sim_program *dt_sim_recording_of(const struct dt_device *device);
 struct dt_sim_program *dt_sim_recording(const struct dt_stream *stream, int *out_stream);
-
-#endif

@@ -6,8 +6,7 @@
  * lib/comm/comm.c collectives and messages, and lib/kernels and the model families' traced kernels
  * mark themselves; code that queues work does not. A span's time is the stream's: it includes
  * waiting for peers, but not waiting for other streams before the work. */
-#ifndef LIB_DEVICE_SPAN_H
-#define LIB_DEVICE_SPAN_H
+#pragma once
 
 #include "lib/device/device.h"
 #include "lib/device/memory.h"
@@ -60,5 +59,3 @@ dt_status dt_spans_collect(struct dt_device *device, struct dt_spans_recorded *o
 
 /* Discard the recording after a step failed. Streams may still be busy with it. */
 void dt_spans_forget(struct dt_device *device);
-
-#endif

@@ -3,8 +3,7 @@
  * A trace has processes (a rank), in each of them threads (a queue), and on each thread spans that do not overlap.
  * Source  "Trace Event Format", Google, 2016: complete events "X", metadata events "M", flow events "s" and "f",
  * counters "C". */
-#ifndef LIB_DEVICE_TRACE_H
-#define LIB_DEVICE_TRACE_H
+#pragma once
 
 #include "lib/device/device.h"
 
@@ -54,5 +53,3 @@ void dt_trace_message(struct dt_trace *trace, const struct dt_trace_span *span, 
 /* End the file. Takes NULL. Errors: DT_ERR_IO, if anything could not be written, and
  * DT_ERR_HOST_MEMORY; the file is then removed. */
 dt_status dt_trace_close(struct dt_trace *trace);
-
-#endif

@@ -1,7 +1,6 @@
 /* The functions that a backend of lib/kernels/kernels.h provides, without spans: for data on the
  * device, and for data in host memory. */
-#ifndef LIB_KERNELS_BACKEND_H
-#define LIB_KERNELS_BACKEND_H
+#pragma once
 
 #include "lib/kernels/kernels.h"
 
@@ -36,5 +35,3 @@ extern const struct dt_kernel_backend dt_kernels_sim;
 /* Each in the backend.c of its folder; or in none.c, without functions, if the build has no such
  * device. */
 extern const struct dt_kernel_backend dt_kernels_cpu, dt_kernels_cuda;
-
-#endif

@@ -6,8 +6,7 @@
  * dt_kernels_init, unless stated otherwise. Arithmetic is fp32 inside, rounded to the dtype once at
  * the end. Arguments are copied. Each call is a span of a traced step (lib/device/span.h). Errors:
  * those of queueing; dt_stream_synchronize returns failures of the work itself. */
-#ifndef LIB_KERNELS_KERNELS_H
-#define LIB_KERNELS_KERNELS_H
+#pragma once
 
 #include "lib/base/dtype.h"
 #include "lib/base/status.h"
@@ -163,5 +162,3 @@ dt_status dt_kernels_convert(struct dt_kernels *k, struct dt_stream *stream, voi
 /* to[i] = value, [count] */
 dt_status dt_kernels_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
 dt_status dt_kernels_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
-
-#endif

@@ -9,8 +9,7 @@
  *           Source  Micikevicius et al., "Mixed Precision Training", ICLR 2018, section 3.2.
  * Skipping  if the norm is not finite, some gradient is not: no rank updates any parameter in this
  *           step. */
-#ifndef LIB_KERNELS_NORM_H
-#define LIB_KERNELS_NORM_H
+#pragma once
 
 #include "lib/kernels/kernels.h"
 
@@ -41,5 +40,3 @@ DT_HOST_DEVICE static inline void dt_norm_settle(struct dt_norm_state *s, const 
         s->good = 0;
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* The processes of a run and their places in the world: the rank of this process, the secret that
  * proves that it belongs to its job, the supervisor of ranks on one machine, and the rank's side of
  * the supervisor. */
-#ifndef LIB_LAUNCH_LAUNCH_H
-#define LIB_LAUNCH_LAUNCH_H
+#pragma once
 
 #include "lib/base/keyed_hash.h"
 #include "lib/base/status.h"
@@ -189,5 +188,3 @@ dt_status dt_node_list_expand(const char *list, char **out_lines, int *out_count
 
 /* The first name. Errors: DT_ERR_INVALID, as above, and for an empty list. */
 dt_status dt_node_list_first(const char *list, char out[DT_NODE_NAME_BYTES]);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared by this folder's files; included only here and by their tests. */
-#ifndef LIB_LAUNCH_LAUNCH_PARTS_H
-#define LIB_LAUNCH_LAUNCH_PARTS_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/launch/launch.h"
@@ -111,5 +110,3 @@ dt_status dt_launch_make_session(char *path, size_t path_bytes);
  * `ended`, which is mpirun or the process that started it, and those older than a minute whose
  * process no longer exists. Returns the number of removed folders. */
 int dt_launch_remove_sessions(const char *folder, pid_t ended);
-
-#endif

@@ -12,8 +12,7 @@
  * micro-batch keeps for its backward. A tensor group is the ranks that compute each layer together,
  * each with a part of it. Functions queue work on `stream` and return, unless stated otherwise;
  * their errors are DT_ERR_OOM, DT_ERR_HOST_MEMORY and those of queueing. */
-#ifndef LIB_MODEL_MODEL_H
-#define LIB_MODEL_MODEL_H
+#pragma once
 
 #include "lib/base/dtype.h"
 #include "lib/base/status.h"
@@ -578,5 +577,3 @@ void dt_layers_text(const struct dt_model *model, struct dt_layers layers, char 
 /* end_elems of the family; without it the parameters of all layers before the blocks, or after
  * them, whichever are more. */
 double dt_end_elems(const struct dt_model *model, int ranks);
-
-#endif

@@ -1,7 +1,6 @@
 /* One kernel of a family at a time, to be timed for calibration. A probe has three memory regions; the kernel is queued as often as the caller
  * likes. The kernels are those of the device, as training uses them. */
-#ifndef LIB_MODEL_PROBE_H
-#define LIB_MODEL_PROBE_H
+#pragma once
 
 #include "lib/cost/measured.h"
 #include "lib/model/model.h"
@@ -49,5 +48,3 @@ void dt_probe_destroy(struct dt_probe *probe); /* takes NULL */
 dt_status dt_probe_set(struct dt_probe *probe, const struct dt_measured *what);
 /* Queue the kernel `times` times, and wait for it. Errors: those of the kernel. */
 dt_status dt_probe_run(struct dt_probe *probe, int times);
-
-#endif

@@ -1,7 +1,6 @@
 /* Divide consecutive pieces of a model into the stages of a pipeline. Arithmetic; nothing is
  * queued. */
-#ifndef LIB_MODEL_SPLIT_H
-#define LIB_MODEL_SPLIT_H
+#pragma once
 
 #include "lib/model/model.h"
 
@@ -25,5 +24,3 @@ struct dt_piece {
  * that would leave the last stages empty (a large head passes several multiples at once), the last
  * pieces are one stage each. */
 void dt_split(struct dt_piece *pieces, int count, enum dt_split_rule rule, int stages, int *first_layer);
-
-#endif

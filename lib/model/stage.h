@@ -1,8 +1,7 @@
 /* Kernels, stages and stashes of any family are created and destroyed here. struct dt_model_family
  * gives the sizes of the family's parts, and the functions that create them. Work is queued on
  * `stream`; errors are those of lib/model/model.h. */
-#ifndef LIB_MODEL_STAGE_H
-#define LIB_MODEL_STAGE_H
+#pragma once
 
 #include "lib/model/model.h"
 
@@ -31,5 +30,3 @@ void dt_stash_end(struct dt_stash *stash, struct dt_stream *stream);
  * them moves to *input. */
 void dt_stash_forget(const struct dt_stage *stage, struct dt_stash *stash, int first, int end, struct dt_stream *stream,
                      struct dt_buffer *input);
-
-#endif

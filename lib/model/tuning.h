@@ -5,8 +5,7 @@
  *
  * A tuning belongs to a family. It contains the products to measure, and the chosen algorithms by
  * the product's shape, dtype, GPU and library. */
-#ifndef LIB_MODEL_TUNING_H
-#define LIB_MODEL_TUNING_H
+#pragma once
 
 #include "lib/base/dtype.h"
 #include "lib/base/status.h"
@@ -59,5 +58,3 @@ struct dt_tuner {
     dt_status (*use)(const struct dt_tuning *tuning, struct dt_kernels *kernels);
     void (*used)(const struct dt_kernels *kernels, struct dt_tuned *out);
 };
-
-#endif

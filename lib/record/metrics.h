@@ -8,8 +8,7 @@
  * computed where the record is made (report_measure).
  *
  * An unknown number is NaN in memory and null in JSON, in every row: a zero is a measured zero. */
-#ifndef LIB_RECORD_METRICS_H
-#define LIB_RECORD_METRICS_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/device/memory.h"
@@ -164,5 +163,3 @@ void dt_metrics_read(struct dt_metrics *metrics, const struct cJSON *object);
 
 /* The JSON Schema of a record's "metrics". Owner of *out: the caller, dt_json_destroy. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_metrics_schema(struct cJSON **out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Records: one line of JSON for each experiment. Their format, their provenance, and files of such
  * lines. */
-#ifndef LIB_RECORD_RECORD_H
-#define LIB_RECORD_RECORD_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/device/condition.h"
@@ -138,5 +137,3 @@ void dt_record_close(struct dt_record_file *file); /* takes NULL */
 enum { DT_RECORD_MAX_BYTES = 128 << 20 };
 typedef dt_status dt_line_use(void *context, char *line, size_t bytes, uint64_t offset);
 dt_status dt_record_lines_visit(const char *path, dt_line_use *use, void *context);
-
-#endif

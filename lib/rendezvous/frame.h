@@ -1,7 +1,6 @@
 /* Frames: the messages on a link after its ends have proved their identity, and the rules that each
  * frame must keep. Included in this folder, and by the tests of these rules. */
-#ifndef LIB_RENDEZVOUS_FRAME_H
-#define LIB_RENDEZVOUS_FRAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ struct dt_frame_reader {
  * it breaks; then *out must not be used. Otherwise all numbers of *out are within their bounds, so
  * they may be used as indices and lengths. Allocates nothing. */
 bool dt_frame_decode(const struct dt_frame_reader *reader, const char *data, size_t have, struct dt_frame *out, enum dt_frame_fault *fault);
-
-#endif

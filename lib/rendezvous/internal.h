@@ -1,8 +1,7 @@
 /* Inside lib/rendezvous: links (link.c) and the frames on them (frame.c), identities of ranks
  * (identity.c), meeting (connect.c, port.c, listen.c), received data (inbox.c), rank 0's service
  * for the others (hub.c), and waiting (rendezvous.c). Included in this folder only. */
-#ifndef LIB_RENDEZVOUS_INTERNAL_H
-#define LIB_RENDEZVOUS_INTERNAL_H
+#pragma once
 
 #include "lib/rendezvous/frame.h"
 #include "lib/rendezvous/proof.h"
@@ -144,5 +143,3 @@ void dt_rendezvous_hub_handle(struct dt_rendezvous *r, int from, const struct dt
 /* Rank 0: a connection has closed, or must be closed for this fault. */
 void dt_rendezvous_hub_lose(struct dt_rendezvous *r, int rank, enum dt_link_state how, enum dt_frame_fault fault);
 void dt_rendezvous_hub_finish(struct dt_rendezvous *r);
-
-#endif

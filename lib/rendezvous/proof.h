@@ -9,8 +9,7 @@
  *
  * Neither end sends anything from which the secret can be found, and repeating a message of an end
  * is useless. After this the connection is trusted. Included in this folder, and by tests. */
-#ifndef LIB_RENDEZVOUS_PROOF_H
-#define LIB_RENDEZVOUS_PROOF_H
+#pragma once
 
 #include "lib/launch/launch.h"
 
@@ -48,5 +47,3 @@ bool dt_magic_fits(const void *data, size_t bytes);
 bool dt_challenge_is_true(const struct dt_secret *secret, const struct dt_hello *hello, const struct dt_challenge *challenge);
 bool dt_claim_is_true(const struct dt_secret *secret, const struct dt_hello *hello, const struct dt_challenge *challenge,
                       const struct dt_claim *claim);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Gatherings cost rank 0 size * size * bytes: use them for control data, not in every step.
  * Reductions cost size * bytes. */
-#ifndef LIB_RENDEZVOUS_RENDEZVOUS_H
-#define LIB_RENDEZVOUS_RENDEZVOUS_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/launch/launch.h"
@@ -106,5 +105,3 @@ void dt_rendezvous_ask(struct dt_rendezvous *rendezvous, const struct dt_rendezv
 /* Append "rank 3", "ranks 3 and 5", "ranks 1, 2, 3 and 17 more": the ranks i of [count] with
  * chosen[i] set. */
 void dt_rendezvous_name_ranks(const bool *chosen, int count, char *text, size_t text_bytes);
-
-#endif

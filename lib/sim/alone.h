@@ -1,7 +1,6 @@
 /* Times one collective of all ranks of a placement, without other work: what benchmarks of
  * collectives measure. */
-#ifndef LIB_SIM_ALONE_H
-#define LIB_SIM_ALONE_H
+#pragma once
 
 #include "lib/sim/cluster.h"
 #include "lib/sim/program.h"
@@ -10,5 +9,3 @@
  * (`where` is its file), DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_time_alone(const struct dt_sim_cluster *cluster, const char *where, const struct dt_sim_placement *placement,
                             enum dt_sim_collective kind, double bytes, double *out_s);
-
-#endif

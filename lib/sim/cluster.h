@@ -3,8 +3,7 @@
  * The file is configs/clusters/NAME.json; lib/sim/cluster_config.c has the table of its keys. Every
  * section has a "source" that says where its numbers come from. Units: GB are 1e9 bytes, GiB 2^30
  * bytes, Gbit/s 1e9 bits a second; all bandwidths are of one direction. */
-#ifndef LIB_SIM_CLUSTER_H
-#define LIB_SIM_CLUSTER_H
+#pragma once
 
 #include "lib/base/dtype.h"
 #include "lib/base/status.h"
@@ -150,5 +149,3 @@ struct dt_sim_placement {
 /* Fill in ranks_per_node. DT_ERR_INVALID if the cluster is too small; `where` is its file. The text
  * begins with "world_size: ". */
 dt_status dt_sim_cluster_place(const struct dt_sim_cluster *cluster, const char *where, struct dt_sim_placement *placement);
-
-#endif

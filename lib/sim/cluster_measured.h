@@ -5,8 +5,7 @@
  * message: all ranks of the measured nodes), the nodes that it spans, the bytes as
  * lib/sim/program.h counts them, the seconds that it took without other work, and the part of these
  * nodes' processor time that it used (load). */
-#ifndef LIB_SIM_CLUSTER_MEASURED_H
-#define LIB_SIM_CLUSTER_MEASURED_H
+#pragma once
 
 #include "lib/config/config.h"
 
@@ -40,5 +39,3 @@ dt_status dt_sim_measured_write(const struct dt_sim_measured_list *list, struct 
  * node never represents several, nor several one. False: the kind was not measured. */
 bool dt_sim_measured_find(const struct dt_sim_measured_list *list, int kind, int ranks, int nodes, double bytes, double *out_seconds,
                           double *out_load);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Nothing is random and nothing depends on addresses or on this machine: the same programs give the
  * same times to the last bit. */
-#ifndef LIB_SIM_ENGINE_H
-#define LIB_SIM_ENGINE_H
+#pragma once
 
 #include "lib/sim/network.h"
 #include "lib/sim/program.h"
@@ -101,5 +100,3 @@ struct dt_sim_idle dt_sim_engine_event_idle(const struct dt_sim_engine *engine, 
 double dt_sim_engine_end_s(const struct dt_sim_engine *engine, int rank);
 /* Number of operations done so far by all ranks. */
 uint64_t dt_sim_engine_operations(const struct dt_sim_engine *engine);
-
-#endif

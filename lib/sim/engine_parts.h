@@ -1,6 +1,5 @@
 /* What the two files of the engine share; no other file includes it. */
-#ifndef LIB_SIM_ENGINE_PARTS_H
-#define LIB_SIM_ENGINE_PARTS_H
+#pragma once
 
 #include "lib/sim/engine.h"
 #include "lib/sim/heap.h"
@@ -123,5 +122,3 @@ void engine_report_span(const struct dt_sim_engine *e, int rank, int stream, con
 /* Has the rank finished its program? */
 bool engine_is_done(const struct rank *rank);
 dt_status engine_fail_deadlock(const struct dt_sim_engine *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* A binary heap of (time, item), earliest first, whose items can be moved and taken out. Equal
  * times are ordered by the items' numbers, so that a simulation never depends on the heap's
  * layout. */
-#ifndef LIB_SIM_HEAP_H
-#define LIB_SIM_HEAP_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -35,5 +34,3 @@ void dt_sim_heap_clear(struct dt_sim_heap *heap);
 double dt_sim_heap_time(const struct dt_sim_heap *heap);
 /* Remove the earliest item and return it; the heap must not be empty. */
 uint32_t dt_sim_heap_pop(struct dt_sim_heap *heap);
-
-#endif

@@ -15,8 +15,7 @@
  * nvls tree   the same within each node, and between nodes a tree instead of those switches.
  *
  * Not modelled: CollNet without NVLS, all_gather and reduce_scatter by NVLS, PAT. */
-#ifndef LIB_SIM_NCCL_H
-#define LIB_SIM_NCCL_H
+#pragma once
 
 #include "lib/sim/cluster.h"
 #include "lib/sim/program.h"
@@ -91,5 +90,3 @@ double dt_sim_nccl_predict(const struct dt_sim_nccl_comm *comm, enum dt_sim_coll
 
 /* NCCL's selection, and how long it takes. bytes as in lib/sim/program.h; ranks at least 2. */
 struct dt_sim_nccl_plan dt_sim_nccl_plan(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind, double bytes);
-
-#endif

@@ -12,8 +12,7 @@
  *                   filling), with weights; the fluid model of TCP that SimGrid's CM02 uses:
  *                   Casanova, Marchal, "A Network Model for Simulation of Grid Application", INRIA
  *                   RR-4596, 2002. */
-#ifndef LIB_SIM_NETWORK_H
-#define LIB_SIM_NETWORK_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -65,5 +64,3 @@ uint32_t dt_sim_network_take(struct dt_sim_network *network, double now_s);
 
 /* Rate of the flow with this tag now, in bytes/s; 0: none. For tests: it looks at every flow. */
 double dt_sim_network_rate(struct dt_sim_network *network, uint32_t tag);
-
-#endif

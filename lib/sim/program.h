@@ -12,8 +12,7 @@
  *
  * Errors of the functions that add: DT_ERR_HOST_MEMORY; DT_ERR_INVALID for an impossible stream,
  * event, cost or peer. */
-#ifndef LIB_SIM_PROGRAM_H
-#define LIB_SIM_PROGRAM_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -167,5 +166,3 @@ dt_status dt_sim_program_finish(struct dt_sim_program *program);
 bool dt_sim_program_equal(const struct dt_sim_program *left, const struct dt_sim_program *right);
 
 const char *dt_sim_collective_name(enum dt_sim_collective kind); /* "all_reduce", ... */
-
-#endif

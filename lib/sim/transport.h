@@ -19,8 +19,7 @@
  *                       many messages is not known: that of one is used.
  * MPI: dtbench's own collectives (lib/comm/mpi/operation.c): ranks exchange parts directly, in one
  * or two phases. */
-#ifndef LIB_SIM_TRANSPORT_H
-#define LIB_SIM_TRANSPORT_H
+#pragma once
 
 #include "lib/sim/cluster.h"
 #include "lib/sim/engine.h"
@@ -60,5 +59,3 @@ dt_status dt_sim_links_nccl(struct dt_sim_links *links, const int *ranks, int co
 /* Rate of one network card in one direction, for this number of flows and of the placement's
  * nodes. */
 double dt_sim_links_card_bytes_per_s(const struct dt_sim_links *links, int nodes, double flows);
-
-#endif

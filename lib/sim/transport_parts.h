@@ -1,6 +1,5 @@
 /* What the files of the transport share; no other file includes it. */
-#ifndef LIB_SIM_TRANSPORT_PARTS_H
-#define LIB_SIM_TRANSPORT_PARTS_H
+#pragma once
 
 #include "lib/sim/transport.h"
 
@@ -88,5 +87,3 @@ dt_status links_pattern(struct dt_sim_links *links, const int *ranks, int count,
 /* The pattern of messages that NCCL's ranks exchange together: an equal part to each other rank
  * (kind all_to_all), or everything to the next rank. */
 dt_status links_exchange_pattern(struct dt_sim_links *links, const int *ranks, int count, enum dt_sim_collective kind, struct pattern *out);
-
-#endif

@@ -6,8 +6,7 @@
  * for a minute. Therefore a helper process loads it at run time, writes facts to a pipe, line by
  * line, and is killed when it takes too long. Facts that it has not written by then are taken from
  * the variables, or are unknown. */
-#ifndef LIB_SLURM_FACTS_H
-#define LIB_SLURM_FACTS_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -70,5 +69,3 @@ void dt_slurm_facts_finish(struct dt_slurm_facts *facts);
 
 /* Seconds until the job's time limit; NaN: unknown or no limit. */
 double dt_slurm_seconds_left(const struct dt_slurm_facts *facts);
-
-#endif

@@ -1,6 +1,5 @@
 /* The work of lib/slurm/facts.h's helper process. */
-#ifndef LIB_SLURM_LIBRARY_H
-#define LIB_SLURM_LIBRARY_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -8,5 +7,3 @@
  * DTBENCH_LIBSLURM names the library if the loader would not find it, or would find another
  * cluster's. May not return: slurm_init() exits. Errors: DT_ERR_UNAVAILABLE. */
 dt_status dt_slurm_library_answer(void);
-
-#endif

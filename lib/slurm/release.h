@@ -1,6 +1,5 @@
 /* The releases of Slurm known to this program. */
-#ifndef LIB_SLURM_RELEASE_H
-#define LIB_SLURM_RELEASE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ const struct dt_slurm_release *dt_slurm_release_of_date(int year, int month);
  * versions, so nothing is printed unless the library's release is that of the header of this
  * build. */
 void dt_slurm_job_answer(void *library, const struct dt_slurm_release *release, uint32_t job_id);
-
-#endif

@@ -3,8 +3,7 @@
  * and the tensors' bytes, one after the other, in little-endian order.
  *
  * Source  The format's description in the README of github.com/huggingface/safetensors. */
-#ifndef LIB_TENSORS_SAFETENSORS_H
-#define LIB_TENSORS_SAFETENSORS_H
+#pragma once
 
 #include "lib/base/dtype.h"
 #include "lib/data/mapped_file.h"
@@ -47,5 +46,3 @@ dt_status dt_tensor_header(struct dt_tensor *tensors, int count, char **out, siz
 
 /* Elements of a tensor. */
 uint64_t dt_tensor_elems(const struct dt_tensor *tensor);
-
-#endif

@@ -1,7 +1,6 @@
 /* A part of a tensor: runs of its elements, in row-major order, of equal length and at equal
  * distances; the part may have only a range of these elements. */
-#ifndef LIB_TENSORS_TENSOR_PART_H
-#define LIB_TENSORS_TENSOR_PART_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ bool dt_tensor_part_find(const struct dt_tensor_part *part, uint64_t element, ui
  * function reads such a name; false: it has no part. */
 void dt_tensor_part_name(const char *name, const struct dt_tensor_part *part, char *out, size_t out_bytes);
 bool dt_tensor_part_read(const char *text, char *name, size_t name_bytes, struct dt_tensor_part *out);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Loading does not depend on how the saving ranks were divided: each rank looks up the elements
  * that it holds, in whichever files have them. */
-#ifndef SCHEDULES_CHECKPOINT_CHECKPOINT_H
-#define SCHEDULES_CHECKPOINT_CHECKPOINT_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "schedules/data_parallel/mode.h"
@@ -94,5 +93,3 @@ dt_status checkpoint_size_of(const struct checkpoint_rank *rank, struct checkpoi
 /* Bytes that all ranks together write, without the files' headers: parameters, and the optimizer's
  * state for them. */
 uint64_t checkpoint_bytes(const struct experiment *experiment);
-
-#endif

@@ -1,6 +1,5 @@
 /* Hugging Face folders as sources. */
-#ifndef SCHEDULES_CHECKPOINT_HUGGING_FACE_H
-#define SCHEDULES_CHECKPOINT_HUGGING_FACE_H
+#pragma once
 
 #include "schedules/checkpoint/internal.h"
 #include "schedules/checkpoint/sources.h"
@@ -15,5 +14,3 @@ dt_status sources_open_hugging_face(struct sources *sources, const char *path, c
 /* Open whichever the folder has: a checkpoint or a Hugging Face model. *index is zeroed for the
  * latter. Owner of index->bytes: the caller, free, also after a failure. */
 dt_status sources_open(struct sources *sources, const char *path, const struct dt_model *model, struct checkpoint_index *index);
-
-#endif

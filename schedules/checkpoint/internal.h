@@ -1,6 +1,5 @@
 /* What the files of this folder share. */
-#ifndef SCHEDULES_CHECKPOINT_INTERNAL_H
-#define SCHEDULES_CHECKPOINT_INTERNAL_H
+#pragma once
 
 #include "lib/tensors/safetensors.h"
 #include "lib/tensors/tensor_part.h"
@@ -69,5 +68,3 @@ void checkpoint_model_text(const struct dt_model *model, char *out, size_t out_b
 /* Make all ranks fail if one has failed, and say why. `status` and its text are this rank's.
  * Errors: DT_ERR_COMM, or `status`, or `others` with the text of the first rank that has failed. */
 dt_status checkpoint_agree(struct dt_comm *world, dt_status status, dt_status others);
-
-#endif

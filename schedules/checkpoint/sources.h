@@ -1,7 +1,6 @@
 /* Where the elements of a model's tensors are in files: parts that ranks have saved, or tensors of
  * another library's files. */
-#ifndef SCHEDULES_CHECKPOINT_SOURCES_H
-#define SCHEDULES_CHECKPOINT_SOURCES_H
+#pragma once
 
 #include "lib/model/model.h"
 #include "lib/tensors/safetensors.h"
@@ -50,5 +49,3 @@ struct wanted {
 };
 dt_status sources_collect(const struct sources *sources, const struct wanted *wanted, const struct source *found, int found_count,
                           uint64_t k, uint64_t count, char *to);
-
-#endif

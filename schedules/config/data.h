@@ -1,6 +1,5 @@
 /* What dtbench knows of an experiment's file of samples without reading its content. */
-#ifndef SCHEDULES_CONFIG_DATA_H
-#define SCHEDULES_CONFIG_DATA_H
+#pragma once
 
 #include "schedules/config/experiment.h"
 
@@ -16,5 +15,3 @@ dt_status experiment_find_data(struct experiment *experiment);
 
 /* In which order the experiment takes the file's samples. */
 struct dt_sampler experiment_sampler(const struct experiment *experiment);
-
-#endif

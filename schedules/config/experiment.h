@@ -3,8 +3,7 @@
  * The JSON names, defaults and ranges stand in one table, schedules/config/fields.c. Its strings
  * are interned (lib/base/grow.h) and live as long as the program. So an experiment owns nothing,
  * can be copied by its bytes, and two with the same bytes are equal. */
-#ifndef SCHEDULES_CONFIG_EXPERIMENT_H
-#define SCHEDULES_CONFIG_EXPERIMENT_H
+#pragma once
 
 #include "lib/data/sampler.h"
 #include "lib/model/model.h"
@@ -250,5 +249,3 @@ static inline uint64_t experiment_global_batch(const struct experiment *e)
 {
     return (uint64_t)(e->world_size / e->context.size) * (uint64_t)e->batch_size;
 }
-
-#endif

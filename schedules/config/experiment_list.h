@@ -1,6 +1,5 @@
 /* The experiments of a config; a sweep has up to 100,000. */
-#ifndef SCHEDULES_CONFIG_EXPERIMENT_LIST_H
-#define SCHEDULES_CONFIG_EXPERIMENT_LIST_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "schedules/config/experiment.h"
@@ -27,5 +26,3 @@ dt_status experiment_list_add(struct experiment_list *list, const struct experim
 
 /* Take out the experiments whose dropped[i] is true; the others keep their order. */
 void experiment_list_drop(struct experiment_list *list, const bool *dropped);
-
-#endif

@@ -1,7 +1,6 @@
 /* The families of models that configs can name: the one place outside of a family's own folder, and of its tests, that knows them.
  * A new family is a folder beside gpt/ and one line in families.c. */
-#ifndef SCHEDULES_CONFIG_FAMILIES_H
-#define SCHEDULES_CONFIG_FAMILIES_H
+#pragma once
 
 #include "lib/model/model.h"
 
@@ -26,5 +25,3 @@ const struct dt_model_preset *model_find_preset(const char *name, const struct d
 void model_take_preset(struct dt_model *model, const struct dt_model_preset *preset, const bool *given);
 /* A model of that preset, with defaults for the keys that the preset does not set. */
 struct dt_model model_of_preset(const struct dt_model_preset *preset, const struct dt_model_family *family);
-
-#endif

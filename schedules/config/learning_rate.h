@@ -7,8 +7,7 @@
  * Source  warm-up and linear scaling: Goyal et al., "Accurate, Large Minibatch SGD", 2017, sections 2.1 and 2.2; the root: Krizhevsky, "One
  *         weird trick for parallelizing convolutional neural networks", 2014, section 5; cosine: Loshchilov, Hutter, "SGDR", ICLR 2017,
  *         equation 5. */
-#ifndef SCHEDULES_CONFIG_LEARNING_RATE_H
-#define SCHEDULES_CONFIG_LEARNING_RATE_H
+#pragma once
 
 #include "schedules/config/experiment.h"
 
@@ -17,5 +16,3 @@
 double experiment_rate_factor(const struct experiment *experiment, int step);
 /* Whether the factor ever differs from 1. */
 bool experiment_rate_varies(const struct experiment *experiment);
-
-#endif

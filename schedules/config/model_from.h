@@ -1,6 +1,5 @@
 /* Models that the config.json of a Hugging Face model describes: model.from. */
-#ifndef SCHEDULES_CONFIG_MODEL_FROM_H
-#define SCHEDULES_CONFIG_MODEL_FROM_H
+#pragma once
 
 #include "lib/model/model.h"
 
@@ -34,5 +33,3 @@ dt_status model_shape_check(const char *text, const char *label, const struct dt
  * *dialect its words. Owner: the caller, dt_json_destroy. Errors: DT_ERR_INVALID if no type
  * fits. */
 dt_status model_to_hugging_face(const struct dt_model *model, struct cJSON **config, const struct dt_model_dialect **dialect);
-
-#endif

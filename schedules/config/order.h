@@ -1,6 +1,5 @@
 /* The pipeline order of an experiment: its row, and the shape that it is made for. */
-#ifndef SCHEDULES_CONFIG_ORDER_H
-#define SCHEDULES_CONFIG_ORDER_H
+#pragma once
 
 #include "schedules/config/experiment.h"
 #include "schedules/plan/plan.h"
@@ -29,5 +28,3 @@ dt_status experiment_find_order(struct experiment *experiment);
 dt_status experiment_make_plans(const struct experiment *experiment, struct plan **out);
 
 void experiment_order_finish(struct experiment_order *order); /* takes a zeroed one */
-
-#endif

@@ -1,7 +1,6 @@
 /* Paradigms: how the work is divided over the ranks. Each is a row of one table, from which follow the config's choices, `dtbench list`, the
  * mesh, the data-parallel mode and what is checked. A new one is a row here and its name in the enum. */
-#ifndef SCHEDULES_CONFIG_PARADIGM_H
-#define SCHEDULES_CONFIG_PARADIGM_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "schedules/mesh/shape.h"
@@ -68,5 +67,3 @@ const struct paradigm *paradigm_more(int index);
 /* The row of a paradigm; NULL past the last. */
 const struct paradigm *paradigm_of(enum paradigm_kind kind);
 const char *paradigm_name(int kind); /* NULL past the last */
-
-#endif

@@ -5,8 +5,7 @@
  * the sweep's combinations are made, and every one is read, completed with
  * defaults and checked before any of them runs. Combinations that no strategy
  * can have are left out (experiment_list_left_out), unless all are such. */
-#ifndef SCHEDULES_CONFIG_PARSE_H
-#define SCHEDULES_CONFIG_PARSE_H
+#pragma once
 
 #include "lib/config/config.h"
 #include "lib/config/schema.h"
@@ -86,5 +85,3 @@ static inline bool experiment_reads(const struct experiment *e, const struct dt_
 /* The family whose models have this row; NULL: all families have it. */
 const struct dt_model_family *experiment_field_family(const struct dt_field *field);
 const struct dt_schema *experiment_schema(void);
-
-#endif

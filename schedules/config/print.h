@@ -1,8 +1,7 @@
 /* Writing an experiment: which keys it shows, and its hash. Experiments with the same hash measure
  * the same thing. The hash is FNV-1a 64 of the canonical JSON of the keys that the experiment
  * depends on (experiment_depends_on). */
-#ifndef SCHEDULES_CONFIG_PRINT_H
-#define SCHEDULES_CONFIG_PRINT_H
+#pragma once
 
 #include "lib/config/config.h"
 #include "schedules/config/experiment.h"
@@ -15,5 +14,3 @@ dt_status experiment_set_hash(struct experiment *e);
 
 /* Add the contents of a file that the experiment names to its hash. */
 void experiment_hash_file(struct experiment *e, const char *text, size_t bytes);
-
-#endif

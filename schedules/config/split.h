@@ -1,6 +1,5 @@
 /* Which layers the stages of a pipeline have. */
-#ifndef SCHEDULES_CONFIG_SPLIT_H
-#define SCHEDULES_CONFIG_SPLIT_H
+#pragma once
 
 #include "schedules/config/experiment.h"
 
@@ -16,5 +15,3 @@ int split_points(const char *text, uint16_t *points);
  * with the key that does not fit: more stages than the model has pieces, or points that are too
  * many or too few, not rising, or after the last block; DT_ERR_HOST_MEMORY. */
 dt_status experiment_partition(const struct experiment *experiment, int virtual_stages, int *first_layer);
-
-#endif

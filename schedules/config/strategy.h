@@ -1,8 +1,7 @@
 /* How an experiment divides a model over its ranks: found once from the config's keys. It consists
  * of numbers and pointers to table rows, without names, so that schedules, predictions and searches
  * look nothing up. */
-#ifndef SCHEDULES_CONFIG_STRATEGY_H
-#define SCHEDULES_CONFIG_STRATEGY_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/device/device.h"
@@ -117,5 +116,3 @@ int experiment_rank_of_kind(const struct experiment *experiment, int index);
  * group's size if the axis has such groups in this experiment, else NULL. A pipeline has none if
  * mesh.order puts its stages farther apart than replicas. */
 const char *experiment_node_key(const struct experiment *experiment, enum mesh_axis axis);
-
-#endif

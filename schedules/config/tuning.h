@@ -1,6 +1,5 @@
 /* The tuning file of an experiment (lib/model/tuning.h): what can be checked without a GPU. */
-#ifndef SCHEDULES_CONFIG_TUNING_H
-#define SCHEDULES_CONFIG_TUNING_H
+#pragma once
 
 #include "schedules/config/experiment.h"
 
@@ -13,5 +12,3 @@ dt_status experiment_check_tuning(struct experiment *experiment, const char *whe
 /* Replace the file's name by its path, since rank processes do not know the config's folder.
  * Errors: DT_ERR_IO. */
 dt_status experiment_find_tuning(struct experiment *experiment);
-
-#endif

@@ -15,8 +15,7 @@
  *
  * Source  the buckets: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020, section 3.2.
  * Differs a bucket is closed at the end of a layer, not of a tensor, since that is when our gradients become ready. */
-#ifndef SCHEDULES_DATA_PARALLEL_BUCKETS_H
-#define SCHEDULES_DATA_PARALLEL_BUCKETS_H
+#pragma once
 
 #include "schedules/data_parallel/replica.h"
 #include "schedules/data_parallel/shard.h"
@@ -109,5 +108,3 @@ dt_status buckets_end_step(struct data_parallel *dp);
 #define BUCKETS_HOOKS                                                                                                                      \
     .unit = buckets_unit, .destroy = buckets_destroy, .fetch = buckets_fetch, .begin_gradients = buckets_begin_gradients,                  \
     .reduce = buckets_reduce, .visit = buckets_visit, .end_step = buckets_end_step
-
-#endif

@@ -14,8 +14,7 @@
  * Differs a worker never takes a newer version than it must, while theirs take the newest one
  *         available; and a server adds the gradients of all workers before it updates, while theirs
  *         update after each worker. Either would make losses depend on timing. */
-#ifndef SCHEDULES_DATA_PARALLEL_LATE_H
-#define SCHEDULES_DATA_PARALLEL_LATE_H
+#pragma once
 
 #include "schedules/data_parallel/buckets.h"
 
@@ -34,5 +33,3 @@ void *late_grads(const struct buckets *b, const struct bucket *bucket);
 dt_status late_begin_step(struct buckets *b);
 /* Queue the servers' updates, and the sends of the updated parameters. */
 dt_status late_end_step(struct buckets *b);
-
-#endif

@@ -5,8 +5,7 @@
  * parameter_server) share buckets.c. A mode owns the stage's parameters, gradients and optimizer
  * state, and sets group->params, group->grads and group->accumulate before the group's kernels.
  * Hooks queue work and return. */
-#ifndef SCHEDULES_DATA_PARALLEL_MODE_H
-#define SCHEDULES_DATA_PARALLEL_MODE_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "lib/model/model.h"
@@ -175,5 +174,3 @@ struct dp_mode {
     /* END_STEP: finish the reductions, and update all parameters that have not been updated. */
     dt_status (*end_step)(struct data_parallel *dp);
 };
-
-#endif

@@ -9,8 +9,7 @@
  *         or with other gradients' reduction now wait for the last gradient: a mode that frees
  *         gradients as it updates (none, and every mode with parameter offload) then holds all
  *         gradients at the end of the step. */
-#ifndef SCHEDULES_DATA_PARALLEL_NORM_H
-#define SCHEDULES_DATA_PARALLEL_NORM_H
+#pragma once
 
 #include "schedules/data_parallel/mode.h"
 
@@ -44,5 +43,3 @@ dt_status norm_add(struct gradient_norm *norm, const struct dp_setup *setup, con
 /* Call it after all ranges are added: updates that are queued from here on use the norm.
  * summed_ranks: as of optimizer_create. Collective. */
 dt_status norm_settle(struct gradient_norm *norm, const struct dp_setup *setup, int summed_ranks);
-
-#endif

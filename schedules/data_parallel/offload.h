@@ -9,8 +9,7 @@
  * (DDP's of all micro-batches but the last, for example) have to stay on the device.
  * Source  Ren et al., "ZeRO-Offload: Democratizing Billion-Scale Model Training", USENIX ATC 2021, sections 3 and 4.1. Differs: parameters
  *         are in host memory, too, as in Rajbhandari et al., "ZeRO-Infinity", SC 2021, section 5.1. */
-#ifndef SCHEDULES_DATA_PARALLEL_OFFLOAD_H
-#define SCHEDULES_DATA_PARALLEL_OFFLOAD_H
+#pragma once
 
 #include "schedules/data_parallel/mode.h"
 #include "schedules/data_parallel/optimizer.h"
@@ -64,5 +63,3 @@ dt_status offload_update(struct offload_home *home, const struct dp_setup *setup
 /* Have compute wait until the home's parameters are the step's result. The wait is for the update,
  * so it does not count as communication. */
 dt_status offload_await(const struct offload_home *home, const struct dp_setup *setup);
-
-#endif

@@ -7,8 +7,7 @@
  * overlapped with backward. The same parameters are left out however the work is divided, because
  * every rank that updates a parameter sees the same reduced gradient. Where the gradients' norm is
  * asked for, it says whether the whole step is left out, as torch.amp.GradScaler does (norm.h). */
-#ifndef SCHEDULES_DATA_PARALLEL_OPTIMIZER_H
-#define SCHEDULES_DATA_PARALLEL_OPTIMIZER_H
+#pragma once
 
 #include "lib/model/model.h"
 #include "schedules/config/experiment.h"
@@ -46,5 +45,3 @@ dt_status optimizer_apply(struct optimizer *optimizer, void *params, const void 
 /* Visit the state of a range of a group's parameters, which begins at element `first` of the state.
  * `run` describes the range; its kind and data are set here. */
 dt_status optimizer_visit(const struct optimizer *optimizer, struct dp_held run, size_t first, dp_visit visit, void *context);
-
-#endif

@@ -8,8 +8,7 @@
  * Source  MixedPrecision(reduce_dtype) of Zhao et al., "PyTorch FSDP", VLDB 2023, section 4.4; fp16_compress_hook and bf16_compress_hook of
  *         torch.distributed.algorithms.ddp_comm_hooks. Differs: the reduced gradients are kept in the model's dtype; the hooks divide by the
  *         number of ranks before they add, as NCCL's averages do and MPI's do not. */
-#ifndef SCHEDULES_DATA_PARALLEL_REDUCE_H
-#define SCHEDULES_DATA_PARALLEL_REDUCE_H
+#pragma once
 
 #include "schedules/data_parallel/mode.h"
 
@@ -22,5 +21,3 @@ dt_status reduce_sums_at(const struct dp_setup *setup, void *grads, size_t count
 /* whole [shards * share] is undefined afterwards; to [share] gets this rank's part, averaged over
  * the shards and over their replicas. */
 dt_status reduce_shares(const struct dp_setup *setup, void *whole, void *to, size_t share);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * With parameter offload the flat parameters and the optimizer state are in host memory. The mode
  * then keeps the gradients. */
-#ifndef SCHEDULES_DATA_PARALLEL_REPLICA_H
-#define SCHEDULES_DATA_PARALLEL_REPLICA_H
+#pragma once
 
 #include "schedules/data_parallel/offload.h"
 #include "schedules/data_parallel/residency.h"
@@ -50,5 +49,3 @@ dt_status replica_update(struct replica *replica, const struct dp_setup *setup, 
  * residency's fetch. */
 dt_status replica_fetch(const struct replica *replica, const struct dp_setup *setup, int g, const struct offload_home *home,
                         struct resident *to);
-
-#endif

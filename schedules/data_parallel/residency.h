@@ -1,8 +1,7 @@
 /* Parameters that are on the device only while they are used. A plan says when a group is gathered
  * and freed; this struct keeps the gathered groups. A mode says how one is fetched: gathered from
  * its shards, copied from host memory, or both. */
-#ifndef SCHEDULES_DATA_PARALLEL_RESIDENCY_H
-#define SCHEDULES_DATA_PARALLEL_RESIDENCY_H
+#pragma once
 
 #include "schedules/data_parallel/mode.h"
 
@@ -16,5 +15,3 @@ void residency_free(struct data_parallel *dp, int g);
 /* Point the group at its parameters, and have compute wait for them. A group whose backward reads
  * none, or whose parameters stay on the device, is left unchanged. */
 dt_status residency_use(struct data_parallel *dp, struct dt_group *group);
-
-#endif

@@ -6,8 +6,7 @@
  * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.2 (P_os+g);
  *         between micro-batches that are not reduced, whole gradients are kept, as FSDP's no_sync does: Zhao et al., "PyTorch FSDP",
  *         VLDB 2023, section 3.3.4. */
-#ifndef SCHEDULES_DATA_PARALLEL_SHARD_H
-#define SCHEDULES_DATA_PARALLEL_SHARD_H
+#pragma once
 
 #include "schedules/data_parallel/mode.h"
 
@@ -39,5 +38,3 @@ dt_status shard_gradients_begin(struct shard_gradients *g, const struct dp_setup
 dt_status shard_gradients_reduce(struct shard_gradients *g, const struct dp_setup *setup, void *whole);
 
 void shard_gradients_finish(struct shard_gradients *g, const struct dp_setup *setup);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The arithmetic is in shape.h, which communicates nothing. This folder knows no config and no
  * model: the strategy says which axes exist and how long they are (schedules/config/strategy.h). */
-#ifndef SCHEDULES_MESH_MESH_H
-#define SCHEDULES_MESH_MESH_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "schedules/mesh/shape.h"
@@ -40,5 +39,3 @@ struct mesh_neighbours {
 dt_status mesh_neighbours_init(struct mesh_neighbours *neighbours, const struct mesh *mesh, enum mesh_axis axis, bool ring,
                                const char *name);
 void mesh_neighbours_finish(struct mesh_neighbours *neighbours); /* call it before the mesh's world ends; takes a zeroed struct */
-
-#endif

@@ -12,8 +12,7 @@
  * gradients, parameters and optimizer state they count as further ranks of a data axis: the groups
  * of that axis include them.
  * Source  Megatron Core, parallel_state.py (groups "dp-cp"); torchtitan, distributed/parallel_dims.py ("dp_shard_cp"). */
-#ifndef SCHEDULES_MESH_SHAPE_H
-#define SCHEDULES_MESH_SHAPE_H
+#pragma once
 
 enum mesh_axis { MESH_TENSOR, MESH_CONTEXT, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE, MESH_AXES };
 
@@ -53,5 +52,3 @@ int mesh_coordinate(const struct mesh_shape *shape, enum mesh_axis axis, int ran
 int mesh_moved(const struct mesh_shape *shape, enum mesh_axis axis, int rank, int coordinate);
 /* Number of consecutive ranks that a group on this axis and all nearer axes spans. */
 int mesh_span(const struct mesh_shape *shape, enum mesh_axis axis);
-
-#endif

@@ -30,8 +30,7 @@
  *         models/llama3/infra/parallelize.py (selective_op: its list of operations, without every
  *         second product; there q, k and v are three products, of which k's is recomputed, and the
  *         last product's output is also kept). */
-#ifndef SCHEDULES_PIPELINE_ACTIVATION_H
-#define SCHEDULES_PIPELINE_ACTIVATION_H
+#pragma once
 
 #include "lib/model/model.h"
 #include "schedules/config/experiment.h"
@@ -76,5 +75,3 @@ dt_status activation_copy_in(struct activation *activation, const struct action 
 
 /* The streams of the copies, to be synchronized at the end of a step; NULL if nothing is copied. */
 void activation_streams(const struct activation *activation, struct dt_stream *streams[2]);
-
-#endif

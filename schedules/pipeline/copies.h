@@ -3,8 +3,7 @@
  * the same update and stay equal.
  * Source  Shoeybi et al., "Megatron-LM", 2019: its pipelines all-reduce the gradients of word embeddings between their ends.
  * Differs there after the reduction over replicas, here before it, since shards of the two ranks' parameters do not line up. */
-#ifndef SCHEDULES_PIPELINE_COPIES_H
-#define SCHEDULES_PIPELINE_COPIES_H
+#pragma once
 
 #include "schedules/data_parallel/mode.h"
 #include "schedules/mesh/mesh.h"
@@ -22,5 +21,3 @@ void copies_finish(struct copies *copies); /* takes zeroed ones */
 /* Replace the gradients of both copies by their sum; the mode's compute stream waits for it. Call
  * it for each group with a copy, after its gradients are complete and before they are reduced. */
 dt_status copies_sum(struct copies *copies, const struct dp_setup *setup, const struct dt_group *group);
-
-#endif

@@ -3,8 +3,7 @@
  * A channel is one kind of message from each rank to its neighbour on one side
  * (schedules/plan/plan.h). Each channel has its own communicators, one for each pair of neighbours,
  * and its own stream on each rank: a message never waits for another channel's. */
-#ifndef SCHEDULES_PIPELINE_LINKS_H
-#define SCHEDULES_PIPELINE_LINKS_H
+#pragma once
 
 #include "schedules/mesh/mesh.h"
 #include "schedules/plan/plan.h"
@@ -70,5 +69,3 @@ uint64_t links_sent_bytes(const struct links *links);
 
 /* The links' streams, to be synchronized at the end of a step; NULL if there is none. */
 void links_streams(const struct links *links, struct dt_stream *streams[LINKS]);
-
-#endif

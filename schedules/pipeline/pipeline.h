@@ -5,8 +5,7 @@
  * (schedules/data_parallel/mode.h). The order and the passes over its plan have decided before the
  * first step what is run when. One stage and one micro-batch is plain training.
  */
-#ifndef SCHEDULES_PIPELINE_PIPELINE_H
-#define SCHEDULES_PIPELINE_PIPELINE_H
+#pragma once
 
 #include "schedules/config/order.h"
 #include "schedules/data_parallel/mode.h"
@@ -67,5 +66,3 @@ uint64_t pipeline_summed_bytes(const struct pipeline *pipeline);
 
 /* Wait for everything that is queued on the compute and neighbour streams; the first failure wins. */
 dt_status pipeline_synchronize(struct pipeline *pipeline);
-
-#endif

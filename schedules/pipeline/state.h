@@ -2,8 +2,7 @@
  * each replica's forward changes its own state, and at the end of a step all replicas get the same
  * one: the mean, or the first replica's.
  * Source  PyTorch's DistributedDataParallel: its buffers are rank 0's (broadcast_buffers). */
-#ifndef SCHEDULES_PIPELINE_STATE_H
-#define SCHEDULES_PIPELINE_STATE_H
+#pragma once
 
 #include "lib/model/model.h"
 #include "schedules/mesh/mesh.h"
@@ -26,5 +25,3 @@ struct state_streams {
  * communicators report while queueing. */
 dt_status state_make_common(struct state *state, const struct dt_stage *stage, const struct mesh *mesh,
                             const struct state_streams *streams);
-
-#endif

@@ -11,8 +11,7 @@
  * a V, and at the folds both neighbours are on one rank.
  *
  * This folder contains plans only: no device, no communicator and no model. It includes nothing outside lib/base. */
-#ifndef SCHEDULES_PLAN_PLAN_H
-#define SCHEDULES_PLAN_PLAN_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -479,5 +478,3 @@ dt_status search_emit(const struct order_shape *shape, struct plan *plans);
  * all". Fewer settings are tried for a larger pipeline: the number of its passes decides, not a
  * clock. */
 void search_tell(const struct order_shape *shape, char *text, size_t bytes);
-
-#endif

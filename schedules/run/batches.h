@@ -1,8 +1,7 @@
 /* The samples of a rank's steps, if they come from a file. A thread reads them a step ahead. They
  * are copied from the same place in host memory in every step, so that a captured step finds them,
  * too. */
-#ifndef SCHEDULES_RUN_BATCHES_H
-#define SCHEDULES_RUN_BATCHES_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "lib/data/prefetch.h"
@@ -37,5 +36,3 @@ void batches_finish(struct batches *batches, struct dt_stream *stream); /* strea
 /* Wait until the samples of `step` are read, and put them where the stage finds them. The previous
  * step's work must be done. Errors: DT_ERR_IO, only on this rank. */
 dt_status batches_take(struct batches *batches, int step);
-
-#endif

@@ -1,6 +1,5 @@
 /* Which kind of device an experiment runs on, on this machine. */
-#ifndef SCHEDULES_RUN_DEVICE_CHOICE_H
-#define SCHEDULES_RUN_DEVICE_CHOICE_H
+#pragma once
 
 #include "schedules/config/experiment.h"
 
@@ -11,5 +10,3 @@ dt_status device_choose(const struct experiment *experiment, const struct dt_dev
 
 /* Whether "auto" chooses the cpu although this machine has a GPU. `why` gets the reason. */
 bool device_choice_skips_gpu(const struct experiment *experiment, char *why, size_t why_bytes);
-
-#endif

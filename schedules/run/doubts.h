@@ -1,7 +1,6 @@
 /* Reasons why a measurement may not show what the machine can do, as text for tables and records.
  * The state of GPUs is in lib/device/condition.h. */
-#ifndef SCHEDULES_RUN_DOUBTS_H
-#define SCHEDULES_RUN_DOUBTS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -27,5 +26,3 @@ void doubts_of_processors(const struct processor_use *ranks, int count, char *te
 /* Doubt: steps differ by more than a fifth (their coefficient of variation, with at least three
  * steps). */
 void doubts_of_steps(const double *step_s, int count, char *text, size_t bytes);
-
-#endif

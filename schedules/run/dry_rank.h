@@ -1,7 +1,6 @@
 /* One rank of an experiment on the sim device without a simulated cluster: nothing is computed or
  * sent, but the rank's actions and allocations are those of a real run. */
-#ifndef SCHEDULES_RUN_DRY_RANK_H
-#define SCHEDULES_RUN_DRY_RANK_H
+#pragma once
 
 #include "schedules/run/trainer.h"
 
@@ -27,5 +26,3 @@ dt_status rank_plan(const struct experiment *experiment, int rank, struct plan *
  * products: one for each place in the pipeline and in the tensor group. Needs no device. Errors: as
  * dry_rank_init and trainer_step. */
 dt_status product_list_add(struct dt_tuning *tuning, const struct experiment *experiment);
-
-#endif

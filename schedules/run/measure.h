@@ -1,6 +1,5 @@
 /* Train one experiment on this rank: build, warm up, time, measure. */
-#ifndef SCHEDULES_RUN_MEASURE_H
-#define SCHEDULES_RUN_MEASURE_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "lib/device/device.h"
@@ -67,5 +66,3 @@ dt_status measure_result_add_step(struct measure_result *result, const struct ex
  * same of earlier steps. */
 bool measure_is_warm(const struct measure_result *result, const struct experiment *experiment);
 void measure_result_finish(struct measure_result *result);
-
-#endif

@@ -1,8 +1,7 @@
 /* Whether an experiment fits into memory. All ranks decide it together before anything large is
  * allocated: a rank that runs out of memory during a step would leave the others waiting in a
  * collective. */
-#ifndef SCHEDULES_RUN_MEMORY_FIT_H
-#define SCHEDULES_RUN_MEMORY_FIT_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "schedules/config/experiment.h"
@@ -31,5 +30,3 @@ dt_status memory_fit_check(const struct experiment *experiment, const struct mem
  * sim always fits. Errors: as memory_fit_check, DT_ERR_COMM, DT_ERR_TIMEOUT.
  */
 dt_status memory_fit_agree(const struct experiment *experiment, const struct dt_device *device, struct dt_comm *world);
-
-#endif

@@ -1,8 +1,7 @@
 /* Facts about all ranks of a run: each rank tells the others about its machine, and all ranks
  * compute the same result. Functions with a parameter `world` are collective over it. Errors:
  * DT_ERR_COMM, DT_ERR_TIMEOUT, DT_ERR_HOST_MEMORY. */
-#ifndef SCHEDULES_RUN_RANKS_H
-#define SCHEDULES_RUN_RANKS_H
+#pragma once
 
 #include "lib/base/machine.h"
 #include "lib/comm/comm.h"
@@ -75,5 +74,3 @@ dt_status rank_clock_read(struct dt_comm *world, struct rank_clock *out);
  * Source  F. Cristian, "Probabilistic clock synchronization", Distributed Computing, 1989: the
  *         middle of the range that the quickest rounds allow. */
 int64_t rank_clock_ahead_ns(const struct rank_clock *first, const struct rank_clock *other, int64_t *error_ns);
-
-#endif

@@ -3,8 +3,7 @@
  * The ranks fill a report. Rank 0 sends the record made from its report to the process that writes
  * records (report_take). That process adds how the run ended, also if no rank is left to report it.
  * Unknown numbers are NaN here and null in the record. */
-#ifndef SCHEDULES_RUN_REPORT_H
-#define SCHEDULES_RUN_REPORT_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "lib/device/device.h"
@@ -75,5 +74,3 @@ dt_status report_record(const struct report *report, const struct experiment *ex
 /* A record's status: "ok", "oom", "invalid", "timeout", "interrupted", and "failed" for everything
  * else. */
 const char *report_status_name(dt_status status);
-
-#endif

@@ -1,6 +1,5 @@
 /* The checkpoints of a run: the one that it continues, and the steps after which it saves. */
-#ifndef SCHEDULES_RUN_RUN_CHECKPOINTS_H
-#define SCHEDULES_RUN_RUN_CHECKPOINTS_H
+#pragma once
 
 #include "lib/record/metrics.h"
 #include "schedules/run/trainer.h"
@@ -23,5 +22,3 @@ void run_checkpoints_end(struct run_checkpoints *checkpoints); /* takes a zeroed
 /* Save after step `steps` of this run (from 1), if the config says so; last: it is the last step.
  * Collective. Errors: as checkpoint_save. */
 dt_status run_checkpoints_save(struct run_checkpoints *checkpoints, int steps, bool last, struct dt_metrics *metrics);
-
-#endif

@@ -1,7 +1,6 @@
 /* The trace of one real step of the requested ranks, in one file: a process per rank, which shows
  * the step's phases and every stream. */
-#ifndef SCHEDULES_RUN_STEP_TRACE_H
-#define SCHEDULES_RUN_STEP_TRACE_H
+#pragma once
 
 #include "lib/device/trace.h"
 #include "schedules/run/trainer.h"
@@ -22,5 +21,3 @@ dt_status step_trace_open(const struct dt_trace_wish *wish, struct dt_comm *worl
 dt_status step_trace_run(struct step_trace *trace, struct trainer *trainer, int step);
 
 dt_status step_trace_close(struct step_trace *trace); /* takes NULL. Errors: DT_ERR_IO, on rank 0 */
-
-#endif

@@ -1,6 +1,5 @@
 /* Everything one rank needs to train an experiment: kernels, its stage, its data-parallel mode and the pipeline that runs them. */
-#ifndef SCHEDULES_RUN_TRAINER_H
-#define SCHEDULES_RUN_TRAINER_H
+#pragma once
 
 #include "schedules/checkpoint/checkpoint.h"
 #include "schedules/pipeline/pipeline.h"
@@ -111,5 +110,3 @@ void trainer_neighbours(const struct trainer *trainer, int rank, int ranks[2]);
 int trainer_stages(const struct trainer *trainer);
 void trainer_pipeline(const struct trainer *trainer, int *ranks);
 enum step_end trainer_end(const struct trainer *trainer);
-
-#endif

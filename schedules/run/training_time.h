@@ -1,7 +1,6 @@
 /* The predicted time of a whole training: its steps, and the time that storage adds. The start of
  * processes is not predicted. */
-#ifndef SCHEDULES_RUN_TRAINING_TIME_H
-#define SCHEDULES_RUN_TRAINING_TIME_H
+#pragma once
 
 #include "lib/record/metrics.h"
 #include "schedules/config/experiment.h"
@@ -28,5 +27,3 @@ double storage_wait_s(const struct storage_times *times, double step_s);
  * save delays them by its whole time. Times of what is not loaded or saved are unknown. */
 void training_time_predict(const struct experiment *experiment, const struct storage_times *times, double steps, double steps_s,
                            struct dt_metrics *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* The tuning that an experiment names (lib/model/tuning.h): read by every rank before its first step. */
-#ifndef SCHEDULES_RUN_TUNING_H
-#define SCHEDULES_RUN_TUNING_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "schedules/config/experiment.h"
@@ -31,5 +30,3 @@ void tuning_finish(struct tuning *tuning); /* takes a zeroed one */
 /* Count what the tuning has decided so far, on all ranks. Collective; does nothing without a
  * tuning. Errors: DT_ERR_COMM. */
 dt_status tuning_count(struct tuning *tuning, struct dt_comm *world, const struct dt_kernels *kernels);
-
-#endif

@@ -12,8 +12,7 @@
  * A wait for a message is bubble until the sender has made the message, and communication after
  * that. Both times count from the step's first mark on their ranks: with different clocks, ranks
  * begin a step together as exactly as the preceding exchange allows. */
-#ifndef SCHEDULES_STEP_STEP_TIMES_H
-#define SCHEDULES_STEP_STEP_TIMES_H
+#pragma once
 
 #include "lib/record/metrics.h"
 #include "schedules/step/timeline.h"
@@ -42,5 +41,3 @@ int64_t step_bubble_ns(const struct step_messages *received, const struct step_m
 
 /* Set the times of *out, which add up to step_s, the step time of the slowest rank. */
 void step_times_divide(const struct step_times *times, double step_s, enum step_end end, struct dt_step_metrics *out);
-
-#endif

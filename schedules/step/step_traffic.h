@@ -6,8 +6,7 @@
  * least: one of N ranks sends (N - 1) / N of what is gathered or reduce-scattered; an all-reduce is
  * both; a broadcast or reduction is a chain in which each rank but the last sends everything. These
  * are the factors of nccl-tests' bus bandwidth. */
-#ifndef SCHEDULES_STEP_STEP_TRAFFIC_H
-#define SCHEDULES_STEP_STEP_TRAFFIC_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "lib/record/metrics.h"
@@ -29,5 +28,3 @@ uint64_t step_traffic_on_links(const struct step_traffic *traffic); /* bytes of 
 
 /* Set a step's bytes. */
 void step_traffic_measure(const struct step_traffic *traffic, struct dt_step_metrics *out);
-
-#endif

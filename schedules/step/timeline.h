@@ -7,8 +7,7 @@
  * (schedules/step/step_times.h).
  *
  * Messages have keys, which are the same on both ranks and unique in a step of a pipeline. */
-#ifndef SCHEDULES_STEP_TIMELINE_H
-#define SCHEDULES_STEP_TIMELINE_H
+#pragma once
 
 #include "lib/device/span.h"
 
@@ -52,5 +51,3 @@ dt_status timeline_messages(const struct timeline *timeline, bool sent, struct t
 /* The phases one by one, if lib/device/span.h records: *out [*count] in order, the caller's to
  * free. */
 dt_status timeline_spans(const struct timeline *timeline, struct dt_span **out, int *count);
-
-#endif

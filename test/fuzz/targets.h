@@ -1,7 +1,6 @@
 /* What reads bytes of others, one entry each: called with any bytes, it must neither crash nor ask for memory beyond reason. replay.c
  * calls it with the stored corpus. */
-#ifndef TEST_FUZZ_TARGETS_H
-#define TEST_FUZZ_TARGETS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ struct fuzz_target {
 const struct fuzz_target *fuzz_target_at(int index);
 /* NULL: there is none of this name. */
 const struct fuzz_target *fuzz_target_find(const char *name);
-
-#endif

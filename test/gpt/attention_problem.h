@@ -1,6 +1,5 @@
 /* A problem for attention: fresh random input, the reference's results, and how far a kernel's may be from them. */
-#ifndef TEST_GPT_ATTENTION_PROBLEM_H
-#define TEST_GPT_ATTENTION_PROBLEM_H
+#pragma once
 
 #include "test/check.h"
 #include "test/gpt/reference.h"
@@ -202,5 +201,3 @@ static inline void check_result(const struct problem *p, const struct result *r,
     else
         check_part(p, table, "weights", dtype, r->weights, p->weights, weight_count(p), tolerance[dtype]);
 }
-
-#endif

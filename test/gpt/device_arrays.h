@@ -1,8 +1,7 @@
 /* Kernels whose arrays are on the device, each a buffer of its own, though bodies read and write them on the host: before each call what it
  * is given goes there, and after it comes back. So compute-sanitizer, with DTBENCH_SEPARATE_BUFFERS, sees where each array ends. For
  * kernel_setup.h. */
-#ifndef TEST_GPT_DEVICE_ARRAYS_H
-#define TEST_GPT_DEVICE_ARRAYS_H
+#pragma once
 
 #include "gpt/kernels.h"
 #include "lib/kernels/backend.h"
@@ -141,5 +140,3 @@ static inline const struct dt_kernel_backend *device_arrays_backend(const struct
     there.calls = &calls;
     return &there;
 }
-
-#endif

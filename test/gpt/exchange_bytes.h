@@ -1,7 +1,6 @@
 /* What the ranks of a tensor group, and those that share samples, exchange in a pass through a group of layers, in closed form: what
  * communicators count is held against it. */
-#ifndef TEST_GPT_EXCHANGE_BYTES_H
-#define TEST_GPT_EXCHANGE_BYTES_H
+#pragma once
 
 #include "lib/model/model.h"
 
@@ -21,5 +20,3 @@ struct dt_exchanged {
 void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct gpt_pass pass, size_t samples, struct dt_exchanged *out);
 /* Those of ranks that share samples, for attention. Source: gpt/attend.h. */
 void gpt_context_bytes(const struct dt_stage *stage, int g, struct gpt_pass pass, size_t samples, struct dt_exchanged *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the tests of kernels share: fresh random input, poisoned output, and a body run for every dtype, instruction set and team size of
  * the cpu's kernels, or for every dtype and alignment of another device's (test/lib/device/device_kind.h). */
-#ifndef TEST_GPT_KERNEL_SETUP_H
-#define TEST_GPT_KERNEL_SETUP_H
+#pragma once
 
 #include "gpt/cpu/kernels.h"
 #include "test/check.h"
@@ -288,5 +287,3 @@ static inline void for_every_setup(void (*body)(struct setup *s))
     else
         for_every_gpu_setup(kind, body);
 }
-
-#endif

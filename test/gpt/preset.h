@@ -1,6 +1,5 @@
 /* A decoder's preset by its name; NULL when there is none. */
-#ifndef TEST_GPT_PRESET_H
-#define TEST_GPT_PRESET_H
+#pragma once
 
 #include "gpt/model.h"
 
@@ -13,5 +12,3 @@ static inline const struct dt_model_preset *preset_named(const char *name)
         p++;
     return p->name ? p : NULL;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Arrays are row-major doubles with the shapes of gpt/kernels.h; arguments named `d...` are written, never added to. Dropout takes its bits
  * from lib/base/random.h as the kernels do. */
-#ifndef TEST_GPT_REFERENCE_H
-#define TEST_GPT_REFERENCE_H
+#pragma once
 
 #include "gpt/kernels.h"
 
@@ -67,5 +66,3 @@ double ref_loss(const double *logits, const int32_t *targets, double *dlogits, s
 /* One Adam step on doubles; master, first and second moment are updated in place. */
 void ref_adam(const double *grads, double *first_moment, double *second_moment, double *master, size_t count, int step,
               double learning_rate, double beta1, double beta2, double epsilon, double gradient_scale);
-
-#endif

@@ -1,6 +1,5 @@
 /* A model of these sizes, for kernels, layers and stages. */
-#ifndef TEST_VISION_MODEL_OF_H
-#define TEST_VISION_MODEL_OF_H
+#pragma once
 
 #include "vision/family.h"
 #include "vision/model.h"
@@ -13,5 +12,3 @@ static inline struct dt_model vision_model_of(enum dt_dtype dtype, const struct 
     memcpy(model.own, vision, sizeof *vision);
     return model;
 }
-
-#endif

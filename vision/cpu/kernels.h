@@ -1,6 +1,5 @@
 /* The cpu kernels' internal header: the object, and the entries of the table by file. */
-#ifndef VISION_CPU_KERNELS_H
-#define VISION_CPU_KERNELS_H
+#pragma once
 
 #include "lib/device/cpu/device.h"
 #include "lib/kernels/cpu/loops.h"
@@ -48,5 +47,3 @@ static inline void *vision_cpu_at(const struct vision_kernels *k, const void *ar
 {
     return (char *)array + index * dt_dtype_bytes(k->base.dtype);
 }
-
-#endif

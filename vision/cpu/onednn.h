@@ -1,7 +1,6 @@
 /* The functions of oneDNN for convolutions whose C interface differs between versions 2 and 3:
  * onednn_2.c or onednn_3.c is compiled. All other functions are the same. */
-#ifndef VISION_CPU_ONEDNN_H
-#define VISION_CPU_ONEDNN_H
+#pragma once
 
 #include "vision/kernels.h"
 
@@ -46,5 +45,3 @@ dnnl_status_t vision_onednn_parameters(dnnl_engine_t engine, const struct vision
 
 /* Attributes for a reorder that adds to its target. */
 dnnl_status_t vision_onednn_add(dnnl_post_ops_t operations);
-
-#endif

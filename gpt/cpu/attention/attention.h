@@ -8,8 +8,7 @@
  * Source  Dao et al., "FlashAttention", NeurIPS 2022, algorithms 1 and 4 (appendix B.4 for
  *         dropout);
  *         Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018. */
-#ifndef GPT_CPU_ATTENTION_H
-#define GPT_CPU_ATTENTION_H
+#pragma once
 
 #include "gpt/kernels.h"
 
@@ -26,5 +25,3 @@ void gpt_cpu_attention_destroy(struct gpt_cpu_attention *attention); /* takes NU
  * must be given. Errors: DT_ERR_INVALID (an array is missing). */
 dt_status gpt_cpu_attention_forward(struct gpt_cpu_attention *attention, const struct gpt_attention_forward *arguments);
 dt_status gpt_cpu_attention_backward(struct gpt_cpu_attention *attention, const struct gpt_attention_backward *arguments);
-
-#endif

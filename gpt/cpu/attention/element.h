@@ -2,8 +2,7 @@
  * softmax.c and product*.c, which are compiled once for each instruction set, with GPT_TILE_NAME,
  * and with GPT_TILE_BF16 for bf16 elements (they need AVX-512 BF16; fp32 elements run on any
  * processor). */
-#ifndef GPT_CPU_ATTENTION_ELEMENT_H
-#define GPT_CPU_ATTENTION_ELEMENT_H
+#pragma once
 
 #include "gpt/cpu/attention/tile.h"
 #include "lib/kernels/cpu/simd_math.h"
@@ -77,5 +76,3 @@ V_INLINE vuint words_of(const vfloat value[DEPTH])
 void TILE(gpt_tile_product)(const struct gpt_tile_product *p);
 void TILE(gpt_tile_softmax_forward)(const struct gpt_tile_softmax_forward *s);
 void TILE(gpt_tile_softmax_backward)(const struct gpt_tile_softmax_backward *s);
-
-#endif

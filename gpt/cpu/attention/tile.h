@@ -10,8 +10,7 @@
  * 64) * panel_words + i * 64 + j % 64. C is fp32, also row-major inside panels of 64 columns; with
  * ldc = full width and c_panel = 64 it is plain row-major. All sizes are multiples of
  * GPT_TILE_STEP: operands are padded with zeros. */
-#ifndef GPT_CPU_ATTENTION_TILE_H
-#define GPT_CPU_ATTENTION_TILE_H
+#pragma once
 
 #include "gpt/cpu/attention/attention.h"
 
@@ -171,5 +170,3 @@ void gpt_attention_backward_group(const struct gpt_cpu_attention *a, struct gpt_
 /* The same on all threads of the object, with the same result. */
 void gpt_attention_backward_group_shared(const struct gpt_cpu_attention *a, const struct gpt_attention_backward *x, size_t sample,
                                          int kv_head);
-
-#endif

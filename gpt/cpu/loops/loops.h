@@ -3,8 +3,7 @@
  *
  * loops.c is compiled once for each pair. Untyped pointers are to memory of the table's dtype.
  * Nothing here fails, allocates or starts threads. */
-#ifndef GPT_CPU_LOOPS_H
-#define GPT_CPU_LOOPS_H
+#pragma once
 
 #include "gpt/kernels.h"
 #include "lib/kernels/cpu/loops.h"
@@ -81,5 +80,3 @@ static inline struct gpt_simd gpt_simd_of(enum dt_cpu_isa isa, enum dt_dtype dty
     }
     return simd;
 }
-
-#endif

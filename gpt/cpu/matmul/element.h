@@ -1,7 +1,6 @@
 /* For pack.c, block.c and store.c, which are compiled once for each tile unit, with
  * GPT_MATMUL_NAME. */
-#ifndef GPT_CPU_MATMUL_ELEMENT_H
-#define GPT_CPU_MATMUL_ELEMENT_H
+#pragma once
 
 #include "gpt/cpu/matmul/matmul.h"
 #include "gpt/cpu/matmul/tiles.h"
@@ -20,5 +19,3 @@ void MATMUL(gpt_matmul_pack)(const struct gpt_matmul_packing *p, size_t first_st
 /* Store the strip's complete sums [32, 32] in c. Their first element is (row, column) of the
  * block. */
 void MATMUL(gpt_matmul_store)(const struct gpt_matmul_block *block, const float *sums, size_t row, size_t column);
-
-#endif

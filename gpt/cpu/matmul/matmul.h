@@ -25,8 +25,7 @@
  *
  * The sizes follow measurements of the inner loop alone on a Xeon with AMX. Whole products have not
  * been measured there yet. */
-#ifndef GPT_CPU_MATMUL_H
-#define GPT_CPU_MATMUL_H
+#pragma once
 
 #include "gpt/cpu/loops/loops.h"
 #include "gpt/cpu/matmul/product.h"
@@ -100,5 +99,3 @@ const struct gpt_matmul_ops *gpt_matmul_ops_of(const struct gpt_matmul *matmul);
 /* The whole product, of bf16 matrices. Runs now, as gpt_cpu_multiply. Errors:
  * DT_ERR_HOST_MEMORY. */
 dt_status gpt_matmul_run(struct gpt_matmul *matmul, const struct gpt_cpu_product *product);
-
-#endif

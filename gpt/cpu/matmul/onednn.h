@@ -1,8 +1,7 @@
 /* The functions of oneDNN whose C interface differs between versions 2 and 3: onednn_2.c or
  * onednn_3.c is compiled. All other functions that a matrix product needs are the same. Included in
  * product_onednn.c, and in the program that times bare products. */
-#ifndef GPT_CPU_ONEDNN_H
-#define GPT_CPU_ONEDNN_H
+#pragma once
 
 #include <dnnl.h>
 #include <stdbool.h>
@@ -32,5 +31,3 @@ dnnl_status_t gpt_onednn_memory(dnnl_engine_t engine, const_dnnl_primitive_desc_
 
 /* Add the product to the old value of c. */
 dnnl_status_t gpt_onednn_add_to_c(dnnl_post_ops_t operations);
-
-#endif

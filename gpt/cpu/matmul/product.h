@@ -1,7 +1,6 @@
 /* A matrix product, for the three products of a linear layer, with the operations fused before or
  * after it. */
-#ifndef GPT_CPU_PRODUCT_H
-#define GPT_CPU_PRODUCT_H
+#pragma once
 
 #include "gpt/cpu/loops/loops.h"
 
@@ -26,5 +25,3 @@ struct gpt_cpu_product {
     enum gpt_cpu_operand gelu;
     struct gpt_dropout_rows dropout; /* threshold 0: none */
 };
-
-#endif

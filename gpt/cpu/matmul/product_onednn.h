@@ -3,8 +3,7 @@
  * bf16 and fp32 are multiplied directly, accumulated in fp32 and rounded once. Two cases are
  * converted to fp32 a block at a time, multiplied in fp32 and rounded once: fp16, which oneDNN
  * cannot multiply here, and bf16 on processors for which oneDNN has only slow reference code. */
-#ifndef GPT_CPU_PRODUCT_ONEDNN_H
-#define GPT_CPU_PRODUCT_ONEDNN_H
+#pragma once
 
 #include "gpt/cpu/loops/loops.h"
 #include "gpt/cpu/matmul/product.h"
@@ -18,5 +17,3 @@ void gpt_onednn_destroy(struct gpt_onednn *products); /* takes NULL */
 /* The product itself, with bias and accumulate; ignores all other operations before or after it.
  * Errors: as gpt_cpu_multiply. */
 dt_status gpt_onednn_multiply(struct gpt_onednn *products, const struct gpt_cpu_product *product);
-
-#endif

@@ -10,8 +10,7 @@
  *   amx        as not set, but a bf16 model without AMX is an error
  *   twin       bf16 by an implementation of the tile unit in plain C: for tests, many times
  *              slower */
-#ifndef GPT_CPU_PRODUCTS_H
-#define GPT_CPU_PRODUCTS_H
+#pragma once
 
 #include "gpt/cpu/loops/loops.h"
 #include "gpt/cpu/matmul/product.h"
@@ -31,5 +30,3 @@ const char *gpt_cpu_products_name(const struct gpt_cpu_products *products);
 /* Runs now, on the calling thread's OpenMP team, which is set to `threads`; one call at a time for
  * one object. Errors: DT_ERR_DEVICE (oneDNN's failures), DT_ERR_HOST_MEMORY. */
 dt_status gpt_cpu_multiply(struct gpt_cpu_products *products, const struct gpt_cpu_product *product);
-
-#endif

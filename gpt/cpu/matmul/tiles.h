@@ -17,8 +17,7 @@
  *         and odd elements are summed separately from zero with fused multiply-adds, then added to
  *         each other, then to the register. Each step rounds to nearest; denormals are read and
  *         written as zeros. */
-#ifndef GPT_CPU_MATMUL_TILES_H
-#define GPT_CPU_MATMUL_TILES_H
+#pragma once
 
 #include <float.h>
 #include <stddef.h>
@@ -127,7 +126,5 @@ static inline void tile_multiply(struct tiles *t, int sums, int a, int b)
         }
     }
 }
-
-#endif
 
 #endif

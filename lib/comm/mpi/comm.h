@@ -5,8 +5,7 @@
  * Open MPI makes progress only while somebody calls it, so every operation is a task on its
  * stream's thread that sees it through. Ranks of one machine share its processors with their own
  * compute threads: a rank that waits for a late peer tests and sleeps instead of spinning. */
-#ifndef LIB_COMM_MPI_COMM_H
-#define LIB_COMM_MPI_COMM_H
+#pragma once
 
 #include "lib/comm/backend.h"
 #include "lib/kernels/cpu/loops.h"
@@ -124,5 +123,3 @@ dt_status dt_mpi_check(struct mpi_waiting *waiting, int error);
 /* Run an operation, blocking. element_bytes: that of the operation's dtype, or 1 to move bytes. */
 dt_status dt_mpi_run_collective(struct mpi_comm *comm, const struct dt_comm_operation *operation, size_t element_bytes, unsigned number);
 dt_status dt_mpi_run_transfers(struct mpi_comm *comm, const struct mpi_transfer *transfers, int count);
-
-#endif

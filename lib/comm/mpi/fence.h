@@ -7,8 +7,7 @@
  * data goes around a ring, like the exchange of the ranks' addresses, without which MPI cannot
  * start at all. Sources: Slurm's src/plugins/mpi/pmix/pmixp_coll_tree.c and pmixp_coll_ring.c, and
  * what its log says with SlurmdDebug=debug3. */
-#ifndef LIB_COMM_MPI_FENCE_H
-#define LIB_COMM_MPI_FENCE_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -16,5 +15,3 @@
  * nothing unless srun started the ranks on several nodes, and MPI uses a PMIx library that this
  * build knows. timeout_s 0: no limit. Errors: DT_ERR_TIMEOUT. */
 dt_status dt_mpi_fence(const struct dt_world *world, double timeout_s);
-
-#endif

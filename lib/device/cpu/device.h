@@ -1,7 +1,6 @@
 /* Functions of the cpu device that only cpu backends (cpu kernels, the MPI communicator) may
  * use. */
-#ifndef LIB_DEVICE_CPU_DEVICE_H
-#define LIB_DEVICE_CPU_DEVICE_H
+#pragma once
 
 #include "lib/device/device.h"
 
@@ -21,5 +20,3 @@ void dt_cpu_stream_exchanges(struct dt_stream *stream);
 
 /* Threads that one kernel on this device may use. */
 int dt_cpu_threads(const struct dt_device *device);
-
-#endif

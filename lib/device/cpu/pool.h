@@ -12,8 +12,7 @@
  * same order on all their ranks: so such waits cause no deadlock. Messages between two ranks have
  * no such order (each may send before it receives), so no stream is made to wait for a stream that
  * exchanges messages: its memory is reused by others only after the free has been passed. */
-#ifndef LIB_DEVICE_CPU_POOL_H
-#define LIB_DEVICE_CPU_POOL_H
+#pragma once
 
 #include "lib/device/cpu/stream.h"
 
@@ -45,5 +44,3 @@ dt_status dt_cpu_pool_take(struct cpu_pool *pool, struct cpu_stream *stream, siz
 void dt_cpu_pool_give(struct cpu_pool *pool, struct cpu_stream *stream, struct cpu_block *block);
 /* Unmap everything, including live blocks. All streams are stopped. */
 void dt_cpu_pool_finish(struct cpu_pool *pool);
-
-#endif

@@ -5,8 +5,7 @@
  * are numbered from 1; a stream has passed entry n when all entries up to n are done. After a
  * failure a stream skips its later tasks but still passes their numbers, so that waiting threads go
  * on (and inherits the failure, see dt_cpu_stream_wait_for). */
-#ifndef LIB_DEVICE_CPU_STREAM_H
-#define LIB_DEVICE_CPU_STREAM_H
+#pragma once
 
 #include "lib/device/backend.h"
 #include "lib/device/cpu/device.h"
@@ -92,5 +91,3 @@ dt_status dt_cpu_event_record(struct dt_event *event, struct dt_stream *stream);
 dt_status dt_cpu_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
 int64_t dt_cpu_event_clock_ns(const struct dt_event *event);
 void dt_cpu_event_idle(const struct dt_event *start, const struct dt_event *end, struct dt_stream_idle *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* What cuda backends may use of a cuda device, beyond lib/device/device.h: its handles, memory
  * outside the ledger, and callbacks while a stream is waited for. For lib/device/cuda,
  * lib/comm/nccl and gpt/cuda. CUDA's own types are not used here. */
-#ifndef LIB_DEVICE_CUDA_DEVICE_H
-#define LIB_DEVICE_CUDA_DEVICE_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -89,5 +88,4 @@ void dt_cuda_unwatch(struct dt_device *device, struct dt_cuda_watch *watch);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* Inside the cuda device: its objects, and the functions that its files share. CUDA's own types are
  * not used here. */
-#ifndef LIB_DEVICE_CUDA_INTERNAL_H
-#define LIB_DEVICE_CUDA_INTERNAL_H
+#pragma once
 
 #include "lib/device/backend.h"
 #include "lib/device/cuda/device.h"
@@ -162,5 +161,3 @@ dt_status dt_cuda_graph_begin(struct dt_stream *origin);
 dt_status dt_cuda_graph_end(struct dt_stream *origin, struct dt_graph **out);
 dt_status dt_cuda_graph_launch(struct dt_graph *graph, struct dt_stream *stream);
 void dt_cuda_graph_destroy(struct dt_graph *graph);
-
-#endif

@@ -5,8 +5,7 @@
  * places that its later work is ordered after: through waits for events, through synchronization by
  * the host, and through graphs, which are ordered after all earlier work and before all later
  * work. */
-#ifndef LIB_DEVICE_CUDA_ORDER_H
-#define LIB_DEVICE_CUDA_ORDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ void dt_cuda_order_forget_passed(const struct cuda_order *order, struct cuda_pla
  * places that it is ordered after. */
 void dt_cuda_order_after(struct cuda_order *order, int stream);
 void dt_cuda_order_after_all(struct cuda_order *order); /* the same for all streams */
-
-#endif

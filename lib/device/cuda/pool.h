@@ -12,8 +12,7 @@
  * block is ordered after the places of all its parts, so one part that was just freed would make
  * every user wait. Requests below SMALL_BYTES have separate segments, so that a small block with a
  * long life does not split a large one. The pool does not call CUDA: the caller supplies memory. */
-#ifndef LIB_DEVICE_CUDA_POOL_H
-#define LIB_DEVICE_CUDA_POOL_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/device/cuda/order.h"
@@ -81,5 +80,3 @@ bool dt_cuda_pool_contains(const struct cuda_pool *pool, const void *address);
 
 /* Return all memory, live blocks too. Conditions as for release. */
 void dt_cuda_pool_finish(struct cuda_pool *pool);
-
-#endif

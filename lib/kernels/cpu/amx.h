@@ -1,12 +1,9 @@
 /* AMX, the processor's tile unit: usable if the processor has it for bf16, and the system lets this
  * process use it. */
-#ifndef LIB_KERNELS_CPU_AMX_H
-#define LIB_KERNELS_CPU_AMX_H
+#pragma once
 
 #include <stdbool.h>
 
 /* Asks the system for the tile registers, for the whole process. Later calls ask again without
  * effect. */
 bool dt_cpu_amx_usable(void);
-
-#endif

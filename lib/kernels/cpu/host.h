@@ -1,7 +1,6 @@
 /* The functions of lib/kernels/backend.h on the host's processor, with the data in k->host: on the
  * cpu device for all arrays, on the cuda device for parameters in host memory. */
-#ifndef LIB_KERNELS_CPU_HOST_H
-#define LIB_KERNELS_CPU_HOST_H
+#pragma once
 
 #include "lib/kernels/backend.h"
 
@@ -9,5 +8,3 @@
  * DT_ERR_UNAVAILABLE if this build has no loops for the processor. */
 dt_status dt_host_init(struct dt_kernels *k, int threads);
 extern const struct dt_kernel_calls dt_host_calls;
-
-#endif

@@ -4,8 +4,7 @@
  * loops.c is compiled once for each pair. Untyped pointers are to memory of the table's dtype.
  * Nothing here fails, allocates or starts threads. Families have more tables
  * (gpt/cpu/loops/loops.h). */
-#ifndef LIB_KERNELS_CPU_LOOPS_H
-#define LIB_KERNELS_CPU_LOOPS_H
+#pragma once
 
 #include "lib/base/cpu_isa.h"
 #include "lib/base/dtype.h"
@@ -67,5 +66,3 @@ struct dt_simd {
 
 /* NULL if this build or this processor does not have `isa`. */
 const struct dt_simd *dt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
-
-#endif

@@ -8,8 +8,7 @@
  * v_load and v_store take the number of remaining elements, and access no more: loops need no
  * separate code for their ends. Missing elements are read as zero. Rounding to bf16 and fp16 is to
  * nearest even. */
-#ifndef LIB_KERNELS_CPU_SIMD_H
-#define LIB_KERNELS_CPU_SIMD_H
+#pragma once
 
 #include "lib/base/dtype.h"
 
@@ -278,5 +277,3 @@ V_INLINE float v_largest(vfloat a)
             lanes[i] = lanes[i] > lanes[i + n] ? lanes[i] : lanes[i + n];
     return lanes[0];
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Polynomials are minimax fits made for the given ranges. The given errors are relative, without
  * fp32's own rounding. */
-#ifndef LIB_KERNELS_CPU_SIMD_MATH_H
-#define LIB_KERNELS_CPU_SIMD_MATH_H
+#pragma once
 
 #include "lib/base/random.h"
 #include "lib/kernels/cpu/simd.h"
@@ -206,5 +205,3 @@ V_INLINE void v_dropout_square(uint64_t seed, uint32_t c0, uint32_t t, uint32_t 
     struct v_philox r = v_philox_rounds(seed, a, b, sample, c3);
     v_dropout_order(&r, bits);
 }
-
-#endif

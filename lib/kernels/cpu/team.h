@@ -1,6 +1,5 @@
 /* One kernel's work divided over threads. */
-#ifndef LIB_KERNELS_CPU_TEAM_H
-#define LIB_KERNELS_CPU_TEAM_H
+#pragma once
 
 #include "lib/device/cpu/device.h"
 
@@ -49,5 +48,3 @@ struct dt_cpu_scratch {
  * DT_ERR_HOST_MEMORY. */
 dt_status dt_cpu_scratch_reserve(struct dt_cpu_scratch *scratch, size_t bytes);
 void dt_cpu_scratch_free(struct dt_cpu_scratch *scratch); /* takes a zeroed one */
-
-#endif

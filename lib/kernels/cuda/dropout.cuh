@@ -1,6 +1,5 @@
 /* Random bits of dropout on the device (lib/base/random.h). */
-#ifndef LIB_KERNELS_CUDA_DROPOUT_CUH
-#define LIB_KERNELS_CUDA_DROPOUT_CUH
+#pragma once
 
 #include "lib/kernels/cuda/elements.cuh"
 
@@ -22,5 +21,3 @@ __device__ inline void draw_dropout(uint64_t seed, uint32_t word, uint32_t thres
 }
 
 } // namespace dt_cuda
-
-#endif

@@ -4,8 +4,7 @@
  * Kernels use only what <cuda_runtime.h>, <cuda_fp16.h> and <cuda_bf16.h> offer, and are started
  * only by launch(), so that tests can run them on a CPU, thread by thread (test/cuda_emulator).
  * Shared memory is declared with __shared__ (static), or obtained from dynamic_shared<T>(). */
-#ifndef LIB_KERNELS_CUDA_ELEMENTS_CUH
-#define LIB_KERNELS_CUDA_ELEMENTS_CUH
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -158,5 +157,3 @@ inline unsigned blocks_for(int multiprocessors, size_t items, int threads, int p
 }
 
 } // namespace dt_cuda
-
-#endif

@@ -1,7 +1,6 @@
 /* The cuda backend's internal header: its object, and its entries by file. It has no types of CUDA,
  * so that C files can include it. */
-#ifndef LIB_KERNELS_CUDA_KERNELS_H
-#define LIB_KERNELS_CUDA_KERNELS_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,5 +65,4 @@ dt_status dt_cuda_check_shared_memory(const char *name, size_t bytes);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* Starting a kernel, and its dynamic shared memory. These are the two things that the emulated GPU
  * (test/cuda_emulator) does differently, in a file with the same name. */
-#ifndef LIB_KERNELS_CUDA_LAUNCH_CUH
-#define LIB_KERNELS_CUDA_LAUNCH_CUH
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -53,5 +52,3 @@ template <typename T> __device__ inline T *dynamic_shared()
 }
 
 } // namespace dt_cuda
-
-#endif

@@ -1,7 +1,6 @@
 /* Elementwise kernels: to[i] = op(to[i], from[i]). They are limited by the bytes read and written,
  * divided by the memory's bandwidth; each access is 16 bytes, and nothing is read twice. */
-#ifndef LIB_KERNELS_CUDA_MAP_CUH
-#define LIB_KERNELS_CUDA_MAP_CUH
+#pragma once
 
 #include "lib/kernels/cuda/elements.cuh"
 
@@ -43,5 +42,3 @@ dt_status map(const char *name, struct dt_kernels *k, struct dt_stream *stream, 
 }
 
 } // namespace dt_cuda
-
-#endif

@@ -1,7 +1,6 @@
 /* The part of cuBLASLt's interface that dtbench uses, for the emulated GPU of the tests (see ../README.md). Names and meanings are
  * cuBLASLt's; what is not here is not used. */
-#ifndef EMULATED_CUBLASLT_H
-#define EMULATED_CUBLASLT_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -106,5 +105,4 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* The part of CUDA's driver interface that dtbench uses, for the emulated GPU of the tests: maps of tensors. Names, numbers and meanings are
  * CUDA's; what is not here is not used. */
-#ifndef EMULATED_CUDA_H
-#define EMULATED_CUDA_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType
                                            const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps,
                                            CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
                                            CUtensorMapFloatOOBfill fill);
-
-#endif

@@ -1,6 +1,5 @@
 /* Stands in for CUDA's header of this name: bfloat16 as far as the kernels use it, in software, rounded to nearest even. */
-#ifndef EMULATED_CUDA_BF16_H
-#define EMULATED_CUDA_BF16_H
+#pragma once
 
 #include "device_side.h"
 #include "simt_narrow.h"
@@ -41,5 +40,3 @@ inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits)
     x.bits = bits;
     return x;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Stands in for CUDA's header of this name: IEEE 754 half precision as far as the kernels use it, in software, rounded to nearest even. */
-#ifndef EMULATED_CUDA_FP16_H
-#define EMULATED_CUDA_FP16_H
+#pragma once
 
 #include "device_side.h"
 #include "simt_narrow.h"
@@ -41,5 +40,3 @@ inline __half __ushort_as_half(unsigned short bits)
     x.bits = bits;
     return x;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The part of CUDA's runtime interface that dtbench uses, for the emulated GPU of the tests (see ../README.md). Names, numbers and meanings
  * are CUDA's; what is not here is not used. For C and C++; C++ also gets what device code needs. */
-#ifndef EMULATED_CUDA_RUNTIME_H
-#define EMULATED_CUDA_RUNTIME_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -196,6 +195,4 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute at
 
 /* Kernels' side: __global__ and its kin, threadIdx, intrinsics. */
 #include "device_side.h"
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* The device side of CUDA's runtime header, as far as the kernels use it: what each CUDA thread may call. Included by cuda_runtime.h for
  * C++. Arithmetic is the host's: intrinsics that are fast and rough on a GPU are exact here, so tests bound errors, not bits. */
-#ifndef EMULATED_DEVICE_SIDE_H
-#define EMULATED_DEVICE_SIDE_H
+#pragma once
 
 #include "test/cuda_emulator/simt/simt.h"
 
@@ -349,5 +348,3 @@ inline double __longlong_as_double(long long x)
 {
     return simt::bits_of<double>(x);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The part of NCCL's interface that dtbench uses, for the emulated GPU of the tests (see ../README.md). Names, numbers and meanings are
  * NCCL's; what is not here is not used. */
-#ifndef EMULATED_NCCL_H
-#define EMULATED_NCCL_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <limits.h>
@@ -80,5 +79,4 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

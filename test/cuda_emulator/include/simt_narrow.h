@@ -1,6 +1,5 @@
 /* 16-bit floats of any split into exponent and mantissa, for cuda_fp16.h and cuda_bf16.h. */
-#ifndef EMULATED_SIMT_NARROW_H
-#define EMULATED_SIMT_NARROW_H
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -110,5 +109,3 @@ template <int EXPONENT, int MANTISSA> float widen(unsigned short bits)
     {                                                                                                                                      \
         return {__hmul(x.x, y.x), __hmul(x.y, y.y)};                                                                                       \
     }
-
-#endif

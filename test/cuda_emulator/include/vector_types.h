@@ -1,6 +1,5 @@
 /* dim3 and the short vectors of CUDA, with CUDA's alignments. For C and C++. */
-#ifndef EMULATED_VECTOR_TYPES_H
-#define EMULATED_VECTOR_TYPES_H
+#pragma once
 
 #ifdef __cplusplus
 #define EMULATED_ALIGN(bytes) alignas(bytes)
@@ -89,5 +88,3 @@ struct dim3 {
 #endif
 };
 typedef struct dim3 dim3;
-
-#endif

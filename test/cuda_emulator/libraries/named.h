@@ -1,7 +1,6 @@
 /* A library whose file the environment names, and which is not there: refused as the product's loader does, although the emulated one is part of
  * the program. */
-#ifndef TEST_CUDA_EMULATOR_NAMED_H
-#define TEST_CUDA_EMULATOR_NAMED_H
+#pragma once
 
 extern "C" {
 #include "lib/base/status.h"
@@ -17,5 +16,3 @@ static inline dt_status library_that_is_named(const char *library, const char *v
         return DT_OK;
     return dt_fail(DT_ERR_UNAVAILABLE, "%s cannot be loaded: %s is not there", library, path);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * all of a message has been taken. So a send ends when its receive does, the strictest that NCCL's contract allows. A message begins with
  * what its sender believes to be doing, which the receiver holds against its own operation. A third socket is the hosts': they say there what
  * they connect and how they split, as NCCL's do over its bootstrap network, whatever operations are running meanwhile. */
-#ifndef TEST_CUDA_EMULATOR_LIBRARIES_NCCL_PARTS_H
-#define TEST_CUDA_EMULATOR_LIBRARIES_NCCL_PARTS_H
+#pragma once
 
 #include <nccl.h>
 
@@ -126,5 +125,3 @@ std::vector<std::shared_ptr<state>> all_states(); /* of this process's communica
 void note_error(const std::string &text);
 
 } // namespace emulated_nccl
-
-#endif

@@ -2,8 +2,7 @@
  *
  * One lock guards handles, events' marks and captures; it is never held while something waits. Memory has a lock of its own. Nothing here
  * is ever destroyed at exit: streams' threads may still run then, as a GPU does. */
-#ifndef TEST_CUDA_EMULATOR_RUNTIME_RUNTIME_H
-#define TEST_CUDA_EMULATOR_RUNTIME_RUNTIME_H
+#pragma once
 
 #include "test/cuda_emulator/runtime/stream.h"
 
@@ -174,5 +173,3 @@ bool watch_fault(void *address, const void *context);
 std::shared_ptr<event> event_of(cudaEvent_t handle);
 
 } // namespace emulator
-
-#endif

@@ -1,7 +1,6 @@
 /* What the emulated GPU's other parts (kernels, cuBLASLt, NCCL) know of its runtime: how work gets on a stream, which memory it may touch,
  * and how it fails. The functions a host thread calls may be called by any host thread; those for work only by work that runs. */
-#ifndef TEST_CUDA_EMULATOR_RUNTIME_STREAM_H
-#define TEST_CUDA_EMULATOR_RUNTIME_STREAM_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -31,5 +30,3 @@ bool emulator_touchable(const void *memory, size_t bytes);
 
 /* The dynamic shared memory that launches of `kernel` may ask for: 48 KiB, or what cudaFuncSetAttribute allowed. */
 size_t emulator_dynamic_shared_limit(const void *kernel);
-
-#endif

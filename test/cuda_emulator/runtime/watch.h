@@ -1,6 +1,5 @@
 /* What each piece of work on the emulated GPU touches of the device's memory: for tests that count launches and passes over memory. */
-#ifndef TEST_CUDA_EMULATOR_RUNTIME_WATCH_H
-#define TEST_CUDA_EMULATOR_RUNTIME_WATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,4 @@ size_t emulator_watch_end(struct emulator_touch *out, size_t room);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -4,8 +4,7 @@
  * A box's place in shared memory is full of 0xFF from the call on, and has the data when no thread can run any more, or a little earlier. A
  * product is computed from what its operands are when it is called; accumulators are NaN until it was waited for, and then it is an error if
  * they, the left operand's registers or what it read of shared memory have changed in the meantime. */
-#ifndef TEST_CUDA_EMULATOR_SIMT_BACKGROUND_H
-#define TEST_CUDA_EMULATOR_SIMT_BACKGROUND_H
+#pragma once
 
 #include "test/cuda_emulator/simt/simt.h"
 
@@ -56,5 +55,3 @@ const char *background_returned(int thread);                            /* NULL 
 std::string background_end();                                           /* "" or what is wrong with the block */
 
 } // namespace simt
-
-#endif

@@ -1,6 +1,5 @@
 /* Fibers: stacks that take turns on one host thread. Each CUDA thread of a block that is being run has one. */
-#ifndef TEST_CUDA_EMULATOR_SIMT_FIBER_H
-#define TEST_CUDA_EMULATOR_SIMT_FIBER_H
+#pragma once
 
 #include <cstddef>
 
@@ -32,5 +31,3 @@ fiber_state *fiber_prepare(void *stack_end, void (*entry)(void *), void *argumen
 void fiber_switch(fiber_state **from, fiber_state *to);
 
 } // namespace simt
-
-#endif

@@ -4,8 +4,7 @@
  * runs until it waits for others (__syncthreads, __syncwarp, shuffles, votes) or returns; who runs next is drawn at random, with one warp
  * far ahead and one behind, and so is the order of the blocks. A missing barrier shows as a wrong result with most seeds; a barrier that
  * cannot be passed is reported, not waited for. Shared memory is full of NaN (0xFF) when a block starts. */
-#ifndef TEST_CUDA_EMULATOR_SIMT_SIMT_H
-#define TEST_CUDA_EMULATOR_SIMT_SIMT_H
+#pragma once
 
 #include "vector_types.h"
 
@@ -99,5 +98,3 @@ void poison_static_shared(std::vector<int> &used, bool search);
 extern __thread uint3 threadIdx, blockIdx;
 extern __thread dim3 blockDim, gridDim;
 extern __thread bool simt_has_waited; /* a kernel that was launched on this thread, for those before it */
-
-#endif

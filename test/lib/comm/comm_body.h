@@ -1,6 +1,5 @@
 /* What every communicator must do, whatever its backend and size. Runs on each rank; counts failures as test/check.h does. */
-#ifndef TEST_LIB_COMM_COMM_BODY_H
-#define TEST_LIB_COMM_COMM_BODY_H
+#pragma once
 
 #include "lib/base/clock.h"
 #include "lib/comm/backend.h"
@@ -653,5 +652,3 @@ static inline void comm_body_run_sim(struct comm_body *b)
     dt_free(b->first, &x);
     dt_free(b->first, &y);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What the cpu device's tests share: a device with three streams, and a gate that holds a stream up. */
-#ifndef TEST_LIB_DEVICE_CPU_STREAMS_H
-#define TEST_LIB_DEVICE_CPU_STREAMS_H
+#pragma once
 
 #include "lib/base/clock.h"
 #include "lib/device/cpu/device.h"
@@ -49,5 +48,3 @@ static inline void submit_gate(struct dt_stream *stream, struct gate *gate)
 {
     CHECK_OK(dt_cpu_submit(stream, "gate", run_gate, &gate, sizeof gate));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A cuda device with three streams, for its tests; skipped with the reason where there is none. */
-#ifndef TEST_LIB_DEVICE_CUDA_STREAMS_H
-#define TEST_LIB_DEVICE_CUDA_STREAMS_H
+#pragma once
 
 #include "lib/base/clock.h"
 #include "lib/device/cuda/device.h"
@@ -52,5 +51,3 @@ static inline dt_status run_until_open(void *arguments)
         sleep_us(100);
     return DT_OK;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The kind of device that a test's body runs on, where one body serves several: DTBENCH_TEST_DEVICE ("cuda" for the emulated GPU), or "cpu". */
-#ifndef TEST_LIB_DEVICE_DEVICE_KIND_H
-#define TEST_LIB_DEVICE_DEVICE_KIND_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -9,5 +8,3 @@ static inline const char *test_device_kind(void)
     const char *kind = getenv("DTBENCH_TEST_DEVICE");
     return kind && *kind ? kind : "cpu";
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A cluster of configs/clusters with an engine on it, for the tests of the simulation. */
-#ifndef TEST_LIB_SIM_SIM_CASE_H
-#define TEST_LIB_SIM_SIM_CASE_H
+#pragma once
 
 #include "lib/sim/transport.h"
 #include "test/check.h"
@@ -72,5 +71,3 @@ static inline struct dt_sim_program *sim_one_collective(enum dt_sim_collective k
     CHECK_OK(dt_sim_program_finish(p));
     return p;
 }
-
-#endif

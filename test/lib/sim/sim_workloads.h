@@ -1,6 +1,5 @@
 /* Programs of the shape that training makes, for the benchmark and the scale test of the simulation. */
-#ifndef TEST_LIB_SIM_SIM_WORKLOADS_H
-#define TEST_LIB_SIM_SIM_WORKLOADS_H
+#pragma once
 
 #include "test/lib/sim/sim_case.h"
 
@@ -111,5 +110,3 @@ static inline void sim_case_pipelines(struct sim_case *c, struct dt_sim_program 
     }
     free(replicas);
 }
-
-#endif

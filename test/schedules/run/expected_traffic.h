@@ -13,12 +13,9 @@
  *
  * P: bytes of the parameters of the rank's stage, runs that are divided with their padding. Source  Rajbhandari et al., "ZeRO", SC 2020,
  * section 7: 2 P for ddp and zero2, whose all-reduce is two halves, 3 P for fsdp. */
-#ifndef TEST_EXPECTED_TRAFFIC_H
-#define TEST_EXPECTED_TRAFFIC_H
+#pragma once
 
 #include "schedules/run/trainer.h"
 
 /* Of `rank` of the experiment, of which a dry trainer is made (schedules/run/dry_rank.h). Errors: as trainer_create. */
 dt_status expected_traffic(const struct experiment *experiment, int rank, struct step_traffic *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* An experiment on all ranks of a test against one device that divides and saves nothing: equal losses, and on every rank the bytes that
  * were predicted, by category. */
-#ifndef TEST_SCHEDULES_RUN_ONE_DEVICE_H
-#define TEST_SCHEDULES_RUN_ONE_DEVICE_H
+#pragma once
 
 #include "schedules/config/parse.h"
 #include "schedules/run/measure.h"
@@ -128,5 +127,3 @@ static inline void train_and_compare(const struct experiment *e, const double re
     CHECK(left.device.current_total_bytes == 0 && left.host.current_total_bytes == 0, "%s: memory is left behind", what);
     measure_result_finish(&result);
 }
-
-#endif

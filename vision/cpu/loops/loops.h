@@ -3,8 +3,7 @@
  *
  * loops.c is compiled once for each pair. Untyped pointers are to memory of the table's dtype;
  * matrices are [rows, channels], dense. Nothing here fails, allocates or starts threads. */
-#ifndef VISION_CPU_LOOPS_H
-#define VISION_CPU_LOOPS_H
+#pragma once
 
 #include "lib/base/cpu_isa.h"
 #include "lib/base/dtype.h"
@@ -57,5 +56,3 @@ struct vision_loops {
 
 /* NULL if this build or this processor does not have `isa`. */
 const struct vision_loops *vision_loops_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
-
-#endif

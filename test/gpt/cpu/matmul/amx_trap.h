@@ -4,8 +4,7 @@
  *
  * Source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: VEX prefix, ModR/M and SIB bytes, and the
  * instructions. */
-#ifndef TEST_GPT_CPU_AMX_TRAP_H
-#define TEST_GPT_CPU_AMX_TRAP_H
+#pragma once
 
 #include "gpt/cpu/matmul/tiles.h"
 
@@ -117,5 +116,3 @@ static inline void trap_install(void)
     struct sigaction action = {.sa_sigaction = trap_handle, .sa_flags = SA_SIGINFO};
     sigaction(SIGILL, &action, NULL);
 }
-
-#endif

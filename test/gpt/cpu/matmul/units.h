@@ -1,6 +1,5 @@
 /* The tile units that products are tested on: the twin first, then one with real or trapped AMX instructions, where there can be. */
-#ifndef TEST_GPT_CPU_MATMUL_UNITS_H
-#define TEST_GPT_CPU_MATMUL_UNITS_H
+#pragma once
 
 #include "gpt/cpu/matmul/matmul.h"
 
@@ -8,5 +7,3 @@ void matmul_units_begin(void);
 const struct gpt_matmul_ops *matmul_unit(int index); /* NULL past the last */
 const char *matmul_unit_name(int index);
 bool matmul_unit_is_real(int index); /* the processor does it */
-
-#endif

@@ -1,7 +1,6 @@
 /* Takes the place of gpt/cuda/mma.cuh: the same functions with plain loops. What all lanes of a warp do together is done
  * once, when the last of them is there (warp_meets), by the PTX ISA's layouts of the registers. */
-#ifndef GPT_MMA_CUDA_CUH
-#define GPT_MMA_CUDA_CUH
+#pragma once
 
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
@@ -139,5 +138,3 @@ inline float exp2_fast(float x)
 }
 
 } // namespace gpt_cuda
-
-#endif

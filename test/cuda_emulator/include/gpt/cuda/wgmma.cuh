@@ -1,6 +1,5 @@
 /* Takes the place of gpt/cuda/wgmma.cuh: the same functions, carried out by simt/background.cpp. */
-#ifndef GPT_CUDA_WGMMA_CUH
-#define GPT_CUDA_WGMMA_CUH
+#pragma once
 
 #include "cuda.h"
 #include "cuda_bf16.h"
@@ -78,5 +77,3 @@ template <typename E, int N> inline void wgmma_registers(float (&d)[N / 8][4], c
 }
 
 } // namespace gpt_cuda
-
-#endif

@@ -1,6 +1,5 @@
 /* Takes the place of lib/kernels/cuda/launch.cuh: kernels run on the emulated stream's thread (simt.h). */
-#ifndef LIB_KERNELS_CUDA_LAUNCH_CUH
-#define LIB_KERNELS_CUDA_LAUNCH_CUH
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -56,5 +55,3 @@ template <typename T> inline T *dynamic_shared()
 }
 
 } // namespace dt_cuda
-
-#endif
