@@ -225,7 +225,8 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
     }
     int replica = e->tensor.size * e->strategy.stages;
     int communicators = (e->world_size > replica) + (e->tensor.size > 1) + (e->context.size > 1) + (e->strategy.stages > 1);
-    double bytes = c->gpu.memory_gib * 0x1p30 - p->memory.reserve_bytes - communicators * p->memory.communicator_bytes;
+    s->reserved_bytes = p->memory.reserve_bytes + communicators * p->memory.communicator_bytes;
+    double bytes = c->gpu.memory_gib * 0x1p30 - s->reserved_bytes;
     if (bytes <= 0)
         return dt_fail(DT_ERR_INVALID, "%s: memory.reserve_bytes: more than the GPUs of cluster %s have", s->profile_file.path, e->cluster);
     s->memory_bytes = (uint64_t)bytes;
@@ -355,14 +356,31 @@ bool simulated_system_ignores_unit(const struct simulated_system *s, const struc
     return ignored;
 }
 
+static double highest_peak(const struct measure_result *result, int ranks)
+{
+    double peak_bytes = 0;
+    for (int i = 0; i < ranks; i++)
+        peak_bytes = fmax(peak_bytes, (double)result->ranks[i].memory.device.peak_total_bytes);
+    return peak_bytes;
+}
+
+/* What the allocator holds at such a peak of tensors. */
+static double held_bytes(const struct simulated_system *s, double peak_bytes)
+{
+    return fmin(peak_bytes * (1 + s->costs.profile.memory.fragmentation), (double)s->memory_bytes);
+}
+
 double simulated_system_reported_bytes(const struct simulated_system *s, const struct measure_result *result)
 {
     const struct dt_profile *p = &s->costs.profile;
-    int asked = p->memory.peaks_of_first_rank && result->rank_count > 0 ? 1 : result->rank_count;
-    double peak_bytes = 0;
-    for (int i = 0; i < asked; i++)
-        peak_bytes = fmax(peak_bytes, (double)result->ranks[i].memory.device.peak_total_bytes);
-    return p->memory.peaks_reserved ? fmin(peak_bytes * (1 + p->memory.fragmentation), (double)s->memory_bytes) : peak_bytes;
+    bool first = p->memory.peaks_of_first_rank && result->rank_count > 0;
+    double peak_bytes = highest_peak(result, first ? 1 : result->rank_count);
+    return p->memory.peaks_reserved ? held_bytes(s, peak_bytes) : peak_bytes;
+}
+
+double simulated_system_used_bytes(const struct simulated_system *s, const struct measure_result *result)
+{
+    return held_bytes(s, highest_peak(result, result->rank_count)) + s->reserved_bytes;
 }
 
 double simulated_system_update_s(const struct simulated_system *s, const struct experiment *e)

@@ -32,6 +32,7 @@ struct simulated_system {
     struct dt_costs costs;       /* for the experiment's dtype */
     struct dt_sim_device device; /* describes each rank's device; points to costs, so a system is never copied */
     uint64_t memory_bytes;       /* of a GPU, for tensors: less what the profile reserves, and at most the experiment's limit */
+    double reserved_bytes;       /* of a GPU: context, libraries and the experiment's communicators */
 };
 
 /* Read and check cluster and profile, and place the experiment's ranks. Files are looked for in the
@@ -66,6 +67,11 @@ bool simulated_system_ignores_unit(const struct simulated_system *system, const 
 /* The peak that the framework reports, as the profile says: that of all ranks, or the first rank's;
  * and of tensors, or of what its allocator has reserved. */
 double simulated_system_reported_bytes(const struct simulated_system *system, const struct measure_result *result);
+
+/* The most memory of a GPU that is in use, as nvidia-smi tells it: the highest peak of all ranks,
+ * what the allocator cannot use, and what context, libraries and communicators hold; at most what
+ * the GPU has. */
+double simulated_system_used_bytes(const struct simulated_system *system, const struct measure_result *result);
 
 /* The least seconds to update one parameter: the memory traffic of the kernel. 0 if kernels were
  * measured. */

@@ -37,6 +37,7 @@ struct validate_row {
     enum validate_fit measured_fit;      /* in memory, where the table has its status */
     enum measured_norm norm;             /* whatever the profile's are */
     bool first_flash_attention;          /* fused attention is FlashAttention's first version, whatever the profile's is */
+    bool whole_gpu;                      /* measured_bytes are what nvidia-smi tells, not tensors alone */
     bool sequence_parallel_open;         /* neither table nor --set says it, so that the default is predicted */
     bool fit_undecided;                  /* and it decides whether memory suffices; found with whole steps alone */
     double predicted_s, predicted_bytes; /* NAN: not known */
@@ -239,6 +240,7 @@ struct measured_run {
     int ffn, kv_heads;
     bool tied;
     const char *dtype, *attention, *loss, *optimizer;
+    bool wide_gradients; /* in fp32 whatever dtype is */
     enum dt_fp8 fp8;
     bool fp8_gather;
     int gpus, gpus_per_node;                    /* gpus_per_node 0: unknown */
@@ -255,8 +257,9 @@ struct measured_run {
         SPLIT_BALANCED,
         SPLIT_BY_PARAMETERS,
         SPLIT_EQUAL_BLOCKS,
-        SPLIT_EQUAL_BUT_ENDS
-    } split;           /* the last: one block fewer at both ends */
+        SPLIT_EQUAL_BUT_ENDS, /* one block fewer at both ends */
+        SPLIT_FILLED          /* equal stages as far as there are blocks; the last has the rest */
+    } split;
     const char *order; /* of the pipeline; NULL: the config's default */
     enum activation_kind activation;
     int activation_every;      /* 0: unknown */

@@ -199,11 +199,14 @@ static void add_split(cJSON **pipeline, const struct measured_run *run)
     int parts = run->stages * run->virtual_stages, of_ends = run->split == SPLIT_EQUAL_BUT_ENDS ? 1 : 0;
     if (run->split == SPLIT_BY_PARAMETERS)
         dt_json_add(pipeline, "split: %s", "parameters");
-    if (run->split != SPLIT_EQUAL_BLOCKS && run->split != SPLIT_EQUAL_BUT_ENDS)
+    if (run->split == SPLIT_BALANCED || run->split == SPLIT_BY_PARAMETERS)
         return;
+    int filled = (run->layers + parts - 1) / parts;
     cJSON *first_blocks = dt_json_array();
     for (int part = 1; part < parts; part++)
-        dt_json_append(&first_blocks, cJSON_CreateNumber(part * (run->layers + 2 * of_ends) / parts - of_ends));
+        dt_json_append(&first_blocks, cJSON_CreateNumber(run->split == SPLIT_FILLED
+                                                             ? part * filled
+                                                             : part * (run->layers + 2 * of_ends) / parts - of_ends));
     dt_json_add(pipeline, "split: %p", first_blocks);
 }
 
@@ -258,6 +261,8 @@ static char *config_text(const struct validate_system *system, const struct meas
         dt_json_add(&config, "activation_every: %d", run->activation_every);
     if (run->optimizer)
         dt_json_add(&config, "optimizer: {name: %s}", run->optimizer);
+    if (run->wide_gradients)
+        dt_json_add(&config, "gradient_dtype: %s", "fp32");
     add_mesh(&config, run);
     if (run->wrap == 0 || run->wrap == 1 || run->gather == 1)
         dt_json_add(&config, "fsdp: {unit: %s, gather: %s}",
@@ -421,6 +426,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     row->tensor = run.tensor;
     row->norm = run.norm;
     row->first_flash_attention = run.first_flash_attention;
+    row->whole_gpu = strstr(measured_text(t, i, COLUMN_NOTES), "nvidia-smi") != NULL;
     const char *name = run.preset ? run.preset->name : measured_text(t, i, COLUMN_MODEL);
     if (*name)
         snprintf(row->model, sizeof row->model, "%s", name);

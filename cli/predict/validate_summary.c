@@ -16,8 +16,8 @@
 static bool same_experiment(const struct validate_row *a, const struct validate_row *b)
 {
     return a->sequence_parallel_open == b->sequence_parallel_open && a->norm == b->norm &&
-           a->first_flash_attention == b->first_flash_attention && strcmp(a->experiment.hash, b->experiment.hash) == 0 &&
-           a->experiment.replica_samples == b->experiment.replica_samples;
+           a->first_flash_attention == b->first_flash_attention && a->whole_gpu == b->whole_gpu &&
+           strcmp(a->experiment.hash, b->experiment.hash) == 0 && a->experiment.replica_samples == b->experiment.replica_samples;
 }
 
 /* The first row that equals row i, possibly i itself. */
@@ -113,7 +113,8 @@ static dt_status predict(struct predicting *p, struct validate_row *row)
         row->predicted_s = result.step_s[result.steps_done - 1];
     row->step_error = profile_eight(&system->costs.profile);
     if (status == DT_OK)
-        row->predicted_bytes = simulated_system_reported_bytes(system, &result);
+        row->predicted_bytes =
+            row->whole_gpu ? simulated_system_used_bytes(system, &result) : simulated_system_reported_bytes(system, &result);
     for (int i = 0; status == DT_ERR_OOM && i < result.rank_count; i++)
         row->predicted_bytes = fmax(row->predicted_bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
     measure_result_finish(&result);

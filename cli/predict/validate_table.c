@@ -669,6 +669,7 @@ static void numbers_in(const struct measured_table *t, int row, struct measured_
                  : (strstr(text, "32") && !strstr(text, "16")) || strcasecmp(text, "float") == 0 || strcasecmp(text, "single") == 0
                      ? "fp32"
                      : "fp16";
+    run->wide_gradients = strcasestr(text, "fp32 grad") && strcmp(run->dtype, "fp32") != 0;
 }
 
 static void recomputed_in(const struct measured_table *t, int row, struct measured_run *run)
@@ -751,11 +752,16 @@ static dt_status model_in(const struct measured_table *t, int row, struct measur
 
 /* Stages have equally many blocks in Megatron-LM (megatron/model/transformer.py, --num-layers) and DeepSpeed (pipe/module.py,
  * type:transformer). Where that does not divide, but would with two blocks more, the embedding and the head stand for one each (Qi et al.,
- * arXiv 2401.10241, section 5.1). */
-static void split_in(struct measured_run *run)
+ * arXiv 2401.10241, section 5.1). Else DeepSpeed fills one stage after the other: of 78 blocks on 12 stages the last has one
+ * (bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles-prequel.md, "Re-do"). */
+static void split_in(const struct measured_table *t, int row, struct measured_run *run)
 {
-    int parts = run->stages * run->virtual_stages;
-    run->split = run->layers % parts == 0 ? SPLIT_EQUAL_BLOCKS : (run->layers + 2) % parts == 0 ? SPLIT_EQUAL_BUT_ENDS : SPLIT_BALANCED;
+    int parts = run->stages * run->virtual_stages, filled = (run->layers + parts - 1) / parts;
+    bool deepspeed = strcasestr(measured_text(t, row, COLUMN_ORDER), "deepspeed") && (parts - 1) * filled < run->layers;
+    run->split = run->layers % parts == 0         ? SPLIT_EQUAL_BLOCKS
+                 : (run->layers + 2) % parts == 0 ? SPLIT_EQUAL_BUT_ENDS
+                 : deepspeed                      ? SPLIT_FILLED
+                                                  : SPLIT_BALANCED;
 }
 
 /* What the table says of a replica's batch before it is accumulated. Without pipelines it is the micro-batch; with them torchtitan cuts it into
@@ -869,7 +875,7 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
     recomputed_in(t, i, run);
     if (run->stages > 1) {
         order_in(t, i, run);
-        split_in(run);
+        split_in(t, i, run);
     }
     context_in(t, i, run);
     experts_in(t, i, run);

@@ -749,6 +749,8 @@ static void which_peaks_are_reported(void)
     system->costs.profile.memory.peaks_reserved = 1;
     system->costs.profile.memory.fragmentation = 0.25;
     CHECK(simulated_system_reported_bytes(system, &result) == 1250, "with what the allocator cannot use");
+    system->reserved_bytes = 500;
+    CHECK(simulated_system_used_bytes(system, &result) == 3000 * 1.25 + 500, "the highest, with what is beside the allocator");
     simulated_system_destroy(system);
     free(e);
 }

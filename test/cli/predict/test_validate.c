@@ -161,6 +161,41 @@ static void norms_and_units_told(void)
     validate_rows_finish(&rows);
 }
 
+/* What nvidia-smi tells is compared with all that a GPU holds: general_a100 counts 10 % of the peak beside tensors, the context and a communicator. */
+static void memory_of_the_whole_gpu(void)
+{
+    static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,notes\n"
+                                    "2,32,2,1024,16,4,1024,1,1,2,\n"
+                                    "2,32,2,1024,16,4,1024,1,1,2,memory from nvidia-smi\n";
+    const struct validate_system system = {.cluster = "clusters/dgx_a100.json", .profile = "profiles/general_a100.json"};
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text_for(&system, mesh, &rows, path));
+    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    const double tensors = rows.rows[0].predicted_bytes, all = rows.rows[1].predicted_bytes;
+    CHECK(fabs(all - (1.1 * tensors + 6.1e8 + 6.9e8)) < 1e6, "%g of %g bytes", all, tensors);
+    validate_rows_finish(&rows);
+}
+
+/* DeepSpeed fills one stage after the other where its blocks do not divide, and some of its runs sum gradients in fp32. */
+static void stages_and_gradients_of_deepspeed(void)
+{
+    static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,dtype,schedule\n"
+                                    "4,32,2,1024,16,11,1024,1,1,4,\"bf16, fp32 grad accum\",1f1b (DeepSpeed PipelineEngine)\n"
+                                    "4,32,2,1024,16,11,1024,1,1,4,bf16,1f1b\n"
+                                    "4,32,2,1024,16,9,1024,1,1,4,bf16,1f1b (DeepSpeed PipelineEngine)\n";
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text_for(&system_of_study, mesh, &rows, path));
+    const struct validate_row *r = rows.rows;
+    CHECK(r[0].outcome != VALIDATE_SKIPPED, "%s", r[0].reason);
+    CHECK(strcmp(r[0].experiment.pipeline.split, "3-6-9") == 0, "%s", r[0].experiment.pipeline.split); /* the last has two */
+    CHECK(strcmp(r[1].experiment.pipeline.split, "balanced") == 0, "%s", r[1].experiment.pipeline.split);
+    CHECK(strcmp(r[2].experiment.pipeline.split, "balanced") == 0, "%s", r[2].experiment.pipeline.split); /* else a stage would be empty */
+    CHECK(r[0].experiment.gradient_dtype == REDUCE_IN_FP32 && r[1].experiment.gradient_dtype == REDUCE_AS_MODEL);
+    validate_rows_finish(&rows);
+}
+
 /* Steps told by short ones are as long, and equal rows are predicted once. */
 static void brief_and_equal_rows(void)
 {
@@ -847,6 +882,8 @@ static const struct test_case cases[] = {
     {"rows become the study's experiments", rows_become_experiments},
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
     {"norms and units that a table tells", norms_and_units_told},
+    {"memory of the whole GPU", memory_of_the_whole_gpu},
+    {"stages and gradients of DeepSpeed", stages_and_gradients_of_deepspeed},
     {"brief and equal rows", brief_and_equal_rows},
     {"coarse steps, whatever memory", coarse_steps_whatever_memory},
     {"hsdp in both kinds of tables", hsdp_in_tables},
