@@ -18,6 +18,7 @@ struct command_options {
     const char *output, *base, *plan;
 };
 
+#define DEFAULT_PAGE "report.html"
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
@@ -145,10 +146,25 @@ static dt_status read_plan(const char *path, char **out)
     return status;
 }
 
+static dt_status spare(void *context, const char *path)
+{
+    const struct command_options *o = context;
+    return dt_output_spares("--output", o->output ? o->output : DEFAULT_PAGE, path);
+}
+
+/* The page never takes the place of what it is made from. */
+static dt_status spare_all(struct command_options *o)
+{
+    DT_TRY(record_files_visit(o->records.items, o->records.count, spare, o));
+    if (o->base)
+        DT_TRY(record_files_visit(&o->base, 1, spare, o));
+    return o->plan ? spare(o, o->plan) : DT_OK;
+}
+
 static dt_status write_page(const struct command_options *o, const struct result_lines *lines, const struct report_parts *parts)
 {
     struct dt_output_file file;
-    DT_TRY(dt_output_open(o->output ? o->output : "report.html", &file));
+    DT_TRY(dt_output_open(o->output ? o->output : DEFAULT_PAGE, &file));
     dt_status status = report_write(lines, parts, file.stream), closed = dt_output_close(&file, status == DT_OK);
     return status < 0 ? status : closed;
 }
@@ -183,16 +199,17 @@ static int run(int argc, char **argv)
     if (!options_begin(&command_report, argc, argv, &o, check_options, &code))
         return code;
     dt_status status = results_create(report_wish, NULL, &results);
+    DT_THEN(status, spare_all(&o));
     DT_THEN(status, results_read(results, "report", o.records.items, o.records.count));
     bool read = status == DT_OK;
     if (read)
         status = result_lines_find(results, &lines);
     DT_THEN(status, report_lines(&o, &lines));
     if (status == DT_OK)
-        line_print(
-            stderr, "dtbench: %d experiment%s in %s%s", lines.count, lines.count == 1 ? "" : "s", o.output ? o.output : "report.html",
-            *report_chart_js ? ""
-                             : ", without charts: this dtbench was built without Chart.js (libjs-chart.js, which scripts/setup installs)");
+        line_print(stderr, "dtbench: %d experiment%s in %s%s", lines.count, lines.count == 1 ? "" : "s", o.output ? o.output : DEFAULT_PAGE,
+                   *report_chart_js
+                       ? ""
+                       : ", without charts: this dtbench was built without Chart.js (libjs-chart.js, which scripts/setup installs)");
     result_lines_finish(&lines);
     results_destroy(results);
     if (status == DT_OK)

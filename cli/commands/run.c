@@ -4,6 +4,7 @@
 #include "cli/predict/predict.h"
 #include "cli/run/run.h"
 #include "cli/text/text.h"
+#include "lib/base/output_file.h"
 #include "predict/simulated_system.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/device_choice.h"
@@ -385,6 +386,17 @@ static dt_status select_shard(struct sweep *s, const char *text)
     return status;
 }
 
+/* Records are appended to a file, and a trace replaces one: neither the config nor each other. */
+static dt_status check_outputs(const struct run_options *o, const char *records)
+{
+    const char *config = o->config.config ? o->config.config : o->config.file;
+    DT_TRY(dt_output_spares("--output", records, config));
+    if (!o->trace.path)
+        return DT_OK;
+    DT_TRY(dt_output_spares("--trace", o->trace.path, config));
+    return dt_output_spares("--trace", o->trace.path, records);
+}
+
 /* The caller has initialised the sweep, and owns it. */
 static int run_sweep(struct sweep *s, const struct run_options *o, char **argv)
 {
@@ -393,6 +405,8 @@ static int run_sweep(struct sweep *s, const struct run_options *o, char **argv)
         dt_fail(DT_ERR_INVALID, "--resume needs the records of an earlier run in a file: --output RECORDS");
         return refuse(s, EXIT_CODE_USAGE);
     }
+    if (check_outputs(o, path) < 0)
+        return refuse(s, EXIT_CODE_USAGE);
     if (o->shard && select_shard(s, o->shard) < 0)
         return refuse(s, EXIT_CODE_USAGE);
     if (s->fewest_ranks && scaling_find(s->experiments, s->fewest_ranks) < 0)

@@ -19,6 +19,15 @@ bool dt_output_is_stream(const char *path)
     return stat(path, &facts) == 0 && (named || !S_ISREG(facts.st_mode));
 }
 
+dt_status dt_output_spares(const char *option, const char *path, const char *other)
+{
+    struct stat output, input;
+    bool there = stat(path, &output) == 0 && stat(other, &input) == 0;
+    bool same = there ? S_ISREG(output.st_mode) && output.st_dev == input.st_dev && output.st_ino == input.st_ino
+                      : strcmp(path, "-") != 0 && strcmp(path, other) == 0;
+    return same ? dt_fail(DT_ERR_INVALID, "%s %s: the command reads or writes that file already; name another one", option, path) : DT_OK;
+}
+
 /* FILE.PID~ */
 static char *fresh_name(const char *path)
 {

@@ -270,6 +270,9 @@ def test_refusals():
     check("no record is as --where says" in run("report", path, "--where", "paradigm=hsdp", code=USAGE).stderr, "none left")
     run("report", path, "-o", "nowhere/page.html", code=OUTPUT)
     run("report", "nowhere.jsonl", code=CONFIG_CODE)
+    for name in (path, os.path.join(WORK, ".", "predicted.jsonl")):
+        check("reads or writes that file already" in run("report", WORK, "-o", name, code=USAGE).stderr, "its own records")
+    check(len(predicted()[1]) == 4, "the records are gone")
     check('an object with "plans"' in run("report", path, "--plan", "tiny.json", code=USAGE).stderr, "no plan")
 
 
