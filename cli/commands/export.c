@@ -3,6 +3,7 @@
 
 #include "cli/text/text.h"
 #include "cli/words/words.h"
+#include "lib/base/output_file.h"
 #include "lib/config/json.h"
 #include "predict/chakra.h"
 #include "schedules/checkpoint/checkpoint.h"
@@ -83,14 +84,11 @@ static dt_status read_experiment(const struct export_arguments *a, struct experi
 
 static dt_status write_job(const struct export_arguments *a, const struct dt_translation *t)
 {
-    FILE *to = a->output ? fopen(a->output, "w") : stdout;
-    if (!to)
-        return dt_fail(DT_ERR_IO, "%s: cannot be written", a->output);
-    words_write_text(framework_find(a->framework), t->theirs, to);
-    bool failed = ferror(to) != 0;
+    struct dt_output_file file = {.stream = stdout};
     if (a->output)
-        failed |= fclose(to) != 0;
-    return failed ? dt_fail(DT_ERR_IO, "%s: cannot be written", a->output ? a->output : "standard output") : DT_OK;
+        DT_TRY(dt_output_open(a->output, &file));
+    words_write_text(framework_find(a->framework), t->theirs, file.stream);
+    return a->output ? dt_output_close(&file, true) : DT_OK; /* the program's end says whether standard output was written */
 }
 
 static int finish(const struct export_arguments *a, const struct dt_translation *t)

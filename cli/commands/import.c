@@ -3,6 +3,7 @@
 
 #include "cli/text/text.h"
 #include "cli/words/words.h"
+#include "lib/base/output_file.h"
 #include "lib/config/json.h"
 #include "schedules/config/model_from.h"
 #include "schedules/config/parse.h"
@@ -88,16 +89,14 @@ static dt_status check_config(const struct import_arguments *a, const struct dt_
 static dt_status write_config(const struct import_arguments *a, const struct dt_translation *t)
 {
     char *text;
-    FILE *to = a->output ? fopen(a->output, "w") : stdout;
-    if (!to)
-        return dt_fail(DT_ERR_IO, "%s: cannot be written", a->output);
-    dt_status status = dt_json_print(t->ours, DT_JSON_INDENT, &text);
-    bool failed = status == DT_OK && fprintf(to, "%s\n", text) < 0;
-    if (status == DT_OK)
-        free(text);
+    DT_TRY(dt_json_print(t->ours, DT_JSON_INDENT, &text));
+    dt_status status = DT_OK;
     if (a->output)
-        failed |= fclose(to) != 0;
-    return failed ? dt_fail(DT_ERR_IO, "%s: cannot be written", a->output ? a->output : "standard output") : status;
+        status = dt_output_write(a->output, text);
+    else
+        puts(text); /* the program's end says whether standard output was written */
+    free(text);
+    return status;
 }
 
 static dt_status print_json(struct dt_translation *t)

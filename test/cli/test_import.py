@@ -2,11 +2,13 @@
 """dtbench import, export and plan --for: other frameworks' files, exit codes, and what is said. Prints TAP. Usage: test_import.py DTBENCH [CASE...]"""
 import json
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 
-from command import CONFIG, OK, USAGE, WORK, Skip, check, main, run  # beside this script
+from command import CONFIG, OK, OUTPUT, USAGE, WORK, Skip, check, main, run  # beside this script
 
 # The shape of the scripts that come with Megatron-LM: variables, arrays, comments.
 MEGATRON = """#!/bin/bash
@@ -328,6 +330,23 @@ def test_a_hugging_face_config():
     said = imported("config.json", model)
     has(said["config"], model__layers=2, model__attention_dropout="none", model__position_rows=2050)
     check(any("silu" in line for line in said["alike"]), said)
+
+
+def no_room():
+    """Every write of a file fails, as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def test_what_cannot_be_written_leaves_the_old_file():
+    old, config = write("old.json", "as it was"), {"device": "sim", "model": {"preset": "GPTSmall"}}
+    for command in (["import", write("ds.json", DEEPSPEED), "--model", "GPT-2-XL", "--gpus", "16"],
+                    ["export", write("x.json", config), "--for", "deepspeed", "--anyway"]):
+        result = run(*command, "--output", old, code=OUTPUT, preexec_fn=no_room)
+        check(f"cannot write {old}: File too large" in result.stderr, result.stderr)
+        with open(old, encoding="utf-8") as file:
+            check(file.read() == "as it was", command, "has changed the file")
+    check(not [name for name in os.listdir(WORK) if name.endswith("~")], "parts of files are left")
 
 
 def test_export_says_what_it_cannot():
