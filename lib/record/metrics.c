@@ -201,7 +201,7 @@ const char *dt_metric_key(const struct dt_metric *metric, const struct dt_metric
 /* The unit whose rate is among these metrics, besides that of samples. */
 static void find_unit(const cJSON *object, char unit[sizeof((struct dt_metrics *)0)->unit])
 {
-    for (const cJSON *value = object ? object->child : NULL; value; value = value->next)
+    for (const cJSON *value = cJSON_IsObject(object) ? object->child : NULL; value; value = value->next) /* a list's have no names */
         if (ends_with(value->string, "s_per_s") && strcmp(value->string, "samples_per_s") != 0)
             snprintf(unit, sizeof((struct dt_metrics *)0)->unit, "%.*s", (int)(strlen(value->string) - strlen("s_per_s")) % 24,
                      value->string);
