@@ -7,7 +7,7 @@ using namespace gpt_cuda;
 
 enum { DOTS_THREADS = 256, DOTS_LANES = 8 };
 
-/* dots [samples, heads, T] = sums of dout * out over each head's columns: eight lanes for each (row, head), N elements an access. For fp32; the
+/* dots [samples, heads, queries] = sums of dout * out over each head's columns: eight lanes for each (row, head), N elements an access. For fp32; the
  * tensor cores' kernel for dq makes them itself.
  * Floor: dout and out read once, bytes of 2 * rows * d elements. */
 template <int N>
@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(DOTS_THREADS)
     dots_kernel(float *dots, const float *dout, const float *out, size_t rows, attention_shape shape)
 {
     wait_for_earlier();
-    size_t heads = (size_t)shape.heads, T = (size_t)shape.T, width = (size_t)shape.width;
+    size_t heads = (size_t)shape.heads, count = (size_t)shape.queries.count, width = (size_t)shape.width;
     size_t item = (blockIdx.x * (size_t)DOTS_THREADS + threadIdx.x) / DOTS_LANES;
     bool valid = item < rows * heads;
     const float *a = dout + (valid ? item * width : 0), *b = out + (valid ? item * width : 0);
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(DOTS_THREADS)
         sum += __shfl_xor_sync(0xffffffffu, sum, distance);
     if (valid && threadIdx.x % DOTS_LANES == 0) {
         size_t row = item / heads, head = item % heads;
-        dots[(row / T * heads + head) * T + row % T] = sum;
+        dots[(row / count * heads + head) * count + row % count] = sum;
     }
 }
 
@@ -76,7 +76,11 @@ dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropou
     int width = gpt_head_width(m), power = 0;
     for (int next = 1; gpt_of(m)->position == GPT_POSITION_ALIBI && next <= gpt_of(m)->heads; next *= 2)
         power = next;
-    *shape = {gpt_of(m)->block_size,
+    int T = gpt_of(m)->block_size;
+    size_t keys = kv_heads->count * (size_t)width;
+    *shape = {T,
+              {T, T, {0, T}},
+              {T, T, {0, T}},
               width,
               (int)heads->count,
               (uint32_t)heads->first,
@@ -85,12 +89,64 @@ dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropou
               (int)group,
               power,
               heads->count * (size_t)width,
-              (heads->count + 2 * kv_heads->count) * (size_t)width,
+              heads->count * (size_t)width + 2 * keys,
+              heads->count * (size_t)width + 2 * keys,
               2,
               2,
               1 / sqrtf((float)width),
               dropout_of(dropout),
               k->base->cuda_step};
+    return DT_OK;
+}
+
+/* ---- a call's piece, where ranks share samples (struct gpt_piece) ---- */
+
+attention_rows rows_of(const struct gpt_positions &p)
+{
+    return {(int)p.count, (int)p.count / 2, {(int)p.first[0], (int)p.first[1]}};
+}
+
+/* Between the keys of all ranks, one rank's after the other, and `ordered`, by their positions [samples, T, 2Kw]. */
+dt_status order_keys(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_piece *piece, size_t samples,
+                     const attention_shape &s, void *keys, void *ordered, bool back)
+{
+    size_t bytes = dt_dtype_bytes(k->model.dtype), count = piece->queries.count, half = count / 2 * s.key_row;
+    for (int i = 0; i < 2 * piece->ranks; i++) {
+        struct gpt_positions p = gpt_positions_of(&k->model, i / 2, piece->ranks, DT_CONTEXT_ALL_GATHER);
+        char *there = (char *)keys + ((size_t)(i / 2) * samples * count * s.key_row + (size_t)(i % 2) * half) * bytes;
+        char *here = (char *)ordered + p.first[i % 2] * s.key_row * bytes;
+        size_t stride = count * s.key_row, ordered_stride = (size_t)s.T * s.key_row;
+        struct gpt_move a = {there, here, samples, half, stride, ordered_stride};
+        if (back)
+            a = {here, there, samples, half, ordered_stride, stride};
+        DT_TRY(gpt_cuda_move(k, stream, &a));
+    }
+    return DT_OK;
+}
+
+bool is_gathered(const struct gpt_piece *piece)
+{
+    return piece->key_ranks == piece->ranks;
+}
+
+/* Bytes of the keys of all positions. */
+size_t ordered_bytes(const struct gpt_kernels *k, const attention_shape &s, size_t samples)
+{
+    return (samples * (size_t)s.T * s.key_row * dt_dtype_bytes(k->model.dtype) + 255) / 256 * 256;
+}
+
+/* Rows and strides of a piece, whose keys lie by themselves. */
+dt_status take_piece(const struct gpt_kernels *k, const struct gpt_piece *piece, attention_shape *s)
+{
+    if (gpt_of(&k->model)->attention != GPT_ATTENTION_FUSED)
+        return dt_fail(DT_ERR_INVALID, "attention: ranks share samples in fused attention alone");
+    s->queries = rows_of(piece->queries);
+    s->key_row = 2 * (size_t)s->key_heads * (size_t)s->width;
+    if (!is_gathered(piece))
+        s->keys = rows_of(gpt_positions_of(&k->model, piece->key_rank, piece->ranks, DT_CONTEXT_RING));
+    if (s->drop.threshold > 0 && s->keys.half < s->T && s->keys.half % 8 != 0)
+        return dt_fail(DT_ERR_INVALID, "attention: pieces of %d positions: with dropout the cuda kernels take pieces in eights",
+                       s->keys.half);
     return DT_OK;
 }
 
@@ -128,11 +184,21 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
     bool fused = gpt_of(&k->model)->attention == GPT_ATTENTION_FUSED;
     if (fused ? !a->lse : !a->weights)
         return dt_fail(DT_ERR_INVALID, "attention forward: fused needs lse, unfused needs weights");
-    attention_forward f = {{}, a->qkv, a->out, fused ? a->lse : nullptr, fused ? nullptr : a->weights};
+    attention_forward f = {{}, a->qkv, a->piece.keys, a->out, fused ? a->lse : nullptr, fused ? nullptr : a->weights, a->piece.joins};
     DT_TRY(shape_of(k, &a->dropout, a->samples, &a->heads, &a->kv_heads, &f.shape));
-    f.shape.row_bytes = access_bytes((size_t)f.shape.width, a->qkv, a->out);
     if (a->samples == 0)
         return DT_OK;
+    if (!f.keys) {
+        f.keys = (const char *)a->qkv + f.shape.d * dt_dtype_bytes(k->model.dtype);
+    } else {
+        DT_TRY(take_piece(k, &a->piece, &f.shape));
+        if (is_gathered(&a->piece)) {
+            DT_TRY(gpt_cuda_scratch(k, ordered_bytes(k, f.shape, a->samples)));
+            DT_TRY(order_keys(k, stream, &a->piece, a->samples, f.shape, (void *)f.keys, k->scratch.data, false));
+            f.keys = k->scratch.data;
+        }
+    }
+    f.shape.row_bytes = access_bytes((size_t)f.shape.width, a->qkv, a->out, f.keys);
     bool hopper = dt_cuda_warpgroup_kernels(k->base->device) && attention_fits_hopper(f);
     switch (k->model.dtype) {
     case DT_FP16: return (hopper ? attention_forward_hopper<__half> : attention_forward_tensor<__half>)(stream, a->samples, f);
@@ -148,26 +214,50 @@ static dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream,
     bool fused = gpt_of(&k->model)->attention == GPT_ATTENTION_FUSED;
     if (!a->out || (fused ? !a->lse : !a->weights))
         return dt_fail(DT_ERR_INVALID, "attention backward: fused needs out and lse, unfused needs out and weights");
-    attention_backward b = {{},      a->dout, a->out, a->qkv, fused ? a->lse : nullptr, nullptr, fused ? nullptr : a->weights,
-                            a->dqkv, false,   rope};
+    const struct gpt_piece *piece = &a->piece;
+    attention_backward b = {};
+    b.dout = a->dout;
+    b.out = a->out;
+    b.qkv = a->qkv;
+    b.lse = fused ? a->lse : nullptr;
+    b.weights = fused ? nullptr : a->weights;
+    b.dqkv = a->dqkv;
+    b.joins = piece->joins;
+    b.rope = rope;
     DT_TRY(shape_of(k, &a->dropout, a->samples, &a->heads, &a->kv_heads, &b.shape));
     if (a->samples == 0)
         return DT_OK;
-    b.shape.row_bytes = access_bytes((size_t)b.shape.width, a->dout, a->qkv, a->dqkv);
-    if (access_bytes((size_t)b.shape.width, a->out) < b.shape.row_bytes)
-        b.shape.row_bytes = access_bytes((size_t)b.shape.width, a->out);
-    b.shape.weight_bytes = access_bytes((size_t)b.shape.T, b.weights);
-    size_t rows = a->samples * (size_t)b.shape.T;
-    DT_TRY(gpt_cuda_scratch(k, rows * (size_t)b.shape.heads * sizeof(float)));
+    if (piece->keys)
+        DT_TRY(take_piece(k, piece, &b.shape));
+    size_t rows = a->samples * (size_t)b.shape.queries.count, dots_bytes = (rows * (size_t)b.shape.heads * sizeof(float) + 255) / 256 * 256;
+    size_t keys_bytes = piece->keys && is_gathered(piece) ? ordered_bytes(k, b.shape, a->samples) : 0;
+    DT_TRY(gpt_cuda_scratch(k, dots_bytes + 2 * keys_bytes));
     b.dots = (float *)k->scratch.data;
-    b.keeps_bits = b.shape.drop.threshold > 0 && b.shape.width <= ATTENTION_ONE_KERNEL_WIDTH && bits_fit(b.shape, a->dqkv);
+    if (!piece->keys) {
+        size_t before = b.shape.d * dt_dtype_bytes(k->model.dtype);
+        b.keys = (const char *)a->qkv + before;
+        b.dkeys = (char *)a->dqkv + before;
+    } else if (is_gathered(piece)) {
+        b.keys = (char *)k->scratch.data + dots_bytes;
+        b.dkeys = (char *)k->scratch.data + dots_bytes + keys_bytes;
+        DT_TRY(order_keys(k, stream, piece, a->samples, b.shape, (void *)piece->keys, (void *)b.keys, false));
+    } else {
+        b.keys = piece->keys;
+        b.dkeys = a->dkeys;
+    }
+    b.shape.row_bytes = access_bytes((size_t)b.shape.width, a->dout, a->qkv, a->dqkv);
+    int other_bytes = access_bytes((size_t)b.shape.width, a->out, b.keys, b.dkeys);
+    b.shape.row_bytes = other_bytes < b.shape.row_bytes ? other_bytes : b.shape.row_bytes;
+    b.shape.weight_bytes = access_bytes((size_t)b.shape.T, b.weights);
+    b.keeps_bits = !piece->keys && b.shape.drop.threshold > 0 && b.shape.width <= ATTENTION_ONE_KERNEL_WIDTH && bits_fit(b.shape, a->dqkv);
     switch (k->model.dtype) {
-    case DT_FP16: return attention_backward_tensor<__half>(stream, a->samples, b);
-    case DT_BF16: return attention_backward_tensor<__nv_bfloat16>(stream, a->samples, b);
+    case DT_FP16: DT_TRY(attention_backward_tensor<__half>(stream, a->samples, b)); break;
+    case DT_BF16: DT_TRY(attention_backward_tensor<__nv_bfloat16>(stream, a->samples, b)); break;
     default:
         DT_TRY(queue_dots(stream, b.dots, (const float *)a->dout, (const float *)a->out, rows, b.shape));
-        return attention_backward_fp32(stream, a->samples, b);
+        DT_TRY(attention_backward_fp32(stream, a->samples, b));
     }
+    return keys_bytes ? order_keys(k, stream, piece, a->samples, b.shape, a->dkeys, b.dkeys, true) : DT_OK;
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backward)

@@ -130,39 +130,40 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     constexpr int BLOCKS = tiles::BLOCKS, ROWS = tiles::ROWS, KEYS = tiles::KEYS;
     const attention_shape &shape = a.shape;
     int T = shape.T, width = shape.width, bytes = shape.row_bytes;
-    size_t d = shape.d, stride = shape.qkv_row;
-    int row_tiles = (T + ROWS - 1) / ROWS;
+    size_t d = shape.d, stride = shape.key_row;
+    int row_tiles = tiles_of(shape.queries, ROWS);
     attention_place place = place_of(shape.heads, row_tiles);
-    int first = (row_tiles - 1 - place.tile) * ROWS; /* the longest rows first */
-    size_t column = (size_t)(place.head * width), sample_row = place.sample * (size_t)T;
-    size_t head_rows = rows_before(shape, place.sample, place.head);
-    const E *queries = (const E *)a.qkv + (sample_row + (size_t)first) * stride + column;
-    const E *keys = (const E *)a.qkv + sample_row * stride + key_column(shape, key_head_of(shape, place.head));
+    row_tile own = tile_of(shape.queries, row_tiles - 1 - place.tile, ROWS); /* the longest rows first */
+    int first = own.position, end = first + own.rows;
+    size_t column = (size_t)(place.head * width),
+           own_row = place.sample * (size_t)shape.queries.count + (size_t)own.row; /* that of `first` */
+    size_t own_place = rows_before(shape, place.sample, place.head) + (size_t)own.row;
+    const E *queries = (const E *)a.qkv + own_row * shape.qkv_row + column;
+    const E *keys = (const E *)a.keys + key_place(shape, place.sample, 0, key_head_of(shape, place.head));
     const E *values = keys + values_behind(shape);
-    const E *douts = (const E *)a.dout + (sample_row + (size_t)first) * d + column;
-    const E *weights = (const E *)a.weights + (head_rows + (size_t)first) * (size_t)T; /* used when unfused */
+    const E *douts = (const E *)a.dout + own_row * d + column;
+    const E *weights = (const E *)a.weights + own_place * (size_t)T; /* used when unfused */
 
     E *query_tile = dynamic_shared<E>(), *dout_tile = query_tile + ROWS * tile_stride<WIDTH>,
       *stages = dout_tile + ROWS * tile_stride<WIDTH>, *weight_stages = stages + 2 * tiles::STAGE;
     int lane = (int)threadIdx.x % 32, warp_row = (int)threadIdx.x / 32 * 16 * BLOCKS;
     int warp_first = first + warp_row, lane_row = warp_first + lane / 4, lane_key = lane % 4 * 2;
-    int seen = first + ROWS < T ? first + ROWS : T, key_tiles = (seen + KEYS - 1) / KEYS;
+    int seen = min(first + ROWS, end), key_tiles = tiles_before(shape.keys, seen, KEYS);
     float scale_log2 = shape.scale * LOG2_E;
     head_dropout dropped = head_dropout_of(shape, place.sample, place.head);
 
     auto load_stage = [&](int tile) {
-        int first_key = tile * KEYS;
+        row_tile t = tile_of(shape.keys, tile, KEYS);
         E *stage = stages + tile % 2 * tiles::STAGE;
-        load_tile<E, WIDTH, KEYS>(stage, keys + (size_t)first_key * stride, stride, T - first_key, width, bytes);
-        load_tile<E, WIDTH, KEYS>(stage + KEYS * tile_stride<WIDTH>, values + (size_t)first_key * stride, stride, T - first_key, width,
-                                  bytes);
+        load_tile<E, WIDTH, KEYS>(stage, keys + (size_t)t.row * stride, stride, t.rows, width, bytes);
+        load_tile<E, WIDTH, KEYS>(stage + KEYS * tile_stride<WIDTH>, values + (size_t)t.row * stride, stride, t.rows, width, bytes);
         if (a.weights)
-            load_tile<E, KEYS, ROWS>(weight_stages + tile % 2 * tiles::WEIGHTS, weights + first_key, (size_t)T, T - first, T - first_key,
+            load_tile<E, KEYS, ROWS>(weight_stages + tile % 2 * tiles::WEIGHTS, weights + t.row, (size_t)T, own.rows, t.rows,
                                      shape.weight_bytes);
     };
 
-    load_tile<E, WIDTH, ROWS>(query_tile, queries, stride, T - first, width, bytes);
-    load_tile<E, WIDTH, ROWS>(dout_tile, douts, d, T - first, width, bytes);
+    load_tile<E, WIDTH, ROWS>(query_tile, queries, shape.qkv_row, own.rows, width, bytes);
+    load_tile<E, WIDTH, ROWS>(dout_tile, douts, d, own.rows, width, bytes);
     load_stage(0);
     copy_async_commit();
 
@@ -174,33 +175,34 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     for (int block = 0; block < BLOCKS; block++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            int row = lane_row + block * 16 + half * 8;
-            lse_log2[block][half] = a.lse && row < T ? a.lse[head_rows + (size_t)row] * LOG2_E : 0.0f;
-            size_t start = row < T ? (sample_row + (size_t)row) * d + column : 0;
-            dots[block][half] = dot_of_row((const E *)a.dout + start, (const E *)a.out + start, row < T ? width : 0, bytes);
-            if (row < T && lane % 4 == 0)
-                a.dots[head_rows + (size_t)row] = dots[block][half];
+            int row = lane_row + block * 16 + half * 8 - first; /* of the tile */
+            bool there = row < own.rows;
+            lse_log2[block][half] = a.lse && there ? a.lse[own_place + (size_t)row] * LOG2_E : 0.0f;
+            size_t start = there ? (own_row + (size_t)row) * d + column : 0;
+            dots[block][half] = dot_of_row((const E *)a.dout + start, (const E *)a.out + start, there ? width : 0, bytes);
+            if (there && lane % 4 == 0)
+                a.dots[own_place + (size_t)row] = dots[block][half];
             scale[block][half] = shape.scale;
         }
     int key_head = key_head_of(shape, place.head), reader = place.head - readers_of(shape, key_head).first;
-    E *head_dk = (E *)a.dqkv + sample_row * stride + key_column(shape, key_head);
+    E *head_dk = (E *)a.dkeys + key_place(shape, place.sample, 0, key_head);
     auto keep = [&](int row, int key, uint32_t bits) {
         int tile_key = key / BITS_KEYS * BITS_KEYS;
-        if (a.keeps_bits && lane % 4 == 0 && row >= tile_key && row < T)
+        if (a.keeps_bits && lane % 4 == 0 && row >= tile_key && row < end)
             *kept_bits(shape, head_dk, tile_key, reader, row, (key - tile_key) / 32) = bits;
     };
     float dq[BLOCKS][WIDTH / 8][4];
     clear(dq);
 
     for (int tile = 0; tile < key_tiles; tile++) {
-        int first_key = tile * KEYS;
+        int first_key = tile_of(shape.keys, tile, KEYS).position;
         const E *key_tile = stages + tile % 2 * tiles::STAGE, *value_tile = key_tile + KEYS * tile_stride<WIDTH>;
         copy_async_wait<0>(); /* this stage has arrived, and the other one is no longer read */
         __syncthreads();
         if (tile + 1 < key_tiles)
             load_stage(tile + 1);
         copy_async_commit();
-        if (first_key >= warp_first + 16 * BLOCKS || warp_first >= T)
+        if (first_key >= warp_first + 16 * BLOCKS || warp_first >= end)
             continue; /* no row of the warp sees any of these keys */
         float p[BLOCKS][KEYS / 8][4], dp[BLOCKS][KEYS / 8][4];
         clear(p);
@@ -219,9 +221,21 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
         score_gradients<BLOCKS, KEYS>(dp, p, dots, dropped, shape.drop.scale, lane_row, first_key, keep);
         multiply_accumulators<E, WIDTH, BLOCKS, KEYS>(dq, dp, key_tile);
     }
-    E *to = (E *)a.dqkv + (sample_row + (size_t)warp_first) * stride + column;
-    store_accumulators<E, WIDTH, BLOCKS>(to, stride, T - warp_first, width, bytes, dq, scale, query_tile + warp_row * tile_stride<WIDTH>,
-                                         angles_of(a.rope, warp_first, width));
+    if (key_tiles == 0) { /* all of the keys come after these queries: the first copies are still on their way */
+        copy_async_wait<0>();
+        __syncthreads();
+    }
+    E *to = (E *)a.dqkv + (own_row + (size_t)warp_row) * shape.qkv_row + column;
+    if (a.joins) {
+        float all[BLOCKS][2];
+        for (int i = 0; i < 2 * BLOCKS; i++)
+            all[i / 2][i % 2] = 1.0f;
+        join<E, WIDTH, BLOCKS>(dq, scale, all, to, shape.qkv_row, end - warp_first, width);
+        for (int i = 0; i < 2 * BLOCKS; i++)
+            scale[i / 2][i % 2] = 1.0f;
+    }
+    store_accumulators<E, WIDTH, BLOCKS>(to, shape.qkv_row, end - warp_first, width, bytes, dq, scale,
+                                         query_tile + warp_row * tile_stride<WIDTH>, angles_of(a.rope, warp_first, width));
 }
 
 /* ---- dk and dv ---- */
@@ -311,11 +325,12 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
     constexpr int KEYS = tiles::KEYS, QUERIES = tiles::QUERIES;
     const attention_shape &shape = a.shape;
     int T = shape.T, width = shape.width, bytes = shape.row_bytes;
-    size_t d = shape.d, stride = shape.qkv_row;
-    attention_place place = place_of(shape.key_heads, (T + KEYS - 1) / KEYS);
-    int first = place.tile * KEYS; /* the keys that most queries see first */
-    size_t column = key_column(shape, place.head), sample_row = place.sample * (size_t)T;
-    const E *queries = (const E *)a.qkv + sample_row * stride, *keys = queries + (size_t)first * stride + column;
+    size_t d = shape.d, stride = shape.key_row;
+    attention_place place = place_of(shape.key_heads, tiles_of(shape.keys, KEYS));
+    row_tile own = tile_of(shape.keys, place.tile, KEYS); /* the keys that most queries see first */
+    int first = own.position, end = first + own.rows;
+    size_t sample_row = place.sample * (size_t)shape.queries.count, own_place = key_place(shape, place.sample, own.row, place.head);
+    const E *queries = (const E *)a.qkv + sample_row * shape.qkv_row, *keys = (const E *)a.keys + own_place;
     const E *values = keys + values_behind(shape), *douts = (const E *)a.dout + sample_row * d;
 
     float *row_stages = dynamic_shared<float>();                   /* two stages of lse and dots */
@@ -323,39 +338,41 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
     E *key_tile = (E *)(row_stages + 8 * QUERIES), *value_tile = key_tile + KEYS * tile_stride<WIDTH>,
       *stages = value_tile + KEYS * tile_stride<WIDTH>, *weight_stages = stages + 2 * tiles::STAGE;
     int lane = (int)threadIdx.x % 32, warp_row = (int)threadIdx.x / 32 * 16, warp_key = first + warp_row;
-    int first_tile = first / QUERIES, query_tiles = (T + QUERIES - 1) / QUERIES;
+    int first_tile = tile_from(shape.queries, first, QUERIES), query_tiles = tiles_of(shape.queries, QUERIES);
     head_range readers = readers_of(shape, place.head);
-    E *head_dk = (E *)a.dqkv + sample_row * stride + column;
+    E *head_dk = (E *)a.dkeys + key_place(shape, place.sample, 0, place.head);
     float scale_log2 = shape.scale * LOG2_E;
 
     auto load_stage = [&](int turn, int head, int tile) {
-        int first_query = tile * QUERIES;
-        size_t head_column = (size_t)(head * width), head_row = rows_before(shape, place.sample, head) + (size_t)first_query;
+        row_tile t = tile_of(shape.queries, tile, QUERIES);
+        size_t head_column = (size_t)(head * width), head_row = rows_before(shape, place.sample, head) + (size_t)t.row;
         E *stage = stages + turn % 2 * tiles::STAGE;
-        load_tile<E, WIDTH, QUERIES>(stage, queries + (size_t)first_query * stride + head_column, stride, T - first_query, width, bytes);
-        load_tile<E, WIDTH, QUERIES>(stage + QUERIES * tile_stride<WIDTH>, douts + (size_t)first_query * d + head_column, d,
-                                     T - first_query, width, bytes);
+        load_tile<E, WIDTH, QUERIES>(stage, queries + (size_t)t.row * shape.qkv_row + head_column, shape.qkv_row, t.rows, width, bytes);
+        load_tile<E, WIDTH, QUERIES>(stage + QUERIES * tile_stride<WIDTH>, douts + (size_t)t.row * d + head_column, d, t.rows, width,
+                                     bytes);
         if (a.weights)
             load_tile<E, KEYS, QUERIES>(weight_stages + turn % 2 * tiles::WEIGHTS,
-                                        (const E *)a.weights + head_row * (size_t)T + (size_t)first, (size_t)T, T - first_query, T - first,
+                                        (const E *)a.weights + head_row * (size_t)T + (size_t)first, (size_t)T, t.rows, own.rows,
                                         shape.weight_bytes);
         int row = (int)threadIdx.x % QUERIES, part = (int)threadIdx.x / QUERIES;
         const float *from = part == 0 ? a.lse : a.dots;
-        bool valid = from && first_query + row < T;
+        bool valid = from && row < t.rows;
         if (part < 2)
             copy_async<4>(row_stages + (turn % 2 * 2 + part) * QUERIES + row, valid ? from + head_row + (size_t)row : a.dots, valid);
         for (int i = (int)threadIdx.x; a.keeps_bits && i < 2 * QUERIES; i += ATTENTION_THREADS) {
-            bool there = first_query + i / 2 < T;
+            bool there = i / 2 < t.rows;
             copy_async<4>(bit_stages + turn % 2 * 2 * QUERIES + i,
-                          there ? kept_bits(shape, head_dk, first, head - readers.first, first_query + i / 2, i % 2) : (uint32_t *)a.dots,
+                          there ? kept_bits(shape, head_dk, first, head - readers.first, t.position + i / 2, i % 2) : (uint32_t *)a.dots,
                           there);
         }
     };
 
-    load_tile<E, WIDTH, KEYS>(key_tile, keys, stride, T - first, width, bytes);
+    int next_head = first_tile < query_tiles ? readers.first : readers.end, next_tile = first_tile;
+    load_tile<E, WIDTH, KEYS>(key_tile, keys, stride, own.rows, width, bytes);
     if (DK)
-        load_tile<E, WIDTH, KEYS>(value_tile, values, stride, T - first, width, bytes);
-    load_stage(0, readers.first, first_tile);
+        load_tile<E, WIDTH, KEYS>(value_tile, values, stride, own.rows, width, bytes);
+    if (next_head < readers.end)
+        load_stage(0, next_head, next_tile);
     copy_async_commit();
 
     row_operand<E, WIDTH, 1, false> key, value;
@@ -366,9 +383,8 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
     clear(dv);
 
     /* All tiles of one query head after the other. */
-    int next_head = readers.first, next_tile = first_tile;
     for (int turn = 0; next_head < readers.end; turn++) {
-        int head = next_head, first_query = next_tile * QUERIES;
+        int head = next_head, first_query = tile_of(shape.queries, next_tile, QUERIES).position;
         const E *query_tile = stages + turn % 2 * tiles::STAGE, *dout_tile = query_tile + QUERIES * tile_stride<WIDTH>;
         const float *lse = row_stages + turn % 2 * 2 * QUERIES + lane % 4 * 2, *dots = lse + QUERIES;
         if (++next_tile == query_tiles) {
@@ -380,7 +396,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
         if (next_head < readers.end)
             load_stage(turn + 1, next_head, next_tile);
         copy_async_commit();
-        if (warp_key > first_query + QUERIES - 1 || warp_key >= T)
+        if (warp_key > first_query + QUERIES - 1 || warp_key >= end)
             continue; /* none of these queries sees any key of the warp */
         float p[1][QUERIES / 8][4], dp[1][QUERIES / 8][4];
         clear(p);
@@ -405,22 +421,24 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
             multiply_accumulators<E, WIDTH, 1, QUERIES>(dk, dp, query_tile);
     }
 
-    if (a.keeps_bits)
+    if (first_tile >= query_tiles)
+        copy_async_wait<0>(); /* no query sees these keys, and they are still on their way */
+    if (a.keeps_bits || first_tile >= query_tiles)
         __syncthreads(); /* every warp has the bits that lie where these rows go */
-    E *to = (E *)a.dqkv + (sample_row + (size_t)warp_key) * stride + column, *warp_tile = key_tile + warp_row * tile_stride<WIDTH>;
+    E *to = (E *)a.dkeys + own_place + (size_t)warp_row * stride, *warp_tile = key_tile + warp_row * tile_stride<WIDTH>;
     const float key_scale[1][2] = {{shape.scale, shape.scale}}, value_scale[1][2] = {{shape.drop.scale, shape.drop.scale}};
     if constexpr (DK)
-        store_accumulators<E, WIDTH, 1>(to, stride, T - warp_key, width, bytes, dk, key_scale, warp_tile,
+        store_accumulators<E, WIDTH, 1>(to, stride, end - warp_key, width, bytes, dk, key_scale, warp_tile,
                                         angles_of(a.rope, warp_key, width));
     if constexpr (DV)
-        store_accumulators<E, WIDTH, 1>(to + values_behind(shape), stride, T - warp_key, width, bytes, dv, value_scale, warp_tile);
+        store_accumulators<E, WIDTH, 1>(to + values_behind(shape), stride, end - warp_key, width, bytes, dv, value_scale, warp_tile);
 }
 
 template <typename E, int WIDTH, bool DK, bool DV>
 dt_status launch_keys(struct dt_stream *stream, size_t samples, const attention_backward &a)
 {
     using tiles = key_tiles<WIDTH>;
-    size_t count = ((size_t)a.shape.T + tiles::KEYS - 1) / tiles::KEYS * samples * (size_t)a.shape.key_heads;
+    size_t count = (size_t)tiles_of(a.shape.keys, tiles::KEYS) * samples * (size_t)a.shape.key_heads;
     return launch("attention gradient", key_gradient_kernel<E, WIDTH, DK, DV>, dim3((unsigned)count), dim3(ATTENTION_THREADS),
                   tiles::bytes(sizeof(E), !a.weights), stream, a);
 }
@@ -432,7 +450,7 @@ template <typename E> dt_status attention_backward_tensor(struct dt_stream *stre
     return for_width(a.shape.width, [&](auto padded) -> dt_status {
         constexpr int WIDTH = decltype(padded)::value;
         using tiles = query_tiles<WIDTH>;
-        size_t pairs = samples * (size_t)a.shape.heads, row_tiles = ((size_t)a.shape.T + tiles::ROWS - 1) / tiles::ROWS;
+        size_t pairs = samples * (size_t)a.shape.heads, row_tiles = (size_t)tiles_of(a.shape.queries, tiles::ROWS);
         DT_TRY(launch("attention gradient", query_gradient_kernel<E, WIDTH>, dim3((unsigned)(row_tiles * pairs)), dim3(ATTENTION_THREADS),
                       tiles::elems(!a.weights) * sizeof(E), stream, a));
         if constexpr (WIDTH <= ATTENTION_ONE_KERNEL_WIDTH) {

@@ -48,26 +48,31 @@ __device__ inline void write_weights(E *weights, const float (&s)[BLOCKS][KEYS /
             }
 }
 
-template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THREADS) forward_kernel(attention_forward a)
+/* WHOLE: queries and keys are all positions, for which the loop has more registers. */
+template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(ATTENTION_THREADS) forward_kernel(attention_forward a)
 {
     wait_for_earlier();
     using tiles = forward_tiles<WIDTH>;
     constexpr int BLOCKS = tiles::BLOCKS, ROWS = tiles::ROWS, KEYS = tiles::KEYS;
     const attention_shape &shape = a.shape;
     int T = shape.T, width = shape.width, bytes = shape.row_bytes;
-    size_t d = shape.d, stride = shape.qkv_row;
-    int row_tiles = (T + ROWS - 1) / ROWS;
+    size_t d = shape.d, stride = shape.key_row;
+    int row_tiles = tiles_of(shape.queries, ROWS);
     attention_place place = place_of(shape.heads, row_tiles);
     auto again = [&] { return place_of(shape.heads, row_tiles); }; /* for what the registers of the loop have no room for */
-    int first = (row_tiles - 1 - place.tile) * ROWS;               /* the longest rows first */
-    const E *sample = (const E *)a.qkv + place.sample * (size_t)T * stride, *queries = sample + (size_t)(place.head * width);
-    const E *keys = sample + key_column(shape, key_head_of(shape, place.head)), *values = keys + values_behind(shape);
+    row_tile own = tile_of<WHOLE>(shape.queries, row_tiles - 1 - place.tile, ROWS); /* the longest rows first */
+    int first = own.position, end = first + own.rows;
+    const E *queries =
+        (const E *)a.qkv + (place.sample * (size_t)shape.queries.count + (size_t)own.row) * shape.qkv_row + (size_t)(place.head * width);
+    const E *keys = (const E *)a.keys + key_place(shape, place.sample, 0, key_head_of(shape, place.head)),
+            *values = keys + values_behind(shape);
 
     E *query_tile = dynamic_shared<E>(), *key_tile = query_tile + ROWS * tile_stride<WIDTH>,
       *value_tile = key_tile + KEYS * tile_stride<WIDTH>;
     int lane = (int)threadIdx.x % 32, warp_row = (int)threadIdx.x / 32 * 16 * BLOCKS;
     int warp_first = first + warp_row, lane_row = warp_first + lane / 4, lane_key = lane % 4 * 2;
-    int seen = first + ROWS < T ? first + ROWS : T, key_tiles = (seen + KEYS - 1) / KEYS;
+    int seen = min(first + ROWS, end), key_tiles = tiles_before(shape.keys, seen, KEYS);
+    row_tile next = tile_of<WHOLE>(shape.keys, 0, KEYS);
     float scale_log2 = shape.scale * LOG2_E;
     head_dropout dropped = head_dropout_of(shape, place.sample, place.head);
 
@@ -78,20 +83,21 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     clear(out);
     begin(rows);
 
-    load_tile<E, WIDTH, ROWS>(query_tile, queries + (size_t)first * stride, stride, T - first, width, bytes);
-    load_tile<E, WIDTH, KEYS>(key_tile, keys, stride, T, width, bytes);
+    load_tile<E, WIDTH, ROWS>(query_tile, queries, shape.qkv_row, own.rows, width, bytes);
+    load_tile<E, WIDTH, KEYS>(key_tile, keys, stride, next.rows, width, bytes);
     copy_async_commit();
     copy_async_wait<0>();
     __syncthreads();
     query.arrived();
     for (int tile = 0; tile < key_tiles; tile++) {
-        int first_key = tile * KEYS;
-        bool visible = first_key < warp_first + 16 * BLOCKS && warp_first < T; /* any key that any row of the warp sees */
+        row_tile here = next;
+        int first_key = here.position, last_key = WHOLE ? INT32_MAX : first_key + here.rows - 1;
+        bool visible = first_key < warp_first + 16 * BLOCKS && warp_first < end; /* any key that any row of the warp sees */
         float s[BLOCKS][KEYS / 8][4];
         clear(s);
         copy_async_wait<0>(); /* the keys have arrived, and the last values are no longer read */
         __syncthreads();
-        load_tile<E, WIDTH, KEYS>(value_tile, values + (size_t)first_key * stride, stride, T - first_key, width, bytes);
+        load_tile<E, WIDTH, KEYS>(value_tile, values + (size_t)here.row * stride, stride, here.rows, width, bytes);
         copy_async_commit();
         if (visible)
             multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(s, query, key_tile);
@@ -99,12 +105,13 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
             add_distances<BLOCKS, KEYS>(s, unscaled_slope(shape, again().head), lane_row, first_key + lane_key);
         copy_async_wait<0>(); /* the values have arrived, and these keys are no longer read */
         __syncthreads();
+        next = tile_of<WHOLE>(shape.keys, tile + 1, KEYS);
         if (tile + 1 < key_tiles)
-            load_tile<E, WIDTH, KEYS>(key_tile, keys + (size_t)(first_key + KEYS) * stride, stride, T - first_key - KEYS, width, bytes);
+            load_tile<E, WIDTH, KEYS>(key_tile, keys + (size_t)next.row * stride, stride, next.rows, width, bytes);
         copy_async_commit();
         if (visible) {
-            if (first_key + KEYS - 1 > warp_first)
-                mask<BLOCKS, KEYS>(s, lane_row, first_key + lane_key);
+            if (first_key + KEYS - 1 > min(warp_first, last_key))
+                mask<BLOCKS, KEYS>(s, lane_row, first_key + lane_key, last_key);
 #pragma unroll
             for (int block = 0; block < BLOCKS; block++)
 #pragma unroll
@@ -116,7 +123,10 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
         }
     }
 
-    float factor[BLOCKS][2], lse_log2[BLOCKS][2];
+    if (tiles::KEPT) /* whose registers it would need */
+        place = again();
+    int local = own.row - first; /* from a position to its row */
+    float factor[BLOCKS][2], old[BLOCKS][2], lse_log2[BLOCKS][2];
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++)
 #pragma unroll
@@ -127,8 +137,19 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
             sum += __shfl_xor_sync(0xffffffffu, sum, 2);
             factor[block][half] = shape.drop.scale / sum;
             lse_log2[block][half] = rows.m[block][half] * scale_log2 + log2f(sum);
-            if (a.lse && row < T && lane_key == 0)
-                a.lse[rows_before(shape, again().sample, again().head) + (size_t)row] = rows.m[block][half] * shape.scale + logf(sum);
+            float lse = rows.m[block][half] * shape.scale + logf(sum);
+            float *place_of_lse =
+                a.lse && row < end ? a.lse + rows_before(shape, place.sample, place.head) + (size_t)(row + local) : nullptr;
+            if (!WHOLE && a.joins) {
+                float there = place_of_lse ? *place_of_lse : 0.0f, larger = fmaxf(there, lse),
+                      both = larger + logf(expf(there - larger) + expf(lse - larger));
+                factor[block][half] = sum > 0 ? factor[block][half] * expf(lse - both) : 0.0f; /* 0: the row has seen none of these keys */
+                old[block][half] = expf(there - both);
+                lse = both;
+                __syncwarp(); /* the quad's lanes have read what one of them overwrites */
+            }
+            if (place_of_lse && lane_key == 0)
+                *place_of_lse = lse;
         }
 
     if (a.weights) {
@@ -150,10 +171,13 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
         }
     }
 
-    if (tiles::KEPT) /* whose registers it would need */
-        place = again();
-    E *to = (E *)a.out + (place.sample * (size_t)T + (size_t)warp_first) * d + (size_t)(place.head * width);
-    store_accumulators<E, WIDTH, BLOCKS>(to, d, T - warp_first, width, bytes, out, factor, query_tile + warp_row * tile_stride<WIDTH>);
+    E *to = (E *)a.out + (place.sample * (size_t)shape.queries.count + (size_t)(warp_first + local)) * d + (size_t)(place.head * width);
+    if (!WHOLE && a.joins) {
+        join<E, WIDTH, BLOCKS>(out, factor, old, to, d, end - warp_first, width);
+        for (int i = 0; i < 2 * BLOCKS; i++)
+            factor[i / 2][i % 2] = 1.0f;
+    }
+    store_accumulators<E, WIDTH, BLOCKS>(to, d, end - warp_first, width, bytes, out, factor, query_tile + warp_row * tile_stride<WIDTH>);
 }
 
 } // namespace
@@ -163,9 +187,11 @@ template <typename E> dt_status attention_forward_tensor(struct dt_stream *strea
     return for_width(a.shape.width, [&](auto padded) {
         constexpr int WIDTH = decltype(padded)::value;
         using tiles = forward_tiles<WIDTH>;
-        size_t row_tiles = ((size_t)a.shape.T + tiles::ROWS - 1) / tiles::ROWS;
-        return launch("attention", forward_kernel<E, WIDTH>, dim3((unsigned)(row_tiles * samples * (size_t)a.shape.heads)),
-                      dim3(ATTENTION_THREADS), tiles::ELEMS * sizeof(E), stream, a);
+        size_t row_tiles = (size_t)tiles_of(a.shape.queries, tiles::ROWS);
+        bool whole = a.shape.queries.half == a.shape.T && a.shape.keys.half == a.shape.T;
+        return launch("attention", whole ? forward_kernel<E, WIDTH, true> : forward_kernel<E, WIDTH, false>,
+                      dim3((unsigned)(row_tiles * samples * (size_t)a.shape.heads)), dim3(ATTENTION_THREADS), tiles::ELEMS * sizeof(E),
+                      stream, a);
     });
 }
 

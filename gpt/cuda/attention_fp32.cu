@@ -54,13 +54,14 @@ __device__ inline void add_rows(float (&to)[COLUMNS], const float *factor, int s
     }
 }
 
-__device__ inline void store_row(float *to, const float (&from)[COLUMNS], float scale, int width)
+/* to = from * scale, to which, where `old` is not 0, what is there times `old` is added. */
+__device__ inline void store_row(float *to, const float (&from)[COLUMNS], float scale, int width, float old = 0)
 {
     int lane = (int)threadIdx.x % LANES;
 #pragma unroll
     for (int i = 0; i < COLUMNS; i++)
         if (lane + i * LANES < width)
-            to[lane + i * LANES] = from[i] * scale;
+            to[lane + i * LANES] = from[i] * scale + (old != 0 ? old * to[lane + i * LANES] : 0.0f);
 }
 
 /* A row that store_row's lanes have stored turns back by rope's angles [2, width / 2] (gpt_rope, inverse). The warp's threads all call. */
@@ -97,31 +98,37 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
     wait_for_earlier();
     const attention_shape &shape = a.shape;
     int T = shape.T, width = shape.width, lane = (int)threadIdx.x % LANES, local = (int)threadIdx.x / LANES;
-    size_t stride = shape.qkv_row;
-    attention_place place = place_of(shape.heads, (T + SIZE - 1) / SIZE);
-    int first = place.tile * SIZE, row = first + local;
-    size_t head_rows = rows_before(shape, place.sample, place.head);
-    const float *sample = (const float *)a.qkv + place.sample * (size_t)T * stride, *queries = sample + (size_t)(place.head * width);
-    const float *keys = sample + key_column(shape, key_head_of(shape, place.head)), *values = keys + values_behind(shape);
+    size_t stride = shape.key_row;
+    attention_place place = place_of(shape.heads, tiles_of(shape.queries, SIZE));
+    row_tile own = tile_of(shape.queries, place.tile, SIZE);
+    int first = own.position, row = first + local; /* row: its position */
+    bool valid = local < own.rows;
+    size_t own_row = place.sample * (size_t)shape.queries.count + (size_t)own.row,
+           own_place = rows_before(shape, place.sample, place.head) + (size_t)(own.row + local);
+    const float *queries = (const float *)a.qkv + own_row * shape.qkv_row + (size_t)(place.head * width);
+    const float *keys = (const float *)a.keys + key_place(shape, place.sample, 0, key_head_of(shape, place.head)),
+                *values = keys + values_behind(shape);
     float *query_tile = dynamic_shared<float>(), *key_tile = query_tile + SIZE * row_floats(width),
           *value_tile = key_tile + SIZE * row_floats(width), *weight = value_tile + SIZE * row_floats(width) + local * (SIZE + 1);
     head_dropout dropped = head_dropout_of(shape, place.sample, place.head);
     float slope = unscaled_slope(shape, place.head);
     float out[COLUMNS] = {}, m = -INFINITY, l = 0; /* m, l: the row's running maximum and sum */
 
-    load_rows(query_tile, queries + (size_t)first * stride, stride, T - first, width);
-    for (int first_key = 0; first_key <= first; first_key += SIZE) {
+    load_rows(query_tile, queries, shape.qkv_row, own.rows, width);
+    for (int tile = 0, tiles = tiles_before(shape.keys, first + min((int)SIZE, own.rows), SIZE); tile < tiles; tile++) {
+        row_tile t = tile_of(shape.keys, tile, SIZE);
+        int first_key = t.position;
         __syncthreads(); /* the last tiles are no longer read */
-        load_rows(key_tile, keys + (size_t)first_key * stride, stride, T - first_key, width);
-        load_rows(value_tile, values + (size_t)first_key * stride, stride, T - first_key, width);
+        load_rows(key_tile, keys + (size_t)t.row * stride, stride, t.rows, width);
+        load_rows(value_tile, values + (size_t)t.row * stride, stride, t.rows, width);
         __syncthreads();
         float score[OWN], largest = m;
         for (int i = 0; i < OWN; i++) {
             int key = lane + i * LANES;
-            score[i] = first_key + key > row ? -INFINITY
-                                             : score_of(shape, query_tile + local * row_floats(width), key_tile + key * row_floats(width),
-                                                        first_key + key - row, slope) *
-                                                   shape.scale;
+            score[i] = first_key + key > row || key >= t.rows ? -INFINITY
+                                                              : score_of(shape, query_tile + local * row_floats(width),
+                                                                         key_tile + key * row_floats(width), first_key + key - row, slope) *
+                                                                    shape.scale;
             largest = fmaxf(largest, score[i]);
         }
         largest = max_of_8(largest);
@@ -148,8 +155,8 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
             __syncthreads();
             for (int i = 0; i < OWN; i++) {
                 int key = first_key + lane + i * LANES;
-                if (row < T && key < T)
-                    ((float *)a.weights)[(head_rows + (size_t)row) * (size_t)T + key] =
+                if (valid && key < T)
+                    ((float *)a.weights)[own_place * (size_t)T + key] =
                         key > row ? 0.0f
                                   : expf(score_of(shape, query_tile + local * row_floats(width),
                                                   key_tile + (key - first_key) * row_floats(width), key - row, slope) *
@@ -157,17 +164,25 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
                                          lse);
             }
         }
-    if (row >= T)
+    float factor = shape.drop.scale / l, old = 0;
+    if (a.joins && valid) {
+        float there = a.lse[own_place], larger = fmaxf(there, lse), both = larger + logf(expf(there - larger) + expf(lse - larger));
+        factor = l > 0 ? factor * expf(lse - both) : 0.0f; /* 0: the row has seen none of these keys */
+        old = expf(there - both);
+        lse = both;
+    }
+    __syncwarp(); /* a row's lanes have read what one of them overwrites */
+    if (!valid)
         return;
     if (a.lse && lane == 0)
-        a.lse[head_rows + (size_t)row] = lse;
-    store_row((float *)a.out + (place.sample * (size_t)T + (size_t)row) * shape.d + (size_t)(place.head * width), out, shape.drop.scale / l,
-              width);
+        a.lse[own_place] = lse;
+    store_row((float *)a.out + (own_row + (size_t)local) * shape.d + (size_t)(place.head * width), out, factor, width, old);
 }
 
 /* What both backward kernels have in shared memory, and where they are. */
 struct backward_tiles {
     size_t rows;                                  /* before the query head's in lse, dots and weights */
+    size_t key_place;                             /* of the key head's row 0 in keys and dkeys */
     const float *queries, *keys, *values, *douts; /* the heads' row 0 in global memory */
     float *query, *key, *value, *dout;            /* tiles [SIZE, width] */
     float *weight, *dscore;                       /* [SIZE queries, SIZE + 1]: P Z without its scale, and dS */
@@ -179,11 +194,11 @@ __device__ inline backward_tiles backward_tiles_of(const attention_backward &a, 
 {
     const attention_shape &s = a.shape;
     backward_tiles t;
-    size_t first_row = sample * (size_t)s.T, column = (size_t)(head * s.width), tile = (size_t)(SIZE * row_floats(s.width));
-    const float *rows = (const float *)a.qkv + first_row * s.qkv_row;
+    size_t first_row = sample * (size_t)s.queries.count, column = (size_t)(head * s.width), tile = (size_t)(SIZE * row_floats(s.width));
     t.rows = rows_before(s, sample, head);
-    t.queries = rows + column;
-    t.keys = rows + key_column(s, key_head);
+    t.key_place = key_place(s, sample, 0, key_head);
+    t.queries = (const float *)a.qkv + first_row * s.qkv_row + column;
+    t.keys = (const float *)a.keys + t.key_place;
     t.values = t.keys + values_behind(s);
     t.douts = (const float *)a.dout + first_row * s.d + column;
     t.slope = unscaled_slope(s, head);
@@ -197,27 +212,28 @@ __device__ inline backward_tiles backward_tiles_of(const attention_backward &a, 
     return t;
 }
 
-__device__ inline void load_queries(const backward_tiles &t, const attention_shape &s, int first)
+__device__ inline void load_queries(const backward_tiles &t, const attention_shape &s, const row_tile &of)
 {
-    load_rows(t.query, t.queries + (size_t)first * s.qkv_row, s.qkv_row, s.T - first, s.width);
-    load_rows(t.dout, t.douts + (size_t)first * s.d, s.d, s.T - first, s.width);
+    load_rows(t.query, t.queries + (size_t)of.row * s.qkv_row, s.qkv_row, of.rows, s.width);
+    load_rows(t.dout, t.douts + (size_t)of.row * s.d, s.d, of.rows, s.width);
 }
-__device__ inline void load_keys(const backward_tiles &t, const attention_shape &s, int first)
+__device__ inline void load_keys(const backward_tiles &t, const attention_shape &s, const row_tile &of)
 {
-    load_rows(t.key, t.keys + (size_t)first * s.qkv_row, s.qkv_row, s.T - first, s.width);
-    load_rows(t.value, t.values + (size_t)first * s.qkv_row, s.qkv_row, s.T - first, s.width);
+    load_rows(t.key, t.keys + (size_t)of.row * s.key_row, s.key_row, of.rows, s.width);
+    load_rows(t.value, t.values + (size_t)of.row * s.key_row, s.key_row, of.rows, s.width);
 }
 
 /* weight and dscore of the loaded tiles: this thread's row of queries, and its keys. */
-__device__ inline void backward_scores(const backward_tiles &t, const attention_backward &a, int first, int first_key)
+__device__ inline void backward_scores(const backward_tiles &t, const attention_backward &a, const row_tile &queries, const row_tile &keys)
 {
     const attention_shape &s = a.shape;
-    int lane = (int)threadIdx.x % LANES, local = (int)threadIdx.x / LANES, row = first + local, tile_row = row_floats(s.width);
-    size_t place = t.rows + (size_t)row;
+    int lane = (int)threadIdx.x % LANES, local = (int)threadIdx.x / LANES, tile_row = row_floats(s.width);
+    int row = queries.position + local, first_key = keys.position;
+    size_t place = t.rows + (size_t)(queries.row + local);
     uint32_t kept = t.dropped.threshold > 0 ? kept_of_32_keys(t.dropped, (uint32_t)row, (uint32_t)first_key) : 0xffffffffu;
     for (int i = 0; i < OWN; i++) {
         int key = lane + i * LANES;
-        bool sees = row < s.T && first_key + key <= row, keeps = kept >> key & 1;
+        bool sees = local < queries.rows && key < keys.rows && first_key + key <= row, keeps = kept >> key & 1;
         float p = 0, dp = 0;
         if (sees && a.weights)
             p = ((const float *)a.weights)[place * (size_t)s.T + (size_t)(first_key + key)];
@@ -235,62 +251,67 @@ __global__ void __launch_bounds__(THREADS) query_gradient_kernel(attention_backw
 {
     wait_for_earlier();
     const attention_shape &s = a.shape;
-    attention_place place = place_of(s.heads, (s.T + SIZE - 1) / SIZE);
+    attention_place place = place_of(s.heads, tiles_of(s.queries, SIZE));
     backward_tiles t = backward_tiles_of(a, place.sample, place.head, key_head_of(s, place.head));
-    int first = place.tile * SIZE, local = (int)threadIdx.x / LANES, row = first + local;
+    row_tile own = tile_of(s.queries, place.tile, SIZE);
+    int local = (int)threadIdx.x / LANES;
     float dq[COLUMNS] = {};
-    load_queries(t, s, first);
-    for (int first_key = 0; first_key <= first; first_key += SIZE) {
+    load_queries(t, s, own);
+    for (int tile = 0, tiles = tiles_before(s.keys, own.position + min((int)SIZE, own.rows), SIZE); tile < tiles; tile++) {
+        row_tile keys = tile_of(s.keys, tile, SIZE);
         __syncthreads(); /* the last tiles are no longer read */
-        load_keys(t, s, first_key);
+        load_keys(t, s, keys);
         __syncthreads();
-        backward_scores(t, a, first, first_key);
+        backward_scores(t, a, own, keys);
         __syncwarp(); /* a row's scores come from lanes of its own warp */
         add_rows(dq, t.dscore + local * (SIZE + 1), 1, t.key, s.width);
     }
-    float *to = (float *)a.dqkv + (t.queries - (const float *)a.qkv) + (size_t)row * s.qkv_row;
-    if (row < s.T)
-        store_row(to, dq, s.scale, s.width);
+    float *to = (float *)a.dqkv + (t.queries - (const float *)a.qkv) + (size_t)(own.row + local) * s.qkv_row;
+    if (local < own.rows)
+        store_row(to, dq, s.scale, s.width, a.joins);
     if (a.rope)
-        turn_row_back(to, angles_of(a.rope, row, s.width), s.width, row < s.T);
+        turn_row_back(to, angles_of(a.rope, own.position + local, s.width), s.width, local < own.rows);
 }
 
 __global__ void __launch_bounds__(THREADS) key_gradient_kernel(attention_backward a)
 {
     wait_for_earlier();
     const attention_shape &s = a.shape;
-    attention_place place = place_of(s.key_heads, (s.T + SIZE - 1) / SIZE);
+    attention_place place = place_of(s.key_heads, tiles_of(s.keys, SIZE));
     head_range readers = readers_of(s, place.head);
-    int first_key = place.tile * SIZE, local = (int)threadIdx.x / LANES, key = first_key + local;
+    row_tile own = tile_of(s.keys, place.tile, SIZE);
+    int local = (int)threadIdx.x / LANES;
     float dk[COLUMNS] = {}, dv[COLUMNS] = {};
-    load_keys(backward_tiles_of(a, place.sample, readers.first, place.head), s, first_key);
+    load_keys(backward_tiles_of(a, place.sample, readers.first, place.head), s, own);
     for (int head = readers.first; head < readers.end; head++) {
         backward_tiles t = backward_tiles_of(a, place.sample, head, place.head);
-        for (int first = first_key; first < s.T; first += SIZE) {
+        for (int tile = tile_from(s.queries, own.position, SIZE), tiles = tiles_of(s.queries, SIZE); tile < tiles; tile++) {
+            row_tile queries = tile_of(s.queries, tile, SIZE);
             __syncthreads(); /* the last tiles are no longer read */
-            load_queries(t, s, first);
+            load_queries(t, s, queries);
             __syncthreads();
-            backward_scores(t, a, first, first_key);
+            backward_scores(t, a, queries, own);
             __syncthreads(); /* a key's scores come from all rows */
             add_rows(dk, t.dscore + local, SIZE + 1, t.query, s.width);
             add_rows(dv, t.weight + local, SIZE + 1, t.dout, s.width);
         }
     }
-    float *to = (float *)a.dqkv + (place.sample * (size_t)s.T + (size_t)key) * s.qkv_row + key_column(s, place.head);
-    if (key < s.T) {
+    float *to = (float *)a.dkeys + key_place(s, place.sample, own.row + local, place.head);
+    bool valid = local < own.rows;
+    if (valid) {
         store_row(to, dk, s.scale, s.width);
         store_row(to + values_behind(s), dv, s.drop.scale, s.width);
     }
     if (a.rope)
-        turn_row_back(to, angles_of(a.rope, key, s.width), s.width, key < s.T);
+        turn_row_back(to, angles_of(a.rope, own.position + local, s.width), s.width, valid);
 }
 
-/* Blocks, by tiles of `heads` heads, and shared memory: `tiles` tiles of rows and `squares` of scores. */
+/* Blocks, by tiles of `rows` of `heads` heads, and shared memory: `tiles` tiles of rows and `squares` of scores. */
 template <typename Arguments>
-dt_status launch_tiles(void (*kernel)(Arguments), struct dt_stream *stream, size_t samples, int heads, int tiles, int squares,
-                       const Arguments &a)
+dt_status launch_tiles(void (*kernel)(Arguments), struct dt_stream *stream, size_t samples, const attention_rows &rows, int heads,
+                       int tiles, int squares, const Arguments &a)
 {
-    size_t blocks = ((size_t)a.shape.T + SIZE - 1) / SIZE * samples * (size_t)heads;
+    size_t blocks = (size_t)tiles_of(rows, SIZE) * samples * (size_t)heads;
     size_t floats = (size_t)(tiles * SIZE * row_floats(a.shape.width) + squares * SQUARE);
     return launch("attention fp32", kernel, dim3((unsigned)blocks), dim3(THREADS), floats * sizeof(float), stream, a);
 }
@@ -299,13 +320,13 @@ dt_status launch_tiles(void (*kernel)(Arguments), struct dt_stream *stream, size
 
 dt_status attention_forward_fp32(struct dt_stream *stream, size_t samples, const attention_forward &a)
 {
-    return launch_tiles(forward_kernel, stream, samples, a.shape.heads, 3, 1, a);
+    return launch_tiles(forward_kernel, stream, samples, a.shape.queries, a.shape.heads, 3, 1, a);
 }
 
 dt_status attention_backward_fp32(struct dt_stream *stream, size_t samples, const attention_backward &a)
 {
-    DT_TRY(launch_tiles(query_gradient_kernel, stream, samples, a.shape.heads, 4, 2, a));
-    return launch_tiles(key_gradient_kernel, stream, samples, a.shape.key_heads, 4, 2, a);
+    DT_TRY(launch_tiles(query_gradient_kernel, stream, samples, a.shape.queries, a.shape.heads, 4, 2, a));
+    return launch_tiles(key_gradient_kernel, stream, samples, a.shape.keys, a.shape.key_heads, 4, 2, a);
 }
 
 } // namespace gpt_cuda

@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(hopper_tiles<WIDTH>::THREADS)
         if (shape.alibi > 0)
             add_distances<1, KEYS>(s, unscaled_slope(shape, again().head), lane_row, first_key + lane_key);
         if (first_key + KEYS - 1 > warp_first)
-            mask<1, KEYS>(s, lane_row, first_key + lane_key);
+            mask<1, KEYS>(s, lane_row, first_key + lane_key, T - 1);
 #pragma unroll
         for (int half = 0; half < 2; half++)
             shrink[half] = online_softmax<1, KEYS>(s, rows, 0, half, scale_log2);
@@ -246,7 +246,7 @@ template <typename E, int WIDTH> dt_status map_of(const attention_forward &a, si
 
 bool attention_fits_hopper(const attention_forward &a)
 {
-    return !a.weights && a.lse && a.shape.row_bytes == 16 && a.shape.width <= 128;
+    return a.shape.key_row == a.shape.qkv_row && !a.weights && a.lse && a.shape.row_bytes == 16 && a.shape.width <= 128;
 }
 
 template <typename E> dt_status attention_forward_hopper(struct dt_stream *stream, size_t samples, const attention_forward &a)

@@ -26,8 +26,9 @@ template <int BLOCKS> __device__ inline void begin(running<BLOCKS> &rows)
         }
 }
 
-/* The causal mask: -infinity where the key comes after the query. first_row: the lane's row 0; first_key: the lane's column 0. */
-template <int BLOCKS, int KEYS> __device__ inline void mask(float (&s)[BLOCKS][KEYS / 8][4], int first_row, int first_key)
+/* The causal mask: -infinity where the key comes after the query, or after the last key. first_row: the lane's row 0; first_key: the lane's
+ * column 0. */
+template <int BLOCKS, int KEYS> __device__ inline void mask(float (&s)[BLOCKS][KEYS / 8][4], int first_row, int first_key, int last_key)
 {
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++)
@@ -35,7 +36,7 @@ template <int BLOCKS, int KEYS> __device__ inline void mask(float (&s)[BLOCKS][K
         for (int i = 0; i < KEYS / 8; i++)
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                if (first_key + i * 8 + e % 2 > first_row + block * 16 + e / 2 * 8)
+                if (first_key + i * 8 + e % 2 > min(first_row + block * 16 + e / 2 * 8, last_key))
                     s[block][i][e] = -INFINITY;
 }
 

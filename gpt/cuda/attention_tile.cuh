@@ -25,13 +25,21 @@ enum {
 
 constexpr float LOG2_E = 1.4426950408889634f;
 
+/* Rows of each sample and their positions: the first `half` of `count` rows are those from first[0] on, the others those from first[1] on, which
+ * are greater. */
+struct attention_rows {
+    int count, half, first[2];
+};
+
 /* Sizes, and how wide accesses to rows of a head may be. */
 struct attention_shape {
-    int T, width, heads; /* heads: the query heads of this call, the first of which is the model's first_head */
+    int T;                        /* positions of a sample */
+    attention_rows queries, keys; /* all T positions, or those that a call is about: then fused */
+    int width, heads;             /* heads: the query heads of this call, the first of which is the model's first_head */
     uint32_t first_head;
     int key_heads, first_key_head, group; /* the heads of k and v likewise; each serves `group` query heads of the model */
     int alibi;                            /* the largest power of two that is not above the model's query heads; 0: no alibi */
-    size_t d, qkv_row;                    /* elements of a row of out, heads * width, and of qkv */
+    size_t d, qkv_row, key_row;           /* elements of a row of out, heads * width, of qkv, and of keys */
     int row_bytes;    /* 2 to 16 (fp32: unused): every row of a head in qkv, out and their gradients starts at a multiple of it */
     int weight_bytes; /* the same for rows of weights */
     float scale;      /* 1 / sqrt(width) */
@@ -41,21 +49,23 @@ struct attention_shape {
 
 struct attention_forward {
     attention_shape shape;
-    const void *qkv;
+    const void *qkv, *keys; /* keys: k of row 0, whose v follows; in qkv, or an array of its own */
     void *out;
     float *lse;
     void *weights; /* NULL: fused */
+    bool joins;    /* into what out and lse have from other keys */
 };
 
 struct attention_backward {
     attention_shape shape;
-    const void *dout, *out, *qkv;
+    const void *dout, *out, *qkv, *keys; /* keys: as forward's */
     const float *lse;
-    float *dots;         /* [samples, heads, T]: sums of dout * out over a head's columns; the kernel for dq writes them (fp32: reads) */
+    float *dots; /* [samples, heads, queries]: sums of dout * out over a head's columns; the kernel for dq writes them (fp32: reads) */
     const void *weights; /* NULL: fused */
-    void *dqkv;
-    bool keeps_bits;   /* the kernel for dq leaves dropout's bits for that of dk and dv (kept_bits) */
-    const float *rope; /* NULL, or [T, 2, width / 2] as in struct gpt_kernels: dq and dk turn back with it */
+    void *dqkv, *dkeys;  /* dkeys: of keys */
+    bool joins;          /* dq adds to what there is */
+    bool keeps_bits;     /* the kernel for dq leaves dropout's bits for that of dk and dv (kept_bits) */
+    const float *rope;   /* NULL, or [T, 2, width / 2] as in struct gpt_kernels: dq and dk turn back with it */
 };
 
 /* Queue what gpt_cuda_attention and gpt_cuda_attention_gradient have prepared. E: fp16 or bf16. */
@@ -94,16 +104,53 @@ __device__ inline attention_place place_of(int heads, int tiles)
     return {(int)(blockIdx.x % (unsigned)tiles), (int)(pair % (size_t)heads), pair / (size_t)heads};
 }
 
+/* A tile of rows: its first row of the sample, the position of that, and how many rows there are from it on with positions one after the other. */
+struct row_tile {
+    int row, position, rows;
+};
+
+__host__ __device__ inline int tiles_of(const attention_rows &r, int size)
+{
+    return (r.half + size - 1) / size + (r.count - r.half + size - 1) / size;
+}
+
+/* WHOLE: of all positions. */
+template <bool WHOLE = false> __device__ inline row_tile tile_of(const attention_rows &r, int tile, int size)
+{
+    if (WHOLE)
+        return {tile * size, tile * size, r.count - tile * size};
+    int early = (r.half + size - 1) / size;
+    if (tile < early)
+        return {tile * size, r.first[0] + tile * size, r.half - tile * size};
+    int within = (tile - early) * size;
+    return {r.half + within, r.first[1] + within, r.count - r.half - within};
+}
+
+/* How many tiles of keys, the first ones, have a key before position `end`. */
+__device__ inline int tiles_before(const attention_rows &r, int end, int size)
+{
+    int early = (min(max(end - r.first[0], 0), r.half) + size - 1) / size;
+    return early + (min(max(end - r.first[1], 0), r.count - r.half) + size - 1) / size;
+}
+
+/* The first tile of queries that has one at `position` or after it; as many as there are: none. */
+__device__ inline int tile_from(const attention_rows &r, int position, int size)
+{
+    if (position < r.first[0] + r.half)
+        return max(position - r.first[0], 0) / size;
+    return position < r.first[1] + r.count - r.half ? (r.half + size - 1) / size + max(position - r.first[1], 0) / size : tiles_of(r, size);
+}
+
 /* Rows before this query head's in lse, dots and weights. */
 __device__ inline size_t rows_before(const attention_shape &s, size_t sample, int head)
 {
-    return (sample * (size_t)s.heads + (size_t)head) * (size_t)s.T;
+    return (sample * (size_t)s.heads + (size_t)head) * (size_t)s.queries.count;
 }
 
-/* Where the head's columns of k begin in a row of qkv; those of v begin values_behind elements later. */
-__device__ inline size_t key_column(const attention_shape &s, int key_head)
+/* Where a head of k begins in keys, and in dkeys, for a row of a sample; v begins values_behind elements later. */
+__device__ inline size_t key_place(const attention_shape &s, size_t sample, int row, int key_head)
 {
-    return s.d + (size_t)(key_head * s.width);
+    return (sample * (size_t)s.keys.count + (size_t)row) * s.key_row + (size_t)(key_head * s.width);
 }
 __device__ inline size_t values_behind(const attention_shape &s)
 {
@@ -259,6 +306,24 @@ __device__ inline void store_accumulators(E *to, size_t stride, int rows, int wi
         store_pieces<E, WIDTH, 16 * BLOCKS, 2>(to, tile, stride, rows, width);
     else
         store_pieces<E, WIDTH, 16 * BLOCKS, 1>(to, tile, stride, rows, width);
+}
+
+/* The warp's accumulators x become x * own + there * other, where `there` is what its rows have in global memory. */
+template <typename E, int WIDTH, int BLOCKS>
+__device__ inline void join(float (&x)[BLOCKS][WIDTH / 8][4], const float (&own)[BLOCKS][2], const float (&other)[BLOCKS][2],
+                            const E *there, size_t stride, int rows, int width)
+{
+    int r = (int)threadIdx.x % 32 / 4, c = (int)threadIdx.x % 4;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++)
+#pragma unroll
+        for (int i = 0; i < WIDTH / 8; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                int row = block * 16 + e / 2 * 8 + r, column = i * 8 + c * 2 + e % 2;
+                float old = row < rows && column < width ? to_float(there[(size_t)row * stride + column]) * other[block][e / 2] : 0.0f;
+                x[block][i][e] = fmaf(x[block][i][e], own[block][e / 2], old);
+            }
 }
 
 /* ---- products ---- */
@@ -425,7 +490,7 @@ template <typename E>
 __device__ inline uint32_t *kept_bits(const attention_shape &s, E *head_dk, int first_key, int reader, int query, int half)
 {
     int word = 2 * (reader * (s.T - first_key) + query - first_key) + half, row = word / s.width, column = word % s.width * 2;
-    E *at = head_dk + (size_t)(first_key + row) * s.qkv_row;
+    E *at = head_dk + (size_t)(first_key + row) * s.key_row;
     return reinterpret_cast<uint32_t *>(column < s.width ? at + column : at + values_behind(s) + (column - s.width));
 }
 

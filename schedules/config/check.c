@@ -328,11 +328,6 @@ static dt_status check_context_group(const struct experiment *e, const char *whe
     char why[512];
     if (ranks == 1)
         return DT_OK;
-    if ((!e->strategy.device || e->strategy.device->gpus) && e->context.comm_type != DT_CONTEXT_HEADS)
-        return dt_fail(DT_ERR_INVALID,
-                       "%s: context.comm_type: \"%s\" is for devices \"cpu\" and \"sim\" alone so far, and device is \"%s\"; use \"a2a\", "
-                       "or one of those",
-                       where, context_kind_name(e->context.comm_type), e->device);
     if (!family->check_context_group)
         return dt_fail(DT_ERR_INVALID, "%s: context.size: samples of the family %s have no positions to share; 1 is all that goes", where,
                        family->name);

@@ -247,8 +247,7 @@ static const struct dt_field fields[] = {
      .description = "tensor.size above 1: between a layer's products each rank has its part of the rows of the residual stream instead "
                     "of all; tensor.size must divide model.block_size."},
     {"context.size", DT_FIELD_INT, AT(context.size), .min = 1, .max = 4096, .initial = "1", .matters = of_context_groups,
-     .description = "Ranks that share the positions of each sample (context parallelism; on cuda with context.comm_type a2a alone), with "
-                    "every paradigm that sums gradients over "
+     .description = "Ranks that share the positions of each sample (context parallelism), with every paradigm that sums gradients over "
                     "equal ranks; they have batch_size samples together, and their gradients are summed with those of the data axis. "
                     "world_size is a multiple of it times pipeline.stages times tensor.size, model.block_size of twice it."},
     {"context.comm_type", DT_FIELD_ENUM, AT(context.comm_type), .choice = context_kind_name, .initial = "\"p2p\"",

@@ -196,6 +196,13 @@ def test_ranks_that_exchange_heads_equal_one_device():
     together("paradigm=fsdp", *heads, "activation=checkpoint", *LLAMA)
 
 
+def test_ranks_that_gather_or_pass_on_keys_equal_one_device():
+    shared = ("context.size=2", "batch_size=4")
+    together("paradigm=ddp", *shared, "context.comm_type=all_gather", "micro_batches=2")
+    together("paradigm=fsdp", *shared, "context.comm_type=all_gather", "activation=checkpoint", *LLAMA)
+    together("paradigm=ddp", *shared, "context.comm_type=p2p", "micro_batches=2", "model.block_size=32")
+
+
 def test_tied_tables_in_a_pipeline_equal_one_device():
     """A copy at each end, or both on one GPU."""
     together("paradigm=pdp", "pipeline.stages=2", "pipeline.chunks=2", "model.tied=true", *MPT)

@@ -240,7 +240,6 @@ static void refused(const char *form, int world, int contexts, const char *more,
 static void what_is_refused(void)
 {
     static const char sim[] = "\"device\": \"sim\", \"paradigm\": \"ddp\"";
-    refused("p2p", 4, 2, "\"device\": \"cuda\", \"paradigm\": \"ddp\"", "context.comm_type: \"p2p\" is for devices \"cpu\" and");
     refused("p2p", 4, 3, sim, "context.size: 3 times pipeline.stages 1 times tensor.size 1 does not divide world_size 4");
     refused("p2p", 32, 32, sim, "context.size: 32 ranks with 2 pieces each: their number does not divide model.block_size 48");
     refused("a2a", 8, 8, sim, "context.size: 8 ranks that exchange heads");
