@@ -1,5 +1,5 @@
-/* The kernels of a device (test/lib/device/device_kind.h) against plain formulas in double precision, at small odd shapes, in each dtype: on cpu
- * with teams of one and three threads, on a GPU with arrays that 16-byte accesses suit and with others. */
+/* The kernels of a device (test/lib/device/device_kind.h) against formulas in double precision, in
+ * each dtype: with one and three threads on cpu, with aligned and unaligned arrays on a GPU. */
 #include "lib/model/stage.h"
 #include "test/check.h"
 #include "test/lib/device/device_kind.h"
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* An array in both worlds: `values` the formulas compute with, `data` the kernel. */
+/* An array twice: `values` for the formulas, `data` for the kernel. */
 struct array {
     double *values;
     void *data;
@@ -26,7 +26,7 @@ static struct {
     void *memory[MOST_ARRAYS]; /* on cpu */
     struct dt_buffer buffers[MOST_ARRAYS];
     int memory_count;
-    size_t shift_bytes; /* data begins so far behind an aligned address */
+    size_t shift_bytes; /* bytes from an aligned address to the beginning of data */
 } t;
 
 static float to_float(const void *data, size_t i)
@@ -43,7 +43,7 @@ static void set(void *data, size_t i, double value)
         ((unsigned short *)data)[i] = t.dtype == DT_FP16 ? dt_fp32_to_fp16((float)value) : dt_fp32_to_bf16((float)value);
 }
 
-/* Memory that kernels reach, full of NaN, until free_arrays: on a GPU that of the host which it reaches, too. */
+/* Memory for kernels, full of NaN, until free_arrays; host memory that a GPU can access. */
 static void *allocate(size_t bytes)
 {
     int i = t.memory_count++;
@@ -63,7 +63,7 @@ static struct array output(size_t count)
     return a;
 }
 
-/* Where libraries want arrays that are aligned. */
+/* For arrays that libraries need aligned. */
 static struct array aligned_output(size_t count)
 {
     size_t shift_bytes = t.shift_bytes;
@@ -73,7 +73,7 @@ static struct array aligned_output(size_t count)
     return a;
 }
 
-/* In [-1, 1), rounded to the dtype in both. */
+/* Random numbers in [-1, 1), rounded to the dtype, in values and data. */
 static struct array filled(struct array a)
 {
     for (size_t i = 0; i < a.count; i++) {
@@ -88,7 +88,7 @@ static struct array input(size_t count)
     return filled(output(count));
 }
 
-/* Parameters are copied from where they lie if that does not suit a library, which wants them on the device itself: their place there. */
+/* Libraries need parameters in device memory: returns the place of a copy there. */
 static void *to_device(const struct array *a)
 {
     if (strcmp(test_device_kind(), "cpu") == 0)
@@ -118,7 +118,7 @@ static void free_arrays(void)
     }
 }
 
-/* Relative to the largest. */
+/* Errors are relative to the largest value. */
 static void check_array(const struct array *a, const char *what)
 {
     double largest = 1e-30, error = 0;
@@ -143,7 +143,6 @@ static void try_dtype(enum dt_dtype dtype, void (*body)(void))
     t.k = (struct vision_kernels *)kernels;
     if (t.k)
         body();
-    CHECK_OK(dt_stream_synchronize(t.stream));
     free_arrays();
     dt_kernels_destroy(kernels);
 }
@@ -181,7 +180,7 @@ static bool inside(struct vision_shape s, int row, int column)
 
 /* ---- convolutions ---- */
 
-/* One sweep over all products of a convolution: forward, or what each adds to the gradients of x and w. */
+/* All products of a convolution: forward, or backward for the gradients of x and w. */
 static void convolve(const struct vision_sliding *o, const struct array *x, const struct array *w, struct array *y, struct array *dx,
                      struct array *dw)
 {
@@ -244,7 +243,6 @@ static void try_convolution(const struct vision_sliding *o, bool bias)
     check_array(&dw, "added weight gradient");
     if (bias)
         check_array(&db, "added bias gradient");
-    CHECK_OK(dt_stream_synchronize(t.stream));
     free_arrays();
 }
 
@@ -261,28 +259,27 @@ static struct vision_sliding sliding(size_t samples, int in, int out, int height
 
 static void convolutions(void)
 {
-    const struct vision_sliding tried[] = {
-        sliding(2, 3, 5, 13, 11, (struct vision_window){7, 2, 3, 1}), sliding(3, 8, 16, 7, 5, (struct vision_window){1, 1, 0, 1}),
-        sliding(1, 16, 24, 9, 7, (struct vision_window){3, 2, 1, 1}), sliding(2, 16, 8, 9, 10, (struct vision_window){3, 1, 4, 4}),
-        sliding(2, 12, 9, 6, 6, (struct vision_window){1, 2, 0, 1}),  sliding(5, 37, 10, 1, 1, (struct vision_window){1, 1, 0, 1}),
-        sliding(4, 4, 8, 8, 8, (struct vision_window){1, 2, 0, 1}),
-    };
-    /* Whole panels, and so many positions that the weight gradient is cpu/weight_gradient.c's on AVX2: parts of chunks, of blocks, of panels. */
-    const struct vision_sliding large[] = {
-        sliding(3, 16, 10, 12, 13, (struct vision_window){3, 1, 1, 1}),
-        sliding(1, 16, 6, 69, 68, (struct vision_window){3, 1, 1, 1}),
-        sliding(2, 32, 7, 17, 15, (struct vision_window){3, 2, 2, 2}),
-        sliding(5, 16, 400, 15, 16, (struct vision_window){1, 2, 0, 1}),
-    };
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++)
-        try_convolution(&tried[i], i % 2);
-    for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-        try_convolution(&large[i], false);
-}
-
-static void test_convolutions(void)
-{
-    for_each_setup(convolutions);
+    static const struct {
+        size_t samples;
+        int in, out, height, width;
+        struct vision_window window;
+    } tried[] = {{2, 3, 5, 13, 11, {7, 2, 3, 1}},
+                 {3, 8, 16, 7, 5, {1, 1, 0, 1}},
+                 {1, 16, 24, 9, 7, {3, 2, 1, 1}},
+                 {2, 16, 8, 9, 10, {3, 1, 4, 4}},
+                 {2, 12, 9, 6, 6, {1, 2, 0, 1}},
+                 {5, 37, 10, 1, 1, {1, 1, 0, 1}},
+                 {4, 4, 8, 8, 8, {1, 2, 0, 1}},
+                 /* whole panels, and enough positions for cpu/weight_gradient.c on AVX2: parts of
+                  * chunks, blocks, panels */
+                 {3, 16, 10, 12, 13, {3, 1, 1, 1}},
+                 {1, 16, 6, 69, 68, {3, 1, 1, 1}},
+                 {2, 32, 7, 17, 15, {3, 2, 2, 2}},
+                 {5, 16, 400, 15, 16, {1, 2, 0, 1}}};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        struct vision_sliding o = sliding(tried[i].samples, tried[i].in, tried[i].out, tried[i].height, tried[i].width, tried[i].window);
+        try_convolution(&o, i % 2);
+    }
 }
 
 /* ---- batch normalisation ---- */
@@ -304,7 +301,7 @@ static double rows_of_group(const struct norm_shape *s, size_t i)
     return (double)((s->samples - first < s->group ? s->samples - first : s->group) * s->positions);
 }
 
-/* Of each element's channel in its group: sums of a (or a times b). */
+/* For each channel of each group: sums of a (or of a times b). */
 static void sum_by_group(const struct norm_shape *s, const double *a, const double *b, double *sums)
 {
     for (size_t i = 0; i < s->samples * s->positions * s->channels; i++)
@@ -318,10 +315,10 @@ static void try_norm(const struct norm_shape *s)
     struct array mean = output(groups * c), rstd = output(groups * c), running = output(2 * c);
     float *means = mean.data, *rstds = rstd.data, *moved = running.data;
     enum dt_dtype dtype = t.dtype;
-    for (size_t i = 0; i < count; i++)
-        set(x.data, i, x.values[i] = (double)to_float(x.data, i) + 3); /* a mean that is large beside what varies */
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        set(x.data, i, x.values[i] + 3); /* a mean that is large compared with the variation */
         x.values[i] = (double)to_float(x.data, i);
+    }
     sum_by_group(s, x.values, NULL, mean.values);
     for (size_t i = 0; i < groups * c; i++)
         mean.values[i] /= rows_of_group(s, i / c * s->group * s->positions * c);
@@ -347,7 +344,6 @@ static void try_norm(const struct norm_shape *s)
     struct vision_norm a = {.of = of, .y = y.data, .running = moved};
     CHECK_OK(t.k->table->norm(t.k, t.stream, &a));
     check_array(&y, "norm");
-    CHECK_OK(dt_stream_synchronize(t.stream));
     t.dtype = DT_FP32;
     check_array(&mean, "mean");
     check_array(&rstd, "rstd");
@@ -359,7 +355,7 @@ static void try_norm(const struct norm_shape *s)
     CHECK_OK(t.k->table->norm(t.k, t.stream, &a));
     check_array(&y, "norm once more");
 
-    /* backward: of sums over dy and dy times the normalised x, as the chain rule through mean and variance has them */
+    /* backward: the chain rule through mean and variance */
     struct array dy = input(count), dx = output(count), dgain = output(c), dbias = output(c), normal = output(count);
     double *sums = calloc(2 * groups * c, sizeof *sums);
     for (size_t i = 0; i < count; i++) {
@@ -389,7 +385,7 @@ static void try_norm(const struct norm_shape *s)
 
 enum { PARTS = 2, PART_ROWS = 37, CHANNELS = 19 };
 
-/* Numbers that a kernel has made in fp32 are what another one is held against. */
+/* Compare with fp32 numbers that another kernel has computed. */
 static void check_floats(const struct array *found, const float *wanted, const char *what)
 {
     enum dt_dtype dtype = t.dtype;
@@ -401,7 +397,7 @@ static void check_floats(const struct array *found, const float *wanted, const c
     t.dtype = dtype;
 }
 
-/* Two ranks with half of the rows each find the mean, the deviation and the running statistics of all rows. */
+/* Two ranks with half of the rows each compute the mean, rstd and running statistics of all. */
 static void join_moments_of_two(const struct vision_norm_of *of, const float *running)
 {
     size_t part_bytes = PART_ROWS * CHANNELS * dt_dtype_bytes(t.dtype);
@@ -418,7 +414,7 @@ static void join_moments_of_two(const struct vision_norm_of *of, const float *ru
     check_floats(&moved, running, "running statistics of two ranks");
 }
 
-/* And the gradient, by sums that they add up. */
+/* The same for the gradient, from sums that the ranks add. */
 static void join_gradients_of_two(const struct vision_norm_gradient *whole, struct array *dy, struct array *dx)
 {
     size_t part_bytes = PART_ROWS * CHANNELS * dt_dtype_bytes(t.dtype);
@@ -477,11 +473,6 @@ static void norms(void)
         try_norm(&tried[i]);
 }
 
-static void test_norms(void)
-{
-    for_each_setup(norms);
-}
-
 /* ---- pooling and resampling ---- */
 
 static void max_pools(void)
@@ -527,7 +518,7 @@ static void mean_pools(void)
     check_array(&dx, "mean pool's gradient");
 }
 
-/* A position of the larger side among those of the smaller one: two neighbours, and the second one's weight. */
+/* Position i of the larger side is between two of the smaller: these, and the second's weight. */
 static double neighbours(int i, int in, int out, int at[2])
 {
     double where = fmax((i + 0.5) * in / out - 0.5, 0);
@@ -571,11 +562,6 @@ static void pools(void)
     try_resize((struct vision_shape){3, 5, 5}, (struct vision_shape){3, 5, 5});
 }
 
-static void test_pools(void)
-{
-    for_each_setup(pools);
-}
-
 /* ---- loss, dropout, columns, random numbers ---- */
 
 static void losses(void)
@@ -601,7 +587,8 @@ static void losses(void)
     CHECK(fabs(*loss - wanted) < 1e-5 * wanted, "loss %.9g, not %.9g", *loss, wanted);
 }
 
-/* What is kept is scaled; a sample's mask does not depend on the call that it is in; about as many as asked for are dropped. */
+/* Kept elements are scaled; a sample's mask does not depend on the other samples of the call; the
+ * dropped fraction is about the probability. */
 static void dropouts(void)
 {
     size_t samples = 3, positions = 40, c = 50, one = positions * c, dropped = 0;
@@ -635,7 +622,7 @@ static void columns(void)
     check_array(&whole, "columns");
 }
 
-/* A file's bytes become what torchvision's ToTensor and Normalize make of them, wherever a piece begins. */
+/* A file's bytes become the same as in torchvision's ToTensor and Normalize, at any place. */
 static void pixels_of_files(void)
 {
     static const double means[] = {0.485, 0.456, 0.406}, deviations[] = {0.229, 0.224, 0.225};
@@ -651,7 +638,7 @@ static void pixels_of_files(void)
     check_array(&images, "pixels");
 }
 
-/* Images and weights are the same in whatever pieces they are drawn, and have the moments that they should. */
+/* Images and weights do not depend on their division over calls, and have the right moments. */
 static void random_numbers(void)
 {
     size_t image = 11 * 11 * 3;
@@ -684,20 +671,22 @@ static void random_numbers(void)
 
 static void rest(void)
 {
-    losses();
-    free_arrays();
-    dropouts();
-    free_arrays();
-    columns();
-    free_arrays();
-    random_numbers();
-    pixels_of_files();
+    void (*const tests[])(void) = {losses, dropouts, columns, random_numbers, pixels_of_files};
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        tests[i]();
+        free_arrays();
+    }
 }
 
-static void test_rest(void)
-{
-    for_each_setup(rest);
-}
+#define IN_EACH_SETUP(test, body)                                                                                                          \
+    static void test(void)                                                                                                                 \
+    {                                                                                                                                      \
+        for_each_setup(body);                                                                                                              \
+    }
+IN_EACH_SETUP(test_convolutions, convolutions)
+IN_EACH_SETUP(test_norms, norms)
+IN_EACH_SETUP(test_pools, pools)
+IN_EACH_SETUP(test_rest, rest)
 
 static const struct test_case cases[] = {
     {"convolutions and their gradients", test_convolutions},

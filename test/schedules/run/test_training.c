@@ -1,5 +1,5 @@
-/* Every paradigm against one cpu device, and the bytes that ran against those that were predicted. Run alone, or by mpirun on any number of
- * ranks: each rank trains its part of every experiment of that world size, and rank 0 the whole of it alone. */
+/* Every paradigm against one cpu device, and measured bytes against predicted ones. Alone, or under
+ * mpirun with any number of ranks; rank 0 also trains the whole alone. */
 #include "gpt/model.h"
 #include "lib/base/clock.h"
 #include "lib/base/random.h"
@@ -20,11 +20,17 @@ static const char *const base = "{\"name\": \"training\", \"device\": \"cpu\", \
                                 " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 1, \"timed\": 5},"
                                 " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 0.5}, \"ddp\": {\"bucket_mib\": 0.02}}";
 
-static bool parse(const char *const *sets, int count, struct experiment *out)
+/* Parse an experiment on all ranks and this test's device, with these settings in addition. */
+static bool parse(struct experiment *out, const char *const *sets, int count)
 {
     struct experiment *all = NULL;
     int number = 0;
-    dt_status status = experiments_parse(base, strlen(base), "test", sets, count, &all, &number);
+    char world_size[32];
+    const char *settings[16] = {world_size, ranks_device_setting()};
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    for (int i = 0; i < count; i++)
+        settings[i + 2] = sets[i];
+    dt_status status = experiments_parse(base, strlen(base), "test", settings, count + 2, &all, &number);
     CHECK(status == DT_OK && number == 1, "%s", dt_error_message());
     if (status == DT_OK)
         *out = all[0];
@@ -32,11 +38,15 @@ static bool parse(const char *const *sets, int count, struct experiment *out)
     return status == DT_OK;
 }
 
-/* The same samples on one device: the batch of all ranks, in as many pieces. */
+/* An array of strings and its length, for two arguments. */
+#define COUNTED(...) (const char *const[]){__VA_ARGS__}, (int)(sizeof(const char *const[]){__VA_ARGS__} / sizeof(const char *))
+#define PARSE(out, ...) parse(out, COUNTED(__VA_ARGS__))
+
+/* The same samples on one device: the batch of all ranks, in as many micro-batches. */
 static struct experiment alone_of(const struct experiment *e)
 {
     struct experiment alone = *e;
-    alone.paradigm = experiment_staleness(e) > 0 ? PARADIGM_PARAMETER_SERVER : PARADIGM_NONE; /* whose updates are as late */
+    alone.paradigm = experiment_staleness(e) > 0 ? PARADIGM_PARAMETER_SERVER : PARADIGM_NONE; /* its updates are equally late */
     alone.parameter_server.servers = 1;
     alone.world_size = 1;
     alone.batch_size = e->batch_size * e->world_size;
@@ -63,7 +73,7 @@ static void train_alone(const struct experiment *e, struct measure_result *resul
     dt_device_destroy(own);
 }
 
-/* Losses of one device, by all that they depend on: many experiments share them, and all ranks those of rank 0. */
+/* Losses of one device, by all that they depend on. Rank 0 sends them to all ranks. */
 static struct {
     char key[256];
     double losses[STEPS];
@@ -105,14 +115,14 @@ static void compare_bytes(const struct dt_memory_bytes *seen, const struct dt_me
               (size_t)seen->peak_bytes[c], (size_t)predicted->peak_bytes[c]);
 }
 
-/* With a loss scaling from here on the logits' gradients at the targets are infinite, and all others finite. */
+/* From this scaling on, only the gradients of logits at targets are infinite. */
 static double large_scaling(void)
 {
     return 0x1p21 * world.size;
 }
 
-/* What the updates of all steps must leave out then: all parameters but the rows of the token table and of the head whose tokens do not
- * occur as an input, or as a target. */
+/* The number of updates that all steps must then skip: all parameters, except the rows of the token
+ * table, and of the head, of tokens that do not occur as inputs, or as targets. */
 static double count_overflows(const struct experiment *e)
 {
     double count = 0, width = gpt_of(&e->model)->hidden;
@@ -138,14 +148,7 @@ static void train_and_compare(const char *const *sets, int count, double toleran
     struct experiment e;
     struct measure_result together;
     struct dt_memory_usage predicted, before;
-    char world_size[32];
-    const char *all[16] = {world_size, ranks_device_setting()};
-    if (test_leave_out())
-        return;
-    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
-    for (int i = 0; i < count; i++)
-        all[i + 2] = sets[i];
-    if (!parse(all, count + 2, &e))
+    if (test_leave_out() || !parse(&e, sets, count))
         return;
 
     dt_memory_reset_peak(device);
@@ -168,11 +171,7 @@ static void train_and_compare(const char *const *sets, int count, double toleran
     measure_result_finish(&together);
 }
 
-#define COMPARE(tolerance, ...)                                                                                                            \
-    do {                                                                                                                                   \
-        const char *const sets_[] = {__VA_ARGS__};                                                                                         \
-        train_and_compare(sets_, (int)(sizeof sets_ / sizeof *sets_), tolerance);                                                          \
-    } while (0)
+#define COMPARE(tolerance, ...) train_and_compare(COUNTED(__VA_ARGS__), tolerance)
 
 static void one_device(void)
 {
@@ -189,16 +188,15 @@ static void one_device(void)
     COMPARE(1e-5, "paradigm=none", "loss=sum", "optimizer.learning_rate=1e-4", "activation=checkpoint", "model.vocab_size=1001");
 }
 
-/* The comparisons above would also hold if nothing were ever learned. Tokens are random, so the loss need not fall; but it must depend on
- * the updates by far more than the tolerance. */
+/* The comparisons above would also hold if nothing were learned. Tokens are random, so the loss
+ * need not fall; but it must depend on the updates by far more than the tolerance. */
 static void updates_matter(void)
 {
     struct experiment e;
     struct measure_result learning, frozen;
-    const char *sets[] = {"paradigm=none"};
     if (world.size > 1)
         SKIP("one rank only");
-    if (!parse(sets, 1, &e))
+    if (!PARSE(&e, "paradigm=none"))
         return;
     train_alone(&e, &learning);
     e.optimizer.learning_rate = 1e-12;
@@ -210,7 +208,7 @@ static void updates_matter(void)
     measure_result_finish(&frozen);
 }
 
-/* ---- what the ranks' hosts tell each other ---- */
+/* ---- exchanges between the ranks' hosts ---- */
 
 static struct {
     const struct dt_comm_backend *own;
@@ -241,7 +239,7 @@ static dt_status count_gather_among(struct dt_comm *comm, const int *ranks, int 
     return hosts.own->host_gather_among(comm, ranks, count, mine, bytes, all);
 }
 
-/* With so many timed steps. */
+/* The exchanges of a run with `timed` timed steps. */
 static int count_exchanges(const struct experiment *e, int timed)
 {
     struct experiment counted = *e;
@@ -262,18 +260,15 @@ static int count_exchanges(const struct experiment *e, int timed)
     return hosts.exchanges;
 }
 
-/* Hosts that answer each other between steps, through rank 0, do so one after another: where there are GPUs these begin a step together and
- * tell how it went. Else there are two exchanges a step. Where the time of a step went the ranks tell after the last one. */
+/* Between steps, hosts without GPUs exchange data twice; with GPUs these begin a step together.
+ * After the last step the ranks exchange the parts of each step's time. */
 static void hosts_exchange_at_the_end(void)
 {
     static const char *const paradigms[] = {"paradigm=ddp", "paradigm=pdp"};
-    char world_size[32];
     int a_step = world.size == 1 || strcmp(test_device_kind(), "cuda") == 0 ? 0 : 2;
-    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
     for (int i = 0; i < (world.size == 2 ? 2 : 1); i++) { /* a pipeline has two stages */
         struct experiment e;
-        const char *sets[] = {paradigms[i], world_size, ranks_device_setting()};
-        if (!parse(sets, 3, &e))
+        if (!PARSE(&e, paradigms[i]))
             return;
         int few = count_exchanges(&e, 2), more = count_exchanges(&e, 7);
         CHECK(more - few == 5 * a_step && few > 0, "%s: %d exchanges with 2 steps, %d with 7", paradigms[i], few, more);
@@ -290,7 +285,7 @@ static void ddp(void)
 
 static const char *const both_reductions[] = {"gradient_reduction=last", "gradient_reduction=each"};
 
-/* The batch in pieces, reduced once and reduced each time; the same with the optimizer that keeps state. */
+/* The batch in micro-batches, reduced once or each time; and with an optimizer that has state. */
 static void accumulation(const char *paradigm, const char *option)
 {
     for (int i = 0; i < 2; i++) {
@@ -323,17 +318,14 @@ static void parameter_server(void)
     }
 }
 
-/* Losses of a training whose only update is that of its first step. rate: the first step's */
+/* Losses of a training in which only the first step updates. rate: that of the first step */
 static void train_once_updated(int staleness, const char *rate, double losses[STEPS])
 {
     struct experiment e;
     struct measure_result result;
-    char world_size[32], late[48];
-    const char *sets[] = {world_size, ranks_device_setting(),      "paradigm=parameter_server", late,
-                          rate,       "optimizer.schedule=linear", "optimizer.schedule_steps=1"};
-    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    char late[48];
     snprintf(late, sizeof late, "parameter_server.staleness=%d", staleness);
-    if (!parse(sets, sizeof sets / sizeof *sets, &e))
+    if (!PARSE(&e, "paradigm=parameter_server", late, rate, "optimizer.schedule=linear", "optimizer.schedule_steps=1"))
         return;
     CHECK_OK(measure_run(&e, device, everyone, NULL, &result));
     CHECK(result.losses_done == STEPS && result.steps_done == STEPS - 1, "%d losses", result.losses_done);
@@ -341,8 +333,8 @@ static void train_once_updated(int staleness, const char *rate, double losses[ST
     measure_result_finish(&result);
 }
 
-/* Each step has the very version that staleness says: what the first update makes shows from step staleness + 1 on, and not before; and
- * without delay in the second step. */
+/* Each step has the version that staleness says: the first update changes losses from step
+ * staleness + 1 on, and not before; without staleness from the second step on. */
 static void versions_are_late(void)
 {
     double never[STEPS] = {0}, at_once[STEPS] = {0}, late[STEPS] = {0};
@@ -379,17 +371,16 @@ static dt_status make_steps(struct trainer *t, int first, int count)
     return DT_OK;
 }
 
-/* All ranks but the last make the steps that staleness lets them before that one has begun: who waited for it would wait for ever. */
+/* All ranks except the last make the steps that staleness allows before the last rank begins. A
+ * rank that waited for it would never end. */
 static void workers_run_ahead(void)
 {
     enum { STALENESS = 2 };
     struct experiment e;
     struct trainer *t = NULL;
-    char world_size[32], all[64];
-    const char *sets[] = {world_size, ranks_device_setting(), "paradigm=parameter_server", "parameter_server.staleness=2"};
+    char all[64];
     bool late = world.rank == world.size - 1;
-    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
-    if (world.size > 64 || !parse(sets, 4, &e))
+    if (world.size > 64 || !PARSE(&e, "paradigm=parameter_server", "parameter_server.staleness=2"))
         return;
     CHECK_OK(trainer_create(&e, device, everyone, NULL, &t));
     if (!late)
@@ -402,7 +393,7 @@ static void workers_run_ahead(void)
     trainer_destroy(t);
 }
 
-/* Every number of ranks that can share a copy: 1, where nothing is shared, to all, where nothing is copied. */
+/* Every number of ranks that can share a copy: from 1 (nothing shared) to all (nothing copied). */
 static void hsdp(void)
 {
     for (int ranks = 1; ranks <= world.size; ranks++) {
@@ -444,7 +435,8 @@ static void pdp(void)
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=4", "pipeline.order=1f1b");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3", "pipeline.order=1f1b", "activation=offload");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=3", "activation=checkpoint");
-        /* so large a head that from three stages on it has one by itself, and the final norm ends the stage before it */
+        /* a head so large that from three stages on it is a stage, and the final norm is the end of
+         * the stage before */
         COMPARE(1e-5, "paradigm=pdp", set_stages, "model.vocab_size=2001", "activation=checkpoint");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "model.vocab_size=2001", "activation=offload", "activation_blocks=2");
         COMPARE(1e-5, "paradigm=pdp", set_stages, "pipeline.chunks=2", "activation=checkpoint", "micro_batches=2");
@@ -453,7 +445,7 @@ static void pdp(void)
     }
 }
 
-/* Optimizer state on the host, gradients that are added up there, and recomputation that needs parameters twice in backward. */
+/* Optimizer state and sums of gradients on the host; recomputation needs parameters twice. */
 static void offloaded(void)
 {
     static const char *const paradigms[] = {"paradigm=none", "paradigm=ddp",  "paradigm=zero1",         "paradigm=zero2",
@@ -470,7 +462,7 @@ static void offloaded(void)
         COMPARE(1e-5, "paradigm=pdp", stages, "parameter_offload=true", "optimizer.name=adam", "optimizer.learning_rate=0.01");
 }
 
-enum { SUMMED = 1200 }; /* a multiple of all numbers of ranks that are tested */
+enum { SUMMED = 1200 }; /* a multiple of all tested numbers of ranks */
 
 /* A gradient of a rank, of a magnitude from 2^-12 to 2^3. */
 static float summand(int rank, int i)
@@ -479,8 +471,8 @@ static float summand(int rank, int i)
     return ldexpf((float)(bits >> 8) / 0x1p24f - 0.5f, (int)(bits & 15) - 11);
 }
 
-/* got [count], elements [first, first + count) of the averages, or their sums, `scale` times them: numbers of the narrow type, as near to what
- * they should be as schedules/data_parallel/reduce.h says, and not nearer than that type allows. */
+/* got [count]: elements from `first` on of the averages, or sums, times `scale`: numbers of the
+ * narrow type, with the accuracy of schedules/data_parallel/reduce.h, and not exact. */
 static void check_averages(const struct dp_setup *s, const float *got, int first, int count, double scale, const char *what)
 {
     bool bf16 = s->reduce_dtype == DT_BF16;
@@ -500,7 +492,7 @@ static void check_averages(const struct dp_setup *s, const float *got, int first
           what, dt_dtype_name(s->reduce_dtype), count, far, wider, rounded);
 }
 
-/* Fp32 gradients whose averages travel in `dtype`, by each of the three ways. */
+/* Average fp32 gradients that are sent in `dtype`, in each of the three ways. */
 static void average_in(struct dp_setup *s, enum dt_dtype dtype, void *grads, void *share)
 {
     float mine[SUMMED], got[SUMMED];
@@ -534,7 +526,6 @@ static void average_in(struct dp_setup *s, enum dt_dtype dtype, void *grads, voi
 
 static void narrow_averages(void)
 {
-    const char *sets[] = {ranks_device_setting()};
     struct experiment e;
     struct dt_kernels kernels;
     struct dt_stage stage = {.kernels = &kernels};
@@ -543,7 +534,7 @@ static void narrow_averages(void)
     if (world.size == 1)
         SKIP("several ranks only");
     CHECK(SUMMED % world.size == 0);
-    if (!parse(sets, 1, &e))
+    if (!PARSE(&e, "paradigm=ddp"))
         return;
     CHECK_OK(dt_stream_create(device, "network", &s.network));
     CHECK_OK(dt_kernels_init(&kernels, device, DT_FP32));
@@ -576,8 +567,7 @@ static void half_precision(void)
     }
 }
 
-/* Gradients that are too large for fp16: every paradigm leaves out the same updates, counts each of them once and learns with the others.
- */
+/* Gradients too large for fp16: every paradigm skips the same updates, and counts each once. */
 static void overflow(void)
 {
     static const char *const all[] = {"paradigm=none", "paradigm=ddp",           "paradigm=zero1",           "paradigm=zero2",
@@ -599,16 +589,13 @@ static void overflow(void)
     }
 }
 
-/* A limit below what a rank needs is an agreed refusal on every rank, and nothing stays allocated. */
+/* If a rank needs more memory than the limit, all ranks fail alike, and nothing stays allocated. */
 static void out_of_memory(void)
 {
     struct experiment e;
     struct measure_result result;
     struct dt_memory_usage left;
-    char world_size[32];
-    const char *sets[] = {world_size, "paradigm=ddp", ranks_device_setting()};
-    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
-    if (!parse(sets, 3, &e))
+    if (!PARSE(&e, "paradigm=ddp"))
         return;
     e.memory_limit_bytes = 100000;
     CHECK(measure_run(&e, device, everyone, NULL, &result) == DT_ERR_OOM, "%s", dt_error_message());
@@ -629,37 +616,31 @@ static bool stop_after_three(void *context)
     return ++*(int *)context >= 3 && world.rank == world.size - 1;
 }
 
-/* One rank is told to stop: all of them stop after the same step. */
+/* One rank is asked to stop: all ranks stop after the same step. */
 static void interrupted(void)
 {
     struct experiment e;
     struct measure_result result;
     int asked = 0;
     struct measure_hooks hooks = {.context = &asked, .stop_requested = stop_after_three};
-    char world_size[32];
-    const char *sets[] = {world_size, "paradigm=ddp", ranks_device_setting()};
-    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
-    if (!parse(sets, 3, &e))
+    if (!PARSE(&e, "paradigm=ddp"))
         return;
     CHECK(measure_run(&e, device, everyone, &hooks, &result) == DT_ERR_INTERRUPTED, "%s", dt_error_message());
     CHECK(result.losses_done == 3 && result.steps_done == 2, "%d losses, %d timed steps", result.losses_done, result.steps_done);
     measure_result_finish(&result);
 }
 
-/* The ranks go on with the warm-up until its time is over, and agree on when that is. */
+/* The ranks repeat warm-up steps until the time is over, and all make the same number of steps. */
 static void warmup_by_time(void)
 {
     struct experiment e;
     struct measure_result result;
-    char world_size[32];
     int losses[64];
-    const char *sets[] = {world_size, "paradigm=ddp", "steps.warmup_s=0.05", ranks_device_setting()};
-    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
-    if (world.size > 64 || !parse(sets, 4, &e))
+    if (world.size > 64 || !PARSE(&e, "paradigm=ddp", "steps.warmup_s=0.05"))
         return;
     CHECK_OK(measure_run(&e, device, everyone, NULL, &result));
     CHECK(result.warmup_s >= 0.05 && result.steps_done == STEPS - 1, "%g s, then %d steps", result.warmup_s, result.steps_done);
-    CHECK(result.losses_done >= STEPS, "%d losses", result.losses_done); /* on a slow machine one step may take all of the time */
+    CHECK(result.losses_done >= STEPS, "%d losses", result.losses_done); /* on a slow machine one step may take the whole time */
     CHECK_OK(dt_host_all_gather(everyone, &result.losses_done, sizeof result.losses_done, losses));
     for (int i = 0; i < world.size; i++)
         CHECK(losses[i] == losses[0]);
@@ -678,11 +659,8 @@ static void steps_begin_together(void)
     struct experiment e;
     struct measure_result result;
     struct measure_hooks hooks = {.step_done = dawdle};
-    char world_size[32];
     double least = INFINITY;
-    const char *sets[] = {world_size, "paradigm=ddp", ranks_device_setting()};
-    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
-    if (!parse(sets, 3, &e))
+    if (!PARSE(&e, "paradigm=ddp"))
         return;
     CHECK_OK(measure_run(&e, device, everyone, &hooks, &result));
     for (int i = 1; i < result.steps_done; i++) /* before the first one the ranks exchange other things */
