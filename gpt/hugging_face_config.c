@@ -48,7 +48,7 @@
 #define NO_BIAS(key) DT_WORD(key, NULL, "false", DT_ONLY("false"), .why = "biases of these layers alone are not supported")
 #define NO_WINDOW DT_WORD("use_sliding_window", NULL, "false", DT_ONLY("false"), .why = "attention looks at the whole sequence here")
 
-/* ---- what words alone cannot tell ---- */
+/* ---- settings that words alone do not give ---- */
 
 /* A number in their config that must be `expected` if it is given. */
 static void expect(struct dt_translation *t, const char *key, double expected, const char *why)
@@ -164,7 +164,7 @@ static void settle_falcon(struct dt_translation *t)
     settle_heads(t);
 }
 
-/* ---- and back ---- */
+/* ---- the reverse: from our config to theirs ---- */
 
 static const struct dt_word old_scaling[] = {ROPE_SCALING("rope_scaling"), {0}};
 

@@ -73,7 +73,7 @@ struct dt_model gpt_model_of(enum dt_dtype dtype, const struct gpt_model *gpt);
 /* Published models (presets.c); the last entry has a NULL name. */
 extern const struct dt_model_preset gpt_presets[];
 
-/* ---- what a model's description stands for where it says 0 ---- */
+/* ---- the values that 0 stands for in a model's description ---- */
 
 /* f, features of the MLP's hidden layer. */
 static inline int gpt_ffn(const struct dt_model *model)

@@ -101,7 +101,7 @@ static size_t positions_of(const struct vision_node *node)
     return (size_t)node->shape.height * (size_t)node->shape.width;
 }
 
-/* ---- what is kept ---- */
+/* ---- tensors kept for backward ---- */
 
 static bool reads(const struct vision_node *node, int n)
 {

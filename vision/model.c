@@ -81,7 +81,7 @@ bool vision_fix_micro_batch(struct dt_model *model, int64_t *samples)
     return depended;
 }
 
-/* ---- for schedules, records and people ---- */
+/* ---- facts and texts of a model ---- */
 
 void vision_describe(const struct dt_model *model, struct dt_model_texts *out)
 {

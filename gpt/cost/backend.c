@@ -44,7 +44,7 @@ static void cost_destroy(struct gpt_kernels *kernels)
     free(kernels);
 }
 
-/* ---- what a kernel adds to the program ---- */
+/* ---- the work of a kernel in the recorded program ---- */
 
 static enum dt_variant dropped(const struct gpt_dropout *dropout)
 {
@@ -347,7 +347,7 @@ const struct gpt_kernel_table gpt_kernels_cost = {.name = "cost",
                                                   .besides_bytes = cost_besides_bytes,
                                                   GPT_KERNELS(ROW, GPT_NO_KERNEL_ROW, ROW)};
 
-/* ---- what profiles know of these kernels ---- */
+/* ---- the constants of these kernels in profiles ---- */
 
 #define PRICED(entry, arguments, kind, phase, shape, ...) {#entry, DT_PHASE_##phase, DT_SHAPE_##shape},
 static const struct dt_priced kernels[] = {GPT_KERNELS(PRICED, GPT_NO_KERNEL_ROW, GPT_NO_KERNEL_ROW)};

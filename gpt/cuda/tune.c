@@ -220,7 +220,7 @@ static dt_status measure_one(struct bench *b, struct dt_tuning *t, int index)
     return status;
 }
 
-/* ---- all of them ---- */
+/* ---- all listed products ---- */
 
 static dt_status open_bench(struct bench *b, struct dt_device *device)
 {

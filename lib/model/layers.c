@@ -116,7 +116,7 @@ void dt_layers_text(const struct dt_model *model, struct dt_layers layers, char 
         dt_append(out, out_bytes, ", ", "%s", model->family->after[i - end]);
 }
 
-/* ---- what is optional ---- */
+/* ---- optional entries ---- */
 
 bool dt_kernels_available(const struct dt_model_family *family, const struct dt_device_kind *kind, char *text, size_t text_bytes)
 {

@@ -159,7 +159,7 @@ static VISION_KERNEL_FUNCTION(cost_norm_gradient_sums, vision_norm_gradient)
     return by_rows(k, stream, VISION_PRICED_BATCH_NORM_SUMS, rows_of(&a->of), (double)a->of.channels);
 }
 
-/* ---- what reads one side once and writes the other ---- */
+/* ---- kernels that read one side once and write the other ---- */
 
 static double pooled(const struct vision_mean_pool *a)
 {
@@ -183,7 +183,7 @@ OVER_ROWS(dropout, dropout, CHANNEL_DROPOUT, (double)a->samples *(double)a->posi
 OVER_ROWS(loss, loss, CLASS_LOSS, (double)a->rows, (double)a->classes)
 #undef OVER_ROWS
 
-/* ---- before the first step, and what a trainer has ready ---- */
+/* ---- images and initial weights ---- */
 
 /* Random images exist already; images of a file are made from its bytes. */
 static VISION_KERNEL_FUNCTION(cost_images, vision_images)
@@ -200,7 +200,7 @@ static VISION_KERNEL_FUNCTION(cost_uniform, vision_uniform)
 const struct vision_kernel_table vision_kernels_cost = {
     .name = "cost", .create = cost_create, .destroy = cost_destroy, VISION_KERNELS(ROW)};
 
-/* ---- what profiles know of this family's kernels ---- */
+/* ---- the constants of these kernels in profiles ---- */
 
 #define PRICED(name, number, phase, shape, element, passes) {#name, DT_PHASE_##phase, DT_SHAPE_##shape},
 static const struct dt_priced kernels[] = {VISION_PRICED_KERNELS(PRICED)};

@@ -329,7 +329,7 @@ static dt_status run_in_turn(const struct call *call)
     return DT_OK;
 }
 
-/* ---- by way of fp32 ---- */
+/* ---- operands converted to fp32 ---- */
 
 struct conversion {
     const struct dt_simd *loops;

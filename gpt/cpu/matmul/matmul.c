@@ -136,7 +136,7 @@ static void multiply_block(struct gpt_matmul *matmul, const struct gpt_cpu_produ
     dt_cpu_parallel(matmul->threads, block_part, &part);
 }
 
-/* ---- all of them ---- */
+/* ---- all blocks of a product ---- */
 
 static void store_row_sums(const struct gpt_matmul *matmul, const struct gpt_cpu_product *p, const struct place *at)
 {

@@ -201,7 +201,7 @@ static dt_status run_primitive(struct gpt_onednn *products, struct primitive *p,
     return status == dnnl_success ? DT_OK : dnnl_failed("running matmul", status, product);
 }
 
-/* ---- by way of fp32 ---- */
+/* ---- operands converted to fp32 ---- */
 
 /* Convert rows x columns to or from dense fp32. In the model's dtype the rows are `stride` elements
  * apart. */
