@@ -1,4 +1,5 @@
-/* Measuring a machine for the sim device: kernels by shape, copies, collectives by size, with as many ranks as experiments will have.
+/* Measuring a machine for the sim device: kernels by shape, copies, collectives by size, with as
+ * many ranks as experiments will have.
  *
  * Each GPU rank has its own GPU: kernels, and copies from and to the host, are timed on one rank
  * alone, and are taken to be as fast when all ranks run them. How much collectives slow down
@@ -66,7 +67,8 @@ dt_status calibration_run(const struct calibration_request *request, const struc
  * are from memory. Errors: DT_ERR_IO, also if there is no room for the file; DT_ERR_HOST_MEMORY. */
 dt_status calibration_storage_measure(const char *folder, bool quick, struct calibration_storage *out);
 
-/* The share of `processors` that ranks [ranks] kept busy, from 0.01 to 1: told[r] is rank r's processor time and its wall time, in seconds. */
+/* The share of `processors` that ranks [ranks] kept busy, from 0.01 to 1: told[r]: rank r's
+ * processor time and wall time, in seconds. */
 double calibration_load(const double (*told)[2], int ranks, int processors);
 
 /* The rate of the fastest shape of a product, or of a copy, in one dtype with a number of ranks. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What each rank tells the others. */
+/* What each rank sends to the others. */
 struct told {
     char boot[40]; /* a random number that is the same for one running kernel, in every container and network namespace; "": unknown */
     int local_rank, local_size;

@@ -30,7 +30,8 @@ bool calibration_shares(const struct calibration_request *request)
     return !kind || !kind->gpus;
 }
 
-/* Combination *index of the grid with lengths `scale` times as long; otherwise *index is what remains for the grids after it. */
+/* Combination *index of the grid with lengths `scale` times as long; otherwise *index is what
+ * remains for the grids after it. */
 static bool combination(const struct dt_grid *g, enum dt_shape shape, double scale, int *index, struct dt_measured *out)
 {
     double columns = length(g->columns) > 1 || g->columns[0] > 0 ? scale : 1,

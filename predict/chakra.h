@@ -1,6 +1,7 @@
 /* A simulated step as execution traces in MLCommons' Chakra format, for network simulators: each
  * rank's operations and their dependencies, without the times that they took here.
- * Source  Sridharan et al., "Chakra: Advancing Performance Benchmarking and Co-design using Standardized Execution Traces", 2023 */
+ * Source  Sridharan et al., "Chakra: Advancing Performance Benchmarking and Co-design using
+ *         Standardized Execution Traces", 2023 */
 #ifndef PREDICT_CHAKRA_H
 #define PREDICT_CHAKRA_H
 

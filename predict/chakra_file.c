@@ -87,7 +87,8 @@ dt_status chakra_file_create(const char *path, int rank, int world_size, struct 
     return write_message(f, &metadata.base);
 }
 
-/* Names and types of attributes are those that Chakra's feeder asks for (src/feeder_v3 of mlcommons/chakra). */
+/* Names and types of attributes are those that Chakra's feeder reads (src/feeder_v3 of
+ * mlcommons/chakra). */
 static void describe(const struct chakra_node *node, char group[16], struct attributes *a)
 {
     add_attribute(a, "is_cpu_op", CHAKRA_PROTO_MSG__ATTRIBUTE_PROTO__VALUE_BOOL_VAL)->bool_val = node->on_host;

@@ -420,7 +420,8 @@ static dt_status exchange_outputs(struct framework *f, size_t samples, const str
     return timeline_wait(s->timeline, f->back);
 }
 
-/* What all micro-batches of a step have in addition to what dtbench's schedule has of those in flight: inputs, and one output and gradient. */
+/* Hold what the framework keeps of all micro-batches of a step in addition to dtbench's, which
+ * keeps only those in flight: inputs, and one output and gradient. */
 static dt_status hold_stage(struct framework *f, const struct data_parallel *dp, size_t samples)
 {
     const struct dt_stage *stage = dp->setup.stage;

@@ -1,27 +1,31 @@
 /* What other frameworks do differently from dtbench's schedules: changes to a rank's plan, and
  * further memory. dtbench's own plans contain none of this. A simulation whose profile asks for it
- * (lib/cost/profile.h, `schedule`) applies it to the trainers that it records. PyTorch 1.11:
+ * (lib/cost/profile.h, `schedule`) applies it to the trainers that it records.
+ *
+ * PyTorch 1.11:
  *
  *   keeps_last_chunk           All chunks of a pipeline but the last keep only their stage's input;
  *                              their forward is recomputed before their backward. Source: Kim et
  *                              al., "torchgpipe: On-the-fly Pipeline Parallelism for Training Giant
- *                              Models", 2020, section 3.2: checkpoint except_last. holds_last_chunk
- *                              The last chunk's output exists twice, and temporarily all chunks'
- *                              outputs are in one buffer. separate_first_gradients DDP learns the
- *                              order of the gradients in its first step: until the step's end they
- *                              exist outside the buckets. gathers_outputs DataParallel gathers the
- *                              replicas' outputs on the root, where the loss is computed, and
- *                              scatters their gradients. The time of the root's loss of the other
- *                              ranks' outputs is neglected. Source: PyTorch 1.11,
- *                              torch/nn/parallel/data_parallel.py and scatter_gather.py.
- *                              flattening_copies FSDP copies a unit's gradients into one buffer
- *                              before they are reduced. gathers_in_turn FSDP gathers a unit
- *                              immediately before its use, never ahead, and frees it after each
- *                              use. gathers_layers FSDP's units are the inner layers
- *                              (simulated_system_apply). whole_head Under checkpoint and offload
- *                              the head is computed again (FSDP: kept), and its logits are whole.
- *                              offloads_in_turn Activations are copied to host memory in turn with
- *                              kernels, not concurrently.
+ *                              Models", 2020, section 3.2: checkpoint except_last.
+ *   holds_last_chunk           The last chunk's output exists twice, and temporarily all chunks'
+ *                              outputs are in one buffer.
+ *   separate_first_gradients   DDP learns the order of the gradients in its first step: until the
+ *                              step's end they exist outside the buckets.
+ *   gathers_outputs            DataParallel gathers the replicas' outputs on the root, where the
+ *                              loss is computed, and scatters their gradients. The time of the
+ *                              root's loss of the other ranks' outputs is neglected. Source:
+ *                              PyTorch 1.11, torch/nn/parallel/data_parallel.py and
+ *                              scatter_gather.py.
+ *   flattening_copies          FSDP copies a unit's gradients into one buffer before they are
+ *                              reduced.
+ *   gathers_in_turn            FSDP gathers a unit immediately before its use, never ahead, and
+ *                              frees it after each use.
+ *   gathers_layers             FSDP's units are the inner layers (simulated_system_apply).
+ *   whole_head                 Under checkpoint and offload the head is computed again (FSDP:
+ *                              kept), and its logits are whole.
+ *   offloads_in_turn           Activations are copied to host memory in turn with kernels, not
+ *                              concurrently.
  *
  * PyTorch 2's context_parallel of December 2024, under torch.compile:
  *
@@ -60,12 +64,15 @@
  *
  * Products in FP8 (lib/cost/fp8.h), whatever the profile:
  *
- *   casts that are kept FP8 copies of the weights, also transposed, which all micro-batches of a
- *   step use. amaxes Delayed scaling takes the maximum over all ranks with the same layers, or
- *   parts of them, after each forward and each backward; fsdp that gathers FP8 takes the maximum
- *   over all shards, once a step. Source: TransformerEngine, pytorch/fp8.py
- *   (reduce_and_update_fp8_tensors) and module/base.py (get_weight_workspace); pytorch/ao,
- *   torchao/float8/fsdp_utils.py (precompute_float8_dynamic_scale_for_fsdp).
+ *   casts that are kept        FP8 copies of the weights, also transposed, which all micro-batches
+ *                              of a step use.
+ *   amaxes                     Delayed scaling takes the maximum over all ranks with the same
+ *                              layers, or parts of them, after each forward and each backward; fsdp
+ *                              that gathers FP8 takes the maximum over all shards, once a step.
+ *                              Source: TransformerEngine, pytorch/fp8.py
+ *                              (reduce_and_update_fp8_tensors) and module/base.py
+ *                              (get_weight_workspace); pytorch/ao, torchao/float8/fsdp_utils.py
+ *                              (precompute_float8_dynamic_scale_for_fsdp).
  *
  * nanotron of January 2025:
  *
@@ -97,11 +104,12 @@ dt_status framework_create(const struct experiment *experiment, const struct dt_
 void framework_destroy(struct framework *framework); /* call it after the trainer is destroyed; takes NULL */
 const struct trainer_options *framework_options(const struct framework *framework);
 
-/* nanotron's stages: walk the pieces (embedding, each block, final norm, head), add up floating-point operations, close a stage when the
- * total passes the next multiple of total / stages. first_layer [stages + 1], as experiment_partition gives it.
- * DT_ERR_UNAVAILABLE: two or more of the last stages would be empty. One empty stage is allowed:
- * nanotron casts the logits there, which is not a piece here. Instead, the last stage before the
- * head's that has several pieces is divided, if there is one.
+/* nanotron's stages: walk the pieces (embedding, each block, final norm, head), add up
+ * floating-point operations, close a stage when the total passes the next multiple of total /
+ * stages. first_layer [stages + 1], as experiment_partition gives it. DT_ERR_UNAVAILABLE: two or
+ * more of the last stages would be empty. One empty stage is allowed: nanotron casts the logits
+ * there, which is not a piece here. Instead, the last stage before the head's that has several
+ * pieces is divided, if there is one.
  * Source  huggingface/nanotron, src/nanotron/models/base.py, build_model. Its weights leave out
  * attention's quadratic operations; with these the rule gives the stages in the rows of
  * results/validation/ultrascale_playbook.csv. */

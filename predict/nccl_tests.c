@@ -51,7 +51,8 @@ static void take_comment(const char *line, size_t bytes, struct run *run)
         find_collective(line, bytes, run->collective);
 }
 
-/* "8388608 2097152 float sum -1 132.1 63.50 111.13 0 ...": size, count, type, operation, root, time, algorithm's and bus bandwidth. */
+/* "8388608 2097152 float sum -1 132.1 63.50 111.13 0 ...": size, count, type, operation, root,
+ * time, algorithm's and bus bandwidth. */
 static bool take_row(const char *line, double *size, double *bus)
 {
     double count, time, algorithm;

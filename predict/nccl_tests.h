@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* Whether the text is output of nccl-tests. */
+/* Is the text output of nccl-tests? */
 bool nccl_tests_printed(const char *text);
 
 /* Convert it to a table (predict/rates.h), line by line. Owner of *out: the caller, free, also

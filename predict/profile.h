@@ -17,7 +17,7 @@ dt_status profile_read(const char *path, struct dt_profile *out);
 /* The same from text, named `source` in errors. */
 dt_status profile_parse(const char *text, size_t length, const char *source, struct dt_profile *out);
 
-/* The relative error below which eight of ten of the profile's step times are; NAN: unknown. If the
+/* The bound on the relative error of eight of ten of the profile's step times; NAN: unknown. If the
  * profile gives only the median and nine of ten, it is interpolated between them as for a normal
  * error: 0.674, 1.282 and 1.645 standard deviations (tables of the normal distribution). */
 double profile_eight(const struct dt_profile *profile);
@@ -44,14 +44,16 @@ dt_status measured_write(const struct dt_measured_list *list, struct cJSON **out
  * squares, adds up, multiplies, casts back and multiplies with the gain; backward has the
  * derivative of each, 46 passes in 17 launches. The passes of forward are not among them: dtbench
  * runs forward again there, while PyTorch keeps its results.
- * Source  huggingface/transformers, models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml. */
+ * Source  huggingface/transformers, models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch,
+ *         tools/autograd/derivatives.yaml. */
 void profile_norm_in_operations(struct dt_profile *profile);
 
 /* Unfused attention's softmax without dropout as separate operations, in fp32: forward casts (3),
  * fills the mask in (4.5: its bytes are read, too), takes the softmax (4) and casts back (3);
  * backward has the derivatives, of which the softmax's reads both its result and the gradient (3,
  * 6, 4.5, 3).
- * Source  Aleph-Alpha/scaling, src/scaling/core/nn/masked_softmax/masked_softmax.py, MaskedSoftmaxTorch with softmax_in_fp32. */
+ * Source  Aleph-Alpha/scaling, src/scaling/core/nn/masked_softmax/masked_softmax.py,
+ *         MaskedSoftmaxTorch with softmax_in_fp32. */
 void profile_softmax_in_operations(struct dt_profile *profile);
 
 /* Change the profile's FlashAttention-2 to FlashAttention-1: 0.44 of its rate, forward and backward

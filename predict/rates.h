@@ -5,8 +5,8 @@
  *   collective, size, gpus, nodes, busbw_GB_s   (or gpus_per_node for nodes)
  *   m, n, k, and one of seconds, latency_ms, latency_us and tflops; dtype (bf16 without it)
  *   head_dim, seq, direction (forward, backward or forward+backward), tflops; dtype, and causal
- *   ("no": the row is skipped) A column `gpu` must have the same value in all rows, and for
- *   attention also `library`. */
+ *   ("no": the row is skipped)
+ * A column `gpu` must have the same value in all rows, and for attention also `library`. */
 #ifndef PREDICT_RATES_H
 #define PREDICT_RATES_H
 
@@ -17,8 +17,8 @@
 
 #include <stdbool.h>
 
-/* Read a table, or what nccl-tests has printed as one. Owner: the caller, dt_csv_finish, also after a failure. Errors: DT_ERR_IO,
- * DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+/* Read a table, or what nccl-tests has printed as one. Owner: the caller, dt_csv_finish, also after
+ * a failure. Errors: DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status rates_csv_read(const char *path, struct dt_csv *out);
 
 /* ---- collectives ---- */

@@ -1,4 +1,5 @@
-/* The machine of device sim: a cluster and a profile, read from the files that an experiment names. */
+/* The machine of device sim: a cluster and a profile, read from the files that an experiment
+ * names. */
 #ifndef PREDICT_SIMULATED_SYSTEM_H
 #define PREDICT_SIMULATED_SYSTEM_H
 

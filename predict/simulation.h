@@ -1,4 +1,5 @@
-/* An experiment on a described cluster: every rank's schedule is run once on the sim device, recorded, and replayed in virtual time. */
+/* An experiment on a described cluster: every rank's schedule is run once on the sim device,
+ * recorded, and replayed in virtual time. */
 #ifndef PREDICT_SIMULATION_H
 #define PREDICT_SIMULATION_H
 
@@ -6,12 +7,12 @@
 #include "schedules/run/measure.h"
 #include "schedules/step/step_traffic.h"
 
-/* Predict the experiment: fills *result as measure_run does, with the bytes of every rank and the predicted times; there are no losses and
- * no start-up time. Steps end with a barrier and are alike, so at most two are recorded, and only
- * one is replayed if both are the same. Hooks as in measure_run; the trace is of the last step.
- * Owner: the caller, measure_result_finish also after a failure. Errors: DT_ERR_OOM if a rank does
- * not fit (all bytes are in the result), DT_ERR_COMM if the ranks deadlock, DT_ERR_INTERRUPTED,
- * DT_ERR_IO of the trace, DT_ERR_HOST_MEMORY. */
+/* Predict the experiment: fills *result as measure_run does, with the bytes of every rank and the
+ * predicted times; there are no losses and no start-up time. Steps end with a barrier and are
+ * alike, so at most two are recorded, and only one is replayed if both are the same. Hooks as in
+ * measure_run; the trace is of the last step. Owner: the caller, measure_result_finish also after a
+ * failure. Errors: DT_ERR_OOM if a rank does not fit (all bytes are in the result), DT_ERR_COMM if
+ * the ranks deadlock, DT_ERR_INTERRUPTED, DT_ERR_IO of the trace, DT_ERR_HOST_MEMORY. */
 dt_status simulation_run(const struct experiment *experiment, const struct simulated_system *system, const struct measure_hooks *hooks,
                          struct measure_result *result);
 
@@ -32,9 +33,10 @@ bool simulation_take_few(struct experiment *experiment, int few);
 dt_status simulation_run_brief(const struct experiment *experiment, const struct simulated_system *system,
                                const struct measure_hooks *hooks, struct measure_result *result);
 
-/* Faster still, and approximate: the last step's time from two steps of two and three micro-batches, in which a
- * pipeline is never full. It tells how much a step changes with a profile's constants. Orders that fill and drain
- * several times a step are simulated whole. Errors: as simulation_run. */
+/* Faster still, and approximate: the last step's time from two steps of two and three
+ * micro-batches, in which a pipeline is never full. It shows how much a step changes with a
+ * profile's constants. Orders that fill and drain several times a step are simulated whole. Errors:
+ * as simulation_run. */
 dt_status simulation_run_coarse(const struct experiment *experiment, const struct simulated_system *system,
                                 const struct measure_hooks *hooks, struct measure_result *result);
 

@@ -6,7 +6,8 @@
  * micro-batch takes the same time. If three steps of few micro-batches show otherwise, since the
  * host's queue is still filling up, the step is simulated whole. */
 
-/* Micro-batches of the shortest step, how many more the next has, and those of the shortest coarse one. */
+/* Micro-batches of the shortest step, how many more the next has, and those of the shortest coarse
+ * one. */
 enum { FEWEST = 4, MORE = 2, FEWEST_OF_ALL = 2 };
 static const double ALIKE = 1e-7; /* as a part of a step's time */
 

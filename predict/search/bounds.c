@@ -123,7 +123,7 @@ static double state_bytes(const struct experiment *e, const struct mesh_shape *m
            dp_part_of(mode->holds.optimizer, mesh) * optimizer_bytes;
 }
 
-/* ---- what cannot overlap ---- */
+/* ---- times that cannot overlap ---- */
 
 /* Without a pipeline: gradients are sent after all other micro-batches and the last one's forward.
  * Gathers for the last backward come after the first of these sends, since both are on one stream.

@@ -239,8 +239,9 @@ static int card_of(const struct dt_sim_cluster *c, int gpu)
     return gpu * c->nic.count / c->gpus_per_node;
 }
 
-/* The rank that stands for `rank` where only messages count. Shards of zero1 and zero2 differ in what they update, but they update after all
- * messages of a step, and then all of them wait for the same gathering. */
+/* The rank that stands for `rank` where only messages count. Shards of zero1 and zero2 differ in
+ * what they update, but they update after all messages of a step, and then all of them wait for the
+ * same gathering. */
 static int messenger_of(const struct network_bounds *b, const struct symmetric_part *part, const struct experiment *e, int rank)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;

@@ -117,7 +117,8 @@ dt_status pipeline_played_s(const struct experiment *experiment, const struct pa
  * added for the others. Recordings are kept, since many candidates share them. For any number of
  * threads: a thread waits for a recording that another thread is making. */
 
-/* The whole model on one device, or on the first of `tensor` ranks that share its layers, for micro-batches of `samples` samples. */
+/* The whole model on one device, or on the first of `tensor` ranks that share its layers, for
+ * micro-batches of `samples` samples. */
 struct alone {
     enum paradigm_kind paradigm; /* kernels of fsdp have costs of their own */
     int tensor;
@@ -146,7 +147,8 @@ struct recordings;
 dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings **out);
 void recordings_destroy(struct recordings *recordings); /* takes NULL */
 
-/* For the experiment's ranks, under this activation policy, with micro-batches of `samples` samples. Errors: as trainer_create. */
+/* For the experiment's ranks, under this activation policy, with micro-batches of `samples`
+ * samples. Errors: as trainer_create. */
 dt_status recordings_alone(struct recordings *recordings, const struct experiment *experiment, enum activation_kind activation, int samples,
                            struct alone *out);
 
@@ -158,7 +160,8 @@ dt_status recordings_ends(struct recordings *recordings, const struct experiment
 
 struct network_bounds;
 
-/* Owner of *out: the caller, network_bounds_destroy, also after a failure. machine and system outlive it. Errors: DT_ERR_HOST_MEMORY. */
+/* Owner of *out: the caller, network_bounds_destroy, also after a failure. machine and system
+ * outlive it. Errors: DT_ERR_HOST_MEMORY. */
 dt_status network_bounds_create(const struct simulated_machine *machine, const struct simulated_system *system,
                                 struct network_bounds **out);
 void network_bounds_destroy(struct network_bounds *bounds); /* takes NULL */
@@ -193,7 +196,8 @@ struct summing {
     double forward, again, backward; /* seconds of one micro-batch through one block */
 };
 
-/* samples: of a micro-batch; halves: gradients of weights come later. Errors: DT_ERR_HOST_MEMORY. */
+/* samples: of a micro-batch; halves: gradients of weights come later. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status network_bounds_summing(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
                                  int samples, bool halves, struct summing *out);
 
@@ -206,29 +210,32 @@ dt_status network_bounds_messages(struct network_bounds *bounds, const struct ex
 /* Lower bounds of a candidate: bytes on the rank that needs most, and seconds of a step. They are
  * never more than the simulation's results, and thousands of times cheaper.
  *
- * Memory   the parameters, gradients and optimizer state that its mode cannot do without, and the activations of one micro-batch,
- * measured on a recorded step of the model on one device, which a pipeline's stages share.
+ * Memory   the parameters, gradients and optimizer state that its mode cannot do without, and the
+ *          activations of one micro-batch, measured on a recorded step of the model on one device,
+ *          which a pipeline's stages share.
  * Time     the largest of several times that no schedule can avoid. Host: the time to issue
- * everything, since a step's work follows its host, however far that runs ahead. Compute: the
- * kernels of all micro-batches, from the same recordings, with the sums over ranks that share
- * layers in forward, and those that backward waits for. Network: bytes that the mode sends once a
- * step, or gathers for each micro-batch, at the best rate of the group's algorithms, and for each
- * network card at no more than all its flows get together. Host links: offloaded bytes. What cannot
- * overlap: gradients are sent after all micro-batches except the last one's backward, and updates
- * follow all of them. Pipelines: p stages with m micro-batches of work W in total cannot be faster
- * than W / (1 - (1 - 1/m)^p), however layers are divided: a stage waits until the first micro-batch
- * has passed the stages before it, and these wait until its last one comes back. With the actual
- * division, the same holds for the blocks of each virtual stage; pipeline_played_s plays the order
- * with the passes and messages found here.
+ *          everything, since a step's work follows its host, however far that runs ahead. Compute:
+ *          the kernels of all micro-batches, from the same recordings, with the sums over ranks
+ *          that share layers in forward, and those that backward waits for. Network: bytes that the
+ *          mode sends once a step, or gathers for each micro-batch, at the best rate of the group's
+ *          algorithms, and for each network card at no more than all its flows get together. Host
+ *          links: offloaded bytes. What cannot overlap: gradients are sent after all micro-batches
+ *          except the last one's backward, and updates follow all of them. Pipelines: p stages with
+ *          m micro-batches of work W in total cannot be faster than W / (1 - (1 - 1/m)^p), however
+ *          layers are divided: a stage waits until the first micro-batch has passed the stages
+ *          before it, and these wait until its last one comes back. With the actual division, the
+ *          same holds for the blocks of each virtual stage; pipeline_played_s plays the order with
+ *          the passes and messages found here.
  *
- * Where kernels and collectives were measured on shared processors (dtbench calibrate) the network's part is left out. */
+ * Where kernels and collectives were measured on shared processors (dtbench calibrate) the
+ * network's part is left out. */
 
 struct bounds;
 struct recordings;
 
-/* For experiments that differ from `base` in keys of a space. recordings: the caller's, of the same kernels; NULL: makes its own. Owner: the
- * caller; base, machine and recordings outlive it.
- * Errors: DT_ERR_HOST_MEMORY, and those of simulated_system_create. */
+/* For experiments that differ from `base` in keys of a space. recordings: the caller's, of the same
+ * kernels; NULL: makes its own. Owner: the caller; base, machine and recordings outlive it. Errors:
+ * DT_ERR_HOST_MEMORY, and those of simulated_system_create. */
 dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings *recordings,
                         struct bounds **out);
 void bounds_destroy(struct bounds *bounds); /* takes NULL */
@@ -257,7 +264,8 @@ double bounds_capacity_bytes(const struct simulated_machine *machine, const stru
 
 struct short_forms;
 
-/* Owner of *out: the caller. machine outlives it. stop (NULL: never) ends a simulation. Errors: DT_ERR_HOST_MEMORY. */
+/* Owner of *out: the caller. machine outlives it. stop (NULL: never) ends a simulation. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status short_forms_create(const struct simulated_machine *machine, double capacity_bytes, bool (*stop)(void *context), void *context,
                              struct short_forms **out);
 void short_forms_destroy(struct short_forms *forms); /* takes NULL */
@@ -300,13 +308,14 @@ double search_floor_rate(const struct search_options *options, const struct expe
 
 /* ---- the best candidates of a space, found without simulating all of them ----
  *
- * First the best bound of each paradigm is simulated, with and without a pipeline and tensor groups. Then candidates are taken in the
- * order of their bounds (bounds.c), and get better ones: a pipeline's order is played with the
- * times of its passes (pipeline_play.c), and short forms are simulated (short_form.c). Candidates
- * that cannot fit are left out; the others are simulated, each on one thread, until the bound of
- * the next one is worse than the `top` best results: no later one can be among them. So the result
- * is the same as if all were simulated. For each paradigm without a result, a few more candidates
- * are tried, so that its speed, or why it does not fit, can be reported. */
+ * First the best bound of each paradigm is simulated, with and without a pipeline and tensor
+ * groups. Then candidates are taken in the order of their bounds (bounds.c), and get better ones: a
+ * pipeline's order is played with the times of its passes (pipeline_play.c), and short forms are
+ * simulated (short_form.c). Candidates that cannot fit are left out; the others are simulated, each
+ * on one thread, until the bound of the next one is worse than the `top` best results: no later one
+ * can be among them. So the result is the same as if all were simulated. For each paradigm without
+ * a result, a few more candidates are tried, so that its speed, or why it does not fit, can be
+ * reported. */
 
 enum search_state {
     SEARCH_NOT_NEEDED, /* its bound is worse than the best results */
@@ -344,7 +353,7 @@ struct search_options {
     struct recordings *recordings; /* kept between searches with one base model and machine's kernels (recordings.c); NULL: not kept */
     int threads;                   /* 0: as many as there are usable processors */
     bool all_simulated;            /* bounds leave nothing out: for tests */
-    bool only_best;                /* try nothing only because its paradigm is not among the best */
+    bool only_best;                /* leave out the extra candidates that are tried for paradigms without a result */
     double better_than;            /* a score (search_score): candidates that are not lower do not matter; 0: no limit */
     /* Whether a candidate is part of the search. NULL: all are */
     bool (*wanted)(const void *what, const struct experiment *experiment);

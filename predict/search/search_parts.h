@@ -12,7 +12,7 @@
  * LEVEL_OF_FIRST take about a second at most. */
 enum { FAMILIES = 4 * PARADIGM_ROOM, LEVELS = 12, LEVEL_OF_FIRST = 2 };
 
-/* How exactly a candidate is examined: each kind tells more than the one before, and takes
+/* How exactly a candidate is examined: each kind is more exact than the one before, and takes
  * longer. */
 enum look {
     LOOK_PLAYED, /* a pipeline's order is played (pipeline_play.c) */

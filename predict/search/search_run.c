@@ -91,8 +91,8 @@ static int greatest_divisor(int a, int b)
     return b == 0 ? a : greatest_divisor(b, a % b);
 }
 
-/* The step of a walk through `count` candidates that visits each one once. It is near the golden section of count, so that each visit is far
- * from all earlier ones. */
+/* The step of a walk through `count` candidates that visits each one once. It is near the golden
+ * section of count, so that each visit is far from all earlier ones. */
 static int jump_of(int count)
 {
     int jump = (int)(0.618 * count) + 1;
@@ -223,7 +223,8 @@ static void *work(void *context)
 
 /* ---- reports on paradigms that do not fit ---- */
 
-/* Find the exact bytes of the candidate's fullest GPU, and if these fit, which other memory is too small. */
+/* Find the exact bytes of the candidate's fullest GPU, and if these fit, which other memory is too
+ * small. */
 static dt_status find_shortage(struct search *s, enum paradigm_kind paradigm, const struct experiment *e)
 {
     const struct measure_hooks hooks = {.context = s, .stop_requested = search_is_stopped};
