@@ -234,6 +234,31 @@ def unnamed_folders(root):
                 yield page, 1, f"no row for {name}"
 
 
+def wrong_additions(root, page=None):
+    """The table "Adding" of CONTRIBUTING.md names, for each example, the files of the product that have its word, and no other."""
+    page = page or Document(os.path.join(root, "CONTRIBUTING.md"))
+    texts = {}
+    for part in ("lib", "gpt", "vision", "schedules", "predict", "cli"):
+        for folder, _, files in os.walk(os.path.join(root, part)):
+            for name in files:
+                if name.endswith((".c", ".h", ".cu", ".cuh")) or name == "meson.build":
+                    with open(os.path.join(folder, name), encoding="utf-8") as file:
+                        texts[os.path.relpath(os.path.join(folder, name), root)] = file.read()
+    rows = [(number, line.split("|")) for number, line in page.prose if re.match(r"\| an? [^|]*\| `\w+` \|", line)]
+    for number, (_, _, example, change, _) in rows:
+        word = CODE.search(example)[1]
+        have = {path for path, text in texts.items() if re.search(rf"\b{word}\b", text)}
+        named = {path for path in PATH.findall(change) if path in texts}
+        for path in sorted(have ^ named):
+            yield page, number, f"{word} is {'also' if path in have else 'not'} in {path}"
+        for path in sorted(named):
+            folder, name = os.path.split(path)
+            if name.endswith(".c") and f"'{name}'" not in texts.get(f"{folder}/meson.build", f"'{name}'"):
+                yield page, number, f"{folder}/meson.build has no {name}"
+    if len(rows) < 9:
+        yield page, 1, f"{len(rows)} rows say what adding changes"
+
+
 # What readers have missed, and the page that must say it.
 SAID = {
     "docs/memory.md": ("updates on the host what its memory allows",),
@@ -290,6 +315,8 @@ MISTAKES = """[a page](nowhere.md)
 |---|---|
 |a|
 
+| a mode | `dp_zero2` | `schedules/data_parallel/ddp.c` |
+
 ## When something is wrong
 | `what nobody says` |
 """
@@ -303,9 +330,9 @@ def unseen_mistakes(program, root):
             file.write(MISTAKES)
         one = [Document(path)]
         checks = (broken_links(one), missing_paths(one, root), missing_functions(one, root), wrong_options(one, program, root),
-                  unknown_messages(one, root), ragged_tables(one))
+                  unknown_messages(one, root), ragged_tables(one), wrong_additions(root, one[0]))
         found = {line for complaints in checks for _, line, _ in complaints}
-        for line in {1, 2, 3, 4, 5, 6, 7, 10, 13} - found:
+        for line in {1, 2, 3, 4, 5, 6, 7, 10, 12, 15} - found:
             yield one[0], line, "this mistake was not found"
 
 
@@ -318,6 +345,7 @@ def main():
         ("README.md is short", long_readme(root)),
         ("every page in docs/ is linked from README.md", unreachable_pages(root)),
         ("docs/architecture.md has a row for each folder", unnamed_folders(root)),
+        ("CONTRIBUTING.md names the files that adding changes", wrong_additions(root)),
         ("docs/licences.md has what is linked", unlicensed_libraries(program, root)),
         ("there is one version", other_versions(root)),
         ("relative links resolve", broken_links(documents)),
