@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who uses whom, and what of it is not allowed. Prints one line for each offence; nothing printed means that all is well.
+"""Which module uses which, and uses that are not allowed. Prints one line for each offence; no output means success.
 
 A module is a code file (.c, .cu) with the header of the same name. It uses another module where it includes the other one's header, or where
 its object file needs a symbol that the other one's object file defines. A header without a code file of its own (backend.h, internal.h)

@@ -31,7 +31,7 @@ SMOKE = {
 OK, USAGE, CONFIG, FAILED, OOM, VERIFY, OUTPUT, LATER = 0, 2, 3, 4, 5, 6, 7, 75
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]  # and how many ranks
 FOREVER = ["--set", "steps.timed=1000000"]
-# What a launcher around this test would say is none of the program's business.
+# The program must not see the variables of a launcher around this test.
 LAUNCHER = re.compile(r"^(OMPI_|PMIX_|PMI_|SLURM_|RANK$|WORLD_SIZE$|LOCAL_RANK$|LOCAL_WORLD_SIZE$|MASTER_|DTBENCH_SECRET$)")
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not LAUNCHER.match(key)}
 ENVIRONMENT["XDG_STATE_HOME"] = os.path.join(WORK, "state")  # for the key file
@@ -75,7 +75,7 @@ def read_records(path):
 
 
 def by_rank(peaks):
-    """{rank: what it holds} of a record's peak_bytes."""
+    """{rank: bytes that it holds} of a record's peak_bytes."""
     return {rank: group for group in peaks["by_ranks"] for first, last, step in group["ranks"] for rank in range(first, last + 1, step)}
 
 
@@ -118,7 +118,7 @@ def open_terminal():
 
 
 def on_terminal(environment, *arguments, columns=120, code=OK, seconds=60):
-    """Everything that appears on a terminal. code None: any."""
+    """All output on a terminal. code None: any exit code."""
     fd, slave = open_terminal()
     termios.tcsetwinsize(slave, (40, columns))
     process = subprocess.Popen([DTBENCH, *arguments], cwd=WORK, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
@@ -161,12 +161,12 @@ class Started:
             pass  # the last writer is gone
 
     def ranks_train(self, experiment=1):
-        """{rank: pid}, once the progress line shows some steps of the experiment."""
+        """{rank: pid}, after the progress line has shown some steps of the experiment."""
         wait_for(lambda: re.search(rf"\[{experiment}/\d+\] [^\r]* step ([3-9]|\d\d+)/", self.text), 30, "steps")
         return ranks_of(self.pid)
 
     def finish(self, code, seconds=20):
-        """Standard output and the seconds until the end, which leaves no process behind."""
+        """Standard output, and the seconds until the end, after which no process may remain."""
         begin = time.monotonic()
         try:
             out, _ = self.process.communicate(timeout=PATIENCE * seconds)

@@ -61,7 +61,7 @@ def random_tokens(seed, samples, length, vocab_size):
 
 @functools.lru_cache(maxsize=256)
 def dropout_mask(probability, seed, purpose, layer, samples, heads, length, columns):
-    """[samples, heads, length, columns]: what elements are multiplied with. `samples` is a range of global numbers."""
+    """[samples, heads, length, columns]: the factors of elements. `samples` is a range of global numbers."""
     threshold = int(probability * 65536 + 0.5)
     sample, head, row = numpy.ogrid[samples.start : samples.stop, 0:heads, 0:length]
     first = head[..., None].astype(numpy.uint64) << numpy.uint64(20)
@@ -383,7 +383,7 @@ def embedding(m, tokens):
 
 
 def loss(m, logits, targets):
-    """The loss, the size of what it is made of, and the logits' gradient."""
+    """The loss, the magnitude of its terms, and the logits' gradient."""
     if m.sum_loss:
         samples = len(targets)
         return logits.sum() / samples, numpy.abs(logits).sum() / samples, numpy.full_like(logits, 1 / samples)
@@ -428,8 +428,7 @@ def update(m, optimizer, step):
 
 
 def train(config, noise=0.0, draw=0):
-    """[(loss, its size)] of the experiment's steps. noise: what is added at random, relative to the initial parameters, and to the largest
-    gradient of each tensor in every step; other numbers for each `draw`."""
+    """[(loss, its size)] of the experiment's steps. noise: the size of random numbers that are added to the initial parameters, and to each tensor's gradient in every step relative to its largest one; each `draw` has other numbers."""
     m = Model(config)
     r = numpy.random.default_rng([config["seed"], draw])
     batch = config["batch_size"] * config["world_size"] // config.get("context", {}).get("size", 1)

@@ -1,4 +1,4 @@
-"""What tests of the whole command have in common: the functions test_* of a script are its cases, and their verdicts are printed as TAP."""
+"""Shared code of the command tests: the functions test_* of a script are its cases, and their verdicts are printed as TAP."""
 import ctypes
 import os
 import signal
@@ -6,7 +6,7 @@ import sys
 import time
 import traceback
 
-PATIENCE = 4  # A busy machine takes so many times the seconds that a case names for an idle one; they only end what hangs.
+PATIENCE = 4  # Timeouts are multiplied by this on a busy machine. They only end cases that hang.
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
 
@@ -24,13 +24,13 @@ def check(condition, *what):
 
 
 def wait_for(condition, seconds, what):
-    """Its value, once it has one. It is looked at once more when the time is over: this process itself may have had to wait for a processor."""
+    """Wait until the function has a value, and return it. It is called once more after the time limit, because this process may itself have waited for a processor."""
     begin, late = time.monotonic(), False
     while not (value := condition()):
         if late:
             raise Wrong(f"not within {PATIENCE * seconds} s: {what}")
         waited = time.monotonic() - begin
-        time.sleep(min(max(waited / 10, 0.02), 0.2))  # looking takes the processor from what is waited for
+        time.sleep(min(max(waited / 10, 0.02), 0.2))  # polling takes processor time from the awaited process
         late = waited >= PATIENCE * seconds
     return value
 
@@ -45,7 +45,7 @@ def chosen(names):
 
 
 def descendants(pid):
-    """The processes that `pid` started, those that these started, and so on."""
+    """The descendants of process `pid`."""
     parents = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -63,7 +63,7 @@ def descendants(pid):
 
 
 def end_what_runs():
-    """End every process that is left of a case: runs without end would take the processors from the cases that follow."""
+    """End every process that a case has left: endless runs would take processor time from later cases."""
     end = time.monotonic() + 10
     while left := descendants(os.getpid()):
         check(time.monotonic() < end, "processes cannot be ended:", left)
@@ -77,12 +77,12 @@ def end_what_runs():
 
 
 def attempt(function):
-    """Why a case failed, or None; what its line of TAP ends with if it was skipped. The first line of why names the line of the script."""
+    """Returns why a case failed, or None; and the end of its TAP line if it was skipped. The first line of why names the script's line."""
     try:
         function()
     except Skip as reason:
         return None, f" # SKIP {reason}"
-    except Exception as problem:  # whatever it is, the cases that follow run
+    except Exception as problem:  # later cases run after any exception
         script = os.path.abspath(sys.argv[0])
         lines = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__) if os.path.abspath(frame.filename) == script]
         return f"{os.path.basename(script)}:{lines[-1] if lines else '?'}: {type(problem).__name__}: {problem}", ""
@@ -90,8 +90,8 @@ def attempt(function):
 
 
 def run_all(cases):
-    """Run one after the other. True when any has failed, which is the exit status."""
-    # What loses its parent becomes a child of this process, which can end it.
+    """Run the cases one after the other. Returns whether any has failed, as the exit status."""
+    # Orphaned processes become children of this process, which can end them.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     failures = 0
     print(f"1..{len(cases)}", flush=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""dtbench bench: collectives alone, as a table and as records that others read. Prints TAP. Usage: test_bench.py DTBENCH [CASE...]"""
+"""dtbench bench: collectives alone, as a table and as records that other commands read. Prints TAP. Usage: test_bench.py DTBENCH [CASE...]"""
 import json
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""dtbench calibrate as a user has it: its files against their schemas, the bytes of runs predicted with them against those of real runs,
+"""dtbench calibrate as a user runs it: its files against their schemas, the bytes of runs predicted with them against those of real runs,
 and what it refuses. Prints TAP.
 
 Usage: test_calibrate.py DTBENCH [CASE...]. One quick calibration is shared by all cases; times are for scripts/check_calibration.
@@ -28,7 +28,7 @@ def run(*arguments, code=0):
 
 
 def check_table(said):
-    """Each collective has its line: what was measured, and its bandwidths as nccl-tests define them."""
+    """Each collective has a line with its time and its bandwidths as nccl-tests define them."""
     with open(f"{FILES}/cluster.json", encoding="utf-8") as file:
         measured = json.load(file)["collectives"]["measured"]
     lines = [line.split() for line in said.splitlines() if line.split()[:1] and line.split()[0] in {m["kind"] for m in measured}]
@@ -83,7 +83,7 @@ def validate(path, *arguments, code=0):
 
 
 def test_records_are_validated():
-    """Predicted beside measured for each measured record; a prediction and a failure are no measurements."""
+    """Prediction and measurement are printed for each measured record; predictions and failures are skipped."""
     calibrate()
     config = {**CONFIG, "world_size": 2, "sweep": {"paradigm": ["ddp", "fsdp", "hsdp"]}}
     predicted = records(config, *SIM)

@@ -11,7 +11,7 @@ import sys
 from command import CONFIG, OK, USAGE, WORK, Skip, check, config, main, run  # beside this script
 
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7
-WAITS = {b"join", b"host", b"synchronize", b"wait"}  # nodes of computing that are no kernels: what others wait for, and the host
+WAITS = {b"join", b"host", b"synchronize", b"wait"}  # compute nodes that are not kernels: joins, and the host
 KINDS = {0: "all_reduce", 1: "reduce", 2: "all_gather", 5: "broadcast", 7: "reduce_scatter"}
 
 
@@ -73,7 +73,7 @@ def read_trace(path):
 
 
 def traced(**changes):
-    """{rank: nodes}, groups, and what check says of the experiment."""
+    """{rank: nodes}, groups, and the output of check."""
     path = config("traced.json", device="sim", sweep=None, **changes)
     folder = os.path.join(WORK, "traces")
     result = run("export", path, "--for", "chakra", "--output", folder, "--all-ranks")
@@ -90,7 +90,7 @@ def traced(**changes):
 
 
 def check_counts(traces, said):
-    """The files have what the export says, and besides only nodes that take no device's time: where messages meet, and where the host waits."""
+    """The files have the nodes that the export counts, and otherwise only nodes without device time: joins of messages, and waits of the host."""
     kernels, messages, collectives = (int(re.search(rf"([\d,]+) {word}", said)[1].replace(",", "")) for word in ("kernels", "messages", "collectives"))
     nodes = [node for trace in traces.values() for node in trace]
     waits = [node for node in nodes if node["type"] == COMPUTE and node["name"] in WAITS]
@@ -100,7 +100,7 @@ def check_counts(traces, said):
 
 
 def check_nodes(nodes):
-    """Ids rise, and nothing waits for what comes later."""
+    """Ids increase, and no node depends on a later one."""
     for node, before in zip(nodes[1:], nodes):
         check(node["id"] == before["id"] + 1, node)
     for node in nodes:
@@ -108,7 +108,7 @@ def check_nodes(nodes):
 
 
 def bytes_by_kind(nodes, groups):
-    """What dtbench check counts: whole buffers of collectives, and what is sent."""
+    """The bytes that dtbench check counts: whole buffers of collectives, and messages that are sent."""
     total = {}
     for node in nodes:
         a = node["attributes"]

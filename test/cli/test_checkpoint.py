@@ -1,4 +1,4 @@
-"""Checkpoints: what goes on after one, under which division, what their files are, and what goes wrong with them. Prints TAP.
+"""Checkpoints: continued trainings, under the same and other divisions; the files; and errors. Prints TAP.
 
 Usage: test_checkpoint.py DTBENCH [CASE...]; KILLS=N kills N saves instead of a few.
 """
@@ -39,7 +39,7 @@ def folder(name):
 
 
 def saved(path, **changes):
-    """A checkpoint after SAVED steps, by one rank if nothing else is said."""
+    """A checkpoint after SAVED steps, by default of one rank."""
     losses(experiment(SAVED, checkpoint={"path": path}, **changes))
     return path
 
@@ -134,7 +134,7 @@ def test_saves_come_when_they_are_asked_for():
 
 
 def test_saves_beside_the_steps_are_the_same():
-    for number, division in enumerate([DIVISIONS[1], DIVISIONS[3]]):  # of the last one a rank writes nothing
+    for number, division in enumerate([DIVISIONS[1], DIVISIONS[3]]):  # a rank writes nothing of the last one
         path, record_path = folder(f"beside{number}"), records_path("beside.jsonl")
         beside = experiment(7, checkpoint={"path": path, "save_every": 2, "asynchronous": True}, **division)
         checked = json.loads(run("check", beside, "--json", code=OK).stdout)[0]
@@ -186,7 +186,7 @@ def test_what_is_wrong_with_a_checkpoint_is_said():
     refused("step 3 is the last", load, steps=3)
     refused("checkpoint.json", f"checkpoint.from={folder('nothing')}")
     refused("has no state of adam", f"checkpoint.from={saved(folder('sgd'), optimizer={'name': 'sgd'})}")
-    for _ in range(3):  # one rank finds it, and any of them may say it first
+    for _ in range(3):  # one rank finds it, and any rank may report it first
         refused("checkpoint.path: /dev/null/x: Not a directory", "checkpoint.path=/dev/null/x", world_size=2, paradigm="ddp")
     refused("auto goes on with what is in checkpoint.path, which is not given", "checkpoint.from=auto", code=CONFIG)
     refused("checkpoint.save_every: nothing is saved without checkpoint.path", "checkpoint.save_every=2", code=CONFIG)
@@ -224,7 +224,7 @@ def test_a_full_disk_leaves_the_checkpoint_before():
 
 
 def test_a_disk_that_fills_up_is_left_as_it_was():
-    """Two checkpoints do not fit, which are there while one is replaced."""
+    """There is no room for two checkpoints, which exist while one is replaced."""
     mounted = folder("disk")
     os.mkdir(mounted)
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", mounted], capture_output=True, check=False).returncode:

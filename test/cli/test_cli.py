@@ -1,4 +1,4 @@
-"""The command line as a user meets it, and predictions: exit codes, texts, documents. Prints TAP.
+"""The command line, and predictions: exit codes, texts, documents. Prints TAP.
 
 Usage: test_cli.py DTBENCH [CASE...]. Runs nothing but device sim, and one rank on the cpu.
 """
@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def processor_s():
-    """Of all commands so far: a busy machine makes them wait, which is not their time."""
+    """Processor time of all commands so far, without their waits on a busy machine."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -43,7 +43,7 @@ def test_help_is_instant_and_complete():
         longest = max(len(line) for line in lines if not line.startswith(("Usage:", "  -", "      --")))
         check(100 < longest <= 110, "texts are", longest, "columns wide:", own)
     check(re.fullmatch(r"dtbench \d+\.\d+\.\d+ \(\S+\)\n", run("--version", code=OK).stdout), "version")
-    # nothing of a launcher matters to help
+    # help ignores a launcher
     run("--help", code=OK, environment={"SLURM_PROCID": "x", "OMPI_COMM_WORLD_RANK": "nonsense"})
 
 
@@ -109,7 +109,7 @@ def test_wrong_configs_run_nothing():
 
 
 def test_check_refuses_what_cannot_be_simulated():
-    """In all its forms: no numbers, one line, exit code 3, as the run would."""
+    """Every form of an impossible experiment gives no numbers, one line and exit code 3, like the run."""
     broken = os.path.join(WORK, "broken.json")
     with open(broken, "w", encoding="utf-8") as file:
         file.write('{"name": 3}')
@@ -165,7 +165,7 @@ def predicted(**changes):
 
 
 def refusal(**changes):
-    """Why it cannot be simulated."""
+    """The reason why it cannot be simulated."""
     return run("check", "--json", config("simulated.json", **{**SIMULATED, **changes}), code=CONFIG).stderr
 
 
@@ -184,7 +184,7 @@ def test_check_predicts_a_step():
 
 
 def test_placement_on_sim_is_that_of_real_ranks():
-    """Without a size of their own shard groups are nodes, and groups that straddle nodes are refused."""
+    """By default shard groups are nodes, and groups that straddle nodes are refused."""
     node, eight = (predicted(paradigm="hsdp", hsdp={"shard_size": n}) for n in (0, 8))
     check(node["predicted_step_s"] == eight["predicted_step_s"] < predicted(paradigm="fsdp")["predicted_step_s"], "shards of a node")
     for changes in ({"pipeline": {"stages": 16}}, {"pipeline": {"stages": 4}, "gpus_per_node": 2, "world_size": 16}):
@@ -232,7 +232,7 @@ def as_of_an_older_version(record):
 
 
 def test_records_of_older_versions():
-    """They count where their config still says which experiment it was. It does not of a pipeline: what divided it was not written."""
+    """Older records count where their config determines the experiment. That of a pipeline does not, because its division was not written."""
     path, output = config("older.json", device="sim", sweep={"paradigm": ["ddp", "fsdp", "pdp"]}), records_path("older.jsonl")
     new = records_path("newer.jsonl")
     run("run", path, "-q", "-o", new, code=OK)
@@ -244,7 +244,7 @@ def test_records_of_older_versions():
     check(shown.count("skipped") == 2, shown)
     pairs = json.loads(run("compare", "--format", "json", output, new).stdout)["experiments"]
     check(sorted(pair["verdict"] for pair in pairs) == ["missing", "new", "same", "same"], pairs)
-    for record in read_records(new):  # and all that there is can be read again, and has the hash that it was given
+    for record in read_records(new):  # all records can be read again, with their recorded hash
         with open(os.path.join(WORK, "again.json"), "w", encoding="utf-8") as file:
             json.dump(record["config"], file)
         found, = json.loads(run("check", "--json", "again.json", code=OK).stdout)
@@ -312,7 +312,7 @@ def test_communicated_bytes_and_scaling():
     check(found["parameter_server"] == {"replica": {"send": 7 * P}}, found["parameter_server"], P)
     check(found["pdp"]["pipeline"] == {"send": 8 * 32 * 64 * 2}, found["pdp"])
     tensor = {**base, "tensor": {"size": 2, "sequence_parallel": False}, "paradigm": "none", "world_size": 2, "sweep": None}
-    rows = 2 * 4 * 32 * 64 * 2  # of two ranks' samples, in fp16: two all-reduces a block each way, the embedding's and the head's
+    rows = 2 * 4 * 32 * 64 * 2  # for two ranks' samples in fp16: two all-reduces a block in each direction, the embedding's and the head's
     moved = json.loads(run("check", "--json", config("tensor.json", **tensor), code=OK).stdout)[0]["comm_bytes_per_step"]["tensor"]
     check(moved["all_reduce"] == (4 * 4 + 2) * rows, moved, rows)
     text = run("check", config("tensor.json", **tensor), code=OK).stdout
@@ -501,7 +501,7 @@ def order_file(name, text):
 
 
 def test_a_search_is_made_once():
-    """And not for each of the ranks; what was tried is said."""
+    """The search is made once, and not for each rank; its result is printed."""
     path = config("searched.json", sweep=None, paradigm="pdp", world_size=64, batch_size=1024, device="cuda", pipeline={"stages": 64, "chunks": 1024, "order": "zb_auto"},
                   model={"layers": 64, "heads": 4, "hidden": 64, "vocab_size": 500, "block_size": 32})
     begin = processor_s()
@@ -532,7 +532,7 @@ def test_list():
 
 
 def test_list_of_files():
-    """A row for each file that comes along, with what it says."""
+    """A row for each shipped file, with its facts."""
     for option, folder in (("--clusters", "clusters"), ("--profiles", "profiles")):
         rows = [line.split() for line in run("list", option, code=OK).stdout.splitlines()]
         files = sorted(name[:-5] for name in os.listdir(os.path.join(ROOT, "configs", folder)))
@@ -547,7 +547,7 @@ def test_list_of_files():
 
 
 def test_every_cluster_goes_with_its_profile():
-    """Each cluster that comes along predicts a step with the profile that it names itself."""
+    """Each shipped cluster predicts a step with the profile that it names."""
     for name in sorted(os.listdir(os.path.join(ROOT, "configs", "clusters"))):
         gpus = json.load(open(os.path.join(ROOT, "configs", "clusters", name)))["gpus_per_node"]
         found = run("check", config(), "--json", "--device", "sim", "--set", f'cluster="clusters/{name}"', "--set", f"world_size={min(gpus, 8)}",
@@ -662,7 +662,7 @@ def test_predicted_out_of_memory():
     for arguments, text in ((["--verify"], "--verify needs losses"), ([], "")):
         result = run("run", config("sim.json", device="sim"), "-o", output, *arguments, code=CONFIG if arguments else OK)
         check(text in result.stderr, text, result.stderr)
-    # each experiment is looked at before the first one runs
+    # all experiments are checked before the first one runs
     result = run("run", one("none"), "-o", output, "--verify", "--set", "world_size=1", "--set", 'sweep.device=["cpu","sim"]',
                  "--set", "sweep.seed=[1,2]", code=CONFIG)
     check("--verify needs losses" in result.stderr, result.stderr)

@@ -1,4 +1,4 @@
-"""compare, merge and status on records: verdicts, formats, refusals, and what many writers leave. Prints TAP.
+"""compare, merge and status on records: verdicts, formats, refusals, and the records of many writers. Prints TAP.
 
 Usage: test_compare.py DTBENCH [CASE...]. One tiny sweep is run; the records of all cases are made from its records.
 """
@@ -154,7 +154,7 @@ def test_losses_and_memory():
     first = [math.nextafter(one["losses"][0], 0), *one["losses"][1:]]
     row = compare(base, write("new.jsonl", [timed(one, one["metrics"]["step_s"]["all"], losses=first), two]), code=REGRESSION)["experiments"][0]
     check(row["first_step_with_other_loss"] == 1, row)
-    # elsewhere only what rounding does not explain
+    # on other devices only differences that rounding does not explain
     other = timed(one, one["metrics"]["step_s"]["all"], losses=losses, **{"provenance.device_name": "another processor"})
     row = compare(base, write("new.jsonl", [other, two]), "--allow-different")["experiments"][0]
     check(row["losses"] == "rounding" and not row["regressions"], row)
@@ -169,7 +169,7 @@ def test_losses_and_memory():
         row = compare(base, write("new.jsonl", [new, two]), code=code)["experiments"][0]
         check(row["peak_bytes_change"] == grown and f"{grown:+d} bytes" in row["reason"], row)
         check(row["regressions"] == (["memory"] if code else []), row)
-    # What was predicted has no losses, and none is no equal one; ok records that lost theirs have changed.
+    # Predictions have no losses, and two without losses are not equal; an ok record without its earlier losses has changed.
     null, none = write("null.jsonl", [timed(one, [0.1] * 9, losses=[None] * 10)]), write("none.jsonl", [timed(one, [0.1] * 9, losses=[])])
     row = json.loads(run("compare", null, null, "--format=json").stdout)["experiments"][0]
     check(row["losses"] == "unknown", row)
@@ -188,23 +188,23 @@ def test_other_machines_are_refused():
         name = {"hosts": "machines", "versions": "oneDNN"}.get(path, path)
         check(name + " (" in said.stderr and said.stderr.count("\n") == 1 and not said.stdout, path, said.stderr)
         check(name + " (" in compare(base, new, "--allow-different")["different"], path)
-    # a system is updated often: that is said, and no reason to refuse; what older records do not name is not known to differ
+    # a changed system is noted, and no reason to refuse; facts that older records lack are not known to differ
     new = write("new.jsonl", [timed(r, r["metrics"]["step_s"]["all"], **{"provenance.kernel": "Linux 9"}) for r in records])
     check("kernel (" in compare(base, new)["noted"] and "also different: kernel (" in run("compare", base, new).stdout, "another kernel")
     check("kernel (" in run("compare", base, new, "--format=markdown").stdout, "another kernel in Markdown")
     unknown = {"provenance.products": None, "provenance.processor": None, "provenance.kernel": None}
     result = compare(base, write("new.jsonl", [timed(r, r["metrics"]["step_s"]["all"], **unknown) for r in records]))
     check(result["different"] is None and result["noted"] is None, result)
-    # of one that failed nobody knows where
+    # the device of a failed run is unknown
     lost = timed(records[0], [], status="failed", error="x", provenance=None)
     compare(write("lost.jsonl", [lost] + records[1:]), base)
-    # another dtbench is what is compared
+    # builds of dtbench are compared
     new = [timed(r, r["metrics"]["step_s"]["all"], **{"provenance.git_commit": "0" * 12, "provenance.dtbench": "9.0.0"}) for r in records]
     compare(base, write("new.jsonl", new))
 
 
 def test_predictions_are_called_so():
-    """Wherever their figures are shown, with cluster and profile."""
+    """Predicted figures are marked wherever they are shown, with cluster and profile."""
     for cluster, name in (("gcp_a2", "base"), ("dgx_h100", "other")):
         text = run("run", "tiny.json", "--device", "sim", "--set", "cluster=" + cluster, "--output", name + "_sim.jsonl", "--quiet").stdout
         check("predicted, not measured: cluster " + cluster in text, text)
@@ -241,7 +241,7 @@ def test_pairs_newest_and_by_config():
     said = run("compare", base, new)
     check("new.jsonl: 1 line left out" in said.stderr, said.stderr)
     check(verdicts(compare(base, new)) == ["same"], "the newest ok record")
-    # a record of before a key came has another hash and the same config
+    # a record that is older than a key has another hash and the same config
     old = at(one, 0.1, "2024-01-01T00:00:00Z", config_hash="0123456789abcdef")
     check(verdicts(compare(write("old.jsonl", [old]), base)) == ["same"], "the same config with another hash")
     # folders and patterns
@@ -263,7 +263,7 @@ def test_two_settings():
 
     records = [at(one, 0.1, 1), at(two, 0.2, 2), at(one, 0.2, 3, activation="checkpoint"), at(two, 0.1, 4, activation="checkpoint"),
                at(one, 0.1, 5, activation="checkpoint", seed=9), at(one, 0.1, 6, activation="offload")]
-    # threads follow from settings; losses that differ are told and are no regression
+    # threads follow from settings; different losses are reported, and are no regression
     records[2]["provenance"]["threads_per_rank"] = 99
     records[3]["losses"][0] += 1
     base = write("settings.jsonl", records)
@@ -331,7 +331,7 @@ def test_wrong_command_lines():
 
 
 def test_pooled_runs():
-    """One run of each is slow as a whole; runs in turn show that it was the machine."""
+    """One run of each side is slow as a whole; alternating runs show that it was the machine."""
     one = real_records()[0]
     fast, slow = [timed(one, steps(0.1, 0.01)) for _ in range(4)], [timed(one, steps(0.13, 0.01)) for _ in range(4)]
     base, new = write("base.jsonl", [slow[0], slow[1], fast[0], fast[1]]), write("new.jsonl", [fast[2], fast[3], slow[2], slow[3]])
@@ -341,13 +341,13 @@ def test_pooled_runs():
     lost = write("new.jsonl", [timed(one, steps(0.16, 0.01)), timed(one, steps(0.165, 0.01)), timed(one, steps(0.1625, 0.01))])
     row = compare(base, lost, single=False, code=REGRESSION)["experiments"][0]
     check(abs(row["new"]["tokens_per_s"] - 8 / 0.1625) < 3 and row["new"]["runs"] == 3, row)
-    # what another build measured into the same file is no repeat
+    # another build's record in the same file is no repeat
     other = write("other.jsonl", [timed(one, [9] * 9, **{"provenance.git_commit": "0" * 12}), *fast[:2]])
     check(compare(other, base, single=False)["experiments"][0]["base"]["runs"] == 2, "another build")
 
 
 def test_one_run_is_no_evidence():
-    """All forms say so, with what to do, and none of them has a regression; other regressions need no repeats."""
+    """All formats report it, with what to do, and none has a regression; other regressions need no repeats."""
     one = real_records()[0]
     fast, slow = timed(one, steps(0.1, 0.01)), timed(one, steps(0.2, 0.01))
     base, new, news = write("base.jsonl", [fast]), write("new.jsonl", [slow]), write("news.jsonl", [slow] * 4)
@@ -361,7 +361,7 @@ def test_one_run_is_no_evidence():
     check("1 and 4 runs: no evidence" in compare(base, news, single=False)["experiments"][0]["reason"], "one side alone")
     check(compare(new, base, single=False)["experiments"][0]["verdict"] == "unclear", "nor faster")
     check(compare(base, new, code=REGRESSION)["experiments"][0]["verdict"] == "slower", "--single")
-    mixed = [timed(one, steps(s, 0.01)) for s in (0.1, 0.2, 0.2, 0.2)]  # the steps of all runs are clear, the runs are not
+    mixed = [timed(one, steps(s, 0.01)) for s in (0.1, 0.2, 0.2, 0.2)]  # the steps of all runs show a clear difference, the runs do not
     row = compare(write("mixed.jsonl", [fast] * 3 + [slow]), write("others.jsonl", mixed), single=False)["experiments"][0]
     check(row["verdict"] == "unclear" and not row["regressions"], row)
     check(verdicts(compare(write("fasts.jsonl", [fast] * 3), "news.jsonl", single=False, code=REGRESSION)) == ["slower"], "three and four")
@@ -401,7 +401,7 @@ def read(folder, name):
 
 
 def measured_program(path, rounds):
-    """A program that has measured already: each `run` appends the next round's record."""
+    """A stand-in for dtbench with stored measurements: each `run` appends the next round's record."""
     with open(path + ".rounds", "w", encoding="utf-8") as file:
         file.writelines(json.dumps(record) + "\n" for record in rounds)
     with open(path, "w", encoding="utf-8") as script:
@@ -416,7 +416,7 @@ sed -n "${{round}}p" {path}.rounds >>"$4"
 
 
 def gate_records():
-    """What builds measure, by name: rounds of one record."""
+    """The stored measurements of builds, by name: rounds of one record."""
     one, draws = real_records()[0], random.Random(9)
 
     def steps(seconds):
@@ -428,8 +428,7 @@ def gate_records():
 
 
 def test_gate_on_a_busy_machine():
-    """scripts/gate with programs that have measured already: what other work slowed is no regression, what is not slow again is none, and what is
-    too wide shows nothing."""
+    """scripts/gate with stored measurements: slowness by other work is no regression, nor is one that does not recur, and a wide interval shows nothing."""
     programs = {name: measured_program(os.path.join(WORK, name), rounds) for name, rounds in gate_records().items()}
     for base, new, code in (("steady", "steady", 0), ("steady", "slow", REGRESSION), ("steady", "unsteady", 0), ("unsteady", "slow", REGRESSION),
                             ("steady", "late", 0), ("unsteady", "wrong", REGRESSION), ("wide", "wide", 77)):
@@ -537,7 +536,7 @@ def test_merge_replaces_nothing_unasked():
 
 
 def test_records_of_a_newer_version():
-    """What a later schema_version means nobody knows here: left out everywhere, and said."""
+    """Records of a later schema_version are left out by all commands, with a warning."""
     records = real_records()
     mixed = write("mixed.jsonl", [records[0], {**records[1], "schema_version": 99}, {**records[2], "schema_version": 2}])
     for command in (["merge", mixed], ["status", mixed], ["compare", mixed, mixed], ["run", "tiny.json", "--resume", "--dry-run", "-o", mixed]):
@@ -548,7 +547,7 @@ def test_records_of_a_newer_version():
 
 
 def test_foreign_text():
-    """What a record says cannot reach the terminal as a command, nor a page as markup."""
+    """A record's text cannot reach the terminal as a command, nor a page as markup."""
     one, two, four = real_records()
     evil = "red\x1b[31m\x9b2J\x07 \u202eturned\u2066 \u200b \ufeff\x7f\ttab\nline <img src=x onerror=alert(1)> &lt; `x` [a](b)"
     records = [timed(one, [1.0] * 9, status="oom", error=evil), timed(two, [1.0] * 9, status=evil[:40], error=evil, config_hash=evil[:60]),

@@ -1,4 +1,4 @@
-"""Training on a file of token ids: what is read, in which division, and what is refused. Prints TAP.
+"""Training on a file of token ids: the samples that are read, under any division, and refusals. Prints TAP.
 
 Usage: test_data.py DTBENCH [CASE...]
 """
@@ -47,7 +47,7 @@ def test_losses_are_those_of_one_device_however_the_ranks_are_divided():
 
 
 def test_the_model_learns_what_is_in_the_file():
-    """Of 64 ids one is in the file."""
+    """One of 64 ids is in the file."""
     losses = train(experiment(steps={"warmup": 1, "timed": 20},
                               data={"source": tokens("seven.bin", ids=[7] * (16 * SAMPLES + 1))}))[0]["losses"]
     check(losses[0] > 4 and losses[-1] < 1.5, losses)

@@ -1,4 +1,4 @@
-"""Schema 1 of the records is frozen: what earlier commits wrote is read, and no field of it goes or narrows. Prints TAP.
+"""Schema 1 of the records is frozen: records of earlier commits can be read, and no field disappears or accepts less. Prints TAP.
 
 Usage: test_earlier_records.py DTBENCH [CASE...]. earlier_records/records.jsonl has a record of each commit that the project's results came from, and of
 others that changed the fields, from the first one on. earlier_records/fields.json has the fields of schema 1 as they were when it was frozen, with the JSON
@@ -23,7 +23,7 @@ def schema(name):
 
 
 def accepted(part):
-    """What a part of a schema takes: JSON types, and words in quotes."""
+    """The values that a part of a schema accepts: JSON types, and words in quotes."""
     words = part.get("enum", [part["const"]] if "const" in part else [])
     types = part.get("type", [])
     found = {json.dumps(word) for word in words} | {types if isinstance(types, str) else "", *(types if isinstance(types, list) else [])}
@@ -33,7 +33,7 @@ def accepted(part):
 
 
 def fields(part, prefix="", required=True):
-    """(path, what it takes, whether a record must have it) of all that a schema names."""
+    """(path, accepted values, whether a record must have it) of all fields of a schema."""
     for branch in [part, *part.get("oneOf", [])]:
         for key, inner in branch.get("properties", {}).items():
             must = required and key in branch.get("required", [])
@@ -96,7 +96,7 @@ def test_each_is_compared_with_itself():
     check({row["verdict"] for row in result["experiments"]} <= {"same", "unclear"}, result["verdicts"])
     for record in read_records(RECORDS):
         path = os.path.join(WORK, "config.json")
-        config = {key: value for key, value in record["config"].items() if key not in ("cluster", "profile")}  # files of their day
+        config = {key: value for key, value in record["config"].items() if key not in ("cluster", "profile")}  # files of that time
         with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file)
         checked = run("check", path)

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from tap_cases import Skip, check, chosen, run_all
 
 DTBENCH = os.path.abspath(sys.argv[1])
-STEPS = 3  # the second loss tells of the first gradients, the third also of the optimizer's state; graphs are replayed from the second step on
+STEPS = 3  # the second loss depends on the first gradients, the third also on the optimizer's state; graphs are replayed from the second step on
 BASE = {
     "name": "emulated", "seed": 7, "batch_size": 2, "paradigm": "none",
     "model": {"layers": 2, "heads": 2, "hidden": 32, "vocab_size": 64, "block_size": 8, "dtype": "fp32", "dropout": 0.1},
@@ -53,7 +53,7 @@ def compare(cuda, cpu, dtype="fp32"):
 
 @functools.cache
 def alone(*settings, dtype="fp32", product_multiprocessors="0"):
-    """The record of one GPU, once it has been held against one cpu device."""
+    """The record of one GPU, after it was compared with one cpu device."""
     cuda = train("device=cuda", f"model.dtype={dtype}", *settings, DTBENCH_EMULATED_PRODUCT_MULTIPROCESSORS=product_multiprocessors)
     cpu = train("device=cpu", f"model.dtype={dtype}", *settings)
     compare(cuda, cpu, dtype)
@@ -129,7 +129,7 @@ def test_kernels_launched_early():
 
 
 def test_products_leave_multiprocessors_free():
-    """Of the emulator's four; nothing is computed otherwise."""
+    """Host memory of one of the emulator's four processors; the results do not change."""
     compare(alone("spared_multiprocessors=1", product_multiprocessors="3"), alone())
 
 
@@ -160,7 +160,7 @@ def test_decoders_of_today():
 
 
 def together(*settings, ranks=2):
-    """GPUs, a rank each, against one cpu device with all batches, and updates as late."""
+    """Several GPUs, a rank on each, against one cpu device with all batches and equally late updates."""
     listed = subprocess.run([DTBENCH, "list"], stdout=subprocess.PIPE, text=True, check=True).stdout
     if not any(line.split()[:2] == ["nccl", "yes"] for line in listed.splitlines()):
         raise Skip("no nccl communicator")

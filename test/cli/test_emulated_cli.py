@@ -1,4 +1,4 @@
-"""The command on GPUs, emulated ones: ranks started without MPI, and what goes wrong with them. Prints TAP.
+"""The command on emulated GPUs: ranks started without MPI, and their failures. Prints TAP.
 
 Usage: test_emulated_cli.py DTBENCH_EMULATED [CASE...]. No mpirun is on the PATH here.
 """
@@ -20,7 +20,7 @@ ENVIRONMENT["DTBENCH_EMULATED_GPUS"] = "4"
 ENVIRONMENT["DTBENCH_POISON"] = "1"
 FULL_BYTES = 40 << 20  # the pool takes 32 MiB for the parameters and one sample, and the activations of 768 do not fit
 TINY = {"layers": 2, "heads": 2, "hidden": 32, "vocab_size": 64, "block_size": 8, "dtype": "fp32"}
-LONGER = {**TINY, "vocab_size": 100, "block_size": 16}  # what does not fit is never computed
+LONGER = {**TINY, "vocab_size": 100, "block_size": 16}  # an experiment that does not fit is never run
 SCHEMAS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "configs", "schema")
 
 
@@ -44,7 +44,7 @@ def validate(record):
 
 
 def test_paradigms_on_one_two_and_four_gpus():
-    """The same global batch on each, so that one cpu tells the losses of all."""
+    """The same global batch on each, so that one cpu run has the losses of all."""
     output = records_path("paradigms.jsonl")
     for world, paradigms in ((1, ["none"]), (2, ["ddp", "pdp"]), (4, ["pdp", "fsdp", "zero2"])):
         run("run", gpus(world_size=world, batch_size=4 // world, sweep={"paradigm": paradigms}), "-o", output, "-q", code=OK)
@@ -65,7 +65,7 @@ def test_paradigms_on_one_two_and_four_gpus():
 
 
 def test_calibration():
-    """Of GPUs, emulated ones: what is written is what device sim reads. Times here say nothing of any GPU."""
+    """Calibration of emulated GPUs: device sim can read its files. Times here say nothing about a real GPU."""
     folder = os.path.join(WORK, "calibration")
     said = run("calibrate", "--device", "cuda", "--quick", "--ranks", "1,2", "--dtype", "fp32", "-o", folder, code=OK).stdout
     check("kernels and" in said, said)
@@ -132,7 +132,7 @@ def test_a_full_gpu_is_a_result():
 
 
 def test_one_gpu_that_is_full_in_mid_step():
-    """The others wait for it in a collective: they say what it said, and the record is one of memory."""
+    """The other ranks wait in a collective: they report the same error, and the record's status is oom."""
     output = records_path("full.jsonl")
     run("run", gpus(sweep={"batch_size": [768, 1]}, paradigm="ddp", model=LONGER, steps={"warmup": 0, "timed": 1}), "-o", output, "-q", code=OOM,
         environment={"DTBENCH_EMULATED_FULL_GPU": f"1:{FULL_BYTES}"})
@@ -142,7 +142,7 @@ def test_one_gpu_that_is_full_in_mid_step():
 
 
 def test_a_gpu_that_fails_for_good():
-    """What CUDA says of it stays in the process: the next experiment has others."""
+    """CUDA's error stays in the process: the next experiment has new processes."""
     output = records_path("bad.jsonl")
     run("run", gpus(sweep={"steps.timed": [50, 1]}, paradigm="ddp", world_size=2), "-o", output, "-q", code=FAILED,
         environment={"DTBENCH_EMULATED_BAD_GPU": "1:500"})

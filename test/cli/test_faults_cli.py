@@ -1,4 +1,4 @@
-"""Faults as a user meets them: killed ranks and supervisors, hangs, interrupts. Prints TAP.
+"""Faults: killed ranks and supervisors, hangs, interrupts. Prints TAP.
 
 Usage: test_faults_cli.py DTBENCH [CASE...]. Runs the program on tiny models; needs the cpu device and mpirun.
 """
@@ -73,13 +73,13 @@ def test_a_killed_run_leaves_what_it_measured():
     records = read_records(output)
     check([r["status"] for r in records] == ["failed", "ok", "ok"] and records[0]["losses"], [r["error"] for r in records])
     check(records[0]["sweep"]["count"] == 2, records[0]["sweep"])
-    # The one that takes the run down is not tried for ever.
+    # An experiment that crashes the whole run is not tried again for ever.
     result = run("run", sweep, "-o", output, *FOREVER, "--resume", "--skip-failed", "--dry-run", code=OK)
     check(result.stdout.count("skipped") == 1, result.stdout)
 
 
 def test_files_of_others_beside_the_records():
-    """Links and drafts that somebody else has put there are neither written to nor taken for records."""
+    """Other users' links and drafts are neither written to nor read as records."""
     output, victim = records_path("beside.jsonl"), os.path.join(os.path.dirname(records_path("x")), "victim")
     with open(victim, "w", encoding="utf-8") as file:
         file.write('{"config":{},"config_hash":"stranger","status":"ok"}\n')
@@ -107,7 +107,7 @@ def test_files_of_others_beside_the_records():
 
 
 def test_a_reader_that_goes_away():
-    """The first record arrives, and nothing is promised of the others."""
+    """The first record arrives; the others need not."""
     pipe = records_path("pipe.jsonl")
     os.mkfifo(pipe)
     reader = subprocess.Popen(["head", "-n", "1", pipe], stdout=subprocess.PIPE, text=True)
@@ -162,7 +162,7 @@ def test_more_threads_than_processors():
     where = read_records(output)[0]["provenance"]
     check(where["doubts"].startswith(f"{2 * processors} threads on {processors} processor"), where["doubts"])
     check(where["environment"]["OMP_WAIT_POLICY"] == "passive", where["environment"])
-    # What a user has set stays; ranks of a launcher begin anew.
+    # The user's settings stay; a launcher's ranks begin again.
     for set_by_user in ({}, {"GOMP_SPINCOUNT": "0"}):
         output = records_path("crowded-mpirun.jsonl")
         subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2", DTBENCH, "run", one(), "-o", output, *crowded],

@@ -81,7 +81,7 @@ def test_runs_that_contradict_are_named():
 
 
 def test_runs_of_one_config():
-    """They end soon, say that they are few, and do not vouch for each other: each is as far off as without them."""
+    """A fit to few runs ends soon, says that they are few, and does not count them as evidence for each other."""
     shape, time = measured_runs()[1].rsplit(",", 1)
     for name, factors, said in (("equal", (3, 3, 3, 3), False), ("apart", (1.5, 3, 6, 3), True)):
         runs = write(f"{name}.csv", HEAD + "".join(f"{shape},{factor * float(time):.6g}\n" for factor in factors))

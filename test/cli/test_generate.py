@@ -1,4 +1,4 @@
-"""The files that are made from dtbench's tables are what the tables say, and scripts/generate finds and mends those that are not. Prints TAP.
+"""Generated files follow dtbench's tables, and scripts/generate finds and repairs stale ones. Prints TAP.
 
 Usage: test_generate.py DTBENCH [CASE...].
 """
@@ -75,7 +75,7 @@ def test_parts_of_files():
 
 
 FILES = ["meson.build", "meson_options.txt"]
-COMPLETED = (  # a command line up to the cursor, and what its last word may become
+COMPLETED = (  # a command line up to the cursor, and the completions of its last word
     ("comp", ["compare"]),
     ("help va", ["validate"]),
     ("run --time", ["--time-limit"]),

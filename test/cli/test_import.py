@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""dtbench import, export and plan --for: other frameworks' files, exit codes, and what is said. Prints TAP. Usage: test_import.py DTBENCH [CASE...]"""
+"""dtbench import, export and plan --for: other frameworks' files, exit codes and remarks. Prints TAP. Usage: test_import.py DTBENCH [CASE...]"""
 import json
 import os
 import resource
@@ -185,7 +185,7 @@ def test_yaml_of_nemo_and_megatron_bridge():
     check(not said["unknown"], said["unknown"])
     has(said["config"], paradigm="zero1", batch_size=2, pipeline__stages=2, pipeline__split=[2], model__mlp="swiglu", model__position="rope",
         gradient_dtype="fp32")
-    # Keys for YAML's anchors, and sections that are no part of a step, are left out; what is merged from an anchor is read where it is merged.
+    # Keys for YAML's anchors, and sections that are not part of a step, are left out; values merged from an anchor are read where they are merged.
     anchored = "x-common: &common {num_layers: 4, unheard_of: 3}\nnotes: [1]\nscheduler: {lr_decay_iters: 9}\n" + BRIDGE.replace(
         "ddp: {", "ddp: {grad_reduce_in_fp32: false, data_parallel_sharding_strategy: optim, use_megatron_fsdp: true, ")
     said = imported("bridge.yaml", anchored, "--gpus", "16")
@@ -195,7 +195,7 @@ def test_yaml_of_nemo_and_megatron_bridge():
     check("unheard-of: 3; what that does" in result.stderr, result.stderr)
 
 
-# Keys of NeMo's own example that follow from others, or that nothing follows from.
+# Keys of NeMo's own example that follow from others, or have no effect.
 NEMO_EXAMPLE = """
 trainer: {devices: 1, num_nodes: 1, precision: 16, max_steps: 100000, accumulate_grad_batches: 1, gradient_clip_val: 1.0}
 model:
@@ -375,7 +375,7 @@ def test_plan_for_a_framework():
     said = imported("best.sh", job[job.index("torchrun"):])
     has(said["config"], world_size=4, model__layers=4)
     check("leave out --json" in run(*plan, "--for", "megatron", "--json", code=CONFIG).stderr, "--json")
-    # A zero-bubble order is the best of what this allows, and Megatron-LM has no word for it.
+    # The best allowed plan has a zero-bubble order, for which Megatron-LM has no word.
     plan[plan.index("16")] = "64"
     larger = ["--set", "model.hidden=1024", "--set", "model.vocab_size=1024"]
     pipeline = ["--fix", "paradigm=pdp", "--fix", "pipeline.stages=4", "--fix", "pipeline.chunks=16", "--fix", "activation=keep"]

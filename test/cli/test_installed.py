@@ -1,4 +1,4 @@
-"""The installed tree: everything is where the file hierarchy standard has it, and the program finds its files from another folder, through a link, after the
+"""The installed tree: files are where the file hierarchy standard puts them, and the program finds its files from another folder, through a link, after the
 prefix was moved, and writes nothing there. Prints TAP. Usage: test_installed.py BUILD [CASE...]."""
 import glob
 import json

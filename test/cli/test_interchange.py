@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Parameters of others' models: --from a Hugging Face folder, and dtbench export --for transformers. Prints TAP.
+"""Parameters of other libraries' models: --from a Hugging Face folder, and dtbench export --for transformers. Prints TAP.
 
 The folders are made here, with weights that Python's random numbers give. Their losses were computed by transformers 5.24.0 on PyTorch 2.15.0
 (REFERENCE); where both are installed they are computed again, also of what dtbench has exported.

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A made-up paradigm, mode and pipeline order (made_up.c), and a family of models (toy.c), in check, run, predictions, plan and list: rows are all that the commands read.
+"""A made-up paradigm, mode and pipeline order (made_up.c), and a family of models (toy.c), in check, run, predictions, plan and list: commands read only the rows.
 
 Usage: test_made_up.py DTBENCH [CASE...]; DTBENCH is the program with the made-up rows. Prints TAP.
 """
@@ -54,7 +54,7 @@ def test_predictions_know_them():
 
 
 def test_plan_finds_them():
-    # Of a mode that is no ring's nothing bounds the network's part: all candidates are simulated, so that they are few.
+    # A mode without ring collectives has no bound of its network time: all candidates are simulated, so there must be few.
     asked = ["--model", "GPTSmall", "--cluster", "gcp_a2", "--gpus", "8", "--global-batch", "64", "--fix", "activation=keep", "--json"]
     plan = json.loads(answer("plan", *asked, "--allow", "paradigm=rooted"))
     check(plan["plans"][0]["config"]["paradigm"] == "rooted", plan["plans"][0]["config"])
