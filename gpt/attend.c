@@ -102,7 +102,7 @@ static dt_status take_keys(const struct layer_run *r, struct dt_buffer *here, st
 {
     DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_KEYS));
     dt_free(r->stream, here);
-    take(here, next);
+    dt_buffer_move(here, next);
     return DT_OK;
 }
 
@@ -270,7 +270,7 @@ dt_status attend_prepare(const struct layer_run *r)
     struct dt_buffer made;
     if (!exchanges_heads(r))
         return DT_OK;
-    take(&made, &r->kept->qkv);
+    dt_buffer_move(&made, &r->kept->qkv);
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->c, &r->kept->qkv));
     DT_TRY(exchange_heads(r, of_qkv(r), made.data, made.data, r->kept->qkv.data, false));
     dt_free(r->stream, &made);
@@ -363,7 +363,7 @@ static dt_status backward_around(const struct layer_run *r, const struct dt_buff
             DT_TRY(take_keys(r, &here, &next));
         if (step > 1)
             DT_TRY(take_sums(r, &sums, &coming, &made));
-        take(step ? &sums : &own, &made);
+        dt_buffer_move(step ? &sums : &own, &made);
     }
     dt_free(r->stream, &here);
     DT_TRY(pass_on(r, GPT_EXCHANGE_DKEYS, &sums, &coming));
@@ -405,7 +405,7 @@ static dt_status backward_in_pieces(const struct layer_run *r, const struct dt_b
         DT_TRY(gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_DKEYS, r->stream, sums.data, coming.data, key_elems(r), DT_FP32));
         DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
         dt_free(r->stream, &sums);
-        take(&sums, &coming);
+        dt_buffer_move(&sums, &coming);
     }
     dt_free(r->stream, &all);
     dt_free(r->stream, &sums);

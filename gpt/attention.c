@@ -8,7 +8,7 @@
 static dt_status normalize_heads(const struct layer_run *r)
 {
     const struct dt_model *model = r->stage->base.model;
-    take(&r->kept->raw, &r->kept->qkv);
+    dt_buffer_move(&r->kept->raw, &r->kept->qkv);
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, r->c, &r->kept->qkv));
     struct gpt_head_norm a = {
         .qkv = r->kept->raw.data,

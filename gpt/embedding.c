@@ -45,7 +45,7 @@ dt_status layer_embedding_backward(const struct layer_run *r)
 {
     const struct dt_model *model = r->stage->base.model;
     if (inputs_now(r))
-        take(&r->kept->dout, &r->stash->dx);
+        dt_buffer_move(&r->kept->dout, &r->stash->dx);
     if (!weights_now(r))
         return DT_OK;
     DT_TRY(layer_gather(r, DT_WORKSPACE, &r->kept->dout));

@@ -15,7 +15,7 @@ dt_status layer_final_norm_backward(const struct layer_run *r)
     struct dt_buffer dnormed;
     if (!inputs_now(r))
         return DT_OK; /* a norm's gradients are all made in the first half */
-    take(&dnormed, &r->stash->dx);
+    dt_buffer_move(&dnormed, &r->stash->dx);
     DT_TRY(layer_allocate_stream(r, DT_ACTIVATIONS, &r->stash->dx));
     DT_TRY(layer_normalize_backward(r, dnormed.data, r->stash->dx.data, true, NULL));
     dt_free(r->stream, &dnormed);
@@ -103,7 +103,7 @@ dt_status layer_head_forward(const struct layer_run *r)
     size_t V = vocab_of(r).count;
     struct head_weight w = weight_of(r);
     struct dt_buffer all = {0};
-    take(&r->kept->input, &r->stash->x);
+    dt_buffer_move(&r->kept->input, &r->stash->x);
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, V, &r->kept->logits));
     if (r->stage->sliced) {
         DT_TRY(layer_gather_begin(r, &r->kept->input, DT_WORKSPACE, &all));

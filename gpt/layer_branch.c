@@ -185,7 +185,7 @@ dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed)
 {
     DT_TRY(own_normed_rows(r));
     if (!r->stage->sliced) {
-        take(normed, &r->kept->normed);
+        dt_buffer_move(normed, &r->kept->normed);
         return DT_OK;
     }
     DT_TRY(layer_gather_begin(r, &r->kept->normed, DT_WORKSPACE, normed));
@@ -198,7 +198,7 @@ dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed)
 void layer_normed_read(const struct layer_run *r, struct dt_buffer *normed)
 {
     if (keeps(r, DT_KEEP_NORMS) && !r->stage->sliced)
-        take(&r->kept->normed, normed);
+        dt_buffer_move(&r->kept->normed, normed);
     else
         dt_free(r->stream, normed);
 }

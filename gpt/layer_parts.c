@@ -112,7 +112,7 @@ dt_status layer_allocate_norm_numbers(const struct layer_run *r)
 
 dt_status layer_keep_norm_input(const struct layer_run *r)
 {
-    take(&r->kept->input, &r->stash->x);
+    dt_buffer_move(&r->kept->input, &r->stash->x);
     return r->kept->rstd.bytes > 0 ? DT_OK : layer_allocate_norm_numbers(r);
 }
 

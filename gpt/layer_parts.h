@@ -53,12 +53,6 @@ static inline enum dt_category gradient_category(const struct layer_run *r)
 void *layer_param(const struct layer_run *r, enum gpt_tensor_name name);
 void *layer_grad(const struct layer_run *r, enum gpt_tensor_name name);
 
-static inline void take(struct dt_buffer *to, struct dt_buffer *from)
-{
-    *to = *from;
-    *from = (struct dt_buffer){0};
-}
-
 /* out [M, columns] */
 dt_status layer_allocate(const struct layer_run *r, enum dt_category category, size_t columns, struct dt_buffer *out);
 /* out [R, d] */

@@ -167,7 +167,7 @@ static dt_status swiglu_backward(const struct layer_run *r, struct dt_layer_stas
     DT_TRY(layer_input_gradient(r, dactive.data, layer_dbranch(r), GPT_WEIGHT, r->d, r->f));
     const void *hidden = up->hidden.data;
     if (weights_now(r) && up->raised.bytes == 0)
-        take(&up->dhidden, &up->hidden);
+        dt_buffer_move(&up->dhidden, &up->hidden);
     else
         DT_TRY(layer_allocate(r, gradient_category(r), r->u, &up->dhidden));
     struct gpt_swiglu_gradient a = {
@@ -228,12 +228,12 @@ static dt_status project_again(const struct layer_run *up)
 {
     struct layer_run attention = layer_one_before(up);
     struct dt_buffer x;
-    take(&x, &up->stash->x);
+    dt_buffer_move(&x, &up->stash->x);
     dt_status status = layer_project_to_stream(&attention, attention.kept->mixed.data, NULL, GPT_PROJECTION_WEIGHT, GPT_PROJECTION_BIAS,
                                                up->e, attention.kept->input.data);
     DT_THEN(status, layer_keep_norm_input(up));
     dt_free(up->stream, &up->stash->x); /* from a failed attempt */
-    take(&up->stash->x, &x);
+    dt_buffer_move(&up->stash->x, &x);
     return status;
 }
 
@@ -249,7 +249,7 @@ static dt_status make_products(const struct layer_run *r)
     if (parts_product(r))
         DT_TRY(raise(&up, normed.data));
     if (!r->stage->sliced)
-        take(&up.kept->normed, &normed);
+        dt_buffer_move(&up.kept->normed, &normed);
     dt_free(r->stream, &normed);
     return DT_OK;
 }

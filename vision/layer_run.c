@@ -42,12 +42,6 @@ static const struct vision_node *node_of(const struct run *r, int n)
     return &r->layer->nodes[n];
 }
 
-static void move(struct dt_buffer *to, struct dt_buffer *from)
-{
-    *to = *from;
-    *from = (struct dt_buffer){0};
-}
-
 static size_t node_elems(const struct run *r, int n)
 {
     return r->stash->samples * vision_shape_elems(node_of(r, n)->shape);
@@ -333,7 +327,7 @@ static dt_status loss_forward(const struct run *r, int n)
                             .gradient_scale = r->scales.gradient * node->weight,
                             .sum = r->stage->base.sum_loss};
     DT_TRY(r->k->table->loss(r->k, r->stream, &a));
-    move(&r->kept->gradients[node->inputs[0]], &r->kept->values[node->inputs[0]]);
+    dt_buffer_move(&r->kept->gradients[node->inputs[0]], &r->kept->values[node->inputs[0]]);
     return DT_OK;
 }
 
@@ -370,7 +364,7 @@ static dt_status node_forward(const struct run *r, int n)
 static dt_status layer_forward(const struct run *r)
 {
     int output = r->layer->output;
-    move(&r->kept->values[0], &r->stash->x);
+    dt_buffer_move(&r->kept->values[0], &r->stash->x);
     for (int n = 0; n < r->layer->node_count; n++) {
         DT_TRY(node_forward(r, n));
         for (int i = 0; i < n; i++)
@@ -378,7 +372,7 @@ static dt_status layer_forward(const struct run *r)
                 dt_free(r->stream, &r->kept->values[i]);
     }
     if (output >= 0)
-        move(&r->stash->x, &r->kept->values[output]);
+        dt_buffer_move(&r->stash->x, &r->kept->values[output]);
     return DT_OK;
 }
 
@@ -412,7 +406,7 @@ static dt_status need_input(const struct run *r)
     before.group--;
     before.kept--;
     DT_TRY(need(&before, before.layer->output));
-    move(&r->kept->values[0], &before.kept->values[before.layer->output]);
+    dt_buffer_move(&r->kept->values[0], &before.kept->values[before.layer->output]);
     return DT_OK;
 }
 
@@ -437,7 +431,7 @@ static dt_status need(const struct run *r, int n)
 static dt_status give(const struct run *r, int n, struct dt_buffer *gradient)
 {
     if (!r->kept->gradients[n].data) {
-        move(&r->kept->gradients[n], gradient);
+        dt_buffer_move(&r->kept->gradients[n], gradient);
         return DT_OK;
     }
     DT_TRY(dt_kernels_add(&r->k->base, r->stream, false, r->kept->gradients[n].data, gradient->data, node_elems(r, n)));
@@ -467,7 +461,7 @@ static dt_status norm_backward(const struct run *r, int n)
         DT_TRY(need(r, node->inputs[1]));
     if (node->input_count > 1)
         DT_TRY(dt_alloc(r->stream, DT_ACTIVATIONS, node_elems(r, n) * element_bytes(r), &dx));
-    move(&dy, &r->kept->gradients[n]);
+    dt_buffer_move(&dy, &r->kept->gradients[n]);
     struct vision_norm_gradient a = {.of = norm_of(r, n),
                                      .dy = dy.data,
                                      .dx = dx.data ? dx.data : dy.data,
@@ -598,7 +592,7 @@ static dt_status inputs_backward(const struct run *r)
 {
     bool weights_later = !(r->part & DT_BACKWARD_WEIGHTS);
     if (r->layer->output >= 0)
-        move(&r->kept->gradients[r->layer->output], &r->stash->dx);
+        dt_buffer_move(&r->kept->gradients[r->layer->output], &r->stash->dx);
     for (int n = r->layer->node_count - 1; n > 0; n--) {
         DT_TRY(node_backward(r, n));
         if (!weights_later || !conv_reads(r, n))
@@ -608,7 +602,7 @@ static dt_status inputs_backward(const struct run *r)
     DT_TRY(join_carried(r));
     if (!weights_later)
         dt_free(r->stream, &r->kept->values[0]);
-    move(&r->stash->dx, &r->kept->gradients[0]);
+    dt_buffer_move(&r->stash->dx, &r->kept->gradients[0]);
     return DT_OK;
 }
 

@@ -51,11 +51,6 @@ static dt_status check_options(void *options_read)
     return a->data ? DT_OK : dt_fail(DT_ERR_INVALID, "needs a file of measured runs");
 }
 
-static bool interrupted(void *context)
-{
-    return signals_count() > 0;
-}
-
 static dt_status validate(const struct arguments *a, struct validate_rows *rows, struct validate_summary *summary)
 {
     char rates[RATES_SET_BYTES];
@@ -74,7 +69,7 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
                                      .where_count = a->where.count};
     DT_TRY(validate_rows_read(a->data, &system, rows));
     rows->steps = a->coarse ? VALIDATE_COARSE : a->brief ? VALIDATE_BRIEF : VALIDATE_WHOLE;
-    DT_TRY(validate_predict(rows, interrupted, NULL));
+    DT_TRY(validate_predict(rows, signals_came, NULL));
     DT_TRY(validate_summarize(rows, summary));
     DT_TRY(a->json ? validate_print_json(rows, summary, stdout) : validate_print(rows, summary, stdout));
     return validate_rows_check(rows);

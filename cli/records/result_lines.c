@@ -2,6 +2,7 @@
 
 #include "cli/text/text.h"
 #include "lib/base/grow.h"
+#include "lib/base/statistics.h"
 #include "lib/config/json.h"
 #include "lib/record/metrics.h"
 
@@ -93,12 +94,6 @@ bool result_line_is_ok(const struct result_lines *l, int line)
     return is_ok(l, result_line_row(l, line));
 }
 
-static int by_value(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* The values of all runs, smallest first; how many are known. [runs] */
 static int sorted_values(const struct result_lines *l, int line, int column, double *values)
 {
@@ -108,7 +103,7 @@ static int sorted_values(const struct result_lines *l, int line, int column, dou
         values[known] = results_number(l->results, l->rows[its->begin + i], column);
         known += !isnan(values[known]);
     }
-    qsort(values, (size_t)known, sizeof *values, by_value);
+    qsort(values, (size_t)known, sizeof *values, dt_compare_numbers);
     return known;
 }
 

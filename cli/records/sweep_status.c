@@ -2,6 +2,7 @@
 
 #include "cli/text/text.h"
 #include "lib/base/grow.h"
+#include "lib/base/statistics.h"
 #include "lib/config/json.h"
 
 #include <inttypes.h>
@@ -162,12 +163,6 @@ dt_status forecaster_add(struct forecaster *f, const struct experiment *done, do
     return DT_OK;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 struct forecast forecaster_predict(const struct forecaster *f, const struct experiment *e)
 {
     struct forecast out = {NAN, NAN, 0, FORECAST_NONE};
@@ -184,7 +179,7 @@ struct forecast forecaster_predict(const struct forecaster *f, const struct expe
         out.basis = out.based_on > 0 ? (enum forecast_basis)basis : FORECAST_NONE;
     }
     if (out.based_on > 0) {
-        qsort(times, (size_t)out.based_on, sizeof *times, ascending);
+        qsort(times, (size_t)out.based_on, sizeof *times, dt_compare_numbers);
         int middle = out.based_on / 2;
         out.expected_s = out.based_on % 2 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
         out.high_s = times[out.based_on - 1];

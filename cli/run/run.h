@@ -25,6 +25,8 @@
 /* From now on these signals are counted and do not end the process. */
 void signals_install(void);
 int signals_count(void);
+/* Has one come? As a hook that ends what runs. */
+bool signals_came(void *context);
 /* Number of the first signal received; 0: none. */
 int signals_first(void);
 /* The exit code, after this failure, of a command that measures and writes a file. */

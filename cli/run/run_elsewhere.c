@@ -121,11 +121,6 @@ static void show_step(void *context, int step, double seconds, double loss)
     progress_step(context, seconds, loss);
 }
 
-static bool stop_requested(void *context)
-{
-    return signals_count() > 0;
-}
-
 void run_simulated_describe(const struct experiment *e, const struct simulated_file *cluster_file,
                             const struct simulated_file *profile_file, const struct dt_sim_cluster *cluster, struct report *report)
 {
@@ -141,7 +136,7 @@ void run_simulated_describe(const struct experiment *e, const struct simulated_f
 
 void run_simulated(const struct experiment *e, struct dt_trace_wish trace, struct progress *progress, struct report *report)
 {
-    struct measure_hooks hooks = {progress, NULL, show_step, stop_requested, trace};
+    struct measure_hooks hooks = {progress, NULL, show_step, signals_came, trace};
     struct simulated_system *system;
     progress_phase(progress, "simulating");
     dt_status status = simulated_system_create(e, &system);

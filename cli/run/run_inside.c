@@ -39,6 +39,11 @@ int signals_count(void)
     return signal_count;
 }
 
+bool signals_came(void *context)
+{
+    return signal_count > 0;
+}
+
 int signals_first(void)
 {
     return first_signal;
@@ -214,11 +219,6 @@ static void show_step(void *context, int step, double seconds, double loss)
     draft_step(run->hooks->draft);
 }
 
-static bool stop_requested(void *context)
-{
-    return signals_count() > 0;
-}
-
 /* Runs in the watch's thread: the limit has passed, or a message to the other ranks cannot be
  * sent. */
 static void end_hanging(void *context)
@@ -242,7 +242,7 @@ static void end_hanging(void *context)
 
 static dt_status train(struct run *run, const struct dt_world *place)
 {
-    const struct measure_hooks hooks = {run, begin_steps, show_step, stop_requested, run->hooks->trace};
+    const struct measure_hooks hooks = {run, begin_steps, show_step, signals_came, run->hooks->trace};
     DT_TRY(execution_open(run->experiment, place, run->report, run->execution));
     return measure_run(run->experiment, run->execution->device, run->execution->world, &hooks, &run->report->result);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int ascending(const void *left, const void *right)
+int dt_compare_numbers(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
     return (a > b) - (a < b);
@@ -32,7 +32,7 @@ static dt_status sorted_copy(const double *values, int count, double **out)
     *out = malloc((size_t)count * sizeof **out);
     DT_TRY(dt_allocated(*out, "out of memory while sorting %d values", count));
     memcpy(*out, values, (size_t)count * sizeof **out);
-    qsort(*out, (size_t)count, sizeof **out, ascending);
+    qsort(*out, (size_t)count, sizeof **out, dt_compare_numbers);
     return DT_OK;
 }
 
@@ -111,7 +111,7 @@ static dt_status sample_init(struct sample *s, const double *seconds, int count)
     DT_TRY(dt_allocated(s->sorted && s->rank, "no memory for %d steps", count));
     for (int i = 0; i < count; i++)
         s->sorted[i] = log(seconds[i]);
-    qsort(s->sorted, (size_t)count, sizeof(double), ascending);
+    qsort(s->sorted, (size_t)count, sizeof(double), dt_compare_numbers);
     for (int i = 0; i < count; i++)
         s->rank[i] = rank_of(s, log(seconds[i]));
     return DT_OK;

@@ -15,6 +15,9 @@ struct dt_statistics {
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_statistics_compute(const double *values, int count, struct dt_statistics *out);
 
+/* Of two doubles, for qsort: ascending. */
+int dt_compare_numbers(const void *left, const void *right);
+
 /* The quantile q in [0, 1], interpolated as above; NaN for count 0 or a NaN among the values. Errors: as above. */
 dt_status dt_statistics_quantile(const double *values, int count, double q, double *out);
 

@@ -36,6 +36,13 @@ struct dt_buffer {
     void *block; /* for the backend */
 };
 
+/* `to`, which must be "none", takes what `from` is; `from` is then "none". */
+static inline void dt_buffer_move(struct dt_buffer *to, struct dt_buffer *from)
+{
+    *to = *from;
+    *from = (struct dt_buffer){0};
+}
+
 struct dt_device_options {
     uint64_t memory_limit_bytes;      /* 0: the device's own size (cpu: all of memory_bytes), or no limit (sim) */
     int threads;                      /* cpu: threads of one kernel; 0: processors of this process / local_size, at least 1 */

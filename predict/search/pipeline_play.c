@@ -49,14 +49,6 @@ static void divide_passes(struct pipeline_play *p, const struct pass_times *t, d
     }
 }
 
-static bool has_halves(const struct plan *plan)
-{
-    for (int i = 0; i < plan->count; i++)
-        if (plan->actions[i].op == ACTION_BACKWARD_WEIGHT)
-            return true;
-    return false;
-}
-
 /* Number of blocks in all parts of a rank. */
 static int blocks_of_rank(const struct pipeline_play *p, int rank)
 {
@@ -112,7 +104,7 @@ static dt_status play_shortest(struct pipeline_play *p, const struct pass_times 
 {
     struct plan_uneven_times uneven = {.parts = p->parts, .window = p->window, .nodes = p->nodes, .send_away = t->messages.away_s};
     struct plan_times times = {.uneven = &uneven, .send = t->messages.near_s};
-    double most = has_halves(&p->plans[0]) ? 0.95 : 0.55;
+    double most = plan_has_halves(&p->plans[0]) ? 0.95 : 0.55;
     *out = INFINITY;
     for (double inputs = least; inputs < most; inputs += 0.1) {
         divide_passes(p, t, inputs);
@@ -147,7 +139,7 @@ dt_status pipeline_played_s(const struct experiment *e, const struct pass_times 
     DT_THEN(status, plans_make(order.row, &order.shape, p.plans));
     for (int k = 0; status == DT_OK && k < stages; k++)
         p.nodes[k] = mesh_moved(&e->strategy.mesh, MESH_PIPELINE, 0, k) / times->messages.ranks_per_node;
-    DT_THEN(status, play_shortest(&p, times, has_halves(&p.plans[0]) ? least_of_inputs(e) : 0.5, out));
+    DT_THEN(status, play_shortest(&p, times, plan_has_halves(&p.plans[0]) ? least_of_inputs(e) : 0.5, out));
     for (int i = 0; p.plans && i < stages; i++)
         plan_finish(&p.plans[i]);
     free(p.parts);

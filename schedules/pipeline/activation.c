@@ -30,12 +30,6 @@ struct activation {
     struct segment_input *arriving; /* an input whose copy compute has not yet waited for; or NULL */
 };
 
-static void move(struct dt_buffer *to, struct dt_buffer *from)
-{
-    *to = *from;
-    *from = (struct dt_buffer){0};
-}
-
 /* ---- segments ---- */
 
 static struct plan_segment new_segment(const struct activation *a, int g)
@@ -114,7 +108,7 @@ void activation_keep_input(struct activation *a, const struct action *action, st
     const struct dt_stage *stage = a->setup.stage;
     struct dt_buffer *input = &input_of(a, action)->device;
     if (action->group == action->end)
-        move(input, &stash->x);
+        dt_buffer_move(input, &stash->x);
     else
         dt_stash_forget(stage, stash, action->group, action->end, a->setup.compute, input);
 }
@@ -126,7 +120,7 @@ dt_status activation_take_input(struct activation *a, const struct action *actio
         DT_TRY(timeline_wait(a->setup.timeline, a->arrived));
         a->arriving = NULL;
     }
-    move(&stash->x, &input->device);
+    dt_buffer_move(&stash->x, &input->device);
     return DT_OK;
 }
 

@@ -206,21 +206,15 @@ static dt_status run_send(struct pipeline *p, const struct action *a)
 
 /* Two parts of this rank pass a buffer, without a message. The earlier part's stash keeps its slot
  * until its backward has ended. */
-static void pass_on(struct dt_buffer *from, struct dt_buffer *to)
-{
-    *to = *from;
-    *from = (struct dt_buffer){0};
-}
-
 static dt_status run_take_over(struct pipeline *p, const struct action *a)
 {
-    pass_on(&stash_at(p, a->part - 1, a->segment)->x, &stash_of(p, a)->x);
+    dt_buffer_move(&stash_of(p, a)->x, &stash_at(p, a->part - 1, a->segment)->x);
     return DT_OK;
 }
 
 static dt_status run_give_back(struct pipeline *p, const struct action *a)
 {
-    pass_on(&stash_of(p, a)->dx, &stash_at(p, a->part - 1, a->segment)->dx);
+    dt_buffer_move(&stash_at(p, a->part - 1, a->segment)->dx, &stash_of(p, a)->dx);
     return DT_OK;
 }
 

@@ -232,7 +232,7 @@ static dt_status expand_action(void *context, const struct plan *from, int at, s
     return plan_append(out, *a);
 }
 
-static bool has_halves(const struct plan *plan)
+bool plan_has_halves(const struct plan *plan)
 {
     for (int i = 0; i < plan->count; i++)
         if (plan->actions[i].op == ACTION_BACKWARD_WEIGHT)
@@ -242,7 +242,7 @@ static bool has_halves(const struct plan *plan)
 
 dt_status plan_expand(struct plan *plan, const struct plan_part *parts)
 {
-    struct expansion x = {.parts = parts, .halves = has_halves(plan), .on_host = calloc((size_t)plan->parts, sizeof *x.on_host)};
+    struct expansion x = {.parts = parts, .halves = plan_has_halves(plan), .on_host = calloc((size_t)plan->parts, sizeof *x.on_host)};
     bool all = x.on_host != NULL;
     for (int i = 0; all && i < plan->parts; i++) {
         x.on_host[i] = calloc((size_t)plan->slots * (size_t)parts[i].segment_count + 1, sizeof **x.on_host);

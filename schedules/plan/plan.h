@@ -160,6 +160,8 @@ const char *action_name(enum action_op op);
 char action_letter(enum action_op op);
 /* Whether kernels of a group (or a part) run. */
 bool action_computes(const struct action *action);
+/* Whether backward passes are in halves: inputs' gradients, and weights' gradients later. */
+bool plan_has_halves(const struct plan *plan);
 static inline bool action_sends(const struct action *action)
 {
     return action->op == ACTION_SEND_OUTPUT || action->op == ACTION_SEND_GRADIENT;
