@@ -199,13 +199,14 @@ const char *experiment_node_key(const struct experiment *e, enum mesh_axis axis)
 enum { DIVISORS_TEXT = 160 };
 
 /* Write "1, 2, 3 and 6 do"; if there are many, as many as the text has room for. */
-static void list_divisors(int number, char text[DIVISORS_TEXT])
+static const char *list_divisors(int number, char text[DIVISORS_TEXT])
 {
     size_t used = (size_t)snprintf(text, DIVISORS_TEXT, "1");
     for (int i = 2; i <= number && used + 32 < DIVISORS_TEXT; i++)
         if (number % i == 0)
             used += (size_t)snprintf(text + used, DIVISORS_TEXT - used, "%s%d", i == number ? " and " : ", ", i);
     snprintf(text + used, DIVISORS_TEXT - used, number == 1 ? " alone does" : " do");
+    return text;
 }
 
 static dt_status check_one_copy(const struct experiment *e, const char *where)
@@ -237,12 +238,11 @@ static dt_status check_shards(const struct experiment *e, const char *where)
                        where, e->hsdp.shard_size, context);
     if (data % e->hsdp.shard_size == 0)
         return DT_OK;
-    list_divisors(data, divisors);
     if (data == e->world_size)
         return dt_fail(DT_ERR_INVALID, "%s: hsdp.shard_size: %d does not divide world_size %d; %s", where, e->hsdp.shard_size, data,
-                       divisors);
+                       list_divisors(data, divisors));
     return dt_fail(DT_ERR_INVALID, "%s: hsdp.shard_size: %d does not divide the %d ranks that hold the same stage; %s", where,
-                   e->hsdp.shard_size, data, divisors);
+                   e->hsdp.shard_size, data, list_divisors(data, divisors));
 }
 
 dt_status experiment_check_mesh(const struct experiment *e, const char *where)
@@ -255,19 +255,19 @@ dt_status experiment_check_mesh(const struct experiment *e, const char *where)
                        p->name, p->no_pipeline);
     if (!p->axes && (world != stages * tensor || context > 1))
         return check_one_copy(e, where);
-    list_divisors(world, divisors);
     if (world % tensor != 0)
-        return dt_fail(DT_ERR_INVALID, "%s: tensor.size: %d does not divide world_size %d; %s", where, tensor, world, divisors);
+        return dt_fail(DT_ERR_INVALID, "%s: tensor.size: %d does not divide world_size %d; %s", where, tensor, world,
+                       list_divisors(world, divisors));
     if (context > 1 && world % (stages * tensor * context) != 0)
         return dt_fail(DT_ERR_INVALID, "%s: context.size: %d times pipeline.stages %d times tensor.size %d does not divide world_size %d",
                        where, context, stages, tensor, world);
     if (world % (stages * tensor) == 0)
         return check_shards(e, where);
-    list_divisors(world / tensor, divisors);
     if (tensor == 1)
-        return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %d does not divide world_size %d; %s", where, stages, world, divisors);
+        return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %d does not divide world_size %d; %s", where, stages, world,
+                       list_divisors(world, divisors));
     return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %d times tensor.size %d does not divide world_size %d; stages of %s", where,
-                   stages, tensor, world, divisors);
+                   stages, tensor, world, list_divisors(world / tensor, divisors));
 }
 
 dt_status experiment_check_activation(const struct experiment *e, int parts, const char *where)
