@@ -244,6 +244,26 @@ ncclResult_t call(operation o, ncclComm *comm, cudaStream_t stream)
     return submit(comm, stream, name_of(o.kind), {o});
 }
 
+/* Two ranks of one host have two GPUs; what a host is called, NCCL_HOSTID can say. */
+ncclResult_t connect_first(state &s)
+{
+    char host[256] = "", gpu[64] = "";
+    const char *named = getenv("NCCL_HOSTID");
+    std::vector<word> places;
+    gethostname(host, sizeof host - 1);
+    if (!connect(s) || cudaDeviceGetPCIBusId(gpu, sizeof gpu, s.device) != cudaSuccess)
+        return ncclSystemError;
+    std::hash<std::string> hash;
+    ncclResult_t result = tell_all(s, {topic::place, 0, (int32_t)hash(named ? named : host), (int32_t)hash(gpu)}, &places);
+    for (int i = 0; i < s.size && result == ncclSuccess; i++) {
+        const word &other = places[(size_t)i], &own = places[(size_t)s.rank];
+        if (i != s.rank && other.color == own.color && other.key == own.key)
+            return refuse(ncclInvalidUsage, "Duplicate GPU detected : rank " + std::to_string(s.rank) + " and rank " + std::to_string(i) +
+                                                " both on CUDA device");
+    }
+    return result;
+}
+
 /* Everybody's color and key; then the new one's own connections. */
 ncclResult_t split(const std::shared_ptr<state> &parent, int number, int color, int key, ncclComm_t *out)
 {
@@ -344,7 +364,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int size, ncclUniqueId id, 
     ncclComm *comm = make(size, rank, id.internal);
     *out = comm;
     log_start();
-    work_on(comm, [s = comm->state] { return connect(*s) ? ncclSuccess : ncclSystemError; });
+    work_on(comm, [s = comm->state] { return connect_first(*s); });
     return ncclInProgress;
 }
 

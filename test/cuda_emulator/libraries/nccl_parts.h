@@ -63,12 +63,12 @@ struct range {
 };
 
 /* What a host says to a peer: that it makes its end of a connection, where the peer's host has to say the same, or the other end; or what it
- * wants of a split. */
-enum class topic : uint32_t { ring, tree, sends, receives, split };
+ * wants of a split; or, of the first communicator, its place. */
+enum class topic : uint32_t { ring, tree, sends, receives, split, place };
 using peer_topic = std::pair<int, topic>;
 struct word {
     topic what;
-    int32_t number, color, key; /* of a split: which one of the communicator it is */
+    int32_t number, color, key; /* of a split: which one of the communicator it is; of a place: 0, its host, its GPU */
 };
 
 /* A communicator as its queued operations know it; the handle goes before they do. */
