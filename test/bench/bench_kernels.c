@@ -567,6 +567,7 @@ int main(int argc, char **argv)
     }
     bench_attention(&b, "warpgroups: ", 0, BLOCK, &dropout);
     bench_attention(&b, "warpgroups: ", 0, LONG, &dropout);
+    bench_activation(&b, GPT_MLP_GELU, "gelu, again, warpgroups");
     close_device(&b);
     return 0;
 }
