@@ -229,6 +229,7 @@ expect "bundle packs what runs elsewhere" 0 'bundle: .*glibc [0-9.]+ or newer' e
 mkdir "$work/elsewhere"
 tar -xf "$work/bundle.tar.gz" -C "$work/elsewhere" || true
 unpacked=$(echo "$work"/elsewhere/dtbench-*)
+expect "without oneDNN the test programs that pack_gpu packs can be linked" 0 'test_kernels' ninja -C "$packed" test/test_kernels
 rm -rf "$packed"
 expect "the bundle brings its own libraries" 0 "$unpacked/bin/../lib/libcjson" env -i LD_DEBUG=libs "$unpacked/bin/dtbench" --version
 expect "the bundle has the licences of what is in it" 0 'Dave Gamble' cat "$unpacked/licences/libcjson1"
