@@ -141,11 +141,10 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
             float *place_of_lse =
                 a.lse && row < end ? a.lse + rows_before(shape, place.sample, place.head) + (size_t)(row + local) : nullptr;
             if (!WHOLE && a.joins) {
-                float there = place_of_lse ? *place_of_lse : 0.0f, larger = fmaxf(there, lse),
-                      both = larger + logf(expf(there - larger) + expf(lse - larger));
-                factor[block][half] = sum > 0 ? factor[block][half] * expf(lse - both) : 0.0f; /* 0: the row has seen none of these keys */
-                old[block][half] = expf(there - both);
-                lse = both;
+                joined both = join_rows(place_of_lse ? *place_of_lse : 0.0f, lse, sum);
+                factor[block][half] = sum != 0 ? factor[block][half] * both.own : 0.0f;
+                old[block][half] = both.old;
+                lse = both.lse;
                 __syncwarp(); /* the quad's lanes have read what one of them overwrites */
             }
             if (place_of_lse && lane_key == 0)

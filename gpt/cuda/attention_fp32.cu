@@ -166,10 +166,10 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
         }
     float factor = shape.drop.scale / l, old = 0;
     if (a.joins && valid) {
-        float there = a.lse[own_place], larger = fmaxf(there, lse), both = larger + logf(expf(there - larger) + expf(lse - larger));
-        factor = l > 0 ? factor * expf(lse - both) : 0.0f; /* 0: the row has seen none of these keys */
-        old = expf(there - both);
-        lse = both;
+        joined both = join_rows(a.lse[own_place], lse, l);
+        factor = l != 0 ? factor * both.own : 0.0f;
+        old = both.old;
+        lse = both.lse;
     }
     __syncwarp(); /* a row's lanes have read what one of them overwrites */
     if (!valid)

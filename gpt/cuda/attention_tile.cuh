@@ -308,6 +308,17 @@ __device__ inline void store_accumulators(E *to, size_t stride, int rows, int wi
         store_pieces<E, WIDTH, 16 * BLOCKS, 1>(to, tile, stride, rows, width);
 }
 
+/* Of a row of which there is a result of other keys with lse `there`: its new lse, and what its own output and that result are multiplied by.
+ * sum: of its own weights; 0: it has seen none of these keys. */
+struct joined {
+    float lse, own, old;
+};
+__device__ inline joined join_rows(float there, float lse, float sum)
+{
+    float larger = fmaxf(there, lse), both = larger + logf(expf(there - larger) + expf(lse - larger));
+    return {both, sum != 0 ? expf(lse - both) : 0.0f, expf(there - both)};
+}
+
 /* The warp's accumulators x become x * own + there * other, where `there` is what its rows have in global memory. */
 template <typename E, int WIDTH, int BLOCKS>
 __device__ inline void join(float (&x)[BLOCKS][WIDTH / 8][4], const float (&own)[BLOCKS][2], const float (&other)[BLOCKS][2],
