@@ -134,8 +134,7 @@ static void settle(struct dt_translation *t)
     settle_gradients(t);
     if (dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp16")) /* by torch.amp.GradScaler, whose numbers are those of dtbench */
         dt_json_put(t->ours, "loss_scaling", dt_json_text("dynamic"));
-    dt_remark(t, DT_REMARK_ASSUMED, "shards of the parameters are fp32 there, and in %s here with an fp32 copy in the optimizer",
-              cJSON_GetStringValue(dt_json_at(t->ours, "model.dtype")));
+    job_say_copies(t);
 }
 
 /* ---- the reverse ---- */

@@ -149,6 +149,14 @@ static void settle_numbers(struct dt_translation *t)
         dt_json_drop(t->ours, "dynamic_loss_scale");
 }
 
+void job_say_copies(struct dt_translation *t)
+{
+    const char *dtype = cJSON_GetStringValue(dt_json_at(t->ours, "model.dtype"));
+    if (dtype && strcmp(dtype, "fp32") != 0 && !dt_json_at(t->ours, "optimizer.master_weights"))
+        dt_remark(t, DT_REMARK_ASSUMED, "shards of the parameters are fp32 there, and in %s here with an fp32 copy in the optimizer",
+                  dtype);
+}
+
 void job_scale_dynamically(struct dt_translation *t, double initial)
 {
     dt_json_put(t->ours, "loss_scaling", dt_json_text("dynamic"));

@@ -36,6 +36,9 @@ static const struct dt_word words[] = {
             .values = DT_VALUES({"1F1B", "1f1b"}, {"1f1b", "1f1b"}, {"GPipe", "gpipe"}, {"Interleaved1F1B", "interleaved"},
                                 {"ZBVZeroBubble", "zb_v"}),
             .why = "torchtitan and dtbench have 1F1B, GPipe, Interleaved1F1B and ZBVZeroBubble in common"),
+    DT_WORD("parallelism.pipeline_parallel_schedule_csv", NULL, NULL, DT_ONLY(""), .why = "--set pipeline.order says that"),
+    DT_WORD("parallelism.enable_async_tensor_parallel", NULL, NULL, DT_ONLY("false"),
+            .why = "messages of tensor parallelism and products do not overlap here"),
     DT_WORD("parallelism.context_parallel_degree", "context.size", "1"),
     DT_WORD("parallelism.context_parallel_rotate_method", "context.comm_type", NULL,
             .values = DT_VALUES({"allgather", "all_gather"}, {"alltoall", "p2p"}),
@@ -52,8 +55,7 @@ static const char no_bearing[] =
     "memory_estimation. model.tokenizer_path model.hf_assets_path model.print_after training.dataset "
     "training.steps training.compile training.gc_ training.seed training.deterministic "
     "optimizer.weight_decay optimizer.implementation optimizer.early_step parallelism.disable_loss_parallel compile. "
-    "parallelism.enable_async_tensor_parallel parallelism.enable_compiled_autograd "
-    "parallelism.pipeline_parallel_schedule_csv activation_checkpoint.per_op";
+    "parallelism.enable_compiled_autograd activation_checkpoint.per_op";
 
 static const struct {
     const char *flavor, *preset;
@@ -128,6 +130,9 @@ static void settle_sharding(struct dt_translation *t)
     double stages = dt_json_number(t->ours, "pipeline.stages", 1), contexts = dt_json_number(t->ours, "context.size", 1);
     dt_json_drop(t->theirs, "parallelism.data_parallel_replicate_degree");
     dt_json_drop(t->theirs, "parallelism.data_parallel_shard_degree");
+    if (replicas < 1 || (shard < 1 && shard != -1))
+        dt_remark(t, DT_REMARK_CANNOT, "parallelism.data_parallel_%s_degree: %g; %sa number from 1 on is expected",
+                  replicas < 1 ? "replicate" : "shard", replicas < 1 ? replicas : shard, replicas < 1 ? "" : "-1, or ");
     bool sharded = shard * contexts != 1; /* over context ranks, too */
     if (contexts > 1 && !dt_json_at(t->ours, "context.comm_type"))
         dt_json_put(t->ours, "context.comm_type", dt_json_text(context_kind_name(DT_CONTEXT_ALL_GATHER)));
@@ -202,12 +207,17 @@ static void settle_activation(struct dt_translation *t)
 
 static void settle_batch(struct dt_translation *t)
 {
-    double stages = dt_json_number(t->ours, "pipeline.stages", 1), local = dt_json_number(t->theirs, "training.local_batch_size", 8);
+    struct cJSON *said = dt_json_take(t->theirs, "training.local_batch_size");
+    double stages = dt_json_number(t->ours, "pipeline.stages", 1), local = said ? cJSON_GetNumberValue(said) : 8;
     double micro = stages > 1 ? dt_json_number(t->theirs, "parallelism.pipeline_parallel_microbatch_size", 1) : local;
-    dt_json_drop(t->theirs, "training.local_batch_size");
     dt_json_drop(t->theirs, "parallelism.pipeline_parallel_microbatch_size");
     if (dt_json_number(t->ours, "job.global_batch", -1) < 0)
         dt_json_drop(t->ours, "job.global_batch");
+    if (!(local >= 1)) { /* job.c says so */
+        dt_json_put(t->ours, "job.micro_batch", said);
+        return;
+    }
+    dt_json_destroy(said);
     dt_json_put_number(t->ours, "job.micro_batch", micro);
     dt_json_put_number(t->ours, "job.window", local / micro);
 }
@@ -220,9 +230,7 @@ static void settle(struct dt_translation *t)
     settle_batch(t);
     settle_activation(t);
     settle_fp8(t);
-    if (!dt_json_at(t->ours, "optimizer.master_weights") && !dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32"))
-        dt_remark(t, DT_REMARK_ASSUMED, "shards of the parameters are fp32 there, and in %s here with an fp32 copy in the optimizer",
-                  cJSON_GetStringValue(dt_json_at(t->ours, "model.dtype")));
+    job_say_copies(t);
     if (dt_json_is(dt_json_at(t->ours, "pipeline.order"), "interleaved"))
         dt_remark(t, DT_REMARK_ASSUMED, "parallelism.pipeline_parallel_layers_per_stage: two parts on each rank, the default of " ORIGIN);
 }

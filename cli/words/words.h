@@ -72,6 +72,8 @@ dt_status framework_export(const struct framework *f, const struct experiment *e
 /* The parts of both that are about numbers of ranks and samples. */
 void job_settle(struct dt_translation *t, const struct import_options *options);
 void job_prepare(struct dt_translation *t, const struct experiment *e);
+/* Say of a 16-bit model that its parameters are fp32 there, where t->ours has copies of them. */
+void job_say_copies(struct dt_translation *t);
 /* The loss's scale is found as the training goes: from `initial`, and grows after 1,000 steps, unless t->ours says otherwise. */
 void job_scale_dynamically(struct dt_translation *t, double initial);
 

@@ -253,6 +253,21 @@ def test_torchtitan_toml():
     has(said["config"], activation="selective_op")
 
 
+def test_torchtitan_says_what_it_cannot_be():
+    need_yaml()
+    for key, changed, text in (
+            ("local_batch_size = 4", 'local_batch_size = "two"', 'samples of a GPU at a time: "two"; a number from 1 on is expected'),
+            ("data_parallel_shard_degree = 8", "data_parallel_shard_degree = 0", "parallelism.data_parallel_shard_degree: 0; -1, or a number from 1 on"),
+            ("[parallelism]", "[parallelism]\nenable_async_tensor_parallel = true", "parallelism.enable_async_tensor_parallel: true; messages"),
+            ("[parallelism]", '[parallelism]\npipeline_parallel_schedule_csv = "x.csv"', 'parallelism.pipeline_parallel_schedule_csv: "x.csv"; --set'),
+            ("seq_len = 8192", 'seq_len = 8192\nmixed_precision_param = "float16"', 'training.mixed_precision_param: "float16"')):
+        check(key in TITAN, key)
+        result = run("import", write("t.toml", TITAN.replace(key, changed)), "--gpus", "32", code=CONFIG)
+        check("unknown   " + text in result.stderr and "(null)" not in result.stderr, result.stderr)
+    said = imported("a.yaml", ACCELERATE.replace("bf16", "'no'"), "--model", "GPT-2-XL", "--micro-batch", "1")
+    check(not any("fp32 copy" in line for line in said["assumed"]), said["assumed"])
+
+
 def test_deepspeed_json():
     result = run("import", write("ds.json", DEEPSPEED), code=CONFIG)
     check("--model NAME" in result.stderr and "--gpus N" in result.stderr, result.stderr)
