@@ -75,6 +75,11 @@ def save(figure, picture):
     print(picture)
 
 
+def is_record(value):
+    kinds = {"config": dict, "metrics": (dict, type(None)), "losses": (list, type(None))}
+    return isinstance(value, dict) and all(isinstance(value.get(key), kind) for key, kind in kinds.items())
+
+
 def read(paths):
     """The last record of each config, in the order in which the configs came first."""
     records, torn = {}, 0
@@ -87,7 +92,7 @@ def read(paths):
                     except ValueError:
                         torn += bool(line.strip())
                         continue
-                    if isinstance(record, dict) and isinstance(record.get("config"), dict):
+                    if is_record(record):
                         key = record.get("config_hash") or json.dumps(record["config"], sort_keys=True)
                         records[key] = record
                     else:
@@ -457,13 +462,23 @@ def draw_memory(axes, records):
     end_rows(axes, "Peak memory", f"{unit} of the fullest rank (black: held at once)", most)
 
 
+def training_of(record):
+    """What losses follow from, whatever the ranks are: those of two records with the same should coincide."""
+    config = record["config"]
+    context = config.get("context") or {}
+    samples = config.get("batch_size", 1) * config.get("world_size", 1) / (context.get("size") or 1)
+    keys = ("model", "optimizer", "loss", "loss_scaling", "seed", "data")
+    return json.dumps([samples, record.get("losses_depend_on"), *[config.get(key) for key in keys]], sort_keys=True)
+
+
 def draw_losses(axes, records, names):
     """Curves that coincide, as they should, stay visible: later ones are thinner and lie on top."""
     for i, (record, name) in enumerate(zip(records, names)):
         losses = [v if isinstance(v, (int, float)) else math.nan for v in record.get("losses") or []]
         axes.plot(range(1, len(losses) + 1), losses, color=colour_of(record), marker=MARKERS[i % len(MARKERS)],
                   markersize=max(10 - 2 * i, 4), linewidth=max(5 - 1.6 * i, 1.2), label=name)
-    finish(axes, "Loss (the curves should coincide)", "mean loss of the step")
+    one = len({training_of(record) for record in records}) == 1
+    finish(axes, "Loss (the curves should coincide)" if one else "Loss (curves of the same training should coincide)", "mean loss of the step")
     axes.set_xlabel("step, warm-up included")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.ticklabel_format(axis="y", useOffset=False)

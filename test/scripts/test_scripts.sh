@@ -86,9 +86,12 @@ else
     expect "plot.py refuses a file without records" 1 'no record in' scripts/plot.py "$work/empty.jsonl"
     expect "plot.py names a file it cannot read" 1 'cannot read .*none.jsonl' scripts/plot.py "$work/none.jsonl"
     expect "plot.py's SVG has the results" 0 '' scripts/plot.py "$work/mixed.jsonl" -o "$work/mixed.svg"
-    for text in '>500<' '>out of memory<' 'mean loss of the step' '>FSDP<' 'a processor, 2 ranks'; do
+    for text in '>500<' '>out of memory<' 'mean loss of the step' '>FSDP<' 'a processor, 2 ranks' '>Loss (the curves should coincide)<'; do
         expect "plot.py's SVG has $text" 0 "" grep -q -- "$text" "$work/mixed.svg"
     done
+    { head -1 "$work/mixed.jsonl"; record ddp ok "$good" '[10.8,10.6,10.5]' | sed 's/"batch_size":2/"batch_size":4/; s/"config_hash":"ddp"/"config_hash":"4"/'; record fsdp ok '["a list"]' '[1]'; } >"$work/batches.jsonl"
+    expect "a record whose metrics are a list is left out" 0 '1 line left out' scripts/plot.py "$work/batches.jsonl" -o "$work/batches.svg"
+    expect "curves of two batches need not coincide" 0 '' grep -q '>Loss (curves of the same training should coincide)<' "$work/batches.svg"
     expect "plot.py makes the same file again" 0 '' scripts/plot.py "$work/mixed.jsonl" -o "$work/again.svg"
     expect "the files are the same" 0 '' cmp "$work/mixed.svg" "$work/again.svg"
     expect "plot.py has no axes for losses where there are none" 0 '' scripts/plot.py results/parallel_sim.jsonl "$work/mixed.jsonl" --y rate,time -o "$work/both.svg"
