@@ -34,6 +34,7 @@ static const struct dt_word words[] = {
             .values =
                 DT_VALUES({"AdamW", "adam"}, {"AdamW", "adamw"}, {"Adam", "adam"}, {"adamw", "adam"}, {"adam", "adam"}, {"SGD", "sgd"})),
     DT_WORD("optimizer.params.lr", "optimizer.learning_rate", NULL),
+    DT_WORD("optimizer.params.momentum", "optimizer.momentum", NULL),
     DT_WORD("optimizer.params.eps", "optimizer.epsilon", NULL),
     DT_WORD("bf16.bf16_master_weights_and_grads", "optimizer.master_weights", NULL,
             .values = DT_VALUES({"true", "false"}, {"false", NULL})),

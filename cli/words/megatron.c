@@ -84,6 +84,7 @@ static const struct dt_word words[] = {
     /* optimizer */
     DT_WORD("optimizer", "optimizer.name", "adam", .values = DT_VALUES({"adam", "adam"}, {"adam", "adamw"}, {"sgd", "sgd"})),
     DT_WORD("lr", "optimizer.learning_rate", NULL),
+    DT_WORD("sgd-momentum", "optimizer.momentum", NULL),
     DT_WORD("adam-beta1", "optimizer.beta1", "0.9"),
     DT_WORD("adam-beta2", "optimizer.beta2", "0.999"),
     DT_WORD("adam-eps", "optimizer.epsilon", "1e-8"),
@@ -108,7 +109,7 @@ static const struct dt_word words[] = {
 #define BRIDGE_NO_BEARING                                                                                                                  \
     " fsdp-all-gather gradient-reduce-div align- flight-recorder use-gloo activation-offload delta-offload clone-scatter cuda-graph- "     \
     "deallocate- dsa- expert-gtp inference- kitchen- linear- mamba- mlp-chunks mup- num-layers-at- parallel-output perform- qk-clip- "     \
-    "scatter-embedding softmax-type use-mamba wgrad-deferral adaptive-muon lion- muon- soap- sgd-momentum optimizer-offload pin-cpu "      \
+    "scatter-embedding softmax-type use-mamba wgrad-deferral adaptive-muon lion- muon- soap- optimizer-offload pin-cpu "                   \
     "store-param check-optimizer glu-linear rope-scaling-factor window-attn hf-model mixed-precision autocast params-dtype pipeline-dtype"
 
 #define NEMO_NO_BEARING                                                                                                                    \
@@ -299,9 +300,21 @@ static void prepare_fp8(struct dt_translation *t, const struct experiment *e)
         put_text(t->theirs, "fp8-format", "hybrid");
 }
 
+/* SGD has momentum unless it is said to be 0; Adam's jobs may name it, too. */
+static void settle_momentum(struct dt_translation *t)
+{
+    if (!dt_json_is(dt_json_at(t->ours, "optimizer.name"), "sgd")) {
+        dt_json_drop(t->ours, "optimizer.momentum");
+    } else if (!dt_json_at(t->ours, "optimizer.momentum")) {
+        dt_json_put_number(t->ours, "optimizer.momentum", 0.9);
+        dt_remark(t, DT_REMARK_ASSUMED, "sgd-momentum: 0.9, the default of %s: optimizer.momentum 0.9", t->origin);
+    }
+}
+
 static void settle(struct dt_translation *t)
 {
     settle_fp8(t);
+    settle_momentum(t);
     settle_model(t);
     settle_numbers(t);
     settle_activation(t);
@@ -449,6 +462,8 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     prepare_fp8(t, e);
     prepare_pipeline(t, e);
     prepare_sharding(t, e);
+    if (e->optimizer.name == OPTIMIZER_SGD)
+        dt_json_put_number(t->ours, "optimizer.momentum", e->optimizer.momentum); /* theirs is another one where nothing is said */
 }
 
 #define FIXED                                                                                                                              \

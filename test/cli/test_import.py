@@ -144,6 +144,21 @@ def test_two_answers_are_not_taken_for_one():
     check("unknown   fp16.enabled: true, and bf16.enabled too" in result.stderr, result.stderr)
 
 
+def test_sgd_has_the_momentum_of_its_framework():
+    sgd = MEGATRON.replace("--fp16", "--bf16 --optimizer sgd")
+    said = imported("train.sh", sgd)
+    has(said["config"], optimizer__name="sgd", optimizer__momentum=0.9)
+    check(any(line.startswith("sgd-momentum: 0.9, the default") for line in said["assumed"]), said["assumed"])
+    for momentum in (0, 0.5):
+        has(imported("train.sh", sgd.replace("sgd", f"sgd --sgd-momentum {momentum}"))["config"], optimizer__momentum=momentum)
+        config = {"device": "sim", "model": {"preset": "GPTSmall"}, "optimizer": {"name": "sgd", "momentum": momentum}}
+        job = run("export", write("x.json", config), "--for", "megatron", "--anyway", code=OK).stdout
+        has(imported("train.sh", job, "--gpus", "1", "--assume")["config"], optimizer__momentum=momentum)
+    has(imported("train.sh", MEGATRON.replace("--fp16", "--fp16 --sgd-momentum 0.9"))["config"], optimizer__momentum=None)
+    job = {**DEEPSPEED, "optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.8}}}
+    has(imported("ds.json", job, "--model", "GPT-2-XL", "--gpus", "16")["config"], optimizer__momentum=0.8)
+
+
 def test_products_in_fp4():
     result = run("import", write("train.sh", MEGATRON + " --fp4-format e2m1"), code=CONFIG)
     check('unknown   fp4-format: "e2m1"; products are in 16 bits or in FP8 here' in result.stderr, result.stderr)
