@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import sys
+import textwrap
 
 import colours
 import plot
@@ -115,7 +116,8 @@ def main():
     figure, panels = plot.matplotlib_pyplot().subplots(1, 3, figsize=(16, 5.4), layout="constrained")
     draw_kernels(panels[0], panels[1], described["cluster"], described["profile"])
     draw_collectives(panels[2], described["cluster"]["collectives"]["measured"], of_bench(options.bench))
-    figure.suptitle(f"Calibration of {described['cluster']['source']}", x=0.01, ha="left", fontsize=14, weight="bold", color=plot.INK)
+    title = textwrap.fill(f"Calibration of {described['cluster']['source']}", 120)  # as much as the picture is wide
+    figure.suptitle(title, x=0.01, ha="left", fontsize=14, weight="bold", color=plot.INK)
     plot.save(figure, options.output or os.path.join(options.folder, "calibration.png"))
 
 
