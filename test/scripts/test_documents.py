@@ -5,6 +5,7 @@ Without DOCUMENTs all Markdown files of the source are read; with them only thes
 """
 import fnmatch
 import glob
+import json
 import os
 import re
 import shutil
@@ -298,6 +299,32 @@ def other_versions(root):
             yield Document(os.path.join(root, path)), 1, f"the version is {found and found[1]}, that of meson.build {version}"
 
 
+def stale_figures(root):
+    """Errors of profiles are those that the profiles have, and the study's those that its page has."""
+    page = Document(os.path.join(root, "docs", "simulator.md"))
+    rows = 0
+    for number, line in page.prose:
+        cells = [cell.strip() for cell in line.split("|")[1:]]
+        for name in CODE.findall(cells[0]) if len(cells) > 4 else []:
+            path = os.path.join(root, "configs", "profiles", name + ".json")
+            if not os.path.exists(path):
+                continue
+            rows += 1
+            with open(path, encoding="utf-8") as source:
+                error = json.load(source)["error"]
+            told = [f"{100 * error[key]:.1f}" for key in ("median", "eight", "most")]
+            if cells[1:4] != told:
+                yield page, number, f"{name}: {', '.join(cells[1:4])}, and the profile's error is {', '.join(told)}"
+    if rows < 8:
+        yield page, 1, f"{rows} rows have errors of profiles"
+    readme = Document(os.path.join(root, "README.md"))
+    study = Document(os.path.join(root, "results", "study", "README.md"))
+    told, = (line.split() for line in study.lines if line.startswith("all ") and " 1045 " in line)
+    wanted = f"step time off by {told[2]} % (median), peak memory by {told[5]} %"
+    if not any(wanted in line for line in readme.lines):
+        yield readme, 1, f"does not say what results/study does: \"{wanted}\""
+
+
 def long_readme(root):
     readme = Document(os.path.join(root, "README.md"))
     if len(readme.lines) > README_LINES:
@@ -355,6 +382,7 @@ def main():
         ("messages of dtbench exist", unknown_messages(present, root)),
         ("rows of tables have their columns", ragged_tables(documents)),
         ("what readers have missed is said", unsaid(root)),
+        ("figures are those of their sources", stale_figures(root)),
         ("mistakes are found", unseen_mistakes(program, root)),
     ]
     failed = 0
