@@ -631,6 +631,9 @@ static void order_in(const struct measured_table *t, int row, struct measured_ru
     for (int i = 0; !run->order && (order = pipeline_order_at(i)); i++)
         if (begins_with(text, order->name) || begins_with(text, order->abroad))
             run->order = order->name;
+    for (int i = 0; run->order && run->virtual_stages < 2 && (order = pipeline_order_at(i)); i++)
+        if (order->parts && strcmp(order->name, run->order) == 0)
+            run->virtual_stages = order->parts; /* an order may have a number of its own */
     if (!run->order)
         snprintf(run->reason, sizeof run->reason, "schedule \"%.64s\" is not known", text);
     if (interleaved && run->virtual_stages < 2)
@@ -649,7 +652,7 @@ static void context_in(const struct measured_table *t, int row, struct measured_
 static void numbers_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     const char *text = measured_text(t, row, COLUMN_DTYPE);
-    if (strcasestr(text, "fp8")) {
+    if (strcasestr(text, "fp8") || strcasestr(text, "float8")) {
         run->fp8 = DT_FP8_DELAYED; /* Transformer Engine's own */
         for (int i = DT_FP8_NONE + 1; i < DT_FP8_RECIPES; i++)
             if (strcasestr(text, dt_fp8_recipe((enum dt_fp8)i)->name))

@@ -306,7 +306,8 @@ static void words_of_strangers(void)
     CHECK_OK(read_text("World Size,num_layers,Hidden-Size,num_attention_heads,seq_length,MBS,GBS,tensor_model_parallel_size,PP,VPP,"
                        "Sequence Parallel,Precision,Step time (s),activation checkpointing\n"
                        "8,24,1024,16,2048,2,32,2,2,3,True,bfloat16,0.5,no\n8,24,1024,16,2048,2,32,2,2,,0,AMP_BF16,0.5,true\n"
-                       "8,24,1024,16,2048,2,32,2,2,,maybe,fp16,0.5,full\n4096,24,1024,16,2048,2,4096,2,1,,no,fp16,0.5,full\n",
+                       "8,24,1024,16,2048,2,32,2,2,,maybe,fp16,0.5,full\n4096,24,1024,16,2048,2,4096,2,1,,no,fp16,0.5,full\n8,24,1024,16,"
+                       "2048,2,32,2,2,,no,float8,0.5,full\n",
                        &rows, path));
     const struct experiment *first = &rows.rows[0].experiment, *second = &rows.rows[1].experiment;
     CHECK(rows.rows[0].outcome == VALIDATE_PREDICTED && rows.rows[1].outcome == VALIDATE_PREDICTED && !*rows.unused, "%s, %s, %s",
@@ -317,6 +318,7 @@ static void words_of_strangers(void)
           strcmp(second->pipeline.order, "1f1b") == 0);
     CHECK(strstr(rows.rows[2].reason, "Sequence Parallel: \"maybe\" is not one of yes, no"), "%s", rows.rows[2].reason);
     CHECK(rows.rows[3].outcome == VALIDATE_PREDICTED && rows.rows[3].experiment.world_size == 4096, "%s", rows.rows[3].reason);
+    CHECK(rows.rows[4].experiment.model.fp8 == DT_FP8_DELAYED, "%s", rows.rows[4].reason);
     validate_rows_finish(&rows);
 }
 
@@ -532,6 +534,7 @@ static void runs_of_another_kind(void)
     } known[] = {
         {"1f1b,1,OK,,1", "", VALIDATE_FIT},
         {"interleaved 1F1B,2,,,", "", VALIDATE_FIT_UNKNOWN},
+        {"ZB-V,,,,", "", VALIDATE_FIT_UNKNOWN},
         {"1f1b,1,CUDA out of memory,,", "", VALIDATE_FIT_NOT},
         {"1f1b,1,crashed,,", "status: \"crashed\" is neither ok nor oom", VALIDATE_FIT},
         {"1F1B interleaved,,,,", "schedule \"1F1B interleaved\", and vpp does not say how many parts a rank has", VALIDATE_FIT_UNKNOWN},
