@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from tap_cases import check, chosen, run_all  # beside this script
 
@@ -97,6 +98,25 @@ def test_no_time_left():
     check("the fit was not finished in 0.01 s: with more (--seconds) it may come nearer" in text, text)
     with open(os.path.join(WORK, "hurry.json"), encoding="utf-8") as source:
         check(json.load(source)["error"]["median"] > 0, text)
+
+
+SLOW = """#!/bin/sh
+echo >> {calls}
+[ "$(wc -l < {calls})" -gt {most} ] && exec sleep 60
+exec {dtbench} "$@"
+"""
+
+
+def test_no_prediction_outlasts_the_time():
+    """Whatever is predicted when the time ends is stopped, coarse steps, too."""
+    runs = write("late.csv", HEAD + "".join(measured_runs()))
+    for most in (1, 9):
+        slow = write(f"slow_{most}", SLOW.format(calls=os.path.join(WORK, f"calls_{most}"), most=most, dtbench=DTBENCH))
+        os.chmod(slow, 0o755)
+        begun = time.monotonic()
+        script = ["/usr/bin/python3", "-s", os.path.join(ROOT, "scripts", "fit"), *FIT[2:]]  # `dtbench fit` would take itself for its predictions
+        text = run(*script, runs, "--dtbench", slow, "--output", "late.json", "--seconds", "5")
+        check("the fit was not finished in 5 s" in text and time.monotonic() - begun < 30, time.monotonic() - begun, text)
 
 
 GENERAL = """
