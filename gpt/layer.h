@@ -11,7 +11,7 @@
  * Source  Shoeybi et al., "Megatron-LM", 2019, section 3; Korthikanti et al., "Reducing Activation
  *         Recomputation in Large Transformer Models", 2022, section 4.2: gathered rows are gathered
  *         again for backward instead of kept.
- * Differs rows are divided in their order in memory, sample after sample, so that no collective
+ * Differs: rows are divided in their order in memory, sample after sample, so that no collective
  * moves rows. Megatron has the positions outermost, and divides these. Operations on rows here
  * treat each row alone.
  *

@@ -1,6 +1,6 @@
-/* The branches of a block, attention and MLP: norm, products, dropout and the residual sum, and their
- * backward. `r` is one layer's run; layer.h explains the letters in shapes. Everything is queued on
- * its stream; errors are those of layer.h. */
+/* The branches of a block, attention and MLP: norm, products, dropout and the residual sum, and
+ * their backward. `r` is one layer's run; layer.h explains the letters in shapes. Everything is
+ * queued on its stream; errors are those of layer.h. */
 #pragma once
 
 #include "gpt/layer_parts.h"

@@ -1,6 +1,6 @@
-/* Functions that several kinds of layers share: the group's parameters and memory, norms and products.
- * `r` is one layer's run; layer.h explains the
- * letters in shapes. Everything is queued on its stream; errors are those of layer.h. */
+/* Functions that several kinds of layers share: the group's parameters and memory, norms and
+ * products. `r` is one layer's run; layer.h explains the letters in shapes. Everything is queued on
+ * its stream; errors are those of layer.h. */
 #pragma once
 
 #include "gpt/layer.h"
@@ -109,7 +109,8 @@ struct layer_beside_norm {
     void *normed;                   /* the norm's output; may be dy */
 };
 /* dgain is followed by dbias, if there is one. If each rank has a part of the rows, they are summed
- * over ranks concurrently with later work, and layer_finish_gradients waits. beside NULL: only the norm's gradient. */
+ * over ranks concurrently with later work, and layer_finish_gradients waits. beside NULL: only the
+ * norm's gradient. */
 dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite,
                                    const struct layer_beside_norm *beside);
 /* Allocate kept->mean and kept->rstd, unless the norm has no mean. */
@@ -117,8 +118,9 @@ dt_status layer_allocate_norm_numbers(const struct layer_run *r);
 /* normed [R, d] = norm(x [R, d]) */
 dt_status layer_normalize(const struct layer_run *r, const void *x, void *normed);
 
-/* ---- products: weight [out, in], rows [M, ...]; bias [out], GPT_NO_TENSOR or one that the layer
- * of another model may lack ---- */
+/* ---- products ----
+ *
+ * weight [out, in], rows [M, ...]. bias [out]; GPT_NO_TENSOR, or a bias that some models lack. */
 
 struct gpt_linear layer_linear_of(const struct layer_run *r, void *y, const void *x, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
                                   size_t out, size_t in);

@@ -5,11 +5,10 @@
 
 #include "gpt/layer_parts.h"
 
-/* ---- parameters of which several ranks of a tensor group have copies: gradients are sums over the
- * copies ----
+/* ---- parameters of which several ranks have copies ----
  *
- * Old gradients are the same in all copies, and count once: the first copy adds to them, the others
- * overwrite them. */
+ * Gradients are sums over the copies. Old gradients are the same in all copies, and count once: the
+ * first copy adds to them, the others overwrite them. */
 
 /* Whether the pass adds to the gradients of copy number `copy`. */
 static inline bool layer_adds_to_copy(const struct layer_run *r, int copy)

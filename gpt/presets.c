@@ -59,8 +59,7 @@ const struct dt_model_preset gpt_presets[] = {
              .bias = GPT_BIAS_QKV),
      false},
     /* Source  7B and 30B: config.json of the published models; sizes of the others: MosaicML's
-     *         llm-foundry,
-     * scripts/train/yamls/pretrain. */
+     *         llm-foundry, scripts/train/yamls/pretrain. */
     {"MPT-125M", DECODER(MPT, .vocab_size = 50368, .layers = 12, .heads = 12, .hidden = 768), false},
     {"MPT-350M", DECODER(MPT, .vocab_size = 50368, .layers = 24, .heads = 16, .hidden = 1024), false},
     {"MPT-760M", DECODER(MPT, .vocab_size = 50368, .layers = 24, .heads = 12, .hidden = 1536), false},

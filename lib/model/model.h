@@ -87,9 +87,9 @@ struct dt_model_dialect {
     void (*settle)(struct dt_translation *t); /* called after the words, for properties that words alone do not give; NULL: none */
     /* The next four are optional together: without them models of that type are neither read from
      * files nor written. */
-    void (*unsettle)(struct dt_translation *t);
-    const char *architecture; /* the library's class of such models with a head */
-    const char *base;         /* prefix of the names of all tensors except the head's; some files omit it */
+    void (*unsettle)(struct dt_translation *t); /* the reverse of settle, called before the words are written */
+    const char *architecture;                   /* the library's class of such models with a head */
+    const char *base;                           /* prefix of the names of all tensors except the head's; some files omit it */
     /* the last has a NULL `ours`; names in blocks are base, "NAME.NUMBER." with `block` as NAME,
      * `theirs` */
     const struct dt_tensor_word *tensors;
@@ -151,8 +151,8 @@ struct dt_tensor_group {
  * Before and after attention each of the N ranks has T / N of the T positions. With ring and
  * all_gather these are two of 2 N pieces, piece r counted from the front and from the back, so that
  * under a causal mask all ranks have the same amount of work.
- * ring        keys and values are sent round in N - 1 steps, while attention to the keys of the
- *             step before is computed; backward also sends their gradients round
+ * ring        keys and values are sent round in N - 1 steps, while attention to those present is
+ *             computed; backward also sends their gradients round
  * all_gather  keys and values of all ranks are gathered before attention, and again before its
  *             backward, which reduce-scatters their gradients
  * heads       N ranks exchange positions for heads before attention, and back after it
