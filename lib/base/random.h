@@ -2,21 +2,25 @@
  *
  * Source  Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
  *
- * A number depends only on its purpose and position, not on the rank that draws it: so weights,
- * tokens and dropout masks are the same however the work is divided. The key is the experiment's
- * seed (low word, high word). The counter's four words are
+ * A number depends only on its purpose and position, not on the rank that draws it, so weights,
+ * tokens and dropout masks are the same for every division of the work. The key is the experiment's
+ * seed (low word, high word). Words 0 to 2 of the counter are below. Word 3 is purpose << 24; with
+ * DROPOUT and ATTENTION | layer; with SAMPLE | epoch >> 32.
  *
- *   purpose                 word 0                         word 1           word 2          word 3
- *   DT_RANDOM_WEIGHT        element / 4, low 32 bits       element/4 >> 32  tensor id       purpose << 24
- *   DT_RANDOM_TOKEN         position / 4                   0                global sample   purpose << 24
- *   DT_RANDOM_DROPOUT       column / 8                     position t       global sample   purpose << 24 | layer
- *   DT_RANDOM_PIXEL         byte / 16                      0                global sample   purpose << 24
- *   DT_RANDOM_ATTENTION     head << 20 | key position / 8  query position   global sample   purpose << 24 | layer
- *   DT_RANDOM_SAMPLE        half of a sample's number      round            epoch           purpose << 24 | epoch >> 32 (lib/data/sampler.h)
- *   DT_RANDOM_AUGMENT       0                              0                position        purpose << 24 (vision/data.c)
+ *   purpose               word 0                         word 1           word 2
+ *   DT_RANDOM_WEIGHT      element / 4, low 32 bits       element/4 >> 32  tensor id
+ *   DT_RANDOM_TOKEN       position / 4                   0                global sample
+ *   DT_RANDOM_DROPOUT     column / 8                     position t       global sample
+ *   DT_RANDOM_PIXEL       byte / 16                      0                global sample
+ *   DT_RANDOM_ATTENTION   head << 20 | key position / 8  query position   global sample
+ *   DT_RANDOM_SAMPLE      half of a sample's number      round            epoch
+ *   DT_RANDOM_AUGMENT     0                              0                position
  *
- * Tensor ids and layers are a model's (docs/models.md, "What is computed"). WEIGHT and TOKEN use the four 32-bit words for four consecutive elements, PIXEL their bytes, the low ones first, for sixteen. A dropout block serves eight consecutive columns with 16 bits
- * each: column 2i takes the low half of word i, column 2i + 1 the high half; it is kept when these 16 bits are >= the threshold. */
+ * SAMPLE is for lib/data/sampler.h, AUGMENT for vision/data.c. Tensor ids and layers are a model's
+ * (docs/models.md, "What is computed"). WEIGHT and TOKEN use the four 32-bit words for four
+ * consecutive elements, PIXEL their bytes, the low ones first, for sixteen. A dropout block serves
+ * eight consecutive columns with 16 bits each: column 2i takes the low half of word i, column
+ * 2i + 1 the high half; a column is kept if these 16 bits are >= the threshold. */
 #pragma once
 
 #include <stdint.h>
@@ -68,10 +72,11 @@ DT_HOST_DEVICE static inline float dt_dropout_scale(float p)
     return 65536.0f / (65536.0f - (float)dt_dropout_threshold(p));
 }
 
-/* Weight `element` of tensor `tensor_id` is a normal deviate of mean 0 and standard deviation 1 (Box-Muller on words 0, 1 and on 2, 3:
- * radius from the first of a pair, u = (word + 1) / 2^32; elements 4k and 4k + 2 take the cosine,
- * 4k + 1 and 4k + 3 the sine). Each backend computes them itself; test/normal.h has them in double
- * precision. */
+/* Weight `element` of tensor `tensor_id` is a normal deviate of mean 0 and standard deviation 1
+ * (Box-Muller on words 0, 1 and on 2, 3: radius from the first of a pair, u = (word + 1) / 2^32;
+ * elements 4k and 4k + 2 take the cosine, 4k + 1 and 4k + 3 the sine). Each backend computes them
+ * itself; test/normal.h has them in double precision. */
+
 /* Uniform weights: in [-1, 1], from the element's word as a signed number. */
 static inline float dt_random_uniform(uint64_t seed, uint32_t tensor_id, uint64_t element)
 {

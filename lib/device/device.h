@@ -1,11 +1,13 @@
-/* Devices: memory, streams and events. What a schedule sees of the machine.
+/* Devices: memory, streams and events, as schedules see them.
  *
- * Backends: cpu and cuda (a folder each), sim (lib/device/sim.c: counts memory, computes nothing). Each is a const table of functions with
- * every entry present. One host thread drives a device; streams run concurrently, in queue order.
+ * Backends: cpu and cuda (a folder each), sim (lib/device/sim.c: counts memory, computes nothing).
+ * Each is a const table of functions with every entry present. One host thread drives a device;
+ * streams run concurrently, in queue order.
  *
- * A stream is an ordered queue. Everything below that names a stream returns as soon as the work is queued ("queues"); only
- * dt_stream_synchronize blocks. Work that fails later leaves its status in its stream, later work of that stream is skipped, and
- * dt_stream_synchronize returns the failure. */
+ * A stream is an ordered queue. Every function below with a stream returns as soon as the work is
+ * queued ("queues"); only dt_stream_synchronize blocks. Work that fails later leaves its status in
+ * its stream, later work of that stream is skipped, and dt_stream_synchronize returns the
+ * failure. */
 #pragma once
 
 #include "lib/base/dtype.h"
@@ -220,17 +222,28 @@ dt_status dt_graph_end(struct dt_stream *origin, struct dt_graph **out);
 dt_status dt_graph_launch(struct dt_graph *graph, struct dt_stream *stream);
 void dt_graph_destroy(struct dt_graph *graph); /* waits for its last launch; takes NULL */
 
-/* What may be called between dt_graph_begin and dt_graph_end, by kernels and communicators of the device too:
+/* Calls between dt_graph_begin and dt_graph_end, also by kernels and communicators of the device:
  *
- *   goes into the graph   kernels; collectives, sends and receives; dt_copy, dt_copy_from_host, dt_copy_to_host, dt_zero;
- *                         dt_event_record, dt_stream_wait
- *   done at once          dt_alloc, dt_alloc_host, dt_free: addresses are the same in every launch, and one allocation of the capture may
- *                         reuse what another has freed; events made and destroyed; dt_memory_usage, dt_memory_reset_peak,
- *                         dt_device_reserved_bytes, dt_device_info, dt_device_condition, dt_comm_bytes
- *   DT_ERR_INVALID        dt_stream_create, dt_stream_synchronize, dt_event_elapsed_ns, dt_event_idle, dt_graph_begin, dt_graph_launch;
- *                         a kernel that wants more scratch memory than it ever had, so the first step runs without a capture
- *   ends the capture      dt_stream_destroy, dt_device_destroy: what was captured is thrown away
- *   not to be called,     communicators made, split or destroyed; dt_host_all_gather, dt_host_reduce and what else blocks until ranks have
- *   and not checked       answered; dt_graph_destroy, which waits for the graph's last launch
+ *   part of the graph   kernels; collectives, sends and receives; dt_copy, dt_copy_from_host,
+ *                       dt_copy_to_host, dt_zero; dt_event_record, dt_stream_wait
+ *   done immediately    dt_alloc, dt_alloc_host, dt_free: addresses are the same in every launch,
+ *                       and one allocation of the capture may reuse memory that another has freed;
+ *                       creating and destroying events; dt_memory_usage, dt_memory_reset_peak,
+ *                       dt_device_reserved_bytes, dt_device_info, dt_device_condition,
+ *                       dt_comm_bytes
+ *   DT_ERR_INVALID      dt_stream_create, dt_stream_synchronize, dt_event_elapsed_ns,
+ *                       dt_event_idle, dt_graph_begin, dt_graph_launch; a kernel that needs more
+ *                       scratch memory than ever before, so the first step runs without a capture
+ *   end of the capture  dt_stream_destroy, dt_device_destroy: the captured work is discarded
+ *   not allowed, and    creating, splitting or destroying communicators; dt_host_all_gather,
+ *   not checked         dt_host_reduce and other calls that block until ranks have answered;
+ *                       dt_graph_destroy, which waits for the graph's last launch
  *
+<<<<<<< HEAD
  * A communicator that gives up in a capture aborts its operations when the capture is over (lib/comm/nccl/abort.c). */
+=======
+ * A communicator that gives up during a capture aborts its operations after the capture
+ * (lib/comm/nccl/abort.c). */
+
+#endif
+>>>>>>> e865687c (comments: headers of random numbers and devices wrap at 100 columns)

@@ -65,7 +65,7 @@ static dt_status run_exchange(struct mpi_comm *comm, const struct dt_comm_operat
 /* The five collectives as one: parts are sent to their owners (phase 1), then from their owners to
  * the ranks that need them (phase 2).
  *
- *                    phase 1: to the owner of a part phase 2: from its owner
+ *                    phase 1: to a part's owner         phase 2: from its owner
  *   all_reduce       everybody's, summed               to all
  *   reduce_scatter   everybody's, summed               -
  *   all_gather       -                                 to all
@@ -79,8 +79,9 @@ static dt_status run_exchange(struct mpi_comm *comm, const struct dt_comm_operat
  * means sleeping. In a ring every rank waits for a neighbour at every step; here the data that a
  * rank may read is announced long before it is needed.
  *
- * Source  Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004 (reduce-scatter, then gather); van de Geijn's
- *         broadcast (scatter, then gather), in Chan et al., "Collective communication: theory, practice, and experience", 2007. */
+ * Source  Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004
+ *         (reduce-scatter, then gather); van de Geijn's broadcast (scatter, then gather), in Chan
+ *         et al., "Collective communication: theory, practice, and experience", 2007. */
 enum scatter_kind { SCATTER_NONE, SCATTER_SUM, SCATTER_COPY };
 enum gather_kind { GATHER_NONE, GATHER_ALL, GATHER_ROOT };
 
