@@ -29,7 +29,7 @@ static dt_status begin(struct dt_kernels *base, const struct dt_model *model)
 
 /* ---- while a step is traced: a span around each kernel, with its name (lib/device/span.h) ---- */
 
-/* The state of these kernels is the set's plain ones. */
+/* The state of these kernels is the plain kernels' state. */
 #define TRACED(entry, arguments, ...)                                                                                                      \
     static GPT_KERNEL_FUNCTION(traced_##entry, arguments)                                                                                  \
     {                                                                                                                                      \

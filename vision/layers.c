@@ -153,8 +153,8 @@ static void describe_stem(struct builder *b)
                                                    .window = w});
 }
 
-/* The place of a block, and its effect on the image's size: what it makes has `size` rows and columns. Of the stem (block -1) only the size is
- * known. */
+/* The place of a block, and its effect on the image's size: its output has `size` rows and columns.
+ * Of the stem (block -1) only the size is known. */
 struct place {
     int stage, block_of_stage;
     int stride, dilation, size;
@@ -186,7 +186,7 @@ static struct place place_of(const struct dt_model *model, int block)
     return p;
 }
 
-/* What the block makes. */
+/* The block's output. */
 static struct vision_shape shape_after(const struct dt_model *model, int block)
 {
     struct place p = place_of(model, block);
@@ -194,7 +194,7 @@ static struct vision_shape shape_after(const struct dt_model *model, int block)
     return (struct vision_shape){block < 0 ? channels : (channels << p.stage) * vision_expansion(model), p.size, p.size};
 }
 
-/* What travels with it: class scores, from the last block of conv4_x on. */
+/* The carried tensor: class scores, from the last block of conv4_x on. */
 static struct vision_shape carried_after(const struct dt_model *model, int block)
 {
     const struct vision_model *m = vision_of(model);
