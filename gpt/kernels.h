@@ -418,9 +418,11 @@ struct gpt_gelu_gradient_sums {
     COSTED(head_norm_gradient, gpt_head_norm_gradient, HEAD_NORM_GRADIENT, BACKWARD, ROWS, "rows x columns of q, k and v", "3")       \
     COSTED(linear, gpt_linear, LINEAR, FORWARD, PRODUCT, "rows x out, besides the product", NULL)                                     \
     UNCOSTED(linear_residual, gpt_linear_residual, "gelu, linear and dropout_residual")                                               \
-    COSTED(linear_input_gradient, gpt_linear_input_gradient, LINEAR_INPUT_GRADIENT, BACKWARD, PRODUCT, "rows x in, besides the product", NULL) \
+    COSTED(linear_input_gradient, gpt_linear_input_gradient, LINEAR_INPUT_GRADIENT, BACKWARD, PRODUCT,                                \
+           "rows x in, besides the product", NULL)                                                                                    \
     UNCOSTED(linear_gelu_input_gradient, gpt_linear_gelu_input_gradient, "linear_input_gradient and gelu_gradient")                   \
-    COSTED(linear_weight_gradient, gpt_linear_weight_gradient, LINEAR_WEIGHT_GRADIENT, BACKWARD, PRODUCT, "rows x out, besides the product", NULL) \
+    COSTED(linear_weight_gradient, gpt_linear_weight_gradient, LINEAR_WEIGHT_GRADIENT, BACKWARD, PRODUCT,                             \
+           "rows x out, besides the product", NULL)                                                                                   \
     OTHER_PASSES(linear_weight_gradient, LINEAR_WEIGHT_GRADIENT, weight_passes, "Of each of out x in, besides the product.")          \
     UNCOSTED(linear_gelu_weight_gradient, gpt_linear_gelu_weight_gradient, "gelu and linear_weight_gradient")                         \
     COSTED(gelu, gpt_gelu, GELU, FORWARD, FLAT, "rows x 4d", NULL)                                                                    \
