@@ -249,13 +249,6 @@ static dt_status print_table(const struct show *s, FILE *to)
 
 /* ---- for other programs ---- */
 
-static void put_markdown(const char *foreign, FILE *to)
-{
-    char text[CELL_BYTES];
-    snprintf(text, sizeof text, "%s", foreign);
-    text_print_markdown(text, to);
-}
-
 static dt_status print_markdown(const struct show *s, FILE *to)
 {
     char text[CELL_BYTES], predicted[PREDICTIONS_BYTES];
@@ -264,7 +257,7 @@ static dt_status print_markdown(const struct show *s, FILE *to)
         const char *title = *c->metric.title ? c->metric.title : *c->metric.unit ? "" : c->name;
         snprintf(text, sizeof text, "%s%s%s", title, *title && *c->unit.name ? ", " : "", c->unit.name);
         fputs("| ", to);
-        put_markdown(text, to);
+        text_print_markdown(text, to);
         fputs(" ", to);
     }
     fputs("|\n", to);
@@ -275,14 +268,14 @@ static dt_status print_markdown(const struct show *s, FILE *to)
         for (int i = 0; i < s->column_count; i++) {
             describe(s, row, &s->columns[i], text);
             fputs("| ", to);
-            put_markdown(text, to);
+            text_print_markdown(text, to);
             fputs(" ", to);
         }
         fputs("|\n", to);
     }
     if (*describe_predictions(s, predicted)) {
         fputc('\n', to);
-        put_markdown(predicted, to);
+        text_print_markdown(predicted, to);
         fputc('\n', to);
     }
     return DT_OK;
