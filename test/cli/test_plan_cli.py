@@ -123,7 +123,7 @@ def test_a_slow_part():
     text = " ".join(plan(*few, "--slow", "rank=3,by=50%").stdout.split())
     check("the GPU of rank 3 does 50 % of what its like do: the first loses" in text and "loses least of those shown" in text, text)
     refused('--slow: "whom=3": expected rank=3,by=10%', *few, "--slow", "whom=3,by=1%")
-    refused("does not say by how much", *few, "--slow", "rank=3")
+    refused("expected by how much, such as by=10%", *few, "--slow", "rank=3")
     refused("--slow: rank is given twice", *few, "--slow", "rank=1,by=10%,rank=0")
     refused("slow.rank: 8, and world_size is 8", *few, "--slow", "rank=8,by=1%")
     refused("slow.by", *few, "--slow", "by=100%")
