@@ -10,6 +10,7 @@ enum dt_cpu_isa {
     DT_ISA_COUNT
 };
 
-/* The highest level that both this processor and the loops of this build have (option instruction_sets). */
+/* The highest level that both this processor and the loops of this build have (option
+ * instruction_sets). */
 enum dt_cpu_isa dt_cpu_isa(void);
 const char *dt_cpu_isa_name(enum dt_cpu_isa isa);

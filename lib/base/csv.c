@@ -27,7 +27,8 @@ static bool field_ends(const struct reader *r, const char *at)
     return at == r->end || *at == r->delimiter || line_end_bytes(r, at) > 0;
 }
 
-/* The quote that ends the field whose first character is r->at; NULL where the field does not begin with a quote, or has no such end. */
+/* The quote that ends the field whose first character is r->at; NULL if the field does not begin
+ * with a quote, or the quote has no end. */
 static const char *closing_quote(const struct reader *r)
 {
     if (r->at == r->end || *r->at != '"')
@@ -38,8 +39,8 @@ static const char *closing_quote(const struct reader *r)
     return at < r->end && field_ends(r, at + 1) ? at : NULL;
 }
 
-/* One field without the spaces around it, cut off with a NUL; between quotes, doubled ones become one, in place. Returns whether its line
- * ends with it. */
+/* Read one field without the spaces around it, ended by a NUL. Between quotes, doubled quotes
+ * become one, in place. Returns whether the line ends with the field. */
 static bool field(struct reader *r, char **out)
 {
     while (r->at < r->end && *r->at == ' ')
@@ -174,7 +175,8 @@ static void find_names(struct reader *r)
     }
 }
 
-/* Of a table in Markdown: the bars at both ends of a line divide nothing, and a line of dashes is blank. */
+/* For a table in Markdown: the bars at both ends of a line separate nothing, and a line of dashes
+ * is blank. */
 static void strip_bars(struct reader *r)
 {
     char *to = r->at;

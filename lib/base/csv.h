@@ -1,10 +1,12 @@
-/* Tables as comma-separated text, as RFC 4180 has them, or with semicolons, tabs or bars, of which the one divides that makes the most fields
- * of the first line: fields in double quotes may hold delimiters, quotes (doubled) and line breaks; a line ends with LF, CRLF or CR. The
- * first record names the columns. The names must differ, but for empty ones. Spaces around a field are no part of it. A quote elsewhere
- * than the RFC allows one, or without its other one, is text. Passed over are blank lines, a byte order mark, comments (lines that begin
- * with '#' and have at most half as many fields as the table), and of tables in Markdown the bars at a line's ends and lines of dashes. A
- * record with another number of fields than there are columns is a row, too, whose `counts` say so: what it lacks is "", and what it has
- * more is left out.
+/* Tables as comma-separated text as in RFC 4180, or with semicolons, tabs or bars; the separator is
+ * the one that divides the first line into the most fields. Fields in double quotes may contain
+ * separators, quotes (doubled) and line breaks. A line ends with LF, CRLF or CR. The first record
+ * names the columns; names must differ, except empty ones. Spaces around a field do not belong to
+ * it. A quote where the RFC does not allow one, or without a second one, is text. Skipped are blank
+ * lines, a byte order mark, comments (lines that begin with '#' and have at most half as many
+ * fields as the table), and in Markdown tables the bars at the ends of lines and lines of dashes. A
+ * record with more or fewer fields than there are columns is a row, too; `counts` tells the number:
+ * missing fields are "", surplus ones are dropped.
  * Source  Shafranovich, "Common Format and MIME Type for CSV Files", RFC 4180, 2005. */
 #pragma once
 
@@ -22,12 +24,13 @@ struct dt_csv {
     char delimiter; /* ',', ';', tab or '|' */
 };
 
-/* Read text [length]. `source` names it in errors, "FILE:LINE: what is wrong". Owner: the caller, dt_csv_finish, also after a failure.
- * Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+/* Read text [length]. `source` names it in errors, "FILE:LINE: what is wrong". Owner: the caller,
+ * dt_csv_finish, also after a failure. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status dt_csv_parse(const char *text, size_t length, const char *source, struct dt_csv *out);
 void dt_csv_finish(struct dt_csv *csv); /* takes a zeroed one */
 
-/* The number of the column with this name, or else with the same letters in another case; -1 when there is none. */
+/* The number of the column with this name, or else with the same letters in another case; -1 if
+ * there is none. */
 int dt_csv_column(const struct dt_csv *csv, const char *name);
 /* A field of a record; "" if column is -1. */
 const char *dt_csv_field(const struct dt_csv *csv, int row, int column);

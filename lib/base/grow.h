@@ -1,4 +1,5 @@
-/* Memory: arrays that grow as items are added, arrays sorted by a key, and strings that are kept once. */
+/* Memory: arrays that grow as items are added, arrays sorted by a key, and strings that are kept
+ * once. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -41,8 +42,11 @@ int dt_places_find(const struct dt_place *places, int count, uint64_t key);
 /* One past the last of the sorted places that has the same key as the one at `begin`. */
 int dt_places_end(const struct dt_place *places, int count, int begin);
 
-/* ---- interned strings: equal strings have one address, so that structs which hold them are small, own
- * nothing, and are copied and compared as bytes ---- */
+/* ---- interned strings ----
+ *
+ * Equal strings have one address, so that structs that contain them are small, own nothing, and are
+ * copied and compared as bytes. */
 
-/* Set *to to the one copy of `text`, which lives until the program ends. From any thread. Errors: DT_ERR_HOST_MEMORY, never for "". */
+/* Set *to to the only copy of `text`, which lives until the program ends. May be called on any
+ * thread. Errors: DT_ERR_HOST_MEMORY, never for "". */
 dt_status dt_intern_into(const char **to, const char *text);

@@ -159,8 +159,8 @@ static bool has(const struct dt_processors *set, long processor)
     return processor >= 0 && processor < DT_PROCESSORS_MOST && (set->words[processor / 64] >> processor % 64 & 1);
 }
 
-/* Ticks in the columns user, nice, system, irq, softirq and steal: all that "cpu0 ..." has before the guests, whose time is in user and nice
- * already, without idle and iowait.
+/* Ticks in the columns user, nice, system, irq, softirq and steal: all columns of "cpu0 ..." before
+ * those of guests, whose time is already in user and nice, without idle and iowait.
  * Source  proc_stat(5) */
 static double busy_ticks(const char *columns)
 {

@@ -24,7 +24,7 @@ int dt_processors_count(const struct dt_processors *set);
  * s. NAN if the file does not say. path: "/proc/stat", except in tests. */
 double dt_processors_busy_s(const char *path, const struct dt_processors *set);
 
-/* The processor's own name ("Intel(R) Xeon(R) ..."); "unknown processor" where /proc/cpuinfo has none. */
+/* The processor's name ("Intel(R) Xeon(R) ..."); "unknown processor" if /proc/cpuinfo has none. */
 void dt_machine_processor_name(char *out, size_t out_bytes);
 
 /* Processors that this process may run on: its affinity, or a container's quota of processor time,
@@ -60,10 +60,14 @@ bool dt_crowded(int wanted, int ranks, int processors);
 /* Whether the user has set how threads wait, by this or another variable. */
 bool dt_waiting_is_set(void);
 
-/* ---- threads that leave signals to the main thread: they start with all signals blocked, and so do those that they start ---- */
+/* ---- threads without signals ----
+ *
+ * They start with all signals blocked, as do threads that they start: the main thread handles
+ * signals. */
 
 /* 0, or an error number, as pthread_create. */
 int dt_thread_start(pthread_t *thread, void *(*work)(void *context), void *context);
 
-/* Run work(context) on `count` threads, or on as many as can be started; this thread is one of them. Returns when all are done. */
+/* Run work(context) on `count` threads, or as many as can be started, including this one. Returns
+ * when all are done. */
 void dt_threads_run(int count, void *(*work)(void *context), void *context);

@@ -158,8 +158,8 @@ static double kth_difference(const struct sample *base, const struct sample *new
     return found;
 }
 
-/* How many of the arrangements of n and m steps have each value of the Mann-Whitney statistic: the coefficients of the Gaussian binomial,
- * ways [n * m + 1]. */
+/* The number of arrangements of n and m steps with each value of the Mann-Whitney statistic: the
+ * coefficients of the Gaussian binomial, ways [n * m + 1]. */
 static void mann_whitney_counts(int n, int m, double *ways)
 {
     int last = n * m;
@@ -173,7 +173,8 @@ static void mann_whitney_counts(int n, int m, double *ways)
     }
 }
 
-/* The interval is from the k-th smallest to the k-th largest difference; 0: from none, there are too few steps. */
+/* The interval is from the k-th smallest to the k-th largest difference; 0: there are too few steps
+ * for one. */
 static dt_status interval_rank(int n, int m, double *k)
 {
     double tail = (1 - DT_RATIO_CONFIDENCE) / 2, product = (double)n * m;

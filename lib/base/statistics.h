@@ -11,7 +11,8 @@ struct dt_statistics {
                   0 below 1e-12 */
 };
 
-/* values [count], in any order, unchanged. All NaN for count 0; a NaN among the values makes everything NaN.
+/* values [count], in any order, unchanged. All NaN for count 0; a NaN among the values makes
+ * everything NaN.
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_statistics_compute(const double *values, int count, struct dt_statistics *out);
 
@@ -23,18 +24,19 @@ dt_status dt_statistics_quantile(const double *values, int count, double q, doub
 
 /* Whether a new program is faster or slower than the old one, from the step times of both.
  *
- * Method  The ratio is that of throughput: the time of a base step over the time of a new one, estimated as the median over all pairs of a
- *         base and a new step (Hodges-Lehmann, of the logarithms). Its interval is the
- *         corresponding distribution-free one (Moses): the k-th smallest and the k-th largest of
- *         the pairs' ratios, k from the exact distribution of the Mann-Whitney statistic, and from
- *         its normal approximation above 50 steps. Up to 29 % of the steps may be outliers of any
- *         size without moving the estimate far, and no distribution of the noise is assumed; a t
- *         interval of 9 steps is made useless by one slow step. Steps are taken to be independent.
- *         Where the ranks of neighbours in time are correlated beyond chance (1 % level), the
- *         interval is widened about the estimate by sqrt((1 + rho) / (1 - rho)), the equivalent
- *         number of independent steps, rho without its bias. A disturbance that lasts longer than a
- *         whole run, such as another job on the machine, cannot be seen in a single run. Source
- *         Hodges and Lehmann, Estimates of location based on rank tests, Ann. Math. Statist. 34
+ * Method  The ratio is that of throughput: the time of a base step over the time of a new one,
+ *         estimated as the median over all pairs of a base and a new step (Hodges-Lehmann, of the
+ *         logarithms). Its interval is the corresponding distribution-free one (Moses): the k-th
+ *         smallest and the k-th largest of the pairs' ratios, with k from the exact distribution of
+ *         the Mann-Whitney statistic, or from its normal approximation above 50 steps. Up to 29 %
+ *         of the steps may be outliers of any size and move the estimate little, and no
+ *         distribution of the noise is assumed; one slow step makes a t interval of 9 steps
+ *         useless. Steps are assumed to be independent. If the ranks of successive steps are
+ *         correlated beyond chance (1 % level), the interval is widened about the estimate by
+ *         sqrt((1 + rho) / (1 - rho)), the equivalent number of independent steps, with rho's bias
+ *         removed. A disturbance that lasts longer than a whole run, such as another job on the
+ *         machine, cannot be seen in a single run.
+ * Source  Hodges and Lehmann, Estimates of location based on rank tests, Ann. Math. Statist. 34
  *         (1963); Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd ed.,
  *         sections 4.2 and 4.3; Wald and Wolfowitz, An exact test for randomness in the
  *         non-parametric case based on serial correlation, Ann. Math. Statist. 14 (1943); Kendall,
@@ -75,20 +77,20 @@ enum dt_change dt_ratio_judge(const struct dt_ratio *ratio, double threshold);
  * whole run, so medians measure it instead of the program. The shortest step of many runs measures
  * the program.
  *
- * Method  Each run counts by its shortest step. The shortest of all runs estimates the time without other work, and the ratio is that of
- *         both programs' estimates. How far that time may be below the shortest run follows from
- *         the density of the DT_RATIO_SHORTEST shortest runs: if their distribution ends at some
- *         time, with about constant density from there to the k-th run, then the end's distance to
- *         the first run, divided by its distance to the k-th, is the least of k - 1 uniform
- *         numbers. Each program's end has a one-sided limit of 95 %, and the ratio's interval is
- *         what both allow. Few quiet moments make it wide. Runs of both programs must alternate, or
- *         else other work may have disturbed only one of them.
- * Source  Chen and Revels, Robust benchmarking in noisy environments, arXiv 1608.04295 (2016); Robson and Whitlock, Estimation of a
- *         truncation point, Biometrika 51 (1964). */
+ * Method  Each run counts by its shortest step. The shortest of all runs estimates the time without
+ *         other work, and the ratio is that of both programs' estimates. How far that time may be
+ *         below the shortest run follows from the density of the DT_RATIO_SHORTEST shortest runs:
+ *         if their distribution ends at some time, with about constant density from there to the
+ *         k-th run, then the end's distance to the first run, divided by its distance to the k-th,
+ *         is the least of k - 1 uniform numbers. Each program's end has a one-sided limit of 95 %,
+ *         and the ratio's interval is what both allow. Few quiet moments make it wide. Runs of both
+ *         programs must alternate, or else other work may have disturbed only one of them.
+ * Source  Chen and Revels, Robust benchmarking in noisy environments, arXiv 1608.04295 (2016);
+ *         Robson and Whitlock, Estimation of a truncation point, Biometrika 51 (1964). */
 enum { DT_RATIO_SHORTEST = 8 };
 
-/* base_s [base_count], new_s [new_count]: seconds, the shortest step of each run; else as above. The interval is NaN below
- * DT_RATIO_SHORTEST runs each. */
+/* base_s [base_count], new_s [new_count]: seconds, the shortest step of each run; otherwise as
+ * above. The interval is NaN with fewer than DT_RATIO_SHORTEST runs of either. */
 dt_status dt_ratio_of_shortest(const double *base_s, int base_count, const double *new_s, int new_count, struct dt_ratio *out);
 
 /* Verdicts from the interval only: slower or faster if all of it is beyond the threshold, same if

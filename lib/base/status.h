@@ -1,9 +1,9 @@
-/* Status codes and the message that goes with a failure.
+/* Status codes, and the text of a failure.
  *
- * Every function that can fail returns dt_status: DT_OK or a negative code. The text of the last failure of a thread is kept for it,
- * as errno is, so that the place that prints (cli) can say what happened without every signature
- * carrying a buffer. Queued work fails later, on another thread: the stream keeps status and text,
- * and dt_stream_synchronize gives both to the waiting thread. */
+ * Every function that can fail returns dt_status: DT_OK or a negative code. Each thread keeps the
+ * text of its last failure, as with errno, so that cli can print it without a buffer in every
+ * signature. Queued work fails later, on another thread: the stream keeps status and text, and
+ * dt_stream_synchronize gives both to the waiting thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -50,14 +50,16 @@ typedef enum dt_status {
 
 enum { DT_ERROR_BYTES = 4096 };
 
-/* Keep `format` as this thread's failure text (at most 1023 bytes, one line, printable: lib/base/text.h) and return `status`. */
+/* Keep `format` as this thread's failure text (at most 1023 bytes, one line, printable:
+ * lib/base/text.h) and return `status`. */
 dt_status dt_fail(dt_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* DT_OK if an allocation has succeeded (memory: the pointer is not NULL); else DT_ERR_HOST_MEMORY,
  * and `format` is kept as by dt_fail. */
 dt_status dt_allocated(bool memory, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The text of this thread's last failure; "" when there was none. Valid until the thread's next dt_fail. */
+/* The text of this thread's last failure; "" if there was none. Valid until the thread's next
+ * dt_fail. */
 const char *dt_error_message(void);
 
 /* Failures that are reported together, a line each: all errors in a config. Starts zeroed. */

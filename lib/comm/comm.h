@@ -1,11 +1,12 @@
 /* Communicators: collectives among the ranks of a job, queued on a stream.
  *
- * Backends: self (one rank; lib/comm/self.c), mpi (cpu memory) and nccl (cuda memory; the ranks find each other over TCP, lib/rendezvous),
- * a folder each, sim (lib/comm/sim.c: any size, moves nothing). All ranks of a communicator call the same operations in the same order.
- * Counts are elements. Pointers are device memory; a call returns once the operation is queued on
- * `stream`, and the memory is in use until the stream has run it. dt_stream_synchronize returns
- * failures as DT_ERR_COMM or DT_ERR_TIMEOUT with a text that names the communicator, operation,
- * sequence number and ranks.
+ * Backends: self (one rank; lib/comm/self.c), mpi (cpu memory) and nccl (cuda memory; the ranks
+ * find each other over TCP, lib/rendezvous), a folder each, sim (lib/comm/sim.c: any size, moves
+ * nothing). All ranks of a communicator call the same operations in the same order. Counts are
+ * elements. Pointers are device memory; a call returns once the operation is queued on `stream`,
+ * and the memory is in use until the stream has run it. dt_stream_synchronize returns failures as
+ * DT_ERR_COMM or DT_ERR_TIMEOUT with a text that names the communicator, operation, sequence number
+ * and ranks.
  *
  * Sums. mpi: elements are added in fp32, rounded to the dtype when they are stored; DT_AVG divides
  * the finished sum by the size. nccl: NCCL adds in the dtype itself, rounding after each addition,
@@ -51,8 +52,9 @@ struct dt_comm_options {
     bool register_buffers;
 };
 
-/* The world's communicator for `device`. Collective over all ranks. world->size 1 never starts MPI; size > 1 picks mpi for cpu, nccl for
- * cuda, and sim for sim (nothing is exchanged; any size and rank works in one process).
+/* The world's communicator for `device`. Collective over all ranks. world->size 1 never starts MPI;
+ * size > 1 picks mpi for cpu, nccl for cuda, and sim for sim (nothing is exchanged; any size and
+ * rank works in one process).
  * Errors: DT_ERR_WORLD if the library's size differs from the launcher's variables (the text says
  * what to pass), DT_ERR_UNAVAILABLE, DT_ERR_TIMEOUT, DT_ERR_COMM. Owner: the caller. */
 dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
@@ -117,10 +119,12 @@ dt_status dt_all_reduce(struct dt_comm *comm, void *buffer, size_t count_elems, 
  * memory. */
 dt_status dt_reduce_scatter(struct dt_comm *comm, void *send, void *receive, size_t receive_count_elems, enum dt_dtype dtype,
                             enum dt_reduction op, struct dt_stream *stream);
-/* send [count], receive [size * count]: the parts in rank order. send may be receive + rank * count. */
+/* send [count], receive [size * count]: the parts in rank order. send may be receive + rank *
+ * count. */
 dt_status dt_all_gather(struct dt_comm *comm, const void *send, void *receive, size_t send_count_elems, enum dt_dtype dtype,
                         struct dt_stream *stream);
-/* send [size * count], receive [size * count]: part p of send becomes part r of rank p's receive, where r is this rank. */
+/* send [size * count], receive [size * count]: part p of send becomes part r of rank p's receive,
+ * where r is this rank. */
 dt_status dt_all_to_all(struct dt_comm *comm, const void *send, void *receive, size_t part_elems, enum dt_dtype dtype,
                         struct dt_stream *stream);
 /* send [count] goes to the next rank, receive [count] comes from the previous one: one step around

@@ -1,9 +1,10 @@
-/* Reading a config by a table: every key has one row that says its path, type, range, default and meaning.
+/* Reading a config by a table: every key has one row that says its path, type, range, default and
+ * meaning.
  *
- * A config is a JSON object; "model.dtype" is the path of key "dtype" in the object at "model". Rows fill a plain struct through offsets.
- * A key that is not in the table is refused, with the nearest known name. Overrides ("--set
- * path=value") and sweeps use the table, too; neither knows what the keys mean. Every error is one
- * line: "FILE: path: what is wrong and what is allowed". */
+ * A config is a JSON object; "model.dtype" is the path of key "dtype" in the object at "model".
+ * Rows fill a plain struct through offsets. A key that is not in the table is refused, with the
+ * nearest known name. Overrides ("--set path=value") and sweeps use the table, too; neither knows
+ * what the keys mean. Every error is one line: "FILE: path: what is wrong and what is allowed". */
 #pragma once
 
 #include "lib/base/status.h"
@@ -22,8 +23,10 @@ enum dt_field_kind {
     DT_FIELD_STRING, /* char [size]: NUL-terminated UTF-8 */
     DT_FIELD_TEXT,   /* const char *: the same, kept by lib/base/grow.h, at most DT_FIELD_TEXT_MOST bytes */
     DT_FIELD_ENUM,   /* int (or an enum): the index of the name among the choices */
-    /* const char *, kept so as well: an object whose names begin with `prefix`, values strings, numbers or booleans. Kept as compact JSON, the names in order and
-     * every value as the string that an environment variable would have; "" when there is none. A sweep may vary it, or path.NAME */
+    /* const char *, interned: an object whose names begin with `prefix`, and whose values are
+     * strings, numbers or booleans. Stored as compact JSON, with sorted names, and every value as
+     * the string of an environment variable; "" if there is none. A sweep may vary it, or
+     * path.NAME */
     DT_FIELD_SETTINGS,
 };
 
@@ -100,7 +103,8 @@ static inline bool dt_field_has_choices(const struct dt_field *field)
 enum { DT_FIELD_TEXT_BYTES = 640, DT_FIELD_TEXT_MOST = 2047 };
 void dt_field_describe(const struct dt_field *field, char text[DT_FIELD_TEXT_BYTES]);
 
-/* Set every field of `target` to its default. Errors: DT_ERR_INVALID when a default contradicts its own row. */
+/* Set every field of `target` to its default. Errors: DT_ERR_INVALID if a default contradicts its
+ * row. */
 dt_status dt_config_defaults(const struct dt_table *table, void *target);
 
 /* Read `object` into `target` (fields that it does not name are unchanged), and set given[i]
@@ -118,7 +122,8 @@ dt_status dt_config_check_required(const struct dt_table *table, const bool *giv
  * in the table's order. Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_config_write(const struct dt_table *table, const void *source, const bool *wanted, struct cJSON **out);
 
-/* The value of one field, as JSON in a style of dt_json_print. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */
+/* The value of one field, as JSON in a style of dt_json_print. Owner: the caller, free. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status dt_config_write_value(const struct dt_field *field, const void *source, int style, char **out);
 
 /* The text of a field, for settings their JSON; NULL: the field has none. */
@@ -128,8 +133,8 @@ const char *dt_field_text(const struct dt_field *field, const void *source);
  * count. */
 bool dt_field_same(const struct dt_field *field, const void *left, const void *right);
 
-/* dt_config_read of a list: up to list->max structs at `target`. `where` begins every error ("cpu.json: measured"); NULL is an empty list.
- * Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+/* dt_config_read of a list: up to list->max structs at `target`. `where` begins every error
+ * ("cpu.json: measured"); NULL is an empty list. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status dt_config_read_list(const struct dt_list *list, const struct cJSON *array, const char *where, void *target, int *count);
 
 /* The reverse. Owner of *out: the caller. Errors: DT_ERR_HOST_MEMORY. */
@@ -146,10 +151,12 @@ bool dt_config_replaces(const struct dt_field *field, const char *path);
  * DT_ERR_HOST_MEMORY. */
 dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, const char *assignment);
 
-/* A sweep: "sweep": {path: [value, ...], ...}. The product of the lists is run, the first path outermost (it changes slowest). A path is
- * dotted ("model.dtype") or nested ("model": {"dtype": [...]}); a list of objects at an object's path ("model": [{...}, {...}]) merges
- * each object into the config's own. "cases" is such a list for the whole config. Two axes must not set the same key. At most
- * DT_SWEEP_MAX combinations. "sweep": [{...}, {...}] lists experiments instead: each object is merged into the config. */
+/* A sweep: "sweep": {path: [value, ...], ...}. The product of the lists is run, the first path
+ * outermost (it changes slowest). A path is dotted ("model.dtype") or nested ("model": {"dtype":
+ * [...]}); a list of objects at an object's path ("model": [{...}, {...}]) merges each object into
+ * the config's own. "cases" is such a list for the whole config. Two axes must not set the same
+ * key. At most DT_SWEEP_MAX combinations. "sweep": [{...}, {...}] lists experiments instead: each
+ * object is merged into the config. */
 #define DT_SWEEP_CASES "cases"
 /* A file may name its schema, for editors: the key is ignored. */
 #define DT_CONFIG_SCHEMA "$schema"

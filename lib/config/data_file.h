@@ -12,8 +12,9 @@
  * DT_ERR_IO, with all places that were searched. */
 dt_status dt_find_data_file(const char *name, const char *directory, char *out, size_t out_bytes);
 
-/* The path of a script that comes with dtbench, in `out`: ../../scripts from the program in a build, ../share/dtbench/scripts in an
- * installation, and nowhere else, since it will be run. Errors: DT_ERR_IO, with both places. */
+/* The path of a script that comes with dtbench, in `out`: ../../scripts from the program in a
+ * build, ../share/dtbench/scripts in an installation. No other places, because the script will be
+ * executed. Errors: DT_ERR_IO, with both places. */
 dt_status dt_find_script(const char *name, char *out, size_t out_bytes);
 
 /* The file for a name: "gcp_a2" in folder "clusters" is clusters/gcp_a2.json; a name with a slash,

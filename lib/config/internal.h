@@ -16,8 +16,9 @@ void dt_config_join(const char *prefix, const char *key, char path[DT_CONFIG_PAT
 /* Whether there is a field below `path`; always true for "". */
 bool dt_config_is_object(const struct dt_table *table, const char *path);
 
-/* Go through the keys of the object at `prefix` in the table's order: the path of the next one, a field or an object, from row *row on
- * (0 at first). False after the last. The keys of an object stand together in a table. */
+/* Go through the keys of the object at `prefix` in the table's order: the path of the next key, a
+ * field or an object, from row *row on (0 at first). False after the last. The keys of an object
+ * are adjacent in a table. */
 bool dt_config_next_key(const struct dt_table *table, const char *prefix, int *row, char path[DT_CONFIG_PATH_BYTES]);
 
 /* The row of settings to which `path` belongs, and the setting's name; -1: none. */

@@ -2,13 +2,14 @@
  *
  * cJSON's own reader takes trailing garbage, duplicate keys, 007, raw control characters and broken
  * UTF-8, and saturates numbers that overflow. A benchmark must not guess what its user meant, so
- * this reader is our own and follows RFC 8259 to the letter; beyond that it refuses numbers that
- * overflow a double, duplicate keys (compared after escapes are decoded), \u0000, lone surrogates,
- * a byte order mark, nesting deeper than DT_JSON_MAX_DEPTH and objects of more than
- * DT_JSON_MAX_KEYS keys. Every failure is one line that says where: "FILE:LINE:COLUMN: path.to.key:
- * what is wrong" (columns count bytes, from 1).
+ * this reader follows RFC 8259 exactly, and also refuses numbers that overflow a double, duplicate
+ * keys (compared after escapes are decoded), \u0000, lone surrogates, a byte order mark, nesting
+ * deeper than DT_JSON_MAX_DEPTH and objects of more than DT_JSON_MAX_KEYS keys. Every failure is
+ * one line that says where: "FILE:LINE:COLUMN: path.to.key: what is wrong" (columns count bytes,
+ * from 1).
  *
- * Only the tree is cJSON's: walk it with cJSON.h, compare keys with cJSON_GetObjectItemCaseSensitive. */
+ * Only the tree is cJSON's: walk it with cJSON.h, compare keys with
+ * cJSON_GetObjectItemCaseSensitive. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -22,13 +23,15 @@ struct cJSON;
 
 enum { DT_JSON_MAX_DEPTH = 64, DT_JSON_MAX_KEYS = 4096, DT_JSON_MAX_FILE_BYTES = 16 << 20 };
 
-/* Parse text [length], which may hold any byte. `source` names it in errors. Owner: the caller, dt_json_destroy.
- * Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+/* Parse text [length], which may contain any byte. `source` names it in errors. Owner: the caller,
+ * dt_json_destroy. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status dt_json_parse(const char *text, size_t length, const char *source, struct cJSON **out);
 void dt_json_destroy(struct cJSON *value); /* takes NULL */
 
-/* Read a whole file, "-" for standard input, as text with a NUL after its `length` bytes. Owner: the caller, free.
- * Errors: DT_ERR_IO with the file's name, DT_ERR_INVALID past DT_JSON_MAX_FILE_BYTES, DT_ERR_HOST_MEMORY. */
+/* Read a whole file, "-" for standard input, as text with a NUL after its `length` bytes. Owner:
+ * the caller, free.
+ * Errors: DT_ERR_IO with the file's name, DT_ERR_INVALID past DT_JSON_MAX_FILE_BYTES,
+ * DT_ERR_HOST_MEMORY. */
 dt_status dt_read_file(const char *path, char **out_text, size_t *out_length);
 
 /* Both: the value of a file. `label` names it in errors of its text. */
@@ -45,12 +48,17 @@ enum dt_json_style { DT_JSON_COMPACT = 0, DT_JSON_SORTED = 1, DT_JSON_INDENT = 2
  * the caller, free. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_json_print(const struct cJSON *value, int style, char **out_text);
 
-/* Trees from a text that shows their shape: dt_json_object("name: %s, steps: {first: %d, mean: %g}", name, first, mean). A key is a word, or
- * %s: a text of at most 127 bytes among the arguments. A value is an object in braces, or
- *     %s  a text, not NULL         %d  a whole number     %g  a number; what is not finite becomes null when it is printed
- *     %hhd  true or false          %p  a tree, which becomes part of the new one
- * A tree is NULL after lack of memory, and so is every tree that it should become part of (whose
- * other parts are destroyed): so only the whole tree needs to be checked. Owner: the caller,
+/* Trees from a text that shows their shape:
+ *   dt_json_object("name: %s, steps: {first: %d, mean: %g}", name, first, mean)
+ * A key is a word, or %s: a text of at most 127 bytes among the arguments. A value is an object in
+ * braces, or
+ *   %s    a text, not NULL
+ *   %d    a whole number
+ *   %g    a number; if it is not finite, it is printed as null
+ *   %hhd  true or false
+ *   %p    a tree, which becomes part of the new one
+ * A tree is NULL if memory is exhausted, and so is every tree of which it should become a part
+ * (whose other parts are destroyed), so only the whole tree needs to be checked. Owner: the caller,
  * dt_json_destroy. */
 struct cJSON *dt_json_object(const char *members, ...) __attribute__((format(printf, 1, 2)));
 /* Add members to a tree that is not part of another one; it becomes NULL if memory is exhausted. */
@@ -72,7 +80,8 @@ struct cJSON *dt_json_words(const char *text, const char *separator);
  * NULL. */
 dt_status dt_json_write(struct cJSON *tree, FILE *to);
 
-/* The shortest decimal text that reads back as `value` (as a double, or as a float for the second); at least 32 bytes. */
+/* The shortest decimal text that reads back as `value` (as a double, or as a float for the second);
+ * at least 32 bytes. */
 void dt_format_double(double value, char *text, size_t text_bytes);
 void dt_format_float(float value, char *text, size_t text_bytes);
 

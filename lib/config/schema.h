@@ -29,6 +29,7 @@ struct dt_schema {
     bool sweeps;                              /* it has the key "sweep": every path or object may have a list instead of a value */
 };
 
-/* Write the schema (JSON Schema, draft 2020-12): keys in the table's order. Owner of *out: the caller, dt_json_destroy.
+/* Write the schema (JSON Schema, draft 2020-12): keys in the table's order. Owner of *out: the
+ * caller, dt_json_destroy.
  * Errors: DT_ERR_HOST_MEMORY; DT_ERR_INVALID where a rule is not JSON. */
 dt_status dt_schema_make(const struct dt_schema *schema, struct cJSON **out);

@@ -1,4 +1,5 @@
-/* Fields that are maps: names of a kind, such as environment variables that begin with NCCL_, and a value for each. */
+/* Fields that are maps: names of a kind, such as environment variables that begin with NCCL_, and a
+ * value for each. */
 #include "lib/config/internal.h"
 #include "lib/config/json.h"
 

@@ -1,10 +1,10 @@
 /* Translation between other programs' settings and ours: tables of words, whose rows are used in
  * both directions.
  *
- * Others' settings and ours are JSON trees. A row names a key of theirs and one of ours, and says which values mean the same: what imports a
- * file and what exports one read the same row. Values are removed from the tree that is read, so
- * that the rest has not been understood. What rows cannot express (one number computed from
- * several) is code of the table's user. */
+ * Others' settings and ours are JSON trees. A row names a key of theirs and one of ours, and says
+ * which values mean the same: what imports a file and what exports one read the same row. Values
+ * are removed from the tree that is read, so that the rest has not been understood. What rows
+ * cannot express (one number computed from several) is code of the table's user. */
 #pragma once
 
 #include "lib/base/status.h"

@@ -1,9 +1,9 @@
 /* The functions of a device backend, and the common parts of its objects, which lib/device/device.c
  * owns. Included only by backends.
  *
- * A backend's own device, stream and event structures begin with these and are allocated by its create functions. lib/device/device.c
- * checks arguments and keeps the ledger, so that every backend counts the same bytes; a backend sees only valid arguments and sizes above
- * 0. */
+ * A backend's own device, stream and event structures begin with these and are allocated by its
+ * create functions. lib/device/device.c checks arguments and keeps the ledger, so that every
+ * backend counts the same bytes; a backend sees only valid arguments and sizes above 0. */
 #pragma once
 
 #include "lib/device/device.h"

@@ -58,14 +58,15 @@ dt_status dt_sim_record_finish(struct dt_device *device, struct dt_sim_program *
 
 /* The host is busy for `seconds`. No-op unless recording. */
 dt_status dt_sim_host(struct dt_device *device, double seconds);
-/* `stream` computes for `seconds` in `kernels` kernels, after the host was busy for host_s with them. label: as in lib/sim/program.h. No-op
- * unless recording. */
+/* `stream` computes for `seconds` in `kernels` kernels, after the host was busy for host_s with
+ * them. label: as in lib/sim/program.h. No-op unless recording. */
 dt_status dt_sim_work(struct dt_stream *stream, double kernels, double host_s, double seconds, const char *label);
 
 /* The same on processors that ranks share (dt_sim_program_shared_work). */
 dt_status dt_sim_shared_work(struct dt_stream *stream, double seconds, double load, const char *label);
 
-/* The host's processors move `bytes` of their own memory: the updates of parameters that live there. No-op unless recording. */
+/* The host's processors read and write `bytes` of host memory: updates of parameters in host
+ * memory. No-op unless recording. */
 dt_status dt_sim_host_memory(struct dt_stream *stream, double bytes, const char *label);
 
 /* When an event of a program happened, in seconds, and how long its stream had been idle until

@@ -1,8 +1,10 @@
-/* Traces: what ran when, in the JSON that Perfetto (ui.perfetto.dev) and Chrome (about:tracing) show.
+/* Traces: the begin and end of all work, in the JSON that Perfetto (ui.perfetto.dev) and Chrome
+ * (about:tracing) show.
  *
- * A trace has processes (a rank), in each of them threads (a queue), and on each thread spans that do not overlap.
- * Source  "Trace Event Format", Google, 2016: complete events "X", metadata events "M", flow events "s" and "f",
- * counters "C". */
+ * A trace has processes (a rank), in each of them threads (a queue), and on each thread spans that
+ * do not overlap.
+ * Source  "Trace Event Format", Google, 2016: complete events "X", metadata events "M", flow events
+ *         "s" and "f", counters "C". */
 #pragma once
 
 #include "lib/device/device.h"

@@ -140,13 +140,16 @@ void dt_launch_outcome_finish(struct dt_launch_outcome *outcome);
 
 /* The rank's side of lib/launch/launch.h: a process that a supervisor started.
  *
- *     dt_launch_rank_connect(socket, world.rank, &rank);   first of all: from here on a death is noticed, and stderr is the supervisor's
- *     ... dt_launch_rank_input(rank) ... dt_launch_rank_progress(rank, "ready") ... a step, a progress ...
- *     dt_launch_rank_result(rank, json);                   rank 0; or dt_launch_rank_failed(rank, status, text)
- *     dt_launch_rank_finish(rank);                         last of all
+ *   dt_launch_rank_connect(socket, world.rank, &rank);   first: from now on the supervisor notices
+ *                                                        a death, and receives stderr
+ *   dt_launch_rank_input(rank);
+ *   dt_launch_rank_progress(rank, "ready");              and again after each step
+ *   dt_launch_rank_result(rank, json);                   on rank 0; after a failure
+ *                                                        dt_launch_rank_failed(rank, status, text)
+ *   dt_launch_rank_finish(rank);                         last
  *
- * A thread of its own listens to the supervisor. When the supervisor is gone the process ends at once (_exit): nobody is left to work
- * for, and the other ranks do the same. */
+ * A separate thread listens to the supervisor. If the supervisor is gone, the process ends
+ * immediately (_exit), and so do the other ranks. */
 
 struct dt_launch_rank;
 
@@ -176,13 +179,16 @@ void dt_launch_rank_finish(struct dt_launch_rank *rank);
 
 /* Slurm's lists of nodes: "gpu[01-03,7],login" is gpu01, gpu02, gpu03, gpu7 and login.
  *
- * A name may have several brackets ("rack[1-2]node[01-16]", the last one running fastest) and text after them. A range keeps its first
- * number's leading zeros. This is what `scontrol show hostnames` prints, for where neither Slurm's commands nor its library are. */
+ * A name may have several brackets ("rack[1-2]node[01-16]", the last one running fastest) and text
+ * after them. A range keeps its first number's leading zeros. This is what `scontrol show
+ * hostnames` prints, for where neither Slurm's commands nor its library are. */
 
-/* The longest name of a node, and the most that a list may name: Slurm's own limit is below both. */
+/* The longest name of a node, and the most that a list may name: Slurm's own limit is below
+ * both. */
 enum { DT_NODE_NAME_BYTES = 256, DT_NODE_LIST_MAX = 1 << 17 };
 
-/* All names in the list's order, a line each, without a newline after the last. Owner of *out_lines: the caller, free.
+/* All names in the list's order, a line each, without a newline after the last. Owner of
+ * *out_lines: the caller, free.
  * Errors: DT_ERR_INVALID with the list and what is wrong in it, DT_ERR_HOST_MEMORY. */
 dt_status dt_node_list_expand(const char *list, char **out_lines, int *out_count);
 

@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Messages between the supervisor (run.c) and its rank processes (rank.c): length-prefixed text with a type, over
- * a Unix-domain socket. Both ends are the same program on the same machine, so numbers are sent in
- * native format. */
+/* Messages between the supervisor (run.c) and its rank processes (rank.c): length-prefixed text
+ * with a type, over a Unix-domain socket. Both ends are the same program on the same machine, so
+ * numbers are sent in native format. */
 
 enum dt_wire_type {
     DT_WIRE_HELLO = 1, /* rank to supervisor, first: value is the rank */
@@ -26,7 +26,7 @@ enum dt_wire_type {
     DT_WIRE_TYPES
 };
 
-/* Who reads: it takes only what the other end sends. */
+/* The end that reads, which accepts only messages that the other end sends. */
 enum dt_wire_end { DT_WIRE_RANK, DT_WIRE_SUPERVISOR };
 
 struct dt_wire_message {

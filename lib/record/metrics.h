@@ -161,5 +161,6 @@ void dt_metrics_set_peaks(struct dt_metrics *metrics, const struct dt_rank_memor
 /* Read a record's "metrics". Missing values become unknown, and texts are not read. */
 void dt_metrics_read(struct dt_metrics *metrics, const struct cJSON *object);
 
-/* The JSON Schema of a record's "metrics". Owner of *out: the caller, dt_json_destroy. Errors: DT_ERR_HOST_MEMORY. */
+/* The JSON Schema of a record's "metrics". Owner of *out: the caller, dt_json_destroy. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status dt_metrics_schema(struct cJSON **out);

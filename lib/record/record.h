@@ -78,10 +78,11 @@ dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct 
 const char *dt_version(void);
 const char *dt_git_commit(void);
 
-/* Records: the results, one JSON object a line ("JSON lines").
+/* Records: the results, one JSON object for each line ("JSON lines").
  *
- * A line is appended with one write() and one fsync under an advisory lock, so that neither a crash nor a second writer can leave a mixture
- * of two lines. What a crash can leave is a torn last line: readers skip it, and the next append ends it with a newline first. */
+ * A line is appended with one write() and one fsync under an advisory lock, so that neither a crash
+ * nor a second writer can leave a mixture of two lines. A crash can leave an incomplete last line:
+ * readers skip it, and the next append ends it with a newline first. */
 
 struct dt_record_file;
 
@@ -115,8 +116,8 @@ struct dt_record {
 /* A record with every number unknown, "failed". */
 void dt_record_init(struct dt_record *record);
 
-/* The record as one line without its newline. Owner: the caller, free. Errors: DT_ERR_INVALID for a config_json that is not JSON,
- * DT_ERR_HOST_MEMORY. */
+/* The record as one line without its newline. Owner: the caller, free. Errors: DT_ERR_INVALID for a
+ * config_json that is not JSON, DT_ERR_HOST_MEMORY. */
 dt_status dt_record_format(const struct dt_record *record, char **out_line);
 
 /* Open `path` for appending ("-": standard output), and create it if necessary. Checks in advance

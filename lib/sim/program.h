@@ -111,9 +111,10 @@ struct dt_sim_program {
     size_t group_first; /* first operation of the open group */
 };
 
-/* coalesce: consecutive work of a stream becomes one operation. The replay's times are the same, since work that follows work composes
- * exactly: from host time H and stream time S, (host h, work w, lead c) leads to host H + h and stream max(S + w, H + c). Traces then show
- * one row for several kernels. Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
+/* coalesce: consecutive work of a stream becomes one operation. The replay's times are the same,
+ * since work that follows work composes exactly: from host time H and stream time S, (host h, work
+ * w, lead c) leads to host H + h and stream max(S + w, H + c). Traces then show one row for several
+ * kernels. Owner: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_program_create(bool coalesce, struct dt_sim_program **out);
 void dt_sim_program_destroy(struct dt_sim_program *program); /* takes NULL */
 
@@ -126,7 +127,8 @@ dt_status dt_sim_program_add_slot(struct dt_sim_program *program, int *out_slot)
 /* The host is busy before it issues the next operation: launch overhead, or the framework's own
  * time. */
 dt_status dt_sim_program_host(struct dt_sim_program *program, double seconds);
-/* label (here and below; copied once for each distinct text; NULL: none) names the work in traces. */
+/* label (here and below; copied once for each distinct text; NULL: none) names the work in
+ * traces. */
 dt_status dt_sim_program_work(struct dt_sim_program *program, int stream, double seconds, const char *label);
 /* Work on processors that the ranks of a node share: it takes `seconds` alone, and longer if the
  * loads of all current work on the node add up to more than 1. load: above 0, at most

@@ -57,7 +57,8 @@ struct dt_slurm_facts {
 /* Is this process part of a job? From SLURM_JOB_ID. */
 bool dt_slurm_in_job(void);
 
-/* GPUs that Slurm gave the job, or this step of it, on this node (SLURM_GPUS_ON_NODE); 0: unknown. */
+/* GPUs that Slurm gave the job, or this step of it, on this node (SLURM_GPUS_ON_NODE); 0:
+ * unknown. */
 int dt_slurm_gpus_on_node(void);
 
 /* Collect facts. helper: argument vector, NULL-terminated, as for posix_spawnp; NULL: variables

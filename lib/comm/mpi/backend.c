@@ -49,7 +49,8 @@ static void keep_freed_memory(void)
     mallopt(M_TRIM_THRESHOLD, LARGEST_BYTES);
 }
 
-/* "Open MPI v4.1.4, package: ..." is "Open MPI 4.1.4", and "MPICH Version:      4.2.1" is "MPICH 4.2.1". */
+/* "Open MPI v4.1.4, package: ..." is "Open MPI 4.1.4", and "MPICH Version:      4.2.1" is "MPICH
+ * 4.2.1". */
 static void read_library_version(char *out, size_t out_bytes)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "MPI", number[32];

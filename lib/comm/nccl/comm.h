@@ -79,7 +79,8 @@ static inline struct nccl_comm *dt_nccl_of(const struct dt_comm *comm)
  * operation makes connections, and NCCL is busy until the peers have called it, too. Errors:
  * DT_ERR_COMM, DT_ERR_TIMEOUT naming who is missing; the family is then aborted. */
 dt_status dt_nccl_settle(struct nccl_comm *comm, ncclResult_t result, const char *what, uint64_t sequence, double timeout_s);
-/* The family's first failure: keep it, and abort all. Returns `status`, with `text` as this thread's failure. */
+/* The family's first failure: keep it, and abort all. Returns `status`, with `text` as this
+ * thread's failure. */
 dt_status dt_nccl_give_up(struct nccl_family *family, dt_status status, const char *text);
 /* Abort every communicator, and destroy every graph of the device, which may hold their operations;
  * returns when this is done, or after a few seconds (hanging aborts are then abandoned); during a

@@ -1,8 +1,9 @@
 /* How NCCL connects the ranks, from its log: there is no call for this. The log is written to a
  * file in memory, which ends with the process, and is read on request.
- * Source  NVIDIA, "NCCL User Guide", environment variables (NCCL_DEBUG, NCCL_DEBUG_SUBSYS, NCCL_DEBUG_FILE); the lines as the texts in
- *         NCCL 2.30.7's library have them: "NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:...", "Using network IB", "Channel 00/0 : 0[0] -> 1[1] via
- *         P2P/CUMEM". Lines in another format are ignored. */
+ * Source  NVIDIA, "NCCL User Guide", environment variables (NCCL_DEBUG, NCCL_DEBUG_SUBSYS,
+ *         NCCL_DEBUG_FILE); the lines as the texts in NCCL 2.30.7's library have them: "NET/IB :
+ *         Using [0]mlx5_0:1/IB [RO]; OOB eth0:...", "Using network IB", "Channel 00/0 : 0[0] ->
+ *         1[1] via P2P/CUMEM". Lines in another format are ignored. */
 #include "lib/comm/nccl/log.h"
 
 #include <dirent.h>

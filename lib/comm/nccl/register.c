@@ -7,8 +7,8 @@
  * to a rank. NVLink's multicast also needs equal offsets of buffers in their pieces; NCCL compares
  * these at each operation, and does not use multicast if they differ.
  *
- * Source  NVIDIA, "NCCL User Guide", User Buffer Registration; NCCL 2.30.7's sources (register.cc, allocator.cc; nvls.cc compares
- * offsets) */
+ * Source  NVIDIA, "NCCL User Guide", User Buffer Registration; NCCL 2.30.7's sources (register.cc,
+ *         allocator.cc; nvls.cc compares offsets) */
 #include "lib/comm/nccl/comm.h"
 
 #include <stdlib.h>

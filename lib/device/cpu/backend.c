@@ -1,4 +1,5 @@
-/* The cpu device: streams are threads (stream.c), memory comes from a pool (pool.c), copies are tasks. */
+/* The cpu device: streams are threads (stream.c), memory comes from a pool (pool.c), copies are
+ * tasks. */
 #include "lib/device/cpu/device.h"
 
 #include "lib/base/machine.h"

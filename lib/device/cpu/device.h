@@ -7,8 +7,9 @@
 /* Work for a stream's thread. `arguments` points to the stream's own copy. */
 typedef dt_status (*dt_cpu_task)(void *arguments);
 
-/* Queue `task` on `stream` with a copy of `arguments` (at most DT_CPU_ARGUMENT_BYTES; shallow). `label` is a string literal. Queues; blocks
- * only while the queue (4096 entries) is full. The stream's thread has its OpenMP team set to dt_cpu_threads. */
+/* Queue `task` on `stream` with a copy of `arguments` (at most DT_CPU_ARGUMENT_BYTES; shallow).
+ * `label` is a string literal. Queues; blocks only while the queue (4096 entries) is full. The
+ * stream's thread has its OpenMP team set to dt_cpu_threads. */
 enum { DT_CPU_ARGUMENT_BYTES = 256 };
 dt_status dt_cpu_submit(struct dt_stream *stream, const char *label, dt_cpu_task task, const void *arguments, size_t arguments_bytes);
 

@@ -1,5 +1,5 @@
-/* The cuda device: streams, events and graphs are CUDA's, memory comes from pools (pool.h). The tests also run it on an
- * emulated GPU (test/cuda_emulator). */
+/* The cuda device: streams, events and graphs are CUDA's, memory comes from pools (pool.h). The
+ * tests also run it on an emulated GPU (test/cuda_emulator). */
 #include "lib/device/cuda/device.h"
 
 #include "lib/base/machine.h"

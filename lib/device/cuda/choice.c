@@ -186,7 +186,7 @@ dt_status dt_cuda_choose(const struct dt_device_options *options, int *out)
     return DT_OK;
 }
 
-/* ---- this process near its GPU: on the processors of the NUMA node that the GPU is connected to ---- */
+/* ---- binding this process to the processors of the NUMA node of its GPU ---- */
 
 /* Read "0-15,64-79", Linux's format of processor lists. False: it is not such a list. */
 static bool read_list(const char *text, cpu_set_t *out)

@@ -43,7 +43,7 @@ struct cuda_pool {
     dt_status (*grow)(void *context, size_t bytes, void **out); /* DT_ERR_OOM: no memory is left */
     void (*shrink)(void *context, void *data);
     void *context;
-    bool separate; /* each block is a segment of its own, of exactly the requested bytes, returned at the next release */
+    bool separate; /* each block is a separate segment of exactly the requested bytes, returned at the next release */
 
     struct cuda_segment *segments;
     struct {

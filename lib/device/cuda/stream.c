@@ -298,7 +298,7 @@ dt_status dt_cuda_event_elapsed_ns(const struct dt_event *start_base, const stru
     return DT_OK;
 }
 
-/* ---- tasks on the host in a stream's order: the driver calls them on a thread of its own ---- */
+/* ---- tasks on the host in a stream's order: a thread of the driver calls them ---- */
 
 static void keep_failure(struct cuda_device *device, const char *label, dt_status status)
 {
