@@ -1,4 +1,4 @@
-/* Attention on the GPU: checks, sizes, and which kernels compute it. */
+/* Attention on the GPU: checks, sizes, and the choice of kernels. */
 #include "gpt/cuda/attention_tile.cuh"
 
 namespace {
@@ -7,9 +7,10 @@ using namespace gpt_cuda;
 
 enum { DOTS_THREADS = 256, DOTS_LANES = 8 };
 
-/* dots [samples, heads, queries] = sums of dout * out over each head's columns: eight lanes for each (row, head), N elements an access. For fp32; the
- * tensor cores' kernel for dq makes them itself.
- * Floor: dout and out read once, bytes of 2 * rows * d elements. */
+/* dots [samples, heads, queries] = sums of dout * out over each head's columns: eight lanes for
+ * each (row, head), N elements for each access. For fp32; the tensor cores' kernel for dq computes
+ * them itself.
+ * Floor: dout and out are read once, 2 * rows * d elements. */
 template <int N>
 __global__ void __launch_bounds__(DOTS_THREADS)
     dots_kernel(float *dots, const float *dout, const float *out, size_t rows, attention_shape shape)
@@ -44,7 +45,8 @@ dt_status queue_dots(struct dt_stream *stream, float *dots, const float *dout, c
                   rows, shape);
 }
 
-/* The largest access of at most 16 bytes for rows whose starts are multiples of `elems` elements of 2 bytes beyond these bases. */
+/* The largest access of at most 16 bytes for rows that start at multiples of `elems` 2-byte
+ * elements from these addresses. */
 int access_bytes(size_t elems, const void *a, const void *b = nullptr, const void *c = nullptr)
 {
     uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)(elems * 2);
@@ -54,7 +56,7 @@ int access_bytes(size_t elems, const void *a, const void *b = nullptr, const voi
     return 2;
 }
 
-/* Errors: DT_ERR_INVALID for what the kernels cannot take. */
+/* Errors: DT_ERR_INVALID for shapes that the kernels do not support. */
 dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropout, size_t samples, const struct gpt_part *heads,
                    const struct gpt_part *kv_heads, attention_shape *shape)
 {
@@ -99,14 +101,15 @@ dt_status shape_of(const struct gpt_kernels *k, const struct gpt_dropout *dropou
     return DT_OK;
 }
 
-/* ---- a call's piece, where ranks share samples (struct gpt_piece) ---- */
+/* ---- the piece of a call whose ranks share samples (struct gpt_piece) ---- */
 
 attention_rows rows_of(const struct gpt_positions &p)
 {
     return {(int)p.count, (int)p.count / 2, {(int)p.first[0], (int)p.first[1]}};
 }
 
-/* Between the keys of all ranks, one rank's after the other, and `ordered`, by their positions [samples, T, 2Kw]. */
+/* Copy between the keys of all ranks, one rank after the other, and `ordered`, the keys by position
+ * [samples, T, 2Kw]. */
 dt_status order_keys(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_piece *piece, size_t samples,
                      const attention_shape &s, void *keys, void *ordered, bool back)
 {
@@ -135,7 +138,7 @@ size_t ordered_bytes(const struct gpt_kernels *k, const attention_shape &s, size
     return (samples * (size_t)s.T * s.key_row * dt_dtype_bytes(k->model.dtype) + 255) / 256 * 256;
 }
 
-/* Rows and strides of a piece, whose keys lie by themselves. */
+/* Rows and strides of a piece, whose keys are in a separate array. */
 dt_status take_piece(const struct gpt_kernels *k, const struct gpt_piece *piece, attention_shape *s)
 {
     if (gpt_of(&k->model)->attention != GPT_ATTENTION_FUSED)
@@ -160,9 +163,9 @@ static dt_status check_shared_memory(struct gpt_kernels *k)
     bool fused = gpt_of(m)->attention == GPT_ATTENTION_FUSED;
     attention_forward f = {};
     attention_backward b = {};
-    b.weights = fused ? nullptr : k; /* unfused needs room for tiles of them */
+    b.weights = fused ? nullptr : k; /* any address: unfused attention needs shared memory for tiles of weights */
     if (shape_of(k, &none, 1, &heads, &kv_heads, &f.shape) < 0)
-        return DT_OK; /* kernels of a model without attention, as when one is timed; the call that needs it says what is wrong */
+        return DT_OK; /* kernels of a model without attention, as in timing one kernel; a call that needs attention reports the error */
     b.shape = f.shape;
     switch (m->dtype) {
     case DT_FP16: DT_TRY(attention_forward_tensor<__half>(nullptr, 1, f)); return attention_backward_tensor<__half>(nullptr, 1, b);
@@ -208,7 +211,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
     }
 }
 
-/* rope: NULL, or what dq and dk turn back by. */
+/* rope: NULL, or the angles by which dq and dk are rotated back. */
 static dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_attention_backward *a, const float *rope)
 {
     bool fused = gpt_of(&k->model)->attention == GPT_ATTENTION_FUSED;

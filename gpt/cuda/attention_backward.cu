@@ -1,26 +1,35 @@
 /* Attention's gradient on the tensor cores.
  *
- * Two kernels compute the weights again from lse (unfused: read them), so that each sum has one owner: no atomics, the same bits in every
- * run. The first owns a tile of Br = ROWS queries, makes D of its rows, which it leaves for the second, loops over tiles of Bc = KEYS keys up to the
- * causal diagonal and computes dq; the second
- * owns a tile of Bc = KEYS keys, loops over tiles of Br = QUERIES queries from the diagonal on, of every query head that reads these keys,
- * and computes dk and dv. With P the weights, Z dropout's factors (0 or 1 / (1 - p)) and D = dots, the rows' sums of dout * out:
+ * Two kernels compute the weights again from lse (unfused: read them), so that one block computes
+ * each sum: no atomics, the same bits in every run. A block of the first kernel has a tile of Br =
+ * ROWS queries, computes D of its rows, which it stores for the second kernel, loops over tiles of
+ * Bc = KEYS keys up to the causal diagonal, and computes dq. A block of the second kernel has a
+ * tile of Bc = KEYS keys, loops over tiles of Br = QUERIES queries from the diagonal on, of every
+ * query head that reads these keys, and computes dk and dv. With P the weights, Z dropout's factors
+ * (0 or 1 / (1 - p)) and D = dots, the rows' sums of dout * out:
  *
- *   dv = (P Z)^T dout    dS = P (Z (dout v^T) - D)    dq = dS k / sqrt(width)    dk = dS^T q / sqrt(width)
+ *   dv = (P Z)^T dout          dS = P (Z (dout v^T) - D)
+ *   dq = dS k / sqrt(width)    dk = dS^T q / sqrt(width)
  *
- * The second computes transposed scores, k q^T: then P^T and dS^T are where the next product needs its left operand, in registers.
+ * The second kernel computes transposed scores, k q^T: P^T and dS^T are then in the registers in
+ * which the next product needs its left operand.
  *
- * Floor: 5 products over half of the square, 5 * T^2 * width FLOPs for one head, at the tensor cores' rate; these kernels do 7, two of
- * them twice (8 past a width of 128). qkv, dout, out read and dqkv written once: 16 * T * width bytes. Dropout's bits are drawn
- * once where the second kernel's results have room for them until then, up to 32 queries for each column of a head; else twice.
+ * Floor: 5 products over half of the square, 5 * T^2 * width FLOPs for one head, at the tensor
+ * cores' rate; these kernels compute 7, two of them twice (8 above a width of 128). qkv, dout, out
+ * are read and dqkv is written once: 16 * T * width bytes. Dropout's bits are made once if they fit
+ * into the memory of the second kernel's results, up to 32 queries for each column of a head;
+ * otherwise twice.
  *
- * Five products in one kernel, with dq [T, width] in shared memory in fp32, are left out: such products wait for shared memory as much as for the
- * tensor cores, and that would hardly move less. For 64 queries by 64 keys of 96 columns these two kernels move 336 KiB (216 for dk and dv, whose
- * warps own 16 rows and read all of the other side for each product; 120 for dq, whose warps own 32), one kernel of the first kind 328 (dS goes
- * through shared memory, and dq in and out), with one block of 4 warps on a multiprocessor where there are two: dq alone is 96 KiB at T = 256. This is
- * counted, not measured. Where one read serves four warps (wgmma) it comes out otherwise.
+ * There is no single kernel of five products with dq [T, width] in shared memory in fp32, because
+ * such products wait for shared memory as much as for the tensor cores, and it would hardly move
+ * fewer bytes. For 64 queries by 64 keys of 96 columns these two kernels move 336 KiB (216 for dk
+ * and dv, whose warps have 16 rows and read all of the other side for each product; 120 for dq,
+ * whose warps have 32). The single kernel would move 328 KiB (dS through shared memory, dq in and
+ * out), with one block of 4 warps on a multiprocessor instead of two: dq alone is 96 KiB at T =
+ * 256. These numbers are counted, not measured. They differ if one read serves four warps (wgmma).
  *
- * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 2; Dao et al., "FlashAttention", NeurIPS 2022, appendix B.4 for dropout. */
+ * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 2; Dao et al., "FlashAttention", NeurIPS
+ *         2022, appendix B.4 for dropout. */
 #include "gpt/cuda/attention_tile.cuh"
 
 namespace gpt_cuda {
@@ -31,14 +40,14 @@ namespace {
 
 template <int WIDTH> struct query_tiles {
     static constexpr int BLOCKS = WIDTH <= 96 ? 2 : 1, ROWS = 16 * BLOCKS * ATTENTION_WARPS, KEYS = 32;
-    static constexpr int STAGE = 2 * KEYS * tile_stride<WIDTH>, WEIGHTS = ROWS * tile_stride<KEYS>; /* elements of one of two stages each */
+    static constexpr int STAGE = 2 * KEYS * tile_stride<WIDTH>, WEIGHTS = ROWS * tile_stride<KEYS>; /* elements of each of two stages */
     static constexpr size_t elems(bool fused)
     {
         return (size_t)(2 * ROWS * tile_stride<WIDTH> + 2 * STAGE + (fused ? 0 : 2 * WEIGHTS));
     }
 };
 
-/* The warp's accumulators = its part of a tile of weights in shared memory. */
+/* The warp's accumulators become its part of a tile of weights in shared memory. */
 template <typename E, int BLOCKS, int KEYS>
 __device__ inline void weights_of(float (&p)[BLOCKS][KEYS / 8][4], const row_operand<E, KEYS, BLOCKS, false> &weights)
 {
@@ -46,7 +55,7 @@ __device__ inline void weights_of(float (&p)[BLOCKS][KEYS / 8][4], const row_ope
     for (int block = 0; block < BLOCKS; block++)
 #pragma unroll
         for (int i = 0; i < KEYS / 8; i += 2) {
-            uint32_t words[4]; /* laid out as a left operand: two neighbouring 8x8 matrices of accumulators */
+            uint32_t words[4]; /* stored as a left operand: two adjacent 8x8 matrices of accumulators */
             weights.get(words, block, i / 2);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
@@ -57,7 +66,8 @@ __device__ inline void weights_of(float (&p)[BLOCKS][KEYS / 8][4], const row_ope
         }
 }
 
-/* Scores become weights; causal: 0 where the key comes after the query. first_row: the lane's row 0; first_key: the lane's column 0. */
+/* Scores become weights; causal: 0 if the key comes after the query. first_row: position of the
+ * lane's row 0; first_key: of its column 0. */
 template <int BLOCKS, int KEYS>
 __device__ inline void weights_from_scores(float (&s)[BLOCKS][KEYS / 8][4], const float (&lse_log2)[BLOCKS][2], float scale_log2,
                                            int first_row, int first_key)
@@ -73,7 +83,8 @@ __device__ inline void weights_from_scores(float (&s)[BLOCKS][KEYS / 8][4], cons
             }
 }
 
-/* dp = P (Z dp - D), the scores' gradients before their scale. keep(row, key, bits): gets the bits of 32 keys. */
+/* dp = P (Z dp - D), the scores' gradients before their scale. keep(row, key, bits) is called with
+ * the bits of 32 keys. */
 template <int BLOCKS, int KEYS, typename Keep>
 __device__ inline void score_gradients(float (&dp)[BLOCKS][KEYS / 8][4], const float (&p)[BLOCKS][KEYS / 8][4],
                                        const float (&dots)[BLOCKS][2], const head_dropout &d, float drop_scale, int first_row,
@@ -102,7 +113,8 @@ __device__ inline void score_gradients(float (&dp)[BLOCKS][KEYS / 8][4], const f
             }
 }
 
-/* One row's sum of dout * out, of `width` columns that its quad's four lanes share; the same on each. */
+/* One row's sum of dout * out over `width` columns, which the four lanes of its quad share; the
+ * result is the same on each. */
 template <typename E> __device__ inline float dot_of_row(const E *dout, const E *out, int width, int bytes)
 {
     constexpr int N = pack_elems<E>;
@@ -142,7 +154,7 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     const E *keys = (const E *)a.keys + key_place(shape, place.sample, 0, key_head_of(shape, place.head));
     const E *values = keys + values_behind(shape);
     const E *douts = (const E *)a.dout + own_row * d + column;
-    const E *weights = (const E *)a.weights + own_place * (size_t)T; /* used when unfused */
+    const E *weights = (const E *)a.weights + own_place * (size_t)T; /* used if unfused */
 
     E *query_tile = dynamic_shared<E>(), *dout_tile = query_tile + ROWS * tile_stride<WIDTH>,
       *stages = dout_tile + ROWS * tile_stride<WIDTH>, *weight_stages = stages + 2 * tiles::STAGE;
@@ -197,7 +209,7 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
     for (int tile = 0; tile < key_tiles; tile++) {
         int first_key = tile_of(shape.keys, tile, KEYS).position;
         const E *key_tile = stages + tile % 2 * tiles::STAGE, *value_tile = key_tile + KEYS * tile_stride<WIDTH>;
-        copy_async_wait<0>(); /* this stage has arrived, and the other one is no longer read */
+        copy_async_wait<0>(); /* this stage has arrived, and no warp still reads the other one */
         __syncthreads();
         if (tile + 1 < key_tiles)
             load_stage(tile + 1);
@@ -240,7 +252,8 @@ template <typename E, int WIDTH> __global__ void __launch_bounds__(ATTENTION_THR
 
 /* ---- dk and dv ---- */
 
-/* Wide heads leave room in the registers for one of the two: then DK and DV are kernels of their own. */
+/* With wide heads the registers have room for only one of dk and dv: then each has a separate
+ * kernel. */
 template <int WIDTH> struct key_tiles {
     static constexpr int KEYS = 16 * ATTENTION_WARPS, QUERIES = WIDTH <= 96 ? 64 : 32;
     static constexpr int STAGE = 2 * QUERIES * tile_stride<WIDTH>, WEIGHTS = QUERIES * tile_stride<KEYS>;
@@ -250,13 +263,13 @@ template <int WIDTH> struct key_tiles {
     }
 };
 
-/* The warp's accumulators [16 keys, QUERIES] = its part of a tile of weights [QUERIES, keys]. lane_row: the lane's row of the first
- * matrices. */
+/* The warp's accumulators [16 keys, QUERIES] become its part of a tile of weights [QUERIES, keys].
+ * lane_row: the lane's row of the first matrices. */
 template <typename E, int KEYS, int QUERIES> __device__ inline void transposed_weights_of(float (&p)[1][QUERIES / 8][4], const E *lane_row)
 {
 #pragma unroll
     for (int i = 0; i < QUERIES / 8; i += 2) {
-        uint32_t words[4]; /* queries i * 8.., keys 0 to 7, then 8 to 15; the next 8 queries likewise */
+        uint32_t words[4]; /* queries from i * 8 on, keys 0 to 7, then 8 to 15; then the next 8 queries in the same way */
         load_matrices_transposed(words, lane_row + i * 8 * tile_stride<KEYS>);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -267,7 +280,8 @@ template <typename E, int KEYS, int QUERIES> __device__ inline void transposed_w
     }
 }
 
-/* add_distances to transposed scores. first_key: the lane's row 0; first_query: the lane's column 0. */
+/* add_distances for transposed scores. first_key: position of the lane's row 0; first_query: of its
+ * column 0. */
 template <int QUERIES>
 __device__ inline void add_distances_transposed(float (&s)[1][QUERIES / 8][4], float slope, int first_key, int first_query)
 {
@@ -279,7 +293,7 @@ __device__ inline void add_distances_transposed(float (&s)[1][QUERIES / 8][4], f
             s[0][i][e] = fmaf(slope, distance + (float)(e / 2 * 8 - i * 8 - e % 2), s[0][i][e]);
 }
 
-/* Transposed scores become weights; causal: 0 where the key comes after the query. */
+/* Transposed scores become weights; causal: 0 if the key comes after the query. */
 template <int QUERIES>
 __device__ inline void weights_from_transposed_scores(float (&s)[1][QUERIES / 8][4], const float *lse, float scale_log2, int first_key,
                                                       int first_query)
@@ -293,7 +307,8 @@ __device__ inline void weights_from_transposed_scores(float (&s)[1][QUERIES / 8]
         }
 }
 
-/* dp = P (Z dp - D), then p = P Z without its scale. dots: from the lane's column 0 on. words: NULL, or the kept bits from there on. */
+/* dp = P (Z dp - D), then p = P Z without its scale. dots: from the lane's column 0 on. words:
+ * NULL, or the kept bits from that column on. */
 template <int QUERIES>
 __device__ inline void transposed_gradients(float (&dp)[1][QUERIES / 8][4], float (&p)[1][QUERIES / 8][4], const float *dots,
                                             const head_dropout &d, float drop_scale, int warp_key, int first_query, const uint32_t *words)
@@ -334,7 +349,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
     const E *values = keys + values_behind(shape), *douts = (const E *)a.dout + sample_row * d;
 
     float *row_stages = dynamic_shared<float>();                   /* two stages of lse and dots */
-    uint32_t *bit_stages = (uint32_t *)(row_stages + 4 * QUERIES); /* and of kept bits, two words for a query */
+    uint32_t *bit_stages = (uint32_t *)(row_stages + 4 * QUERIES); /* two stages of kept bits, two words for each query */
     E *key_tile = (E *)(row_stages + 8 * QUERIES), *value_tile = key_tile + KEYS * tile_stride<WIDTH>,
       *stages = value_tile + KEYS * tile_stride<WIDTH>, *weight_stages = stages + 2 * tiles::STAGE;
     int lane = (int)threadIdx.x % 32, warp_row = (int)threadIdx.x / 32 * 16, warp_key = first + warp_row;
@@ -382,7 +397,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
     clear(dk);
     clear(dv);
 
-    /* All tiles of one query head after the other. */
+    /* All tiles of one query head, then of the next. */
     for (int turn = 0; next_head < readers.end; turn++) {
         int head = next_head, first_query = tile_of(shape.queries, next_tile, QUERIES).position;
         const E *query_tile = stages + turn % 2 * tiles::STAGE, *dout_tile = query_tile + QUERIES * tile_stride<WIDTH>;
@@ -391,7 +406,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
             next_tile = first_tile;
             next_head++;
         }
-        copy_async_wait<0>(); /* this stage has arrived, and the other one is no longer read */
+        copy_async_wait<0>(); /* this stage has arrived, and no warp still reads the other one */
         __syncthreads();
         if (next_head < readers.end)
             load_stage(turn + 1, next_head, next_tile);
@@ -424,7 +439,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) key_gradient_kernel(attenti
     if (first_tile >= query_tiles)
         copy_async_wait<0>(); /* no query sees these keys, and they are still on their way */
     if (a.keeps_bits || first_tile >= query_tiles)
-        __syncthreads(); /* every warp has the bits that lie where these rows go */
+        __syncthreads(); /* all warps have read the bits that these rows overwrite */
     E *to = (E *)a.dkeys + own_place + (size_t)warp_row * stride, *warp_tile = key_tile + warp_row * tile_stride<WIDTH>;
     const float key_scale[1][2] = {{shape.scale, shape.scale}}, value_scale[1][2] = {{shape.drop.scale, shape.drop.scale}};
     if constexpr (DK)

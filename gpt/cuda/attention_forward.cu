@@ -1,29 +1,36 @@
 /* Attention forward on the tensor cores.
  *
- * A block owns a tile of Br = ROWS queries and loops over tiles of Bc = KEYS keys with an online softmax: each row has its running maximum
- * m and its running sum l, and scores and weights stay in registers. Attention is causal: each warp skips the tiles above the diagonal of
- * its own rows. The next keys are copied to shared memory during the product of weights and values, the values during that of the scores.
+ * A block has a tile of Br = ROWS queries and loops over tiles of Bc = KEYS keys with an online
+ * softmax: each row has a running maximum m and a running sum l, and scores and weights stay in
+ * registers. Attention is causal: each warp skips the tiles above the diagonal of its own rows. The
+ * next keys are copied to shared memory during the product of weights and values, the values during
+ * that of the scores.
  *
- * Floor: 2 products over half of the square, 2 * T^2 * width FLOPs for one head, at the tensor cores' rate; qkv read and out written once,
- * 8 * T * width bytes. Dropout adds one Philox call for 8 weights on the integer units, the softmax one exp2 for each.
+ * Floor: 2 products over half of the square, 2 * T^2 * width FLOPs for one head, at the tensor
+ * cores' rate; qkv read and out written once, 8 * T * width bytes. Dropout adds one Philox call for
+ * 8 weights on the integer units, the softmax one exp2 for each.
  *
- * Unfused, a second walk over the keys computes the scores again, now that the rows' sums are known, and writes the weights.
+ * Unfused, a second loop over the keys computes the scores again, with the rows' sums known, and
+ * writes the weights.
  *
- * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 1; Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018. */
+ * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 1; Milakov and Gimelshein, "Online
+ *         normalizer calculation for softmax", 2018. */
 #include "gpt/cuda/attention_rows.cuh"
 
 namespace gpt_cuda {
 
 namespace {
 
-/* Sizes by width: more rows for a warp mean fewer loads from shared memory for each product, up to what 255 registers hold. */
+/* Sizes by width: with more rows for each warp a product needs fewer loads from shared memory; the
+ * limit is 255 registers. */
 template <int WIDTH> struct forward_tiles {
     static constexpr int BLOCKS = WIDTH <= 128 ? 2 : 1, ROWS = 16 * BLOCKS * ATTENTION_WARPS, KEYS = WIDTH < 128 ? 64 : 32;
     static constexpr bool KEPT = WIDTH <= 64; /* queries stay in registers */
     static constexpr size_t ELEMS = (size_t)(ROWS + 2 * KEYS) * tile_stride<WIDTH>;
 };
 
-/* The weights of a tile of keys, from log2 of the rows' sums; zeros where the key comes after the query. */
+/* The weights of a tile of keys, from log2 of the rows' sums; zeros if the key comes after the
+ * query. */
 template <typename E, int BLOCKS, int KEYS>
 __device__ inline void write_weights(E *weights, const float (&s)[BLOCKS][KEYS / 8][4], const float (&lse_log2)[BLOCKS][2],
                                      float scale_log2, int T, int first_row, int first_key)
@@ -59,7 +66,7 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
     size_t d = shape.d, stride = shape.key_row;
     int row_tiles = tiles_of(shape.queries, ROWS);
     attention_place place = place_of(shape.heads, row_tiles);
-    auto again = [&] { return place_of(shape.heads, row_tiles); }; /* for what the registers of the loop have no room for */
+    auto again = [&] { return place_of(shape.heads, row_tiles); }; /* computed again, because the loop has no registers for them */
     row_tile own = tile_of<WHOLE>(shape.queries, row_tiles - 1 - place.tile, ROWS); /* the longest rows first */
     int first = own.position, end = first + own.rows;
     const E *queries =
@@ -92,10 +99,10 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
     for (int tile = 0; tile < key_tiles; tile++) {
         row_tile here = next;
         int first_key = here.position, last_key = WHOLE ? INT32_MAX : first_key + here.rows - 1;
-        bool visible = first_key < warp_first + 16 * BLOCKS && warp_first < end; /* any key that any row of the warp sees */
+        bool visible = first_key < warp_first + 16 * BLOCKS && warp_first < end; /* any key that some row of the warp sees */
         float s[BLOCKS][KEYS / 8][4];
         clear(s);
-        copy_async_wait<0>(); /* the keys have arrived, and the last values are no longer read */
+        copy_async_wait<0>(); /* the keys have arrived, and no warp still reads the last values */
         __syncthreads();
         load_tile<E, WIDTH, KEYS>(value_tile, values + (size_t)here.row * stride, stride, here.rows, width, bytes);
         copy_async_commit();
@@ -103,7 +110,7 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
             multiply_by_rows<E, WIDTH, BLOCKS, KEYS>(s, query, key_tile);
         if (shape.alibi > 0)
             add_distances<BLOCKS, KEYS>(s, unscaled_slope(shape, again().head), lane_row, first_key + lane_key);
-        copy_async_wait<0>(); /* the values have arrived, and these keys are no longer read */
+        copy_async_wait<0>(); /* the values have arrived, and no warp still reads these keys */
         __syncthreads();
         next = tile_of<WHOLE>(shape.keys, tile + 1, KEYS);
         if (tile + 1 < key_tiles)
@@ -123,7 +130,7 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
         }
     }
 
-    if (tiles::KEPT) /* whose registers it would need */
+    if (tiles::KEPT) /* otherwise it would need their registers */
         place = again();
     int local = own.row - first; /* from a position to its row */
     float factor[BLOCKS][2], old[BLOCKS][2], lse_log2[BLOCKS][2];
@@ -157,7 +164,7 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
             float s[BLOCKS][KEYS / 8][4];
             clear(s);
             if (first_key < seen) {
-                __syncthreads(); /* the last keys are no longer read */
+                __syncthreads(); /* no warp still reads the last keys */
                 load_tile<E, WIDTH, KEYS>(key_tile, keys + (size_t)first_key * stride, stride, T - first_key, width, bytes);
                 copy_async_commit();
                 copy_async_wait<0>();

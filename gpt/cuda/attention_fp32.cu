@@ -1,10 +1,13 @@
-/* Attention in fp32, forward and backward, on the FMA units: for checking numbers, of any width. Fused and unfused as on the tensor cores.
+/* Attention in fp32, forward and backward, on the FMA units: for checking numbers, with heads of
+ * any width. Fused and unfused as on the tensor cores.
  *
- * Tiles of Br = 32 queries by Bc = 32 keys, 256 threads. Eight lanes share a row: lane i of the eight computes the scores of keys i, i + 8,
- * ..., and owns the output's columns i, i + 8, .... Backward is two kernels as in attention_backward.cu: one owns queries, the other keys.
+ * Tiles of Br = 32 queries by Bc = 32 keys, 256 threads. Eight lanes share a row: lane i of the
+ * eight computes the scores of keys i, i + 8, ..., and the output's columns i, i + 8, .... Backward
+ * is two kernels as in attention_backward.cu: blocks of one have queries, blocks of the other have
+ * keys.
  *
- * Floor: 2 * T^2 * width FLOPs forward and 7 / 2 of that backward for one head, on the FMA units; but each FMA here reads shared memory,
- * which is slower. */
+ * Floor: 2 * T^2 * width FLOPs forward, and 7 / 2 of that backward, for one head on the FMA units;
+ * but each FMA here reads shared memory, which is slower. */
 #include "gpt/cuda/attention_tile.cuh"
 
 namespace gpt_cuda {
@@ -20,13 +23,13 @@ enum {
     SQUARE = SIZE * (SIZE + 1)
 };
 
-/* Floats of a row in shared memory: odd, so that eight rows lie in eight banks. */
+/* Floats of a row in shared memory: odd, so that eight rows start in eight banks. */
 __host__ __device__ inline int row_floats(int width)
 {
     return width | 1;
 }
 
-/* A tile [SIZE, width], rows from `rows` on zero. */
+/* Load a tile [SIZE, width]; rows from `rows` on are zero. */
 __device__ inline void load_rows(float *to, const float *from, size_t stride, int rows, int width)
 {
     for (int row = (int)threadIdx.x / LANES, column = (int)threadIdx.x % LANES; column < width; column += LANES)
@@ -54,7 +57,7 @@ __device__ inline void add_rows(float (&to)[COLUMNS], const float *factor, int s
     }
 }
 
-/* to = from * scale, to which, where `old` is not 0, what is there times `old` is added. */
+/* to = from * scale; if `old` is not 0, plus the old value of `to` times `old`. */
 __device__ inline void store_row(float *to, const float (&from)[COLUMNS], float scale, int width, float old = 0)
 {
     int lane = (int)threadIdx.x % LANES;
@@ -64,11 +67,12 @@ __device__ inline void store_row(float *to, const float (&from)[COLUMNS], float 
             to[lane + i * LANES] = from[i] * scale + (old != 0 ? old * to[lane + i * LANES] : 0.0f);
 }
 
-/* A row that store_row's lanes have stored turns back by rope's angles [2, width / 2] (gpt_rope, inverse). The warp's threads all call. */
+/* Rotate a row that the lanes have stored with store_row back by rope's angles [2, width / 2]
+ * (gpt_rope, inverse). All threads of the warp must call. */
 __device__ inline void turn_row_back(float *row, const float *angles, int width, bool valid)
 {
     int half = width / 2;
-    __syncwarp(); /* pairs are of two lanes */
+    __syncwarp(); /* both elements of a pair are stored by different lanes */
     for (int i = (int)threadIdx.x % LANES; valid && i < half; i += LANES)
         turn_pair(row[i], row[i + half], angles[i], -angles[half + i]);
 }
@@ -118,7 +122,7 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
     for (int tile = 0, tiles = tiles_before(shape.keys, first + min((int)SIZE, own.rows), SIZE); tile < tiles; tile++) {
         row_tile t = tile_of(shape.keys, tile, SIZE);
         int first_key = t.position;
-        __syncthreads(); /* the last tiles are no longer read */
+        __syncthreads(); /* no warp still reads the last tiles */
         load_rows(key_tile, keys + (size_t)t.row * stride, stride, t.rows, width);
         load_rows(value_tile, values + (size_t)t.row * stride, stride, t.rows, width);
         __syncthreads();
@@ -141,7 +145,7 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
             l += x;
             weight[lane + i * LANES] = kept >> (lane + i * LANES) & 1 ? x : 0.0f;
         }
-        __syncwarp(); /* a row's weights come from lanes of its own warp */
+        __syncwarp(); /* lanes of the same warp compute a row's weights */
         for (int i = 0; i < COLUMNS; i++)
             out[i] *= shrink;
         add_rows(out, weight, 1, value_tile, width);
@@ -171,7 +175,7 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
         old = both.old;
         lse = both.lse;
     }
-    __syncwarp(); /* a row's lanes have read what one of them overwrites */
+    __syncwarp(); /* the row's lanes have read what one of them overwrites */
     if (!valid)
         return;
     if (a.lse && lane == 0)
@@ -179,14 +183,14 @@ __global__ void __launch_bounds__(THREADS) forward_kernel(attention_forward a)
     store_row((float *)a.out + (own_row + (size_t)local) * shape.d + (size_t)(place.head * width), out, factor, width, old);
 }
 
-/* What both backward kernels have in shared memory, and where they are. */
+/* The arrays that both backward kernels have in shared memory. */
 struct backward_tiles {
-    size_t rows;                                  /* before the query head's in lse, dots and weights */
+    size_t rows;                                  /* in lse, dots and weights, before those of the query head */
     size_t key_place;                             /* of the key head's row 0 in keys and dkeys */
-    const float *queries, *keys, *values, *douts; /* the heads' row 0 in global memory */
+    const float *queries, *keys, *values, *douts; /* row 0 of the heads in global memory */
     float *query, *key, *value, *dout;            /* tiles [SIZE, width] */
     float *weight, *dscore;                       /* [SIZE queries, SIZE + 1]: P Z without its scale, and dS */
-    float slope;                                  /* alibi's */
+    float slope;                                  /* of alibi */
     head_dropout dropped;
 };
 
@@ -223,7 +227,7 @@ __device__ inline void load_keys(const backward_tiles &t, const attention_shape 
     load_rows(t.value, t.values + (size_t)of.row * s.key_row, s.key_row, of.rows, s.width);
 }
 
-/* weight and dscore of the loaded tiles: this thread's row of queries, and its keys. */
+/* Compute weight and dscore of the loaded tiles, for this thread's row of queries and its keys. */
 __device__ inline void backward_scores(const backward_tiles &t, const attention_backward &a, const row_tile &queries, const row_tile &keys)
 {
     const attention_shape &s = a.shape;
@@ -259,11 +263,11 @@ __global__ void __launch_bounds__(THREADS) query_gradient_kernel(attention_backw
     load_queries(t, s, own);
     for (int tile = 0, tiles = tiles_before(s.keys, own.position + min((int)SIZE, own.rows), SIZE); tile < tiles; tile++) {
         row_tile keys = tile_of(s.keys, tile, SIZE);
-        __syncthreads(); /* the last tiles are no longer read */
+        __syncthreads(); /* no warp still reads the last tiles */
         load_keys(t, s, keys);
         __syncthreads();
         backward_scores(t, a, own, keys);
-        __syncwarp(); /* a row's scores come from lanes of its own warp */
+        __syncwarp(); /* lanes of the same warp compute a row's scores */
         add_rows(dq, t.dscore + local * (SIZE + 1), 1, t.key, s.width);
     }
     float *to = (float *)a.dqkv + (t.queries - (const float *)a.qkv) + (size_t)(own.row + local) * s.qkv_row;
@@ -287,11 +291,11 @@ __global__ void __launch_bounds__(THREADS) key_gradient_kernel(attention_backwar
         backward_tiles t = backward_tiles_of(a, place.sample, head, place.head);
         for (int tile = tile_from(s.queries, own.position, SIZE), tiles = tiles_of(s.queries, SIZE); tile < tiles; tile++) {
             row_tile queries = tile_of(s.queries, tile, SIZE);
-            __syncthreads(); /* the last tiles are no longer read */
+            __syncthreads(); /* no warp still reads the last tiles */
             load_queries(t, s, queries);
             __syncthreads();
             backward_scores(t, a, queries, own);
-            __syncthreads(); /* a key's scores come from all rows */
+            __syncthreads(); /* a key's scores are computed by all rows */
             add_rows(dk, t.dscore + local, SIZE + 1, t.query, s.width);
             add_rows(dv, t.weight + local, SIZE + 1, t.dout, s.width);
         }
@@ -306,7 +310,8 @@ __global__ void __launch_bounds__(THREADS) key_gradient_kernel(attention_backwar
         turn_row_back(to, angles_of(a.rope, own.position + local, s.width), s.width, valid);
 }
 
-/* Blocks, by tiles of `rows` of `heads` heads, and shared memory: `tiles` tiles of rows and `squares` of scores. */
+/* The grid, by tiles of `rows` rows of `heads` heads, and the shared memory for `tiles` tiles of
+ * rows and `squares` tiles of scores. */
 template <typename Arguments>
 dt_status launch_tiles(void (*kernel)(Arguments), struct dt_stream *stream, size_t samples, const attention_rows &rows, int heads,
                        int tiles, int squares, const Arguments &a)

@@ -1,18 +1,21 @@
-/* Attention forward on Hopper's tensor cores, for compute capability 9.0 alone: compiled for sm_90a.
+/* Attention forward on Hopper's tensor cores, for compute capability 9.0 only: compiled for sm_90a.
  *
- * A block owns ROWS queries, 64 for each of two warpgroups, and loops over tiles of KEYS keys with an online softmax, as attention_forward.cu
- * does. One thread of a third warpgroup copies queries, keys and values into shared memory, two tiles ahead; it waits for the warps that have
- * read a tile, and they for the tile. A warpgroup queues the scores of a tile and, behind them, the product of weights and values of the tile
- * before: softmax and dropout run while the second goes on. The two warpgroups are bound to each other by the copies alone, so that one's
- * softmax runs during the other's products.
+ * A block has ROWS queries, 64 for each of two warpgroups, and loops over tiles of KEYS keys with
+ * an online softmax, as attention_forward.cu does. One thread of a third warpgroup copies queries,
+ * keys and values to shared memory, two tiles ahead; it waits for the warps that read a tile, and
+ * they wait for the tile. A warpgroup queues the scores of a tile, and after them the product of
+ * weights and values of the tile before: softmax and dropout run during the second product. The two
+ * warpgroups wait only for copies, not for each other, so that the softmax of one can run during
+ * the products of the other.
  *
- * Tiles in shared memory are [WIDTH / CHUNK][rows][CHUNK]: a row of a chunk is what a copy swizzles, and the widest of 128, 64 and 32 bytes that
- * divides a padded row. Columns of a head that its padded width has more, and rows past the sample, are zeros: the copy's tensor ends there.
+ * Tiles in shared memory are [WIDTH / CHUNK][rows][CHUNK]. A row of a chunk is the unit that a copy
+ * swizzles: the largest of 128, 64 and 32 bytes that divides a padded row. The padding columns of a
+ * head, and rows after the sample, are zeros, because the tensor of the copy ends before them.
  *
- * Floor: as attention_forward.cu's, at the rate of wgmma.
+ * Floor: as in attention_forward.cu, at the rate of wgmma.
  *
- * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 1; Shah et al., "FlashAttention-3", NeurIPS 2024, sections 3.1 and 3.2: a warp that
- * copies, and products of two tiles in flight. */
+ * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 1; Shah et al., "FlashAttention-3", NeurIPS
+ *         2024, sections 3.1 and 3.2: a warp that copies, and products of two tiles at a time. */
 #include "gpt/cuda/attention_rows.cuh"
 #include "gpt/cuda/hopper.cuh"
 
@@ -23,21 +26,23 @@ namespace {
 template <int WIDTH> struct hopper_tiles {
     static constexpr int GROUPS = 2, GROUP_ROWS = 64, ROWS = GROUPS * GROUP_ROWS, KEYS = 128, STAGES = 2;
     static constexpr int CHUNK = WIDTH % 64 == 0 ? 64 : WIDTH % 32 == 0 ? 32 : 16, SPAN = CHUNK * 2;
-    /* The block's registers are those of 168 a thread: the copying warpgroup, of which one thread works, gives the others most of its own. */
+    /* The block has registers for 168 in each thread. The copying warpgroup, in which one thread
+     * works, gives most of its registers to the others. */
     static constexpr int THREADS = (GROUPS + 1) * 128, COPY_REGISTERS = 24, PRODUCT_REGISTERS = 240;
-    /* A group's queries, whose place its output takes at the end; all of these are multiples of 1024 bytes, where swizzling begins anew. */
+    /* A group's queries, which its output overwrites at the end. All sizes are multiples of 1024
+     * bytes, at which the swizzle pattern repeats. */
     static constexpr int QUERY_ELEMS = GROUP_ROWS * tile_stride<WIDTH>, KEY_ELEMS = KEYS * WIDTH;
     static constexpr size_t ALIGNMENT = 1024, BYTES = 2 * (GROUPS * QUERY_ELEMS + STAGES * 2 * KEY_ELEMS);
 };
 
-/* In shared memory after the tiles. */
+/* In shared memory, after the tiles. */
 template <int GROUPS, int STAGES> struct hopper_barriers {
-    uint64_t queries, keys[STAGES], values[STAGES];  /* are there */
-    uint64_t keys_read[STAGES], values_read[STAGES]; /* by all warps */
-    uint64_t queries_read[GROUPS];                   /* by the group's warps, for good */
+    uint64_t queries, keys[STAGES], values[STAGES];  /* the data has arrived */
+    uint64_t keys_read[STAGES], values_read[STAGES]; /* all warps have read the tile */
+    uint64_t queries_read[GROUPS];                   /* the group's warps will not read them again */
 };
 
-/* Copies the chunks of 64 rows of a head, from row `first` on, to a tile that has TILE_ROWS. */
+/* Copy the chunks of 64 rows of a head, from row `first` on, to a tile of TILE_ROWS rows. */
 template <typename E, int WIDTH, int TILE_ROWS>
 __device__ inline void copy_rows(E *to, const CUtensorMap *map, uint64_t *barrier, int head, int first, int sample)
 {
@@ -81,7 +86,7 @@ __device__ inline void queue_output(float (&out)[WIDTH / 8][4], const uint32_t (
         wgmma_registers<E, WIDTH>(out, weights[key / 16], matrix_at<tiles::SPAN>(values + key * tiles::CHUNK, tiles::KEYS * tiles::SPAN));
 }
 
-/* Weights as left operands, rounded to E. */
+/* Round weights to E, as left operands. */
 template <typename E, int COUNT> __device__ inline void round_weights(uint32_t (&to)[COUNT / 2][4], const float (&s)[COUNT][4])
 {
 #pragma unroll
@@ -103,10 +108,10 @@ __global__ void __launch_bounds__(hopper_tiles<WIDTH>::THREADS)
     int T = shape.T, row_tiles = (T + ROWS - 1) / ROWS;
     int group = (int)threadIdx.x / 128, warp = (int)threadIdx.x / 32 % 4, lane = (int)threadIdx.x % 32;
     attention_place place = place_of(shape.heads, row_tiles);
-    auto again = [&] { return place_of(shape.heads, row_tiles); }; /* for what the registers of the loop have no room for */
+    auto again = [&] { return place_of(shape.heads, row_tiles); }; /* computed again, because the loop has no registers for them */
     int first = (row_tiles - 1 - place.tile) * ROWS;               /* the longest rows first */
     int seen = first + ROWS < T ? first + ROWS : T, key_tiles = (seen + KEYS - 1) / KEYS;
-    int groups = first + tiles::GROUP_ROWS < T ? 2 : 1; /* that have rows */
+    int groups = first + tiles::GROUP_ROWS < T ? 2 : 1; /* number of groups that have rows */
 
     char *shared = dynamic_shared<char>();
     shared += -shared_address(shared) % (uint32_t)tiles::ALIGNMENT;
@@ -180,7 +185,7 @@ __global__ void __launch_bounds__(hopper_tiles<WIDTH>::THREADS)
     wgmma_wait<0>(s[0]);
     if (lane == 0)
         barrier_arrive(&b->keys_read[0]);
-    softmax(s, rows, shrink, 0); /* nothing to shrink yet */
+    softmax(s, rows, shrink, 0); /* there is no earlier output to rescale */
     round_weights<E>(weights, s[0]);
     for (int tile = 1; tile < key_tiles; tile++) {
         int stage = tile % STAGES, last = (tile - 1) % STAGES;
@@ -225,13 +230,14 @@ __global__ void __launch_bounds__(hopper_tiles<WIDTH>::THREADS)
         if (row < T && lane_key == 0)
             a.lse[rows_before(shape, place.sample, place.head) + (size_t)row] = rows.m[0][half] * shape.scale + logf(sum);
     }
-    barrier_wait(&b->queries_read[group], 0); /* where they were, each warp lays out its rows */
+    barrier_wait(&b->queries_read[group], 0); /* each warp stores its rows where its queries were */
     E *to = (E *)a.out + (place.sample * (size_t)T + (size_t)warp_first) * shape.d + (size_t)(place.head * shape.width);
     store_accumulators<E, WIDTH, 1>(to, shape.d, T - warp_first, shape.width, shape.row_bytes, out, factor,
                                     queries + warp * 16 * tile_stride<WIDTH>);
 }
 
-/* qkv as [samples, T, heads of q, k and v, width], in boxes of 64 rows of a head's chunk. */
+/* The tensor map of qkv as [samples, T, heads of q, k and v, width], in boxes of 64 rows of a
+ * head's chunk. */
 template <typename E, int WIDTH> dt_status map_of(const attention_forward &a, size_t samples, CUtensorMap *map)
 {
     using tiles = hopper_tiles<WIDTH>;

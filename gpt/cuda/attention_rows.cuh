@@ -1,5 +1,6 @@
-/* What the forward kernels of attention do with a warp's rows of scores between the two products: they stay in registers, as accumulators lie
- * there (mma.cuh; a warp's part of wgmma.cuh's is the same).
+/* Operations of the forward kernels of attention on a warp's rows of scores, between the two
+ * products. Scores stay in registers, in the layout of accumulators (mma.cuh; a warp's part of
+ * those of wgmma.cuh is the same).
  *
  * Source  Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018. */
 #ifndef GPT_CUDA_ATTENTION_ROWS_CUH
@@ -9,7 +10,7 @@
 
 namespace gpt_cuda {
 
-/* The state of a warp's rows between tiles, by row block and half of it (row r or r + 8). */
+/* The state of a warp's rows between tiles, by row block and its half (row r or r + 8). */
 template <int BLOCKS> struct running {
     float m[BLOCKS][2]; /* running maximum of the unscaled scores */
     float l[BLOCKS][2]; /* running sum of the weights in this lane's columns */
@@ -26,8 +27,8 @@ template <int BLOCKS> __device__ inline void begin(running<BLOCKS> &rows)
         }
 }
 
-/* The causal mask: -infinity where the key comes after the query, or after the last key. first_row: the lane's row 0; first_key: the lane's
- * column 0. */
+/* The causal mask: -infinity where the key comes after the query, or after the last key. first_row:
+ * the lane's row 0; first_key: the lane's column 0. */
 template <int BLOCKS, int KEYS> __device__ inline void mask(float (&s)[BLOCKS][KEYS / 8][4], int first_row, int first_key, int last_key)
 {
 #pragma unroll
@@ -40,8 +41,8 @@ template <int BLOCKS, int KEYS> __device__ inline void mask(float (&s)[BLOCKS][K
                     s[block][i][e] = -INFINITY;
 }
 
-/* Of one half of a row block: scores become exp(score - m), with the new maximum m, and l follows. Returns what the output so far is to be
- * multiplied by (rescale). */
+/* For one half of a row block: scores become exp(score - m) with the new maximum m, and l is
+ * updated. Returns the factor of the output so far (rescale). */
 template <int BLOCKS, int KEYS>
 __device__ inline float online_softmax(float (&s)[BLOCKS][KEYS / 8][4], running<BLOCKS> &rows, int block, int half, float scale_log2)
 {
@@ -74,7 +75,7 @@ template <int WIDTH, int BLOCKS> __device__ inline void rescale(float (&out)[BLO
     }
 }
 
-/* Weights that dropout takes become 0. */
+/* Set weights that dropout removes to 0. */
 template <int BLOCKS, int KEYS>
 __device__ inline void drop(float (&s)[BLOCKS][KEYS / 8][4], const head_dropout &d, int first_row, int first_key)
 {

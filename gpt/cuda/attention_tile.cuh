@@ -1,11 +1,14 @@
-/* What the attention kernels share on the device: their arguments, tiles in shared memory, products of tiles on the tensor cores, dropout.
+/* Device code that the attention kernels share: arguments, tiles in shared memory, products of
+ * tiles on the tensor cores, dropout.
  *
- * A tile in shared memory is [rows][WIDTH + 8]: WIDTH is the head's width padded to one of a few sizes, a multiple of 16, with zeros. The
- * 8 elements more make a row an odd number of 16-byte pieces, so that the 8 rows of one matrix load lie in 8 different groups of banks,
- * and so do the words of a warp that writes accumulators.
+ * A tile in shared memory is [rows][WIDTH + 8]. WIDTH is the head's width, padded with zeros to one
+ * of a few sizes, a multiple of 16. The 8 additional elements make a row an odd number of 16-byte
+ * pieces, so that the 8 rows of one matrix load are in 8 different groups of banks, as are the
+ * words of a warp that writes accumulators.
  *
- * Blocks have 4 warps; each warp owns 16 * BLOCKS rows of the tile that stays, and what it computes never leaves its registers before the
- * end. Layouts of operands and accumulators: gpt/cuda/mma.cuh; r = lane / 4 and c = lane % 4 here as well. */
+ * Blocks have 4 warps. Each warp has 16 * BLOCKS rows of the tile that stays, and keeps its results
+ * in registers until the end. Layouts of operands and accumulators: gpt/cuda/mma.cuh; r = lane / 4
+ * and c = lane % 4 here as well. */
 #ifndef GPT_CUDA_ATTENTION_TILE_CUH
 #define GPT_CUDA_ATTENTION_TILE_CUH
 
@@ -20,27 +23,29 @@ enum {
     ATTENTION_WARPS = 4,
     ATTENTION_THREADS = 32 * ATTENTION_WARPS,
     ATTENTION_MAX_WIDTH = 256,
-    ATTENTION_ONE_KERNEL_WIDTH = 128 /* for dk and dv */
+    ATTENTION_ONE_KERNEL_WIDTH = 128 /* for dk and dv in one kernel */
 };
 
 constexpr float LOG2_E = 1.4426950408889634f;
 
-/* Rows of each sample and their positions: the first `half` of `count` rows are those from first[0] on, the others those from first[1] on, which
- * are greater. */
+/* Rows of each sample and their positions: the first `half` of `count` rows are those from first[0]
+ * on, the others those from first[1] on, which are greater. */
 struct attention_rows {
     int count, half, first[2];
 };
 
-/* Sizes, and how wide accesses to rows of a head may be. */
+/* Sizes, and the width of accesses to rows of a head. */
 struct attention_shape {
     int T;                        /* positions of a sample */
     attention_rows queries, keys; /* all T positions, or those that a call is about: then fused */
-    int width, heads;             /* heads: the query heads of this call, the first of which is the model's first_head */
+    int width, heads;             /* heads: number of query heads of this call; the first is number first_head of the model */
     uint32_t first_head;
-    int key_heads, first_key_head, group; /* the heads of k and v likewise; each serves `group` query heads of the model */
-    int alibi;                            /* the largest power of two that is not above the model's query heads; 0: no alibi */
+    int key_heads, first_key_head, group; /* the same for the heads of k and v; each serves `group` query heads of the model */
+    int alibi;                            /* the largest power of two up to the number of the model's query heads; 0: no alibi */
     size_t d, qkv_row, key_row;           /* elements of a row of out, heads * width, of qkv, and of keys */
-    int row_bytes;    /* 2 to 16 (fp32: unused): every row of a head in qkv, out and their gradients starts at a multiple of it */
+    /* 2 to 16 (fp32: unused): every row of a head in qkv, out and their gradients starts at a
+     * multiple of this many bytes */
+    int row_bytes;
     int weight_bytes; /* the same for rows of weights */
     float scale;      /* 1 / sqrt(width) */
     dropout drop;
@@ -49,35 +54,37 @@ struct attention_shape {
 
 struct attention_forward {
     attention_shape shape;
-    const void *qkv, *keys; /* keys: k of row 0, whose v follows; in qkv, or an array of its own */
+    const void *qkv, *keys; /* keys: k of row 0, followed by v; in qkv, or in a separate array */
     void *out;
     float *lse;
     void *weights; /* NULL: fused */
-    bool joins;    /* into what out and lse have from other keys */
+    bool joins;    /* combine with the results for other keys that out and lse contain */
 };
 
 struct attention_backward {
     attention_shape shape;
-    const void *dout, *out, *qkv, *keys; /* keys: as forward's */
+    const void *dout, *out, *qkv, *keys; /* keys: as in forward */
     const float *lse;
-    float *dots; /* [samples, heads, queries]: sums of dout * out over a head's columns; the kernel for dq writes them (fp32: reads) */
+    float *dots; /* [samples, heads, queries]: sums of dout * out over a head's columns, written by the kernel for dq (fp32: read) */
     const void *weights; /* NULL: fused */
-    void *dqkv, *dkeys;  /* dkeys: of keys */
-    bool joins;          /* dq adds to what there is */
-    bool keeps_bits;     /* the kernel for dq leaves dropout's bits for that of dk and dv (kept_bits) */
-    const float *rope;   /* NULL, or [T, 2, width / 2] as in struct gpt_kernels: dq and dk turn back with it */
+    void *dqkv, *dkeys;  /* dkeys: gradients of keys */
+    bool joins;          /* dq is added to the old values */
+    bool keeps_bits;     /* the kernel for dq stores dropout's bits for the kernel for dk and dv (kept_bits) */
+    const float *rope;   /* NULL, or [T, 2, width / 2] as in struct gpt_kernels: rotate dq and dk back */
 };
 
-/* Queue what gpt_cuda_attention and gpt_cuda_attention_gradient have prepared. E: fp16 or bf16. */
+/* Queue the kernels for the arguments that gpt_cuda_attention and gpt_cuda_attention_gradient have
+ * prepared. E: fp16 or bf16. */
 template <typename E> dt_status attention_forward_tensor(struct dt_stream *stream, size_t samples, const attention_forward &a);
-/* attention_hopper.cu, for compute capability 9.0: the same as attention_forward_tensor where attention_fits_hopper. */
+/* attention_hopper.cu, for compute capability 9.0: the same as attention_forward_tensor, if
+ * attention_fits_hopper. */
 template <typename E> dt_status attention_forward_hopper(struct dt_stream *stream, size_t samples, const attention_forward &a);
 bool attention_fits_hopper(const attention_forward &a);
 template <typename E> dt_status attention_backward_tensor(struct dt_stream *stream, size_t samples, const attention_backward &a);
 dt_status attention_forward_fp32(struct dt_stream *stream, size_t samples, const attention_forward &a);
 dt_status attention_backward_fp32(struct dt_stream *stream, size_t samples, const attention_backward &a);
 
-/* Calls f with the padded width as a type's `value`. */
+/* Call f with the padded width as a type's `value`. */
 template <typename F> inline dt_status for_width(int width, F f)
 {
     if (width <= 64)
@@ -91,20 +98,22 @@ template <typename F> inline dt_status for_width(int width, F f)
     return f(std::integral_constant<int, ATTENTION_MAX_WIDTH>());
 }
 
-/* One block's place: tiles of one head are neighbours in the grid, so that they find the head's rows in the L2 cache. */
+/* A block's tile: tiles of one head are adjacent in the grid, so that they find the head's rows in
+ * the L2 cache. */
 struct attention_place {
     int tile, head;
     size_t sample;
 };
 
-/* heads: those that the blocks are divided by, the query heads or the heads of k and v. */
+/* heads: the heads by which blocks are divided, query heads or heads of k and v. */
 __device__ inline attention_place place_of(int heads, int tiles)
 {
     size_t pair = blockIdx.x / (unsigned)tiles;
     return {(int)(blockIdx.x % (unsigned)tiles), (int)(pair % (size_t)heads), pair / (size_t)heads};
 }
 
-/* A tile of rows: its first row of the sample, the position of that, and how many rows there are from it on with positions one after the other. */
+/* A tile of rows: its first row of the sample, the position of that, and how many rows there are
+ * from it on with positions one after the other. */
 struct row_tile {
     int row, position, rows;
 };
@@ -126,14 +135,15 @@ template <bool WHOLE = false> __device__ inline row_tile tile_of(const attention
     return {r.half + within, r.first[1] + within, r.count - r.half - within};
 }
 
-/* How many tiles of keys, the first ones, have a key before position `end`. */
+/* The number of tiles of keys, from the first on, that have a key before position `end`. */
 __device__ inline int tiles_before(const attention_rows &r, int end, int size)
 {
     int early = (min(max(end - r.first[0], 0), r.half) + size - 1) / size;
     return early + (min(max(end - r.first[1], 0), r.count - r.half) + size - 1) / size;
 }
 
-/* The first tile of queries that has one at `position` or after it; as many as there are: none. */
+/* The first tile of queries that has one at `position` or after it; the number of tiles if there is
+ * none. */
 __device__ inline int tile_from(const attention_rows &r, int position, int size)
 {
     if (position < r.first[0] + r.half)
@@ -141,13 +151,14 @@ __device__ inline int tile_from(const attention_rows &r, int position, int size)
     return position < r.first[1] + r.count - r.half ? (r.half + size - 1) / size + max(position - r.first[1], 0) / size : tiles_of(r, size);
 }
 
-/* Rows before this query head's in lse, dots and weights. */
+/* Rows of lse, dots and weights before those of this query head. */
 __device__ inline size_t rows_before(const attention_shape &s, size_t sample, int head)
 {
     return (sample * (size_t)s.heads + (size_t)head) * (size_t)s.queries.count;
 }
 
-/* Where a head of k begins in keys, and in dkeys, for a row of a sample; v begins values_behind elements later. */
+/* Place of a head of k in keys, and in dkeys, for a row of a sample; v begins values_behind
+ * elements later. */
 __device__ inline size_t key_place(const attention_shape &s, size_t sample, int row, int key_head)
 {
     return (sample * (size_t)s.keys.count + (size_t)row) * s.key_row + (size_t)(key_head * s.width);
@@ -175,7 +186,8 @@ __device__ inline head_range readers_of(const attention_shape &s, int key_head)
 
 /* ---- alibi: slope * (key - query) is added to a query's scaled scores ---- */
 
-/* The slope of one of the call's query heads, for scores that are not scaled yet; 0 without alibi. As gpt_alibi_slope (gpt/position.h). */
+/* The slope of one of the call's query heads, for unscaled scores; 0 without alibi. As
+ * gpt_alibi_slope (gpt/position.h). */
 __device__ inline float unscaled_slope(const attention_shape &s, int head)
 {
     int index = (int)s.first_head + head, power = s.alibi;
@@ -184,7 +196,8 @@ __device__ inline float unscaled_slope(const attention_shape &s, int head)
     return exp2f((float)(index < power ? 8 * (index + 1) : 4 * (2 * (index - power) + 1)) / (float)-power) / s.scale;
 }
 
-/* To accumulators of scores. first_query: the lane's row 0; first_key: the lane's column 0. */
+/* Add alibi to accumulators of scores. first_query: position of the lane's row 0; first_key: of its
+ * column 0. */
 template <int BLOCKS, int KEYS>
 __device__ inline void add_distances(float (&s)[BLOCKS][KEYS / 8][4], float slope, int first_query, int first_key)
 {
@@ -214,8 +227,9 @@ __device__ inline void load_pieces(E *to, const E *from, size_t stride, int rows
     }
 }
 
-/* Start loading a tile [ROWS, WIDTH]: the first `rows` rows and `width` columns from global memory, zeros elsewhere. `bytes` is what all
- * rows' addresses are a multiple of. The whole block calls; there after commit, wait and a barrier. */
+/* Start loading a tile [ROWS, WIDTH]: the first `rows` rows and `width` columns from global memory,
+ * zeros elsewhere. All rows' addresses are multiples of `bytes`. The whole block calls; the tile is
+ * there after commit, wait and a barrier. */
 template <typename E, int WIDTH, int ROWS>
 __device__ inline void load_tile(E *to, const E *from, size_t stride, int rows, int width, int bytes)
 {
@@ -246,14 +260,15 @@ __device__ inline void store_pieces(E *to, const E *from, size_t stride, int row
     }
 }
 
-/* Address of rope's cosines and sines of a position in its table [T, 2, width / 2]; NULL: no
+/* Address of the cosines and sines of a position in rope's table [T, 2, width / 2]; NULL: no
  * rope. */
 __device__ inline const float *angles_of(const float *rope, int position, int width)
 {
     return rope ? rope + (size_t)position * (size_t)width : nullptr;
 }
 
-/* Rows turn back as they are stored: element i and i + width / 2 of each, by the angles [rows, 2, width / 2] (gpt_rope, inverse). */
+/* Store rows rotated back: elements i and i + width / 2 of each, by the angles [rows, 2, width / 2]
+ * (gpt_rope, inverse). */
 template <typename E, int WIDTH, int ROWS, int N>
 __device__ inline void store_turned_pieces(E *to, const E *from, size_t stride, int rows, int width, const float *angles)
 {
@@ -275,10 +290,10 @@ __device__ inline void store_turned_pieces(E *to, const E *from, size_t stride, 
     }
 }
 
-/* The warp's accumulators * scale become its rows of a matrix in global memory, through `tile`:
+/* Store the warp's accumulators * scale as its rows of a matrix in global memory, through `tile`:
  * shared memory [16 * BLOCKS, WIDTH] that no other warp uses. Row i of the accumulators' row blocks
- * is scaled by row_scale[i / 16][i % 16 / 8] too. angles: NULL, or those that the rows turn back
- * by, once they are rounded, as where rope is a kernel of its own. */
+ * is also multiplied by row_scale[i / 16][i % 16 / 8]. angles: NULL, or those by which the rows are
+ * rotated back after rounding, as by rope's separate kernel. */
 template <typename E, int WIDTH, int BLOCKS>
 __device__ inline void store_accumulators(E *to, size_t stride, int rows, int width, int bytes, const float (&from)[BLOCKS][WIDTH / 8][4],
                                           const float (&row_scale)[BLOCKS][2], E *tile, const float *angles = nullptr)
@@ -339,7 +354,8 @@ __device__ inline void join(float (&x)[BLOCKS][WIDTH / 8][4], const float (&own)
 
 /* ---- products ---- */
 
-/* The rows of a tile that a warp owns, as the left operand: read again for each product, or KEPT in registers once arrived() is called. */
+/* The warp's rows of a tile, as the left operand: loaded again for each product, or KEPT in
+ * registers from arrived() on. */
 template <typename E, int WIDTH, int BLOCKS, bool KEPT> struct row_operand {
     const E *lane_row;
 
@@ -392,13 +408,13 @@ template <int BLOCKS, int COUNT> __device__ inline void clear(float (&x)[BLOCKS]
                 x[block][i][e] = 0.0f;
 }
 
-/* to [16 * BLOCKS, COLUMNS] += a [16 * BLOCKS, WIDTH] * b^T, b a tile [COLUMNS, WIDTH]. */
+/* to [16 * BLOCKS, COLUMNS] += a [16 * BLOCKS, WIDTH] * b^T, where b is a tile [COLUMNS, WIDTH]. */
 template <typename E, int WIDTH, int BLOCKS, int COLUMNS, bool KEPT>
 __device__ inline void multiply_by_rows(float (&to)[BLOCKS][COLUMNS / 8][4], const row_operand<E, WIDTH, BLOCKS, KEPT> &a, const E *b)
 {
     int lane = (int)threadIdx.x % 32;
     const E *lane_row = b + (lane / 16 * 8 + lane % 8) * tile_stride<WIDTH> + lane / 8 % 2 * 8;
-    [[maybe_unused]] constexpr int UNROLL = WIDTH > 128 ? 4 : WIDTH / 16; /* past that, code without a use */
+    [[maybe_unused]] constexpr int UNROLL = WIDTH > 128 ? 4 : WIDTH / 16; /* more would only make the code larger */
 #pragma unroll UNROLL
     for (int step = 0; step < WIDTH / 16; step++) {
         uint32_t rows[BLOCKS][4];
@@ -418,8 +434,8 @@ __device__ inline void multiply_by_rows(float (&to)[BLOCKS][COLUMNS / 8][4], con
     }
 }
 
-/* to [16 * BLOCKS, WIDTH] += a [16 * BLOCKS, INNER] * b: a the accumulators of an earlier product, rounded to E here, and b a tile
- * [INNER, WIDTH]. */
+/* to [16 * BLOCKS, WIDTH] += a [16 * BLOCKS, INNER] * b, where a is the accumulators of an earlier
+ * product, rounded to E here, and b a tile [INNER, WIDTH]. */
 template <typename E, int WIDTH, int BLOCKS, int INNER>
 __device__ inline void multiply_accumulators(float (&to)[BLOCKS][WIDTH / 8][4], const float (&a)[BLOCKS][INNER / 8][4], const E *b)
 {
@@ -460,7 +476,8 @@ __device__ inline head_dropout head_dropout_of(const attention_shape &s, size_t 
             (uint32_t)DT_RANDOM_ATTENTION << 24 | d.layer};
 }
 
-/* One call's eight keys 8 * key_group.. of a query: bit i is set when key i is kept. */
+/* One Philox call's eight keys, from 8 * key_group on, of a query: bit i is set if key i is
+ * kept. */
 __device__ inline uint32_t kept_of_8(const head_dropout &d, uint32_t query, uint32_t key_group)
 {
     struct dt_philox bits = dt_philox4x32(d.seed, d.head | key_group, query, d.sample, d.purpose);
@@ -473,8 +490,8 @@ __device__ inline uint32_t kept_of_8(const head_dropout &d, uint32_t query, uint
     return kept;
 }
 
-/* Bit i: whether key first_key + i, of 32 from a multiple of 32, is kept. The four lanes of a quad share the query and make one call
- * each. */
+/* Bit i: whether key first_key + i is kept; first_key is a multiple of 32. The four lanes of a quad
+ * share the query and make one Philox call each. */
 __device__ inline uint32_t kept_of_32_keys(const head_dropout &d, uint32_t query, uint32_t first_key)
 {
     uint32_t c = threadIdx.x % 4, kept = kept_of_8(d, query, first_key / 8 + c) << c * 8;
@@ -482,21 +499,24 @@ __device__ inline uint32_t kept_of_32_keys(const head_dropout &d, uint32_t query
     return kept | __shfl_xor_sync(0xffffffffu, kept, 2);
 }
 
-/* Where backward's first kernel leaves dropout's bits, so that they are drawn once: in the rows of dk and dv of the very keys, BITS_KEYS of
- * them at a time, which the second kernel's block of these keys reads, and overwrites at its end. A word has the bits of 32 keys for a query.
- * The words of query q are 2 n and 2 n + 1, n its number among the queries from first_key on, of all heads that read the keys, one head after
- * the other. A row has width / 2 words in dk and as many in dv. */
+/* The place where the first kernel of backward stores dropout's bits, so that they are made once:
+ * in the rows of dk and dv of the same keys, BITS_KEYS of them at a time. The second kernel's block
+ * of these keys reads the bits, and overwrites them at its end. A word has the bits of 32 keys for
+ * a query. The words of query q are 2 n and 2 n + 1, where n is its number among the queries from
+ * first_key on, of all heads that read the keys, one head after the other. A row has width / 2
+ * words in dk and as many in dv. */
 enum { BITS_KEYS = 64 };
 
-/* Whether the words of all queries that see a tile of keys find room there, be it whole or the last. */
+/* Whether the words of all queries that see a tile of keys fit there, for whole tiles and for the
+ * last. */
 inline bool bits_fit(const attention_shape &s, const void *dqkv)
 {
     size_t most = 2 * (size_t)s.T * (size_t)s.group;
     return most <= (size_t)(BITS_KEYS * s.width) && 2 * s.group <= s.width && s.width % 2 == 0 && (uintptr_t)dqkv % 4 == 0;
 }
 
-/* head_dk: the head's dk in row 0 of the sample. first_key: a multiple of BITS_KEYS. reader: the query head's number among those that read
- * the keys. */
+/* head_dk: the head's dk in row 0 of the sample. first_key: a multiple of BITS_KEYS. reader: the
+ * query head's number among those that read the keys. */
 template <typename E>
 __device__ inline uint32_t *kept_bits(const attention_shape &s, E *head_dk, int first_key, int reader, int query, int half)
 {
@@ -505,8 +525,9 @@ __device__ inline uint32_t *kept_bits(const attention_shape &s, E *head_dk, int 
     return reinterpret_cast<uint32_t *>(column < s.width ? at + column : at + values_behind(s) + (column - s.width));
 }
 
-/* As kept_of_16_queries, of bits that are there: `words` [queries][2], from the lane's query 0 of the first matrices on, of the half that has
- * the warp's keys; shift: where in it they begin. */
+/* As kept_of_16_queries, from stored bits: `words` [queries][2], from the lane's query 0 of the
+ * first matrices on, of the half that contains the warp's keys; shift: where its keys begin in
+ * it. */
 __device__ inline void kept_of_words(const uint32_t *words, int shift, uint32_t (&kept)[2])
 {
     uint32_t r = threadIdx.x % 32 / 4;
@@ -521,9 +542,10 @@ __device__ inline void kept_of_words(const uint32_t *words, int shift, uint32_t 
     }
 }
 
-/* For accumulators [16 keys, 16 queries] from first_key and first_query, multiples of 16: bit (e * 2 + g) * 8 of kept[i] says whether key
- * g * 8 + r is kept for query i * 8 + c * 2 + e. The eight lanes of one c share four queries and two groups of keys,
- * and make one call each. */
+/* For accumulators [16 keys, 16 queries] from first_key and first_query on, multiples of 16: bit (e
+ * * 2 + g) * 8 of kept[i] says whether key g * 8 + r is kept for query i * 8 + c * 2 + e. The eight
+ * lanes with the same c share four queries and two groups of keys, and make one Philox call
+ * each. */
 __device__ inline void kept_of_16_queries(const head_dropout &d, uint32_t first_query, uint32_t first_key, uint32_t (&kept)[2])
 {
     uint32_t lane = threadIdx.x % 32, r = lane / 4, c = lane % 4;

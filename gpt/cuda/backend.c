@@ -30,7 +30,7 @@ static void cuda_destroy(struct gpt_kernels *k)
     free(k);
 }
 
-/* What kernels find in device memory. */
+/* Write the data that kernels expect in device memory. */
 static dt_status fill_memory(struct gpt_kernels *k)
 {
     struct dt_stream *stream;

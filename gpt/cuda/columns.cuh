@@ -1,5 +1,6 @@
-/* Sums over the rows of a matrix, column by column, through scratch memory: blocks sum chunks of rows, and of each tile of columns the block
- * that comes last sums the chunks. No atomics on the sums: the order depends on the shape and the GPU alone, so every run gives the same bits. */
+/* Sums over the rows of a matrix, column by column, through scratch memory: blocks sum chunks of
+ * rows, and for each tile of columns the block that ends last sums the chunks. There are no atomics
+ * on sums: the order depends only on the shape and the GPU, so every run gives the same bits. */
 #ifndef GPT_CUDA_COLUMNS_CUH
 #define GPT_CUDA_COLUMNS_CUH
 
@@ -9,9 +10,9 @@ namespace gpt_cuda {
 
 enum { COLUMN_LANES = 32, COLUMN_ROWS = 8, COMBINE_ROWS = 32, COLUMN_LEAST_ROWS = 64 };
 
-/* Where the sums go. */
+/* The arrays for the sums. */
 template <typename E, int SUMS> struct column_outputs {
-    E *to[SUMS]; /* [columns] each; NULL: the sum is not wanted */
+    E *to[SUMS]; /* [columns] each; NULL: the sum is not stored */
 
     __device__ void put(int s, size_t column, float sum, bool accumulate) const
     {
@@ -20,8 +21,9 @@ template <typename E, int SUMS> struct column_outputs {
     }
 };
 
-/* Whether this block is the last of `blocks` to come here, after which what all of them have written is there to be read past the first-level
- * cache (__ldcg). arrivals: how many have come, 0 before and afterwards. All threads of the block call it. */
+/* Whether this block is the last of `blocks` blocks to call. The results of all of them are then
+ * visible to loads that bypass the first-level cache (__ldcg). arrivals: the number of calls so
+ * far, 0 before and afterwards. All threads of the block call it. */
 __device__ inline bool arrives_last(uint32_t *arrivals, unsigned blocks)
 {
     __shared__ bool last;
@@ -39,10 +41,12 @@ __device__ inline bool arrives_last(uint32_t *arrivals, unsigned blocks)
     return is_last;
 }
 
-/* Block (COLUMN_LANES, COLUMN_ROWS): chunk blockIdx.y of the rows, the N * COLUMN_LANES columns of tile blockIdx.x. Source::SUMS sums for each
- * column; source.add(row, column, sums) adds N columns of a row. partials [chunks, SUMS, columns]. arrivals [tiles]: how many of a tile's
- * blocks are done, 0 before and after the kernel. The last one sums the tile's chunks: a thread every COLUMN_ROWS-th of them, and the block
- * these. arrivals NULL: column_combine_kernel does. */
+/* Block (COLUMN_LANES, COLUMN_ROWS): chunk blockIdx.y of the rows, the N * COLUMN_LANES columns of
+ * tile blockIdx.x. Source::SUMS sums for each column; source.add(row, column, sums) adds N columns
+ * of a row. partials [chunks, SUMS, columns]. arrivals [tiles]: the number of a tile's blocks that
+ * have ended, 0 before and after the kernel. The last block of a tile sums its chunks: each thread
+ * every COLUMN_ROWS-th chunk, then the block sums the threads' results. arrivals NULL:
+ * column_combine_kernel sums the chunks. */
 template <typename E, typename Source, int N>
 __global__ void __launch_bounds__(COLUMN_LANES *COLUMN_ROWS)
     column_partials_kernel(Source source, size_t rows, size_t columns, size_t rows_of_chunk, float *partials, uint32_t *arrivals,
@@ -97,11 +101,13 @@ __global__ void __launch_bounds__(COLUMN_LANES *COLUMN_ROWS)
     }
 }
 
-/* The end of a kernel whose blocks have each written their sums to partials [gridDim.x, SUMS * columns], columns a multiple of 4: the last of
- * each TREE_BLOCKS blocks sums theirs, the last of TREE_BLOCKS of these what they have made, and so on to one: a single block would read for
- * longer than a kernel of its own takes. Not inlined, so that it takes no registers from what comes before. What is summed together, and in
- * which order, does not depend on who comes last.
- * partials has room for tree_sums(blocks) of them, and arrivals for as many zeros, before and afterwards. */
+/* The end of a kernel whose blocks have each written their sums to partials [gridDim.x, SUMS *
+ * columns]; columns is a multiple of 4. The sums are added in a tree: the last of each TREE_BLOCKS
+ * blocks adds their sums, the last of TREE_BLOCKS of these adds the results, and so on until there
+ * is one. (A single block would need longer to read all sums than another kernel takes.) Not
+ * inlined, so that it takes no registers from the code before. Which sums are added, and in which
+ * order, does not depend on which block is last. partials has memory for tree_sums(blocks) sums;
+ * arrivals has as many zeros, before and afterwards. */
 enum { TREE_BLOCKS = 8 };
 
 inline size_t tree_sums(size_t blocks)
@@ -119,7 +125,7 @@ __device__ inline pack<float, 4> sum_of_blocks(const float *from, size_t all, si
 {
     pack<float, 4> sum = {}, part[TREE_BLOCKS];
 #pragma unroll
-    for (unsigned i = 0; i < TREE_BLOCKS; i++) /* on their way together */
+    for (unsigned i = 0; i < TREE_BLOCKS; i++) /* all loads at a time */
         if (i < members)
             *(float4 *)&part[i] = __ldcg((const float4 *)(from + i * all + place));
 #pragma unroll
@@ -155,7 +161,8 @@ __device__ __attribute__((noinline)) void combine_in_tree(column_outputs<E, SUMS
     } while (groups > 1);
 }
 
-/* Block (COLUMN_LANES, COMBINE_ROWS): a thread sums every COMBINE_ROWS-th chunk of one column, and the block these. */
+/* Block (COLUMN_LANES, COMBINE_ROWS): each thread sums every COMBINE_ROWS-th chunk of one column,
+ * then the block sums the threads' results. */
 template <typename E, int SUMS>
 __global__ void __launch_bounds__(COLUMN_LANES *COMBINE_ROWS)
     column_combine_kernel(column_outputs<E, SUMS> outputs, const float *partials, size_t chunks, size_t columns, bool accumulate)
@@ -189,13 +196,13 @@ inline dt_status combine_columns(const char *name, struct dt_stream *stream, col
                   dim3(COLUMN_LANES, COMBINE_ROWS), 0, stream, outputs, partials, chunks, columns, accumulate);
 }
 
-/* All of it. Uses k->scratch. */
+/* Queues all kernels of such a sum. Uses k->scratch. */
 template <typename E, int N, typename Source>
 inline dt_status sum_columns(const char *name, struct gpt_kernels *k, struct dt_stream *stream, const Source &source, size_t rows,
                              size_t columns, column_outputs<E, Source::SUMS> outputs, bool accumulate)
 {
-    /* As many blocks as the GPU holds at once, but with enough rows each that the partial sums are
-     * few compared with the data that is read. */
+    /* As many blocks as the GPU runs at the same time, but each with enough rows that the partial
+     * sums are few compared with the data that is read. */
     size_t tiles = (columns + N * COLUMN_LANES - 1) / (N * COLUMN_LANES), wanted = (size_t)k->base->multiprocessors * 8 / tiles + 1;
     size_t most = (rows + COLUMN_LEAST_ROWS - 1) / COLUMN_LEAST_ROWS;
     size_t of_chunk = (rows + (wanted < most ? wanted : most) - 1) / (wanted < most ? wanted : most);

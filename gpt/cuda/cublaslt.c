@@ -2,7 +2,8 @@
 
 #include "lib/base/shared_library.h"
 
-/* "libcublasLt.so.13": of CUDA's major version that this was compiled with, whose numbers and structures it passes. */
+/* "libcublasLt.so.13": the library of the CUDA major version with which this was compiled, because
+ * enumerations and structures can differ in another one. */
 #define NAME_OF(major) "libcublasLt.so." #major
 #define NAME_OF_MAJOR(major) NAME_OF(major)
 static const char library_name[] = NAME_OF_MAJOR(CUBLAS_VER_MAJOR);
@@ -37,7 +38,7 @@ dt_status gpt_cublaslt_load(struct gpt_cublaslt *out)
     char reason[512];
     void *library = dt_shared_library_open(library_name, "DTBENCH_LIBCUBLASLT", DTBENCH_CUDA_HOME, reason, sizeof reason);
     char other[512];
-    if (!library) /* a folder may have the library without its number */
+    if (!library) /* a folder may have the library without a version in its name */
         library = dt_shared_library_open("libcublasLt.so", "DTBENCH_LIBCUBLASLT", DTBENCH_CUDA_HOME, other, sizeof other);
     if (!library)
         return dt_fail(DT_ERR_UNAVAILABLE, "cuBLASLt cannot be loaded: %s; %s", reason, remedy);

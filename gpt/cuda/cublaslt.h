@@ -1,4 +1,5 @@
-/* cuBLASLt, loaded when it is first needed: the program starts on machines that have none. */
+/* cuBLASLt, loaded when it is first needed, so that the program also starts on machines without
+ * it. */
 #ifndef GPT_CUDA_CUBLASLT_H
 #define GPT_CUDA_CUBLASLT_H
 
@@ -11,7 +12,8 @@ extern "C" {
 
 #include "lib/base/status.h"
 
-/* The functions that are used, under their own names and of the types that the header declares. Const once it is loaded. */
+/* The functions in use, with their own names and the types that the header declares. Const after
+ * loading. */
 struct gpt_cublaslt {
     __typeof__(cublasLtGetVersion) *get_version;
     __typeof__(cublasLtGetStatusString) *get_status_string;
@@ -30,7 +32,8 @@ struct gpt_cublaslt {
     __typeof__(cublasLtMatrixLayoutDestroy) *matrix_layout_destroy;
 };
 
-/* Fills *out. The library stays loaded, so a second call is cheap. Errors: DT_ERR_UNAVAILABLE, naming the library and what brings it. */
+/* Fill *out. The library stays loaded, so a second call is cheap. Errors: DT_ERR_UNAVAILABLE,
+ * naming the library and how to get it. */
 dt_status gpt_cublaslt_load(struct gpt_cublaslt *out);
 
 /* "cuBLASLt 13.1.0" */

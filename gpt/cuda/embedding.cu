@@ -7,22 +7,23 @@ using namespace gpt_cuda;
 
 enum { TABLE_LANES = 32, TABLE_ROWS = 8, TABLE_BLOCKS = 8, TABLE_COLUMNS = 8 };
 
-/* The rows of a table that are here. */
+/* The rows of a table that this rank has. */
 struct table_part {
     uint32_t first, count;
 };
 
-/* N elements from `column` on of row `row` of a table; zeros where that row is another's. */
+/* N elements from `column` on of row `row` of a table; zeros if another rank has that row. */
 template <int N, typename E>
 __device__ inline pack<E, N> load_row(const E *table, const table_part &part, uint32_t row, uint32_t d, uint32_t column)
 {
     pack<E, N> zeros{};
-    uint32_t place = row - part.first; /* below the first one it wraps round */
+    uint32_t place = row - part.first; /* for rows before the first the unsigned difference wraps round */
     return place < part.count ? load_pack<N>(table + (size_t)place * d + column) : zeros;
 }
 
-/* out [rows, d] = dropout(token_table[token] + position_table[t]): a warp takes a row, a lane eight columns (one call of Philox) at a time.
- * Floor, in bytes an element of fp16: the token's row is read and out written, 4; the position table stays in the L2 cache. */
+/* out [rows, d] = dropout(token_table[token] + position_table[t]): a warp computes a row, a lane
+ * eight columns (one Philox call) at a time. Floor, in bytes for each element of fp16: the token's
+ * row is read and out written, 4; the position table stays in the L2 cache. */
 template <typename E, int N>
 __global__ void __launch_bounds__(TABLE_LANES *TABLE_ROWS, 4)
     embedding_kernel(E *out, const int32_t *tokens, const E *token_table, table_part vocab, const E *position_table, table_part positions,
@@ -51,20 +52,21 @@ __global__ void __launch_bounds__(TABLE_LANES *TABLE_ROWS, 4)
     }
 }
 
-/* ---- gradient ----
- * The rows of dout are listed by token, each token's in rising order, and each row of the table is then summed by one warp in that order:
- * the same bits in every run, without atomics. Floor: dout is read twice (once for each table) and both tables are written. */
+/* ---- gradient ---- The rows of dout are listed by token, in rising order. One warp then sums each
+ * row of the table in that order: the same bits in every run, without atomics. Floor: dout is read
+ * twice (once for each table) and both tables are written. */
 
 enum { LIST_THREADS = 1024, RANGES_PER_MULTIPROCESSOR = 1 };
 
-/* What is listed, in scratch. */
+/* The lists, in scratch memory. */
 struct token_lists {
-    int32_t *first;  /* [V + 1]: where a token's rows begin in `sorted` */
+    int32_t *first;  /* [V + 1]: the place in `sorted` of a token's first row */
     int32_t *sorted; /* [M] rows */
     int32_t *bucket; /* [M] rows by range of tokens, while sorting */
 };
 
-/* The sum over the block's threads of those before this one, and of all in *total. Every thread calls. */
+/* The sum of x over the block's threads before this one, and over all of them in *total. Every
+ * thread calls. */
 __device__ inline int32_t sum_before(int32_t x, int32_t *warps, int32_t *total)
 {
     int lane = threadIdx.x % TABLE_LANES, warp = threadIdx.x / TABLE_LANES;
@@ -86,9 +88,11 @@ __device__ inline int32_t sum_before(int32_t x, int32_t *warps, int32_t *total)
     return before + upto - x;
 }
 
-/* A block lists the rows of a range of tokens: it counts them, and all tokens below, over all of `tokens`; puts its own rows in rising
- * order into its part of the bucket; and then each thread picks the rows of one token at a time from there. Reads tokens twice in each
- * block, some hundred kilobytes from the L2 cache. Tokens count from `first`; those outside of [0, vocab) are in no list. */
+/* A block lists the rows of a range of tokens. It counts its tokens, and all tokens below its
+ * range, among all of `tokens`; puts its rows in rising order into its part of `bucket`; then each
+ * thread takes the rows of one token at a time from there. Each block reads tokens twice, some
+ * hundred kilobytes from the L2 cache. Token numbers are relative to `first`; those outside of [0,
+ * vocab) are in no list. */
 __global__ void __launch_bounds__(LIST_THREADS)
     list_kernel(token_lists lists, const int32_t *tokens, int32_t rows, int32_t first, int32_t vocab, int32_t range)
 {
@@ -105,7 +109,7 @@ __global__ void __launch_bounds__(LIST_THREADS)
         if (token >= low && token < high)
             atomicAdd(&counts[token - low], 1);
     }
-    sum_before(below, warps, &total); /* a barrier for counts, too */
+    sum_before(below, warps, &total); /* also a barrier for counts */
     int32_t start = total, place = total;
     for (int32_t base = 0; base < range; base += LIST_THREADS) {
         int32_t v = base + threadIdx.x, count = v < range ? counts[v] : 0, before = sum_before(count, warps, &total);
@@ -134,7 +138,7 @@ __global__ void __launch_bounds__(LIST_THREADS)
     }
 }
 
-/* The rows of dout that a table's row sums: those of a token, or of a position. */
+/* The rows of dout that are summed to a row of a table: those of a token, or of a position. */
 struct rows_of_token {
     token_lists lists;
     row_positions where;
@@ -229,11 +233,11 @@ dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
         table, a->dout);
 }
 
-/* Where each of this part's tokens stands in the batch. */
+/* List the rows of dout of each of this part's tokens. */
 dt_status make_lists(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a, const token_lists &lists)
 {
     size_t vocab = a->vocab.count, rows = a->samples * positions_of(k, &a->dropout.positions).count;
-    /* 8,192 counters are 32 KiB of shared memory, and every launch may have 48. */
+    /* 8,192 counters take 32 KiB of shared memory; every launch may use 48. */
     size_t ranges = (size_t)k->base->multiprocessors * RANGES_PER_MULTIPROCESSOR, least = (vocab + 8191) / 8192;
     size_t range = (vocab + (ranges < least ? least : ranges) - 1) / (ranges < least ? least : ranges);
     return launch("embedding gradient", list_kernel, dim3((unsigned)((vocab + range - 1) / range)), dim3(LIST_THREADS),

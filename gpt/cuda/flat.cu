@@ -1,5 +1,6 @@
-/* Arrays without rows: tokens, GELU and its gradient. The floor of each is the bytes it reads and writes over
- * the memory's bandwidth, and all but GELU in fp16 are far from any other limit; 16 bytes an access, and nothing is read twice. */
+/* Kernels over arrays without rows: tokens, GELU and its gradient. The floor of each is the bytes
+ * that it reads and writes, divided by the memory's bandwidth; only GELU in fp16 is near another
+ * limit. Each access is 16 bytes, and nothing is read twice. */
 #include "gpt/cuda/columns.cuh"
 #include "gpt/cuda/gelu.cuh"
 #include "lib/kernels/cuda/map.cuh"
@@ -10,7 +11,8 @@ using namespace gpt_cuda;
 
 enum { FLAT_THREADS = 256, FLAT_BLOCKS = 16 };
 
-/* Half of 1 + tanh(u), of u = sqrt(2 / pi) (x + 0.044715 x^3), which is the logistic function of 2 u; and its product with what it lacks of 1. */
+/* (1 + tanh(u)) / 2 for u = sqrt(2 / pi) (x + 0.044715 x^3), which is the logistic function of 2 u;
+ * and its product with (1 - itself). */
 struct half_tanh {
     float value, slope;
 };
@@ -21,12 +23,12 @@ __device__ inline half_tanh half_tanh_at(float x)
     return {value, value * (1.0f - value)};
 }
 
-/* GELU's tanh form.  Source  the same, section 2. */
+/* GELU's tanh form. Source: as above, section 2. */
 struct gelu_new_op {
     static constexpr bool READS_TO = false;
     __device__ static float apply(float, float x)
     {
-        float c = x < -9.9f ? -9.9f : x; /* from there on it is zero; a NaN stays one */
+        float c = x < -9.9f ? -9.9f : x; /* below this the result is zero; NaN stays NaN */
         return c * half_tanh_at(c).value;
     }
 };
@@ -41,7 +43,7 @@ struct gelu_new_gradient_op {
     }
 };
 
-/* max(x, 0), with derivative 0 at 0; a NaN stays one. */
+/* max(x, 0), with derivative 0 at 0; NaN stays NaN. */
 struct relu_op {
     static constexpr bool READS_TO = false;
     __device__ static float apply(float, float x)
@@ -58,7 +60,8 @@ struct relu_gradient_op {
     }
 };
 
-/* GELU's gradient by rows, which makes the sums of its columns (columns.cuh) as it goes, and GELU again in `active`. */
+/* GELU's gradient row by row. It also sums its columns (columns.cuh), and stores GELU again in
+ * `active`. */
 template <typename E, int N, typename Of> struct gelu_gradient_rows {
     static constexpr int SUMS = 1;
     E *dy_to_dx;
@@ -83,7 +86,7 @@ template <typename E, int N, typename Of> struct gelu_gradient_rows {
 
 /* ---- tokens (lib/base/random.h) ---- */
 
-/* A thread makes the four tokens of one call of Philox. inputs, targets [samples, where.count] */
+/* A thread makes the four tokens of one Philox call. inputs, targets [samples, where.count] */
 __global__ void __launch_bounds__(FLAT_THREADS)
     tokens_kernel(int32_t *inputs, int32_t *targets, size_t samples, uint32_t T, uint32_t vocab, row_positions where, uint64_t seed,
                   uint32_t first_sample, const struct dt_cuda_step *step)
@@ -114,7 +117,7 @@ template <typename Value, typename Gradient> struct activation {
     using gradient = Gradient;
 };
 
-/* `body` with the model's. */
+/* Calls `body` with the model's activation. */
 template <typename Body> static dt_status for_activation(const struct gpt_kernels *k, Body body)
 {
     switch (gpt_of(&k->model)->mlp) {

@@ -1,4 +1,5 @@
-/* GELU, exact, and its derivative: of an array by itself (flat.cu), and at the end of a product (gelu_hopper.cu). */
+/* The exact GELU and its derivative, for arrays (flat.cu) and for the end of a product
+ * (gelu_hopper.cu). */
 #ifndef GPT_CUDA_GELU_CUH
 #define GPT_CUDA_GELU_CUH
 
@@ -6,9 +7,10 @@
 
 namespace gpt_cuda {
 
-/* The standard normal distribution at x. The left tail is Phi(-|x|) = exp(-x^2/2) * erfcx(|x| / sqrt(2)) / 2, which loses nothing where
- * 1 + erf would, and erfcx is t * polynomial(t) of t = 1 / (1 + 0.4 |x| / sqrt(2)), fitted to 1.3e-7 over all of t in (0, 1]: some 20
- * instructions without a branch, where the memory of an H100 leaves time for about 30 an element of fp16. */
+/* The standard normal distribution at x. The left tail is Phi(-|x|) = exp(-x^2/2) * erfcx(|x| /
+ * sqrt(2)) / 2, which is exact where 1 + erf would lose digits. erfcx is t * polynomial(t) with t =
+ * 1 / (1 + 0.4 |x| / sqrt(2)), fitted to 1.3e-7 over all of t in (0, 1]: some 20 instructions
+ * without a branch; the memory of an H100 leaves time for about 30 for each element of fp16. */
 struct normal {
     float density, cumulative;
 };
@@ -29,8 +31,8 @@ __device__ inline normal normal_at(float x)
     return {0.39894228f * exponential, x < 0 ? tail : 1 - tail};
 }
 
-/* The largest float: what stands for an infinity where it is multiplied by a zero of the distribution. A NaN becomes a number here, and
- * stays one in the distribution. */
+/* The largest float, which replaces infinity where the distribution multiplies by zero. NaN becomes
+ * a number here, but stays NaN in the distribution. */
 constexpr float LARGEST = 3.40282347e38f;
 
 /* Source  Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016: x * Phi(x), exact. */

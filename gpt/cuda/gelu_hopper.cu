@@ -1,14 +1,18 @@
-/* The gradient of down(gelu(hidden)) in one kernel on Hopper's tensor cores, for compute capability 9.0 alone: compiled for sm_90a. cuBLASLt's
- * epilogues have GELU's tanh form; the exact one is the end of a product of our own, so that the product's result is written once, as the
- * gradient of `hidden`, and what is read of `hidden` serves GELU's output and the sums of the bias's gradient, too.
+/* The gradient of down(gelu(hidden)) in one kernel on Hopper's tensor cores, for compute capability
+ * 9.0 only: compiled for sm_90a. cuBLASLt's epilogues have only GELU's tanh form. Here the exact
+ * form is the end of the product, so that the result is written once, as the gradient of `hidden`,
+ * and one read of `hidden` also gives GELU's output and the sums of the bias's gradient.
  *
- * A block owns ROWS rows and COLUMNS columns of dx = dy * w, ROWS / 2 rows for each of two warpgroups. One thread of a third warpgroup copies tiles of dy
- * and w, DEPTH deep, into shared memory, STAGES ahead; it waits for the warps that have read a tile, and they for the tile. The warpgroups are
- * bound to each other by the copies alone, so that one's wait for its products is filled by the other's. Rows and columns past the arrays'
- * ends are zeros: the copies' tensors end there.
+ * A block computes ROWS rows and COLUMNS columns of dx = dy * w, ROWS / 2 rows in each of two
+ * warpgroups. One thread of a third warpgroup copies tiles of dy and w, DEPTH deep, to shared
+ * memory, STAGES ahead; it waits for the warps that read a tile, and they wait for the tile. The
+ * two warpgroups wait only for copies, not for each other, so that one can compute while the other
+ * waits for its products. Rows and columns after the arrays' ends are zeros, because the tensors of
+ * the copies end there.
  *
- * Floor: 2 rows * in * out operations at the rate of wgmma; hidden read, dx and active written once. A product of 64 rows, 128 columns and 16
- * of depth takes the tensor cores 64 clocks, and reads 6 KiB of shared memory, 48 clocks. */
+ * Floor: 2 rows * in * out operations at the rate of wgmma; hidden is read, dx and active are
+ * written once. A product of 64 rows, 128 columns and depth 16 takes the tensor cores 64 clocks,
+ * and reads 6 KiB of shared memory, 48 clocks. */
 #include "gpt/cuda/columns.cuh"
 #include "gpt/cuda/gelu.cuh"
 #include "gpt/cuda/hopper.cuh"
@@ -20,31 +24,33 @@ namespace {
 
 struct gelu_tiles {
     static constexpr int GROUPS = 2, GROUP_ROWS = 64, ROWS = GROUPS * GROUP_ROWS, WARPS = GROUPS * 4;
-    static constexpr int HALVES = 2, HALF = 128, COLUMNS = HALVES * HALF; /* of a warpgroup's product each */
+    static constexpr int HALVES = 2, HALF = 128, COLUMNS = HALVES * HALF; /* of each of a warpgroup's products */
     static constexpr int DEPTH = 64, SPAN = DEPTH * 2, STAGES = 3;
     static constexpr int THREADS = (GROUPS + 1) * 128, COPY_REGISTERS = 24, PRODUCT_REGISTERS = 240; /* as in attention_hopper.cu */
-    /* [ROWS][DEPTH] of dy, and [COLUMNS / DEPTH][DEPTH][DEPTH] of w: rows of memory have SPAN bytes, which the copies swizzle. */
+    /* [ROWS][DEPTH] of dy, and [COLUMNS / DEPTH][DEPTH][DEPTH] of w: rows in memory have SPAN
+     * bytes, which the copies swizzle. */
     static constexpr int DY_ELEMS = ROWS * DEPTH, CHUNK_ELEMS = DEPTH * DEPTH, STAGE_ELEMS = DY_ELEMS + COLUMNS * DEPTH;
     static constexpr size_t ALIGNMENT = 1024, BYTES = 2 * STAGES * STAGE_ELEMS;
 };
 
-/* In shared memory after the tiles. */
+/* In shared memory, after the tiles. */
 struct gelu_shared {
-    uint64_t there[gelu_tiles::STAGES], read[gelu_tiles::STAGES]; /* a tile; by all warps */
-    uint64_t summed;                                              /* sums are complete */
+    uint64_t there[gelu_tiles::STAGES], read[gelu_tiles::STAGES]; /* a tile has arrived; all warps have read it */
+    uint64_t summed;                                              /* the sums are complete */
     float sums[gelu_tiles::WARPS][gelu_tiles::COLUMNS];
 };
 
 template <typename E> struct gelu_gradient {
     const E *hidden;
     E *dx, *active;  /* active: may be hidden, or NULL */
-    float *partials; /* [tiles of rows, columns] of the sums of dx's columns, or NULL */
+    float *partials; /* [tiles of rows, columns] sums of dx's columns, or NULL */
     size_t rows, columns;
     int depth;
 };
 
-/* Four words of each lane of a quad, turned: word i of lane j becomes word j of lane i. Of four octets of columns in a row, of which an
- * accumulator's lane has two columns each, a lane then has one whole, and the other way round. */
+/* Transpose four words of each lane of a quad: word i of lane j becomes word j of lane i. Before,
+ * each lane has two columns of each of four octets of a row, as in an accumulator; afterwards it
+ * has one whole octet. The same call does the reverse. */
 __device__ inline void turn_quad(uint32_t (&words)[4])
 {
 #pragma unroll
@@ -61,7 +67,8 @@ __device__ inline void turn_quad(uint32_t (&words)[4])
     }
 }
 
-/* Eight sums of each lane over the eight lanes of the same columns (lane % 4), in a fixed order; lane l gets that of sums[l / 4]. */
+/* Eight sums of each lane over the eight lanes with the same columns (lane % 4), in a fixed order;
+ * lane l gets that of sums[l / 4]. */
 __device__ inline float sum_of_rows(float (&sums)[8])
 {
 #pragma unroll
@@ -76,8 +83,10 @@ __device__ inline float sum_of_rows(float (&sums)[8])
     return sums[0];
 }
 
-/* Of 32 columns of two rows, 8 apart, of each quad of a warp: d, four octets' accumulators, times GELU's derivative. Returns this lane's column's
- * sum over the warp's rows: the column lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2. first: the row of half 0; column: this lane's octet's first. */
+/* For 32 columns of two rows, 8 apart, of each quad of a warp: d, the accumulators of four octets,
+ * times GELU's derivative. Returns the sum of one column for this lane over the warp's rows: column
+ * lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2. first: the row of half 0; column: the first column of
+ * this lane's octet. */
 template <typename E> __device__ inline float end_of_columns(const gelu_gradient<E> &a, const float (*d)[4], size_t first, size_t column)
 {
     float sums[8] = {};
@@ -196,7 +205,7 @@ __global__ void __launch_bounds__(gelu_tiles::THREADS)
         a.partials[row_tile * a.columns + own] = sum;
 }
 
-/* [rows, columns] in boxes of box_rows rows of DEPTH columns. */
+/* The tensor map of [rows, columns] in boxes of box_rows rows of DEPTH columns. */
 template <typename E> dt_status matrix_map(const void *from, size_t rows, size_t columns, int box_rows, CUtensorMap *map)
 {
     cuuint64_t sizes[] = {columns, rows, 1, 1}, row = columns * sizeof(E), bytes[] = {row, rows * row, rows * row};

@@ -1,5 +1,6 @@
-/* The rms norm of each head of q and k, and its gradient. Floors, in passes over q, k and v: 2 forward, and 3 backward over q and k alone.
- * Eight lanes have a head, which is 64 elements for each access of theirs; the second read of a head comes from the nearest cache. */
+/* The rms norm of each head of q and k, and its gradient. Floors, in passes over q, k and v: 2
+ * forward; 3 backward, over q and k only. Eight lanes compute a head, so that each access of theirs
+ * is 64 elements; the second read of a head is from the nearest cache. */
 #include "gpt/cuda/columns.cuh"
 
 namespace {
@@ -23,7 +24,7 @@ __device__ inline float sum_of_lanes(float x)
     return x;
 }
 
-/* 1 / sqrt(mean of squares + epsilon) of a head; all lanes of the warp call. */
+/* 1 / sqrt(mean of squares + epsilon) of a head. All lanes of the warp must call. */
 template <typename E, int N> __device__ inline float rstd_of(const E *head, int width, bool valid, float epsilon)
 {
     float squares = 0;
@@ -69,7 +70,7 @@ template <typename E, int N> __global__ void __launch_bounds__(HEAD_THREADS) hea
     }
 }
 
-/* `heads` heads of each row, which is row_heads long, from first_head on. */
+/* `heads` heads of each row of row_heads heads, from first_head on. */
 struct head_norm_gradient {
     const void *qkv, *gain;
     void *dqkv;
@@ -78,8 +79,9 @@ struct head_norm_gradient {
     float epsilon;
 };
 
-/* With xhat = x * rstd and g = dy * gain: dx = rstd * (g - xhat * mean of g * xhat) in dy's place. A block sums dy * xhat over the heads
- * that it takes in turn: each thread its own columns in registers, then the block, in one order. partials [blocks, width] */
+/* With xhat = x * rstd and g = dy * gain: dx = rstd * (g - xhat * mean of g * xhat), in the memory
+ * of dy. A block sums dy * xhat over its heads: each thread its own columns in registers, then the
+ * block in a fixed order. partials [blocks, width] */
 template <typename E, int N>
 __global__ void __launch_bounds__(HEAD_THREADS) head_norm_gradient_kernel(head_norm_gradient a, float *partials)
 {
@@ -139,7 +141,7 @@ __global__ void __launch_bounds__(HEAD_THREADS) head_norm_gradient_kernel(head_n
     }
 }
 
-/* Errors: DT_ERR_INVALID for heads that are too wide. */
+/* Errors: DT_ERR_INVALID if heads are too wide. */
 dt_status width_of(const struct gpt_kernels *k, int *out)
 {
     *out = gpt_head_width(&k->model);

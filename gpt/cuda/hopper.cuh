@@ -1,4 +1,5 @@
-/* What the kernels of wgmma.cuh's instructions share: descriptors of tiles in shared memory, and maps of the arrays that they are copied from. */
+/* Code that the kernels with wgmma.cuh's instructions share: descriptors of tiles in shared memory,
+ * and tensor maps of the arrays from which tiles are copied. */
 #ifndef GPT_CUDA_HOPPER_CUH
 #define GPT_CUDA_HOPPER_CUH
 
@@ -7,14 +8,15 @@
 
 namespace gpt_cuda {
 
-/* A descriptor of wgmma.cuh's for a matrix in rows of SPAN bytes. */
+/* A descriptor (wgmma.cuh) of a matrix in rows of SPAN bytes. */
 template <int SPAN> __device__ inline uint64_t matrix_at(const void *at, int leading_bytes)
 {
     constexpr uint64_t SWIZZLE = SPAN == 128 ? 1 : SPAN == 64 ? 2 : 3, STRIDE = 8 * SPAN;
     return SWIZZLE << 62 | STRIDE >> 4 << 32 | (uint64_t)(leading_bytes >> 4) << 16 | (shared_address(at) & 0x3FFFF) >> 4;
 }
 
-/* cuTensorMapEncodeTiled of the driver, found by the runtime, since nothing else of dtbench calls the driver. */
+/* The driver's cuTensorMapEncodeTiled. The runtime finds it, because dtbench calls the driver for
+ * nothing else. */
 using encode_function = decltype(&cuTensorMapEncodeTiled);
 inline encode_function encoder()
 {
@@ -33,9 +35,10 @@ inline encode_function encoder()
     return found;
 }
 
-/* An array of four dimensions, the innermost first, for copies of boxes of it into tiles whose rows have SPAN bytes. sizes [4]; bytes [3]: from
- * one to the next of all dimensions but the first, multiples of 16, as `from` is; box [4], of which box[0] elements are SPAN bytes.
- * Errors: DT_ERR_UNAVAILABLE; DT_ERR_DEVICE, with the `name` of the kernel. */
+/* The tensor map of an array of four dimensions, innermost first, to copy boxes of it to tiles
+ * whose rows have SPAN bytes. sizes [4]; bytes [3]: strides of all dimensions but the first,
+ * multiples of 16, as `from` is; box [4]: box[0] elements are SPAN bytes. Errors:
+ * DT_ERR_UNAVAILABLE; DT_ERR_DEVICE, with the `name` of the kernel. */
 template <typename E, int SPAN>
 dt_status tensor_map(const char *name, const void *from, const cuuint64_t *sizes, const cuuint64_t *bytes, const cuuint32_t *box,
                      CUtensorMap *map)

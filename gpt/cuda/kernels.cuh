@@ -1,5 +1,5 @@
-/* What gpt's cuda kernels share on the device beyond lib/kernels/cuda/elements.cuh: dropout's bits, and what rope does to two elements. They keep to gpt/cuda/mma.cuh for the
- * tensor cores. */
+/* Device code that gpt's cuda kernels share, besides lib/kernels/cuda/elements.cuh: dropout's bits,
+ * and rope's rotation of two elements. Only gpt/cuda/mma.cuh gives access to tensor cores. */
 #ifndef GPT_CUDA_KERNELS_CUH
 #define GPT_CUDA_KERNELS_CUH
 
@@ -11,24 +11,24 @@ namespace gpt_cuda {
 
 using namespace dt_cuda;
 
-/* ---- which rows a call's are (struct gpt_positions) ---- */
+/* ---- the rows of a call (struct gpt_positions) ---- */
 
 struct row_positions {
-    uint32_t count, half, first[2]; /* of each sample */
+    uint32_t count, half, first[2]; /* positions of each sample */
 
     struct place {
         uint32_t sample, position;
     };
-    /* Of row `row` of [samples * count]. */
+    /* Sample and position of row `row` of [samples * count]. */
     __device__ place at(uint32_t row) const
     {
         uint32_t i = row % count;
         return {row / count, i < half ? first[0] + i : first[1] + (i - half)};
     }
-    /* The row of a sample with this position, or `count`: none. */
+    /* The row of a sample with this position; `count`: none. */
     __device__ uint32_t row_of(uint32_t position) const
     {
-        uint32_t i = position - first[0], j = position - first[1]; /* below the first one they wrap round */
+        uint32_t i = position - first[0], j = position - first[1]; /* for positions before the first the unsigned difference wraps round */
         return i < half ? i : j < count - half ? half + j : count;
     }
 };
@@ -43,7 +43,7 @@ inline row_positions positions_of(const struct gpt_kernels *k, const struct gpt_
 
 struct dropout {
     uint64_t seed;
-    uint32_t layer, first_sample, threshold; /* threshold 0: keeps everything */
+    uint32_t layer, first_sample, threshold; /* threshold 0: nothing is dropped */
     float scale;
     uint32_t first_row;
 };
@@ -58,10 +58,11 @@ inline dropout dropout_of(const struct gpt_dropout *a)
             a->first_row};
 }
 
-/* The factor (0 or scale) of each of the eight columns from `column` (a multiple of 8) of row `position` of `sample`. */
+/* The factors (0 or scale) of eight columns from `column` (a multiple of 8) on, in row `position`
+ * of `sample`. */
 __device__ inline void dropout_factors(const dropout &d, uint32_t sample, uint32_t position, uint32_t column, float factor[8])
 {
-    if (d.threshold == 0) { /* no bits are drawn, which takes longer than all else that such a kernel computes */
+    if (d.threshold == 0) { /* skip making bits, which takes longer than the other work of such a kernel */
 #pragma unroll
         for (int i = 0; i < 8; i++)
             factor[i] = d.scale;
@@ -70,7 +71,7 @@ __device__ inline void dropout_factors(const dropout &d, uint32_t sample, uint32
     draw_dropout(d.seed, (uint32_t)DT_RANDOM_DROPOUT << 24 | d.layer, d.threshold, d.scale, sample, position, column, factor);
 }
 
-/* Rope: two elements turn. */
+/* Rope: rotate two elements. */
 template <typename E> __device__ inline void turn_pair(E &first, E &second, float cosine, float sine)
 {
     float a = to_float(first), b = to_float(second);

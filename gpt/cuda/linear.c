@@ -1,7 +1,8 @@
-/* The linear layers' entries: each is one product of cuBLASLt with its bias as the epilogue, or
- * with separate kernels of our own if cuBLASLt has no such epilogue for a shape.
+/* The linear layers' entries: each is one product of cuBLASLt with its bias as the epilogue. If
+ * cuBLASLt lacks the epilogue for a shape, separate kernels here do its work.
  *
- * The floor of each is 2 m n k operations on the tensor cores; operands and result are read and written once. */
+ * The floor of each is 2 m n k operations on the tensor cores; operands and result are read and
+ * written once. */
 #include "gpt/cuda/linear_plan.h"
 
 #include <stdlib.h>
@@ -64,9 +65,9 @@ void gpt_cuda_tuned(const struct gpt_kernels *k, struct dt_tuned *out)
     }
 }
 
-/* ---- the epilogue in the product, or apart from it ---- */
+/* ---- the epilogue fused with the product, or separate ---- */
 
-/* d is m x n column-major, that is n rows of m here; op(b) of a weight gradient is dy [k, n]. */
+/* d is m x n column-major, which is n rows of m here; op(b) of a weight gradient is dy [k, n]. */
 static dt_status run_apart(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_cuda_product *p)
 {
     struct gpt_cuda_product plain = gpt_cuda_product_apart(p);
@@ -80,7 +81,7 @@ static dt_status run_apart(struct gpt_kernels *k, struct dt_stream *stream, cons
     return p->epilogue == GPT_CUDA_BIAS_GRADIENT ? gpt_cuda_column_sums(k, stream, p->bias_gradient, p->b, p->k, p->n, false) : DT_OK;
 }
 
-/* *ran false: cuBLASLt has no such epilogue for the shape, and nothing is queued. */
+/* *ran false: cuBLASLt lacks the epilogue for this shape, and nothing is queued. */
 static dt_status run_in_one(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_cuda_product *product, bool *ran)
 {
     struct gpt_cuda_plan *plan;
@@ -127,8 +128,9 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_input_gradient, gpt_linear_input_gradient)
     return run(k, stream, &product);
 }
 
-/* cuBLASLt's epilogues have only GELU's tanh form. The exact one is a kernel of our own in every dtype: the other's derivative is off by
- * more than rounding to fp16 costs. relu is one of its epilogues; what that makes of a NaN is not documented. */
+/* cuBLASLt's epilogues have only GELU's tanh form. The exact form is a separate kernel in every
+ * dtype, because the derivative of the tanh form differs by more than the rounding of fp16. relu is
+ * an epilogue of cuBLASLt; its result for NaN is not documented. */
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu, gpt_linear_gelu)
 {
     const struct gpt_linear *linear = &a->linear;
@@ -142,7 +144,7 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu, gpt_linear_gelu)
     return gpt_cuda_gelu(k, stream, &(struct gpt_gelu){a->active, linear->y, linear->rows * linear->out});
 }
 
-/* Without GELU where !*ran. */
+/* *ran false: the product was computed without GELU's gradient. */
 static dt_status gelu_gradient_product(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_gelu_input_gradient *a,
                                        void *db, bool *ran)
 {
@@ -164,8 +166,8 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_input_gradient, gpt_linear_gelu_input_g
     return ran ? DT_OK : gpt_cuda_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
 }
 
-/* The sums are made together with dx, and the weight gradient is then a plain product. An epilogue
- * cannot add to existing sums. */
+/* The sums are made together with dx, so the weight gradient is a plain product. An epilogue cannot
+ * add to old sums. */
 GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient_sums, gpt_gelu_gradient_sums)
 {
     const struct gpt_linear_gelu_input_gradient *p = &a->product;

@@ -21,11 +21,11 @@ static cudaDataType_t data_type(enum dt_dtype dtype)
 
 static const struct epilogue {
     cublasLtEpilogue_t name;
-    bool extra, gelu_input; /* which arrays it has */
+    bool extra, gelu_input; /* the arrays that the epilogue has */
 } epilogues[GPT_CUDA_EPILOGUE_COUNT] = {
     [GPT_CUDA_PLAIN] = {CUBLASLT_EPILOGUE_DEFAULT, false, false},
     [GPT_CUDA_BIAS] = {CUBLASLT_EPILOGUE_BIAS, true, false},
-    [GPT_CUDA_BIAS_GRADIENT] = {CUBLASLT_EPILOGUE_BGRADB, true, false}, /* over k, of the second operand */
+    [GPT_CUDA_BIAS_GRADIENT] = {CUBLASLT_EPILOGUE_BGRADB, true, false}, /* sums over k, of the second operand */
     [GPT_CUDA_RELU] = {CUBLASLT_EPILOGUE_RELU, false, false},
     [GPT_CUDA_BIAS_RELU] = {CUBLASLT_EPILOGUE_RELU_BIAS, true, false},
     [GPT_CUDA_GELU] = {CUBLASLT_EPILOGUE_GELU_AUX, false, true},
@@ -34,7 +34,7 @@ static const struct epilogue {
     [GPT_CUDA_GELU_BIAS_GRADIENT] = {CUBLASLT_EPILOGUE_DGELU_BGRAD, true, true},
 };
 
-/* The epilogue's arrays. The heuristic takes what it needs to know of their alignment from the addresses themselves. */
+/* The epilogue's arrays. The heuristic reads their alignment from the addresses. */
 static cublasStatus_t set_arrays(const struct gpt_cublaslt *lt, const struct gpt_cuda_plan *plan, const void *extra, const void *gelu_input)
 {
     const struct epilogue *epilogue = &epilogues[plan->shape.epilogue];
@@ -46,8 +46,8 @@ static cublasStatus_t set_arrays(const struct gpt_cublaslt *lt, const struct gpt
     return status;
 }
 
-/* Sums are fp32 in every dtype. For fp32 operands that means true fp32, not TF32 with its 10 bits: this dtype is there to be compared with
- * the CPU. */
+/* Sums are fp32 in every dtype. fp32 operands are multiplied in fp32, not in TF32 with its 10 bits,
+ * because this dtype is for comparisons with the CPU. */
 static cublasStatus_t describe(const struct gpt_cublaslt *lt, struct gpt_cuda_plan *plan, const struct gpt_cuda_product *p,
                                const struct gpt_kernels *k)
 {
@@ -71,7 +71,7 @@ static cublasStatus_t describe(const struct gpt_cublaslt *lt, struct gpt_cuda_pl
             lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &multiprocessors, sizeof multiprocessors);
     if (status == CUBLAS_STATUS_SUCCESS && epilogues[p->epilogue].gelu_input)
         status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &gelu_rows, sizeof gelu_rows);
-    if (status == CUBLAS_STATUS_SUCCESS) /* addresses that are aligned so and no better */
+    if (status == CUBLAS_STATUS_SUCCESS) /* addresses with exactly this alignment */
         status = set_arrays(lt, plan, (const void *)(uintptr_t)plan->shape.extra_bytes, (const void *)16);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = lt->matrix_layout_create(&plan->a, type, rows_a, p->transpose_a ? p->m : p->k, (int64_t)rows_a);
@@ -102,7 +102,7 @@ void gpt_cuda_plans_destroy(struct gpt_cuda_linear *linear)
     linear->plans = NULL;
 }
 
-/* ---- which algorithm ---- */
+/* ---- the choice of an algorithm ---- */
 
 static cublasStatus_t set_preference(const struct gpt_cublaslt *lt, cublasLtMatmulPreference_t preference,
                                      const struct gpt_cuda_product_shape *shape)
@@ -111,7 +111,8 @@ static cublasStatus_t set_preference(const struct gpt_cublaslt *lt, cublasLtMatm
         cublasLtMatmulPreferenceAttributes_t attribute;
         uint32_t value;
     } all[] = {
-        /* split sums are added in fp32: neither rounded on the way nor in an order that changes from run to run */
+        /* sums of a split inner dimension are added in fp32: no rounding in between, and the same
+         * order in every run */
         {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape->a_bytes},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape->b_bytes},
@@ -126,8 +127,8 @@ static cublasStatus_t set_preference(const struct gpt_cublaslt *lt, cublasLtMatm
     return status;
 }
 
-/* plan->named: what the heuristic names, best first; none where it knows none. Nothing is timed: the same product is computed the same way
- * in every run, bit for bit. */
+/* Sets plan->named to the algorithms that the heuristic names, best first; none if it knows none.
+ * Nothing is timed, so the same product is computed the same way in every run, bit for bit. */
 static cublasStatus_t ask(const struct gpt_cuda_linear *linear, struct gpt_cuda_plan *plan)
 {
     const struct gpt_cublaslt *lt = &linear->lt;
@@ -140,7 +141,7 @@ static cublasStatus_t ask(const struct gpt_cuda_linear *linear, struct gpt_cuda_
     if (status == CUBLAS_STATUS_SUCCESS) {
         status = lt->matmul_algo_get_heuristic(linear->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference,
                                                linear->most_named, found, &count);
-        /* how it says that it has none for this combination */
+        /* how the heuristic reports that it has none for this combination */
         if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
             status = CUBLAS_STATUS_SUCCESS;
             count = 0;
@@ -154,8 +155,8 @@ static cublasStatus_t ask(const struct gpt_cuda_linear *linear, struct gpt_cuda_
     return status;
 }
 
-/* plan->named begins with what the tuning says, if it knows the product. An algorithm that cuBLASLt does not take is no reason to compute
- * something else: the file is not what it was. */
+/* Puts the tuning's algorithm first in plan->named, if the tuning has the product. If cuBLASLt does
+ * not accept it, this is an error, because the file is wrong. */
 static dt_status ask_tuning(const struct gpt_cuda_linear *linear, struct gpt_cuda_plan *plan, enum dt_dtype dtype)
 {
     const struct gpt_tuned_product *known =
@@ -191,7 +192,7 @@ static cublasStatus_t multiply(const struct gpt_cuda_linear *linear, struct dt_s
                       plan->d, algorithm, linear->workspace, GPT_CUDA_WORKSPACE_BYTES, dt_cuda_stream(stream));
 }
 
-/* What an algorithm does not take after all is refused before anything is queued. */
+/* Whether cuBLASLt has refused an algorithm. Nothing is queued then. */
 static bool is_refusal(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
@@ -221,7 +222,7 @@ dt_status gpt_cuda_plan_run(struct gpt_kernels *k, struct dt_stream *stream, str
 dt_status gpt_cuda_plan_find(struct gpt_kernels *k, const struct gpt_cuda_product *p, struct gpt_cuda_plan **out)
 {
     struct gpt_cuda_product_shape shape = gpt_cuda_product_shape(p);
-    /* a step has some dozens */
+    /* a step has some dozens of plans */
     for (*out = k->linear->plans; *out; *out = (*out)->next)
         if (gpt_cuda_product_shapes_equal(&(*out)->shape, &shape))
             return DT_OK;

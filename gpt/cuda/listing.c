@@ -1,5 +1,5 @@
-/* Kernels that compute nothing, and note which products they are asked for: a step on device sim shows those of a step on a GPU, with the
- * alignments that its arrays will have. */
+/* Kernels that compute nothing, and record the products that they are called for. A step on device
+ * sim so shows the products of a step on a GPU, with the alignments that its arrays will have. */
 #include "gpt/cuda/tuning.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static dt_status note(struct gpt_kernels *k, struct gpt_cuda_product product)
     return gpt_tuning_list(k->to, k->model.dtype, &shape);
 }
 
-/* Those without a product. */
+/* Kernels without a product. */
 #define NOTHING(entry, arguments, ...)                                                                                                     \
     static GPT_KERNEL_FUNCTION(list_##entry, arguments)                                                                                    \
     {                                                                                                                                      \
@@ -72,7 +72,7 @@ static GPT_KERNEL_FUNCTION(list_linear, gpt_linear)
     return note(k, gpt_cuda_product_forward(a));
 }
 
-/* These are products between other kernels; linear.c computes them so. */
+/* Entries that combine a product with other kernels; linear.c computes the product separately. */
 static GPT_KERNEL_FUNCTION(list_linear_residual, gpt_linear_residual)
 {
     struct gpt_linear plain = {a->gelu ? a->active : a->x, a->w, a->b, a->y, a->rows, a->in, a->out, 1};

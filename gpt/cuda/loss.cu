@@ -1,5 +1,5 @@
-/* The loss over a row of logits and the gradient in its place. A block has a row; the rows' losses are added up by a second kernel in their
- * order, so that the sum is the same in every run. */
+/* The loss of a row of logits, and the gradient in the same memory. Each block computes a row. A
+ * second kernel adds the rows' losses in their order, so that the sum is the same in every run. */
 #include "gpt/cuda/kernels.cuh"
 
 #include <cfloat>
@@ -10,8 +10,8 @@ using namespace gpt_cuda;
 
 enum { FEW = 128, MANY = 512, IN_FLIGHT = 4 };
 
-/* A row of V elements as packs of N between up to N - 1 elements at each end that no 16-byte access reaches. Each of these is one thread's.
- */
+/* A row of V elements: packs of N, and up to N - 1 elements at each end that are not in an aligned
+ * pack, of which a thread has one. */
 template <typename E, int N> struct row_view {
     E *at, *packs_at;
     int packs, head, edges;
@@ -24,14 +24,15 @@ template <typename E, int N> struct row_view {
         packs_at = row + head;
         edges = vocab - packs * N;
     }
-    /* The element at an end that is this thread's; only for threads below `edges`. */
+    /* This thread's element at an end; only for threads below `edges`. */
     __device__ E *edge() const
     {
         return at + ((int)threadIdx.x < head ? (int)threadIdx.x : packs * N + (int)threadIdx.x);
     }
 };
 
-/* The largest logit that one thread has met, and its sum of exp(logit - largest). A NaN gets into the sum. */
+/* The largest logit that one thread has read, and its sum of exp(logit - largest). NaN makes the
+ * sum NaN. */
 struct running {
     float largest = -FLT_MAX;
     double sum = 0.0;
@@ -51,9 +52,11 @@ struct running {
     }
 };
 
-/* logits becomes (softmax - onehot) * gradient_scale, losses[row] -log softmax[target]. With KEEP the row is in shared memory between its
- * only read and its only write; without, where it does not fit, it is read twice.
- * Floor  2 (KEEP) or 3 passes over rows * V elements of memory traffic. The exponentials, two an element, take about half as long. */
+/* logits become (softmax - onehot) * gradient_scale, losses[row] becomes -log softmax[target]. With
+ * KEEP the row stays in shared memory between its only read and its only write; without KEEP, if it
+ * does not fit, it is read twice.
+ * Floor: 2 (KEEP) or 3 passes over rows * V elements of memory traffic. The exponentials, two for
+ * each element, take about half as long. */
 template <typename E, bool KEEP>
 __global__ void __launch_bounds__(MANY) cross_entropy_kernel(E *logits, const int32_t *targets, double *losses, int vocab,
                                                              float gradient_scale, const struct dt_cuda_step *of_step)
@@ -91,10 +94,10 @@ __global__ void __launch_bounds__(MANY) cross_entropy_kernel(E *logits, const in
     }
 
     float largest = block_max(r.largest, warps);
-    double total = block_total(r.sum * __expf(r.largest - largest), double_warps); /* every thread has read `at_target` by now */
+    double total = block_total(r.sum * __expf(r.largest - largest), double_warps); /* every thread has read `at_target` before this sum */
     float scale = (float)(gradient_scale / total);
 
-    /* A thread reads back what it kept itself. */
+    /* Each thread reads only what it has stored itself. */
 #pragma unroll 2
     for (int p = thread; p < view.packs; p += step) {
         pack<E, N> x = load_pack<N>(KEEP ? kept + p * N : view.packs_at + (size_t)p * N);
@@ -111,10 +114,12 @@ __global__ void __launch_bounds__(MANY) cross_entropy_kernel(E *logits, const in
     }
 }
 
-/* ---- the same where the vocabulary is divided: two kernels, with what all ranks have found between them ---- */
+/* ---- the same if ranks have parts of the vocabulary: two kernels, with an exchange of all ranks'
+ * numbers in between ---- */
 
-/* out[row] = what this rank's logits [vocab] of the row say: the largest and the sum of exp(logit - largest), or with SUM the plain sum;
- * and the target's logit where it is among them. Floor: one pass. */
+/* out[row] = numbers of this rank's logits [vocab] of the row: the largest and the sum of exp(logit
+ * - largest), or with SUM the plain sum; and the target's logit if it is among them. Floor: one
+ * pass. */
 template <typename E, bool SUM>
 __global__ void __launch_bounds__(MANY)
     loss_part_kernel(struct gpt_logit_row *out, const E *logits, const int32_t *targets, int first, int vocab)
@@ -156,7 +161,7 @@ __global__ void __launch_bounds__(MANY)
         out[blockIdx.x] = {largest, (float)total, !SUM && place >= 0 && place < vocab ? to_float(row[place]) : 0.0f};
 }
 
-/* A row of all ranks, as each thread of its block adds it up: [parts, rows]. */
+/* The numbers of a row on all ranks [parts, rows], combined by each thread of its block. */
 struct whole_row {
     float largest;
     double exponentials, at_target;
@@ -173,7 +178,8 @@ struct whole_row {
     }
 };
 
-/* logits [vocab] of a row become their gradient, and losses[row] its loss. Floor: 2 passes; with SUM one. */
+/* logits [vocab] of a row become their gradient; losses[row] becomes its loss. Floor: 2 passes;
+ * with SUM one. */
 template <typename E, bool SUM>
 __global__ void __launch_bounds__(MANY)
     loss_gradient_kernel(E *logits, const int32_t *targets, const struct gpt_logit_row *all, int parts, double *losses, int first,
@@ -207,7 +213,7 @@ __global__ void __launch_bounds__(MANY)
     losses[blockIdx.x] = SUM ? whole.exponentials : whole.largest + log(whole.exponentials) - whole.at_target;
 }
 
-/* losses[row] = sum of its logits, which become gradient_scale. Floor: 2 passes over them. */
+/* losses[row] = sum of its logits, which become gradient_scale. Floor: 2 passes over the logits. */
 template <typename E>
 __global__ void __launch_bounds__(MANY)
     logit_sum_kernel(E *logits, double *losses, int vocab, float gradient_scale, const struct dt_cuda_step *of_step)
@@ -242,7 +248,7 @@ __global__ void __launch_bounds__(MANY)
         losses[blockIdx.x] = sum;
 }
 
-/* What a block may have of shared memory, less what the kernels above declare themselves. */
+/* The shared memory that a block can have, without the part that the kernels above declare. */
 dt_status most_kept_bytes(size_t *out)
 {
     int gpu = 0, bytes = 0;

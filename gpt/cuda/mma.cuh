@@ -1,20 +1,24 @@
-/* The tensor cores and what feeds them, as plain device functions: products of 16x8x16 tiles, loads of their operands from shared memory,
- * and copies into shared memory that go on in the background. All of sm_80, kept by everything after it.
+/* The tensor cores as plain device functions: products of 16x8x16 tiles, loads of their operands
+ * from shared memory, and asynchronous copies to shared memory. All are instructions of sm_80,
+ * which later GPUs have, too.
  *
- * A warp calls each of the functions on matrices together: all 32 lanes, with the same instruction. r = lane / 4 and c = lane % 4 below; a
- * word holds two neighbouring elements of fp16 or bf16, the one with the lower index in its low half.
+ * All 32 lanes of a warp call a function on matrices together. r = lane / 4 and c = lane % 4 below.
+ * A word contains two adjacent elements of fp16 or bf16, the one with the lower index in its low
+ * half.
  *
  *   a [16, 16] row-major   a[0]: row r,   columns 2c, 2c+1      a[1]: row r+8, columns 2c, 2c+1
  *                          a[2]: row r,   columns 2c+8, 2c+9    a[3]: row r+8, columns 2c+8, 2c+9
  *   b [16, 8]              b0:   rows 2c, 2c+1 of column r      b1:   rows 2c+8, 2c+9 of column r
- *   d [16, 8] fp32         d[0], d[1]: row r, columns 2c, 2c+1  d[2], d[3]: row r+8, columns 2c, 2c+1
+ *   d [16, 8] fp32         d[0], d[1]: row r, columns 2c, 2c+1
+ *                          d[2], d[3]: row r+8, columns 2c, 2c+1
  *
- * So two neighbouring d, packed, are the a of a product that comes after, and 8 neighbouring columns of a row of d lie in the 4 lanes of a
- * quad.
+ * So two adjacent d, packed, are the a of a following product, and 8 adjacent columns of a row of d
+ * are in the 4 lanes of a quad.
  *
- * Source  PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type", "ldmatrix", "cp.async".
+ * Source  PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type", "ldmatrix",
+ *         "cp.async".
  *
- * The tests have a file of this name of their own that does the same on a CPU (test/cuda_emulator). */
+ * The tests have a file with the same name that does the same on a CPU (test/cuda_emulator). */
 #ifndef GPT_CUDA_MMA_CUH
 #define GPT_CUDA_MMA_CUH
 
@@ -38,7 +42,7 @@ template <> __device__ inline uint32_t two_of<__nv_bfloat16>(float low, float hi
     return *reinterpret_cast<uint32_t *>(&two);
 }
 
-/* The other way: x is the low half. */
+/* The inverse: x is the low half. */
 template <typename E> __device__ inline float2 floats_of(uint32_t word);
 template <> __device__ inline float2 floats_of<__half>(uint32_t word)
 {
@@ -64,8 +68,9 @@ template <> __device__ inline void mma_16x8x16<__nv_bfloat16>(float (&d)[4], con
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Load 4 (or 2) matrices of 8x8 elements from shared memory. Lane i gives the address, 16-byte aligned, of row i % 8 of matrix i / 8 (for 2
- * matrices lanes from 16 on give any readable one). to[m] is then, of matrix m, columns 2c and 2c+1 of row r; transposed: rows 2c and 2c+1
+/* Load 4 (or 2) matrices of 8x8 elements from shared memory. Lane i gives the address, 16-byte
+ * aligned, of row i % 8 of matrix i / 8 (for 2 matrices lanes from 16 on give any readable
+ * address). to[m] becomes, of matrix m, columns 2c and 2c+1 of row r; transposed: rows 2c and 2c+1
  * of column r. */
 __device__ inline void load_matrices(uint32_t (&to)[4], const void *row)
 {
@@ -96,8 +101,9 @@ __device__ inline void load_matrices_transposed(uint32_t (&to)[2], const void *r
                  : "memory");
 }
 
-/* Start copying BYTES (4, 8 or 16, both addresses aligned to them) from global to shared memory; zeros, and nothing read, when not valid.
- * One lane's own business. The bytes are there for the caller after a commit and a wait, and for the block after a barrier that follows
+/* Start copying BYTES (4, 8 or 16, to which both addresses are aligned) from global to shared
+ * memory; if not valid, nothing is read and zeros are stored. Each lane copies for itself. The
+ * caller can read the bytes after a commit and a wait, the block after a barrier that follows
  * these. */
 template <int BYTES> __device__ inline void copy_async(void *to, const void *from, bool valid)
 {
@@ -113,19 +119,19 @@ template <> __device__ inline void copy_async<16>(void *to, const void *from, bo
                  : "memory");
 }
 
-/* All copies that this thread has started since the last commit become a group. */
+/* All copies that this thread has started since the last commit become one group. */
 __device__ inline void copy_async_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Wait until at most the PENDING newest groups of this thread are still under way. */
+/* Wait until at most the PENDING newest groups of this thread have not ended. */
 template <int PENDING> __device__ inline void copy_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-/* 2^x to some 2 units in the last place, denormals as zero; 2^-infinity is 0. */
+/* 2^x with an error of about 2 units in the last place, denormals as zero; 2^-infinity is 0. */
 __device__ inline float exp2_fast(float x)
 {
     float y;

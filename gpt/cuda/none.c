@@ -1,7 +1,7 @@
-/* Stands in for the other files of this folder in a build without CUDA. */
+/* Replaces the other files of this folder in a build without CUDA. */
 #include "gpt/cuda/tuning.h"
 
-/* Never reached: there is no device of this kind. */
+/* Never called: there is no device of this kind. */
 dt_status gpt_cuda_tune(struct dt_tuning *tuning, struct dt_device *device, const struct dt_tune_hooks *hooks)
 {
     return dt_fail(DT_ERR_UNAVAILABLE, "tuning: %s", gpt_kernels_cuda.missing);

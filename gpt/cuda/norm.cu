@@ -1,15 +1,18 @@
 /* Layer norm and rms norm, and their gradients.
  *
- * The two are the same kernels: with RMS, a constant of theirs, there is no mean, nor a bias.
+ * Both norms are the same kernels: with the constant RMS, there is no mean and no bias.
  *
- * Either may also do the operation next to it: forward makes x as the sum of the residual stream
- * and a branch through its dropout, and writes it; the gradient writes that of the branch, and
- * forward's output once more, which was not kept, in the place of its own gradient.
+ * A kernel may also do the operation next to the norm. Forward makes x as the sum of the residual
+ * stream and a branch after its dropout, and stores it. The gradient also writes that of the
+ * branch, and forward's output once more, if it was not kept, in the memory of its own gradient.
  *
- * Floors, in bytes an element: forward reads x and writes y, 4 in fp16, and 8 with the sum; the gradient reads dy, x and dx and writes dx, 8
- * (6 with overwrite), 2 more with the branch's and 2 with forward's output. A row is read once and stays in registers, as the 16-byte packs that it came in: forward has a warp for a row of up to 1,024
- * elements of fp16 and a block of up to 1,024 threads for one of up to 32,768; the gradient, whose sums over the rows take registers too,
- * blocks of 64 to 512 threads for up to 12,288. What is longer or does not lie on 16 bytes is read again for each sum, from the caches. */
+ * Floors, in bytes for each element: forward reads x and writes y, 4 in fp16, and 8 with the sum;
+ * the gradient reads dy, x and dx and writes dx, 8 (6 with overwrite), 2 more with the branch's and
+ * 2 with forward's output. A row is read once and stays in registers, in the 16-byte packs in which
+ * it was loaded. Forward has a warp for a row of up to 1,024 elements of fp16, and a block of up to
+ * 1,024 threads for one of up to 32,768. The gradient, whose sums over the rows also need
+ * registers, has blocks of 64 to 512 threads for up to 12,288 elements. Rows that are longer, or
+ * not aligned to 16 bytes, are read again for each sum, from the caches. */
 #include "gpt/cuda/columns.cuh"
 
 namespace {
@@ -18,7 +21,8 @@ using namespace gpt_cuda;
 
 enum { WARP = 32, LOOP_THREADS = 512 };
 
-/* Both sums over a row's threads. `warps`: of a buffer that the row before did not use, so that one barrier is enough. */
+/* Both sums over a row's threads. `warps`: memory that the row before did not use, so that one
+ * barrier is enough. */
 template <int THREADS> __device__ inline float2 row_sums(float a, float b, float2 *warps)
 {
     a = warp_sum(a);
@@ -56,7 +60,7 @@ template <typename E, int N> __device__ inline pack<E, N> bias_at(const void *bi
     return zeros;
 }
 
-/* Which rows of the model a call's rows are, for the dropout of a branch. */
+/* The rows of the model that a call's rows are, for the dropout of a branch. */
 struct dropped_rows {
     dropout drop;
     row_positions where;
@@ -85,7 +89,7 @@ inline dropped_rows dropped_rows_of(const struct gpt_kernels *k, const struct gp
     return {dropout_of(how), positions_of(k, &how->positions), k->base->cuda_step};
 }
 
-/* Where a row comes from: from memory, */
+/* The source of a row: memory, */
 template <typename E> struct stored_rows {
     const E *x;
 
@@ -102,7 +106,7 @@ template <typename E> struct stored_rows {
     }
 };
 
-/* or it is residual + dropout(branch), which is rounded and written to `out` first; out may be branch. */
+/* or residual + dropout(branch), which is rounded and stored in `out` first; out may be branch. */
 template <typename E> struct summed_rows {
     const E *residual, *branch;
     E *out;
@@ -131,7 +135,7 @@ template <typename E> struct summed_rows {
     }
 };
 
-/* Threads of a block whose rows have THREADS each. */
+/* Threads of a block if each row has THREADS. */
 template <int THREADS> constexpr int block_threads = THREADS == WARP ? 256 : THREADS;
 
 template <typename E, typename Rows, bool RMS, int THREADS, int PACKS>
@@ -183,7 +187,7 @@ __global__ void __launch_bounds__(block_threads<THREADS>) norm_kernel(Rows rows,
     }
 }
 
-/* A block a row, of any length and place. */
+/* One block for each row, of any length and alignment. */
 template <typename E, bool RMS, int N> __global__ void __launch_bounds__(LOOP_THREADS) norm_loop_kernel(norm_forward a)
 {
     wait_for_earlier();
@@ -226,7 +230,7 @@ dt_status norm_in_registers(const char *name, struct dt_stream *stream, const Ro
                   dim3(block_threads<THREADS>), 0, stream, rows, a);
 }
 
-/* Packs of the longest row that registers hold. */
+/* Packs of the longest row that fits into registers. */
 enum { MOST_PACKS = 1024 * 4 };
 
 template <typename E, bool RMS, typename Rows>
@@ -259,7 +263,7 @@ template <bool RMS> dt_status queue_norm(const struct gpt_kernels *k, struct dt_
     });
 }
 
-/* One after the other where rows are too long, or do not lie on 16 bytes. */
+/* Two kernels, one after the other, if rows are too long or not aligned to 16 bytes. */
 template <bool RMS>
 dt_status queue_residual_norm(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_dropout_residual &sum,
                               const norm_forward &a)
@@ -280,10 +284,11 @@ dt_status queue_residual_norm(struct gpt_kernels *k, struct dt_stream *stream, c
     });
 }
 
-/* ---- gradient ----
- * xhat = (x - mean) * rstd, g = dy * gain: dx = rstd * (g - mean of g - xhat * mean of g * xhat), dgain = sum of dy * xhat, dbias = of dy.
- * With RMS: xhat = x * rstd, dx = rstd * (g - xhat * mean of g * xhat).
- * Source  Ba, Kiros and Hinton, "Layer Normalization", 2016; Zhang and Sennrich, "Root Mean Square Layer Normalization", NeurIPS 2019. */
+/* ---- gradient ---- xhat = (x - mean) * rstd, g = dy * gain: dx = rstd * (g - mean of g - xhat *
+ * mean of g * xhat), dgain = sum of dy * xhat, dbias = of dy. With RMS: xhat = x * rstd, dx = rstd
+ * * (g - xhat * mean of g * xhat).
+ * Source  Ba, Kiros and Hinton, "Layer Normalization", 2016; Zhang and Sennrich, "Root Mean Square
+ *         Layer Normalization", NeurIPS 2019. */
 
 struct norm_gradient {
     const void *dy, *x, *gain;
@@ -292,15 +297,15 @@ struct norm_gradient {
     size_t rows;
     int d;
     bool overwrite;
-    const void *bias; /* y's; may be NULL */
-    void *y;          /* only with a branch; NULL: not wanted */
+    const void *bias; /* of y; may be NULL */
+    void *y;          /* only with a branch; NULL: not computed */
 };
 
 /* Sums over the rows: dgain and, without RMS, dbias. */
 template <bool RMS> constexpr int norm_sums = RMS ? 1 : 2;
 template <typename E, bool RMS> using norm_outputs = column_outputs<E, norm_sums<RMS>>;
 
-/* What becomes of the finished dx of a row: nothing more, and another kernel sums up what the blocks have summed; */
+/* The end of the gradient: nothing more for dx, and another kernel adds the blocks' sums; */
 struct no_branch {
     static constexpr bool ends_sums = false;
     struct place {};
@@ -313,7 +318,8 @@ struct no_branch {
     }
 };
 
-/* or it goes back through the dropout of the branch that ended there, if there is one, and this kernel ends the sums, too. */
+/* or dx goes backward through the dropout of the branch that ended there, if there is one, and this
+ * kernel also adds the sums. */
 template <typename T> struct dropped_branch {
     static constexpr bool ends_sums = true;
     T *dbranch;
@@ -341,8 +347,9 @@ template <typename T> struct dropped_branch {
     }
 };
 
-/* The blocks take the rows in turn, and each thread sums its own columns of dgain and dbias in registers, in fp32, over all its rows: 512
- * threads on a multiprocessor, with 128 registers each. partials, arrivals: as combine_in_tree has them. */
+/* Each block computes some of the rows, and each thread sums its own columns of dgain and dbias in
+ * registers, in fp32, over all of the block's rows: 512 threads on a multiprocessor, with 128
+ * registers each. partials, arrivals: as in combine_in_tree. */
 template <typename E, typename Branch, bool RMS, int THREADS, int PACKS>
 __global__ void __launch_bounds__(THREADS, 512 / THREADS)
     norm_gradient_kernel(norm_gradient a, Branch branch, float *partials, uint32_t *arrivals, norm_outputs<E, RMS> outputs, bool accumulate)
@@ -424,7 +431,7 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS)
         combine_in_tree(outputs, partials, (size_t)a.d, arrivals, accumulate);
 }
 
-/* dx alone; a block a row, of any length and place. */
+/* Only dx; one block for each row, of any length and alignment. */
 template <typename E, bool RMS, int N> __global__ void __launch_bounds__(LOOP_THREADS) norm_gradient_loop_kernel(norm_gradient a)
 {
     wait_for_earlier();
@@ -524,7 +531,7 @@ dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
     return sum_columns<E, 1>(gradient_name<RMS>, k, stream, norm_columns<E, RMS, 1>{a}, a.rows, d, outputs, accumulate);
 }
 
-/* One after the other where rows are too long, or do not lie on 16 bytes. */
+/* Two kernels, one after the other, if rows are too long or not aligned to 16 bytes. */
 template <typename E, bool RMS>
 dt_status queue_branch_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_norm_branch_gradient *a,
                                 norm_outputs<E, RMS> outputs)

@@ -6,7 +6,7 @@ struct gpt_cuda_product gpt_cuda_product_forward(const struct gpt_linear *a)
         .m = a->out,
         .n = a->rows,
         .k = a->in,
-        .transpose_a = true, /* w [out, in] lies as a matrix [in, out] */
+        .transpose_a = true, /* w [out, in] is a column-major matrix [in, out] */
         .epilogue = a->b ? GPT_CUDA_BIAS : GPT_CUDA_PLAIN,
         .a = a->w,
         .b = a->x,
@@ -35,7 +35,7 @@ struct gpt_cuda_product gpt_cuda_product_weight_gradient(const struct gpt_linear
         .m = a->in,
         .n = a->out,
         .k = a->rows,
-        .transpose_b = true, /* dy [rows, out] lies as a matrix [out, rows] */
+        .transpose_b = true, /* dy [rows, out] is a column-major matrix [out, rows] */
         .accumulate = a->accumulate,
         .epilogue = a->db && !a->accumulate ? GPT_CUDA_BIAS_GRADIENT : GPT_CUDA_PLAIN,
         .a = a->x,
@@ -66,7 +66,7 @@ struct gpt_cuda_product gpt_cuda_product_gelu_gradient(const struct gpt_linear_g
     struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};
     struct gpt_cuda_product p = gpt_cuda_product_input_gradient(&plain);
     p.epilogue = db ? GPT_CUDA_GELU_BIAS_GRADIENT : GPT_CUDA_GELU_GRADIENT;
-    p.gelu_input = (void *)a->hidden; /* is read */
+    p.gelu_input = (void *)a->hidden; /* only read */
     p.bias_gradient = db;
     return p;
 }

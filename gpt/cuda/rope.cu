@@ -1,8 +1,11 @@
-/* Rotary position embedding: a table of all angles, made once, and a pass over q and k in their place. Floor: these are read and written
- * once; the table, 4 * w bytes a position, stays in the caches. A warp takes a part of a row, and a lane 16 bytes of both halves of a
- * head. Back, it is the end of attention's gradient (gpt_cuda_attention_rope_gradient), which stores each row of dq and dk once. Forward it is not
- * done by attention as it loads keys: every tile of queries would turn them again, and backward does so twice; counted by bytes of shared memory
- * against those of the device's, that costs as much as this pass at about 2,000 positions, and more after. */
+/* Rotary position embedding: a table of all angles, computed once, and a pass over q and k in
+ * place. Floor: q and k are read and written once; the table, 4 * w bytes for each position, stays
+ * in the caches. A warp computes a part of a row, and a lane 16 bytes of both halves of a head.
+ * Backward it is part of attention's gradient (gpt_cuda_attention_rope_gradient), which stores each
+ * row of dq and dk once. Forward, attention does not rotate keys as it loads them, because every
+ * tile of queries would rotate them again, and backward would do so twice. Counted by bytes of
+ * shared memory against bytes of device memory, that costs as much as this pass at about 2,000
+ * positions, and more above. */
 #include "gpt/cuda/kernels.cuh"
 extern "C" {
 #include "gpt/position.h"
@@ -19,7 +22,8 @@ struct frequencies {
     double of_pair[MOST_PAIRS];
 };
 
-/* table [T, 2, half]: cosines and sines of every position. The angle is a double: a float of position 32,767 would be off by 2^-9. */
+/* table [T, 2, half]: cosines and sines of every position. The angle is a double: as a float that
+ * of position 32,767 would be wrong by 2^-9. */
 __global__ void __launch_bounds__(TABLE_THREADS) table_kernel(float *table, frequencies f, size_t T, int half)
 {
     wait_for_earlier();
@@ -32,7 +36,8 @@ __global__ void __launch_bounds__(TABLE_THREADS) table_kernel(float *table, freq
     table[(position * 2 + 1) * (size_t)half + (size_t)pair] = (float)sin(angle);
 }
 
-/* x [rows, columns], of which the first heads * 2 * half columns turn; direction -1: back. half is a multiple of N. */
+/* x [rows, columns], of which the first heads * 2 * half columns are rotated; direction -1: back.
+ * half is a multiple of N. */
 template <typename E, int N>
 __global__ void __launch_bounds__(ROPE_LANES *ROPE_ROWS)
     rope_kernel(E *x, const float *table, size_t rows, int heads, int half, size_t columns, row_positions where, float direction)

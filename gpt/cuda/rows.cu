@@ -1,6 +1,7 @@
-/* Dropout, alone and with the residual stream; and rows that move. Floor, in bytes an element of fp16: the gradient reads dout and writes dbranch, 4; with the
- * residual it is 6. A warp takes a row, and a lane eight columns at a time: one call of Philox (some 100 integer instructions, 13 an
- * element) serves them. */
+/* Dropout, alone and with the residual stream; and copies of rows. Floor, in bytes for each element
+ * of fp16: the gradient reads dout and writes dbranch, 4; with the residual it is 6. A warp
+ * computes a row, and a lane eight columns at a time, with one Philox call (some 100 integer
+ * instructions, 13 for each element). */
 #include "gpt/cuda/kernels.cuh"
 
 namespace {
@@ -9,7 +10,8 @@ using namespace gpt_cuda;
 
 enum { DROPOUT_LANES = 32, DROPOUT_ROWS = 8, DROPOUT_BLOCKS = 8, DROPOUT_COLUMNS = 8 };
 
-/* out = residual + dropout(branch), or dropout(branch) alone. [rows, d]; out may be branch. d is a multiple of N. */
+/* out = residual + dropout(branch), or only dropout(branch). [rows, d]; out may be branch. d is a
+ * multiple of N. */
 template <typename E, int N, bool RESIDUAL>
 __global__ void __launch_bounds__(DROPOUT_LANES *DROPOUT_ROWS)
     dropout_kernel(E *out, const E *residual, const E *branch, size_t rows, uint32_t d, row_positions where, dropout drop,
@@ -64,7 +66,8 @@ dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream
     });
 }
 
-/* to [rows, columns] = from, whose rows begin some elements apart. A warp takes a row. All of these are multiples of N. */
+/* to [rows, columns] = from, with different strides of rows. A warp copies a row. All numbers are
+ * multiples of N. */
 template <typename E, int N>
 __global__ void __launch_bounds__(DROPOUT_LANES *DROPOUT_ROWS)
     move_kernel(E *to, const E *from, size_t rows, size_t columns, size_t to_stride, size_t from_stride)

@@ -1,5 +1,6 @@
-/* SwiGLU and its gradient. Floors, in passes over [rows, f]: 3, and 5 for the gradient (6 with y). A warp takes columns of a row, 16 bytes
- * a lane and access; rows of gate and up lie `apart` elements apart. Each element is read before the thread that reads it writes in its place. */
+/* SwiGLU and its gradient. Floors, in passes over [rows, f]: 3, and 5 for the gradient (6 with y).
+ * A warp computes columns of a row, with 16 bytes for each lane and access; rows of gate and up are
+ * `apart` elements apart. Each element is read before the same thread overwrites it. */
 #include "gpt/cuda/kernels.cuh"
 
 namespace {
@@ -8,7 +9,7 @@ using namespace gpt_cuda;
 
 enum { SWIGLU_LANES = 32, SWIGLU_ROWS = 8, SWIGLU_BLOCKS = 16, SWIGLU_ACCESSES = 4 };
 
-/* 1 / (1 + exp(-x)); 0 where the exponential is infinite. */
+/* 1 / (1 + exp(-x)); 0 if the exponential is infinite. */
 __device__ inline float sigmoid(float x)
 {
     return __fdividef(1.0f, 1.0f + __expf(-x));
@@ -33,7 +34,8 @@ __global__ void __launch_bounds__(SWIGLU_LANES *SWIGLU_ROWS)
         }
 }
 
-/* With s = sigmoid(gate): dgate = dy up s (1 + gate (1 - s)), dup = dy gate s. y, or NULL, may be dy; dhidden may be hidden. */
+/* With s = sigmoid(gate): dgate = dy up s (1 + gate (1 - s)), dup = dy gate s. y, or NULL, may be
+ * dy; dhidden may be hidden. */
 template <typename E, int N>
 __global__ void __launch_bounds__(SWIGLU_LANES *SWIGLU_ROWS)
     swiglu_gradient_kernel(E *dhidden, E *y, const E *dy, const E *gates, const E *ups, size_t apart, size_t rows, size_t f)
@@ -58,7 +60,7 @@ __global__ void __launch_bounds__(SWIGLU_LANES *SWIGLU_ROWS)
         }
 }
 
-/* Rows by columns: enough blocks of few rows too. */
+/* Blocks divide rows and columns, so that there are enough of them also for few rows. */
 template <typename E> const E *ups_of(const void *hidden, const void *up, size_t f)
 {
     return up ? (const E *)up : (const E *)hidden + f;

@@ -1,8 +1,8 @@
 /* Timing the algorithms of cuBLASLt for a product.
  *
- * Operands go on through memory that is larger than the GPU's L2, so that each product finds what a training step's does: nothing of its
- * own in the cache. The algorithms take turns, so that a clock that changes meanwhile concerns all of them; the median of the turns
- * counts. */
+ * Each product has its operands at the next place of memory that is larger than the GPU's L2 cache,
+ * so that, as in a training step, none of them is in the cache. The algorithms take turns, so that
+ * a change of the GPU's clock affects all of them; the median of the turns counts. */
 #include "gpt/cuda/linear_plan.h"
 
 #include <cuda_runtime.h>
@@ -11,11 +11,12 @@
 
 enum { TURNS = 5, MOST_CALLS = 1 << 14, BLOCK_BYTES = 256 };
 
-/* Of one turn; and what another algorithm must gain over the library's first, so that two tunings of the same machine agree. */
+/* Time of one turn; and the gain over the library's first algorithm that another one needs, so that
+ * two tunings of the same machine agree. */
 static const int64_t least_ns = 2000000;
 static const double least_gain = 0.02;
 
-/* One product's operands, many times after one another. */
+/* Many copies of one product's operands, one after another. */
 struct places {
     struct dt_buffer memory;
     size_t stride_bytes;
@@ -33,12 +34,12 @@ struct bench {
     const struct gpt_cuda_product_shape *shape;
     struct gpt_cuda_plan *plan;
     struct places places;
-    size_t calls; /* so far: which place is the next */
+    size_t calls; /* so far; determines the next place */
 };
 
 /* ---- operands ---- */
 
-/* An array of `bytes` after *at, no better aligned than the shape says. */
+/* The place of an array of `bytes` after *at, not better aligned than the shape says. */
 static size_t place_array(size_t *at, size_t bytes, uint32_t alignment_bytes)
 {
     size_t offset = *at + (alignment_bytes < 16 ? alignment_bytes : 0);
@@ -57,7 +58,7 @@ static dt_status make_places(struct bench *b)
     size_t bytes = dt_dtype_bytes(b->dtype), at = 0;
     struct places *p = &b->places;
     *p = (struct places){.count = 0};
-    place_array(&at, s->m * s->k * bytes, s->a_bytes); /* a is the first: its offset is a_bytes or 0, as product_at has it */
+    place_array(&at, s->m * s->k * bytes, s->a_bytes); /* a is the first array: its offset is a_bytes or 0, as in product_at */
     p->b_offset = place_array(&at, s->k * s->n * bytes, s->b_bytes);
     p->d_offset = place_array(&at, s->m * s->n * bytes, s->d_bytes);
     p->extra_offset = place_array(&at, (s->m > s->n ? s->m : s->n) * bytes, s->extra_bytes);
@@ -93,7 +94,7 @@ static struct gpt_cuda_product product_at(const struct bench *b, size_t index)
 
 /* ---- one algorithm ---- */
 
-/* *ns of `times` products in a row; *taken as of gpt_cuda_plan_try. */
+/* *ns: time of `times` products in a row; *taken as in gpt_cuda_plan_try. */
 static dt_status run_turn(struct bench *b, int algorithm, int times, int64_t *ns, bool *taken)
 {
     *taken = true;
@@ -107,14 +108,15 @@ static dt_status run_turn(struct bench *b, int algorithm, int times, int64_t *ns
     return dt_event_elapsed_ns(b->start, b->end, ns);
 }
 
-/* How many products make a turn, by the library's first algorithm that runs; 0: none does. */
+/* The number of products in a turn, measured with the library's first algorithm that runs; 0: none
+ * does. */
 static dt_status find_calls(struct bench *b, int *times)
 {
     bool taken = false;
     int64_t ns = 0;
     *times = 1;
     for (int first = 0; first < b->plan->named_count && !taken; first++) {
-        DT_TRY(run_turn(b, first, 1, &ns, &taken)); /* loads the kernel */
+        DT_TRY(run_turn(b, first, 1, &ns, &taken)); /* the first call loads the kernel */
         while (taken && ns < least_ns && *times < MOST_CALLS) {
             *times *= 2;
             DT_TRY(run_turn(b, first, *times, &ns, &taken));
@@ -130,7 +132,7 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* seconds [named_count] of one product by each algorithm; negative: it is refused. */
+/* seconds [named_count] of one product by each algorithm; negative: it was refused. */
 static dt_status time_all(struct bench *b, int times, double *seconds)
 {
     double turns[GPT_CUDA_MOST_NAMED][TURNS];
@@ -157,7 +159,8 @@ static dt_status time_all(struct bench *b, int times, double *seconds)
     return DT_OK;
 }
 
-/* The fastest, or the first that runs where no other gains enough; -1: none runs. *first is that one. */
+/* The fastest algorithm, or the first that runs if no other gains enough; -1: none runs. *first is
+ * the first that runs. */
 static int choose(const double *seconds, int count, int *first)
 {
     int best = -1;
@@ -205,14 +208,14 @@ static dt_status measure(struct bench *b, struct dt_tuning *t)
         DT_TRY(time_all(b, times, seconds));
         return keep(b, t, seconds);
     }
-    struct gpt_cuda_product apart = gpt_cuda_product_apart(&product); /* as linear.c computes it then */
+    struct gpt_cuda_product apart = gpt_cuda_product_apart(&product); /* linear.c then computes it so */
     struct gpt_cuda_product_shape shape = gpt_cuda_product_shape(&apart);
     return product.epilogue == GPT_CUDA_PLAIN ? DT_OK : gpt_tuning_list(t, b->dtype, &shape);
 }
 
 static dt_status measure_one(struct bench *b, struct dt_tuning *t, int index)
 {
-    struct gpt_cuda_product_shape shape = t->listed[index].shape; /* the list may grow and move */
+    struct gpt_cuda_product_shape shape = t->listed[index].shape; /* a copy, because the list may grow and move */
     b->shape = &shape;
     dt_status status = make_places(b);
     DT_THEN(status, measure(b, t));

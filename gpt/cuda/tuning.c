@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* *items has room for one more afterwards. */
+/* Make memory for one more item. */
 static dt_status make_room(void **items, int count, int *room, size_t bytes)
 {
     if (count < *room)
@@ -17,7 +17,7 @@ static dt_status make_room(void **items, int count, int *room, size_t bytes)
     return DT_OK;
 }
 
-/* ---- to be measured ---- */
+/* ---- products to be measured ---- */
 
 dt_status gpt_tuning_list(struct dt_tuning *t, enum dt_dtype dtype, const struct gpt_cuda_product_shape *shape)
 {
@@ -31,7 +31,7 @@ dt_status gpt_tuning_list(struct dt_tuning *t, enum dt_dtype dtype, const struct
     return DT_OK;
 }
 
-/* ---- known ---- */
+/* ---- known algorithms ---- */
 
 struct gpt_tuned_product gpt_tuned_product_of(enum dt_dtype dtype, const struct gpt_cuda_product_shape *s)
 {

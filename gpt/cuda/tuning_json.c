@@ -1,4 +1,5 @@
-/* A tuning's file: {"tuning": 1, "products": [{...}, ...]}, a line for each product that was measured. */
+/* A tuning's file: {"tuning": 1, "products": [{...}, ...]}, with a line for each measured
+ * product. */
 #include "gpt/cuda/tuning.h"
 
 #include "lib/config/config.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT = 1 }; /* another number: another meaning of what follows */
+enum { FORMAT = 1 }; /* changes if the meaning of the file changes */
 
 #define AT(member) .offset = offsetof(struct gpt_tuned_product, member), .size = sizeof(((struct gpt_tuned_product *)0)->member)
 #define SIZE(member) AT(member), .min = 1, .max = 2147483647

@@ -1,25 +1,34 @@
-/* What Hopper has for products, as plain device functions, one a PTX instruction: products of a warpgroup that go on in the background, copies
- * of boxes of a tensor into shared memory by one thread, and the barriers in shared memory that say when such a copy is there. Of sm_90a, which
- * no other GPU runs.
+/* Hopper's instructions for products, as plain device functions, one for each PTX instruction:
+ * asynchronous products of a warpgroup, copies of boxes of a tensor to shared memory by one thread,
+ * and barriers in shared memory that signal the end of such a copy. They are of sm_90a, which only
+ * Hopper runs.
  *
- * A warpgroup is four warps from a multiple of four on; warp w of it owns rows 16 w to 16 w + 15 of an operand or a result [64, ...], by the
- * layouts of mma.cuh: a [64, 16] in registers, and accumulators d [64, N] as d[i] of columns 8 i to 8 i + 7. All 128 threads make the same
- * calls with the same descriptors.
+ * A warpgroup is four warps, the first of which has a number divisible by four. Its warp w has rows
+ * 16 w to 16 w + 15 of an operand or a result [64, ...], in the layouts of mma.cuh: a [64, 16] in
+ * registers, and accumulators d [64, N], where d[i] has columns 8 i to 8 i + 7. All 128 threads
+ * make the same calls with the same descriptors.
  *
- * A descriptor says where a matrix lies in shared memory, in rows of SPAN bytes (32, 64 or 128) in which pieces of 16 bytes are swizzled:
- *   bits 0 to 13   address / 16        bits 16 to 29  leading offset / 16     bits 32 to 45  stride / 16
- *   bits 49 to 51  base offset, 0 where matrices begin at multiples of 8 SPAN               bits 62, 63    1: SPAN 128, 2: 64, 3: 32
- * K-major (of wgmma_shared): a row of the matrix for each row, its k in order; stride: from 8 rows to the next 8; leading offset: not used.
- * N-major (b of wgmma_registers and wgmma_shared_n_major): a row of memory for each k; stride: from 8 k to the next 8; leading offset: from SPAN / 2 columns to the next.
- * Bits 4 on of an address are swizzled with bits 7 on: one bit for a SPAN of 32, two for 64, three for 128. The boxes' copies do the same.
+ * A descriptor gives the place of a matrix in shared memory, in rows of SPAN bytes (32, 64 or 128)
+ * in which pieces of 16 bytes are swizzled:
+ *   bits 0 to 13   address / 16
+ *   bits 16 to 29  leading offset / 16
+ *   bits 32 to 45  stride / 16
+ *   bits 49 to 51  base offset: 0 if matrices begin at multiples of 8 SPAN
+ *   bits 62, 63    1: SPAN 128, 2: 64, 3: 32
+ * K-major (of wgmma_shared): a row of the matrix for each row, its k in order; stride: from 8 rows
+ * to the next 8; leading offset: not used. N-major (b of wgmma_registers and wgmma_shared_n_major):
+ * a row of memory for each k; stride: from 8 k to the next 8; leading offset: from SPAN / 2 columns
+ * to the next. Address bits from 4 on are swizzled with bits from 7 on: one bit for a SPAN of 32,
+ * two for 64, three for 128. The boxes' copies do the same.
  *
- * Order: a fence; products; a commit, which makes them a group; a wait. Accumulators, and registers that products read, belong to them
- * until then.
+ * Order: a fence; products; a commit, which makes them a group; a wait. Until then nothing else may
+ * use the accumulators, and the registers that products read.
  *
- * Source  PTX ISA 9.0, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", "Strides" and "Matrix Descriptor Format" there,
- * "mbarrier", "cp.async.bulk.tensor"; CUDA Driver API, "Tensor Map Object Management".
+ * Source  PTX ISA 9.0, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions",
+ *         "Strides" and "Matrix Descriptor Format" there, "mbarrier", "cp.async.bulk.tensor"; CUDA
+ *         Driver API, "Tensor Map Object Management".
  *
- * The tests have a file of this name of their own that does the same on a CPU (test/cuda_emulator). */
+ * The tests have a file with the same name that does the same on a CPU (test/cuda_emulator). */
 #ifndef GPT_CUDA_WGMMA_CUH
 #define GPT_CUDA_WGMMA_CUH
 
@@ -45,7 +54,8 @@ __device__ inline void barrier_init(uint64_t *barrier, int count)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
 }
 
-/* What the caller has initialised can be used by copies; and by the block's threads after __syncthreads. */
+/* Copies can use barriers that the caller has initialised after this; the block's threads after
+ * __syncthreads. */
 __device__ inline void barrier_init_fence()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -56,13 +66,14 @@ __device__ inline void barrier_arrive(uint64_t *barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-/* Arrive; this phase also waits for this number of bytes. */
+/* Arrive; this phase also waits until this number of bytes has been copied. */
 __device__ inline void barrier_expect(uint64_t *barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-/* Waits for the end of the phase of this parity: 0 for the first one, 1 for the second, and so on. */
+/* Wait for the end of the phase of this parity: 0 for the first one, 1 for the second, and so
+ * on. */
 __device__ inline void barrier_wait(uint64_t *barrier, int parity)
 {
     asm volatile("{\n"
@@ -77,9 +88,10 @@ __device__ inline void barrier_wait(uint64_t *barrier, int parity)
 
 /* ---- copies ---- */
 
-/* Start copying the box whose first element is at these coordinates, the innermost dimension's first, to a 128-byte aligned address in shared
- * memory; zeros from outside of the tensor. All bytes of the box count for the barrier. One thread's business; the map is a __grid_constant__
- * argument of the kernel. */
+/* Start copying the box whose first element is at these coordinates, innermost dimension first, to
+ * a 128-byte aligned address in shared memory; elements outside of the tensor are zeros. The
+ * barrier counts all bytes of the box. One thread calls; the map is a __grid_constant__ argument of
+ * the kernel. */
 __device__ inline void copy_box(void *to, const CUtensorMap *map, uint64_t *barrier, int x, int y, int z, int w)
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(
@@ -88,13 +100,14 @@ __device__ inline void copy_box(void *to, const CUtensorMap *map, uint64_t *barr
                  : "memory");
 }
 
-/* ---- registers: a warpgroup gives or takes some, so that each of its threads has COUNT, a multiple of 8 ---- */
+/* ---- registers: a warpgroup releases or takes some, so that each of its threads has COUNT, a
+ * multiple of 8 ---- */
 
 template <int COUNT> __device__ inline void registers_give()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
-/* Waits until others have given enough. */
+/* Waits until others have released enough. */
 template <int COUNT> __device__ inline void registers_take()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
@@ -102,7 +115,7 @@ template <int COUNT> __device__ inline void registers_take()
 
 /* ---- products ---- */
 
-/* Nothing that the compiler does with these registers moves over this place. */
+/* The compiler does not move accesses to these registers across this place. */
 template <int COUNT> __device__ inline void keep_here(float (&d)[COUNT][4])
 {
 #pragma unroll
@@ -116,7 +129,8 @@ template <int COUNT> __device__ inline void keep_here(uint32_t (&a)[COUNT][4])
         asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3])::"memory");
 }
 
-/* Products that follow see what was written to these registers, accumulators or left operands. */
+/* Products that follow see all writes to these registers, accumulators or left operands, before
+ * this. */
 template <typename... R> __device__ inline void wgmma_fence(R &...registers)
 {
     (keep_here(registers), ...);
@@ -128,15 +142,17 @@ __device__ inline void wgmma_commit()
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Wait until at most the PENDING newest groups are still under way; these registers belong to none of them. */
+/* Wait until at most the PENDING newest groups have not ended; these registers belong to none of
+ * them. */
 template <int PENDING, typename... R> __device__ inline void wgmma_wait(R &...registers)
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
     (keep_here(registers), ...);
 }
 
-/* d [64, N] = a [64, 16] * b [16, N], or with accumulate d += that. wgmma_shared: a and b by descriptors, both K-major; wgmma_shared_n_major: b
- * N-major. wgmma_registers: a in registers, b by a descriptor, N-major. N: 64, 80, 96 or 128. */
+/* d [64, N] = a [64, 16] * b [16, N], or with accumulate d += that. wgmma_shared: a and b by
+ * descriptors, both K-major; wgmma_shared_n_major: b N-major. wgmma_registers: a in registers, b by
+ * a descriptor, N-major. N: 64, 80, 96 or 128. */
 template <typename E, int N> struct wgmma_of;
 template <typename E, int N> __device__ inline void wgmma_shared(float (&d)[N / 8][4], uint64_t a, uint64_t b, bool accumulate)
 {

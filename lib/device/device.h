@@ -239,11 +239,5 @@ void dt_graph_destroy(struct dt_graph *graph); /* waits for its last launch; tak
  *   not checked         dt_host_reduce and other calls that block until ranks have answered;
  *                       dt_graph_destroy, which waits for the graph's last launch
  *
-<<<<<<< HEAD
- * A communicator that gives up in a capture aborts its operations when the capture is over (lib/comm/nccl/abort.c). */
-=======
  * A communicator that gives up during a capture aborts its operations after the capture
  * (lib/comm/nccl/abort.c). */
-
-#endif
->>>>>>> e865687c (comments: headers of random numbers and devices wrap at 100 columns)

@@ -12,7 +12,7 @@ template <typename E, int N> struct rows_of_gradient {
 
     __device__ int begin(const row_groups &, size_t, size_t) const
     {
-        return 0; /* columns have nothing in common */
+        return 0; /* columns share no data */
     }
     __device__ void add(int, size_t row, size_t column, float (&sums)[2][N]) const
     {

@@ -1,7 +1,10 @@
-/* Convolutions on cuDNN, channels last. Each pass of each shape has one plan for the whole run: the fastest algorithm by cuDNN's heuristic among
- * those that give the same bits every time. Nothing is timed, so that two runs on the same kind of GPU with the same library are the same.
+/* Convolutions by cuDNN, with channels last. Each pass of each shape has one plan for the whole
+ * run: the fastest algorithm, by cuDNN's heuristic, of those that give the same bits every time.
+ * Nothing is timed, so that two runs on the same kind of GPU with the same library give the same
+ * results.
  *
- * The floor of each is 2 N P Q K C R S operations on the tensor cores; operands and result are read and written once. */
+ * The floor of each is 2 N P Q K C R S operations on the tensor cores; operands and result are read
+ * and written once. */
 #include "vision/cuda/kernels.h"
 
 #include "lib/base/grow.h"
@@ -13,7 +16,7 @@
 
 enum pass { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT };
 
-/* How one pass over one shape is computed. */
+/* How cuDNN computes one pass over one shape. */
 struct plan {
     enum pass pass;
     struct vision_sliding over;
@@ -21,7 +24,7 @@ struct plan {
     struct cudnnFilterStruct *w;
     struct cudnnConvolutionStruct *convolution;
     int algorithm;
-    size_t workspace_bytes; /* of it */
+    size_t workspace_bytes; /* of the algorithm */
 };
 
 struct vision_cuda_convolutions {
@@ -125,8 +128,9 @@ static int ask(const struct vision_cuda_convolutions *c, const struct plan *p, s
     return dnn->name_weight_gradient(c->handle, p->x, p->y, p->convolution, p->w, CUDNN_MOST_NAMED, count, named);
 }
 
-/* The first that is deterministic and finds room in what check counts on; where all of these want more, the one that wants least: then more
- * memory is held than check says. */
+/* The first algorithm that is deterministic and fits into the memory on which `dtbench check`
+ * counts. If all of them need more, the one that needs least: the run then uses more memory than
+ * check says. */
 static const struct cudnn_named *choose(const struct cudnn_named *named, int count, size_t room)
 {
     const struct cudnn_named *least = NULL;
@@ -155,13 +159,13 @@ static dt_status make_plan(const struct vision_cuda_convolutions *c, struct plan
                        count, p->over.in.channels, p->over.in.height, p->over.in.width, p->over.out.channels);
     p->algorithm = chosen->algorithm;
     p->workspace_bytes = chosen->memory;
-    if (c->dtype != DT_FP32) /* as the heuristic has thought of it */
+    if (c->dtype != DT_FP32) /* as the heuristic assumed for it */
         status = c->dnn.set_math(p->convolution, chosen->math);
     return status == CUDNN_SUCCESS ? DT_OK : failed(&c->dnn, "describing", status, &p->over);
 }
 
-/* A network has some tens of different ones, so a linear search costs nothing compared with running
- * one. */
+/* A network has some tens of different convolutions, so a linear search takes no measurable
+ * time. */
 static dt_status find_plan(struct vision_cuda_convolutions *c, enum pass pass, const struct vision_sliding *over, const struct plan **out)
 {
     for (int i = 0; i < c->count; i++) {
@@ -183,8 +187,8 @@ static dt_status find_plan(struct vision_cuda_convolutions *c, enum pass pass, c
 
 /* ---- running ---- */
 
-/* A call: x and y are images, or gradients of these; w the parameters, or their gradient.
- * accumulate: added to the existing result. */
+/* A call: x and y are images, or gradients of images; w the parameters, or their gradient.
+ * accumulate: added to the old result. */
 struct call {
     enum pass pass;
     const struct vision_sliding *over;
@@ -210,8 +214,9 @@ static int run_plan(const struct vision_cuda_convolutions *c, const struct plan 
                                 &before, p->w, w);
 }
 
-/* Tensor cores' kernels want addresses that are multiples of 16, and parameters begin where those before them end: then a copy of them is read
- * or written. */
+/* Kernels for tensor cores need addresses that are multiples of 16, but parameters begin where
+ * those before them end: if not aligned, they are copied before they are read or after they are
+ * written. */
 static dt_status run_aligned(struct vision_cuda_convolutions *c, struct dt_stream *stream, const struct plan *p, const struct call *call,
                              char *workspace)
 {
@@ -250,7 +255,7 @@ static size_t rows_of(const struct vision_sliding *o)
     return o->samples * (size_t)o->out.height * (size_t)o->out.width;
 }
 
-/* The bias is there before, so that the sum is rounded once. */
+/* The bias is in y before the product, so that the sum is rounded once. */
 VISION_KERNEL_FUNCTION(vision_cuda_convolution, vision_convolution)
 {
     if (a->b)

@@ -18,12 +18,12 @@ dt_status vision_cudnn_load(struct vision_cudnn *out)
 {
     char reason[512], other[512];
     void *library = dt_shared_library_open(library_name, "DTBENCH_LIBCUDNN", DTBENCH_CUDA_HOME, reason, sizeof reason);
-    if (!library) /* a folder may have the library without its number */
+    if (!library) /* a folder may have the library without a version in its name */
         library = dt_shared_library_open("libcudnn.so", "DTBENCH_LIBCUDNN", DTBENCH_CUDA_HOME, other, sizeof other);
     if (!library)
         return dt_fail(DT_ERR_UNAVAILABLE, "cuDNN cannot be loaded: %s; convolutions on GPUs need it: %s", reason, remedy);
     DT_TRY(find_functions(library, out));
-    size_t version = out->get_version(); /* of 9 and later major * 10000 + minor * 100 + patch, before that major * 1000 */
+    size_t version = out->get_version(); /* cuDNN 9 and later: major * 10000 + minor * 100 + patch; before: major * 1000 */
     size_t major = version / (version < 10000 ? 1000 : 10000);
     if (major != CUDNN_9)
         return dt_fail(DT_ERR_UNAVAILABLE, "cuDNN %zu was found, but this program needs %s: %s", major, library_name, remedy);

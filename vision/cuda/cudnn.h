@@ -1,10 +1,13 @@
-/* cuDNN, loaded when it is first needed: the program starts, and is built, where there is none. Its own package has some 500 MB, so that what is
- * used of it is declared here: names without a prefix of ours, numbers and structures are those of cuDNN 9 (NVIDIA, "cuDNN Library Reference",
- * cudnn_graph, cudnn_ops and cudnn_cnn), against whose headers a test compiles this one where they are.
+/* cuDNN, loaded when it is first needed, so that the program starts, and can be built, without it.
+ * Its package has some 500 MB, so the functions in use are declared here. Names without a prefix of
+ * dtbench, numbers and structures are those of cuDNN 9 (NVIDIA, "cuDNN Library Reference",
+ * cudnn_graph, cudnn_ops and cudnn_cnn); a test compares them with its headers if these are
+ * installed.
  *
- * The calls are those of version 7 and later, with a descriptor for each tensor. The graph interface that is to replace them describes a
- * convolution in some thirty calls of untyped attributes, and offers engines without saying which of them is deterministic in one word; nothing that
- * is fused there is needed here. cuDNN 9 has both, on every GPU that dtbench compiles for. */
+ * The functions are those of version 7 and later, with a descriptor for each tensor. The newer
+ * graph interface describes a convolution in some thirty calls with untyped attributes, and does
+ * not directly say which of its engines are deterministic; its fused operations are not needed
+ * here. cuDNN 9 has both interfaces, on every GPU for which dtbench compiles. */
 #ifndef VISION_CUDA_CUDNN_H
 #define VISION_CUDA_CUDNN_H
 
@@ -23,21 +26,22 @@ struct cudnnTensorStruct;
 struct cudnnFilterStruct;
 struct cudnnConvolutionStruct;
 
-/* Enumerations are passed as int, which they are as long as. */
+/* Enumerations are passed as int, which has the same size. */
 enum {
-    CUDNN_9 = 9, /* the major version: of another one numbers may mean something else */
+    CUDNN_9 = 9, /* the major version; in another one numbers may have other meanings */
     CUDNN_SUCCESS = 0,
     CUDNN_FLOAT = 0,
     CUDNN_HALF = 2,
     CUDNN_BFLOAT16 = 9,
     CUDNN_NHWC = 1,
-    CUDNN_CORRELATION = 1, /* a window is not turned round: what networks call a convolution */
+    CUDNN_CORRELATION = 1, /* the window is not rotated: networks call this a convolution */
     CUDNN_REPEATABLE = 1,  /* "deterministic" */
     CUDNN_TENSOR_CORES = 1,
     CUDNN_FMA = 3, /* fp32 in fp32, not in TF32 with its 10 bits */
 };
 
-/* An algorithm that cuDNN's heuristic names, the fastest first, with what it thinks of it: of all three passes the same structure. */
+/* An algorithm that cuDNN's heuristic names, fastest first, with its properties. The structure is
+ * the same for all three passes. */
 struct cudnn_named {
     int algorithm, status;
     float time;
@@ -45,7 +49,7 @@ struct cudnn_named {
     int determinism, math;
     int reserved[3];
 };
-enum { CUDNN_MOST_NAMED = 10 }; /* more than there are algorithms of a pass */
+enum { CUDNN_MOST_NAMED = 10 }; /* more than the number of algorithms of a pass */
 
 #define TENSOR struct cudnnTensorStruct *
 #define FILTER struct cudnnFilterStruct *
@@ -86,14 +90,15 @@ enum { CUDNN_MOST_NAMED = 10 }; /* more than there are algorithms of a pass */
         (HANDLE handle, const void *alpha, TENSOR x_of, const void *x, TENSOR dy_of, const void *dy, CONVOLUTION convolution,              \
          int algorithm, void *workspace, size_t workspace_bytes, const void *beta, FILTER dw_of, void *dw))
 
-/* The functions that are used. Const once it is loaded. */
+/* The functions in use. Const after loading. */
 struct vision_cudnn {
 #define VISION_CUDNN_MEMBER(member, symbol, result, arguments) result(*member) arguments;
     VISION_CUDNN(VISION_CUDNN_MEMBER)
 #undef VISION_CUDNN_MEMBER
 };
 
-/* Fills *out. The library stays loaded, so a second call is cheap. Errors: DT_ERR_UNAVAILABLE, naming the library and what brings it. */
+/* Fill *out. The library stays loaded, so a second call is cheap. Errors: DT_ERR_UNAVAILABLE,
+ * naming the library and how to get it. */
 dt_status vision_cudnn_load(struct vision_cudnn *out);
 
 /* "cuDNN 9.19.0" */

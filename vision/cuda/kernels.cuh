@@ -1,4 +1,4 @@
-/* What vision's cuda kernels share on the device beyond lib/kernels/cuda/elements.cuh. */
+/* Device code that vision's cuda kernels share, besides lib/kernels/cuda/elements.cuh. */
 #ifndef VISION_CUDA_KERNELS_CUH
 #define VISION_CUDA_KERNELS_CUH
 
@@ -17,7 +17,7 @@ inline dim3 blocks_of(const struct vision_kernels *k, size_t items)
     return dim3(blocks_for(k->base.multiprocessors, items, THREADS, BLOCKS_PER_MULTIPROCESSOR));
 }
 
-/* N elements of a tensor as floats, and back. */
+/* Load N elements of a tensor as floats, and store them. */
 template <int N, typename E> __device__ inline void load_floats(const E *from, float (&to)[N])
 {
     pack<E, N> x = load_pack<N>(from);

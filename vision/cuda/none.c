@@ -1,4 +1,4 @@
-/* Stands in for the other files of this folder in a build without CUDA. */
+/* Replaces the other files of this folder in a build without CUDA. */
 #include "vision/kernels.h"
 
 const struct vision_kernel_table vision_kernels_cuda = {

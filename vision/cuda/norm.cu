@@ -1,5 +1,6 @@
-/* Batch normalisation over groups of samples: sums.cuh makes what is summed over a group's rows. Floor, in passes over an activation: forward
- * reads x twice and writes y, with a residual one more; backward reads x and dy twice and writes dx, with a ReLU dy, too. */
+/* Batch normalisation over groups of samples; sums.cuh makes the sums over a group's rows. Floor,
+ * in passes over an activation: forward reads x twice and writes y, with a residual one more;
+ * backward reads x and dy twice and writes dx, with a ReLU also dy. */
 #include "vision/cuda/sums.cuh"
 
 namespace {
@@ -9,7 +10,7 @@ using namespace vision_cuda;
 constexpr float EPSILON = 1e-5f;
 constexpr double MOMENTUM = 0.1; /* PyTorch's defaults */
 
-/* What the kernels of a call are given. */
+/* Arguments of a call's kernels. */
 template <typename E> struct norm_arguments {
     const E *x, *gain, *bias, *residual;
     float *mean, *rstd; /* [groups, channels] */
@@ -27,7 +28,7 @@ inline row_groups groups_of(const struct vision_norm_of &of)
     return {of.samples * of.positions, of.group * of.positions, of.channels};
 }
 
-/* What N columns of a group are normalised by. */
+/* The factors that normalise N columns of a group. */
 template <int N> struct factors {
     float mean[N], scale[N], bias[N];
 
@@ -43,7 +44,8 @@ template <int N> struct factors {
         }
     }
 
-    /* What forward makes of N elements before the ReLU, and backward once more to see what that did. */
+    /* Forward's values of N elements before the ReLU. Backward computes them again, to know where
+     * ReLU's output was 0. */
     template <typename E> __device__ void apply(const norm_arguments<E> &a, size_t at, float (&y)[N]) const
     {
         float x[N], residual[N];
@@ -62,8 +64,8 @@ template <int N> struct factors {
 
 /* ---- forward ---- */
 
-/* Sums of x - shift and of its square, the shift being the first row of the group: a mean that is
- * large compared with the variation then loses no digits. */
+/* Sums of x - shift and of its square. shift is the first row of the group, so that a mean that is
+ * large compared with the variation loses no digits. */
 template <typename E, int N> struct shifted_rows {
     const E *x;
     size_t channels;
@@ -94,14 +96,15 @@ struct moments {
     double mean, variance;
 };
 
-/* Of a column of a group whose shifted sums these are. */
+/* The moments of a column of a group, from its shifted sums. */
 template <typename E> __device__ moments moments_of(const E *x, const row_groups &groups, size_t group, size_t column, pair sum)
 {
     double n = (double)(groups.end(group) - groups.first(group)), off = sum.first / n;
     return {(double)to_float(x[groups.first(group) * groups.columns + column]) + off, fmax(sum.second / n - off * off, 0.0)};
 }
 
-/* n: rows that they are of. running: of this column, the variance's after all means; NULL: none. */
+/* n: the number of rows that `of` is about. running: this column's mean; its variance follows after
+ * the means of all columns. NULL: none. */
 __device__ void use_moments(moments of, double n, float *mean, float *rstd, float *running, size_t columns)
 {
     *mean = (float)of.mean;
@@ -112,8 +115,9 @@ __device__ void use_moments(moments of, double n, float *mean, float *rstd, floa
     running[columns] += (float)(MOMENTUM * (of.variance * n / fmax(n - 1, 1.0) - (double)running[columns]));
 }
 
-/* Block (LANES, CHUNK_THREADS): the groups in turn, which move the running statistics one after the other. moments_out [2, columns]: of the one
- * group there is, instead of all else; NULL: all else. */
+/* Block (LANES, CHUNK_THREADS). The groups one after the other, because each moves the running
+ * statistics. moments_out [2, columns]: only compute the moments of the one group; NULL: compute
+ * mean, rstd and running statistics. */
 template <typename E>
 __global__ void __launch_bounds__(LANES *CHUNK_THREADS)
     statistics_kernel(norm_arguments<E> a, row_groups groups, const float *partials, float *running, float *moments_out)
@@ -135,7 +139,8 @@ __global__ void __launch_bounds__(LANES *CHUNK_THREADS)
     }
 }
 
-/* The parts have equally many rows: the variance of all is the mean of theirs, and how far their means lie apart. */
+/* The parts have equally many rows, so the variance of all is the mean of their variances, plus the
+ * variance of their means. */
 __global__ void __launch_bounds__(THREADS) join_moments_kernel(struct vision_join_moments a)
 {
     wait_for_earlier();
@@ -153,7 +158,8 @@ __global__ void __launch_bounds__(THREADS) join_moments_kernel(struct vision_joi
     }
 }
 
-/* Rows of a group, columns as lanes have them: a thread keeps its columns' factors, and takes every gridDim.x * ROW_THREADS-th row. */
+/* The rows of a group, columns by lanes: a thread keeps its columns' factors, and computes every
+ * gridDim.x * ROW_THREADS-th row. */
 template <typename E, int N>
 __global__ void __launch_bounds__(LANES *ROW_THREADS) normalise_kernel(E *y, norm_arguments<E> a, row_groups groups)
 {
@@ -175,7 +181,7 @@ __global__ void __launch_bounds__(LANES *ROW_THREADS) normalise_kernel(E *y, nor
 
 /* ---- backward ---- */
 
-/* Applies the ReLU's gradient to dy; sums dy and its product with x - mean. */
+/* Applies ReLU's gradient to dy; sums dy and its product with x - mean. */
 template <typename E, int N> struct gradient_rows {
     norm_arguments<E> a;
     E *dy;
@@ -206,7 +212,8 @@ template <typename E, int N> struct gradient_rows {
     }
 };
 
-/* sums [groups, 2, columns]; and the gradients of gain and bias, which are the sums themselves, over all groups. */
+/* sums [groups, 2, columns]; and, over all groups, the gradients of gain and bias, which are the
+ * sums themselves. */
 template <typename E>
 __global__ void __launch_bounds__(LANES *CHUNK_THREADS)
     gradient_sums_kernel(norm_arguments<E> a, row_groups groups, const float *partials, float *sums, E *dgain, E *dbias, bool accumulate)
@@ -230,8 +237,9 @@ __global__ void __launch_bounds__(LANES *CHUNK_THREADS)
     put_sum(dgain, column, all.second, accumulate);
 }
 
-/* Of dy and of its product with the normalised x the means over the rows are taken away: Ioffe and Szegedy, section 3. ranks: that have parts of
- * each group, of as many rows. dx may be dy. */
+/* The gradient subtracts the means over the rows of dy, and of dy times the normalised x: Ioffe and
+ * Szegedy, section 3. ranks: number of ranks with parts of each group, of equally many rows. dx may
+ * be dy. */
 template <typename E, int N>
 __global__ void __launch_bounds__(LANES *ROW_THREADS)
     norm_gradient_kernel(E *dx, const E *dy, norm_arguments<E> a, row_groups groups, const float *sums, size_t ranks)
@@ -262,10 +270,10 @@ __global__ void __launch_bounds__(LANES *ROW_THREADS)
     }
 }
 
-/* ---- starting them ---- */
+/* ---- launching the kernels ---- */
 
-/* For kernels that go through all rows: each thread has enough rows that what it reads for its
- * columns is little in comparison. */
+/* The grid of kernels over all rows: each thread has so many rows that the data of its columns is
+ * small in comparison. */
 template <int N> dim3 row_grid(const struct vision_kernels *k, const row_groups &groups)
 {
     enum { ROWS_OF_THREAD = 8, ROWS_OF_BLOCK = ROW_THREADS * ROWS_OF_THREAD };
@@ -275,7 +283,7 @@ template <int N> dim3 row_grid(const struct vision_kernels *k, const row_groups 
     return dim3((unsigned)(needed < most ? needed : most), (unsigned)tiles, (unsigned)groups.count());
 }
 
-/* Calls f(E(), N) with as wide accesses as channels and addresses allow. */
+/* Calls f(E(), N) with accesses as wide as channels and addresses allow. */
 template <typename F>
 dt_status for_elements(const struct vision_kernels *k, const struct vision_norm_of &of, const void *y, const void *dx, F f)
 {
@@ -298,7 +306,7 @@ dt_status find_statistics(struct vision_kernels *k, struct dt_stream *stream, co
                   norm_arguments<E>(of), groups, (const float *)partials, running, moments_out);
 }
 
-/* sums NULL: in scratch memory. *found: where they are. */
+/* sums NULL: in scratch memory. *found: the place of the sums. */
 template <typename E, int N>
 dt_status find_gradient_sums(struct vision_kernels *k, struct dt_stream *stream, const struct vision_norm_gradient *a, float **found)
 {

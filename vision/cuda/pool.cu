@@ -1,12 +1,14 @@
-/* Pooling and resampling. A thread makes the N neighbouring channels of one position; gradients are gathered rather than scattered, so that each
- * element is made by one thread, in one order, and rounded once. Floor: the larger side is read or written once. */
+/* Pooling and resampling. A thread computes N adjacent channels of one position. Backward reads all
+ * gradients of an element (gather) instead of adding to many elements (scatter), so that one thread
+ * computes each element in a fixed order, and rounds once. Floor: the larger side is read or
+ * written once. */
 #include "vision/cuda/kernels.cuh"
 
 namespace {
 
 using namespace vision_cuda;
 
-/* Place of a thread among the positions of images, N channels each. */
+/* A thread's place among the positions of images, with N channels each. */
 struct spot {
     size_t sample;
     int row, column, channel;
@@ -19,7 +21,7 @@ template <int N> __device__ inline spot spot_of(size_t i, struct vision_shape s)
     return {line / s.height, (int)(line % s.height), (int)(position % s.width), (int)(i % packs) * N};
 }
 
-/* Number of the first of a position's channels. */
+/* Index of the first channel of a position. */
 __device__ inline size_t place(struct vision_shape s, size_t sample, int row, int column)
 {
     return ((sample * s.height + row) * s.width + column) * s.channels;
@@ -63,7 +65,7 @@ __global__ void __launch_bounds__(THREADS) max_pool_kernel(E *y, uint8_t *places
     }
 }
 
-/* The windows that have position i of a side of the image. */
+/* The windows that contain position i along one side of the image. */
 struct range {
     int first, last;
 };
@@ -101,7 +103,8 @@ __global__ void __launch_bounds__(THREADS)
 
 enum { POOL_LANES = 32, POOL_ROWS = 8 };
 
-/* Block (POOL_LANES, POOL_ROWS): POOL_LANES channels of sample blockIdx.x; its threads take every POOL_ROWS-th position. */
+/* Block (POOL_LANES, POOL_ROWS): POOL_LANES channels of sample blockIdx.x; its threads read every
+ * POOL_ROWS-th position. */
 template <typename E>
 __global__ void __launch_bounds__(POOL_LANES *POOL_ROWS) mean_pool_kernel(E *to, const E *from, size_t positions, size_t channels)
 {
@@ -141,7 +144,8 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ---- bilinear resampling ---- */
 
-/* Position i of a side of `out` lies between two of `in`: the second has the weight `second`, the first the rest. */
+/* Position i of a side of `out` is between two positions of `in`: the second has the weight
+ * `second`, the first 1 - second. */
 struct between {
     int first, last;
     float second;
@@ -177,14 +181,14 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* How much of position i of `in` is in position p of `out`. */
+/* The weight of position i of `in` in position p of `out`. */
 __device__ inline float part_of(int i, int p, int in, int out)
 {
     between b = between_of(p, in, out);
     return (b.first == i ? 1 - b.second : 0.0f) + (b.last == i ? b.second : 0.0f);
 }
 
-/* The positions of `out` that may have a part of position i of `in`. */
+/* The positions of `out` in which position i of `in` may have a weight. */
 __device__ inline range reach(int i, int in, int out)
 {
     float scale = (float)out / (float)in;

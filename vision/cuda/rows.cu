@@ -1,4 +1,5 @@
-/* Images and labels, initial weights, columns of matrices, dropout, the loss. All but the loss are far from any limit but the memory's bandwidth. */
+/* Images and labels, initial weights, columns of matrices, dropout, the loss. All except the loss
+ * are limited only by the memory's bandwidth. */
 #include "vision/cuda/kernels.cuh"
 
 namespace {
@@ -9,7 +10,7 @@ using namespace vision_cuda;
 
 enum { BYTES_OF_BLOCK = 16, COLOURS = 3, LABELS_OF_BLOCK = 4 };
 
-/* A thread makes the sixteen pixels of one call of Philox. to [samples, image] */
+/* A thread makes the sixteen pixels of one Philox call. to [samples, image] */
 template <typename E>
 __global__ void __launch_bounds__(THREADS)
     draw_kernel(E *to, size_t samples, size_t image, uint64_t seed, uint32_t first_sample, const struct dt_cuda_step *step)
@@ -29,7 +30,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* The same of a file's bytes; the pixels of an image begin with its first colour. */
+/* The same from a file's bytes; the pixels of an image begin with its first colour. */
 template <typename E>
 __global__ void __launch_bounds__(THREADS) pixels_kernel(E *to, const uint8_t *from, size_t samples, size_t image, size_t image_bytes)
 {
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(THREADS) pixels_kernel(E *to, const uint8_t *f
     }
 }
 
-/* A thread makes the four labels of one call of Philox. labels [samples, of_image] */
+/* A thread makes the four labels of one Philox call. labels [samples, of_image] */
 __global__ void __launch_bounds__(THREADS) labels_kernel(int32_t *labels, size_t samples, size_t of_image, uint32_t classes, uint64_t seed,
                                                          uint32_t first_sample, const struct dt_cuda_step *step)
 {
@@ -92,7 +93,7 @@ __global__ void __launch_bounds__(THREADS)
 
 enum { DROPOUT_COLUMNS = 8 };
 
-/* A thread has the eight columns of one call of Philox. */
+/* A thread computes the eight columns of one Philox call. */
 template <typename E>
 __global__ void __launch_bounds__(THREADS)
     dropout_kernel(E *to, const E *from, struct vision_dropout a, uint32_t threshold, float scale, const struct dt_cuda_step *step)
@@ -137,7 +138,7 @@ template <typename E> __device__ double entropy_of_row(E *scores, size_t classes
     return (double)largest + log((double)exponentials) - (double)at_label;
 }
 
-/* What is no cross-entropy: the sum of all scores, or a row that does not count. */
+/* Rows without cross-entropy: the loss is the sum of all scores, or the row does not count. */
 template <typename E> __device__ double sum_of_row(E *scores, size_t classes, bool counts, float scale, int lane)
 {
     float sum = 0;
@@ -148,7 +149,8 @@ template <typename E> __device__ double sum_of_row(E *scores, size_t classes, bo
     return (double)warp_sum(sum);
 }
 
-/* A warp has a row at a time. losses [gridDim.x]: of a block's rows. Floor: scores are read and written once; a row fits into the cache. */
+/* A warp computes one row at a time. losses [gridDim.x]: sums of each block's rows. Floor: scores
+ * are read and written once; a row fits into the cache. */
 template <typename E>
 __global__ void __launch_bounds__(LOSS_LANES *LOSS_ROWS)
     loss_kernel(E *scores, const int32_t *labels, double *losses, size_t rows, size_t classes, float gradient_scale, bool sum,

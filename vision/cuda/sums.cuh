@@ -1,6 +1,8 @@
-/* Sums over the rows of matrices, column by column, of each group of consecutive rows by itself, through scratch memory: blocks sum chunks of rows
- * whose size is the same everywhere, and a second kernel adds the chunks up in double precision. So what is summed together, and in which order,
- * depends neither on the GPU nor on what else a call has: groups have the same sums however samples are divided. */
+/* Sums over the rows of matrices, column by column, separately for each group of consecutive rows,
+ * through scratch memory: blocks sum chunks of rows with a constant size, and a second kernel adds
+ * the chunks in double precision. So which rows are summed together, and in which order, does not
+ * depend on the GPU or on the other groups of a call: a group has the same sums for every division
+ * of the samples. */
 #ifndef VISION_CUDA_SUMS_CUH
 #define VISION_CUDA_SUMS_CUH
 
@@ -18,7 +20,7 @@ struct row_groups {
     {
         return (rows + of_group - 1) / of_group;
     }
-    __host__ __device__ size_t chunks() const /* of the largest */
+    __host__ __device__ size_t chunks() const /* chunks of the largest group */
     {
         return (of_group + CHUNK_ROWS - 1) / CHUNK_ROWS;
     }
@@ -32,14 +34,15 @@ struct row_groups {
     }
 };
 
-/* Two sums of each column: of a chunk of a group, or of all of it. */
+/* Two sums of each column: of a chunk of a group, or of the whole group. */
 struct pair {
     double first, second;
 };
 
-/* Block (LANES, ROW_THREADS): chunk blockIdx.x of group blockIdx.z, the N * LANES columns of tile blockIdx.y. Of the source's two sums for each
- * column: `auto columns = source.begin(groups, group, column)` reads what a thread's N columns have in common, and source.add(columns, row, column,
- * sums) adds a row's. partials [groups, chunks, 2, columns] */
+/* Block (LANES, ROW_THREADS): chunk blockIdx.x of group blockIdx.z, the N * LANES columns of tile
+ * blockIdx.y. The source makes two sums for each column: `auto columns = source.begin(groups,
+ * group, column)` reads the data of a thread's N columns, and source.add(columns, row, column,
+ * sums) adds a row. partials [groups, chunks, 2, columns] */
 template <typename Source, int N>
 __global__ void __launch_bounds__(LANES *ROW_THREADS) chunk_sums_kernel(Source source, row_groups groups, float *partials)
 {
@@ -73,8 +76,8 @@ __global__ void __launch_bounds__(LANES *ROW_THREADS) chunk_sums_kernel(Source s
     }
 }
 
-/* Block (LANES, CHUNK_THREADS) with SUMS_BYTES of dynamic shared memory, every thread of it: the sums of a group's column, for the threads whose
- * threadIdx.y is 0. */
+/* Block (LANES, CHUNK_THREADS) with SUMS_BYTES of dynamic shared memory; every thread must call.
+ * Returns the sums of a group's column to the threads with threadIdx.y 0. */
 enum { SUMS_BYTES = CHUNK_THREADS * 2 * LANES * sizeof(double) };
 __device__ inline pair sum_chunks(const row_groups &groups, const float *partials, size_t group, size_t column)
 {
@@ -89,7 +92,7 @@ __device__ inline pair sum_chunks(const row_groups &groups, const float *partial
             sum.second += (double)from[groups.columns];
         }
     }
-    __syncthreads(); /* the last group's are read */
+    __syncthreads(); /* no thread still reads the last group's */
     parts[threadIdx.y][0][threadIdx.x] = sum.first;
     parts[threadIdx.y][1][threadIdx.x] = sum.second;
     __syncthreads();
@@ -100,7 +103,8 @@ __device__ inline pair sum_chunks(const row_groups &groups, const float *partial
     return sum;
 }
 
-/* The first of the two kernels; *partials is in k's scratch memory, in front of which the caller has `before` bytes for itself. */
+/* The first of the two kernels. *partials is in k's scratch memory, after `before` bytes that the
+ * caller uses. */
 template <typename E, typename Source, int N>
 inline dt_status sum_chunks_of(const char *name, struct vision_kernels *k, struct dt_stream *stream, const Source &source,
                                const row_groups &groups, size_t before, float **partials)
@@ -114,13 +118,13 @@ inline dt_status sum_chunks_of(const char *name, struct vision_kernels *k, struc
                   source, groups, *partials);
 }
 
-/* The grid of the second one: its blocks have LANES columns each. */
+/* The grid of the second kernel, whose blocks have LANES columns each. */
 inline dim3 column_grid(size_t columns)
 {
     return dim3((unsigned)((columns + LANES - 1) / LANES));
 }
 
-/* to [columns] of dtype E gets a sum, or has it added. */
+/* to [columns] of dtype E becomes the sum, or the sum is added to it. */
 template <typename E> __device__ inline void put_sum(E *to, size_t column, double sum, bool accumulate)
 {
     to[column] = from_float<E>((float)sum + (accumulate ? to_float(to[column]) : 0.0f));

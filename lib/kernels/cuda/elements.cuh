@@ -3,7 +3,10 @@
  *
  * Kernels use only what <cuda_runtime.h>, <cuda_fp16.h> and <cuda_bf16.h> offer, and are started
  * only by launch(), so that tests can run them on a CPU, thread by thread (test/cuda_emulator).
- * Shared memory is declared with __shared__ (static), or obtained from dynamic_shared<T>(). */
+ * Shared memory is declared with __shared__ (static), or obtained from dynamic_shared<T>().
+ *
+ * "Floor" in the comments of kernels is the lower bound of their time: the bytes that they must
+ * read and write, divided by the memory's bandwidth, or operations by the rate of the units. */
 #pragma once
 
 #include <cuda_bf16.h>
