@@ -679,7 +679,7 @@ def main():
     options = parser.parse_args()
     records = [record for record in read(options.records) if all(holds(record, condition) for condition in options.where)]
     if not records:
-        sys.exit(f"plot.py: no record is so: {', '.join(options.where)}")
+        sys.exit(f"plot.py: no record meets the condition: {', '.join(options.where)}")
     wanted = (options.y or ("rate,peak_bytes" if options.x else "rate,time,memory,losses")).split(",")
     wanted = [rate_name(records) if what == "rate" else what for what in wanted]
     check_keys(records, options, wanted if options.y else [])

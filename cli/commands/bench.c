@@ -1,4 +1,5 @@
-/* `dtbench bench`: measures collectives alone, at any sizes and in any group of ranks, also while a matrix product is computed. */
+/* `dtbench bench`: measures collectives alone, at any sizes and in any group of ranks, also while a
+ * matrix product is computed. */
 #include "cli/commands/commands.h"
 
 #include "cli/predict/predict.h"
@@ -29,7 +30,7 @@ enum { MOST_RANKS = 65536 };
 struct command_options {
     const char *device, *ranks, *kinds, *bytes, *group, *stride, *repetitions, *threads, *cluster, *output;
     bool product, quiet;
-    struct calibration_request request; /* of the others */
+    struct calibration_request request; /* the settings of devices cpu and cuda */
     int world;
 };
 
@@ -49,23 +50,24 @@ static const char *device_choice_name(int index)
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
-    {"collective", 'c', OPTION_TEXT, AT(kinds), "LIST", kind_choice, "which, comma-separated; default: " DEFAULT_KINDS ". They are"},
+    {"collective", 'c', OPTION_TEXT, AT(kinds), "LIST", kind_choice,
+     "which collectives, comma-separated; default: " DEFAULT_KINDS ". They are"},
     {"bytes", 'b', OPTION_TEXT, AT(bytes), "SIZES", NULL,
-     "of a rank's whole buffer: a list (4K,1M), or FIRST:LAST:FACTOR; K, M and G are powers of two. Default: " DEFAULT_BYTES},
+     "sizes of a rank's whole buffer: a list (4K,1M), or FIRST:LAST:FACTOR; K, M and G are powers of two. Default: " DEFAULT_BYTES},
     {"device", 'd', OPTION_TEXT, AT(device), "DEVICE", device_choice_name, "default: cpu. They are"},
     {"ranks", 'r', OPTION_TEXT, AT(ranks), "N", NULL,
-     "how many; default: 2, of GPUs all of this machine, and of a launcher all it has started"},
-    {"group", 'g', OPTION_TEXT, AT(group), "N", NULL, "among groups of N ranks, all of them at the same time; default: one of all ranks"},
+     "how many; default: 2; all GPUs of this machine; under a launcher, all ranks that it has started"},
+    {"group", 'g', OPTION_TEXT, AT(group), "N", NULL, "in groups of N ranks, all groups at the same time; default: one group of all ranks"},
     {"stride", 's', OPTION_TEXT, AT(stride), "N", NULL,
-     "of a group each rank is N after the one before. A mesh of 4 tensor ranks has them at --group 4, its data axis at --stride 4; "
+     "the ranks of a group are N apart. In a mesh with 4 tensor ranks, --group 4 is the tensor axis and --stride 4 the data axis; "
      "default: 1"},
     {"beside", 'B', OPTION_FLAG, AT(product), NULL, NULL,
      "also concurrently with a matrix product that takes about as long as the collective"},
     {"repeat", 'n', OPTION_TEXT, AT(repetitions), "N", NULL,
-     "times, but for what takes longer than two seconds together; default: " DEFAULT_REPETITIONS},
+     "how often each is measured, within two seconds; default: " DEFAULT_REPETITIONS},
     {"threads", 't', OPTION_TEXT, AT(threads), "N", NULL, "cpu: threads of each rank; default: processors / ranks"},
     {"cluster", 'C', OPTION_TEXT, AT(cluster), "NAME", NULL, "sim: the cluster; default: " DEFAULT_CLUSTER},
-    {"output", 'o', OPTION_TEXT, AT(output), "RECORDS", NULL, "append a record of each to this file"},
+    {"output", 'o', OPTION_TEXT, AT(output), "RECORDS", NULL, "append a record of each measurement to this file"},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress, and no table"},
     {0},
 };
@@ -79,7 +81,8 @@ static dt_status read_kinds(const char *text, bool kinds[DT_SIM_MESSAGE + 1])
                (strlen(dt_sim_measured_kind_name(kind)) != length || strncmp(dt_sim_measured_kind_name(kind), at, length) != 0))
             kind++;
         if (!dt_sim_measured_kind_name(kind))
-            return dt_fail(DT_ERR_INVALID, "--collective %.80s: %.*s is none; dtbench bench --help names them", text, (int)length, at);
+            return dt_fail(DT_ERR_INVALID, "--collective %.80s: %.*s is not a collective; dtbench bench --help names them", text,
+                           (int)length, at);
         kinds[kind] = true;
         at += length;
         if (!*at)
@@ -140,10 +143,10 @@ static dt_status check_options(void *options_read)
     DT_TRY(options_read_count("repeat", o->repetitions ? o->repetitions : DEFAULT_REPETITIONS, CALIBRATION_REPETITIONS, &b->repetitions));
     DT_TRY(read_count("threads", o->threads, 0, MOST_RANKS, &o->request.threads));
     if (kind->simulated && (o->product || b->stride > 1))
-        return dt_fail(DT_ERR_INVALID, "%s: only of cpu and cuda; device sim has a collective's time alone",
+        return dt_fail(DT_ERR_INVALID, "%s: only with --device cpu or cuda; device sim predicts the collective's time alone",
                        o->product ? "--beside" : "--stride");
     if (o->cluster && !kind->simulated)
-        return dt_fail(DT_ERR_INVALID, "--cluster: only of device sim");
+        return dt_fail(DT_ERR_INVALID, "--cluster: only with --device sim");
     return DT_OK;
 }
 
@@ -160,7 +163,7 @@ static const char *cluster_of(const struct command_options *o)
     return o->cluster ? o->cluster : DEFAULT_CLUSTER;
 }
 
-/* The config of one: what decides its result. */
+/* The config of one measurement: what decides its result. */
 static struct cJSON *config_of(const struct command_options *o, const struct dt_sim_measured *m, bool beside)
 {
     const struct calibration_bench *b = &o->request.bench;
@@ -259,7 +262,7 @@ static dt_status measure(const struct command_options *o, const struct dt_world 
     return status;
 }
 
-/* The number of ranks if none is given. */
+/* The number of ranks where --ranks is not given. */
 static int usual_ranks(const struct command_options *o, const struct dt_world *world)
 {
     const struct dt_device_kind *kind = dt_device_kind_find(o->request.device);
@@ -320,7 +323,7 @@ const struct command command_bench = {
     .summary = "collectives alone, by size, and concurrently with a product",
     .usage = "[OPTION]...",
     .description =
-        "Measures collectives by themselves, on this machine's processors or GPUs, or predicts them on a described cluster, with algorithm "
+        "Measures collectives alone, on this machine's processors or GPUs, or predicts them on a described cluster, with algorithm "
         "and bus bandwidth as nccl-tests define them. With --beside each is measured once more while a matrix product is computed that "
         "takes "
         "about as long: overlap is what of the shorter one is hidden. With --output each is a record, which show, compare and report "

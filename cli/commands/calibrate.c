@@ -1,4 +1,5 @@
-/* `dtbench calibrate`: measures this machine, and writes the cluster and the profile with which device sim predicts its runs. */
+/* `dtbench calibrate`: measures this machine, and writes the cluster and the profile with which
+ * device sim predicts its runs. */
 #include "cli/commands/commands.h"
 
 #include "cli/predict/predict.h"
@@ -30,7 +31,7 @@ struct campaign {
 struct command_options {
     const char *device, *ranks, *threads, *dtypes, *directory, *storage;
     bool quick, quiet;
-    struct campaign plan; /* of the others */
+    struct campaign plan; /* made from the texts above */
 };
 
 /* ---- options ---- */
@@ -49,14 +50,14 @@ static const char *measured_device(int index)
 static const struct option_row options[] = {
     {"output-dir", 'o', OPTION_TEXT, AT(directory), "DIR", NULL, "write cluster.json and profile.json here; default: ."},
     {"storage", 's', OPTION_TEXT, AT(storage), "DIR", NULL,
-     "where checkpoints would go: a file of 256 MiB is written there, read, and removed; default: the folder of --output-dir"},
+     "the folder of checkpoints: a file of 256 MiB is written there, read, and removed; default: the folder of --output-dir"},
     {"device", 'd', OPTION_TEXT, AT(device), "DEVICE", measured_device, "what to measure; default: cpu. They are"},
     {"ranks", 'r', OPTION_TEXT, AT(ranks), "LIST", NULL,
-     "numbers of ranks to measure with; default: 1,2,4, and of GPUs 1, 2, 4 and so on up to all"},
+     "numbers of ranks to measure with; default: 1,2,4; on GPUs 1, 2, 4 and so on up to all"},
     {"threads", 't', OPTION_TEXT, AT(threads), "N", NULL, "cpu: threads of each rank; default: processors / ranks, as in experiments"},
     {"dtype", 'T', OPTION_TEXT, AT(dtypes), "LIST", dt_dtype_name,
-     "data types to measure, comma-separated; default: those that this processor computes natively, and of a GPU all. They are"},
-    {"quick", 0, OPTION_FLAG, AT(quick), NULL, NULL, "few and small measurements, to try the command: they are no base for predictions"},
+     "data types to measure, comma-separated; default: those that this processor computes natively, on a GPU all. They are"},
+    {"quick", 0, OPTION_FLAG, AT(quick), NULL, NULL, "few and small measurements, to try the command: predictions from them are worthless"},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress"},
     {0},
 };
@@ -112,7 +113,7 @@ static dt_status parse_device(const char *name, struct campaign *plan)
     return *plan->request.device ? DT_OK : dt_fail(DT_ERR_INVALID, "--device %s: expected cpu or cuda", name);
 }
 
-/* 1, 2, 4, ..., and all GPUs of this machine. */
+/* Plan for 1, 2, 4, ... GPUs of this machine, and for all of them. */
 static dt_status ranks_of_gpus(const char *device, struct campaign *plan)
 {
     int count = dt_device_count(device);
@@ -122,7 +123,7 @@ static dt_status ranks_of_gpus(const char *device, struct campaign *plan)
     return DT_OK;
 }
 
-/* By the kernels of any family that is measured. */
+/* Does any measured family compute this type natively? */
 static bool is_native(enum dt_dtype dtype)
 {
     char advice[128];
@@ -142,7 +143,7 @@ static dt_status make_plan(void *options_read)
     bool gpus = !calibration_shares(&plan->request);
     DT_TRY(gpus && !o->ranks ? ranks_of_gpus(o->device, plan) : parse_ranks(o->ranks ? o->ranks : "1,2,4", plan));
     if (gpus && o->threads)
-        return dt_fail(DT_ERR_INVALID, "--threads: only of device cpu");
+        return dt_fail(DT_ERR_INVALID, "--threads: only with --device cpu");
     if (o->threads) {
         long threads;
         if (!read_number(o->threads, MOST_THREADS, &threads, &end) || *end)
@@ -178,7 +179,7 @@ static dt_status measure(const struct campaign *plan, bool quiet, struct calibra
     return status;
 }
 
-/* As one of the ranks that a launcher has started. */
+/* Measure as one of the ranks that a launcher has started. */
 static dt_status measure_inside(const struct campaign *plan, const struct dt_world *world, bool quiet, struct calibration *calibration)
 {
     struct calibration_request request = plan->request;
@@ -188,7 +189,7 @@ static dt_status measure_inside(const struct campaign *plan, const struct dt_wor
 
 /* ---- writing ---- */
 
-/* Before the measurements, not after them. */
+/* Called before the measurements, so that a folder that cannot be written to wastes no minute. */
 static dt_status prepare_directory(const char *directory)
 {
     if (mkdir(directory, 0777) < 0 && errno != EEXIST)
@@ -215,7 +216,8 @@ static dt_status write_file(const char *directory, const char *name, const char 
     return dt_output_write(path, text);
 }
 
-/* "measured by dtbench calibrate on Intel Xeon ..., 2 processors, 2026-11-22", or on a GPU by its name */
+/* "measured by dtbench calibrate on Intel Xeon ..., 2 processors, 2026-11-22", or on a GPU by its
+ * name */
 static void describe_source(const struct calibration *calibration, bool quick, char *text, size_t text_bytes)
 {
     char processor[96], day[32];
@@ -245,7 +247,7 @@ static dt_status write_files(const struct calibration *calibration, bool quick, 
     return status;
 }
 
-/* *calibration is too large for the stack. Of the ranks of a launcher rank 0 writes. */
+/* *calibration is too large for the stack. Under a launcher, rank 0 writes the files. */
 static dt_status calibrate(const struct command_options *o, const struct dt_world *world, struct calibration *calibration)
 {
     const char *directory = o->directory ? o->directory : ".", *storage = o->storage ? o->storage : directory;

@@ -76,7 +76,7 @@ static int run(int argc, char **argv)
         dt_launch_rank_failed(rank.link, status, dt_error_message());
         dt_launch_rank_finish(rank.link);
         fflush(NULL);
-        _exit(EXIT_CODE_FAILED); /* and with the process ends what other ranks may still be waiting for */
+        _exit(EXIT_CODE_FAILED); /* a lost process ends the waits of the other ranks */
     }
     dt_comm_destroy(means.world);
     dt_device_destroy(means.device);

@@ -13,7 +13,7 @@ struct check_options {
     struct config_arguments config;
     bool json, plan;
     const char *times;
-    struct plan_times of_passes; /* of `times` */
+    struct plan_times of_passes; /* read from `times` */
 };
 
 #define AT(member) offsetof(struct check_options, member)
@@ -24,7 +24,7 @@ static const struct option_row options[] = {
     CONFIG_RATES_ROW(struct check_options, config.rates),
     {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: an array of the resolved experiments with all numbers, in bytes"},
     {"plan", 'p', OPTION_FLAG, AT(plan), NULL, NULL,
-     "print what every rank does in a step, a letter for each action; with --json all of it"},
+     "print what every rank does in a step, one letter for each action; with --json all details"},
     {"times", 't', OPTION_TEXT, AT(times), "TIMES", NULL,
      "with --plan: play the pipeline's passes with these times, in ms, and print how long they take and the bubble; TIMES is "
      "forward=MS,backward_input=MS,backward_weight=MS,send=MS, of a micro-batch through a whole rank and of a message"},
@@ -41,11 +41,11 @@ static dt_status check_options(void *options_read)
     return o->times ? plan_parse_times(o->times, &o->of_passes) : DT_OK;
 }
 
-/* Units of the columns, and which of those that not every check has. */
+/* Units of the columns, and which optional columns are shown. */
 struct scales {
     struct unit flops, bytes, seconds, traffic;
     bool host, timed, communicates;
-    const char *counted; /* of a step: "token" */
+    const char *counted; /* what a step's throughput counts: "token" */
 };
 
 static void add_columns(struct table *t, const struct experiment_columns *columns, const struct scales *scales)
@@ -82,7 +82,8 @@ static void number_cell(struct table *table, double value)
 
 enum { NUMBERS_MOST = DT_CATEGORY_COUNT + 5 };
 
-/* What a column showed in the row above: in a large sweep most rows have the same. */
+/* What a column showed in the row above. Most rows of a large sweep repeat it, so its text is not
+ * made again. */
 struct shown {
     double value;
     char text[FORMAT_BYTES];
@@ -136,7 +137,7 @@ static int compare_orders(const void *left, const void *right)
     return a->order - b->order;
 }
 
-/* Those that say the same become the first of them. Returns how many are left. */
+/* Merge notes with the same text into the first of them. Returns how many are left. */
 static int say_once(struct said *notes, int count)
 {
     int kept = 0;
@@ -204,7 +205,7 @@ static bool same_stages(const struct check_pipeline *a, const struct check_pipel
     return same;
 }
 
-/* What an order says, and what stages are, does not depend on the other columns: each is told once. */
+/* The lines of an order and of stages depend on few columns: each distinct one is printed once. */
 static bool is_said(const struct experiment_list *experiments, const struct check *checks, int i, bool stages)
 {
     const struct check_pipeline *mine = &checks[i].pipeline;
@@ -219,7 +220,7 @@ static bool is_said(const struct experiment_list *experiments, const struct chec
     return said;
 }
 
-enum { STAGES_SHOWN = 4 }; /* stages of this number of experiments are shown; --json has those of all */
+enum { STAGES_SHOWN = 4 }; /* at most this many experiments' stages are shown; --json has all */
 
 /* The stages of experiment i. */
 static dt_status print_stages(const struct experiment_list *experiments, const struct check *checks, int i)
@@ -359,7 +360,7 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     for (int i = 0; i < count; i++) {
         const struct experiment *e = &experiments->all[i];
         add_row(table, &columns, e, &checks[i], &scales, above);
-        if (experiment_is_simulated(e)) /* others have no step */
+        if (experiment_is_simulated(e)) /* other devices predict no step time */
             predictions_add(&predictions, e);
     }
     if (!columns.models_differ && !columns.names_differ)
@@ -398,7 +399,7 @@ static dt_status print_times(const struct experiment_list *experiments, const st
     return DT_OK;
 }
 
-/* What it runs on, and what its framework would train, for a plan that does not ask for either. */
+/* Check the simulated machine, and what its framework would train, although --plan uses neither. */
 static dt_status check_simulated(const struct experiment *e, struct simulated_machine *machine)
 {
     struct simulated_system *system;
@@ -416,8 +417,8 @@ static void fail_of_experiment(dt_status status, int i, int count)
         dt_fail(status, "experiment %d of %d: %s", i + 1, count, error);
 }
 
-/* Experiments that are predicted alike stand after each other in a sweep: each of them once. checks: NULL where only those on device sim are to be
- * known to be possible. */
+/* Check all experiments. Neighbours in a sweep that have the same prediction are predicted once.
+ * checks: NULL to learn only whether the experiments on device sim are possible. */
 static dt_status check_all(const struct experiment_list *experiments, struct check *checks)
 {
     int count = experiments->count;
@@ -437,7 +438,7 @@ static dt_status check_all(const struct experiment_list *experiments, struct che
     return status;
 }
 
-/* A simulated cluster is part of the config. */
+/* The simulated cluster is part of the config, so its errors count as the config's. */
 static int report_check(dt_status status)
 {
     bool wrong = status == DT_ERR_INVALID || status == DT_ERR_UNAVAILABLE || status == DT_ERR_IO;

@@ -1,6 +1,7 @@
-/* The commands, each in the file of its name: it reads its options, has the work done by cli/run, cli/records or cli/predict, prints, and
- * returns the exit code (cli/text/exit_code.h). A file ends with its command's row. cli/main.c has the table of them, and is the only file
- * outside of this folder that includes this header. No command calls another one. */
+/* The commands, each in the file of its name: it reads its options, calls cli/run, cli/records or
+ * cli/predict for the work, prints, and returns the exit code (cli/text/exit_code.h). A file ends
+ * with its command's row. cli/main.c has the table of them, and is the only file outside of this
+ * folder that includes this header. No command calls another one. */
 #ifndef CLI_COMMANDS_COMMANDS_H
 #define CLI_COMMANDS_COMMANDS_H
 

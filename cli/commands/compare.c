@@ -34,7 +34,7 @@ static const char *format_choice(int index)
     return index < FORMATS ? formats[index].name : NULL;
 }
 
-/* The gates, and after them the word for none of them. */
+/* The gates, and last the word for no gate. */
 static const char *gate_choice(int index)
 {
     const char *name = compare_gate_name((enum compare_gate)(1 << index));
@@ -47,15 +47,14 @@ static const struct option_row options[] = {
     {"threshold", 't', OPTION_TEXT, AT(threshold), "N%", NULL,
      "a loss of throughput or a growth of memory by more than this is a regression; default: " THRESHOLD},
     {"format", 'f', OPTION_TEXT, AT(format), "FORMAT", format_choice, "how the result is printed; default: table. The formats are"},
-    {"gate", 'g', OPTION_TEXT, AT(gate), "LIST", gate_choice,
-     "what counts as a regression, comma-separated; default: all of them. The words are"},
+    {"gate", 'g', OPTION_TEXT, AT(gate), "LIST", gate_choice, "what counts as a regression, comma-separated; default: all. The words are"},
     {"by", 'b', OPTION_TEXT, AT(by), "KEYS", NULL,
      "pair experiments that differ only in these keys of the config, comma-separated, such as activation or pipeline.order; BASE alone is "
      "enough; without --gate nothing is then a regression"},
     {"allow-different", 'a', OPTION_FLAG, AT(allow_different), NULL, NULL,
      "compare although devices, drivers, library versions, threads or numbers of machines differ"},
     {"shortest", 0, OPTION_FLAG, AT(shortest), NULL, NULL,
-     "each run counts by its shortest step, which other work on the machine lengthens least; for eight runs a side or more that were made "
+     "compare the shortest step of each run, which other work on the machine lengthens least; for eight runs a side or more that were made "
      "in "
      "turn. "
      "slower and faster then mean that the whole interval is beyond the threshold"},
@@ -68,7 +67,7 @@ static dt_status check_options(void *options_read)
 {
     struct command_options *o = options_read;
     if (o->single && o->shortest)
-        return dt_fail(DT_ERR_INVALID, "--shortest wants several runs, and --single takes one");
+        return dt_fail(DT_ERR_INVALID, "--shortest needs several runs, and --single uses one: leave out one of them");
     if (o->by && o->records.count == 1)
         return DT_OK;
     if (o->records.count != 2)
@@ -183,29 +182,28 @@ const struct command command_compare = {
     .name = "compare",
     .summary = "compare two sets of records: faster, slower, larger, wrong",
     .usage = "[OPTION]... BASE [NEW]",
-    .description =
-        "Pairs the records of the same experiment in BASE and NEW, and prints for each pair whether throughput, peak "
-        "memory and losses have changed. BASE and NEW are each a file of records, a folder (all *.jsonl in it), a quoted "
-        "pattern, or '-' for standard input. Of several records of an experiment the newest with status ok counts, and for throughput the "
-        "steps of all its repeats "
-        "(dtbench run --repeat) by the same build. The runs must show a change, too, which takes three a side: the machine may have been "
-        "busy during one of them. The "
-        "ratio of throughput is the median over all pairs of a base and a new step (Hodges-Lehmann), with the 90 % "
-        "interval of the Mann-Whitney statistic. The verdicts:\n"
-        "\n"
-        "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
-        "  faster   the ratio is above 1 by more than the threshold, and the interval is above 1\n"
-        "  same     the whole interval is within the threshold\n"
-        "  unclear  the interval includes the threshold: no regression; more runs make it narrower\n"
-        "  failed   was ok, and is not\n"
-        "  fixed    was not ok, and is\n"
-        "  missing  only in BASE\n"
-        "  new      only in NEW\n"
-        "\n"
-        "With --by two settings are compared instead of two versions: each experiment with the first one from which it differs "
-        "only in the named keys.\n"
-        "\n"
-        "On the same device and libraries losses must be equal bit by bit. The exit code is 8 after a regression.",
+    .description = "Pairs the records of the same experiment in BASE and NEW, and prints for each pair whether throughput, peak "
+                   "memory and losses have changed. BASE and NEW are each a file of records, a folder (all *.jsonl in it), a quoted "
+                   "pattern, or '-' for standard input. Where an experiment has several records, the newest with status ok counts; "
+                   "throughput uses the steps of all its repeats "
+                   "(dtbench run --repeat) by the same build. A change of throughput also needs three runs a side: the machine may have "
+                   "been busy during one of them. The "
+                   "ratio of throughput is the median over all pairs of a base and a new step (Hodges-Lehmann), with the 90 % "
+                   "interval of the Mann-Whitney statistic. The verdicts:\n"
+                   "\n"
+                   "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
+                   "  faster   the ratio is above 1 by more than the threshold, and the interval is above 1\n"
+                   "  same     the whole interval is within the threshold\n"
+                   "  unclear  the interval includes the threshold: no regression; more runs make it narrower\n"
+                   "  failed   was ok, and is not\n"
+                   "  fixed    was not ok, and is\n"
+                   "  missing  only in BASE\n"
+                   "  new      only in NEW\n"
+                   "\n"
+                   "--by compares two settings instead of two versions: each experiment is paired with the first one that differs from it "
+                   "only in the named keys.\n"
+                   "\n"
+                   "On the same device and libraries losses must be equal bit by bit. The exit code is 8 after a regression.",
     .options = options,
     .argument = {"records", OPTION_LIST, AT(records)},
     .run = run,

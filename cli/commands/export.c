@@ -14,14 +14,14 @@ struct export_arguments {
     struct config_arguments config;
     const char *framework, *output, *file_mib;
     bool anyway, all_ranks;
-    uint64_t most_bytes; /* of file_mib */
+    uint64_t most_bytes; /* read from file_mib */
 };
 
-/* Traces are no job, and have no words; nor have a model's parameters. */
+/* Formats that are not a framework's job: execution traces, and a model's parameters. */
 #define CHAKRA "chakra"
 #define TRANSFORMERS "transformers"
 
-/* The frameworks, and after them what is no job. */
+/* The names of the frameworks, and last the formats that are not jobs. */
 static const char *target_choice(int index)
 {
     static const char *const others[] = {TRANSFORMERS, CHAKRA, NULL};
@@ -44,13 +44,13 @@ static const struct option_row options[] = {
      "the framework that will run it; transformers: the parameters of a checkpoint, as a Hugging Face folder; chakra: execution traces of "
      "a "
      "simulated step, for simulators of networks. The words are"},
-    {"anyway", 'a', OPTION_FLAG, AT(anyway), NULL, NULL,
-     "write what the framework has words for, although it cannot be told all that matters"},
+    {"anyway", 'a', OPTION_FLAG, AT(anyway), NULL, NULL, "write the job although the framework has no setting for something that matters"},
     {"all-ranks", 'A', OPTION_FLAG, AT(all_ranks), NULL, NULL,
-     "chakra: traces of all ranks; default: of those that stand for the others, which do the same"},
-    {"file-mib", 0, OPTION_TEXT, AT(file_mib), "N", NULL, "transformers: no file is longer than N MiB, if no tensor is; default: 4096"},
+     "chakra: traces of all ranks; default: one rank of each set of ranks that do the same"},
+    {"file-mib", 0, OPTION_TEXT, AT(file_mib), "N", NULL,
+     "transformers: files of at most N MiB, unless one tensor is larger; default: 4096"},
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL,
-     "write the job to this file; default: standard output. Of chakra and transformers the folder"},
+     "write the job to this file; default: standard output. For chakra and transformers: the folder"},
     {0},
 };
 
@@ -79,7 +79,8 @@ static dt_status read_experiment(const struct export_arguments *a, struct experi
     int count = list->count;
     *out = list->all[0];
     experiment_list_destroy(list);
-    return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "is a sweep of %d experiments, and a job is one; --set chooses it", count);
+    return count == 1 ? DT_OK
+                      : dt_fail(DT_ERR_INVALID, "is a sweep of %d experiments, and a job is one experiment; choose it with --set", count);
 }
 
 static dt_status write_job(const struct export_arguments *a, const struct dt_translation *t)
@@ -95,7 +96,7 @@ static int finish(const struct export_arguments *a, const struct dt_translation 
 {
     remarks_print(t, a->output ? stdout : stderr);
     if (dt_first_remark(t, DT_REMARK_CANNOT) && !a->anyway) {
-        dt_fail(DT_ERR_INVALID, "%s cannot be told what is unknown above; --anyway goes on without it",
+        dt_fail(DT_ERR_INVALID, "%s has no setting for what is unknown above; --anyway writes the job without it",
                 framework_find(a->framework)->title);
         return report_failure("export", EXIT_CODE_CONFIG);
     }
@@ -106,7 +107,7 @@ static dt_status write_traces(const struct export_arguments *a, const struct exp
 {
     struct simulated_system *system;
     if (!experiment_is_simulated(e))
-        return dt_fail(DT_ERR_INVALID, "device is \"%s\"; --device sim records what ranks do", e->device);
+        return dt_fail(DT_ERR_INVALID, "device is \"%s\": traces need --device sim", e->device);
     DT_TRY(simulated_system_create(e, &system));
     dt_status status = chakra_write(e, system, a->output, a->all_ranks, totals);
     simulated_system_destroy(system);
@@ -126,7 +127,7 @@ static int run_chakra(const struct export_arguments *a, const struct experiment 
     return EXIT_CODE_OK;
 }
 
-/* The checkpoint that a run would go on with, or the one that it has left. */
+/* Export the checkpoint that a run would continue from, or the one that a run has written. */
 static int run_transformers(const struct export_arguments *a, const struct experiment *e)
 {
     struct checkpoint_exported made;
@@ -134,7 +135,7 @@ static int run_transformers(const struct export_arguments *a, const struct exper
     const char *path = given ? e->checkpoint.from : e->checkpoint.path;
     char bytes[FORMAT_BYTES];
     dt_status status = *path ? checkpoint_export(e, path, a->output, a->most_bytes, &made)
-                             : dt_fail(DT_ERR_INVALID, "which parameters? --from FOLDER names a checkpoint");
+                             : dt_fail(DT_ERR_INVALID, "no checkpoint: name one with --from FOLDER");
     if (status < 0)
         return report_failure("export", status == DT_ERR_IO ? EXIT_CODE_OUTPUT : EXIT_CODE_CONFIG);
     line_print(stdout, "%s (%s): %s in %d file%s, %s", made.architecture, made.type, dt_memory_text((double)made.bytes, bytes), made.files,
@@ -167,8 +168,9 @@ const struct command command_export = {
     .usage = "[OPTION]... --for WHOM FILE",
     .description =
         "Writes a config of one experiment as the flags of Megatron-LM, torchtitan's TOML, DeepSpeed's JSON or accelerate's YAML for FSDP. "
-        "Only what that framework can be told is written; what it cannot is said, and the exit code is then 3, unless --anyway.\n\n"
-        "dtbench plan --for WHOM writes the best plan so.\n\n"
+        "Only what that framework has a setting for is written. What it has no setting for is printed, and the exit code is then 3, unless "
+        "--anyway.\n\n"
+        "dtbench plan --for WHOM writes the best plan in the same form.\n\n"
         "    dtbench export plan.json --for megatron\n\n"
         "For transformers it writes the parameters of the checkpoint that --from names, in model.dtype: a folder of config.json and "
         "safetensors, which from_pretrained() reads, and --from, too.",

@@ -14,7 +14,7 @@
 
 struct import_arguments {
     const char *file, *from, *gpus, *micro_batch, *output;
-    struct import_options options; /* of the texts above */
+    struct import_options options; /* made from the texts above */
     struct option_list sets;
     bool assume, json;
 };
@@ -24,14 +24,15 @@ struct import_arguments {
 enum { MOST_GPUS = 65536 };
 
 static const struct option_row options[] = {
-    {"from", 'F', OPTION_TEXT, AT(from), "WHOSE", framework_name, "whose job it is, where the file does not show it. The words are"},
+    {"from", 'F', OPTION_TEXT, AT(from), "WHOSE", framework_name,
+     "the framework of the job, where the file does not show it. The words are"},
     {"model", 'm', OPTION_TEXT, AT(options.model), "MODEL", NULL,
      "the model, where the file has none: a preset of dtbench list, or a Hugging Face model's config.json"},
     {"gpus", 'g', OPTION_TEXT, AT(gpus), "N", NULL, "GPUs in all, where the file does not say it"},
     {"micro-batch", 'b', OPTION_TEXT, AT(micro_batch), "N", NULL, "samples of a GPU at a time, where the file does not say it"},
     {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", NULL, CONFIG_SET_HELP},
     {"assume", 'a', OPTION_FLAG, AT(assume), NULL, NULL,
-     "write the config although something that matters to time or memory is not known, or cannot be: with what is said to be assumed"},
+     "write the config with the printed assumptions, although something that matters to time or memory is unknown or has no counterpart"},
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL, "write the config to this file; default: standard output"},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: the config, and what was read, assumed and left out"},
     {0},
@@ -49,7 +50,7 @@ static dt_status check_options(void *options_read)
     return a->micro_batch ? options_read_count("micro-batch", a->micro_batch, MOST_GPUS, &a->options.micro_batch) : DT_OK;
 }
 
-/* A Hugging Face config is a model alone. */
+/* A Hugging Face config describes a model, and no job. */
 static dt_status import_model(const char *file, struct cJSON *tree, struct dt_translation *t)
 {
     const struct dt_model_family *family;
@@ -73,10 +74,10 @@ static dt_status import(const struct import_arguments *a, struct dt_translation 
     if (f)
         return framework_import(f, tree, &a->options, t);
     dt_json_destroy(tree);
-    return dt_fail(DT_ERR_INVALID, "%s: whose job that is cannot be told: --from WHOSE says it", a->file);
+    return dt_fail(DT_ERR_INVALID, "%s: cannot tell whose job this is: name the framework with --from WHOSE", a->file);
 }
 
-/* Whether it is a config, with what --set changes. */
+/* Does the result read as a config, after the changes of --set? */
 static dt_status check_config(const struct import_arguments *a, const struct dt_translation *t)
 {
     char *text;
@@ -114,7 +115,8 @@ static dt_status print_json(struct dt_translation *t)
     return status;
 }
 
-/* The config's consumers read standard output, where it is there. */
+/* Programs that read the config read standard output, so messages go to standard error where the
+ * config is printed. */
 static int finish(const struct import_arguments *a, struct dt_translation *t)
 {
     bool unknown = dt_first_remark(t, DT_REMARK_CANNOT) != NULL;
@@ -123,7 +125,7 @@ static int finish(const struct import_arguments *a, struct dt_translation *t)
     if (!a->json)
         remarks_print(t, a->output ? stdout : stderr);
     if (unknown && !a->assume && !a->json) {
-        dt_fail(DT_ERR_INVALID, "%s: what is unknown above matters to time or memory; --assume goes on without it", a->file);
+        dt_fail(DT_ERR_INVALID, "%s: what is unknown above matters to time or memory; --assume writes the config without it", a->file);
         return report_failure("import", EXIT_CODE_CONFIG);
     }
     if (check_config(a, t) < 0)
@@ -151,8 +153,8 @@ const struct command command_import = {
     .description =
         "Reads a Megatron-LM command line or a script with one, the YAML of Megatron-Bridge or NeMo, torchtitan's TOML, DeepSpeed's JSON, "
         "accelerate's YAML for FSDP, or a Hugging Face model's config.json, and makes a config for device sim of it.\n\n"
-        "It says what was read, what was assumed, what stands for something of the same time and memory, what was left out, and what is "
-        "unknown although it matters: then the exit code is 3 and there is no config, unless --assume.\n\n"
+        "It prints what was read, what was assumed, what was replaced by something with the same time and memory, what was left out, and "
+        "what is unknown although it matters: then the exit code is 3 and no config is written, unless --assume.\n\n"
         "    dtbench import train.sh --gpus 64 --output job.json\n"
         "    dtbench check job.json",
     .options = options,

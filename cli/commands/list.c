@@ -113,8 +113,9 @@ static void describe_dtypes(char *text, size_t text_bytes)
     }
 }
 
-/* "4 x NVIDIA H100 80GB HBM3, 79.1 GiB; driver 580.65.06; CUDA 13.0; cuBLASLt 13.1.0": GPUs of one name and size together. They are looked
- * at, not opened, which would take memory from other processes on them. */
+/* "4 x NVIDIA H100 80GB HBM3, 79.1 GiB; driver 580.65.06; CUDA 13.0; cuBLASLt 13.1.0": GPUs of one
+ * name and size share an entry. Their facts are read without opening a context, which would take
+ * GPU memory from other processes. */
 static void describe_gpus(const char *libraries, char *text, size_t text_bytes)
 {
     struct dt_device_info first, next;
@@ -149,7 +150,8 @@ static void describe_cpu(const char *kind, char *text, size_t text_bytes)
     dt_device_destroy(device);
 }
 
-/* The libraries of all families' kernels, and what those lack that have no kernels. Returns whether some family has its own. */
+/* Collect the libraries of all families' kernels, and why a family has no kernels. Returns whether
+ * any family has kernels. */
 static bool find_kernels(const struct dt_device_kind *kind, char *libraries, size_t bytes, char *missing, size_t missing_bytes)
 {
     const struct dt_model_family *family;
@@ -166,7 +168,7 @@ static bool find_kernels(const struct dt_device_kind *kind, char *libraries, siz
     return found;
 }
 
-/* What the device is, or what is missing. Returns whether it can be used. */
+/* Describe the device, or what it is missing. Returns whether it can be used. */
 static bool describe_device(const struct dt_device_kind *kind, char *text, size_t text_bytes)
 {
     char libraries[512] = "", missing[1024] = "";
@@ -174,7 +176,7 @@ static bool describe_device(const struct dt_device_kind *kind, char *text, size_
     if (!dt_device_available(kind->name, text, text_bytes))
         return false;
     if (!find_kernels(kind, libraries, sizeof libraries, missing, sizeof missing)) {
-        snprintf(text, text_bytes, "the device is available, but not what its kernels need: %s", missing);
+        snprintf(text, text_bytes, "the device is available, but its kernels are not: %s", missing);
         return false;
     }
     if (kind->simulated)
@@ -257,7 +259,7 @@ static dt_status add_profile(struct table *t, const char *path, const char *name
     return DT_OK;
 }
 
-/* A row for each file of the folder, by the name that a config gives it. */
+/* Add a row for each file of the folder, under the name that a config uses. */
 static dt_status add_files(struct table *t, const char *folder, dt_status (*add)(struct table *t, const char *path, const char *name))
 {
     char path[PATH_MAX], name[NAME_MAX + 1];
@@ -313,9 +315,9 @@ struct command_options {
 static const struct option_row options[] = {
     {"models", 'm', OPTION_FLAG, offsetof(struct command_options, models), NULL, NULL, "Print the models."},
     {"clusters", 'c', OPTION_FLAG, offsetof(struct command_options, clusters), NULL, NULL,
-     "Print the clusters of device sim that come along."},
+     "Print the clusters for device sim that come with dtbench."},
     {"profiles", 'p', OPTION_FLAG, offsetof(struct command_options, profiles), NULL, NULL,
-     "Print the profiles of device sim that come along."},
+     "Print the profiles for device sim that come with dtbench."},
     {0},
 };
 
@@ -348,8 +350,8 @@ const struct command command_list = {
     .usage = "[OPTION]...",
     .description =
         "Prints the model presets, the paradigms, the pipeline orders, and the devices and communicators with what is missing where one is "
-        "not available. With options: what they name alone. Of a "
-        "model: the vocabulary and the tokens of a sample that it is counted with, its parameters, floating-point operations of a training "
+        "not available. With options: only what they name. For a model: the vocabulary and the tokens of a sample that it is counted with, "
+        "its parameters, floating-point operations of a training "
         "step for each token (forward and backward, attention over the whole square), and the bytes of a training state: parameters and "
         "gradients of 16 bits, and Adam's moments and master weights.",
     .options = options,

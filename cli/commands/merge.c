@@ -21,8 +21,7 @@ struct command_options {
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
-    {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL,
-     "write the records to this file, all of them or none; default: '-', standard output"},
+    {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL, "write the records to this file, all or none; default: '-', standard output"},
     {"force", 'f', OPTION_FLAG, AT(force), NULL, NULL, "replace FILE if it exists, even if it is one of RECORDS"},
     {0},
 };
@@ -48,7 +47,7 @@ static int by_place(const void *left, const void *right)
     return (a->record > b->record) - (a->record < b->record);
 }
 
-/* Put chosen[count] into the order of their sweeps. */
+/* Sort chosen[count] by sweep, and by place in the sweep. */
 static dt_status sort_by_sweep(const struct record_set *set, int *chosen, int count)
 {
     struct place *places = malloc(((size_t)count + 1) * sizeof *places);
@@ -88,7 +87,7 @@ static dt_status write_records(const struct record_set *set, const int *chosen, 
     return DT_OK;
 }
 
-/* A pipe or a device: nothing is replaced. */
+/* Write into a pipe or a device: there is no file to replace. */
 static dt_status write_stream(const struct record_set *set, const int *chosen, int count, const char *path)
 {
     FILE *stream = fopen(path, "we");
@@ -99,7 +98,7 @@ static dt_status write_stream(const struct record_set *set, const int *chosen, i
     return status;
 }
 
-/* The records in the open file `fd`, safely on disk. Closes it. */
+/* Write the records to the open file `fd`, sync it to disk, and close it. */
 static dt_status write_temporary(const struct record_set *set, const int *chosen, int count, const char *path, int fd, mode_t mode)
 {
     FILE *file = fdopen(fd, "w");
@@ -115,7 +114,8 @@ static dt_status write_temporary(const struct record_set *set, const int *chosen
     return status;
 }
 
-/* Written under a temporary name first, and then renamed: a reader sees the old file or the new one. */
+/* Written under a temporary name first, and then renamed: a reader sees the old file or the new
+ * one. */
 static dt_status replace_file(const struct record_set *set, const int *chosen, int count, const char *path, bool force, mode_t mode)
 {
     char *temporary = malloc(strlen(path) + sizeof ".XXXXXX");
@@ -142,7 +142,7 @@ static dt_status write_file(const struct record_set *set, const int *chosen, int
         return write_stream(set, chosen, count, path);
     if (exists && !force)
         return dt_fail(DT_ERR_IO, "%s exists; --force replaces it", path);
-    if (exists && set->newer > 0) /* they may be in this file */
+    if (exists && set->newer > 0) /* the newer records may be in this file */
         return dt_fail(DT_ERR_IO, "%s is not replaced: %d record%s of a newer dtbench would be lost", path, set->newer,
                        set->newer > 1 ? "s" : "");
     mode_t mask = umask(0);

@@ -1,4 +1,4 @@
-/* `dtbench plan`: which way of training is the right one for a model on a cluster, and why. */
+/* `dtbench plan`: finds the best way of training a model on a cluster, and says why. */
 #include "cli/commands/commands.h"
 
 #include "cli/plan/planner.h"
@@ -30,10 +30,10 @@ enum { FRAMEWORK_SETTINGS = 16, SETTING_BYTES = 64 };
 
 struct plan_options {
     struct planner_arguments planner, unlimited; /* unlimited: as given, without what the framework cannot do */
-    struct option_list map, texts;               /* texts: what is no option */
+    struct option_list map, texts;               /* texts: arguments that are not options */
     const char *all, *output, *seconds, *measure, *rounds, *profiles, *framework;
     bool rule, json, quiet;
-    char settings[FRAMEWORK_SETTINGS][SETTING_BYTES]; /* of the framework */
+    char settings[FRAMEWORK_SETTINGS][SETTING_BYTES]; /* the framework's limits, as --set and --allow would say them */
     int setting_count;
 };
 
@@ -47,13 +47,13 @@ static const struct option_row options[] = {
     {"profile", 'P', OPTION_TEXT, AT(planner.profile), "NAME", NULL,
      "the software: a profile of dtbench's own or a file; default: likewise"},
     {"profiles", 0, OPTION_TEXT, AT(profiles), "NAME,...", NULL,
-     "the best with each of several profiles, or with all that are for the cluster's GPU (all): how far the answer depends on the "
+     "the best plan with each of several profiles, or with all that are for the cluster's GPU (all): how much the answer depends on the "
      "software"},
     {"nodes", 'N', OPTION_TEXT, AT(planner.nodes), "N", NULL, "nodes of the cluster; default: all"},
     {"gpus", 0, OPTION_TEXT, AT(planner.gpus), "N", NULL, "GPUs in all, or ranks where processors compute, instead of --nodes"},
-    {"global-batch", 'b', OPTION_TEXT, AT(planner.global_batch), "N", NULL, "samples of a step over all GPUs; default: any number"},
+    {"global-batch", 'b', OPTION_TEXT, AT(planner.global_batch), "N", NULL, "samples of a step over all GPUs; default: free"},
     {"max-batch", 0, OPTION_TEXT, AT(planner.max_batch), "N", NULL,
-     "samples of a GPU and step at most, where the batch is free; default: 128"},
+     "at most N samples of a GPU and step, where the batch is free; default: 128"},
     {"optimizer", 0, OPTION_TEXT, AT(planner.optimizer), "NAME", NULL,
      "the same as --set optimizer.name=NAME; default: adam. model.dtype is bf16 by default, where the GPU has it"},
     {"sequence", 0, OPTION_TEXT, AT(planner.sequence), "N", NULL, "tokens of a sample, the same as --set model.block_size=N"},
@@ -61,13 +61,14 @@ static const struct option_row options[] = {
      "what is best: the most tokens a second, the least memory at no less than --floor, or, on any number of the nodes, the least cost or "
      "energy of a token"},
     {"floor", 0, OPTION_TEXT, AT(planner.floor), "TOKENS", NULL,
-     "memory: tokens a second at the least; default: 90 % of the most there is"},
-    {"price", 0, OPTION_TEXT, AT(planner.price), "AMOUNT", NULL, "of a GPU hour: the table then has the price of tokens"},
-    {"tokens", 0, OPTION_TEXT, AT(planner.tokens), "N", NULL, "to train on: the table then has the time until they are done"},
+     "with --objective memory: the least tokens a second; default: 90 % of the highest found"},
+    {"price", 0, OPTION_TEXT, AT(planner.price), "AMOUNT", NULL,
+     "the price the price of a GPU hour: the table then has the price of tokens"},
+    {"tokens", 0, OPTION_TEXT, AT(planner.tokens), "N", NULL, "tokens to train on: the table then has the time that they take"},
     {"deadline", 0, OPTION_TEXT, AT(planner.deadline), "TIME", NULL,
-     "leave out what has not trained on --tokens by then, in days or hours with their unit: 30d, 36h"},
+     "leave out plans that need longer for --tokens, in days or hours with their unit: 30d, 36h"},
     {"fix", 'f', OPTION_LIST, AT(planner.fix), "KEY=VALUE", NULL, "give a config key this value in all candidates; any number of times"},
-    {"allow", 0, OPTION_LIST, AT(planner.allow), "KEY=VALUE,...", NULL, "try these values of a key only; any key can be varied so"},
+    {"allow", 0, OPTION_LIST, AT(planner.allow), "KEY=VALUE,...", NULL, "try only these values of a key; every key can be varied this way"},
     {"forbid", 0, OPTION_LIST, AT(planner.forbid), "KEY=VALUE,...", NULL, "try no candidate with one of these values"},
     {"set", 's', OPTION_LIST, AT(planner.sets), "PATH=VALUE", NULL, CONFIG_SET_HELP},
     CONFIG_SLOW_ROW(struct plan_options, planner.slow),
@@ -76,40 +77,43 @@ static const struct option_row options[] = {
      "show the N best, however alike they are; default: the best of each of 5 kinds, by paradigm and groups"},
     {"threads", 0, OPTION_TEXT, AT(planner.threads), "N", NULL, "simulate on N threads; default: as many as there are processors"},
     {"seconds", 0, OPTION_TEXT, AT(seconds), "N", NULL,
-     "stop after this number of seconds with the best so far, as Ctrl-C does; --rule then has as long again; default: " DEFAULT_SECONDS
+     "stop after this number of seconds with the best so far, as Ctrl-C does; --rule may then take as long again; default: " DEFAULT_SECONDS
      "; 0: no limit"},
     {"map", 0, OPTION_LIST, AT(map), "KEY=VALUE,...", NULL,
      "the best for each of several models and batches: --map model=GPTSmall,GPT13B batch=64,256. scripts/plan_map draws it"},
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL,
-     "write the best ones as a config for dtbench run; default: " DEFAULT_CONFIG ". Of a map: append a record of each box's best; "
+     "write the best ones as a config for dtbench run; default: " DEFAULT_CONFIG
+     ". With --map: append a record of the best plan of each box; "
      "default: " DEFAULT_MAP},
     {"all", 'a', OPTION_TEXT, AT(all), "RECORDS", NULL, "append a record of each simulated candidate to this file"},
     {"device", 'd', OPTION_TEXT, AT(planner.device), "NAME", NULL,
-     "cpu: plan for this machine as dtbench calibrate has measured it (cluster.json and profile.json here, or --cluster and --profile), in "
+     "cpu: plan for this machine, as measured by dtbench calibrate (cluster.json and profile.json here, or --cluster and --profile), in "
      "fp32; cuda: for this machine's GPUs, which --cluster describes. Default: sim"},
     {"measure", 0, OPTION_TEXT, AT(measure), "N", NULL,
      "then run the first N on that device, in rounds of one run each, and say which one won and how far off each prediction was"},
     {"rounds", 0, OPTION_TEXT, AT(rounds), "N", NULL,
-     "of --measure: at most; from the fourth on those that may still win, until one has won; default: " DEFAULT_ROUNDS},
-    {"rule", 'r', OPTION_FLAG, AT(rule), NULL, NULL, "also follow two rules of thumb, and say what they cost"},
+     "the most rounds of --measure. From the fourth round, only plans that may still win are run, until one has won; "
+     "default: " DEFAULT_ROUNDS},
+    {"rule", 'r', OPTION_FLAG, AT(rule), NULL, NULL, "also follow two rules of thumb, and print how much slower their plans are"},
     {"for", 0, OPTION_TEXT, AT(framework), "WHOM", framework_export_name,
-     "search only what this framework can do, print the best plan as its job, as dtbench export does, and then what it lacks for the best "
+     "search only what this framework can do, print the best plan as its job, as dtbench export does, and then which missing settings keep "
+     "it from the best "
      "of "
      "all. The words are"},
-    {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: the plans with their configs and all that is said of them"},
+    {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: the plans with their configs and reasons"},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress"},
     {0},
 };
 
-/* What a search tells while it runs. */
+/* Where a running search reports to. */
 struct progress_watch {
     const struct planner *planner;
-    struct dt_record_file *records; /* NULL: none are asked for */
+    struct dt_record_file *records; /* NULL: no records were asked for */
     bool live;
     double until_s; /* 0: no limit */
-    double limit_s; /* of each search; 0: none */
+    double limit_s; /* limit of each search; 0: no limit */
     double drawn_s;
-    dt_status status; /* of the records */
+    dt_status status; /* of writing the records */
     char error[512];
 };
 
@@ -144,7 +148,7 @@ static dt_status write_record(const struct progress_watch *w, struct dt_record_f
     report_init(&report);
     const struct simulated_machine *machine = &w->planner->machine;
     run_simulated_describe(&complete, &machine->cluster_file, &machine->profile_file, &machine->cluster, &report);
-    report.result = *result; /* lent */
+    report.result = *result; /* borrowed: the report does not free it */
     report_end(&report, status, error);
     dt_status written = report_record(&report, &complete, &line);
     report.result = (struct measure_result){0};
@@ -165,7 +169,7 @@ static void keep_record(void *context, const struct experiment *e, dt_status sta
         snprintf(w->error, sizeof w->error, "%s", dt_error_message());
 }
 
-/* Rules of thumb have as long again as the plan had. */
+/* Rules of thumb may take as long again as the plan. */
 static dt_status follow_rules(const struct planner *p, struct progress_watch *w, struct rule_results *out)
 {
     w->until_s = w->limit_s > 0 ? dt_clock_s() + w->limit_s : 0;
@@ -201,9 +205,9 @@ static dt_status print(const struct plan_options *o, const struct planner *p, co
     return status;
 }
 
-/* What is to be measured. */
+/* What --measure runs. */
 struct measuring {
-    int count, rounds; /* count: 0 where nothing is */
+    int count, rounds; /* count: 0 where nothing is measured measured */
 };
 
 /* Errors: DT_ERR_INVALID, DT_ERR_UNAVAILABLE with one line. */
@@ -213,19 +217,19 @@ static dt_status read_measure(const struct plan_options *o, const struct planner
     struct experiment e = p->base;
     *out = (struct measuring){.count = 0};
     if (o->rounds && !o->measure)
-        return dt_fail(DT_ERR_INVALID, "--rounds belongs to --measure");
+        return dt_fail(DT_ERR_INVALID, "--rounds needs --measure");
     if (!o->measure)
         return DT_OK;
     DT_TRY(options_read_count("measure", o->measure, MEASURED_MOST, &out->count));
     DT_TRY(options_read_count("rounds", o->rounds ? o->rounds : DEFAULT_ROUNDS, MEASURED_ROUNDS_MOST, &out->rounds));
     if (!o->planner.device || dt_device_is_simulated(o->planner.device))
-        return dt_fail(DT_ERR_INVALID, "--measure %s: needs --device cpu or cuda, which it runs on", o->measure);
+        return dt_fail(DT_ERR_INVALID, "--measure %s: needs a device to run on: --device cpu or cuda", o->measure);
     e.device = o->planner.device;
     experiment_settle(&e);
     return device_choose(&e, &kind);
 }
 
-/* Planned, printed, and measured where that is asked for: as JSON all of it is one object. */
+/* Plan, print, and measure with --measure. With --json all of it is one object. */
 static dt_status find_and_print(const struct plan_options *o, struct planner *p, const struct measuring *wanted, struct progress_watch *w)
 {
     struct measured measured = {.won = -1};
@@ -252,7 +256,7 @@ static dt_status read_seconds(const char *text, double *out)
     return DT_OK;
 }
 
-/* Until the time limit, which begins now. */
+/* Watch the search. Its time limit begins now. */
 static void watch_search(struct progress_watch *w, struct planner *p)
 {
     w->planner = p;
@@ -278,7 +282,7 @@ static dt_status restrict_by(struct plan_options *o, struct option_list *list, c
     return DT_OK;
 }
 
-/* What the framework can do, as --set and --allow would say it. */
+/* Limit the search to what the framework can do, by rows as of --set and --allow. */
 static dt_status restrict_to_framework(struct plan_options *o)
 {
     const struct framework *f = o->framework ? framework_find(o->framework) : NULL;
@@ -297,7 +301,7 @@ static dt_status restrict_to_framework(struct plan_options *o)
     return DT_OK;
 }
 
-/* The best one, as its framework's job. */
+/* Print the best plan as the framework's job. */
 static dt_status print_job(const struct framework *f, const struct planner *p)
 {
     struct experiment e;
@@ -311,7 +315,7 @@ static dt_status print_job(const struct framework *f, const struct planner *p)
     return DT_OK;
 }
 
-/* The score of the framework's own best; INFINITY where nothing of its own fits. */
+/* The score of the framework's own best; INFINITY where no plan that it can run fits. */
 static double own_score(const struct planner *p)
 {
     struct experiment own;
@@ -321,11 +325,11 @@ static double own_score(const struct planner *p)
     return search_score(p->options.objective, &own, planner_outcome(p, 0)->step_s, planner_outcome(p, 0)->peak_bytes);
 }
 
-/* How much better it is than the framework's own best, and which of its settings the framework does
- * not have. */
+/* Print how much better the best plan without the framework's limits is, and which of its settings
+ * the framework does not have. */
 static dt_status print_lacking(const struct framework *f, const struct planner *p, struct planner_best *best, double score)
 {
-    char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "where nothing of its own fits";
+    char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "where no plan of the framework's own fits";
     struct experiment own;
     struct dt_translation t;
     DT_TRY(experiment_resolve(&best->experiment, NULL, "dtbench plan"));
@@ -368,7 +372,7 @@ static dt_status print_what_it_would_take(const struct plan_options *o, const st
         status = print_lacking(f, p, &best, score);
     else if (status == DT_OK)
         line_print(stdout, "without the limits of %s: %s", f->title,
-                   best.interrupted ? "not known, the search was stopped before" : "nothing is better");
+                   best.interrupted ? "not known, because the search was stopped" : "nothing is better");
     planner_destroy(all);
     return status;
 }
@@ -393,7 +397,7 @@ static int run_plan(const struct plan_options *o, struct planner *p, const struc
     fflush(stdout);
     if (p->result.ranked > 0 && !o->quiet) {
         fputc('\n', stderr);
-        line_print(stderr, "dtbench: the first %d are in %s: dtbench run %s predicts them; with --device %s it measures them",
+        line_print(stderr, "dtbench: the best %d are in %s: dtbench run %s predicts them; with --device %s it measures them",
                    planner_shown(p), output, output, *planner_unit(p) == 'G' ? "cuda, on the cluster," : "cpu");
     }
     if (w.status < 0) {
@@ -409,10 +413,10 @@ static int run_plan(const struct plan_options *o, struct planner *p, const struc
 
 /* ---- a map ---- */
 
-/* A map's files and what is to be printed. */
+/* A map's files, and what is printed. */
 struct map_output {
-    struct dt_record_file *records; /* of each box's best */
-    struct cJSON *boxes;            /* NULL: a table is asked for */
+    struct dt_record_file *records; /* of the best plan of each box */
+    struct cJSON *boxes;            /* NULL: print a table */
 };
 
 static struct planner_arguments arguments_of_box(const struct plan_options *o, const struct map_box *box)
@@ -421,7 +425,7 @@ static struct planner_arguments arguments_of_box(const struct plan_options *o, c
     a.model = box->model;
     a.global_batch = box->batch;
     a.profile = box->profile ? box->profile : a.profile;
-    a.top = a.top ? a.top : MAP_TOP; /* a box shows its best: what is best of other kinds is not searched for */
+    a.top = a.top ? a.top : MAP_TOP; /* a box shows its best plan alone, so the best of other kinds is not searched for */
     return a;
 }
 
@@ -489,7 +493,8 @@ static dt_status make_boxes(const struct plan_options *o, struct progress_watch 
     return DT_OK;
 }
 
-/* A wrong model, batch or profile is told before anything is searched. Of all profiles, those for another GPU are left out. */
+/* Find a wrong model, batch or profile before the first search. --profiles all: leave out those for
+ * another GPU. */
 static dt_status check_boxes(const struct plan_options *o, struct map_box *boxes, int *count)
 {
     bool all = o->profiles && strcmp(o->profiles, "all") == 0;
@@ -508,7 +513,8 @@ static dt_status check_boxes(const struct plan_options *o, struct map_box *boxes
     return kept > 0 ? DT_OK : dt_fail(DT_ERR_UNAVAILABLE, "--profiles all: no profile is for the cluster's GPU");
 }
 
-/* The names, cut out of `text`: those given, or all of dtbench's own. Errors: DT_ERR_INVALID. */
+/* Cut the names out of `text`: those given, or those of all shipped profiles. Errors:
+ * DT_ERR_INVALID. */
 static dt_status read_profiles(const char *given, char text[MAP_TEXT_BYTES], const char *names[MAP_VALUES], int *count)
 {
     char *rest = text;
@@ -525,7 +531,7 @@ static dt_status read_profiles(const char *given, char text[MAP_TEXT_BYTES], con
         if (*name)
             names[(*count)++] = name;
     }
-    return *count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "--profiles: expected names of profiles with commas, or all");
+    return *count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "--profiles: expected comma-separated names of profiles, or all");
 }
 
 static int write_map(const struct plan_options *o, double limit_s, struct map_box *boxes, int count)
@@ -554,15 +560,15 @@ static int write_map(const struct plan_options *o, double limit_s, struct map_bo
     return found > 0 ? EXIT_CODE_OK : EXIT_CODE_OOM;
 }
 
-/* A box for each model, batch and profile. Owner of *out: the caller, free. */
+/* Make a box for each model, batch and profile. Owner of *out: the caller, free. */
 static dt_status make_map(const struct plan_options *o, struct map *map, struct map_box **out, int *count)
 {
     const char *none = NULL, *names[MAP_VALUES], **profiles = names;
     int profile_count;
     if (o->measure || o->rounds)
-        return dt_fail(DT_ERR_INVALID, "--measure runs the first ones of one plan: leave out --map and --profiles");
+        return dt_fail(DT_ERR_INVALID, "--measure runs the best plans of one search: leave out --map and --profiles");
     if (o->profiles && o->planner.profile)
-        return dt_fail(DT_ERR_INVALID, "--profile and --profiles say the same: give one of them");
+        return dt_fail(DT_ERR_INVALID, "--profile and --profiles both name the software: give one of them");
     DT_TRY(map_read(&o->map, &o->planner, map));
     DT_TRY(read_profiles(o->profiles, map->profiles, names, &profile_count));
     if (profile_count == 0) {
@@ -594,7 +600,8 @@ static int run_map(const struct plan_options *o, double limit_s)
 
 /* ---- the command ---- */
 
-/* What is no option is the config, or goes on with --map. Errors: DT_ERR_INVALID with one line. */
+/* Sort the arguments that are not options: the config, or more axes of --map. Errors:
+ * DT_ERR_INVALID with one line. */
 static dt_status sort_texts(struct plan_options *o)
 {
     for (int i = 0; i < o->texts.count; i++) {
@@ -602,7 +609,7 @@ static dt_status sort_texts(struct plan_options *o)
         if (o->map.count > 0 && o->map.count < OPTION_LIST_MAX && strchr(text, '=') && access(text, F_OK) != 0)
             o->map.items[o->map.count++] = text;
         else if (o->planner.file)
-            return dt_fail(DT_ERR_INVALID, "%.80s: a plan begins with one config file", text);
+            return dt_fail(DT_ERR_INVALID, "%.80s: expected at most one config file", text);
         else
             o->planner.file = text;
     }
@@ -623,7 +630,7 @@ static int run(int argc, char **argv)
         return report_failure("plan", EXIT_CODE_CONFIG);
     if (read_seconds(o.seconds ? o.seconds : DEFAULT_SECONDS, &limit_s) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
-    signals_install(); /* before the space is made, which may take a second: a plan has the best so far whenever it is stopped */
+    signals_install(); /* before the space is made, which may take a second: Ctrl-C then still ends with the best plan so far */
     if (!o.quiet)
         rates_note(o.planner.rates, NULL);
     if (o.map.count > 0 || o.profiles)
@@ -638,14 +645,14 @@ static int run(int argc, char **argv)
 
 const struct command command_plan = {
     .name = "plan",
-    .summary = "which way of training a model on a cluster is the right one, and why",
+    .summary = "find the best way of training a model on a cluster, and say why",
     .usage = "--model NAME [OPTION]... [FILE]",
     .description =
         "Searches the ways of training a model on a described cluster for the best one: data-parallel modes, shard groups, pipelines and "
         "their orders, batch and micro-batches, what is recomputed or kept on the host, and the rest of what a config can say. What does "
-        "not fit the GPUs is left out by its exact bytes. Of the rest those are simulated that could be among the best: a bound that no "
-        "schedule passes proves it of all others. Prints the best ones, why the first is ahead, why others are not, what would change it, "
-        "and how far the predictions can be trusted. FILE is a config to begin with. Needs no GPU. Ctrl-C ends the search with the best "
+        "not fit the GPUs is left out by its exact bytes. Of the rest, those that could be among the best are simulated: a bound that no "
+        "schedule can beat rules out the others. Prints the best ones, why the first is ahead, why others are not, what would change it, "
+        "and how far the predictions can be trusted. FILE is a config to start from. Needs no GPU. Ctrl-C ends the search with the best "
         "so far, and so does the time limit (--seconds).",
     .options = options,
     .argument = {"config file", OPTION_LIST, AT(texts)},

@@ -1,5 +1,6 @@
-/* `dtbench rank [TRACE [RANKS]] SOCKET`: what the supervisor starts, once per rank. It reads the experiment from the socket, and sends progress,
- * result and failures over it. TRACE is a file for the trace of one additional step, and RANKS which ranks are in it. */
+/* `dtbench rank [TRACE [RANKS]] SOCKET`: what the supervisor starts, once per rank. It reads the
+ * experiment from the socket, and sends progress, result and failures over it. TRACE is a file for
+ * the trace of one additional step, and RANKS which ranks are in it. */
 #include "cli/commands/commands.h"
 
 #include "cli/run/run.h"
@@ -14,7 +15,7 @@
 struct rank {
     struct dt_launch_rank *link;
     int number, steps;
-    dt_status sent; /* of the last message to the supervisor */
+    dt_status sent; /* the result of the last message to the supervisor */
 };
 
 static void send_ready(void *context, double startup_s)
@@ -23,7 +24,8 @@ static void send_ready(void *context, double startup_s)
     rank->sent = dt_launch_rank_progress(rank->link, "ready");
 }
 
-/* Every rank shows that it is alive; the values are the same on all of them, and rank 0 sends them. */
+/* Show the supervisor that this rank is alive. Values are equal on all ranks, so only rank 0 sends
+ * them. */
 static void send_step(void *context, int step, double seconds, double loss)
 {
     struct rank *rank = context;
@@ -68,8 +70,9 @@ static dt_status train(struct rank *rank, const struct experiment *experiment, c
     return status;
 }
 
-/* Run the experiment and report how it ended, before anything is destroyed that might wait for a rank that is gone. False: not all ranks
- * have reached this end, so that they cannot close their communicators together. */
+/* Run the experiment and report how it ended, before anything is destroyed that might wait for a
+ * rank that is gone. Returns false where some rank has not reached the end: communicators then
+ * cannot be closed together. */
 static bool work(struct rank *rank, const struct dt_world *place, struct dt_trace_wish trace)
 {
     struct experiment *experiments;
@@ -119,7 +122,7 @@ static int run(int argc, char **argv)
     if (!together)
         _exit(EXIT_CODE_FAILED); /* MPI would wait for ranks that may be gone */
     dt_comm_library_finish();
-    return EXIT_CODE_OK; /* the message has said the rest; mpirun would take another code for a crash */
+    return EXIT_CODE_OK; /* the message says how the run ended; mpirun would take another code for a crash */
 }
 
 const struct command command_rank = {

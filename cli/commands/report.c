@@ -23,9 +23,10 @@ struct command_options {
 
 static const struct option_row options[] = {
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL, "the page; default: report.html"},
-    {"where", 'w', OPTION_LIST, AT(where), "KEY=VALUE", NULL, "only what is so, as for dtbench show; any number of times"},
-    {"base", 'b', OPTION_TEXT, AT(base), "RECORDS", NULL, "also compare with these, as dtbench compare does"},
-    {"plan", 'p', OPTION_TEXT, AT(plan), "FILE", NULL, "also the answer of dtbench plan --json, kept in FILE, with its reasons"},
+    {"where", 'w', OPTION_LIST, AT(where), "KEY=VALUE", NULL,
+     "only records that meet a condition, as in dtbench show; any number of times"},
+    {"base", 'b', OPTION_TEXT, AT(base), "RECORDS", NULL, "also compare with these records, as dtbench compare does"},
+    {"plan", 'p', OPTION_TEXT, AT(plan), "FILE", NULL, "also show the answer of dtbench plan --json, saved in FILE, with its reasons"},
     {0},
 };
 
@@ -39,7 +40,8 @@ static dt_status check_options(void *options_read)
 
 enum { PIPELINES = 8, PIPELINE_COLUMNS = 400 };
 
-/* What `dtbench check --plan` prints: its first line says what it is, those of ranks have a letter for each pass, the last says what letters mean. */
+/* Add a picture from the text of `dtbench check --plan`: the first line is its title, each rank's
+ * line has a letter for each pass, and the last line explains the letters. */
 static dt_status add_pipeline(cJSON **pipelines, char *text)
 {
     cJSON *lines = dt_json_array();
@@ -66,7 +68,7 @@ static dt_status draw_pipeline(const struct result_lines *l, int line, cJSON **p
     dt_json_destroy(record);
     DT_TRY(status);
     if (experiments_parse(config, strlen(config), "a record's config", NULL, 0, &experiment, &count) ==
-        DT_OK) { /* else of another version */
+        DT_OK) { /* else the config is another version's */
         FILE *stream = open_memstream(&text, &bytes);
         status = dt_allocated(stream, "no memory for a report");
         bool drawn = stream && plan_print(experiment, PIPELINE_COLUMNS, stream) == DT_OK;
@@ -81,7 +83,7 @@ static dt_status draw_pipeline(const struct result_lines *l, int line, cJSON **p
     return status;
 }
 
-/* Of each order the fastest experiment. */
+/* Draw the fastest experiment of each order. */
 static dt_status draw_pipelines(const struct result_lines *l, char **out)
 {
     const struct results *r = l->results;
@@ -176,7 +178,7 @@ static dt_status report_lines(const struct command_options *o, struct result_lin
     for (int i = 0; i < o->where.count && status == DT_OK; i++)
         status = result_lines_keep(lines, o->where.items[i]);
     if (status == DT_OK && lines->count == 0)
-        status = dt_fail(DT_ERR_INVALID, o->where.count > 0 ? "no record is as --where says" : "there is no record");
+        status = dt_fail(DT_ERR_INVALID, o->where.count > 0 ? "no record meets the conditions of --where" : "there is no record");
     if (status == DT_OK && o->base)
         status = compare_with(o, &compare);
     if (status == DT_OK && o->plan)

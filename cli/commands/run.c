@@ -1,4 +1,5 @@
-/* `dtbench run`: its command line, what is checked before the first step, and what is printed at the end. */
+/* `dtbench run`: its command line, what is checked before the first step, and what is printed at
+ * the end. */
 #include "cli/commands/commands.h"
 
 #include "cli/predict/predict.h"
@@ -16,7 +17,7 @@
 
 #define DEFAULT_RECORDS "dtbench.jsonl"
 
-/* How long Slurm's controller may take to answer; a busy one takes a second or two. */
+/* How long to wait for Slurm's controller, in seconds. A busy one takes a second or two. */
 enum { SLURM_ANSWERS_S = 5 };
 
 enum { REPEAT_WITH_UNTIL = 20 };
@@ -27,8 +28,8 @@ struct run_options {
     struct dt_trace_wish trace;
     struct resume_options skip;
     bool dry_run, quiet, resume, verify;
-    int rounds;     /* of `repeat` and `until` */
-    double percent; /* of `until`; 0: none */
+    int rounds;     /* read from `repeat` and `until` */
+    double percent; /* read from `until`; 0: no --until */
 };
 
 #define AT(member) offsetof(struct run_options, member)
@@ -44,7 +45,7 @@ static const struct option_row options[] = {
      "skip experiments of which RECORDS has a record with status ok and the same config hash"},
     {"skip-oom", 0, OPTION_FLAG, AT(skip.skip_oom), NULL, NULL, "with --resume: also skip those that ran out of memory, which is a result"},
     {"skip-failed", 0, OPTION_FLAG, AT(skip.skip_failed), NULL, NULL,
-     "with --resume: also skip those that failed, such as those that end the whole run with them"},
+     "with --resume: also skip those that failed, for example experiments that crash the whole run"},
     {"repeat", 0, OPTION_TEXT, AT(repeat), "N", NULL,
      "run each experiment N times, with a record each, in rounds: all experiments once, then all of them again; with --resume only as "
      "often as ok records are missing"},
@@ -99,7 +100,8 @@ static dt_status check_options(void *options_read)
     return config_arguments_check(&o->config);
 }
 
-/* NCCL reads most of its settings once in a process, and the ranks that a launcher started run all experiments. */
+/* Under a launcher the same processes run all experiments, and NCCL reads most of its settings once
+ * in a process. */
 static dt_status check_nccl_settings(const struct sweep *s, int i, int *first)
 {
     if (*first < 0)
@@ -121,7 +123,8 @@ static dt_status check_simulated(const struct experiment *e, struct simulated_ma
     return DT_OK;
 }
 
-/* Whatever is certain to make an experiment fail is reported before any of them runs. machine: of the last one on device sim. */
+/* Report whatever is certain to make an experiment fail before the first one runs. machine: that of
+ * the last experiment on device sim. */
 static dt_status check_experiments(const struct sweep *s, struct simulated_machine *machine)
 {
     int first_on_nccl = -1;
@@ -133,7 +136,7 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
         if (s->verify && experiment_is_simulated(e))
             return dt_fail(DT_ERR_INVALID, "--verify needs losses, but device \"sim\" computes none");
         if (s->verify && experiment_replaces_its_checkpoint(e))
-            return dt_fail(DT_ERR_INVALID, "--verify goes on with the same checkpoint on one device, which this run replaces: give "
+            return dt_fail(DT_ERR_INVALID, "--verify continues from the same checkpoint on one device, but this run overwrites it: give "
                                            "checkpoint.path another folder than checkpoint.from");
         if (experiment_is_simulated(e)) {
             DT_TRY(check_simulated(e, machine));
@@ -155,7 +158,7 @@ static dt_status check_experiments(const struct sweep *s, struct simulated_machi
     return DT_OK;
 }
 
-/* Of experiments on fewer ranks, trace the requested ranks that exist. */
+/* An experiment on fewer ranks traces those of the requested ranks that it has. */
 static dt_status check_trace(const struct sweep *s)
 {
     int most = 1;
@@ -175,8 +178,9 @@ static dt_status check_all(const struct sweep *s)
     return status;
 }
 
-/* Where the records go: the file asked for, else the pipe or file that standard output is, else a file here. A launcher may give its ranks
- * any kind of standard output, so with one it is the file. */
+/* Where the records go: the file that was asked for; else standard output, where it is a pipe or a
+ * file and no launcher runs; else a file in this folder. A launcher may give its ranks any kind of
+ * standard output. */
 static const char *records_path(const struct sweep *s, const struct run_options *o)
 {
     if (o->output)
@@ -184,14 +188,15 @@ static const char *records_path(const struct sweep *s, const struct run_options 
     return s->inside || isatty(STDOUT_FILENO) ? DEFAULT_RECORDS : "-";
 }
 
-/* Something is wrong before the first step. All ranks of a launcher find the same, and rank 0 prints it. The others end with success,
- * because a launcher that sees a failure ends all ranks at once, perhaps before rank 0 has printed. */
+/* End after an error before the first step. All ranks of a launcher find the same error, and rank 0
+ * prints it. The other ranks end with success, because a launcher that sees a failure ends all
+ * ranks at once, perhaps before rank 0 has printed. */
 static int refuse(const struct sweep *s, enum exit_code code)
 {
     return s->world.rank == 0 ? report_failure("run", code) : EXIT_CODE_OK;
 }
 
-/* With --until: each experiment whose rounds were not enough. */
+/* Print each experiment that --repeat's rounds did not bring within --until. */
 static void print_unsettled(const struct sweep *s)
 {
     for (int i = 0; s->until > 0 && i < s->distinct; i++) {
@@ -238,7 +243,7 @@ static void print_results(const struct sweep *s)
         line_print(stderr, "dtbench: records in %s", path);
 }
 
-/* MPI would wait for ranks that may be gone, so nothing is finished in order. */
+/* Exit without closing anything: MPI would wait for ranks that may be gone. */
 static _Noreturn void leave_lost(const struct sweep *s, int code)
 {
     alarm(3 * RANK_0_WRITES_S); /* another thread may hang and hold a lock */
@@ -265,7 +270,7 @@ static void note_unused_nodes(const struct sweep *s, bool quiet)
                nodes);
 }
 
-/* "auto" takes the cpu where there is a GPU but something else is missing: not what most users expect. */
+/* Say so where device "auto" takes the cpu although there is a GPU: most users do not expect it. */
 static void note_passed_gpu(const struct sweep *s, bool quiet)
 {
     char why[512];
@@ -277,7 +282,8 @@ static void note_passed_gpu(const struct sweep *s, bool quiet)
     }
 }
 
-/* What a prediction does otherwise than its config says, for the first experiment that it concerns. */
+/* Print where a prediction follows the framework instead of the config, for the first such
+ * experiment. */
 static void note_framework(const struct sweep *s, bool quiet)
 {
     char text[512];
@@ -294,7 +300,7 @@ static void note_framework(const struct sweep *s, bool quiet)
     }
 }
 
-/* An earlier run that was killed has left a draft of its last record. */
+/* Open the records, and add the draft that a killed run has left of its last record. */
 static dt_status open_records(struct sweep *s, const char *path)
 {
     int kept;
@@ -308,7 +314,8 @@ static dt_status open_records(struct sweep *s, const char *path)
 
 static const char *const slurm_helper[] = {"/proc/self/exe", "slurm", NULL};
 
-/* Ask for the job again: its time limit may have been changed. Without an answer, what is known stays. */
+/* Ask Slurm for the job again, because its time limit may have changed. Without an answer the last
+ * known limit stays. */
 static double ask_job(void *context)
 {
     struct sweep *s = context;
@@ -325,8 +332,8 @@ static double ask_job(void *context)
     return left_s;
 }
 
-/* What rank 0 does for all: read the records, and ask Slurm for the job. A controller that does not answer must not delay the run for
- * long. */
+/* Rank 0 reads the records and asks Slurm for the job, for all ranks. A controller that does not
+ * answer must not delay the run for long. */
 static enum exit_code prepare(struct sweep *s, const struct run_options *o, const char *path)
 {
     if (s->world.rank != 0)
@@ -353,8 +360,8 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
     return EXIT_CODE_OK;
 }
 
-/* The ranks of a launcher find each other, and all get rank 0's code. If they do not, the first experiment has failed; a wrong placement
- * is a wrong config. */
+/* The ranks of a launcher find each other, and all get rank 0's code. If they do not find each
+ * other, the first experiment has failed; a wrong placement is a wrong config. */
 static enum exit_code rendezvous(struct sweep *s, enum exit_code own)
 {
     enum exit_code code = own;

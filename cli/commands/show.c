@@ -1,4 +1,5 @@
-/* `dtbench show`: the table of records again, sorted, filtered, and who is the fastest. */
+/* `dtbench show`: prints the table of records again, sorted and filtered, or the fastest
+ * experiments. */
 #include "cli/commands/commands.h"
 
 #include "cli/records/show.h"
@@ -20,14 +21,15 @@ static const char *format_choice(int index)
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
-    {"sort", 's', OPTION_TEXT, AT(show.sort), "KEY", NULL, "by this key, smallest first; -KEY: largest first"},
+    {"sort", 's', OPTION_TEXT, AT(show.sort), "KEY", NULL, "sort by this key, smallest first; -KEY: largest first"},
     {"where", 'w', OPTION_LIST, AT(show.where), "KEY=VALUE", NULL,
-     "only what is so; also != < <= > >=, and after = and != a list, of which one must match: paradigm=ddp,fsdp. Any number of times"},
+     "only records that meet this condition; also != < <= > >=. After = and != a list may stand, of which one must match: "
+     "paradigm=ddp,fsdp. Any number of times"},
     {"columns", 'c', OPTION_TEXT, AT(show.columns), "KEYS", NULL, "these columns instead of the usual ones, comma-separated"},
     {"best", 'b', OPTION_TEXT, AT(show.best), "KEYS", NULL,
-     "one line for each value of these keys, comma-separated: the fastest that is ok, and by how much it leads the next"},
+     "for each value of these keys, comma-separated: the fastest experiment that is ok, and its lead over the next"},
     {"format", 'f', OPTION_TEXT, AT(format), "FORMAT", format_choice,
-     "how it is printed; default: table. mllog is MLPerf's log, of one run. The formats are"},
+     "how the result is printed; default: table. mllog is MLPerf's log, for one run. The formats are"},
     {0},
 };
 
@@ -62,7 +64,7 @@ static int run(int argc, char **argv)
 
 const struct command command_show = {
     .name = "show",
-    .summary = "the table of a run again: sorted, filtered, the fastest",
+    .summary = "print the table of a run again: sorted, filtered, or the fastest alone",
     .usage = "[OPTION]... RECORDS...",
     .description =
         "Prints the table that dtbench run ends with, from records. Keys are those of the config and of the record's metrics and "
@@ -71,8 +73,9 @@ const struct command command_show = {
         "longer "
         "than the fastest one's.\n"
         "\n"
-        "With --best the lead is that of dtbench compare over all steps of both, with its interval where both have steps enough; unclear "
-        "is one of less than three runs a side, or within the interval. Times of device sim have no interval.\n"
+        "With --best the lead is computed as in dtbench compare, over all steps of both experiments, with its interval where both have "
+        "enough steps. It is unclear where a side has fewer than three runs, or where the interval includes no lead. Times of device sim "
+        "have no interval.\n"
         "\n"
         "RECORDS are files, folders (all *.jsonl in them, sorted by name), quoted patterns, or '-' for standard input.",
     .options = options,

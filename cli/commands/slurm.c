@@ -15,7 +15,7 @@ static int run(int argc, char **argv)
 
 const struct command command_slurm = {
     .name = "slurm",
-    .summary = "what libslurm knows of this job; called by dtbench itself",
+    .summary = "print what libslurm knows of this job; called by dtbench itself",
     .run = run,
     .hidden = true,
 };

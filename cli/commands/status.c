@@ -17,7 +17,8 @@ struct command_options {
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
-    {"config", 'c', OPTION_TEXT, AT(config.config), "FILE", NULL, "the sweep's config: what is missing gets its name, and a forecast"},
+    {"config", 'c', OPTION_TEXT, AT(config.config), "FILE", NULL,
+     "the sweep's config: names the missing experiments and forecasts their times"},
     {"set", 's', OPTION_LIST, AT(config.sets), "PATH=VALUE", NULL, "change the config as for the run; any number of times"},
     {"device", 'd', OPTION_TEXT, AT(config.device), "DEVICE", config_device_choice, "the same as --set device=DEVICE"},
     {"all", 'a', OPTION_FLAG, AT(all), NULL, NULL, "list the experiments that are done, too"},
@@ -35,7 +36,7 @@ static dt_status check_options(void *options_read)
     return o->config.config ? config_arguments_check(&o->config) : DT_OK;
 }
 
-/* "4, 7 to 9": the places, from 1, of what is missing and has no name. */
+/* "4, 7 to 9": the places, from 1, of missing experiments without a name. */
 static void print_unnamed(const struct sweep_status *sweep, FILE *to)
 {
     const char *separator = "";
@@ -117,7 +118,7 @@ static void print_summary(const struct sweep_status *sweep, FILE *to)
         line_add(&line, "%s, sweep %s: %d experiment%s", *sweep->name ? sweep->name : "unnamed", sweep->id, sweep->count,
                  sweep->count == 1 ? "" : "s");
     else
-        line_add(&line, "%s, of no sweep: %d experiment%s", *sweep->name ? sweep->name : "records", sweep->count,
+        line_add(&line, "%s, outside of any sweep: %d experiment%s", *sweep->name ? sweep->name : "records", sweep->count,
                  sweep->count == 1 ? "" : "s");
     for (int s = 0; s < STATE_COUNT; s++)
         if (sweep->counts[s] > 0 || s == STATE_DONE)
@@ -182,7 +183,7 @@ static int run(int argc, char **argv)
 
 const struct command command_status = {
     .name = "status",
-    .summary = "say how far a sweep is, from its records",
+    .summary = "print how far a sweep has come, from its records",
     .usage = "[OPTION]... RECORDS...",
     .description = "Prints for each sweep in RECORDS what is done, what failed and why, what is missing, and how long the rest will "
                    "take, one experiment after another. A record names its sweep and its place in it, so the files of all jobs "

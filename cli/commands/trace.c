@@ -14,7 +14,7 @@ struct command_options {
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
-    {"rank", 'r', OPTION_TEXT, AT(rank), "N", NULL, "where the time of this rank goes: what its computing waits for"},
+    {"rank", 'r', OPTION_TEXT, AT(rank), "N", NULL, "where the time of this rank goes, and what its computing waits for"},
     {0},
 };
 
@@ -53,8 +53,8 @@ const struct command command_trace = {
         "is as "
         "long as the step, in words and as a picture. With --rank it prints what one rank computes and waits for.\n"
         "\n"
-        "What comes in by a message waits for its sender, a collective for the rank that came last to it, and anything else for what ended "
-        "last on its rank before it began.",
+        "A received message waits for its sender, a collective for the rank that reached it last, and anything else for the last piece on "
+        "its rank that ended before it began.",
     .options = options,
     .argument = {"trace", OPTION_TEXT, AT(file)},
     .run = run,

@@ -1,5 +1,5 @@
-/* `dtbench tune`: times the algorithms of the matrix products that configs ask for on this machine's GPU, and writes which is the
- * fastest. */
+/* `dtbench tune`: times the algorithms of the matrix products that configs ask for on this
+ * machine's GPU, and writes which is the fastest. */
 #include "cli/commands/commands.h"
 
 #include "cli/run/run.h"
@@ -26,7 +26,7 @@ struct tune_options {
 
 static const struct option_row options[] = {
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL,
-     "write here; entries of other products, GPUs and libraries stay; default: tuning.json"},
+     "write to this file, and keep its entries of other products, GPUs and libraries; default: tuning.json"},
     {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", NULL,
      "change the configs before they are read, as in dtbench run. Any number of times"},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress"},
@@ -35,7 +35,8 @@ static const struct option_row options[] = {
 
 /* ---- what is asked for ---- */
 
-/* The products of one config's experiments. The file that it names may be the one that is to be written. */
+/* List the products of one config's experiments. The config's own tuning file is ignored: it may be
+ * the one that this command writes. */
 static dt_status list_config(const struct tune_options *o, const char *file, const struct dt_model_family *family, struct dt_tuning *tuning)
 {
     const char *sets[OPTION_LIST_MAX + 1];
@@ -114,7 +115,7 @@ static dt_status tune(const struct tune_options *o, const struct dt_tuner *tuner
     return DT_OK;
 }
 
-/* The one whose kernels' library offers a choice. */
+/* The model family whose kernels can choose between algorithms. */
 static const struct dt_model_family *tuned_family(void)
 {
     int f = 0;
@@ -133,10 +134,11 @@ static dt_status check_options(const struct tune_options *o)
         if (!strchr(o->sets.items[i], '='))
             return dt_fail(DT_ERR_INVALID, "'--set %s' has no value: --set PATH=VALUE", o->sets.items[i]);
     if (o->sets.count == OPTION_LIST_MAX)
-        return dt_fail(DT_ERR_INVALID, "--set is given %d times: one time less, please", o->sets.count);
+        return dt_fail(DT_ERR_INVALID, "--set is given %d times, one more than is possible: write the setting into the config",
+                       o->sets.count);
     DT_TRY(dt_world_from_environment(&world));
     if (world.size > 1)
-        return dt_fail(DT_ERR_INVALID, "%s has started %d of it: one GPU is measured, so start it once", world.launcher, world.size);
+        return dt_fail(DT_ERR_INVALID, "%s has started %d processes: one GPU is measured, so start one", world.launcher, world.size);
     if (!dt_device_available("cuda", reason, sizeof reason) ||
         !dt_kernels_available(tuned_family(), dt_device_kind_at(DT_DEVICE_CUDA), reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"cuda\" is not available: %s", reason);
@@ -179,8 +181,8 @@ const struct command command_tune = {
         "\n"
         "  dtbench run CONFIG --set tuning=FILE\n"
         "\n"
-        "computes with them; products that the file does not know are computed by the first algorithm that cuBLASLt names, as all "
-        "are without a file. A run never measures by itself: two runs with the same file give the same bits. Records name the file "
+        "computes with them; other products are computed by the first algorithm that cuBLASLt names, as all products are without a file. A "
+        "run never measures by itself: two runs with the same file give the same bits. Records name the file "
         "and say how many products it decided.",
     .options = options,
     .argument = {"config file", OPTION_LIST, AT(files)},

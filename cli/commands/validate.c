@@ -12,7 +12,7 @@
 #define DEFAULT_PROFILE "profiles/pytorch_1.11_a100.json"
 
 struct arguments {
-    const char *file, *data; /* as an argument, as --data: the same */
+    const char *file, *data; /* the file of runs, as an argument or by --data */
     const char *cluster, *profile;
     const char *rates;
     struct option_list sets, where;
@@ -31,11 +31,11 @@ static const struct option_row options[] = {
     CONFIG_RATES_ROW(struct arguments, rates),
     {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", NULL, "change every run's config: --set model.attention=fused; any number of times"},
     {"where", 'w', OPTION_LIST, AT(where), "COND", NULL,
-     "only rows that meet a condition on a column, with = != < <= > or >=: --where 'tp<=8'; several: all of them"},
+     "only rows that meet a condition on a column, with = != < <= > or >=: --where 'tp<=8'. Of several conditions, all must be met"},
     {"brief", 'b', OPTION_FLAG, AT(brief), NULL, NULL,
-     "tell steps of many micro-batches by three of few where these say that each takes as long: sooner, for fits"},
+     "predict a step of many micro-batches from three steps of few, where these grow evenly: faster, for fits"},
     {"coarse", 'o', OPTION_FLAG, AT(coarse), NULL, NULL,
-     "tell them by two of two or three: sooner still, and good for how a step changes with a profile alone"},
+     "predict it from two steps of two or three micro-batches: faster still, but good only to see how a step changes with a profile"},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: the same, and the prediction of each row"},
     {0},
 };
@@ -44,9 +44,9 @@ static dt_status check_options(void *options_read)
 {
     struct arguments *a = options_read;
     if (a->brief && a->coarse)
-        return dt_fail(DT_ERR_INVALID, "--brief, --coarse: one of them");
+        return dt_fail(DT_ERR_INVALID, "--brief and --coarse exclude each other: give one");
     if (a->file && a->data)
-        return dt_fail(DT_ERR_INVALID, "takes one file of measured runs, and there are two: '%s' and '%s'", a->file, a->data);
+        return dt_fail(DT_ERR_INVALID, "takes one file of measured runs, not two: '%s' and '%s'", a->file, a->data);
     a->data = a->file ? a->file : a->data;
     return a->data ? DT_OK : dt_fail(DT_ERR_INVALID, "needs a file of measured runs");
 }
@@ -60,7 +60,7 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
             return dt_fail(DT_ERR_INVALID, "--set: more than %d with --rates", OPTION_LIST_MAX - 1);
         sets.items[sets.count++] = config_rates_set(a->rates, rates);
     }
-    bool records = validate_is_records(a->data); /* their machine is not the study's: no defaults */
+    bool records = validate_is_records(a->data); /* their machine is not the study's, so its cluster and profile are not the defaults */
     struct validate_system system = {.cluster = a->cluster || records ? a->cluster : DEFAULT_CLUSTER,
                                      .profile = a->profile || records || a->cluster ? a->profile : DEFAULT_PROFILE,
                                      .sets = sets.items,
@@ -79,7 +79,7 @@ static dt_status validate_collectives(const struct arguments *a)
 {
     struct validate_collectives collectives;
     if (a->rates)
-        return dt_fail(DT_ERR_INVALID, "--rates: has no part in a table of collectives, which are held against the cluster file");
+        return dt_fail(DT_ERR_INVALID, "--rates: not for a table of collectives, which is compared with the cluster file");
     dt_status status =
         validate_collectives_predict(a->data, a->cluster ? a->cluster : DEFAULT_CLUSTER, a->where.items, a->where.count, &collectives);
     DT_THEN(status, a->json ? validate_collectives_print_json(&collectives, stdout) : validate_collectives_print(&collectives, stdout));
@@ -114,8 +114,8 @@ const struct command command_validate = {
     .usage = "[OPTION]... FILE",
     .description =
         "Predicts step time and peak memory of measured runs on the simulated cluster, and prints the errors: by paradigm, model, "
-        "GPUs, nodes and activation policy, and over all. Among runs of the same model, GPUs and batch per GPU it counts how often "
-        "the predicted fastest paradigm is the measured one. FILE has measured records of dtbench, which are printed with prediction "
+        "GPUs, nodes and activation policy, and over all. Among runs of the same model, GPUs and batch per GPU it counts how often the "
+        "paradigm predicted as the fastest was the fastest. FILE has measured records of dtbench, which are printed with prediction "
         "and error one by one. Or it has the columns of results/study/measured.csv: paradigm, model, gpus, batch_per_replica, and "
         "where they matter gpus_per_node, stages, chunks, activation, shard_size, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 "
         "bytes). Or it is a table of meshes: gpus, layers, hidden, heads, seq, micro_batch, global_batch or "
@@ -125,7 +125,8 @@ const struct command command_validate = {
         "peak_mem_gib, status (ok, oom; \"OOM\" may stand for a time, too). Or it has collectives that were timed alone: collective, "
         "size, gpus, nodes, busbw_GB_s. Semicolons, tabs or bars may divide columns, as in a spreadsheet's or Markdown's tables, and "
         "lines that begin with # are comments; numbers may have marks between thousands and a unit (1,234.5 ms), and \"n/a\", - and "
-        "NaN say nothing; without a column gpus, dp, tp, pp and cp tell. Columns that are not used are listed, and so are rows that "
+        "NaN say nothing; without a column gpus, dp, tp, pp and cp are multiplied. Columns that are not used are listed, and so are rows "
+        "that "
         "name another GPU than the cluster's; rows that lack a value, name what is not known, give two different times or are no "
         "experiment of this version are skipped and counted with the reason. Needs no device, MPI or GPU.",
     .options = options,

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the texts are made from. */
+/* The tables from which the texts are made. */
 struct generate_tables {
     const struct command *const *commands; /* the last is NULL */
     const struct dt_table *keys;           /* of a config */
@@ -24,7 +24,8 @@ struct generate_tables {
 
 /* ---- parts of the manual page, in mdoc(7) ---- */
 
-/* text[length] as running text: options keep their dashes, and each sentence begins a line. */
+/* Write text[length] as running text: options keep their dashes, and each sentence begins a
+ * line. */
 static void write_text(const char *text, size_t length, FILE *to)
 {
     for (size_t i = 0; i < length; i++) {
@@ -42,7 +43,7 @@ static void write_text(const char *text, size_t length, FILE *to)
     fputc('\n', to);
 }
 
-/* A description: lines as cli/text/paragraph.h has them. */
+/* Write a description, whose lines are those of paragraph_print (cli/text/text.h). */
 static void write_paragraphs(const char *text, FILE *to)
 {
     bool literal = false;
@@ -66,7 +67,8 @@ static void write_paragraphs(const char *text, FILE *to)
     fputs(literal ? ".Ed\n" : "", to);
 }
 
-/* A help text has no capital at its beginning, unless that is a name's, and mostly no full stop at its end. */
+/* Make a sentence of a help text, which begins without a capital, unless with a name, and mostly
+ * ends without a full stop. */
 static void write_sentence(const char *text, FILE *to)
 {
     char sentence[2048];
@@ -121,7 +123,7 @@ static void write_options(const struct option_row *options, FILE *to)
     fputs(".El\n", to);
 }
 
-/* The commands with the names of their own pages. */
+/* List the commands with the names of their pages. */
 static void manual_commands(const struct generate_tables *tables, FILE *to)
 {
     fputs(".Bl -tag -width Ds\n", to);
@@ -161,7 +163,8 @@ static void manual_exit_codes(const struct generate_tables *tables, FILE *to)
     fputs(".El\n", to);
 }
 
-/* The page of one command: its version stands where others have a date. Four words are printed as they are. */
+/* Write the page of one command. The version takes the date's place, so that equal sources give
+ * equal pages. mdoc's .Dd prints up to four words unchanged. */
 static void write_page(const struct generate_tables *tables, const struct command *command, FILE *to)
 {
     fprintf(to, ".Dd dtbench %s commit %s\n.Dt DTBENCH-", dt_version(), dt_git_commit());
@@ -182,7 +185,7 @@ static void write_page(const struct generate_tables *tables, const struct comman
 
 /* ---- tables of the pages in docs/ ---- */
 
-/* Text in a cell: a bar would end it. */
+/* Write text into a cell, in which a bar must be escaped. */
 static void write_cell(const char *text, FILE *to)
 {
     for (; *text; text++)
@@ -255,7 +258,7 @@ static void markdown_metrics(const struct generate_tables *tables, FILE *to)
     }
 }
 
-/* What each paradigm does, and what it holds; which keys it reads that others do not. */
+/* Write what each paradigm does and holds, and then the keys that only some paradigms read. */
 static void markdown_paradigms(const struct generate_tables *tables, FILE *to)
 {
     fputs("| `paradigm` | what it does | parameters | gradients | optimizer |\n|---|---|---|---|---|\n", to);

@@ -22,8 +22,10 @@ static double parameters_of(const struct planner *p)
 
 /* ---- the rules ---- */
 
-/* Its bytes, parts of a GPU's memory and its 32 layers are the source's own. What it says in words of models of tens of billions, its function
- * does where there is no NVLink: tensor parallelism in a node, pipelines from node to node, FSDP over these. Both are followed. */
+/* The decision tree's bytes, fractions of a GPU's memory and 32 layers are the source's own. Its
+ * text recommends tensor parallelism in a node, pipelines between nodes and FSDP over these for
+ * tens of billions of parameters; its function recommends the same without NVLink. Both conditions
+ * are followed. */
 static struct choice follow_decision_tree(const struct planner *p, char says[RULE_BYTES])
 {
     static const struct choice ddp = {.what = "DDP",
@@ -35,7 +37,7 @@ static struct choice follow_decision_tree(const struct planner *p, char says[RUL
     static const struct choice all = {"tensor parallelism in a node, pipelines between nodes, FSDP over them",
                                       {"paradigm=fsdp", "tensor.size=4", "pipeline.order=1f1b", "mesh.order=tensor-data-pipeline"},
                                       "pipeline.stages=2,4,8,16,32"};
-    const double very_large = 20; /* billions */
+    const double very_large = 20; /* billions of parameters */
     double billions = parameters_of(p) / 1e9, state_gb = 12 * billions, gpu_gb = p->machine.cluster.gpu.memory_gib;
     double layer_gb = billions * 2 * 4 / 32, shard_gb = state_gb / p->base.world_size;
     snprintf(says, RULE_BYTES, "12 bytes a parameter are %.3g GB, %.3g GB on each of %d GPUs", state_gb, shard_gb, p->base.world_size);
@@ -50,8 +52,9 @@ static struct choice follow_decision_tree(const struct planner *p, char says[RUL
     return p->machine.cluster.nvlink.gb_per_s > 0 ? tensor : all;
 }
 
-/* Amortised communication is taken from the network's label: the time that a ring's all-reduce of all gradients takes on a node's cards, for
- * each sample of a GPU. More than 20 ms is the study's high. Where the batch is free, it is the largest. */
+/* Amortised communication is estimated from the network's nominal rate: the time of a ring
+ * all-reduce of all gradients on a node's cards, for each sample of a GPU. The study calls more
+ * than 20 ms high. Where the batch is free, the largest one is used. */
 static struct choice follow_best_practices(const struct planner *p, char says[RULE_BYTES])
 {
     static const struct choice ddp = {.what = "DDP", .fix = {"paradigm=ddp", "tensor.size=1"}},
@@ -66,7 +69,7 @@ static struct choice follow_best_practices(const struct planner *p, char says[RU
         snprintf(says, RULE_BYTES, "more than 10 billion parameters");
         return fsdp;
     }
-    snprintf(says, RULE_BYTES, "at the network's label gradients take %.3g ms for each sample of a GPU", 1e3 * ring_s / batch);
+    snprintf(says, RULE_BYTES, "at the network's nominal rate gradients take %.3g ms for each sample of a GPU", 1e3 * ring_s / batch);
     return ring_s / batch > high_s ? pdp : ddp;
 }
 
@@ -95,7 +98,8 @@ static dt_status search_best(const struct planner *p, const struct space *space,
     return DT_OK;
 }
 
-/* Within what the user leaves: a rule that --fix, --allow or --forbid excludes has no strategy. */
+/* Follow a rule within the user's limits: if --fix, --allow or --forbid exclude it, it has no
+ * strategy. */
 static dt_status follow(const struct planner *p, const struct choice *choice, struct rule_result *out)
 {
     const char *fix[2 * OPTION_LIST_MAX + RULE_FIXES], *allow[OPTION_LIST_MAX + 1];
@@ -146,7 +150,8 @@ static bool same_mesh(const struct experiment *a, const struct experiment *b)
     struct mesh_shape left = a->strategy.mesh, right = b->strategy.mesh;
     bool same = a->paradigm == b->paradigm;
     for (int axis = 0; axis < MESH_REPLICA; axis++)
-        same &= left.size[axis] == right.size[axis] || left.size[axis] == a->world_size; /* all ranks are all ranks */
+        same &= left.size[axis] == right.size[axis] ||
+                left.size[axis] == a->world_size; /* an axis over all ranks stays the same when their number changes */
     return same && left.size[MESH_PIPELINE] == right.size[MESH_PIPELINE];
 }
 
@@ -160,7 +165,7 @@ static bool is_unlike(const void *what, const struct experiment *e)
     return !same_mesh(what, e);
 }
 
-/* A plan under one changed condition. */
+/* The search under one changed condition. */
 struct replan {
     struct experiment base, winner; /* winner: what was best before the change */
     struct simulated_machine machine;
@@ -168,7 +173,7 @@ struct replan {
     bool stopped;
 };
 
-/* What the earlier winner scores after the change; *score is 0 where it cannot do the same there. */
+/* The earlier winner's score after the change; *score is 0 where it is not possible. */
 static dt_status score_winner(const struct planner *p, const struct replan *r, double *score)
 {
     struct experiment e = r->winner;
@@ -198,8 +203,8 @@ static dt_status score_winner(const struct planner *p, const struct replan *r, d
     return status == DT_ERR_OOM ? DT_OK : status;
 }
 
-/* The best of those that are like the earlier winner, or unlike it, if it scores less than `than` (0: whatever it scores). *score is NAN where
- * there is none. */
+/* Find the best candidate of the earlier winner's kind, or of all other kinds, that scores less
+ * than `than` (0: no limit). *score is NAN where there is none. */
 static dt_status search_part(const struct planner *p, struct replan *r, bool like, double than, double *score, struct planner_best *best)
 {
     struct search_options o = p->options;
@@ -217,16 +222,17 @@ static dt_status search_part(const struct planner *p, struct replan *r, bool lik
     return DT_OK;
 }
 
-/* What a prediction cannot tell from nothing: the larger error of the two. Bytes are exact. */
+/* The largest difference that may come from the predictions' errors: the larger error of the two.
+ * Bytes are exact. */
 static double noise_of(const struct planner *p, const struct experiment *a, const struct experiment *b)
 {
     struct confidence left = confidence_of(a, &p->machine), right = confidence_of(b, &p->machine);
     return p->options.objective == SEARCH_MEMORY ? 0 : fmax(left.error, right.error);
 }
 
-/* After the change, find a strategy that is better than the earlier winner, and than the best of the winner's kind, by more than the
- * predictions' error; *found: there is one.
- * *gain: by how much less it scores than the earlier winner does there; NAN where that cannot run. */
+/* After the change, find a strategy that is better than the earlier winner, and than the best of
+ * the winner's kind, by more than the predictions' error; *found: there is one. *gain: how much
+ * less it scores than the earlier winner after the change; NAN where the winner cannot run. */
 static dt_status find_other(const struct planner *p, struct replan *r, struct planner_best *other, bool *found, double *gain)
 {
     double score, other_score, like_score;
@@ -256,7 +262,7 @@ static dt_status find_other(const struct planner *p, struct replan *r, struct pl
 static dt_status say_change(const struct planner *p, const struct change *change, struct replan *r, struct why *w)
 {
     struct dt_sim_cluster *c = &r->machine.cluster;
-    char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "the first one cannot run there";
+    char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "the first one cannot run in that case";
     struct planner_best other;
     double gain;
     bool found;
@@ -275,12 +281,12 @@ static dt_status say_change(const struct planner *p, const struct change *change
     space_destroy(r->space);
     DT_TRY(status);
     if (r->stopped)
-        why_say(w, "%s: not known, the search was stopped before", change->name);
+        why_say(w, "%s: not known, because the search was stopped", change->name);
     if (r->stopped || !found)
         return DT_OK;
     strategy_describe(&other.experiment, strategy);
     if (!isnan(gain))
-        snprintf(better, sizeof better, "%.0f %% better than the first one there", 100 * gain);
+        snprintf(better, sizeof better, "%.0f %% better than the first one in that case", 100 * gain);
     why_say(w, "%s: %s, batch %d, %s %ss/s; %s", change->name, strategy, other.experiment.batch_size,
             format_number(other.outcome.units_per_s, rate), other.experiment.model.family->unit, better);
     return DT_OK;
@@ -299,7 +305,7 @@ dt_status changes_find(const struct planner *p, struct why *out)
     const struct change changes[] = {{network, 4, 1, 1}, {memory, 1, 2, 1}, {nodes, 1, 1, 2}};
     struct replan *replan = malloc(sizeof *replan);
     dt_status status = dt_allocated(replan, "no host memory for a cluster");
-    size_t end = sizeof changes / sizeof *changes - (c->nic.count == 0); /* no network, no second node */
+    size_t end = sizeof changes / sizeof *changes - (c->nic.count == 0); /* without a network there cannot be more nodes */
     for (size_t i = p->nodes > 1 ? 0 : 1; i < end && status == DT_OK; i++)
         status = say_change(p, &changes[i], replan, out);
     free(replan);

@@ -17,7 +17,7 @@ static dt_status read_values(const char *axis, char *values, const char *all[MAP
             return dt_fail(DT_ERR_INVALID, "--map %s: more than %d values", axis, MAP_VALUES);
         for (int i = 0; i < *count; i++)
             if (strcmp(all[i], value) == 0)
-                return dt_fail(DT_ERR_INVALID, "--map %s: %.80s comes twice", axis, value);
+                return dt_fail(DT_ERR_INVALID, "--map %s: %.80s is given twice", axis, value);
         all[(*count)++] = value;
     }
     return *count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "--map %s=: no value", axis);
@@ -47,9 +47,9 @@ dt_status map_read(const struct option_list *texts, const struct planner_argumen
             DT_TRY(read_axis(axis, out));
     }
     if (out->model_count > 0 && a->model)
-        return dt_fail(DT_ERR_INVALID, "--model and --map model=... say the same: give one of them");
+        return dt_fail(DT_ERR_INVALID, "--model and --map model=... both choose models: give one of them");
     if (out->batch_count > 0 && a->global_batch)
-        return dt_fail(DT_ERR_INVALID, "--global-batch and --map batch=... say the same: give one of them");
+        return dt_fail(DT_ERR_INVALID, "--global-batch and --map batch=... both choose batches: give one of them");
     if (out->model_count == 0)
         out->models[out->model_count++] = a->model;
     if (out->batch_count == 0)
@@ -57,7 +57,7 @@ dt_status map_read(const struct option_list *texts, const struct planner_argumen
     return DT_OK;
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 void map_fill(const struct planner *p, struct map_box *box)
 {
@@ -85,7 +85,7 @@ static void rule_cells(struct table *t, const struct map_box *box, int rules)
     }
 }
 
-/* Does what is best depend on the software? */
+/* Say whether the best plan depends on the software. */
 static void say_profiles(const struct map_box *boxes, int count, FILE *to)
 {
     int cells = 0, same = 0;
@@ -106,10 +106,10 @@ static void say_profiles(const struct map_box *boxes, int count, FILE *to)
         return;
     fputc('\n', to);
     if (cells == 1)
-        line_print(to, same ? "the same is best with each of these profiles"
-                            : "what is best depends on the profile: take the one of your software");
+        line_print(to, same ? "the same plan is best with each of these profiles"
+                            : "the best plan depends on the profile: use that of your software");
     else
-        line_print(to, "the same is best with each of these profiles in %d of %d boxes", same, cells);
+        line_print(to, "the same plan is best with each of these profiles in %d of %d boxes", same, cells);
 }
 
 static const char *unit_of_all(const struct map_box *boxes, int count)
@@ -157,7 +157,7 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
     dt_status status = table_end(t, to);
     if (rules > 0) {
         fputc('\n', to);
-        line_print(to, "rules of thumb: what the best that follows them lacks of the best, in %%");
+        line_print(to, "rules of thumb: how much worse the best plan that follows them is, in %%");
     }
     if (stopped)
         fprintf(to, "\n*: stopped early, the best so far\n");

@@ -8,17 +8,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Each is run three times: fewer tell nothing (lib/base/statistics.h). */
+/* Each candidate is run three times: fewer runs allow no verdict (lib/base/statistics.h). */
 enum { ROUNDS_OF_ALL = 3 };
 
-/* ---- which ---- */
+/* ---- choosing candidates ---- */
 
 static const double APART = 0.02;
 
-/* In the plan's order: those that are apart first, then what was left out, until there are `count`. Returns how many there are. */
+/* Choose up to `count` candidates in the plan's order: first those whose predictions differ enough,
+ * then the others. Returns how many. */
 static int choose_places(const struct planner *p, int count, struct measured_run runs[MEASURED_MOST])
 {
-    bool chosen[MEASURED_MOST] = {false}; /* of the first ones; after these nothing is taken only to have more */
+    bool chosen[MEASURED_MOST] = {false}; /* only the plan's first candidates may fill up the number */
     int found = 0;
     for (int place = 0; place < p->result.ranked && found < count; place++) {
         if (found > 0 && why_margin(p, place) < why_margin(p, runs[found - 1].place) + APART)
@@ -35,7 +36,7 @@ static int choose_places(const struct planner *p, int count, struct measured_run
 
 /* ---- running ---- */
 
-/* The candidate as it runs on this machine: what a simulation alone takes is no part of it. */
+/* Make the candidate's experiment on this machine, without keys that only simulations have. */
 static dt_status make_real(const struct planner *p, const char *device, int place, struct experiment *out)
 {
     DT_TRY(planner_experiment(p, place, out));
@@ -56,7 +57,7 @@ static dt_status keep_record(const struct report *report, const struct experimen
     return status;
 }
 
-/* One more run of a candidate. One that is interrupted says nothing, and neither does one that does not count. */
+/* Run a candidate once more. Interrupted runs, and runs that do not count, are dropped. */
 static dt_status run_once(const struct experiment *e, struct progress *progress, struct dt_record_file *records, bool counts,
                           struct measured_run *out)
 {
@@ -99,7 +100,7 @@ static dt_status find_fastest(const struct planner *p, struct measured *m)
     return DT_OK;
 }
 
-/* Steps may have different batches, so that a ratio of steps is none of throughputs yet. */
+/* Batches may differ, so the ratio of step times is scaled to one of throughputs. */
 static dt_status compare_with(const struct measured_run *fastest, struct measured_run *run)
 {
     double tokens = run->units_per_s * run->step_s / (fastest->units_per_s * fastest->step_s);
@@ -111,7 +112,7 @@ static dt_status compare_with(const struct measured_run *fastest, struct measure
     return DT_OK;
 }
 
-/* What all runs so far say. */
+/* Judge by all runs so far. */
 static dt_status judge(const struct planner *p, struct measured *m)
 {
     DT_TRY(find_fastest(p, m));
@@ -139,7 +140,7 @@ struct campaign {
     struct dt_record_file *records;
     struct progress progress;
     struct experiment experiment;
-    int runs; /* so far */
+    int runs; /* runs so far */
 };
 
 static dt_status run_candidate(struct campaign *c, bool counts, struct measured_run *run)
@@ -153,7 +154,7 @@ static dt_status run_candidate(struct campaign *c, bool counts, struct measured_
     return run_once(e, &c->progress, c->records, counts, run);
 }
 
-/* Each that may still win, there in even rounds and back in odd ones. */
+/* Run each candidate that may still win: in order in even rounds, in reverse order in odd ones. */
 static dt_status run_round(struct campaign *c, int round, struct measured *m)
 {
     for (int k = 0; k < m->count && signals_count() == 0; k++) {
@@ -165,7 +166,8 @@ static dt_status run_round(struct campaign *c, int round, struct measured *m)
     return DT_OK;
 }
 
-/* Whatever runs first on an idle machine is slow: the first one is run once for nothing. */
+/* Run all rounds. The first run on an idle machine is slow, so the first candidate is run once
+ * without counting. */
 static dt_status run_all(struct campaign *c, int rounds, struct measured *m)
 {
     DT_TRY(run_candidate(c, false, &m->runs[0]));
@@ -200,7 +202,7 @@ dt_status measured_run(const struct planner *p, const char *device, int count, i
     return status;
 }
 
-/* ---- telling ---- */
+/* ---- printing ---- */
 
 /* "won", "3.1 % slower (2.0 to 4.2)", or why it failed. */
 static void verdict_cell(struct table *t, const struct measured *m, int i)
@@ -221,7 +223,7 @@ static void say_winner(const struct measured *m, FILE *to)
 {
     const char *before = "";
     if (m->won < 0) {
-        fprintf(to, "none of them could be measured\n");
+        fprintf(to, "no candidate could be measured\n");
         return;
     }
     struct line line;
@@ -232,7 +234,7 @@ static void say_winner(const struct measured *m, FILE *to)
         line_end(&line);
         return;
     }
-    line_add(&line, "was the fastest, but cannot be told from");
+    line_add(&line, "was the fastest, but cannot be distinguished from");
     for (int i = 0; i < m->count; i++)
         if (i != m->won && m->runs[i].wins) {
             line_add(&line, "%s number %d", before, m->runs[i].place + 1);

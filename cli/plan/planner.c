@@ -20,7 +20,7 @@ enum { DEFAULT_TOP = 5, DEFAULT_MAX_BATCH = 128, SETS = OPTION_LIST_MAX + 24, SE
 #define CALIBRATED_CLUSTER "cluster.json"
 #define CALIBRATED_PROFILE "profile.json"
 
-/* Of the best throughput, where least memory is asked for and no floor given. */
+/* The floor as a fraction of the best throughput, for --objective memory without --floor. */
 #define DEFAULT_FLOOR 0.9
 
 const char *planner_objective_name(int index)
@@ -58,7 +58,7 @@ static dt_status read_amount(const char *option, const char *text, double *out)
     return DT_OK;
 }
 
-/* "30d", "36h": a bare number could be either. */
+/* Read "30d" or "36h". A number alone could mean either. */
 static dt_status read_deadline(const char *text, double *out)
 {
     char *end;
@@ -86,7 +86,7 @@ static dt_status read_objective(const char *text, enum search_objective *out)
 
 /* ---- the base ---- */
 
-/* Changes to a config, as --set writes them. */
+/* Changes to a config, in the form of --set. */
 struct sets {
     char texts[SETS][SET_BYTES];
     const char *all[SETS];
@@ -118,7 +118,7 @@ static const struct dt_device_kind *kind_of(const struct planner_arguments *a)
     return a->device ? dt_device_kind_find(a->device) : dt_device_kind_at(DT_DEVICE_SIM);
 }
 
-/* A plan for this machine rests on its calibration. */
+/* Check that a plan for this machine has its calibration. */
 static dt_status check_device(const struct planner_arguments *a)
 {
     const struct dt_device_kind *kind = kind_of(a);
@@ -128,16 +128,17 @@ static dt_status check_device(const struct planner_arguments *a)
         return DT_OK;
     if (kind->gpus)
         return dt_fail(DT_ERR_INVALID,
-                       "--device cuda: needs --cluster, and --profile where that names none: which GPUs and network there are");
+                       "--device cuda: needs --cluster, which describes GPUs and network, and --profile where the cluster names none");
     if (access(CALIBRATED_CLUSTER, R_OK) != 0 || access(CALIBRATED_PROFILE, R_OK) != 0)
-        return dt_fail(DT_ERR_UNAVAILABLE,
-                       "--device %s: there is no %s and %s here: dtbench calibrate writes them, or --cluster and --profile "
-                       "name them",
-                       a->device, CALIBRATED_CLUSTER, CALIBRATED_PROFILE);
+        return dt_fail(
+            DT_ERR_UNAVAILABLE,
+            "--device %s: there is no %s and %s here: make them with dtbench calibrate, or name others with --cluster and --profile "
+            "name them",
+            a->device, CALIBRATED_CLUSTER, CALIBRATED_PROFILE);
     return DT_OK;
 }
 
-/* Names of models have no slash, and do not end so. */
+/* Is it a file? Names of models have no slash, and no such ending. */
 static bool is_file(const char *model)
 {
     size_t length = strlen(model);
@@ -158,13 +159,14 @@ static dt_status check_names(const struct planner_arguments *a)
                        "model.layers=... takes any size",
                        a->model);
     if (a->gpus && a->nodes)
-        return dt_fail(DT_ERR_INVALID, "--gpus and --nodes say the same: give one of them");
+        return dt_fail(DT_ERR_INVALID, "--gpus and --nodes both give the number of GPUs: give one of them");
     if (a->global_batch && a->max_batch)
         return dt_fail(DT_ERR_INVALID, "--global-batch fixes the batch, and --max-batch bounds a free one: give one of them");
     return DT_OK;
 }
 
-/* A key of the space that --set gives a value is fixed; but for the number of ranks, which --gpus and --nodes say. */
+/* Does the assignment set a key of the space? Then the key is fixed. The number of ranks is given
+ * by --gpus and --nodes instead. */
 static bool is_axis_key(const char *assignment)
 {
     size_t bytes = strcspn(assignment, "=");
@@ -176,7 +178,8 @@ static bool is_axis_key(const char *assignment)
     return false;
 }
 
-/* What most train with today, where neither a config file nor an option says it; dtbench run has SGD. */
+/* Set the defaults of the workload, where neither a config file nor an option does. Most trainings
+ * use Adam; dtbench run's default is SGD. */
 static dt_status set_workload(const struct planner_arguments *a, enum dt_dtype dtype, struct sets *s)
 {
     bool says_optimizer, says_dtype;
@@ -206,14 +209,15 @@ static dt_status read_base(const struct planner_arguments *a, const struct sets 
     int count = experiments->count + experiments->left_out.count;
     *out = experiments->all[0];
     experiment_list_destroy(experiments);
-    return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: is a sweep of %d experiments; a plan begins with one", a->file, count);
+    return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: is a sweep of %d experiments; expected one", a->file, count);
 }
 
 static dt_status set_common(const struct planner_arguments *a, enum dt_dtype dtype, struct sets *s)
 {
     const struct dt_device_kind *kind = kind_of(a);
-    bool here = !kind->simulated && !a->file; /* what dtbench calibrate has written */
-    /* how a file's job is divided is what is searched, and as it is it may need more ranks than the base has */
+    bool here = !kind->simulated && !a->file; /* use the files of dtbench calibrate */
+    /* the search chooses how the job is divided; the file's own division may need more ranks than
+     * the base has */
     static const char *const undivided[] = {"tensor.size=1", "context.size=1", "pipeline.stages=1", "pipeline.split=\"balanced\""};
     s->count = 0;
     DT_TRY(set_workload(a, dtype, s));
@@ -241,7 +245,7 @@ static dt_status set_common(const struct planner_arguments *a, enum dt_dtype dty
     return DT_OK;
 }
 
-/* Two bytes a number, as far as the GPU computes with them. */
+/* A 16-bit type that the GPU computes with. */
 static enum dt_dtype usual_dtype(const struct dt_sim_cluster *c)
 {
     if (c->gpu.peak_tflops[DT_BF16] > 0)
@@ -249,20 +253,22 @@ static enum dt_dtype usual_dtype(const struct dt_sim_cluster *c)
     return c->gpu.peak_tflops[DT_FP16] > 0 ? DT_FP16 : DT_FP32;
 }
 
-/* The ranks that dtbench calibrate has measured may be more than this machine's processors. */
+/* Check that this machine has a processor for each rank: calibrations may have measured more
+ * ranks. */
 static dt_status check_processors(const struct planner_arguments *a, int *ranks)
 {
     int processors = dt_machine_processors();
     if (kind_of(a)->simulated || kind_of(a)->gpus || *ranks <= processors)
         return DT_OK;
     if (a->gpus || a->nodes)
-        return dt_fail(DT_ERR_UNAVAILABLE, "--%s %s: %d ranks, and this machine has %d processor%s", a->gpus ? "gpus" : "nodes",
+        return dt_fail(DT_ERR_UNAVAILABLE, "--%s %s: %d ranks, but this machine has %d processor%s", a->gpus ? "gpus" : "nodes",
                        a->gpus ? a->gpus : a->nodes, *ranks, processors, processors > 1 ? "s" : "");
     *ranks = processors;
     return DT_OK;
 }
 
-/* Once for the cluster, whose size the world's follows from, and once more with that. */
+/* Make the base: once to read the cluster, which gives the number of ranks, and again with that
+ * number. */
 static dt_status make_base(const struct planner_arguments *a, struct sets *s, struct planner *p)
 {
     int gpus;
@@ -280,7 +286,7 @@ static dt_status make_base(const struct planner_arguments *a, struct sets *s, st
                        a->gpus ? a->gpus : a->nodes, c->name, c->nodes, c->nodes > 1 ? "s" : "", c->gpus_per_node, planner_unit(p));
     DT_TRY(check_processors(a, &gpus));
     if (gpus > p->ranks_per_node && gpus % p->ranks_per_node)
-        return dt_fail(DT_ERR_INVALID, "--gpus %d: nodes of cluster %s have %d; give a multiple, or fewer than one node has", gpus, c->name,
+        return dt_fail(DT_ERR_INVALID, "--gpus %d: nodes of cluster %s have %d; give a multiple, or fewer", gpus, c->name,
                        p->ranks_per_node);
     p->ranks_per_node = gpus < p->ranks_per_node ? gpus : p->ranks_per_node;
     p->nodes = gpus / p->ranks_per_node;
@@ -291,12 +297,13 @@ static dt_status make_base(const struct planner_arguments *a, struct sets *s, st
     return read_base(a, s, &p->base);
 }
 
-/* Can anything be simulated on it: does the profile belong to it, does it compute the dtype? */
+/* Check that the machine can simulate: is the profile for its GPU, and does the GPU compute the
+ * dtype? */
 static dt_status check_machine(const struct planner *p)
 {
     struct simulated_system *system;
     if (p->options.objective == SEARCH_ENERGY && p->machine.cluster.gpu.power_w <= 0)
-        return dt_fail(DT_ERR_INVALID, "--objective energy: cluster %s does not say gpu.power_w, the watts that a GPU takes at most",
+        return dt_fail(DT_ERR_INVALID, "--objective energy: cluster %s has no gpu.power_w, the maximum power of a GPU in watts",
                        p->machine.cluster.name);
     DT_TRY(simulated_system_create_on(&p->machine, &p->base, &system));
     simulated_system_destroy(system);
@@ -331,10 +338,10 @@ static dt_status make_request(const struct planner_arguments *a, struct planner 
     DT_TRY(read_amount("tokens", a->tokens, &p->tokens));
     DT_TRY(read_deadline(a->deadline, &p->deadline_s));
     if (a->floor && o->objective != SEARCH_MEMORY)
-        return dt_fail(DT_ERR_INVALID, "--floor belongs to --objective memory");
+        return dt_fail(DT_ERR_INVALID, "--floor needs --objective memory");
     if (a->deadline && (a->floor || !a->tokens))
         return dt_fail(DT_ERR_INVALID, "--deadline %.40s: %s", a->deadline,
-                       a->floor ? "--floor says the same: give one of them" : "needs --tokens, the number to be trained on by then");
+                       a->floor ? "--floor says the same: give one of them" : "needs --tokens, the number of tokens to train on");
     if (a->deadline) {
         o->floor_units_per_s = p->tokens / p->deadline_s;
         o->floor_units = p->tokens;
@@ -402,7 +409,7 @@ dt_status planner_search_best(const struct space *space, const struct experiment
     return status;
 }
 
-/* The floor of least memory is a part of the best throughput, where none is given: that is searched for first. */
+/* Without --floor the floor is a fraction of the best throughput, which is searched for first. */
 static dt_status find_floor(struct planner *p)
 {
     struct search_options fastest = p->options;
@@ -414,7 +421,7 @@ static dt_status find_floor(struct planner *p)
     return DT_OK;
 }
 
-/* The best ones again, on hardware that is all alike. */
+/* Simulate a shown candidate again without slow hardware. */
 static dt_status simulate_equal(const struct planner *p, int place, double *units_per_s)
 {
     struct experiment e;
@@ -452,7 +459,7 @@ dt_status planner_search(struct planner *p)
 double planner_slow_cost(const struct planner *p, int place)
 {
     double lost = p->equal_units_per_s ? 1 - planner_outcome(p, place)->units_per_s / p->equal_units_per_s[place] : NAN;
-    return fabs(lost) < 1e-9 ? 0 : lost; /* two simulations, whose sums are rounded */
+    return fabs(lost) < 1e-9 ? 0 : lost; /* the two simulations round their sums differently */
 }
 
 dt_status planner_experiment(const struct planner *p, int place, struct experiment *out)

@@ -1,4 +1,4 @@
-/* `dtbench plan`: what it is asked, as a search, and all that is told of what the search finds. */
+/* `dtbench plan`: makes a search of the command line, and explains its result. */
 #ifndef CLI_PLAN_PLANNER_H
 #define CLI_PLAN_PLANNER_H
 
@@ -11,11 +11,11 @@
 
 #include <stdio.h>
 
-/* ---- `dtbench plan`: what it is asked, as a search ---- */
+/* ---- `dtbench plan`: from the command line to a search ---- */
 
-/* As the command line has it; NULL: not given. */
+/* The options of the command line; NULL: not given. */
 struct planner_arguments {
-    const char *file; /* a config to begin with */
+    const char *file; /* the config to start from */
     const char *model, *cluster, *profile, *nodes, *gpus, *global_batch, *max_batch, *optimizer, *sequence;
     const char *objective, *floor, *price, *tokens, *deadline, *top, *threads;
     const char *device, *slow, *rates;
@@ -23,91 +23,99 @@ struct planner_arguments {
 };
 
 struct planner {
-    struct experiment base; /* all candidates are like it, but for the axes of the space */
+    struct experiment base; /* candidates differ from it only on the axes of the space */
     struct simulated_machine machine;
     struct space_request request;
     struct space *space;
     struct search_options options;
     struct search_result result;
-    double *equal_units_per_s; /* [planner_shown] of the best ones without what is slow; NULL: nothing is */
+    double *equal_units_per_s; /* [planner_shown] rates of the shown candidates without slow hardware; NULL: nothing is slow */
     int ranks_per_node, nodes;
-    double price_per_hour; /* of a GPU; NAN: not given */
-    double tokens;         /* to train on; NAN: not given */
-    double deadline_s;     /* for them; NAN: not given */
+    double price_per_hour; /* price of a GPU hour; NAN: not given */
+    double tokens;         /* tokens to train on; NAN: not given */
+    double deadline_s;     /* time limit for them; NAN: not given */
     const char *fix[OPTION_LIST_MAX * 2];
 };
 
-/* What `--objective` takes, by index; NULL past the last. */
+/* Word `index` of those that --objective accepts; NULL past the last. */
 const char *planner_objective_name(int index);
 
-/* Reads config, cluster and profile, and makes the space. Owner of *out: the caller, planner_destroy. Errors: DT_ERR_INVALID, DT_ERR_IO,
- * DT_ERR_UNAVAILABLE with one line; DT_ERR_HOST_MEMORY. The arguments outlive it. */
+/* Read config, cluster and profile, and make the space. Owner of *out: the caller, planner_destroy.
+ * Errors: DT_ERR_INVALID, DT_ERR_IO, DT_ERR_UNAVAILABLE with one line; DT_ERR_HOST_MEMORY. The
+ * arguments must outlive *out. */
 dt_status planner_create(const struct planner_arguments *arguments, struct planner **out);
 void planner_destroy(struct planner *planner); /* takes NULL */
 
-/* Search, with options.stop, progress and done as they are set. Errors: as search_run. */
+/* Search with the options' callbacks stop, progress and done. Errors: as search_run. */
 dt_status planner_search(struct planner *planner);
 
-/* The best of a space, and nothing else of it. */
+/* The best candidate of a search. */
 struct planner_best {
-    bool found, interrupted; /* interrupted: of what was reached */
+    bool found, interrupted; /* interrupted: the best of the candidates that were reached */
     struct experiment experiment;
     struct search_outcome outcome;
 };
-/* Search once more: as the planner does (`options` are its own, but for what the caller has changed) on this space of this base and machine.
- * Errors: as search_run. */
+/* Search another space, base or machine. `options` are the planner's own, with the caller's
+ * changes. Errors: as search_run. */
 dt_status planner_search_best(const struct space *space, const struct experiment *base, const struct simulated_machine *machine,
                               const struct search_options *options, struct planner_best *out);
 
-/* The best candidate number `place`, complete with its hash; place < result.ranked. Errors: DT_ERR_HOST_MEMORY. */
+/* Make the experiment of the candidate at `place`, with its hash; place < result.ranked. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status planner_experiment(const struct planner *planner, int place, struct experiment *out);
 static inline const struct search_outcome *planner_outcome(const struct planner *planner, int place)
 {
     return &planner->result.outcomes[planner->result.ranking[place]];
 }
-/* What the GPUs take for a token, each at its full power all the time: an upper estimate. NAN where the cluster does not know it. */
+/* Energy of the GPUs for a token, each at full power all the time: an upper estimate. NAN where the
+ * cluster has no gpu.power_w. */
 double planner_joules_per_token(const struct planner *planner, int place);
-/* Seconds in which the candidate trains on `tokens` tokens, with loading and saves. */
+/* Seconds that the candidate needs to train on `tokens` tokens, with loading and saves. */
 double planner_training_s(const struct planner *planner, int place, double tokens);
-/* How many are shown: the best of each of a few kinds, or with --top N the N best; or all there are. */
+/* How many candidates are shown: the best of each of a few kinds, or with --top N the N best; fewer
+ * where there are fewer. */
 int planner_shown(const struct planner *planner);
-/* The part of its rate that the candidate at `place` (of the shown) loses to what is slow (slow.by); NAN where nothing is. */
+/* The fraction of its rate that the shown candidate at `place` loses to slow hardware (slow.by);
+ * NAN where nothing is slow. */
 double planner_slow_cost(const struct planner *planner, int place);
 /* "GPU", or "rank" where processors compute. */
 const char *planner_unit(const struct planner *planner);
 
-/* ---- a candidate in words, as the field says it: "HSDP 8x4, checkpoint", "PDP 4 stages x 8, 1F1B, 16 micro-batches" ---- */
+/* ---- a candidate in the field's words: "HSDP 8x4, checkpoint", "PDP 4 stages x 8, 1F1B, 16
+ * micro-batches" ---- */
 
 enum { STRATEGY_BYTES = 192 };
 
-/* Batch and world are left out: tables have columns for them. */
+/* Batch and number of ranks are left out: tables have columns for them. */
 void strategy_describe(const struct experiment *experiment, char text[STRATEGY_BYTES]);
 
-/* ---- how far a prediction can be trusted: what the profile has been held against, and how far off it was ---- */
+/* ---- how far a prediction can be trusted: with which measurements the profile was compared, and
+ * its errors ---- */
 
 struct confidence {
-    bool measured;      /* runs of this mode were measured with this profile's software */
-    double error;       /* of the step time: the median of these; where there are none, the largest nine of ten stay below */
-    double eight;       /* eight of ten of these stay below; NAN: not told */
-    double unseen;      /* the same of software that the profile has not seen; NAN: not told */
-    const char *source; /* where that stands; NULL: nothing of this profile was ever measured */
+    bool measured; /* runs of this mode were measured with this profile's software */
+    double
+        error; /* of the step time: the median of these runs; without any, the profile's bound for nine of ten predictions of other modes */
+    double eight;       /* bound for eight of ten of these runs; NAN: unknown */
+    double unseen;      /* the same bound for software that the profile was not fitted to; NAN: unknown */
+    const char *source; /* the source of these numbers; NULL: the profile was never compared with measurements */
 };
 
-/* Of an experiment on a machine. */
+/* The confidence in an experiment's prediction on a machine. */
 struct confidence confidence_of(const struct experiment *experiment, const struct simulated_machine *machine);
 
-/* The next thing about the experiment that lies outside of what was measured ("GPT1T: the largest measured model is GPT175B"); false past
- * the last. *at is 0 at first. */
+/* The next property of the experiment that lies outside of the measurements ("GPT1T: the largest
+ * measured model is GPT175B"); false past the last. *at is 0 at first. */
 bool confidence_next_doubt(const struct experiment *experiment, const struct simulated_machine *machine, int *at, char *text,
                            size_t text_bytes);
 
-/* Is a difference of `margin` (0.03: 3 %) between two predictions one that can be told? */
+/* Is a difference of `margin` (0.03: 3 %) between two predictions larger than their errors? */
 static inline bool confidence_tells(const struct confidence *a, const struct confidence *b, double margin)
 {
     return margin > (a->error > b->error ? a->error : b->error);
 }
 
-/* ---- why a plan looks as it does: said of what was predicted, in numbers ---- */
+/* ---- why a plan is chosen, in numbers of the prediction ---- */
 
 enum { WHY_LINES = 16, WHY_BYTES = 480 };
 
@@ -116,56 +124,66 @@ struct why {
     int count;
 };
 
-/* Adds a line, while there is room. */
+/* Add a line if there is room. */
 void why_say(struct why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Where the time of the candidate at `place` goes, what bounds it, and what its communication crosses. Errors: DT_ERR_HOST_MEMORY. */
+/* Explain where the time of the candidate at `place` goes, what bounds it, and which links its
+ * communication uses. Errors: DT_ERR_HOST_MEMORY. */
 dt_status why_chosen(const struct planner *planner, int place, struct why *out);
 
-/* What rejected each paradigm that is not among the shown ones, and by how much. Errors: DT_ERR_HOST_MEMORY. */
+/* Explain why each paradigm that is not shown was rejected, and by how much. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status why_not(const struct planner *planner, struct why *out);
 
-/* What the slow part (slow.by) costs, and which of the shown ones loses least to it; nothing where none is slow. */
+/* Explain what the slow part (slow.by) costs, and which of the shown candidates loses least to it.
+ * Adds nothing where no part is slow. */
 void why_slow(const struct planner *planner, struct why *out);
 
-/* What is known of the predictions' errors: the first candidates', and what about this plan was never measured. Errors: DT_ERR_HOST_MEMORY. */
+/* Explain the predictions' errors: those of the first candidates, and which properties of the plan
+ * were never measured. Errors: DT_ERR_HOST_MEMORY. */
 dt_status why_trusted(const struct planner *planner, struct why *out);
 
-/* By how much less the candidate at `place` scores than the best (0.03: 3 %), and whether the predictions can tell. */
+/* How much less the candidate at `place` scores than the best (0.03: 3 %), and whether that exceeds
+ * the predictions' errors. */
 double why_margin(const struct planner *planner, int place);
 bool why_margin_tells(const struct planner *planner, int place);
 
-/* Tokens a second that none of the candidates which are too slow can exceed, of a paradigm or of all (-1). 0: none is too slow. */
+/* An upper bound on the tokens a second of all candidates that were too slow, of a paradigm or of
+ * all (-1). 0: none was too slow. */
 double why_too_slow(const struct planner *planner, int paradigm);
 
-/* How many more of the kind of the one at `place` the predictions cannot tell from it; none are folded where --top N asks for the N best. */
+/* How many further candidates of the same kind as the one at `place` differ from it by less than
+ * the predictions' errors. 0 with --top N, which shows them. */
 int why_alike(const struct planner *planner, int place);
 
-/* ---- what would change a plan: a network four times as fast, twice the memory of each GPU, twice the nodes ---- */
+/* ---- what would change a plan: a network four times as fast, twice the memory of each GPU, twice
+ * the nodes ---- */
 
-/* Plans again under each of them by itself: a line for each that makes another strategy the best. The earlier winner is simulated there, and
- * only what is unlike it and could be better; then, where something is, what is like it. Interrupted as the plan's search. Errors: as
- * search_run. */
+/* Search again under each change alone, and add a line for each that makes another strategy the
+ * best. First the earlier winner is simulated under the change, then only candidates of other kinds
+ * that could be better; if one is, also those of the winner's kind. Ctrl-C interrupts it like the
+ * plan's search. Errors: as search_run. */
 dt_status changes_find(const struct planner *planner, struct why *out);
 
-/* Rules of thumb: what people are told to do without a plan, and what following them costs.
+/* Rules of thumb: common advice on how to train without a search, and how much slower it is.
  *
- * A rule names a paradigm, and some more. Whatever else there is to choose is left to the plan's own search among the candidates that do as the
- * rule says, so that its loss is the least that one can have with it.
+ * A rule gives a paradigm, and some more settings. The plan's own search chooses the rest among the
+ * candidates that follow the rule, so its loss is the smallest that is possible under the rule.
  *
- * Sources  the decision tree: "Distributed Training Strategies from Scratch" (DadOps), function recommend_strategy.
- *          the study's Best Practices: "PyTorch Data Parallel Best Practices on Google Cloud" (PyTorch, 2022), section Best Practices. */
+ * Sources  the decision tree: "Distributed Training Strategies from Scratch" (DadOps), function
+ *          recommend_strategy. the study's Best Practices: "PyTorch Data Parallel Best Practices on
+ *          Google Cloud" (PyTorch, 2022), section Best Practices. */
 
 enum { RULES = 2, RULE_FIXES = 4, RULE_BYTES = 160 };
 
 struct rule_result {
     const char *name;
-    char says[RULE_BYTES];         /* what it recommends here, and of which figures that follows */
-    bool left_out;                 /* by --fix, --allow and --forbid */
-    char strategy[STRATEGY_BYTES]; /* the best that does so; "": nothing of it fits, or it is left out */
+    char says[RULE_BYTES];         /* its recommendation, and the figures from which it follows */
+    bool left_out;                 /* excluded by --fix, --allow and --forbid */
+    char strategy[STRATEGY_BYTES]; /* the best candidate that follows it; "": none fits, or the rule is left out */
     int batch;
-    double units_per_s, regret; /* regret: what it lacks of the plan's best, 0.1: 10 %; NAN: there is no strategy */
-    bool interrupted;           /* of the candidates that were reached */
+    double units_per_s, regret; /* regret: how much less it scores than the plan's best, 0.1: 10 %; NAN: no strategy */
+    bool interrupted;           /* the best of the candidates that were reached */
 };
 
 struct rule_results {
@@ -173,49 +191,55 @@ struct rule_results {
     int count;
 };
 
-/* What each rule gives for the planner's model and cluster, once that has searched. On one GPU there is none. Errors: as search_run. */
+/* Follow each rule for the planner's model and cluster, after the planner's search. On one GPU
+ * there are no rules. Errors: as search_run. */
 dt_status rules_follow(const struct planner *planner, struct rule_results *out);
 
 /* ---- a plan, printed ---- */
 
-/* The reasons that are printed after a plan's table: what a slow part costs, why the first one, why not the others, what would change the choice, how far it can be
- * trusted, and what rules of thumb would cost. */
+/* The reasons that are printed after a plan's table: what a slow part costs, why the first plan,
+ * why not the others, what would change the choice, how far it can be trusted, and what rules of
+ * thumb cost. */
 struct planner_reasons {
     struct why chosen, not, changes, trusted, slow;
-    struct rule_results rules; /* none where they are not asked for */
+    struct rule_results rules; /* empty unless asked for */
 };
 
 /* Errors: DT_ERR_HOST_MEMORY. */
 dt_status planner_print(const struct planner *planner, const struct planner_reasons *reasons, FILE *to);
 
-/* The first candidates of a plan that can be told apart, really run on this machine: which one wins, and how far off each prediction was. */
+/* Runs a plan's first distinguishable candidates on this machine: which one is fastest, and how far
+ * off each prediction was. */
 
 enum { MEASURED_MOST = 16, MEASURED_ROUNDS_MOST = 20 };
 
 struct measured {
-    const char *device; /* of the runs */
+    const char *device; /* the device of the runs */
     int count;
     struct measured_run {
         dt_status status;
         char error[256];
-        int place;                            /* in the plan, from 0 */
+        int place;                            /* place in the plan, from 0 */
         int done;                             /* runs that count */
         double steps_s[MEASURED_ROUNDS_MOST]; /* [done] the median of each run's timed steps */
-        double step_s, units_per_s;           /* of the median run; NAN where it failed */
+        double step_s, units_per_s;           /* of the median run; NAN if it failed */
         double error_of_step;                 /* predicted / measured - 1; NAN where it failed */
         struct dt_ratio of_fastest;           /* its throughput over the fastest one's */
-        bool wins;                            /* it is the fastest, or cannot be told from it: the interval reaches 1, or there is none */
+        bool wins; /* it is the fastest, or not distinguishable from it: the interval includes 1, or there is none */
     } runs[MEASURED_MOST];
     int won; /* the fastest one's index in runs; -1: all failed */
 };
 
-/* Run the first `count` in processes of their own; fewer where there are fewer. Of candidates whose predictions differ by less than 2 % the
- * first is run, since a measurement of a few steps would not tell them apart; the others only where nothing else is left.
+/* Run the first `count` candidates, or all if there are fewer, in separate processes. Of candidates
+ * whose predictions differ by less than 2 % only the first is run, because a few measured steps
+ * would not distinguish them; the others are only run to reach `count`.
  *
- * The first one is run once for nothing. Then rounds follow in which each is run once, one round there and the next one back, so that a
- * machine that becomes slower favours none; after the third round only those that may still be the fastest, until one is told from all
- * others (lib/base/statistics.h, a run's median counting as a step) or `rounds` are over. Ctrl-C ends it: what was not run has the status
- * DT_ERR_INTERRUPTED. A run that fails is a result, and that candidate's last. records: NULL, or the file that gets a record of each run
+ * The first candidate is run once without counting. Then each round runs every candidate once, in
+ * order and in reverse order by turns, so that a machine that becomes slower favours none. After
+ * the third round only candidates that may still be the fastest are run, until one is distinguished
+ * from all others (lib/base/statistics.h, with a run's median as a step) or `rounds` are over.
+ * Ctrl-C ends it: candidates that were not run have the status DT_ERR_INTERRUPTED. A failed run is
+ * a result, and that candidate's last. records: NULL, or the file that gets a record of each run
  * that counts. Errors: DT_ERR_IO of the records, DT_ERR_HOST_MEMORY. */
 dt_status measured_run(const struct planner *planner, const char *device, int count, int rounds, bool quiet, struct dt_record_file *records,
                        struct measured *out);
@@ -225,50 +249,57 @@ dt_status measured_print(const struct planner *planner, const struct measured *m
 
 /* ---- a plan as JSON, and the best of it as a config ---- */
 
-/* As planner_print_json prints it. Owner of *out: the caller. Errors: DT_ERR_HOST_MEMORY. */
+/* Make the JSON that planner_print_json prints. Owner of *out: the caller. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status planner_to_json(const struct planner *planner, const struct planner_reasons *reasons, const struct measured *measured,
                           struct cJSON **out);
 
-/* {"plans": [{"config": {...}, "tokens_per_s": ..., "peak_bytes": ..., "why": [...]}], ...}. Errors: DT_ERR_HOST_MEMORY. */
+/* {"plans": [{"config": {...}, "tokens_per_s": ..., "peak_bytes": ..., "why": [...]}], ...}.
+ * Errors: DT_ERR_HOST_MEMORY. */
 dt_status planner_print_json(const struct planner *planner, const struct planner_reasons *reasons, const struct measured *measured,
                              FILE *to);
 
-/* The shown candidates as a config whose sweep lists them, written to `path`. Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
+/* Write a config to `path` whose sweep lists the shown candidates. Errors: DT_ERR_IO,
+ * DT_ERR_HOST_MEMORY. */
 dt_status planner_write_config(const struct planner *planner, const char *path);
 
-/* A map: the best way of training for each of some models and batches, as the study's Figures 20 and 21 have it for its cluster. */
+/* A map: the best way of training for each pair of a model and a batch, like the study's Figures 20
+ * and 21. */
 
 struct cJSON;
 
 enum { MAP_VALUES = 32, MAP_TEXT_BYTES = 4096 };
 
-/* Its axes, and the names of profiles for a third. A model or batch of NULL is what the other options say. */
+/* The map's axes, and profiles as a third one. A model or batch of NULL: the value of the other
+ * options. */
 struct map {
     const char *models[MAP_VALUES], *batches[MAP_VALUES]; /* in `text` */
     int model_count, batch_count;
     char text[MAP_TEXT_BYTES], profiles[MAP_TEXT_BYTES];
 };
 
-/* What one box says, once its search is over. */
+/* The result of one box's search. */
 struct map_box {
-    const char *model, *batch, *profile; /* profile NULL: one for all boxes */
-    char strategy[STRATEGY_BYTES];       /* "": nothing fits, or nothing was reached */
-    const char *unit;                    /* that its model counts: "token"; NULL: nothing was reached */
+    const char *model, *batch, *profile; /* profile NULL: all boxes have the same one */
+    char strategy[STRATEGY_BYTES];       /* "": nothing fits, or no candidate was reached */
+    const char *unit;                    /* the unit that its model counts: "token"; NULL: no candidate was reached */
     double units_per_s, peak_bytes;
     bool interrupted; /* the best so far */
     struct rule_results rules;
 };
 
-/* Of texts like "model=GPTSmall,GPT13B" and "batch=64,256", or both in one text with a space between them. Errors: DT_ERR_INVALID with one
- * line. */
+/* Read texts like "model=GPTSmall,GPT13B" and "batch=64,256", or both in one text with a space
+ * between them. Errors: DT_ERR_INVALID with one line. */
 dt_status map_read(const struct option_list *texts, const struct planner_arguments *arguments, struct map *out);
 
 void map_fill(const struct planner *planner, struct map_box *box);
 
-/* A row for each box; where these differ in their profiles, also whether the best one is the same under all. Errors: DT_ERR_HOST_MEMORY. */
+/* Print a row for each box, and with several profiles whether the best plan is the same with all.
+ * Errors: DT_ERR_HOST_MEMORY. */
 dt_status map_print(const struct map_box *boxes, int count, FILE *to);
 
-/* Add {"model": ..., "global_batch": ..., "profile": ..., "plan": what the plan alone would print} to an array. */
+/* Add {"model": ..., "global_batch": ..., "profile": ..., "plan": what the plan alone would print}
+ * to an array. */
 dt_status map_add_json(struct cJSON **array, const struct map_box *box, const struct planner *planner,
                        const struct planner_reasons *reasons);
 

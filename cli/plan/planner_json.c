@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the candidate at `place`. Owner of *out: the caller. */
+/* Make the config of the candidate at `place`. Owner of *out: the caller. */
 static dt_status config_of(const struct planner *p, int place, cJSON **out)
 {
     struct experiment e;
@@ -69,8 +69,9 @@ static cJSON *rules_as_json(const struct rule_results *rules, const char *key)
     return array;
 }
 
-/* {"device": "cpu", "won": 1, "runs": [...]}; won: which of the runs was the fastest, from 1; place: which of the plans, from 1; wins: it is that
- * one or cannot be told from it; of_fastest: its throughput over that one's, with the interval. */
+/* {"device": "cpu", "won": 1, "runs": [...]}; won: the number of the fastest run, from 1; place:
+ * the place in the plan, from 1; wins: it is the fastest or not distinguishable from it;
+ * of_fastest: its throughput over the fastest one's, with the interval. */
 static cJSON *measured_as_json(const struct measured *m, const char *key)
 {
     cJSON *runs = cJSON_CreateArray();
@@ -123,7 +124,7 @@ dt_status planner_print_json(const struct planner *p, const struct planner_reaso
 
 /* ---- the config ---- */
 
-/* What all configs have alike stays in `common`; the rest of `one` is what is special about it. */
+/* Keep in `one` only what differs from `common`, which all configs share. */
 static void take_common(cJSON *common, cJSON *one)
 {
     for (cJSON *child = one->child, *next; child; child = next) {
@@ -136,7 +137,7 @@ static void take_common(cJSON *common, cJSON *one)
     }
 }
 
-/* Take from `common` what is not alike in `other`. */
+/* Remove from `common` what differs in `other`. */
 static void keep_alike(cJSON *common, const cJSON *other)
 {
     for (cJSON *child = common->child, *next; child; child = next) {

@@ -59,13 +59,14 @@ static void margin_cell(struct table *t, const struct planner *p, int place)
         table_cell(t, "%.1f %%", 100 * margin);
 }
 
-/* Which of the columns there are that not every plan has. */
+/* The optional columns of the table. */
 struct columns {
     bool gpus, host, cost, energy, duration, slow, alike;
     struct unit duration_unit;
 };
 
-/* The tokens that costs and times are given for: those asked for, or 1e9. A cheap plan may be a slow one, so that a row has both. */
+/* The tokens for which costs and times are given: --tokens, or 1e9. A cheap plan may be slow, so
+ * each row has both. */
 static double trained_tokens(const struct planner *p)
 {
     return isnan(p->tokens) ? 1e9 : p->tokens;
@@ -165,13 +166,14 @@ static dt_status print_table(const struct planner *p, FILE *to)
     dt_status status = table_end(t, to);
     if (columns.alike) {
         fputc('\n', to);
-        line_print(to, "alike: the number of others of this paradigm and these groups that cannot be told from the row's; --top N shows "
+        line_print(to, "alike: the number of others with this paradigm and these groups whose predictions differ by less than their error; "
+                       "--top N shows "
                        "the first N of all");
     }
     return status;
 }
 
-/* What came of a search without a result. */
+/* Explain why a search has no result. */
 static void print_none(const struct planner *p, FILE *to)
 {
     char least[FORMAT_BYTES];
@@ -180,11 +182,10 @@ static void print_none(const struct planner *p, FILE *to)
     if (p->result.interrupted)
         fprintf(to, "stopped before there was a result\n");
     else if (rate > 0 && !isnan(p->deadline_s))
-        line_print(to, "nothing is done by the deadline: no candidate takes less than %s %s for %g %ss",
+        line_print(to, "nothing meets the deadline: no candidate needs less than %s %s for %g %ss",
                    format_number(p->tokens / rate / unit.size, least), unit.name, p->tokens, p->base.model.family->unit);
     else if (rate > 0)
-        line_print(to, "nothing reaches the floor: no candidate does more than %s %ss/s", format_number(rate, least),
-                   p->base.model.family->unit);
+        line_print(to, "nothing reaches the floor: no candidate exceeds %s %ss/s", format_number(rate, least), p->base.model.family->unit);
     else
         fprintf(to, "nothing fits\n");
 }
@@ -205,7 +206,7 @@ static void print_rule(const struct rule_result *rule, const char *counted, FILE
 {
     enum { INDENT = 4 };
     char line[WHY_BYTES + STRATEGY_BYTES], rate[FORMAT_BYTES];
-    const char *reached = rule->interrupted ? ", of what was reached" : "";
+    const char *reached = rule->interrupted ? ", of the candidates that were reached" : "";
     if (*rule->strategy)
         snprintf(line, sizeof line, "%s: %s: %s %ss/s at best (%s, batch %d), %.0f %% %s than the plan%s", rule->name, rule->says,
                  format_number(rule->units_per_s, rate), counted, rule->strategy, rule->batch, fabs(100 * rule->regret),

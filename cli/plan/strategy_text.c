@@ -21,14 +21,14 @@ static void add(char text[STRATEGY_BYTES], const char *format, ...)
     va_end(arguments);
 }
 
-/* By its name in the papers; a file by its own. */
+/* Add an order by its name in the papers, a file's by the file's name. */
 static void add_order(char text[STRATEGY_BYTES], const char *name)
 {
     const struct pipeline_order *order = pipeline_order_find(name);
     add(text, ", %s", order && order->title ? order->title : name);
 }
 
-/* Keys that are said elsewhere in the text or in a column, or have no part in what is done. */
+/* Keys that have their own words in the text, have a column, or do not change the strategy. */
 static bool is_said(const char *path)
 {
     static const char *const said[] = {"name",
@@ -68,7 +68,7 @@ static bool is_said(const char *path)
            strncmp(path, "timeout.", 8) == 0;
 }
 
-/* Whatever else is not as its default says, so that a new key is never passed over. */
+/* Add every other key that differs from its default, so that new keys are never left out. */
 static void add_others(char text[STRATEGY_BYTES], const struct experiment *e)
 {
     const struct dt_table *table = experiment_table();
@@ -134,19 +134,19 @@ void strategy_describe(const struct experiment *e, char text[STRATEGY_BYTES])
 
 /* ---- how far a prediction can be trusted ---- */
 
-/* What a profile was held against: measured runs on one kind of cluster. */
+/* The measured runs with which a profile was compared, on one kind of cluster. */
 struct validation {
     const char *profile, *gpu; /* names in their files */
-    unsigned modes;            /* of the paradigms that were measured, a bit each */
+    unsigned modes;            /* the modes of the measured paradigms, a bit each */
     uint64_t least_parameters, most_parameters;
     int most_gpus;
     int block_size;
-    const char *attention; /* as in configs */
+    const char *attention; /* the word in configs */
     enum dt_dtype dtype;
     enum optimizer_kind optimizer;
 };
 
-/* Of results/study/measured.csv. How far off predictions of it are is in the profile. */
+/* From results/study/measured.csv. The profile has the errors of its predictions. */
 static const struct validation validations[] = {
     {.profile = "PyTorch 1.11 eager, A100",
      .gpu = "NVIDIA A100-SXM4-40GB",
@@ -183,18 +183,17 @@ struct confidence confidence_of(const struct experiment *e, const struct simulat
                                .source = m->profile.error.of};
 }
 
-/* Each looks at one thing; false: no doubt there. */
+/* Each function checks one property; false: no doubt. */
 static bool doubts_gpu(const struct experiment *e, const struct simulated_machine *m, const struct validation *v, char *text, size_t bytes)
 {
-    snprintf(text, bytes, "GPU: the profile was measured on %s, and this is %s", v->gpu, m->cluster.gpu.name);
+    snprintf(text, bytes, "GPU: the profile was measured on %s, but the cluster has %s", v->gpu, m->cluster.gpu.name);
     return strcmp(v->gpu, m->cluster.gpu.name) != 0;
 }
 
 static bool doubts_network(const struct experiment *e, const struct simulated_machine *m, const struct validation *v, char *text,
                            size_t bytes)
 {
-    snprintf(text, bytes,
-             "network: runs over several nodes were measured on 100 Gbit/s Ethernet with plain sockets, and this is cluster %s",
+    snprintf(text, bytes, "network: runs over several nodes were measured on 100 Gbit/s Ethernet with plain sockets, not on cluster %s",
              m->cluster.name);
     return e->world_size > m->cluster.gpus_per_node && strcmp(m->cluster.name, "gcp_a2") != 0;
 }
@@ -238,7 +237,7 @@ bool confidence_next_doubt(const struct experiment *e, const struct simulated_ma
                                   size_t) = {doubts_gpu, doubts_network, doubts_model, doubts_gpus, doubts_workload};
     const struct validation *v = find(m);
     if (!v && m->profile.error.median == 0 && (*at)++ == 0) {
-        snprintf(text, text_bytes, "profile \"%s\" has never been held against a measurement%s", m->profile.name,
+        snprintf(text, text_bytes, "profile \"%s\" was never compared with measurements%s", m->profile.name,
                  m->profile.measured.count > 0 ? "; scripts/check_calibration --calibration DIR does that" : "");
         return true;
     }

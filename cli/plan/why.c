@@ -30,7 +30,8 @@ static double score_at(const struct planner *p, int place)
     return search_score(p->options.objective, &e, o->step_s, o->peak_bytes);
 }
 
-/* By how much less the one at `place` scores than the better one at `better`, and whether the predictions can tell. */
+/* How much less the candidate at `place` scores than the better one at `better`, and whether that
+ * exceeds the predictions' errors. */
 static double margin_to(const struct planner *p, int better, int place)
 {
     return 1 - score_at(p, better) / score_at(p, place);
@@ -65,11 +66,12 @@ int why_alike(const struct planner *p, int place)
     return alike;
 }
 
-/* ---- the chosen ---- */
+/* ---- the chosen candidate ---- */
 
 enum { PARTS_BYTES = 192 };
 
-/* "forward 25 %, backward 65 %, ...": the parts that are more than nothing. They sum to the step: each is the difference of two rounded sums. */
+/* "forward 25 %, backward 65 %, ...": all parts above 0. Each is the difference of two rounded
+ * sums, so that they add up to the step. */
 static const char *describe_parts(const struct search_outcome *o, char text[PARTS_BYTES])
 {
     const struct dt_step_metrics *s = &o->step;
@@ -103,7 +105,8 @@ static void say_time(struct why *w, const struct search_outcome *o)
     why_say(w, "a step of %.4g s: %s", o->step_s, describe_parts(o, parts));
 }
 
-/* The bounds are what no schedule avoids: the largest one names the resource. */
+/* Name the resource that limits the step: the one with the largest bound, which no schedule can
+ * beat. */
 static void say_limit(struct why *w, const struct search_outcome *o)
 {
     const struct bound *b = &o->bound;
@@ -115,15 +118,15 @@ static void say_limit(struct why *w, const struct search_outcome *o)
         what = "copies to and from the host";
     else if (b->host_s == most)
         what = "the host, which issues the kernels";
-    why_say(
-        w,
-        "bound by %s: of the step no schedule avoids %d %% for kernels, %d %% for issuing them, %d %% for communication, %d %% for copies "
-        "to and from the host",
-        what, percent(b->compute_s, o->step_s), percent(b->host_s, o->step_s), percent(b->network_s, o->step_s),
-        percent(b->host_link_s, o->step_s));
+    why_say(w,
+            "bound by %s: of the step, no schedule can avoid %d %% for kernels, %d %% for issuing them, %d %% for communication, %d %% for "
+            "copies "
+            "to and from the host",
+            what, percent(b->compute_s, o->step_s), percent(b->host_s, o->step_s), percent(b->network_s, o->step_s),
+            percent(b->host_link_s, o->step_s));
 }
 
-/* Whether all groups on the axis stay within nodes. */
+/* Do all groups on the axis stay within nodes? */
 static bool within_nodes(const struct planner *p, const struct mesh_shape *mesh, enum mesh_axis axis)
 {
     int last = mesh->size[axis] - 1, here = p->ranks_per_node;
@@ -191,7 +194,7 @@ dt_status why_chosen(const struct planner *p, int place, struct why *out)
     return DT_OK;
 }
 
-/* ---- the others ---- */
+/* ---- the rejected candidates ---- */
 
 static bool is_shown(const struct planner *p, int paradigm)
 {
@@ -201,7 +204,7 @@ static bool is_shown(const struct planner *p, int paradigm)
     return false;
 }
 
-/* The best simulated candidate of a paradigm: its place, -1: there is none. */
+/* The place of the best simulated candidate of a paradigm; -1: none was simulated. */
 static int best_place(const struct planner *p, int paradigm)
 {
     for (int place = 0; place < p->result.ranked; place++)
@@ -236,7 +239,7 @@ double why_too_slow(const struct planner *p, int paradigm)
     return rate;
 }
 
-/* No candidate of it was simulated. */
+/* Say why no candidate of a paradigm was simulated. */
 static void say_rejected(struct why *w, const struct planner *p, int paradigm)
 {
     double least = p->result.least_bytes[paradigm], capacity = p->result.capacity_bytes;
@@ -244,18 +247,17 @@ static void say_rejected(struct why *w, const struct planner *p, int paradigm)
     double slow = why_too_slow(p, paradigm);
     char rate[FORMAT_BYTES], asked[FORMAT_BYTES];
     if (slow > 0)
-        why_say(w, "%s: too slow: at most %s %ss/s, and %s are asked for", name, format_number(slow, rate), p->base.model.family->unit,
+        why_say(w, "%s: too slow: at most %s %ss/s, but %s are needed", name, format_number(slow, rate), p->base.model.family->unit,
                 format_number(p->options.floor_units_per_s, asked));
     else if (p->result.interrupted)
         why_say(w, "%s: not reached before the search was stopped", name);
     else if (least > capacity)
-        why_say(w, "%s: needs %.4g GiB on a %s at the least, and it has %.4g", name, least / 0x1p30, planner_unit(p), capacity / 0x1p30);
+        why_say(w, "%s: needs at least %.4g GiB on a %s, which has %.4g", name, least / 0x1p30, planner_unit(p), capacity / 0x1p30);
     else if (*p->result.short_of[paradigm])
-        why_say(w, "%s: the smallest candidate takes %.4g of a %s's %.4g GiB, and is short of another memory: %s", name, least / 0x1p30,
+        why_say(w, "%s: the smallest candidate takes %.4g of a %s's %.4g GiB, but lacks other memory: %s", name, least / 0x1p30,
                 planner_unit(p), capacity / 0x1p30, p->result.short_of[paradigm]);
-    else if (least > 0) /* 0: something of it fits */
-        why_say(w, "%s: what is fast of it does not fit; its smallest candidate needs %.4g of %.4g GiB", name, least / 0x1p30,
-                capacity / 0x1p30);
+    else if (least > 0) /* 0: 0: no candidate was too large */
+        why_say(w, "%s: its fast candidates do not fit; the smallest one needs %.4g of %.4g GiB", name, least / 0x1p30, capacity / 0x1p30);
 }
 
 dt_status why_not(const struct planner *p, struct why *out)
@@ -296,9 +298,9 @@ void why_slow(const struct planner *p, struct why *out)
     space_experiment(p->space, p->result.ranking[least], &best);
     strategy_describe(&best, strategy);
     snprintf(part, sizeof part, parts[e->slow.part], e->slow.rank);
-    why_say(out, "%s does %.3g %% of what its like do: the first loses %.1f %% of its rate", part, 100 * (1 - e->slow.by),
+    why_say(out, "%s has %.3g %% of the usual speed: the first plan loses %.1f %% of its rate", part, 100 * (1 - e->slow.by),
             100 * planner_slow_cost(p, 0));
-    why_say(out, "number %d (%s) loses least of those shown, %.1f %%", least + 1, strategy, 100 * planner_slow_cost(p, least));
+    why_say(out, "number %d (%s) loses the least of those shown, %.1f %%", least + 1, strategy, 100 * planner_slow_cost(p, least));
 }
 
 /* ---- how sure ---- */
@@ -310,20 +312,20 @@ static void say_error(struct why *w, const struct planner *p, const struct exper
     if (c.measured)
         why_say(w, "%s: step times of measured runs are off by %.1f %% (median; %s)", name, 100 * c.error, c.source);
     else if (c.source)
-        why_say(w, "%s: none measured with this profile; %.0f %% is what nine of ten predictions of its other modes stay below", name,
+        why_say(w, "%s: none measured with this profile; nine of ten predictions of its other modes are off by less than %.0f %%", name,
                 100 * c.error);
     else
         why_say(w, "%s: none measured; an error of %.0f %% is assumed", name, 100 * c.error);
 }
 
-/* Eight of ten step times `what` are off by no more than `within`. An error is a part of the measured step, so a rate is out by the same part of the
- * predicted one. */
+/* Say the interval of the rate. Eight of ten step times `what` are off by no more than `within`, a
+ * fraction of the measured step; so the rate is off by the same fraction of the predicted rate. */
 static void say_interval(struct why *w, const struct planner *p, const struct experiment *first, const char *what, double within)
 {
     char low[FORMAT_BYTES], high[FORMAT_BYTES];
     double rate = planner_outcome(p, 0)->units_per_s;
     if (!isnan(within) && within < 1)
-        why_say(w, "eight of ten step times%s are off by no more than %.0f %%: the first does %s to %s %ss/s", what, 100 * within,
+        why_say(w, "eight of ten step times%s are off by no more than %.0f %%: the first reaches %s to %s %ss/s", what, 100 * within,
                 format_number(rate * (1 - within), low), format_number(rate * (1 + within), high), first->model.family->unit);
 }
 
@@ -334,7 +336,8 @@ static void add_number(char list[WHY_BYTES], int number)
     snprintf(list + used, WHY_BYTES - used, "%s%d", used ? ", " : "", number);
 }
 
-/* Of software that the profile has not seen: how far off it may be, and which of the others are told from the first with that. */
+/* Say how far off predictions may be for software that the profile was not fitted to, and which
+ * candidates then still differ from the first. */
 static void say_unseen(struct why *w, const struct planner *p, const struct experiment *first)
 {
     char told[WHY_BYTES] = "";
@@ -342,14 +345,15 @@ static void say_unseen(struct why *w, const struct planner *p, const struct expe
     int shown = planner_shown(p);
     if (isnan(unseen))
         return;
-    say_interval(w, p, first, " of software that the profile has not seen", unseen);
+    say_interval(w, p, first, " with software that the profile was not fitted to", unseen);
     for (int place = 1; place < shown; place++)
         if (why_margin(p, place) > unseen)
             add_number(told, place + 1);
     if (shown > 1 && p->options.objective != SEARCH_MEMORY)
-        why_say(
-            w, *told ? "in such software numbers %s are told from the first" : "in such software none of the others is told from the first",
-            told);
+        why_say(w,
+                *told ? "with such software numbers %s still differ from the first by more than the error"
+                      : "with such software no other differs from the first by more than the error",
+                told);
 }
 
 dt_status why_trusted(const struct planner *p, struct why *out)

@@ -1,4 +1,4 @@
-/* What a calibration has measured, for people: rates of products and copies, and collectives by size. */
+/* Prints a calibration: rates of products and copies, and collectives by size. */
 #include "cli/predict/predict.h"
 
 #include "cli/text/text.h"
@@ -30,7 +30,7 @@ dt_status calibration_predict(const struct calibration_request *request, const c
                                                .ranks_per_node = ranks < machines->gpus_per_node ? ranks : machines->gpus_per_node};
         m.ranks = ranks;
         m.nodes = (ranks + place.ranks_per_node - 1) / place.ranks_per_node;
-        status = m.kind == DT_SIM_MESSAGE ? dt_fail(DT_ERR_INVALID, "--collective message: only of cpu and cuda")
+        status = m.kind == DT_SIM_MESSAGE ? dt_fail(DT_ERR_INVALID, "--collective message: only with --device cpu or cuda")
                                           : dt_sim_time_alone(machines, path, &place, (enum dt_sim_collective)m.kind, m.bytes, &m.seconds);
         out->times[out->collectives.count] = (struct calibration_times){.count = 1, .alone_s = {m.seconds}};
         out->collectives.entries[out->collectives.count++] = m;
@@ -45,7 +45,8 @@ static void number_cell(struct table *table, double value)
     table_text(table, format_number(value, text));
 }
 
-/* The best of each product, and of copies. What is together is of one rank while all do the same. */
+/* Print the best rate of each product, and of copies. The "together" columns are one rank's rate
+ * while all ranks do the same. */
 static dt_status print_rates(const struct calibration *c, FILE *to)
 {
     struct calibration_rate rates[RATES];

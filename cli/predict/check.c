@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Without memory for it, it is not said. */
+/* Add a note. Without memory the note is left out. */
 static void note(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void note(struct check *check, const char *format, ...)
 {
@@ -35,7 +35,7 @@ static void note(struct check *check, const char *format, ...)
         check->notes[check->note_count++] = copy;
 }
 
-/* A device that is elsewhere is no fault of the config. */
+/* Note, as no error, that the config's device is not on this machine. */
 static void note_device(const struct experiment *e, struct check *check)
 {
     const struct dt_device_kind *kind;
@@ -43,13 +43,13 @@ static void note_device(const struct experiment *e, struct check *check)
     if (!experiment_is_simulated(e) && device_choose(e, &kind) < 0) {
         note(check, "cannot run here: %.400s", dt_error_message());
     } else if (device_choice_skips_gpu(e, advice, sizeof advice)) {
-        note(check, "would run on the cpu, though there is a GPU: %.400s", advice);
+        note(check, "would run on the cpu although there is a GPU: %.400s", advice);
     } else if (!experiment_is_simulated(e) && !kind->gpus && !dt_cpu_dtype_native(e->model.family, e->model.dtype, advice, sizeof advice)) {
         note(check, "%s is not native on this machine's cpu: %s", dt_dtype_name(e->model.dtype), advice);
     }
 }
 
-/* The smallest of the GPUs that the ranks would take here, and its memory; 0: there is none. */
+/* The memory of the smallest GPU that the ranks would use on this machine; 0: there is none. */
 static uint64_t smallest_gpu(const struct experiment *e, struct dt_device_info *out)
 {
     struct dt_device_info info;
@@ -68,22 +68,22 @@ static void note_memory(const struct experiment *e, struct check *check)
     const struct dt_memory_usage *usage = &check->usage;
     uint64_t both = usage->device.peak_total_bytes + usage->host.peak_total_bytes, has;
     if (e->host_memory_limit_bytes && usage->host.peak_total_bytes > e->host_memory_limit_bytes) {
-        check->fits = false; /* exit code 5 says so */
+        check->fits = false; /* check then ends with exit code 5 */
         note(check, "will run out of host memory: rank %d needs %s of it, and host_memory_limit_gib is %.3g", check->host_rank,
              dt_memory_text(usage->host.peak_total_bytes, need), e->host_memory_limit_gib);
     }
     if (e->memory_limit_bytes && usage->device.peak_total_bytes > e->memory_limit_bytes) {
-        check->fits = false; /* exit code 5 says so */
+        check->fits = false;
         note(check, "will run out of memory: rank %d needs %s, and memory_limit_gib is %.3g", check->rank,
              dt_memory_text(usage->device.peak_total_bytes, need), e->memory_limit_gib);
     } else if (device_choose(e, &kind) < 0) {
         return;
     } else if (kind->gpus && usage->device.peak_total_bytes > smallest_gpu(e, &gpu)) {
-        check->fits = false; /* exit code 5 says so */
+        check->fits = false;
         note(check, "will run out of memory: rank %d needs %s, and a GPU here (%.100s) has %s, CUDA's own share included", check->rank,
              dt_memory_text(usage->device.peak_total_bytes, need), gpu.name, dt_memory_text(gpu.memory_bytes, memory));
     } else if (!kind->gpus && !kind->simulated && (double)both * e->world_size > (double)(has = dt_machine_memory_bytes())) {
-        check->fits = false; /* exit code 5 says so */
+        check->fits = false;
         note(check, "all %d ranks on this machine may not fit: up to %s each, and it has %s", e->world_size, dt_memory_text(both, need),
              dt_memory_text(has, memory));
     }
@@ -119,7 +119,7 @@ static dt_status play(const struct experiment_order *order, struct check_pipelin
     return status;
 }
 
-/* What each rank has of the model, which `parts` runs of layers a rank make. */
+/* Describe each rank's layers: `parts` runs of consecutive layers. */
 static dt_status describe_stages(const struct experiment *e, const struct order_layout *layout, struct check_pipeline *out)
 {
     int virtual_stages = out->stages * layout->parts, *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
@@ -171,7 +171,7 @@ static dt_status check_order(const struct experiment *e, struct check_pipeline *
 
 /* ---- all of it ---- */
 
-/* Each number of the busiest rank. */
+/* Keep the maximum over the ranks, for each number. */
 static void take_busiest(const struct step_traffic *traffic, struct step_traffic *most)
 {
     for (int group = 0; group < TRAFFIC_GROUPS; group++)
@@ -190,33 +190,35 @@ static void note_checkpoints(const struct experiment *e, struct check *check)
              e->world_size > 1 ? "s" : "", e->checkpoint.path, step);
 }
 
-/* Who benchmarks the first steps of a long training says how long it is. */
+/* Note a learning rate schedule that this run does not finish: it may be the first steps of a long
+ * training. */
 static void note_warmup(const struct experiment *e, struct check *check)
 {
     int warmup = e->optimizer.warmup_steps, all = e->steps.warmup + e->steps.timed, end = e->optimizer.schedule_steps;
     if (warmup > end && end > 0)
-        note(check, "optimizer.schedule_steps: the schedule ends after %d steps, within the warm-up of optimizer.warmup_steps %d", end,
-             warmup);
+        note(check, "optimizer.schedule_steps: the schedule ends after %d steps, before the end of the warm-up, optimizer.warmup_steps %d",
+             end, warmup);
     else if (warmup > all && end == 0)
         note(check,
-             "optimizer.warmup_steps: the learning rate rises for %d steps, and the run has %d: it ends at %.2g of the rate; "
-             "optimizer.schedule_steps says so of a longer training",
+             "optimizer.warmup_steps: the learning rate rises for %d steps, but the run has %d and ends at %.2g of the rate; "
+             "for the first steps of a longer training set optimizer.schedule_steps",
              warmup, all, (double)all / warmup);
 }
 
-/* Of 16-bit models: what the optimizer keeps is most of it. */
+/* Note the bytes of a parameter of a 16-bit model, most of which the optimizer keeps. */
 static void note_parameter_bytes(const struct experiment *e, struct check *check)
 {
     size_t own = dt_dtype_bytes(e->model.dtype), gradient = dt_dtype_bytes(experiment_gradient_dtype(e)), state = experiment_state_bytes(e),
            master = e->optimizer.master_weights ? sizeof(float) : 0;
     if (experiment_is_adam(e) && own < sizeof(float))
         note(check,
-             "a parameter has %zu bytes, before any are divided: %zu of its own, %zu of its gradient, %zu of Adam's moments, %zu of a "
+             "a parameter takes %zu bytes, before any sharding: %zu for itself, %zu for its gradient, %zu for Adam's moments, %zu for a "
              "master copy",
              own + gradient + state, own, gradient, state - master, master);
 }
 
-/* Count what the rank holds and sends into the peaks; kind: which stage's or server's. system: as for predict(). */
+/* Take the rank's memory and traffic into the peaks. kind: the number of its stage or server.
+ * system: as for predict(). */
 static dt_status count_rank(const struct experiment *e, const struct simulated_system *system, int kind, int rank, struct check *out)
 {
     struct dt_memory_usage usage;
@@ -231,7 +233,7 @@ static dt_status count_rank(const struct experiment *e, const struct simulated_s
         out->usage.host = usage.host;
         out->host_rank = rank;
     }
-    struct check_stage *stage = out->pipeline.stages > 0 ? &out->pipeline.ranks[kind] : NULL; /* else kinds are no stages */
+    struct check_stage *stage = out->pipeline.stages > 0 ? &out->pipeline.ranks[kind] : NULL; /* without a pipeline kinds are not stages */
     if (stage && usage.device.peak_total_bytes > stage->device.peak_total_bytes) {
         stage->rank = rank;
         stage->device = usage.device;
@@ -239,14 +241,14 @@ static dt_status count_rank(const struct experiment *e, const struct simulated_s
     return DT_OK;
 }
 
-/* system: what a simulation runs on; NULL on other devices, which have dtbench's own bytes. */
+/* system: the simulated machine; NULL on other devices, whose memory is dtbench's own. */
 static dt_status predict(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
     out->parameters = dt_model_parameter_count(&e->model);
     out->units_per_step = experiment_global_batch(e) * (uint64_t)dt_model_units(&e->model);
     out->flops_per_step = dt_model_step_flops(&e->model, out->units_per_step);
     for (int kind = 0, rank; (rank = experiment_rank_of_kind(e, kind)) >= 0; kind++)
-        for (int k = 0; k < e->tensor.size; k++) /* fewer rows of a table move the borders of buckets: the peak may be higher */
+        for (int k = 0; k < e->tensor.size; k++) /* with fewer rows of a table buckets end elsewhere: the peak may be higher */
             if (k == 0 || !e->model.family->tensor_ranks_alike(&e->model, e->tensor.size, k - 1, k))
                 DT_TRY(count_rank(e, system, kind, mesh_moved(&e->strategy.mesh, MESH_TENSOR, rank, k), out));
     note_device(e, out);
@@ -275,7 +277,7 @@ static const char *spell(double seconds, char text[FORMAT_BYTES])
     return text;
 }
 
-/* Where a training is more than its steps. */
+/* Note the time of a training that includes loading and saves. */
 static void note_training(const struct experiment *e, struct check *check)
 {
     const struct dt_metrics *m = &check->training;
@@ -286,7 +288,7 @@ static void note_training(const struct experiment *e, struct check *check)
     if (training_loads(e))
         used += (size_t)snprintf(text + used, sizeof text - used, ", %s to load", spell(m->load_s, part));
     if (m->reading_s > 0)
-        used += (size_t)snprintf(text + used, sizeof text - used, ", of which %s wait for data", spell(m->reading_s, part));
+        used += (size_t)snprintf(text + used, sizeof text - used, ", of which %s are waiting for data", spell(m->reading_s, part));
     if (*e->checkpoint.path)
         snprintf(text + used, sizeof text - used, ", %s for %.0f save%s", spell(m->save_s, part), m->saves, m->saves > 1 ? "s" : "");
     note(check, "trains for %s: %s of steps%s", spell(m->training_s, all), spell(m->steps_s, part), text);
@@ -302,7 +304,8 @@ static void take_times(const struct experiment *e, const struct measure_result *
         out->pipeline.ranks[i].compute_s = result->compute_s[mesh_moved(&mesh, MESH_PIPELINE, 0, i)];
 }
 
-/* One step in virtual time. One that finds no room may be known to have none already. */
+/* Simulate one step. Running out of memory is noted once: the memory prediction may have found it
+ * already. */
 static dt_status predict_step(const struct experiment *e, const struct simulated_system *system, struct check *out)
 {
     struct measure_result result = {0};
@@ -311,13 +314,13 @@ static dt_status predict_step(const struct experiment *e, const struct simulated
         take_times(e, &result, out);
     measure_result_finish(&result);
     if (status == DT_ERR_OOM && out->fits) {
-        out->fits = false; /* exit code 5 says so */
+        out->fits = false;
         note(out, "will run out of memory: %.400s", dt_error_message());
     }
     return status == DT_ERR_OOM ? DT_OK : status;
 }
 
-/* Is the cluster of `path` this machine? A description of another one may lie in the same folder. */
+/* Does the cluster file at `path` describe this machine? The folder may have another machine's. */
 static bool is_this_machine(const char *path)
 {
     struct dt_sim_cluster *cluster = malloc(sizeof *cluster);
@@ -329,7 +332,8 @@ static bool is_this_machine(const char *path)
     return same;
 }
 
-/* The experiment as device sim predicts it from a calibration; false where there is none, or it was not measured with what this needs. */
+/* Make the experiment as device sim predicts it from a calibration. Returns false without a
+ * calibration, or where it lacks what the experiment needs. */
 static bool find_calibration(const struct experiment *e, struct experiment *predicted, struct simulated_system **system)
 {
     const struct dt_device_kind *kind;
@@ -357,7 +361,7 @@ static dt_status predict_here(const struct experiment *e, struct check *out)
         simulated_system_destroy(system);
     }
     free(predicted);
-    return status == DT_ERR_HOST_MEMORY ? status : DT_OK; /* what the calibration cannot predict can run all the same */
+    return status == DT_ERR_HOST_MEMORY ? status : DT_OK; /* an experiment that the calibration cannot predict can still run */
 }
 
 void check_finish(struct check *check)
@@ -438,7 +442,7 @@ static struct cJSON *pipeline_as_json(const struct experiment *e, const struct c
                           dt_json_known(pipeline->tried));
 }
 
-/* {"replica": {"all_reduce": 1667905536}}: what is 0 is left out. */
+/* {"replica": {"all_reduce": 1667905536}}, without zeros. */
 static struct cJSON *traffic_as_json(const struct step_traffic *traffic)
 {
     struct cJSON *groups = dt_json_object("");

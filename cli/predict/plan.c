@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is shown of a plan, and how. Passes through a stage and through its groups have the same letters. */
+/* The letter of each action. Passes through a stage and through its groups have the same
+ * letters. */
 static const struct {
     char letter;
     const char *meaning;
@@ -39,7 +40,7 @@ struct lines {
     char **text; /* [stages], terminated */
     int stages, columns;
     bool seen[256];
-    bool odd_parts; /* in small letters */
+    bool odd_parts; /* shown in small letters */
 };
 
 static dt_status lines_init(struct lines *lines, int stages, int columns)
@@ -81,7 +82,8 @@ static dt_status draw_actions(const struct experiment *e, struct lines *lines)
 
 /* ---- several stages: a column for the time of a forward pass ---- */
 
-/* ends [count]: when each action ends. A pass fills the columns from its start to its end, and the rank waits in those before it. */
+/* ends [count]: when each action ends. A pass fills the columns from its start to its end; in empty
+ * columns before it the rank waits. */
 static void draw_stage(const struct plan *plan, const double *ends, struct lines *lines)
 {
     int column = 0;
@@ -152,12 +154,12 @@ static void print_legend(const struct lines *lines, FILE *to)
         line_add(&line, "%s%c %s", separator, shown[op].letter, shown[op].meaning);
         separator = ", ";
     }
-    line_add(&line, "%s%s", lines->odd_parts ? "; small letters: the same through parts 1, 3, ..." : "",
+    line_add(&line, "%s%s", lines->odd_parts ? "; small letters: the same for parts 1, 3, ..." : "",
              lines->seen[WAITS] ? ", . waits for a message" : "");
     line_end(&line);
 }
 
-/* Of the first `columns`, up to the last letter. */
+/* The number of the first `columns` up to the last letter. */
 static int last_column(const char *text, int columns)
 {
     while (columns > 0 && text[columns - 1] == ' ')
@@ -290,7 +292,7 @@ static dt_status parse_time(const char *text, size_t length, bool *given, struct
     char *end = NULL;
     double value = index >= 0 ? strtod(equals + 1, &end) : 0;
     if (index < 0)
-        return dt_fail(DT_ERR_INVALID, "--times: \"%.*s\" is none of forward=MS, backward_input=MS, backward_weight=MS, send=MS",
+        return dt_fail(DT_ERR_INVALID, "--times: \"%.*s\": expected forward=MS, backward_input=MS, backward_weight=MS, send=MS",
                        (int)length, text);
     if (end == equals + 1 || end != text + length || !(value >= 0 && value <= 1e9))
         return dt_fail(DT_ERR_INVALID, "--times: \"%.*s\": expected milliseconds, from 0 to 1e9", (int)length, text);
@@ -312,17 +314,17 @@ dt_status plan_parse_times(const char *text, struct plan_times *out)
         if (!*from)
             break;
     }
-    for (int i = 0; i < TIMES - 1; i++) /* without send messages take no time */
+    for (int i = 0; i < TIMES - 1; i++) /* send is optional: messages then take no time */
         if (!given[i])
             return dt_fail(DT_ERR_INVALID, "--times: %s=MS is missing", time_names[i].name);
     if (!(out->forward > 0))
-        return dt_fail(DT_ERR_INVALID, "--times: forward takes more than 0 ms");
+        return dt_fail(DT_ERR_INVALID, "--times: forward: expected more than 0 ms");
     return DT_OK;
 }
 
-/* ---- a pipeline with them ---- */
+/* ---- a pipeline with these times ---- */
 
-/* A pipeline's step: how long each of its ranks takes and waits, and what each keeps. */
+/* The timing of a pipeline's step: how long each rank takes and waits, and what it keeps. */
 struct timed_plan {
     char order[64];
     int stages, micro_batches;
@@ -345,7 +347,7 @@ static dt_status time_plans(const struct experiment_order *order, struct plan *p
     return DT_OK;
 }
 
-/* Errors: as plans_make (schedules/plan/plans.c); finish it also then. */
+/* Errors: as plans_make (schedules/plan/plans.c); finish it also after a failure. */
 static dt_status timed_plan_init(struct timed_plan *t, const struct experiment *e, const struct plan_times *times)
 {
     struct experiment_order order = {0};
@@ -398,9 +400,10 @@ dt_status plan_print_times(const struct experiment *e, const struct plan_times *
         fputc('\n', to);
         status = print_ranks(&t, to);
         fputc('\n', to);
-        line_print(to, "makespan %.3f ms, bubble %.4f: the longest rank from its first pass to its last", plan_makespan(t.ranks, t.stages),
-                   plan_bubble(t.ranks, t.stages));
-        line_print(to, "note: the times are of a micro-batch through a whole rank, whatever the config's model and device");
+        line_print(to, "makespan %.3f ms, bubble %.4f: of the rank that takes longest from its first pass to its last",
+                   plan_makespan(t.ranks, t.stages), plan_bubble(t.ranks, t.stages));
+        line_print(
+            to, "note: the times are for a micro-batch through all layers of a rank, and do not depend on the config's model and device");
     }
     timed_plan_finish(&t);
     return status;

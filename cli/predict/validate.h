@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* ---- `dtbench validate`: predictions of the simulated cluster, compared with measured runs ---- */
+/* ---- `dtbench validate`: predictions of the simulated cluster, compared with measured runs
+ * ---- */
 
 enum validate_outcome {
     VALIDATE_PREDICTED,
@@ -33,19 +34,19 @@ struct validate_row {
     char model[32];               /* preset, or the table's name of the model */
     int model_order;              /* order of groups by model: presets as in their table, other names in the order of rows */
     int gpus_per_node, stages, tensor;
-    double measured_s, measured_bytes;   /* NAN: not told */
+    double measured_s, measured_bytes;   /* NAN: not in the table */
     enum validate_fit measured_fit;      /* in memory, where the table has its status */
-    enum measured_norm norm;             /* whatever the profile's are */
-    bool first_flash_attention;          /* fused attention is FlashAttention's first version, whatever the profile's is */
-    bool whole_gpu;                      /* measured_bytes are what nvidia-smi tells, not tensors alone */
-    bool sequence_parallel_open;         /* neither table nor --set says it, so that the default is predicted */
-    bool fit_undecided;                  /* and it decides whether memory suffices; found with whole steps alone */
+    enum measured_norm norm;             /* overrides the profile's */
+    bool first_flash_attention;          /* fused attention is FlashAttention's first version, not the profile's */
+    bool whole_gpu;                      /* measured_bytes are nvidia-smi's, not the tensors' alone */
+    bool sequence_parallel_open;         /* neither table nor --set gives tensor.sequence_parallel: the default is used */
+    bool fit_undecided;                  /* sequence_parallel_open, and it decides whether memory suffices; only found with whole steps */
     double predicted_s, predicted_bytes; /* NAN: not known */
-    double step_error;                   /* what the profile says that eight of ten predictions are off by no more than; NAN: nothing */
+    double step_error;                   /* the profile's bound on the error of eight of ten predictions; NAN: it has none */
     double batch_per_gpu;
     enum validate_outcome outcome;
     char reason[256];
-    char note[192]; /* what was assumed for it; "": nothing */
+    char note[192]; /* what was assumed for the row; "": nothing */
 };
 
 struct validate_rows {
@@ -53,20 +54,20 @@ struct validate_rows {
     int count;
     enum {
         VALIDATE_WHOLE,
-        VALIDATE_BRIEF,  /* long steps are told by short ones (simulation_run_brief) */
-        VALIDATE_COARSE, /* by shorter ones, which say how a step changes (simulation_run_coarse), of whatever memory */
+        VALIDATE_BRIEF,  /* long steps are predicted from short ones (simulation_run_brief) */
+        VALIDATE_COARSE, /* from still shorter ones, which only show how a step changes (simulation_run_coarse); memory is not checked */
     } steps;             /* the reader sets it */
-    bool records;        /* they come from dtbench's own records, not from a table */
-    char unused[512];    /* columns that nothing is made of; "": none */
+    bool records;        /* rows are dtbench's own records, not a table's */
+    char unused[512];    /* columns that are not used; "": none */
 };
 
-/* What the rows do not say. */
+/* Settings that the rows do not have. */
 struct validate_system {
     const char *cluster, *profile; /* files; NULL: records are refused, and for tables the cluster's own profile is used */
     const char *const
-        *sets; /* [set_count] "path=value", changes to every experiment; tensor.sequence_parallel: only if a row does not say it */
+        *sets; /* [set_count] "path=value", changes to every experiment; tensor.sequence_parallel: only for rows that do not have it */
     int set_count;
-    const char *const *where; /* [where_count] conditions on a table's rows (validate_where.h) */
+    const char *const *where; /* [where_count] conditions on a table's rows (validate_where) */
     int where_count;
 };
 
@@ -74,12 +75,12 @@ struct validate_system {
  * input ("-"), which could not be read again. */
 bool validate_is_records(const char *path);
 
-/* Read a table with a column "paradigm" (results/study/README.md), one of meshes (results/validation/README.md), or measured records of
- * dtbench. A row that lacks a value, or has an unknown name, is skipped with its reason.
- * Owner: the caller, validate_rows_finish, also after a failure.
- * Errors, "FILE:LINE: ...": DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
+/* Read a table with a column "paradigm" (results/study/README.md), one of meshes
+ * (results/validation/README.md), or measured records of dtbench. A row that lacks a value, or has
+ * an unknown name, is skipped with its reason. Owner: the caller, validate_rows_finish, also after
+ * a failure. Errors, "FILE:LINE: ...": DT_ERR_IO, DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status validate_rows_read(const char *path, const struct validate_system *system, struct validate_rows *out);
-void validate_rows_finish(struct validate_rows *rows); /* takes a zeroed one */
+void validate_rows_finish(struct validate_rows *rows); /* takes zeroed rows */
 
 /* Predict every row, on all processors; equal experiments once. stop: called between rows by any
  * thread; may be NULL. Errors: of cluster and profile files; DT_ERR_INTERRUPTED;
@@ -91,15 +92,17 @@ dt_status validate_rows_check(const struct validate_rows *rows);
 
 /* ---- results ---- */
 
-/* Of |predicted - measured| / measured; bias: the median of (predicted - measured) / measured. NAN without rows. */
+/* Statistics of |predicted - measured| / measured; bias: the median of (predicted - measured) /
+ * measured. NAN without rows. */
 struct validate_error {
     int rows;
     double median, p90, bias;
 };
-/* Of ratios [count], predicted / measured - 1. Errors: DT_ERR_HOST_MEMORY. */
+/* Compute the statistics of ratios [count], each predicted / measured - 1. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status validate_error_of(const double *ratios, int count, struct validate_error *out);
 
-/* Rows that have a property in common. */
+/* Rows with a common property. */
 struct validate_group {
     char key[16], value[24]; /* "paradigm", "ddp" */
     int rows, out_of_memory, skipped;
@@ -157,7 +160,7 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
 /* Columns that are read by name; the others only have a row of the table (validate_table.c). */
 enum measured_column {
     COLUMN_GPUS,
-    COLUMN_GPU, /* which it is */
+    COLUMN_GPU, /* the GPU's name */
     COLUMN_EXPERT_RANKS,
     COLUMN_MODEL,
     COLUMN_STEP_S,
@@ -226,7 +229,7 @@ bool validate_is_ambiguous(const char *text);
 
 /* Fields of a row. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
 const char *measured_name(const struct measured_table *table, int column);                      /* as the table has it */
-bool measured_is_oom(const struct measured_table *table, int row, enum measured_column column); /* "OOM" stands in place of a number */
+bool measured_is_oom(const struct measured_table *table, int row, enum measured_column column); /* the field is "OOM" instead of a number */
 /* A number above 0; NAN where the field is empty. */
 dt_status measured_amount(const struct measured_table *table, int row, enum measured_column column, double *out);
 
@@ -246,11 +249,11 @@ struct measured_run {
     int gpus, gpus_per_node;                    /* gpus_per_node 0: unknown */
     int samples;                                /* of a step and replica */
     int data;                                   /* data-parallel ranks, from a table of meshes */
-    int global_batch, micro_batch, local_batch; /* local: of a step and replica, once; 0: the table does not say */
+    int global_batch, micro_batch, local_batch; /* local: a replica's batch before accumulation; 0: not in the table */
     int tensor, stages;                         /* tensor * stages GPUs, times contexts, work on the same samples */
     int contexts;                               /* ranks that share each sample */
-    const char *comm_type;                      /* between these; NULL: the config's default */
-    int chunks, micro_batches;                  /* parts that go through a pipeline; parts without one */
+    const char *comm_type;                      /* how they communicate; NULL: the config's default */
+    int chunks, micro_batches;                  /* micro-batches of a pipeline; micro-batches without one */
     int virtual_stages;
     int shard_size; /* of hsdp; 0: unknown */
     enum {
@@ -268,7 +271,7 @@ struct measured_run {
     enum measured_norm norm;
     bool first_flash_attention;
     char reason[256]; /* why it cannot be an experiment; "": it can */
-    char note[96];    /* of struct validate_row */
+    char note[96];    /* becomes the row's note */
 };
 
 /* Read row i. A run that cannot be an experiment of any version gets a reason; a missing or wrong
@@ -276,11 +279,13 @@ struct measured_run {
 dt_status measured_run_of_study(const struct measured_table *table, int i, struct measured_run *out);
 dt_status measured_run_of_mesh(const struct measured_table *table, int i, struct measured_run *out);
 
-/* ---- which rows of a table count: conditions on its columns, such as "gpu=a100_80gb" and "tp<=8" ---- */
+/* ---- selecting rows of a table: conditions on its columns, such as "gpu=a100_80gb" and "tp<=8"
+ * ---- */
 
-/* Keep the rows that meet all conditions [count], "COLUMN OPERATOR VALUE" with one of = != < <= > >=. Two numbers are compared as numbers,
- * anything else as text. An empty field is not a number. `path` names the table in errors. Errors:
- * DT_ERR_INVALID: not a condition, a missing column, "<" with a text, or no row left. */
+/* Keep the rows that meet all conditions [count], "COLUMN OPERATOR VALUE" with one of = != < <= >
+ * >=. Two numbers are compared as numbers, anything else as text. An empty field is not a number.
+ * `path` names the table in errors. Errors: DT_ERR_INVALID: not a condition, a missing column, "<"
+ * with a text, or no row left. */
 dt_status validate_where(struct dt_csv *csv, const char *path, const char *const *conditions, int count);
 
 /* `dtbench validate` on a table of collectives that were timed alone, as by nccl-tests: columns
@@ -301,17 +306,17 @@ struct validate_collective {
 struct validate_collectives {
     struct validate_collective *rows; /* [count] */
     int count;
-    char unused[512]; /* columns that nothing is made of; "": none */
+    char unused[512]; /* columns that are not used; "": none */
 };
 
-/* Whether the file is such a table. Never for standard input ("-"), which could not be read again.
- * Errors: DT_ERR_IO, DT_ERR_HOST_MEMORY. */
+/* Is the file such a table? Never for standard input ("-"), which could not be read again. Errors:
+ * DT_ERR_IO, DT_ERR_HOST_MEMORY. */
 dt_status validate_is_collectives(const char *path, bool *out);
 
-/* Read and predict the rows that meet all conditions where [where_count] (validate_where.h). Rows
- * for which the cluster is too small are skipped. Owner: the caller, validate_collectives_finish,
- * also after a failure. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID; DT_ERR_IO,
- * DT_ERR_HOST_MEMORY; DT_ERR_INVALID where nothing was predicted. */
+/* Read and predict the rows that meet all conditions where [where_count] (validate_where). Rows for
+ * which the cluster is too small are skipped. Owner: the caller, validate_collectives_finish, also
+ * after a failure. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID; DT_ERR_IO, DT_ERR_HOST_MEMORY;
+ * DT_ERR_INVALID where nothing was predicted. */
 dt_status validate_collectives_predict(const char *path, const char *cluster, const char *const *where, int where_count,
                                        struct validate_collectives *out);
 void validate_collectives_finish(struct validate_collectives *collectives); /* takes a zeroed one */

@@ -27,7 +27,7 @@ dt_status validate_is_collectives(const char *path, bool *out)
     if (status == DT_OK)
         *out = rates_find_columns(&csv, &columns);
     dt_csv_finish(&csv);
-    return status == DT_ERR_INVALID ? DT_OK : status; /* the function that reads it then reports what is wrong */
+    return status == DT_ERR_INVALID ? DT_OK : status; /* not this kind of table: its reader reports what is wrong */
 }
 
 static dt_status read_row(const char *path, const struct dt_csv *csv, const struct rates_columns *c, int i, struct validate_collective *out)

@@ -18,15 +18,13 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-/* The experiment of a measured run, from the text of its config. */
-
 static void validate_row_skip(struct validate_row *row, const char *reason)
 {
     row->outcome = VALIDATE_SKIPPED;
     snprintf(row->reason, sizeof row->reason, "%.255s", reason);
 }
 
-/* The row's experiment, from the text of a config and the system's changes to it. A row whose
+/* Make the row's experiment from the text of a config and the system's changes to it. A row whose
  * config this version refuses is skipped with the reason. `where` names the row in errors. Errors:
  * DT_ERR_INVALID if the changes make several experiments from it; DT_ERR_IO, DT_ERR_HOST_MEMORY. */
 static dt_status validate_row_experiment(const char *text, const char *where, const struct validate_system *system,
@@ -36,7 +34,7 @@ static dt_status validate_row_experiment(const char *text, const char *where, co
     int count;
     size_t length = strlen(where);
     dt_status status = experiments_parse(text, strlen(text), where, system->sets, system->set_count, &experiments, &count);
-    if (status == DT_ERR_INVALID) { /* without its place in the file, a reason is the same for all rows that have it */
+    if (status == DT_ERR_INVALID) { /* without the place in the file, equal reasons of rows are equal texts */
         const char *error = dt_error_message();
         validate_row_skip(row, strncmp(error, where, length) == 0 && strlen(error) > length + 2 ? error + length + 2 : error);
         return DT_OK;
@@ -44,10 +42,11 @@ static dt_status validate_row_experiment(const char *text, const char *where, co
     DT_TRY(status);
     row->experiment = experiments[0];
     free(experiments);
-    return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "--set: a row is one experiment, and this makes %d of it", count);
+    return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "--set: makes %d experiments of a row; expected one", count);
 }
 
-/* ---- dtbench's own records: their configs say what was run; the cluster and profile to predict it with come from outside ---- */
+/* ---- dtbench's own records: configs come from the records, cluster and profile from the command
+ * line ---- */
 
 bool validate_is_records(const char *path)
 {
@@ -137,7 +136,7 @@ static dt_status rows_of_records(const struct record_set *set, const char *path,
         if (set->records[i].experiment)
             DT_TRY(row_of_record(&set->records[i], system, i + 1, &out->rows[out->count++]));
     if (out->count < set->count)
-        line_print(stderr, "dtbench validate: %s: %d of %d records left out: this version does not know their configs", path,
+        line_print(stderr, "dtbench validate: %s: %d of %d records left out: this version cannot read their configs", path,
                    set->count - out->count, set->count);
     return out->count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: no records", path);
 }
@@ -149,7 +148,7 @@ static dt_status validate_records_read(const char *path, const struct validate_s
     struct record_set set = {0};
     if (!system->cluster || !system->profile)
         return dt_fail(DT_ERR_INVALID,
-                       "%s has records: expected --cluster FILE and --profile FILE, which they are predicted with; dtbench calibrate "
+                       "%s has records: expected --cluster FILE and --profile FILE, with which they are predicted; dtbench calibrate "
                        "writes those of this machine",
                        path);
     if (system->where_count > 0)
@@ -193,7 +192,7 @@ static cJSON *model_as_json(const struct measured_run *run)
     return model;
 }
 
-/* Which blocks the stages have; with several parts of the model on each rank, the parts. */
+/* Add which blocks each stage has, or each part where ranks have several. */
 static void add_split(cJSON **pipeline, const struct measured_run *run)
 {
     int parts = run->stages * run->virtual_stages, of_ends = run->split == SPLIT_EQUAL_BUT_ENDS ? 1 : 0;
@@ -204,9 +203,9 @@ static void add_split(cJSON **pipeline, const struct measured_run *run)
     int filled = (run->layers + parts - 1) / parts;
     cJSON *first_blocks = dt_json_array();
     for (int part = 1; part < parts; part++)
-        dt_json_append(&first_blocks, cJSON_CreateNumber(run->split == SPLIT_FILLED
-                                                             ? part * filled
-                                                             : part * (run->layers + 2 * of_ends) / parts - of_ends));
+        dt_json_append(
+            &first_blocks,
+            cJSON_CreateNumber(run->split == SPLIT_FILLED ? part * filled : part * (run->layers + 2 * of_ends) / parts - of_ends));
     dt_json_add(pipeline, "split: %p", first_blocks);
 }
 
@@ -278,8 +277,8 @@ static char *config_text(const struct validate_system *system, const struct meas
     return text;
 }
 
-/* A table may say for each run whether rows are divided along the sequence, too: --set is then only
- * for runs without that value. */
+/* Take the changes of --set. tensor.sequence_parallel is only set for runs whose table does not
+ * have it. */
 static void take_sets(const struct validate_system *system, const struct measured_run *run, struct validate_row *row,
                       const char *sets[OPTION_LIST_MAX], struct validate_system *out)
 {
@@ -323,7 +322,7 @@ static dt_status make_experiment(const char *path, const struct validate_system 
     return DT_OK;
 }
 
-/* What is known of one amount [count], in several units, must agree. */
+/* Check that the values of one amount [count], from columns in several units, agree. */
 static dt_status agree(const char *path, int line, const char *what, const char *unit, const double *amounts, int count)
 {
     static const double rounded = 0.1;
@@ -346,7 +345,7 @@ static bool is_success(const char *status)
     return is;
 }
 
-/* What a number was taken for where it could be something else. False: it is taken for nothing. */
+/* Note how an ambiguous number was read. False: it is not used. */
 static bool note_reading(const struct measured_table *t, int i, enum measured_column column, double value, struct measured_run *run)
 {
     static const char *const without_unit[] = {"step_time", "peak_memory", "peak_mem", "max_memory", "memory"};
@@ -363,7 +362,8 @@ static bool note_reading(const struct measured_table *t, int i, enum measured_co
     return time || !unknown;
 }
 
-/* A time, an end for want of memory, which may stand where a time or a peak would, or neither. */
+/* Read a row's outcome: a time; or out of memory, which may stand in place of a time or a peak; or
+ * neither. */
 static dt_status read_outcome(const struct measured_table *t, int i, struct measured_run *run, struct validate_row *row)
 {
     static const enum measured_column columns[] = {COLUMN_STEP_S,  COLUMN_STEP_MS, COLUMN_TOKENS,
@@ -463,7 +463,8 @@ static dt_status read_rows(const struct measured_table *t, const struct validate
     return DT_OK;
 }
 
-/* The word of a GPU's name that tells its model, of a letter and digits: "A100" of "NVIDIA A100-SXM4-40GB"; "": none. */
+/* The word of a GPU's name that is its model, a letter and digits: "A100" of "NVIDIA
+ * A100-SXM4-40GB"; "": none. */
 static void gpu_model(const char *name, char out[16])
 {
     *out = '\0';
@@ -472,7 +473,8 @@ static void gpu_model(const char *name, char out[16])
             snprintf(out, 16, "%.*s", (int)strcspn(word, " -("), word);
 }
 
-/* Rows that name another GPU than the cluster's say so. A cluster that cannot be read is an error of the prediction. */
+/* Note rows whose GPU is not the cluster's. A cluster that cannot be read is not an error yet: the
+ * prediction reports it. */
 static dt_status note_other_gpus(const struct measured_table *t, const char *cluster, struct validate_rows *rows)
 {
     char name[256], path[4096], model[16];

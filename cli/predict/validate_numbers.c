@@ -34,7 +34,8 @@ static const struct unit *unit_of(const char *name)
     return NULL;
 }
 
-/* Whether `mark` can only separate thousands: one to three digits, the first not 0, then three after each. */
+/* Can `mark` separate thousands? One to three digits, the first not 0, then three after each
+ * mark. */
 static bool groups(const char *digits, size_t length, char mark)
 {
     size_t since = 0;

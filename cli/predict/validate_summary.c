@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Measured runs, predicted. */
+/* ---- predicting measured runs ---- */
 
 /* Whether both are equal except for keys on which no prediction depends. */
 static bool same_experiment(const struct validate_row *a, const struct validate_row *b)
@@ -61,7 +61,7 @@ static dt_status create_system(struct predicting *p, const struct validate_row *
     pthread_mutex_unlock(&p->lock);
     DT_TRY(status);
     if (p->rows->steps == VALIDATE_COARSE)
-        (*out)->memory_bytes = UINT64_MAX; /* it ran, whatever memory is predicted */
+        (*out)->memory_bytes = UINT64_MAX; /* the run fitted, whatever memory is predicted */
     struct dt_costs *costs = &(*out)->costs;
     if (row->norm == NORM_IN_KERNEL)
         costs->profile.memory.rms_norm_elems = 0;
@@ -90,7 +90,7 @@ static dt_status find_undecided(struct predicting *p, struct validate_row *row)
     }
     simulated_system_destroy(system);
     row->fit_undecided = status == DT_OK && fits != (row->outcome == VALIDATE_PREDICTED);
-    return status == DT_ERR_UNAVAILABLE ? DT_OK : status; /* the framework does not run it in this way */
+    return status == DT_ERR_UNAVAILABLE ? DT_OK : status; /* the framework cannot run it this way */
 }
 
 static dt_status predict(struct predicting *p, struct validate_row *row)
@@ -104,7 +104,7 @@ static dt_status predict(struct predicting *p, struct validate_row *row)
     struct measure_result result = {0};
     struct simulated_system *system;
     DT_TRY(create_system(p, row, &row->experiment, &system));
-    row->gpus_per_node = system->placement.ranks_per_node; /* the cluster's, where the table does not tell */
+    row->gpus_per_node = system->placement.ranks_per_node; /* the cluster's, where the table has none */
     dt_status status = simulate[p->rows->steps](&row->experiment, system, NULL, &result);
     row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : status == DT_ERR_UNAVAILABLE ? VALIDATE_REFUSED : VALIDATE_PREDICTED;
     if (row->outcome == VALIDATE_REFUSED)
@@ -121,7 +121,7 @@ static dt_status predict(struct predicting *p, struct validate_row *row)
     simulated_system_destroy(system);
     if (status != DT_OK && status != DT_ERR_OOM && status != DT_ERR_UNAVAILABLE)
         return status;
-    bool whole = p->rows->steps == VALIDATE_WHOLE; /* else it would take most of the time */
+    bool whole = p->rows->steps == VALIDATE_WHOLE; /* for whole steps only: for short ones it would take most of the time */
     return whole && row->sequence_parallel_open && row->outcome != VALIDATE_REFUSED ? find_undecided(p, row) : DT_OK;
 }
 
@@ -197,8 +197,6 @@ dt_status validate_rows_check(const struct validate_rows *rows)
 }
 
 /* ---- results ---- */
-
-/* Errors of predictions, by what rows have in common. */
 
 /* ---- groups ---- */
 

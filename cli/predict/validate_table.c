@@ -107,18 +107,19 @@ dt_status validate_where(struct dt_csv *csv, const char *path, const char *const
 
 enum { NAMES = 9, MISTYPED = 3, OF_STUDY = 1, OF_MESHES = 2 };
 
-/* A table's columns, each by any of its names, of which letters and digits count (dt_same_name). Numbers that stand alone have a member of
- * struct measured_run; the rest of this file reads the columns that have a name of their own. */
+/* A table's columns, each with its possible names, compared by letters and digits alone
+ * (dt_same_name). Counts go to a member of struct measured_run; the rest of this file reads the
+ * columns with a name in enum measured_column. */
 static const struct column {
     const char *names[NAMES];
-    unsigned needed;   /* by which kinds of tables: OF_STUDY, OF_MESHES */
-    unsigned counts;   /* for which kinds it is a count, of at least 1, that goes to */
-    size_t to;         /* the int member there, */
-    int where_missing; /* which gets this where the field is empty; 0: it stays as it is */
-    bool of_model;     /* the name of a published model tells it, too */
-    bool of_local;     /* the local batch tells it, too */
-    bool accumulated;  /* the number of accumulated micro-batches tells it, too */
-    const char *unit;  /* of amounts */
+    unsigned needed;   /* the kinds of tables that need the column: OF_STUDY, OF_MESHES */
+    unsigned counts;   /* the kinds of tables in which it is a count, at least 1, */
+    size_t to;         /* stored in this int member; */
+    int where_missing; /* the member's value where the field is empty; 0: unchanged */
+    bool of_model;     /* the name of a published model gives it, too */
+    bool of_local;     /* the local batch gives it, too */
+    bool accumulated;  /* the number of accumulated micro-batches gives it, too */
+    const char *unit;  /* unit of amounts */
 } columns[] = {
 #define COUNT(member) .to = offsetof(struct measured_run, member)
     [COLUMN_GPUS] = {.names = {"gpus", "num_gpus", "n_gpus", "world_size"},
@@ -215,7 +216,7 @@ static const struct column {
 enum { COLUMNS = sizeof columns / sizeof *columns };
 _Static_assert(sizeof columns / sizeof *columns <= MEASURED_COLUMNS, "a table has room for all columns");
 
-/* Said for people, or following from others. */
+/* Columns for people, or that follow from others. */
 static const char *const for_people[] = {"placement_known",     "step_s_stdev", "source_file", "source", "network",
                                          "tflops_per_gpu",      "mfu_pct",      "tflops/gpu",  "mfu",    "mfu (%)",
                                          "Parameters (billion)"};
@@ -262,13 +263,13 @@ const char *measured_name(const struct measured_table *t, int column)
     return t->columns[column] >= 0 ? t->csv.names[t->columns[column]] : columns[column].names[0];
 }
 
-/* A number of experts, under any name, or whether there are some. */
+/* Does the column have a number of experts, or whether there are any? */
 static bool is_of_experts(const char *name)
 {
     return strcasestr(name, "expert") || strcasestr(name, "moe");
 }
 
-/* Used, or nothing to use. */
+/* Is the column used, meant for people, or without a name? */
 static bool is_known(const struct measured_table *t, int i)
 {
     const char *name = t->csv.names[i];
@@ -348,10 +349,9 @@ static dt_status check_columns(const struct measured_table *t)
                            unused);
     for (int i = 0; i < t->csv.column_count && !has_degrees(t); i++)
         if (dt_same_name(t->csv.names[i], "parallelism") || dt_same_name(t->csv.names[i], "parallel strategy"))
-            return dt_fail(DT_ERR_INVALID, "%s:1: %s: expected its numbers in columns of their own: dp, tp, pp, cp", t->path,
-                           t->csv.names[i]);
+            return dt_fail(DT_ERR_INVALID, "%s:1: %s: expected its numbers in separate columns: dp, tp, pp, cp", t->path, t->csv.names[i]);
     if (t->columns[COLUMN_GPUS] < 0 && !has_count(t, offsetof(struct measured_run, data)))
-        return dt_fail(DT_ERR_INVALID, "%s:1: there is no column gpus, nor dp, which would tell with tp, pp and cp%s%s", t->path,
+        return dt_fail(DT_ERR_INVALID, "%s:1: there is no column gpus, nor dp, from which tp, pp and cp would give it%s%s", t->path,
                        *unused ? "; not used: " : "", unused);
     return t->csv.row_count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: no rows", t->path);
 }
@@ -491,7 +491,7 @@ static dt_status measured_choice(const struct measured_table *t, int row, enum m
     return DT_OK;
 }
 
-/* Yes or no, and maybe words about it after a space. Where the field is empty, `told` is false. */
+/* Read yes or no, perhaps with words after it. `told` is false where the field is empty. */
 static dt_status measured_yes(const struct measured_table *t, int row, enum measured_column column, bool *told, bool *yes)
 {
     static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
@@ -504,7 +504,7 @@ static dt_status measured_yes(const struct measured_table *t, int row, enum meas
     return *text && !*told ? measured_wrong(t, row, column, "one of yes, no") : DT_OK;
 }
 
-/* What fsdp gathers at a time, and whether a step has it once or each micro-batch. */
+/* Read what fsdp gathers at a time, and whether once a step or for each micro-batch. */
 static dt_status units_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     DT_TRY(measured_choice(t, row, COLUMN_FSDP_WRAP, "block,linear,unknown", &run->wrap));
@@ -513,9 +513,7 @@ static dt_status units_in(const struct measured_table *t, int row, struct measur
 
 /* ---- rows of results/study/measured.csv ---- */
 
-/* A row of results/study/measured.csv: a paradigm of the study, and its workload. */
-
-/* The paradigms that the study has measured, and hsdp, which newer measurements have. */
+/* Read one of the study's paradigms, or hsdp, which newer measurements have. */
 static dt_status paradigm_in(const struct measured_table *t, int row, enum paradigm_kind *out)
 {
     static const enum paradigm_kind known[] = {PARADIGM_NONE, PARADIGM_DDP, PARADIGM_PDP, PARADIGM_FSDP, PARADIGM_HSDP};
@@ -568,19 +566,16 @@ dt_status measured_run_of_study(const struct measured_table *t, int i, struct me
     DT_TRY(units_in(t, i, run));
     DT_TRY(measured_choice(t, i, COLUMN_PARAMETER_OFFLOAD, "0,1", &run->offload));
     if (run->stages > 1 && !has_stages(run))
-        return dt_fail(DT_ERR_INVALID, "%s:%d: stages: %d, and only pdp has any", t->path, t->csv.lines[i], run->stages);
+        return dt_fail(DT_ERR_INVALID, "%s:%d: stages: %d, but only pdp has stages", t->path, t->csv.lines[i], run->stages);
     if (run->samples % run->stages)
-        snprintf(run->reason, sizeof run->reason, "batch_per_replica %d is no multiple of %d stages", run->samples, run->stages);
+        snprintf(run->reason, sizeof run->reason, "batch_per_replica %d is not a multiple of %d stages", run->samples, run->stages);
     return DT_OK;
 }
 
 /* ---- rows of tables of meshes ---- */
 
-/* A row of a table of meshes, as in papers and projects: sizes of the model, of each kind of
- * parallelism, and of the batch. */
-
-/* Compare by ZeRO's stage, FSDP's version or sharding strategy, or dtbench's own name of the
- * paradigm. */
+/* Is `text` a name of the paradigm: ZeRO's stage, FSDP's version or sharding strategy, or dtbench's
+ * own? */
 static bool is_called(const struct paradigm *paradigm, const char *text)
 {
     for (const char *const *name = paradigm->abroad; name && *name; name++)
@@ -637,7 +632,7 @@ static void order_in(const struct measured_table *t, int row, struct measured_ru
     if (!run->order)
         snprintf(run->reason, sizeof run->reason, "schedule \"%.64s\" is not known", text);
     if (interleaved && run->virtual_stages < 2)
-        snprintf(run->reason, sizeof run->reason, "schedule \"%.64s\", and vpp does not say how many parts a rank has", text);
+        snprintf(run->reason, sizeof run->reason, "schedule \"%.64s\": vpp has no number of parts a rank", text);
 }
 
 static void context_in(const struct measured_table *t, int row, struct measured_run *run)
@@ -677,7 +672,8 @@ static void numbers_in(const struct measured_table *t, int row, struct measured_
 
 static void recomputed_in(const struct measured_table *t, int row, struct measured_run *run)
 {
-    /* The first with whose words it begins. Korthikanti et al.'s "selective" is Megatron-LM's. */
+    /* The first row matches whose words the text begins with. Korthikanti et al.'s "selective" is
+     * Megatron-LM's. */
     static const struct {
         const char *begins;
         enum activation_kind activation;
@@ -714,7 +710,7 @@ static void recomputed_in(const struct measured_table *t, int row, struct measur
         snprintf(run->reason, sizeof run->reason, "%s \"%.64s\" is not known", measured_name(t, COLUMN_RECOMPUTE), text);
 }
 
-/* A number, or thousands of a rounded one ("250k"). */
+/* Read a vocabulary size, or a rounded one in thousands ("250k"). */
 static dt_status vocabulary_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     const char *text = measured_text(t, row, COLUMN_VOCAB);
@@ -723,16 +719,16 @@ static dt_status vocabulary_in(const struct measured_table *t, int row, struct m
     if (end == text || strcasecmp(end, "k") != 0 || !(thousands > 0) || thousands > 1 << 14)
         return measured_count(t, row, COLUMN_VOCAB, &run->vocab);
     run->vocab = (int)lround(1000 * thousands);
-    snprintf(run->note, sizeof run->note, "%s %.32s is taken for %d", measured_name(t, COLUMN_VOCAB), text, run->vocab);
+    snprintf(run->note, sizeof run->note, "%s %.32s is taken as %d", measured_name(t, COLUMN_VOCAB), text, run->vocab);
     return DT_OK;
 }
 
-/* A published model's, by its name. */
+/* Take the sizes of a published model by its name. */
 static dt_status sizes_of_preset(const struct measured_table *t, int row, struct measured_run *run)
 {
     DT_TRY(preset_in(t, row, run));
     if (run->family != model_family(0))
-        return measured_wrong(t, row, COLUMN_MODEL, "a model that is trained with tokens");
+        return measured_wrong(t, row, COLUMN_MODEL, "a model that is trained on tokens");
     const struct dt_model model = model_of_preset(run->preset, run->family);
     run->layers = dt_model_blocks(&model);
     return DT_OK;
@@ -753,10 +749,12 @@ static dt_status model_in(const struct measured_table *t, int row, struct measur
     return *measured_text(t, row, COLUMN_VOCAB) ? vocabulary_in(t, row, run) : DT_OK;
 }
 
-/* Stages have equally many blocks in Megatron-LM (megatron/model/transformer.py, --num-layers) and DeepSpeed (pipe/module.py,
- * type:transformer). Where that does not divide, but would with two blocks more, the embedding and the head stand for one each (Qi et al.,
- * arXiv 2401.10241, section 5.1). Else DeepSpeed fills one stage after the other: of 78 blocks on 12 stages the last has one
- * (bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles-prequel.md, "Re-do"). */
+/* Stages have equal numbers of blocks in Megatron-LM (megatron/model/transformer.py, --num-layers)
+ * and DeepSpeed (pipe/module.py, type:transformer). Where the number of blocks is not divisible,
+ * but would be with two more, embedding and head count as one block each (Qi et al., arXiv
+ * 2401.10241, section 5.1). Else DeepSpeed fills one stage after the other: of 78 blocks on 12
+ * stages the last has one (bigscience-workshop/bigscience,
+ * train/tr11-176B-ml/chronicles-prequel.md, "Re-do"). */
 static void split_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     int parts = run->stages * run->virtual_stages, filled = (run->layers + parts - 1) / parts;
@@ -782,7 +780,8 @@ static void local_batch_in(struct measured_run *run)
         snprintf(run->reason, sizeof run->reason, "global_batch is not dp times the local batch: pipelines that run several times a step");
 }
 
-/* Replicas' batches, cut into micro-batches: of a pipeline chunks, else one after the other. */
+/* Divide a replica's batch into micro-batches: chunks of a pipeline, or else gradient
+ * accumulation. */
 static void batch_in(struct measured_run *run)
 {
     run->samples = run->global_batch / run->data;
@@ -790,11 +789,11 @@ static void batch_in(struct measured_run *run)
     run->chunks = run->stages > 1 ? parts : 1;
     run->micro_batches = run->stages > 1 ? 1 : parts;
     if (!*run->reason && (run->global_batch % run->data || run->samples % run->micro_batch || parts < 1))
-        snprintf(run->reason, sizeof run->reason, "global_batch is no multiple of dp times micro_batch");
+        snprintf(run->reason, sizeof run->reason, "global_batch is not a multiple of dp times micro_batch");
 }
 
-/* As in aleph_alpha_layouts.csv (results/validation): "kernel=torch", whose attention and that of "kernel=fused" has all weights in memory, and
- * "+ RMS kernel". */
+/* Read kernels as in aleph_alpha_layouts.csv (results/validation): "kernel=torch" and
+ * "kernel=fused", whose attention keeps all its weights in memory, and "+ RMS kernel". */
 static void kernels_in(const struct measured_table *t, int i, struct measured_run *run)
 {
     const char *notes = measured_text(t, i, COLUMN_NOTES);
@@ -818,7 +817,7 @@ static bool names_experts(const char *model)
     return has;
 }
 
-/* Models are dense: of rows with experts nothing is predicted. */
+/* Give rows with experts a reason: dtbench's models are dense. */
 static void experts_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     static const char *const none[] = {"0", "1", "no", "none", "false"};
@@ -871,7 +870,9 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
         local_batch_in(run);
     DT_TRY(accumulated_in(t, i, run));
     batch_in(run);
-    run->gpus_per_node = run->gpus_per_node > run->gpus ? run->gpus : run->gpus_per_node; /* these tables say what nodes have */
+    run->gpus_per_node = run->gpus_per_node > run->gpus
+                             ? run->gpus
+                             : run->gpus_per_node; /* the table's number is the GPUs that a node has, not those that are used */
     DT_TRY(measured_yes(t, i, COLUMN_SEQUENCE_PARALLEL, &run->sequence_parallel_told, &run->sequence_parallel));
     kernels_in(t, i, run);
     numbers_in(t, i, run);

@@ -113,8 +113,8 @@ static void find_facts(struct compare *c, const struct pairing *by, const struct
     }
 }
 
-/* Users change clusters and profiles in order to compare them: a prediction with other files is
- * noted. */
+/* Users change clusters and profiles in order to compare them, so a prediction with other files is
+ * only noted. */
 static void find_files(struct compare *c, const struct record_facts *base, const struct record_facts *new)
 {
     static const char *const files[] = {"cluster", "profile"};
@@ -162,7 +162,8 @@ static bool both_ok(const struct comparison *row)
     return row->base && row->new && record_is_ok(row->base) && record_is_ok(row->new);
 }
 
-/* Is `other` a repeat of `record`: ok, of the same experiment, by the same build on the same device? */
+/* Is `other` a repeat of `record`: ok, of the same experiment, by the same build on the same
+ * device? */
 static bool is_repeat(const struct record_facts *other, const struct record_facts *record)
 {
     static const char *const keys[] = {"dtbench", "git_commit", "device", "device_name"};
@@ -490,8 +491,8 @@ static const struct record_facts *record_at(const struct side *side, int i)
     return &side->set->records[side->chosen[i]];
 }
 
-/* The first record of `base`, before number `end`, that `new` may be compared with; -1: none. Within one set, a record that is already the
- * new one of a row is not taken as a base. */
+/* The first record of `base`, before number `end`, that `new` may be compared with; -1: none.
+ * Within one set, a record that is already the new one of a row is not taken as a base. */
 static int find_base(const struct side *base, int end, bool one_set, const struct record_facts *new, const struct compare *c,
                      const struct pairing *by)
 {

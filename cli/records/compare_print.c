@@ -36,7 +36,7 @@ static const char *unit_counted(const struct record_facts *record)
     return *record->metrics.unit ? record->metrics.unit : "token";
 }
 
-/* The unit of all records; "unit" if they differ. */
+/* The unit that all records count; "unit" if they differ. */
 static const char *unit_of_all(const struct compare *c)
 {
     const char *unit = NULL;
@@ -267,7 +267,8 @@ dt_status compare_print_json(const struct compare *c, const struct compare_optio
         to);
 }
 
-/* ---- as JUnit's XML, which GitLab, Jenkins and others show as tests: an experiment is a test case, a regression its failure ---- */
+/* ---- as JUnit's XML, which GitLab, Jenkins and others show as tests: an experiment is a test
+ * case, a regression its failure ---- */
 
 /* Write text of an element or attribute, UTF-8. XML 1.0 allows neither control characters, in
  * whatever form, nor U+FFFE and U+FFFF. */

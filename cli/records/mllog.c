@@ -14,8 +14,8 @@ enum { KEY_BYTES = 64 };
 struct log {
     const struct cJSON *record;
     FILE *to;
-    double time_ms; /* since 1970, of the next event */
-    double samples; /* trained on before it */
+    double time_ms; /* since 1970; the time of the next event */
+    double samples; /* samples trained on before the next event */
     dt_status status;
 };
 

@@ -21,7 +21,8 @@
  * free; NULL if out of memory. */
 char *glob_pattern(const char *name, const char *ending);
 
-/* ---- the last step of writing a file whole: the finished one, under a temporary name, gets its own ---- */
+/* ---- the last step of writing a file whole: the finished one, under a temporary name, gets its
+ * own ---- */
 
 /* Rename the file. With `force` an existing file of that name is replaced; without, it is not, even
  * if it was created since the caller looked, if the file system can guarantee that. Errors:
@@ -97,8 +98,8 @@ void record_set_finish(struct record_set *set);
     "RECORDS are files, folders (all *.jsonl in them, sorted by name), quoted patterns, or '-' for standard input. Of several records of " \
     "one experiment (the same config_hash) the newest with status ok counts, or the newest of all where none is ok."
 
-/* Read the records of `arguments` for `command`. Returns the exit code; a failure is already printed. Owner of *out, also after a failure:
- * the caller, record_set_finish. */
+/* Read the records of `arguments` for `command`. Returns the exit code; a failure is already
+ * printed. Owner of *out, also after a failure: the caller, record_set_finish. */
 int record_arguments_read(const char *command, const char *const *arguments, int count, struct record_set *out);
 
 bool record_is_ok(const struct record_facts *record);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- which rows are runs of one experiment ---- */
+/* ---- finding the rows that are runs of one experiment ---- */
 
 static uint64_t add_to_key(const struct results *r, int row, int column, uint64_t key)
 {
@@ -25,7 +25,8 @@ static bool is_ok(const struct result_lines *l, int row)
     return strcmp(results_text(l->results, row, l->status, number), "ok") == 0;
 }
 
-/* Of rows [count] of one experiment those that are its runs: the ok ones, or else the last. Returns how many. */
+/* Keep the rows [count] of one experiment that count as its runs: the ok ones, or else the last
+ * one. Returns their number. */
 static int keep_runs(const struct result_lines *l, int *rows, int count)
 {
     int kept = 0, last = rows[count - 1];
@@ -137,7 +138,8 @@ dt_status results_find_named(const struct results *r, const char *key, int *out)
     const char *nearest = *out < 0 ? results_nearest(r, key) : NULL;
     if (*out >= 0)
         return DT_OK;
-    return dt_fail(DT_ERR_INVALID, "'%.80s' is no key of these records%s%s", key, nearest ? "; did you mean " : "", nearest ? nearest : "");
+    return dt_fail(DT_ERR_INVALID, "'%.80s' is not a key of these records%s%s", key, nearest ? "; did you mean " : "",
+                   nearest ? nearest : "");
 }
 
 enum operator{ IS, IS_NOT, BELOW, AT_MOST, ABOVE, AT_LEAST };
@@ -170,7 +172,8 @@ static dt_status read_condition(const struct results *r, const char *text, struc
     return dt_fail(DT_ERR_INVALID, "--where %.80s: expected KEY=VALUE, with one of = != < <= > >= between", text);
 }
 
-/* Is a value one of the list "a,b"? Numbers are compared as numbers; a file of configs also by its name alone. */
+/* Is a value one of the list "a,b"? Numbers are compared as numbers; a file of configs also by its
+ * name alone. */
 static bool is_one_of(const char *value, enum result_kind kind, const char *list)
 {
     char shown[VALUE_BYTES];
@@ -231,7 +234,7 @@ static int by_key(const void *left, const void *right, void *context)
     const struct sort_key *a = left, *b = right;
     int sign = *(const bool *)context ? -1 : 1;
     bool numbers = !isnan(a->number) && !isnan(b->number);
-    if (!*a->text != !*b->text) /* those without a value last */
+    if (!*a->text != !*b->text) /* lines without a value come last */
         return *a->text ? -1 : 1;
     int order = numbers ? (a->number > b->number) - (a->number < b->number) : strcmp(a->text, b->text);
     return order ? sign * order : a->place - b->place;
@@ -268,5 +271,5 @@ int result_lines_rate(const struct result_lines *l)
         found = c;
         kinds++;
     }
-    return kinds == 1 || samples < 0 ? found : samples; /* collectives alone have two, and no samples */
+    return kinds == 1 || samples < 0 ? found : samples; /* records of collectives alone have two rates, and no samples */
 }

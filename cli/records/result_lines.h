@@ -24,16 +24,18 @@ struct result_lines {
 /* The column of a key. Errors: DT_ERR_INVALID if no record has it, with the nearest name. */
 dt_status results_find_named(const struct results *results, const char *key, int *column);
 
-/* Owner of *out, also after a failure: the caller, result_lines_finish. Errors: DT_ERR_HOST_MEMORY. */
+/* Owner of *out, also after a failure: the caller, result_lines_finish. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status result_lines_find(const struct results *results, struct result_lines *out);
 void result_lines_finish(struct result_lines *lines);
 
 /* The row that represents a line: the newest. */
 int result_line_row(const struct result_lines *lines, int line);
 bool result_line_is_ok(const struct result_lines *lines, int line);
-/* A number: of a metric the median of the runs. */
+/* The line's number: for a metric the median of the runs. */
 double result_line_number(const struct result_lines *lines, int line, int column);
-/* How much longer the slowest run's step took than the fastest one's, as a fraction; NaN for one run. */
+/* How much longer the slowest run's step took than the fastest one's, as a fraction; NaN for one
+ * run. */
 double result_line_spread(const struct result_lines *lines, int line);
 
 /* Keep the lines for which "KEY=VALUE" holds: also != < <= > >=, and after = and != a list "a,b" of
@@ -43,7 +45,8 @@ dt_status result_lines_keep(struct result_lines *lines, const char *condition);
 /* Sort by a key, smallest first, or with "-" before the key largest first; lines without a value
  * come last, equal ones keep their order. Errors: as above. */
 dt_status result_lines_sort(struct result_lines *lines, const char *key);
-/* The rate by which lines are compared: tokens or images per second, and samples where there are several kinds. -1: no record has one. */
+/* The rate by which lines are compared: tokens or images per second, and samples where there are
+ * several kinds. -1: no record has one. */
 int result_lines_rate(const struct result_lines *lines);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* ---- columns ---- */
 
-/* "config.model.dtype" as "model.dtype". */
+/* Split "config.model.dtype" into its part, the config, and its name, "model.dtype". */
 static enum result_part part_of(const char *path, const char **name)
 {
     static const struct {
@@ -38,8 +38,7 @@ static dt_status add_node(struct results *r, int parent, const char *key, size_t
     if (!DT_ROOM(r->nodes, r->node_count, r->node_capacity))
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the keys of records");
     struct node *node = &r->nodes[r->node_count];
-    before =
-        parent == NONE ? "" : r->nodes[parent].path; /* the array of nodes may have been reallocated; their texts stay where they are */
+    before = parent == NONE ? "" : r->nodes[parent].path; /* the nodes may have been reallocated, but not their texts */
     size_t path_bytes = strlen(before) + bytes + 2;
     *node = (struct node){.key = strndup(key, bytes),
                           .key_bytes = bytes,
@@ -85,7 +84,8 @@ dt_status results_key(struct results *r, int parent, const char *key, size_t byt
     return DT_OK;
 }
 
-/* Set the value of the current row in the column of `node`. Rows since the column's last value get none. */
+/* Set the value of the current row in the column of `node`. Rows between the column's last value
+ * and this one have no value. */
 dt_status results_put(struct node *node, int row, double value)
 {
     double none = node->is_number ? NAN : 0;
@@ -142,7 +142,7 @@ static size_t slot_of(const struct results *r, const char *characters, size_t by
     return slot;
 }
 
-/* Twice the slots. */
+/* Double the hash table. */
 static bool grow_slots(struct results *r)
 {
     size_t count = r->slot_count ? 2 * r->slot_count : 1024;
@@ -172,7 +172,7 @@ static bool make_room(struct results *r, size_t bytes)
     return 2 * r->text_count < r->slot_count || grow_slots(r);
 }
 
-/* A number for a text: equal texts have the same number. */
+/* Give a text its number: equal texts have the same one. */
 dt_status results_intern(struct results *r, const char *characters, size_t bytes, enum result_kind kind, uint32_t *out)
 {
     if (!make_room(r, bytes + 1))
@@ -202,7 +202,7 @@ dt_status results_create(results_wish *wish, const void *context, struct results
     r->kept_source = r->config = r->hash = r->status = r->version = NONE;
     dt_status status = add_node(r, NONE, "", 0, &root);
     if (status == DT_OK)
-        status = results_intern(r, "", 0, RESULT_NONE, &none); /* number 0 */
+        status = results_intern(r, "", 0, RESULT_NONE, &none); /* the empty text gets number 0 */
     if (status < 0) {
         results_destroy(r);
         return status;
@@ -258,7 +258,7 @@ enum result_part results_part(const struct results *r, int column)
     return r->nodes[column].part;
 }
 
-/* The child that stands for an object of numbers. */
+/* The child that stands for an object of numbers: step_s.median for step_s. */
 static int main_value(const struct results *r, int column)
 {
     for (int child = r->nodes[column].child; child != NONE; child = r->nodes[child].next)
@@ -267,7 +267,8 @@ static int main_value(const struct results *r, int column)
     return column;
 }
 
-/* Find a column by its last word: a config key before a metric, and a metric before anything else. */
+/* Find a column by its last word: a config key before a metric, and a metric before anything
+ * else. */
 int results_find(const struct results *r, const char *name)
 {
     int found = NONE, part = RESULT_OF_RECORD + 1;

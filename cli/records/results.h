@@ -24,7 +24,7 @@ struct results;
 /* Is the metric or provenance fact of this name wanted? All other values are always kept. */
 typedef bool results_wish(const void *context, const char *name);
 
-/* Without rows. Owner of *out: the caller. Errors: DT_ERR_HOST_MEMORY. */
+/* Create results without rows. Owner of *out: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status results_create(results_wish *wish, const void *context, struct results **out);
 void results_destroy(struct results *results); /* takes NULL */
 
@@ -37,14 +37,16 @@ dt_status results_add(struct results *results, const char *line, int *row);
 
 int results_count(const struct results *results); /* rows */
 
-/* ---- columns: numbers from 0 in the order in which keys came first; those of objects have no values, and columns below them ---- */
+/* ---- columns: numbered from 0 in the order in which keys first occurred; an object's column has
+ * no values, but its keys' columns have ---- */
 
 enum result_part { RESULT_OF_CONFIG, RESULT_OF_METRICS, RESULT_OF_PROVENANCE, RESULT_OF_RECORD /* "status", "config_hash" */ };
 
 int results_columns(const struct results *results);
 const char *results_name(const struct results *results, int column);
 enum result_part results_part(const struct results *results, int column);
-/* The column of a name; "step_s" and "peak_bytes" are their median and total. -1: no record has such a key. */
+/* The column of a name; "step_s" and "peak_bytes" are their median and total. -1: no record has
+ * such a key. */
 int results_find(const struct results *results, const char *name);
 /* If there is no such column: the nearest name, for an error's text; NULL: none is near. */
 const char *results_nearest(const struct results *results, const char *name);
@@ -62,7 +64,8 @@ double results_number(const struct results *results, int row, int column); /* Na
 /* The value as in the record, a text without quotes; "" if there is none. `number` is used for
  * values that are kept as numbers. */
 const char *results_text(const struct results *results, int row, int column, char number[32]);
-/* Of what is no metric: the number of its value, below results_ids(), the same for the same value; 0: none. */
+/* Of what is no metric: the number of its value, below results_ids(), the same for the same value;
+ * 0: none. */
 int results_id(const struct results *results, int row, int column);
 int results_ids(const struct results *results);
 /* Equal in both rows? */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a line that is no record has left in the row that comes next. */
+/* Clear the values that an invalid line has put into the next row. */
 static void forget_row(struct results *r)
 {
     for (int i = 0; i < r->node_count; i++) {
@@ -24,7 +24,7 @@ static void forget_row(struct results *r)
 
 enum line_is { IS_RECORD, IS_NEWER, IS_TORN };
 
-/* The record's own key, kept where it was found last. */
+/* Find a key of the record itself. Its column is remembered in *column. */
 static int find_own(const struct results *r, const char *key, int *column)
 {
     for (int child = r->nodes[ROOT].child; *column == NONE && child != NONE; child = r->nodes[child].next)
@@ -38,7 +38,7 @@ static bool has_text(const struct results *r, const char *key, int *column)
     return find_own(r, key, column) != NONE && results_kind(r, r->count, *column) == RESULT_TEXT;
 }
 
-/* The line of the row that comes next, for the one after it. */
+/* Keep a line, with which the next one is compared. */
 static dt_status keep_text(struct results *r, const char *line, size_t bytes)
 {
     if (r->line_room < bytes) {
@@ -50,7 +50,7 @@ static dt_status keep_text(struct results *r, const char *line, size_t bytes)
     return DT_OK;
 }
 
-/* The values of a line become the next row, if it is a record. Errors: DT_ERR_HOST_MEMORY. */
+/* Make a line's values the next row, if it is a record. Errors: DT_ERR_HOST_MEMORY. */
 static dt_status scan_line(struct results *r, const char *line, size_t bytes, struct row place, enum line_is *is)
 {
     bool has_config;
@@ -80,7 +80,7 @@ static dt_status add_source(struct results *r, const char *name, int fd)
     return DT_OK;
 }
 
-/* A line that is kept in a temporary file, where results_record finds it. */
+/* Keep a line of standard input in a temporary file, from which results_record reads it. */
 static dt_status keep_line(struct results *r, const char *line, size_t bytes, struct row *place)
 {
     if (r->kept_source == NONE) {

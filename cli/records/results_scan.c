@@ -9,13 +9,15 @@
 
 enum { DEPTH_MAX = 64 };
 
-/* Where the scanner is; a NUL ends the line. What is no record ends the scan with DT_ERR_INVALID, without a text: it is counted, and left out. */
+/* The scanner's position in a line, which ends with a NUL. A line that is not a record ends the
+ * scan with DT_ERR_INVALID, without a text: such lines are counted and left out. */
 struct scan {
     struct results *results;
     const char *line, *at, *end;
     int depth;
     bool has_config;
-    /* Up to `same` this line equals the last row's, whose text begins `shift` bytes from this one in memory. */
+    /* Up to `same` this line is equal to the last row's line, which begins `shift` bytes from it in
+     * memory. */
     const char *same;
     ptrdiff_t shift;
 };
@@ -27,7 +29,7 @@ static inline void skip_blanks(struct scan *s)
         s->at++;
 }
 
-/* At a quote: the characters up to the next one, which is passed. */
+/* Take a string, from its opening quote to after its closing quote. */
 static bool take_string(struct scan *s, const char **begin, size_t *bytes, bool *escaped)
 {
     static const bool stops[256] = {[0 ... 31] = true, ['"'] = true, ['\\'] = true};
@@ -48,7 +50,8 @@ static bool take_string(struct scan *s, const char **begin, size_t *bytes, bool 
     return true;
 }
 
-/* At an opening bracket: to what comes after its closing one. Brackets are counted, not paired. */
+/* Skip from an opening bracket to after its closing one. Brackets are counted, not matched by
+ * kind. */
 static bool skip_brackets(struct scan *s)
 {
     static const bool stops[256] = {[0] = true, ['"'] = true, ['{'] = true, ['}'] = true, ['['] = true, [']'] = true};
@@ -72,7 +75,7 @@ static bool skip_brackets(struct scan *s)
     }
 }
 
-/* At a number or a word: its end. */
+/* The bytes of a number or a word. */
 static size_t token_bytes(const struct scan *s)
 {
     static const bool stops[256] = {[0] = true, [' '] = true, ['\t'] = true, ['\r'] = true, [','] = true, ['}'] = true, [']'] = true};
@@ -98,7 +101,7 @@ static bool skip_value(struct scan *s)
 
 static dt_status take_value(struct scan *s, int column);
 
-/* A text with escapes, as JSON reads it. */
+/* Put a text with escapes, decoded as JSON. */
 static dt_status put_escaped(struct results *r, int column, const char *quoted, size_t bytes)
 {
     cJSON *value;
@@ -119,8 +122,10 @@ static dt_status put_text(struct results *r, int column, const char *characters,
     return results_put(node, r->count, text);
 }
 
-/* What strtod reads, sooner: where digits and power of ten have no rounding in 64 bits, their quotient has one, to those bits, and rounds on to
- * a double as if there had been none, unless it is halfway between two. Source: W. D. Clinger, How to read floating point numbers accurately. */
+/* Read what strtod reads, but faster. The digits and the power of ten are exact in 64 bits, so that
+ * only their quotient is rounded to 64 bits. Rounding that to a double gives the correct result,
+ * unless it is halfway between two doubles; strtod reads those. Source: W. D. Clinger, How to read
+ * floating point numbers accurately. */
 static bool read_number(const char *token, const char *end, double *out)
 {
     static const long double powers[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
@@ -137,7 +142,7 @@ static bool read_number(const char *token, const char *end, double *out)
     ptrdiff_t fraction = point ? end - point - 1 : 0;
     bool sooner = LDBL_MANT_DIG == 64 && c == end && end[-1] >= '0' && fraction < POWERS;
     value = sooner ? value / powers[fraction] : 0;
-    memcpy(&halfway, &value, sizeof halfway); /* its 64 bits, of which a double has the first 53 */
+    memcpy(&halfway, &value, sizeof halfway); /* the significand's 64 bits, of which a double has the first 53 */
     if (sooner && (halfway & 0x7ff) != 0x400) {
         *out = (double)(*token == '-' ? -value : value);
         return true;
@@ -153,7 +158,7 @@ static dt_status put_number(struct node *node, int row, const char *token, size_
     return read_number(token, token + bytes, &number) ? results_put(node, row, number) : DT_ERR_INVALID;
 }
 
-/* How many bytes two texts have in common, at most `most`. */
+/* The number of equal bytes at the beginning of two texts, at most `most`. */
 static size_t common_bytes(const char *left, const char *right, size_t most)
 {
     size_t count = 0;
@@ -168,7 +173,7 @@ static size_t common_bytes(const char *left, const char *right, size_t most)
     return count;
 }
 
-/* Does the last row's line have, from byte `then` on, the same `bytes` bytes that come next? */
+/* Are the next `bytes` bytes the same as those of the last row's line from byte `then`? */
 static bool is_told(struct scan *s, size_t then, size_t bytes)
 {
     const struct results *r = s->results;
@@ -181,7 +186,7 @@ static bool is_told(struct scan *s, size_t then, size_t bytes)
     return s->at + bytes <= s->same && (s->at[bytes] == ',' || s->at[bytes] == '}');
 }
 
-/* A key and all below it have the values of the last row again. */
+/* Give a key, and all keys below it, the values of the last row again. */
 static dt_status repeat(struct results *r, int column)
 {
     struct node *node = &r->nodes[column];
@@ -195,7 +200,8 @@ static dt_status repeat(struct results *r, int column)
     return DT_OK;
 }
 
-/* "key": value. What is the same text as in the last row has the same values. */
+/* Take a "key": value. If its text is the same as in the last row, so are the values, and it is not
+ * read again. */
 static dt_status take_member(struct scan *s, int column)
 {
     struct results *r = s->results;
@@ -257,7 +263,7 @@ static dt_status take_object(struct scan *s, int column)
     }
 }
 
-/* A list of what each step has has columns for its first and its last one. */
+/* Take a list with a value for each step: its first and last value get columns. */
 static dt_status take_ends(struct scan *s, int column)
 {
     struct scan first = *s, last;
@@ -290,7 +296,7 @@ static bool is_of_steps(const char *path)
     return false;
 }
 
-/* Of the config a list is a text; of other lists but those of steps nobody wants anything here. */
+/* Take a list. In the config it is one text; outside of it only lists of steps are kept. */
 static dt_status take_list(struct scan *s, int column)
 {
     const struct node *node = &s->results->nodes[column];

@@ -17,13 +17,13 @@ const char *show_format_name(enum show_format format)
     return format < SHOW_FORMATS ? names[format] : NULL;
 }
 
-/* ---- what is shown where nobody asks for columns: rates, and these ---- */
+/* ---- the usual columns: rates, and these ---- */
 
 static const struct usual {
     const char *name;
-    bool if_any;      /* only where some experiment has more than 0 of it */
-    bool stays;       /* also where all have the same */
-    const char *with; /* only where some has more than 0 of this */
+    bool if_any;      /* shown only if some experiment has a value above 0 */
+    bool stays;       /* shown also if all values are equal */
+    const char *with; /* shown only if this metric has a value above 0 somewhere */
 } usual[] = {
     {"step_s.median", false, true, NULL},
     {"mfu", true, false, NULL},
@@ -74,7 +74,7 @@ bool show_wish(const void *context, const char *name)
 static struct column *add_column(struct show *s, enum cell_kind kind, int column, const char *name, int flags)
 {
     if (s->column_count == SHOWN_MAX)
-        s->column_count--; /* of a sweep over that many keys: the last column is left out */
+        s->column_count--; /* too many columns: leave out the last one */
     struct column *c = &s->columns[s->column_count++];
     *c = (struct column){kind, column, name, {{0}, {0}, 0, 0, 0, 0}, {"", 1}, flags};
     return c;
@@ -123,7 +123,7 @@ static void add_by_name(struct show *s, const char *name, int flags)
         add_key(s, column, flags);
 }
 
-/* Columns for the config's keys that differ between the experiments, name and sizes first. */
+/* Add columns for the config's keys that differ between the experiments, name and sizes first. */
 static void add_config(struct show *s)
 {
     static const char first[] = "name,paradigm,world_size,batch_size";
@@ -176,14 +176,14 @@ static void add_rest(struct show *s)
     add_by_name(s, "status", 0);
 }
 
-/* keys get the columns that `names` says, comma-separated. Errors: DT_ERR_INVALID. */
+/* Find the columns of comma-separated `names`. Errors: DT_ERR_INVALID. */
 static dt_status read_keys(const struct results *r, const char *names, int keys[SHOWN_MAX], int *count)
 {
     *count = 0;
     for (const char *name = names;; name++) {
         char text[128];
         if (*count == SHOWN_MAX)
-            return dt_fail(DT_ERR_INVALID, "more than %d keys: name those that matter", SHOWN_MAX);
+            return dt_fail(DT_ERR_INVALID, "more than %d keys: name fewer", SHOWN_MAX);
         size_t bytes = strcspn(name, ",");
         snprintf(text, sizeof text, "%.*s", (int)(bytes < sizeof text ? bytes : sizeof text - 1), name);
         DT_TRY(results_find_named(r, text, &keys[(*count)++]));
@@ -227,9 +227,10 @@ static dt_status choose_columns(struct show *s)
     return DT_OK;
 }
 
-/* ---- the fastest of those that have the same values of some keys ---- */
+/* ---- the fastest line of each group with the same values of some keys ---- */
 
-/* The steps of a line's runs, each in seconds per unit of work: batches may differ. Errors: those of results_record. */
+/* The steps of a line's runs, each in seconds per unit of work: batches may differ. Errors: those
+ * of results_record. */
 static dt_status read_steps(const struct show *s, int line, int rate, struct compare_steps *out)
 {
     const struct result_line *its = &s->lines.lines[line];
@@ -257,7 +258,7 @@ static dt_status read_steps(const struct show *s, int line, int rate, struct com
     return DT_OK;
 }
 
-/* By how much a line leads the next one. */
+/* Judge how much faster a line is than the next one. */
 static dt_status judge_lead(const struct show *s, int rate, struct shown *lead)
 {
     const struct compare_options how = {0};
@@ -273,14 +274,14 @@ static dt_status judge_lead(const struct show *s, int rate, struct shown *lead)
     return DT_OK;
 }
 
-/* A line's rate; one that did not end well has none. */
+/* A line's rate; none if its status is not ok. */
 static double rate_of(const struct show *s, int line, int rate)
 {
     double value = result_line_is_ok(&s->lines, line) ? result_line_number(&s->lines, line, rate) : NAN;
     return isnan(value) ? -1 : value;
 }
 
-/* Of the lines at places [count] the fastest and the second. */
+/* Find the fastest and the second fastest of the lines at places [count]. */
 static struct shown find_fastest(const struct show *s, const struct dt_place *places, int count, int rate)
 {
     struct shown found = {.line = places[0].at, .next = -1, .first = places[0].at};
@@ -301,13 +302,13 @@ static int by_first(const void *left, const void *right)
     return ((const struct shown *)left)->first - ((const struct shown *)right)->first;
 }
 
-/* Show only the fastest line of those that have the same values of the keys, in the order in which the first of them came. */
+/* Show only the fastest line of each group, in the order of the groups' first lines. */
 static dt_status show_best(struct show *s)
 {
     int keys[SHOWN_MAX], key_count, rate = result_lines_rate(&s->lines);
     DT_TRY(read_keys(s->results, s->options->best, keys, &key_count));
     if (rate < 0)
-        return dt_fail(DT_ERR_INVALID, "--best %.80s: no record has a rate, so that none is the fastest", s->options->best);
+        return dt_fail(DT_ERR_INVALID, "--best %.80s: no record has a rate to compare", s->options->best);
     struct dt_place *places = malloc(((size_t)s->lines.count + 1) * sizeof *places);
     DT_TRY(dt_allocated(places, "no memory for %d lines", s->lines.count));
     for (int i = 0; i < s->lines.count; i++) {
@@ -343,8 +344,8 @@ static dt_status show_lines(struct show *s, FILE *to)
     for (int i = 0; i < o->where.count; i++)
         DT_TRY(result_lines_keep(&s->lines, o->where.items[i]));
     if (s->lines.count == 0)
-        return dt_fail(DT_ERR_INVALID, "no record is so: %s%s", o->where.items[0],
-                       o->where.count > 1 ? ", and what else --where says" : "");
+        return dt_fail(DT_ERR_INVALID, "no record meets the condition: %s%s", o->where.items[0],
+                       o->where.count > 1 ? ", and the other conditions of --where" : "");
     if (o->sort)
         DT_TRY(result_lines_sort(&s->lines, o->sort));
     s->shown = calloc((size_t)s->lines.count, sizeof *s->shown);

@@ -1,4 +1,5 @@
-/* A `dtbench show` under way: show.c chooses lines and columns, show_print.c writes them. */
+/* The state that a `dtbench show` passes from show.c, which chooses lines and columns, to
+ * show_print.c, which writes them. */
 #ifndef CLI_RECORDS_SHOW_PARTS_H
 #define CLI_RECORDS_SHOW_PARTS_H
 
@@ -8,19 +9,19 @@ enum cell_kind { CELL_VALUE, CELL_LOSS, CELL_DIFFERENCE, CELL_RUNS, CELL_SPREAD,
 
 struct column {
     enum cell_kind kind;
-    int column;                   /* of the results; -1: none */
+    int column;                   /* column of the results; -1: none */
     const char *name;             /* in CSV and JSON */
-    struct dt_metric_name metric; /* of a metric */
-    struct unit unit;             /* in which a table shows it */
+    struct dt_metric_name metric; /* the metric's names */
+    struct unit unit;             /* unit in a table */
     int flags;
 };
 
 enum { SHOWN_MAX = 30 };
 
-/* A line that is shown; of several that are compared the fastest, and how far it leads. */
+/* A line to show. With --best it is the fastest of its group, with its lead. */
 struct shown {
-    int line, next; /* next: the second; -1: it is alone */
-    int first;      /* of the lines that are compared, the first */
+    int line, next; /* next: the second fastest; -1: none */
+    int first;      /* the group's first line */
     struct comparison judged;
 };
 
@@ -32,23 +33,25 @@ struct show {
     int shown_count;
     struct column columns[SHOWN_MAX];
     int column_count;
-    int device, doubts; /* columns of the results, which each line is asked for; -1: none */
+    int device, doubts; /* columns of the results that the remarks below the table use; -1: none */
     bool several_runs;
 };
 
-/* The results' row of a line that is shown. */
+/* The results' row of a shown line. */
 static inline int row_at(const struct show *s, int shown)
 {
     return result_line_row(&s->lines, s->shown[shown].line);
 }
 
-/* Has one line another value than one before it, also of those that are not shown? Lines without a value have no part in that. */
+/* Do two lines differ in this column? Lines that are not shown count; lines without a value do
+ * not. */
 bool show_differs(const struct show *s, int column);
-/* Does its value follow from that of another key that differs, too: a model's sizes from its preset? */
+/* Does the column's value follow from another key that differs, as a model's sizes follow from its
+ * preset? */
 bool show_follows(const struct show *s, int column);
 bool show_is_simulated(const struct show *s, int line);
 
-/* In the format of the options. Errors: as show_print. */
+/* Write the lines in the format of the options. Errors: as show_print. */
 dt_status show_write(const struct show *s, FILE *to);
 
 #endif

@@ -47,7 +47,8 @@ bool show_is_simulated(const struct show *s, int line)
 
 enum { CELL_BYTES = 512 };
 
-/* What the second has of the keys in which it differs from the fastest: "order zb_h1, chunks 8". */
+/* Describe the second fastest by the keys in which it differs from the fastest: "order zb_h1,
+ * chunks 8". */
 static void describe_next(const struct show *s, const struct shown *lead, char *text)
 {
     int row = result_line_row(&s->lines, lead->line), next = result_line_row(&s->lines, lead->next);
@@ -131,10 +132,10 @@ static void print_titles(const struct show *s, struct table *t)
     for (int i = 0; i < s->column_count; i++) {
         const struct column *c = &s->columns[i];
         bool is_metric = c->column >= 0 && results_part(s->results, c->column) == RESULT_OF_METRICS;
-        const char *title = c->name, *unit = c->unit.name, *per = strchr(unit, '/'); /* on a third line */
+        const char *title = c->name, *unit = c->unit.name, *per = strchr(unit, '/'); /* the part of the unit after "/", on a third line */
         if (is_metric)
             title = c->metric.title;
-        if ((c->flags & TABLE_KEY) && (strcmp(title, "name") == 0 || strcmp(title, "paradigm") == 0)) { /* on the left */
+        if ((c->flags & TABLE_KEY) && (strcmp(title, "name") == 0 || strcmp(title, "paradigm") == 0)) { /* aligned to the left */
             table_column(t, c->flags, "%s", title);
         } else if (c->flags & TABLE_KEY) {
             experiment_key_column(t, title);
@@ -171,7 +172,7 @@ static void print_row(const struct show *s, struct table *t, int shown)
     }
 }
 
-/* text gets a label of a line, of the keys that differ: "ddp, batch 8". */
+/* Describe a line by the keys that differ: "ddp, batch 8". */
 static void describe_line(const struct show *s, int shown, char text[CELL_BYTES])
 {
     size_t used = 0;
@@ -189,7 +190,8 @@ static void describe_line(const struct show *s, int shown, char text[CELL_BYTES]
     }
 }
 
-/* Below the table, a line for each: why an experiment failed, and what speaks against what was measured. */
+/* Print a line below the table for each failed experiment, and for each doubt about a
+ * measurement. */
 static void print_remarks(const struct show *s, FILE *to)
 {
     int error = results_find(s->results, "error");
@@ -212,7 +214,7 @@ static void print_remarks(const struct show *s, FILE *to)
     }
 }
 
-/* What is predicted; "" where nothing is. */
+/* Describe what is predicted; "" where nothing is. */
 static const char *describe_predictions(const struct show *s, char text[PREDICTIONS_BYTES])
 {
     struct predictions all = {0};
@@ -281,7 +283,7 @@ static dt_status print_markdown(const struct show *s, FILE *to)
     return DT_OK;
 }
 
-/* A number or a text in units of the record; "" for none. */
+/* A number or a text in the record's units; "" for none. */
 static enum result_kind exact(const struct show *s, int shown, const struct column *c, char text[CELL_BYTES])
 {
     const struct shown *its = &s->shown[shown];
@@ -311,7 +313,7 @@ static enum result_kind exact(const struct show *s, int shown, const struct colu
     return isnan(value) ? RESULT_NONE : RESULT_NUMBER;
 }
 
-/* RFC 4180: quotes around what has a comma, a quote or a line's end. */
+/* RFC 4180: a field with a comma, a quote or a line end is quoted. */
 static void put_csv(const char *text, FILE *to)
 {
     bool quoted = strpbrk(text, ",\"\r\n");
@@ -349,7 +351,7 @@ static struct cJSON *as_json(enum result_kind kind, const char *text)
     return dt_json_text(NULL);
 }
 
-/* An array of objects; with --best also the interval of the lead and what compare says of it. */
+/* Print an array of objects; with --best also the lead's interval and verdict. */
 static dt_status print_json(const struct show *s, FILE *to)
 {
     struct cJSON *rows = dt_json_array();
@@ -370,12 +372,12 @@ static dt_status print_json(const struct show *s, FILE *to)
     return dt_json_write(rows, to);
 }
 
-/* Of several runs the last. */
+/* Print the log of the last run. */
 static dt_status print_mllog(const struct show *s, FILE *to)
 {
     struct cJSON *record;
     if (s->shown_count != 1)
-        return dt_fail(DT_ERR_INVALID, "MLPerf's log is one of one run, and these are %d experiments: --where chooses one", s->shown_count);
+        return dt_fail(DT_ERR_INVALID, "MLPerf's log is for one experiment, not %d: choose one with --where", s->shown_count);
     DT_TRY(results_record(s->results, row_at(s, 0), &record));
     dt_status status = mllog_print(record, to);
     dt_json_destroy(record);

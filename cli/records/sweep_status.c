@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Mark in first[] the experiment that has each one's hash first. */
+/* first[i]: the first experiment with the hash of experiment i. */
 static void find_first(struct dt_place *places, int count, int *first)
 {
     dt_places_sort(places, count);
@@ -64,16 +64,16 @@ void sweep_identity_report(const struct sweep_identity *identity, int experiment
 
 /* ---- how long an experiment will take ---- */
 
-/* What one done experiment says. */
+/* What one finished experiment contributes. */
 struct sample {
     char hash[sizeof((struct experiment *)0)->hash];
-    double s_per_flop; /* of one rank */
-    double overhead_s; /* all that is not steps */
+    double s_per_flop; /* for one rank */
+    double overhead_s; /* all time outside of steps */
 };
 
 enum { KEPT = 64 };
 
-/* Done experiments that are alike. */
+/* Finished experiments that are alike. */
 struct group {
     const char *device;
     enum paradigm_kind paradigm;
@@ -156,7 +156,7 @@ dt_status forecaster_add(struct forecaster *f, const struct experiment *done, do
     struct sample *s = &g->samples[g->added++ % KEPT];
     *s = (struct sample){
         .s_per_flop = steps_s / steps_of(done) / flops_of_rank(done),
-        .overhead_s = overhead_s > 0 ? overhead_s : 0, /* a few slow steps can make the median times their number more than all there was */
+        .overhead_s = overhead_s > 0 ? overhead_s : 0, /* the median step, times their number, can exceed the total */
     };
     memcpy(s->hash, done->hash, sizeof s->hash);
     g->kept = g->added < KEPT ? g->added : KEPT;
@@ -167,7 +167,7 @@ struct forecast forecaster_predict(const struct forecaster *f, const struct expe
 {
     struct forecast out = {NAN, NAN, 0, FORECAST_NONE};
     double *times = malloc(((size_t)f->count * KEPT + 1) * sizeof *times);
-    if (!times) /* as good as knowing nothing */
+    if (!times) /* without memory there is no forecast */
         return out;
     for (int basis = FORECAST_SAME; basis < FORECAST_NONE && out.based_on == 0; basis++) {
         for (int i = 0; i < f->count; i++) {
@@ -210,7 +210,7 @@ static double time_taken(const struct record_facts *record)
 {
     if (!record)
         return NAN;
-    if (isfinite(record->metrics.wall_s) || !record->experiment) /* records of before there was wall_s have the parts of it */
+    if (isfinite(record->metrics.wall_s) || !record->experiment) /* older records have no wall_s, but its parts */
         return record->metrics.wall_s;
     return record->metrics.startup_s + forecast_steps_s(record->experiment, record->metrics.step_s.median);
 }
@@ -222,7 +222,7 @@ static dt_status new_items(struct sweep_status *sweep, int count)
     return sweep->items ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
 }
 
-/* Labels, by that in which the sweep's experiments differ. */
+/* Label the experiments by their differences. */
 static dt_status label(struct sweep_status *sweep)
 {
     struct experiment *all = malloc(((size_t)sweep->count + 1) * sizeof *all);
@@ -246,7 +246,7 @@ static dt_status label(struct sweep_status *sweep)
     return DT_OK;
 }
 
-/* What is done tells how long the rest takes. */
+/* Forecast the rest from the finished experiments. */
 static dt_status forecast(struct sweep_status *sweep)
 {
     struct forecaster *f;
@@ -306,7 +306,8 @@ static uint64_t key_of(const char *hash)
     return dt_hash_fnv1a(hash, strlen(hash));
 }
 
-/* The items of the config that records are of; returns the records of none. `places` [sweep->count] */
+/* Match records with the config's items; returns the number of records without an item. `places`
+ * [sweep->count] */
 static int match(struct sweep_status *sweep, struct dt_place *places, const struct record_set *set, const int *chosen, int chosen_count)
 {
     int others = 0;
@@ -326,7 +327,7 @@ static int match(struct sweep_status *sweep, struct dt_place *places, const stru
     return others;
 }
 
-/* The config's experiments in the sweep's order, equal ones once: of these the first. */
+/* Take the config's experiments in the sweep's order; of equal ones only the first. */
 static dt_status take_experiments(struct sweep_statuses *statuses, const struct experiment_list *experiments)
 {
     struct sweep_status *sweep = statuses->sweeps;
@@ -359,7 +360,7 @@ static dt_status find_of_config(const struct record_set *set, const int *chosen,
     return complete(sweep);
 }
 
-/* The sweep that a record is of; a new one where it is the first of it. */
+/* Find a record's sweep, or add a new one. */
 static dt_status sweep_of(struct sweep_statuses *out, const struct record_set *set, const int *chosen, int chosen_count,
                           const struct record_facts *record, struct sweep_status **found)
 {
@@ -380,13 +381,13 @@ static dt_status sweep_of(struct sweep_statuses *out, const struct record_set *s
 
 static dt_status find_of_records(const struct record_set *set, const int *chosen, int chosen_count, struct sweep_statuses *out)
 {
-    int alone = 0; /* of those that name no sweep */
+    int alone = 0; /* number of records that name no sweep */
     for (int i = 0; i < chosen_count; i++) {
         const struct record_facts *record = &set->records[chosen[i]];
         struct sweep_status *sweep = NULL;
         DT_TRY(sweep_of(out, set, chosen, chosen_count, record, &sweep));
         int place = *record->sweep.id ? record->sweep.index : alone++;
-        if (place >= sweep->count) /* the same name and another count: no record of dtbench's own */
+        if (place >= sweep->count) /* the same id with another count: dtbench did not write this record */
             continue;
         struct sweep_item *item = &sweep->items[place];
         if (is_better(record, item->record)) {

@@ -23,7 +23,7 @@ struct span {
     double start_us, end_us, bytes;
     char name[NAME_BYTES], group[NAME_BYTES];
     bool computes, communicates, is_host;
-    int sender; /* of the message that comes in; NONE */
+    int sender; /* sender of a received message; or NONE */
 };
 
 struct arrow {
@@ -34,7 +34,7 @@ struct arrow {
 };
 
 struct trace_spans {
-    struct span *spans; /* [count] by rank, and of a rank by their ends */
+    struct span *spans; /* [count] sorted by rank, then by end */
     int count, capacity;
     struct arrow *arrows;
     int arrow_count, arrow_capacity;
@@ -75,7 +75,7 @@ static dt_status add_arrow(struct trace_spans *t, const cJSON *event, bool begin
     return DT_OK;
 }
 
-/* dtbench's traces have an event a line, so that one of any size can be read. */
+/* Read an event. dtbench's traces have one event a line, so that a file of any size can be read. */
 static dt_status read_line(void *context, char *line, size_t bytes, uint64_t offset)
 {
     struct trace_spans *t = context;
@@ -113,7 +113,8 @@ static int by_id(const void *left, const void *right)
     return order ? order : b->begins - a->begins;
 }
 
-/* One past the last span of `rank` that ends at `at_us` or before; where all end later, its first. */
+/* One past the last span of `rank` that ends at `at_us` or before; the rank's first span if all end
+ * later. */
 static int past_end(const struct trace_spans *t, int rank, double at_us)
 {
     int low = 0, high = t->count;
@@ -128,7 +129,7 @@ static int past_end(const struct trace_spans *t, int rank, double at_us)
     return low;
 }
 
-/* The span of the row that an arrow leaves at its start, or reaches at its end. */
+/* The span on an arrow's row that the arrow leaves or reaches. */
 static int span_of(const struct trace_spans *t, const struct arrow *arrow)
 {
     for (int i = past_end(t, arrow->rank, arrow->at_us - SAME_US); i < t->count && t->spans[i].rank == arrow->rank; i++)
@@ -156,7 +157,7 @@ dt_status trace_spans_read(const char *path, struct trace_spans **out)
     dt_status status = access(path, R_OK) == 0 ? DT_OK : dt_fail(DT_ERR_IO, "cannot read %s: %s", path, strerror(errno));
     DT_THEN(status, dt_record_lines_visit(path, read_line, t));
     if (status == DT_OK && (!t->is_trace || t->count == 0))
-        status = dt_fail(DT_ERR_INVALID, "%s: no trace of dtbench's: expected a file of dtbench run --trace", path);
+        status = dt_fail(DT_ERR_INVALID, "%s: not a trace of dtbench: expected a file of dtbench run --trace", path);
     if (status < 0) {
         trace_spans_destroy(t);
         return status;
@@ -178,7 +179,8 @@ void trace_spans_destroy(struct trace_spans *t)
 
 /* ---- what waits for what ---- */
 
-/* Of the spans of the rank that end before `span` begins the one that ends last: its own row's first, and the host's last, of several at once. */
+/* The span of the rank that ends last before `span` begins. If several end at once, one on its own
+ * row is preferred, and the host's comes last. */
 static int before(const struct trace_spans *t, int span)
 {
     const struct span *s = &t->spans[span];
@@ -195,7 +197,7 @@ static int before(const struct trace_spans *t, int span)
     return found;
 }
 
-/* The rank that came last to a collective: its span of the same one. */
+/* The span of the same collective on the rank that reached it last. */
 static int last_to_come(const struct trace_spans *t, int span)
 {
     const struct span *s = &t->spans[span];
@@ -211,7 +213,8 @@ static int last_to_come(const struct trace_spans *t, int span)
     return last;
 }
 
-/* Where a span's own work begins, for which nobody is waited any more: of which span that is. */
+/* The span that `span` waits for: a message's sender, or a collective's last rank; `span` itself if
+ * it waits for no other rank. */
 static int cause(const struct trace_spans *t, int span)
 {
     const struct span *s = &t->spans[span];
@@ -320,7 +323,7 @@ static char letter_of(const struct span *s)
     return s->is_host ? 'h' : s->communicates ? '=' : s->computes ? '#' : 'c';
 }
 
-/* Along the path from its end to its beginning. */
+/* Walk the path from its end to its beginning. */
 static dt_status walk(const struct trace_spans *t, struct sums *sums, struct picture *picture)
 {
     int span = 0;
@@ -353,7 +356,8 @@ static void print_picture(const struct picture *p, FILE *to)
         if (strspn(row, " ") < (size_t)p->width)
             fprintf(to, "rank %-4d %.*s\n", r, p->width, row);
     }
-    fputs("# computes  = communicates  c copies  h the host queues: the ranks that the step waits for, from its begin to its end\n", to);
+    fputs("# computes  = communicates  c copies  h the host queues: the ranks that the step waits for, from its beginning to its end\n",
+          to);
 }
 
 static int rank_count(const struct trace_spans *t)
@@ -386,7 +390,7 @@ dt_status trace_path_print(const struct trace_spans *t, int width, FILE *to)
 
 /* ---- one rank ---- */
 
-/* What came just before a computing span, in words: what it waited for. */
+/* Say what a computing span waited for. */
 static void describe_wait(const struct trace_spans *t, int waited, double begin_us, char what[WORDS_BYTES])
 {
     const struct span *s = &t->spans[waited];
@@ -427,9 +431,9 @@ dt_status trace_rank_print(const struct trace_spans *t, int rank, FILE *to)
         computing++;
     }
     if (status == DT_OK && computing == 0)
-        status = dt_fail(DT_ERR_INVALID, "the trace has no computing of rank %d", rank);
+        status = dt_fail(DT_ERR_INVALID, "the trace has no computing span of rank %d", rank);
     if (status == DT_OK && end - until > SAME_US)
-        status = add(&sums, rank, "is done before the last rank", end - until);
+        status = add(&sums, rank, "finishes before the last rank", end - until);
     if (status == DT_OK) {
         line_print(to, "rank %d: %s ms", rank, format_number(end / 1e3, number));
         fputs("\n", to);

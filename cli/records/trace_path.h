@@ -18,7 +18,8 @@
 
 struct trace_spans;
 
-/* Errors: DT_ERR_IO, DT_ERR_INVALID for what is no trace of dtbench's, DT_ERR_HOST_MEMORY. Owner of *out: the caller. */
+/* Errors: DT_ERR_IO, DT_ERR_INVALID for a file that is not dtbench's trace, DT_ERR_HOST_MEMORY.
+ * Owner of *out: the caller. */
 dt_status trace_spans_read(const char *path, struct trace_spans **out);
 void trace_spans_destroy(struct trace_spans *spans); /* takes NULL */
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY_LINES = 2000 }; /* whose numbers have the digits that the table shows, and rates some more */
+enum { MANY_LINES = 2000 }; /* above this number of lines values have fewer digits (report.h) */
 
 bool report_wish(const void *context, const char *name)
 {
@@ -71,12 +71,14 @@ static bool is_leaf(const struct results *r, int column)
     return results_has_values(r, column);
 }
 
-/* A key of a row that is not a metric: its different values, and for each line which of them it has. */
+/* Write a key that is not a metric: its different values, and for each line the number of its
+ * value. */
 static dt_status put_key(const struct result_lines *l, int column, bool config, bool usual, const char *before, FILE *to)
 {
     const struct results *r = l->results;
     const char *name = results_name(r, column);
-    int *place = calloc((size_t)results_ids(r) + 1, sizeof *place), values = 0; /* of each value among those of this key, from 1 */
+    int *place = calloc((size_t)results_ids(r) + 1, sizeof *place),
+        values = 0; /* the number of each value among those of this key, from 1 */
     DT_TRY(dt_allocated(place, "no memory for a report"));
     fprintf(to, "%s{\"name\":\"%s\",\"title\":\"%s\",\"config\":%s,\"usual\":%s,\"values\":[", before, name,
             config ? experiment_key_title(name) : name, config ? "true" : "false", usual ? "true" : "false");
@@ -126,9 +128,9 @@ static void put_metric(const struct result_lines *l, int column, const char *bef
     fputs("]}", to);
 }
 
-/* ---- what is said of all ---- */
+/* ---- facts about all records ---- */
 
-/* Up to eight values with their numbers of lines. */
+/* Write up to eight values of a fact, each with the number of lines that have it. */
 static void put_provenance(const struct result_lines *l, const char *name, const char *before, FILE *to)
 {
     enum { MOST = 8 };

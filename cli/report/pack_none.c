@@ -1,4 +1,4 @@
-/* In place of pack.c where there is no zlib: data stay as they are, and reports are larger. */
+/* Takes the place of pack.c without zlib: data are not packed, and reports are larger. */
 #include "cli/report/report.h"
 
 dt_status report_pack(const char *text, size_t bytes, char **out, bool *packed)

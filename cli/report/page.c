@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Inside a script element nothing may look like its end. JSON has '<' in texts only. */
+/* Escape '<', which could begin the end of the script element. JSON has '<' in texts only. */
 static void put_json(const char *text, FILE *to)
 {
     for (const char *c = text; *c; c++)

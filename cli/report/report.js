@@ -1,6 +1,6 @@
 "use strict";
-/* The page that `dtbench report` writes. All of its data are in the script element "data"; nothing is fetched. Texts are somebody else's: they become
- * text nodes, never HTML. */
+/* The page that `dtbench report` writes. All of its data are in the script element "data"; nothing
+ * is fetched. Texts are somebody else's: they become text nodes, never HTML. */
 
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D31", "#7A7A7A", "#B8A900", "#4B3F9E"];
 const MARKS = ["circle", "rect", "triangle", "rectRot", "star", "crossRot", "cross", "rectRounded"];
@@ -29,7 +29,8 @@ async function readData() {
   return JSON.parse(await new Response(stream).text());
 }
 
-/* Columns of the table: {name, title, unit, size, metric, at(row)}; a value is a number, a text, a truth or null. */
+/* Columns of the table: {name, title, unit, size, metric, at(row)}; a value is a number, a text, a
+ * truth or null. */
 function makeColumns(data) {
   const keys = data.keys.map((key) => ({ ...key, metric: false, unit: "", size: 1, at: (row) => key.values[key.rows[row]] }));
   const metrics = data.metrics.map((metric) => {

@@ -1,4 +1,5 @@
-/* What a shell may offer for the last word of a command line; the protocol is described at completions_print in text.h. */
+/* What a shell may offer for the last word of a command line; the protocol is described at
+ * completions_print in text.h. */
 #include "cli/text/text.h"
 
 #include "lib/config/data_file.h"
@@ -9,8 +10,8 @@
 
 /* A word that is completed, and where its candidates go. */
 struct completion {
-    const char *word; /* all of it */
-    int fixed;        /* bytes of it in front of the value that is completed: "--set=paradigm=" */
+    const char *word; /* the whole word */
+    int fixed;        /* bytes of `word` before the completed value: "--set=paradigm=" */
     FILE *to;
 };
 
@@ -20,7 +21,7 @@ static void offer(const struct completion *c, const char *candidate, const char 
         fprintf(c->to, "%.*s%s%s\n", c->fixed, c->word, candidate, end);
 }
 
-/* "clusters", or another folder of configs/: names of the files there, and any other file. */
+/* Offer the names of the files in a folder of configs/, such as "clusters", and any other file. */
 static void offer_data_files(const struct completion *c, const char *folder)
 {
     char names[4096], *rest = names, *name;
@@ -51,7 +52,7 @@ static void offer_key_values(const struct completion *c, const char *key, size_t
     }
 }
 
-/* "paradigm=ddp" */
+/* Complete a setting such as "paradigm=ddp". */
 static void offer_setting(struct completion *c)
 {
     const struct dt_table *table = experiment_table();
@@ -118,7 +119,7 @@ static const struct option_row *row_of(const struct command *command, const char
 
 static const struct command *command_of(const struct command *const *commands, const char *word)
 {
-    const char *name = word[0] == '-' ? "run" : word; /* dtbench --config FILE */
+    const char *name = word[0] == '-' ? "run" : word; /* dtbench --config FILE is dtbench run */
     for (; *commands; commands++)
         if (strcmp((*commands)->name, name) == 0)
             return *commands;

@@ -16,7 +16,7 @@ const char *config_device_choice(int index)
 dt_status config_arguments_check(struct config_arguments *a)
 {
     if (a->config && a->file)
-        return dt_fail(DT_ERR_INVALID, "takes one config file, and there are two: '%s' and '%s'", a->config, a->file);
+        return dt_fail(DT_ERR_INVALID, "takes one config file, not two: '%s' and '%s'", a->config, a->file);
     if (!a->config && !a->file)
         return dt_fail(DT_ERR_INVALID, "needs a config file");
     for (int i = 0; i < a->sets.count; i++)
@@ -29,7 +29,7 @@ static const char *const slow_keys[] = {"rank", "by", "part"};
 
 enum { SLOW_KEYS = sizeof slow_keys / sizeof *slow_keys, SLOW_BY = 1 };
 
-/* One "by=10%". said: which keys have been given. */
+/* Read one part of the text, such as "by=10%". said: which keys have been given. */
 static dt_status add_slow(const char *given, const char *value, bool said[SLOW_KEYS], struct slow_sets *out)
 {
     char *end = NULL;
@@ -40,12 +40,12 @@ static dt_status add_slow(const char *given, const char *value, bool said[SLOW_K
     if (key < SLOW_KEYS && said[key])
         return dt_fail(DT_ERR_INVALID, "--slow: %s is given twice: one part of the machine is slow", given);
     if (key == SLOW_KEYS || !*value)
-        return dt_fail(DT_ERR_INVALID, "--slow: \"%.40s=%.40s\": expected rank=3,by=10%% and, where it is no GPU, part=node, link or card",
-                       given, value);
+        return dt_fail(DT_ERR_INVALID,
+                       "--slow: \"%.40s=%.40s\": expected rank=3,by=10%% and, unless a GPU is slow, part=node, link or card", given, value);
     bool by = key == SLOW_BY;
     said[key] = true;
     if (by && (end == value || (strcmp(end, "%") != 0 && *end)))
-        return dt_fail(DT_ERR_INVALID, "--slow: by=%.40s: expected a part of the rate, 10%% or 0.1", value);
+        return dt_fail(DT_ERR_INVALID, "--slow: by=%.40s: expected how much of its rate is lost, 10%% or 0.1", value);
     if (by)
         snprintf(out->texts[out->count++], SLOW_SET_BYTES, "slow.by=%.17g", *end ? number / 100 : number);
     else
@@ -67,7 +67,7 @@ dt_status config_slow_sets(const char *text, struct slow_sets *out)
             *value++ = 0;
         DT_TRY(add_slow(key, value ? value : "", said, out));
     }
-    return said[SLOW_BY] ? DT_OK : dt_fail(DT_ERR_INVALID, "--slow %.80s: does not say by how much: by=10%%", text);
+    return said[SLOW_BY] ? DT_OK : dt_fail(DT_ERR_INVALID, "--slow %.80s: expected by how much, such as by=10%%", text);
 }
 
 const char *config_rates_set(const char *rates, char out[RATES_SET_BYTES])
@@ -103,7 +103,7 @@ void config_note_left_out(const struct experiment_list *experiments)
 {
     const struct left_out *l = &experiments->left_out;
     if (l->count > 0)
-        line_print(stderr, "dtbench: note: %d of %d combinations of the sweep left out, because they cannot be%s: %s", l->count, l->of,
+        line_print(stderr, "dtbench: note: %d of %d combinations of the sweep left out, because they are not valid%s: %s", l->count, l->of,
                    l->count > 1 ? "; the first" : "", l->first);
 }
 

@@ -10,7 +10,7 @@
 
 enum { FIELDS_MAX = 512 }; /* the table has fewer */
 
-/* Fields that follow from others: when those differ, these say nothing new. */
+/* Fields that follow from others: where those differ, these add nothing. */
 static const struct {
     const char *path, *follows;
 } dependent[] = {
@@ -88,7 +88,7 @@ const char *experiment_column_title(const struct dt_field *field)
 
 const char *experiment_key_title(const char *path)
 {
-    /* where the last word of the path says too little, or too much */
+    /* titles where the last word of the path is unclear, or too long */
     static const char *const words[][2] = {
         {"mesh.order", "mesh"}, {"tensor.size", "tensor"}, {"world_size", "ranks"}, {"batch_size", "batch"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -195,9 +195,10 @@ void experiment_label(const struct experiment *e, const struct experiment_column
     }
 }
 
-/* ---- what is said of predictions ---- */
+/* ---- remarks on predictions ---- */
 
-/* "clusters/gcp_a2.json" as gcp_a2, another file by its path; once in the list. */
+/* Add a file's name to the list, once: "clusters/gcp_a2.json" as gcp_a2, any other file by its
+ * path. */
 static void add_name(char *list, size_t list_bytes, const char *folder, const char *path)
 {
     size_t folder_bytes = strlen(folder), bytes = strlen(path), used = strlen(list);

@@ -10,7 +10,7 @@
 
 const char *format_count(uint64_t value, char text[FORMAT_BYTES])
 {
-    char digits[24]; /* the last one first */
+    char digits[24]; /* last digit first */
     int count = 0, used = 0;
     for (; value > 0 || count == 0; value /= 10)
         digits[count++] = (char)('0' + value % 10);
@@ -33,12 +33,13 @@ static int decimals_of(double size)
     return size >= 0.9995 ? 2 : 3;
 }
 
-/* value < 100 with its decimals, as printf rounds: in a tenth of its time, since tables of sweeps have a million of them. */
+/* Format a value < 100, rounded as printf does, in a tenth of printf's time: tables of sweeps have
+ * a million numbers. */
 static void put_decimals(double value, int decimals, char *text)
 {
     static const int powers[] = {1, 10, 100, 1000};
     double scaled = value * powers[decimals], whole = floor(scaled);
-    if (value < 0 || fabs(scaled - whole - 0.5) < 1e-6) { /* which way is a matter of the last bit */
+    if (value < 0 || fabs(scaled - whole - 0.5) < 1e-6) { /* too close to the middle: let printf round */
         snprintf(text, FORMAT_BYTES, "%.*f", decimals, value);
         return;
     }
@@ -76,7 +77,7 @@ const char *format_duration(double seconds, char text[FORMAT_BYTES])
     return text;
 }
 
-/* The largest unit of which `largest` has at least one; the first for less. */
+/* The largest unit that is not larger than `largest`; the first one if all are. */
 static struct unit choose(const struct unit *units, int count, double largest)
 {
     int chosen = 0;
@@ -124,9 +125,9 @@ void text_print_markdown(const char *foreign, FILE *to)
 
 /* ---- lines ---- */
 
-enum { LINE_INDENT = 2 }; /* of what goes on */
+enum { LINE_INDENT = 2 }; /* indent of continued lines */
 
-/* The word that is complete now, on a new line where it has no place. */
+/* Print the completed word, on a new line where the current one has no room. */
 static void put_word(struct line *l)
 {
     int width = text_width(l->word);
@@ -215,7 +216,7 @@ static void print_words(const char *line, size_t length, int indent, FILE *to)
     }
 }
 
-/* A command of line[length], with the blanks before it. */
+/* Print line[length], a command, with the blanks before it. */
 static void print_command(const char *line, size_t length, FILE *to)
 {
     int column = 0, columns = columns_of(to), indent = (int)strspn(line, " ");

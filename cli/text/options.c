@@ -14,7 +14,7 @@ const struct exit_code_row *exit_code_table(void)
         {EXIT_CODE_USAGE, "the command line is wrong"},
         {EXIT_CODE_CONFIG, "the config is invalid, or needs what this machine does not have: nothing was run"},
         {EXIT_CODE_FAILED, "an experiment failed: crash, timeout, lost rank"},
-        {EXIT_CODE_OOM, "an experiment ran out of memory, or by dtbench check would; all others ended well"},
+        {EXIT_CODE_OOM, "an experiment ran out of memory, or would according to dtbench check; all others ended well"},
         {EXIT_CODE_VERIFY, "an experiment's losses are not those of one device (--verify)"},
         {EXIT_CODE_OUTPUT, "the output cannot be written"},
         {EXIT_CODE_REGRESSION, "dtbench compare found a regression"},
@@ -127,7 +127,7 @@ static dt_status parse_option(const struct option_row *rows, int argc, char **ar
     } else {
         row = find_letter(rows, word[1]);
         value = word[2] ? word + 2 : NULL;
-        if (row && row->kind == OPTION_FLAG && value) /* "-qn" is not taken for two */
+        if (row && row->kind == OPTION_FLAG && value) /* letters cannot be combined: "-qn" is an error */
             row = NULL;
     }
     if (!row)
@@ -190,7 +190,7 @@ static dt_status take_argument(const struct command *command, const char *word, 
     struct option_list *list = at;
     const char **text = at;
     if (!command->argument.name)
-        return dt_fail(DT_ERR_INVALID, "takes no argument, and there is '%s'", word);
+        return dt_fail(DT_ERR_INVALID, "takes no argument, but '%s' is given", word);
     if (command->argument.kind == OPTION_LIST) {
         if (list->count == OPTION_LIST_MAX)
             return dt_fail(DT_ERR_INVALID, "takes at most %d arguments; a folder stands for all in it", OPTION_LIST_MAX);
@@ -198,7 +198,7 @@ static dt_status take_argument(const struct command *command, const char *word, 
         return DT_OK;
     }
     if (*text)
-        return dt_fail(DT_ERR_INVALID, "takes one %s, and there are two: '%s' and '%s'", command->argument.name, *text, word);
+        return dt_fail(DT_ERR_INVALID, "takes one %s, not two: '%s' and '%s'", command->argument.name, *text, word);
     *text = word;
     return DT_OK;
 }

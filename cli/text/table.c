@@ -26,7 +26,7 @@ int terminal_width(FILE *stream)
     struct winsize size;
     if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         return size.ws_col;
-    const char *told = getenv("COLUMNS"); /* POSIX: the user's preferred width */
+    const char *told = getenv("COLUMNS"); /* POSIX: the width that the user prefers */
     int columns = told ? atoi(told) : 0;
     return columns >= 20 && columns <= 1000 ? columns : 80;
 }
@@ -36,7 +36,7 @@ int terminal_columns(FILE *stream)
     return isatty(fileno(stream)) ? terminal_width(stream) : 0;
 }
 
-/* Of UTF-8: every byte but those that go on with a character. */
+/* True for every UTF-8 byte except continuation bytes. */
 static bool begins_character(char c)
 {
     return ((unsigned char)c & 0xC0) != 0x80;
@@ -57,10 +57,10 @@ enum {
     MAX_TITLE_LINES = 3,
     GAP = 2,
     NARROW_GAP = 1,
-    NARROWEST = 14, /* a column of text that is broken into several lines */
+    NARROWEST = 14, /* the least width of a column whose texts are broken into lines */
 };
 
-/* Cells' texts stand after each other: a sweep's table has a million. */
+/* A cell. All texts are in one array, because a sweep's table has a million of them. */
 struct cell {
     size_t text; /* where it begins in `texts` */
     int colour;
@@ -70,8 +70,8 @@ struct table {
     struct {
         char *title;
         int flags;
-        int widest;   /* of its cells */
-        bool differs; /* one of them from the first */
+        int widest;   /* the widest cell */
+        bool differs; /* some cell differs from the first one */
     } columns[MAX_COLUMNS];
     int column_count;
     char *heading;
@@ -187,7 +187,7 @@ void table_cell(struct table *table, const char *format, ...)
     table_text(table, text);
 }
 
-/* Line `index` of a title, counted from its last: titles stand on the table. */
+/* A line of a title, counted from the last: titles are aligned at the bottom. */
 static void title_line(const char *title, int from_last, char *out, size_t out_bytes)
 {
     int lines = 1;
@@ -204,7 +204,7 @@ static void title_line(const char *title, int from_last, char *out, size_t out_b
 
 struct table_line {
     FILE *to;
-    int pending; /* blanks that are due before the next text: none is left at a line's end */
+    int pending; /* blanks to write before the next text, so that no line ends with blanks */
 };
 
 static void put_blanks(int count, FILE *to)
@@ -228,17 +228,18 @@ static void put(struct table_line *line, const char *text, int bytes, int colour
     if (colour)
         fprintf(line->to, "\033[%dm%.*s\033[0m", colour, bytes, text);
     else
-        fwrite_unlocked(text, 1, (size_t)bytes, line->to); /* a sweep's table has millions */
+        fwrite_unlocked(text, 1, (size_t)bytes, line->to); /* without locking: a sweep's table has millions of texts */
     line->pending = blanks - before;
 }
 
-/* Bytes of the part of `text` that fits into `width`: up to a comma, an arrow or a blank if there is one, never within a character of UTF-8. */
+/* The bytes of `text` that fit into `width`: up to a comma, an arrow or a blank if there is one,
+ * never within a UTF-8 character. */
 static int fitting(const char *text, int width)
 {
     int at = 0, blank = 0, comma = 0, used = 0;
     for (; text[at]; at++) {
         used += begins_character(text[at]);
-        if (used > width + (text[at] == ' ')) /* a blank itself may be beyond the end */
+        if (used > width + (text[at] == ' ')) /* a blank may itself be beyond the width */
             return comma > at / 2 ? comma : blank ? blank : at;
         if (text[at] == ' ')
             blank = at;
@@ -256,7 +257,7 @@ struct layout {
     int width; /* of the terminal */
     int gap;
     int shown[MAX_COLUMNS], count; /* columns */
-    int widths[MAX_COLUMNS];       /* of each of the table's */
+    int widths[MAX_COLUMNS];       /* widths of all columns of the table */
 };
 
 static bool has_value(const char *text)
@@ -292,7 +293,7 @@ static size_t describe_equal(const struct table *table, int column, char *text, 
     return used < (int)text_bytes ? (size_t)used : text_bytes - 1;
 }
 
-/* Choose the columns; those that are equal in all rows become words of the heading. */
+/* Choose the columns. Those with equal values in all rows become words of the heading. */
 static void choose_columns(struct layout *l, char *equal, size_t equal_bytes)
 {
     const struct table *table = l->table;
@@ -319,7 +320,7 @@ static int total_width(const struct layout *l)
     return total;
 }
 
-/* The widest column of text gives way first. */
+/* Narrow the columns of text, the widest one first. */
 static void narrow(struct layout *l)
 {
     for (int excess = total_width(l) - l->width; excess > 0; excess = total_width(l) - l->width) {
@@ -336,7 +337,7 @@ static void narrow(struct layout *l)
 
 /* ---- printing ---- */
 
-/* Of texts that begin at `left`, the next line; what follows is left. */
+/* Print the next line of the texts at `left`, and advance `left` to the rest. */
 static void print_line(const struct layout *l, size_t row, const char *left[MAX_COLUMNS], FILE *to)
 {
     struct table_line line = {.to = to};

@@ -1,5 +1,6 @@
-/* The command line and the terminal: options by a table, the arguments that name a config, exit codes and failures; tables whose columns line
- * up, numbers and texts for people, columns and labels of experiments. */
+/* The command line and the terminal: options from a table, the arguments that name a config, exit
+ * codes and failures; tables with aligned columns, numbers and texts for people, columns and labels
+ * of experiments. */
 #ifndef CLI_TEXT_TEXT_H
 #define CLI_TEXT_TEXT_H
 
@@ -37,9 +38,9 @@ struct option_row {
     const char *name; /* without "--" */
     char letter;      /* 0: none */
     enum option_kind kind;
-    size_t offset;        /* of its value in the command's struct */
+    size_t offset;        /* offset of the value in the command's struct */
     const char *argument; /* "FILE", for the help; NULL for a flag. FILE and RECORDS are completed as files, DIR as a directory */
-    const char *(*choice)(int index); /* the words that it accepts, alone or in a list; NULL after the last. NULL: any text */
+    const char *(*choice)(int index); /* word `index` of those that it accepts, alone or in a list; NULL past the last. NULL: any text */
     const char *help;                 /* a text, see paragraph_print */
 };
 
@@ -50,7 +51,7 @@ struct command {
     const char *description;          /* a text */
     const struct option_row *options; /* the last has a NULL name; --help is no row */
     struct {
-        const char *name; /* of the positional argument; NULL: none is taken */
+        const char *name; /* of the positional argument; NULL: takes none */
         enum option_kind kind;
         size_t offset;
     } argument;
@@ -73,12 +74,14 @@ dt_status options_read_count(const char *option, const char *text, int most, int
 
 void options_print_help(const struct command *command, FILE *to);
 
-/* The help of an option with the words that it takes, "...: table, json or markdown", in out[out_bytes]. */
+/* Write into out[out_bytes] the help of an option with the words that it accepts: "...: table, json
+ * or markdown". */
 void options_describe(const struct option_row *row, char *out, size_t out_bytes);
 
-/* What a shell may offer for the last of `words`, those of a command line after its program up to the cursor; the last may be "". Lines of
- * `to`: each a whole word that it may become; ":files" and ":directories": also such names, in place of what comes after the word's last =;
- * ":nospace": no blank follows. commands: the last is NULL. */
+/* Print what a shell may offer for the last of `words`, which are the words of a command line after
+ * the program's name, up to the cursor; the last may be "". Each line is a whole word that it may
+ * become; ":files" and ":directories" mean that such names may replace the text after the word's
+ * last "="; ":nospace" means that no blank follows. commands: the last is NULL. */
 void completions_print(const struct command *const *commands, int count, const char *const *words, FILE *to);
 
 /* ---- what `dtbench` returns, and how a command says that it failed ---- */
@@ -105,7 +108,8 @@ struct exit_code_row {
     const char *meaning;
 };
 
-/* In the order of their numbers; the last row has a NULL meaning. The help, the manual page and the docs are made from it. */
+/* Rows in the order of their numbers; the last one has a NULL meaning. The help, the manual page
+ * and the docs are made from it. */
 const struct exit_code_row *exit_code_table(void);
 
 void exit_codes_print(FILE *to);
@@ -114,14 +118,14 @@ void exit_codes_print(FILE *to);
  * also say how to get help. */
 int report_failure(const char *command, enum exit_code code);
 
-/* ---- the part of a command line that says which experiments: a config file and what is changed in it ---- */
+/* ---- the arguments that choose the experiments: a config file, and changes to it ---- */
 
 struct config_arguments {
-    const char *file, *config; /* as an argument, as --config: the same */
+    const char *file, *config; /* the same file, as an argument or by --config */
     const char *device, *from;
     struct option_list sets;
     const char *slow, *rates;
-    bool passes_only; /* as of experiments_read */
+    bool passes_only; /* passed to experiments_read */
 };
 
 /* Rows of the option table that fill `member` of the command's struct `type`. */
@@ -135,9 +139,9 @@ struct config_arguments {
          offsetof(type, member.from),                                                                                                      \
          "FOLDER",                                                                                                                         \
          NULL,                                                                                                                             \
-         "the same as --set checkpoint.from=FOLDER: go on with a checkpoint"}
+         "the same as --set checkpoint.from=FOLDER: continue from a checkpoint"}
 
-/* Of the commands that predict: the option for `member`, the text of --slow. */
+/* For commands that predict: the option row that fills `member` with the text of --slow. */
 #define CONFIG_SLOW_ROW(type, member)                                                                                                      \
     {"slow",                                                                                                                               \
      0,                                                                                                                                    \
@@ -145,11 +149,11 @@ struct config_arguments {
      offsetof(type, member),                                                                                                               \
      "WHAT",                                                                                                                               \
      NULL,                                                                                                                                 \
-     "sim: one rank's hardware is slower than its like: rank=3,by=10% is a GPU at 90 % of its speed; part=node, part=link and "            \
+     "sim: one rank's hardware is slower than that of the others: rank=3,by=10% is a GPU at 90 % of its speed; part=node, part=link and "  \
      "part=card are "                                                                                                                      \
      "all GPUs of its node, its link to them, and its network card. The same as --set slow.rank=3 and so on"}
 
-/* Of the same commands: the option for `member`, the text of --rates. */
+/* For the same commands: the option row that fills `member` with the text of --rates. */
 #define CONFIG_RATES_ROW(type, member)                                                                                                     \
     {"rates",                                                                                                                              \
      0,                                                                                                                                    \
@@ -157,20 +161,20 @@ struct config_arguments {
      offsetof(type, member),                                                                                                               \
      "FILE",                                                                                                                               \
      NULL,                                                                                                                                 \
-     "sim: predict collectives or matrix products by this table of measured ones where it tells; several with ':' between them. The "      \
+     "sim: predict collectives or matrix products from this table of measured ones, as far as it goes; several are separated by ':'. The " \
      "same as --set rates=FILE"}
 
-/* What --rates says, as --set would. */
+/* The setting that --rates stands for, in the form of --set. */
 enum { RATES_SET_BYTES = 600 };
 const char *config_rates_set(const char *rates, char out[RATES_SET_BYTES]);
 
-/* What --slow says, as --set would. */
+/* The settings that --slow stands for, in the form of --set. */
 enum { SLOW_SETS = 3, SLOW_SET_BYTES = 64 };
 struct slow_sets {
     char texts[SLOW_SETS][SLOW_SET_BYTES];
     int count;
 };
-/* text: "rank=3,by=10%"; NULL says nothing. Errors: DT_ERR_INVALID with one line. */
+/* text: "rank=3,by=10%"; NULL gives no settings. Errors: DT_ERR_INVALID with one line. */
 dt_status config_slow_sets(const char *text, struct slow_sets *out);
 
 #define CONFIG_SET_HELP                                                                                                                    \
@@ -180,10 +184,12 @@ dt_status config_slow_sets(const char *text, struct slow_sets *out);
 /* The devices that a config may name. */
 const char *config_device_choice(int index);
 
-/* After options_parse: is there one config, and has each --set a value? Errors: DT_ERR_INVALID. */
+/* Called after options_parse: checks that there is one config, and that each --set has a value.
+ * Errors: DT_ERR_INVALID. */
 dt_status config_arguments_check(struct config_arguments *arguments);
 
-/* The experiments, resolved. Owner of *out: the caller, experiment_list_destroy. Errors: as experiments_read. */
+/* The experiments, resolved. Owner of *out: the caller, experiment_list_destroy. Errors: as
+ * experiments_read. */
 dt_status config_arguments_read(const struct config_arguments *arguments, struct experiment_list **out);
 
 /* Does a config file have `key` in its top-level `object`? Then no default is applied. No file
@@ -201,7 +207,8 @@ enum { FORMAT_BYTES = 48 };
 
 /* "162,052,608" */
 const char *format_count(uint64_t value, char text[FORMAT_BYTES]);
-/* Three significant digits or all before the point, thousands separated: "1,234", "45.6", "0.0312"; "-" for NaN. */
+/* Three significant digits, or all digits before the point, with thousands separated: "1,234",
+ * "45.6", "0.0312"; "-" for NaN. */
 const char *format_number(double value, char text[FORMAT_BYTES]);
 /* "0:42", "1:02:03" */
 const char *format_duration(double seconds, char text[FORMAT_BYTES]);
@@ -225,14 +232,14 @@ struct unit unit_for_flops(double largest);        /* GFLOP, TFLOP, ... */
 
 enum { LINE_BYTES = 4096 }; /* of one part */
 
-/* A line that is written in parts: the members are line.c's. */
+/* A line that is written in parts: the members belong to format.c. */
 struct line {
     FILE *to;
-    int width;  /* of the terminal; 0: it is none */
+    int width;  /* of the terminal; 0: 0: not a terminal */
     int column; /* after the printed words */
     int blanks; /* blanks to print before the next word */
     size_t used;
-    char word[LINE_BYTES]; /* current word, which another part may continue */
+    char word[LINE_BYTES]; /* current word, which the next part may continue */
 };
 
 void line_begin(struct line *line, FILE *to);
@@ -248,12 +255,14 @@ void line_print(FILE *to, const char *format, ...) __attribute__((format(printf,
  * HTML or formulas, especially a table's bar. Text longer than LINE_BYTES is cut. */
 void text_print_markdown(const char *foreign, FILE *to);
 
-/* Texts for people. A text is lines: each is a paragraph, which is broken where it is printed; an empty line stands between two; one that
- * begins with a blank is a command, printed as it is; on a terminal that is narrower it is broken as a shell reads it. */
+/* Texts for people. Each line of a text is a paragraph, which is wrapped when it is printed; an
+ * empty line separates paragraphs. A line that begins with a blank is a command and printed
+ * unchanged, or on a narrower terminal broken so that a shell still reads it. */
 
 enum { PARAGRAPH_COLUMNS = 110 };
 
-/* Print `text` from column `indent` to PARAGRAPH_COLUMNS, or the width of a narrower terminal, and a newline. The first line begins where the caller has written to. */
+/* Print `text` from column `indent` to PARAGRAPH_COLUMNS, or to the width of a narrower terminal,
+ * and a newline. The first line continues the caller's line. */
 void paragraph_print(const char *text, int indent, FILE *to);
 
 /* ---- what the terminal can do ---- */
@@ -261,11 +270,11 @@ void paragraph_print(const char *text, int indent, FILE *to);
 /* Numbers of SGR escapes; NONE: no escape. */
 enum colour { COLOUR_NONE = 0, COLOUR_RED = 31, COLOUR_GREEN = 32, COLOUR_YELLOW = 33 };
 
-/* A line may be drawn over: a terminal, and TERM is not "dumb". */
+/* Can a line be overwritten? On a terminal, unless TERM is "dumb". */
 bool terminal_is_live(FILE *stream);
-/* Colours too: live, and NO_COLOR is not set (https://no-color.org). */
+/* Can colours be used? Where terminal_is_live, unless NO_COLOR is set (https://no-color.org). */
 bool terminal_has_colour(FILE *stream);
-int terminal_width(FILE *stream);   /* without a terminal the environment's COLUMNS, or 80 */
+int terminal_width(FILE *stream);   /* without a terminal: the environment's COLUMNS, or 80 */
 int terminal_columns(FILE *stream); /* 0: not a terminal */
 /* Characters of UTF-8 text, as a terminal counts them for letters and digits. */
 int text_width(const char *text);
@@ -293,7 +302,7 @@ void table_column(struct table *table, int flags, const char *title, ...) __attr
 void table_heading(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The next cell: row by row, all columns of each. Its text is made printable (lib/base/text.h). */
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void table_text(struct table *table, const char *text); /* the same of a text as it is */
+void table_text(struct table *table, const char *text); /* the same for a text without a format */
 /* The same with the cell in a colour (an SGR number such as 31), which takes no width; 0: none. */
 void table_colour_cell(struct table *table, int colour, const char *text);
 
@@ -318,18 +327,21 @@ struct experiment_columns {
 };
 
 void experiment_columns_find(const struct experiment *experiments, int count, struct experiment_columns *out);
-/* Does the default of the key at `path` follow from the one at `from`: loss_scaling from model.dtype? */
+/* Does the default of the key at `path` follow from the key at `from`, as loss_scaling's from
+ * model.dtype? */
 bool experiment_field_follows(const char *path, const char *from);
 /* The short name of a field: "dtype" for model.dtype. */
 const char *experiment_column_title(const struct dt_field *field);
 const char *experiment_key_title(const char *path);
-/* A column with the key's title; a long one takes two lines, as its values are short: "parameter" over "offload". */
+/* A column with the key's title; a long one takes two lines, as its values are short: "parameter"
+ * over "offload". */
 void experiment_key_column(struct table *table, const char *path);
-/* A text of a config as it is shown: of a cluster or a profile the name, without the folder that its file is in: "dgx_a100"; "-" for none. */
+/* A config's text as shown to people: "dgx_a100", a cluster's or profile's name without its folder;
+ * "-" for none. */
 void experiment_text_shown(const char *value, char text[VALUE_BYTES]);
 void experiment_value(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
-/* Cells of a row: the columns' values, "-" where one makes no difference to the experiment; and before them the name where names differ, the
- * paradigm, the ranks and the batch. */
+/* Add a row's cells: the name where names differ, the paradigm, the ranks, the batch, and the
+ * columns' values, "-" where a key has no effect on the experiment. */
 void experiment_value_cells(struct table *table, const struct experiment *experiment, const struct experiment_columns *columns);
 void experiment_cells(struct table *table, const struct experiment *experiment, const struct experiment_columns *columns);
 
@@ -337,8 +349,8 @@ void experiment_cells(struct table *table, const struct experiment *experiment, 
  * LABEL_BYTES is enough for all but very unusual sweeps. */
 void experiment_label(const struct experiment *experiment, const struct experiment_columns *columns, char *text, size_t text_bytes);
 
-/* ---- the remark wherever figures of device sim are shown: that they are predicted, for which
- * cluster and with which profile ---- */
+/* ---- the remark below figures of device sim: predicted, for which cluster and with which profile
+ * ---- */
 
 enum { PREDICTIONS_BYTES = 704 };
 
@@ -353,8 +365,9 @@ void predictions_add(struct predictions *all, const struct experiment *experimen
 /* Add a predicted experiment, with its cluster and profile. */
 void predictions_add_files(struct predictions *all, const char *cluster, const char *profile);
 
-/* "predicted, not measured: cluster gcp_a2, profile pytorch_1.11_a100". Where others are measured, the rows of device sim are named; "" where
- * nothing is predicted. Returns text. */
+/* "predicted, not measured: cluster gcp_a2, profile pytorch_1.11_a100". Where some rows are
+ * measured, the text begins with "the rows of device sim are"; "" where nothing is predicted.
+ * Returns text. */
 const char *predictions_describe(const struct predictions *all, char text[PREDICTIONS_BYTES]);
 
 #endif

@@ -1,4 +1,5 @@
-/* accelerate's YAML for FSDP. Names and defaults are those of accelerate 1.14 (commands/launch.py, utils/dataclasses.py, utils/launch.py). */
+/* accelerate's YAML for FSDP. Names and defaults are those of accelerate 1.14 (commands/launch.py,
+ * utils/dataclasses.py, utils/launch.py). */
 #include "cli/words/words.h"
 
 #include "lib/config/json.h"
@@ -9,7 +10,7 @@
 #define SCRIPT "the script that accelerate launches"
 #define SIZE(name) "parallelism_config.parallelism_config_" name "_size"
 
-static const double BUCKET_MIB = 25; /* DDP's, of fp32 gradients; ddp.bucket_mib is in the model's type */
+static const double BUCKET_MIB = 25; /* DDP's buckets in bytes of fp32 gradients; ddp.bucket_mib counts bytes of the model's type */
 
 static const struct dt_word words[] = {
     DT_WORD("num_processes", "job.world", NULL),
@@ -18,7 +19,7 @@ static const struct dt_word words[] = {
             .values = DT_VALUES({"no", "fp32"}, {"false", "fp32"}, {"bf16", "bf16"}, {"fp16", "fp16"}),
             .why = "products are fp32, bf16 or fp16 here"),
     DT_WORD("distributed_type", NULL, NULL, .values = DT_VALUES({"FSDP", NULL}, {"MULTI_GPU", NULL}, {"NO", NULL}),
-            .why = "of DeepSpeed its own JSON is read"),
+            .why = "for DeepSpeed, import DeepSpeed's own JSON"),
     DT_WORD("fsdp_config.fsdp_offload_params", "parameter_offload", "false"),
     DT_WORD("fsdp_config.fsdp_activation_checkpointing", "activation", "false",
             .values = DT_VALUES({"false", "keep"}, {"true", "checkpoint"}), .why = "FSDP recomputes blocks or nothing"),
@@ -34,7 +35,7 @@ static const char no_bearing[] =
     "fsdp_config.fsdp_state_dict fsdp_config.fsdp_sync_module parallelism_config.parallelism_config_cp_ "
     "parallelism_config.parallelism_config_sp_ dynamo_config.";
 
-/* FSDP1's names, and PyTorch's number of each. */
+/* FSDP1's strategies by name, and the number that PyTorch gives each. */
 static const struct {
     const char *strategy, *number, *sharding;
 } strategies[] = {
@@ -46,7 +47,8 @@ static const struct {
 
 enum { STRATEGIES = sizeof strategies / sizeof *strategies, HYBRID = STRATEGIES - 1 };
 
-/* Version 2 has a flag in place of the strategy. Version 1 has a word, which the launcher's own FULL_SHARD goes before. */
+/* Read the sharding strategy. FSDP2 has a flag for it. FSDP1 has the word fsdp_sharding_strategy;
+ * without it the launcher sets FULL_SHARD, whatever word fsdp_reshard_after_forward has. */
 static struct cJSON *take_strategy(struct dt_translation *t, bool second)
 {
     struct cJSON *strategy = dt_json_take(t->theirs, "fsdp_config.fsdp_sharding_strategy");
@@ -57,17 +59,16 @@ static struct cJSON *take_strategy(struct dt_translation *t, bool second)
         strategy = dt_json_text(kept ? "SHARD_GRAD_OP" : "FULL_SHARD");
     } else if (!strategy) {
         if (cJSON_IsString(reshard) && !dt_json_is(reshard, "FULL_SHARD"))
-            dt_remark(
-                t, DT_REMARK_CANNOT,
-                "fsdp_config.fsdp_reshard_after_forward: %s; the launcher sets FULL_SHARD in its place: fsdp_sharding_strategy says it",
-                cJSON_GetStringValue(reshard));
+            dt_remark(t, DT_REMARK_CANNOT,
+                      "fsdp_config.fsdp_reshard_after_forward: %s; the launcher replaces it by FULL_SHARD: use fsdp_sharding_strategy",
+                      cJSON_GetStringValue(reshard));
         strategy = dt_json_text("FULL_SHARD");
     }
     dt_json_destroy(reshard);
     return strategy;
 }
 
-/* What is gathered at a time, and how early. */
+/* Settle what is gathered at a time, and how early. */
 static void settle_units(struct dt_translation *t, bool second)
 {
     struct cJSON *policy = dt_json_take(t->theirs, "fsdp_config.fsdp_auto_wrap_policy");
@@ -109,7 +110,8 @@ static void settle_sharding(struct dt_translation *t)
     settle_units(t, second);
 }
 
-/* Parameters and their gradients are fp32 whatever products are; FSDP's MixedPrecision has them travel in the products' type. */
+/* Parameters and gradients are kept in fp32 whatever type products have; FSDP's MixedPrecision
+ * sends them in the products' type. */
 static void settle_gradients(struct dt_translation *t)
 {
     struct cJSON *dtype = dt_json_at(t->ours, "model.dtype");
@@ -132,7 +134,8 @@ static void settle(struct dt_translation *t)
     dt_remark(t, DT_REMARK_ASSUMED, "optimizer.name: adam; the file leaves it to " SCRIPT);
     dt_json_put(t->ours, "optimizer.name", dt_json_text("adam"));
     settle_gradients(t);
-    if (dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp16")) /* by torch.amp.GradScaler, whose numbers are those of dtbench */
+    if (dt_json_is(dt_json_at(t->ours, "model.dtype"),
+                   "fp16")) /* torch.amp.GradScaler scales the loss, with the same defaults as dtbench */
         dt_json_put(t->ours, "loss_scaling", dt_json_text("dynamic"));
     job_say_copies(t);
 }
@@ -151,11 +154,11 @@ static void prepare_fsdp(struct dt_translation *t, const struct experiment *e, b
     }
 }
 
-/* What only FSDP can do, where it is plain data parallelism. */
+/* Remark on what only FSDP can do, where the job is plain data parallelism. */
 static void prepare_plain(struct dt_translation *t, const struct experiment *e)
 {
     if (e->parameter_offload)
-        dt_remark(t, DT_REMARK_CANNOT, "parameter_offload: with accelerate it goes with FSDP alone");
+        dt_remark(t, DT_REMARK_CANNOT, "parameter_offload: accelerate offloads parameters only with FSDP");
     if (e->activation != ACTIVATION_KEEP)
         dt_remark(t, DT_REMARK_LEFT, "activation: %s; for " SCRIPT, activation_name(e->activation));
     dt_json_drop(t->ours, "parameter_offload");
@@ -189,12 +192,12 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     if (e->activation_blocks != 1)
         dt_remark(t, DT_REMARK_CANNOT, "activation_blocks: %d; FSDP recomputes each block by itself", e->activation_blocks);
     if (e->strategy.has_pipeline || e->tensor.size > 1)
-        dt_remark(t, DT_REMARK_CANNOT, "%s: accelerate has no pipeline, and its tensor parallelism is another one than here",
+        dt_remark(t, DT_REMARK_CANNOT, "%s: accelerate has no pipeline, and its tensor parallelism differs from dtbench's",
                   e->strategy.has_pipeline ? "pipeline.stages" : "tensor.size");
     dt_remark(t, DT_REMARK_LEFT, "for " SCRIPT ": %g samples at a time on each GPU, %d times a step",
               dt_json_number(t->ours, "job.micro_batch", 1), e->micro_batches);
     if (e->model.dtype == DT_FP16 && !experiment_scales_dynamically(e))
-        dt_remark(t, DT_REMARK_ASSUMED, "loss_scaling: %g; accelerate finds it as the training goes", e->loss_scaling);
+        dt_remark(t, DT_REMARK_ASSUMED, "loss_scaling: %g; accelerate adapts the scale during training", e->loss_scaling);
     static const char *const dropped[] = {"job.micro_batch", "job.parts",      "activation_blocks", "tensor",
                                           "pipeline",        "ddp.bucket_mib", "fsdp.gather",       "dynamic_loss_scale"};
     for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)

@@ -1,6 +1,7 @@
-/* DeepSpeed's JSON. Names and defaults are those of DeepSpeed 0.19.5 (deepspeed/runtime/config.py, zero/config.py, zero/offload_config.py,
- * precision_config.py; for sequence parallelism __init__.py, which makes the mesh); what its stages do with gradients is in
- * zero/stage_1_and_2.py and engine.py. */
+/* DeepSpeed's JSON. Names and defaults are those of DeepSpeed 0.19.5 (deepspeed/runtime/config.py,
+ * zero/config.py, zero/offload_config.py, precision_config.py; for sequence parallelism
+ * __init__.py, which makes the mesh); what its stages do with gradients is in zero/stage_1_and_2.py
+ * and engine.py. */
 #include "cli/words/words.h"
 
 #include "lib/config/json.h"
@@ -42,7 +43,7 @@ static const struct dt_word words[] = {
             .values = DT_VALUES({"true", "false"}, {"false", NULL})),
     DT_WORD("bf16.bf16_optimizer_states", NULL, NULL, DT_ONLY("false"), .why = "Adam's moments are fp32 here"),
     DT_WORD("activation_checkpointing.partition_activations", NULL, NULL, DT_ONLY("false"), .why = "what is kept is whole here"),
-    DT_WORD("activation_checkpointing.cpu_checkpointing", NULL, NULL, DT_ONLY("false"), .why = "--set activation=offload says that"),
+    DT_WORD("activation_checkpointing.cpu_checkpointing", NULL, NULL, DT_ONLY("false"), .why = "use --set activation=offload"),
     DT_WORD("fp16.loss_scale", "loss_scaling", NULL),
     DT_WORD("fp16.loss_scale_window", "dynamic_loss_scale.window", NULL),
     {0},
@@ -62,7 +63,7 @@ static bool is_on(const struct cJSON *tree, const char *path)
     return dt_json_is(dt_json_at(tree, path), "true");
 }
 
-/* "auto" is left to the script: nothing is said. */
+/* Drop settings of "auto": the script decides them. */
 static void drop_auto(struct cJSON *tree)
 {
     for (struct cJSON *child = tree->child, *next; child; child = next) {
@@ -85,7 +86,7 @@ static void adapt(struct dt_translation *t)
     drop_auto(t->theirs);
 }
 
-/* Two of the three numbers say the third; one alone means no accumulation. */
+/* Two of the three batch numbers give the third; one alone means no accumulation. */
 static void settle_batch(struct dt_translation *t)
 {
     double parts = dt_json_number(t->ours, "job.parts", 0), micro = dt_json_number(t->ours, "job.micro_batch", 0);
@@ -96,8 +97,9 @@ static void settle_batch(struct dt_translation *t)
         dt_json_put_number(t->ours, "job.data", global / (micro * parts));
 }
 
-/* Stage 0 reduces after the backward pass, as stage 1 of bf16 does with fp32 gradients on the GPU (BF16_Optimizer); stages 1 and 2 during it,
- * which waits unless they overlap. */
+/* Stage 0 reduces after the backward pass; so does stage 1 in bf16 with fp32 gradients on the GPU
+ * (BF16_Optimizer). Stages 1 and 2 reduce during the backward pass, which waits for them unless
+ * overlap_comm is set. */
 static void settle_gradients(struct dt_translation *t, double bytes)
 {
     double elements = dt_json_number(t->theirs, "zero_optimization.reduce_bucket_size", 5e8);
@@ -110,7 +112,7 @@ static void settle_gradients(struct dt_translation *t, double bytes)
     dt_json_put_number(t->ours, "ddp.bucket_mib", late ? AT_THE_END_MIB : elements * bytes / 0x1p20);
     if (whole && !overlap)
         dt_remark(t, DT_REMARK_ASSUMED,
-                  "zero_optimization.overlap_comm: of shards of parameters reductions overlap the backward pass here");
+                  "zero_optimization.overlap_comm: with sharded parameters dtbench's reductions always overlap the backward pass");
     const struct cJSON *all = dt_json_at(t->theirs, "zero_optimization.use_multi_rank_bucket_allreduce");
     if (!none && !whole && !dt_json_is(all, "false"))
         dt_remark(t, DT_REMARK_ASSUMED,
@@ -118,7 +120,7 @@ static void settle_gradients(struct dt_translation *t, double bytes)
                   "here: half of the bytes");
     if (whole)
         dt_remark(t, DT_REMARK_ASSUMED,
-                  "gathered at a time is a block here; there up to %g parameters stay gathered (stage3_max_live_parameters)",
+                  "dtbench gathers one block at a time; DeepSpeed keeps up to %g parameters gathered (stage3_max_live_parameters)",
                   dt_json_number(t->theirs, "zero_optimization.stage3_max_live_parameters", 1e9));
     static const char *const read[] = {"reduce_bucket_size", "overlap_comm", "use_multi_rank_bucket_allreduce", "reduce_scatter"};
     for (size_t i = 0; i < sizeof read / sizeof *read; i++) {
@@ -128,7 +130,8 @@ static void settle_gradients(struct dt_translation *t, double bytes)
     }
 }
 
-/* The type in which gradients travel, where it is not the one in which they are kept; one of 16 bits is as good as the other. */
+/* Put the type in which gradients are sent, where it differs from the one in which they are kept.
+ * Both 16-bit types send as many bytes. */
 static void put_travel(struct dt_translation *t, const char *sent, const char *kept)
 {
     bool narrow = strcmp(sent, "fp32") != 0 && strcmp(kept, "fp32") != 0;
@@ -140,7 +143,7 @@ static void put_travel(struct dt_translation *t, const char *sent, const char *k
         dt_json_put(t->ours, "reduce_dtype", dt_json_text(sent));
 }
 
-/* Without a section of 16-bit numbers they are fp32. */
+/* Without a section of a 16-bit type, numbers are fp32. */
 static const char *take_dtype(struct dt_translation *t)
 {
     static const char *const sections[][2] = {{"fp16.enabled", "fp16"}, {"bfloat16.enabled", "bf16"}, {"bf16.enabled", "bf16"}};
@@ -180,7 +183,7 @@ static void settle_numbers(struct dt_translation *t)
 
 static void settle_optimizer(struct dt_translation *t)
 {
-    if (dt_json_number(t->ours, "loss_scaling", 0) == 0) /* 0: it is found as the training goes */
+    if (dt_json_number(t->ours, "loss_scaling", 0) == 0) /* 0: 0: dynamic, adapted during training */
         job_scale_dynamically(t, exp2(dt_json_number(t->theirs, "fp16.initial_scale_power", 16)));
     const struct cJSON *betas = dt_json_at(t->theirs, "optimizer.params.betas");
     for (int i = 0; i < 2 && cJSON_GetArrayItem(betas, i); i++)
@@ -197,7 +200,7 @@ static void settle_optimizer(struct dt_translation *t)
 
 static void settle(struct dt_translation *t)
 {
-    if (dt_json_number(t->ours, "job.shard", -1) <= 0) /* -1: all of them */
+    if (dt_json_number(t->ours, "job.shard", -1) <= 0) /* -1: shared by all data-parallel ranks */
         dt_json_drop(t->ours, "job.shard");
     if (dt_json_number(t->ours, "context.size", 1) > 1) /* Ulysses */
         dt_json_put(t->ours, "context.comm_type", dt_json_text(context_kind_name(DT_CONTEXT_HEADS)));
@@ -238,7 +241,7 @@ static void prepare_gradients(struct dt_translation *t, const struct experiment 
         dt_json_destroy(overlap);
 }
 
-/* Both sizes make a mesh there; without a second axis there is none. */
+/* DeepSpeed makes a mesh only of both sizes, data and sequence parallel. */
 static void prepare_context(struct dt_translation *t, const struct experiment *e)
 {
     if (e->context.size == 1)
@@ -265,7 +268,7 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
         dt_json_put_number(t->theirs, "fp16.initial_scale_power", floor(power));
         dt_json_drop(t->ours, "dynamic_loss_scale.initial");
     }
-    if (e->model.dtype != DT_BF16) { /* rows of one key of ours: the one of this data type is written */
+    if (e->model.dtype != DT_BF16) { /* two rows have the same key of dtbench: write the one of this data type */
         struct cJSON *copies = dt_json_take(t->ours, "optimizer.master_weights");
         if (e->model.dtype == DT_FP16 && copies)
             dt_json_put(t->theirs, "fp16.fp16_master_weights_and_grads", dt_json_truth(true));
@@ -281,7 +284,7 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     if (e->parameter_offload)
         dt_json_put(t->theirs, "zero_optimization.offload_optimizer.device", dt_json_text("cpu"));
     if (e->parameter_offload && e->paradigm != PARADIGM_FSDP && e->paradigm != PARADIGM_HSDP)
-        dt_remark(t, DT_REMARK_CANNOT, "parameter_offload: with DeepSpeed it goes with ZeRO-3 alone");
+        dt_remark(t, DT_REMARK_CANNOT, "parameter_offload: DeepSpeed offloads parameters only with ZeRO-3");
     if (e->activation != ACTIVATION_KEEP)
         dt_remark(t, DT_REMARK_LEFT, "activation: %s; for " SCRIPT, activation_name(e->activation));
     if (e->strategy.has_pipeline || e->tensor.size > 1)

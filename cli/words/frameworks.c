@@ -74,7 +74,7 @@ void framework_settings(const struct framework *f, framework_setting *use, void 
     dt_json_destroy(fixed);
 }
 
-/* ---- what has not been understood ---- */
+/* ---- settings without a counterpart ---- */
 
 typedef void leaf_visit(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list);
 
@@ -97,7 +97,7 @@ static bool is_off(const struct cJSON *value)
     return cJSON_IsNull(value) || cJSON_IsFalse(value) || empty_text || (cJSON_IsArray(value) && !value->child);
 }
 
-/* Whether a path begins with one of the words, between which are blanks. */
+/* Does `path` begin with one of the blank-separated words? */
 static bool begins_with_one(const char *path, const char *beginnings)
 {
     for (size_t bytes; *beginnings; beginnings += bytes + (beginnings[bytes] == ' ')) {
@@ -108,7 +108,8 @@ static bool begins_with_one(const char *path, const char *beginnings)
     return false;
 }
 
-/* What a framework says that no word has read. A key that is not known may matter, unless it is off. */
+/* Remark on a framework's setting that no word has read. An unknown key may matter, unless it is
+ * off. */
 static void visit_theirs(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list)
 {
     char quote[QUOTE_BYTES];
@@ -120,14 +121,15 @@ static void visit_theirs(struct dt_translation *t, const struct framework *f, co
     dt_remark(t, DT_REMARK_CANNOT, "%s: %s; what that does to time and memory is not known here", path, quote);
 }
 
-/* Keys of a run, of which no framework's job has anything: how many steps, on which machine, within which limits. */
+/* Keys that no framework's job has: how many steps to run, on which machine, within which
+ * limits. */
 static const char run_keys[] =
     "name device seed steps timeout nccl register_ tuning memory_limit host_memory_limit threads cluster profile rates "
     "any_profile more_nodes network graph share_gpus fused_kernels gpus_per_node straddle_nodes loss_scaling job. "
     "optimizer.weight_decay optimizer.decayed optimizer.schedule optimizer.warmup_steps optimizer.final_rate optimizer.scale_with_batch "
     "optimizer.base_batch";
 
-/* What a config says for which the framework has no word. */
+/* Remark on a config's setting for which the framework has no word. */
 static void visit_ours(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list)
 {
     char quote[QUOTE_BYTES];
@@ -140,7 +142,7 @@ static void visit_ours(struct dt_translation *t, const struct framework *f, cons
         dt_remark(t, DT_REMARK_CANNOT, "%s: %s; %s has no word for that", path, quote, f->title);
 }
 
-/* What it always does: anything else cannot be. */
+/* Remark on a setting that differs from what the framework always does. */
 static void visit_fixed(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list)
 {
     char quote[QUOTE_BYTES], other[QUOTE_BYTES];
@@ -179,7 +181,8 @@ dt_status framework_import(const struct framework *f, struct cJSON *theirs, cons
     if (options->model)
         take_model(t, options->model);
     else if (f->without_model)
-        dt_remark(t, DT_REMARK_CANNOT, "the model is not in it but in %s: --model NAME, or a Hugging Face config.json", f->without_model);
+        dt_remark(t, DT_REMARK_CANNOT, "the file has no model, which is in %s: name it with --model NAME, or a Hugging Face config.json",
+                  f->without_model);
     job_settle(t, options);
     visit_leaves(t, f, "", t->theirs, visit_theirs, list);
     if (*list)
@@ -193,7 +196,7 @@ dt_status framework_export(const struct framework *f, const struct experiment *e
     char list[LIST_BYTES] = "";
     struct cJSON *ours = NULL, *fixed = dt_json_value(f->fixed);
     struct experiment sized = *e;
-    sized.model.preset[0] = 0; /* others do not know it: its sizes say the same */
+    sized.model.preset[0] = 0; /* other frameworks do not know the preset's name: they get its sizes */
     dt_status status = experiment_to_tree(&sized, &ours);
     DT_THEN(status, dt_translation_init(t, f->origin, NULL, ours));
     if (status < 0) {

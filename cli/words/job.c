@@ -1,4 +1,5 @@
-/* Numbers of ranks and samples, which each framework gives another part of. */
+/* Settles the numbers of ranks and samples. Each framework gives some of them; the others
+ * follow. */
 #include "cli/words/words.h"
 
 #include "lib/config/json.h"
@@ -14,7 +15,7 @@ static const struct {
     enum paradigm_kind paradigm;
 } shardings[] = {
     {"none", PARADIGM_DDP},        {"optimizer", PARADIGM_ZERO1}, {"gradients", PARADIGM_ZERO2},
-    {"parameters", PARADIGM_FSDP}, {"none", PARADIGM_PDP}, /* ddp with a pipeline, by the study's name */
+    {"parameters", PARADIGM_FSDP}, {"none", PARADIGM_PDP}, /* pdp is the study's name for ddp with a pipeline */
     {"none", PARADIGM_NONE},
 };
 
@@ -25,7 +26,7 @@ static void settle_paradigm(struct dt_translation *t, double data_ranks, double 
 {
     double shard = dt_json_number(t->ours, "job.shard", data_ranks);
     enum paradigm_kind paradigm = PARADIGM_DDP;
-    for (int i = SHARDINGS - 1; i >= 0; i--) /* ddp, which comes first, has "none" */
+    for (int i = SHARDINGS - 1; i >= 0; i--) /* backwards: of rows with the same word the first one counts */
         if (dt_json_is(dt_json_at(t->ours, "job.sharding"), shardings[i].sharding))
             paradigm = shardings[i].paradigm;
     if (data_ranks * contexts == 1) {
@@ -36,7 +37,8 @@ static void settle_paradigm(struct dt_translation *t, double data_ranks, double 
         paradigm = PARADIGM_HSDP;
         dt_json_put_number(t->ours, "hsdp.shard_size", shard * contexts);
     } else if (shard < data_ranks) {
-        dt_remark(t, DT_REMARK_CANNOT, "%g of %g data-parallel ranks share what is sharded; only whole parameters can be shared so", shard,
+        dt_remark(t, DT_REMARK_CANNOT,
+                  "shards are divided over %g of %g data-parallel ranks; dtbench does this only where parameters are sharded, too", shard,
                   data_ranks);
     }
     dt_json_put(t->ours, "paradigm", dt_json_text(paradigm_name(paradigm)));
@@ -87,10 +89,10 @@ static double settle_world(struct dt_translation *t, int gpus, double ranks)
         world = gpus;
     if (world == 0) {
         world = fmax(ranks, 8);
-        dt_remark(t, DT_REMARK_CANNOT, "the number of GPUs is not said: --gpus N; %g are assumed", world);
+        dt_remark(t, DT_REMARK_CANNOT, "the file does not say how many GPUs: --gpus N; %g are assumed", world);
     }
     if (fmod(world, ranks) != 0)
-        dt_remark(t, DT_REMARK_CANNOT, "%g GPUs are no multiple of the %g that have one copy of the model", world, ranks);
+        dt_remark(t, DT_REMARK_CANNOT, "%g GPUs are not a multiple of the %g that hold one copy of the model", world, ranks);
     dt_json_put_number(t->ours, "world_size", world);
     return world;
 }
@@ -108,14 +110,14 @@ static void settle_batch(struct dt_translation *t, int micro_batch, double data_
     micro = micro == 0 && said ? 1 : micro;
     if (micro == 0) {
         micro = 1;
-        dt_remark(t, DT_REMARK_CANNOT, "the samples of a GPU at a time are not said: --micro-batch N; 1 is assumed");
+        dt_remark(t, DT_REMARK_CANNOT, "the file does not say how many samples a GPU computes at a time: --micro-batch N; 1 is assumed");
     }
     double window = dt_json_number(t->ours, "job.window", 0);
     if (global == 0)
         global = micro * data_ranks * fmax(parts, 1) * fmax(window, 1);
     double of_replica = global / data_ranks, passes = of_replica / micro, of_gpu = of_replica / ranks;
     if (passes != floor(passes) || passes < 1)
-        dt_remark(t, DT_REMARK_CANNOT, "a step's %g samples are no multiple of %g at a time on %g data-parallel ranks", global, micro,
+        dt_remark(t, DT_REMARK_CANNOT, "a step's %g samples are not a multiple of %g at a time on %g data-parallel ranks", global, micro,
                   data_ranks);
     else if (all_said && passes != parts * fmax(window, 1))
         dt_remark(t, DT_REMARK_ASSUMED, "a step's %g samples are %g passes of %g on %g data-parallel ranks, not %g", global, passes, micro,
@@ -123,7 +125,7 @@ static void settle_batch(struct dt_translation *t, int micro_batch, double data_
     if (of_gpu != floor(of_gpu) || of_gpu < 1) {
         of_gpu = fmax(1, round(of_gpu));
         passes = fmax(1, round(of_gpu * ranks / micro));
-        dt_remark(t, DT_REMARK_CANNOT, "a step's %g samples are no multiple of the %g GPUs, as a config here has it; %g are assumed",
+        dt_remark(t, DT_REMARK_CANNOT, "a step's %g samples are not a multiple of the %g GPUs, as a dtbench config needs; %g are assumed",
                   global, data_ranks * ranks, of_gpu * ranks * data_ranks);
     }
     dt_json_put_number(t->ours, "batch_size", of_gpu);
@@ -137,7 +139,8 @@ static void settle_batch(struct dt_translation *t, int micro_batch, double data_
 
 /* ---- numbers ---- */
 
-/* All of them update fp32 copies of 16-bit parameters, and fp32 ones as they are, unless their words say otherwise. */
+/* All frameworks update fp32 copies of 16-bit parameters, and fp32 parameters in place, unless
+ * their settings say otherwise. */
 static void settle_numbers(struct dt_translation *t)
 {
     const struct cJSON *dtype = dt_json_at(t->ours, "model.dtype");
@@ -167,13 +170,14 @@ void job_scale_dynamically(struct dt_translation *t, double initial)
 static void prepare_numbers(struct dt_translation *t, const struct experiment *e)
 {
     bool copies = e->model.dtype != DT_FP32, dynamic = e->model.dtype == DT_FP16 && experiment_scales_dynamically(e);
-    dt_json_put_number(t->ours, "optimizer.clip_norm", e->optimizer.clip_norm); /* theirs is another one where nothing is said */
+    dt_json_put_number(t->ours, "optimizer.clip_norm", e->optimizer.clip_norm); /* the framework's default differs */
     dt_json_put(t->ours, "optimizer.master_weights", copies && !e->optimizer.master_weights ? dt_json_truth(false) : NULL);
     if (!copies)
-        dt_json_drop(t->ours, "gradient_dtype"); /* they are fp32 as they are */
+        dt_json_drop(t->ours, "gradient_dtype"); /* fp32 is the default for fp32 parameters */
     if (!copies && e->optimizer.master_weights) {
         dt_json_drop(t->ours, "optimizer.master_weights");
-        dt_remark(t, DT_REMARK_ASSUMED, "optimizer.master_weights: of fp32 parameters there is no copy there: 4 bytes a parameter fewer");
+        dt_remark(t, DT_REMARK_ASSUMED,
+                  "optimizer.master_weights: the framework keeps no copy of fp32 parameters: 4 bytes a parameter fewer");
     }
     if (e->model.dtype != DT_FP16 || dynamic)
         dt_json_drop(t->ours, "loss_scaling");
@@ -185,7 +189,7 @@ static void prepare_numbers(struct dt_translation *t, const struct experiment *e
     }
     if (dynamic &&
         (dt_json_number(t->ours, "dynamic_loss_scale.growth", 2) != 2 || dt_json_number(t->ours, "dynamic_loss_scale.backoff", 0.5) != 0.5))
-        dt_remark(t, DT_REMARK_ALIKE, "dynamic_loss_scale: it doubles and halves there");
+        dt_remark(t, DT_REMARK_ALIKE, "dynamic_loss_scale: the framework doubles and halves the scale");
     dt_json_drop(t->ours, "dynamic_loss_scale.growth");
     dt_json_drop(t->ours, "dynamic_loss_scale.backoff");
 }
@@ -215,7 +219,7 @@ void job_prepare(struct dt_translation *t, const struct experiment *e)
     prepare_numbers(t, e);
     prepare_paradigm(t, e);
     if (of_replica % s->micro_batches != 0)
-        dt_remark(t, DT_REMARK_CANNOT, "%d samples in %d micro-batches; others have micro-batches of one size", of_replica,
+        dt_remark(t, DT_REMARK_CANNOT, "%d samples in %d micro-batches; other frameworks need micro-batches of equal size", of_replica,
                   s->micro_batches);
     dt_json_put_number(t->ours, "job.micro_batch", of_replica / s->micro_batches);
     dt_json_put_number(t->ours, "job.parts", e->micro_batches);

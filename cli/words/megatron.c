@@ -1,6 +1,8 @@
-/* Megatron-LM's flags, and the YAML of what is built on it. Names, defaults and what flags do to each other are those of Megatron-LM core 0.14.0
- * (megatron/training/arguments.py). Megatron-Bridge's are those of 0.6.0 (training/config.py, models/gpt_provider.py, and the dataclasses of Megatron-LM
- * that they build on), NeMo's those of 1.23.0 (examples/nlp/language_modeling/conf/megatron_gpt_config.yaml, megatron_base_model.py). */
+/* Megatron-LM's flags, and the YAML of what is built on it. Names, defaults and the rules between
+ * flags are those of Megatron-LM core 0.14.0 (megatron/training/arguments.py). Megatron-Bridge's
+ * are those of 0.6.0 (training/config.py, models/gpt_provider.py, and the dataclasses of
+ * Megatron-LM that they build on), NeMo's those of 1.23.0
+ * (examples/nlp/language_modeling/conf/megatron_gpt_config.yaml, megatron_base_model.py). */
 #include "cli/words/words.h"
 
 #include "lib/base/text.h"
@@ -39,9 +41,9 @@ static const struct dt_word words[] = {
     DT_WORD("hidden-dropout", "model.dropout", "0.1"),
     DT_WORD("attention-backend", "model.attention", "auto",
             .values = DT_VALUES({"auto", "fused"}, {"flash", "fused"}, {"fused", "fused"}, {"unfused", "unfused"}, {"local", "unfused"})),
-    DT_WORD("num-experts", NULL, NULL, DT_ONLY("null"), .why = "mixtures of experts cannot be"),
-    DT_WORD("multi-latent-attention", NULL, NULL, DT_ONLY("false"), .why = "latent attention cannot be"),
-    DT_WORD("mtp-num-layers", NULL, NULL, DT_ONLY("null"), .why = "there is one token to predict here"),
+    DT_WORD("num-experts", NULL, NULL, DT_ONLY("null"), .why = "dtbench has no mixtures of experts"),
+    DT_WORD("multi-latent-attention", NULL, NULL, DT_ONLY("false"), .why = "dtbench has no latent attention"),
+    DT_WORD("mtp-num-layers", NULL, NULL, DT_ONLY("null"), .why = "dtbench predicts one token"),
     /* numbers */
     DT_WORD("fp8-recipe", "fp8.recipe", NULL,
             .values = DT_VALUES({"delayed", "delayed"}, {"tensorwise", "tensorwise"}, {"blockwise", "blockwise"}, {"mxfp8", "mxfp8"}),
@@ -65,7 +67,7 @@ static const struct dt_word words[] = {
     DT_WORD("context-parallel-size", "context.size", "1"),
     DT_WORD("cp-comm-type", "context.comm_type", NULL, .values = DT_VALUES({"p2p", "p2p"}, {"all_gather", "all_gather"}, {"a2a", "a2a"}),
             .why = "Megatron-LM and dtbench have p2p, all_gather and a2a in common"),
-    DT_WORD("expert-model-parallel-size", NULL, "1", DT_ONLY("1"), .why = "mixtures of experts cannot be"),
+    DT_WORD("expert-model-parallel-size", NULL, "1", DT_ONLY("1"), .why = "dtbench has no mixtures of experts"),
     DT_WORD("num-distributed-optimizer-instances", NULL, NULL, DT_ONLY("1"),
             .why = "the optimizer is sharded over all data-parallel ranks here"),
     DT_WORD("outer-dp-sharding-strategy", NULL, NULL, DT_ONLY("no_shard"), .why = "there is one level of shards here"),
@@ -74,9 +76,9 @@ static const struct dt_word words[] = {
     DT_WORD("fine-grained-activation-offloading", NULL, NULL, DT_ONLY("false"), .why = "activations are offloaded by blocks here"),
     DT_WORD("optimizer-cpu-offload", NULL, NULL, DT_ONLY("false"), .why = "the optimizer's state alone is not offloaded here"),
     DT_WORD("cpu-offloading-num-layers", NULL, NULL, DT_ONLY("0"), .why = "activations of some layers alone are not offloaded here"),
-    DT_WORD("decoder-first-pipeline-num-layers", NULL, NULL, DT_ONLY("null"), .why = "--set pipeline.split says that"),
-    DT_WORD("decoder-last-pipeline-num-layers", NULL, NULL, DT_ONLY("null"), .why = "--set pipeline.split says that"),
-    DT_WORD("pipeline-model-parallel-layout", NULL, NULL, DT_ONLY("null"), .why = "--set pipeline.split says that"),
+    DT_WORD("decoder-first-pipeline-num-layers", NULL, NULL, DT_ONLY("null"), .why = "use --set pipeline.split"),
+    DT_WORD("decoder-last-pipeline-num-layers", NULL, NULL, DT_ONLY("null"), .why = "use --set pipeline.split"),
+    DT_WORD("pipeline-model-parallel-layout", NULL, NULL, DT_ONLY("null"), .why = "use --set pipeline.split"),
     /* samples */
     DT_WORD("micro-batch-size", "job.micro_batch", NULL),
     DT_WORD("global-batch-size", "job.global_batch", NULL),
@@ -92,7 +94,8 @@ static const struct dt_word words[] = {
     {0},
 };
 
-/* What begins with the name of a part that a word above has shown to be off (moe-, mtp-, fp8-, tp-comm-) has no bearing either. */
+/* Beginnings of flags that matter to neither time nor memory. Flags of parts that a word above
+ * requires to be off (moe-, mtp-, fp8-, tp-comm-) do not matter either. */
 #define NO_BEARING                                                                                                                         \
     "lr- min-lr save load no-save no-load ckpt dist-ckpt use-dist-ckpt async-save data- train- valid- test- split mock-data "              \
     "num-workers no-mmap no-create-attention-mask tokenizer vocab-file merge-file tiktoken make-vocab-size eval log- "                     \
@@ -105,7 +108,7 @@ static const struct dt_word words[] = {
     "ddp-average-in-collective deterministic disable-gloo te-rng-tracker reset- eod-mask-loss max-steps max-epochs moe- mtp- fp8- "        \
     "fp4- tp-comm- batch-p2p cpu-offloading- masked-softmax-fusion"
 
-/* Of all fields that a run of Megatron-Bridge writes down. */
+/* The same for the fields of Megatron-Bridge's recorded configs. */
 #define BRIDGE_NO_BEARING                                                                                                                  \
     " fsdp-all-gather gradient-reduce-div align- flight-recorder use-gloo activation-offload delta-offload clone-scatter cuda-graph- "     \
     "deallocate- dsa- expert-gtp inference- kitchen- linear- mamba- mlp-chunks mup- num-layers-at- parallel-output perform- qk-clip- "     \
@@ -117,14 +120,14 @@ static const struct dt_word words[] = {
     "get-attention-mask apex- gradient-as-bucket reduce-amax gc-interval use-emha contiguous- overlap-param-sync param-sync-dtype "        \
     "grad-allreduce-chunk async-grad-allreduce megatron-amp"
 
-/* ---- what is said by several flags ---- */
+/* ---- settings that several flags decide ---- */
 
 static bool is_on(const struct dt_translation *t, const char *flag)
 {
     return dt_json_is(dt_json_at(t->theirs, flag), "true");
 }
 
-/* Take a flag; whether it was given. */
+/* Take a flag. Returns whether it was given. */
 static bool take_flag(struct dt_translation *t, const char *flag)
 {
     bool on = is_on(t, flag);
@@ -143,7 +146,7 @@ static void put_flag(struct dt_translation *t, const char *flag, bool on)
         dt_json_put(t->theirs, flag, dt_json_truth(true));
 }
 
-/* The table of tokens is padded, so that each tensor rank has as many. */
+/* The token table is padded, so that every tensor rank has the same number of rows. */
 static void settle_model(struct dt_translation *t)
 {
     double hidden = dt_json_number(t->ours, "model.hidden", 0), tensor = fmax(1, dt_json_number(t->ours, "tensor.size", 1));
@@ -162,7 +165,7 @@ static void settle_model(struct dt_translation *t)
     bool none = take_flag(t, "disable-bias-linear"), qkv = take_flag(t, "add-qkv-bias");
     put_text(t->ours, "model.bias", none && qkv ? "qkv" : none ? "none" : "all");
     if (vocabulary == 0) {
-        dt_remark(t, DT_REMARK_CANNOT, "vocab-size: not said, as the tokenizer has it; 50257 are assumed");
+        dt_remark(t, DT_REMARK_CANNOT, "vocab-size: not given, because it is the tokenizer's; 50257 is assumed");
         vocabulary = 50257;
     }
     double padded = ceil(vocabulary / multiple) * multiple;
@@ -175,8 +178,9 @@ static void settle_model(struct dt_translation *t)
     if (of_attention == 0 && dropout != 0)
         put_text(t->ours, "model.attention_dropout", "none");
     else if (of_attention != dropout)
-        dt_remark(t, DT_REMARK_CANNOT, "attention-dropout: %g; of attention's weights it is that of all else here, %g, or none",
-                  of_attention, dropout);
+        dt_remark(t, DT_REMARK_CANNOT,
+                  "attention-dropout: %g; dtbench's dropout of attention weights is that of the other layers, %g, or none", of_attention,
+                  dropout);
     double width = hidden / dt_json_number(t->ours, "model.heads", 1), channels = dt_json_number(t->theirs, "kv-channels", width);
     if (channels != width)
         dt_remark(t, DT_REMARK_CANNOT, "kv-channels: %g; a head's width is hidden-size / num-attention-heads here, %g", channels, width);
@@ -215,7 +219,7 @@ static void settle_activation(struct dt_translation *t)
         put_text(t->ours, "activation", selective || granularity ? "core_attention" : "keep");
     }
     if (modules && (cJSON_GetArraySize(modules) > 1 || !dt_json_is(cJSON_IsArray(modules) ? modules->child : modules, "core_attn")))
-        dt_remark(t, DT_REMARK_CANNOT, "recompute-modules: of Megatron-LM's modules dtbench computes core_attn again");
+        dt_remark(t, DT_REMARK_CANNOT, "recompute-modules: of Megatron-LM's modules dtbench can recompute only core_attn");
     dt_json_destroy(modules);
     dt_json_destroy(granularity);
     dt_json_destroy(method);
@@ -243,12 +247,12 @@ static void settle_pipeline(struct dt_translation *t)
     if (parts > 1)
         dt_json_put_number(t->ours, "pipeline.virtual_stages", parts);
     if (fmod(layers, stages * parts) != 0)
-        dt_remark(t, DT_REMARK_CANNOT, "num-layers: %g are no multiple of the pipeline's %g parts", layers, stages * parts);
+        dt_remark(t, DT_REMARK_CANNOT, "num-layers: %g is not a multiple of the pipeline's %g parts", layers, stages * parts);
     else
         put_split(t, layers, (int)(stages * parts));
 }
 
-/* Without overlap all gradients are reduced at once, as in one bucket. */
+/* Without overlap all gradients are reduced at once, like one bucket. */
 static void settle_sharding(struct dt_translation *t)
 {
     bool optimizer = take_flag(t, "use-distributed-optimizer"), fsdp2 = take_flag(t, "use-torch-fsdp2");
@@ -272,7 +276,7 @@ static void settle_sharding(struct dt_translation *t)
     dt_json_put_number(t->ours, "ddp.bucket_mib", !overlap ? AT_THE_END_MIB : (elements > 0 ? elements : 40e6) * bytes / 0x1p20);
 }
 
-/* Whether gradients are of e4m3 or e5m2 costs the same. */
+/* Gradients in e4m3 and in e5m2 cost the same. */
 static void settle_fp8(struct dt_translation *t)
 {
     char quote[80] = "";
@@ -324,7 +328,7 @@ static void settle(struct dt_translation *t)
 
 /* ---- the reverse ---- */
 
-/* They travel in the type in which they are kept. */
+/* Megatron-LM sends gradients in the type in which it keeps them. */
 static void prepare_gradients(struct dt_translation *t, const struct experiment *e)
 {
     bool in_fp32 = experiment_reduce_dtype(e) == DT_FP32;
@@ -347,7 +351,7 @@ static void prepare_model(struct dt_translation *t, const struct experiment *e)
         dt_remark(t, DT_REMARK_ALIKE, "model.bias: layer norms have a bias with Megatron-LM");
     dt_json_destroy(bias);
     put_flag(t, "openai-gelu", dt_json_is(dt_json_at(t->ours, "model.mlp"), "gelu_new"));
-    if (is_on(t, "openai-gelu")) /* the flag chooses the form of GELU; the MLP is then as without it */
+    if (is_on(t, "openai-gelu")) /* the flag chooses the form of GELU, and not the kind of MLP */
         put_text(t->ours, "model.mlp", "gelu");
     if (dt_json_number(t->ours, "model.ffn", 0) == 0)
         dt_json_put_number(t->ours, "model.ffn", 4 * dt_json_number(t->ours, "model.hidden", 0));
@@ -391,7 +395,7 @@ static void prepare_activation(struct dt_translation *t, const struct experiment
         dt_json_put_number(t->theirs, "recompute-num-layers", e->activation_blocks);
         break;
     case ACTIVATION_SELECTIVE_OP:
-        dt_remark(t, DT_REMARK_CANNOT, "activation: selective_op; Megatron-LM computes attention again, or whole modules");
+        dt_remark(t, DT_REMARK_CANNOT, "activation: selective_op; Megatron-LM recomputes attention, or whole modules");
         break;
     case ACTIVATION_OFFLOAD:
         dt_remark(t, DT_REMARK_CANNOT, "activation: offload; Megatron-LM offloads those of some layers, and recomputes nothing there");
@@ -400,7 +404,7 @@ static void prepare_activation(struct dt_translation *t, const struct experiment
     dt_json_drop(t->ours, "activation_blocks");
 }
 
-/* All parts have as many blocks. */
+/* Does every part have the same number of blocks? */
 static bool is_even_split(const struct experiment *e, int parts)
 {
     int first_layer[SPLIT_MOST_POINTS + 2], blocks = dt_model_blocks(&e->model);
@@ -419,13 +423,13 @@ static void prepare_pipeline(struct dt_translation *t, const struct experiment *
     if (strcmp(order, "1f1b") != 0 && strcmp(order, "interleaved") != 0)
         dt_remark(t, DT_REMARK_CANNOT, "pipeline.order: %s; Megatron-LM has 1f1b and interleaved", order);
     if (blocks % (e->strategy.stages * parts) != 0)
-        dt_remark(t, DT_REMARK_CANNOT, "model.layers: %d are no multiple of the pipeline's %d parts", blocks, e->strategy.stages * parts);
+        dt_remark(t, DT_REMARK_CANNOT, "model.layers: %d is not a multiple of the pipeline's %d parts", blocks, e->strategy.stages * parts);
     else if (e->strategy.split_points == 0)
-        dt_remark(t, DT_REMARK_ASSUMED, "pipeline.split: %s; each part has as many layers with Megatron-LM", e->pipeline.split);
+        dt_remark(t, DT_REMARK_ASSUMED, "pipeline.split: %s; Megatron-LM gives every part the same number of layers", e->pipeline.split);
     else if (!is_even_split(e, e->strategy.stages * parts))
-        dt_remark(t, DT_REMARK_CANNOT, "pipeline.split: %s; each part has as many layers with Megatron-LM", e->pipeline.split);
+        dt_remark(t, DT_REMARK_CANNOT, "pipeline.split: %s; Megatron-LM gives every part the same number of layers", e->pipeline.split);
     if (e->micro_batches > 1)
-        dt_remark(t, DT_REMARK_ASSUMED, "micro_batches: the pipeline is not emptied between parts of a step with Megatron-LM");
+        dt_remark(t, DT_REMARK_ASSUMED, "micro_batches: Megatron-LM does not empty the pipeline between parts of a step");
     dt_json_drop(t->ours, "pipeline.order");
     dt_json_drop(t->ours, "pipeline.split");
 }
@@ -443,7 +447,7 @@ static void prepare_sharding(struct dt_translation *t, const struct experiment *
     if (dt_json_at(t->ours, "job.shard"))
         dt_remark(t, DT_REMARK_CANNOT, "paradigm: hsdp; --num-distributed-optimizer-instances is not written here");
     if ((parameters || gradients) && e->strategy.has_pipeline)
-        dt_remark(t, DT_REMARK_CANNOT, "paradigm: %s; Megatron-FSDP goes without a pipeline here", paradigm_name(e->paradigm));
+        dt_remark(t, DT_REMARK_CANNOT, "paradigm: %s; dtbench writes Megatron-FSDP only without a pipeline", paradigm_name(e->paradigm));
     double mib = dt_json_number(t->ours, "ddp.bucket_mib", AT_THE_END_MIB), bytes = e->model.dtype == DT_FP32 ? 4 : 2;
     struct cJSON *overlap = dt_json_take(t->ours, "ddp.overlap");
     dt_json_drop(t->ours, "ddp.bucket_mib");
@@ -486,7 +490,8 @@ const struct framework framework_megatron = {
 
 /* ---- YAML: the same words by other names ---- */
 
-/* Leaf `from` of theirs, or of any of their sections, becomes flag `to`; a value becomes the flag's. */
+/* The YAML leaf `from`, in any section, becomes the flag `to`; its value becomes the flag's
+ * value. */
 #define RENAMED(from, to, ...) DT_WORD(from, to, NULL, __VA_ARGS__)
 #define NOT(from, to) RENAMED(from, to, .values = DT_VALUES({"true", "false"}, {"false", "true"}))
 
@@ -527,15 +532,15 @@ static const struct dt_word nemo_names[] = {
     RENAMED("ub_tp_comm_overlap", "tp-comm-overlap"),
     RENAMED("native_amp_init_scale", "initial-loss-scale"),
     RENAMED("native_amp_growth_interval", "loss-scale-window"),
-    DT_WORD("transformer_block_type", NULL, NULL, DT_ONLY("pre_ln"), .why = "norms are before attention and MLP here"),
+    DT_WORD("transformer_block_type", NULL, NULL, DT_ONLY("pre_ln"), .why = "dtbench's norms are before attention and MLP"),
     DT_WORD("attention_type", NULL, NULL, DT_ONLY("multihead")),
     DT_WORD("dtype", NULL, NULL, .values = DT_VALUES({"fp32", NULL}, {"float32", NULL}, {"torch.float32", NULL}, {"32", NULL}),
             .why = "Adam's moments are fp32 here"),
     RENAMED("grad_sync_dtype", "accumulate-allreduce-grads-in-fp32",
             .values = DT_VALUES({"fp32", "true"}, {"float32", "true"}, {"torch.float32", "true"}, {"32", "true"}, {"bf16", "false"},
                                 {"bfloat16", "false"}, {"torch.bfloat16", "false"}, {"fp16", "false"}, {"float16", "false"}),
-            .why = "gradients travel in fp32, or as the model's are"),
-    DT_WORD("ffn_dropout", NULL, NULL, DT_ONLY("0"), .why = "there is no dropout inside of the MLP here", .alike = true),
+            .why = "dtbench sends gradients in fp32 or in the model's type"),
+    DT_WORD("ffn_dropout", NULL, NULL, DT_ONLY("0"), .why = "dtbench has no dropout inside the MLP", .alike = true),
     RENAMED("distributed_optimizer", "use-distributed-optimizer",
             .values = DT_VALUES({"fused_adam", "false"}, {"adam", "false"}, {"adamw", "false"}, {"distributed_fused_adam", "true"},
                                 {"mcore_distributed_optim", "true"})),
@@ -545,8 +550,9 @@ static const struct dt_word nemo_names[] = {
 
 enum { LIST_BYTES = 2000 };
 
-/* The first two lists name sections that describe a step, of Bridge and of NeMo; the last one names sections within them that do not. Other
- * sections (who runs the job, where data and checkpoints are, targets of YAML's anchors) do not change a step, or no framework reads them. */
+/* The first two lists name the sections of Bridge and of NeMo that describe a step; the last one
+ * names subsections that do not. Other sections (who runs the job, where data and checkpoints are,
+ * targets of YAML's anchors) do not change a step, or no framework reads them. */
 static const char bridge_sections[] = " model train optimizer ddp dist comm_overlap mixed_precision peft ";
 static const char nemo_sections[] = " model devices num_nodes ";
 static const char other_sections[] = " data tokenizer nsys_profile megatron_timer_kwargs sched ";
@@ -558,7 +564,8 @@ static bool is_one_of(const char *name, const char *names)
     return strstr(names, word) != NULL;
 }
 
-/* All leaves of the other sections, a flag each. `list` gets the names of what is left out. */
+/* Make a flag of each leaf of the sections that describe a step. `list` gets the names of the
+ * sections left out. */
 static void flatten(const struct cJSON *tree, const struct dt_word *names, struct cJSON *flags, const char *sections, char list[LIST_BYTES])
 {
     for (const struct cJSON *child = tree->child; child; child = child->next) {
@@ -566,7 +573,7 @@ static void flatten(const struct cJSON *tree, const struct dt_word *names, struc
         bool other = sections ? !is_one_of(child->string, sections) : cJSON_IsObject(child) && is_one_of(child->string, other_sections);
         if (other)
             dt_append(list, LIST_BYTES, ", ", "%s", child->string);
-        if (other || *child->string == '_') /* _target_: which class of theirs that is */
+        if (other || *child->string == '_') /* _target_ names the framework's class */
             continue;
         if (cJSON_IsObject(child)) {
             flatten(child, names, flags, NULL, list);
@@ -589,7 +596,7 @@ static void adapt(struct dt_translation *t, const struct dt_word *names, const c
     char list[LIST_BYTES] = "";
     flatten(t->theirs, names, flags, sections, list);
     if (*list)
-        dt_remark(t, DT_REMARK_LEFT, "%s: no parts of a step", list);
+        dt_remark(t, DT_REMARK_LEFT, "%s: not part of a step", list);
     dt_json_destroy(t->theirs);
     t->theirs = flags;
     if (dt_translation_init(&inner, t->origin, flags, NULL) < 0) {
@@ -611,7 +618,8 @@ static void adapt(struct dt_translation *t, const struct dt_word *names, const c
         dt_json_put(flags, "group-query-attention", dt_json_truth(true));
 }
 
-/* A vocabulary that the model says is taken as it is; the tokenizer's is padded. A name of a precision stands for its numbers. */
+/* A vocabulary size in the model is used unchanged; the tokenizer's is padded. The name of a mixed
+ * precision stands for several settings. */
 static void adapt_bridge(struct dt_translation *t)
 {
     static const char *const precisions[] = {"bf16", "fp16"};
@@ -644,9 +652,10 @@ static void adapt_bridge(struct dt_translation *t)
     adapt(t, bridge_names, bridge_sections);
 }
 
-/* Apex' distributed Adam reduces as the backward pass goes, in buckets of 100 MiB of fp32; of the others one that has bf16 parameters does so without
- * pipeline and sequence parallelism. Gradients are fp32: those of fp32 parameters, of bf16 ones by MainParamsOptimizerWrapper; distributed Adam's
- * have a key. */
+/* Apex' distributed Adam reduces during the backward pass, in buckets of 100 MiB of fp32. Another
+ * optimizer does so only with bf16 parameters, without pipeline and sequence parallelism. Gradients
+ * are fp32: for fp32 parameters anyway, for bf16 ones because of MainParamsOptimizerWrapper;
+ * distributed Adam has a key for their type. */
 static void adapt_nemo_gradients(struct dt_translation *t)
 {
     enum { FP32_ELEMENTS_OF_MIB = (1 << 20) / 4 };
@@ -666,7 +675,7 @@ static void adapt_nemo_gradients(struct dt_translation *t)
     dt_json_put(t->theirs, "model.distributed_optimizer", optimizer);
 }
 
-/* Those of megatron_trainer_builder.py; others are PyTorch Lightning's own. */
+/* The precisions that megatron_trainer_builder.py handles; others are PyTorch Lightning's own. */
 static void adapt_nemo_precision(struct dt_translation *t, const char *precision)
 {
     static const struct {
@@ -687,8 +696,8 @@ static void adapt_nemo_precision(struct dt_translation *t, const char *precision
     dt_remark(t, DT_REMARK_CANNOT, "trainer.precision: %s; products are bf16, fp16 or fp32 here", precision);
 }
 
-/* Of the trainer only its GPUs, its precision and its limit of gradients, by their norm whatever gradient_clip_algorithm says, are parts of a
- * step. */
+/* Of the trainer's settings, only GPUs, precision and the gradient limit are part of a step. The
+ * limit is on the norm, whatever gradient_clip_algorithm says. */
 static void adapt_nemo(struct dt_translation *t)
 {
     struct cJSON *trainer = dt_json_take(t->theirs, "trainer"), *precision = dt_json_take(trainer, "precision");
@@ -696,7 +705,7 @@ static void adapt_nemo(struct dt_translation *t)
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         dt_json_put(t->theirs, places[i], dt_json_take(trainer, places[i]));
     dt_json_put_number(t->theirs, "model.clip_grad", dt_json_number(trainer, "gradient_clip_val", 0));
-    dt_remark(t, DT_REMARK_LEFT, "trainer: nothing but devices, num_nodes, precision and gradient_clip_val is part of a step");
+    dt_remark(t, DT_REMARK_LEFT, "trainer: only devices, num_nodes, precision and gradient_clip_val are part of a step");
     char number[16];
     snprintf(number, sizeof number, "%g", precision ? precision->valuedouble : 32);
     adapt_nemo_precision(t, cJSON_IsString(precision) ? precision->valuestring : number);

@@ -1,5 +1,6 @@
-/* The formats in which jobs are written. JSON and command lines are read here. For YAML and TOML, of which Debian 12 has no C library, or none
- * that knows which words are numbers, Python has readers: one line of it hands the file over as JSON. */
+/* Reads the formats in which jobs are written. JSON and command lines are read here. YAML and TOML
+ * are read by one line of Python, which prints the file as JSON: Debian 12 has no C library for
+ * TOML, and none for YAML that tells numbers from words. */
 #include "cli/words/words.h"
 
 #include "lib/base/text.h"
@@ -17,14 +18,15 @@ enum { WORD_BYTES = 4096, NAME_BYTES = 64, VARIABLES = 256, DEPTH = 4 };
 
 /* ---- command lines, as a shell reads them ---- */
 
-/* What a script has assigned. A variable without a value that is known stands for itself: "$NNODES". */
+/* What a script has assigned. A variable whose value is unknown keeps its name as the value:
+ * "$NNODES". */
 struct shell {
     const char *at;
     char names[VARIABLES][NAME_BYTES];
     char *values[VARIABLES];
     int count, depth;
     struct cJSON *flags;
-    char flag[NAME_BYTES]; /* whose value comes next; "": of none */
+    char flag[NAME_BYTES]; /* the flag that takes the next word as its value; "": none */
 };
 
 static const char *value_of(const struct shell *s, const char *name)
@@ -109,7 +111,7 @@ static bool next_word(struct shell *s, char word[WORD_BYTES])
     return true;
 }
 
-/* A word after a flag is its value; of several the first is kept. */
+/* Take a word. After a flag it is the flag's value; of several words the first is kept. */
 static void take_word(struct shell *s, const char *word)
 {
     char flag[NAME_BYTES];
@@ -138,7 +140,7 @@ static bool is_assignment(const char *word)
     return bytes > 0 && word[bytes] == '=';
 }
 
-/* Text that a variable keeps, or that is quoted as one word, may be flags itself. */
+/* Read text as words again: the value of a variable, or a quoted word, may itself contain flags. */
 static void read_words(struct shell *s, const char *text)
 {
     char *word = malloc(WORD_BYTES);
@@ -193,7 +195,7 @@ static const struct {
                    "python3 3.11 or newer"},
 };
 
-/* All that comes through a pipe. Owner: the caller, free. NULL: no memory. */
+/* Read a pipe to its end. Owner: the caller, free. NULL: no memory. */
 static char *read_pipe(int from, size_t *bytes)
 {
     size_t room = 1 << 16;
@@ -214,7 +216,7 @@ static char *read_pipe(int from, size_t *bytes)
     return text;
 }
 
-/* Run Python on the file; its output, and what it complains of, in *text. */
+/* Run Python on the file; its output, or its error message, in *text. */
 static dt_status run_python(const char *path, const char *program, bool *failed, char **text, size_t *bytes)
 {
     extern char **environ;

@@ -1,5 +1,6 @@
-/* torchtitan's TOML. Names and defaults are those of its JobConfig in version 0.1.0 (torchtitan/config_manager.py); its Llamas, and what they do
- * with each parallelism, those of torchtitan/models/llama3. */
+/* torchtitan's TOML. Names and defaults are those of its JobConfig in version 0.1.0
+ * (torchtitan/config_manager.py); Its Llamas, and how each parallelism divides them, are those of
+ * torchtitan/models/llama3. */
 #include "cli/words/words.h"
 
 #include "lib/config/json.h"
@@ -9,9 +10,9 @@
 #include <string.h>
 
 #define ORIGIN "torchtitan 0.1.0"
-#define NOT_DDP "copies of whole weights go without tensor parallelism and pipelines there"
+#define NOT_DDP "torchtitan replicates whole weights only without tensor parallelism and pipelines"
 
-static const double BUCKET_MIB = 100; /* of DDP, in the gradients' type; ddp.bucket_mib is in the model's */
+static const double BUCKET_MIB = 100; /* DDP's buckets in bytes of the gradients' type; ddp.bucket_mib counts bytes of the model's type */
 
 static const struct dt_word words[] = {
     DT_WORD("training.seq_len", "model.block_size", "2048"),
@@ -43,7 +44,7 @@ static const struct dt_word words[] = {
     DT_WORD("parallelism.context_parallel_rotate_method", "context.comm_type", NULL,
             .values = DT_VALUES({"allgather", "all_gather"}, {"alltoall", "p2p"}),
             .why = "torchtitan and dtbench have allgather and alltoall (all_gather and p2p) in common"),
-    DT_WORD("parallelism.expert_parallel_degree", NULL, "1", DT_ONLY("1"), .why = "mixtures of experts cannot be"),
+    DT_WORD("parallelism.expert_parallel_degree", NULL, "1", DT_ONLY("1"), .why = "dtbench has no mixtures of experts"),
     DT_WORD("activation_checkpoint.mode", "activation", "selective",
             .values = DT_VALUES({"none", "keep"}, {"full", "checkpoint"}, {"selective", "selective_op"}),
             .why = "torchtitan and dtbench have none, full and selective in common (keep, checkpoint, selective_op)"),
@@ -80,8 +81,9 @@ static void settle_model(struct dt_translation *t)
     dt_json_destroy(flavor);
 }
 
-/* Gradients of weights have the weights' type, from bf16 products, too; FSDP reduces them in fp32, DDP as they are. With bf16 weights there is no
- * other copy of them. DDP and FSDP alone know of products in bf16 with weights in fp32, DDP without other parallelism. */
+/* Gradients have the weights' type, also from bf16 products. FSDP reduces them in fp32, DDP in
+ * their own type. bf16 weights have no fp32 copy. Products in bf16 with weights in fp32 need FSDP,
+ * or DDP without other parallelism. */
 static void settle_numbers(struct dt_translation *t)
 {
     bool alone = dt_json_number(t->ours, "tensor.size", 1) * dt_json_number(t->ours, "pipeline.stages", 1) == 1;
@@ -102,7 +104,7 @@ static void settle_numbers(struct dt_translation *t)
     dt_json_put_number(t->ours, "ddp.bucket_mib", fp32 || bf16_weights ? BUCKET_MIB : BUCKET_MIB / 2);
 }
 
-/* As above: what of a config cannot be, or is otherwise there. */
+/* The same rules for export: remark on what torchtitan cannot do, or does otherwise. */
 static void prepare_numbers(struct dt_translation *t, const struct experiment *e, bool sharded)
 {
     bool fp32 = e->model.dtype == DT_FP32, bf16_weights = !fp32 && !e->optimizer.master_weights;
@@ -122,7 +124,8 @@ static void prepare_numbers(struct dt_translation *t, const struct experiment *e
         dt_json_drop(t->ours, dropped[i]);
 }
 
-/* Weights are replicated, sharded, or sharded within groups that are replicated; -1: over the ranks that are left. */
+/* Weights are replicated, sharded, or sharded within groups that are replicated. A degree of -1
+ * takes the remaining ranks. */
 static void settle_sharding(struct dt_translation *t)
 {
     double replicas = dt_json_number(t->theirs, "parallelism.data_parallel_replicate_degree", 1);
@@ -142,10 +145,10 @@ static void settle_sharding(struct dt_translation *t)
     if (shard > 0 && sharded)
         dt_json_put_number(t->ours, "job.shard", shard);
     else if (shard < 0 && replicas > 1)
-        dt_remark(t, DT_REMARK_CANNOT,
-                  "parallelism.data_parallel_shard_degree: -1; how many copies of %g ranks there are follows from the "
-                  "number of GPUs: say it",
-                  replicas);
+        dt_remark(
+            t, DT_REMARK_CANNOT,
+            "parallelism.data_parallel_shard_degree: -1; the number of copies, of %g ranks each, follows from the number of GPUs: give it",
+            replicas);
     if (!sharded && replicas > 1 && stages * dt_json_number(t->ours, "tensor.size", 1) > 1)
         dt_remark(t, DT_REMARK_CANNOT, "parallelism.data_parallel_replicate_degree: %g; " NOT_DDP, replicas);
     struct cJSON *reshard = dt_json_take(t->theirs, "parallelism.fsdp_reshard_after_forward");
@@ -154,7 +157,8 @@ static void settle_sharding(struct dt_translation *t)
     dt_json_destroy(reshard);
 }
 
-/* Linear layers but the output's become those of torchao, which scales tensors where it is not told. */
+/* All linear layers except the output's become torchao's, which by default have one scale a
+ * tensor. */
 static void settle_fp8(struct dt_translation *t)
 {
     char quote[80] = "";
@@ -169,7 +173,7 @@ static void settle_fp8(struct dt_translation *t)
     else if (!dt_json_at(t->ours, "fp8.recipe"))
         dt_json_put(t->ours, "fp8.recipe", dt_json_text("tensorwise"));
     if (fp8 && dt_json_is(dt_json_at(t->ours, "fp8.recipe"), "rowwise"))
-        dt_json_drop(t->ours, "fp8.gather"); /* which is of scales for whole tensors */
+        dt_json_drop(t->ours, "fp8.gather"); /* FP8 gathers need scales of whole tensors */
     dt_json_destroy(converters);
 }
 
@@ -182,7 +186,7 @@ static void prepare_fp8(struct dt_translation *t, const struct experiment *e)
     dt_json_put(t->theirs, "model.converters", dt_json_value("[\"float8\"]"));
 }
 
-/* Since 0.2 settings of float8 are those of quantize.linear.float8. */
+/* Since version 0.2 float8's settings are in quantize.linear.float8. */
 static void adapt(struct dt_translation *t)
 {
     struct cJSON *moved = dt_json_take(t->theirs, "quantize.linear.float8");
@@ -190,7 +194,8 @@ static void adapt(struct dt_translation *t)
         dt_json_put(t->theirs, "float8", moved);
 }
 
-/* Single operations, or all of every n-th block; of 2 where it does not say. */
+/* Selective recomputation is of single operations, or of whole blocks, every n-th one; n is 2 by
+ * default. */
 static void settle_activation(struct dt_translation *t)
 {
     struct cJSON *option = dt_json_take(t->theirs, "activation_checkpoint.selective_ac_option");
@@ -249,7 +254,7 @@ static void prepare_activation(struct dt_translation *t, const struct experiment
     dt_json_drop(t->ours, "activation_every");
 }
 
-/* Shapes of the model of a preset, but for the length of its sequences. */
+/* Has the model the shapes of the preset, apart from the sequence length? */
 static bool model_is_preset(const struct dt_model *model, const char *preset)
 {
     const struct dt_model_family *family;
@@ -276,7 +281,7 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
         dt_json_put(t->theirs, "model.name", dt_json_text("llama3"));
         dt_json_put(t->theirs, "model.flavor", dt_json_text(flavor));
     } else {
-        dt_remark(t, DT_REMARK_CANNOT, "model: torchtitan's models are written in Python; of dtbench's it has Llama 3.1");
+        dt_remark(t, DT_REMARK_CANNOT, "model: torchtitan's models are written in Python; of dtbench's presets it has Llama 3.1");
     }
     dt_json_put(t->ours, "model.block_size", dt_json_take(model, "block_size"));
     dt_json_put(t->ours, "model.dtype", dt_json_take(model, "dtype"));
@@ -302,7 +307,8 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     if (e->strategy.parts == 2)
         dt_json_drop(t->ours, "pipeline.virtual_stages");
     if (e->strategy.has_pipeline && (e->strategy.split_points || e->strategy.split != DT_SPLIT_BALANCED))
-        dt_remark(t, DT_REMARK_CANNOT, "pipeline.split: %s; torchtitan divides evenly unless it is told each module", e->pipeline.split);
+        dt_remark(t, DT_REMARK_CANNOT, "pipeline.split: %s; torchtitan divides evenly unless each module's stage is given",
+                  e->pipeline.split);
     dt_json_drop(t->ours, "pipeline.split");
     prepare_fp8(t, e);
     prepare_activation(t, e);
@@ -319,7 +325,8 @@ const struct framework framework_torchtitan = {
     .marks = (const char *const[]){"training", "parallelism", NULL},
     .fixed = "{" FIXED_IN_ALL("") ", \"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"tensor\": {\"sequence_parallel\": true}, "
                                   "\"ddp\": {\"overlap\": true}}",
-    /* DDP is left out: these models are too large for it, and with tensor or pipeline parallelism only FSDP computes in bf16 from fp32 weights */
+    /* DDP is left out: these models are too large for it, and with tensor or pipeline parallelism
+     * only FSDP computes in bf16 from fp32 weights. */
     .space = (const char *const[]){"paradigm=fsdp,hsdp", "pipeline.order=gpipe,1f1b,interleaved,zb_v",
                                    "activation=keep,checkpoint,selective_op", NULL},
     .words = words,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Words of JSON are also those of YAML and TOML. */
+/* Values are written as in JSON, which YAML and TOML read, too. */
 static void write_value(const struct cJSON *value, bool quoted, FILE *to)
 {
     char *text = NULL;
@@ -17,7 +17,7 @@ static void write_value(const struct cJSON *value, bool quoted, FILE *to)
     free(text);
 }
 
-/* torchrun's flags, the program, and its own, a line each. */
+/* Write torchrun's flags, the program, and the program's flags, a line each. */
 static void write_flags(const struct cJSON *theirs, FILE *to)
 {
     static const char *const launcher[] = {"nnodes", "nproc-per-node"};
@@ -39,7 +39,6 @@ static void write_flags(const struct cJSON *theirs, FILE *to)
     fputc('\n', to);
 }
 
-/* Objects one below the other; what they have in common is one object each. */
 static void write_yaml(const struct cJSON *tree, int indent, FILE *to)
 {
     for (const struct cJSON *child = tree->child; child; child = child->next) {

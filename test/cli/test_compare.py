@@ -591,7 +591,7 @@ def test_status_tells_what_is_left():
     text = run("status", "real.jsonl", "--config=tiny.json", "--set=sweep.batch_size=[1]").stdout
     check("1 experiment: 1 done" in text and "2 records of experiments that are not in this config" in text, text)
     old = [{k: v for k, v in r.items() if k != "sweep"} for r in (one, four)]
-    check("of no sweep: 2 experiments: 2 done" in run("status", write("old.jsonl", old)).stdout, "records of before there were sweeps in them")
+    check("outside of any sweep: 2 experiments: 2 done" in run("status", write("old.jsonl", old)).stdout, "records of before there were sweeps in them")
     nothing = run("status", write("empty.jsonl", []), "--config=tiny.json").stdout
     check("0 done, 3 missing" in nothing and "no experiment is done yet" in nothing, nothing)
 

@@ -121,9 +121,9 @@ def test_learning_rates_follow_the_schedule_and_are_in_the_record():
     check("learning_rates" not in constant, "rates of a constant schedule")
     linear = train(experiment(optimizer={**sgd, "schedule": "linear", "warmup_steps": 2, "final_rate": 0.5}, **plain))[0]
     check(linear["learning_rates"] == [0.25, 0.5, 0.5, 0.375], linear["learning_rates"])
-    for optimizer, expected in (({"warmup_steps": 4}, ""), ({"warmup_steps": 5}, "rises for 5 steps, and the run has 4: it ends at 0.8 of the rate"),
+    for optimizer, expected in (({"warmup_steps": 4}, ""), ({"warmup_steps": 5}, "rises for 5 steps, but the run has 4 and ends at 0.8 of the rate"),
                                 ({"warmup_steps": 5, "schedule_steps": 9, "schedule": "cosine"}, ""),
-                                ({"warmup_steps": 5, "schedule_steps": 3, "schedule": "cosine"}, "the schedule ends after 3 steps, within the warm-up of")):
+                                ({"warmup_steps": 5, "schedule_steps": 3, "schedule": "cosine"}, "the schedule ends after 3 steps, before the end of the warm-up")):
         said = run("check", experiment(optimizer=optimizer, **plain), code=OK).stdout
         check(expected in said if expected else "warm-up" not in said and "rises" not in said, optimizer, said)
     check(linear["losses"][0] == constant["losses"][0] and linear["losses"][1] != constant["losses"][1], linear["losses"])

@@ -90,7 +90,7 @@ def test_calibration():
     check("has 2 (1 node of 2)" in text, text)
     run("check", gpus(world_size=2, sweep=None, paradigm="ddp", threads=3), *sim, code=OK)
     text = run("calibrate", "--device", "cuda", "--threads", "2", code=2).stderr
-    check("--threads: only of device cpu" in text, text)
+    check("--threads: only with --device cpu" in text, text)
     text = run("calibrate", "--device", "sim", code=2).stderr
     check("--device sim: expected cpu or cuda" in text, text)
     text = run("calibrate", "--device", "cuda", "-o", folder, code=CONFIG, environment={"DTBENCH_EMULATED_GPUS": "0"}).stderr

@@ -116,7 +116,7 @@ def test_what_matters_and_is_not_known_ends_with_3():
         "--vocab-size 51200", "")
     result = run("import", write("train.sh", script), code=CONFIG)
     for text in ("fp8-recipe: \"custom\"; recipes are delayed, tensorwise, blockwise and mxfp8 here", "some-new-thing: 3; what that does", "cp-comm-type: \"a2a+p2p\";",
-                 "num-experts: 8; mixtures", "vocab-size: not said"):
+                 "num-experts: 8; dtbench has no mixtures", "vocab-size: not given"):
         check("unknown   " + text in result.stderr, text, result.stderr)
     check(not result.stdout, result.stdout)
     config = json.loads(run("import", write("train.sh", script), "--assume", code=OK).stdout)
@@ -204,7 +204,7 @@ def test_yaml_of_nemo_and_megatron_bridge():
     anchored = "x-common: &common {num_layers: 4, unheard_of: 3}\nnotes: [1]\nscheduler: {lr_decay_iters: 9}\n" + BRIDGE.replace(
         "ddp: {", "ddp: {grad_reduce_in_fp32: false, data_parallel_sharding_strategy: optim, use_megatron_fsdp: true, ")
     said = imported("bridge.yaml", anchored, "--gpus", "16")
-    check("x-common, notes, scheduler: no parts of a step" in said["left_out"], said["left_out"])
+    check("x-common, notes, scheduler: not part of a step" in said["left_out"], said["left_out"])
     has(said["config"], gradient_dtype=None, paradigm="zero1")
     result = run("import", write("bridge.yaml", anchored.replace("num_layers: 4, hidden", "<<: *common, hidden")), "--gpus", "16", code=CONFIG)
     check("unheard-of: 3; what that does" in result.stderr, result.stderr)
@@ -261,7 +261,7 @@ def test_torchtitan_toml():
     said = imported("70b.toml", TITAN.replace("shard_degree = 8", "shard_degree = 1"))
     has(said["config"], model__dtype="fp32", paradigm="none")
     result = run("import", write("70b.toml", TITAN.replace("shard_degree = 8", "shard_degree = 1\ndata_parallel_replicate_degree = 2")), code=CONFIG)
-    check("copies of whole weights go without tensor parallelism" in result.stderr, result.stderr)
+    check("torchtitan replicates whole weights only without tensor parallelism" in result.stderr, result.stderr)
     has(imported("70b.toml", TITAN.replace("full", "selective"))["config"], activation="checkpoint", activation_every=2)
     has(imported("70b.toml", TITAN.replace('"full"', '"selective"\nselective_ac_option = "3"'))["config"], activation="checkpoint", activation_every=3)
     said = imported("70b.toml", TITAN.replace('"full"', '"selective"\nselective_ac_option = "op"'))
@@ -350,7 +350,7 @@ def test_accelerate_yaml():
     mesh = "parallelism_config: {parallelism_config_dp_replicate_size: 4, parallelism_config_dp_shard_size: 4, parallelism_config_cp_size: 1}\n"
     has(imported("fsdp.yaml", second.replace("false", "true") + mesh, *model)["config"], paradigm="hsdp", hsdp__shard_size=4)
     for old, new, text in (("TRANSFORMER_BASED_WRAP", "NO_WRAP", "NO_WRAP"), (" fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP,", "", "NO_WRAP, the default"),
-                           ("fsdp_sharding_strategy: HYBRID_SHARD", "fsdp_reshard_after_forward: SHARD_GRAD_OP", "the launcher sets FULL_SHARD")):
+                           ("fsdp_sharding_strategy: HYBRID_SHARD", "fsdp_reshard_after_forward: SHARD_GRAD_OP", "the launcher replaces it by FULL_SHARD")):
         result = run("import", write("fsdp.yaml", ACCELERATE.replace(old, new)), *model, code=CONFIG)
         check(text in result.stderr, text, result.stderr)
 

@@ -136,14 +136,14 @@ COMMANDS = [
     (['run', 'tiny.json', '--shard', '3/2'], USAGE, 'dtbench run: --shard 3/2: expected K/N with K from 1 to N, such as 1/4'),
     (['run', 'tiny.json', '--time-limit', 'soon'], USAGE, 'dtbench run: --time-limit soon: expected a number of seconds'),
     (['validate'], USAGE, 'dtbench validate: needs a file of measured runs'),
-    (['validate', '--data', 'x.csv', '--brief', '--coarse'], USAGE, 'dtbench validate: --brief, --coarse: one of them'),
+    (['validate', '--data', 'x.csv', '--brief', '--coarse'], USAGE, 'dtbench validate: --brief and --coarse exclude each other: give one'),
     (['validate', '--data', 'nowhere.csv'], CONFIG, 'dtbench validate: cannot open nowhere.csv: No such file or directory'),
     (['compare'], USAGE, 'dtbench compare: expected two arguments, BASE and NEW, not 0'),
     (['compare', 'nowhere.jsonl', 'nowhere.jsonl'], CONFIG, 'dtbench compare: cannot read records from nowhere.jsonl: No such file or directory'),
     (['status', 'nowhere.jsonl'], CONFIG, 'dtbench status: cannot read records from nowhere.jsonl: No such file or directory'),
     (['show', 'nowhere.jsonl'], CONFIG, 'dtbench show: cannot read records from nowhere.jsonl: No such file or directory'),
     (['merge'], USAGE, 'dtbench merge: expected RECORDS, at least one file or folder'),
-    (['list', 'everything'], USAGE, "dtbench list: takes no argument, and there is 'everything'"),
+    (['list', 'everything'], USAGE, "dtbench list: takes no argument, but 'everything' is given"),
     (['calibrate', '--ranks', '0'], USAGE, 'dtbench calibrate: --ranks 0: expected comma-separated integers from 1 to 64'),
 ]
 

@@ -107,7 +107,7 @@ def test_master_weights_are_counted_and_saved_if_there_are_any():
             bytes_here = its["predicted_peak_bytes"]["optimizer"]
             check(state * its["parameters"] <= bytes_here <= state * its["parameters"] * 1.1, name, master, bytes_here)
             notes = " ".join(its["notes"])
-            check(name == "sgd" or f"a parameter has {4 + state} bytes" in notes, notes)
+            check(name == "sgd" or f"a parameter takes {4 + state} bytes" in notes, notes)
             check(its["checkpoint_bytes"] == (2 + state) * its["parameters"], its["checkpoint_bytes"])
             shutil.rmtree(path + str(master), ignore_errors=True)
             record = train(experiment(paradigm="zero1", world_size=2, **plain), *(["--verify"] if name == "adam" else []))[0]
@@ -134,7 +134,7 @@ def test_gradients_in_fp32_are_counted_and_add_up_alike():
         check(metrics["peak_bytes"]["total"] == its["predicted_peak_bytes"]["total"], named, metrics["peak_bytes"], its)
         held, less = (one["predicted_peak_bytes"]["gradients"] + one["predicted_host_peak_bytes"]["gradients"] for one in (its, before))
         check(held > 2 * less, named, held, less)
-        check(any("4 of its gradient" in note for note in its["notes"]), its["notes"])
+        check(any("4 for its gradient" in note for note in its["notes"]), its["notes"])
     # Of smaller images the last norms see two values a channel, which magnifies the rounding of gradients to a tenth of a loss.
     plain = {"model": {**NETWORK, "image_size": 64, "dtype": "bf16"}, "batch_size": 4, "micro_batches": 2, "world_size": 1, "steps": {"warmup": 1, "timed": 1},
              "optimizer": {"name": "sgd", "learning_rate": 0.01}}

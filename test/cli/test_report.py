@@ -267,7 +267,7 @@ def test_a_browser():
 def test_refusals():
     path, _ = predicted()
     check("expected RECORDS" in run("report", code=USAGE).stderr, "no records")
-    check("no record is as --where says" in run("report", path, "--where", "paradigm=hsdp", code=USAGE).stderr, "none left")
+    check("no record meets the conditions of --where" in run("report", path, "--where", "paradigm=hsdp", code=USAGE).stderr, "none left")
     run("report", path, "-o", "nowhere/page.html", code=OUTPUT)
     run("report", "nowhere.jsonl", code=CONFIG_CODE)
     for name in (path, os.path.join(WORK, ".", "predicted.jsonl")):

@@ -163,7 +163,7 @@ def test_until():
 
 
 def test_combinations_that_cannot_be_are_left_out():
-    note = re.compile(r'^dtbench: note: 1 of 6 combinations of the sweep left out, because they cannot be: .*left_out.json: sweep '
+    note = re.compile(r'^dtbench: note: 1 of 6 combinations of the sweep left out, because they are not valid: .*left_out.json: sweep '
                       r'combination 3 of 6 \(world_size=1, paradigm="pdp"\): pipeline.stages: 2 does not divide world_size 1', re.M)
     path = config("left_out.json", device="sim", sweep={"world_size": [1, 2], "paradigm": ["ddp", "fsdp", "pdp"]})
     output = records_path("left_out.jsonl")

@@ -111,7 +111,7 @@ else
     expect "a metric that only some records have is drawn over a key" 0 '' scripts/plot.py "$work/mixed.jsonl" "$work/failed.jsonl" --x world_size -o "$work/two.svg"
     expect "plot.py names a key that is none" 1 "no record's config has this key" scripts/plot.py "$work/mixed.jsonl" --x nothing
     expect "plot.py names a metric that is none" 1 'no record has this metric' scripts/plot.py "$work/mixed.jsonl" --y nothing
-    expect "plot.py says that no record is so" 1 'no record is so: paradigm=hsdp' scripts/plot.py "$work/mixed.jsonl" --where paradigm=hsdp
+    expect "plot.py says that no record meets a condition" 1 'no record meets the condition: paradigm=hsdp' scripts/plot.py "$work/mixed.jsonl" --where paradigm=hsdp
     sed 's/"config":{/&"name":"ddp, 2 nodes, 100 Mbit\/s","device":"cpu",/' "$work/mixed.jsonl" | head -1 >"$work/network.jsonl"
     expect "plot_emulated_network.py draws step times" 0 '' scripts/plot_emulated_network.py "$work/network.jsonl"
     expect "plot_emulated_network.py writes where it is told" 0 "" is_png "$work/network.png"

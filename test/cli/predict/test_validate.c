@@ -43,7 +43,7 @@ static void rows_become_experiments(void)
           gpt_of(&pdp->model)->attention == GPT_ATTENTION_UNFUSED && rows.rows[0].measured_s == 1.5 && rows.rows[0].measured_bytes == 4e9);
     CHECK(rows.rows[1].experiment.activation == ACTIVATION_KEEP && !rows.rows[1].experiment.parameter_offload);
     CHECK(rows.rows[2].experiment.parameter_offload, "81e9 parameters and gradients of 2 bytes on 8 GPUs are more than 4948 MB");
-    CHECK(rows.rows[3].outcome == VALIDATE_SKIPPED && strstr(rows.rows[3].reason, "no multiple of 2 stages") &&
+    CHECK(rows.rows[3].outcome == VALIDATE_SKIPPED && strstr(rows.rows[3].reason, "not a multiple of 2 stages") &&
               isnan(rows.rows[3].measured_bytes),
           "%s", rows.rows[3].reason);
     validate_rows_finish(&rows);
@@ -99,7 +99,7 @@ static void meshes_become_experiments(void)
           shards->activation == ACTIVATION_CHECKPOINT && rows.rows[1].measured_fit == VALIDATE_FIT_NOT);
     CHECK(rows.rows[2].outcome == VALIDATE_PREDICTED && gpt_of(&rows.rows[2].experiment.model)->kv_heads == 8, "%s", rows.rows[2].reason);
     CHECK(rows.rows[3].outcome == VALIDATE_PREDICTED && rows.rows[3].experiment.context.size == 2 &&
-              rows.rows[3].experiment.batch_size == 8 && strstr(rows.rows[4].reason, "no multiple of dp times micro_batch"),
+              rows.rows[3].experiment.batch_size == 8 && strstr(rows.rows[4].reason, "not a multiple of dp times micro_batch"),
           "%s; %s", rows.rows[3].reason, rows.rows[4].reason);
     CHECK(rows.rows[2].measured_bytes == 10e9, "the note says that these are not GiB");
     CHECK(strcmp(rows.unused, "color") == 0, "%s", rows.unused);
@@ -468,7 +468,7 @@ static void readings_that_mislead(void)
     validate_rows_finish(&rows);
     CHECK(read_text("gpus,layers,hidden,heads,seq,micro_batch,global_batch,Parallelism,step_ms\n8,24,1024,16,1024,4,32,dp=4 tp=2,512\n",
                     &rows, path) == DT_ERR_INVALID &&
-              strstr(dt_error_message(), "Parallelism: expected its numbers in columns of their own"),
+              strstr(dt_error_message(), "Parallelism: expected its numbers in separate columns"),
           "%s", dt_error_message());
     validate_rows_finish(&rows);
 }
@@ -537,7 +537,7 @@ static void runs_of_another_kind(void)
         {"ZB-V,,,,", "", VALIDATE_FIT_UNKNOWN},
         {"1f1b,1,CUDA out of memory,,", "", VALIDATE_FIT_NOT},
         {"1f1b,1,crashed,,", "status: \"crashed\" is neither ok nor oom", VALIDATE_FIT},
-        {"1F1B interleaved,,,,", "schedule \"1F1B interleaved\", and vpp does not say how many parts a rank has", VALIDATE_FIT_UNKNOWN},
+        {"1F1B interleaved,,,,", "schedule \"1F1B interleaved\": vpp has no number of parts a rank", VALIDATE_FIT_UNKNOWN},
         {"1f1b,1,,8,1", "num_experts 8: dtbench has no mixture of experts", VALIDATE_FIT_UNKNOWN},
         {"1f1b,1,,,2", "ep 2: dtbench has no mixture of experts", VALIDATE_FIT_UNKNOWN},
     };
@@ -561,7 +561,7 @@ static void models_by_name(void)
                                           "",
                                           "",
                                           "model: there is no Llama-9B; did you mean Llama-2-7B?",
-                                          "Model: \"ResNet50\" is not a model that is trained with tokens",
+                                          "Model: \"ResNet50\" is not a model that is trained on tokens",
                                           "hidden: no value"};
     struct validate_rows rows;
     char path[64];
@@ -705,7 +705,7 @@ static void rows_that_cannot_be_read(void)
                                            {"ddp,GPTSmall,8,8,0,1,1,8,keep,,-1,1", "step_s: \"-1\" is not a number above 0"},
                                            {"ddp,GPTSmall,8,8,0,1,1,8,keep,,inf,1", "step_s: \"inf\""},
                                            {"ddp,GPTSmall,8,16,0,1,1,8,keep,,1,1", "gpus_per_node: 16 of 8 gpus"},
-                                           {"ddp,GPTSmall,8,8,0,2,1,8,keep,,1,1", "stages: 2, and only pdp has any"},
+                                           {"ddp,GPTSmall,8,8,0,2,1,8,keep,,1,1", "stages: 2, but only pdp has stages"},
                                            {"ddp,GPTSmall,8,8,0,1,1", "7 fields, and the first line names 12 columns"}};
     enum { WRONG = sizeof wrong / sizeof *wrong };
     char table[2048] = HEADER "ddp,GPTSmall,8,8,0,1,1,8,keep,,1,1\n", path[64], *text = NULL;
@@ -770,7 +770,7 @@ static void names_of_other_projects(void)
                   gpt_of(&e->model)->vocab_size == known[i].vocab_size && (*row->note != 0) == (strpbrk(known[i].vocab, "kK") != NULL),
               "%s: %g s, %s", known[i].name, row->measured_s, row->note);
     }
-    CHECK(strcmp(rows.rows[0].note, "vocab 50k is taken for 50000") == 0, "%s", rows.rows[0].note);
+    CHECK(strcmp(rows.rows[0].note, "vocab 50k is taken as 50000") == 0, "%s", rows.rows[0].note);
     validate_rows_finish(&rows);
 }
 
