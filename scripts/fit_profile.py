@@ -2,8 +2,8 @@
 """Fit the constants of a simulated cluster and its software to measured runs.
 
 The constants below, and nothing else, are changed until `dtbench validate`'s step times are near those that were measured: Gauss-Newton on
-the logarithms of predicted over measured time, with Huber's weights, since repeats of a run differ. What a data sheet or a source file tells
-is not fitted. --folds leaves whole models and whole GPU counts out in turn and prints the errors on what was left out.
+the logarithms of predicted over measured time, with Huber's weights, since repeats of a run differ. Numbers from a data sheet or a source
+file are not fitted. --folds leaves whole models and whole GPU counts out in turn and prints the errors on what was left out.
 
   scripts/fit_profile.py                    fit on all rows, write cluster and profile files in place
   scripts/fit_profile.py --folds            hold-outs only; writes nothing but the table
@@ -54,11 +54,11 @@ CONSTANTS = [
     ("cluster", "nic.gain", 0.01, 1, 0.44),
     ("cluster", "nic.latency_us", 1, 1000, 40),
 ]
-# What each fold leaves out, all of it: two models and a number of GPUs.
+# What each fold leaves out completely: two models and a number of GPUs.
 FOLDS = [({"GPTSmall", "GPT6.7B"}, "16"), ({"GPTMedium", "GPT2.7B"}, "32"), ({"GPTLarge", "GPT13B"}, "128")]
 ROUNDING_S = 0.005  # step times are rounded to 10 ms
-HUBER = 0.08  # beyond this logarithm a row pulls no harder
-PRIOR = 0.15  # of each step: how firmly a constant that no row tells stays where it is
+HUBER = 0.08  # beyond this logarithm a row has no more influence
+PRIOR = 0.15  # damping of each step: how firmly a constant that no row determines keeps its value
 
 
 def get(tree, paths):
@@ -100,7 +100,7 @@ class Model:
         return paths
 
     def validate(self, values, data, name):
-        """What `dtbench validate --json` says of the rows in `data` with these constants."""
+        """The output of `dtbench validate --json` for the rows in `data` with these constants."""
         paths = self.write(values, name)
         done = subprocess.run([self.dtbench, "validate", "--json", "--data", data, "--cluster", paths["cluster"], "--profile",
                                paths["profile"], *self.sets], capture_output=True, text=True)
@@ -195,7 +195,7 @@ def fit(model, data, values, rounds, jobs, quiet=False):
 
 
 def several_nodes(row):
-    """Tables that do not tell how many GPUs a node has are of one node."""
+    """Tables without the number of GPUs of a node are of one node."""
     return bool(row.get("gpus_per_node")) and int(row["gpus"]) > int(row["gpus_per_node"])
 
 
@@ -297,7 +297,7 @@ def leave_out(model, names, rows, column, every, rounds, jobs, folder):
 
 
 def cross(model, names, rows, column, every, rounds, jobs, folder):
-    """Each of N fits sees another Nth of the rows, and predicts all others: a row is predicted by all of them but one."""
+    """Each of N fits uses another Nth of the rows and predicts all others: each row is predicted by all fits but one."""
     pairs = []
     for part in range(every):
         test = [row for i, row in enumerate(rows) if i % every != part]

@@ -49,7 +49,7 @@ DPI = 200
 
 
 def matplotlib_pyplot():
-    """Loaded when something is drawn. Ends with one line where there is no matplotlib."""
+    """Load matplotlib when something is drawn. Without matplotlib the script ends with one line."""
     try:
         import matplotlib
 
@@ -191,7 +191,7 @@ def labels(records, without=()):
     others = [key for key in varying if not key.startswith("model.")]
     named = len(varying) - len(others) > 1 and names_tell_models(flats)
     varying = sorted((others if named else varying) + ["name"] * named, key=lambda key: (key != "paradigm", key != "name"))
-    usual = {}  # what most have of a key that some do not have goes without saying
+    usual = {}  # for a key that only some records have, the most frequent value is not shown
     for key in varying:
         values = [json.dumps(f[key]) for f in flats if has_part(f, key)]
         if len(values) < len(flats) and key not in ("tensor.size", "pipeline.stages", "pipeline.order", "pipeline.chunks"):
@@ -240,7 +240,7 @@ def title_of(records):
         return provenance.get("device_name") or provenance.get("device")
 
     def prediction(record):
-        """Cluster and profile of what nobody measured."""
+        """Cluster and profile of predictions."""
         said = [key + " " + os.path.splitext(os.path.basename(record["config"][key]))[0] for key in ("cluster", "profile") if record["config"].get(key)]
         return "predicted for " + " with ".join(said)
 

@@ -18,7 +18,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # products of a few rows: threads would only wait for each other
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # products of a few rows: more threads would only wait for each other
 
 try:
     import numpy
@@ -46,7 +46,7 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../config
 
 
 def values(key):
-    """All that a key can be; of orders those with a name."""
+    """All values of a key; of orders those with a name."""
     return next(kind["enum"] for kind in KEYS[key].get("anyOf", [KEYS[key]]) if "enum" in kind)
 
 
@@ -84,7 +84,7 @@ def draw_split(r, blocks, virtual_stages):
 
 
 def draw_context(r, data, paradigm):
-    """How many of the data ranks share each sample, and how they come by each other's keys."""
+    """How many of the data ranks share each sample, and how they exchange keys."""
     if paradigm in ("none", "data_parallel", "parameter_server"):
         return {"size": 1}
     return {"size": r.choice([1] + divisors(data)), "comm_type": r.choice(values("context.comm_type"))}
@@ -159,7 +159,7 @@ def draw(seed, number, ranks):
 
 
 def drawn(ranks):
-    """Those of the COUNT configs that are for so many ranks."""
+    """Those of the COUNT configs with this number of ranks."""
     sizes = [size for size, weight in RANKS.items() for _ in range(weight)]
     return [draw(SEED, number, ranks) for number in range(COUNT) if random.Random(f"{SEED}:{number}:ranks").choice(sizes) == ranks]
 
@@ -168,7 +168,7 @@ def drawn(ranks):
 
 
 def distance(losses, wanted):
-    """The largest difference of a step, relative to the size of what its loss is made of."""
+    """The largest difference of a step, relative to the magnitude of the loss's terms."""
     if not losses or len(losses) != len(wanted) or None in losses:
         return math.inf
     differences = [abs(loss - right) / size for loss, (right, size) in zip(losses, wanted)]
@@ -176,7 +176,7 @@ def distance(losses, wanted):
 
 
 def allowed_distance(config, wanted):
-    """How far from these losses of the reference dtbench's may be."""
+    """The allowed difference between dtbench's losses and these of the reference."""
     largest = math.inf if max(size for _, size in wanted) > MOST_GROWN * wanted[0][1] else 0.0
     for draw in range(DRAWS):
         if MARGIN * largest <= TOLERANCE:
@@ -202,7 +202,7 @@ def expected(config):
 
 
 def dtbench_records(configs, ranks):
-    """{name: record} of those that have one, and what dtbench printed. Memory is full of NaN until something is written there."""
+    """{name: record} of configs with a record, and the output of dtbench. Memory is full of NaN until something is written there."""
     path, records = (os.path.join(WORK, f"{ranks}-ranks.{kind}") for kind in ("json", "jsonl"))
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"sweep": configs}, file)
@@ -214,7 +214,7 @@ def dtbench_records(configs, ranks):
 
 
 def compare(record, wanted, allowed):
-    """The distance of the record's losses, as a share of what is allowed, and what is wrong with them."""
+    """The difference of the record's losses, as a fraction of the allowed one, and the error."""
     found = distance(record["losses"], wanted)
     right, why = [float(loss) for loss, _ in wanted], record["error"] or "wrong losses"
     return found / allowed, f"{why}: off by {found:.2g}, allowed are {allowed:.2g}: {record['losses']} instead of {right}"

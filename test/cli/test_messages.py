@@ -1,6 +1,6 @@
-"""What a wrong config or command line is answered with: the exit code and the first line, word for word. Prints TAP.
+"""The answers to wrong configs and command lines: the exit code and the first line, word for word. Prints TAP.
 
-Usage: test_messages.py DTBENCH [CASE...]. Runs nothing: every one of these is refused before. A message says what is wrong, where, and what
+Usage: test_messages.py DTBENCH [CASE...]. Runs nothing: each of these is refused before. A message says what is wrong, where, and what
 to do; whoever changes one reads it here as its user does.
 """
 import json
@@ -13,7 +13,7 @@ from command import CONFIG, DTBENCH, ENVIRONMENT, USAGE, WORK, main  # beside th
 from tap_cases import check
 
 TINY = {"model": {"layers": 2, "heads": 2, "hidden": 64}}
-# A config that is added to TINY, and the line about it, without "standard input: ".
+# A config that is added to TINY, and its error without "standard input: ".
 CONFIGS = [
     ({"sede": 1},
      'sede: unknown key; did you mean "seed"?'),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""model.from: what dtbench makes of Hugging Face configs. Prints TAP. Usage: test_model_from.py DTBENCH [CASE...]
+"""model.from: models from Hugging Face configs. Prints TAP. Usage: test_model_from.py DTBENCH [CASE...]
 
 The counts are those of transformers 4.46 for these configs, counted without memory for the weights; of Qwen3, which is newer, those of the
 published weights (total_size of their index, two bytes a parameter). Where transformers and PyTorch are installed they are counted again.

@@ -199,7 +199,7 @@ def dtbench_losses(program, folder, case):
 
 
 def why_not(case, most_ranks):
-    """What a case needs and is not here; None where all is."""
+    """What a case needs and this machine lacks; None: nothing."""
     if case["ranks"] > most_ranks:
         return "dtbench has no MPI"
     if case.get("mode") == "fsdp2" and not pytorch_parallel.fully_shard:

@@ -50,7 +50,7 @@ def test_plans_are_experiments():
 
 
 def test_a_job_that_is_divided_is_planned():
-    """How the file's job is divided is what is searched: it is no reason to refuse fewer ranks than it has."""
+    """The search chooses the job's division: the file's own one is no reason to refuse fewer ranks."""
     with open(os.path.join(WORK, "divided.json"), "w", encoding="utf-8") as out:
         json.dump({"paradigm": "ddp", "world_size": 16, "batch_size": 2, "tensor": {"size": 2}, "pipeline": {"stages": 4, "split": [1, 2, 3]},
                    "model": {"layers": 4, "heads": 4, "hidden": 256, "vocab_size": 1000, "block_size": 64}}, out)
@@ -76,7 +76,7 @@ def test_two_replicas_are_told():
 
 
 def test_the_workload_is_said_first():
-    """Adam in bf16 where nothing else is asked for; what a config, an option or the GPU says goes before it."""
+    """The defaults are Adam and bf16; a config, an option or the GPU takes precedence."""
     few = ["--model", "GPTSmall", "--gpus", "1", "--global-batch", "2", "--fix", "activation=keep", "--fix", "parameter_offload=false"]
     config = {"model": {"preset": "GPTSmall", "dtype": "fp16", "block_size": 128}, "optimizer": {"name": "sgd"}, "device": "sim"}
     with open(os.path.join(WORK, "silent.json"), "w", encoding="utf-8") as silent, \
@@ -113,7 +113,7 @@ def test_columns_of_rates_that_are_not_used():
 
 
 def test_a_slow_part():
-    """What each plan loses to it; the config that is written has it, and all is as before without."""
+    """The loss of each plan to a slow part; the written config has the part, and without it nothing changes."""
     few = ["--model", "GPTMedium", "--cluster", "gcp_a2_1", "--fix", "paradigm=ddp", "--fix", "tensor.size=1", "--global-batch", "256", "--quiet",
            "--fix", "activation=keep", "--fix", "parameter_offload=false", "--forbid", "pipeline.stages=2,4,8"]
     equal, slow = (json.loads(plan(*few, *more, "--json").stdout)["plans"][0] for more in ([], ["--slow", "rank=3,by=50%"]))
@@ -135,7 +135,7 @@ def kind_of(config):
 
 
 def test_the_first_five_are_of_five_kinds():
-    """What is alike is one row with a count; --top N shows the N best, however alike."""
+    """Similar candidates are one row with a count; --top N shows the N best, however similar."""
     few = [*SMALL, "--nodes", "2", "--max-batch", "8", "--json", "--quiet"]
     found = json.loads(plan(*few).stdout)["plans"]
     kinds = [kind_of(one["config"]) for one in found]
@@ -252,14 +252,14 @@ DEEP = ("--fix", "activation=checkpoint", "--fix", "parameter_offload=true", "--
 
 
 def test_stages_are_more_than_few_blocks():
-    """What few blocks tell of memory is not asked of a pipeline that they are too few for."""
+    """Memory is not predicted from few blocks for a pipeline with more stages."""
     text = plan("--model", "GPT76B", "--global-batch", "64", "--cluster", "ib_a100", "--nodes", "4", *DEEP, "--fix", "pipeline.stages=8",
                 "--fix", "tensor.size=1", "--fix", "pipeline.order=1f1b").stdout
     check("8 stages" in text, text)
 
 
 def test_the_decision_tree_has_three_dimensions():
-    """In words from tens of billions on, on several nodes; its function where there is no NVLink."""
+    """The decision tree's text counts from tens of billions of parameters on several nodes, its function where there is no NVLink."""
     def rule(*more):
         found = json.loads(plan("--model", "GPT76B", "--global-batch", "64", "--rule", *DEEP, "--fix", "tensor.size=8", *more, "--json").stdout)
         return found["rules"][0]["says"]
@@ -331,7 +331,7 @@ def test_wrong_requests_get_a_line():
 
 
 def test_profiles_are_compared():
-    """A row for each profile that is for the cluster's GPU; the answer names the one that it rests on."""
+    """A row for each profile that is for the cluster's GPU; the answer names its profile."""
     model = ("--model", "GPTSmall", "--cluster", "dgx_a100", "--gpus", "2", "--global-batch", "16", "--fix", "micro_batches=1",
              "--fix", "activation=keep", "--fix", "parameter_offload=false", "-o", os.path.join(WORK, "boxes.jsonl"))
     text = plan(*model, "--profiles", "all").stdout
@@ -348,7 +348,7 @@ def test_profiles_are_compared():
 
 
 def test_errors_are_those_of_the_study():
-    """What the profile says of its errors stands in results/study/README.md."""
+    """The profile's errors are those of results/study/README.md."""
     with open(os.path.join(ROOT, "configs", "profiles", "pytorch_1.11_a100.json"), encoding="utf-8") as file:
         error = json.load(file)["error"]
     with open(os.path.join(ROOT, "results", "study", "README.md"), encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Clipping, master weights and loss scales: what a record says of them, what they take, and that all divisions of ranks agree. Prints TAP.
+"""Clipping, master weights and loss scales: their record fields and memory, and equal results under all divisions of ranks. Prints TAP.
 
 Usage: test_precision.py DTBENCH [CASE...]
 """
@@ -37,7 +37,7 @@ DIVISIONS = [
 
 
 def test_every_paradigm_clips_by_the_norm_of_one_device():
-    """Those that test_composition does not draw, and of the others what a record and check say."""
+    """Cases that test_composition does not draw; for the others, the record and check."""
     path = experiment(optimizer={**ADAM, "clip_norm": 0.25}, sweep=[{"paradigm": "data_parallel"}, *DIVISIONS])
     checked = json.loads(run("check", path, "--json", code=OK).stdout)
     first = None
@@ -77,7 +77,7 @@ def test_a_dynamic_scale_skips_steps_together():
 
 
 def test_a_dynamic_scale_gives_the_losses_of_a_static_one():
-    """From the first step on that does not overflow."""
+    """Losses agree from the first step that does not overflow."""
     half = {**MODEL, "dtype": "fp16"}
     plain = train(experiment(paradigm="ddp", model=half, loss_scaling=256))[0]["losses"]
     dynamic = {"loss_scaling": "dynamic", "dynamic_loss_scale": {"initial": 256, "window": 100}}
@@ -114,7 +114,7 @@ def test_master_weights_are_counted_and_saved_if_there_are_any():
             check(("master_weights" in record["config"]["optimizer"]) == (master != default), record["config"]["optimizer"])
             losses[name, master] = record["losses"]
         check(losses[name, True][:1] == losses[name, False][:1] and losses[name, True] != losses[name, False], losses)
-        for master in True, False:  # each goes on with the other's
+        for master in True, False:  # each continues from the other's checkpoint
             optimizer = {"name": name, "learning_rate": 0.01, "master_weights": master}
             train(experiment(model=half, paradigm="fsdp", world_size=2, optimizer=optimizer, steps={"warmup": 1, "timed": 7}), "--from", path + str(not master))
 

@@ -1,4 +1,4 @@
-"""report: the page of records, its data, and what a browser makes of it. Prints TAP.
+"""report: the page of records, its data, and its behaviour in a browser. Prints TAP.
 
 Usage: test_report.py DTBENCH [CASE...]. What needs Chromium is skipped where there is none.
 """
@@ -58,7 +58,7 @@ def page_of(*arguments):
 
 
 def data_of(page):
-    """What the page has been given."""
+    """The data in the page."""
     kind, text = re.search(r'<script id="data" type="([^"]*)">(.*?)</script>', page, re.S).groups()
     return json.loads(zlib.decompress(base64.b64decode(text)) if kind == "application/octet-stream" else text)
 
@@ -72,7 +72,7 @@ def with_evil_name():
 
 
 class Browser:
-    """Chromium without a window, told what to do over two pipes (the DevTools protocol)."""
+    """Chromium without a window, controlled over two pipes (the DevTools protocol)."""
 
     def __init__(self):
         program = shutil.which("chromium") or shutil.which("google-chrome")
@@ -111,7 +111,7 @@ class Browser:
         return self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)["result"].get("value")
 
     def until(self, script):
-        """A condition, which a page comes to in its own time."""
+        """Wait until a condition holds in the page."""
         tick = "new Promise((resolve) => setTimeout(resolve, 20))"
         check(self.evaluate(f"(async () => {{ for (let i = 0; i < 3000; i++) {{ if ({script}) return true; await {tick}; }} }})()"), script, self.said)
 
@@ -129,7 +129,7 @@ class Browser:
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **({"text": text} if text and kind == "keyDown" else {}))
 
     def tab_to(self, script):
-        """Press Tab until that is so of the element `e` that has the focus, which must be seen each time."""
+        """Press Tab until the condition holds for the focused element `e`, which must be visible each time."""
         seen = "(() => { const e = document.activeElement, r = e.getBoundingClientRect(), s = getComputedStyle(e); return [s.outlineStyle === 'solid' && " \
                "parseFloat(s.outlineWidth) >= 2 && r.bottom > 0 && r.top < innerHeight, e.outerHTML.slice(0, 90), Boolean(%s)]; })()" % script
         for _ in range(60):
@@ -141,7 +141,7 @@ class Browser:
         check(False, "not reached by Tab:", script)
 
     def end(self):
-        os.close(self.to)  # with its pipe the browser ends
+        os.close(self.to)  # closing its pipe ends the browser
         os.close(self.from_it)
         self.process.wait(timeout=60)
 
@@ -181,7 +181,7 @@ def test_other_parts():
 
 
 def read_numbers(page):
-    """Numbers are read out of the page; a name with a script does nothing; nothing is asked of the network."""
+    """Numbers can be read from the page; a name with a script does nothing; the page uses no network."""
     page_of(with_evil_name())
     page.open(os.path.join(WORK, "page.html"))
     dom = page.evaluate("document.documentElement.outerHTML")
@@ -208,7 +208,7 @@ def draw_charts(page):
 
 
 def use_keys(page):
-    """Sorting, filtering and an experiment's config by keys alone; what has the focus is seen; all that takes it has a name."""
+    """Sorting, filtering and an experiment's config with the keyboard alone; the focus is visible, and each focusable element has a name."""
     page_of(predicted()[0])
     page.open(os.path.join(WORK, "page.html"))
     rows = "[...document.querySelectorAll('#table tbody tr')].map((r) => r.cells[0].textContent + r.cells[1].textContent).join()"
@@ -239,7 +239,7 @@ def use_keys(page):
 
 
 def look_at_widths(page):
-    """At 400 and 1,600 pixels nothing stands outside the page; texts have a contrast of 4.5 to 1 in light and in dark (WCAG 2.2, 1.4.3)."""
+    """At 400 and 1,600 pixels nothing is outside the page; texts have a contrast of 4.5 to 1 in light and in dark (WCAG 2.2, 1.4.3)."""
     page_of(with_evil_name())
     contrast = """[...document.querySelectorAll('h1, p, th, td, label, button, dt')].filter((e) => e.offsetParent).map((e) => {
         const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))

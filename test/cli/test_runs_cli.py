@@ -1,4 +1,4 @@
-"""Runs as a user meets them: records, tables, launchers, the terminal. Prints TAP.
+"""Runs: records, tables, launchers, the terminal. Prints TAP.
 
 Usage: test_runs_cli.py DTBENCH [CASE...]. Runs the program on tiny models; needs the cpu device and mpirun.
 """
@@ -110,7 +110,7 @@ def test_resume():
     output = records_path("resume.jsonl")
     run("run", config(), "-o", output, "-q", "--set", 'sweep.paradigm=["ddp"]', code=OK)
     with open(output, "a", encoding="utf-8") as file:
-        file.write('{"schema_version": 1, "status": "ok", "config_ha')  # what a crash leaves
+        file.write('{"schema_version": 1, "status": "ok", "config_ha')  # the draft that a crash leaves
     check(run("run", config(), "-o", output, "--resume", "--dry-run", code=OK).stdout.count("skipped") == 1, "dry run of a resume")
     text = run("run", config(), "-o", output, "--resume", code=OK).stdout
     check("ddp" in text and "skipped" not in text, text)
@@ -178,7 +178,7 @@ def test_combinations_that_cannot_be_are_left_out():
     check(not run("run", path, "-o", output, "--resume", "-q", code=OK).stderr, "quiet")
     result = run("check", path, code=OK)
     check(note.search(result.stderr) and "pdp" in result.stdout, result.stderr)
-    # where nothing is left, and where one experiment is asked for, it is an error
+    # with no experiment left, or with a single experiment, it is an error
     for wrong in (["--set", "sweep.world_size=[1,3]", "--set", "paradigm=pdp"], ["--set", "world_size=1", "--set", "paradigm=pdp"]):
         result = run("run", path, "-o", output, *wrong, code=CONFIG)
         check("pipeline.stages: 2 does not divide world_size" in result.stderr and "left out" not in result.stderr, result.stderr)
@@ -223,7 +223,7 @@ def test_out_of_memory_is_a_result():
 
 def test_unwritable_output_is_said_first():
     for output in ("/dev/full", os.path.join(WORK, "nowhere", "r.jsonl"), WORK):
-        result = run("run", config(), "-o", output, *FOREVER, code=OUTPUT)  # which ends only if it is said before the steps
+        result = run("run", config(), "-o", output, *FOREVER, code=OUTPUT)  # which ends only if it is reported before the steps
         check(output in result.stderr and len(result.stderr.splitlines()) == 1 and not result.stdout, result.stderr)
     with open("/dev/full", "w", encoding="utf-8") as full:
         for command in ("list", "--help"):
@@ -280,7 +280,7 @@ def test_under_mpirun():
 
 
 def communicators(*settings):
-    """Worlds and subsets of them that each of two ranks makes of MPI in a sweep that trains without an error."""
+    """The numbers of MPI worlds and subsets that each of two ranks makes in a sweep without errors."""
     counts = os.path.join(WORK, "mpi-calls")
     if os.path.exists(counts):
         os.remove(counts)
@@ -295,7 +295,7 @@ def communicators(*settings):
 
 
 def test_communicators_are_kept_between_experiments():
-    """Of one mesh they are made once; of another one anew, in the same world; where the device or the limits differ, the world is, too."""
+    """Communicators of the same mesh are made once, those of another mesh anew in the same world; with another device or other limits the world is made anew, too."""
     worlds, subsets = communicators()
     check(worlds == 2 and subsets > 0, "the ranks' check of each other has a world of its own:", worlds, subsets)
     check(communicators("--set", "sweep.batch_size=[2,4,6]") == (worlds, subsets), "three alike make others than one")

@@ -78,7 +78,7 @@ def shown(*arguments, code=OK):
 
 
 def test_the_table_of_the_run():
-    """show prints what run has printed, on whatever the records came."""
+    """show prints the same table as run, whether records come from files or standard input."""
     path, _ = predicted()
     table = run("show", path).stdout
     check("ddp" in table and "fsdp" in table and "predicted, not measured: cluster dgx_h100_1" in table, table)
@@ -116,7 +116,7 @@ def test_sort_and_where():
 
 
 def test_runs_are_one_line():
-    """Of several runs the ok ones count; another build's, and another machine's, are lines of their own."""
+    """Of several runs the ok ones count; those of another build or machine are separate lines."""
     _, (first, *_) = predicted()
     runs = [measured(first, [time] * 3) for time in (1.0, 1.25, 1.1)]
     failed = changed(runs[0], status="failed", error="rank 1 crashed", metrics__tokens_per_s=None)
@@ -130,7 +130,7 @@ def test_runs_are_one_line():
 
 
 def test_best():
-    """The fastest of each kind; by how much, and whether that is certain, is what compare says."""
+    """The fastest of each kind; its lead and certainty are those of compare."""
     path, records = predicted()
     for row in shown(path, "--best", "paradigm"):
         rates = sorted(r["metrics"]["tokens_per_s"] for r in records if r["config"]["paradigm"] == row["paradigm"])
@@ -154,7 +154,7 @@ def test_best():
 
 
 def test_names_of_others():
-    """Texts in records are somebody else's."""
+    """Texts in records are untrusted."""
     _, (first, *_) = predicted()
     name = "<script>alert(1)</script> | \u001b[31m,\"quoted\" \u00e9"
     path = write("names.jsonl", [changed(first, config__name=name), changed(first, config__name="b", config_hash="b")])
@@ -212,7 +212,7 @@ def test_lines_that_are_no_records():
 
 
 def test_values_that_come_again():
-    """What stands in a line as in the one before it is not read again: none of these is the last one's value by mistake."""
+    """Text that repeats the previous line is not read again: no value may be the previous line's by mistake."""
     _, records = predicted()
     first, rows = records[0], []
     for i, changes in enumerate(({}, {}, {"config__seed": 7}, {"metrics__mfu": None}, {"metrics__mfu": None}, {"metrics__mfu": 0.25}, {})):
@@ -265,7 +265,7 @@ def rows_of(text):
 
 
 def test_critical_path():
-    """A sends to B, which is then the last to come to an all-reduce: the path goes over both."""
+    """A sends to B, which then reaches an all-reduce last: the path includes both."""
     path = trace_of([(0, 1, "a", "compute", 0, 10), (0, 2, "send", "communication", 10, 12), (1, 2, "recv", "communication", 0, 12), (1, 1, "b", "compute", 12, 20),
                      (0, 3, "all_reduce", "communication", 12, 25), (1, 3, "all_reduce", "communication", 20, 25), (0, 0, "forward", "phase", 0, 25)],
                     [((0, 2, 10), (1, 2, 12))])
@@ -279,7 +279,7 @@ def test_critical_path():
 
 
 def test_critical_path_of_a_run():
-    """All of a predicted step is explained, and the parts add up to it."""
+    """A predicted step is explained completely, and its parts add up to it."""
     pipeline = os.path.join(WORK, "pipeline.json")
     with open(pipeline, "w", encoding="utf-8") as file:
         json.dump({**CONFIG, "sweep": {}, "paradigm": "pdp", "batch_size": 4}, file)

@@ -46,7 +46,7 @@ def config(name, **changes):
 
 
 def read_records(name):
-    """The whole ones: of a record that is being written, readers may see the beginning."""
+    """Complete records: readers may see the beginning of one that is being written."""
     if not os.path.exists(path(name)):
         return []
     with open(path(name), encoding="utf-8") as lines:
@@ -54,7 +54,7 @@ def read_records(name):
 
 
 def read_text(name):
-    """What is in a file; "" where there is none, as when a draft goes between its listing and its reading."""
+    """A file's content; "" without a file, such as a draft that is removed after it was listed."""
     try:
         with open(path(name), encoding="utf-8", errors="replace") as text:
             return text.read()
@@ -323,7 +323,7 @@ def test_a_sweep_goes_on_after_what_kills_it():
 
 
 def kill_node(job, rank):
-    """The node of a rank is no more: its daemon, the step's, and the ranks. Returns its name."""
+    """Kill a rank's node: its daemon, the step's daemon and the ranks. Returns its name."""
     node = variables_of(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID=rank)[0])["SLURMD_NODENAME"]
     for pid in processes("slurmd") + processes("slurmstepd"):
         with contextlib.suppress(OSError):  # steps end by themselves, too
@@ -348,7 +348,7 @@ def uts_of(job, node):
 
 
 def ended_items(output):
-    """What `status` has of a run. A draft counts once its process has let go of it, which may be a moment after the process has lost its program."""
+    """The output of `status` for a run. A draft counts after its process has released the lock, a moment after the process was killed."""
     sweeps = json.loads(run(DTBENCH, "status", output, "--json", code=OK).stdout)["sweeps"]
     return sweeps and all(item["state"] != "running" for item in sweeps[0]["items"]) and sweeps[0]["items"]
 
@@ -374,7 +374,7 @@ def test_a_dead_node_ends_the_run_with_a_record():
 
 
 def test_the_death_of_rank_0s_node():
-    """Nobody is left to write a record: the other ranks end by themselves, and the next run goes on where this one was."""
+    """No process is left to write a record: the other ranks end by themselves, and the next run continues."""
     sweep = config("headless.json", paradigm="ddp", sweep={"steps.timed": [3, 6000]})
     process, job = start_srun("headless.jsonl", sweep, experiments=2)
     node = kill_node(job, "0")

@@ -1,4 +1,4 @@
-"""The study's configs, and what scripts/study makes of records. Prints TAP.
+"""The study's configs, and the reports of scripts/study. Prints TAP.
 
 Usage: test_study.py DTBENCH [CASE...]. Two configs are run on the simulated cluster; other records and the measurements are made of theirs.
 """
@@ -90,7 +90,7 @@ def test_every_figure_has_a_config():
 
 
 def test_one_config_holds_all_paradigms_of_a_figure():
-    """The one experiment that cannot be, a pipeline on one GPU, is left out of it."""
+    """The only impossible experiment, a pipeline on one GPU, is left out."""
     check(not os.path.exists(os.path.join(STUDY, "figure_03_pdp.json")), "a second config")
     runs = [(record["config"]["paradigm"], record["config"]["world_size"]) for record in real_records()]
     check({paradigm for paradigm, _ in runs} == {"ddp", "pdp", "fsdp"} and ("ddp", 1) in runs and ("pdp", 2) in runs, runs)

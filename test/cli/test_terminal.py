@@ -1,4 +1,4 @@
-"""What all commands print on a terminal of 80 columns: no line is wider. Prints TAP.
+"""The output of all commands on a terminal of 80 columns: no line is wider. Prints TAP.
 
 Usage: test_terminal.py DTBENCH [CASE...]. A line may be wider where it is one word, such as the path of a file: there is nowhere to break it.
 """
@@ -19,7 +19,7 @@ COLLECTIVES = os.path.join(ROOT, "results", "validation", "nccl_busbw_h100_efa.c
 
 
 def fits(*arguments, code=OK, words=(), **options):
-    """What a command shows, once each line of it is known to fit, and `words` to be there."""
+    """Run a command, check that each line fits and that `words` are printed, and return its output."""
     text = on_terminal(PLAIN, *arguments, columns=COLUMNS, code=code, **options)
     shown = [re.sub(r"\033\[[0-9;]*[A-Za-z]", "", piece) for line in text.split("\n") for piece in line.split("\r")]
     wide = [line for line in shown if len(line) > COLUMNS and len(line.split()) > 1]
@@ -87,7 +87,7 @@ def test_run():
 
 
 def test_failures():
-    """What fails, what is left out and what is refused has the longest lines."""
+    """Failures, left-out combinations and refusals have the longest lines."""
     output = records_path("failed.jsonl")
     large = sweep("large.json", paradigm=["ddp", "fsdp", "pdp"], batch_size=[8, 4096])
     fits("run", large, "-o", output, code=OOM, words=["oom"])

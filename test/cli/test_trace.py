@@ -53,7 +53,7 @@ def rows_of(name):
 
 
 def check_memory(name, record, rank):
-    """The counters of a rank's memory: what is there all the time, and what comes and goes, never above the record's peak."""
+    """The counters of a rank's memory: permanent and temporary bytes, never above the record's peak."""
     counters = [e for e in events_of(path(name)) if e["ph"] == "C" and e["pid"] == rank]
     times = [e["ts"] for e in counters]
     check(len(counters) > 3 and times == sorted(times) and {e["name"] for e in counters} == {"device memory"}, counters)
@@ -107,7 +107,7 @@ def passes_in_trace(kernels, kinds):
 
 
 def test_a_trace_shows_the_plan():
-    """What `check --plan` draws is what the kernels of every rank do, pass after pass."""
+    """The kernels of every rank follow the picture of `check --plan`, pass by pass."""
     orders = {"1f1b": 2, "zb_h1": 2, "interleaved": 1}  # transformer blocks of a part
     cases = [{"pipeline": {"order": order, "split": list(range(blocks, 8, blocks))}} for order, blocks in orders.items()]
     settings = {"paradigm": "pdp", "world_size": 4, "pipeline": {"stages": 4, "chunks": 8}, "sweep": {"cases": cases},
@@ -150,7 +150,7 @@ def test_slices_have_numbers_and_messages_arrows():
 
 
 def test_a_groups_messages_have_arrows():
-    """A server sends what each worker has asked for in one group: one slice, and an arrow to each of them."""
+    """A server sends to all workers in one group: one slice, and an arrow to each worker."""
     run({"paradigm": "parameter_server", "world_size": 3}, "--trace", "server.json", "-o", "server.jsonl")
     _, arrows = slices_and_arrows(path("server.json"))
     groups = collections.defaultdict(set)

@@ -56,7 +56,7 @@ def test_resnet_under_every_paradigm():
 
 
 def test_losses_are_compared_until_rounding_has_grown():
-    """At this rate one device alone is 1e-3 from itself after some steps, by the order of a sum."""
+    """At this learning rate the order of a sum alone changes the losses of one device by 1e-3 after some steps."""
     _, records = verify(RESNET, [{"paradigm": "ddp"}], optimizer={"name": "sgd", "learning_rate": 0.3}, steps={"warmup": 0, "timed": 8})
     compared = records[0]["verification"].get("compared_losses", 8)
     check(2 <= compared <= 8 and records[0]["verification"]["largest_relative_difference"] <= 1e-4, records[0]["verification"])
@@ -88,7 +88,7 @@ def test_groups_of_several_ranks_are_synchronised():
 
 
 def test_a_type_that_no_processor_computes_in_is_refused():
-    """Also where nothing is said of it: fp16 is the default."""
+    """Also without the key: fp16 is the default."""
     model = {key: value for key, value in RESNET.items() if key != "dtype"}
     for command in ("check", "run"):
         words = dtbench(command, network(model), "--device", "cpu", code=CONFIG)
@@ -195,7 +195,7 @@ def test_a_checkpoint_has_parameters_and_running_statistics():
     check(ends["same"] == tensors_of(os.path.join(whole, "step-4", "rank-00000.safetensors")), "not the same to the last bit")
     running = [name for name in ends["same"] if name.endswith("running_statistics")]
     check(len(running) == 6 and all(name in ends["divided"] for name in running), list(ends["same"]))
-    # One device goes on with the same checkpoint: at this rate rounding grows after a restart as it does without one.
+    # One device continues from the same checkpoint: at this rate rounding grows after a restart as without one.
     _, records = verify(RESNET, [{"paradigm": "fsdp"}], optimizer={"name": "sgd", "learning_rate": 0.3}, steps={"warmup": 0, "timed": 10},
                         checkpoint={"from": saved("stages", ORDERS[1])})
     verified = records[0]["verification"]

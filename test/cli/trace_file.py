@@ -48,7 +48,7 @@ def slices_and_arrows(path):
 
 
 def number_of(event):
-    """(micro-batch, part) of a slice; None where it belongs to none."""
+    """(micro-batch, part) of a slice; None: it belongs to no micro-batch."""
     arguments = event.get("args", {})
     check(("micro_batch" in arguments) == ("part" in arguments), event)
     return (arguments["micro_batch"], arguments["part"]) if "part" in arguments else None

@@ -1,4 +1,4 @@
-"""scripts/comparison: every published row has a prediction, and what the script says of orders and contradictions is right on rows made by hand.
+"""scripts/comparison: every published row has a prediction, and the script finds orders and contradictions in hand-made rows.
 
 Usage: test_comparison.py DTBENCH; prints TAP.
 """

@@ -139,7 +139,7 @@ class Program:
 
 
 def script_options(root):
-    """What scripts/NAME --help shows is in its text."""
+    """The options of scripts, which their --help takes from their text."""
     options = set()
     for path in glob.glob(os.path.join(root, "scripts", "*")):
         if os.path.isfile(path):
@@ -156,7 +156,7 @@ def wrong_options(documents, program, root):
                 if option not in program.options | elsewhere:
                     yield document, number, f"nothing has an option {option}"
         for number, text in [*document.inline_code(), *document.fenced]:
-            text = re.sub(r"\s#\s.*|\s{2,}#.*", "", text)  # a comment behind a command
+            text = re.sub(r"\s#\s.*|\s{2,}#.*", "", text)  # a comment after a command
             command = COMMAND.search(text)
             if not command or not re.match(r"\$ |[\w./]*(dtbench|mpirun|srun|scripts/)", text.strip()):
                 continue
@@ -260,7 +260,7 @@ def wrong_additions(root, page=None):
         yield page, 1, f"{len(rows)} rows say what adding changes"
 
 
-# What readers have missed, and the page that must say it.
+# Facts that readers have missed, and the page that must have them.
 SAID = {
     "docs/memory.md": ("updates on the host what its memory allows",),
     "docs/simulator.md": ("a sweep of `cluster` changes the software", "a line for each config"),
@@ -366,7 +366,7 @@ def unseen_mistakes(program, root):
 def main():
     program, root = Program(sys.argv[1]), os.path.abspath(sys.argv[2])
     documents = [Document(os.path.abspath(path)) for path in sys.argv[3:]] or list(all_documents(root))
-    # The changelog is history: what it names need not be here any more.
+    # The changelog is history: files that it names may be gone.
     present = [d for d in documents if not fnmatch.fnmatch(os.path.basename(d.path), "CHANGELOG*")]
     checks = [
         ("README.md is short", long_readme(root)),

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../..}"
 work=$(mktemp -d)
-packed=build-packed # what ccache keeps serves only builds beside each other
+packed=build-packed # ccache's results only serve builds in the same folder
 trap 'rm -rf "$work" "$packed"' EXIT
 
 count=0
@@ -253,7 +253,7 @@ expect "validation takes this checkout's configs with a program from elsewhere" 
     scripts/validation --check --only nccl_node --dtbench "$work/alone/bin/dtbench"
 expect "validation names a program that is not there" 1 '^validation: .*/nowhere/dtbench: no such program' scripts/validation --dtbench nowhere/dtbench
 
-# A PyTorch that says what the real one would say: the table of several GPUs, with dtbench's simulated ones.
+# A stand-in for PyTorch: the table of several GPUs, with dtbench's simulated ones.
 cat >"$work/venv/bin/python" <<'FAKE'
 #!/bin/sh
 case "$*" in

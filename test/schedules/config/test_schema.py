@@ -19,7 +19,7 @@ except ImportError:
     print("skipped: python3-jsonschema is not installed")
     sys.exit(77)
 
-# What a JSON Schema cannot say: the parser's words for it. Each must be met at least once.
+# Rules that a JSON Schema cannot express, by the parser's error. Each must occur at least once.
 BEYOND_SCHEMA = {
     "files that are there": r"data\.source: ([^:\s]{100}|\S+: not found)",
     "saves in a folder": r"checkpoint\.(save_every|asynchronous): nothing is saved without checkpoint\.path",
@@ -211,7 +211,7 @@ def parser_says(program, configs, *arguments):
 
 
 def replaces_sizes(config):
-    """A sweep of presets takes the place of sizes that stand beside a preset, which the schema of a model alone refuses."""
+    """A sweep of presets replaces sizes next to a preset, which the schema of a model alone refuses."""
     sweep = config.get("sweep")
     return isinstance(sweep, dict) and "model.preset" in sweep and "preset" in config.get("model", {})
 
@@ -330,7 +330,7 @@ def check_described_files(root, schemas):
 
 
 def check_record_schema(program, validator):
-    """The record's schema refuses what is no record."""
+    """The record's schema refuses objects that are not records."""
     record = json.loads(parser_says(program, [], "records")[1])
     failures = []
     for path, value in [("schema_version", 2), ("status", "good"), ("config_hash", "xyz"), ("error", "x"), ("losses", None), ("new", 1),
