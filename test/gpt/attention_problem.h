@@ -16,7 +16,7 @@ struct problem {
     double *out, *lse, *weights, *dqkv; /* the reference's */
 };
 
-/* What kernels leave, in host memory. */
+/* Results of kernels, in host memory. */
 struct result {
     void *out, *dqkv, *weights;
     float *lse;
@@ -71,7 +71,7 @@ static inline double *random_values(size_t count, double size)
     return values;
 }
 
-/* What kernels get is qkv and dout, as they are now and the dtype rounds them. */
+/* Round qkv and dout to the dtype: kernels get these values. */
 static inline void problem_round(struct problem *p)
 {
     size_t elems = rows_of(p) * (size_t)gpt_of(&p->model)->hidden;
@@ -81,7 +81,7 @@ static inline void problem_round(struct problem *p)
     ref_encode(p->model.dtype, p->dout, p->dout_memory, elems);
 }
 
-/* Compute the reference's results from them. */
+/* Compute the reference's results from the rounded values. */
 static inline void problem_solve(struct problem *p)
 {
     problem_round(p);
@@ -89,7 +89,7 @@ static inline void problem_solve(struct problem *p)
     ref_attention_gradient(&p->model, p->dout, p->qkv, p->dqkv, p->samples, &p->dropout);
 }
 
-/* Without results, for which there is room, but for the weights. kv_heads 0: as many as heads. */
+/* Make a problem, with room for results except the weights. kv_heads 0: as many as heads. */
 static inline void problem_draw(struct problem *p, enum dt_dtype dtype, int T, int heads, int kv_heads, bool alibi, int width,
                                 size_t samples, float dropout)
 {
@@ -175,7 +175,7 @@ static inline double error_of(enum dt_dtype dtype, const void *got, const double
     return error;
 }
 
-/* Hold `what` of `count` elements against the reference. */
+/* Compare `what`, of `count` elements, with the reference. */
 static inline void check_part(const struct problem *p, const char *table, const char *what, enum dt_dtype dtype, const void *got,
                               const double *want, size_t count, double limit)
 {
@@ -192,7 +192,8 @@ static inline void check_result(const struct problem *p, const struct result *r,
     static const double tolerance[DT_DTYPE_COUNT] = {[DT_FP32] = 1e-5, [DT_BF16] = 1e-2, [DT_FP16] = 1e-3};
     enum dt_dtype dtype = p->model.dtype;
     size_t elems = rows_of(p) * (size_t)gpt_of(&p->model)->hidden;
-    /* Backward takes the rounded `out`; with few keys the scores' gradients are near zero, and that rounding stands out in what is left. */
+    /* Backward takes the rounded `out`; with few keys the scores' gradients are near zero, and that
+     * rounding is then a large part of them. */
     double few_keys = gpt_of(&p->model)->block_size < 64 ? 3 : 1;
     check_part(p, table, "out", dtype, r->out, p->out, elems, tolerance[dtype]);
     check_part(p, table, "dqkv", dtype, r->dqkv, p->dqkv, qkv_count(p), few_keys * tolerance[dtype]);

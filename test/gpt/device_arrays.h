@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An array of a body's, and its place on the device. */
+/* An array of a test body, and its place on the device. */
 struct device_array {
     char *host;
     size_t bytes;
@@ -125,7 +125,7 @@ static inline dt_status normal_on_device(struct dt_kernels *k, struct dt_stream 
     return device_arrays_fetch(stream, used);
 }
 
-/* What is computed on the host stays there. */
+/* Kernels that compute on the host stay there. */
 static inline const struct dt_kernel_backend *device_arrays_backend(const struct dt_kernel_backend *backend)
 {
     static struct dt_kernel_backend there;

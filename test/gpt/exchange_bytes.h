@@ -1,5 +1,5 @@
-/* What the ranks of a tensor group, and those that share samples, exchange in a pass through a group of layers, in closed form: what
- * communicators count is held against it. */
+/* What the ranks of a tensor group, and those that share samples, exchange in a pass through a
+ * group of layers, in closed form, compared with the communicators' counts. */
 #pragma once
 
 #include "lib/model/model.h"

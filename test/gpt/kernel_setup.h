@@ -1,5 +1,6 @@
-/* What the tests of kernels share: fresh random input, poisoned output, and a body run for every dtype, instruction set and team size of
- * the cpu's kernels, or for every dtype and alignment of another device's (test/lib/device/device_kind.h). */
+/* Shared code of the kernels' tests: fresh random input, poisoned output, and a body run for every
+ * dtype, instruction set and team size of the cpu's kernels, or for every dtype and alignment of
+ * another device's (test/lib/device/device_kind.h). */
 #pragma once
 
 #include "gpt/cpu/kernels.h"
@@ -10,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* An array in both worlds: `values` the reference computes with, `data` the kernel. */
+/* An array for the reference (`values`) and for the kernel (`data`). */
 struct array {
     double *values;
     void *data;
@@ -131,7 +132,8 @@ static inline struct array input(enum dt_dtype dtype, size_t count, double cente
     return a;
 }
 
-/* An output that holds something already, which `old` gets, or poison where the kernel must not add to it. */
+/* An output with earlier values, which `old` gets, or with poison where the kernel must not add to
+ * it. */
 static inline struct array target(struct setup *s, size_t count, bool accumulate, double *old)
 {
     struct array a = accumulate ? input(s->dtype, count, 0, 1) : output(s->dtype, count);
@@ -148,7 +150,7 @@ static inline void add_old(struct array *a, const double *old)
         a->values[i] += old[i];
 }
 
-/* What one rounding to the dtype may cost, and fp32's own arithmetic. */
+/* The bound for one rounding to the dtype, and fp32's own arithmetic. */
 static inline double bound_of(enum dt_dtype dtype)
 {
     return dtype == DT_FP32 ? 3e-6 : dtype == DT_FP16 ? 0x1p-11 : 0x1p-8;
@@ -268,7 +270,7 @@ static inline void for_every_gpu_setup(const char *kind, void (*body)(struct set
     dt_device_destroy(s.device);
 }
 
-/* An emulated GPU, whose threads are slow, tries every shape one way; what computes at full speed tries it in every way. */
+/* On an emulated GPU, which is slow, every shape is tried in one way; elsewhere in every way. */
 static inline bool every_way(const struct setup *s)
 {
     struct dt_device_info info;

@@ -224,7 +224,7 @@ static double gelu_u(double x, double *slope)
     return sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
 }
 
-/* What x is multiplied with: 1 or 0 of ReLU. */
+/* The factor of x: for ReLU 1 or 0. */
 static double share(double x, enum gpt_mlp_kind mlp)
 {
     double slope;
@@ -264,7 +264,7 @@ static void alibi_slopes(size_t heads, double *slopes)
     free(wider);
 }
 
-/* Where attention's numbers are: of one head, and of the one that its keys and values are. */
+/* The places of a head's numbers, and of the head that has its keys and values. */
 struct ref_head {
     size_t T, w, row; /* row: elements of a row of qkv */
     size_t q, k, v;   /* columns in it */

@@ -1,4 +1,5 @@
-/* What gpt/kernels.h must compute, as plain loops in double precision: slow, and short enough to be believed.
+/* The functions of gpt/kernels.h as plain loops in double precision: slow, and short enough to
+ * check by reading.
  *
  * Arrays are row-major doubles with the shapes of gpt/kernels.h; arguments named `d...` are written, never added to. Dropout takes its bits
  * from lib/base/random.h as the kernels do. */
@@ -9,13 +10,14 @@
 /* Between doubles and a dtype's memory; encoding rounds to nearest by way of fp32. */
 void ref_encode(enum dt_dtype dtype, const double *from, void *to, size_t count);
 void ref_decode(enum dt_dtype dtype, const void *from, double *to, size_t count);
-/* Each value becomes what the dtype makes of it, so that a reference starts from the very inputs that a kernel gets. */
+/* Round each value to the dtype, so that the reference has the same inputs as the kernel. */
 void ref_round(enum dt_dtype dtype, double *values, size_t count);
 
 /* ||got - want|| / ||want||, Euclidean; infinity when `got` holds a NaN or an infinity. 0 / 0 is 0. */
 double ref_error(const double *got, const double *want, size_t count);
 
-/* What dropout multiplies an element by: 0, or the inverse of the probability to keep it. sample counts within the call. */
+/* The factor of dropout: 0, or the inverse of the probability to keep an element. sample: its
+ * number within the call. */
 double ref_dropout(const struct gpt_dropout *dropout, size_t sample, size_t t, size_t column);
 double ref_attention_dropout(const struct gpt_dropout *dropout, size_t sample, size_t head, size_t query, size_t key);
 
@@ -59,7 +61,7 @@ void ref_dropout_residual(const struct dt_model *model, const double *residual, 
 void ref_dropout_gradient(const struct dt_model *model, const double *dout, double *dbranch, size_t samples,
                           const struct gpt_dropout *dropout);
 
-/* Returns what is added to *loss; dlogits is apart from logits here. */
+/* Returns the summand of *loss; unlike the kernel's, dlogits is a separate array. */
 double ref_loss(const double *logits, const int32_t *targets, double *dlogits, size_t rows, size_t vocab, double gradient_scale,
                 double loss_scale, bool sum);
 

@@ -122,7 +122,8 @@ static void shapes_of_a_training(void)
     end();
 }
 
-/* What the gradients of a row of q, and of one key and its value, are made of; in double precision from the inputs and the kernel's lse. */
+/* The terms of the gradients of a row of q, and of one key and its value, in double precision from
+ * the inputs and the kernel's lse. */
 struct long_problem {
     struct problem p; /* of which qkv, dout and their memory are used */
     size_t heads, kv_heads, w, T, row, d;
@@ -185,7 +186,8 @@ static void check_long_key(const struct long_problem *l, const double *dqkv, siz
     CHECK(ref_error(got + l->kv_heads * l->w, dv, l->w) < 1e-4, "T %zu, kv head %zu, key %zu: dv", l->T, kv_head, at);
 }
 
-/* More rows than the reference could do: a few of them, the first and the last among them. DTBENCH_LONG_T: another length, as 32768. */
+/* More rows than the reference can compute: a few of them are checked, including the first and the
+ * last. DTBENCH_LONG_T: another length, as 32768. */
 static void long_sequences(void)
 {
     if (!begin())
@@ -328,7 +330,7 @@ static void large_scores(void)
     end();
 }
 
-/* A diverged run must show: NaN in a query makes its output NaN, and no other row's. */
+/* A diverged run must be visible: NaN in a query makes its output NaN, but no other row's. */
 static void nan_stays(void)
 {
     enum { T = 70, WIDTH = 32, ROW = 66 };

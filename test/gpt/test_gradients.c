@@ -97,7 +97,7 @@ static double loss_of(struct fixture *f)
     double loss = 0, scale = 1.0 / (SAMPLES * gpt_of(&f->model)->block_size);
     for (int g = 0; g < f->stage->group_count; g++)
         f->stage->groups[g].accumulate = f->adds;
-    if (!f->adds) /* what is not written, or is added to by mistake, is no number */
+    if (!f->adds) /* memory that is not written, or added to by mistake, is NaN */
         memset(f->grads, 0xff, f->stage->param_elems * sizeof *f->grads);
     CHECK_OK(dt_stash_begin(f->stage, &f->stash, SAMPLES, 5, f->stream));
     CHECK_OK(dt_zero(f->stream, f->stage->loss.data, sizeof(double)));
@@ -245,7 +245,8 @@ static void in_halves(void)
     }
 }
 
-/* What backward computes again, whole or in halves: the same gradients, and all of it is gone between the passes. */
+/* Recomputation in backward, whole or in halves: the same gradients, and no recomputed arrays
+ * between the passes. */
 static void again(enum gpt_attention_kind attention, enum gpt_mlp_kind mlp, int what, const struct dt_layer_stash *bytes)
 {
     struct fixture f;
@@ -294,8 +295,8 @@ static void products_again(void)
     again(GPT_ATTENTION_FUSED, GPT_MLP_SWIGLU, DT_AGAIN_PRODUCTS, &kept);
 }
 
-/* What is cheap to make again is kept instead: the same loss and gradients bit for bit, whole or in halves, with either kind of MLP, and more
- * bytes between the passes. */
+/* Cheap arrays are kept instead of recomputed: the same loss and gradients bit for bit, whole or in
+ * halves, with either kind of MLP, and more bytes between the passes. */
 static void cheap_kept(void)
 {
     for (int mlp = GPT_MLP_GELU; mlp <= GPT_MLP_RELU; mlp++) {

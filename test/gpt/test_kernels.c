@@ -8,7 +8,8 @@ static const struct shape {
 } shapes[] = {{1, 7, 5}, {33, 86, 65}, {9, 2064, 43}, {3, 20, 2500}, {21, 2100, 9}, {530, 16, 40}};
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-/* oneDNN chooses its own instructions; of ours, products only use the conversions, which the first shape tries. */
+/* oneDNN chooses its own instructions. Products use only the conversions of dtbench's instruction
+ * sets, which the first shape tests. */
 static int shapes_for(const struct setup *s)
 {
     return s->table != &gpt_kernels_cpu || s->isa == dt_cpu_isa() ? SHAPES : 1;
@@ -75,7 +76,7 @@ static struct gpt_dropout some_dropout(float probability)
     };
 }
 
-/* Each dtype has one of them. */
+/* The activation to test with a dtype. */
 static enum gpt_mlp_kind activation_of(const struct setup *s)
 {
     static const enum gpt_mlp_kind of[] = {[DT_FP32] = GPT_MLP_RELU, [DT_FP16] = GPT_MLP_GELU_NEW, [DT_BF16] = GPT_MLP_GELU};
@@ -346,7 +347,7 @@ static void loss(void)
     for_every_setup(loss_body);
 }
 
-/* A model that went wrong must not look well. */
+/* A diverged model must be visible. */
 static void loss_keeps_nan_body(struct setup *s)
 {
     setup_kernels(s, 1, 8, 129, 8);

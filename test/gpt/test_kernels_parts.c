@@ -79,7 +79,7 @@ static struct array rows_of_table(const struct setup *s, const struct array *tab
     return out;
 }
 
-/* What the ranks' summands come to, before any dropout; and each rank's rows of the tables' gradients. */
+/* The sum of the ranks' summands, before dropout, and each rank's rows of the tables' gradients. */
 static void embedding_case(struct setup *s, int hidden, int vocab, size_t samples)
 {
     struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.heads = 1, .hidden = hidden, .vocab_size = vocab, .block_size = 7});

@@ -57,8 +57,9 @@ static void preset_sizes(void)
     CHECK(preset_named("gptsmall") == NULL && preset_named("") == NULL);
 }
 
-/* To the last parameter as published: the index of the weights' files (total_size, 2 bytes each), or of GPT-2 their tensors without masks.
- * Where such a figure was not found, that of the paper, the model card or the name, to its digits. */
+/* Exact numbers of parameters as published: from the index of the weights' files (total_size, 2
+ * bytes each), for GPT-2 from the tensors without masks. Where no such figure was found, the
+ * rounded one of the paper, the model card or the name. */
 static void published_parameters(void)
 {
     static const struct {
@@ -188,7 +189,8 @@ static void copies_follow_their_heads(void)
           "%s", dt_error_message());
 }
 
-/* What a tied head has away from the embedding begins as the token table: the same rows, of the same random numbers. */
+/* A tied head's copy of the table begins like the token table: the same rows, from the same random
+ * numbers. */
 static void a_copy_of_the_table_begins_as_the_table(void)
 {
     struct dt_model m =
@@ -292,7 +294,8 @@ static double cost_of(const struct dt_model *m, int first, int end)
 
 enum { MOST_PIECES = 40, MOST_STAGES = 12 };
 
-/* What the slowest stage costs at least, by dynamic programming: of the first `end` pieces in s stages the best place for the last cut. */
+/* The least cost of the slowest stage, by dynamic programming: the best place of the last cut, for
+ * the first `end` pieces in s stages. */
 static double least_cost(const struct dt_model *m, int stages)
 {
     int pieces = gpt_of(m)->layers + 3, layer[MOST_PIECES + 1] = {0};

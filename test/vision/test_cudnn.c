@@ -1,4 +1,5 @@
-/* What vision/cuda/cudnn.h declares against cuDNN's own headers, where there are any, and the library that is loaded. */
+/* The declarations of vision/cuda/cudnn.h against cuDNN's own headers, where there are any, and
+ * loading the library. */
 #include "test/check.h"
 #include "vision/cuda/cudnn.h"
 #include "vision/kernels.h"

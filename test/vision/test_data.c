@@ -69,7 +69,8 @@ static void test_the_middle_is_cut_out(void)
         CHECK(image[3 * i] == 3 + i / 4 && image[3 * i + 1] == 3 + i % 4 && image[3 * i + 2] == 2, "pixel %d", i);
 }
 
-/* What is where in a sample says how it was made of its image, and labels are made alike. */
+/* The pixels of a sample show how it was cut and flipped, and labels are cut and flipped in the
+ * same way. */
 static void test_crops_and_flips_go_with_their_labels(void)
 {
     uint8_t file[4096], image[SIDE * SIDE * 3];

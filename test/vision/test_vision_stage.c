@@ -113,7 +113,7 @@ static double loss_of(struct fixture *f, struct way way)
     double loss = 0;
     for (int g = 0; g < f->stage->group_count - 1; g++)
         f->stage->groups[g].goes_on = way.goes_on;
-    memset(f->grads, 0xff, f->stage->param_elems * sizeof *f->grads); /* what is not written, or is added to by mistake, is no number */
+    memset(f->grads, 0xff, f->stage->param_elems * sizeof *f->grads); /* memory that is not written, or added to by mistake, is NaN */
     CHECK_OK(dt_zero(f->stream, f->stage->loss.data, sizeof(double)));
     for (int piece = 0; piece < way.pieces; piece++) {
         struct dt_buffer inputs[16] = {{0}};

@@ -47,7 +47,7 @@ struct emulated_cublaslt_preference {
 
 namespace {
 
-/* What an algorithm's 64 bytes hold. */
+/* The contents of an algorithm's 64 bytes. */
 struct algorithm {
     uint32_t pieces; /* that k is divided into */
     uint32_t scheme; /* how their sums meet */
@@ -57,7 +57,7 @@ struct algorithm {
 };
 static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
-/* One product, with all that its work needs. */
+/* A queued product. */
 struct product {
     emulated_cublaslt_operation operation;
     emulated_cublaslt_layout a, b, d;
@@ -245,7 +245,7 @@ bool overlap(const span &a, const span &b)
     return from_a < from_b + b.bytes && from_b < from_a + a.bytes;
 }
 
-/* What a divided k costs more. */
+/* The additional time of a divided k. */
 long slow_us()
 {
     static const char *const set = getenv("DTBENCH_EMULATED_SLOW_US");
@@ -445,8 +445,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     return CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/* Up to two: one whose k is divided if that is allowed (small products only, so that trying does not take long), and one in a single
- * piece. Who lets the pieces meet in the output's type gets many, and sees what that costs. */
+/* Up to two: one whose k is divided if that is allowed (small products only, so that trying does
+ * not take long), and one in a single piece. With sums in the output's type there are many pieces,
+ * so that the rounding shows. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t results[],
@@ -494,7 +495,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Whether it could be one of those that the heuristic names. */
+/* Could the heuristic name this algorithm? */
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
                                        cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t *algorithm, cublasLtMatmulHeuristicResult_t *result)

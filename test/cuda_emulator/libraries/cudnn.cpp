@@ -39,7 +39,7 @@ constexpr int BAD = 2000, NOT_SUPPORTED = 3000, FAILED = 5000, ALIGNMENT = 16;
 enum { HASTY, LARGE, PLAIN, ALGORITHMS }; /* algorithms, in the order in which they are named */
 enum pass { FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT };
 
-/* One pass, with all that its work needs. */
+/* A queued pass. */
 struct work {
     pass which;
     cudnnTensorStruct x, y;
@@ -82,7 +82,7 @@ size_t elems(const cudnnFilterStruct &f)
     return (size_t)f.k * f.c * f.h * f.w;
 }
 
-/* What an algorithm says that it needs; to be written over, so that nobody else uses it. */
+/* The workspace of an algorithm, which it overwrites to show other users. */
 size_t workspace_of(const work &w)
 {
     size_t bytes = w.which == WEIGHT_GRADIENT ? elems(w.filter) * sizeof(float) : 64;
@@ -117,7 +117,7 @@ template <typename F> void for_products(const work &w, F each)
                     }
 }
 
-/* What the pass makes, with its elements as sums. */
+/* The results of the pass, as sums. */
 std::vector<float> sums_of(const work &w)
 {
     int c = w.filter.c;

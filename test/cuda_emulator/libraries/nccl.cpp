@@ -94,7 +94,7 @@ ncclResult_t refuse(ncclResult_t error, const std::string &why)
     return error;
 }
 
-/* Do the work beside the host, which sees ncclInProgress meanwhile, and then what it gave. */
+/* Do the work on another thread. The host sees ncclInProgress until its result is there. */
 void work_on(ncclComm *comm, std::function<ncclResult_t()> work)
 {
     if (comm->worker.joinable())
@@ -148,7 +148,8 @@ std::shared_ptr<emulator::capture> capture_of(cudaStream_t stream)
     return s ? s->capturing : nullptr;
 }
 
-/* What a captured operation carries: it counts until the last copy of the operation is gone, with its graphs. */
+/* A captured operation holds this: it counts as in a graph until the last copy of the operation is
+ * destroyed with its graphs. */
 std::shared_ptr<void> hold_in_graph(const std::shared_ptr<state> &s)
 {
     s->in_graphs++;

@@ -28,7 +28,7 @@ socklen_t address_of(const std::string &id, int rank, sockaddr_un *out)
     return (socklen_t)(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }
 
-/* What a connecting rank says first: who it is, and what the socket is for. */
+/* The first message of a connecting rank: its number, and the purpose of the socket. */
 enum class purpose : int32_t { data_from_it, data_to_it, hosts };
 struct introduction {
     int32_t rank;
@@ -76,7 +76,7 @@ bool say(state &s, int rank, const word &w)
     return send(s.hosts[(size_t)rank], &w, sizeof w, MSG_NOSIGNAL) == sizeof w;
 }
 
-/* What a peer says of a topic, now or earlier. */
+/* Wait for a peer's word on a topic, which may have arrived earlier. */
 ncclResult_t hear(state &s, const peer_topic &from, word *out)
 {
     std::deque<word> &said = s.heard[from];
@@ -98,7 +98,7 @@ ncclResult_t hear(state &s, const peer_topic &from, word *out)
     return ncclSuccess;
 }
 
-/* What can be sent or received now, without waiting. False: the connection has closed. */
+/* Send or receive what is possible without waiting. False: the connection has closed. */
 bool move(int fd, bool sending, void *data, size_t bytes, size_t *moved)
 {
     while (*moved < bytes) {

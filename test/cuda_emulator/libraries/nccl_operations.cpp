@@ -1,5 +1,6 @@
-/* What the emulated NCCL's operations do. Sums are NCCL's: in the dtype itself, rounded after each addition, with each rank's elements
- * multiplied by 1 / size first for ncclAvg. They are done at one place in the order of ranks, so all get the same bits. */
+/* The emulated NCCL's operations. Sums are NCCL's: in the dtype itself, rounded after each
+ * addition, with each rank's elements multiplied by 1 / size first for ncclAvg. They are done at
+ * one place in the order of ranks, so all get the same bits. */
 #include "test/cuda_emulator/libraries/nccl_parts.h"
 #include "test/cuda_emulator/runtime/stream.h"
 
@@ -34,7 +35,7 @@ void write(void *to, size_t i, ncclDataType_t type, float value)
         ((unsigned short *)to)[i] = type == ncclFloat16 ? dt_fp32_to_fp16(value) : dt_fp32_to_bf16(value);
 }
 
-/* What a rank gives to a sum. */
+/* A rank's contribution to a sum. */
 std::vector<char> contribution(const state &s, const operation &o, size_t first, size_t count)
 {
     std::vector<char> out(count * width_of(o.type));

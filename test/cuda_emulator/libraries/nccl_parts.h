@@ -35,7 +35,7 @@ struct operation {
     bool registered = false;
 };
 
-/* What a sender says of its message. */
+/* The header of a message. */
 struct header {
     uint32_t kind, type, op;
     int32_t root;
@@ -93,7 +93,7 @@ struct state {
 
     void fail(ncclResult_t error, const std::string &text);
     bool failed() const;
-    /* Nothing goes on any more: as a kernel that spins until it is aborted. */
+    /* Stop all progress, like a kernel that spins until it is aborted. */
     void hang();
 };
 
@@ -110,10 +110,10 @@ bool run(state &s, std::vector<transfer> &transfers);
 void run_collective(state &s, const operation &o);
 void run_transfers(state &s, const std::vector<operation> &group);
 
-/* What has to be connected before it runs. As NCCL, which connects all ranks when an algorithm is first chosen, and two ranks when one
- * first sends to the other. */
+/* The connections that an operation needs. As NCCL, which connects all ranks when an algorithm is
+ * first chosen, and two ranks when one first sends to the other. */
 std::vector<peer_topic> connections_of(const state &s, const operation &o);
-/* What it reads and writes on this rank. */
+/* The memory that an operation reads and writes on this rank. */
 std::vector<range> ranges_of(const state &s, const operation &o);
 /* Before it is queued: says whether its buffers are registered. False: some are and some are not, or are there no more. */
 bool find_registered(const state &s, operation &o);

@@ -1,4 +1,5 @@
-/* The emulated devices: how many, what they are; errors; what every call begins and ends with. */
+/* The emulated devices: their number and properties; errors; the beginning and end of every
+ * call. */
 #include "test/cuda_emulator/runtime/runtime.h"
 
 #include <cstdarg>

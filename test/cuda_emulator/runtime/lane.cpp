@@ -24,8 +24,8 @@ void report(cudaError_t error, const char *text)
         fprintf(stderr, "emulated GPU: %s: %s (%s)\n", running ? running->name : "?", text, cudaGetErrorName(error));
 }
 
-/* A kernel that reads or writes what is not its own fails the device, as on a GPU. Anything else is the program's own fault: back to who
- * handled that before (a sanitizer), or to the default. */
+/* A kernel that accesses other memory fails the device, as on a GPU. Any other fault is the
+ * program's: it goes to the earlier handler (a sanitizer's), or to the default. */
 void on_fault(int number, siginfo_t *info, void *context)
 {
     if (way_out && watch_fault(info->si_addr, context))
@@ -48,7 +48,7 @@ bool catch_faults()
     return true;
 }
 
-/* A GPU that fails for good with the work after so much. */
+/* Simulate a GPU that fails for good after some work. */
 bool has_failed_now()
 {
     static const long limit = limit_of_gpu("DTBENCH_EMULATED_BAD_GPU");
@@ -56,7 +56,7 @@ bool has_failed_now()
     return limit >= 0 && begun++ == limit;
 }
 
-/* Now and then a stream dawdles, so that what nobody waited for is not there by luck. */
+/* Delay a stream at random, so that results are late where a wait is missing. */
 void dawdle()
 {
     thread_local uint64_t drawn = (uint64_t)std::hash<std::thread::id>()(std::this_thread::get_id()) ^
@@ -153,7 +153,7 @@ void lane::run()
             tasks.pop_front();
             hold.unlock();
             run_task(t);
-        } /* what the work held is given back before it counts as done */
+        } /* the work's resources are freed before it counts as done */
         hold.lock();
         if (++done >= wanted) {
             wanted = UINT64_MAX;

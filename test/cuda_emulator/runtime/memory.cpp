@@ -55,7 +55,8 @@ size_t round_up(size_t bytes, size_t to)
     return (bytes + to - 1) / to * to;
 }
 
-/* What the current device gives: all it has, unless it is full without saying so. */
+/* Bytes that the current device can give: all it has, unless the test makes it smaller than it
+ * reports. */
 size_t given_bytes()
 {
     long given = limit_of_gpu("DTBENCH_EMULATED_FULL_GPU");

@@ -18,7 +18,8 @@
 
 namespace emulator {
 
-/* A piece of work. Marks and waits run even when the device has failed, so that nobody waits for ever. */
+/* A piece of work. Marks and waits also run after the device has failed, so that no thread waits
+ * for ever. */
 struct task {
     const char *name;
     std::function<void()> work;
@@ -49,7 +50,7 @@ class lane : public std::enable_shared_from_this<lane> {
 /* Runs one task on this thread, with faults of memory turned into the device's failure (lane.cpp). */
 void run_task(const task &t);
 
-/* What one cudaEventRecord leaves behind. */
+/* The result of one cudaEventRecord. */
 struct mark {
     std::mutex lock;
     std::condition_variable changed;
@@ -79,7 +80,8 @@ struct node {
     int priority; /* of the stream that it was captured on */
 };
 
-/* What cudaStreamEndCapture gives: nodes of one lane are in order after each other, so each lane is one thread of the replay. */
+/* The result of cudaStreamEndCapture: nodes of one lane are in order after each other, so each lane
+ * is one thread of the replay. */
 struct graph {
     std::vector<node> nodes;
     int lanes = 0;
@@ -114,7 +116,8 @@ state &the();
 
 /* ---- device.cpp: what every call begins and ends with ---- */
 
-/* Why no call can go on: a fault, work of cudaLaunchHostFunc that calls back, a child of fork, no device. cudaSuccess otherwise. */
+/* The reason why no call can continue: a fault, work of cudaLaunchHostFunc that calls back, a child
+ * of fork, no device. cudaSuccess otherwise. */
 cudaError_t enter();
 /* The same for calls that open a context on the thread's GPU, which costs memory there: a fault where the thread never said which. */
 cudaError_t enter_context();
@@ -130,8 +133,9 @@ void forbid_calls(bool forbid);
 
 /* ---- capture.cpp; the lock is held ---- */
 
-/* A call that may block or allocate, which captures forbid (cudaThreadExchangeStreamCaptureMode says which whom): breaks those captures.
- * Takes the lock itself. */
+/* Called by functions that may block or allocate, which captures forbid
+ * (cudaThreadExchangeStreamCaptureMode chooses which): breaks those captures. Takes the lock
+ * itself. */
 cudaError_t unsafe_call();
 /* Add a node after the stream's last. */
 cudaError_t capture_task(stream *s, task t, std::shared_ptr<event> record);

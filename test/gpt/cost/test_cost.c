@@ -72,7 +72,7 @@ static void memory(void)
     close_to(dt_cost_memory_s(&c, 3, 10), 3e-6, "launches");
 }
 
-/* The study's own formulas, less what dtbench keeps itself. */
+/* The study's own formulas, minus what dtbench keeps. */
 static void kept(void)
 {
     struct dt_costs c = make_costs();

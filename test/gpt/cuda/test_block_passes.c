@@ -33,14 +33,14 @@ static void close_device(void)
     dt_device_destroy(device);
 }
 
-/* d is small beside the rows, so that what is of a size of d alone is little of a pass. */
+/* d is small compared with the rows, so that arrays of d elements are a small part of a pass. */
 static const struct gpt_model gpt = {.layers = 3, .heads = 2, .hidden = 128, .vocab_size = 64, .block_size = 32, .dropout = 0.1f};
 
 struct count {
     int launches, passes;
 };
 
-static int warpgroup_launches, wanted_warpgroup_launches; /* of Hopper's own kernels: seen, and how many there are to be */
+static int warpgroup_launches, wanted_warpgroup_launches; /* launches of Hopper's own kernels: seen, and expected */
 
 static bool is_of_warpgroups(const char *name)
 {
@@ -60,7 +60,7 @@ static int passes_of(const struct emulator_touch *touch, double pass_bytes)
                                        : (int)((double)touch->read_bytes / pass_bytes) + (int)((double)touch->written_bytes / pass_bytes);
 }
 
-/* What was watched, one line each; added to *sum. */
+/* Print the watched kernels, one line each, and add them to *sum. */
 static void add_up(const char *when, const struct dt_model *model, struct count *sum)
 {
     struct emulator_touch touches[MOST];
@@ -254,7 +254,7 @@ static const struct test_case cases[] = {
 
 int main(void)
 {
-    unsetenv("DTBENCH_POISON"); /* its fills would be counted */
+    unsetenv("DTBENCH_POISON"); /* because its fills would be counted */
     open_device(NULL);
     int code = test_main(cases, sizeof cases / sizeof *cases);
     close_device();

@@ -13,9 +13,9 @@ static struct dt_stream *stream;
 static struct dt_kernels base;
 static struct gpt_kernels *kernels;
 static enum dt_dtype dtype;
-static char no_gpu[512]; /* why there is no device */
+static char no_gpu[512]; /* why there is no GPU */
 
-/* An array of the model's dtype in both worlds. */
+/* An array of the model's dtype on the host and on the device. */
 struct array {
     double *values;
     struct dt_buffer buffer;
@@ -136,7 +136,7 @@ static dt_status queue_all(const struct layer *l, bool bias, bool accumulate)
     return gpt_kernels_cuda.linear_weight_gradient(kernels, stream, &for_w);
 }
 
-/* After queue_all: what must be there. dw and db had their `values` before. */
+/* Check the results of queue_all. dw and db had their `values` before. */
 static void check_all(struct layer *l, bool bias, bool accumulate)
 {
     struct shape z = l->z;

@@ -15,7 +15,7 @@ static void randomize(double *values, size_t count)
         values[i] = (double)rand() / RAND_MAX - 0.5;
 }
 
-/* As the product says, on arrays of double. */
+/* Multiply as the product describes, on arrays of double. */
 static void multiply(const struct gpt_cuda_product *p)
 {
     const double *a = p->a, *b = p->b, *bias = p->bias;
@@ -126,7 +126,7 @@ static void through_gelu(void)
     }
 }
 
-/* An address that is aligned to less is another shape; what is added to is not. */
+/* A smaller alignment of an address makes another shape; accumulation does not. */
 static void shapes(void)
 {
     static char memory[256] __attribute__((aligned(64)));
@@ -180,7 +180,7 @@ static struct gpt_cuda_product_shape shape_of(size_t rows)
     return gpt_cuda_product_shape(&p);
 }
 
-/* What is written is read again; what is known is found by all of its key. */
+/* Written entries are read again, and entries are found by their whole key. */
 static void tuning_file(void)
 {
     struct dt_tuning *one, *two;

@@ -169,7 +169,8 @@ static void large_scores(void)
     problem_finish(&p);
 }
 
-/* A diverged run must show: NaN in a query makes its output NaN, in every instruction set, and no other row's. */
+/* A diverged run must be visible: NaN in a query makes its output NaN, in every instruction set,
+ * but no other row's. */
 static void nan_stays(void)
 {
     for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {

@@ -110,7 +110,7 @@ static void tables_are_whole(void)
     for (int i = 0; i < 2; i++) {
         const struct gpt_kernel_table *table = gpt_kernels_for(dt_device_kind_find(i ? "sim" : "cpu"));
         const void *const *entries = (const void *const *)table;
-        for (size_t j = 0; j < offsetof(struct gpt_kernel_table, available) / sizeof *entries; j++) /* the others are optional */
+        for (size_t j = 0; j < offsetof(struct gpt_kernel_table, available) / sizeof *entries; j++) /* the other entries are optional */
             CHECK(entries[j], "%s: entry %zu is missing", table->name, j);
     }
 }

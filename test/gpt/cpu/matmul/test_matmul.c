@@ -14,7 +14,8 @@ struct shape {
     size_t m, n, k;
 };
 
-/* What comes before or after the product. RESIDUAL: with bias and dropout. GELU_A, GELU_B: an operand goes through GELU first. */
+/* Work before or after the product. RESIDUAL: with bias and dropout. GELU_A, GELU_B: an operand
+ * goes through GELU first. */
 enum follows { NOTHING, BIAS, ACCUMULATE, GELU, SUMS, RESIDUAL, GELU_A, GELU_B, FOLLOWS };
 
 struct problem {
@@ -40,7 +41,8 @@ static double b_at(const struct problem *p, size_t k, size_t column)
     return p->b.values[p->transpose_b ? column * p->shape.k + k : k * p->shape.n + column];
 }
 
-/* What may differ: fp32's rounding of k additions (each of at most the sum of all magnitudes), then bf16's. */
+/* The allowed difference: fp32's rounding of k additions (each of at most the sum of all
+ * magnitudes), then bf16's. */
 static double tolerance_of(double want, double magnitudes, size_t k)
 {
     return fabs(want) * 0x1p-8 + magnitudes * ((double)k + 8) * 0x1p-24 * (1 + 0x1p-8) + 0x1p-100;
@@ -107,7 +109,7 @@ static struct problem problem_make(struct shape s, bool transpose_a, bool transp
     return p;
 }
 
-/* What the operand becomes; the twin and AMX get it as it was. */
+/* Apply the activation to the operand; the twin and AMX get the original one. */
 static void activate(struct array *operand)
 {
     ref_gelu(operand->values, operand->values, operand->count, GPT_MLP_GELU);
@@ -222,7 +224,8 @@ static void sizes_and_transposes(void)
             }
 }
 
-/* More of K than is multiplied at a time, than a block has; more rows and columns than a block has, and than one thread's groups. */
+/* K larger than one multiplication and than a block; more rows and columns than a block and than
+ * one thread's groups. */
 static void blocks(void)
 {
     static const struct {
@@ -246,7 +249,7 @@ static void not_finite(void)
     static const enum follows before[] = {NOTHING, BIAS, RESIDUAL, GELU_A, GELU_B};
     for (int i = 0; i < 9; i++)
         for (int way = 0; way < 4; way++) {
-            enum follows follows = before[(i + way) % (i % 3 == 0 ? 5 : 3)]; /* GELU of an infinity is for the kernels' own tests */
+            enum follows follows = before[(i + way) % (i % 3 == 0 ? 5 : 3)]; /* GELU of an infinity is tested with the kernels */
             struct problem p = problem_make((struct shape){35, 37, 70}, way & 1, way & 2, follows, 1);
             size_t k = 40, row = 33, column = 36;
             if (i / 3 != 1)

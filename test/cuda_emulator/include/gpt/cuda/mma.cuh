@@ -1,5 +1,5 @@
-/* Takes the place of gpt/cuda/mma.cuh: the same functions with plain loops. What all lanes of a warp do together is done
- * once, when the last of them is there (warp_meets), by the PTX ISA's layouts of the registers. */
+/* Takes the place of gpt/cuda/mma.cuh: the same functions with plain loops. Work of a whole warp is
+ * done once, when its last lane arrives (warp_meets), with the PTX ISA's layouts of registers. */
 #pragma once
 
 #include "cuda_bf16.h"
@@ -22,7 +22,7 @@ template <typename E> inline float2 floats_of(uint32_t word)
     return {(float)low, (float)high};
 }
 
-/* What one lane brings to a product. */
+/* One lane's operands of a product. */
 struct emulated_operands {
     const uint32_t *a;
     uint32_t b[2];
@@ -65,7 +65,7 @@ template <typename E> inline void mma_16x8x16(float (&d)[4], const uint32_t (&a)
     simt::warp_meets(simt::warp_call::product, &own, emulated_product<E>);
 }
 
-/* What one lane brings to a load of matrices: the address of a row, and the registers. */
+/* One lane's part of a load of matrices: the address of a row, and the registers. */
 struct emulated_rows {
     const void *row;
     uint32_t *to;
