@@ -1,9 +1,12 @@
-/* What the ranks of a tensor group exchange for a layer, in closed form. With M rows of d elements a layer's collective on them moves A = M d
- * elements: an all-reduce, or with sequence parallelism an all-gather before the products and a reduce-scatter after them, for the same in
- * backward the reverse. Source  Shoeybi et al., "Megatron-LM", 2019, section 3; Korthikanti et al., "Reducing Activation Recomputation in
- * Large Transformer Models", 2022, section 4.2.2. Besides: weight gradients gather their inputs again, as does a
- * gated MLP that computes its second product again; norms sum their gains and biases, the loss gathers three numbers a row; norms of heads
- * sum their gains, and ranks with the same heads of keys and values those weights' gradients. */
+/* The bytes that the ranks of a tensor group exchange for a layer, in closed form. With M rows of d
+ * elements a layer's collective on them moves A = M d elements: an all-reduce, or with sequence
+ * parallelism an all-gather before the products and a reduce-scatter after them, and in backward the
+ * reverse. In addition, weight gradients gather their inputs again, as does a gated MLP that
+ * recomputes its second product; norms sum their gains and biases, the loss gathers three numbers a
+ * row; norms of heads sum their gains, and ranks with the same heads of keys and values those
+ * weights' gradients.
+ * Source  Shoeybi et al., "Megatron-LM", 2019, section 3; Korthikanti et al., "Reducing Activation
+ *         Recomputation in Large Transformer Models", 2022, section 4.2.2. */
 #include "test/gpt/exchange_bytes.h"
 #include "gpt/model.h"
 
@@ -11,9 +14,9 @@
 
 struct sizes {
     uint64_t rows, norm, loss; /* bytes of M d elements, of a norm, and of all ranks' numbers of the loss */
-    uint64_t gains, copies;    /* of the gains of heads' norms; of what other ranks have copies of */
+    uint64_t gains, copies;    /* bytes of the gains of heads' norms, and of tensors that other ranks have copies of */
     bool sliced;
-    bool raises_again; /* the product beside the gate is computed again, from gathered rows */
+    bool raises_again; /* the product next to the gate is recomputed, from gathered rows */
 };
 
 static void add_gather(const struct sizes *s, int times, struct dt_exchanged *out)
@@ -59,7 +62,7 @@ static void add_backward(const struct sizes *s, enum gpt_layer_kind kind, enum d
         out->all_reduce += (inputs ? s->gains : 0) + (weights ? s->copies : 0);
 }
 
-/* Of the samples, those of this rank's positions. */
+/* The rows of the samples at this rank's positions. */
 static uint64_t rows_of(const struct gpt_stage *s, size_t samples)
 {
     uint64_t ranks = s->exchange.context.comm ? (uint64_t)dt_comm_size(s->exchange.context.comm) : 1;

@@ -1,5 +1,5 @@
-/* What the ranks of a tensor group, and those that share samples, exchange in a pass through a
- * group of layers, in closed form, compared with the communicators' counts. */
+/* The bytes that the ranks of a tensor group, and ranks that share samples, exchange in a pass
+ * through a group of layers, in closed form, compared with the communicators' counts. */
 #pragma once
 
 #include "lib/model/model.h"
@@ -16,7 +16,7 @@ struct dt_exchanged {
     uint64_t all_reduce, reduce_scatter, all_gather, all_to_all, shift;
 };
 
-/* Of so many samples through group g; zeros where the rank has whole layers. */
+/* The bytes of `samples` samples through group g; zeros where the rank has whole layers. */
 void gpt_exchanged_bytes(const struct dt_stage *stage, int g, struct gpt_pass pass, size_t samples, struct dt_exchanged *out);
-/* Those of ranks that share samples, for attention. Source: gpt/attend.h. */
+/* The bytes of ranks that share samples, for attention. Source: gpt/attend.h. */
 void gpt_context_bytes(const struct dt_stage *stage, int g, struct gpt_pass pass, size_t samples, struct dt_exchanged *out);

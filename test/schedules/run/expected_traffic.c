@@ -33,7 +33,7 @@ static void add(struct traffic *t, enum mesh_axis axis, enum dt_comm_kind kind, 
         t->out->bytes[axis][kind] += bytes;
 }
 
-/* With the padding that makes it divide by the shards. */
+/* Bytes with the padding that makes the elements divisible by the shards. */
 static uint64_t padded_bytes(const struct traffic *t, uint64_t elems)
 {
     uint64_t shards = (uint64_t)mesh_group_size(&t->shape, MESH_SHARD);
