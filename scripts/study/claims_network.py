@@ -31,13 +31,13 @@ def _cause_of_17_ms(measured, size, alone):
 
 
 def _errors(predicted, measured):
-    """Median errors of step times of what was measured on several nodes."""
+    """Median errors of step times of runs on several nodes."""
     found = pairs([run for run in predicted if run.gpus > GPUS_PER_NODE], measured)
     return len(found), median(abs(mine.step_s / theirs.step_s - 1) for mine, theirs in found)
 
 
 def _without_gain(predicted, measured):
-    """What step times say of a network on which several communicators get no more than one."""
+    """Step times on a network on which several communicators together get no more than one."""
     without = [replace(run, network="gcp_a2") for run in predicted if run.figure.startswith("claim_04_without_gain")]
     keys = {run.key() for run in without}
     mine = [run for run in predicted if run.key() in keys]
@@ -227,7 +227,7 @@ def recommended(model, aco_ms):
 
 
 def _lead(best, name):
-    """How far the paradigm is ahead of the best other; None where either is missing."""
+    """The paradigm's lead over the best other; None where either is missing."""
     others = [run.tokens_per_s for other, run in best.items() if other != name]
     return best[name].tokens_per_s / max(others) if name in best and others else None
 

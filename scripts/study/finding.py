@@ -1,4 +1,4 @@
-"""What a claim of the study comes to: in the predictions, in the authors' own measurements, and how the verdict follows."""
+"""Verdicts on a claim of the study: by the predictions, by the authors' own measurements, and from both together."""
 import functools
 import statistics
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from runs import select
 REPRODUCED, NOT_REPRODUCED, UNDECIDED, NOT_TESTABLE = "reproduced", "not reproduced", "undecided", "not testable"
 AGREES, MIXED, CONTRADICTS, NO_DATA = "agree", "mixed", "contradict", "no data"
 MOST = 0.9  # a claim about all cells counts as holding when it holds in this share of them
-TIE = 0.05  # predicted step times are off by as much (median): whoever is ahead by less is not known
+TIE = 0.05  # the median error of predicted step times: a smaller lead decides nothing
 CLEAR = 0.15  # beyond which one measured run is faster than another: half of the repeated ones differ by over 10 %
 
 
@@ -19,7 +19,7 @@ class Finding:
     predicted: str
     measured: str
     remark: str = ""
-    decides: str = ""  # what would decide it, where prediction and measurements leave it open
+    decides: str = ""  # what would decide the claim, where prediction and measurements do not
     name: str = ""     # "C1", "C15a"
     claim: str = ""
 
@@ -61,7 +61,7 @@ def holds_in_most(outcomes):
 
 
 def verdict_of_margins(margins):
-    """How far who should be ahead is ahead of the best other (below 1: behind), in each cell. Undecided: ties decide."""
+    """The lead of the claimed winner over the best other (below 1: it is behind), in each cell. Undecided: ties decide."""
     margins = list(margins)
     if not margins:
         return NOT_TESTABLE

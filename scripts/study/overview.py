@@ -1,4 +1,4 @@
-"""Figure 1, the cluster, from its file; and Figure 2, what goes with what, from runs that were verified."""
+"""Figure 1, the cluster, from its file; and Figure 2, which features combine, from verified runs."""
 import json
 import os
 

@@ -65,7 +65,7 @@ class Run:
         return BLOCK_SIZE * self.batch * self.gpus / self.step_s
 
     def key(self):
-        """What makes a prediction and a measurement the same experiment."""
+        """The key by which a prediction and a measurement are the same experiment."""
         return (self.paradigm, self.model, self.gpus, self.gpus_per_node, self.stages, self.chunks, self.batch, self.activation,
                 self.parameter_offload, self.unit, self.network)
 
@@ -112,7 +112,7 @@ def read_predictions(folder):
 
 
 def read_measured(path):
-    """The authors' measurements. Whether parameters were offloaded is not recorded, but memory tells: a rank's share of parameters and
+    """The authors' measurements. Whether parameters were offloaded is not recorded, but memory shows it: a rank's share of parameters and
     gradients is on its GPU, unless it lives on the host."""
     runs = []
     with open(path, encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""What all pictures of the study share: colours, markers, sizes."""
+"""Shared by all pictures of the study: colours, markers, sizes."""
 import os
 import sys
 

@@ -44,7 +44,7 @@ class Span:
 
 
 def read_trace(path, ranks, step_s=None):
-    """What the ranks do. step_s: in the last so many seconds only, from 0 on; a trace may hold the step before, too."""
+    """The spans of the ranks. step_s: only the last step_s seconds, counted from 0; a trace may also have the step before."""
     with open(path, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
@@ -150,7 +150,7 @@ def all_reduces(traces):
 
 
 def lone_all_reduce_ms(traces, size):
-    """One of so many bytes over the ranks of a single stage of figure 7, with nothing beside it; None without such a trace."""
+    """The time of an all-reduce of this size among the ranks of a single stage of figure 7, without concurrent work; None without such a trace."""
     path = os.path.join(traces, "claim_04_lone.trace")
     spans = [s.ms for s in read_trace(path, (0,)) if s.row == "network" and s.bytes == size] if os.path.exists(path) else []
     return statistics.median(spans) if spans else None

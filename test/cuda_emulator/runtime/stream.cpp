@@ -204,7 +204,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned int flags, 
         error = cudaErrorInvalidValue;
     if (error != cudaSuccess)
         return leave(error);
-    /* every thread is the machine's to schedule; what becomes of priorities in a graph is looked at there */
+    /* the machine schedules the threads; priorities only count in graphs */
     std::lock_guard<std::mutex> hold(the().lock);
     *out = handle_of(make_stream(current_device(), flags, priority, false));
     return cudaSuccess;
@@ -283,7 +283,7 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
     return leave(error == cudaSuccess ? finish(nullptr, false) : error);
 }
 
-/* Of device memory it need not wait. */
+/* Device memory needs no wait. */
 cudaError_t cudaMemset(void *to, int value, size_t bytes)
 {
     cudaError_t error = unsafe_call();

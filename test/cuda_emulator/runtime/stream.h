@@ -1,5 +1,6 @@
-/* What the emulated GPU's other parts (kernels, cuBLASLt, NCCL) know of its runtime: how work gets on a stream, which memory it may touch,
- * and how it fails. The functions a host thread calls may be called by any host thread; those for work only by work that runs. */
+/* The interface of the runtime for the emulated GPU's other parts (kernels, cuBLASLt, NCCL):
+ * queueing work on a stream, memory that it may access, and failures. The functions a host thread
+ * calls may be called by any host thread; those for work only by work that runs. */
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,8 +22,8 @@ void emulator_drain(int device);
 /* Note `error` for cudaGetLastError of this thread, and return it: for entries of emulated libraries that a host thread calls. */
 cudaError_t emulator_error(cudaError_t error);
 
-/* What lies at [memory, memory + bytes): all of it in one live allocation of the device, of pinned host memory, in memory that was freed or
- * never allocated, or somewhere else (the host's own). */
+/* The kind of [memory, memory + bytes): all of it in one live allocation of the device, of pinned
+ * host memory, in memory that was freed or never allocated, or somewhere else (the host's own). */
 enum emulator_memory { EMULATOR_HOST, EMULATOR_PINNED, EMULATOR_DEVICE, EMULATOR_DEAD };
 enum emulator_memory emulator_memory_at(const void *memory, size_t bytes);
 /* Live memory that kernels may touch: the device's or pinned. */

@@ -1,4 +1,5 @@
-/* Maps of tensors, for copies of boxes (simt/background.h). What CUDA refuses is refused: sizes, strides and addresses that its manual excludes.
+/* Maps of tensors, for copies of boxes (simt/background.h). Sizes, strides and addresses that
+ * CUDA's manual excludes are refused.
  *
  * Source  CUDA Driver API, "Tensor Map Object Management". */
 #include "cuda.h"

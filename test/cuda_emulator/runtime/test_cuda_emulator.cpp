@@ -1,5 +1,5 @@
-/* The emulated GPU itself (test/cuda_emulator): streams that really run beside each other, what events order, which calls a capture
- * forbids, and that mistakes with memory are found. */
+/* The emulated GPU itself (test/cuda_emulator): streams run concurrently, events order them,
+ * captures forbid calls, and errors of memory are found. */
 extern "C" {
 #include "test/check.h"
 }
@@ -39,7 +39,7 @@ static cudaEvent_t make_event()
     return e;
 }
 
-/* Work that stays until the gate opens. */
+/* Work that waits until the gate opens. */
 struct gate {
     std::atomic<bool> open{false};
     void hold(cudaStream_t s)
@@ -287,7 +287,8 @@ static void captures_refuse_what_they_cannot_hold()
     CHECK_CUDA(cudaStreamDestroy(b));
 }
 
-/* In a child, since such a fault is for good: what the next calls return. */
+/* The errors of the next calls after a fault, in a child process, because the fault is
+ * permanent. */
 static void fault_of(std::function<void(cudaStream_t, char *)> mistake)
 {
     int to_parent[2];
@@ -334,7 +335,7 @@ static void work_on_dead_memory_fails_the_device()
                                                 cudaFree(memory);
                                                 cudaGraphLaunch(exec, s);
     });
-    cudaStream_t s = make_stream(); /* and the parent's device is well */
+    cudaStream_t s = make_stream(); /* and the parent's device works */
     CHECK_CUDA(cudaStreamSynchronize(s));
     pid_t child = fork();
     if (child == 0)
@@ -345,8 +346,9 @@ static void work_on_dead_memory_fails_the_device()
     CHECK_CUDA(cudaStreamDestroy(s));
 }
 
-/* In a child that uses GPU 1: what another thread's question for an event leads to, which `chooses` that GPU first or not. On a GPU the
- * thread that does not would open a context on GPU 0. */
+/* The result of another thread's query of an event, in a child process that uses GPU 1; the thread
+ * `chooses` that GPU first or not. On a GPU the thread that does not would open a context on GPU
+ * 0. */
 static int error_after_question(bool chooses)
 {
     fflush(stdout);

@@ -1,4 +1,5 @@
-/* What each piece of work on the emulated GPU touches of the device's memory: for tests that count launches and passes over memory. */
+/* The device memory that each piece of work on the emulated GPU accesses: for tests that count
+ * launches and passes over memory. */
 #pragma once
 
 #include <stdbool.h>

@@ -7,7 +7,7 @@
 
 namespace {
 
-/* What the compiler tells, as GCC and Clang lay it out ("type mismatch", version 1). */
+/* The compiler's data of an error, in the layout of GCC and Clang ("type mismatch", version 1). */
 struct mismatch {
     const char *file;
     uint32_t line, column;

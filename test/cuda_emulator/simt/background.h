@@ -1,5 +1,6 @@
-/* What goes on in the background of an emulated block: Hopper's copies of boxes into shared memory with their barriers, and the products of
- * warpgroups (gpt/cuda/wgmma.cuh). It follows the PTX ISA, and knows nothing of the kernels that use it.
+/* The asynchronous work of an emulated block: Hopper's copies of boxes into shared memory with
+ * their barriers, and the products of warpgroups (gpt/cuda/wgmma.cuh). It follows the PTX ISA, and
+ * knows nothing of the kernels that use it.
  *
  * A box's place in shared memory is full of 0xFF from the call on, and has the data when no thread can run any more, or a little earlier. A
  * product is computed from what its operands are when it is called; accumulators are NaN until it was waited for, and then it is an error if
@@ -19,7 +20,7 @@ void barrier_init_fence();
 void barrier_arrive(uint64_t *barrier, int expected_bytes);
 void barrier_wait(uint64_t *barrier, int parity);
 
-/* What a CUtensorMap holds here, of up to 4 dimensions. */
+/* The contents of a CUtensorMap here, with up to 4 dimensions. */
 struct tensor_map {
     uint32_t magic, element_bytes, span, rank; /* span: bytes that are swizzled among themselves; 0: not at all */
     const unsigned char *from;

@@ -13,7 +13,7 @@ class fiber_stacks {
     ~fiber_stacks();
     void reserve(int count); /* stacks [0, count) exist afterwards; no fiber may be on them */
     void *end_of(int index); /* its highest address */
-    /* What fibers that were left in the middle have on their stacks is over: an address sanitizer forgets it. */
+    /* Tell an address sanitizer that the contents of abandoned fibers' stacks are gone. */
     void forget();
 
   private:
@@ -27,7 +27,7 @@ class fiber_stacks {
  * lies on the stack itself. */
 fiber_state *fiber_prepare(void *stack_end, void (*entry)(void *), void *argument);
 
-/* Goes on at `to`; where this call came from is put into *from, and is what makes it return. */
+/* Continue at `to`. *from gets the caller's state; switching to it makes this call return. */
 void fiber_switch(fiber_state **from, fiber_state *to);
 
 } // namespace simt
