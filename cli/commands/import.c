@@ -8,7 +8,6 @@
 #include "schedules/config/model_from.h"
 #include "schedules/config/parse.h"
 
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,10 +63,6 @@ static dt_status import(const struct import_arguments *a, struct dt_translation 
     struct cJSON *tree;
     const struct framework *f = a->from ? framework_find(a->from) : NULL;
     DT_TRY(words_read_text(a->file, f, &tree));
-    if (!cJSON_IsObject(tree)) {
-        dt_json_destroy(tree);
-        return dt_fail(DT_ERR_INVALID, "%s: expected an object of keys and values", a->file);
-    }
     if (!f && dt_json_at(tree, "model_type"))
         return import_model(a->file, tree, t);
     f = f ? f : framework_of(tree);

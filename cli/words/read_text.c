@@ -286,9 +286,8 @@ static enum text_format format_of(const char *path, const struct framework *f)
     return ends_with(path, ".json") ? TEXT_JSON : TEXT_FLAGS;
 }
 
-dt_status words_read_text(const char *path, const struct framework *f, struct cJSON **out)
+static dt_status read_value(const char *path, enum text_format format, struct cJSON **out)
 {
-    enum text_format format = format_of(path, f);
     char *text;
     size_t length;
     if (format == TEXT_YAML || format == TEXT_TOML)
@@ -297,4 +296,13 @@ dt_status words_read_text(const char *path, const struct framework *f, struct cJ
     dt_status status = format == TEXT_JSON ? dt_json_parse(text, length, path, out) : words_read_flags(text, out);
     free(text);
     return status;
+}
+
+dt_status words_read_text(const char *path, const struct framework *f, struct cJSON **out)
+{
+    DT_TRY(read_value(path, format_of(path, f), out));
+    if (cJSON_IsObject(*out))
+        return DT_OK;
+    dt_json_destroy(*out);
+    return dt_fail(DT_ERR_INVALID, "%s: expected an object of keys and values", path);
 }

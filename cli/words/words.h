@@ -81,10 +81,10 @@ void job_say_copies(struct dt_translation *t);
 /* The loss's scale is found as the training goes: from `initial`, and grows after 1,000 steps, unless t->ours says otherwise. */
 void job_scale_dynamically(struct dt_translation *t, double initial);
 
-/* Read a file; "-" is standard input, whose format is that of `f`. f NULL: the name's ending gives
- * the format; a file with an unknown ending is a command line. Owner of *out: the caller,
- * dt_json_destroy. Errors: DT_ERR_IO, DT_ERR_INVALID, DT_ERR_UNAVAILABLE where a format needs a
- * Python module that is not there. */
+/* Read a file as an object of keys and values; "-" is standard input, whose format is that of `f`.
+ * f NULL: the name's ending gives the format; a file with an unknown ending is a command line.
+ * Owner of *out: the caller, dt_json_destroy. Errors: DT_ERR_IO, DT_ERR_INVALID, DT_ERR_UNAVAILABLE
+ * where a format needs a Python module that is not there. */
 dt_status words_read_text(const char *path, const struct framework *f, struct cJSON **out);
 /* The flags of a command line, or of a shell script that has one. */
 dt_status words_read_flags(const char *text, struct cJSON **out);
