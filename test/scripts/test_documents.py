@@ -264,7 +264,7 @@ def wrong_additions(root, page=None):
 SAID = {
     "docs/memory.md": ("updates on the host what its memory allows",),
     "docs/simulator.md": ("a sweep of `cluster` changes the software", "a line for each config"),
-    "docs/models.md": ("16.0 billion parameters", "Not supported: mixtures of experts; context parallelism on `cuda` other than by `a2a`, products in FP8 on devices other than `sim`"),
+    "docs/models.md": ("16.0 billion parameters", "Not supported: mixtures of experts; products in FP8 on devices other than `sim`"),
     "docs/comparing.md": ("predicted, not measured: cluster gcp_a2",),
     "docs/running.md": ("cli/completion/dtbench.bash",),
     "docs/planning.md": ("--deadline 90d", "with Adam, in bf16"),
