@@ -1,56 +1,13 @@
-/* Experiments on device sim: bytes as counted, times as worked out by hand, and what must hold on any cluster. */
-#include "gpt/kernels.h"
+/* Experiments on device sim: bytes as counted, times computed by hand, and what must hold on any cluster. */
 #include "lib/config/json.h"
-#include "predict/framework.h"
-#include "predict/simulation.h"
 #include "predict/simulation_ranks.h"
 #include "predict/symmetry.h"
-#include "schedules/config/parse.h"
 #include "schedules/run/memory_fit.h"
 #include "schedules/step/step_times.h"
-#include "test/check.h"
+#include "test/predict/simulation_case.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-/* Its parts of three kinds: 2 x 8 GPUs of the study's cluster, if the keys do not say otherwise. */
-static struct experiment *experiment_of(const char *keys)
-{
-    char text[1024];
-    struct experiment *e = NULL;
-    int count;
-    snprintf(text, sizeof text,
-             "{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"steps\": {\"warmup\": 1, \"timed\": 3}, %s}", keys);
-    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
-    return e;
-}
-
-#define TINY "\"model\": {\"layers\": 4, \"heads\": 4, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32}"
-#define SMALL "\"model\": {\"preset\": \"GPTSmall\", \"attention\": \"unfused\"}"
-
-/* Seconds of a step; *result is finished by the caller where it is given. */
-static double run(const struct experiment *e, const struct simulated_system *system, struct measure_result *result)
-{
-    struct measure_result own = {0}, *at = result ? result : &own;
-    CHECK_OK(simulation_run(e, system, NULL, at));
-    double seconds = at->steps_done > 0 ? at->step_s[0] : NAN;
-    measure_result_finish(&own);
-    return seconds;
-}
-
-static double run_keys(const char *keys, void (*change)(struct simulated_system *system))
-{
-    struct simulated_system *system;
-    struct experiment *e = experiment_of(keys);
-    CHECK_OK(simulated_system_create(e, &system));
-    if (change)
-        change(system);
-    double seconds = run(e, system, NULL);
-    simulated_system_destroy(system);
-    free(e);
-    return seconds;
-}
 
 /* Each wait ends with its message, and is bubble until that was made: in the middle of the wait, before it, after it, or nobody knows when. */
 static void bubbles_by_hand(void)
@@ -63,17 +20,6 @@ static void bubbles_by_hand(void)
     const struct step_messages received = {waits, 4}, sent[] = {{one, 2}, {other, 1}, {NULL, 0}};
     CHECK(step_bubble_ns(&received, sent, 3) == 30 + 0 + 100 + 10, "%lld ns", (long long)step_bubble_ns(&received, sent, 3));
 }
-
-static const char *const divisions[] = {
-    "\"world_size\": 16, \"paradigm\": \"ddp\", \"batch_size\": 4, " SMALL,
-    "\"world_size\": 16, \"paradigm\": \"pdp\", \"batch_size\": 4, \"pipeline\": {\"stages\": 4, \"chunks\": 4}, " SMALL,
-    "\"world_size\": 16, \"paradigm\": \"fsdp\", \"batch_size\": 4, " SMALL,
-    "\"world_size\": 16, \"paradigm\": \"hsdp\", \"batch_size\": 4, \"hsdp\": {\"shard_size\": 8}, " SMALL,
-    "\"world_size\": 16, \"paradigm\": \"zero2\", \"batch_size\": 4, \"optimizer\": {\"name\": \"adam\"}, " SMALL,
-    "\"world_size\": 16, \"paradigm\": \"parameter_server\", \"batch_size\": 4, " SMALL,
-    "\"world_size\": 16, \"paradigm\": \"data_parallel\", \"batch_size\": 4, " SMALL,
-};
-enum { DIVISIONS = sizeof divisions / sizeof *divisions };
 
 static void the_same_twice(void)
 {
@@ -274,16 +220,6 @@ static void bytes_are_those_of_check(void)
     }
 }
 
-/* A host so fast that nothing waits for it: a step is then bound by network and device alone. */
-static void free_host(struct simulated_system *s)
-{
-    int runs_ahead = s->costs.profile.host.runs_ahead;
-    memset(&s->costs.profile.host, 0, sizeof s->costs.profile.host);
-    s->costs.profile.host.runs_ahead = runs_ahead;
-    s->device.copy_host_s = s->device.collective_host_s = s->device.gather_host_s = s->device.message_host_s = 0;
-    s->device.queue_kernels = 0;
-}
-
 static void faster_network(struct simulated_system *s)
 {
     free_host(s);
@@ -307,26 +243,6 @@ static void faster_is_not_slower(void)
         CHECK(network < seconds && gpu <= seconds, "%g s, %g s with three times the network, %g s with such GPUs: %s", seconds, network,
               gpu, divisions[d]);
     }
-}
-
-/* Nothing costs anything but attention, by its passes alone: 1 s for each of TINY's samples and blocks forward, and 2 s backward. The
- * memory is so fast that only so many passes are felt, and the products' own traffic is not. */
-static void only_attention(struct simulated_system *s)
-{
-    struct dt_profile *p = &s->costs.profile;
-    const double sample_bytes = 32 * 64 * 2, passes = 1e9;
-    memset(p->kernels, 0, sizeof p->kernels);
-    memset(&p->schedule, 0, sizeof p->schedule);
-    p->kernels[GPT_KERNEL_ATTENTION].passes = passes;
-    p->kernels[GPT_KERNEL_ATTENTION_GRADIENT].passes = 2 * passes;
-    p->bandwidth_fraction = p->gemm.peak_fraction = 1;
-    p->kernel_s = 0;
-    s->costs.hardware.peak_flops = 1e30;
-    s->costs.hardware.memory_bytes_per_s = sample_bytes * passes;
-    s->device.memory_bytes_per_s = 1e30;
-    s->device.kernel_s = 0;
-    free_host(s);
-    p->host.runs_ahead = 0;
 }
 
 static void one_rank_is_the_sum_of_its_kernels(void)
@@ -382,262 +298,6 @@ static void one_rank_is_bound_by_its_launches(void)
     CHECK(fabs(unfused - (5 + 4 * 20 + 1 + 4 * 2)) < 1e-3, "unfused: %g s", unfused);
 }
 
-static void only_updates(struct simulated_system *s)
-{
-    only_attention(s);
-    memset(s->costs.profile.kernels, 0, sizeof s->costs.profile.kernels);
-    s->costs.profile.kernels[DT_PRICED_SGD].launches = 1;
-    s->costs.profile.host.interpreter_launch_s = 10;
-    s->costs.profile.optimizer_fused = 1;
-}
-
-static void updates_together(struct simulated_system *s)
-{
-    only_updates(s);
-    s->costs.profile.optimizer_fused = 2;
-}
-
-/* An optimizer of a framework updates all parameters with one launch; dtbench's, each bucket. */
-static void updates_are_launched_once(void)
-{
-    double each_s = run_keys("\"batch_size\": 1, \"paradigm\": \"ddp\", \"world_size\": 2, " SMALL, only_updates);
-    double together_s = run_keys("\"batch_size\": 1, \"paradigm\": \"ddp\", \"world_size\": 2, " SMALL, updates_together);
-    CHECK(fabs(together_s - 10) < 1, "together: %g s", together_s);
-    CHECK(each_s > 5 * together_s, "162M parameters are more than five buckets: %g s", each_s);
-}
-
-static void updates_by_tensors(struct simulated_system *s)
-{
-    only_updates(s);
-    s->costs.profile.optimizer_fused = 0;
-}
-
-/* Two ranks that share layers have a half of each tensor, so that each launches as many updates as one rank does for whole ones. */
-static void shared_tensors_are_updated_by_all(void)
-{
-    double whole_s = run_keys("\"batch_size\": 1, \"paradigm\": \"none\", " SMALL, updates_by_tensors);
-    double halves_s =
-        run_keys("\"batch_size\": 2, \"paradigm\": \"ddp\", \"world_size\": 2, \"tensor\": {\"size\": 2}, " SMALL, updates_by_tensors);
-    CHECK(whole_s > 1000 && fabs(halves_s / whole_s - 1) < 0.02, "%g s, and %g s with halves", whole_s, halves_s);
-}
-
-static void only_gathers(struct simulated_system *s)
-{
-    only_attention(s);
-    memset(s->costs.profile.kernels, 0, sizeof s->costs.profile.kernels);
-    s->device.gather_host_s = 10;
-}
-
-/* What a framework does around the gathers of its shards is not done around those of sequence parallelism. */
-static void only_shards_cost_gathers(void)
-{
-    double tensor_s =
-        run_keys("\"batch_size\": 2, \"paradigm\": \"ddp\", \"world_size\": 2, \"tensor\": {\"size\": 2}, " SMALL, only_gathers);
-    double shards_s = run_keys("\"batch_size\": 1, \"paradigm\": \"fsdp\", \"world_size\": 2, " SMALL, only_gathers);
-    CHECK(tensor_s < 1 && shards_s > 100, "%g s for layers, %g s for shards", tensor_s, shards_s);
-}
-
-#define FP8 "\"cluster\": \"clusters/dgx_h100_1.json\", \"world_size\": 2, \"batch_size\": 2, \"micro_batches\": 2, "
-#define FP8_MODEL "\"model\": {\"layers\": 4, \"heads\": 4, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32, \"dtype\": \"bf16\"}"
-
-/* What two ranks gather and all-reduce, and hold of parameters. */
-static struct dt_step_metrics in_fp8(const char *keys, double *held)
-{
-    char text[512];
-    struct simulated_system *system;
-    struct measure_result result;
-    struct experiment *e = NULL;
-    int count;
-    snprintf(text, sizeof text, "{\"device\": \"sim\", %s, " FP8 FP8_MODEL "}", keys);
-    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
-    CHECK_OK(simulated_system_create(e, &system));
-    run(e, system, &result);
-    struct dt_step_metrics step = result.metrics.step;
-    *held = (double)result.ranks[0].memory.device.peak_bytes[DT_PARAMETERS];
-    measure_result_finish(&result);
-    simulated_system_destroy(system);
-    free(e);
-    return step;
-}
-
-/* Four blocks of 12 x 64 x 64 weights, with 13 x 64 numbers of biases and norms, are gathered four times in two micro-batches. */
-static void products_in_fp8(void)
-{
-    enum { BLOCKS = 4 * (12 * 64 * 64 + 13 * 64) };
-    double held, all_held, none, copies;
-    struct dt_step_metrics wide = in_fp8("\"paradigm\": \"fsdp\"", &none);
-    struct dt_step_metrics all = in_fp8("\"paradigm\": \"fsdp\", \"fp8\": {\"recipe\": \"tensorwise\", \"gather\": true}", &all_held);
-    CHECK(wide.all_gather_bytes - all.all_gather_bytes == 4.0 * BLOCKS, "%g and %g bytes", wide.all_gather_bytes, all.all_gather_bytes);
-    CHECK(wide.all_reduce_bytes == 0 && all.all_reduce_bytes > 0 && all_held == none, "%g bytes of amaxes", all.all_reduce_bytes);
-    struct dt_step_metrics ddp = in_fp8("\"paradigm\": \"ddp\"", &held);
-    struct dt_step_metrics delayed = in_fp8("\"paradigm\": \"ddp\", \"fp8\": {\"recipe\": \"delayed\"}", &copies);
-    CHECK(copies - held == 2.0 * BLOCKS, "weights in FP8, also transposed: %g bytes", copies - held);
-    CHECK(delayed.all_reduce_bytes > ddp.all_reduce_bytes && delayed.forward_s > ddp.forward_s,
-          "casts of such small operands cost more than products gain: %g s, %g s", delayed.forward_s, ddp.forward_s);
-    struct dt_step_metrics blocks = in_fp8("\"paradigm\": \"ddp\", \"fp8\": {\"recipe\": \"blockwise\"}", &copies);
-    CHECK(copies - held == 2.0 * BLOCKS && blocks.all_reduce_bytes == ddp.all_reduce_bytes, "no amaxes: %g bytes", blocks.all_reduce_bytes);
-}
-
-/* With tensor parallelism: amaxes of all ranks after each forward and each backward; or one number before each gather of rows, of which a block has four. */
-static void amaxes_of_parts(void)
-{
-    enum { BLOCKS = 4, MICRO_BATCHES = 2, GATHERS = 4 };
-    double held;
-    struct dt_step_metrics wide = in_fp8("\"paradigm\": \"none\", \"tensor\": {\"size\": 2}", &held);
-    struct dt_step_metrics delayed = in_fp8("\"paradigm\": \"none\", \"tensor\": {\"size\": 2}, \"fp8\": {\"recipe\": \"delayed\"}", &held);
-    struct dt_step_metrics parts =
-        in_fp8("\"paradigm\": \"none\", \"tensor\": {\"size\": 2}, \"fp8\": {\"recipe\": \"tensorwise\"}", &held);
-    CHECK(delayed.all_reduce_bytes > wide.all_reduce_bytes, "%g and %g bytes", delayed.all_reduce_bytes, wide.all_reduce_bytes);
-    CHECK(parts.all_reduce_bytes - wide.all_reduce_bytes >= 4.0 * BLOCKS * MICRO_BATCHES * GATHERS, "%g bytes",
-          parts.all_reduce_bytes - wide.all_reduce_bytes);
-}
-
-/* GPUs before Blackwell have no products with a scale for 32 numbers. */
-static void mxfp8_needs_its_rate(void)
-{
-    for (int blackwell = 0; blackwell < 2; blackwell++) {
-        char text[512];
-        struct simulated_system *system = NULL;
-        struct experiment *e = NULL;
-        int count;
-        snprintf(text, sizeof text,
-                 "{\"device\": \"sim\", \"cluster\": \"clusters/%s.json\", \"fp8\": {\"recipe\": \"mxfp8\"}, " FP8_MODEL "}",
-                 blackwell ? "dgx_b200" : "dgx_h100_1");
-        CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
-        dt_status status = simulated_system_create(e, &system);
-        CHECK(blackwell ? status == DT_OK : status == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "gpu.peak_tflops.mxfp8"), "%s",
-              dt_error_message());
-        simulated_system_destroy(system);
-        free(e);
-    }
-}
-
-static void copies_take_ten_seconds(struct simulated_system *s)
-{
-    s->device.copy_host_s = 10;
-}
-
-static void copies_of_shares_take_ten_seconds(struct simulated_system *s)
-{
-    copies_take_ten_seconds(s);
-    s->costs.profile.schedule.copies_shares = 1;
-}
-
-/* Of one bucket's gradients twice for each rank; then of what is gathered once, and of each layer's parameters: the embedding, three of
- * each block, the head. */
-static void shares_are_copied(void)
-{
-    enum { BLOCKS = 4, OF_BLOCK = 3, OTHERS = 2 };
-    for (int ranks = 8; ranks <= 16; ranks *= 2) {
-        char keys[512];
-        snprintf(keys, sizeof keys, "\"world_size\": %d, \"paradigm\": \"zero1\", \"batch_size\": 4, " TINY, ranks);
-        double copies = (run_keys(keys, copies_of_shares_take_ten_seconds) - run_keys(keys, copies_take_ten_seconds)) / 10;
-        CHECK(fabs(copies / ranks - (2 + 1 + BLOCKS * OF_BLOCK + OTHERS)) < 0.01, "%g copies for each of %d ranks", copies / ranks, ranks);
-    }
-}
-
-static void slow_network(struct simulated_system *s)
-{
-    s->cluster.nvlink.gb_per_s = 5;
-    s->device.copy_host_s = s->device.kernel_s = s->device.memory_bytes_per_s = 0;
-}
-
-static void slow_network_of_shares(struct simulated_system *s)
-{
-    slow_network(s);
-    s->costs.profile.schedule.copies_shares = 1;
-}
-
-/* Kernels wait for the reduction only where ranks share layers, which asks for one queue. */
-static void one_queue_waits_for_reductions(void)
-{
-    static const char *const keys[] = {"\"world_size\": 8, \"paradigm\": \"zero1\", \"batch_size\": 32, " SMALL,
-                                       "\"world_size\": 8, \"paradigm\": \"zero1\", \"batch_size\": 32, \"tensor\": {\"size\": 2}, " SMALL};
-    double more[2];
-    for (int i = 0; i < 2; i++)
-        more[i] = run_keys(keys[i], slow_network_of_shares) / run_keys(keys[i], slow_network) - 1;
-    CHECK(fabs(more[0]) < 1e-3 && more[1] > 5e-3, "%g, and %g where ranks share layers", more[0], more[1]);
-}
-
-static void sums_wait(struct simulated_system *s)
-{
-    s->costs.profile.schedule.sums_in_turn = 1;
-}
-
-static void each_product_has_a_sum(struct simulated_system *s)
-{
-    s->costs.profile.schedule.sums_in_turn = 2;
-}
-
-/* Weight gradients hide the sums of inputs' gradients, unless a framework waits for them. */
-static void sums_in_turn(void)
-{
-    static const char *const rows[] = {"false", "true"};
-    static const char *const model =
-        "\"model\": {\"layers\": 2, \"heads\": 16, \"hidden\": 2048, \"vocab_size\": 512, \"block_size\": 1024, "
-        "\"mlp\": \"swiglu\", \"norm\": \"rms\"}";
-    for (int sliced = 0; sliced < 2; sliced++) {
-        char keys[512];
-        snprintf(keys, sizeof keys,
-                 "\"world_size\": 4, \"paradigm\": \"none\", \"batch_size\": 4, \"tensor\": {\"size\": 4, \"sequence_parallel\": %s}, %s",
-                 rows[sliced], model);
-        double beside = run_keys(keys, NULL), waiting = run_keys(keys, sums_wait), each = run_keys(keys, each_product_has_a_sum);
-        CHECK(waiting > beside && (sliced ? each == waiting : each > waiting), "%g, %g, %g s", beside, waiting, each);
-    }
-}
-
-static void again_to_the_end(struct simulated_system *s)
-{
-    s->costs.profile.schedule.recomputes_outputs = 1;
-}
-
-/* What is computed again ends before a product that nobody reads, unless a framework calls its whole forward: with two blocks twice that product,
- * and twice its sum. */
-static void outputs_computed_again(void)
-{
-    static const char *const activations[] = {"keep", "checkpoint"};
-    double more[2][2];
-    for (int tensor = 1; tensor <= 4; tensor += 3)
-        for (int i = 0; i < 2; i++) {
-            char keys[512];
-            snprintf(keys, sizeof keys,
-                     "\"world_size\": %d, \"paradigm\": \"none\", \"batch_size\": 4, \"activation\": \"%s\", \"tensor\": {\"size\": %d}, "
-                     "\"model\": {\"layers\": 2, \"heads\": 16, \"hidden\": 2048, \"vocab_size\": 512, \"block_size\": 1024}",
-                     tensor, activations[i], tensor);
-            more[tensor > 1][i] = run_keys(keys, again_to_the_end) - run_keys(keys, NULL);
-        }
-    CHECK(more[0][0] == 0 && more[1][0] == 0, "kept: %g, %g s", more[0][0], more[1][0]);
-    CHECK(more[0][1] > 0 && more[1][1] > more[0][1] / 4, "one rank %g s, four %g", more[0][1], more[1][1]);
-}
-
-/* Four micro-batches of 2 samples of 128 tokens through two stages in turn, which hold 2 and 1 of them: the first has the outputs and gradients
- * of three more, 512 numbers wide, the second three inputs more and the logits of three, of a vocabulary of 1,024; in 2 bytes each. */
-static void buffers_of_a_stage(void)
-{
-    enum { TOKENS = 2 * 128, HIDDEN = 512, VOCABULARY = 1024, OTHERS = 3 };
-    static const uint64_t more[] = {2 * (2 * OTHERS * TOKENS * HIDDEN), 2 * (OTHERS * TOKENS * HIDDEN + OTHERS * TOKENS * VOCABULARY)};
-    uint64_t bytes[2][2];
-    for (int held = 0; held < 2; held++) {
-        struct simulated_system *system;
-        struct measure_result result;
-        struct experiment *e = experiment_of(
-            "\"world_size\": 2, \"paradigm\": \"pdp\", \"batch_size\": 4, \"pipeline\": {\"stages\": 2, \"chunks\": 4, \"order\": "
-            "\"1f1b\"}, \"model\": {\"layers\": 4, \"heads\": 8, \"hidden\": 512, \"vocab_size\": 1024, \"block_size\": 128, "
-            "\"dtype\": \"bf16\"}");
-        CHECK_OK(simulated_system_create(e, &system));
-        system->costs.profile.schedule.stage_buffers = held;
-        run(e, system, &result);
-        for (int rank = 0; rank < 2; rank++)
-            bytes[held][rank] = result.ranks[rank].memory.device.peak_total_bytes;
-        measure_result_finish(&result);
-        simulated_system_destroy(system);
-        free(e);
-    }
-    for (int rank = 0; rank < 2; rank++)
-        CHECK(bytes[1][rank] - bytes[0][rank] == more[rank], "stage %d: %llu bytes more instead of %llu", rank,
-              (unsigned long long)(bytes[1][rank] - bytes[0][rank]), (unsigned long long)more[rank]);
-}
-
 static void the_bubble_of_a_pipeline(void)
 {
     static const int stages[] = {2, 4}, chunks[] = {1, 2, 4, 8};
@@ -680,47 +340,6 @@ static void ddp_hides_its_network(void)
           compute, both);
 }
 
-/* A gigabyte is given back and taken anew in 1000 s, were there one rank on one node; a third of another node's waits does not coincide. */
-static void a_full_device(struct simulated_system *s)
-{
-    s->costs.profile.memory.full_at = 1e-9;
-    s->costs.profile.memory.reallocation_s_per_gb = 1000;
-    s->costs.profile.memory.reallocation_spread = 1 / 3.0;
-}
-
-/* One after another on a node, and a collective waits for all nodes: 2, 4 and 2 x (1 + 1/3) times as long, and 2 x (1 + 3/3) on four nodes. */
-static void ranks_of_a_node_reallocate_in_turn(void)
-{
-    static const char *const placed[] = {"\"world_size\": 2", "\"world_size\": 4", "\"world_size\": 4, \"gpus_per_node\": 2",
-                                         "\"world_size\": 8, \"gpus_per_node\": 2"};
-    static const double expected[] = {1, 2, 4 / 3.0, 2};
-    char keys[512];
-    double seconds[4];
-    for (int i = 0; i < 4; i++) {
-        snprintf(keys, sizeof keys, "%s, \"paradigm\": \"fsdp\", \"batch_size\": 4, " SMALL, placed[i]);
-        seconds[i] = run_keys(keys, a_full_device);
-        CHECK(fabs(seconds[i] / seconds[0] - expected[i]) < 0.01, "%s: %g s, and %g s with two ranks", placed[i], seconds[i], seconds[0]);
-    }
-}
-
-/* PyTorch's DataParallel: the root has the outputs of all other ranks, and each of them its own. */
-static void outputs_go_to_the_root(void)
-{
-    struct simulated_system *system;
-    struct experiment *e = experiment_of("\"world_size\": 4, \"paradigm\": \"data_parallel\", \"batch_size\": 4, " SMALL);
-    struct measure_result result;
-    uint64_t bytes[4];
-    CHECK_OK(simulated_system_create(e, &system));
-    run(e, system, &result);
-    for (int r = 0; r < 4; r++)
-        bytes[r] = result.ranks[r].memory.device.peak_bytes[DT_COMMUNICATION];
-    CHECK(bytes[1] == 4u * 256 * 50000 * 2 && bytes[2] == bytes[1] && bytes[3] == bytes[1], "%.0f bytes", (double)bytes[1]);
-    CHECK(bytes[0] == 3 * bytes[1], "the root has %.0f bytes", (double)bytes[0]);
-    measure_result_finish(&result);
-    simulated_system_destroy(system);
-    free(e);
-}
-
 static void what_does_not_fit(void)
 {
     struct simulated_system *system;
@@ -734,49 +353,6 @@ static void what_does_not_fit(void)
     measure_result_finish(&result);
     simulated_system_destroy(system);
     free(e);
-}
-
-static void which_peaks_are_reported(void)
-{
-    struct simulated_system *system;
-    struct experiment *e = experiment_of(divisions[0]);
-    struct dt_rank_memory ranks[] = {{.memory.device.peak_total_bytes = 1000}, {.memory.device.peak_total_bytes = 3000}};
-    const struct measure_result result = {.ranks = ranks, .rank_count = 2};
-    CHECK_OK(simulated_system_create(e, &system));
-    CHECK(simulated_system_reported_bytes(system, &result) == 3000, "the most of all ranks");
-    system->costs.profile.memory.peaks_of_first_rank = 1;
-    CHECK(simulated_system_reported_bytes(system, &result) == 1000, "the first one's");
-    system->costs.profile.memory.peaks_reserved = 1;
-    system->costs.profile.memory.fragmentation = 0.25;
-    CHECK(simulated_system_reported_bytes(system, &result) == 1250, "with what the allocator cannot use");
-    system->reserved_bytes = 500;
-    CHECK(simulated_system_used_bytes(system, &result) == 3000 * 1.25 + 500, "the highest, with what is beside the allocator");
-    simulated_system_destroy(system);
-    free(e);
-}
-
-/* NCCL's buffers: once for each axis along which ranks communicate. */
-static void communicators_take_memory(void)
-{
-    static const char *const meshes[] = {
-        "\"world_size\": 1, \"paradigm\": \"none\", \"profile\": \"general_a100\", " SMALL,
-        "\"world_size\": 8, \"paradigm\": \"ddp\", \"batch_size\": 8, \"profile\": \"general_a100\", " SMALL,
-        "\"world_size\": 8, \"paradigm\": \"pdp\", \"batch_size\": 8, \"profile\": \"general_a100\", \"pipeline\": {\"stages\": 2}, "
-        "\"tensor\": {\"size\": 2}, " SMALL,
-    };
-    static const int axes[] = {0, 1, 3};
-    double alone = 0;
-    for (int i = 0; i < 3; i++) {
-        struct simulated_system *system;
-        struct experiment *e = experiment_of(meshes[i]);
-        CHECK_OK(simulated_system_create(e, &system));
-        double each = system->costs.profile.memory.communicator_bytes;
-        alone = i == 0 ? (double)system->memory_bytes : alone;
-        CHECK(each > 0 && fabs(alone - (double)system->memory_bytes - axes[i] * each) < 2, "%d: %g of %g", i,
-              alone - (double)system->memory_bytes, each);
-        simulated_system_destroy(system);
-        free(e);
-    }
 }
 
 static void refused(const char *keys, const char *wanted)
@@ -985,141 +561,7 @@ static void traces(void)
     free(e);
 }
 
-#define HEAVY_HEAD                                                                                                                         \
-    "\"hidden\": 2048, \"heads\": 32, \"vocab_size\": 131072, \"mlp\": \"swiglu\", \"norm\": \"rms\", \"position\": \"rope\"}"
-
-/* Blocks of each stage, by nanotron's rule, of a model whose head counts for 3.2 blocks. */
-static void stages_that_take_their_share(void)
-{
-    static const int blocks[][8] = {{10, 6}, {5, 5, 5, 1}, {3, 2, 3, 2, 3, 1, 1, 1}}; /* of 8, one would only cast the logits */
-    struct experiment *e = experiment_of("\"model\": {\"layers\": 16, \"ffn\": 8192, \"block_size\": 4096, " HEAVY_HEAD);
-    const struct dt_model_family *family = e->model.family;
-    int first[17];
-    for (int i = 0; i < 3; i++) {
-        int stages = 2 << i;
-        CHECK_OK(framework_fill_stages(e, stages, first));
-        CHECK(first[0] == 0 && first[stages] == dt_block_layer(family, gpt_of(&e->model)->layers) + 2);
-        for (int s = 0; s < stages; s++) {
-            int own = 0;
-            for (int block = 0; block < gpt_of(&e->model)->layers; block++)
-                own += dt_block_layer(family, block) >= first[s] && dt_block_layer(family, block) < first[s + 1];
-            CHECK(own == blocks[i][s], "stage %d of %d has %d blocks, not %d", s, stages, own, blocks[i][s]);
-        }
-        CHECK(first[stages - 1] < dt_block_layer(family, gpt_of(&e->model)->layers), "norm and head stay after the last block");
-    }
-    CHECK(framework_fill_stages(e, 16, first) == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "2 of 16 stages empty"));
-    free(e);
-
-    /* A head heavier than all before it: its stage is the first one, and there is none before it to be divided. */
-    e = experiment_of("\"model\": {\"layers\": 2, \"ffn\": 2048, \"block_size\": 64, " HEAVY_HEAD);
-    CHECK(framework_fill_stages(e, 2, first) == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "1 of 2 stages empty"));
-    free(e);
-}
-
-/* ---- storage ---- */
-
-static struct dt_metrics training_of(const char *keys, double read, double write, double total, struct experiment *out)
-{
-    struct simulated_system *system;
-    struct measure_result result;
-    struct experiment *e = experiment_of(keys);
-    CHECK_OK(simulated_system_create(e, &system));
-    system->cluster.storage.read_gb_per_s = read;
-    system->cluster.storage.write_gb_per_s = write;
-    system->cluster.storage.total_read_gb_per_s = system->cluster.storage.total_write_gb_per_s = total;
-    system->cluster.pcie.gb_per_s = 1e6;
-    run(e, system, &result);
-    struct dt_metrics metrics = result.metrics;
-    double seconds = 0;
-    for (int i = 0; i < result.steps_done; i++)
-        seconds += result.step_s[i];
-    CHECK(metrics.steps_s > 1.2 * seconds && metrics.steps_s < 1.6 * seconds, "with warm-up %g, without %g", metrics.steps_s, seconds);
-    measure_result_finish(&result);
-    simulated_system_destroy(system);
-    *out = *e;
-    free(e);
-    return metrics;
-}
-
-static bool near(double value, double expected)
-{
-    return fabs(value - expected) <= 1e-4 * expected;
-}
-
-/* Each byte is saved once, whatever the division: by one node after the other as by all together. */
-static void every_byte_is_saved_once(void)
-{
-    char keys[512];
-    struct experiment e;
-    for (int d = 0; d < DIVISIONS; d++) {
-        snprintf(keys, sizeof keys, "\"checkpoint\": {\"path\": \"c\", \"save_every\": 3}, %s", divisions[d]);
-        struct dt_metrics m = training_of(keys, 1, 1e6, 1, &e);
-        double whole_s = 1e-9 * (double)checkpoint_bytes(&e);
-        CHECK(m.saves == 2 && near(m.save_s, 2 * whole_s), "%s: %g s for %g saves, not %g", divisions[d], m.save_s, m.saves, whole_s);
-        CHECK(m.checkpoint_bytes == (double)checkpoint_bytes(&e) && isnan(m.load_s) && near(m.training_s, m.steps_s + m.save_s));
-    }
-}
-
-/* Two nodes: of replicas the first node saves all, of shards each node half. Both read all that their ranks hold. */
-static void nodes_save_and_load_side_by_side(void)
-{
-    static const struct {
-        int division;
-        double saved, loaded;
-    } parts[] = {{0, 1, 1}, {2, 0.5, 0.5}, {3, 1, 1}};
-    char keys[512];
-    struct experiment e;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        snprintf(keys, sizeof keys, "\"checkpoint\": {\"path\": \"c\", \"from\": \"d\"}, %s", divisions[parts[i].division]);
-        struct dt_metrics m = training_of(keys, 4, 2, 0, &e);
-        double whole_s = 1e-9 * (double)checkpoint_bytes(&e);
-        CHECK(near(m.save_s, parts[i].saved * whole_s / 2), "%s: saves %g s", divisions[parts[i].division], m.save_s);
-        CHECK(near(m.load_s, parts[i].loaded * whole_s / 4), "%s: loads %g s", divisions[parts[i].division], m.load_s);
-    }
-}
-
-static void a_step_waits_for_slow_storage(void)
-{
-    struct experiment e;
-    struct dt_metrics m =
-        training_of("\"data\": {\"source\": \"ids\"}, \"world_size\": 16, \"paradigm\": \"ddp\", \"batch_size\": 4, " TINY, 1e-6, 1, 0, &e);
-    double read_s = 8 * 4 * 32 * 2 / 1e3; /* samples of a node, of 32 ids */
-    CHECK(near(m.steps_s, 4 * read_s), "%g, not %g", m.steps_s, 4 * read_s);
-    CHECK(m.step.data_s > 0.9 * read_s && near(m.reading_s, 4 * m.step.data_s));
-}
-
-/* Five saves in 50 steps of 2 s: what is written in 6 s is hidden, of 30 s a third waits for the next one. */
-static void saves_beside_the_steps(void)
-{
-    struct experiment *e = experiment_of("\"checkpoint\": {\"path\": \"c\", \"save_every\": 10, \"asynchronous\": true}, " TINY);
-    struct storage_times times = {.copy_s = 1, .write_s = 6, .save_s = 7};
-    struct dt_metrics m;
-    training_time_predict(e, &times, 50, 100, &m);
-    CHECK(m.saves == 5 && m.save_s == 4 * 1 + 7 && m.training_s == 111, "%g", m.save_s);
-    times.write_s = 30;
-    times.save_s = 31;
-    training_time_predict(e, &times, 50, 100, &m);
-    CHECK(m.save_s == 4 * 1 + 4 * 10 + 31, "%g", m.save_s);
-    training_time_predict(e, &times, 53, 106, &m); /* three steps after the fifth, 6 s of its 30 are hidden */
-    CHECK(m.saves == 6 && m.save_s == 5 * 1 + 4 * 10 + 24 + 31, "%g", m.save_s);
-    times.beside = 0.25; /* half of each copy */
-    training_time_predict(e, &times, 53, 106, &m);
-    CHECK(m.save_s == 5 * 0.5 + 4 * 10 + 24 + 31, "%g", m.save_s);
-    e->checkpoint.asynchronous = false;
-    training_time_predict(e, &times, 53, 106, &m);
-    CHECK(m.save_s == 6 * 31 && m.training_s == 106 + 6 * 31);
-    e->checkpoint.save_every = 0;
-    training_time_predict(e, &times, 53, 106, &m);
-    CHECK(m.saves == 1 && m.save_s == 31);
-    free(e);
-}
-
 static const struct test_case cases[] = {
-    {"every byte is saved once", every_byte_is_saved_once},
-    {"nodes save and load side by side", nodes_save_and_load_side_by_side},
-    {"a step waits for slow storage", a_step_waits_for_slow_storage},
-    {"saves beside the steps", saves_beside_the_steps},
-    {"stages that take their share", stages_that_take_their_share},
     {"late updates", late_updates},
     {"the same twice", the_same_twice},
     {"keys without a part change nothing", keys_without_a_part},
@@ -1128,26 +570,11 @@ static const struct test_case cases[] = {
     {"one rank is the sum of its kernels", one_rank_is_the_sum_of_its_kernels},
     {"fused attention has a peak of its own", fused_attention_has_its_own_peak},
     {"one rank is bound by its launches", one_rank_is_bound_by_its_launches},
-    {"updates are launched once", updates_are_launched_once},
-    {"ranks that share layers update a part of each tensor", shared_tensors_are_updated_by_all},
-    {"sequence parallelism gathers as a collective", only_shards_cost_gathers},
-    {"products in FP8", products_in_fp8},
-    {"amaxes of parts of tensors", amaxes_of_parts},
-    {"MXFP8 needs a rate of its own", mxfp8_needs_its_rate},
-    {"shares are copied", shares_are_copied},
-    {"one queue waits for reductions", one_queue_waits_for_reductions},
-    {"sums in turn", sums_in_turn},
-    {"outputs computed again", outputs_computed_again},
-    {"buffers of a stage", buffers_of_a_stage},
     {"the bubble of a pipeline", the_bubble_of_a_pipeline},
     {"a bubble is counted", a_bubble_is_counted},
     {"waiting for launches is the host's", waiting_for_launches_is_the_hosts},
     {"DDP hides its network behind its kernels", ddp_hides_its_network},
-    {"ranks of a node reallocate in turn", ranks_of_a_node_reallocate_in_turn},
-    {"outputs go to the root", outputs_go_to_the_root},
     {"what does not fit", what_does_not_fit},
-    {"which peaks are reported", which_peaks_are_reported},
-    {"communicators take memory", communicators_take_memory},
     {"what is refused", what_is_refused},
     {"ranks that do the same are one", ranks_that_do_the_same_are_one},
     {"who stands for whom", who_stands_for_whom},
