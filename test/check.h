@@ -1,4 +1,5 @@
-/* The tests' own few lines: TAP output, counted checks. A test program is TEST functions listed in a table that main runs. */
+/* Helpers of C tests: TAP output and counted checks. A test program is a table of functions, which
+ * main runs. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -14,7 +15,7 @@ struct test_case {
     void (*run)(void);
 };
 
-static int test_failures; /* in the case that runs now */
+static int test_failures; /* failures of the running case */
 static char test_skip_reason[256];
 
 /* A short lower-case name: "ok", "oom", "invalid", ... Never NULL. */
@@ -37,7 +38,7 @@ static inline const char *status_name(dt_status status)
     return "unknown";
 }
 
-/* Count a failure and go on, so that one run shows all of them. */
+/* Count a failure and continue, so that one run shows all failures. */
 #define CHECK(condition, ...)                                                                                                              \
     do {                                                                                                                                   \
         if (!(condition)) {                                                                                                                \
@@ -64,7 +65,7 @@ static inline const char *status_name(dt_status status)
 static inline int test_main(const struct test_case *cases, int count)
 {
     int failed = 0;
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what was said before a crash is not lost */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* output before a crash is not lost */
     printf("1..%d\n", count);
     for (int i = 0; i < count; i++) {
         test_failures = 0;
@@ -77,8 +78,9 @@ static inline int test_main(const struct test_case *cases, int count)
     return failed != 0;
 }
 
-/* Whether to leave out the next of many experiments that are alike: with DTBENCH_TEST_EVERY=4 each fourth is tried, and with 4:1 each fourth
- * from the second on. Sanitizers take ten times as long, and need each path once. Every rank asks as often. */
+/* Is the next of many similar experiments left out? With DTBENCH_TEST_EVERY=4 every fourth one is
+ * tried, with 4:1 every fourth one from the second. Sanitizers take ten times as long, and need
+ * each path only once. Every rank must call it equally often. */
 static inline bool test_leave_out(void)
 {
     static int asked;

@@ -1,4 +1,5 @@
-/* For test programs under the leak detector: what libraries allocate and never free must not look like a leak of our own. */
+/* For test programs under the leak detector: memory that libraries allocate and never free must not
+ * be reported as dtbench's leak. */
 #include <sanitizer/lsan_interface.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* The normal deviates of lib/base/random.h in double precision and rounded once: what faster kernels are compared with. */
+/* The normal deviates of lib/base/random.h in double precision and rounded once: the reference of
+ * faster kernels. */
 #pragma once
 
 #include "lib/base/random.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static struct dt_world world;
-static struct dt_comm *everyone; /* of `device`, which lives as long */
+static struct dt_comm *everyone; /* the communicator of `device`, which lives as long */
 static struct dt_device *device;
 
 /* "device=cpu": what an experiment of these tests is set to. */
@@ -30,8 +30,8 @@ static inline double ranks_tolerance(double on_cpu)
     return strcmp(test_device_kind(), "cpu") == 0 || on_cpu > 1e-4 ? on_cpu : 1e-4;
 }
 
-/* What rank 0 holds in `values` [count], to all ranks: the same work done by each of them would only take its time once more. False, with
- * NAN in `values`, where it did not come. */
+/* Send rank 0's `values` [count] to all ranks, so that only rank 0 does the work. False, with NAN
+ * in `values`, after a failure. */
 static inline bool ranks_take_from_0(double *values, int count)
 {
     size_t bytes = (size_t)count * sizeof *values;
@@ -75,7 +75,7 @@ static inline int ranks_main(const struct test_case *cases, int count)
         printf("Bail out! %s\n", dt_error_message());
         return 1;
     }
-    if (world.rank > 0) /* one voice; a failure of the others still shows in their exit code */
+    if (world.rank > 0) /* only rank 0 prints; a failure of another rank shows in its exit code */
         dup2(STDERR_FILENO, STDOUT_FILENO);
     int failed = test_main(cases, count);
     dt_comm_destroy(everyone);

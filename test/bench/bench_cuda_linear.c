@@ -197,7 +197,7 @@ int main(int argc, char **argv)
         gpt_model_of(DT_FP16, &(struct gpt_model){.layers = 1, .heads = 1, .hidden = 8, .vocab_size = VOCAB, .block_size = BLOCK});
     struct dt_device_info info;
     char libraries[128];
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what is ended by its limit has said what it measured */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a run that is stopped by a time limit still prints its measurements */
     for (enum dt_dtype dtype = 0; argc > 1 && dtype < DT_DTYPE_COUNT; dtype++)
         if (strcmp(argv[1], dt_dtype_name(dtype)) == 0)
             model.dtype = dtype;

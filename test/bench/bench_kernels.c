@@ -30,12 +30,12 @@ struct bench {
     size_t samples, rows, element_bytes;
     int threads;
     bool on_cpu;
-    int launches; /* timed together: a GPU's clock is too coarse for one short kernel */
+    int launches; /* launches that are timed together: a GPU's clock is too coarse for one short kernel */
     struct dt_event *start, *end;
     struct dt_buffer arrays[MOST_ARRAYS]; /* of the group of kernels that is measured */
     int array_count;
     double copy_bytes_per_s, product_flops_per_s;
-    double step_s; /* of everything shown, as often as a training step does it */
+    double step_s; /* the sum of all shown kernels, each as often as a training step runs it */
 };
 
 static void must(dt_status status)
@@ -65,7 +65,7 @@ static void *array(struct bench *b, size_t count)
     return memory;
 }
 
-/* fp32 numbers: zeros; what is read of them is Adam's state and a norm's, whose values change no time. */
+/* fp32 zeros, for Adam's state and a norm's, whose values do not change the time. */
 static float *floats(struct bench *b, size_t count)
 {
     float *memory = room(b, count * sizeof *memory);
@@ -164,7 +164,7 @@ static void measure_limits(struct bench *b)
 
 /* ---- one launch per entry ---- */
 
-/* of every kernel in the list, those that nothing here times too */
+/* a function for every kernel in the list, also for kernels that are not timed */
 #define LAUNCH(entry, type, ...)                                                                                                           \
     __attribute__((unused)) static dt_status launch_##entry(struct bench *b, const void *arguments)                                        \
     {                                                                                                                                      \
@@ -222,7 +222,8 @@ static void bench_linear(struct bench *b, const char *name, int per_step, size_t
     free_arrays(b);
 }
 
-/* The MLP's products with its activation, where the kernels have them: of no step here. */
+/* The MLP's products with their activation, where kernels have them. They are not part of the shown
+ * step. */
 static void bench_activation(struct bench *b, enum gpt_mlp_kind mlp, const char *name)
 {
     char label[64];
@@ -247,7 +248,7 @@ static void bench_activation(struct bench *b, enum gpt_mlp_kind mlp, const char 
     b->k = gpt;
 }
 
-/* Attention of as many rows, in samples of T. name: what stands before it; per_step: as in show. */
+/* Attention over the batch's rows, in samples of T tokens. name: a prefix; per_step: as in show. */
 static void bench_attention(struct bench *b, const char *name, int per_step, int T, const struct gpt_dropout *dropout)
 {
     char label[64];
@@ -295,7 +296,8 @@ static void bench_rows(struct bench *b, const struct gpt_dropout *dropout)
     free_arrays(b);
 }
 
-/* What today's decoders have instead: of no step here. k and v have a third of q's heads where that divides them. */
+/* Kernels of today's decoders, which are not part of the shown step. k and v have a third of q's
+ * heads where that divides them. */
 static void bench_decoder(struct bench *b)
 {
     struct dt_model model = b->model;
@@ -413,7 +415,8 @@ static void bench_convolution(struct bench *b, int in, int out, int side, struct
     free_arrays(b);
 }
 
-/* What is read and written where nothing stays in a cache: statistics are a pass of their own. */
+/* Bytes that are read and written where nothing stays in a cache: statistics are a separate
+ * pass. */
 static void bench_images(struct bench *b)
 {
     enum { SIDE = 56, CHANNELS = 256, WIDE = 2 * SIDE };
@@ -495,7 +498,7 @@ static dt_status arguments(struct bench *b, int argc, char **argv)
     return DT_OK;
 }
 
-/* Errors: of the device alone, which may not have what is asked for. */
+/* Errors: those of the device, which may not support the request. */
 static dt_status open_device(struct bench *b, const char *kind, bool warpgroups)
 {
     struct dt_device_options options = {.threads = b->threads, .local_size = 1, .warpgroup_kernels = warpgroups};
@@ -525,7 +528,7 @@ int main(int argc, char **argv)
     struct bench b = {.on_cpu = strcmp(kind, "cpu") == 0};
     struct dt_device_info info;
     must(arguments(&b, argc, argv));
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what is ended by its limit has said what it measured */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a run that is stopped by a time limit still prints its measurements */
     b.launches = b.on_cpu ? 1 : 10;
     b.table = gpt_kernels_for(dt_device_kind_find(kind));
     must(b.table ? DT_OK : DT_ERR_UNAVAILABLE);

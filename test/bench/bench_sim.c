@@ -50,8 +50,8 @@ static void bench_pipelines(const char *name, int nodes, int chunks)
         dt_sim_program_destroy(programs[s]);
 }
 
-/* Flows between random pairs of 64 hosts over two links each, 64 at a time: the network by itself, every flow another component's business.
- */
+/* Flows between random pairs of 64 hosts over two links each, 64 at a time: the network alone,
+ * where each flow is in its own connected component. */
 static void bench_flows(const char *name)
 {
     enum { HOSTS = 64, AT_ONCE = 64, FLOWS = 200000 };

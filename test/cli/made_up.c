@@ -1,5 +1,5 @@
-/* A paradigm, a data-parallel mode and a pipeline order of this file's own, which make a dtbench of their own with dtbench's sources as they
- * are: what is true of a row stands in the row, or some command would not know it. test_made_up.py tries the commands. */
+/* Adds a paradigm, a data-parallel mode and a pipeline order to dtbench without changing its
+ * sources: commands must learn everything from the rows. test_made_up.py tries the commands. */
 #include "schedules/data_parallel/buckets.h"
 #include "schedules/data_parallel/mode.h"
 #include "schedules/plan/plan.h"

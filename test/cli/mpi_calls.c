@@ -1,9 +1,10 @@
-/* Loaded into a rank: counts the communicators that it makes. The file MPI_CALLS gets a line of each rank: worlds, and subsets of them. */
+/* A library for LD_PRELOAD that counts the communicators that a rank makes. Each rank adds a line
+ * to the file MPI_CALLS: its number of worlds, and of subsets. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static int worlds, subsets; /* a preloaded library is handed nothing */
+static int worlds, subsets; /* globals, since MPI's functions have no context argument */
 
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *out)
 {

@@ -1,5 +1,6 @@
-/* A listener as a profiler is one: loaded by NVTX where NVTX_INJECTION64_PATH names it, it writes every range's begin ("> NAME") and end
- * ("<") to the file that NVTX_LISTENER_OUTPUT names. For test/cli/test_trace.py. */
+/* Listens to NVTX like a profiler: NVTX loads it if NVTX_INJECTION64_PATH names it. It writes every
+ * range's beginning ("> NAME") and end ("<") to the file that NVTX_LISTENER_OUTPUT names. For
+ * test/cli/test_trace.py. */
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,13 +18,13 @@
 struct run {
     const struct experiment *e;
     const struct dt_model_family *family;
-    size_t tokens, targets, pixels; /* of a step */
+    size_t tokens, targets, pixels; /* numbers of a step */
     struct dt_device *device;
     struct dt_stream *stream;
     struct dt_kernels *kernels;
     struct dt_stage *stage;
     struct dt_stash stash;
-    struct dt_buffer params, grads; /* of the whole model */
+    struct dt_buffer params, grads; /* the whole model's */
     size_t element_bytes;
 };
 
@@ -66,14 +66,14 @@ static void close_run(struct run *r)
     dt_device_destroy(r->device);
 }
 
-/* What a step leaves. */
+/* Results of a step. */
 struct result {
     int32_t *tokens, *targets;
     double loss;
     float *grads, *images;
 };
 
-/* As fp32. */
+/* Copy a buffer from the device, as fp32. */
 static dt_status fetch(struct run *r, const struct dt_buffer *from, size_t count, float *to)
 {
     DT_TRY(dt_copy_to_host(r->stream, to, from->data, count * r->element_bytes));
@@ -118,7 +118,8 @@ static dt_status train_step(struct run *r, int step, struct result *out)
     return dt_stream_synchronize(r->stream);
 }
 
-/* A convolution's weight: [out, kernel, kernel, in]; what else there is has one number for each channel. */
+/* Print a network's tensors. A convolution's weight is [out, kernel, kernel, in]; other tensors
+ * have one number for each channel. */
 static void print_network(FILE *file, const struct dt_model *model)
 {
     struct vision_layer layer;

@@ -1,8 +1,10 @@
-/* A family of models of this file's own: perceptrons on random vectors. It is no decoder: it has no tokens and no embedding, the places
- * between its layers have two sizes, it comes with its own keys, its own kernels for cpu, and their costs for sim. test_made_up.py tries it.
+/* Adds a family of models to dtbench without changing its sources: perceptrons on random vectors.
+ * They differ from decoders: no tokens and no embedding, and two sizes of activations between
+ * layers. The family has its own keys, its own kernels for cpu, and their costs for sim.
+ * test_made_up.py tries it.
  *
- * Layer i of `depth`: y = tanh(W x), W [out, in]; widths alternate between `width` and twice of it. The loss is the mean over samples of half
- * the squared distance to a random target. fp32 alone. */
+ * Layer i of `depth`: y = tanh(W x), W [out, in]; widths alternate between `width` and twice of it.
+ * The loss is the mean over samples of half the squared distance to a random target. fp32 alone. */
 #include "lib/cost/cost.h"
 #include "lib/device/cpu/device.h"
 #include "lib/device/sim.h"
@@ -26,7 +28,7 @@ static const struct toy *toy_of(const struct dt_model *model)
     return dt_model_own(model);
 }
 
-/* Features before layer i, which is after layer i - 1. */
+/* The number of features between layer i - 1 and layer i. */
 static size_t width_at(const struct dt_model *model, int i)
 {
     return (size_t)toy_of(model)->width * (i % 2 ? 2 : 1);
@@ -204,7 +206,7 @@ static struct task task_of(const struct dt_stage *stage, int g, const struct dt_
                          .out = width_at(stage->model, layer + 1)};
 }
 
-/* x moves to what is kept; ends_here: and nobody reads the output. */
+/* Move x to the kept input; ends_here: the output is not needed. */
 static dt_status recompute(struct dt_stage *stage, int g, struct dt_stash *stash, bool ends_here, struct dt_stream *stream)
 {
     stash->layers[g].input = stash->x;

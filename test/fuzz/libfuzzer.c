@@ -1,4 +1,5 @@
-/* libFuzzer's side: it calls this with bytes that reach code which no earlier ones have reached. Which target, says DTBENCH_FUZZ. */
+/* The entry that libFuzzer calls, with bytes that may reach new code. DTBENCH_FUZZ names the
+ * target. */
 #include "test/fuzz/targets.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static const struct fuzz_target *target; /* libFuzzer hands nothing on from call to call */
+    static const struct fuzz_target *target; /* a global, since libFuzzer passes no context */
     const char *name = getenv("DTBENCH_FUZZ");
     if (!target)
         target = name ? fuzz_target_find(name) : NULL;

@@ -1,4 +1,4 @@
-/* All targets with the bytes of the stored corpus, in any build. Usage: replay CORPUS. Prints TAP. */
+/* Runs all targets on the stored corpus, in any build. Usage: replay CORPUS. Prints TAP. */
 #include "lib/config/json.h"
 #include "test/check.h"
 #include "test/fuzz/targets.h"
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 {
     int count = 0, failed = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    int nothing = open("/dev/null", O_WRONLY); /* what records say of themselves */
+    int nothing = open("/dev/null", O_WRONLY); /* warnings about records */
     dup2(nothing, STDERR_FILENO);
     while (fuzz_target_at(count))
         count++;

@@ -22,7 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What must not happen ends the program, as a sanitizer would. */
+/* End the program like a sanitizer if a condition does not hold. */
 static void require(bool holds)
 {
     if (!holds)
@@ -40,7 +40,7 @@ static char *text_of(const uint8_t *data, size_t bytes)
 
 /* ---- documents ---- */
 
-/* A sweep of many takes its time, and shows no more than one of some. */
+/* Is the sweep large? Large sweeps take long, and show no more than small ones. */
 static bool is_large_sweep(const char *text, size_t bytes)
 {
     enum { LARGE = 200 };
@@ -53,7 +53,7 @@ static bool is_large_sweep(const char *text, size_t bytes)
     return large;
 }
 
-/* What was understood is written, and understood again as the same. */
+/* A config that was read is written, and must be read again as the same. */
 static void run_config(const uint8_t *data, size_t bytes)
 {
     enum { WRITTEN = 20 };
@@ -79,7 +79,7 @@ static bool want_all(const void *context, const char *name)
     return true;
 }
 
-/* The same records as values: what can be asked of each. */
+/* The same records as a table of values: read every value. */
 static void run_results(const char *const *arguments)
 {
     struct results *results;
@@ -164,7 +164,7 @@ static void run_node_list(const uint8_t *data, size_t bytes)
 
 /* ---- what comes over sockets ---- */
 
-/* The first byte says which end reads. */
+/* The first byte chooses which end reads. */
 static void run_wire(const uint8_t *data, size_t bytes)
 {
     struct dt_wire_message message;
@@ -213,7 +213,8 @@ static void rendezvous_finish(struct dt_rendezvous *r)
     pthread_mutex_destroy(&r->routing);
 }
 
-/* The first byte says who reads, rank 0 or another; then each rank in turn sends part of the bytes. */
+/* The first byte chooses who reads, rank 0 or another; then each rank in turn sends part of the
+ * bytes. */
 static void run_frame(const uint8_t *data, size_t bytes)
 {
     enum dt_link_state states[RANKS] = {DT_LINK_HERE};

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* Its parts of three kinds: 2 x 8 GPUs of the study's cluster, if the keys do not say otherwise. */
+/* The experiment of these keys, by default on the study's cluster. */
 static inline struct experiment *experiment_of(const char *keys)
 {
     char text[1024];
@@ -24,7 +24,7 @@ static inline struct experiment *experiment_of(const char *keys)
 #define TINY "\"model\": {\"layers\": 4, \"heads\": 4, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32}"
 #define SMALL "\"model\": {\"preset\": \"GPTSmall\", \"attention\": \"unfused\"}"
 
-/* Seconds of a step; *result is finished by the caller where it is given. */
+/* Seconds of a step. The caller finishes *result, if it is given. */
 static inline double run(const struct experiment *e, const struct simulated_system *system, struct measure_result *result)
 {
     struct measure_result own = {0}, *at = result ? result : &own;
@@ -58,7 +58,7 @@ static const char *const divisions[] = {
 };
 enum { DIVISIONS = sizeof divisions / sizeof *divisions };
 
-/* A host so fast that nothing waits for it: a step is then bound by network and device alone. */
+/* A host that takes no time, so that only network and device limit a step. */
 static inline void free_host(struct simulated_system *s)
 {
     int runs_ahead = s->costs.profile.host.runs_ahead;
@@ -68,8 +68,9 @@ static inline void free_host(struct simulated_system *s)
     s->device.queue_kernels = 0;
 }
 
-/* Nothing costs anything but attention, by its passes alone: 1 s for each of TINY's samples and blocks forward, and 2 s backward. The
- * memory is so fast that only so many passes are felt, and the products' own traffic is not. */
+/* Only attention takes time, 1 s for each of TINY's samples and blocks in forward, and 2 s in
+ * backward. The time comes from its many passes over memory; the memory is so fast that the
+ * products' own traffic does not count. */
 static inline void only_attention(struct simulated_system *s)
 {
     struct dt_profile *p = &s->costs.profile;

@@ -1,4 +1,5 @@
-/* Measurements: what device sim makes of them, how processors are shared, and that the files of a calibration are what sim reads. */
+/* Calibrations: predictions from measurements, shared processors, and files that device sim can
+ * read. */
 #include "gpt/family.h"
 #include "gpt/kernels.h"
 #include "lib/config/json.h"
@@ -54,12 +55,12 @@ static void times_between_shapes(void)
         CHECK(dt_measured_find(&c->kernels, DT_SHAPE_PRODUCT, &what, &seconds, &load) && fabs(seconds / expected - 1) < 0.02, "%g, not %g",
               seconds, expected);
     }
-    what.shape[0] = 1 << 20, what.shape[1] = what.shape[2] = 1024; /* beyond: at the speed of the largest */
+    what.shape[0] = 1 << 20, what.shape[1] = what.shape[2] = 1024; /* beyond the grid: at the speed of the largest shape */
     const double largest[] = {1024, 1024, 1024};
     expected = made_up_s(largest) * 1024;
     CHECK(dt_measured_find(&c->kernels, DT_SHAPE_PRODUCT, &what, &seconds, &load) && fabs(seconds / expected - 1) < 1e-4, "%g, not %g",
           seconds, expected);
-    what.variant = DT_VARIANT_DROPOUT; /* not measured: as another */
+    what.variant = DT_VARIANT_DROPOUT; /* not measured: predicted as another variant */
     CHECK(dt_measured_find(&c->kernels, DT_SHAPE_PRODUCT, &what, &seconds, &load));
     what.dtype = DT_FP32;
     CHECK(!dt_measured_find(&c->kernels, DT_SHAPE_PRODUCT, &what, &seconds, &load));
@@ -192,7 +193,8 @@ static void wrong_measurements(void)
 
 /* ---- GPUs ---- */
 
-/* Longer rows, columns and inner dimensions than processors have, and heads that kernels can compute; --quick is the same for both. */
+/* GPUs are measured with longer rows, columns and inner dimensions than processors, and with heads
+ * that kernels can compute; --quick uses the same shapes for both. */
 static void points_of_gpus(void)
 {
     struct calibration_request gpus = {.device = "cuda", .dtypes = {[DT_BF16] = true}, .kernels = true}, cpu = gpus;
@@ -215,7 +217,7 @@ static void points_of_gpus(void)
         CHECK(calibration_kernel(&cpu, &gpt_family, i, &b) && memcmp(a.shape, b.shape, sizeof a.shape) == 0, "%d", i);
 }
 
-/* What ranks tell of their GPUs, and the files that are made of it. */
+/* Facts that ranks send about their GPUs, and the files made from these. */
 static void files_of_gpus(void)
 {
     static const struct {
@@ -295,7 +297,8 @@ static void processors_are_shared(void)
     CHECK(fabs(time_together(2, 1) - 2) < 1e-9, "%g", time_together(2, 1));
 }
 
-/* A collective takes what it was measured to take, and goes slower beside work that leaves it no room. */
+/* A collective takes its measured time, and longer concurrently with work that uses all
+ * processors. */
 static void measured_collectives_are_carried(void)
 {
     struct sim_case c;
@@ -326,7 +329,8 @@ static struct dt_sim_program *message_of(bool sends, int peer)
     return p;
 }
 
-/* Within a node and between two they were measured apart: a quarter, and half of a second. */
+/* Messages within a node and between nodes were measured separately: a quarter and half of a
+ * second. */
 static void measured_messages_are_carried(void)
 {
     for (int away = 0; away < 2; away++) {
@@ -351,7 +355,7 @@ static void measured_messages_are_carried(void)
     }
 }
 
-/* A message is the work of two ranks, which the operating system deals processors to beside the work of a third. */
+/* A message is work of two ranks, which share the processors with a third rank's work. */
 static void messages_share_processors(void)
 {
     struct sim_case c;
@@ -437,7 +441,7 @@ static void groups_of_nodes(void)
 {
     static const struct {
         int nodes, per_node, spans[8];
-        const char *groups[8]; /* the ranks of each, a digit each */
+        const char *groups[8]; /* the ranks of each group, one digit for each rank */
     } expected[] = {
         {1, 4, {1}, {"0123"}},
         {4, 1, {2, 4}, {"01", "0123"}},
@@ -493,7 +497,8 @@ static void kernels_are_probed(void)
     dt_device_destroy(device);
 }
 
-/* A shape that does not would end a calibration after its first minute. */
+/* Every measured shape fits into its memory region: otherwise a calibration would end after its
+ * first minute. */
 static void what_is_measured_fits(void)
 {
     struct dt_device *device = NULL;

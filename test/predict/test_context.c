@@ -26,7 +26,8 @@ static struct experiment *experiment_of(const char *form, int world, int context
     return e;
 }
 
-/* Nothing costs anything but attention, of which one product of a sample's heads, 2 T T w operations each, takes a second. */
+/* Only attention takes time: one product of a sample's heads, with 2 T T w operations each, takes a
+ * second. */
 static void only_attention(struct simulated_system *s)
 {
     struct dt_profile *p = &s->costs.profile;
@@ -108,7 +109,8 @@ static void bytes_sent(void)
     }
 }
 
-/* PyTorch's context_parallel: a key and a value for each query head are gathered twice, and sums of their gradients in fp32 go all the way round. */
+/* PyTorch's context_parallel: a key and a value for each query head are gathered twice, and sums of
+ * their gradients in fp32 pass all ranks of the ring. */
 static void bytes_in_pieces(void)
 {
     const double repeated = 2.0 * HEADS * WIDTH * BATCH * POSITIONS * LAYERS;
@@ -135,7 +137,7 @@ static void memory_is_shared(void)
     measure_result_finish(&two);
 }
 
-/* With so much held of the output that the peak is there. */
+/* Hold so much of the output that the peak is at the output. */
 static void holds_output(struct simulated_system *s)
 {
     s->costs.profile.memory.output_elems = 1000;
@@ -162,13 +164,13 @@ static double peak_of(const char *more, void (*change)(struct simulated_system *
     return peak;
 }
 
-/* A loss over parts of the vocabulary holds more, and the head's gathered input is there beside those of all blocks: what lies on the other rank, of
- * 2 bytes an element. */
+/* A loss over parts of the vocabulary holds more, and the head's gathered input is held in addition
+ * to those of all blocks: the other rank's part, with 2 bytes an element. */
 static void what_ranks_hold_of_the_output(void)
 {
     static const char alone[] = "\"paradigm\": \"ddp\"",
                       shared[] = "\"paradigm\": \"ddp\", \"tensor\": {\"size\": 2, \"sequence_parallel\": true}";
-    const double tokens = 2.0 * BATCH * POSITIONS; /* of two ranks that share layers: the batch is per rank */
+    const double tokens = 2.0 * BATCH * POSITIONS; /* the batch is per rank, and two ranks share layers */
     CHECK(peak_of(alone, holds_shared_output) == peak_of(alone, holds_output) &&
           peak_of(alone, holds_gathered) == peak_of(alone, holds_output));
     double more = peak_of(shared, holds_shared_output) - peak_of(shared, holds_output), wanted = 3 * 2 * tokens * VOCAB / 2;
@@ -178,7 +180,7 @@ static void what_ranks_hold_of_the_output(void)
     CHECK(more == wanted, "%g bytes gathered, wanted %g", more, wanted);
 }
 
-/* Ranks that share samples do the same, on whatever nodes; but where zero1 divides what divides unevenly. */
+/* Ranks that share samples do the same on any nodes, except where zero1 divides unevenly. */
 static void who_stands_for_whom(void)
 {
     static const struct {

@@ -32,7 +32,8 @@ static void updates_by_tensors(struct simulated_system *s)
     s->costs.profile.optimizer_fused = 0;
 }
 
-/* Two ranks that share layers have a half of each tensor, so that each launches as many updates as one rank does for whole ones. */
+/* Two ranks that share layers have half of each tensor, so each launches as many updates as one
+ * rank alone. */
 static void shared_tensors_are_updated_by_all(void)
 {
     double whole_s = run_keys("\"batch_size\": 1, \"paradigm\": \"none\", " SMALL, updates_by_tensors);
@@ -48,7 +49,8 @@ static void only_gathers(struct simulated_system *s)
     s->device.gather_host_s = 10;
 }
 
-/* What a framework does around the gathers of its shards is not done around those of sequence parallelism. */
+/* The framework's host time for gathers of shards is not added to gathers of sequence
+ * parallelism. */
 static void only_shards_cost_gathers(void)
 {
     double tensor_s =
@@ -60,7 +62,7 @@ static void only_shards_cost_gathers(void)
 #define FP8 "\"cluster\": \"clusters/dgx_h100_1.json\", \"world_size\": 2, \"batch_size\": 2, \"micro_batches\": 2, "
 #define FP8_MODEL "\"model\": {\"layers\": 4, \"heads\": 4, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32, \"dtype\": \"bf16\"}"
 
-/* What two ranks gather and all-reduce, and hold of parameters. */
+/* The metrics of two ranks, and the bytes that they hold of parameters. */
 static struct dt_step_metrics in_fp8(const char *keys, double *held)
 {
     char text[512];
@@ -98,7 +100,9 @@ static void products_in_fp8(void)
     CHECK(copies - held == 2.0 * BLOCKS && blocks.all_reduce_bytes == ddp.all_reduce_bytes, "no amaxes: %g bytes", blocks.all_reduce_bytes);
 }
 
-/* With tensor parallelism: amaxes of all ranks after each forward and each backward; or one number before each gather of rows, of which a block has four. */
+/* Tensor parallelism: with delayed scaling, all ranks' amaxes are reduced after each forward and
+ * each backward; with tensorwise scaling, one number before each gather of rows, four in a
+ * block. */
 static void amaxes_of_parts(void)
 {
     enum { BLOCKS = 4, MICRO_BATCHES = 2, GATHERS = 4 };
@@ -143,8 +147,8 @@ static void copies_of_shares_take_ten_seconds(struct simulated_system *s)
     s->costs.profile.schedule.copies_shares = 1;
 }
 
-/* Of one bucket's gradients twice for each rank; then of what is gathered once, and of each layer's parameters: the embedding, three of
- * each block, the head. */
+/* For each rank there are two copies of a bucket's gradients, one of the gathered parameters, and
+ * one of each layer's parameters: the embedding, three layers of each block, the head. */
 static void shares_are_copied(void)
 {
     enum { BLOCKS = 4, OF_BLOCK = 3, OTHERS = 2 };
@@ -168,7 +172,8 @@ static void slow_network_of_shares(struct simulated_system *s)
     s->costs.profile.schedule.copies_shares = 1;
 }
 
-/* Kernels wait for the reduction only where ranks share layers, which asks for one queue. */
+/* Kernels wait for the reduction only where ranks share layers, because streams then share one
+ * queue. */
 static void one_queue_waits_for_reductions(void)
 {
     static const char *const keys[] = {"\"world_size\": 8, \"paradigm\": \"zero1\", \"batch_size\": 32, " SMALL,
@@ -211,8 +216,8 @@ static void again_to_the_end(struct simulated_system *s)
     s->costs.profile.schedule.recomputes_outputs = 1;
 }
 
-/* What is computed again ends before a product that nobody reads, unless a framework calls its whole forward: with two blocks twice that product,
- * and twice its sum. */
+/* Recomputation leaves out a block's last product, unless the framework runs its whole forward
+ * again: with two blocks that adds two products and two sums. */
 static void outputs_computed_again(void)
 {
     static const char *const activations[] = {"keep", "checkpoint"};
@@ -258,7 +263,8 @@ static void buffers_of_a_stage(void)
               (unsigned long long)(bytes[1][rank] - bytes[0][rank]), (unsigned long long)more[rank]);
 }
 
-/* A gigabyte is given back and taken anew in 1000 s, were there one rank on one node; a third of another node's waits does not coincide. */
+/* Reallocating a gigabyte takes 1000 s for one rank on one node; a third of another node's time
+ * does not overlap. */
 static void a_full_device(struct simulated_system *s)
 {
     s->costs.profile.memory.full_at = 1e-9;
@@ -266,7 +272,8 @@ static void a_full_device(struct simulated_system *s)
     s->costs.profile.memory.reallocation_spread = 1 / 3.0;
 }
 
-/* One after another on a node, and a collective waits for all nodes: 2, 4 and 2 x (1 + 1/3) times as long, and 2 x (1 + 3/3) on four nodes. */
+/* Ranks of a node reallocate one after another, and a collective waits for all nodes: 2, 4 and 2 x
+ * (1 + 1/3) times one rank's time, and 2 x (1 + 3/3) on four nodes. */
 static void ranks_of_a_node_reallocate_in_turn(void)
 {
     static const char *const placed[] = {"\"world_size\": 2", "\"world_size\": 4", "\"world_size\": 4, \"gpus_per_node\": 2",
@@ -348,7 +355,7 @@ static void communicators_take_memory(void)
 /* Blocks of each stage, by nanotron's rule, of a model whose head counts for 3.2 blocks. */
 static void stages_that_take_their_share(void)
 {
-    static const int blocks[][8] = {{10, 6}, {5, 5, 5, 1}, {3, 2, 3, 2, 3, 1, 1, 1}}; /* of 8, one would only cast the logits */
+    static const int blocks[][8] = {{10, 6}, {5, 5, 5, 1}, {3, 2, 3, 2, 3, 1, 1, 1}}; /* of 8 stages, one would only cast the logits */
     struct experiment *e = experiment_of("\"model\": {\"layers\": 16, \"ffn\": 8192, \"block_size\": 4096, " HEAVY_HEAD);
     const struct dt_model_family *family = e->model.family;
     int first[17];

@@ -1,4 +1,4 @@
-/* Profiles: the ones that come with dtbench are read, and what is wrong with one is said with its place. */
+/* Profiles: all shipped ones can be read, and errors name the JSON path. */
 #include "gpt/kernels.h"
 #include "lib/config/config.h"
 #include "lib/config/data_file.h"

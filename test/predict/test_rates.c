@@ -1,4 +1,5 @@
-/* Measured rates in place of curves: products near those of a table, collectives of what nccl-tests prints, and tables that are wrong. */
+/* Measured rates in place of curves: products near those of a table, collectives of what nccl-tests
+ * prints, and wrong tables. */
 #include "lib/sim/alone.h"
 #include "predict/rates.h"
 #include "predict/simulated_system.h"
@@ -42,8 +43,8 @@ static double product_s(const struct simulated_system *s, double batch, double m
     return dt_cost_product_s(&s->costs, batch, m, n, k, (size_t)k, (size_t)k, 2);
 }
 
-/* Twice as slow as the formula where it was measured, and near there; elsewhere, in batches, and by rows of another dtype as before. What was measured
- * alone is slower in a step. */
+/* Measured products, and those near them, are twice as slow as the formula; others, batches, and
+ * other dtypes are unchanged. Products that were measured alone are slower in a step. */
 static void products(void)
 {
     char path[PATH_BYTES], text[256];
@@ -97,7 +98,9 @@ static void collectives(void)
     simulated_system_destroy(measured);
 }
 
-/* Between two lengths a power of it, the longest's beyond them, the nearest width's; nothing far below, of widths that are far, other dtypes, and without a mask. */
+/* Between two lengths the rate is interpolated by a power of the length; beyond them it is the
+ * longest's, and for other widths the nearest width's. There is no rate far below, for far widths,
+ * for other dtypes, and without a mask. */
 static void attention(void)
 {
     static struct dt_profile p;
@@ -123,7 +126,7 @@ static void attention(void)
     unlink(path);
 }
 
-/* Units with a blank before them, and names of columns in other letters. */
+/* Units after a blank, and names of columns in upper and lower case. */
 static void sizes_and_names(void)
 {
     static struct dt_profile p;

@@ -9,7 +9,8 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-/* Each wait ends with its message, and is bubble until that was made: in the middle of the wait, before it, after it, or nobody knows when. */
+/* A wait is bubble until its message was made: in the middle of the wait, before it, after it, or
+ * at an unknown time. */
 static void bubbles_by_hand(void)
 {
     struct timeline_message waits[] = {{.key = 2, .begin_ns = 300, .end_ns = 400},
@@ -48,7 +49,8 @@ static void the_same_twice(void)
     }
 }
 
-/* A step with late updates takes what computing it takes, or what its messages take, whichever is longer; and however late they are. */
+/* A step with late updates takes the longer of the times of computing and of messages, however late
+ * the updates are. */
 static void late_updates(void)
 {
     static const char *const late[] = {"0", "1", "4"};
@@ -81,8 +83,8 @@ static void late_updates(void)
               "staleness %s: %g, %g", late[i], metrics[i].server_link_busy, metrics[i].server_update_busy);
 }
 
-/* Give the field another value that its table allows; false where there is none to try: what others are derived from (the model's sizes from
- * its preset, whether there is a pipeline) has no part by itself and is not tried either. */
+/* Give the field another value that its table allows. False if there is none, or if other fields
+ * are derived from it (the model's sizes from its preset, or whether there is a pipeline). */
 static bool change_field(const struct dt_field *field, struct experiment *e)
 {
     void *at = (char *)e + field->offset;
@@ -103,7 +105,7 @@ static bool change_field(const struct dt_field *field, struct experiment *e)
     return true;
 }
 
-/* The keys that have no part in an experiment change neither a time nor a byte of it. */
+/* Keys that have no effect on an experiment change none of its times and bytes. */
 static void keys_without_a_part(void)
 {
     static const char *const more[] = {"", "\"tensor\": {\"size\": 2}, "};
@@ -123,7 +125,7 @@ static void keys_without_a_part(void)
             struct experiment other = *e;
             if (experiment_depends_on(e, field) || !change_field(field, &other))
                 continue;
-            if (experiment_depends_on(&other, field)) /* it has no part as long as it has its default */
+            if (experiment_depends_on(&other, field)) /* it has no effect only as long as it has its default */
                 continue;
             run(&other, system, &changed);
             CHECK(changed.step_s[0] == plain.step_s[0] && changed.rank_count == plain.rank_count &&
@@ -139,7 +141,8 @@ static void keys_without_a_part(void)
     CHECK(tried > 12 * 2 * PARADIGM_COUNT, "%d", tried);
 }
 
-/* Eight equal stages on one node, four chunks: 7 of 11 parts of a step are bubble, and nothing is left that no time has. */
+/* Eight equal stages on one node, four chunks: 7 of 11 parts of a step are bubble, and hardly any
+ * time is communication. */
 static void a_bubble_is_counted(void)
 {
     struct simulated_system *system;
@@ -156,7 +159,7 @@ static void a_bubble_is_counted(void)
     free(e);
 }
 
-/* A host that takes long for each launch keeps the device waiting, and its kernels are no longer for that. */
+/* Slow launches make the device wait, and do not make its kernels longer. */
 static void slow_launches(struct simulated_system *system)
 {
     system->costs.profile.host.launch_s *= 50;
@@ -200,12 +203,12 @@ static void bytes_are_those_of_check(void)
             CHECK(memcmp(&usage, &result.ranks[rank].memory, sizeof usage) == 0, "rank %d of %s", rank, divisions[d]);
             CHECK_OK(memory_fit_predict(e, rank, &own, NULL));
             CHECK(own.device.peak_total_bytes < usage.device.peak_total_bytes ||
-                      e->paradigm == PARADIGM_PDP, /* of which it keeps one chunk */
+                      e->paradigm == PARADIGM_PDP, /* the framework keeps one chunk */
                   "the framework keeps more: %s", divisions[d]);
         }
         measure_result_finish(&result);
 
-        /* A stack that keeps nothing of its own needs what every device of dtbench's needs. */
+        /* A framework without memory of its own needs the same bytes as dtbench. */
         memset(&system->costs.profile.memory, 0, sizeof system->costs.profile.memory);
         memset(&system->costs.profile.schedule, 0, sizeof system->costs.profile.schedule);
         system->device.granularity_bytes = 1;
@@ -253,8 +256,8 @@ static void one_rank_is_the_sum_of_its_kernels(void)
     CHECK(fabs(seconds - 4 * 4 * (1 + 1 + 2)) < 1e-3, "recomputed: %g s", seconds);
 }
 
-/* Fused attention alone computes at such a rate that one product of a sample, 2 T T w operations a head, takes a second. Forward has two of
- * them, backward five. */
+/* Only fused attention takes time: one product of a sample, with 2 T T w operations a head, takes a
+ * second. Forward has two of them, backward five. */
 static void a_product_takes_a_second(struct simulated_system *s)
 {
     only_attention(s);
@@ -285,8 +288,9 @@ static void launches_take_a_second(struct simulated_system *s)
     s->costs.profile.host.step_s = 5;
 }
 
-/* The device waits for its host, and at the end the host for the last kernels. Fused attention is one launch, forward and backward; the
- * other has two and none here. */
+/* The device waits for its host, and at the end the host waits for the last kernels. Fused
+ * attention has one launch in forward and one in backward; unfused attention has two and none
+ * here. */
 static void one_rank_is_bound_by_its_launches(void)
 {
     double fused = run_keys("\"batch_size\": 1, " TINY, launches_take_a_second);
@@ -323,7 +327,7 @@ static void free_kernels(struct simulated_system *s)
 
 static void kernels_as_long_as_messages(struct simulated_system *s)
 {
-    double scale = 0.5; /* of attention's second, so that a step computes about as long as it communicates */
+    double scale = 0.5; /* a part of attention's second, so that a step computes about as long as it communicates */
     only_attention(s);
     s->costs.profile.kernels[GPT_KERNEL_ATTENTION].passes *= 32 * 64 * scale / (256 * 768.0) / 12 / 3;
     s->costs.profile.kernels[GPT_KERNEL_ATTENTION_GRADIENT].passes *= 32 * 64 * scale / (256 * 768.0) / 12 / 3;
@@ -372,7 +376,7 @@ static void what_is_refused(void)
     refused("\"profile\": \"profiles/none.json\", " TINY, "profile: profiles/none.json: not found in ");
 }
 
-/* How many ranks are simulated, by hand. */
+/* The number of simulated ranks, by hand. */
 static void who_stands_for_whom(void)
 {
     static const struct {
@@ -407,7 +411,8 @@ static void who_stands_for_whom(void)
     }
 }
 
-/* Steps of many micro-batches by two of few: as the whole ones; and what fills and drains several times is simulated whole. */
+/* Steps of many micro-batches, predicted from steps of few, take the same time as simulated whole.
+ * Orders that fill and drain several times are simulated whole. */
 static void long_steps_by_short_ones(void)
 {
     static const char *const keys[] = {
@@ -450,7 +455,7 @@ static void long_steps_by_short_ones(void)
     }
 }
 
-/* What a slow GPU, link or card costs, worked out by hand where that can be. */
+/* The cost of a slow GPU, link or card, computed by hand where possible. */
 static void a_slow_part(void)
 {
     static const char *const parts[] = {"gpu", "node", "link", "card"};
@@ -475,7 +480,7 @@ static void a_slow_part(void)
 
 static void ranks_that_do_the_same_are_one(void)
 {
-    static const int roles[DIVISIONS] = {1, 4, 1, 1, 1, 2, 2}; /* at most, where there is a root: its own and the others' */
+    static const int roles[DIVISIONS] = {1, 4, 1, 1, 1, 2, 2}; /* an upper bound where there is a root */
     struct simulated_system *system;
     for (int d = 0; d < DIVISIONS; d++) {
         struct experiment *e = experiment_of(divisions[d]);

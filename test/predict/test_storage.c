@@ -31,7 +31,7 @@ static bool near(double value, double expected)
     return fabs(value - expected) <= 1e-4 * expected;
 }
 
-/* Each byte is saved once, whatever the division: by one node after the other as by all together. */
+/* Each byte is saved once, however the work is divided, whether nodes write in turn or together. */
 static void every_byte_is_saved_once(void)
 {
     char keys[512];
@@ -68,7 +68,7 @@ static void a_step_waits_for_slow_storage(void)
     struct experiment e;
     struct dt_metrics m =
         training_of("\"data\": {\"source\": \"ids\"}, \"world_size\": 16, \"paradigm\": \"ddp\", \"batch_size\": 4, " TINY, 1e-6, 1, 0, &e);
-    double read_s = 8 * 4 * 32 * 2 / 1e3; /* samples of a node, of 32 ids */
+    double read_s = 8 * 4 * 32 * 2 / 1e3; /* a node's samples, with 32 ids each */
     CHECK(near(m.steps_s, 4 * read_s), "%g, not %g", m.steps_s, 4 * read_s);
     CHECK(m.step.data_s > 0.9 * read_s && near(m.reading_s, 4 * m.step.data_s));
 }

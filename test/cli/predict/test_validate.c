@@ -1,7 +1,8 @@
 /* Measured runs, predicted: errors, skipped rows, and the accuracy on the study's measurements. */
 #include "test/cli/predict/validate_case.h"
 
-/* What has no room has no time, but the bytes that it would need. Reasons are said once, with how many rows have them. */
+/* A run that does not fit has no time, but the bytes that it would need. Each reason is printed
+ * once, with the number of its rows. */
 static void rows_without_a_time(void)
 {
     struct validate_rows rows;
@@ -27,7 +28,8 @@ static void rows_without_a_time(void)
     validate_rows_finish(&rows);
 }
 
-/* Where a row does not tell of sequence parallelism, --set does; where neither does and it decides what fits, the row is not judged. */
+/* Where a row does not give sequence parallelism, --set does. Where neither does, and it decides
+ * whether the run fits, the row is not judged. */
 static void sequence_parallel_told_or_not(void)
 {
     static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,status,seq_parallel\n"
@@ -54,8 +56,8 @@ static void sequence_parallel_told_or_not(void)
     }
 }
 
-/* RMS norms of single operations take longer and keep more than kernels; a table that does not tell is predicted with the time of kernels. FSDP gathers as
- * the table says. */
+/* RMS norms in separate operations take longer and keep more than those in kernels, which are the
+ * default. FSDP gathers as the table says. */
 static void norms_and_units_told(void)
 {
     static const char *const mesh =
@@ -117,7 +119,8 @@ static void stages_and_gradients_of_deepspeed(void)
     validate_rows_finish(&rows);
 }
 
-/* Steps told by short ones are as long, and equal rows are predicted once. */
+/* Steps that are predicted from short ones take the same time, and equal rows are predicted
+ * once. */
 static void brief_and_equal_rows(void)
 {
     static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,notes\n"
@@ -155,7 +158,7 @@ static void brief_and_equal_rows(void)
           whole_s[6]);
 }
 
-/* A run that needs more memory than predictions allow has a time where that is not asked. */
+/* A run that does not fit has a time in coarse predictions, which do not check memory. */
 static void coarse_steps_whatever_memory(void)
 {
     static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp\n"
@@ -173,7 +176,8 @@ static void coarse_steps_whatever_memory(void)
     }
 }
 
-/* The ranks of a shard group, in both kinds of tables; without them a group has those of a node. */
+/* The ranks of a shard group, in both kinds of tables; by default a group has the ranks of a
+ * node. */
 static void hsdp_in_tables(void)
 {
     static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,dp,zero/fsdp,dp_shard\n"
@@ -203,7 +207,8 @@ static void hsdp_in_tables(void)
     validate_rows_finish(&rows);
 }
 
-/* What the profile's framework would end with an error is no prediction, and counts as one that does not fit. */
+/* A run that the profile's framework would refuse is not predicted, and counts as one that does not
+ * fit. */
 static void framework_refuses(void)
 {
     struct validate_rows rows;
@@ -253,7 +258,8 @@ static const struct validate_group *group(const struct validate_summary *summary
     return &none;
 }
 
-/* Rows that lack a value or name what is not known are skipped with a reason of their own; the others count. */
+/* Rows with a missing value or an unknown name are skipped with their own reason; the others
+ * count. */
 static void rows_that_cannot_be_read(void)
 {
     static const char *const wrong[][2] = {{"dpd,GPTSmall,8,8,0,1,1,8,keep,,1,1", "paradigm: \"dpd\" is not one of"},
@@ -293,7 +299,8 @@ static void rows_that_cannot_be_read(void)
     validate_rows_finish(&rows);
 }
 
-/* Errors by hand: +10 %, -20 %, and one row without a time. Two cells: one clear, named wrong; one close, named right. */
+/* Errors by hand: +10 %, -20 %, and one row without a time. Two cells: a clear one, predicted
+ * wrong, and a close one, predicted right. */
 static void summaries(void)
 {
     struct validate_rows rows;
@@ -326,7 +333,8 @@ static void summaries(void)
     validate_rows_finish(&rows);
 }
 
-/* Every sixth of the study's rows. What the whole file reaches is in results/study/README.md; a sixth of it varies by a percent or so. */
+/* Every sixth of the study's rows. The accuracy on the whole file is in results/study/README.md;
+ * that of a sixth differs by about a percent. */
 static void bars(void)
 {
     enum { EVERY = 6 };
@@ -364,7 +372,8 @@ static dt_status read_collectives(const char *text, struct validate_collectives 
     return status;
 }
 
-/* Names and sizes in the ways that people write them; what the cluster has no room for is skipped. */
+/* Names and sizes as people write them; rows that need more nodes than the cluster has are
+ * skipped. */
 static void collectives_alone(void)
 {
     struct validate_collectives c;

@@ -51,7 +51,7 @@ static void meshes_become_experiments(void)
     validate_rows_finish(&rows);
 }
 
-/* Each name is its own column's, wherever it stands. */
+/* Columns are found by name, in any order. */
 static void columns_in_any_order(void)
 {
     struct validate_rows rows;
@@ -67,7 +67,8 @@ static void columns_in_any_order(void)
     validate_rows_finish(&rows);
 }
 
-/* Frameworks' names of columns in any letters; yes and no in other words; parts of stages without an order; more nodes than the cluster has. */
+/* Frameworks' names of columns, in upper and lower case; other words for yes and no; parts of
+ * stages without an order; more nodes than the cluster has. */
 static void words_of_strangers(void)
 {
     struct validate_rows rows;
@@ -91,7 +92,7 @@ static void words_of_strangers(void)
     validate_rows_finish(&rows);
 }
 
-/* Numbers as programs and people write them, of a column in `unit`; NAN: none. */
+/* Numbers as programs and people write them, in a column of `unit`; NAN: not a number. */
 static void numbers_of_strangers(void)
 {
     static const struct {
@@ -140,8 +141,9 @@ static void numbers_of_strangers(void)
     }
 }
 
-/* A mark of byte order, semicolons, a column without a name, decimal commas, units, words for what is missing, a run out of memory in place of its
- * time, a quoted line break; GPUs that follow from dp, tp and pp; each row that cannot be read is skipped with its reason, and the others stay. */
+/* A byte order mark, semicolons, a column without a name, decimal commas, units, words for missing
+ * values, OOM in place of a time, a quoted line break; the number of GPUs from dp, tp and pp. A row
+ * that cannot be read is skipped with its reason, and the others stay. */
 static void tables_of_strangers(void)
 {
     static const char *const reasons[] = {
@@ -201,8 +203,8 @@ static void local_batches(void)
     validate_rows_finish(&rows);
 }
 
-/* What could be read as something else: words that only begin like known ones, types of numbers, times that differ, other GPUs than the
- * cluster's, two columns of one meaning. */
+/* Text that is easily misread: words that only begin like known ones, data types, times that
+ * differ, other GPUs than the cluster's, two columns with the same meaning. */
 static void readings_that_mislead(void)
 {
     static const struct {
@@ -294,7 +296,8 @@ static void amounts_that_mislead(void)
     validate_rows_finish(&rows);
 }
 
-/* What would be predicted as another run than it was: statuses of runs that failed, an interleaved schedule without its parts, and experts. */
+/* Rows that must not be predicted as another run: failed runs, an interleaved schedule without its
+ * number of parts, and experts. */
 static void runs_of_another_kind(void)
 {
     static const struct {
@@ -323,7 +326,8 @@ static void runs_of_another_kind(void)
     validate_rows_finish(&rows);
 }
 
-/* The name of a published model stands for its sizes, with its owner or not; what the table gives of a size counts before it. */
+/* A published model's name gives its sizes, with or without the owner's name; sizes in the table
+ * take precedence. */
 static void models_by_name(void)
 {
     static const char *const reasons[] = {"",
@@ -354,7 +358,7 @@ static void models_by_name(void)
     validate_rows_finish(&rows);
 }
 
-/* A width of its own is taken over; four times the hidden size is what is usual. */
+/* An unusual ffn width is used; four times the hidden size is the default. */
 static void widths_of_layers(void)
 {
     struct validate_rows rows;
@@ -371,8 +375,8 @@ static void conditions(void)
 {
     static const struct {
         const char *condition;
-        int rows;          /* that are left */
-        const char *error; /* where none are */
+        int rows;          /* rows rows that are left */
+        const char *error; /* the error the error where none are left left */
     } wanted[] = {{"gpu=a b", 2, NULL},        {"gpu!=a b", 1, NULL},         {"gpus<=8", 2, NULL},
                   {"gpus>8.0", 1, NULL},       {"step_s>=1", 1, NULL},        {"step_s<1", 1, NULL},
                   {"gpus=9", 0, "no row"},     {"gpu<a", 0, "not a number"},  {"cards=8", 0, "has no column cards"},
@@ -412,7 +416,8 @@ static void faults(void)
     }
 }
 
-/* What shards, by the names of other projects, with the ranks of a group after them; and vocabularies in thousands. */
+/* Other projects' names of sharding, followed by the ranks of a group; and vocabularies in
+ * thousands. */
 static void names_of_other_projects(void)
 {
     static const struct {

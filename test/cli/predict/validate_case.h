@@ -13,7 +13,7 @@
 
 static const struct validate_system system_of_study = {.cluster = "clusters/gcp_a2.json", .profile = "profiles/pytorch_1.11_a100.json"};
 
-/* A file of its own for each text. */
+/* Read a text as a table, from a temporary file. */
 static inline dt_status read_text_for(const struct validate_system *system, const char *text, struct validate_rows *rows, char path[64])
 {
     snprintf(path, 64, "/tmp/test_validate_XXXXXX");

@@ -69,7 +69,8 @@ static void tells_from_the_most_alike(void)
     struct forecast other = forecaster_predict(f, &e[3]);
     CHECK(other.basis == FORECAST_SAME_RANKS && near(other.expected_s, 25), "%g", other.expected_s);
 
-    /* fsdp with batch 2 takes 3 s a step: from here on fsdp with batch 4 is told from it and not from ddp. Only start-up is known. */
+    /* fsdp with batch 2 takes 3 s a step: from now on the forecast for fsdp with batch 4 follows
+     * it, and not ddp. Only start-up is known. */
     CHECK_OK(forecaster_add(f, &e[2], 3, 0.5, NAN));
     other = forecaster_predict(f, &e[3]);
     CHECK(other.basis == FORECAST_ALIKE && near(other.expected_s, 60.5) && other.based_on == 1, "%g", other.expected_s);
@@ -97,14 +98,15 @@ static void takes_what_tells_nothing(void)
     CHECK_OK(forecaster_add(f, e, NAN, 1, 1));
     CHECK_OK(forecaster_add(f, e, 0, 1, 1));
     CHECK(forecaster_predict(f, e).basis == FORECAST_NONE);
-    /* 10 median steps take more than all there was: no time is negative. */
+    /* 10 median steps take longer than the whole run: the rest is 0, never negative. */
     CHECK_OK(forecaster_add(f, e, 1, 1, 9));
     CHECK(near(forecaster_predict(f, e).expected_s, 10));
     forecaster_destroy(f);
     free(e);
 }
 
-/* Simulated steps take days of the cluster, and of this machine what their predictions took. */
+/* Simulated steps take days of the cluster; the forecast counts the seconds that their prediction
+ * took on this machine. */
 static void counts_real_seconds_of_predictions(void)
 {
     int count;
@@ -121,7 +123,8 @@ static void counts_real_seconds_of_predictions(void)
     free(e);
 }
 
-/* Each prediction costs the same, however many experiments are done: the newest 64 of each kind are asked. */
+/* Each prediction costs the same, however many experiments are done: the newest 64 of each kind
+ * count. */
 static void asks_the_newest(void)
 {
     int count;
@@ -167,7 +170,8 @@ static void names_a_sweep(void)
     experiment_list_destroy(other);
 }
 
-/* What makes no difference to one device alone, or would keep it from training, is not the reference's. */
+/* The reference on one device leaves out settings that have no effect there, or would keep it from
+ * training. */
 static void one_reference_for_all(void)
 {
     static const char *const changes[] = {"\"seed\": 1", "\"fsdp\": {\"unit\": \"linear\"}, \"hsdp\": {\"shard_size\": 2}",
@@ -199,7 +203,8 @@ static bool is_held(const char *path)
     return held;
 }
 
-/* A draft is its process's from its begin to its end, also when it has been written again. */
+/* A process holds the lock of its draft from beginning to end, also after the draft was
+ * replaced. */
 static void holds_its_draft(void)
 {
     int count, fd;

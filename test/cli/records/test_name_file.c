@@ -24,7 +24,7 @@ static bool contains(const char *name, char first)
     return same;
 }
 
-/* A file that came between the look and the renaming. */
+/* Another process makes the file between the check and the renaming. */
 static void nothing_is_replaced_unasked(void)
 {
     write_text(temporary, "new");
@@ -39,7 +39,8 @@ static void nothing_is_replaced_unasked(void)
     CHECK(contains(path, 'n'), "a new name");
 }
 
-/* Links of others lie under the file's name and under that of the new one beside it: what they lead to stays as it is. */
+/* Other users' links have the file's name and the temporary file's name: their targets do not
+ * change. */
 static void links_are_not_followed(void)
 {
     char fresh[96];
@@ -52,7 +53,7 @@ static void links_are_not_followed(void)
     CHECK(contains(path, 'n') && access(fresh, F_OK) != 0, "it was not replaced");
 }
 
-/* What is given up, or cannot be finished, leaves the older file. */
+/* After a failed or abandoned writing the older file remains. */
 static void older_file_stays(void)
 {
     struct dt_output_file file;

@@ -59,12 +59,12 @@ static void groups(void)
         {"a b a b", PARADIGM_PDP, 2, 0, 0, true, NULL},
         {"a a b b", PARADIGM_PDP, 4, 0, 0, false, "pipeline.stages: 4 ranks"},
         {"a a b b", PARADIGM_PDP, 1, 0, 0, false, NULL},
-        {"a b c d", PARADIGM_DDP, 2, 0, 0, false, NULL}, /* stages are pdp's alone */
+        {"a b c d", PARADIGM_DDP, 2, 0, 0, false, NULL}, /* without pdp the stages are not used */
         {"a b a b", PARADIGM_FSDP, 2, 0, 0, false, NULL},
         {"a a b b", PARADIGM_HSDP, 0, 2, 0, false, NULL},
         {"a a b b", PARADIGM_HSDP, 0, 4, 0, false, "hsdp.shard_size: 4 ranks"},
         {"a a b b", PARADIGM_HSDP, 0, 0, 0, false, NULL},
-        {"a a a b", PARADIGM_HSDP, 0, 0, 0, false, "hsdp.shard_size"}, /* nodes that are not equal are no shard groups */
+        {"a a a b", PARADIGM_HSDP, 0, 0, 0, false, "hsdp.shard_size"}, /* unequal nodes cannot be shard groups */
         {"a a a b", PARADIGM_HSDP, 0, 0, 0, true, NULL},
     };
     try_examples(examples, sizeof examples / sizeof examples[0]);
@@ -138,7 +138,7 @@ static void gpus(void)
         bool share;
         const char *refusal;
     } examples[] = {
-        {"a:G a:H b:G b:H", 2, 0, 0, false, NULL}, /* the same number elsewhere is another board all the same */
+        {"a:G a:H b:G b:H", 2, 0, 0, false, NULL}, /* the same number on another node is another GPU */
         {"a:G a:H b:G b:H", 1, 0, 0, false, NULL},
         {"a:G a:H a:G", 2, 0, 0, false, "node a has 3 ranks and 2 GPUs: start 2 ranks there"},
         {"a:G a:H a:G", 2, 0, 0, true, NULL},
@@ -151,7 +151,7 @@ static void gpus(void)
         {"a:G a:H", 2, 1, 0, true, NULL},
         {"a:G a:H", 2, 4, 2, false, NULL},
         {"a:G a:H", 2, 1, 2, false, "gpus_per_node: 2 are asked for, and Slurm gave the job 1 on node a"},
-        {"a a a", 0, 1, 0, false, NULL}, /* cpu ranks may be as many as they like */
+        {"a a a", 0, 1, 0, false, NULL}, /* any number of cpu ranks may share a machine */
     };
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         struct placement_rank ranks[8] = {0};
@@ -180,7 +180,7 @@ static void gpus(void)
     CHECK_OK(placement_check_alone(&e, 1, 1, 1));
 }
 
-/* A launcher that shows each rank one GPU, and several ranks on a node: said. */
+/* A launcher that shows each rank only one GPU, with several ranks on a node, is reported. */
 static void hidden_gpus(void)
 {
     struct placement_rank ranks[8] = {0};

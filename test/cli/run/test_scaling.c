@@ -32,7 +32,7 @@ static void the_fewest_ranks_of_what_is_alike(void)
                  (const int[]){-1, -1}, 2);
 }
 
-/* Of a global batch the ranks' batches differ, and the work is the same. */
+/* With a global batch the ranks' batches differ, but the work is the same. */
 static void strong_scaling(void)
 {
     check_fewest("{" SMALL ", \"paradigm\": \"ddp\", \"global_batch\": 8, \"sweep\": {\"world_size\": [4, 2, 8]}}", (const int[]){1, 1, 1},
@@ -42,7 +42,8 @@ static void strong_scaling(void)
                  (const int[]){-1, -1}, 2);
 }
 
-/* Experiments that differ in names and in ranks a node are alike; of several with the fewest ranks each is its own, and the first the others'. */
+/* Experiments that differ only in name and in ranks per node are compared. Of several with the
+ * fewest ranks, each is its own reference, and the first one is the others'. */
 static void the_first_of_several(void)
 {
     check_fewest("{" SMALL ", \"paradigm\": \"ddp\", \"sweep\": {\"cases\": [{\"world_size\": 4}, {\"world_size\": 2, \"name\": \"a\"},"

@@ -42,10 +42,10 @@ static void fill(struct sweep *s)
     }
 }
 
-/* What compares each experiment with each other one takes hours. */
+/* A quadratic algorithm would take hours. */
 static void many_results(void)
 {
-    static const double most_s = 10; /* of the processor, with sanitizers on a slow machine; it takes a hundredth of it */
+    static const double most_s = 10; /* processor time, with sanitizers on a slow machine; usually it takes a hundredth */
     struct experiment_list *e = parse();
     struct sweep s = {.experiments = e, .distinct = ALL, .count = ALL};
     FILE *to = fopen("/dev/null", "w");

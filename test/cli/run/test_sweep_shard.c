@@ -42,8 +42,9 @@ static void every_experiment_is_in_one_shard(void)
     experiment_list_destroy(e);
 }
 
-/* Dealt in the sweep's order, one of four shards would have a batch of 4, 16 and 64 each time: nearly half of the work. Dealt by work, but each
- * round from the first shard on, the first would have 29 % of it. */
+/* Divided in the sweep's order, one of four shards would always get the batches of 4, 16 and 64:
+ * nearly half of the work. Divided by work, but with every round beginning at the first shard, the
+ * first shard would get 29 %. */
 static void the_work_is_spread(void)
 {
     struct experiment_list *e = sweep();

@@ -39,7 +39,8 @@ static void forecasts_decide(void)
     free(e);
 }
 
-/* Whatever the records of earlier runs make one expect, the first of a run starts: else a sweep might never go on. */
+/* The first experiment of a run always starts, whatever the forecast: otherwise a sweep might never
+ * continue. */
 static void the_first_starts(void)
 {
     char why[128] = "";
@@ -89,7 +90,7 @@ static double next_answer(void *context)
     return *(*answers)++;
 }
 
-/* Asked when an experiment would not fit; without an answer the last one stands. */
+/* Slurm is asked again when an experiment would not fit; without an answer the last limit stays. */
 static void a_jobs_limit_moves(void)
 {
     double answers[] = {NAN, 40, 4000, 4000}, *at = answers;

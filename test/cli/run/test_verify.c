@@ -20,7 +20,7 @@ static struct experiment an_experiment(void)
     return one;
 }
 
-/* Losses of 1, each off by what `off` says. */
+/* Losses of 1, each off by `off`. */
 static struct report training(double losses[STEPS], const double off[STEPS])
 {
     struct report report;
@@ -59,7 +59,8 @@ static void losses_that_part_as_rounding_grows(void)
     check_verified(off, (const double[]){0, 1e-8, 1e-8, 9e-7, 1e-3, 1e-2}, "failed", 4, true);
 }
 
-/* However fast it grows: the first gradients are either right or not. */
+/* The first two losses count however fast differences grow: the first gradients are right or
+ * wrong. */
 static void the_first_two_losses_count_always(void)
 {
     const double chaos[] = {1, 1, 1, 1, 1, 1};

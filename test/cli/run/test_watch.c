@@ -1,4 +1,5 @@
-/* A limit on what a thread does: what happens once it has passed, in a child process, since it ends the process. */
+/* A time limit on a thread's work, tested in a child process, because passing it ends the
+ * process. */
 #include "cli/run/run.h"
 #include "lib/base/clock.h"
 #include "test/check.h"
@@ -12,7 +13,7 @@ enum { KEPT = 0, OVERDUE = 3, WENT_ON = 4 };
 static void end(void *context)
 {
     *(volatile int *)context = 1;
-    dt_sleep_ms(200); /* whoever is awake goes on now, unless he is kept from it */
+    dt_sleep_ms(200); /* time for another thread to continue, if nothing stops it */
     _exit(OVERDUE);
 }
 
@@ -45,7 +46,8 @@ static void limits_that_are_kept(void)
     CHECK(work_in_child(2, 100, 0) == KEPT);
 }
 
-/* It comes back from the library while the record is written: from then on it must do nothing. */
+/* The hanging rank returns from the library while the record is written: it must do nothing any
+ * more. */
 static void limit_that_passes(void)
 {
     CHECK(work_in_child(2, 150, 0.05) == OVERDUE);

@@ -1,4 +1,5 @@
-/* Jobs of other frameworks: import(export(x)) is x for 1,000 random configs of what each framework and dtbench can both be. */
+/* Jobs of other frameworks: import(export(x)) is x for 1,000 random configs of settings that the
+ * framework and dtbench both have. */
 #include "cli/words/words.h"
 #include "lib/config/json.h"
 #include "schedules/config/parse.h"
@@ -97,7 +98,7 @@ static void megatron_config(struct dice *d, char *text)
     add_optimizer(d, text, false);
     if (!is_fp32(text))
         strcat(text, ONE_OF(d, "", ",\"fp8\":{\"recipe\":\"delayed\"}", ",\"fp8\":{\"recipe\":\"tensorwise\"}"));
-    if (!is_fp32(text)) /* what is kept in fp32 travels so */
+    if (!is_fp32(text)) /* gradients that are kept in fp32 are sent in fp32 */
         strcat(text, ONE_OF(d, "", ",\"gradient_dtype\":\"fp32\""));
     strcat(text, "}");
 }
@@ -155,7 +156,8 @@ static void deepspeed_config(struct dice *d, char *text)
     strcat(text, "}");
 }
 
-/* Offload and recomputation are FSDP's; a script's own are not in the file. */
+/* Offload and recomputation are in the file only with FSDP; a script's own settings are not in
+ * it. */
 static void accelerate_config(struct dice *d, char *text)
 {
     int data = power(d, 4);
@@ -181,7 +183,7 @@ static void accelerate_config(struct dice *d, char *text)
 static const struct {
     const char *name;
     void (*config)(struct dice *d, char *text);
-    struct import_options options; /* what the file cannot say */
+    struct import_options options; /* options for what the file does not contain */
 } spaces[] = {
     {"megatron", megatron_config, {0, 0, NULL}},
     {"torchtitan", torchtitan_config, {0, 0, NULL}},
@@ -200,7 +202,7 @@ static bool parse(const char *text, struct experiment *out)
     return true;
 }
 
-/* The job as its file has it, read again. */
+/* Write the job to a file and read it again. */
 static struct cJSON *through_a_file(const struct framework *f, const struct cJSON *theirs)
 {
     char path[] = "/tmp/dtbench-words-XXXXXX";
@@ -211,13 +213,14 @@ static struct cJSON *through_a_file(const struct framework *f, const struct cJSO
     fclose(file);
     dt_status status = words_read_text(path, f, &tree);
     unlink(path);
-    if (status == DT_ERR_UNAVAILABLE) /* no Python here that reads it */
+    if (status == DT_ERR_UNAVAILABLE) /* this machine has no Python that reads the format */
         return cJSON_Duplicate(theirs, true);
     CHECK(status == DT_OK, "%s: %s", f->name, dt_error_message());
     return tree;
 }
 
-/* Flags and JSON always go by a file; what Python reads does so a few times. */
+/* Flags and JSON always go through a file; formats that Python reads do so a few times, because
+ * Python starts slowly. */
 static void there_and_back(int space, int index, const char *text, const struct experiment *x)
 {
     const struct framework *f = framework_find(spaces[space].name);

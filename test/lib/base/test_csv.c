@@ -107,7 +107,7 @@ static void short_and_long_records(void)
     dt_csv_finish(&csv);
 }
 
-/* Quotes that end no field are text of their own row, and the rows after it are read. */
+/* Quotes that do not end a field are text of their own row, and the rows after it are read. */
 static void stray_quotes(void)
 {
     struct dt_csv csv;
@@ -144,11 +144,11 @@ static void faults(void)
     dt_csv_finish(&csv);
 }
 
-/* Names that are compared each with each other one take a minute. */
+/* Comparing each name with each other would take a minute. */
 static void many_columns(void)
 {
     enum { COLUMNS = 150000 };
-    static const double most_s = 5; /* of the processor, with sanitizers on a slow machine; it takes a hundredth of it */
+    static const double most_s = 5; /* processor time, with sanitizers on a slow machine; usually it takes a hundredth */
     char *text = malloc(COLUMNS * 9);
     struct dt_csv csv;
     size_t used = 0;

@@ -6,7 +6,8 @@
 
 enum { DRAWS = 1000, STEPS = 9 };
 
-/* A small generator of its own: the draws must stay the same whatever becomes of the program's. SplitMix64, Steele et al. 2014. */
+/* A generator of its own, so that the draws do not change with the program's. SplitMix64, Steele et
+ * al. 2014. */
 static double uniform(uint64_t *state)
 {
     uint64_t z = *state += 0x9E3779B97F4A7C15;
@@ -21,7 +22,7 @@ static double normal(uint64_t *state)
     return radius * cos(2 * 3.14159265358979323846 * uniform(state));
 }
 
-/* Noise of a step: of what kind, and how often which verdict comes. */
+/* The noise of a step, and how often each verdict occurs. */
 enum noise { NOISE_NORMAL, NOISE_UNIFORM, NOISE_OUTLIERS, NOISE_SLOW_SPELLS };
 
 static void draw(double *step_s, int count, double mean_s, double relative, enum noise noise, uint64_t *state)
@@ -59,7 +60,7 @@ static struct rates judge(double true_ratio, int steps, double relative, enum no
     return rates;
 }
 
-/* What a gate is asked to do: noise of 5 %, 9 steps, a threshold of 5 %. */
+/* The gate's requirement: noise of 5 %, 9 steps, a threshold of 5 %. */
 static void no_false_alarm_and_no_loss_missed(void)
 {
     static const enum noise kinds[] = {NOISE_NORMAL, NOISE_UNIFORM};
@@ -76,8 +77,9 @@ static void no_false_alarm_and_no_loss_missed(void)
     }
 }
 
-/* Noise that nobody ordered must not raise alarms, and should not hide what is lost. Without its widening the interval would be right in 63
- * % of the slow spells, and 13 % of equal programs would be called slower. */
+/* Other kinds of noise must not raise alarms, and should not hide a loss. Without its widening the
+ * interval would be right in 63 % of the slow spells, and 13 % of equal programs would be called
+ * slower. */
 static void other_noise(void)
 {
     struct rates outliers = judge(1, STEPS, 0.05, NOISE_OUTLIERS, 21), lost = judge(0.85, STEPS, 0.05, NOISE_OUTLIERS, 22);
@@ -136,7 +138,7 @@ static void edges(void)
     CHECK(r.ratio == 0.5 && r.low == 0.5 && r.high == 0.5 && dt_ratio_judge(&r, 0.05) == DT_SLOWER, "%g", r.ratio);
     CHECK_OK(dt_ratio_compare(slow, 3, equal, 4, &r));
     CHECK(r.ratio == 2 && dt_ratio_judge(&r, 0.05) == DT_FASTER);
-    CHECK_OK(dt_ratio_compare(one, 1, two, 2, &r)); /* a ratio, and nothing to say how sure it is */
+    CHECK_OK(dt_ratio_compare(one, 1, two, 2, &r)); /* a ratio, without an interval */
     CHECK(r.ratio == 2 && isnan(r.low) && isnan(r.high) && dt_ratio_judge(&r, 0.05) == DT_UNCLEAR);
     const struct {
         const double *steps;
@@ -188,8 +190,9 @@ static void many_steps(void)
     free(new);
 }
 
-/* Runs on a machine with other work: half of the time hardly any, else steps take some three times as long. Looked at from 12 runs on until
- * all is clear, and once more with as many again before it is called slower: what scripts/gate does. */
+/* Runs on a machine with other work: half of the time hardly any, else steps take some three times
+ * as long. Judged from 12 runs on until the verdict is clear, and again with twice the runs before
+ * it is called slower, as scripts/gate does. */
 static enum dt_change judge_in_turn(double true_ratio, uint64_t *state)
 {
     enum { MOST = 96 };

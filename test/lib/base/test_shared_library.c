@@ -1,4 +1,5 @@
-/* Libraries that are loaded while the program runs: where they are looked for, and what is said where there is none. */
+/* Libraries that are loaded while the program runs: where they are searched, and the error if there
+ * is none. */
 #include "lib/base/shared_library.h"
 #include "test/check.h"
 
@@ -30,7 +31,7 @@ static void by_name(void)
     CHECK(library && !dt_shared_library_find(library, functions + 1, 1));
 }
 
-/* The variable is an order: what it names, or nothing. */
+/* The variable decides: only the file that it names is loaded. */
 static void by_variable(void)
 {
     char reason[512] = "";

@@ -1,4 +1,5 @@
-/* What every communicator must do, whatever its backend and size. Runs on each rank; counts failures as test/check.h does. */
+/* The tests that every communicator must pass, for any backend and size. Runs on each rank; counts
+ * failures as test/check.h does. */
 #pragma once
 
 #include "lib/base/clock.h"
@@ -14,7 +15,7 @@ struct comm_body {
     struct dt_stream *first, *second;
     int rank, size;
     bool nccl; /* sums are NCCL's: see lib/comm/comm.h */
-    bool slow; /* an emulated GPU: fewer of the long ones */
+    bool slow; /* an emulated GPU: shorter loops */
 };
 
 /* Device memory, and the host's copy of it. */
@@ -93,7 +94,8 @@ static inline float body_reduced(int size, size_t i, enum dt_dtype dtype, enum d
     return op == DT_AVG ? body_rounded(sum * (1.0f / (float)size), dtype) : sum;
 }
 
-/* Is it? NCCL multiplies by 1 / size before it adds, and rounds each time: exact only where the size is a power of two. */
+/* Compare with body_reduced. NCCL multiplies by 1 / size before it adds, and rounds each time:
+ * exact only where the size is a power of two. */
 static inline bool body_is_reduced(const struct comm_body *b, float value, size_t i, enum dt_dtype dtype, enum dt_reduction op)
 {
     float want = body_reduced(b->size, i, dtype, op), step = dtype == DT_FP32 ? 0x1p-23f : dtype == DT_FP16 ? 0x1p-10f : 0x1p-7f;
@@ -233,7 +235,7 @@ static inline void body_rooted(struct comm_body *b, size_t count, enum dt_dtype 
     body_free(b, &x);
 }
 
-/* Numbers whose sums are not exact: near enough to double precision, and the same bits everywhere. */
+/* Sums that are not exact are close to double precision, and have the same bits on all ranks. */
 static inline void body_same_bits(struct comm_body *b, size_t count, enum dt_dtype dtype)
 {
     struct body_buffer x = body_alloc(b, count, dtype);
@@ -406,7 +408,7 @@ static inline void body_concurrent(struct comm_body *b)
     dt_comm_destroy(parity);
 }
 
-/* Nobody is through before the last has come, and nothing is counted. */
+/* No rank passes before the last one has arrived, and no bytes are counted. */
 static inline void body_start_together(struct comm_body *b)
 {
     double times[2], all[64][2], last = 0;
@@ -426,7 +428,8 @@ static inline void body_start_together(struct comm_body *b)
     }
 }
 
-/* Sums and the highest of each; what the devices exchange counts nowhere, and fewer numbers after more of them are no others'. */
+/* Sums and maxima of numbers. The exchange is not counted as traffic, and a shorter list after a
+ * longer one has no leftovers. */
 static inline void body_numbers(struct comm_body *b)
 {
     uint64_t bytes = dt_comm_bytes(b->comm, DT_COMM_ALL_GATHER);
@@ -442,7 +445,8 @@ static inline void body_numbers(struct comm_body *b)
     CHECK(dt_comm_bytes(b->comm, DT_COMM_ALL_GATHER) == bytes);
 }
 
-/* All ranks but the last, and each rank with one next to it; the same number of bytes goes through them whichever it is. */
+/* Take subsets: all ranks but the last, and each rank with a neighbour. Each subset transfers the
+ * same number of bytes. */
 static inline void body_take(struct comm_body *b, const char *names[2], struct dt_comm *out[2])
 {
     int most[64], pair[2] = {b->rank / 2 * 2, b->rank / 2 * 2 + 1};
@@ -469,7 +473,7 @@ static inline dt_status body_count_subset(struct dt_comm *parent, const int *ran
     return body_backend->subset(parent, ranks, count, name, out);
 }
 
-/* Subsets of one set are made once, whatever is in between; those of another set are others. */
+/* A subset with the same ranks is made once, also after others; other ranks give another subset. */
 static inline void body_keep(struct comm_body *b)
 {
     static const char *names[][2] = {{"most", "pair"}, {"pair", "pair"}};
@@ -609,7 +613,7 @@ static inline void comm_body_run(struct comm_body *b)
         body_same_bits(b, 50021, (enum dt_dtype)dtype);
     }
     if (test_failures)
-        return; /* the ranks may not agree on anything any more */
+        return; /* after a failure the ranks may not agree any more */
     if (b->size > 1) {
         body_group(b, 10);
         body_group(b, 300007);
@@ -625,7 +629,7 @@ static inline void comm_body_run(struct comm_body *b)
     body_keep(b);
 }
 
-/* Every operation is accepted and touches nothing: the addresses are nobody's. */
+/* sim accepts every operation and touches no memory: the addresses are invalid. */
 static inline void comm_body_run_sim(struct comm_body *b)
 {
     struct dt_buffer x, y;

@@ -112,7 +112,8 @@ static int rank_main(const char *mode, const char *socket_name)
     say_last_word(world.rank);
     if (!is(mode, "body") && !is_cuda()) /* mpirun ends everybody once one leaves without MPI_Finalize */
         await_last_words(world.rank, world.size);
-    /* Not through exit: a leak checker would list what MPI keeps in modules that it has unloaded, which no suppression can name. */
+    /* _exit, because a leak checker would report memory of MPI's unloaded modules, which no
+     * suppression can name. */
     fflush(stdout);
     _exit(0);
 }
@@ -241,7 +242,7 @@ static void disagreeing_ranks(void)
     expect_ok("disagree", 2);
 }
 
-/* Of nccl alone: mpi's own launcher sees to these, and has no graphs. */
+/* Only for nccl: mpi's launcher handles these cases, and mpi has no graphs. */
 static void launched_graph(void)
 {
     if (!is_cuda())
@@ -264,7 +265,7 @@ static void registration(void)
     CHECK(status == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "register_buffers: NCCL ") &&
               strstr(dt_error_message(), "2.19 or newer is needed"),
           "%s", dt_error_message());
-    test_skip_reason[0] = 0; /* that is what was asked for */
+    test_skip_reason[0] = 0; /* the skip was requested */
     unsetenv("DTBENCH_EMULATED_NCCL_2_18");
 }
 
@@ -297,7 +298,7 @@ static void meetings(void)
     unsetenv("DTBENCH_EMULATED_MIG");
 }
 
-/* What the supervisor says: it is the process that has ended. */
+/* The supervisor must report the process that has ended. */
 static void expect_an_end(const char *mode)
 {
     dt_status status;

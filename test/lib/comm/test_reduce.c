@@ -43,7 +43,7 @@ static int differences(enum dt_cpu_isa isa, enum dt_dtype dtype, const void *out
     return wrong;
 }
 
-/* False: this processor or this build does not have them. */
+/* False: the loops are not in this build, or do not run on this processor. */
 static bool combine(enum dt_cpu_isa isa, enum dt_dtype dtype, void *out, const void *a, const void *b, size_t count, float scale)
 {
     const struct dt_simd *loops = dt_simd_for(isa, dtype);
@@ -89,7 +89,8 @@ static void random_fp32(void)
     }
 }
 
-/* Short and odd lengths at odd addresses, in place on either side; what stands around the result stays. */
+/* Short and odd lengths at odd addresses, in place on either side; memory around the result does
+ * not change. */
 static void lengths_and_aliases(void)
 {
     for (enum dt_cpu_isa isa = DT_ISA_BASE; isa <= DT_ISA_AVX512; isa++) {

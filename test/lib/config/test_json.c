@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What the reader must refuse, and the whole of what it says. */
+/* Text that the reader must refuse, with the complete error. */
 static void refuses(void)
 {
     static const struct {

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Every sample of an epoch: how often it comes. */
+/* Count how often each sample of an epoch occurs. */
 static void count_epoch(const struct dt_sampler *s, uint64_t epoch, int *times)
 {
     uint64_t length = dt_sampler_steps(s) * s->batch;

@@ -43,7 +43,7 @@ static inline void sleep_us(long us)
     dt_sleep_ns(us * 1000);
 }
 
-/* A task that a stream stands still at. */
+/* A task that blocks a stream until it is opened. */
 static inline dt_status run_until_open(void *arguments)
 {
     _Atomic int *open = *(_Atomic int **)arguments;

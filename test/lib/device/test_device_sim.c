@@ -1,4 +1,4 @@
-/* The sim device as a recorder: what is queued becomes a program, and what was replayed can be asked for. */
+/* The sim device as a recorder: queued work becomes a program, and replayed times can be read. */
 #include "lib/comm/comm.h"
 #include "lib/device/sim.h"
 #include "test/check.h"
@@ -61,7 +61,7 @@ static void only_between_start_and_finish(void)
     dt_device_destroy(device);
 }
 
-/* One stream more than a program has is refused, and nothing of it stays. */
+/* One stream more than a program can have is refused, and leaves nothing behind. */
 static void too_many_streams(void)
 {
     struct dt_device_options options = {.sim = &description};

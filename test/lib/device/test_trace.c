@@ -44,9 +44,9 @@ static void arrows_join_the_ends_of_a_message(void)
     int file = mkstemp(path);
     close(file);
     CHECK_OK(dt_trace_open(path, &trace));
-    tell(trace, 1, 0, false, 50, 2000, "pair"); /* a receiver may be told of first */
+    tell(trace, 1, 0, false, 50, 2000, "pair"); /* a receiver may be reported first */
     tell(trace, 0, 1, true, 100, 300, "pair");
-    tell(trace, 0, 1, true, 400, 500, "other"); /* other communicators and directions count by themselves */
+    tell(trace, 0, 1, true, 400, 500, "other"); /* other communicators and directions are counted separately */
     tell(trace, 1, 0, true, 600, 700, "pair");
     tell(trace, 0, 1, true, 3000, 3100, "pair");
     tell(trace, 1, 0, false, 2000, 4001, "pair");

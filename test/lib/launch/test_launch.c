@@ -26,7 +26,7 @@ static bool is(const char *mode, const char *name)
     return strcmp(mode, name) == 0;
 }
 
-/* Where this rank is, and whether it can listen at the port that all of them were told. */
+/* Report this rank's place, and whether it can listen at the common port. */
 static void tell_place(struct dt_launch_rank *rank, const struct dt_world *world)
 {
     char address[DT_ADDRESS_BYTES], text[128] = "";
@@ -44,7 +44,7 @@ static void tell_place(struct dt_launch_rank *rank, const struct dt_world *world
     close(fd);
 }
 
-/* Work until told otherwise, or until it is time to fail in the way that `mode` asks for. */
+/* Work until stopped, or until it is time to fail as `mode` says. */
 static void rank_loop(struct dt_launch_rank *rank, const struct dt_world *world, const char *mode)
 {
     bool last = world->rank == world->size - 1; /* the one that misbehaves */
@@ -115,7 +115,7 @@ enum { MOST_RANKS = 4 };
 
 static bool with_mpirun;
 
-/* What the callbacks see and do. */
+/* Data of the callbacks. */
 struct watch {
     pid_t pids[MOST_RANKS];
     int reports[MOST_RANKS];
@@ -186,7 +186,7 @@ static dt_status launch(const char *mode, int ranks, const char *input, struct w
     return status;
 }
 
-/* A zombie that a process without a reaper left is no process any more. */
+/* Is the process alive? A zombie does not count. */
 static bool alive(pid_t pid)
 {
     char path[64], state = 'Z';
@@ -200,7 +200,8 @@ static bool alive(pid_t pid)
     return state != 'Z';
 }
 
-/* Ranks of an mpirun that was killed are nobody's children: they are killed, and end a moment later. */
+/* Check that no rank is left. After mpirun was killed its ranks have no parent; they are killed,
+ * and end a moment later. */
 static void check_nobody_left(const struct watch *w)
 {
     double end = dt_clock_s() + 10;
@@ -389,7 +390,7 @@ static void hang(void)
     dt_launch_outcome_finish(&out);
 }
 
-/* mpirun's ranks end with it, and none of them is to blame. */
+/* After mpirun was killed its ranks end, and the error names none of them. */
 static void launcher_killed(void)
 {
     struct watch w = {.kill_launcher_after = 5};
@@ -502,7 +503,8 @@ static void on_place(void *context, int rank, const char *text)
     snprintf((char *)context + 64 * rank, 64, "%s", text);
 }
 
-/* What an outer launcher left in the environment is not handed on, and all ranks get the same port, at which rank 0 can listen. */
+/* Variables of an outer launcher are not passed on, and all ranks get the same port, at which rank
+ * 0 can listen. */
 static void places(void)
 {
     const char *const argv[] = {"/proc/self/exe", "rank", "place", NULL};

@@ -1,4 +1,5 @@
-/* The rules of messages between supervisor and ranks: what is refused before there is memory for it. */
+/* The rules of messages between supervisor and ranks: messages that are refused before memory is
+ * allocated for them. */
 #include "lib/launch/launch_parts.h"
 #include "test/check.h"
 
@@ -15,7 +16,7 @@ struct header {
     uint64_t length;
 };
 
-/* What the reader at `end` says of a header and as many bytes of text as there are, at most 64. */
+/* The answer of the reader at `end` to a header and its bytes of text, at most 64. */
 static int read_one(enum dt_wire_end end, struct header header, struct dt_wire_message *out)
 {
     struct dt_wire_reader reader = {.end = end, .passed_fd = -1};
@@ -98,7 +99,7 @@ static void names(void)
     CHECK(dt_wire_listen(name, &fd) == DT_ERR_INVALID && dt_wire_connect(name, &fd) == DT_ERR_INVALID, "one more");
 }
 
-/* An end is one, whatever a call before it has left in errno. */
+/* The end of a connection is recognised whatever an earlier call has left in errno. */
 static void an_end(void)
 {
     struct dt_wire_reader reader = {.end = DT_WIRE_RANK, .passed_fd = -1};

@@ -187,7 +187,7 @@ static void garbage(void)
     }
 }
 
-/* Ranks without MPI: what they find by themselves must be the same everywhere. */
+/* Ranks without MPI find the rendezvous' address themselves: it must be the same on all. */
 static void meeting_points(void)
 {
 #define TWO_BY_TWO "SLURM_STEP_ID=%d SLURM_JOB_ID=77 SLURM_STEP_NUM_TASKS=4 SLURM_STEP_TASKS_PER_NODE=2(x2) "
@@ -240,7 +240,8 @@ static void meeting_points(void)
         }
     }
     CHECK(ports[0] != ports[1], "two steps, one port");
-    /* 101 ports from one job to the next, one from step to step: the next job's are free of this one's for a hundred steps. */
+    /* Jobs are 101 ports apart, steps one: this job's ports do not reach the next job's for a
+     * hundred steps. */
     set_environment("SLURM_JOB_ID=12345 SLURM_STEP_ID=6 SLURM_PROCID=0 SLURM_NTASKS=1");
     CHECK_OK(dt_world_from_environment(&world));
     CHECK_OK(dt_world_meeting_point(&world, address, &port));

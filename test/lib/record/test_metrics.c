@@ -106,7 +106,7 @@ static void peaks_of_ranks(void)
     CHECK(isnan(metrics.peak_bytes.total) && isnan(metrics.peak_bytes.category[DT_WORKSPACE]), "no rank is known");
 }
 
-/* What a record says is read: here each number has its own value. */
+/* A record's metrics are read: here each number has a different value. */
 static void through_json(void)
 {
     struct dt_metrics sent, got;

@@ -114,7 +114,7 @@ static void refuses_what_it_cannot_read(void)
           "%s", dt_error_message());
 }
 
-/* What cannot be written is said when it is opened. */
+/* A file that cannot be written is reported when it is opened. */
 static void refuses_early(void)
 {
     struct dt_record_file *file;
@@ -185,7 +185,8 @@ static bool write_text(const char *path, const char *text)
     return written;
 }
 
-/* A file system of 16 KiB in a namespace of its own, where the machine lets users make one. Without the maps nobody there owns files. */
+/* A file system of 16 KiB in a separate namespace, where the machine allows it. Without the user
+ * maps files there would have no owner. */
 static int open_on_full_disk(const char *folder)
 {
     char path[128], users[32], groups[32];
@@ -310,7 +311,8 @@ static void formats_a_record(void)
     CHECK(dt_record_format(&record, &line) == DT_ERR_INVALID, "%s", dt_error_message());
 }
 
-/* Ranks that hold the same are told together: a letter is what a rank holds, on the device and on the host. */
+/* Ranks with the same memory are printed together: each letter stands for a rank's memory, on the
+ * device and on the host. */
 static void folds_equal_ranks(void)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* The rules of frames: what is refused before anything is allocated. */
+/* The rules of frames: frames that are refused before memory is allocated. */
 #include "lib/base/random.h"
 #include "lib/rendezvous/frame.h"
 #include "lib/rendezvous/rendezvous.h"
@@ -80,7 +80,7 @@ static void short_data(void)
         CHECK(!dt_frame_decode(&at_hub, (const char *)&frame, have, &out, &fault) && fault == DT_FRAME_FINE, "%zu", have);
 }
 
-/* What is let through may be used as indices and lengths, whatever was sent. */
+/* The numbers of accepted frames are safe as indices and lengths. */
 static void any_numbers(void)
 {
     const struct dt_frame_reader *readers[] = {&at_hub, &at_rank, &meeting};

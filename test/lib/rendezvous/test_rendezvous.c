@@ -36,7 +36,7 @@ static int free_port(void)
 /* One rank's part of a case. */
 struct rank {
     struct dt_rendezvous_place place;
-    void (*part)(struct rank *rank); /* once met */
+    void (*part)(struct rank *rank); /* called after the rendezvous */
     struct dt_rendezvous *r;
     int world[MOST];
     struct dt_rendezvous_group all;
@@ -44,8 +44,8 @@ struct rank {
     dt_status status;
     char text[1024];
     double took_s;
-    int wrong;        /* that `part` found */
-    uint64_t through; /* bytes that went through it, of rank 0 */
+    int wrong;        /* errors that `part` found */
+    uint64_t through; /* bytes that went through rank 0 */
 };
 
 static void keep(struct rank *rank, dt_status status)
@@ -120,7 +120,7 @@ static void gather_often(struct rank *rank)
     }
 }
 
-/* Where all ranks are on one machine, no other machine can connect. */
+/* If all ranks are on one machine, no other machine can connect. */
 static void local_ports(void)
 {
     const struct dt_rendezvous_place place = {.address = "0.0.0.0", .port = free_port(), .local = true, .size = 2};
@@ -139,7 +139,8 @@ static void local_ports(void)
     dt_port_close(&port);
 }
 
-/* The others may know rank 0 by an address that its machine does not have, of a gateway say: it listens on all that it has. */
+/* The others may know rank 0 by an address that its machine does not have, such as a gateway's: it
+ * listens on all its addresses. */
 static void an_address_of_elsewhere(void)
 {
     const struct dt_rendezvous_place place = {.address = "192.0.2.1", .port = free_port(), .size = 2}; /* RFC 5737: nobody's */
@@ -172,7 +173,7 @@ static void gatherings(void)
     }
 }
 
-/* Frames that are longer than what is received at a time, two after each other. */
+/* Frames that are longer than one receive, two after each other. */
 static void long_frames(void)
 {
     enum { BYTES = 60001 };
@@ -213,7 +214,8 @@ static uint64_t bytes_through_rank_0(const struct dt_rendezvous *r)
     return bytes;
 }
 
-/* One gathering is after everybody's reductions; for the other all wait until rank 0 has counted, and has lost nobody's connection. */
+/* One gathering follows all reductions; before the second all ranks wait until rank 0 has counted
+ * its bytes with all connections open. */
 static void reduce_often(struct rank *rank)
 {
     double mine[NUMBERS], all[2 * NUMBERS];
@@ -236,7 +238,8 @@ static void reduce_often(struct rank *rank)
         keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "counted", &byte, 1, bytes, 20));
 }
 
-/* A rank gives its numbers once, and gets sums and the highest: three times the numbers for each other rank, whatever their number is. */
+/* A rank sends its numbers once and receives sums and maxima: three times the numbers for each
+ * other rank, for any number of ranks. */
 static void reductions(void)
 {
     struct rank ranks[MOST];
@@ -287,7 +290,7 @@ static void pieces_for_rank_0(void)
           (unsigned long long)each);
 }
 
-/* Who goes well waits for the others' goodbye, and for nobody where there is no other. */
+/* A rank that ends well waits for the others' goodbye, and for none if there are no others. */
 static void leaving(void)
 {
     struct rank ranks[MOST];
@@ -347,7 +350,7 @@ static void ranks_that_disagree(void)
     }
 }
 
-/* One that talks nonsense, one that says nothing, one that goes at once: all before the ranks come. */
+/* Connections before the ranks': one sends nonsense, one sends nothing, one closes at once. */
 static void *disturb(void *context)
 {
     const char *words =
@@ -372,7 +375,7 @@ struct talker {
     int fd, connections;
 };
 
-/* A server of something else, until its socket is shut down. What it says is longer than what rank 0 would. */
+/* Another kind of server, until its socket is shut down. It sends more bytes than rank 0 would. */
 static void *talk_like_http(void *context)
 {
     struct talker *talker = context;

@@ -1,4 +1,5 @@
-/* Who reaches the port and does not belong there, and a rank that knows the secret and breaks the rules. */
+/* Connections that do not belong to the run, and a rank that knows the secret and breaks the
+ * rules. */
 #include "lib/base/clock.h"
 #include "lib/rendezvous/internal.h"
 #include "test/check.h"
@@ -75,7 +76,7 @@ static void write_all(int fd, const void *from, size_t bytes)
         printf("# the other end has closed\n");
 }
 
-/* One true rank. */
+/* A real rank. */
 struct rank {
     struct dt_rendezvous_place place;
     bool gathers;
@@ -233,7 +234,7 @@ static void thousand_connections(void)
     CHECK(flooded_s < quiet_s + 2, "%.2f s instead of %.2f s", flooded_s, quiet_s);
 }
 
-/* Silence is ended, and so is a hello that nothing follows. */
+/* A silent connection is closed, and so is one that sends nothing after its hello. */
 static void silence_ends(void)
 {
     struct rank ranks[2] = {rank_of(0, 2, free_port()), rank_of(1, 2, 0)};

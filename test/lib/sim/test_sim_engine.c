@@ -384,7 +384,7 @@ static void test_wrong_programs_are_refused(void)
     dt_sim_program_destroy(p);
 }
 
-/* Bars: what a collector is told. */
+/* Spans that a collector receives. */
 struct bars {
     char text[1024];
     size_t used;
@@ -423,7 +423,7 @@ static void test_spans(void)
     dt_sim_program_destroy(p);
 }
 
-/* Each operation has the text that it was given, whatever other texts were; and each text is kept once. */
+/* Each operation keeps its text among many others, and each text is stored once. */
 static void test_labels(void)
 {
     enum { LABELS = 3 * DT_SIM_LABEL_PLACES };

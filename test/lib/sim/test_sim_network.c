@@ -83,7 +83,8 @@ static void test_weights(void)
     dt_sim_network_destroy(n);
 }
 
-/* What a flow that stops early leaves to the others is reckoned with its weight, in what it takes and in what it asks for. */
+/* The rate that a flow leaves to others, because it has its own limit, is computed with its
+ * weight. */
 static void test_weights_of_flows_that_stop(void)
 {
     struct dt_sim_network *n = network_of((double[]){7}, 1);

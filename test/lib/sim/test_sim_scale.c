@@ -1,4 +1,4 @@
-/* Many ranks: that they work, that they are quick and small, and that a replay is the same to the last bit every time. */
+/* Many ranks: time and memory stay small, and every replay gives the same bits. */
 #include "lib/base/clock.h"
 #include "lib/config/json.h"
 #include "test/lib/sim/sim_workloads.h"

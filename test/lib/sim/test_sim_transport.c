@@ -56,7 +56,8 @@ static void test_rings_in_a_node(void)
                "two ranks");
 }
 
-/* What was measured within a node stands beside NCCL's tables, by which it still chooses: latencies of each protocol, and the bus. */
+/* Measured rates within a node replace NCCL's: latencies of each protocol, and the bus. NCCL's own
+ * tables still choose the algorithm. */
 static void test_measured_in_a_node(void)
 {
     struct sim_case c;

@@ -1,5 +1,5 @@
-/* Helpers that answer, die, hang and talk nonsense: the facts are what came before, and nothing takes longer than the deadline. What
- * libslurm itself says is tested on a cluster (test_slurm.py). */
+/* Helpers that answer, die, hang or send nonsense: the facts are those sent before, and nothing
+ * takes longer than the deadline. libslurm itself is tested on a cluster (test_slurm.py). */
 #include "lib/slurm/facts.h"
 #include "lib/slurm/library.h"
 #include "lib/slurm/release.h"
@@ -119,7 +119,7 @@ static void outside_a_job(void)
     dt_slurm_facts_finish(&facts);
 }
 
-/* Where a job is still a number: what is newer must not be called. */
+/* The releases of libslurm in which a job is a number: newer ones must not be called. */
 static void releases(void)
 {
     CHECK(dt_slurm_release_of_api(38)->year == 22 && dt_slurm_release_of_api(38)->month == 5);

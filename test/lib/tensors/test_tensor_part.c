@@ -1,7 +1,7 @@
 #include "lib/tensors/tensor_part.h"
 #include "test/check.h"
 
-/* Every element of the part is found again where it is, and no other. */
+/* Every element of the part is found at its place, and no other element. */
 static void check_part(const struct dt_tensor_part *part, uint64_t elems)
 {
     uint64_t found = 0, length, k;

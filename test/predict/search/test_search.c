@@ -1,5 +1,6 @@
-/* The search for the best candidate: its space, bounds that nothing passes, and the result of simulating everything. An argument is a number
- * of random candidates, instead of the few that a test has time for; with fewer there are fewer small spaces, too. */
+/* The search for the best candidate: its space, bounds that no simulation beats, and the same
+ * result as simulating all candidates. The argument is the number of random candidates, by default
+ * as many as a test has time for. */
 #include "predict/search/search.h"
 #include "predict/simulation.h"
 #include "schedules/config/parse.h"
@@ -80,7 +81,7 @@ static void scene_finish(struct scene *s)
 /* ---- bounds ---- */
 
 struct worst {
-    double time, bytes; /* bound over what was simulated: at most 1 */
+    double time, bytes; /* bound over simulation: at most 1 */
     double sum_of_time, sum_of_bytes;
     int count;
 };
@@ -145,7 +146,7 @@ static void nothing_passes_a_bound(void)
            worst.sum_of_time / worst.count, worst.time, worst.sum_of_bytes / worst.count, worst.bytes);
 }
 
-/* Of many blocks only a few inputs are on the device at a time. */
+/* With many blocks only a few inputs are on the device at a time. */
 static void offloaded_inputs_are_on_the_host(void)
 {
     static const char *const fixed[] = {"activation=offload", "micro_batches=1", "tensor.size=1"};
@@ -164,13 +165,14 @@ static void offloaded_inputs_are_on_the_host(void)
     scene_finish(&s);
 }
 
-/* Wide layers on slow cards: gradients of the stages of a node share its card, messages some of their ways. */
+/* Wide layers on slow cards: the gradients of all stages on a node share its card, and messages
+ * share some links. */
 static void stages_that_share_cards(void)
 {
     static const struct {
         const char *cluster, *order, *mesh;
         int nodes, per_node, tensor, stages;
-        double least; /* of the simulated time, that a bound has to tell with the constants as gcp_a2.json has them */
+        double least; /* the least part of the simulated time that a bound must reach with gcp_a2.json's constants */
     } rows[] = {
         {"gcp_a2", "1f1b", "tensor-pipeline-data", 4, 8, 2, 4, 0.74},
         {"gcp_a2", "1f1b", "tensor-pipeline-data", 4, 8, 4, 4, 0.58},
@@ -215,7 +217,7 @@ static double simulate(const struct scene *s, const struct experiment *e, bool s
     return out->step_s[out->steps_done - 1];
 }
 
-/* On nothing but alike nodes, or with one rank's hardware slower than the others'. */
+/* Compare on equal nodes, or with one rank's hardware slower than the others'. */
 static void check_part(const struct scene *s, const struct experiment *e)
 {
     struct measure_result whole, part;
@@ -250,7 +252,7 @@ static void a_part_stands_for_all(void)
 
 /* ---- the search ---- */
 
-/* What small spaces leave out. */
+/* Values that small spaces leave out. */
 static const char *const seldom[] = {"activation=offload,selective,selective_op", "parameter_offload=true", "pipeline.order=zb_h1,zb_h2",
                                      "mesh.order=tensor-data-pipeline", "ddp.bucket_mib=100"};
 enum { SELDOM = sizeof seldom / sizeof *seldom };
@@ -290,7 +292,8 @@ static void the_same_as_simulating_all(void)
     }
 }
 
-/* Where the first round has found that one with a low bound is slow, those behind it in the order have theirs, still. */
+/* After the first round has simulated a candidate with a low bound and found it slow, those after
+ * it in the order are still examined. */
 static void the_same_after_a_slow_one(void)
 {
     static const char *const fix[] = {"tensor.size=1", "activation=keep", "pipeline.stages=1", "micro_batches=4"}, *const forbid[] = {
@@ -377,7 +380,8 @@ static void a_search_stopped_at_once_has_a_result(void)
     scene_finish(&s);
 }
 
-/* Layers are larger than the larger buckets, so that each has one of them either way; the other model has several in a bucket. */
+/* Each layer is larger than the larger bucket size, so both sizes give the same buckets; the other
+ * model has several layers in a bucket. */
 static void twins_are_one(void)
 {
     static const char *const fix[] = {"paradigm=ddp", "tensor.size=1", "batch_size=1", "activation=keep", "parameter_offload=false"};
@@ -457,7 +461,8 @@ static void requests_restrict(void)
 
 enum { MOST_SIZE = 32 };
 
-/* What the space tries of groups of ranks on nodes of eight, and whether a step of one gather is tried in several ways. */
+/* The sizes of rank groups that the space proposes on nodes of eight, and whether a step with one
+ * gather is proposed in several ways. */
 static void sizes_of_groups(void)
 {
     static const char *const shards[] = {"paradigm=hsdp", "tensor.size=1"}, *const tensors[] = {"paradigm=ddp"},
@@ -466,7 +471,7 @@ static void sizes_of_groups(void)
         struct space_request request;
         unsigned long long shards, tensors; /* bit n: size n */
     } rows[] = {
-        /* 24 ranks: divisors that fill nodes evenly; three, six and twelve lie across */
+        /* 24 ranks: divisors that fill nodes evenly; three, six and twelve would straddle nodes */
         {{.fix = shards, .fix_count = 2, .max_batch = 1}, 1 << 2 | 1 << 4 | 1 << 8, 1 << 1},
         {{.fix = tensors, .fix_count = 1, .max_batch = 1}, 1 << 0, 1 << 1 | 1 << 2 | 1 << 4}, /* of four heads */
         {{.fix = gathers, .fix_count = 3, .max_batch = 1}, 1 << 0, 1 << 1 | 1 << 2 | 1 << 4},
@@ -519,7 +524,8 @@ static double compute_bound_s(struct scene *s)
     return bound.compute_s;
 }
 
-/* What tensor ranks sum is waited for in forward: on channels of half the speed for longer. Where MPI sums nothing is told of it. */
+/* Forward waits for the sums of tensor ranks, and longer on channels of half the speed. For MPI's
+ * sums there is no bound. */
 static void sums_of_tensor_ranks(void)
 {
     static const struct space_request request = {.max_batch = 1};
@@ -538,7 +544,7 @@ static void sums_of_tensor_ranks(void)
     scene_finish(&s);
 }
 
-/* What a host does once a step comes to what it issues. */
+/* The host's time for each step is added to the time of issuing work. */
 static void a_slower_host(void)
 {
     static const struct space_request request = {.max_batch = 1};

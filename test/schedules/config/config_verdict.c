@@ -1,8 +1,7 @@
-/* What the parser thinks, for test_schema.py. Without arguments: a config a
- * line on standard input, a line each on standard output, "ok N" (experiments)
- * or the error. "table": the table of fields as JSON. "records": a few records.
- * "resolved": like the first, but a line for each experiment with its resolved
- * config. */
+/* The config parser's answers, for test_schema.py. Without arguments: a config a line on standard
+ * input, a line each on standard output, "ok N" (experiments) or the error. "table": the table of
+ * fields as JSON. "records": a few records. "resolved": like the first, but a line for each
+ * experiment with its resolved config. */
 #include "lib/config/json.h"
 #include "lib/record/record.h"
 #include "schedules/config/parse.h"
@@ -106,7 +105,7 @@ static int print_record(struct dt_record *record)
     return 0;
 }
 
-/* A record with everything in it, and one of a run that never began. */
+/* Print a record with all members, and one of a run that never began. */
 static int print_records(void)
 {
     static const char config[] = "{\"model\":{\"preset\":\"GPTSmall\"},\"world_"

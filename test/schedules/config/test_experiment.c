@@ -63,7 +63,7 @@ static void worlds_have_time_to_start(void)
     }
 }
 
-/* Defaults that hang on other fields. */
+/* Defaults that depend on other fields. */
 static void dependent_defaults(void)
 {
     static const struct {
@@ -92,7 +92,7 @@ static void dependent_defaults(void)
     }
 }
 
-/* What no single field can tell. */
+/* Errors that involve several fields. */
 static void refuses_combinations(void)
 {
     static const struct {
@@ -158,7 +158,7 @@ static void refuses_combinations(void)
           "%s", dt_error_message());
 }
 
-/* What goes with a pipeline, and how many ranks it takes. */
+/* Which settings fit a pipeline, and how many ranks it needs. */
 static void refuses_meshes(void)
 {
     static const struct {
@@ -193,7 +193,7 @@ static void refuses_meshes(void)
     }
 }
 
-/* Whose the pipeline is: stages of the first experiment, and of the last. */
+/* Which paradigms have the pipeline: the stages of the first experiment, and of the last. */
 static void pipelines_of_paradigms(void)
 {
     static const struct {
@@ -219,7 +219,7 @@ static void pipelines_of_paradigms(void)
          {"paradigm=ddp", "sweep.pipeline.stages=[2,4]"},
          2,
          4},
-        /* the config of a record before there was a choice */
+        /* the config of an older record, from before the choice existed */
         {"{" TINY ",\"world_size\":4,\"paradigm\":\"ddp\",\"pipeline\":{\"stages\":2,\"chunks\":2,\"order\":\"gpipe\"},"
          "\"hsdp\":{\"shard_size\":0},\"parameter_server\":{\"servers\":1}}",
          {NULL},
@@ -239,7 +239,8 @@ static void pipelines_of_paradigms(void)
     }
 }
 
-/* What decides the result is in the config that is written, with its default too, and in the hash; what has no part in it is in neither. */
+/* Keys that affect the result are in the written config, also with their default, and in the hash;
+ * other keys are in neither. */
 static void keys_with_a_part(void)
 {
 #define RUN(more) "{" TINY ",\"device\":\"sim\",\"world_size\":4,\"batch_size\":4," more "}"
@@ -301,7 +302,7 @@ static void keys_with_a_part(void)
     }
 }
 
-/* Anyone can make the hash of a record's config: that of its keys in order, without the name. */
+/* The hash of a record's config can be recomputed from its sorted keys, without the name. */
 static void hashes_what_it_writes(void)
 {
     int count;
@@ -426,7 +427,8 @@ static void hashes(void)
     free(other);
 }
 
-/* Of a sweep, what has not changed is not hashed again; each hash is that of the experiment alone. */
+/* Unchanged parts of a sweep are not hashed again, but each hash equals that of the experiment
+ * alone. */
 static void hashes_of_a_sweep(void)
 {
     int count, one;
@@ -465,7 +467,8 @@ static void sets_and_files(void)
     CHECK(strcmp(dt_error_message(), "--set model.dtype=fp8: \"fp8\" is not one of fp32, fp16, bf16") == 0, "%s", dt_error_message());
 }
 
-/* The table's own sanity: strings fit their fields, defaults their ranges, every field has its words. */
+/* The table is consistent: strings fit their fields, defaults are in range, every field has a
+ * description. */
 static void table_is_sound(void)
 {
     const struct dt_table *table = experiment_table();
@@ -511,7 +514,7 @@ static void whose_pipeline(void)
     }
 }
 
-/* Products' algorithms are a GPU's: elsewhere nobody looks for their file. */
+/* Only GPUs have tuned algorithms of products: other devices do not look for the file. */
 static void tuning_is_of_gpus(void)
 {
     static const char *const devices[] = {"cuda", "auto", "cpu", "sim"};
@@ -531,7 +534,7 @@ static void tuning_is_of_gpus(void)
     }
 }
 
-/* Of failures for which there is no room the number is told. */
+/* Failures without room in the text are counted. */
 static void counts_failures(void)
 {
     enum { COMBINATIONS = 1000 };
@@ -551,7 +554,8 @@ static void counts_failures(void)
     CHECK(sscanf(last, "and %d more", &left_out) == 1 && lines > 1 && lines + left_out == COMBINATIONS, "%d lines, then %s", lines, last);
 }
 
-/* Combinations that no strategy can have are left out and counted; what is wrong in how the config is written still refuses all of it. */
+/* Impossible combinations are left out and counted; other errors of the config still refuse all of
+ * it. */
 static void leaves_out_combinations(void)
 {
     static const struct {
@@ -603,7 +607,8 @@ static void leaves_out_combinations(void)
     }
 }
 
-/* A list gives back what an array has, whatever a sweep varies; and repeated combinations are left out of both. */
+/* experiments_parse_list and experiments_parse give the same experiments for any sweep, both
+ * without repeated combinations. */
 static void lists_are_whole(void)
 {
 #define DDP "{" TINY ",\"world_size\":4,\"paradigm\":\"ddp\","
@@ -628,7 +633,7 @@ static void lists_are_whole(void)
     }
 }
 
-/* The batch of all ranks, or of each; what comes later takes the other's place. */
+/* The batch of all ranks or of each rank: the later setting replaces the earlier one. */
 static void divides_a_global_batch(void)
 {
     static const struct {

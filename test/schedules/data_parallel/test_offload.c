@@ -1,5 +1,5 @@
-/* Parameter offload: where its bytes are, against closed forms on the sim device. That its losses are right is test_training's and
- * test_matrix's. */
+/* Parameter offload: where its bytes are, against closed forms on the sim device. Its losses are
+ * checked by test_training and test_matrix. */
 #include "gpt/layout.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/memory_fit.h"
@@ -50,7 +50,7 @@ static uint64_t largest(const uint64_t *bytes, int count)
     return most;
 }
 
-/* Of two groups that are used one after the other. */
+/* The largest sum of two groups that are used one after the other. */
 static uint64_t largest_pair(const uint64_t *bytes, int count)
 {
     uint64_t most = 0;
@@ -66,8 +66,9 @@ static bool near(uint64_t seen, double wanted, double slack)
 
 static const char *const micro_batches[] = {"", ", \"micro_batches\": 4, \"gradient_reduction\": \"each\""};
 
-/* Where a rank works with a whole replica: on the device two groups, the one in use and the next, and one bucket's gradients, a group's
- * here; in host memory all parameters, and of gradients and optimizer state what this rank updates. */
+/* A rank with a whole replica holds on the device two groups, the current and the next one, and the
+ * gradients of one bucket, here a group; in host memory it holds all parameters, and the gradients
+ * and optimizer state that it updates. */
 static void replicas(void)
 {
     static const struct {
@@ -99,7 +100,7 @@ static void replicas(void)
                   (size_t)gradients);
             CHECK(device[DT_OPTIMIZER] == 0);
             CHECK(device[DT_COMMUNICATION] <= largest(bytes, count) + 256, "%zu", (size_t)device[DT_COMMUNICATION]);
-            /* with micro-batches, what arrives is beside the sum */
+            /* with several micro-batches arriving gradients need memory in addition to the sum */
             double arriving = m ? (double)largest(bytes, count) / modes[i].shares : 0;
             CHECK(near(host[DT_PARAMETERS], 2 * all, slack), "%s: %zu", modes[i].paradigm, (size_t)host[DT_PARAMETERS]);
             CHECK(near(host[DT_GRADIENTS], 2 * own + arriving, slack), "%s: %zu", modes[i].paradigm, (size_t)host[DT_GRADIENTS]);
@@ -109,7 +110,7 @@ static void replicas(void)
     }
 }
 
-/* With shards, whole groups are on the device as they are without offload, and nothing else of them. */
+/* With shards only whole groups are on the device, as without offload. */
 static void shards(void)
 {
     static const char *const paradigms[] = {"fsdp", "hsdp"};

@@ -50,7 +50,8 @@ static void replica_bytes(void)
     }
 }
 
-/* What the ZeRO stages keep of parameters, gradients and optimizer state: the whole of it, or a share of so many ranks. */
+/* What the ZeRO stages keep of parameters, gradients and optimizer state: all, or a share among
+ * this number of ranks. */
 struct division {
     const char *paradigm, *more;
     bool params, grads, optimizer;
@@ -170,8 +171,8 @@ static void owner_bytes(void)
     }
 }
 
-/* What each rank of each number of servers sends is what the closed form says: both give the largest group to the server that has least, and of
- * equal ones to the first. */
+/* What each rank sends, for each number of servers, equals the closed form. Both assign the largest
+ * group to the server with the fewest elements, and the first of equal ones. */
 static void groups_of_servers(void)
 {
     for (int servers = 1; servers <= 8; servers++) {
@@ -308,7 +309,7 @@ static void gathers_in_a_pipeline(void)
     }
 }
 
-/* Nothing about GPT1T on 512 GPUs is slow to describe. */
+/* Describing GPT1T on 512 GPUs is fast. */
 static void huge(void)
 {
     struct experiment e;

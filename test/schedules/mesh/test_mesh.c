@@ -152,7 +152,7 @@ static void shard_groups(void)
         for (int rank = 0; rank < e.world_size; rank++) {
             CHECK(mesh_moved(&mesh, MESH_SHARD, rank, 0) == rank - rank % shards);
             CHECK(mesh_moved(&mesh, MESH_REPLICA, rank, 0) == rank % shards);
-            CHECK(mesh_index(&mesh, MESH_ON_DATA, rank) == rank); /* whose samples are whose is the same as with fsdp */
+            CHECK(mesh_index(&mesh, MESH_ON_DATA, rank) == rank); /* samples are assigned to ranks as with fsdp */
         }
     }
 }
@@ -256,8 +256,8 @@ static void communicators(void)
     }
 }
 
-/* Both ends of a pair must make its communicator in the same round, or they would wait for different ones: rounds are told apart by what
- * another rank is asked for at the same time, so the pair's number decides. */
+/* Both ends of a pair must make its communicator in the same round, or they would wait for
+ * different ones. The pair's number decides the round. */
 static void neighbours(void)
 {
     for (uint32_t m = 0; m < 20; m++) {

@@ -8,7 +8,8 @@ enum { MICRO_BATCHES = 40, PARTS = 2, STEPS = 2, ELEMS = 1 << 17 };
 /* lib/device/cuda/pool.c: where messages come from, and one segment for small buffers on the device, one for those on the host. */
 enum { SEGMENT_BYTES = 32 << 20, SMALL_BYTES = 2 * (4 << 20) };
 
-/* What a pass has on the device: the residual stream and its gradient, on their way, and what forward keeps. */
+/* Buffers of a pass on the device: the residual stream and its gradient, which are sent, and what
+ * forward keeps. */
 struct held {
     struct dt_buffer x, dx, kept;
 };
@@ -144,8 +145,8 @@ static dt_status check_messages(struct walk *w, const char *order)
     return DT_OK;
 }
 
-/* On a GPU the host's program alone says what memory can be used again, so that this is the same in every run. On a cpu it depends on who is
- * faster. */
+/* On a GPU only the host's program decides which memory is reused, so the peak is the same in every
+ * run. On a cpu it depends on timing. */
 static void check_memory(const struct walk *w, const char *order)
 {
     struct dt_memory_usage usage;

@@ -214,7 +214,8 @@ static void check_random_plan(void)
     finish(plans, shape.stages);
 }
 
-/* test/meson.build sets ASAN_OPTIONS where sanitizers slow the program down: they need less of what is alike. */
+/* test/meson.build sets ASAN_OPTIONS for sanitizers, which are slow: they try fewer similar
+ * cases. */
 static bool is_slowed_down(void)
 {
     return getenv("ASAN_OPTIONS") != NULL;
@@ -228,7 +229,7 @@ static void test_random_plans_run(void)
         check_random_plan();
 }
 
-/* What is found is no longer than the order by hand that keeps as much. */
+/* The found order is not longer than the hand-made order that keeps the same. */
 static void test_a_search_finds_no_less_than_zb_h1(void)
 {
     state = 2;
@@ -261,7 +262,7 @@ static void test_large_plans_take_less_than_a_second(void)
     }
 }
 
-/* What is tried follows from the number of passes alone. */
+/* The number of tries depends only on the number of passes. */
 static void test_a_search_has_a_limit(void)
 {
     static const struct {
@@ -282,7 +283,7 @@ static void test_a_search_has_a_limit(void)
     }
 }
 
-/* Plans that have been made stand for a search, where they are for this shape. */
+/* Plans that are already made replace a search if they have this shape. */
 static void test_plans_are_made_once(void)
 {
     struct order_shape shape = shape_of(4, 1, 8);

@@ -4,7 +4,7 @@
 /* Tasks */
 
 struct step {
-    int *log, *length; /* appended to; whatever orders the tasks orders this, too */
+    int *log, *length; /* the log is ordered like the tasks */
     int value;
     long sleep_us;
 };
@@ -61,7 +61,7 @@ static void events_order_streams(void)
     begin();
     CHECK_OK(dt_event_create(device, &there));
     CHECK_OK(dt_event_create(device, &back));
-    for (int i = 0; i < ROUNDS; i++) { /* the two events are recorded anew while earlier marks are still ahead */
+    for (int i = 0; i < ROUNDS; i++) { /* both events are recorded again while earlier records are still queued */
         submit_step(streams[0], log, &length, 2 * i, i % 50 ? 0 : 1000);
         CHECK_OK(dt_event_record(there, streams[0]));
         CHECK_OK(dt_stream_wait(streams[1], there));
@@ -78,7 +78,7 @@ static void events_order_streams(void)
     end();
 }
 
-/* A wait means the record before it, not one that comes later: that one is after the gate. */
+/* A wait is for the last record before it, not for a later one, which is behind the gate. */
 static void a_wait_means_the_record_before_it(void)
 {
     struct gate gate = {0};
@@ -110,7 +110,7 @@ static void elapsed_is_the_streams_time(void)
     CHECK_OK(dt_event_record(start, streams[0]));
     submit_step(streams[0], log, &length, 0, 20000);
     CHECK_OK(dt_event_record(stop, streams[0]));
-    sleep_us(60000); /* the host's delay is none of the stream's time */
+    sleep_us(60000); /* the host's delay does not count as the stream's time */
     CHECK_OK(dt_stream_synchronize(streams[0]));
     CHECK_OK(dt_event_elapsed_ns(start, stop, &ns));
     CHECK_OK(dt_event_elapsed_ns(stop, start, &back_ns));
@@ -172,7 +172,7 @@ static void a_failure_is_inherited_through_events(void)
     CHECK(dt_stream_synchronize(streams[2]) == DT_ERR_COMM && strstr(dt_error_message(), "rank 7 is gone"), "%s", dt_error_message());
     CHECK(dt_stream_synchronize(streams[1]) == DT_ERR_COMM);
     CHECK(length == 1);
-    for (int i = 0; i < STREAMS; i++) { /* everything was told: start anew */
+    for (int i = 0; i < STREAMS; i++) { /* all failures were reported: start again */
         CHECK_OK(dt_stream_wait(streams[i], after));
         CHECK_OK(dt_stream_wait(streams[i], third));
         submit_step(streams[i], log, &length, 4, 0);

@@ -1,4 +1,4 @@
-/* The cpu device's memory as it goes from hand to hand. */
+/* Reuse of the cpu device's memory between streams. */
 #include "test/lib/device/cpu_streams.h"
 
 #include <stdlib.h>
@@ -38,8 +38,9 @@ static struct pattern pattern_of(const struct dt_buffer *buffer, uint32_t value)
     return (struct pattern){.data = buffer->data, .count = buffer->bytes / 4, .value = value};
 }
 
-/* Live buffers are written on one stream and checked on another before they are freed there; memory that reached a new owner too early
- * would show as somebody else's value. Few sizes, so that blocks do change hands, and pauses, so that the streams drift apart. */
+/* Buffers are written on one stream and checked on another before they are freed there. Memory that
+ * is reused too early would have another buffer's value. There are few sizes, so that blocks are
+ * reused, and pauses, so that the streams drift apart. */
 static void reuse_never_overlaps_live_data(void)
 {
     enum { SLOTS = 24, ROUNDS = 6000 };
@@ -192,7 +193,7 @@ static void a_steady_step_touches_no_new_page(void)
     end();
 }
 
-/* Sizes that change all the time would pile up without giving back. */
+/* Changing sizes would accumulate memory if none was given back. */
 static void what_is_held_stays_near_the_peak(void)
 {
     begin();
@@ -209,8 +210,8 @@ static void what_is_held_stays_near_the_peak(void)
     end();
 }
 
-/* The host is ahead and has given blocks back, small ones which no large one is made of, before the stream has even begun to use them: a fault
- * where that comes too early. */
+/* The host runs ahead and gives back small blocks before the stream has used them: giving them to
+ * the system too early would be a fault. */
 static void memory_is_given_back_in_stream_order(void)
 {
     enum { COUNT = 1500, BYTES = 60000, LARGE_BYTES = 150 << 20 };

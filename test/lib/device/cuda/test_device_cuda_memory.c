@@ -1,4 +1,4 @@
-/* The cuda device's memory as it goes from hand to hand. */
+/* Reuse of the cuda device's memory between streams. */
 #include "test/lib/device/cuda_streams.h"
 
 #include <stdlib.h>
@@ -30,8 +30,9 @@ static dt_status run_check(void *arguments)
     return DT_OK;
 }
 
-/* Buffers of host memory are written on one stream and checked on another before they are freed there; through device memory meanwhile.
- * What reached a new owner too early would show as somebody else's value. */
+/* Buffers of host memory are written on one stream and checked on another before they are freed
+ * there; through device memory meanwhile. Memory that is reused too early would have another
+ * buffer's value. */
 static void reuse_never_overlaps_live_data(void)
 {
     enum { SLOTS = 16, ROUNDS = 1500 };
@@ -112,7 +113,7 @@ static void another_streams_memory_is_waited_for(void)
     end();
 }
 
-/* Freed in a capture, on a stream that had waited for its last use there: but that wait never ran. */
+/* Memory freed in an abandoned capture, on a stream whose wait for the last use never ran. */
 static void memory_freed_in_vain_is_waited_for(void)
 {
     struct dt_buffer a, b;
@@ -272,8 +273,8 @@ static void a_capture_may_need_new_memory(void)
     end();
 }
 
-/* What goes past the end of a buffer, far enough for an emulated GPU, which gives whole pieces of 256 bytes. A GPU that has none the wiser
- * says so only under compute-sanitizer. */
+/* What goes past the end of a buffer, far enough for an emulated GPU, which gives whole pieces of
+ * 256 bytes. A real GPU reports it only under compute-sanitizer. */
 static dt_status write_past_the_end(void)
 {
     enum { BYTES = 1000 };
@@ -316,6 +317,6 @@ static const struct test_case cases[] = {
     {"a graph's memory stays as long as it does", a_graphs_memory_stays},
     {"the kernels' own memory is zeroed and not counted", own_memory_is_zeroed_and_uncounted},
     {"a capture may need new memory", a_capture_may_need_new_memory},
-    {"separate buffers end where they end", separate_buffers_end_where_they_end}, /* last: the GPU is broken then */
+    {"separate buffers end where they end", separate_buffers_end_where_they_end}, /* last, because the GPU cannot be used after it */
 };
 TEST_MAIN(cases)

@@ -1,4 +1,5 @@
-/* The cuda device's memory as it goes from hand to hand: the algorithm alone, with addresses that nobody touches. */
+/* Reuse of the cuda device's memory: the algorithm alone, with addresses that are never
+ * accessed. */
 #include "lib/device/cuda/pool.h"
 #include "test/check.h"
 
@@ -17,7 +18,7 @@ static dt_status grow(void *context, size_t bytes, void **out)
     if (pool.reserved_bytes + bytes > most_bytes)
         return dt_fail(DT_ERR_OOM, "no more");
     *out = (void *)next_address;
-    next_address += (bytes + 4 * MIB) / MIB * MIB; /* segments are no neighbours */
+    next_address += (bytes + 4 * MIB) / MIB * MIB; /* segments are not adjacent */
     grown++;
     return DT_OK;
 }
@@ -172,7 +173,7 @@ static void live_blocks_never_overlap(void)
     dt_cuda_pool_finish(&pool);
 }
 
-/* A training step in miniature; a number made of the addresses that it got. */
+/* A training step in miniature. Returns a hash of its addresses. */
 static uint64_t run_step(void)
 {
     enum { LAYERS = 24, SIZES = 4 };
@@ -224,7 +225,8 @@ static void a_steady_step_gets_the_same_addresses(void)
     dt_cuda_pool_finish(&pool);
 }
 
-/* First many pieces one by one, then a step that wants them as one: what is held goes back to what is needed. */
+/* First many pieces one by one, then a step that needs them as one: the pool shrinks to what is
+ * needed. */
 static void what_is_held_settles_near_the_peak(void)
 {
     struct cuda_block *pieces[16], *whole;

@@ -1,4 +1,5 @@
-/* What a GPU says of itself, with a library that says what the test wants (fake_nvml.c); and what becomes of it. */
+/* Facts from NVML, from a library with the test's answers (fake_nvml.c), and the doubts that
+ * follow. */
 #include "lib/device/cuda/internal.h"
 #include "lib/record/record.h"
 #include "test/check.h"
