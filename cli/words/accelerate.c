@@ -52,7 +52,7 @@ enum { STRATEGIES = sizeof strategies / sizeof *strategies, HYBRID = STRATEGIES 
 static struct cJSON *take_strategy(struct dt_translation *t, bool second)
 {
     struct cJSON *strategy = dt_json_take(t->theirs, "fsdp_config.fsdp_sharding_strategy");
-    struct cJSON *reshard = dt_json_take(t->theirs, "fsdp_config.fsdp_reshard_after_forward");
+    struct cJSON *reshard = dt_json_at(t->theirs, "fsdp_config.fsdp_reshard_after_forward");
     bool kept = dt_json_is(reshard, "false");
     if (second || (kept && !strategy)) {
         dt_json_destroy(strategy);
@@ -64,15 +64,15 @@ static struct cJSON *take_strategy(struct dt_translation *t, bool second)
                       cJSON_GetStringValue(reshard));
         strategy = dt_json_text("FULL_SHARD");
     }
-    dt_json_destroy(reshard);
+    dt_json_drop(t->theirs, "fsdp_config.fsdp_reshard_after_forward");
     return strategy;
 }
 
 /* Settle what is gathered at a time, and how early. */
 static void settle_units(struct dt_translation *t, bool second)
 {
-    struct cJSON *policy = dt_json_take(t->theirs, "fsdp_config.fsdp_auto_wrap_policy");
-    struct cJSON *prefetch = dt_json_take(t->theirs, "fsdp_config.fsdp_backward_prefetch");
+    struct cJSON *policy = dt_json_at(t->theirs, "fsdp_config.fsdp_auto_wrap_policy");
+    struct cJSON *prefetch = dt_json_at(t->theirs, "fsdp_config.fsdp_backward_prefetch");
     if (!dt_json_is(policy, "TRANSFORMER_BASED_WRAP"))
         dt_remark(t, DT_REMARK_CANNOT, "fsdp_config.fsdp_auto_wrap_policy: %s; what is gathered at a time is a transformer block here",
                   policy ? cJSON_GetStringValue(policy) : "NO_WRAP, the default of " ORIGIN);
@@ -80,17 +80,14 @@ static void settle_units(struct dt_translation *t, bool second)
         dt_remark(t, DT_REMARK_ASSUMED,
                   "fsdp_config.fsdp_backward_prefetch: BACKWARD_PRE; with %s a backward pass waits for its own gather",
                   prefetch ? cJSON_GetStringValue(prefetch) : "NO_PREFETCH, the default of " ORIGIN ",");
-    dt_json_destroy(policy);
-    dt_json_destroy(prefetch);
+    dt_json_drop(t->theirs, "fsdp_config.fsdp_auto_wrap_policy fsdp_config.fsdp_backward_prefetch");
 }
 
 static void settle_sharding(struct dt_translation *t)
 {
     double world = dt_json_number(t->ours, "job.world", 0), nodes = dt_json_number(t->ours, "job.nodes", 1);
-    struct cJSON *version = dt_json_take(t->theirs, "fsdp_config.fsdp_version");
-    bool second = dt_json_is(version, "2"), known = false;
+    bool second = dt_json_is(dt_json_at(t->theirs, "fsdp_config.fsdp_version"), "2"), known = false;
     struct cJSON *strategy = take_strategy(t, second);
-    dt_json_destroy(version);
     for (int i = 0; i < STRATEGIES && !known; i++) {
         known = dt_json_is(strategy, strategies[i].strategy) || dt_json_is(strategy, strategies[i].number);
         if (!known)
@@ -104,8 +101,7 @@ static void settle_sharding(struct dt_translation *t)
         dt_remark(t, DT_REMARK_CANNOT, "fsdp_config.fsdp_sharding_strategy: %s; not known here", cJSON_GetStringValue(strategy));
     if (dt_json_number(t->theirs, SIZE("dp_replicate"), 1) > 1)
         dt_json_put_number(t->ours, "job.shard", dt_json_number(t->theirs, SIZE("dp_shard"), 1));
-    dt_json_drop(t->theirs, SIZE("dp_replicate"));
-    dt_json_drop(t->theirs, SIZE("dp_shard"));
+    dt_json_drop(t->theirs, "fsdp_config.fsdp_version " SIZE("dp_replicate") " " SIZE("dp_shard"));
     dt_json_destroy(strategy);
     settle_units(t, second);
 }
@@ -161,8 +157,7 @@ static void prepare_plain(struct dt_translation *t, const struct experiment *e)
         dt_remark(t, DT_REMARK_CANNOT, "parameter_offload: accelerate offloads parameters only with FSDP");
     if (e->activation != ACTIVATION_KEEP)
         dt_remark(t, DT_REMARK_LEFT, "activation: %s; for " SCRIPT, activation_name(e->activation));
-    dt_json_drop(t->ours, "parameter_offload");
-    dt_json_drop(t->ours, "activation");
+    dt_json_drop(t->ours, "parameter_offload activation");
 }
 
 static void prepare_gradients(struct dt_translation *t, const struct experiment *e, bool plain)
@@ -172,13 +167,12 @@ static void prepare_gradients(struct dt_translation *t, const struct experiment 
         dt_remark(t, DT_REMARK_ASSUMED, "gradient_dtype: gradients are fp32 there, as the parameters: two bytes a parameter more");
     if (experiment_reduce_dtype(e) != travel)
         dt_remark(t, DT_REMARK_ASSUMED, "reduce_dtype: gradients travel in %s there", dt_dtype_name(travel));
-    dt_json_drop(t->ours, "gradient_dtype");
-    dt_json_drop(t->ours, "reduce_dtype");
+    dt_json_drop(t->ours, "gradient_dtype reduce_dtype");
 }
 
 static void prepare(struct dt_translation *t, const struct experiment *e)
 {
-    struct cJSON *sharding = dt_json_take(t->ours, "job.sharding");
+    struct cJSON *sharding = dt_json_at(t->ours, "job.sharding");
     bool gradients = dt_json_is(sharding, "gradients"), plain = dt_json_is(sharding, "none");
     if (!gradients && !plain && !dt_json_is(sharding, "parameters"))
         dt_remark(t, DT_REMARK_CANNOT, "paradigm: %s; FSDP shards parameters, gradients with the optimizer, or nothing",
@@ -198,11 +192,8 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
               dt_json_number(t->ours, "job.micro_batch", 1), e->micro_batches);
     if (e->model.dtype == DT_FP16 && !experiment_scales_dynamically(e))
         dt_remark(t, DT_REMARK_ASSUMED, "loss_scaling: %g; accelerate adapts the scale during training", e->loss_scaling);
-    static const char *const dropped[] = {"job.micro_batch", "job.parts",      "activation_blocks", "tensor",
-                                          "pipeline",        "ddp.bucket_mib", "fsdp.gather",       "dynamic_loss_scale"};
-    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
-        dt_json_drop(t->ours, dropped[i]);
-    dt_json_destroy(sharding);
+    dt_json_drop(t->ours, "job.sharding job.micro_batch job.parts activation_blocks tensor pipeline ddp.bucket_mib fsdp.gather "
+                          "dynamic_loss_scale");
 }
 
 const struct framework framework_accelerate = {

@@ -122,12 +122,8 @@ static void settle_gradients(struct dt_translation *t, double bytes)
         dt_remark(t, DT_REMARK_ASSUMED,
                   "dtbench gathers one block at a time; DeepSpeed keeps up to %g parameters gathered (stage3_max_live_parameters)",
                   dt_json_number(t->theirs, "zero_optimization.stage3_max_live_parameters", 1e9));
-    static const char *const read[] = {"reduce_bucket_size", "overlap_comm", "use_multi_rank_bucket_allreduce", "reduce_scatter"};
-    for (size_t i = 0; i < sizeof read / sizeof *read; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "zero_optimization.%s", read[i]);
-        dt_json_drop(t->theirs, path);
-    }
+    dt_json_drop(t->theirs, "zero_optimization.reduce_bucket_size zero_optimization.overlap_comm zero_optimization.reduce_scatter "
+                            "zero_optimization.use_multi_rank_bucket_allreduce");
 }
 
 /* Put the type in which gradients are sent, where it differs from the one in which they are kept.
@@ -151,12 +147,12 @@ static const char *take_dtype(struct dt_translation *t)
     if (is_on(t->theirs, "fp16.enabled") && (is_on(t->theirs, "bf16.enabled") || is_on(t->theirs, "bfloat16.enabled")))
         dt_remark(t, DT_REMARK_CANNOT, "fp16.enabled: true, and bf16.enabled too; one of them computes, and bf16 is assumed");
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
-        struct cJSON *enabled = dt_json_take(t->theirs, sections[i][0]);
+        struct cJSON *enabled = dt_json_at(t->theirs, sections[i][0]);
         if (enabled)
             dt_remark(t, DT_REMARK_READ, "%s: %s", sections[i][0], dt_json_is(enabled, "true") ? "true" : "false");
         if (dt_json_is(enabled, "true"))
             dtype = sections[i][1];
-        dt_json_destroy(enabled);
+        dt_json_drop(t->theirs, sections[i][0]);
     }
     return dtype;
 }
@@ -221,15 +217,13 @@ static void prepare_gradients(struct dt_translation *t, const struct experiment 
     bool late = none || (dt_json_is(dt_json_at(t->ours, "job.sharding"), "optimizer") && e->model.dtype == DT_BF16 && wide &&
                          !e->parameter_offload);
     struct cJSON *overlap = dt_json_take(t->ours, "ddp.overlap");
-    dt_json_drop(t->ours, "ddp.bucket_mib");
+    dt_json_drop(t->ours, "ddp.bucket_mib gradient_dtype reduce_dtype");
     if (wide)
         dt_json_put(t->theirs, "data_types.grad_accum_dtype", dt_json_text("fp32"));
     if (wide && none)
         dt_remark(t, DT_REMARK_CANNOT, "gradient_dtype: fp32; " NOT_STAGE_0);
     if (experiment_reduce_dtype(e) != e->model.dtype)
         dt_json_put(t->theirs, "communication_data_type", dt_json_text(dt_dtype_name(experiment_reduce_dtype(e))));
-    dt_json_drop(t->ours, "gradient_dtype");
-    dt_json_drop(t->ours, "reduce_dtype");
     if (late && (dt_json_is(overlap, "true") || (mib > 0 && mib < AT_THE_END_MIB)))
         dt_remark(t, DT_REMARK_ASSUMED, "ddp: %s gradients are reduced after the backward pass, not during it",
                   none ? "without ZeRO" : "with ZeRO-1 of bf16 and fp32");
@@ -257,8 +251,6 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
                  *beta2 = dt_json_take(t->ours, "optimizer.beta2");
     prepare_gradients(t, e);
     prepare_context(t, e);
-    dt_json_drop(t->ours, "model.dtype");
-    dt_json_drop(t->ours, "fsdp.gather");
     if (e->model.dtype != DT_FP32)
         dt_json_put(t->theirs, e->model.dtype == DT_BF16 ? "bf16.enabled" : "fp16.enabled", dt_json_truth(true));
     if (e->model.dtype == DT_FP16 && experiment_scales_dynamically(e)) {
@@ -269,10 +261,9 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
         dt_json_drop(t->ours, "dynamic_loss_scale.initial");
     }
     if (e->model.dtype != DT_BF16) { /* two rows have the same key of dtbench: write the one of this data type */
-        struct cJSON *copies = dt_json_take(t->ours, "optimizer.master_weights");
-        if (e->model.dtype == DT_FP16 && copies)
+        if (e->model.dtype == DT_FP16 && dt_json_at(t->ours, "optimizer.master_weights"))
             dt_json_put(t->theirs, "fp16.fp16_master_weights_and_grads", dt_json_truth(true));
-        dt_json_destroy(copies);
+        dt_json_drop(t->ours, "optimizer.master_weights");
     }
     if (beta1 && beta2) {
         dt_json_append(&betas, beta1);
@@ -290,10 +281,7 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     if (e->strategy.has_pipeline || e->tensor.size > 1)
         dt_remark(t, DT_REMARK_CANNOT, "%s: the JSON alone has no pipeline and no tensor parallelism; for Megatron-LM: --for megatron",
                   e->strategy.has_pipeline ? "pipeline.stages" : "tensor.size");
-    dt_json_drop(t->ours, "activation");
-    dt_json_drop(t->ours, "activation_blocks");
-    dt_json_drop(t->ours, "tensor");
-    dt_json_drop(t->ours, "pipeline");
+    dt_json_drop(t->ours, "model.dtype fsdp.gather activation activation_blocks tensor pipeline");
 }
 
 const struct framework framework_deepspeed = {

@@ -190,8 +190,7 @@ static void prepare_numbers(struct dt_translation *t, const struct experiment *e
     if (dynamic &&
         (dt_json_number(t->ours, "dynamic_loss_scale.growth", 2) != 2 || dt_json_number(t->ours, "dynamic_loss_scale.backoff", 0.5) != 0.5))
         dt_remark(t, DT_REMARK_ALIKE, "dynamic_loss_scale: the framework doubles and halves the scale");
-    dt_json_drop(t->ours, "dynamic_loss_scale.growth");
-    dt_json_drop(t->ours, "dynamic_loss_scale.backoff");
+    dt_json_drop(t->ours, "dynamic_loss_scale.growth dynamic_loss_scale.backoff");
 }
 
 void job_settle(struct dt_translation *t, const struct import_options *options)
@@ -211,11 +210,9 @@ void job_settle(struct dt_translation *t, const struct import_options *options)
 void job_prepare(struct dt_translation *t, const struct experiment *e)
 {
     const struct strategy *s = &e->strategy;
-    static const char *const taken[] = {"world_size", "batch_size", "micro_batches", "pipeline.chunks"};
     int ranks = s->stages * e->tensor.size, of_replica = ranks * e->batch_size, data_ranks = e->world_size / ranks / e->context.size;
     int per_node = e->gpus_per_node ? e->gpus_per_node : e->world_size % 8 == 0 ? 8 : e->world_size;
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        dt_json_drop(t->ours, taken[i]);
+    dt_json_drop(t->ours, "world_size batch_size micro_batches pipeline.chunks");
     prepare_numbers(t, e);
     prepare_paradigm(t, e);
     if (of_replica % s->micro_batches != 0)

@@ -174,13 +174,13 @@ static void settle_model(struct dt_translation *t)
                   vocabulary, multiple, padded);
     dt_json_put_number(t->ours, "model.vocab_size", padded);
     double of_attention = dt_json_number(t->theirs, "attention-dropout", 0.1);
-    dt_json_drop(t->theirs, "attention-dropout");
     if (of_attention == 0 && dropout != 0)
         put_text(t->ours, "model.attention_dropout", "none");
     else if (of_attention != dropout)
         dt_remark(t, DT_REMARK_CANNOT,
                   "attention-dropout: %g; dtbench's dropout of attention weights is that of the other layers, %g, or none", of_attention,
                   dropout);
+    dt_json_drop(t->theirs, "attention-dropout");
     double width = hidden / dt_json_number(t->ours, "model.heads", 1), channels = dt_json_number(t->theirs, "kv-channels", width);
     if (channels != width)
         dt_remark(t, DT_REMARK_CANNOT, "kv-channels: %g; a head's width is hidden-size / num-attention-heads here, %g", channels, width);
@@ -189,7 +189,7 @@ static void settle_model(struct dt_translation *t)
 static void settle_numbers(struct dt_translation *t)
 {
     bool bf16 = take_flag(t, "bf16"), fp16 = take_flag(t, "fp16"), as_they_are = take_flag(t, "grad-reduce-in-bf16");
-    struct cJSON *said = dt_json_take(t->theirs, "accumulate-allreduce-grads-in-fp32"), *kept = dt_json_take(t->theirs, "main-grads-dtype");
+    struct cJSON *said = dt_json_at(t->theirs, "accumulate-allreduce-grads-in-fp32"), *kept = dt_json_at(t->theirs, "main-grads-dtype");
     bool in_fp32 = said ? dt_json_is(said, "true") : bf16 && !dt_json_is(kept, "bf16");
     put_text(t->ours, "model.dtype", bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
     if ((fp16 || (bf16 && !as_they_are)) && in_fp32) {
@@ -197,8 +197,7 @@ static void settle_numbers(struct dt_translation *t)
         dt_remark(t, said ? DT_REMARK_READ : DT_REMARK_ASSUMED, "gradients are added up and reduced in fp32%s: gradient_dtype fp32",
                   said ? "" : ", the default of " ORIGIN " with bf16");
     }
-    dt_json_destroy(said);
-    dt_json_destroy(kept);
+    dt_json_drop(t->theirs, "accumulate-allreduce-grads-in-fp32 main-grads-dtype");
     if (fp16 && !dt_json_at(t->ours, "loss_scaling"))
         job_scale_dynamically(t, 0x1p32);
 }
@@ -206,10 +205,9 @@ static void settle_numbers(struct dt_translation *t)
 static void settle_activation(struct dt_translation *t)
 {
     bool selective = take_flag(t, "recompute-activations");
-    struct cJSON *granularity = dt_json_take(t->theirs, "recompute-granularity"), *method = dt_json_take(t->theirs, "recompute-method"),
-                 *modules = dt_json_take(t->theirs, "recompute-modules");
+    struct cJSON *granularity = dt_json_at(t->theirs, "recompute-granularity"), *method = dt_json_at(t->theirs, "recompute-method"),
+                 *modules = dt_json_at(t->theirs, "recompute-modules");
     double layers = dt_json_number(t->theirs, "recompute-num-layers", 1);
-    dt_json_drop(t->theirs, "recompute-num-layers");
     if (dt_json_is(granularity, "full")) {
         put_text(t->ours, "activation", "checkpoint");
         dt_json_put_number(t->ours, "activation_blocks", layers);
@@ -220,9 +218,7 @@ static void settle_activation(struct dt_translation *t)
     }
     if (modules && (cJSON_GetArraySize(modules) > 1 || !dt_json_is(cJSON_IsArray(modules) ? modules->child : modules, "core_attn")))
         dt_remark(t, DT_REMARK_CANNOT, "recompute-modules: of Megatron-LM's modules dtbench can recompute only core_attn");
-    dt_json_destroy(modules);
-    dt_json_destroy(granularity);
-    dt_json_destroy(method);
+    dt_json_drop(t->theirs, "recompute-granularity recompute-method recompute-modules recompute-num-layers");
 }
 
 /* Equal numbers of layers on each stage, or part of one. */
@@ -257,18 +253,17 @@ static void settle_sharding(struct dt_translation *t)
 {
     bool optimizer = take_flag(t, "use-distributed-optimizer"), fsdp2 = take_flag(t, "use-torch-fsdp2");
     bool fsdp = take_flag(t, "use-megatron-fsdp"), kept = take_flag(t, "torch-fsdp2-no-reshard-after-forward");
-    struct cJSON *strategy = dt_json_take(t->theirs, "data-parallel-sharding-strategy");
+    struct cJSON *strategy = dt_json_at(t->theirs, "data-parallel-sharding-strategy");
     const char *sharding = optimizer ? "optimizer" : "none";
     if (fsdp2 || (fsdp && dt_json_is(strategy, "optim_grads_params")))
         sharding = "parameters";
     else if (fsdp)
         sharding = dt_json_is(strategy, "optim_grads") ? "gradients" : dt_json_is(strategy, "optim") ? "optimizer" : "none";
-    dt_json_destroy(strategy);
     put_text(t->ours, "job.sharding", sharding);
     put_text(t->ours, "fsdp.gather", kept ? "step" : "micro_batch");
     double elements = dt_json_number(t->theirs, "ddp-bucket-size", 0),
            bytes = dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32") ? 4 : 2;
-    dt_json_drop(t->theirs, "ddp-bucket-size");
+    dt_json_drop(t->theirs, "data-parallel-sharding-strategy ddp-bucket-size");
     bool overlap = take_flag(t, "overlap-grad-reduce");
     if (overlap && elements == 0)
         dt_remark(t, DT_REMARK_ASSUMED, "ddp-bucket-size: 40 million elements, the default of " ORIGIN " on up to 40 ranks");
@@ -280,7 +275,7 @@ static void settle_sharding(struct dt_translation *t)
 static void settle_fp8(struct dt_translation *t)
 {
     char quote[80] = "";
-    struct cJSON *format = dt_json_take(t->theirs, "fp8-format");
+    struct cJSON *format = dt_json_at(t->theirs, "fp8-format");
     bool known = dt_json_is(format, "hybrid") || dt_json_is(format, "e4m3");
     if (format && !known && !dt_json_is(format, "null") && !dt_json_is(format, "false")) {
         dt_json_quote(format, quote, sizeof quote);
@@ -293,7 +288,7 @@ static void settle_fp8(struct dt_translation *t)
     if (known && dt_json_is(dt_json_at(t->ours, "fp8.recipe"), "tensorwise"))
         dt_remark(t, DT_REMARK_ASSUMED,
                   "fp8-recipe: tensorwise; Transformer Engine keeps inputs in FP8 with it, too, and here they are in 16 bits");
-    dt_json_destroy(format);
+    dt_json_drop(t->theirs, "fp8-format");
 }
 
 static void prepare_fp8(struct dt_translation *t, const struct experiment *e)
@@ -344,12 +339,11 @@ static void prepare_gradients(struct dt_translation *t, const struct experiment 
 
 static void prepare_model(struct dt_translation *t, const struct experiment *e)
 {
-    struct cJSON *bias = dt_json_take(t->ours, "model.bias");
+    struct cJSON *bias = dt_json_at(t->ours, "model.bias"), *dtype = dt_json_at(t->ours, "model.dtype");
     put_flag(t, "disable-bias-linear", !dt_json_is(bias, "all"));
     put_flag(t, "add-qkv-bias", dt_json_is(bias, "qkv"));
     if (!dt_json_is(bias, "all") && dt_json_is(dt_json_at(t->ours, "model.norm"), "layer"))
         dt_remark(t, DT_REMARK_ALIKE, "model.bias: layer norms have a bias with Megatron-LM");
-    dt_json_destroy(bias);
     put_flag(t, "openai-gelu", dt_json_is(dt_json_at(t->ours, "model.mlp"), "gelu_new"));
     if (is_on(t, "openai-gelu")) /* the flag chooses the form of GELU, and not the kind of MLP */
         put_text(t->ours, "model.mlp", "gelu");
@@ -365,21 +359,17 @@ static void prepare_model(struct dt_translation *t, const struct experiment *e)
     dt_json_put_number(t->theirs, "make-vocab-size-divisible-by", 1);
     dt_json_put_number(t->theirs, "attention-dropout",
                        dt_json_at(t->ours, "model.attention_dropout") ? 0 : dt_json_number(t->ours, "model.dropout", 0));
-    dt_json_drop(t->ours, "model.attention_dropout");
     dt_json_put_number(t->theirs, "max-position-embeddings", dt_json_number(t->ours, "model.block_size", 0));
-    struct cJSON *dtype = dt_json_take(t->ours, "model.dtype");
     put_flag(t, "bf16", dt_json_is(dtype, "bf16"));
     put_flag(t, "fp16", dt_json_is(dtype, "fp16"));
-    dt_json_destroy(dtype);
     prepare_gradients(t, e);
     if (dt_json_is(dt_json_at(t->ours, "model.rope.scaling"), "llama3") &&
         (dt_json_number(t->ours, "model.rope.low_frequency_factor", 1) != 1 ||
          dt_json_number(t->ours, "model.rope.high_frequency_factor", 4) != 4 ||
          dt_json_number(t->ours, "model.rope.original_length", 8192) != 8192))
         dt_remark(t, DT_REMARK_ALIKE, "model.rope: Megatron-LM's scaling has the factors 1 and 4, and 8192 tokens");
-    dt_json_drop(t->ours, "model.rope.low_frequency_factor");
-    dt_json_drop(t->ours, "model.rope.high_frequency_factor");
-    dt_json_drop(t->ours, "model.rope.original_length");
+    dt_json_drop(t->ours, "model.bias model.dtype model.attention_dropout");
+    dt_json_drop(t->ours, "model.rope.low_frequency_factor model.rope.high_frequency_factor model.rope.original_length");
 }
 
 static void prepare_activation(struct dt_translation *t, const struct experiment *e)
@@ -400,8 +390,7 @@ static void prepare_activation(struct dt_translation *t, const struct experiment
     case ACTIVATION_OFFLOAD:
         dt_remark(t, DT_REMARK_CANNOT, "activation: offload; Megatron-LM offloads those of some layers, and recomputes nothing there");
     }
-    dt_json_drop(t->ours, "activation");
-    dt_json_drop(t->ours, "activation_blocks");
+    dt_json_drop(t->ours, "activation activation_blocks");
 }
 
 /* Does every part have the same number of blocks? */
@@ -430,33 +419,29 @@ static void prepare_pipeline(struct dt_translation *t, const struct experiment *
         dt_remark(t, DT_REMARK_CANNOT, "pipeline.split: %s; Megatron-LM gives every part the same number of layers", e->pipeline.split);
     if (e->micro_batches > 1)
         dt_remark(t, DT_REMARK_ASSUMED, "micro_batches: Megatron-LM does not empty the pipeline between parts of a step");
-    dt_json_drop(t->ours, "pipeline.order");
-    dt_json_drop(t->ours, "pipeline.split");
+    dt_json_drop(t->ours, "pipeline.order pipeline.split");
 }
 
 static void prepare_sharding(struct dt_translation *t, const struct experiment *e)
 {
-    struct cJSON *sharding = dt_json_take(t->ours, "job.sharding");
+    struct cJSON *sharding = dt_json_at(t->ours, "job.sharding"), *overlap = dt_json_at(t->ours, "ddp.overlap");
     bool gradients = dt_json_is(sharding, "gradients"), parameters = dt_json_is(sharding, "parameters");
     if (parameters || gradients) {
         put_flag(t, "use-megatron-fsdp", true);
         put_text(t->theirs, "data-parallel-sharding-strategy", parameters ? "optim_grads_params" : "optim_grads");
     }
     put_flag(t, "use-distributed-optimizer", dt_json_is(sharding, "optimizer") || parameters || gradients);
-    dt_json_destroy(sharding);
     if (dt_json_at(t->ours, "job.shard"))
         dt_remark(t, DT_REMARK_CANNOT, "paradigm: hsdp; --num-distributed-optimizer-instances is not written here");
     if ((parameters || gradients) && e->strategy.has_pipeline)
         dt_remark(t, DT_REMARK_CANNOT, "paradigm: %s; dtbench writes Megatron-FSDP only without a pipeline", paradigm_name(e->paradigm));
     double mib = dt_json_number(t->ours, "ddp.bucket_mib", AT_THE_END_MIB), bytes = e->model.dtype == DT_FP32 ? 4 : 2;
-    struct cJSON *overlap = dt_json_take(t->ours, "ddp.overlap");
-    dt_json_drop(t->ours, "ddp.bucket_mib");
     put_flag(t, "overlap-grad-reduce", dt_json_is(overlap, "true"));
     if (dt_json_is(overlap, "true"))
         dt_json_put_number(t->theirs, "ddp-bucket-size", floor(mib * 0x1p20 / bytes));
     else if (overlap && mib < AT_THE_END_MIB)
         dt_remark(t, DT_REMARK_ASSUMED, "ddp.bucket_mib: without overlap Megatron-LM reduces all gradients after the backward pass");
-    dt_json_destroy(overlap);
+    dt_json_drop(t->ours, "job.sharding ddp.overlap ddp.bucket_mib");
 }
 
 static void prepare(struct dt_translation *t, const struct experiment *e)
@@ -700,7 +685,7 @@ static void adapt_nemo_precision(struct dt_translation *t, const char *precision
  * limit is on the norm, whatever gradient_clip_algorithm says. */
 static void adapt_nemo(struct dt_translation *t)
 {
-    struct cJSON *trainer = dt_json_take(t->theirs, "trainer"), *precision = dt_json_take(trainer, "precision");
+    struct cJSON *trainer = dt_json_take(t->theirs, "trainer"), *precision = dt_json_at(trainer, "precision");
     static const char *const places[] = {"devices", "num_nodes"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         dt_json_put(t->theirs, places[i], dt_json_take(trainer, places[i]));
@@ -713,12 +698,9 @@ static void adapt_nemo(struct dt_translation *t)
         dt_json_put(t->theirs, "model.attention_backend", dt_json_text(is_on(t, "model.use_flash_attention") ? "flash" : "unfused"));
     if (!is_on(t, "model.cpu_offloading"))
         dt_json_drop(t->theirs, "model.cpu_offloading_num_layers");
-    static const char *const dropped[] = {"model.use_flash_attention", "model.transformer_engine"};
-    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
-        dt_json_drop(t->theirs, dropped[i]);
+    dt_json_drop(t->theirs, "model.use_flash_attention model.transformer_engine");
     adapt_nemo_gradients(t);
     dt_json_destroy(trainer);
-    dt_json_destroy(precision);
     adapt(t, nemo_names, nemo_sections);
 }
 

@@ -66,7 +66,7 @@ enum { LLAMAS = sizeof llamas / sizeof *llamas };
 
 static void settle_model(struct dt_translation *t)
 {
-    struct cJSON *name = dt_json_take(t->theirs, "model.name"), *flavor = dt_json_take(t->theirs, "model.flavor");
+    struct cJSON *name = dt_json_at(t->theirs, "model.name"), *flavor = dt_json_at(t->theirs, "model.flavor");
     const char *preset = NULL;
     for (int i = 0; i < LLAMAS; i++)
         if (dt_json_is(name, "llama3") && dt_json_is(flavor, llamas[i].flavor))
@@ -77,8 +77,7 @@ static void settle_model(struct dt_translation *t)
         dt_remark(t, DT_REMARK_CANNOT, "model.flavor: %s of %s; not a model of dtbench list: --model config.json; Llama-3.1-8B is assumed",
                   flavor ? cJSON_GetStringValue(flavor) : "debugmodel", name ? cJSON_GetStringValue(name) : "llama3");
     dt_json_put(t->ours, "model.preset", dt_json_text(preset ? preset : llamas[0].preset));
-    dt_json_destroy(name);
-    dt_json_destroy(flavor);
+    dt_json_drop(t->theirs, "model.name model.flavor");
 }
 
 /* Gradients have the weights' type, also from bf16 products. FSDP reduces them in fp32, DDP in
@@ -119,9 +118,7 @@ static void prepare_numbers(struct dt_translation *t, const struct experiment *e
     double mib = gradients == DT_FP32 && !fp32 ? BUCKET_MIB / 2 : BUCKET_MIB;
     if (!sharded && dt_json_number(t->ours, "ddp.bucket_mib", mib) != mib)
         dt_remark(t, DT_REMARK_ASSUMED, "ddp.bucket_mib: with torchtitan %g", mib);
-    static const char *const dropped[] = {"gradient_dtype", "reduce_dtype", "ddp.bucket_mib"};
-    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++)
-        dt_json_drop(t->ours, dropped[i]);
+    dt_json_drop(t->ours, "gradient_dtype reduce_dtype ddp.bucket_mib");
 }
 
 /* Weights are replicated, sharded, or sharded within groups that are replicated. A degree of -1
@@ -131,8 +128,7 @@ static void settle_sharding(struct dt_translation *t)
     double replicas = dt_json_number(t->theirs, "parallelism.data_parallel_replicate_degree", 1);
     double shard = dt_json_number(t->theirs, "parallelism.data_parallel_shard_degree", -1);
     double stages = dt_json_number(t->ours, "pipeline.stages", 1), contexts = dt_json_number(t->ours, "context.size", 1);
-    dt_json_drop(t->theirs, "parallelism.data_parallel_replicate_degree");
-    dt_json_drop(t->theirs, "parallelism.data_parallel_shard_degree");
+    dt_json_drop(t->theirs, "parallelism.data_parallel_replicate_degree parallelism.data_parallel_shard_degree");
     if (replicas < 1 || (shard < 1 && shard != -1))
         dt_remark(t, DT_REMARK_CANNOT, "parallelism.data_parallel_%s_degree: %g; %sa number from 1 on is expected",
                   replicas < 1 ? "replicate" : "shard", replicas < 1 ? replicas : shard, replicas < 1 ? "" : "-1, or ");
@@ -151,10 +147,10 @@ static void settle_sharding(struct dt_translation *t)
             replicas);
     if (!sharded && replicas > 1 && stages * dt_json_number(t->ours, "tensor.size", 1) > 1)
         dt_remark(t, DT_REMARK_CANNOT, "parallelism.data_parallel_replicate_degree: %g; " NOT_DDP, replicas);
-    struct cJSON *reshard = dt_json_take(t->theirs, "parallelism.fsdp_reshard_after_forward");
+    struct cJSON *reshard = dt_json_at(t->theirs, "parallelism.fsdp_reshard_after_forward");
     bool once = dt_json_is(reshard, "never") || (!dt_json_is(reshard, "always") && stages > 1);
     dt_json_put(t->ours, "fsdp.gather", dt_json_text(once ? "step" : "micro_batch"));
-    dt_json_destroy(reshard);
+    dt_json_drop(t->theirs, "parallelism.fsdp_reshard_after_forward");
 }
 
 /* All linear layers except the output's become torchao's, which by default have one scale a
@@ -162,7 +158,7 @@ static void settle_sharding(struct dt_translation *t)
 static void settle_fp8(struct dt_translation *t)
 {
     char quote[80] = "";
-    struct cJSON *converters = dt_json_take(t->theirs, "model.converters");
+    struct cJSON *converters = dt_json_at(t->theirs, "model.converters");
     bool fp8 = dt_json_is(converters, "[\"float8\"]") || dt_json_is(converters, "[\"quantize.linear.float8\"]");
     if (converters && !fp8 && !dt_json_is(converters, "[]")) {
         dt_json_quote(converters, quote, sizeof quote);
@@ -174,7 +170,7 @@ static void settle_fp8(struct dt_translation *t)
         dt_json_put(t->ours, "fp8.recipe", dt_json_text("tensorwise"));
     if (fp8 && dt_json_is(dt_json_at(t->ours, "fp8.recipe"), "rowwise"))
         dt_json_drop(t->ours, "fp8.gather"); /* FP8 gathers need scales of whole tensors */
-    dt_json_destroy(converters);
+    dt_json_drop(t->theirs, "model.converters");
 }
 
 static void prepare_fp8(struct dt_translation *t, const struct experiment *e)
@@ -198,7 +194,7 @@ static void adapt(struct dt_translation *t)
  * default. */
 static void settle_activation(struct dt_translation *t)
 {
-    struct cJSON *option = dt_json_take(t->theirs, "activation_checkpoint.selective_ac_option");
+    struct cJSON *option = dt_json_at(t->theirs, "activation_checkpoint.selective_ac_option");
     bool selective = dt_json_is(dt_json_at(t->ours, "activation"), "selective_op");
     if (selective && !dt_json_is(option, "op")) {
         const char *every = option && cJSON_GetStringValue(option) ? cJSON_GetStringValue(option) : "2";
@@ -207,7 +203,7 @@ static void settle_activation(struct dt_translation *t)
         dt_remark(t, option ? DT_REMARK_READ : DT_REMARK_ASSUMED, "activation_checkpoint.selective_ac_option: \"%s\": activation_every %s",
                   every, every);
     }
-    dt_json_destroy(option);
+    dt_json_drop(t->theirs, "activation_checkpoint.selective_ac_option");
 }
 
 static void settle_batch(struct dt_translation *t)
@@ -250,8 +246,7 @@ static void prepare_activation(struct dt_translation *t, const struct experiment
     if (!rare)
         return;
     dt_json_put(t->theirs, "activation_checkpoint.mode", dt_json_text("selective"));
-    dt_json_drop(t->ours, "activation");
-    dt_json_drop(t->ours, "activation_every");
+    dt_json_drop(t->ours, "activation activation_every");
 }
 
 /* Has the model the shapes of the preset, apart from the sequence length? */

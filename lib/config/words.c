@@ -43,9 +43,13 @@ struct cJSON *dt_json_take(struct cJSON *tree, const char *path)
     return NULL;
 }
 
-void dt_json_drop(struct cJSON *tree, const char *path)
+void dt_json_drop(struct cJSON *tree, const char *paths)
 {
-    dt_json_destroy(dt_json_take(tree, path));
+    char path[NAME_BYTES];
+    for (size_t bytes; (bytes = strcspn(paths, " ")) > 0; paths += bytes + strspn(paths + bytes, " ")) {
+        snprintf(path, sizeof path, "%.*s", (int)bytes, paths);
+        dt_json_destroy(dt_json_take(tree, path));
+    }
 }
 
 void dt_json_put(struct cJSON *tree, const char *path, struct cJSON *value)

@@ -81,7 +81,8 @@ void dt_words_write(const struct dt_word *words, struct dt_translation *t);
 struct cJSON *dt_json_at(const struct cJSON *tree, const char *path);
 /* The same, removed from the tree. Owner: the caller, dt_json_destroy. */
 struct cJSON *dt_json_take(struct cJSON *tree, const char *path);
-void dt_json_drop(struct cJSON *tree, const char *path);
+/* Remove and destroy the values at these paths, separated by blanks. */
+void dt_json_drop(struct cJSON *tree, const char *paths);
 /* Put a value at a path, instead of the existing one; owns it (NULL: nothing happens). */
 void dt_json_put(struct cJSON *tree, const char *path, struct cJSON *value);
 /* The number at a path; `otherwise` if there is none. */
