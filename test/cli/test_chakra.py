@@ -163,7 +163,7 @@ def test_ranks_that_stand_for_others():
 def test_one_line_for_what_cannot_be():
     path = config("traced.json", sweep=None, paradigm="ddp")
     check("needs --output" in run("export", path, "--for", "chakra", code=USAGE).stderr, "--output")
-    check("device is \"cpu\"; --device sim" in run("export", path, "--for", "chakra", "--output", "x", code=CONFIG).stderr, "cpu")
+    check("device is \"cpu\": traces need --device sim" in run("export", path, "--for", "chakra", "--output", "x", code=CONFIG).stderr, "cpu")
 
 
 if __name__ == "__main__":
