@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct dt_device;
 struct dt_device_kind;
@@ -42,7 +43,7 @@ struct dt_buffer {
 static inline void dt_buffer_move(struct dt_buffer *to, struct dt_buffer *from)
 {
     *to = *from;
-    *from = (struct dt_buffer){0};
+    memset(from, 0, sizeof *from);
 }
 
 struct dt_device_options {
