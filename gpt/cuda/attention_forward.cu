@@ -63,23 +63,24 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
     constexpr int BLOCKS = tiles::BLOCKS, ROWS = tiles::ROWS, KEYS = tiles::KEYS;
     const attention_shape &shape = a.shape;
     int T = shape.T, width = shape.width, bytes = shape.row_bytes;
-    size_t d = shape.d, stride = shape.key_row;
-    int row_tiles = tiles_of(shape.queries, ROWS);
+    size_t d = shape.d, stride = WHOLE ? shape.qkv_row : shape.key_row;
+    const attention_rows all = {T, T, {0, T}}, &query_rows = WHOLE ? all : shape.queries, &key_rows = WHOLE ? all : shape.keys;
+    int row_tiles = tiles_of(query_rows, ROWS);
     attention_place place = place_of(shape.heads, row_tiles);
     auto again = [&] { return place_of(shape.heads, row_tiles); }; /* computed again, because the loop has no registers for them */
     row_tile own = tile_of<WHOLE>(shape.queries, row_tiles - 1 - place.tile, ROWS); /* the longest rows first */
     int first = own.position, end = first + own.rows;
-    const E *queries =
-        (const E *)a.qkv + (place.sample * (size_t)shape.queries.count + (size_t)own.row) * shape.qkv_row + (size_t)(place.head * width);
-    const E *keys = (const E *)a.keys + key_place(shape, place.sample, 0, key_head_of(shape, place.head)),
+    const E *sample = (const E *)a.qkv + place.sample * (size_t)query_rows.count * shape.qkv_row;
+    const E *queries = sample + (size_t)own.row * shape.qkv_row + (size_t)(place.head * width);
+    int key_head = key_head_of(shape, place.head);
+    const E *keys = WHOLE ? sample + d + (size_t)(key_head * width) : (const E *)a.keys + key_place(shape, place.sample, 0, key_head),
             *values = keys + values_behind(shape);
 
     E *query_tile = dynamic_shared<E>(), *key_tile = query_tile + ROWS * tile_stride<WIDTH>,
       *value_tile = key_tile + KEYS * tile_stride<WIDTH>;
     int lane = (int)threadIdx.x % 32, warp_row = (int)threadIdx.x / 32 * 16 * BLOCKS;
     int warp_first = first + warp_row, lane_row = warp_first + lane / 4, lane_key = lane % 4 * 2;
-    int seen = min(first + ROWS, end), key_tiles = tiles_before(shape.keys, seen, KEYS);
-    row_tile next = tile_of<WHOLE>(shape.keys, 0, KEYS);
+    int seen = min(first + ROWS, end), key_tiles = tiles_before(key_rows, seen, KEYS);
     float scale_log2 = shape.scale * LOG2_E;
     head_dropout dropped = head_dropout_of(shape, place.sample, place.head);
 
@@ -91,13 +92,13 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
     begin(rows);
 
     load_tile<E, WIDTH, ROWS>(query_tile, queries, shape.qkv_row, own.rows, width, bytes);
-    load_tile<E, WIDTH, KEYS>(key_tile, keys, stride, next.rows, width, bytes);
+    load_tile<E, WIDTH, KEYS>(key_tile, keys, stride, tile_of<WHOLE>(key_rows, 0, KEYS).rows, width, bytes);
     copy_async_commit();
     copy_async_wait<0>();
     __syncthreads();
     query.arrived();
     for (int tile = 0; tile < key_tiles; tile++) {
-        row_tile here = next;
+        row_tile here = tile_of<WHOLE>(key_rows, tile, KEYS), next = tile_of<WHOLE>(key_rows, tile + 1, KEYS);
         int first_key = here.position, last_key = WHOLE ? INT32_MAX : first_key + here.rows - 1;
         bool visible = first_key < warp_first + 16 * BLOCKS && warp_first < end; /* any key that some row of the warp sees */
         float s[BLOCKS][KEYS / 8][4];
@@ -112,7 +113,6 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
             add_distances<BLOCKS, KEYS>(s, unscaled_slope(shape, again().head), lane_row, first_key + lane_key);
         copy_async_wait<0>(); /* the values have arrived, and no warp still reads these keys */
         __syncthreads();
-        next = tile_of<WHOLE>(shape.keys, tile + 1, KEYS);
         if (tile + 1 < key_tiles)
             load_tile<E, WIDTH, KEYS>(key_tile, keys + (size_t)next.row * stride, stride, next.rows, width, bytes);
         copy_async_commit();
@@ -130,8 +130,6 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
         }
     }
 
-    if (tiles::KEPT) /* otherwise it would need their registers */
-        place = again();
     int local = own.row - first; /* from a position to its row */
     float factor[BLOCKS][2], old[BLOCKS][2], lse_log2[BLOCKS][2];
 #pragma unroll
@@ -146,7 +144,7 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
             lse_log2[block][half] = rows.m[block][half] * scale_log2 + log2f(sum);
             float lse = rows.m[block][half] * shape.scale + logf(sum);
             float *place_of_lse =
-                a.lse && row < end ? a.lse + rows_before(shape, place.sample, place.head) + (size_t)(row + local) : nullptr;
+                a.lse && row < end ? a.lse + rows_before(shape, again().sample, again().head) + (size_t)(row + local) : nullptr;
             if (!WHOLE && a.joins) {
                 joined both = join_rows(place_of_lse ? *place_of_lse : 0.0f, lse, sum);
                 factor[block][half] = sum != 0 ? factor[block][half] * both.own : 0.0f;
@@ -177,7 +175,9 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
         }
     }
 
-    E *to = (E *)a.out + (place.sample * (size_t)shape.queries.count + (size_t)(warp_first + local)) * d + (size_t)(place.head * width);
+    if (tiles::KEPT) /* otherwise it would need their registers */
+        place = again();
+    E *to = (E *)a.out + (place.sample * (size_t)query_rows.count + (size_t)(warp_first + local)) * d + (size_t)(place.head * width);
     if (!WHOLE && a.joins) {
         join<E, WIDTH, BLOCKS>(out, factor, old, to, d, end - warp_first, width);
         for (int i = 0; i < 2 * BLOCKS; i++)
