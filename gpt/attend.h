@@ -12,7 +12,8 @@
  *   heads       Forward sends E (N - 1) / N: q, k and v before attention, the heads' outputs after
  *               it. Backward sends the same amount.
  * The workspace contains the messages: with ring the keys of two ranks, and in backward also four
- * pieces of gradients; with all_gather the keys of all N ranks; with heads a second copy of q, k
+ * pieces of gradients; with all_gather the keys of all N ranks (on GPUs
+ * also gpt_ordered_bytes); with heads a second copy of q, k
  * and v, and of the heads' outputs while they are exchanged. With heads the heads' outputs are also
  * kept twice: by positions for the projection, by heads for the backward of attention.
  * q, k and v of a position are contiguous in memory. They are copied before they are sent;

@@ -209,6 +209,16 @@ struct gpt_piece {
     bool joins;                     /* combine with the results for other keys that out and lse contain: more passes over out */
 };
 
+/* Bytes of the keys and values of all T positions, in their order, of `heads` heads of keys: what a
+ * kernel on a GPU allocates as workspace, and in backward once more for their gradients, if a piece
+ * has the keys of all ranks. 0: the piece has not. */
+static inline size_t gpt_ordered_bytes(const struct dt_model *model, const struct gpt_piece *piece, size_t samples, size_t heads)
+{
+    if (!piece->queries.count || piece->key_ranks < piece->ranks)
+        return 0;
+    return samples * (size_t)gpt_of(model)->block_size * 2 * heads * (size_t)gpt_head_width(model) * dt_dtype_bytes(model->dtype);
+}
+
 /* Causal self-attention of `heads`, H of the model's heads. kv_heads are K of the model's heads of
  * keys and values. Each of these serves (model's heads / model's kv_heads) consecutive heads of q,
  * and every head of q needs its own among them. qkv [M, (H + 2K) w]: q | k | v, head a of each at

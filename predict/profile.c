@@ -134,7 +134,8 @@ static const struct dt_field after_kernels[] = {
     {"memory.granularity_bytes", DT_FIELD_NUMBER, AT(memory.granularity_bytes), .min = 1, .max = 0x1p32,
      .description = "What the allocator rounds up to, in bytes."},
     {"memory.workspaces", DT_FIELD_INT, AT(memory.workspaces), .max = 1, .initial = "0",
-     .description = "1: convolutions hold while they run what dtbench's hold on GPUs; 0: nothing."},
+     .description =
+         "1: convolutions, and attention with context.comm_type all_gather, hold while they run what dtbench's hold on GPUs; 0: nothing."},
     {"memory.in_flight", DT_FIELD_NUMBER, AT(memory.in_flight), .max = 100,
      .description = "Bytes of fsdp's gathered units that are freed and wait for other streams, over those of all its parameters."},
     {"memory.full_at", DT_FIELD_NUMBER, AT(memory.full_at), .max = 1,

@@ -23,6 +23,7 @@ struct gpt_kernels {
     const struct dt_costs *costs; /* NULL: all kernels are free */
     int shift;                    /* from GPT_KERNEL_... to the profile's numbers */
     double element_bytes;
+    bool counts_workspace;                         /* the device stands for a GPU */
     struct known_product products[KNOWN_PRODUCTS]; /* hash table, indexed by the hash of the shape; m 0: empty */
 };
 
@@ -36,6 +37,7 @@ static dt_status cost_create(struct dt_kernels *base, const struct dt_model *mod
     (*out)->costs = described ? described->costs : NULL;
     (*out)->shift = (*out)->costs ? (*out)->costs->shift : 0;
     (*out)->element_bytes = (double)dt_dtype_bytes(model->dtype);
+    (*out)->counts_workspace = dt_sim_stands_for_gpu(base->device);
     return DT_OK;
 }
 
@@ -263,6 +265,17 @@ static GPT_KERNEL_FUNCTION(cost_linear_gelu_weight_gradient, gpt_linear_gelu_wei
     return cost_linear_weight_gradient(k, stream, &product);
 }
 
+/* The workspace of a GPU's kernels, allocated while they run. */
+static dt_status use_workspace(const struct gpt_kernels *k, struct dt_stream *stream, size_t bytes)
+{
+    struct dt_buffer workspace;
+    if (!bytes || !k->counts_workspace)
+        return DT_OK;
+    DT_TRY(dt_alloc(stream, DT_WORKSPACE, bytes, &workspace));
+    dt_free(stream, &workspace);
+    return DT_OK;
+}
+
 /* Attention: for each head to_square products that make [T, T], from_square that read it, and the
  * profile's passes. Fused attention stores no [T, T] array and skips what the causal mask hides. */
 static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum gpt_kernel_kind kind, size_t samples, size_t heads,
@@ -273,6 +286,8 @@ static dt_status attention(struct gpt_kernels *k, struct dt_stream *stream, enum
     bool measured;
     size_t queries = gpt_positions_count(&piece->queries, k->model),
            keys = piece->queries.count ? queries * (size_t)piece->key_ranks : queries;
+    size_t arrays = kind == GPT_KERNEL_ATTENTION_GRADIENT ? 2 : 1; /* keys, and their gradients */
+    DT_TRY(use_workspace(k, stream, arrays * gpt_ordered_bytes(k->model, piece, samples, kv_heads)));
     if (!k->costs)
         return DT_OK;
     double batch = (double)samples * (double)heads;

@@ -127,17 +127,6 @@ dt_status order_keys(struct gpt_kernels *k, struct dt_stream *stream, const stru
     return DT_OK;
 }
 
-bool is_gathered(const struct gpt_piece *piece)
-{
-    return piece->key_ranks == piece->ranks;
-}
-
-/* Bytes of the keys of all positions. */
-size_t ordered_bytes(const struct gpt_kernels *k, const attention_shape &s, size_t samples)
-{
-    return (samples * (size_t)s.T * s.key_row * dt_dtype_bytes(k->model.dtype) + 255) / 256 * 256;
-}
-
 /* Rows and strides of a piece, whose keys are in a separate array. */
 dt_status take_piece(const struct gpt_kernels *k, const struct gpt_piece *piece, attention_shape *s)
 {
@@ -145,7 +134,7 @@ dt_status take_piece(const struct gpt_kernels *k, const struct gpt_piece *piece,
         return dt_fail(DT_ERR_INVALID, "attention: ranks share samples in fused attention alone");
     s->queries = rows_of(piece->queries);
     s->key_row = 2 * (size_t)s->key_heads * (size_t)s->width;
-    if (!is_gathered(piece))
+    if (piece->key_ranks < piece->ranks)
         s->keys = rows_of(gpt_positions_of(&k->model, piece->key_rank, piece->ranks, DT_CONTEXT_RING));
     if (s->drop.threshold > 0 && s->keys.half < s->T && s->keys.half % 8 != 0)
         return dt_fail(DT_ERR_INVALID, "attention: pieces of %d positions: with dropout the cuda kernels take pieces in eights",
@@ -191,24 +180,28 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
     DT_TRY(shape_of(k, &a->dropout, a->samples, &a->heads, &a->kv_heads, &f.shape));
     if (a->samples == 0)
         return DT_OK;
-    if (!f.keys) {
+    struct dt_buffer ordered = {};
+    size_t keys_bytes = gpt_ordered_bytes(&k->model, &a->piece, a->samples, a->kv_heads.count);
+    if (!f.keys)
         f.keys = (const char *)a->qkv + f.shape.d * dt_dtype_bytes(k->model.dtype);
-    } else {
+    else
         DT_TRY(take_piece(k, &a->piece, &f.shape));
-        if (is_gathered(&a->piece)) {
-            DT_TRY(gpt_cuda_scratch(k, ordered_bytes(k, f.shape, a->samples)));
-            DT_TRY(order_keys(k, stream, &a->piece, a->samples, f.shape, (void *)f.keys, k->scratch.data, false));
-            f.keys = k->scratch.data;
-        }
+    if (keys_bytes) {
+        DT_TRY(dt_alloc(stream, DT_WORKSPACE, keys_bytes, &ordered));
+        DT_TRY(order_keys(k, stream, &a->piece, a->samples, f.shape, (void *)f.keys, ordered.data, false));
+        f.keys = ordered.data;
     }
     f.shape.row_bytes = access_bytes((size_t)f.shape.width, a->qkv, a->out, f.keys);
     bool hopper = dt_cuda_warpgroup_kernels(k->base->device) && attention_fits_hopper(f);
     switch (k->model.dtype) {
-    case DT_FP16: return (hopper ? attention_forward_hopper<__half> : attention_forward_tensor<__half>)(stream, a->samples, f);
+    case DT_FP16: DT_TRY((hopper ? attention_forward_hopper<__half> : attention_forward_tensor<__half>)(stream, a->samples, f)); break;
     case DT_BF16:
-        return (hopper ? attention_forward_hopper<__nv_bfloat16> : attention_forward_tensor<__nv_bfloat16>)(stream, a->samples, f);
-    default: return attention_forward_fp32(stream, a->samples, f);
+        DT_TRY((hopper ? attention_forward_hopper<__nv_bfloat16> : attention_forward_tensor<__nv_bfloat16>)(stream, a->samples, f));
+        break;
+    default: DT_TRY(attention_forward_fp32(stream, a->samples, f));
     }
+    dt_free(stream, &ordered);
+    return DT_OK;
 }
 
 /* rope: NULL, or the angles by which dq and dk are rotated back. */
@@ -232,17 +225,19 @@ static dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream,
         return DT_OK;
     if (piece->keys)
         DT_TRY(take_piece(k, piece, &b.shape));
-    size_t rows = a->samples * (size_t)b.shape.queries.count, dots_bytes = (rows * (size_t)b.shape.heads * sizeof(float) + 255) / 256 * 256;
-    size_t keys_bytes = piece->keys && is_gathered(piece) ? ordered_bytes(k, b.shape, a->samples) : 0;
-    DT_TRY(gpt_cuda_scratch(k, dots_bytes + 2 * keys_bytes));
+    size_t rows = a->samples * (size_t)b.shape.queries.count,
+           keys_bytes = gpt_ordered_bytes(&k->model, piece, a->samples, a->kv_heads.count);
+    DT_TRY(gpt_cuda_scratch(k, rows * (size_t)b.shape.heads * sizeof(float)));
     b.dots = (float *)k->scratch.data;
+    struct dt_buffer ordered = {};
     if (!piece->keys) {
         size_t before = b.shape.d * dt_dtype_bytes(k->model.dtype);
         b.keys = (const char *)a->qkv + before;
         b.dkeys = (char *)a->dqkv + before;
-    } else if (is_gathered(piece)) {
-        b.keys = (char *)k->scratch.data + dots_bytes;
-        b.dkeys = (char *)k->scratch.data + dots_bytes + keys_bytes;
+    } else if (keys_bytes) {
+        DT_TRY(dt_alloc(stream, DT_WORKSPACE, 2 * keys_bytes, &ordered));
+        b.keys = ordered.data;
+        b.dkeys = (char *)ordered.data + keys_bytes;
         DT_TRY(order_keys(k, stream, piece, a->samples, b.shape, (void *)piece->keys, (void *)b.keys, false));
     } else {
         b.keys = piece->keys;
@@ -260,7 +255,10 @@ static dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream,
         DT_TRY(queue_dots(stream, b.dots, (const float *)a->dout, (const float *)a->out, rows, b.shape));
         DT_TRY(attention_backward_fp32(stream, a->samples, b));
     }
-    return keys_bytes ? order_keys(k, stream, piece, a->samples, b.shape, a->dkeys, b.dkeys, true) : DT_OK;
+    if (keys_bytes)
+        DT_TRY(order_keys(k, stream, piece, a->samples, b.shape, a->dkeys, b.dkeys, true));
+    dt_free(stream, &ordered);
+    return DT_OK;
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention_gradient, gpt_attention_backward)

@@ -92,7 +92,7 @@ struct dt_profile {
         double gradient_bytes;                    /* of a parameter's gradient, from backward to the update */
         double gathered_elems;                    /* per block, token and d: kept whole if ranks share the rows; half of it for the head */
         double granularity_bytes;                 /* allocations are rounded up to a multiple */
-        int workspaces;                           /* 1: convolutions use as much workspace as dtbench's on GPUs (vision/workspace.h) */
+        int workspaces;                           /* 1: kernels have dtbench's workspace on GPUs (vision/workspace.h, gpt_ordered_bytes) */
         double in_flight;                         /* bytes of fsdp's gathered units that wait for other streams, over all its parameters */
         double reallocation_s_per_gb;             /* seconds for a gathered unit if the device is full, for each rank of a node */
         double reallocation_spread;               /* the part of each other node's time that does not overlap */

@@ -203,6 +203,25 @@ def test_ranks_that_gather_or_pass_on_keys_equal_one_device():
     together("paradigm=ddp", *shared, "context.comm_type=p2p", "micro_batches=2", "model.block_size=32")
 
 
+def test_workspace_of_gathered_keys_is_foreseen():
+    """On a GPU attention orders the keys of all ranks in workspace, and in backward their gradients: check counts both."""
+    settings = ["world_size=2", "paradigm=ddp", "context.size=2", "context.comm_type=all_gather", "batch_size=4"]
+    held = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "config.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(BASE, file)
+        for device in ("cuda", "cpu"):
+            chosen_device = [*settings, f"device={device}"]
+            options = [word for setting in chosen_device for word in ("--set", setting)]
+            foreseen = json.loads(dtbench("check", path, "--json", *options))[0]["predicted_peak_bytes"]
+            held[device] = train(*chosen_device)["metrics"]["peak_bytes"]
+            for name in ("total", "workspace"):
+                check(foreseen[name] == held[device][name], device, name, foreseen, "foreseen,", held[device], "held")
+    ordered = 4 * 8 * 2 * 32 * 4  # samples, positions, keys and values, hidden, bytes of fp32
+    check(held["cuda"]["workspace"] == held["cpu"]["workspace"] + 2 * ordered, held)
+
+
 def test_tied_tables_in_a_pipeline_equal_one_device():
     """A copy at each end, or both on one GPU."""
     together("paradigm=pdp", "pipeline.stages=2", "pipeline.chunks=2", "model.tied=true", *MPT)
