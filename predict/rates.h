@@ -56,8 +56,8 @@ double rates_bytes_of_text(const char *text);
  * Errors: DT_ERR_IO; DT_ERR_INVALID, also if there is no room for all rows. */
 dt_status rates_read(const char *path, struct dt_sim_measured_list *collectives, struct dt_profile *profile);
 
-/* The names of the columns that rates_read takes nothing from, but for "source" and "notes", which are for people; separated by commas, ""
- * where it reads all. Errors: as rates_csv_read. */
+/* The names of the columns that rates_read takes nothing from, but for "source" and "notes", which
+ * are for people; separated by commas, "" where it reads all. Errors: as rates_csv_read. */
 dt_status rates_unread(const char *path, char *out, size_t out_bytes);
 
 #endif

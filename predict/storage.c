@@ -65,7 +65,8 @@ void storage_times_find(const struct experiment *e, const struct dt_sim_cluster 
     if (*e->checkpoint.path) {
         struct volume v = add_up(of_rank, false, e->world_size, ranks_per_node, whole);
         out->copy_s = copy_s(e, c, ranks_per_node, v.of_rank);
-        /* the copy overlaps with the next step: a graph waits for everything that was queued before it */
+        /* the copy overlaps with the next step: a graph waits for everything that was queued before
+         * it */
         out->beside = !e->parameter_offload && (c->gpu.architecture == DT_SIM_CPU || trainer_no_graph(e)) ? FORWARD : 0;
         out->write_s = stored_s(v.of_node, v.of_all, c->storage.write_gb_per_s, c->storage.total_write_gb_per_s);
         out->save_s = out->write_s + (alternates ? out->copy_s : 0);

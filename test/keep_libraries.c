@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Libraries stay loaded until the process ends. MPI unloads its plugins when it is finished, and test/lsan.supp knows leaks by the name of
- * the library. */
+/* Libraries stay loaded until the process ends. MPI unloads its plugins when it is finished, and
+ * test/lsan.supp knows leaks by the name of the library. */
 int dlclose(void *handle);
 
 int dlclose(void *handle)
@@ -15,8 +15,9 @@ int dlclose(void *handle)
     return handle == NULL; /* success */
 }
 
-/* Only libraries call asprintf here (MPI does). The C library keeps no frame pointers, so the leak detector cannot see who called it; what
- * it allocates is therefore excused as a whole. The names with _chk are those of callers compiled with _FORTIFY_SOURCE. */
+/* Only libraries call asprintf here (MPI does). The C library keeps no frame pointers, so the leak
+ * detector cannot see who called it; what it allocates is therefore excused as a whole. The names
+ * with _chk are those of callers compiled with _FORTIFY_SOURCE. */
 int __vasprintf_chk(char **out, int flag, const char *format, va_list arguments);
 int __asprintf_chk(char **out, int flag, const char *format, ...);
 

@@ -1,4 +1,5 @@
-/* A test program whose cases train: alone, or started by mpirun on any number of ranks, whose world and device they share. */
+/* A test program whose cases train: alone, or started by mpirun on any number of ranks, whose world
+ * and device they share. */
 #pragma once
 
 #include "lib/comm/comm.h"
@@ -24,7 +25,8 @@ static inline const char *ranks_device_setting(void)
     return setting;
 }
 
-/* How far losses may be from those of one cpu device, when another kind of device sums in other orders. */
+/* How far losses may be from those of one cpu device, when another kind of device sums in other
+ * orders. */
 static inline double ranks_tolerance(double on_cpu)
 {
     return strcmp(test_device_kind(), "cpu") == 0 || on_cpu > 1e-4 ? on_cpu : 1e-4;
@@ -44,7 +46,8 @@ static inline bool ranks_take_from_0(double *values, int count)
     return status == DT_OK;
 }
 
-/* The parts of a step add up to it. Comparisons with NAN are false: a part that is not known fails, too. */
+/* The parts of a step add up to it. Comparisons with NAN are false: a part that is not known fails,
+ * too. */
 static inline void ranks_check_times(const struct measure_result *result, const char *what)
 {
     const struct dt_step_metrics *t = &result->metrics.step;

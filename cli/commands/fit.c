@@ -1,5 +1,6 @@
-/* `dtbench fit`: a profile for software of one's own, from a few measured runs. This file is the command line; the fit is scripts/fit, a Python
- * program that calls `dtbench validate`, and becomes this process. */
+/* `dtbench fit`: a profile for software of one's own, from a few measured runs. This file is the
+ * command line; the fit is scripts/fit, a Python program that calls `dtbench validate`, and becomes
+ * this process. */
 #include "cli/commands/commands.h"
 
 #include "cli/text/text.h"
@@ -43,7 +44,8 @@ static dt_status check_options(void *options_read)
     return o->output ? DT_OK : dt_fail(DT_ERR_INVALID, "needs the name of the profile to write: --output my_profile.json");
 }
 
-/* Become the script. Returns only where that cannot be. argv: as typed, which the script reads as this command does. */
+/* Become the script. Returns only where that cannot be. argv: as typed, which the script reads as
+ * this command does. */
 static dt_status become_script(int argc, char **argv)
 {
     char script[PATH_MAX], program[PATH_MAX] = "";

@@ -102,8 +102,9 @@ dt_status calibration_predict(const struct calibration_request *request, const c
  * measured. Errors: DT_ERR_HOST_MEMORY. */
 dt_status calibration_print_collectives(const struct calibration *calibration, FILE *to);
 
-/* Say on standard error which columns of tables of measured rates nothing is made of. rates, directory: of an experiment; NULL or "": none. What
- * cannot be read is told by what predicts with it. */
+/* Say on standard error which columns of tables of measured rates nothing is made of. rates,
+ * directory: of an experiment; NULL or "": none. What cannot be read is told by what predicts with
+ * it. */
 void rates_note(const char *rates, const char *directory);
 
 #endif

@@ -87,7 +87,8 @@ bool validate_is_ambiguous(const char *text)
     return comma && !memchr(comma + 1, ',', length - (size_t)(comma - text) - 1) && decimal_of(text, length, false) == 0;
 }
 
-/* Blanks that do not break lines, as spreadsheets have them between thousands, as blanks: of UTF-8 U+00A0 and U+202F. */
+/* Blanks that do not break lines, as spreadsheets have them between thousands, as blanks: of UTF-8
+ * U+00A0 and U+202F. */
 static void plain_blanks(const char *text, char *out, size_t out_bytes)
 {
     static const char *const blanks[] = {"\u00a0", "\u202f"};

@@ -248,7 +248,8 @@ static void find_columns(struct measured_table *t)
     t->is_study = t->columns[COLUMN_PARADIGM] >= 0;
 }
 
-/* Decimal commas, in a column of amounts where one cannot be anything else, are those of the whole table. */
+/* Decimal commas, in a column of amounts where one cannot be anything else, are those of the whole
+ * table. */
 static void find_decimal_commas(struct measured_table *t)
 {
     t->comma_is_decimal = t->csv.delimiter == ';';
@@ -765,9 +766,10 @@ static void split_in(const struct measured_table *t, int row, struct measured_ru
                                                   : SPLIT_BALANCED;
 }
 
-/* What the table says of a replica's batch before it is accumulated. Without pipelines it is the micro-batch; with them torchtitan cuts it into
- * micro-batches of one sample, and the global batch is that of all replicas, unless more is said (torchtitan/config/job_config.py,
- * local_batch_size, global_batch_size, pipeline_parallel_microbatch_size). */
+/* What the table says of a replica's batch before it is accumulated. Without pipelines it is the
+ * micro-batch; with them torchtitan cuts it into micro-batches of one sample, and the global batch
+ * is that of all replicas, unless more is said (torchtitan/config/job_config.py, local_batch_size,
+ * global_batch_size, pipeline_parallel_microbatch_size). */
 static void local_batch_in(struct measured_run *run)
 {
     if (!run->micro_batch && run->stages > 1)
@@ -834,7 +836,8 @@ static void experts_in(const struct measured_table *t, int row, struct measured_
         snprintf(run->reason, sizeof run->reason, "model %.64s: dtbench has no mixture of experts", model);
 }
 
-/* The micro-batches that are accumulated, of all replicas, are the global batch, whether the table says that or not. */
+/* The micro-batches that are accumulated, of all replicas, are the global batch, whether the table
+ * says that or not. */
 static dt_status accumulated_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     int parts;

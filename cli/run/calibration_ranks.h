@@ -14,7 +14,8 @@ struct calibration_watch {
     bool live;                 /* a line on stderr is redrawn */
 };
 
-/* Start watch->ranks ranks, which append what they measure to *calibration. Errors: as dt_launch_run and calibration_run. */
+/* Start watch->ranks ranks, which append what they measure to *calibration. Errors: as
+ * dt_launch_run and calibration_run. */
 dt_status calibration_measure_world(const struct calibration_request *request, struct calibration_watch *watch,
                                     struct calibration *calibration);
 /* The same as one of the ranks that a launcher has started. After a failure the communicator and

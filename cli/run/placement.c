@@ -90,7 +90,8 @@ static dt_status check_gpus(const struct experiment *e, int number, int count, c
     return DT_OK;
 }
 
-/* The mesh that the experiment would have here: without a size of their own, hsdp's shard groups are the nodes, if these are equal. */
+/* The mesh that the experiment would have here: without a size of their own, hsdp's shard groups
+ * are the nodes, if these are equal. */
 static struct mesh_shape mesh_here(const struct experiment *e, const struct placement_rank *ranks)
 {
     struct experiment placed = *e;

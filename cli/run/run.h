@@ -65,8 +65,9 @@ void progress_clear(struct progress *progress);
 /* Print one line, unless --quiet. */
 void progress_note(struct progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* One experiment on this process's rank: its device and communicator. Used by the processes that a supervisor starts (cli/commands/rank.c)
- * and by those that mpirun, srun or torchrun started (run_inside.c). */
+/* One experiment on this process's rank: its device and communicator. Used by the processes that a
+ * supervisor starts (cli/commands/rank.c) and by those that mpirun, srun or torchrun started
+ * (run_inside.c). */
 
 struct execution {
     struct dt_device *device;
@@ -110,9 +111,11 @@ void watch_begin(struct watch *watch, void (*overdue)(void *context), void *cont
 void watch_limit(struct watch *watch, double seconds);
 void watch_end(struct watch *watch);
 
-/* ---- run an experiment on ranks that mpirun, srun or torchrun started: this process is one of them ---- */
+/* ---- run an experiment on ranks that mpirun, srun or torchrun started: this process is one of
+ * them ---- */
 
-/* After the ranks have lost each other, rank 0 has this long to write its record before the other ranks' ends make the launcher end it. */
+/* After the ranks have lost each other, rank 0 has this long to write its record before the other
+ * ranks' ends make the launcher end it. */
 enum { RANK_0_WRITES_S = 5 };
 
 struct run_inside_hooks {
@@ -249,7 +252,8 @@ bool verify_needs_shaken(const struct report *report, const struct experiment *e
 void verify_compare(struct report *report, const struct experiment *experiment, const struct report *reference,
                     const struct report *shaken);
 
-/* ---- `dtbench run` once its command line is understood: experiments one after another, a record each, a table at the end ---- */
+/* ---- `dtbench run` once its command line is understood: experiments one after another, a record
+ * each, a table at the end ---- */
 
 enum { SWEEP_ROUNDS_MOST = 1000, SWEEP_ROUNDS_LEAST = 3 /* with --until; fewer rounds give no interval (dt_ratio_compare) */ };
 
@@ -314,9 +318,10 @@ void sweep_fail(struct sweep *sweep, dt_status status, const char *error);
  * none, or it has not run. */
 double sweep_scaling_reference(const struct sweep *sweep, int index);
 
-/* How far the step time of experiment `number` may be off, in percent, from the medians of its first `rounds` rounds: the farther end of the
- * interval of dt_ratio_compare of these rounds with themselves. That interval compares two sides that have `rounds` rounds
- * each, so it is wider than the interval of one side's median. NaN: fewer than three rounds are ok. */
+/* How far the step time of experiment `number` may be off, in percent, from the medians of its
+ * first `rounds` rounds: the farther end of the interval of dt_ratio_compare of these rounds with
+ * themselves. That interval compares two sides that have `rounds` rounds each, so it is wider than
+ * the interval of one side's median. NaN: fewer than three rounds are ok. */
 double sweep_spread(const struct sweep *sweep, int number, int rounds);
 
 /* Should this run have run it, but did not? */

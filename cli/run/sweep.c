@@ -211,7 +211,8 @@ static void end_one(struct current *c)
     draft_end(&c->draft);
     note_result(s, c->index, e);
     note_overflows(s, c->index, e);
-    /* Warn if steps that should have been replayed as a graph were not: they are slower than necessary. */
+    /* Warn if steps that should have been replayed as a graph were not: they are slower than
+     * necessary. */
     if (*c->report.result.graph && e->graph && strcmp(c->report.result.graph, "replayed") != 0)
         progress_note(&s->progress, "%d/%d %s: steps were not replayed as a graph: %s", c->index + 1, s->count, s->progress.label,
                       c->report.result.graph);
@@ -318,7 +319,8 @@ double sweep_spread(const struct sweep *s, int number, int rounds)
     return 100 * fmax(ratio.high - 1, 1 - ratio.low);
 }
 
-/* Are the experiment's earlier rounds enough? Rank 0 decides for all, because it has the metrics. */
+/* Are the experiment's earlier rounds enough? Rank 0 decides for all, because it has the
+ * metrics. */
 static bool is_settled(struct sweep *s, int index)
 {
     if (s->until <= 0)

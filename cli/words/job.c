@@ -64,7 +64,8 @@ static void prepare_paradigm(struct dt_translation *t, const struct experiment *
         dt_remark(t, DT_REMARK_CANNOT, "paradigm: %s; only dtbench trains so", paradigm_name(e->paradigm));
 }
 
-/* A number of the job, named `what`; 0: it is not said, or is no number from 1 on, which is said. */
+/* A number of the job, named `what`; 0: it is not said, or is no number from 1 on, which is
+ * said. */
 static double count_of(struct dt_translation *t, const char *key, const char *what)
 {
     char quote[80];

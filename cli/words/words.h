@@ -78,7 +78,8 @@ void job_settle(struct dt_translation *t, const struct import_options *options);
 void job_prepare(struct dt_translation *t, const struct experiment *e);
 /* Say of a 16-bit model that its parameters are fp32 there, where t->ours has copies of them. */
 void job_say_copies(struct dt_translation *t);
-/* The loss's scale is found as the training goes: from `initial`, and grows after 1,000 steps, unless t->ours says otherwise. */
+/* The loss's scale is found as the training goes: from `initial`, and grows after 1,000 steps,
+ * unless t->ours says otherwise. */
 void job_scale_dynamically(struct dt_translation *t, double initial);
 
 /* Read a file as an object of keys and values; "-" is standard input, whose format is that of `f`.

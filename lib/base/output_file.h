@@ -18,8 +18,8 @@ struct dt_output_file {
 /* Whether the path is written to directly. */
 bool dt_output_is_stream(const char *path);
 
-/* Refuse to write to another file of the same command. `option` names the output in the text, such as "--output". Errors: DT_ERR_INVALID where
- * both paths lead to one regular file. */
+/* Refuse to write to another file of the same command. `option` names the output in the text, such
+ * as "--output". Errors: DT_ERR_INVALID where both paths lead to one regular file. */
 dt_status dt_output_spares(const char *option, const char *path, const char *other);
 
 /* Errors: DT_ERR_IO, with a text that begins "cannot write PATH"; DT_ERR_HOST_MEMORY. */

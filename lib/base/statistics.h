@@ -19,7 +19,8 @@ dt_status dt_statistics_compute(const double *values, int count, struct dt_stati
 /* Of two doubles, for qsort: ascending. */
 int dt_compare_numbers(const void *left, const void *right);
 
-/* The quantile q in [0, 1], interpolated as above; NaN for count 0 or a NaN among the values. Errors: as above. */
+/* The quantile q in [0, 1], interpolated as above; NaN for count 0 or a NaN among the values.
+ * Errors: as above. */
 dt_status dt_statistics_quantile(const double *values, int count, double q, double *out);
 
 /* Whether a new program is faster or slower than the old one, from the step times of both.

@@ -94,7 +94,8 @@ static int connect_to_any(struct search *s, bool *known)
     char port[16];
     int fd = -1;
     snprintf(port, sizeof port, "%d", s->place->port);
-    /* NULL is the loopback. "localhost" always is (RFC 6761), also where no list of hosts says so. */
+    /* NULL is the loopback. "localhost" always is (RFC 6761), also where no list of hosts says
+     * so. */
     int error =
         getaddrinfo(s->place->local || strcasecmp(s->place->address, "localhost") == 0 ? NULL : s->place->address, port, &hints, &list);
     *known = error != EAI_NONAME;

@@ -231,7 +231,8 @@ static dt_status parse_object(const struct cJSON *object, const char *where, str
     DT_TRY(dt_config_read(&table, object, where, out, given));
     DT_TRY(dt_config_check_required(&table, given, where));
     DT_TRY(check_node(out, where));
-    /* Rates that were not measured. If one of the two was, the other is at least (total), or at most (flow), that. */
+    /* Rates that were not measured. If one of the two was, the other is at least (total), or at
+     * most (flow), that. */
     struct dt_sim_nic_rates rates = dt_sim_nic_rates(out->nic.transport, out->nic.label_gbit_per_s);
     bool flow = out->nic.flow_gbit_per_s > 0, total = out->nic.total_gbit_per_s > 0;
     if (!total)

@@ -233,7 +233,8 @@ dt_status recordings_alone(struct recordings *r, const struct experiment *e, enu
                                .sharers = r->machine->profile.host.stages_share ? e->strategy.stages : 1}};
     DT_TRY(find(r->alone, &wanted, make_alone, out));
     divide(out, (double)e->tensor.size / tensor);
-    /* What each of `ranks` that share samples has at least: products with fewer rows take longer per row. */
+    /* What each of `ranks` that share samples has at least: products with fewer rows take longer
+     * per row. */
     out->compute_s /= e->context.size;
     out->block_s /= e->context.size;
     out->block_forward_s /= e->context.size;

@@ -52,7 +52,8 @@ static dt_status find_bound(struct search *s, struct bounds *bounds, int index, 
     space_experiment(s->space, index, e);
     outcome->paradigm = (uint8_t)e->paradigm;
     outcome->kind = find_kind(e);
-    /* Bounds of a family are about equally close to the simulated time: a pipeline's are less close than DDP's. */
+    /* Bounds of a family are about equally close to the simulated time: a pipeline's are less close
+     * than DDP's. */
     s->all[index].family = (uint8_t)(4 * (int)e->paradigm + 2 * (e->strategy.stages > 1) + (e->tensor.size > 1));
     if (!asked || (o->wanted && !o->wanted(o->what, e)))
         return DT_OK;

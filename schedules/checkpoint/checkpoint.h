@@ -1,9 +1,11 @@
-/* Checkpoints: parameters, the optimizer's state, and the step, in a folder that every rank reaches.
+/* Checkpoints: parameters, the optimizer's state, and the step, in a folder that every rank
+ * reaches.
  *
- * Each rank writes what it owns, whole tensors or parts of some, to a file of its own; nothing is gathered. An index names the files of the
- * one checkpoint that counts. The index is replaced last, after all files are on the disk: a reader
- * finds the old checkpoint or the new one, and either is complete. Random numbers and the order of
- * samples follow from seed and step (lib/base/random.h, lib/data/sampler.h), and need no files.
+ * Each rank writes what it owns, whole tensors or parts of some, to a file of its own; nothing is
+ * gathered. An index names the files of the one checkpoint that counts. The index is replaced last,
+ * after all files are on the disk: a reader finds the old checkpoint or the new one, and either is
+ * complete. Random numbers and the order of samples follow from seed and step (lib/base/random.h,
+ * lib/data/sampler.h), and need no files.
  *
  * Loading does not depend on how the saving ranks were divided: each rank looks up the elements
  * that it holds, in whichever files have them. */
@@ -75,11 +77,11 @@ struct checkpoint_exported {
     uint64_t bytes; /* of all tensors */
 };
 
-/* Write the parameters of the checkpoint in `path`, or of a Hugging Face folder, as a Hugging Face folder: config.json, and safetensors in the model's
- * dtype, in files of at most most_bytes, or of one tensor. No rank is needed: one tensor at a time
- * is in memory. If the checkpoint has fp32 master copies, these are written. Errors: DT_ERR_INVALID
- * if no Hugging Face type describes this model, or the checkpoint is of another model; DT_ERR_IO,
- * also if `folder` already has a model. */
+/* Write the parameters of the checkpoint in `path`, or of a Hugging Face folder, as a Hugging Face
+ * folder: config.json, and safetensors in the model's dtype, in files of at most most_bytes, or of
+ * one tensor. No rank is needed: one tensor at a time is in memory. If the checkpoint has fp32
+ * master copies, these are written. Errors: DT_ERR_INVALID if no Hugging Face type describes this
+ * model, or the checkpoint is of another model; DT_ERR_IO, also if `folder` already has a model. */
 dt_status checkpoint_export(const struct experiment *experiment, const char *path, const char *folder, uint64_t most_bytes,
                             struct checkpoint_exported *out);
 

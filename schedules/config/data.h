@@ -3,9 +3,9 @@
 
 #include "schedules/config/experiment.h"
 
-/* Find how many samples the file has. With steps.epochs, set the number of timed steps that follows from it; if the config gives that number
- * too (timed_given), both must be equal. Where nothing is trained, the file may be missing unless epochs are counted. Does nothing where no
- * file is named.
+/* Find how many samples the file has. With steps.epochs, set the number of timed steps that follows
+ * from it; if the config gives that number too (timed_given), both must be equal. Where nothing is
+ * trained, the file may be missing unless epochs are counted. Does nothing where no file is named.
  * `where` begins the error text. Errors: DT_ERR_INVALID. */
 dt_status experiment_resolve_data(struct experiment *experiment, bool timed_given, const char *where);
 

@@ -1,4 +1,5 @@
-/* One experiment, fully resolved: what `dtbench check` prints and a trainer runs. Parsed from JSON by schedules/config/parse.h.
+/* One experiment, fully resolved: what `dtbench check` prints and a trainer runs. Parsed from JSON
+ * by schedules/config/parse.h.
  *
  * The JSON names, defaults and ranges stand in one table, schedules/config/fields.c. Its strings
  * are interned (lib/base/grow.h) and live as long as the program. So an experiment owns nothing,
@@ -209,7 +210,8 @@ static inline enum dt_dtype experiment_reduce_dtype(const struct experiment *e)
     return of[e->reduce_dtype];
 }
 
-/* Bytes that the optimizer keeps for a parameter: two moments, one or none, and perhaps a master copy; all of them fp32. */
+/* Bytes that the optimizer keeps for a parameter: two moments, one or none, and perhaps a master
+ * copy; all of them fp32. */
 static inline size_t experiment_state_bytes(const struct experiment *e)
 {
     int moments = experiment_is_adam(e) ? 2 : e->optimizer.momentum > 0 ? 1 : 0;
@@ -244,7 +246,8 @@ static inline int experiment_id_bytes(const struct experiment *e)
     return e->data.ids == IDS_UINT16 ? 2 : 4;
 }
 
-/* Samples of one step over all ranks: batch_size of each context group, whatever replica_samples says. */
+/* Samples of one step over all ranks: batch_size of each context group, whatever replica_samples
+ * says. */
 static inline uint64_t experiment_global_batch(const struct experiment *e)
 {
     return (uint64_t)(e->world_size / e->context.size) * (uint64_t)e->batch_size;

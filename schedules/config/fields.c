@@ -1,5 +1,6 @@
-/* The config's keys: the one place that knows their names, types, ranges, defaults and meaning. The schema, the completion and the reference
- * page are made from it: after a change run scripts/generate. */
+/* The config's keys: the one place that knows their names, types, ranges, defaults and meaning. The
+ * schema, the completion and the reference page are made from it: after a change run
+ * scripts/generate. */
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/split.h"

@@ -1,5 +1,6 @@
-/* Paradigms: how the work is divided over the ranks. Each is a row of one table, from which follow the config's choices, `dtbench list`, the
- * mesh, the data-parallel mode and what is checked. A new one is a row here and its name in the enum. */
+/* Paradigms: how the work is divided over the ranks. Each is a row of one table, from which follow
+ * the config's choices, `dtbench list`, the mesh, the data-parallel mode and what is checked. A new
+ * one is a row here and its name in the enum. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -35,8 +36,8 @@ enum paradigm_reads {
 
 enum { PARADIGM_ROOM = 16 }; /* elements of arrays with one for each row, those of paradigm_more included */
 
-/* What happens to a group of parameters around its forward, backward and update: each mode is a file in schedules/data_parallel, which ends
- * in its row (mode.h). */
+/* What happens to a group of parameters around its forward, backward and update: each mode is a
+ * file in schedules/data_parallel, which ends in its row (mode.h). */
 struct dp_mode;
 extern const struct dp_mode dp_none, dp_ddp, dp_zero1, dp_zero2, dp_fsdp, dp_data_parallel, dp_parameter_server;
 

@@ -20,7 +20,8 @@ struct cJSON;
 dt_status experiments_parse(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
                             struct experiment **out, int *count);
 
-/* The same as a list, for a sweep that may be large. Owner of *out: the caller, experiment_list_destroy. */
+/* The same as a list, for a sweep that may be large. Owner of *out: the caller,
+ * experiment_list_destroy. */
 dt_status experiments_parse_list(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
                                  struct experiment_list **out);
 
@@ -71,7 +72,8 @@ dt_status experiment_resolve_next(struct experiment *experiment, const bool *giv
  * were changed. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status experiment_check(struct experiment *experiment, const char *where);
 
-/* Whether the model's family computes in its dtype on a device of this kind; `kind` NULL, not yet chosen: yes. Errors: DT_ERR_INVALID. */
+/* Whether the model's family computes in its dtype on a device of this kind; `kind` NULL, not yet
+ * chosen: yes. Errors: DT_ERR_INVALID. */
 dt_status experiment_check_dtype(const struct experiment *experiment, const struct dt_device_kind *kind, const char *where);
 
 /* The table of fields, with those of all families. */

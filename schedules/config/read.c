@@ -1,4 +1,5 @@
-/* From a config to experiments: overrides, the combinations of its sweep, then every experiment by itself. */
+/* From a config to experiments: overrides, the combinations of its sweep, then every experiment by
+ * itself. */
 #include "schedules/config/parse.h"
 
 #include "lib/base/grow.h"

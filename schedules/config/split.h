@@ -5,9 +5,9 @@
 
 const char *split_rule_name(int rule); /* NULL past the last */
 
-/* points [SPLIT_MOST_POINTS] gets the numbers of a pipeline.split such as "4-8": the first blocks of
- * all parts but the first. Returns how many; 0: the text names a rule. Only for experiment_settle:
- * others read the strategy. */
+/* points [SPLIT_MOST_POINTS] gets the numbers of a pipeline.split such as "4-8": the first blocks
+ * of all parts but the first. Returns how many; 0: the text names a rule. Only for
+ * experiment_settle: others read the strategy. */
 int split_points(const char *text, uint16_t *points);
 
 /* first_layer [virtual_stages + 1] gets the first layer of each part of each stage, in the model's

@@ -14,7 +14,8 @@
 
 struct experiment;
 
-/* The order of the mesh's axes, from the axis of neighbouring ranks to that of the most distant ones; "data" is context, shard and replica. */
+/* The order of the mesh's axes, from the axis of neighbouring ranks to that of the most distant
+ * ones; "data" is context, shard and replica. */
 enum mesh_order {
     MESH_TENSOR_PIPELINE_DATA, /* the study's: pipelines of neighbours */
     MESH_TENSOR_DATA_PIPELINE, /* Megatron-LM's */
@@ -29,11 +30,13 @@ const char *mesh_order_name(int order); /* "tensor-pipeline-data"; NULL past the
 /* As Megatron-LM's --cp-comm-type: "p2p", "all_gather", "a2a"; NULL past the last. */
 const char *context_kind_name(int kind);
 
-/* Which paradigms the config's `pipeline` applies to: pdp alone, as in early configs whose sweeps over paradigms give stages for pdp; or all. */
+/* Which paradigms the config's `pipeline` applies to: pdp alone, as in early configs whose sweeps
+ * over paradigms give stages for pdp; or all. */
 enum pipeline_reach { PIPELINE_OF_PDP, PIPELINE_OF_ALL };
 const char *pipeline_reach_name(int reach); /* NULL past the last */
 
-/* Which activations of a micro-batch are kept for backward; schedules/pipeline/activation.h describes each policy. */
+/* Which activations of a micro-batch are kept for backward; schedules/pipeline/activation.h
+ * describes each policy. */
 enum activation_kind {
     ACTIVATION_KEEP,
     ACTIVATION_CHECKPOINT,
@@ -52,7 +55,8 @@ struct strategy {
     const struct dt_device_kind *device; /* NULL: "auto", which is decided when a run begins (schedules/run/device_choice.h) */
     const struct paradigm *paradigm;
     const struct dp_mode *mode; /* the paradigm's */
-    /* For an order file, the row that reads files. Without a pipeline gpipe's row: with one stage it alternates forward and backward. */
+    /* For an order file, the row that reads files. Without a pipeline gpipe's row: with one stage
+     * it alternates forward and backward. */
     const struct pipeline_order *order;
     bool has_order_file;
     bool has_pipeline;        /* true also for pdp with one stage */
@@ -95,10 +99,12 @@ void experiment_settle(struct experiment *experiment);
 /* Place the experiment on nodes of `ranks` consecutive ranks each; 0: on one node. */
 void experiment_place(struct experiment *experiment, int ranks);
 
-/* Check that the sizes fit together. Errors: DT_ERR_INVALID, whose text names sizes that would fit; `where` begins the text. */
+/* Check that the sizes fit together. Errors: DT_ERR_INVALID, whose text names sizes that would fit;
+ * `where` begins the text. */
 dt_status experiment_check_mesh(const struct experiment *experiment, const char *where);
 
-/* Whether pipeline.activation has a policy for each of a rank's `parts`. `where` begins the text. Errors: DT_ERR_INVALID. */
+/* Whether pipeline.activation has a policy for each of a rank's `parts`. `where` begins the text.
+ * Errors: DT_ERR_INVALID. */
 dt_status experiment_check_activation(const struct experiment *experiment, int parts, const char *where);
 
 /* Samples of a step that the ranks of one replica (pipeline stages, tensor ranks) have together. */
@@ -108,8 +114,8 @@ int64_t experiment_replica_samples(const struct experiment *experiment);
  * are then not comparable. Else 0. */
 int64_t experiment_loss_samples(const struct experiment *experiment);
 
-/* The ranks whose memory has to be predicted, by index; -1 past the last: one of each pipeline stage, or each parameter server. Every other
- * rank needs the same as one of these, or less. */
+/* The ranks whose memory has to be predicted, by index; -1 past the last: one of each pipeline
+ * stage, or each parameter server. Every other rank needs the same as one of these, or less. */
 int experiment_rank_of_kind(const struct experiment *experiment, int index);
 
 /* Some groups communicate so often that each should lie on one node. Returns the config key of the

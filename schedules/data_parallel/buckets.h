@@ -13,8 +13,9 @@
  * updates this rank's part while backward goes on. Publishing goes through the device, one bucket
  * at a time: this rank's part is copied in, the other parts are copied out.
  *
- * Source  the buckets: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020, section 3.2.
- * Differs a bucket is closed at the end of a layer, not of a tensor, since that is when our gradients become ready. */
+ * Source  the buckets: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
+ *         Training", VLDB 2020, section 3.2. Differs a bucket is closed at the end of a layer, not
+ *         of a tensor, since that is when our gradients become ready. */
 #pragma once
 
 #include "schedules/data_parallel/replica.h"
@@ -86,10 +87,12 @@ double buckets_configured_bytes(const struct experiment *experiment); /* ddp.buc
 /* `begin` with gradients that the replica keeps. keeps_sum: after a reduction, the next micro-batch
  * is added to this rank's buffer; otherwise backward overwrites it. */
 dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct action *action, bool keeps_sum);
-/* Send the bucket's parameters with the scheme's publish or another function, after this rank's last update. */
+/* Send the bucket's parameters with the scheme's publish or another function, after this rank's
+ * last update. */
 dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket));
 
-/* What ZeRO-1 and ZeRO-2 share: each rank updates an even share of every bucket, and gathers the other ranks' updated shares. */
+/* What ZeRO-1 and ZeRO-2 share: each rank updates an even share of every bucket, and gathers the
+ * other ranks' updated shares. */
 /* A scheme's divide. share_buffers: this rank's share of the reduced gradients has a separate
  * buffer. */
 dt_status zero_divide(struct buckets *b, bool share_buffers);

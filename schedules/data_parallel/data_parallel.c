@@ -1,15 +1,17 @@
-/* DataParallel: one root has the true parameters and the optimizer; every step it sends parameters and receives gradients.
+/* DataParallel: one root has the true parameters and the optimizer; every step it sends parameters
+ * and receives gradients.
  *
  * A step begins with the broadcast of the root's parameters, bucket by bucket in forward's order;
  * forward waits for each bucket. As backward completes a bucket, its gradients are summed at the
  * root, while backward goes on. The root alone updates.
  * Memory  each rank holds whole parameters and gradients, the root also all of the optimizer state.
- * Source  torch.nn.DataParallel, in "Distributed model training in PyTorch using DistributedDataParallel", section "What about
- *         DataParallel?": replicas are made anew for every forward, gradients are gathered and
- *         summed on the root's device. With NCCL its replicate and reduce_add_coalesced are a
- *         broadcast and a reduction to the root. Differs ranks are processes, not threads of one,
- *         and each draws its own samples and has its own loss: no inputs are scattered, no outputs
- *         gathered. Parameters are sent once a step, not for each micro-batch. */
+ * Source  torch.nn.DataParallel, in "Distributed model training in PyTorch using
+ *         DistributedDataParallel", section "What about DataParallel?": replicas are made anew for
+ *         every forward, gradients are gathered and summed on the root's device. With NCCL its
+ *         replicate and reduce_add_coalesced are a broadcast and a reduction to the root. Differs
+ *         ranks are processes, not threads of one, and each draws its own samples and has its own
+ *         loss: no inputs are scattered, no outputs gathered. Parameters are sent once a step, not
+ *         for each micro-batch. */
 #include "schedules/data_parallel/buckets.h"
 #include "schedules/data_parallel/reduce.h"
 

@@ -1,9 +1,11 @@
-/* Distributed data parallel: a whole replica on every rank; gradients are averaged in buckets while backward goes on, and every rank makes
- * the same update.
+/* Distributed data parallel: a whole replica on every rank; gradients are averaged in buckets while
+ * backward goes on, and every rank makes the same update.
  *
- * Memory  per rank and parameter, in a 16-bit dtype with Adam: 2 bytes of parameters, 2 of gradients, 12 of optimizer state.
- * Source  Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020, section 3.2: buckets of 25 MiB
- *         in reverse order of the layers, gradients as views into the buckets, communication started as soon as a bucket is full. */
+ * Memory  per rank and parameter, in a 16-bit dtype with Adam: 2 bytes of parameters, 2 of
+ *         gradients, 12 of optimizer state.
+ * Source  Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training",
+ *         VLDB 2020, section 3.2: buckets of 25 MiB in reverse order of the layers, gradients as
+ *         views into the buckets, communication started as soon as a bucket is full. */
 #include "schedules/data_parallel/buckets.h"
 #include "schedules/data_parallel/reduce.h"
 

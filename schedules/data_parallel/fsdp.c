@@ -1,4 +1,5 @@
-/* Fully sharded data parallel (ZeRO-3): every rank keeps an even share of each group's parameters, gradients and optimizer state.
+/* Fully sharded data parallel (ZeRO-3): every rank keeps an even share of each group's parameters,
+ * gradients and optimizer state.
  *
  * Hybrid sharded data parallel (hsdp) is the same on two axes of the mesh: parameters are gathered
  * within a shard group with a fast network, for example a node. Gradients are reduce-scattered
@@ -9,10 +10,13 @@
  * use, and its gradients are reduce-scattered, all on the network stream, concurrently with
  * kernels. With fsdp.gather "step" it is gathered once and stays until its last backward of the
  * step: a stage's whole parameters, and one gather in place of two for each micro-batch.
- * Memory  per rank and parameter, in a 16-bit dtype with Adam over N shards: (2 + 2 + 12) / N bytes. Whole groups and their gradients exist
- *         for a short time only and count as communication. Micro-batches that are not reduced leave whole gradients until the last one.
- * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.3 (P_os+g+p);
- *         Zhao et al., "PyTorch FSDP", VLDB 2023, section 3, of hsdp 3.2.2; Zhang et al., "MiCS", VLDB 2022, section 3.2.
+ * Memory  per rank and parameter, in a 16-bit dtype with Adam over N shards: (2 + 2 + 12) / N
+ *         bytes. Whole groups and their gradients exist for a short time only and count as
+ *         communication. Micro-batches that are not reduced leave whole gradients until the last
+ *         one.
+ * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+ *         Models", SC 2020, section 5.3 (P_os+g+p); Zhao et al., "PyTorch FSDP", VLDB 2023, section
+ *         3, of hsdp 3.2.2; Zhang et al., "MiCS", VLDB 2022, section 3.2.
  *
  * With parameter offload the shards are in host memory. A rank's own shard is copied directly to
  * its place in the whole group, and gathered from there. Its reduced gradients are copied to the
@@ -102,7 +106,8 @@ static void fsdp_destroy(struct data_parallel *dp)
     free(fsdp);
 }
 
-/* Gather group `g` on the stream `network`. With offload this rank's share is first copied from the host to its place in the whole group. */
+/* Gather group `g` on the stream `network`. With offload this rank's share is first copied from the
+ * host to its place in the whole group. */
 static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to)
 {
     const struct dp_setup *s = &dp->setup;

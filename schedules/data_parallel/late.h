@@ -9,9 +9,10 @@
  * `network`, so updates have kernels with their own step number.
  * Memory  in addition to the mode's: on every rank s more copies of the gradients, and s + 1 of the
  *         received parameters, as communication; on a server the newest parameters of its groups.
- * Source  Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014, section 3.4, bounded delay; Ho et al., "More
- *         Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS 2013, section 2.
- * Differs a worker never takes a newer version than it must, while theirs take the newest one
+ * Source  Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014,
+ *         section 3.4, bounded delay; Ho et al., "More Effective Distributed ML via a Stale
+ *         Synchronous Parallel Parameter Server", NIPS 2013, section 2. Differs a worker never
+ *         takes a newer version than it must, while theirs take the newest one
  *         available; and a server adds the gradients of all workers before it updates, while theirs
  *         update after each worker. Either would make losses depend on timing. */
 #pragma once

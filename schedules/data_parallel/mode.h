@@ -1,10 +1,10 @@
 /* Data-parallel modes: what happens to a parameter group around its forward, backward and update.
  *
- * A mode's rules say where a plan gathers, frees, reduces and updates; its hooks run those actions. Each mode is one file with a table of
- * hooks. The modes in which every rank holds all parameters (ddp, zero1, zero2, data_parallel,
- * parameter_server) share buckets.c. A mode owns the stage's parameters, gradients and optimizer
- * state, and sets group->params, group->grads and group->accumulate before the group's kernels.
- * Hooks queue work and return. */
+ * A mode's rules say where a plan gathers, frees, reduces and updates; its hooks run those actions.
+ * Each mode is one file with a table of hooks. The modes in which every rank holds all parameters
+ * (ddp, zero1, zero2, data_parallel, parameter_server) share buckets.c. A mode owns the stage's
+ * parameters, gradients and optimizer state, and sets group->params, group->grads and
+ * group->accumulate before the group's kernels. Hooks queue work and return. */
 #pragma once
 
 #include "lib/comm/comm.h"
@@ -105,7 +105,8 @@ struct data_parallel {
  * it. */
 enum dp_part { DP_LESS, DP_SHARE, DP_ALL };
 
-/* A collective on buffers of all gradients or parameters, or of a rank's share of them. DP_LESS: there is none. */
+/* A collective on buffers of all gradients or parameters, or of a rank's share of them. DP_LESS:
+ * there is none. */
 struct dp_collective {
     enum mesh_axis axis;
     enum dt_comm_kind kind;

@@ -1,12 +1,15 @@
-/* No data parallelism: one replica, nothing to communicate. Also what one pipeline without replicas uses.
+/* No data parallelism: one replica, nothing to communicate. Also what one pipeline without replicas
+ * uses.
  *
  * No other rank waits for the gradients, so a group's gradients exist from its first backward to
  * its last: the group is updated at once, while backward goes on. With one micro-batch the peak is
  * the largest group's gradients.
- * Source  "How to save memory by fusing the optimizer step into the backward pass", PyTorch's tutorials; Lv et al., "Full Parameter
- *         Fine-tuning for Large Language Models with Limited Resources" (LOMO), ACL 2024.
+ * Source  "How to save memory by fusing the optimizer step into the backward pass", PyTorch's
+ *         tutorials; Lv et al., "Full Parameter Fine-tuning for Large Language Models with Limited
+ *         Resources" (LOMO), ACL 2024.
  *
- * Where updates wait for the norm of all gradients, those of all groups exist until the end of the step.
+ * Where updates wait for the norm of all gradients, those of all groups exist until the end of the
+ * step.
  *
  * With parameter offload a group's gradients are copied to the host after every micro-batch and
  * added there: even with several micro-batches only one group's gradients are on the device. */

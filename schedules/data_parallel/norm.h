@@ -1,14 +1,15 @@
-/* The norm of all gradients of a step, over shards, replicas, stages and tensor ranks: known on every rank before the first update.
+/* The norm of all gradients of a step, over shards, replicas, stages and tensor ranks: known on
+ * every rank before the first update.
  *
  * Each rank adds up the squares of the gradients that it updates parameters with. Where several
  * replicas make the same update, each adds a part; where other ranks have copies of parameters
  * (tensor groups, tables that both ends of a pipeline share), one copy is counted. One all-reduce
  * of one number over the world gives the sum, from which every rank computes the same factor
  * (lib/kernels/norm.h).
- * Cost    a pass over this rank's part of the gradients; the all-reduce, which no work hides; and updates that were overlapped with backward
- *         or with other gradients' reduction now wait for the last gradient: a mode that frees
- *         gradients as it updates (none, and every mode with parameter offload) then holds all
- *         gradients at the end of the step. */
+ * Cost    a pass over this rank's part of the gradients; the all-reduce, which no work hides; and
+ *         updates that were overlapped with backward or with other gradients' reduction now wait
+ *         for the last gradient: a mode that frees gradients as it updates (none, and every mode
+ *         with parameter offload) then holds all gradients at the end of the step. */
 #pragma once
 
 #include "schedules/data_parallel/mode.h"

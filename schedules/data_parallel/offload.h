@@ -7,8 +7,9 @@
  * with backward; the step ends with the last update. Gradients that were reduced earlier in the
  * step stay in host memory, where later ones are added to them. Gradients that are not reduced yet
  * (DDP's of all micro-batches but the last, for example) have to stay on the device.
- * Source  Ren et al., "ZeRO-Offload: Democratizing Billion-Scale Model Training", USENIX ATC 2021, sections 3 and 4.1. Differs: parameters
- *         are in host memory, too, as in Rajbhandari et al., "ZeRO-Infinity", SC 2021, section 5.1. */
+ * Source  Ren et al., "ZeRO-Offload: Democratizing Billion-Scale Model Training", USENIX ATC 2021,
+ *         sections 3 and 4.1. Differs: parameters are in host memory, too, as in Rajbhandari et
+ *         al., "ZeRO-Infinity", SC 2021, section 5.1. */
 #pragma once
 
 #include "schedules/data_parallel/mode.h"

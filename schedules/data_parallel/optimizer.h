@@ -2,11 +2,12 @@
  * updates, or a shard of a group. With parameter_offload the state is in host memory, as params and
  * grads are, and the host makes the update.
  *
- * Gradients may overflow. With a static loss_scaling and no clipping a parameter whose gradient is not finite is left out of the update and
- * counted; the others of the step are updated. That needs no communication and leaves updates
- * overlapped with backward. The same parameters are left out however the work is divided, because
- * every rank that updates a parameter sees the same reduced gradient. Where the gradients' norm is
- * asked for, it says whether the whole step is left out, as torch.amp.GradScaler does (norm.h). */
+ * Gradients may overflow. With a static loss_scaling and no clipping a parameter whose gradient is
+ * not finite is left out of the update and counted; the others of the step are updated. That needs
+ * no communication and leaves updates overlapped with backward. The same parameters are left out
+ * however the work is divided, because every rank that updates a parameter sees the same reduced
+ * gradient. Where the gradients' norm is asked for, it says whether the whole step is left out, as
+ * torch.amp.GradScaler does (norm.h). */
 #pragma once
 
 #include "lib/model/model.h"
@@ -22,10 +23,11 @@ struct optimizer_run {
     const size_t *offset_elems;
 };
 
-/* State for `count` parameters (0: none), allocated on `stream`: for SGD nothing, or with momentum an fp32 moment, 4 bytes a parameter; for
- * Adam two; and with master weights 4 bytes more. summed_ranks: gradients are sums over this number
- * of ranks; 1 if they are averages. The experiment and the stage outlive it. Errors: DT_ERR_OOM,
- * DT_ERR_HOST_MEMORY. Owner: the caller. */
+/* State for `count` parameters (0: none), allocated on `stream`: for SGD nothing, or with momentum
+ * an fp32 moment, 4 bytes a parameter; for Adam two; and with master weights 4 bytes more.
+ * summed_ranks: gradients are sums over this number of ranks; 1 if they are averages. The
+ * experiment and the stage outlive it. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. Owner: the
+ * caller. */
 dt_status optimizer_create(const struct experiment *experiment, const struct dt_stage *stage, struct optimizer_run run, size_t count,
                            int summed_ranks, struct dt_stream *stream, struct optimizer **out);
 void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream); /* takes NULL */

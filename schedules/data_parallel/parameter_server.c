@@ -1,4 +1,5 @@
-/* Parameter server: each group of parameters belongs to one of k ranks, which sums the workers' gradients, updates, and sends the result.
+/* Parameter server: each group of parameters belongs to one of k ranks, which sums the workers'
+ * gradients, updates, and sends the result.
  *
  * Servers are workers, too. As soon as a group's gradients are complete every worker sends them to
  * the group's server, while backward goes on; the server receives those of
@@ -6,11 +7,14 @@
  * each server updates its groups and sends them to every worker, one message each; with staleness
  * workers do not wait for that (late.h). A server's link carries size - 1 times its groups' bytes
  * in each direction. An all-reduce avoids this cost; more servers divide it.
- * Memory  each rank holds whole parameters and gradients; servers hold the optimizer state of their groups, and one group's gradients for
- *         each worker that they receive from at once, as communication.
- * Source  "Distributed model training in PyTorch using DistributedDataParallel", section "How data parallelization works", steps 1 to 5;
- *         Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014, section 2, synchronous. Groups go, the
- *         largest first, to the server with the fewest bytes: Graham's LPT rule, and tf.train's GreedyLoadBalancingStrategy. */
+ * Memory  each rank holds whole parameters and gradients; servers hold the optimizer state of their
+ *         groups, and one group's gradients for each worker that they receive from at once, as
+ *         communication.
+ * Source  "Distributed model training in PyTorch using DistributedDataParallel", section "How data
+ *         parallelization works", steps 1 to 5; Li et al., "Scaling Distributed Machine Learning
+ *         with the Parameter Server", OSDI 2014, section 2, synchronous. Groups go, the largest
+ *         first, to the server with the fewest bytes: Graham's LPT rule, and tf.train's
+ *         GreedyLoadBalancingStrategy. */
 #include "schedules/data_parallel/late.h"
 
 #include <stdlib.h>

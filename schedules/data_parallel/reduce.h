@@ -5,8 +5,9 @@
  * unit roundoff (2^-11, 2^-8) of the mean of the ranks' magnitudes at most; in fp16 by another N
  * 2^-25 for numbers below its normal range; a number above 65504 becomes infinite, so that its
  * update is left out and counted.
- * Source  MixedPrecision(reduce_dtype) of Zhao et al., "PyTorch FSDP", VLDB 2023, section 4.4; fp16_compress_hook and bf16_compress_hook of
- *         torch.distributed.algorithms.ddp_comm_hooks. Differs: the reduced gradients are kept in the model's dtype; the hooks divide by the
+ * Source  MixedPrecision(reduce_dtype) of Zhao et al., "PyTorch FSDP", VLDB 2023, section 4.4;
+ *         fp16_compress_hook and bf16_compress_hook of torch.distributed.algorithms.ddp_comm_hooks.
+ *         Differs: the reduced gradients are kept in the model's dtype; the hooks divide by the
  *         number of ranks before they add, as NCCL's averages do and MPI's do not. */
 #pragma once
 

@@ -1,4 +1,5 @@
-/* A whole copy of a stage's parameters, with gradients and optimizer state: what modes that do not shard parameters hold.
+/* A whole copy of a stage's parameters, with gradients and optimizer state: what modes that do not
+ * shard parameters hold.
  *
  * Parameters and gradients are one flat allocation each, with the last group first: backward fills
  * the gradients from front to back, and consecutive groups of backward are a contiguous bucket.
@@ -36,12 +37,14 @@ void replica_finish(struct replica *replica, const struct dp_setup *setup);
 void *replica_params(const struct replica *replica, const struct dp_setup *setup, size_t element);
 void *replica_grads(const struct replica *replica, const struct dp_setup *setup, size_t element);
 
-/* Visit elements [first, end) of the flat parameters, which are in group `g`; update: this rank updates them, and their optimizer state begins
- * at its element `state_first`; own: as of struct dp_held. */
+/* Visit elements [first, end) of the flat parameters, which are in group `g`; update: this rank
+ * updates them, and their optimizer state begins at its element `state_first`; own: as of struct
+ * dp_held. */
 dt_status replica_visit(const struct replica *replica, const struct dp_setup *setup, int g, size_t first, size_t end, bool update,
                         size_t state_first, bool own, dp_visit visit, void *context);
 
-/* Update parameters [first, first + count) with grads [count]; their optimizer state begins at its element `state_first`. */
+/* Update parameters [first, first + count) with grads [count]; their optimizer state begins at its
+ * element `state_first`. */
 dt_status replica_update(struct replica *replica, const struct dp_setup *setup, size_t first, size_t count, size_t state_first,
                          const void *grads);
 

@@ -1,11 +1,13 @@
 /* Gradients that are divided over ranks: each rank keeps a share of the reduced gradients of a
  * bucket or group (the "run" below).
  *
- * All shares of a run are equally long, so that reduce-scatter and all-gather fit: the last ones end in padding, at most size - 1 elements
- * a run. With HSDP a share is also averaged over the replicas of the shard.
- * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.2 (P_os+g);
- *         between micro-batches that are not reduced, whole gradients are kept, as FSDP's no_sync does: Zhao et al., "PyTorch FSDP",
- *         VLDB 2023, section 3.3.4. */
+ * All shares of a run are equally long, so that reduce-scatter and all-gather fit: the last ones
+ * end in padding, at most size - 1 elements a run. With HSDP a share is also averaged over the
+ * replicas of the shard.
+ * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+ *         Models", SC 2020, section 5.2 (P_os+g); between micro-batches that are not reduced, whole
+ *         gradients are kept, as FSDP's no_sync does: Zhao et al., "PyTorch FSDP", VLDB 2023,
+ *         section 3.3.4. */
 #pragma once
 
 #include "schedules/data_parallel/mode.h"

@@ -1,11 +1,13 @@
 /* ZeRO-1: whole parameters and gradients on each rank, the optimizer state divided over the ranks.
  *
- * A bucket's gradients are reduce-scattered in place as soon as they are complete: each rank has the averages of its share, updates that
- * share, and all ranks gather the updated parameters. As many bytes are sent as in DDP, whose
- * all-reduce consists of the same two halves.
- * Memory  per rank and parameter, in a 16-bit dtype with Adam over N ranks: 2 bytes of parameters, 2 of gradients, 12 / N of optimizer
- *         state. Reducing after each micro-batch needs 2 / N more of gradients, to keep the sum of the shares.
- * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.1 (P_os). */
+ * A bucket's gradients are reduce-scattered in place as soon as they are complete: each rank has
+ * the averages of its share, updates that share, and all ranks gather the updated parameters. As
+ * many bytes are sent as in DDP, whose all-reduce consists of the same two halves.
+ * Memory  per rank and parameter, in a 16-bit dtype with Adam over N ranks: 2 bytes of parameters,
+ *         2 of gradients, 12 / N of optimizer state. Reducing after each micro-batch needs 2 / N
+ *         more of gradients, to keep the sum of the shares.
+ * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+ *         Models", SC 2020, section 5.1 (P_os). */
 #include "schedules/data_parallel/buckets.h"
 
 static dt_status zero1_divide(struct buckets *b)

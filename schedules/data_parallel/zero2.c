@@ -1,11 +1,14 @@
 /* ZeRO-2: whole parameters on each rank, gradients and optimizer state divided over the ranks.
  *
- * A bucket's whole gradients exist from its first backward to the end of its reduce-scatter, which begins as soon as they are complete;
- * then only the rank's share is left. Updating and gathering parameters is as in ZeRO-1.
- * Memory  per rank and parameter, in a 16-bit dtype with Adam over N ranks: 2 bytes of parameters, (2 + 12) / N of gradients and optimizer
- *         state, and one bucket's gradients as communication. Micro-batches that are not reduced leave whole gradients until the last one.
- * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020, section 5.2 (P_os+g), with
- *         its bucketisation. */
+ * A bucket's whole gradients exist from its first backward to the end of its reduce-scatter, which
+ * begins as soon as they are complete; then only the rank's share is left. Updating and gathering
+ * parameters is as in ZeRO-1.
+ * Memory  per rank and parameter, in a 16-bit dtype with Adam over N ranks: 2 bytes of parameters,
+ *         (2 + 12) / N of gradients and optimizer state, and one bucket's gradients as
+ *         communication. Micro-batches that are not reduced leave whole gradients until the last
+ *         one.
+ * Source  Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+ *         Models", SC 2020, section 5.2 (P_os+g), with its bucketisation. */
 #include "schedules/data_parallel/buckets.h"
 
 static dt_status zero2_divide(struct buckets *b)

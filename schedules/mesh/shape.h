@@ -11,7 +11,8 @@
  * of the context axis hold the same parameters and compute gradients from different positions. For
  * gradients, parameters and optimizer state they count as further ranks of a data axis: the groups
  * of that axis include them.
- * Source  Megatron Core, parallel_state.py (groups "dp-cp"); torchtitan, distributed/parallel_dims.py ("dp_shard_cp"). */
+ * Source  Megatron Core, parallel_state.py (groups "dp-cp"); torchtitan,
+ *         distributed/parallel_dims.py ("dp_shard_cp"). */
 #pragma once
 
 enum mesh_axis { MESH_TENSOR, MESH_CONTEXT, MESH_SHARD, MESH_REPLICA, MESH_PIPELINE, MESH_AXES };

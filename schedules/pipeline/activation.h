@@ -22,11 +22,14 @@
  *             At most two segments' inputs are on the device at any time; the two that backward
  *             needs first stay.
  *
- * The policy divides a stage into segments; schedules/plan/expand.c decides what happens when, and the plan's actions are run here.
+ * The policy divides a stage into segments; schedules/plan/expand.c decides what happens when, and
+ * the plan's actions are run here.
  *
- * Source  Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, section 3; Rajbhandari et al., "ZeRO: Memory Optimizations
- *         Toward Training Trillion Parameter Models", SC 2020, section 6.1 (checkpoints in host memory); Korthikanti et al., "Reducing
- *         Activation Recomputation in Large Transformer Models", MLSys 2023, section 5 (core_attention; selective keeps less); torchtitan 0.2,
+ * Source  Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, section 3;
+ *         Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+ *         Models", SC 2020, section 6.1 (checkpoints in host memory); Korthikanti et al., "Reducing
+ *         Activation Recomputation in Large Transformer Models", MLSys 2023, section 5
+ *         (core_attention; selective keeps less); torchtitan 0.2,
  *         models/llama3/infra/parallelize.py (selective_op: its list of operations, without every
  *         second product; there q, k and v are three products, of which k's is recomputed, and the
  *         last product's output is also kept). */
@@ -62,7 +65,8 @@ struct activation;
 dt_status activation_create(const struct activation_setup *setup, struct activation **out);
 void activation_destroy(struct activation *activation); /* compute is synchronized; takes NULL */
 
-/* Set the segments of part `part` of the stage, which live as long as `activation`, and whether their inputs are copied to host memory. */
+/* Set the segments of part `part` of the stage, which live as long as `activation`, and whether
+ * their inputs are copied to host memory. */
 void activation_describe(const struct activation *activation, int part, struct plan_part *out);
 
 /* Run the plan's actions of these names (schedules/plan/plan.h) for the micro-batch of the given

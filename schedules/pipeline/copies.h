@@ -1,8 +1,9 @@
 /* The table that embedding and tied head share: in a pipeline the first and the last virtual stage
  * have a copy each. Their gradients are summed up once a step, after all passes, so that both make
  * the same update and stay equal.
- * Source  Shoeybi et al., "Megatron-LM", 2019: its pipelines all-reduce the gradients of word embeddings between their ends.
- * Differs there after the reduction over replicas, here before it, since shards of the two ranks' parameters do not line up. */
+ * Source  Shoeybi et al., "Megatron-LM", 2019: its pipelines all-reduce the gradients of word
+ *         embeddings between their ends. Differs there after the reduction over replicas, here
+ *         before it, since shards of the two ranks' parameters do not line up. */
 #pragma once
 
 #include "schedules/data_parallel/mode.h"

@@ -1,4 +1,5 @@
-/* Messages between the ranks of a pipeline: activations to the next virtual stage, their gradients to the one before.
+/* Messages between the ranks of a pipeline: activations to the next virtual stage, their gradients
+ * to the one before.
  *
  * A channel is one kind of message from each rank to its neighbour on one side
  * (schedules/plan/plan.h). Each channel has its own communicators, one for each pair of neighbours,

@@ -82,7 +82,8 @@ static dt_status run_recompute(struct pipeline *p, const struct action *a)
 
 /* Gradients that a pass makes in the model's dtype, if a group's gradients are kept in fp32: they
  * are made in this buffer, and added afterwards.
- * Source  Megatron-LM, DistributedDataParallel: main_grad.add_(grad) in each parameter's hook (accumulate_allreduce_grads_in_fp32). */
+ * Source  Megatron-LM, DistributedDataParallel: main_grad.add_(grad) in each parameter's hook
+ *         (accumulate_allreduce_grads_in_fp32). */
 struct made {
     struct dt_group *group; /* NULL: none */
     struct dt_buffer grads; /* [param_elems] */

@@ -1,10 +1,9 @@
 /* The executor: it runs this rank's plan of a step (schedules/plan/plan.h), for every paradigm.
  *
- * Each action is one short function: kernels of a group, a message to or from a neighbour, what is kept of a micro-batch
- * (schedules/pipeline/activation.h), and what the data-parallel mode does
+ * Each action is one short function: kernels of a group, a message to or from a neighbour, what is
+ * kept of a micro-batch (schedules/pipeline/activation.h), and what the data-parallel mode does
  * (schedules/data_parallel/mode.h). The order and the passes over its plan have decided before the
- * first step what is run when. One stage and one micro-batch is plain training.
- */
+ * first step what is run when. One stage and one micro-batch is plain training. */
 #pragma once
 
 #include "schedules/config/order.h"
@@ -45,8 +44,9 @@ struct pipeline_setup {
 
 struct pipeline;
 
-/* Collective over the mesh's world. The parts of setup outlive the pipeline. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY, DT_ERR_DEVICE,
- * DT_ERR_INVALID if the order has a deadlock, which the text names. */
+/* Collective over the mesh's world. The parts of setup outlive the pipeline. Errors: DT_ERR_COMM,
+ * DT_ERR_HOST_MEMORY, DT_ERR_DEVICE, DT_ERR_INVALID if the order has a deadlock, which the text
+ * names. */
 dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **out);
 void pipeline_destroy(struct pipeline *pipeline); /* streams must be synchronized; takes NULL */
 
@@ -64,5 +64,6 @@ dt_status pipeline_step(struct pipeline *pipeline, int step);
 uint64_t pipeline_sent_bytes(const struct pipeline *pipeline);
 uint64_t pipeline_summed_bytes(const struct pipeline *pipeline);
 
-/* Wait for everything that is queued on the compute and neighbour streams; the first failure wins. */
+/* Wait for everything that is queued on the compute and neighbour streams; the first failure
+ * wins. */
 dt_status pipeline_synchronize(struct pipeline *pipeline);

@@ -62,13 +62,15 @@ static dt_status emit_gpipe(const struct order_shape *shape, struct plan *plan)
     return DT_OK;
 }
 
-/* The warm-up ends when the last stage's first gradient arrives: one forward pass for each stage after this one. */
+/* The warm-up ends when the last stage's first gradient arrives: one forward pass for each stage
+ * after this one. */
 static dt_status emit_1f1b(const struct order_shape *shape, struct plan *plan)
 {
     return take_turns(&(struct turns){.plan = plan, .micro_batches = shape->micro_batches, .warm_up = shape->stages - 1 - plan->stage});
 }
 
-/* Stages after a rank count twice, since it takes `stages` micro-batches of one part before those of the next part. */
+/* Stages after a rank count twice, since it takes `stages` micro-batches of one part before those
+ * of the next part. */
 static int interleaved_warm_up(int stages, int parts, int rank)
 {
     return 2 * (stages - 1 - rank) + (parts - 1) * stages;
@@ -241,8 +243,9 @@ static double bubble_zb_h2(const struct order_shape *shape)
 /* ---- the orders ---- */
 
 static const struct pipeline_order orders[] = {
-    /* Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", NeurIPS 2019, section 2.3. Backward
-     * passes begin with the newest activations. */
+    /* Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline
+     * Parallelism", NeurIPS 2019, section 2.3. Backward passes begin with the newest
+     * activations. */
     {.name = "gpipe",
      .title = "GPipe",
      .drains = ORDER_DRAINS_WINDOWS,
@@ -251,8 +254,9 @@ static const struct pipeline_order orders[] = {
      .emit = emit_gpipe,
      .kept = kept_window,
      .bubble = bubble_gpipe},
-    /* Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training", SOSP 2019, section 3.2, with the flush of Narayanan
-     * et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021, section 3. */
+    /* Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training", SOSP 2019,
+     * section 3.2, with the flush of Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN
+     * Training", ICML 2021, section 3. */
     {.name = "1f1b",
      .title = "1F1B",
      .drains = ORDER_DRAINS_STEPS,
@@ -261,7 +265,8 @@ static const struct pipeline_order orders[] = {
      .emit = emit_1f1b,
      .kept = kept_1f1b,
      .bubble = bubble_1f1b},
-    /* Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC 2021, section 2.2. */
+    /* Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
+     * Megatron-LM", SC 2021, section 2.2. */
     {.name = "interleaved",
      .drains = ORDER_DRAINS_STEPS,
      .help = "1f1b with several parts of the model on each rank: a bubble divided by their number",

@@ -75,7 +75,8 @@ dt_status plan_assign_slots(struct plan *plan)
     plan->slots = 0;
     if (all) {
         assign(plan, lives, used);
-        /* Between two parts of a rank: when the later part's pass is placed, the earlier part's slot is known and still in use. */
+        /* Between two parts of a rank: when the later part's pass is placed, the earlier part's
+         * slot is known and still in use. */
         for (int i = 0; i < plan->count; i++) {
             struct action *a = &plan->actions[i];
             if (a->op == ACTION_TAKE_OVER || a->op == ACTION_GIVE_BACK)

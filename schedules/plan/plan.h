@@ -1,16 +1,19 @@
 /* A plan: what one rank does in one step, as data.
  *
- * An order (orders.c) emits the forward and backward passes of one rank. Passes over the plan (passes.c) add the rest: messages between
- * neighbouring stages, the stash slot of every micro-batch, the groups of layers that a pass consists of, recomputation, and what the
- * data-parallel mode does with parameters and gradients. The executor (schedules/pipeline/pipeline.c) walks the result, and
- * `dtbench check --plan` prints it.
+ * An order (orders.c) emits the forward and backward passes of one rank. Passes over the plan
+ * (passes.c) add the rest: messages between neighbouring stages, the stash slot of every
+ * micro-batch, the groups of layers that a pass consists of, recomputation, and what the
+ * data-parallel mode does with parameters and gradients. The executor
+ * (schedules/pipeline/pipeline.c) walks the result, and `dtbench check --plan` prints it.
  *
- * A rank has `parts` parts of the model, one unless its order wants more. The parts of all `stages` ranks of a pipeline are its virtual
- * stages: activations pass from each virtual stage to the next. Part p of rank s is virtual stage p * stages + s, so that the last rank
- * sends to the first one (a ring). In a folded plan the odd parts count backwards, p * stages + (stages - 1 - s): two parts are placed as
- * a V, and at the folds both neighbours are on one rank.
+ * A rank has `parts` parts of the model, one unless its order wants more. The parts of all `stages`
+ * ranks of a pipeline are its virtual stages: activations pass from each virtual stage to the next.
+ * Part p of rank s is virtual stage p * stages + s, so that the last rank sends to the first one (a
+ * ring). In a folded plan the odd parts count backwards, p * stages + (stages - 1 - s): two parts
+ * are placed as a V, and at the folds both neighbours are on one rank.
  *
- * This folder contains plans only: no device, no communicator and no model. It includes nothing outside lib/base. */
+ * This folder contains plans only: no device, no communicator and no model. It includes nothing
+ * outside lib/base. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -272,8 +275,8 @@ const struct pipeline_order *pipeline_order_more(int index);
 /* The parts and their places; those of a file are read from it. Errors: as pipeline_order_emit. */
 dt_status pipeline_order_layout(const struct pipeline_order *order, const struct order_shape *shape, struct order_layout *out);
 
-/* plans [stages] get the passes of all ranks. Owner: the caller, who calls plan_finish on each, also after a failure. Errors:
- * DT_ERR_INVALID for a file that does not fit, DT_ERR_HOST_MEMORY. */
+/* plans [stages] get the passes of all ranks. Owner: the caller, who calls plan_finish on each,
+ * also after a failure. Errors: DT_ERR_INVALID for a file that does not fit, DT_ERR_HOST_MEMORY. */
 dt_status pipeline_order_emit(const struct pipeline_order *order, const struct order_shape *shape, struct plan *plans);
 /* The same for one rank, if the order's row has `emit`. Owner: the caller, also after a failure. */
 dt_status pipeline_order_emit_rank(const struct pipeline_order *order, const struct order_shape *shape, int rank, struct plan *out);
@@ -466,14 +469,15 @@ void plan_receipts_most_kept(const struct plan_receipts *receipts, const struct 
 /* The order zb_auto: found by playing a pipeline in which each rank decides by a few rules what to
  * do next. Several settings of the rules are played, and the shortest step is kept.
  *
- * Source  Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 3.1: a greedy heuristic and a grid search over its settings.
- *         Its ZB-1p and ZB-2p correspond to memory limits of `stages` and 2 * `stages`
- *         micro-batches. Differs the rules are our own. A rank knows only the messages that its
- *         neighbours have already sent. */
+ * Source  Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 3.1: a greedy heuristic
+ *         and a grid search over its settings. Its ZB-1p and ZB-2p correspond to memory limits of
+ *         `stages` and 2 * `stages` micro-batches. Differs the rules are our own. A rank knows only
+ *         the messages that its neighbours have already sent. */
 
-/* plans [stages], one part each, get the passes that the shortest play needs with shape->times. No rank keeps more than
- * shape->memory_limit micro-batches at any time, those that only wait for weight gradients counted
- * half (plan_kept.weighted); 0: as many as there are stages. Errors: DT_ERR_HOST_MEMORY. */
+/* plans [stages], one part each, get the passes that the shortest play needs with shape->times. No
+ * rank keeps more than shape->memory_limit micro-batches at any time, those that only wait for
+ * weight gradients counted half (plan_kept.weighted); 0: as many as there are stages. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status search_emit(const struct order_shape *shape, struct plan *plans);
 
 /* Describe the search: "12 of 50 settings tried with 1024 micro-batches, and the best one with

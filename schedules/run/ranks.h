@@ -22,13 +22,15 @@ struct host_name host_name(void);
  * rank's machine; size is at least 1. */
 int ranks_per_node(const struct host_name *ranks, int size, bool *several);
 
-/* Each machine once, in the order of its first rank, with line breaks between them. Owner: the caller, free. NULL: no memory. */
+/* Each machine once, in the order of its first rank, with line breaks between them. Owner: the
+ * caller, free. NULL: no memory. */
 char *distinct_hosts(const struct host_name *ranks, int size);
 
 /* ranks_per_node of a communicator's ranks; after a failure the results are 0 and false. */
 dt_status ranks_per_node_find(struct dt_comm *world, int *out, bool *several);
 
-/* ---- their processors over the timed steps: how many threads share them, and what else runs on them ---- */
+/* ---- their processors over the timed steps: how many threads share them, and what else runs on
+ * them ---- */
 
 struct rank_processors {
     struct dt_processors usable; /* processors that the ranks of this machine can use */

@@ -50,22 +50,24 @@ struct report {
 void report_init(struct report *report); /* everything unknown, started now */
 void report_finish(struct report *report);
 
-/* Device, library versions, launcher, each rank's GPU and the names of all machines. Collective over `world`. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY. */
+/* Device, library versions, launcher, each rank's GPU and the names of all machines. Collective
+ * over `world`. Errors: DT_ERR_COMM, DT_ERR_HOST_MEMORY. */
 dt_status report_describe(struct report *report, const struct dt_model_family *family, const struct dt_device *device,
                           struct dt_comm *world, const struct dt_world *place);
 
 /* End the report with the status and the failure's text (dt_error_message), as one line. */
 void report_end(struct report *report, dt_status status, const char *error);
 
-/* Take over what rank 0 has measured. `line` is what report_record returned there. Errors: DT_ERR_HOST_MEMORY; DT_ERR_INVALID for any other
- * text. After an error the report is unchanged. */
+/* Take over what rank 0 has measured. `line` is what report_record returned there. Errors:
+ * DT_ERR_HOST_MEMORY; DT_ERR_INVALID for any other text. After an error the report is unchanged. */
 dt_status report_take(struct report *report, const char *line);
 
 /* Record a step that a rank has announced, in case the run ends without a result. `step` counts
  * from 0, warm-up included; a known step changes nothing. Errors: DT_ERR_HOST_MEMORY. */
 dt_status report_add_step(struct report *report, const struct experiment *experiment, int step, double seconds, double loss);
 
-/* The metrics of the record: what the ranks have measured, and what follows from it. Errors: DT_ERR_HOST_MEMORY. */
+/* The metrics of the record: what the ranks have measured, and what follows from it. Errors:
+ * DT_ERR_HOST_MEMORY. */
 dt_status report_measure(const struct report *report, const struct experiment *experiment, struct dt_metrics *out);
 
 /* The record, one line of JSON. Owner: the caller, free. Errors: DT_ERR_HOST_MEMORY. */

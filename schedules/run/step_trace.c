@@ -137,7 +137,8 @@ static int in_round(const struct header *header, int at)
     return left < 0 ? 0 : left < SPANS_A_ROUND ? left : SPANS_A_ROUND;
 }
 
-/* mine: this rank's spans. piece [SPANS_A_ROUND]; rank 0: all [size * SPANS_A_ROUND], placed and named [size]. */
+/* mine: this rank's spans. piece [SPANS_A_ROUND]; rank 0: all [size * SPANS_A_ROUND], placed and
+ * named [size]. */
 static dt_status exchange_rounds(struct step_trace *trace, const struct header *headers, const struct dt_span *mine, struct dt_span *piece,
                                  struct dt_span *all, const struct placed *placed, int *named)
 {

@@ -1,4 +1,5 @@
-/* Everything one rank needs to train an experiment: kernels, its stage, its data-parallel mode and the pipeline that runs them. */
+/* Everything one rank needs to train an experiment: kernels, its stage, its data-parallel mode and
+ * the pipeline that runs them. */
 #pragma once
 
 #include "schedules/checkpoint/checkpoint.h"
@@ -65,7 +66,8 @@ dt_status trainer_list_products(struct trainer *trainer, struct dt_tuning *tunin
 /* The same step, queued action by action and traced: *out gets the spans, phases first. Waits
  * before and after. */
 dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_spans_recorded *out);
-/* Between steps, after trainer_synchronize: return at about the same moment on all ranks (dt_comm_start_together). */
+/* Between steps, after trainer_synchronize: return at about the same moment on all ranks
+ * (dt_comm_start_together). */
 dt_status trainer_start_together(struct trainer *trainer);
 /* At the same point: reduce every rank's numbers of the step (dt_comm_reduce_numbers). */
 dt_status trainer_reduce_numbers(struct trainer *trainer, const double *mine, int count, double *sums_and_highest);
@@ -86,9 +88,9 @@ const struct dt_stage *trainer_stage(const struct trainer *trainer);
  * the captured step. */
 void trainer_traffic(const struct trainer *trainer, struct step_traffic *out);
 
-/* After a step and trainer_synchronize: its loss, the mean over this replica's samples, on the pipeline's last stage (NaN elsewhere; 0 on
- * sim), and the number of parameters that its updates have left out because of a gradient that was
- * not finite; each is counted on one rank only. */
+/* After a step and trainer_synchronize: its loss, the mean over this replica's samples, on the
+ * pipeline's last stage (NaN elsewhere; 0 on sim), and the number of parameters that its updates
+ * have left out because of a gradient that was not finite; each is counted on one rank only. */
 bool trainer_has_loss(const struct trainer *trainer); /* it is of the last stage */
 double trainer_loss(const struct trainer *trainer);
 uint64_t trainer_overflows(const struct trainer *trainer);

@@ -21,9 +21,10 @@ bool training_loads(const struct experiment *experiment);
 /* How long a step of step_s waits for its samples, which are read one step ahead. */
 double storage_wait_s(const struct storage_times *times, double step_s);
 
-/* The times of a training of `steps` steps that take steps_s in all, waiting for data included: training_s, steps_s, load_s, save_s and
- * saves, as a run measures them, and checkpoint_bytes. An asynchronous save delays the steps by the
- * part of its copy that the next step does not hide, and by the rest of the previous save; the last
- * save delays them by its whole time. Times of what is not loaded or saved are unknown. */
+/* The times of a training of `steps` steps that take steps_s in all, waiting for data included:
+ * training_s, steps_s, load_s, save_s and saves, as a run measures them, and checkpoint_bytes. An
+ * asynchronous save delays the steps by the part of its copy that the next step does not hide, and
+ * by the rest of the previous save; the last save delays them by its whole time. Times of what is
+ * not loaded or saved are unknown. */
 void training_time_predict(const struct experiment *experiment, const struct storage_times *times, double steps, double steps_s,
                            struct dt_metrics *out);

@@ -1,4 +1,5 @@
-/* The tuning that an experiment names (lib/model/tuning.h): read by every rank before its first step. */
+/* The tuning that an experiment names (lib/model/tuning.h): read by every rank before its first
+ * step. */
 #pragma once
 
 #include "lib/comm/comm.h"

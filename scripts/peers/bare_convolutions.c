@@ -1,8 +1,10 @@
-/* The convolutions of one training step of ResNet-50 on bare oneDNN and nothing else: how fast a step could be if the rest of it took no time.
+/* The convolutions of one training step of ResNet-50 on bare oneDNN and nothing else: how fast a
+ * step could be if the rest of it took no time.
  *
- * Forward, input gradient and weight gradient of each (the first needs no input gradient), images with channels last, weights in the layout
- * that oneDNN likes best; what brings them into it is not timed. The linear layer at the end is left out.
- * Usage: bare_convolutions [--batch N] [--size N] [--threads N] [--steps N] [--warmup N]; fp32; prints one JSON line. */
+ * Forward, input gradient and weight gradient of each (the first needs no input gradient), images
+ * with channels last, weights in the layout that oneDNN likes best; what brings them into it is not
+ * timed. The linear layer at the end is left out. Usage: bare_convolutions [--batch N] [--size N]
+ * [--threads N] [--steps N] [--warmup N]; fp32; prints one JSON line. */
 #include "scripts/peers/bare.h"
 #include "vision/cpu/onednn.h"
 
@@ -76,7 +78,8 @@ static void add_pass(struct step *s, enum vision_pass pass, const struct vision_
     p->arguments[2] = (dnnl_exec_arg_t){of[pass].target_argument, operand(s, *out, of[pass].target, s->images[1])};
 }
 
-/* A convolution that leaves the size as it is, or takes every stride-th position; the size of what it makes. */
+/* A convolution that leaves the size as it is, or takes every stride-th position; the size of what
+ * it makes. */
 static int add_convolution(struct step *s, const struct options *o, int in, int out, int kernel, int stride, int size)
 {
     int padding = kernel / 2, made = (size + 2 * padding - kernel) / stride + 1;

@@ -1,9 +1,12 @@
-/* The matrix products of one GPT training step and nothing else: how fast a step could be if the rest of it took no time.
+/* The matrix products of one GPT training step and nothing else: how fast a step could be if the
+ * rest of it took no time.
  *
- * For every linear layer (q, k, v as one, projection, MLP up and down, head): forward, input gradient, weight gradient, on row-major
- * matrices as training holds them, each layer with weights of its own. Attention's products, biases and element-wise work are left out.
- * With --packed oneDNN may choose the weights' layout; arranging them so is not timed, so this is more than a training step could reach.
- * Usage: bare_gemm [--batch N] [--block T] [--threads N] [--steps N] [--warmup N] [--dtype bf16|fp32] [--packed]; prints one JSON line. */
+ * For every linear layer (q, k, v as one, projection, MLP up and down, head): forward, input
+ * gradient, weight gradient, on row-major matrices as training holds them, each layer with weights
+ * of its own. Attention's products, biases and element-wise work are left out. With --packed oneDNN
+ * may choose the weights' layout; arranging them so is not timed, so this is more than a training
+ * step could reach. Usage: bare_gemm [--batch N] [--block T] [--threads N] [--steps N] [--warmup N]
+ * [--dtype bf16|fp32] [--packed]; prints one JSON line. */
 #include "gpt/cpu/matmul/onednn.h"
 #include "scripts/peers/bare.h"
 
@@ -43,7 +46,8 @@ static void check(dnnl_status_t status, const char *what)
     bare_check("bare_gemm", (int)status, what);
 }
 
-/* Memory of its own, filled with small numbers: zeros and denormals would be a different workload. */
+/* Memory of its own, filled with small numbers: zeros and denormals would be a different
+ * workload. */
 static void *allocate(size_t bytes)
 {
     void *data = bare_allocate("bare_gemm", bytes);
@@ -87,7 +91,8 @@ static void add_product(struct step *s, struct gpt_onednn_matrix a_shape, void *
     s->flops += 2.0 * (double)a_shape.rows * (double)a_shape.columns * (double)b_shape.columns;
 }
 
-/* x [rows, in], y [rows, out]: activations, shared by layers of the same shape. Weights and their gradients are the layer's own. */
+/* x [rows, in], y [rows, out]: activations, shared by layers of the same shape. Weights and their
+ * gradients are the layer's own. */
 static void add_linear(struct step *s, size_t rows, size_t in, size_t out, void *x, void *dx, void *y)
 {
     const struct options *o = s->options;

@@ -1,9 +1,11 @@
-/* The matrix products of GPTSmall's training step as dtbench does them, packing, bias gradients and GELU's derivative included, and nothing
- * else; and what the processor could do at most: a loop of multiplications alone, on as many threads, in the same run. That is its tile
- * unit's where the products are by tiles, its vector units' in fp32, and nothing (0) elsewhere.
+/* The matrix products of GPTSmall's training step as dtbench does them, packing, bias gradients and
+ * GELU's derivative included, and nothing else; and what the processor could do at most: a loop of
+ * multiplications alone, on as many threads, in the same run. That is its tile unit's where the
+ * products are by tiles, its vector units' in fp32, and nothing (0) elsewhere.
  *
- * Usage: own_gemm [--batch N] [--block N] [--threads N] [--steps N] [--warmup N] [--dtype bf16|fp32]; prints one JSON line.
- * DTBENCH_CPU_PRODUCTS chooses as it does for dtbench (gpt/cpu/matmul/products.h). */
+ * Usage: own_gemm [--batch N] [--block N] [--threads N] [--steps N] [--warmup N] [--dtype
+ * bf16|fp32]; prints one JSON line. DTBENCH_CPU_PRODUCTS chooses as it does for dtbench
+ * (gpt/cpu/matmul/products.h). */
 #include "gpt/cpu/matmul/products.h"
 #include "lib/base/clock.h"
 #include "lib/kernels/cpu/team.h"

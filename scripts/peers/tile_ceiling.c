@@ -8,7 +8,8 @@ bool tile_ceiling_usable(void)
     return gpt_matmul_ops_for("amx") != NULL;
 }
 
-/* Four sums, so that none waits for itself: a product takes 16 cycles, and its sum is there after some 50. */
+/* Four sums, so that none waits for itself: a product takes 16 cycles, and its sum is there after
+ * some 50. */
 double tile_ceiling_run(int products)
 {
     struct tiles t;

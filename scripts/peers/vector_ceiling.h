@@ -1,4 +1,5 @@
-/* The vector units' own rate: fused multiply-adds of fp32 that stay in registers. Only for processors that have the instruction set. */
+/* The vector units' own rate: fused multiply-adds of fp32 that stay in registers. Only for
+ * processors that have the instruction set. */
 #ifndef SCRIPTS_PEERS_VECTOR_CEILING_H
 #define SCRIPTS_PEERS_VECTOR_CEILING_H
 

@@ -1,9 +1,11 @@
-/* How fast the linear layers' products are on a GPU, and what share that is of the fastest product measured in the same run.
+/* How fast the linear layers' products are on a GPU, and what share that is of the fastest product
+ * measured in the same run.
  *
- * Usage: bench_cuda_linear [DTYPE [BATCH]]: fp16 by default, samples of 256 tokens, 8 for GPTSmall and 20 for the others. Not a test.
- * Each product: the time of one of many queued one after the other, operations as 2 m n k. Operands take turns among sets that are together
- * larger than any cache, with values like those of a training: products of zeros are faster. The products of a layer are also summed as a
- * training step does them. */
+ * Usage: bench_cuda_linear [DTYPE [BATCH]]: fp16 by default, samples of 256 tokens, 8 for GPTSmall
+ * and 20 for the others. Not a test. Each product: the time of one of many queued one after the
+ * other, operations as 2 m n k. Operands take turns among sets that are together larger than any
+ * cache, with values like those of a training: products of zeros are faster. The products of a
+ * layer are also summed as a training step does them. */
 #include "gpt/family.h"
 #include "gpt/kernels.h"
 #include "gpt/model.h"

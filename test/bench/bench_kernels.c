@@ -1,10 +1,12 @@
-/* How fast each kernel is: its time, and how far that is from the device's own limits, measured in the same run.
+/* How fast each kernel is: its time, and how far that is from the device's own limits, measured in
+ * the same run.
  *
- * Usage: bench_kernels [DEVICE [MODEL [BATCH [DTYPE [THREADS]]]]]: the shapes of a preset at T = 256 and V = 50,000; by default cpu,
- * GPTSmall, batch 8, bf16, 2 threads (of the cpu). Not a test. For each kernel: microseconds (the best of several), then the floating-point
- * rate of its products as a share of what one large product reaches, or the rate of the memory that it must read and write as a share of
- * what copying reaches. Small arrays may stay in a cache and so pass 100 %. Last, how often a training step runs it, and what a step of
- * these takes. */
+ * Usage: bench_kernels [DEVICE [MODEL [BATCH [DTYPE [THREADS]]]]]: the shapes of a preset at T =
+ * 256 and V = 50,000; by default cpu, GPTSmall, batch 8, bf16, 2 threads (of the cpu). Not a test.
+ * For each kernel: microseconds (the best of several), then the floating-point rate of its products
+ * as a share of what one large product reaches, or the rate of the memory that it must read and
+ * write as a share of what copying reaches. Small arrays may stay in a cache and so pass 100 %.
+ * Last, how often a training step runs it, and what a step of these takes. */
 #include "gpt/family.h"
 #include "gpt/kernels.h"
 #include "gpt/model.h"

@@ -1,5 +1,6 @@
-/* How many activities the simulation gets through in a second, on one core. Usage: bench_sim [CASE...]; without: all. An activity is an
- * operation of one rank: a kernel (consecutive ones count as one where they are coalesced), a wait, a record, a message, a collective. */
+/* How many activities the simulation gets through in a second, on one core. Usage: bench_sim
+ * [CASE...]; without: all. An activity is an operation of one rank: a kernel (consecutive ones
+ * count as one where they are coalesced), a wait, a record, a message, a collective. */
 #include "lib/base/clock.h"
 #include "test/lib/sim/sim_workloads.h"
 

@@ -4,7 +4,8 @@
 #include "schedules/data_parallel/mode.h"
 #include "schedules/plan/plan.h"
 
-/* ---- a mode: a root averages the gradients and sends the averages to all, which make the same update ---- */
+/* ---- a mode: a root averages the gradients and sends the averages to all, which make the same
+ * update ---- */
 
 static dt_status rooted_divide(struct buckets *b)
 {

@@ -1,9 +1,12 @@
-/* Trains a small model for some steps and writes everything that another program needs to do the same and compare: initial weights, tokens,
- * the loss of each step and the gradient of every parameter. Usage: peer_steps CONFIG STEPS OUT
+/* Trains a small model for some steps and writes everything that another program needs to do the
+ * same and compare: initial weights, tokens, the loss of each step and the gradient of every
+ * parameter. Usage: peer_steps CONFIG STEPS OUT
  *
- * OUT begins with a line of JSON: the tensors in the order of their elements, and for each step its tokens (of a decoder), targets and loss.
- * fp32 numbers follow: all parameters as they are before the first step, all gradients of each step, and (of a convolutional network) the
- * images of each step; the model's dtype widened. The config's model, device, batch_size, seed and learning rate count; updates are SGD's. */
+ * OUT begins with a line of JSON: the tensors in the order of their elements, and for each step its
+ * tokens (of a decoder), targets and loss. fp32 numbers follow: all parameters as they are before
+ * the first step, all gradients of each step, and (of a convolutional network) the images of each
+ * step; the model's dtype widened. The config's model, device, batch_size, seed and learning rate
+ * count; updates are SGD's. */
 #include "gpt/family.h"
 #include "gpt/layer.h"
 #include "gpt/model.h"

@@ -278,7 +278,8 @@ static void run_order(const uint8_t *data, size_t bytes)
     free(text);
 }
 
-/* A shape in five bytes: all orders that have a name must make a plan of it that can be played, or say why not. */
+/* A shape in five bytes: all orders that have a name must make a plan of it that can be played, or
+ * say why not. */
 static void run_plan(const uint8_t *data, size_t bytes)
 {
     struct plan plans[MOST_STAGES] = {0};

@@ -64,8 +64,8 @@ static inline void back(struct dt_buffer *buffer, void *to)
     dt_free(stream, buffer);
 }
 
-/* Samples first to first + count of the problem, forward and backward, into their places of the result. The step's own first sample is the
- * problem's but for one, so that both count. */
+/* Samples first to first + count of the problem, forward and backward, into their places of the
+ * result. The step's own first sample is the problem's but for one, so that both count. */
 static inline void run_part(const struct problem *p, struct result *r, size_t first, size_t count)
 {
     size_t T = (size_t)gpt_of(&p->model)->block_size, d = (size_t)gpt_of(&p->model)->hidden, bytes = dt_dtype_bytes(p->model.dtype);

@@ -1,4 +1,5 @@
-/* A problem for attention: fresh random input, the reference's results, and how far a kernel's may be from them. */
+/* A problem for attention: fresh random input, the reference's results, and how far a kernel's may
+ * be from them. */
 #pragma once
 
 #include "test/check.h"

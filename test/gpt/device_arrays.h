@@ -1,5 +1,6 @@
-/* Kernels whose arrays are on the device, each a buffer of its own, though bodies read and write them on the host: before each call what it
- * is given goes there, and after it comes back. So compute-sanitizer, with DTBENCH_SEPARATE_BUFFERS, sees where each array ends. For
+/* Kernels whose arrays are on the device, each a buffer of its own, though bodies read and write
+ * them on the host: before each call what it is given goes there, and after it comes back. So
+ * compute-sanitizer, with DTBENCH_SEPARATE_BUFFERS, sees where each array ends. For
  * kernel_setup.h. */
 #pragma once
 
@@ -36,7 +37,8 @@ static inline void device_arrays_free(struct dt_stream *stream)
         dt_free(stream, &on_device.arrays[--on_device.count].buffer);
 }
 
-/* Those of the arguments' pointers that point into arrays become the device's, which gets what is in them; used [count] says which. */
+/* Those of the arguments' pointers that point into arrays become the device's, which gets what is
+ * in them; used [count] says which. */
 static inline dt_status device_arrays_send(struct dt_stream *stream, void *arguments, size_t bytes, bool *used)
 {
     for (size_t at = 0; at + sizeof(char *) <= bytes; at += sizeof(char *)) {

@@ -1,7 +1,7 @@
 /* The bytes that the ranks of a tensor group exchange for a layer, in closed form. With M rows of d
  * elements a layer's collective on them moves A = M d elements: an all-reduce, or with sequence
- * parallelism an all-gather before the products and a reduce-scatter after them, and in backward the
- * reverse. In addition, weight gradients gather their inputs again, as does a gated MLP that
+ * parallelism an all-gather before the products and a reduce-scatter after them, and in backward
+ * the reverse. In addition, weight gradients gather their inputs again, as does a gated MLP that
  * recomputes its second product; norms sum their gains and biases, the loss gathers three numbers a
  * row; norms of heads sum their gains, and ranks with the same heads of keys and values those
  * weights' gradients.

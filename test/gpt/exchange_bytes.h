@@ -4,7 +4,8 @@
 
 #include "lib/model/model.h"
 
-/* A pass through a group: forward, also once more for backward; backward, or half of it; or both of a head that is late. */
+/* A pass through a group: forward, also once more for backward; backward, or half of it; or both of
+ * a head that is late. */
 struct gpt_pass {
     bool forward, late;
     bool ends_here;            /* forward: as recompute's */

@@ -29,8 +29,9 @@ struct setup {
     struct gpt_kernels *kernels;
 };
 
-/* Where a body's memory comes from. On a GPU it is the host's that kernels reach too, so that bodies read and write it as they do on cpu; a
- * margin after each piece shows what wrote past the end. With DTBENCH_SEPARATE_BUFFERS kernels work on copies on the device. */
+/* Where a body's memory comes from. On a GPU it is the host's that kernels reach too, so that
+ * bodies read and write it as they do on cpu; a margin after each piece shows what wrote past the
+ * end. With DTBENCH_SEPARATE_BUFFERS kernels work on copies on the device. */
 enum { TEST_ALLOCATIONS = 640, TEST_MARGIN_BYTES = 64 };
 
 static struct {
@@ -72,7 +73,8 @@ static inline void test_bail_out(const char *why)
     exit(1);
 }
 
-/* Freed after the body; on cpu exactly as long as asked for, so that a sanitizer sees what goes past the end. */
+/* Freed after the body; on cpu exactly as long as asked for, so that a sanitizer sees what goes
+ * past the end. */
 static inline void *test_alloc(size_t bytes)
 {
     int i = test_heap.count++;

@@ -249,7 +249,8 @@ void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t cou
     }
 }
 
-/* The slopes of `heads` heads, as the list that the paper's code makes: recursively where their number is no power of two. */
+/* The slopes of `heads` heads, as the list that the paper's code makes: recursively where their
+ * number is no power of two. */
 static void alibi_slopes(size_t heads, double *slopes)
 {
     size_t power = (size_t)1 << (size_t)floor(log2((double)heads));

@@ -1,8 +1,8 @@
 /* The functions of gpt/kernels.h as plain loops in double precision: slow, and short enough to
  * check by reading.
  *
- * Arrays are row-major doubles with the shapes of gpt/kernels.h; arguments named `d...` are written, never added to. Dropout takes its bits
- * from lib/base/random.h as the kernels do. */
+ * Arrays are row-major doubles with the shapes of gpt/kernels.h; arguments named `d...` are
+ * written, never added to. Dropout takes its bits from lib/base/random.h as the kernels do. */
 #pragma once
 
 #include "gpt/kernels.h"
@@ -13,7 +13,8 @@ void ref_decode(enum dt_dtype dtype, const void *from, double *to, size_t count)
 /* Round each value to the dtype, so that the reference has the same inputs as the kernel. */
 void ref_round(enum dt_dtype dtype, double *values, size_t count);
 
-/* ||got - want|| / ||want||, Euclidean; infinity when `got` holds a NaN or an infinity. 0 / 0 is 0. */
+/* ||got - want|| / ||want||, Euclidean; infinity when `got` holds a NaN or an infinity. 0 / 0 is
+ * 0. */
 double ref_error(const double *got, const double *want, size_t count);
 
 /* The factor of dropout: 0, or the inverse of the probability to keep an element. sample: its
@@ -43,8 +44,9 @@ void ref_rope(const struct dt_model *model, double *x, size_t rows, size_t heads
 void ref_gelu(const double *x, double *y, size_t count, enum gpt_mlp_kind mlp);
 void ref_gelu_gradient(const double *dy, const double *x, double *dx, size_t count, enum gpt_mlp_kind mlp);
 
-/* Of all heads, with the model's kv_heads (0: as many as heads), and with alibi where the model says so. weights [samples, heads, T, T] before
- * dropout and lse [samples, heads, T] may be NULL. */
+/* Of all heads, with the model's kv_heads (0: as many as heads), and with alibi where the model
+ * says so. weights [samples, heads, T, T] before dropout and lse [samples, heads, T] may be
+ * NULL. */
 void ref_attention(const struct dt_model *model, const double *qkv, double *out, double *lse, double *weights, size_t samples,
                    const struct gpt_dropout *dropout);
 void ref_attention_gradient(const struct dt_model *model, const double *dout, const double *qkv, double *dqkv, size_t samples,

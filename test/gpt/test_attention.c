@@ -21,7 +21,8 @@ static void check_both_modes(enum dt_dtype dtype, int T, int heads, int width, s
     check_grouped(dtype, T, heads, 0, false, width, samples, dropout);
 }
 
-/* Heads that share keys and values, all of them too, and numbers of heads that are no power of two for alibi's slopes. */
+/* Heads that share keys and values, all of them too, and numbers of heads that are no power of two
+ * for alibi's slopes. */
 static void grouped_queries_and_alibi(void)
 {
     if (!begin())
@@ -41,7 +42,8 @@ static void grouped_queries_and_alibi(void)
     end();
 }
 
-/* Gradients that turn back as they are stored: widths whose halves are whole accesses of 16 bytes, and others. */
+/* Gradients that turn back as they are stored: widths whose halves are whole accesses of 16 bytes,
+ * and others. */
 static void turning_gradients(void)
 {
     static const struct {
@@ -78,7 +80,8 @@ static bool is_emulated(void)
     return strstr(info.name, "emulated") != NULL;
 }
 
-/* The fused kernel of a 16-bit type against that of fp32, whose input is the same, on shapes that take the reference minutes. */
+/* The fused kernel of a 16-bit type against that of fp32, whose input is the same, on shapes that
+ * take the reference minutes. */
 static void check_against_fp32(enum dt_dtype dtype, int T, int heads, int kv_heads, int width, size_t samples, float dropout)
 {
     struct problem p, same;
@@ -104,7 +107,8 @@ static void check_against_fp32(enum dt_dtype dtype, int T, int heads, int kv_hea
     problem_finish(&p);
 }
 
-/* GPTLarge's heads and batch, and long samples, where the device is fast enough; elsewhere a few tiles of the same width. */
+/* GPTLarge's heads and batch, and long samples, where the device is fast enough; elsewhere a few
+ * tiles of the same width. */
 static void shapes_of_a_training(void)
 {
     if (!begin())
@@ -236,7 +240,8 @@ static void long_sequences(void)
     end();
 }
 
-/* Lengths around the tiles' sizes, and the widths of the presets with every alignment of a row; those of this run beside them. */
+/* Lengths around the tiles' sizes, and the widths of the presets with every alignment of a row;
+ * those of this run beside them. */
 static void against_reference(enum dt_dtype dtype)
 {
     static const float dropouts[] = {0, 0.1f};
@@ -354,8 +359,8 @@ static void nan_stays(void)
     end();
 }
 
-/* Hopper's own kernel: every width that it is compiled for and some that it pads, rows that end within a tile and before a warpgroup's, more
- * tiles of keys than shared memory has places for. */
+/* Hopper's own kernel: every width that it is compiled for and some that it pads, rows that end
+ * within a tile and before a warpgroup's, more tiles of keys than shared memory has places for. */
 static void warpgroup_kernels(void)
 {
     if (strcmp(test_device_kind(), "cuda") != 0)

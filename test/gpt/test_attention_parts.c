@@ -1,7 +1,9 @@
-/* Attention of a part of the heads or of the positions, as ranks divide it, is that part of the whole. */
+/* Attention of a part of the heads or of the positions, as ranks divide it, is that part of the
+ * whole. */
 #include "test/gpt/attention_device.h"
 
-/* Columns [first, first + width) of `blocks` blocks of `columns`, which a row of [rows, blocks * columns] elements of 2 bytes has. */
+/* Columns [first, first + width) of `blocks` blocks of `columns`, which a row of [rows, blocks *
+ * columns] elements of 2 bytes has. */
 static void *pick_columns(const void *from, size_t rows, size_t blocks, size_t columns, size_t first, size_t width)
 {
     uint16_t *to = malloc(rows * blocks * width * sizeof *to);
@@ -10,7 +12,8 @@ static void *pick_columns(const void *from, size_t rows, size_t blocks, size_t c
     return to;
 }
 
-/* The last two of four heads by themselves: bit for bit what they are among the others, dropout masks included. */
+/* The last two of four heads by themselves: bit for bit what they are among the others, dropout
+ * masks included. */
 static void heads_by_themselves(void)
 {
     enum { WIDTH = 24, HEADS = 4, FIRST = 2, MINE = HEADS - FIRST };
@@ -72,8 +75,9 @@ static void heads_by_themselves(void)
     end();
 }
 
-/* Heads [first, first + count) of the problem's, with the heads of k and v that they read: forward and backward. Adds the gradients of k and v,
- * which are those of these heads alone, to `dkv` [rows, 2 K w]; out, lse and q's gradients must be the whole's to the last bit. */
+/* Heads [first, first + count) of the problem's, with the heads of k and v that they read: forward
+ * and backward. Adds the gradients of k and v, which are those of these heads alone, to `dkv`
+ * [rows, 2 K w]; out, lse and q's gradients must be the whole's to the last bit. */
 static void check_some_heads(const struct problem *p, const struct result *whole, size_t first, size_t count, double *dkv)
 {
     size_t rows = rows_of(p), T = (size_t)gpt_of(&p->model)->block_size, w = (size_t)gpt_head_width(&p->model),
@@ -134,7 +138,8 @@ static void check_some_heads(const struct problem *p, const struct result *whole
         free(all[i]);
 }
 
-/* Ranks whose heads begin and end within those of a head of k and v: what each finds of its gradients adds up to the whole. */
+/* Ranks whose heads begin and end within those of a head of k and v: what each finds of its
+ * gradients adds up to the whole. */
 static void parts_of_a_group(void)
 {
     static const struct gpt_part parts[] = {{0, 1}, {1, 3}, {4, 2}};
@@ -179,7 +184,8 @@ struct shared_problem {
     double tolerance;
 };
 
-/* Those rows of a matrix of all positions that are of `where`, `columns` of them from column `first` on. */
+/* Those rows of a matrix of all positions that are of `where`, `columns` of them from column
+ * `first` on. */
 static void *pick_rows(const struct shared_problem *s, const void *from, const struct gpt_positions *where, size_t whole_columns,
                        size_t first, size_t columns)
 {
@@ -203,8 +209,9 @@ static struct gpt_piece ring_piece(const struct shared_problem *s, const struct 
     return piece;
 }
 
-/* One of the ranks that share samples, with everybody's keys, at once or one after the other in a ring: its outputs, lse and gradient of q must be
- * the reference's; adds half of what it adds to the gradients of all keys [SHARING, rows, k | v] to `sums`. */
+/* One of the ranks that share samples, with everybody's keys, at once or one after the other in a
+ * ring: its outputs, lse and gradient of q must be the reference's; adds half of what it adds to
+ * the gradients of all keys [SHARING, rows, k | v] to `sums`. */
 static void check_share(const struct shared_problem *s, int rank, bool ring, const void *keys_values, double *sums)
 {
     const struct problem *p = &s->whole;

@@ -1,4 +1,5 @@
-/* Backward of a whole small GPT against differences of its own loss, on the cpu device in fp32: every tensor of every layer. */
+/* Backward of a whole small GPT against differences of its own loss, on the cpu device in fp32:
+ * every tensor of every layer. */
 #include "gpt/family.h"
 #include "gpt/layer.h"
 #include "gpt/stage.h"
@@ -134,7 +135,8 @@ static void compare(enum gpt_attention_kind attention, bool tied, float dropout,
             for (size_t e = 0; e < tensor->count_elems; e++)
                 length += (double)g[e] * g[e];
             length = sqrt(length);
-            /* along the gradient, where the difference is largest beside fp32's rounding, and a random part so that its direction counts */
+            /* along the gradient, where the difference is largest beside fp32's rounding, and a
+             * random part so that its direction counts */
             for (size_t e = 0; e < tensor->count_elems; e++) {
                 double random = ((double)rand() / RAND_MAX - 0.5) / sqrt((double)tensor->count_elems);
                 direction[e] = (float)((length > 0 ? g[e] / length : 0) + random);
@@ -223,7 +225,8 @@ static uint64_t activation_bytes(struct fixture *f)
     return memory.device.current_bytes[DT_ACTIVATIONS] + memory.device.current_bytes[DT_WORKSPACE];
 }
 
-/* Input gradients of the whole stage first and weight gradients after them: the same gradients bit for bit, and an empty stash. */
+/* Input gradients of the whole stage first and weight gradients after them: the same gradients bit
+ * for bit, and an empty stash. */
 static void in_halves(void)
 {
     for (int attention = GPT_ATTENTION_FUSED; attention <= GPT_ATTENTION_UNFUSED; attention++) {

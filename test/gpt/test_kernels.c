@@ -1,5 +1,5 @@
-/* The kernels of the cpu or of another device (test/lib/device/device_kind.h), but for attention and the updates, against the double-precision
- * reference. */
+/* The kernels of the cpu or of another device (test/lib/device/device_kind.h), but for attention
+ * and the updates, against the double-precision reference. */
 #include "test/gpt/kernel_setup.h"
 #include "test/normal.h"
 
@@ -109,7 +109,8 @@ static void linear_gelu_gradient(void)
     for_every_setup(linear_gelu_gradient_body);
 }
 
-/* The end of a branch: of an operand that goes through GELU or not, with dropout or not. Reference: each step after the other. */
+/* The end of a branch: of an operand that goes through GELU or not, with dropout or not. Reference:
+ * each step after the other. */
 static void linear_residual_body(struct setup *s)
 {
     for (int i = 0; i < 4 * shapes_for(s); i++) {
@@ -198,7 +199,8 @@ static void gelu_form(struct setup *s, enum gpt_mlp_kind mlp)
         ref_gelu_gradient(dy.values, x.values, dx.values, count, mlp);
         CHECK_ARRAY(s, y, "y");
         CHECK_ARRAY(s, dx, "dx");
-        /* The left tail is small, and must be right all the same; of the tanh form it is e to a number of up to 70, whose rounding counts. */
+        /* The left tail is small, and must be right all the same; of the tanh form it is e to a
+         * number of up to 70, whose rounding counts. */
         double tail = mlp == GPT_MLP_GELU_NEW ? 3e-5 : 1e-5;
         for (size_t j = 0; j < count && s->dtype == DT_FP32; j++)
             CHECK(x.values[j] < -9 || fabs(((float *)y.data)[j] - y.values[j]) <= tail * fabs(y.values[j]), "gelu(%.9g) = %.9g, not %.9g",
@@ -410,7 +412,8 @@ static void normal_body(struct setup *s)
         ref_decode(s->dtype, weights.data, got, count);
         for (size_t j = 0; j < count; j++) {
             double want = (double)dt_random_normal(seed, tensor, first + j) * 0.02f;
-            /* one unit in the dtype's last place; fp32 has some more from the way there, and fp16 is coarse next to zero */
+            /* one unit in the dtype's last place; fp32 has some more from the way there, and fp16
+             * is coarse next to zero */
             double unit = s->dtype == DT_FP32 ? 1e-6 : s->dtype == DT_FP16 ? 0x1p-10 : 0x1p-7;
             CHECK(fabs(got[j] - want) <= unit * fabs(want) + (s->dtype == DT_FP16 ? 0x1p-24 : 0), "element %zu: %.9g, not %.9g", j, got[j],
                   want);
@@ -472,7 +475,8 @@ static void moves(void)
     for_every_setup(move_body);
 }
 
-/* ---- several kernels in one: where the backend has them, what those they stand for compute ---- */
+/* ---- several kernels in one: where the backend has them, what those they stand for compute
+ * ---- */
 
 static void residual_norm_case(struct setup *s, int d, bool rms, float probability)
 {
@@ -664,7 +668,8 @@ static void gelu_gradient_sums_body(struct setup *s)
                                              : &in_place);
 }
 
-/* Tiles that the arrays do not fill, more tiles of depth than shared memory has places for, and widths that the kernel leaves to others. */
+/* Tiles that the arrays do not fill, more tiles of depth than shared memory has places for, and
+ * widths that the kernel leaves to others. */
 static void gelu_gradient_in_one_body(struct setup *s)
 {
     if (s->dtype == DT_FP32)

@@ -1,5 +1,5 @@
-/* Norms, and other kernels of today's decoders, against the double-precision reference: norms of rows and of single heads, SwiGLU, rotary
- * positions. */
+/* Norms, and other kernels of today's decoders, against the double-precision reference: norms of
+ * rows and of single heads, SwiGLU, rotary positions. */
 #include "gpt/position.h"
 #include "test/gpt/kernel_setup.h"
 
@@ -266,7 +266,8 @@ static void rope_kernels(struct setup *s, struct dt_model model)
     setup_model(s, &model);
 }
 
-/* Widths of a head with every kind of end, both scalings, positions up to some thousands; v is after what turns. And back. */
+/* Widths of a head with every kind of end, both scalings, positions up to some thousands; v is
+ * after what turns. And back. */
 static void rope_body(struct setup *s)
 {
     const struct gpt_rope_scheme plain = {.base = 10000};
@@ -304,7 +305,8 @@ static void rope(void)
     for_every_setup(rope_body);
 }
 
-/* Llama 3.1's own numbers (base 500,000, factor 8, 1, 4, 8,192): the fastest pair stays, the slowest is 8 times as slow. */
+/* Llama 3.1's own numbers (base 500,000, factor 8, 1, 4, 8,192): the fastest pair stays, the
+ * slowest is 8 times as slow. */
 static void published_frequencies(void)
 {
     struct dt_model m = gpt_model_of(DT_FP32, &(struct gpt_model){.heads = 1,
@@ -322,7 +324,8 @@ static void published_frequencies(void)
         CHECK(gpt_rope_frequency(&m, i) < gpt_rope_frequency(&m, i - 1), "pair %d", i);
 }
 
-/* The paper's own: 1/2, 1/4, ... 1/256 for 8 heads. For 12 the published code gives those of 8 and every second one of 16. */
+/* The paper's own: 1/2, 1/4, ... 1/256 for 8 heads. For 12 the published code gives those of 8 and
+ * every second one of 16. */
 static void published_slopes(void)
 {
     static const double of_12[] = {0.5,

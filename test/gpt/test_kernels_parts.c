@@ -1,4 +1,5 @@
-/* Kernels on the part of a layer that one rank of a tensor group has: the parts together are the whole. */
+/* Kernels on the part of a layer that one rank of a tensor group has: the parts together are the
+ * whole. */
 #include "test/gpt/kernel_setup.h"
 #include "test/normal.h"
 

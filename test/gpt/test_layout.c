@@ -126,7 +126,8 @@ static void mark_part(const struct gpt_tensor *part, unsigned char *seen)
         seen[part->first_elem + i / part->run_elems * part->stride_elems + i % part->run_elems]++;
 }
 
-/* How many ranks have each element of a tensor: one, those with copies of its heads of keys and values, or all. */
+/* How many ranks have each element of a tensor: one, those with copies of its heads of keys and
+ * values, or all. */
 static int ranks_with(const struct dt_model *model, int ranks, enum gpt_layer_kind kind, const char *name)
 {
     bool whole = strncmp(name, "norm.", 5) == 0 || strstr(name, "_norm.") || strcmp(name, "projection.bias") == 0 ||
@@ -252,7 +253,8 @@ static void tensor_ids_are_unique(void)
     free(seen);
 }
 
-/* Every stage has layers, starts at a block's first layer, and closes at the first piece that passes its share. */
+/* Every stage has layers, starts at a block's first layer, and closes at the first piece that
+ * passes its share. */
 static void partition(void)
 {
     for (const struct dt_model_preset *p = gpt_presets; p->name; p++) {
@@ -272,8 +274,8 @@ static void partition(void)
             }
         }
     }
-    /* A tied head counts as no parameters when stages are chosen, though a stage may have a copy of the table: the table
-     * is more than half of the model, and stage 0 ends after it. */
+    /* A tied head counts as no parameters when stages are chosen, though a stage may have a copy of
+     * the table: the table is more than half of the model, and stage 0 ends after it. */
     struct dt_model tied =
         layout_of(DT_FP32, &(struct gpt_model){.layers = 4, .heads = 2, .hidden = 8, .vocab_size = 1000, .block_size = 8, .tied = true});
     int two[3];
@@ -313,7 +315,8 @@ static double least_cost(const struct dt_model *m, int stages)
     return best[stages][pieces];
 }
 
-/* Small and large heads, fewer and more blocks than stages: the slowest stage is as fast as it can be, and no other far from the mean. */
+/* Small and large heads, fewer and more blocks than stages: the slowest stage is as fast as it can
+ * be, and no other far from the mean. */
 static void balanced_partition(void)
 {
     static const int sizes[][3] = {{1, 8, 10}, {2, 8, 10}, {3, 16, 5000}, {7, 64, 100}, {12, 768, 50000}, {24, 1024, 50000}, {32, 512, 3}};
@@ -337,7 +340,8 @@ static void balanced_partition(void)
                   slowest, least_cost(&m, stages));
         }
     }
-    /* 10 equal blocks on 4 stages, and a head that costs nothing: 3 is the slowest in any case, and none has 1. */
+    /* 10 equal blocks on 4 stages, and a head that costs nothing: 3 is the slowest in any case, and
+     * none has 1. */
     struct dt_model m = layout_of(DT_FP32, &(struct gpt_model){.layers = 10, .heads = 2, .hidden = 64, .vocab_size = 2, .block_size = 32});
     int first[5];
     CHECK_OK(dt_partition(&m, DT_SPLIT_BALANCED, 4, first));

@@ -216,7 +216,8 @@ static void attention(void)
     differences_agree("qkv", attention_of_qkv, qkv, SAMPLES * T * 3 * D, dout, SAMPLES * T * D, dqkv);
 }
 
-/* The last row must not see what its causal mask hides, and sees everything else when nothing is dropped. */
+/* The last row must not see what its causal mask hides, and sees everything else when nothing is
+ * dropped. */
 static void attention_is_causal(void)
 {
     static const struct gpt_dropout none = {0};

@@ -1,4 +1,5 @@
-/* Experiments on device sim for tests: how they are made and run, and systems in which only one thing takes time. */
+/* Experiments on device sim for tests: how they are made and run, and systems in which only one
+ * thing takes time. */
 #ifndef TEST_PREDICT_SIMULATION_CASE_H
 #define TEST_PREDICT_SIMULATION_CASE_H
 

@@ -67,7 +67,8 @@ static void times_between_shapes(void)
     free(c);
 }
 
-/* The operating system may take the processors away in the middle of a measurement: sim can still use it. */
+/* The operating system may take the processors away in the middle of a measurement: sim can still
+ * use it. */
 static void interrupted_measurements(void)
 {
     struct calibration *c = made_up();
@@ -376,7 +377,8 @@ static void messages_share_processors(void)
         dt_sim_program_destroy(programs[r]);
 }
 
-/* Two nodes of two ranks, on cards of 4 MB/s: as many communicators over both nodes as `count`, whose all_reduce of 1 MiB was measured. */
+/* Two nodes of two ranks, on cards of 4 MB/s: as many communicators over both nodes as `count`,
+ * whose all_reduce of 1 MiB was measured. */
 static double time_across(int count, double measured_s, double load, bool shared)
 {
     struct sim_case c;

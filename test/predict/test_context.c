@@ -1,4 +1,5 @@
-/* Ranks that share the positions of each sample (context parallelism), on sim: the work of each, what it sends, and who stands for whom. */
+/* Ranks that share the positions of each sample (context parallelism), on sim: the work of each,
+ * what it sends, and who stands for whom. */
 #include "gpt/kernels.h"
 #include "predict/simulation.h"
 #include "predict/symmetry.h"
@@ -70,7 +71,8 @@ static double run(struct experiment *e, void (*change)(struct simulated_system *
     return result->steps_done > 0 ? result->step_s[0] : NAN;
 }
 
-/* N ranks have an N-th of the pairs of positions each, in every form; two products forward and five backward. */
+/* N ranks have an N-th of the pairs of positions each, in every form; two products forward and five
+ * backward. */
 static void attention_is_shared(void)
 {
     for (size_t f = 0; f < 2 * (sizeof forms / sizeof *forms); f++)
@@ -85,7 +87,8 @@ static void attention_is_shared(void)
         }
 }
 
-/* As gpt/attend.h says, of all layers; gradients of all parameters are reduced over the data axis and the ranks that share samples. */
+/* As gpt/attend.h says, of all layers; gradients of all parameters are reduced over the data axis
+ * and the ranks that share samples. */
 static void bytes_sent(void)
 {
     const double element = 2, keys = element * 2 * KV_HEADS * WIDTH * BATCH * POSITIONS * LAYERS;
@@ -122,7 +125,8 @@ static void bytes_in_pieces(void)
     measure_result_finish(&result);
 }
 
-/* Two ranks that share samples keep half of what one rank keeps; and each a half of the optimizer's state where fsdp divides it. */
+/* Two ranks that share samples keep half of what one rank keeps; and each a half of the optimizer's
+ * state where fsdp divides it. */
 static void memory_is_shared(void)
 {
     static const char *const fsdp = "\"paradigm\": \"fsdp\", \"optimizer\": {\"name\": \"adam\"}";

@@ -1,4 +1,5 @@
-/* What profiles and frameworks change in a simulated step: launches, copies, sums, FP8, buffers and stages. */
+/* What profiles and frameworks change in a simulated step: launches, copies, sums, FP8, buffers and
+ * stages. */
 #include "predict/framework.h"
 #include "test/predict/simulation_case.h"
 
@@ -82,7 +83,8 @@ static struct dt_step_metrics in_fp8(const char *keys, double *held)
     return step;
 }
 
-/* Four blocks of 12 x 64 x 64 weights, with 13 x 64 numbers of biases and norms, are gathered four times in two micro-batches. */
+/* Four blocks of 12 x 64 x 64 weights, with 13 x 64 numbers of biases and norms, are gathered four
+ * times in two micro-batches. */
 static void products_in_fp8(void)
 {
     enum { BLOCKS = 4 * (12 * 64 * 64 + 13 * 64) };
@@ -235,8 +237,9 @@ static void outputs_computed_again(void)
     CHECK(more[0][1] > 0 && more[1][1] > more[0][1] / 4, "one rank %g s, four %g", more[0][1], more[1][1]);
 }
 
-/* Four micro-batches of 2 samples of 128 tokens through two stages in turn, which hold 2 and 1 of them: the first has the outputs and gradients
- * of three more, 512 numbers wide, the second three inputs more and the logits of three, of a vocabulary of 1,024; in 2 bytes each. */
+/* Four micro-batches of 2 samples of 128 tokens through two stages in turn, which hold 2 and 1 of
+ * them: the first has the outputs and gradients of three more, 512 numbers wide, the second three
+ * inputs more and the logits of three, of a vocabulary of 1,024; in 2 bytes each. */
 static void buffers_of_a_stage(void)
 {
     enum { TOKENS = 2 * 128, HIDDEN = 512, VOCABULARY = 1024, OTHERS = 3 };
@@ -374,7 +377,8 @@ static void stages_that_take_their_share(void)
     CHECK(framework_fill_stages(e, 16, first) == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "2 of 16 stages empty"));
     free(e);
 
-    /* A head heavier than all before it: its stage is the first one, and there is none before it to be divided. */
+    /* A head heavier than all before it: its stage is the first one, and there is none before it to
+     * be divided. */
     e = experiment_of("\"model\": {\"layers\": 2, \"ffn\": 2048, \"block_size\": 64, " HEAVY_HEAD);
     CHECK(framework_fill_stages(e, 2, first) == DT_ERR_UNAVAILABLE && strstr(dt_error_message(), "1 of 2 stages empty"));
     free(e);

@@ -1,4 +1,5 @@
-/* Experiments on device sim: bytes as counted, times computed by hand, and what must hold on any cluster. */
+/* Experiments on device sim: bytes as counted, times computed by hand, and what must hold on any
+ * cluster. */
 #include "lib/config/json.h"
 #include "predict/simulation_ranks.h"
 #include "predict/symmetry.h"
@@ -386,7 +387,8 @@ static void who_stands_for_whom(void)
         {"\"world_size\": 16, \"gpus_per_node\": 8, \"paradigm\": \"ddp\", " TINY, 1}, /* all of both nodes are alike */
         {"\"world_size\": 2, \"gpus_per_node\": 2, \"paradigm\": \"ddp\", " TINY, 1},
         {"\"world_size\": 8, \"gpus_per_node\": 4, \"paradigm\": \"hsdp\", \"hsdp\": {\"shard_size\": 4}, " TINY, 1},
-        /* the smallest layer's 128 elements give 16 shards at least 14 whole ones: the first node's ranks are alike, the second's are not */
+        /* the smallest layer's 128 elements give 16 shards at least 14 whole ones: the first node's
+         * ranks are alike, the second's are not */
         {"\"world_size\": 16, \"gpus_per_node\": 8, \"paradigm\": \"zero1\", " TINY, 9},
         /* tensor ranks are alike, but not where both have a copy of the only head of keys */
         {"\"world_size\": 2, \"gpus_per_node\": 2, \"paradigm\": \"ddp\", \"tensor\": {\"size\": 2}, \"model\": {\"layers\": 2, "
@@ -395,7 +397,8 @@ static void who_stands_for_whom(void)
         {"\"world_size\": 2, \"gpus_per_node\": 2, \"paradigm\": \"ddp\", \"tensor\": {\"size\": 2}, \"model\": {\"layers\": 2, "
          "\"heads\": 4, \"kv_heads\": 1, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32}",
          2},
-        /* groups of three on nodes of two: the second half of one node and the first of the next are in other groups than their neighbours */
+        /* groups of three on nodes of two: the second half of one node and the first of the next
+         * are in other groups than their neighbours */
         {"\"world_size\": 6, \"gpus_per_node\": 2, \"straddle_nodes\": true, \"paradigm\": \"hsdp\", \"hsdp\": {\"shard_size\": 3}, " TINY,
          6},
     };

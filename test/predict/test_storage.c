@@ -45,7 +45,8 @@ static void every_byte_is_saved_once(void)
     }
 }
 
-/* Two nodes: of replicas the first node saves all, of shards each node half. Both read all that their ranks hold. */
+/* Two nodes: of replicas the first node saves all, of shards each node half. Both read all that
+ * their ranks hold. */
 static void nodes_save_and_load_side_by_side(void)
 {
     static const struct {
@@ -73,7 +74,8 @@ static void a_step_waits_for_slow_storage(void)
     CHECK(m.step.data_s > 0.9 * read_s && near(m.reading_s, 4 * m.step.data_s));
 }
 
-/* Five saves in 50 steps of 2 s: what is written in 6 s is hidden, of 30 s a third waits for the next one. */
+/* Five saves in 50 steps of 2 s: what is written in 6 s is hidden, of 30 s a third waits for the
+ * next one. */
 static void saves_beside_the_steps(void)
 {
     struct experiment *e = experiment_of("\"checkpoint\": {\"path\": \"c\", \"save_every\": 10, \"asynchronous\": true}, " TINY);

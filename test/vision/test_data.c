@@ -1,4 +1,5 @@
-/* Files of images: which bytes of them are a sample's, cut out, moved and turned round; and which files are refused. */
+/* Files of images: which bytes of them are a sample's, cut out, moved and turned round; and which
+ * files are refused. */
 #include "test/check.h"
 #include "test/vision/model_of.h"
 #include "vision/data.h"
@@ -10,7 +11,8 @@
 
 enum { SIDE = 8, IMAGES = 3, CLASSES = 5, HEADER = 32 };
 
-/* Each pixel has its row, its column and its image for colours; its class is that of its row, and in the last one none. */
+/* Each pixel has its row, its column and its image for colours; its class is that of its row, and
+ * in the last one none. */
 static size_t write_file(uint8_t *to, bool per_pixel)
 {
     const uint32_t header[] = {1, SIDE, SIDE, 3, per_pixel ? SIDE * SIDE : 2, 0};

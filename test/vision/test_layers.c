@@ -1,4 +1,5 @@
-/* Networks as they are described: counts of parameters and operations, shapes, what is carried, stages. */
+/* Networks as they are described: counts of parameters and operations, shapes, what is carried,
+ * stages. */
 #include "test/check.h"
 #include "test/vision/model_of.h"
 #include "vision/layers.h"
@@ -14,7 +15,8 @@ static struct dt_model preset(const char *name)
     return vision_model_of(DT_FP32, p->own);
 }
 
-/* torchvision's own counts; and thousand millions of multiply-adds, which it tells of each of its models at the image size given here. */
+/* torchvision's own counts; and thousand millions of multiply-adds, which it tells of each of its
+ * models at the image size given here. */
 static void test_counts(void)
 {
     static const struct {

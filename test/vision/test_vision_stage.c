@@ -1,5 +1,6 @@
-/* Whole small networks on the cpu device in fp32: backward against differences of the loss, in one go, in halves, and with layers computed
- * once more; and groups of samples, whose statistics do not depend on how samples are divided. */
+/* Whole small networks on the cpu device in fp32: backward against differences of the loss, in one
+ * go, in halves, and with layers computed once more; and groups of samples, whose statistics do not
+ * depend on how samples are divided. */
 #include "lib/model/stage.h"
 #include "test/check.h"
 #include "test/vision/model_of.h"
@@ -19,8 +20,9 @@ struct fixture {
     float *params, *grads;
 };
 
-/* How a step is run: weights' gradients after all inputs'; every layer but the last forgotten, and computed again; in how many pieces;
- * with every second layer's input made again by backward (goes_on). */
+/* How a step is run: weights' gradients after all inputs'; every layer but the last forgotten, and
+ * computed again; in how many pieces; with every second layer's input made again by backward
+ * (goes_on). */
 struct way {
     bool halves, again;
     int pieces;
@@ -130,8 +132,9 @@ static double loss_of(struct fixture *f, struct way way)
     return loss;
 }
 
-/* Along a random direction in each layer's parameters the loss changes as its gradient says. Differences of fp32's losses over a small step are
- * not exact, and a ReLU that changes its mind within it makes them worse: a few in a hundred are allowed. */
+/* Along a random direction in each layer's parameters the loss changes as its gradient says.
+ * Differences of fp32's losses over a small step are not exact, and a ReLU that changes its mind
+ * within it makes them worse: a few in a hundred are allowed. */
 static void compare_with_differences(struct fixture *f)
 {
     const float STEP = 3e-5f;
@@ -172,7 +175,8 @@ static void test_gradients(void)
     }
 }
 
-/* Whatever the way, loss and gradients are the same to the last bit; but in two pieces sums over samples are rounded in between. */
+/* Whatever the way, loss and gradients are the same to the last bit; but in two pieces sums over
+ * samples are rounded in between. */
 static void test_ways_are_the_same(void)
 {
     static const struct way ways[] = {{.pieces = 1},

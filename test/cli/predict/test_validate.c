@@ -84,7 +84,8 @@ static void norms_and_units_told(void)
     validate_rows_finish(&rows);
 }
 
-/* What nvidia-smi tells is compared with all that a GPU holds: general_a100 counts 10 % of the peak beside tensors, the context and a communicator. */
+/* What nvidia-smi tells is compared with all that a GPU holds: general_a100 counts 10 % of the peak
+ * beside tensors, the context and a communicator. */
 static void memory_of_the_whole_gpu(void)
 {
     static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,notes\n"
@@ -100,7 +101,8 @@ static void memory_of_the_whole_gpu(void)
     validate_rows_finish(&rows);
 }
 
-/* DeepSpeed fills one stage after the other where its blocks do not divide, and some of its runs sum gradients in fp32. */
+/* DeepSpeed fills one stage after the other where its blocks do not divide, and some of its runs
+ * sum gradients in fp32. */
 static void stages_and_gradients_of_deepspeed(void)
 {
     static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,dtype,schedule\n"

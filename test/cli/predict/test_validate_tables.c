@@ -168,7 +168,8 @@ static void tables_of_strangers(void)
     validate_rows_finish(&rows);
 }
 
-/* torchtitan's batch of a replica: a micro-batch without pipelines, several of one sample with them; where more is said it must agree. */
+/* torchtitan's batch of a replica: a micro-batch without pipelines, several of one sample with
+ * them; where more is said it must agree. */
 static void local_batches(void)
 {
     static const struct {
@@ -244,8 +245,8 @@ static void readings_that_mislead(void)
     validate_rows_finish(&rows);
 }
 
-/* Amounts: a decimal comma in one field speaks for all of them; what has no unit, and what two columns say of one thing; a line of units; numbers
- * of micro-batches. */
+/* Amounts: a decimal comma in one field speaks for all of them; what has no unit, and what two
+ * columns say of one thing; a line of units; numbers of micro-batches. */
 static void amounts_that_mislead(void)
 {
     static const struct {

@@ -70,7 +70,8 @@ static void groups(void)
     try_examples(examples, sizeof examples / sizeof examples[0]);
 }
 
-/* A pipeline with each paradigm. Stages that are farther apart than replicas are meant to be on several nodes. */
+/* A pipeline with each paradigm. Stages that are farther apart than replicas are meant to be on
+ * several nodes. */
 static void pipelines(void)
 {
     static const struct {

@@ -45,7 +45,8 @@ static bool is_fp32(const char *text)
     return strstr(text, "\"dtype\":\"fp32\"") != NULL;
 }
 
-/* Adam's numbers, or the optimizer's defaults; clipping; fp32 copies of 16-bit parameters, or, where the framework can, none of bf16 ones. */
+/* Adam's numbers, or the optimizer's defaults; clipping; fp32 copies of 16-bit parameters, or,
+ * where the framework can, none of bf16 ones. */
 static void add_optimizer(struct dice *d, char *text, bool can_without)
 {
     bool copies = !is_fp32(text), without = can_without && strstr(text, "\"dtype\":\"bf16\"") && below(d, 2);
@@ -103,7 +104,8 @@ static void megatron_config(struct dice *d, char *text)
     strcat(text, "}");
 }
 
-/* Without FSDP weights are whole on one device alone, or products are fp32; gradients have the weights' type, and travel in fp32 with FSDP. */
+/* Without FSDP weights are whole on one device alone, or products are fp32; gradients have the
+ * weights' type, and travel in fp32 with FSDP. */
 static void torchtitan_config(struct dice *d, char *text)
 {
     int tensor = power(d, 3), stages = power(d, 2), data = power(d, 3), ranks = tensor * stages, batch = power(d, 2);
@@ -133,7 +135,8 @@ static void torchtitan_config(struct dice *d, char *text)
                                        : "");
 }
 
-/* DeepSpeed reduces after the backward pass without ZeRO, where gradients have the model's type, and with fp32 gradients by ZeRO-1 of bf16. */
+/* DeepSpeed reduces after the backward pass without ZeRO, where gradients have the model's type,
+ * and with fp32 gradients by ZeRO-1 of bf16. */
 static void deepspeed_config(struct dice *d, char *text)
 {
     int data = power(d, 4), batch = power(d, 3);

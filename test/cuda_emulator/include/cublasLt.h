@@ -1,5 +1,5 @@
-/* The part of cuBLASLt's interface that dtbench uses, for the emulated GPU of the tests (see ../README.md). Names and meanings are
- * cuBLASLt's; what is not here is not used. */
+/* The part of cuBLASLt's interface that dtbench uses, for the emulated GPU of the tests (see
+ * ../README.md). Names and meanings are cuBLASLt's; what is not here is not used. */
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-/* The part of CUDA's driver interface that dtbench uses, for the emulated GPU of the tests: maps of tensors. Names, numbers and meanings are
- * CUDA's; what is not here is not used. */
+/* The part of CUDA's driver interface that dtbench uses, for the emulated GPU of the tests: maps of
+ * tensors. Names, numbers and meanings are CUDA's; what is not here is not used. */
 #pragma once
 
 #include <stdint.h>
@@ -26,7 +26,8 @@ typedef enum CUtensorMapL2promotion_enum {
 } CUtensorMapL2promotion;
 typedef enum CUtensorMapFloatOOBfill_enum { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 } CUtensorMapFloatOOBfill;
 
-/* Found by cudaGetDriverEntryPoint alone. Of 4 dimensions; stricter than CUDA where a box is swizzled: its rows are as long as the swizzle. */
+/* Found by cudaGetDriverEntryPoint alone. Of 4 dimensions; stricter than CUDA where a box is
+ * swizzled: its rows are as long as the swizzle. */
 extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *from, const cuuint64_t *sizes,
                                            const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps,
                                            CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,

@@ -1,4 +1,5 @@
-/* Stands in for CUDA's header of this name: bfloat16 as far as the kernels use it, in software, rounded to nearest even. */
+/* Stands in for CUDA's header of this name: bfloat16 as far as the kernels use it, in software,
+ * rounded to nearest even. */
 #pragma once
 
 #include "device_side.h"

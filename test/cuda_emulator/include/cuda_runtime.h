@@ -1,5 +1,6 @@
-/* The part of CUDA's runtime interface that dtbench uses, for the emulated GPU of the tests (see ../README.md). Names, numbers and meanings
- * are CUDA's; what is not here is not used. For C and C++; C++ also gets what device code needs. */
+/* The part of CUDA's runtime interface that dtbench uses, for the emulated GPU of the tests (see
+ * ../README.md). Names, numbers and meanings are CUDA's; what is not here is not used. For C and
+ * C++; C++ also gets what device code needs. */
 #pragma once
 
 #include <stddef.h>

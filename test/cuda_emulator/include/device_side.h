@@ -1,5 +1,6 @@
-/* The device side of CUDA's runtime header, as far as the kernels use it: what each CUDA thread may call. Included by cuda_runtime.h for
- * C++. Arithmetic is the host's: intrinsics that are fast and rough on a GPU are exact here, so tests bound errors, not bits. */
+/* The device side of CUDA's runtime header, as far as the kernels use it: what each CUDA thread may
+ * call. Included by cuda_runtime.h for C++. Arithmetic is the host's: intrinsics that are fast and
+ * rough on a GPU are exact here, so tests bound errors, not bits. */
 #pragma once
 
 #include "test/cuda_emulator/simt/simt.h"
@@ -47,7 +48,8 @@ inline void __threadfence_block()
 
 namespace simt {
 
-/* The value of lane `source`, or the caller's own where that is outside the caller's segment of `width` lanes. */
+/* The value of lane `source`, or the caller's own where that is outside the caller's segment of
+ * `width` lanes. */
 template <typename T> T shuffle(unsigned mask, T value, int source, bool inside)
 {
     static_assert(std::is_trivially_copyable<T>::value && sizeof(T) <= 8, "shuffles move up to 8 bytes");

@@ -1,5 +1,5 @@
-/* The part of NCCL's interface that dtbench uses, for the emulated GPU of the tests (see ../README.md). Names, numbers and meanings are
- * NCCL's; what is not here is not used. */
+/* The part of NCCL's interface that dtbench uses, for the emulated GPU of the tests (see
+ * ../README.md). Names, numbers and meanings are NCCL's; what is not here is not used. */
 #pragma once
 
 #include <cuda_runtime.h>

@@ -7,7 +7,8 @@
 
 namespace simt {
 
-/* Of `EXPONENT` and `MANTISSA` bits after the sign: the nearest to x, the even one of two. NaN stays NaN; what is too large is infinite. */
+/* Of `EXPONENT` and `MANTISSA` bits after the sign: the nearest to x, the even one of two. NaN
+ * stays NaN; what is too large is infinite. */
 template <int EXPONENT, int MANTISSA> unsigned short narrow(float x)
 {
     constexpr int BIAS = (1 << (EXPONENT - 1)) - 1, DROPPED = 23 - MANTISSA;
@@ -19,7 +20,8 @@ template <int EXPONENT, int MANTISSA> unsigned short narrow(float x)
     if (magnitude > 0x7f800000u)
         return 0x7fff;
     if (magnitude < LEAST_NORMAL) {
-        /* Added to a power of two whose last place is the smallest subnormal, the sum is rounded to a multiple of that. */
+        /* Added to a power of two whose last place is the smallest subnormal, the sum is rounded to
+         * a multiple of that. */
         uint32_t power = (uint32_t)(128 - BIAS + DROPPED) << 23, sum_bits;
         float base, value, sum;
         memcpy(&base, &power, sizeof base);
@@ -28,7 +30,8 @@ template <int EXPONENT, int MANTISSA> unsigned short narrow(float x)
         memcpy(&sum_bits, &sum, sizeof sum_bits);
         return (unsigned short)(sign | (sum_bits - power));
     }
-    /* Half of the last place kept, less one when that is even; a carry goes on into the exponent. */
+    /* Half of the last place kept, less one when that is even; a carry goes on into the
+     * exponent. */
     uint32_t rounded = (magnitude + (1u << (DROPPED - 1)) - 1 + (magnitude >> DROPPED & 1)) >> DROPPED;
     rounded -= (uint32_t)(127 - BIAS) << MANTISSA;
     return (unsigned short)(sign | (rounded < INFINITE ? rounded : INFINITE));
@@ -59,7 +62,8 @@ template <int EXPONENT, int MANTISSA> float widen(unsigned short bits)
 
 } // namespace simt
 
-/* Sums, products and comparisons convert to float and back: 24 bits are enough that rounding twice changes nothing. */
+/* Sums, products and comparisons convert to float and back: 24 bits are enough that rounding twice
+ * changes nothing. */
 #define EMULATED_NARROW_FUNCTIONS(type, pair, name, from_pair_name, to_pair_name)                                                          \
     inline type __float2##name(float x)                                                                                                    \
     {                                                                                                                                      \

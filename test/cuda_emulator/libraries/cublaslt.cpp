@@ -1,10 +1,12 @@
-/* cuBLASLt of the emulated GPU: products as plain loops, queued like kernels. It refuses what the real one would, and is stricter where the
- * real one's limits depend on the GPU and the version: so what dtbench does where an epilogue is missing is run as well.
+/* cuBLASLt of the emulated GPU: products as plain loops, queued like kernels. It refuses what the
+ * real one would, and is stricter where the real one's limits depend on the GPU and the version: so
+ * what dtbench does where an epilogue is missing is run as well.
  *
- * An algorithm is good for the alignments that it was asked for, and for no less. In 16 bits: an added bias needs columns that are aligned
- * to 4 bytes, the bias gradient a transposed second operand and everything aligned to 16, GELU and its derivative everything aligned to 16.
- * In fp32 there is only the added bias. The
- * algorithm that is named first is the slowest, and sums in another order than the last: who chooses by time gets other bits. */
+ * An algorithm is good for the alignments that it was asked for, and for no less. In 16 bits: an
+ * added bias needs columns that are aligned to 4 bytes, the bias gradient a transposed second
+ * operand and everything aligned to 16, GELU and its derivative everything aligned to 16. In fp32
+ * there is only the added bias. The algorithm that is named first is the slowest, and sums in
+ * another order than the last: who chooses by time gets other bits. */
 #include "test/cuda_emulator/libraries/named.h"
 #include "test/cuda_emulator/runtime/stream.h"
 
@@ -124,7 +126,8 @@ void multiply_tile(const float *a, const float *b, size_t k, float *sums)
     memcpy(sums, sum, sizeof sum);
 }
 
-/* An operand, [k, count] after its operation, as panels [k][width], the last one padded with zeros. `along`: its columns lie along k. */
+/* An operand, [k, count] after its operation, as panels [k][width], the last one padded with zeros.
+ * `along`: its columns lie along k. */
 std::vector<float> panels(const emulated_cublaslt_layout &layout, const void *data, size_t k, size_t count, size_t width, bool along)
 {
     std::vector<float> packed((count + width - 1) / width * width * k);

@@ -1,6 +1,8 @@
-/* cuDNN of the emulated GPU: convolutions as plain loops, queued like kernels. It refuses what the real one would, as far as that is known, and is
- * stricter: addresses must be multiples of 16. The algorithm that is named first is not deterministic (some elements of its results are off by
- * more than tests allow), the second one wants more workspace than check counts on, and the third is right. */
+/* cuDNN of the emulated GPU: convolutions as plain loops, queued like kernels. It refuses what the
+ * real one would, as far as that is known, and is stricter: addresses must be multiples of 16. The
+ * algorithm that is named first is not deterministic (some elements of its results are off by more
+ * than tests allow), the second one wants more workspace than check counts on, and the third is
+ * right. */
 #include "test/cuda_emulator/libraries/named.h"
 #include "test/cuda_emulator/runtime/stream.h"
 
@@ -97,7 +99,8 @@ std::vector<float> floats(int type, const void *from, size_t count)
     return all;
 }
 
-/* Calls each(x, w, y) with the numbers of the first of the elements of x and of w that belong together, c of each, and of the one of y. */
+/* Calls each(x, w, y) with the numbers of the first of the elements of x and of w that belong
+ * together, c of each, and of the one of y. */
 template <typename F> void for_products(const work &w, F each)
 {
     const cudnnTensorStruct &x = w.x, &y = w.y;

@@ -1,5 +1,5 @@
-/* A library whose file the environment names, and which is not there: refused as the product's loader does, although the emulated one is part of
- * the program. */
+/* A library whose file the environment names, and which is not there: refused as the product's
+ * loader does, although the emulated one is part of the program. */
 #pragma once
 
 extern "C" {

@@ -1,15 +1,19 @@
-/* The emulated NCCL's interface: communicators that never block the host, operations on emulated streams, groups of transfers.
+/* The emulated NCCL's interface: communicators that never block the host, operations on emulated
+ * streams, groups of transfers.
  *
- * Stricter than NCCL: only what dtbench does is taken. Communicators are non-blocking; the ranks call the same operations in the same
- * order; nothing is called while an earlier call is still in progress. Once a communicator has registered buffers, all of its operations'
- * are registered, on every rank.
+ * Stricter than NCCL: only what dtbench does is taken. Communicators are non-blocking; the ranks
+ * call the same operations in the same order; nothing is called while an earlier call is still in
+ * progress. Once a communicator has registered buffers, all of its operations' are registered, on
+ * every rank.
  *
- * As NCCL, every operation of a non-blocking communicator is in progress at first, since a thread queues it; where it needs connections
- * that are not there, it stays so until its peers call the operation that needs the other ends, and reaches its stream only then
- * (groupLaunch in NCCL's group.cc; runtimeConn and ncclCollPreconnect).
+ * As NCCL, every operation of a non-blocking communicator is in progress at first, since a thread
+ * queues it; where it needs connections that are not there, it stays so until its peers call the
+ * operation that needs the other ends, and reaches its stream only then (groupLaunch in NCCL's
+ * group.cc; runtimeConn and ncclCollPreconnect).
  *
- * As NCCL, the end of a communicator waits for the graphs that hold its operations, and an abort for those and for all that runs on the
- * GPU, as freeing memory does: kernels of another communicator that hang until that is aborted, too. */
+ * As NCCL, the end of a communicator waits for the graphs that hold its operations, and an abort
+ * for those and for all that runs on the GPU, as freeing memory does: kernels of another
+ * communicator that hang until that is aborted, too. */
 #include "test/cuda_emulator/libraries/nccl_parts.h"
 #include "test/cuda_emulator/runtime/runtime.h"
 
@@ -22,7 +26,8 @@
 struct ncclComm {
     std::shared_ptr<emulated_nccl::state> state;
     std::thread worker; /* creation, a split, an operation, the end: one at a time */
-    /* The last operation and the stream it was queued on: the next one follows it, on whichever stream. */
+    /* The last operation and the stream it was queued on: the next one follows it, on whichever
+     * stream. */
     cudaStream_t stream = nullptr;
     cudaEvent_t event = nullptr;
     std::shared_ptr<emulator::capture> captured;
@@ -43,7 +48,8 @@ std::string &text()
     return *last;
 }
 
-/* ---- the log, as far as NCCL_DEBUG asks for one: a few lines of its own, and those of a file that a test names ---- */
+/* ---- the log, as far as NCCL_DEBUG asks for one: a few lines of its own, and those of a file that
+ * a test names ---- */
 
 FILE *log_file()
 {

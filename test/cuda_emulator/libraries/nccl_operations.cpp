@@ -65,7 +65,8 @@ class collective {
         h = {(uint32_t)o.kind, (uint32_t)o.type, (uint32_t)o.op, o.root, o.count, ++s.collectives, o.registered};
     }
 
-    /* Everybody's elements [first_of(owner), + count) summed at each owner; `mine` gets this rank's. Only to `root` where it is one. */
+    /* Everybody's elements [first_of(owner), + count) summed at each owner; `mine` gets this
+     * rank's. Only to `root` where it is one. */
     bool sum_at_owners(int root, size_t count, std::vector<char> *mine)
     {
         std::vector<transfer> moves;

@@ -1,10 +1,13 @@
-/* Inside the emulated NCCL: nccl.cpp (its interface), nccl_links.cpp (bytes between processes), nccl_operations.cpp (what operations do),
- * nccl_registration.cpp (memory that NCCL gives, and registered buffers).
+/* Inside the emulated NCCL: nccl.cpp (its interface), nccl_links.cpp (bytes between processes),
+ * nccl_operations.cpp (what operations do), nccl_registration.cpp (memory that NCCL gives, and
+ * registered buffers).
  *
- * Every two ranks of a communicator are connected by two Unix sockets, one for each direction: data goes forth, and a byte comes back when
- * all of a message has been taken. So a send ends when its receive does, the strictest that NCCL's contract allows. A message begins with
- * what its sender believes to be doing, which the receiver holds against its own operation. A third socket is the hosts': they say there what
- * they connect and how they split, as NCCL's do over its bootstrap network, whatever operations are running meanwhile. */
+ * Every two ranks of a communicator are connected by two Unix sockets, one for each direction: data
+ * goes forth, and a byte comes back when all of a message has been taken. So a send ends when its
+ * receive does, the strictest that NCCL's contract allows. A message begins with what its sender
+ * believes to be doing, which the receiver holds against its own operation. A third socket is the
+ * hosts': they say there what they connect and how they split, as NCCL's do over its bootstrap
+ * network, whatever operations are running meanwhile. */
 #pragma once
 
 #include <nccl.h>
@@ -62,8 +65,9 @@ struct range {
     size_t bytes;
 };
 
-/* What a host says to a peer: that it makes its end of a connection, where the peer's host has to say the same, or the other end; or what it
- * wants of a split; or, of the first communicator, its place. */
+/* What a host says to a peer: that it makes its end of a connection, where the peer's host has to
+ * say the same, or the other end; or what it wants of a split; or, of the first communicator, its
+ * place. */
 enum class topic : uint32_t { ring, tree, sends, receives, split, place };
 using peer_topic = std::pair<int, topic>;
 struct word {
@@ -77,7 +81,8 @@ struct state {
     std::string id;
     std::vector<int> to, from; /* [size] sockets: data for a rank, data from it; -1 */
     std::vector<int> hosts;    /* [size] sockets between the hosts, for both directions */
-    /* By the worker's thread: what is connected, and what a peer has said that was not yet waited for. */
+    /* By the worker's thread: what is connected, and what a peer has said that was not yet waited
+     * for. */
     std::set<peer_topic> connected;
     std::map<peer_topic, std::deque<word>> heard;
     std::atomic<bool> aborted{false};
@@ -99,11 +104,14 @@ struct state {
 
 /* Connect all ranks with the same id. Blocks until it is done or aborted; false: it failed. */
 bool connect(state &s);
-/* Make those connections that are not there yet: wait until each peer's host makes its end, in whichever call. Blocks as `connect`. */
+/* Make those connections that are not there yet: wait until each peer's host makes its end, in
+ * whichever call. Blocks as `connect`. */
 ncclResult_t connect_peers(state &s, const std::vector<peer_topic> &wanted);
-/* Tell every other rank's host, and hear what each says of the same topic; all [size], with this rank's own. Blocks as `connect`. */
+/* Tell every other rank's host, and hear what each says of the same topic; all [size], with this
+ * rank's own. Blocks as `connect`. */
 ncclResult_t tell_all(state &s, const word &mine, std::vector<word> *all);
-/* Move all messages, each direction of each pair in the order given. False: aborted; a failure waits for that. */
+/* Move all messages, each direction of each pair in the order given. False: aborted; a failure
+ * waits for that. */
 bool run(state &s, std::vector<transfer> &transfers);
 
 /* One operation, or a group of transfers. */
@@ -115,7 +123,8 @@ void run_transfers(state &s, const std::vector<operation> &group);
 std::vector<peer_topic> connections_of(const state &s, const operation &o);
 /* The memory that an operation reads and writes on this rank. */
 std::vector<range> ranges_of(const state &s, const operation &o);
-/* Before it is queued: says whether its buffers are registered. False: some are and some are not, or are there no more. */
+/* Before it is queued: says whether its buffers are registered. False: some are and some are not,
+ * or are there no more. */
 bool find_registered(const state &s, operation &o);
 
 std::shared_ptr<state> state_of(ncclComm_t comm);

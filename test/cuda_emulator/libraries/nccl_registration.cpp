@@ -1,6 +1,7 @@
 /* Memory that the emulated NCCL gives, and which of it is registered with which communicator.
  *
- * Stricter than NCCL: only its own memory can be registered, each piece once, and it is freed when nobody has it registered any more. */
+ * Stricter than NCCL: only its own memory can be registered, each piece once, and it is freed when
+ * nobody has it registered any more. */
 #include "test/cuda_emulator/libraries/nccl_parts.h"
 #include "test/cuda_emulator/runtime/stream.h"
 

@@ -19,7 +19,8 @@ struct executable {
     }
 };
 
-/* Graphs and their executables by handle; queued launches share the executable. The lock guards both. */
+/* Graphs and their executables by handle; queued launches share the executable. The lock guards
+ * both. */
 std::set<std::shared_ptr<const graph>> &graphs()
 {
     static auto *all = new std::set<std::shared_ptr<const graph>>;
@@ -39,7 +40,8 @@ template <typename Set, typename Handle> typename Set::value_type shared_of(cons
     return nullptr;
 }
 
-/* Every operation is joined when each one that nothing follows is what the origin's next one would depend on. */
+/* Every operation is joined when each one that nothing follows is what the origin's next one would
+ * depend on. */
 bool joined(const capture &c)
 {
     std::set<size_t> loose;
@@ -130,8 +132,9 @@ cudaError_t capture_task(stream *s, task t, std::shared_ptr<event> record)
     return cudaSuccess;
 }
 
-/* Nodes of a lane run in order on its thread, each once those it depends on are done: lanes run beside each other as far as the graph
- * allows it, which is how a missing dependency shows. Runs in the launching stream's order and ends with the last node. */
+/* Nodes of a lane run in order on its thread, each once those it depends on are done: lanes run
+ * beside each other as far as the graph allows it, which is how a missing dependency shows. Runs in
+ * the launching stream's order and ends with the last node. */
 void replay(const std::shared_ptr<const graph> &g, const std::vector<std::shared_ptr<lane>> &lanes,
             const std::vector<std::shared_ptr<mark>> &records)
 {

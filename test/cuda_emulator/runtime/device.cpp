@@ -86,7 +86,8 @@ std::string uuid_text(int physical)
     return text;
 }
 
-/* The devices that CUDA_VISIBLE_DEVICES leaves, in its order: numbers, or beginnings of UUIDs; the first that names none ends the list. */
+/* The devices that CUDA_VISIBLE_DEVICES leaves, in its order: numbers, or beginnings of UUIDs; the
+ * first that names none ends the list. */
 std::vector<int> find_visible()
 {
     std::vector<int> found;

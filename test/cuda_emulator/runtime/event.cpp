@@ -44,7 +44,8 @@ cudaError_t record(cudaEvent_t handle, cudaStream_t stream_handle, unsigned int 
     return error;
 }
 
-/* The capture that a stream is in takes in what is waited for; both are of one capture, or `s` joins the event's. */
+/* The capture that a stream is in takes in what is waited for; both are of one capture, or `s`
+ * joins the event's. */
 cudaError_t wait_captured(stream *s, event *e)
 {
     if (e->captured->ended || (s->capturing && s->capturing != e->captured)) {

@@ -1,8 +1,8 @@
 /* Memory of the emulated devices, and pinned host memory.
  *
- * One large range of addresses is reserved and handed out once: an allocation ends where a page that nobody may touch begins, and freed
- * addresses never come back, so that what reads or writes past an end or after a free faults (lane.cpp) and does not find another's data.
- */
+ * One large range of addresses is reserved and handed out once: an allocation ends where a page
+ * that nobody may touch begins, and freed addresses never come back, so that what reads or writes
+ * past an end or after a free faults (lane.cpp) and does not find another's data. */
 #include "test/cuda_emulator/runtime/runtime.h"
 
 #include <algorithm>
@@ -78,8 +78,8 @@ int nan_file()
     return file;
 }
 
-/* Fresh memory is NaN in every type. What is large, as workspaces that nobody uses, consists of copies of a file, of which the system makes
- * only the pages that are written. */
+/* Fresh memory is NaN in every type. What is large, as workspaces that nobody uses, consists of
+ * copies of a file, of which the system makes only the pages that are written. */
 void fill_with_nan(char *region, size_t region_bytes)
 {
     size_t done = 0;

@@ -1,7 +1,8 @@
 /* The emulated runtime's own parts, for its files alone (stream.h is what others see).
  *
- * One lock guards handles, events' marks and captures; it is never held while something waits. Memory has a lock of its own. Nothing here
- * is ever destroyed at exit: streams' threads may still run then, as a GPU does. */
+ * One lock guards handles, events' marks and captures; it is never held while something waits.
+ * Memory has a lock of its own. Nothing here is ever destroyed at exit: streams' threads may still
+ * run then, as a GPU does. */
 #pragma once
 
 #include "test/cuda_emulator/runtime/stream.h"
@@ -32,7 +33,8 @@ class lane : public std::enable_shared_from_this<lane> {
     static std::shared_ptr<lane> start();
     uint64_t push(task t);      /* its number, from 1 */
     void wait(uint64_t number); /* until that one and all before it are done */
-    /* Whether they are. "No" takes `patience`: who asks will mostly ask again, and take the processor from the thread that does the work. */
+    /* Whether they are. "No" takes `patience`: who asks will mostly ask again, and take the
+     * processor from the thread that does the work. */
     bool passed(uint64_t number, std::chrono::microseconds patience);
     uint64_t last(); /* number of the newest */
     void close();    /* no more comes: the thread ends once the queue is empty */
@@ -47,7 +49,8 @@ class lane : public std::enable_shared_from_this<lane> {
     bool closing = false;
 };
 
-/* Runs one task on this thread, with faults of memory turned into the device's failure (lane.cpp). */
+/* Runs one task on this thread, with faults of memory turned into the device's failure
+ * (lane.cpp). */
 void run_task(const task &t);
 
 /* The result of one cudaEventRecord. */
@@ -71,7 +74,8 @@ struct event {
     std::vector<size_t> captured_after;
 };
 
-/* One captured operation. `record`: an external event's, instead of work. Node numbers are in the order of capture, so `after` < own. */
+/* One captured operation. `record`: an external event's, instead of work. Node numbers are in the
+ * order of capture, so `after` < own. */
 struct node {
     task work;
     std::shared_ptr<event> record;
@@ -119,14 +123,16 @@ state &the();
 /* The reason why no call can continue: a fault, work of cudaLaunchHostFunc that calls back, a child
  * of fork, no device. cudaSuccess otherwise. */
 cudaError_t enter();
-/* The same for calls that open a context on the thread's GPU, which costs memory there: a fault where the thread never said which. */
+/* The same for calls that open a context on the thread's GPU, which costs memory there: a fault
+ * where the thread never said which. */
 cudaError_t enter_context();
 /* Note for cudaGetLastError, and return. */
 cudaError_t leave(cudaError_t error);
 int current_device();
 int visible_devices();
 size_t device_memory_bytes();
-/* The number in "GPU:NUMBER", which a variable has for one physical GPU; -1: it has none for the one that this process uses. */
+/* The number in "GPU:NUMBER", which a variable has for one physical GPU; -1: it has none for the
+ * one that this process uses. */
 long limit_of_gpu(const char *variable);
 /* Sets, while a host function runs on this thread, that CUDA may not be called. */
 void forbid_calls(bool forbid);
@@ -158,7 +164,8 @@ void drain(int device);
 /* Whether the address is the emulator's memory, live or not. */
 bool in_arena(const void *address);
 
-/* Whether the address lies in a page of live memory. Never blocks for long: also called where work has faulted. */
+/* Whether the address lies in a page of live memory. Never blocks for long: also called where work
+ * has faulted. */
 bool in_live_region(const void *address);
 /* mprotect of all live memory, pinned memory too. */
 void protect_live_memory(int protection);
@@ -173,7 +180,8 @@ void watch_task(const char *name);
 /* A fault inside of it: true when it was a page that is watched, and is open now. */
 bool watch_fault(void *address, const void *context);
 
-/* The event of a handle, shared so that captures and queues may keep it; NULL: no such event. The lock is held. */
+/* The event of a handle, shared so that captures and queues may keep it; NULL: no such event. The
+ * lock is held. */
 std::shared_ptr<event> event_of(cudaEvent_t handle);
 
 } // namespace emulator

@@ -28,7 +28,8 @@ stream *legacy_stream(int device)
     return make_stream(device, cudaStreamDefault, 0, true);
 }
 
-/* The default stream and streams without cudaStreamNonBlocking wait for each other's earlier work. */
+/* The default stream and streams without cudaStreamNonBlocking wait for each other's earlier
+ * work. */
 void order_with_default(stream *s)
 {
     if (s->flags & cudaStreamNonBlocking)
@@ -42,7 +43,8 @@ void order_with_default(stream *s)
     }
 }
 
-/* Device memory, pinned memory or the host's own, as `kind` says of this end of a copy; whether it is there in full. */
+/* Device memory, pinned memory or the host's own, as `kind` says of this end of a copy; whether it
+ * is there in full. */
 bool end_fits(const void *memory, size_t bytes, bool on_device, bool any)
 {
     enum emulator_memory found = emulator_memory_at(memory, bytes);

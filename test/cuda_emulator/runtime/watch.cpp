@@ -1,4 +1,5 @@
-/* Pages are closed before each piece of work, and opened as they are touched: first for reading, then for writing. */
+/* Pages are closed before each piece of work, and opened as they are touched: first for reading,
+ * then for writing. */
 #include "test/cuda_emulator/runtime/watch.h"
 
 #include "test/cuda_emulator/runtime/runtime.h"

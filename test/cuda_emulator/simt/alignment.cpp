@@ -1,6 +1,6 @@
-/* Accesses to addresses that are not a multiple of what they move, which a GPU refuses and this processor does not: the compiler checks
- * each
- * (-fsanitize=alignment for the kernels) and calls this instead of the sanitizer's own library. */
+/* Accesses to addresses that are not a multiple of what they move, which a GPU refuses and this
+ * processor does not: the compiler checks each (-fsanitize=alignment for the kernels) and calls
+ * this instead of the sanitizer's own library. */
 #include "test/cuda_emulator/simt/simt.h"
 
 #include <cstring>

@@ -86,7 +86,8 @@ struct block_state {
 
 thread_local block_state block;
 
-/* Bits 4 on of an address are those, exclusive or bits 7 on: as many as it takes to count the pieces of 16 bytes in a span. */
+/* Bits 4 on of an address are those, exclusive or bits 7 on: as many as it takes to count the
+ * pieces of 16 bytes in a span. */
 uint32_t swizzled(uint32_t address, uint32_t span)
 {
     return span ? address ^ ((address >> 7 & (span / 16 - 1)) << 4) : address;

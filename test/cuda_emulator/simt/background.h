@@ -2,9 +2,10 @@
  * their barriers, and the products of warpgroups (gpt/cuda/wgmma.cuh). It follows the PTX ISA, and
  * knows nothing of the kernels that use it.
  *
- * A box's place in shared memory is full of 0xFF from the call on, and has the data when no thread can run any more, or a little earlier. A
- * product is computed from what its operands are when it is called; accumulators are NaN until it was waited for, and then it is an error if
- * they, the left operand's registers or what it read of shared memory have changed in the meantime. */
+ * A box's place in shared memory is full of 0xFF from the call on, and has the data when no thread
+ * can run any more, or a little earlier. A product is computed from what its operands are when it
+ * is called; accumulators are NaN until it was waited for, and then it is an error if they, the
+ * left operand's registers or what it read of shared memory have changed in the meantime. */
 #pragma once
 
 #include "test/cuda_emulator/simt/simt.h"

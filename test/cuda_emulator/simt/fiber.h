@@ -1,4 +1,5 @@
-/* Fibers: stacks that take turns on one host thread. Each CUDA thread of a block that is being run has one. */
+/* Fibers: stacks that take turns on one host thread. Each CUDA thread of a block that is being run
+ * has one. */
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,8 @@ namespace simt {
 
 struct fiber_state; /* where a fiber that does not run goes on */
 
-/* Stacks, with a page below each that may not be touched. Kept for the host thread's next kernels. */
+/* Stacks, with a page below each that may not be touched. Kept for the host thread's next
+ * kernels. */
 class fiber_stacks {
   public:
     ~fiber_stacks();
@@ -17,14 +19,15 @@ class fiber_stacks {
     void forget();
 
   private:
-    /* An odd number of pages: otherwise the same few entries of a processor's table of pages would have to do for all of them. */
+    /* An odd number of pages: otherwise the same few entries of a processor's table of pages would
+     * have to do for all of them. */
     enum : size_t { GUARD_BYTES = 4096, STACK_BYTES = 256 * 1024 + GUARD_BYTES, LINE_BYTES = 64, LINES = 4096 / LINE_BYTES };
     char *memory = nullptr;
     int reserved = 0;
 };
 
-/* A fiber that will run entry(argument) on the stack that ends at `stack_end`. entry never returns: it switches away for good. The state
- * lies on the stack itself. */
+/* A fiber that will run entry(argument) on the stack that ends at `stack_end`. entry never returns:
+ * it switches away for good. The state lies on the stack itself. */
 fiber_state *fiber_prepare(void *stack_end, void (*entry)(void *), void *argument);
 
 /* Continue at `to`. *from gets the caller's state; switching to it makes this call return. */

@@ -31,7 +31,8 @@ void fiber_stacks::reserve(int count)
         mprotect(memory + (size_t)i * STACK_BYTES, GUARD_BYTES, PROT_NONE);
 }
 
-/* Stacks begin on different lines of a page: otherwise the same few sets of a processor's cache would hold all of them. */
+/* Stacks begin on different lines of a page: otherwise the same few sets of a processor's cache
+ * would hold all of them. */
 void *fiber_stacks::end_of(int index)
 {
     return memory + ((size_t)index + 1) * STACK_BYTES - (size_t)(index % LINES) * LINE_BYTES;

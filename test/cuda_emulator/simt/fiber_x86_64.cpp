@@ -1,5 +1,6 @@
-/* Switching by hand for x86-64: what the System V calling convention says a function must preserve is pushed, the stack pointer is the
- * whole state. Ten times as fast as swapcontext, which asks the kernel for its signal mask each time. */
+/* Switching by hand for x86-64: what the System V calling convention says a function must preserve
+ * is pushed, the stack pointer is the whole state. Ten times as fast as swapcontext, which asks the
+ * kernel for its signal mask each time. */
 #include "test/cuda_emulator/simt/fiber.h"
 
 #include <cstdint>
@@ -44,8 +45,8 @@ namespace simt {
 
 fiber_state *fiber_prepare(void *stack_end, void (*entry)(void *), void *argument)
 {
-    /* What the first switch pops, from the lowest address: r15, r14, r13, r12, rbx, rbp, the return address; then the stack is aligned to
-     * 16 bytes as at any call. */
+    /* What the first switch pops, from the lowest address: r15, r14, r13, r12, rbx, rbp, the return
+     * address; then the stack is aligned to 16 bytes as at any call. */
     uint64_t *top = (uint64_t *)((uintptr_t)stack_end & ~(uintptr_t)15) - 9;
     top[0] = top[1] = top[2] = 0;
     top[3] = (uint64_t)argument;

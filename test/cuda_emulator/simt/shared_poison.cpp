@@ -1,5 +1,6 @@
-/* Static shared variables of kernels are thread-local variables inside functions here (device_side.h), whose addresses only the linker
- * knows: they are read from the program's own symbol table. Such variables of the emulator's own namespaces are left alone. */
+/* Static shared variables of kernels are thread-local variables inside functions here
+ * (device_side.h), whose addresses only the linker knows: they are read from the program's own
+ * symbol table. Such variables of the emulator's own namespaces are left alone. */
 #include "test/cuda_emulator/simt/simt.h"
 
 #include <cstdint>
@@ -82,7 +83,8 @@ std::vector<variable> variables;
 
 typedef uint64_t words __attribute__((vector_size(32), may_alias, aligned(1)));
 
-/* Not by memset and memcmp: a thread's variables may lie where the stack of an earlier one was, of which the address sanitizer keeps marks. */
+/* Not by memset and memcmp: a thread's variables may lie where the stack of an earlier one was, of
+ * which the address sanitizer keeps marks. */
 __attribute__((no_sanitize("address"))) void fill(volatile char *bytes, size_t count)
 {
     size_t i = 0;

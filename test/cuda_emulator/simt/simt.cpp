@@ -19,7 +19,8 @@ namespace simt {
 namespace {
 
 enum { WARP = 32, MOST_THREADS = 1024, CANARY = 0xA5 };
-/* Dynamic shared memory begins where 128 bytes of static shared memory would end: it is as aligned as it is declared, and not more. */
+/* Dynamic shared memory begins where 128 bytes of static shared memory would end: it is as aligned
+ * as it is declared, and not more. */
 enum : size_t { MOST_SHARED_BYTES = 163 * 1024, CANARY_BYTES = 256, SHARED_BEGINS = 128, SHARED_ALIGNMENT = 1024 };
 
 enum class waiting { nothing, block, warp, other, returned };
@@ -65,20 +66,23 @@ uint64_t given_seed()
     return given ? strtoull(given, nullptr, 10) : 1;
 }
 
-/* What is known of a kernel from its earlier grids on this host thread: how many they were, and what static shared memory they used. */
+/* What is known of a kernel from its earlier grids on this host thread: how many they were, and
+ * what static shared memory they used. */
 struct kernel_history {
     unsigned grids;
     std::vector<int> static_shared;
 };
 
-/* A host thread's executor. A CUDA thread gets a stack when it begins, the one that was left last: threads that wait for nobody use the same
- * one after the other, without a switch between them. Who waits switches to the next one by itself. */
+/* A host thread's executor. A CUDA thread gets a stack when it begins, the one that was left last:
+ * threads that wait for nobody use the same one after the other, without a switch between them. Who
+ * waits switches to the next one by itself. */
 struct executor {
     fiber_stacks stacks;
     std::vector<int> free_stacks;
     std::vector<cuda_thread> threads; /* of the block that runs */
-    /* Until the next barrier one warp runs as far ahead of the others as it can, and another only when no other can: most of what a barrier
-     * too few lets go wrong needs that, and no order drawn thread by thread would show it. */
+    /* Until the next barrier one warp runs as far ahead of the others as it can, and another only
+     * when no other can: most of what a barrier too few lets go wrong needs that, and no order
+     * drawn thread by thread would show it. */
     int ahead = -1, behind = -1;
     std::vector<int> runnable[3];                    /* threads of the warp ahead, of most warps, of the one behind */
     std::vector<unsigned> lanes_left, waiting_lanes; /* of each warp: those that have not returned, those that wait for their warp */
@@ -136,7 +140,8 @@ const char *name_of(warp_call call)
     return names[(int)call];
 }
 
-/* The first complaint counts; the scheduler sees it when the fiber that complains never comes back. */
+/* The first complaint counts; the scheduler sees it when the fiber that complains never comes
+ * back. */
 void executor::complain(int t, const std::string &what)
 {
     if (problem.empty())
@@ -150,8 +155,8 @@ void executor::draw_order()
     behind = (int)random.below(lanes_left.size());
 }
 
-/* Makes one of those that may run next the running one; false where there is none. What goes on in the background is late, and hardly ever
- * ends before all threads wait. */
+/* Makes one of those that may run next the running one; false where there is none. What goes on in
+ * the background is late, and hardly ever ends before all threads wait. */
 bool executor::draw_next()
 {
     enum { SELDOM = 64 };
@@ -172,7 +177,8 @@ bool executor::draw_next()
 
 void fiber_main(void *);
 
-/* To the thread that runs next, or, where there is none or somebody complained, to the scheduler. from: as in fiber_switch. */
+/* To the thread that runs next, or, where there is none or somebody complained, to the scheduler.
+ * from: as in fiber_switch. */
 void executor::switch_to_next(fiber_state **from)
 {
     if (!problem.empty() || !draw_next())
@@ -219,7 +225,8 @@ void executor::check_warp(int t)
                         name_of(other.call) + ", or their masks differ");
 }
 
-/* Thread t waits for its warp, or returned from it: have the calls of that warp all their lanes now? */
+/* Thread t waits for its warp, or returned from it: have the calls of that warp all their lanes
+ * now? */
 void executor::pass_warp(int t)
 {
     unsigned &waits = waiting_lanes[(size_t)(t / WARP)], alive_lanes = lanes_left[(size_t)(t / WARP)];

@@ -1,4 +1,5 @@
-/* The emulated GPU's executor: that right kernels give the right result whatever the order, and that wrong ones are found out. */
+/* The emulated GPU's executor: that right kernels give the right result whatever the order, and
+ * that wrong ones are found out. */
 #include "device_side.h"
 
 #include "cuda_bf16.h"
@@ -45,7 +46,8 @@ void every_thread_once()
         CHECK(c == 1);
 }
 
-/* Sums a block's numbers through static shared memory; without its barriers it is wrong in some order. */
+/* Sums a block's numbers through static shared memory; without its barriers it is wrong in some
+ * order. */
 template <bool BARRIERS> __global__ void tree_sum(const int *from, int *to)
 {
     __shared__ int part[128];
@@ -87,8 +89,8 @@ void missing_barriers_show()
     CHECK(wrong_sums<false>() > 0);
 }
 
-/* One barrier a round: a warp that is ahead writes while another still reads what the round before left, unless rounds take turns between
- * two buffers. */
+/* One barrier a round: a warp that is ahead writes while another still reads what the round before
+ * left, unless rounds take turns between two buffers. */
 int wrong_rounds(int buffers)
 {
     int wrong = 0;
@@ -223,7 +225,8 @@ void atomics()
     CHECK(sum == 700 && wide == 350 && most == 99 && count == 700);
 }
 
-/* Every 16-bit pattern there and back; every midpoint between two neighbours goes to the even one, what lies next to it does not. */
+/* Every 16-bit pattern there and back; every midpoint between two neighbours goes to the even one,
+ * what lies next to it does not. */
 template <typename E> void check_rounding(unsigned infinite)
 {
     for (unsigned bits = 0; bits < infinite; bits++) {
@@ -249,7 +252,8 @@ void narrow_floats()
     CHECK(__half(1.0f).bits == 0x3c00 && __nv_bfloat16(1.0f).bits == 0x3f80 && __half(0x1p-24f).bits == 1);
 }
 
-/* a [16, 16] times b [16, 8], from shared memory: a as it lies, b [k][n] transposed on the way, as attention multiplies by v. */
+/* a [16, 16] times b [16, 8], from shared memory: a as it lies, b [k][n] transposed on the way, as
+ * attention multiplies by v. */
 template <typename E> void check_product()
 {
     float a[16][16], b[16][8], d[16][8];
@@ -298,7 +302,8 @@ void products()
     });
 }
 
-/* What was copied is there after the wait for its group, and not before; what is not valid is zero. */
+/* What was copied is there after the wait for its group, and not before; what is not valid is
+ * zero. */
 void copies()
 {
     alignas(16) float from[8] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -340,7 +345,8 @@ unsigned char *swizzle_base()
     return at + (1024 - gpt_cuda::shared_address(at) % 1024) % 1024;
 }
 
-/* Where the elements of a row `row` of SPAN bytes, swizzled, begin: pieces of 16 bytes change places by the row's number among 8 of 128 bytes. */
+/* Where the elements of a row `row` of SPAN bytes, swizzled, begin: pieces of 16 bytes change
+ * places by the row's number among 8 of 128 bytes. */
 unsigned piece_at(unsigned span, unsigned row, unsigned piece)
 {
     return row * span + 16 * (piece ^ row * span / 128 % (span / 16));
@@ -348,8 +354,8 @@ unsigned piece_at(unsigned span, unsigned row, unsigned piece)
 
 enum { ROOM = 48 << 10 };
 
-/* a [64, 16] in the first 16 columns of rows of SPAN bytes; b [16, N] by its columns, or with n_major by its rows, SPAN / 2 columns after the
- * other. The whole of d against loops. */
+/* a [64, 16] in the first 16 columns of rows of SPAN bytes; b [16, N] by its columns, or with
+ * n_major by its rows, SPAN / 2 columns after the other. The whole of d against loops. */
 template <typename E, int N, int SPAN> void check_warpgroup_product(bool from_registers)
 {
     static float a[64][16], b[16][N], d[64][N];
@@ -467,7 +473,8 @@ CUresult map_of(CUtensorMap *map, const uint16_t *from, cuuint64_t row_bytes, cu
                                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-/* Boxes of a tensor [2, 11, 3, 40] that end within it, and past it: what is there after the wait, and that it is not there before. */
+/* Boxes of a tensor [2, 11, 3, 40] that end within it, and past it: what is there after the wait,
+ * and that it is not there before. */
 void boxes()
 {
     alignas(16) static uint16_t from[2 * TENSOR_ROWS * 3 * 40];

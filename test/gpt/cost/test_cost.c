@@ -4,7 +4,8 @@
 #include "lib/cost/cost.h"
 #include "test/check.h"
 
-/* 100 TFLOP/s, 1 TB/s, 100 multiprocessors, tiles of 128 x 128, 128 x 64 and 64 x 64 at 1, 4/5 and 2/3 of their speed. */
+/* 100 TFLOP/s, 1 TB/s, 100 multiprocessors, tiles of 128 x 128, 128 x 64 and 64 x 64 at 1, 4/5 and
+ * 2/3 of their speed. */
 static struct dt_costs make_costs(void)
 {
     struct dt_costs c = {.hardware = {.peak_flops = 1e14, .memory_bytes_per_s = 1e12}};

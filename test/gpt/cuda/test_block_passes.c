@@ -1,12 +1,15 @@
-/* How many kernels the cuda device starts for a transformer block, forward and backward, and how often they pass over memory: what fusing
- * kernels saves, counted on the emulated GPU.
+/* How many kernels the cuda device starts for a transformer block, forward and backward, and how
+ * often they pass over memory: what fusing kernels saves, counted on the emulated GPU.
  *
- * A launch is a kernel, a product of cuBLASLt, a copy or a fill. A pass is rows x d elements that a kernel reads, or that it writes; what it
- * reads several times counts once, since caches have it. What each kernel reads and what it writes are rounded down to whole passes, so
- * that gains, biases and partial sums do not count; whole pages count, and so v's columns with those of q and k that rope turns. Products
- * and attention's tiles are left out: they are bound by arithmetic, and no fusion takes their operands away.
+ * A launch is a kernel, a product of cuBLASLt, a copy or a fill. A pass is rows x d elements that a
+ * kernel reads, or that it writes; what it reads several times counts once, since caches have it.
+ * What each kernel reads and what it writes are rounded down to whole passes, so that gains, biases
+ * and partial sums do not count; whole pages count, and so v's columns with those of q and k that
+ * rope turns. Products and attention's tiles are left out: they are bound by arithmetic, and no
+ * fusion takes their operands away.
  *
- * The limits are what is reached today. A change that needs more makes a step slower; a change that needs less lowers them. */
+ * The limits are what is reached today. A change that needs more makes a step slower; a change that
+ * needs less lowers them. */
 #include "gpt/family.h"
 #include "gpt/kernel_set.h"
 #include "gpt/stage.h"
@@ -78,7 +81,8 @@ static void add_up(const char *when, const struct dt_model *model, struct count 
     }
 }
 
-/* Groups of the stage: the embedding, three blocks, of which the one between two others is counted, the end. */
+/* Groups of the stage: the embedding, three blocks, of which the one between two others is counted,
+ * the end. */
 enum { GROUPS = 5, BLOCK = 2 };
 
 static struct dt_buffer buffers[2 * GROUPS];

@@ -1,5 +1,6 @@
-/* The cuda kernels' products, beyond what test_kernels asks of every kind of device: addresses of all alignments, sums that are added to
- * when a shape first appears, shapes that first appear while a graph is captured, and the same bits every time. */
+/* The cuda kernels' products, beyond what test_kernels asks of every kind of device: addresses of
+ * all alignments, sums that are added to when a shape first appears, shapes that first appear while
+ * a graph is captured, and the same bits every time. */
 #include "gpt/kernels.h"
 #include "lib/device/device.h"
 #include "test/check.h"
@@ -257,8 +258,8 @@ static void capturing(void)
     for_every_dtype(capturing_body);
 }
 
-/* The heuristic's first algorithm is taken, however slow it is (the emulated one is, and sums in an order of its own): what is computed does
- * not depend on how long it takes. */
+/* The heuristic's first algorithm is taken, however slow it is (the emulated one is, and sums in an
+ * order of its own): what is computed does not depend on how long it takes. */
 static void first_named_body(void)
 {
     static const size_t none[5];

@@ -1,4 +1,5 @@
-/* Linear layers as column-major products: computed here as cuBLASLt is told to, in double precision, against the reference. */
+/* Linear layers as column-major products: computed here as cuBLASLt is told to, in double
+ * precision, against the reference. */
 #include "gpt/cuda/product.h"
 #include "gpt/cuda/tuning.h"
 #include "test/check.h"

@@ -28,7 +28,8 @@ static void fields_and_lines(void)
     dt_csv_finish(&csv);
 }
 
-/* Columns without a name, such as numbers of rows that a program has written; semicolons, with which commas are text, and tabs. */
+/* Columns without a name, such as numbers of rows that a program has written; semicolons, with
+ * which commas are text, and tabs. */
 static void other_programs(void)
 {
     static const char *const texts[] = {",a,\n0,\"1,5\",\n", ";a;\r\n0;1,5;\r\n", "\ta\t\n0\t1,5\t\n"};
@@ -41,8 +42,8 @@ static void other_programs(void)
     }
 }
 
-/* Bars of Markdown and of a database's client, spaces, an old line end, comments before and between rows; a first name with '#', and names of
- * which one holds another delimiter. */
+/* Bars of Markdown and of a database's client, spaces, an old line end, comments before and between
+ * rows; a first name with '#', and names of which one holds another delimiter. */
 static void as_people_paste_them(void)
 {
     static const struct {
@@ -82,7 +83,8 @@ static void many_fields(void)
     dt_csv_finish(&csv);
 }
 
-/* Records with another number of fields than there are columns: what they lack is empty, what they have more is left out. */
+/* Records with another number of fields than there are columns: what they lack is empty, what they
+ * have more is left out. */
 static void short_and_long_records(void)
 {
     enum { ROWS = 5000 };

@@ -17,7 +17,8 @@ static void check_hash(size_t bytes, const char *want)
     CHECK(strcmp(text, want) == 0, "%zu bytes: %s, not %s", bytes, text, want);
 }
 
-/* From the reference implementation's list (blake2s-kat.txt): key and message are 00, 01, 02, ... */
+/* From the reference implementation's list (blake2s-kat.txt): key and message are 00, 01, 02,
+ * ... */
 static void known_answers(void)
 {
     check_hash(0, "48a8997da407876b3d79c0d92325ad3b89cbb754d86ab71aee047ad345fd2c49");

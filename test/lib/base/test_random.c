@@ -1,7 +1,8 @@
 #include "test/check.h"
 #include "test/normal.h"
 
-/* The known answers that the authors of Philox publish with it (Random123, philox4x32, 10 rounds). */
+/* The known answers that the authors of Philox publish with it (Random123, philox4x32, 10
+ * rounds). */
 static void known_answers(void)
 {
     static const struct {

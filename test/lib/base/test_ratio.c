@@ -100,8 +100,9 @@ static int ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Against all pairs written down; k from the usual tables of the Mann-Whitney statistic: one-sided at 5 % its critical value is 21 for 9
- * and 9 steps, 4 for 5 and 5, 1 for 4 and 4, 0 for 3 and 3, and the interval begins at one more. */
+/* Against all pairs written down; k from the usual tables of the Mann-Whitney statistic: one-sided
+ * at 5 % its critical value is 21 for 9 and 9 steps, 4 for 5 and 5, 1 for 4 and 4, 0 for 3 and 3,
+ * and the interval begins at one more. */
 static void agrees_with_all_pairs(void)
 {
     static const struct {
@@ -152,8 +153,8 @@ static void edges(void)
     }
 }
 
-/* On, just above and just below each limit: the ratio's own (1 - threshold, 1 + threshold) belongs to "the same", and the interval must leave 1
- * out. */
+/* On, just above and just below each limit: the ratio's own (1 - threshold, 1 + threshold) belongs
+ * to "the same", and the interval must leave 1 out. */
 static void judges_at_its_limits(void)
 {
     static const struct {

@@ -43,7 +43,8 @@ static void by_variable(void)
     unsetenv(variable);
 }
 
-/* A file that the loader would not find: in lib64 of CUDA_HOME, and in the folder of the build; one that is no library says so. */
+/* A file that the loader would not find: in lib64 of CUDA_HOME, and in the folder of the build; one
+ * that is no library says so. */
 static void by_folder(void)
 {
     char reason[512] = "", home[] = "/tmp/dtbench_library_XXXXXX", folder[64], path[128];

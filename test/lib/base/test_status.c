@@ -33,7 +33,8 @@ static void failures_are_collected(void)
     CHECK(dt_failures_end(&failures) == DT_ERR_INVALID && strstr(dt_error_message(), end), "%s", dt_error_message());
 }
 
-/* Every 16-bit pattern survives the way through fp32; between two neighbours the nearest one wins. */
+/* Every 16-bit pattern survives the way through fp32; between two neighbours the nearest one
+ * wins. */
 static void half_round_trip(void)
 {
     for (unsigned i = 0; i < 65536; i++) {

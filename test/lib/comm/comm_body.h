@@ -55,7 +55,8 @@ static inline void comm_body_finish(struct comm_body *b)
     dt_device_destroy(b->device);
 }
 
-/* Element `i` of rank `rank`: small integers, whose sums over a few ranks are exact in every dtype. */
+/* Element `i` of rank `rank`: small integers, whose sums over a few ranks are exact in every
+ * dtype. */
 static inline float body_value(int rank, size_t i)
 {
     return (float)((i * 7 + (size_t)rank * 13 + i / 61) % 32) - 8;
@@ -292,8 +293,9 @@ static inline void body_host_gather(struct comm_body *b)
     }
 }
 
-/* Everybody sends to the next rank and receives from the previous one: a deadlock unless grouped. Two messages each way, of a size that no
- * buffer of the library takes, and received in the order in which they were sent. */
+/* Everybody sends to the next rank and receives from the previous one: a deadlock unless grouped.
+ * Two messages each way, of a size that no buffer of the library takes, and received in the order
+ * in which they were sent. */
 static inline void body_group(struct comm_body *b, size_t count)
 {
     int next = (b->rank + 1) % b->size, previous = (b->rank + b->size - 1) % b->size, wrong = 0;
@@ -338,7 +340,8 @@ static inline void body_chain(struct comm_body *b, size_t count)
     body_free(b, &y);
 }
 
-/* Two communicators at once, on a stream each: the world and the even or odd ranks, whose order is turned round. */
+/* Two communicators at once, on a stream each: the world and the even or odd ranks, whose order is
+ * turned round. */
 static inline void body_concurrent(struct comm_body *b)
 {
     enum { COUNT = 200001, TURNS = 5 };
@@ -391,7 +394,8 @@ static inline void body_concurrent(struct comm_body *b)
     CHECK(other[998] == body_reduced(b->size, 1003, DT_FP32, DT_SUM));
     body_free(b, &y);
 
-    /* Ranks 0 and 1, the other way round; the rest stays out. Made while operations of the world are under way. */
+    /* Ranks 0 and 1, the other way round; the rest stays out. Made while operations of the world
+     * are under way. */
     int pair_ranks[2] = {b->size > 1, 0};
     bool is_in = b->rank < 2;
     body_fill(b, x.host, COUNT, 0, DT_FP32);
@@ -522,8 +526,8 @@ static inline void body_arguments_and_dump(struct comm_body *b)
     body_free(b, &x);
 }
 
-/* Captured once and launched again: collectives of the world and of a part of it on two streams, and a group of transfers. Each launch
- * takes what is in the memory then. */
+/* Captured once and launched again: collectives of the world and of a part of it on two streams,
+ * and a group of transfers. Each launch takes what is in the memory then. */
 static inline void body_graph(struct comm_body *b)
 {
     enum { COUNT = 5003, LAUNCHES = 3 };

@@ -1,4 +1,5 @@
-/* What goes wrong among the ranks of test_comm.c, on a rank: one that never comes, dies or gives up, calls that differ; and what ranks then say. */
+/* What goes wrong among the ranks of test_comm.c, on a rank: one that never comes, dies or gives
+ * up, calls that differ; and what ranks then say. */
 #ifndef TEST_LIB_COMM_COMM_FAULTS_H
 #define TEST_LIB_COMM_COMM_FAULTS_H
 
@@ -15,8 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* NCCL makes connections where an operation first needs them, and the call returns only when the peers have made theirs: what goes wrong
- * goes wrong in the call then, and else while the stream is waited for. A mode that ends so runs all operations once before it begins. */
+/* NCCL makes connections where an operation first needs them, and the call returns only when the
+ * peers have made theirs: what goes wrong goes wrong in the call then, and else while the stream is
+ * waited for. A mode that ends so runs all operations once before it begins. */
 #define CONNECTED " connected"
 
 static inline bool is(const char *mode, const char *name)
@@ -30,7 +32,8 @@ static inline bool is_cuda(void)
     return is(test_device_kind(), "cuda");
 }
 
-/* Where an operation has to end by itself: long beside what a busy machine makes ranks wait for each other, short for who waits for the test. */
+/* Where an operation has to end by itself: long beside what a busy machine makes ranks wait for
+ * each other, short for who waits for the test. */
 static const double limit_s = 1;
 
 /* The folder in which each rank leaves a file when it has said its last word. */
@@ -66,7 +69,8 @@ static inline int failures_of(int rank)
     return atoi(text);
 }
 
-/* A rank that takes no part must not leave before the others have seen that: they would see that instead. */
+/* A rank that takes no part must not leave before the others have seen that: they would see that
+ * instead. */
 static inline void await_last_words(int rank, int size)
 {
     char path[256];
@@ -122,7 +126,8 @@ static inline void connect_ranks(struct comm_body *b)
     dt_free(b->first, &buffer);
 }
 
-/* What an operation has led to of which a rank takes no part: `called` is what its call returned. */
+/* What an operation has led to of which a rank takes no part: `called` is what its call
+ * returned. */
 static inline dt_status outcome_of(struct comm_body *b, dt_status called, bool connected, struct dt_stream *stream)
 {
     if (!b->nccl || connected)
@@ -153,7 +158,8 @@ static inline void one_never_comes(struct comm_body *b, bool connected)
     CHECK(strstr(dt_error_message(), want) && strstr(dt_error_message(), "world"), "%s", dt_error_message());
     printf("# %s\n", dt_error_message());
     check_dump(b, "failed");
-    /* What comes later does not wait any more. Of several times, since other processes take the processor in some of them. */
+    /* What comes later does not wait any more. Of several times, since other processes take the
+     * processor in some of them. */
     double fastest_s = 1e9;
     for (int i = 0; i < 5; i++) {
         start = dt_clock_s();
@@ -219,7 +225,8 @@ static inline void one_never_comes_to_the_hosts(struct comm_body *b)
     CHECK(strstr(dt_error_message(), "waited 1 s for rank 2"), "\"%s\"", dt_error_message());
 }
 
-/* The last rank comes to none of two communicators, whose operations hang beside each other: all of them are given up at once. */
+/* The last rank comes to none of two communicators, whose operations hang beside each other: all of
+ * them are given up at once. */
 static inline void one_never_comes_to_two(struct comm_body *b)
 {
     struct dt_comm *copy;
@@ -278,7 +285,8 @@ static inline void vanish(void)
     }
 }
 
-/* One rank is gone without a word; the others name it. It ends when they have: the supervisor would end them at once. */
+/* One rank is gone without a word; the others name it. It ends when they have: the supervisor would
+ * end them at once. */
 static inline void one_dies(struct comm_body *b, bool connected)
 {
     struct dt_buffer buffer;
@@ -302,7 +310,8 @@ static inline void one_dies(struct comm_body *b, bool connected)
     dt_free(b->first, &buffer);
 }
 
-/* One rank runs out of memory alone, and says so before it ends: for the others it is that, and no failure. */
+/* One rank runs out of memory alone, and says so before it ends: for the others it is that, and no
+ * failure. */
 static inline void one_gives_up(struct comm_body *b, bool connected)
 {
     struct dt_buffer buffer;
@@ -328,8 +337,9 @@ static inline uint64_t registered_mib(const struct comm_body *b)
     return network.registered_bytes >> 20;
 }
 
-/* Buffers that are registered: memory that comes and goes, communicators that do, a group, a graph. The emulated NCCL looks that what is
- * registered covers every buffer, on every rank, and ends before the memory and the communicators do. */
+/* Buffers that are registered: memory that comes and goes, communicators that do, a group, a graph.
+ * The emulated NCCL looks that what is registered covers every buffer, on every rank, and ends
+ * before the memory and the communicators do. */
 static inline void registered_buffers(struct comm_body *b)
 {
     struct dt_buffer parts[3], whole;
@@ -358,7 +368,8 @@ static inline void registered_buffers(struct comm_body *b)
     body_graph(b);
 }
 
-/* On each rank another thread looks how far operations are, as the supervisor's does: it opens no second GPU. */
+/* On each rank another thread looks how far operations are, as the supervisor's does: it opens no
+ * second GPU. */
 static inline void dumped_by_another_thread(struct comm_body *b)
 {
     struct body_buffer x = body_alloc(b, 1024, DT_FP32);

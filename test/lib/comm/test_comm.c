@@ -1,5 +1,6 @@
-/* Communicators, one body for every backend. self and sim run in this process; for mpi, or nccl where DTBENCH_TEST_DEVICE is cuda, this
- * program starts itself as ranks, with the supervisor: `test_comm rank MODE SOCKET`. */
+/* Communicators, one body for every backend. self and sim run in this process; for mpi, or nccl
+ * where DTBENCH_TEST_DEVICE is cuda, this program starts itself as ranks, with the supervisor:
+ * `test_comm rank MODE SOCKET`. */
 #include "lib/base/clock.h"
 #include "test/lib/comm/comm_faults.h"
 
@@ -40,7 +41,8 @@ static void run_mode(struct comm_body *b, struct dt_launch_rank *rank, const cha
         dt_sleep_ms(3000); /* and then the supervisor ends the others */
 }
 
-/* Two ranks that were given one GPU, or two slices of one, and one that never starts: refused before NCCL hears of it. */
+/* Two ranks that were given one GPU, or two slices of one, and one that never starts: refused
+ * before NCCL hears of it. */
 static void meetings_that_fail(const struct dt_world *world, bool absent, bool slices)
 {
     struct dt_device_options own = {.local_rank = world->local_rank, .local_size = world->local_size};
@@ -331,7 +333,8 @@ static void rank_killed(void)
     CHECK(dt_clock_s() - w.killed_s < 10);
 }
 
-/* In a child: MPI must not start in this process. Returns the status that creation gives, and its text. */
+/* In a child: MPI must not start in this process. Returns the status that creation gives, and its
+ * text. */
 static dt_status create_with(const char *const *environment, char *text, size_t text_bytes)
 {
     int result[2];

@@ -28,7 +28,8 @@ static uint32_t bits_at(enum dt_dtype dtype, const void *from, size_t i)
     return dtype == DT_FP32 ? ((const uint32_t *)from)[i] : ((const uint16_t *)from)[i];
 }
 
-/* Element by element against the scalar conversions; returns the number of differences and shows the first. */
+/* Element by element against the scalar conversions; returns the number of differences and shows
+ * the first. */
 static int differences(enum dt_cpu_isa isa, enum dt_dtype dtype, const void *out, const void *a, const void *b, size_t count, float scale)
 {
     int wrong = 0;
@@ -54,7 +55,8 @@ static bool combine(enum dt_cpu_isa isa, enum dt_dtype dtype, void *out, const v
 
 enum { PATTERNS = 65536 };
 
-/* Every 16-bit pattern on the left, among them all subnormals, infinities and NaNs, and a shuffled one on the right. */
+/* Every 16-bit pattern on the left, among them all subnormals, infinities and NaNs, and a shuffled
+ * one on the right. */
 static void every_pattern(void)
 {
     static uint16_t a[PATTERNS], b[PATTERNS], out[PATTERNS];
@@ -74,7 +76,8 @@ static void every_pattern(void)
     }
 }
 
-/* Random fp32 bits, rounding ties of both halves included by construction above; here any exponent. */
+/* Random fp32 bits, rounding ties of both halves included by construction above; here any
+ * exponent. */
 static void random_fp32(void)
 {
     static uint32_t a[PATTERNS], b[PATTERNS], out[PATTERNS];

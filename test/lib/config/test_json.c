@@ -181,7 +181,8 @@ static void lines_are_equally_long(void)
     CHECK(first == later && first > 50 && first < 250, "%zu and %zu bytes", first, later);
 }
 
-/* Of a list that is broken where lines are full: with its comma the longest line has one byte more than what is printed on one. */
+/* Of a list that is broken where lines are full: with its comma the longest line has one byte more
+ * than what is printed on one. */
 static void full_lines(void)
 {
     size_t longest = 0;
@@ -283,7 +284,8 @@ static void reads_files(void)
     CHECK(dt_read_file("/tmp", &text, &length) == DT_ERR_IO, "%s", dt_error_message());
 }
 
-/* A tree has the shape's keys and the arguments' values; a part that is lacking takes the whole tree with it. */
+/* A tree has the shape's keys and the arguments' values; a part that is lacking takes the whole
+ * tree with it. */
 static void makes_trees(void)
 {
     static const char expected[] =

@@ -15,7 +15,8 @@ static void count_epoch(const struct dt_sampler *s, uint64_t epoch, int *times)
     }
 }
 
-/* Dropped: each at most once, and as many as steps have room for. Padded: each at least once, and none twice more than another. */
+/* Dropped: each at most once, and as many as steps have room for. Padded: each at least once, and
+ * none twice more than another. */
 static void check_epoch(const struct dt_sampler *s, uint64_t epoch, int *times)
 {
     uint64_t missing = 0, length = dt_sampler_steps(s) * s->batch;
@@ -77,7 +78,8 @@ static void orders_differ(void)
     CHECK(alike(&s, 0, &s, 0) == 1000, "one order is another the second time");
 }
 
-/* Whether neighbours stay neighbours: of n samples about two pairs do by chance. And the mean of the first half is that of all. */
+/* Whether neighbours stay neighbours: of n samples about two pairs do by chance. And the mean of
+ * the first half is that of all. */
 static void order_is_random(void)
 {
     struct dt_sampler s = {100000, 10, DT_LAST_DROPPED, true, 3};

@@ -1,4 +1,5 @@
-/* What the cpu device's tests share: a device with three streams, and a gate that holds a stream up. */
+/* What the cpu device's tests share: a device with three streams, and a gate that holds a stream
+ * up. */
 #pragma once
 
 #include "lib/base/clock.h"

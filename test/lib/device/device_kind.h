@@ -1,4 +1,5 @@
-/* The kind of device that a test's body runs on, where one body serves several: DTBENCH_TEST_DEVICE ("cuda" for the emulated GPU), or "cpu". */
+/* The kind of device that a test's body runs on, where one body serves several: DTBENCH_TEST_DEVICE
+ * ("cuda" for the emulated GPU), or "cpu". */
 #pragma once
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* The device interface, one body for every kind. What needs computing is checked in test_device_cpu.c. */
+/* The device interface, one body for every kind. What needs computing is checked in
+ * test_device_cpu.c. */
 #include "lib/device/device.h"
 #include "test/check.h"
 
@@ -164,7 +165,8 @@ static void host_memory_counts_by_itself(const char *kind)
     end();
 }
 
-/* Out to host memory on one stream and back on another; what was on the device in between is overwritten. */
+/* Out to host memory on one stream and back on another; what was on the device in between is
+ * overwritten. */
 static void host_memory_keeps_data(const char *kind)
 {
     if (!begin(kind, 0))

@@ -1,4 +1,5 @@
-/* The optimizers' kernels against the references, and what they do with gradients that are not finite. */
+/* The optimizers' kernels against the references, and what they do with gradients that are not
+ * finite. */
 #include "test/gpt/kernel_setup.h"
 
 #include <math.h>
@@ -159,7 +160,8 @@ static void adam(void)
     for_every_setup(adam_body);
 }
 
-/* Gradients that are not finite: their elements stay bit for bit, the others are as without them, and the step counts them. */
+/* Gradients that are not finite: their elements stay bit for bit, the others are as without them,
+ * and the step counts them. */
 static void overflow_body(struct setup *s)
 {
     const size_t counts[] = {17, 77, 30001}, bytes = dt_dtype_bytes(s->dtype);
@@ -275,7 +277,8 @@ static struct dt_norm_state settle(struct setup *s, const struct array *grads, s
     return out;
 }
 
-/* The norm in double, and updates that are scaled down to a shorter one; on the device and on the host. */
+/* The norm in double, and updates that are scaled down to a shorter one; on the device and on the
+ * host. */
 static void norm_body(struct setup *s)
 {
     setup_kernels(s, 1, 8, 8, 8);
@@ -311,8 +314,8 @@ static void norm(void)
     for_every_setup(norm_body);
 }
 
-/* Steps whose gradients are not finite leave everything as it is, and Adam does not count them; the loss scale shrinks, and grows after two
- * good ones. */
+/* Steps whose gradients are not finite leave everything as it is, and Adam does not count them; the
+ * loss scale shrinks, and grows after two good ones. */
 static void dynamic_scale_body(struct setup *s)
 {
     enum { STEPS = 7 };
@@ -362,7 +365,8 @@ static void dynamic_scale(void)
     for_every_setup(dynamic_scale_body);
 }
 
-/* From each type to fp32 and back, and from fp32 to it; and sums in fp32, on the device and on the host. */
+/* From each type to fp32 and back, and from fp32 to it; and sums in fp32, on the device and on the
+ * host. */
 static void convert_body(struct setup *s)
 {
     setup_kernels(s, 1, 8, 8, 8);

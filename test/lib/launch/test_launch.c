@@ -1,5 +1,6 @@
-/* The supervisor, with this program itself as the rank: `test_launch rank MODE SOCKET`. Ranks need no MPI for this. `test_launch mpirun`
- * has mpirun start them, and without that word the supervisor does. */
+/* The supervisor, with this program itself as the rank: `test_launch rank MODE SOCKET`. Ranks need
+ * no MPI for this. `test_launch mpirun` has mpirun start them, and without that word the supervisor
+ * does. */
 #include "lib/base/clock.h"
 #include "lib/launch/launch.h"
 #include "lib/launch/launch_parts.h"

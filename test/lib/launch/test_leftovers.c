@@ -10,7 +10,8 @@
 
 static char folder[] = "/tmp/dtbench-leftovers-XXXXXX";
 
-/* The name's end is this process's own: a segment is known by its name, and the same test may run twice at a time. */
+/* The name's end is this process's own: a segment is known by its name, and the same test may run
+ * twice at a time. */
 static void path_of(const char *name, char path[128])
 {
     snprintf(path, 128, "%s/%s.%d", folder, name, (int)getpid());

@@ -6,7 +6,8 @@
 
 static void lists(void)
 {
-    /* The right-hand sides are what `scontrol show hostnames` of Slurm 22.05 printed, blanks for its newlines. */
+    /* The right-hand sides are what `scontrol show hostnames` of Slurm 22.05 printed, blanks for
+     * its newlines. */
     static const struct {
         const char *list, *names;
         int count;

@@ -37,7 +37,8 @@ static const char *const known[] = {
     "TORCHELASTIC_USE_AGENT_STORE",
 };
 
-/* One environment ("NAME=value NAME=value ...") and what must be read from it; launcher NULL: refused, with `text` in the message. */
+/* One environment ("NAME=value NAME=value ...") and what must be read from it; launcher NULL:
+ * refused, with `text` in the message. */
 struct example {
     const char *environment;
     const char *launcher;
@@ -112,7 +113,8 @@ static void launchers_inside_others(void)
         {"SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_TASKS_PER_NODE=4", "none", 0, 1, 0, 1, NULL},
         {"SLURM_JOB_ID=7 SLURM_STEP_ID=4294967291 SLURM_PROCID=0 SLURM_NTASKS=4", "none", 0, 1, 0, 1, NULL},
         {"SLURM_JOB_ID=7 SLURM_STEP_ID=batch SLURM_PROCID=0 SLURM_NTASKS=4", "none", 0, 1, 0, 1, NULL},
-        /* mpirun in it leaves SLURM_PROCID=0 to every rank; where it starts its daemons with srun even a step */
+        /* mpirun in it leaves SLURM_PROCID=0 to every rank; where it starts its daemons with srun
+         * even a step */
         {"SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=3 "
          "OMPI_COMM_WORLD_LOCAL_SIZE=4",
          "mpirun", 3, 4, 3, 4, NULL},

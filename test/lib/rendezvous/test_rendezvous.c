@@ -201,7 +201,8 @@ static void long_frames(void)
 
 enum { NUMBERS = 40, REDUCTIONS = 10 };
 
-/* Bytes that rank 0 has sent to the others, and that have arrived; and what it has from them. As the system counts them. */
+/* Bytes that rank 0 has sent to the others, and that have arrived; and what it has from them. As
+ * the system counts them. */
 static uint64_t bytes_through_rank_0(const struct dt_rendezvous *r)
 {
     uint64_t bytes = 0;
@@ -638,7 +639,8 @@ static void names(void)
     CHECK(strstr(text, "14, 15 and 4 more"), "%s", text);
 }
 
-/* The last rank gives its piece of a gathering that no buffer of the system takes, and reads no answer: the others go on at once. */
+/* The last rank gives its piece of a gathering that no buffer of the system takes, and reads no
+ * answer: the others go on at once. */
 static void gather_beside_a_deaf_one(struct rank *rank)
 {
     enum { BYTES = 2 << 20 }; /* four of them are more than what is kept for a reader that does not read */

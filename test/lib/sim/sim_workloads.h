@@ -1,10 +1,12 @@
-/* Programs of the shape that training makes, for the benchmark and the scale test of the simulation. */
+/* Programs of the shape that training makes, for the benchmark and the scale test of the
+ * simulation. */
 #pragma once
 
 #include "test/lib/sim/sim_case.h"
 
-/* FSDP as schedules/data_parallel/fsdp.c queues it: each block is gathered one ahead of its forward and of its backward, gradients are scattered after
- * it. Streams 0 compute and 1 network; slot 0 all ranks. `kernels` launches of a block's pass, one operation where work is coalesced. */
+/* FSDP as schedules/data_parallel/fsdp.c queues it: each block is gathered one ahead of its forward
+ * and of its backward, gradients are scattered after it. Streams 0 compute and 1 network; slot 0
+ * all ranks. `kernels` launches of a block's pass, one operation where work is coalesced. */
 static inline struct dt_sim_program *sim_fsdp_program(int blocks, int kernels, double block_bytes, double block_s, bool coalesce)
 {
     struct dt_sim_program *p = NULL;
@@ -43,8 +45,9 @@ static inline struct dt_sim_program *sim_fsdp_program(int blocks, int kernels, d
     return p;
 }
 
-/* A GPipe stage of `chunks` micro-batches, then its gradients in `buckets`. Streams: compute, forward traffic, backward traffic, gradients.
- * Slots: with the stage before (if there is one), with the next (likewise), then the stage's replicas. */
+/* A GPipe stage of `chunks` micro-batches, then its gradients in `buckets`. Streams: compute,
+ * forward traffic, backward traffic, gradients. Slots: with the stage before (if there is one),
+ * with the next (likewise), then the stage's replicas. */
 static inline struct dt_sim_program *sim_pipeline_program(int stage, int stages, int chunks, int buckets, double message_bytes,
                                                           double bucket_bytes, double chunk_s)
 {
@@ -89,7 +92,8 @@ static inline void sim_case_fsdp(struct sim_case *c, const struct dt_sim_program
         CHECK_OK(dt_sim_engine_set_program(c->engine, r, p, &group));
 }
 
-/* Pipelines of neighbouring ranks, replicas across: rank = replica * stages + stage. programs [stages]. */
+/* Pipelines of neighbouring ranks, replicas across: rank = replica * stages + stage. programs
+ * [stages]. */
 static inline void sim_case_pipelines(struct sim_case *c, struct dt_sim_program *const *programs, int stages)
 {
     int world = c->placement.world_size, *replicas = malloc((size_t)stages * sizeof *replicas);

@@ -21,7 +21,8 @@ static void test_shipped_files(void)
     }
 }
 
-/* The file `name` with `path` set to the JSON text `value` ("" takes the key away): the error must begin with "f: " and `expected`. */
+/* The file `name` with `path` set to the JSON text `value` ("" takes the key away): the error must
+ * begin with "f: " and `expected`. */
 static void check_refused(const char *name, const char *path, const char *value, const char *expected)
 {
     char file[256], full[1024], *text = NULL, wanted[512];

@@ -1,4 +1,5 @@
-/* The replay against times worked out by hand. Transport: a collective takes 1 s, a message 1 s for each byte over the one link. */
+/* The replay against times worked out by hand. Transport: a collective takes 1 s, a message 1 s for
+ * each byte over the one link. */
 #include "lib/sim/engine.h"
 #include "test/check.h"
 
@@ -68,7 +69,8 @@ static void check_near(double value, double expected, const char *what)
     CHECK(fabs(value - expected) < 1e-9, "%s: %.12g, not %.12g", what, value, expected);
 }
 
-/* Kernels of 3, 1, 1 s, issued every 2 s: the host holds up the second by nothing and the third by 1 s. */
+/* Kernels of 3, 1, 1 s, issued every 2 s: the host holds up the second by nothing and the third by
+ * 1 s. */
 static void test_host_and_stream(void)
 {
     for (int coalesce = 0; coalesce < 2; coalesce++) {
@@ -97,7 +99,8 @@ static void test_host_and_stream(void)
     }
 }
 
-/* Random kernels and launch overheads: made one operation or not, every event comes at the same time. */
+/* Random kernels and launch overheads: made one operation or not, every event comes at the same
+ * time. */
 static void test_coalescing_is_exact(void)
 {
     enum { EVENTS = 200 };
@@ -129,7 +132,8 @@ static void test_coalescing_is_exact(void)
         CHECK(at[0][i] == at[1][i], "event %d: %.17g and %.17g", i, at[0][i], at[1][i]);
 }
 
-/* A collective begins with the last rank and ends for all; a program is shared by ranks that come at different times. */
+/* A collective begins with the last rank and ends for all; a program is shared by ranks that come
+ * at different times. */
 static void test_collective(void)
 {
     struct fixture f;
@@ -162,8 +166,8 @@ static void test_collective(void)
     dt_sim_program_destroy(late);
 }
 
-/* A collective of 1 s takes a quarter of the multiprocessors: 3 s of work beside it last 3.25 s, and what waits for it loses nothing. Work is the
- * same in pieces, whose sums are rounded. */
+/* A collective of 1 s takes a quarter of the multiprocessors: 3 s of work beside it last 3.25 s,
+ * and what waits for it loses nothing. Work is the same in pieces, whose sums are rounded. */
 static void test_contention(void)
 {
     enum { PIECES = 30 };
@@ -190,8 +194,9 @@ static void test_contention(void)
     }
 }
 
-/* Two ranks' collective of 1 s, which kernels slow by a half. Rank 1 works `beside_s` of it: it and rank 0, which waits, leave it as much later
- * as a half of that. With a quarter of the multiprocessors taken besides, the work goes on for a quarter of the longer time. */
+/* Two ranks' collective of 1 s, which kernels slow by a half. Rank 1 works `beside_s` of it: it and
+ * rank 0, which waits, leave it as much later as a half of that. With a quarter of the
+ * multiprocessors taken besides, the work goes on for a quarter of the longer time. */
 static void check_slowed(double beside_s, double share, double collective_s, double work_s)
 {
     struct fixture f;

@@ -113,7 +113,8 @@ static void test_one_ring_does_not_fill_a_nic(void)
     dt_sim_network_destroy(n);
 }
 
-/* A flow that stands for three gets a quarter of the link beside one of its own, and a link with a gain counts all of them. */
+/* A flow that stands for three gets a quarter of the link beside one of its own, and a link with a
+ * gain counts all of them. */
 static void test_a_flow_that_stands_for_others(void)
 {
     struct dt_sim_network *n = network_of((double[]){8, 8}, 2);

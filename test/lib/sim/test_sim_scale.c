@@ -5,7 +5,8 @@
 
 #include <sys/resource.h>
 
-/* A step of FSDP on 4096 ranks. Generous bounds: what is bounded is that costs do not grow with the square of the ranks. */
+/* A step of FSDP on 4096 ranks. Generous bounds: what is bounded is that costs do not grow with the
+ * square of the ranks. */
 static void test_4096_ranks(void)
 {
     struct sim_case c;
@@ -24,7 +25,8 @@ static void test_4096_ranks(void)
     CHECK(dt_processor_clock_s() - start < 30, "it took %g s", dt_processor_clock_s() - start);
     CHECK(after.ru_maxrss - before.ru_maxrss < 1 << 20, "it took %ld KiB", after.ru_maxrss - before.ru_maxrss);
 
-    /* 384 messages of a block's bytes at a NIC's rate are a lower bound, and computing is hidden behind them. */
+    /* 384 messages of a block's bytes at a NIC's rate are a lower bound, and computing is hidden
+     * behind them. */
     double wire = 384 * 2 * 12 * 25600.0 * 25600.0 * 4095 / 4096 / 2e9, end = dt_sim_engine_end_s(c.engine, -1);
     CHECK(end > wire && end < 1.1 * wire, "%g s, and the bytes alone take %g", end, wire);
     sim_case_finish(&c);
@@ -43,7 +45,8 @@ static void hash_span(void *context, const struct dt_sim_span *s)
 
 enum { STAGES = 4, RANKS = 64 };
 
-/* Pipelines on 8 nodes. shared: ranks of a stage have one program, else each its own, at other addresses. */
+/* Pipelines on 8 nodes. shared: ranks of a stage have one program, else each its own, at other
+ * addresses. */
 static uint64_t replay(bool shared, double *end_s)
 {
     struct sim_case c;
@@ -85,7 +88,8 @@ static void test_same_bits(void)
     CHECK(first == apart && end[0] == end[2], "programs of their own: %.17g and %.17g s", end[0], end[2]);
 }
 
-/* The last stages have one chunk less to do: the ones before send what nobody receives, and are sent what they do not yet receive. */
+/* The last stages have one chunk less to do: the ones before send what nobody receives, and are
+ * sent what they do not yet receive. */
 static void test_deadlock_of_many(void)
 {
     struct sim_case c;

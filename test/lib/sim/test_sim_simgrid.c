@@ -1,5 +1,6 @@
-/* Completion times of random traffic, held against SimGrid's plain CM02 model: no cross traffic, no factors, no latency, so that it is
- * max-min fairness and nothing else. Each round is a process of its own, since SimGrid starts only once in one. */
+/* Completion times of random traffic, held against SimGrid's plain CM02 model: no cross traffic, no
+ * factors, no latency, so that it is max-min fairness and nothing else. Each round is a process of
+ * its own, since SimGrid starts only once in one. */
 #include "lib/sim/network.h"
 #include "test/check.h"
 
@@ -31,7 +32,8 @@ static double between(double low, double high)
     return low + (high - low) * (rand() / (RAND_MAX + 1.0));
 }
 
-/* Links of very different speeds; flows over one to five of them, some capped, starting over a time in which many overlap. */
+/* Links of very different speeds; flows over one to five of them, some capped, starting over a time
+ * in which many overlap. */
 static void make_traffic(struct traffic *t, unsigned seed)
 {
     srand(seed);

@@ -1,10 +1,12 @@
-/* Collectives, messages and copies on described clusters against closed forms. Constants of NCCL are written out here again. */
+/* Collectives, messages and copies on described clusters against closed forms. Constants of NCCL
+ * are written out here again. */
 #include "lib/sim/alone.h"
 #include "test/lib/sim/sim_case.h"
 
 static const double us = 1e-6;
 
-/* Sockets of 16 Gbit/s for one communicator and 21.8 for several: what configs/clusters/gcp_a2.json has is fitted, and may change. */
+/* Sockets of 16 Gbit/s for one communicator and 21.8 for several: what configs/clusters/gcp_a2.json
+ * has is fitted, and may change. */
 static void plain_network(struct sim_case *c)
 {
     if (strcmp(c->cluster.name, "gcp_a2") != 0)
@@ -43,7 +45,8 @@ static double time_collective(const char *cluster, int world, int per_node, enum
     return time_on(&c, world, per_node, kind, bytes);
 }
 
-/* One A100 node: the bus is NCCL's 235 GB/s, and a ring's steps are 3.4 us each. A rank's own part takes 0.46 of a step's time. */
+/* One A100 node: the bus is NCCL's 235 GB/s, and a ring's steps are 3.4 us each. A rank's own part
+ * takes 0.46 of a step's time. */
 static void test_rings_in_a_node(void)
 {
     double n = 8, bytes = 1 << 30, bus = 235e9, own = 0.46, once = (8.4 + (n - 1) * 3.4) * us + (n - 1 + own) / n * bytes / bus;
@@ -74,7 +77,8 @@ static void test_measured_in_a_node(void)
     check_near(time_on(&c, 8, 0, DT_SIM_ALL_GATHER, 8), 2 * (3.6 + (n - 1) * 0.47) * us, 1e-3, "LL");
 }
 
-/* How long an all-reduce of 1 GiB takes while kernels run on rank 0's GPU for `beside_s` seconds, which slow it by a half. */
+/* How long an all-reduce of 1 GiB takes while kernels run on rank 0's GPU for `beside_s` seconds,
+ * which slow it by a half. */
 static double time_beside_kernels(const char *cluster, int world, double beside_s)
 {
     struct sim_case c;
@@ -103,7 +107,8 @@ static double time_beside_kernels(const char *cluster, int world, double beside_
     return done_s;
 }
 
-/* Within a node its channels share the GPU's memory with them; between nodes the network is slower than either. */
+/* Within a node its channels share the GPU's memory with them; between nodes the network is slower
+ * than either. */
 static void test_kernels_slow_collectives(void)
 {
     double one = time_beside_kernels("gcp_a2_1", 8, 0), two = time_beside_kernels("gcp_a2", 16, 0);
@@ -136,7 +141,8 @@ static void check_plan(const char *cluster, int world, enum dt_sim_collective ki
           bytes, plan.algorithm, plan.protocol);
 }
 
-/* Short messages go by LL, longer ones by LL128 where NVLink joins the ranks, the longest by Simple; trees where steps are dear. */
+/* Short messages go by LL, longer ones by LL128 where NVLink joins the ranks, the longest by
+ * Simple; trees where steps are dear. */
 static void test_choice(void)
 {
     check_plan("gcp_a2_1", 8, DT_SIM_ALL_REDUCE, 1024, DT_SIM_RING, DT_SIM_LL);
@@ -149,7 +155,8 @@ static void test_choice(void)
     check_plan("dgx_a100", 128, DT_SIM_ALL_REDUCE, 1 << 30, DT_SIM_RING, DT_SIM_SIMPLE);
 }
 
-/* 4 nodes of 8 on sockets of 16 Gbit/s for one ring. While a chunk goes from card to card, the card sends those of the other 7 ranks. */
+/* 4 nodes of 8 on sockets of 16 Gbit/s for one ring. While a chunk goes from card to card, the card
+ * sends those of the other 7 ranks. */
 static void test_ring_across_nodes(void)
 {
     double n = 32, bytes = 25 << 20, nic = 16e9 / 8;
@@ -157,9 +164,9 @@ static void test_ring_across_nodes(void)
     check_near(time_collective("gcp_a2", 32, 0, DT_SIM_ALL_GATHER, bytes), 8.4 * us + (n - 1) / n * bytes / nic, 1e-9, "all_gather");
 }
 
-/* What ranks exchange in messages. In a node all-to-all sends 7 of 8 parts, a shift all of it, both by all channels. Across 4 nodes of 8 a shift puts
- * its bytes on each card once, and of all-to-all each of a node's 8 ranks sends 24 of 32 parts over the one card, which
- * many connections fill. */
+/* What ranks exchange in messages. In a node all-to-all sends 7 of 8 parts, a shift all of it, both
+ * by all channels. Across 4 nodes of 8 a shift puts its bytes on each card once, and of all-to-all
+ * each of a node's 8 ranks sends 24 of 32 parts over the one card, which many connections fill. */
 static void test_exchanges(void)
 {
     struct sim_case c;
@@ -188,8 +195,9 @@ static double time_with_late_cards(int per_node, bool slow_inside)
     return time_on(&c, 4 * per_node, per_node, DT_SIM_ALL_GATHER, 25 << 20);
 }
 
-/* Each node's card sends 31 of 32 parts. A part takes 28 steps within nodes and 3 between them; what the card sends meanwhile are 7 of 8 parts, but
- * for the time that the part takes on links of 235 GB/s. Where these are no faster than the card, and for a rank alone on its node, it waits for
+/* Each node's card sends 31 of 32 parts. A part takes 28 steps within nodes and 3 between them;
+ * what the card sends meanwhile are 7 of 8 parts, but for the time that the part takes on links of
+ * 235 GB/s. Where these are no faster than the card, and for a rank alone on its node, it waits for
  * all of them. */
 static void test_latency_beside_other_chunks(void)
 {
@@ -199,7 +207,8 @@ static void test_latency_beside_other_chunks(void)
     check_near(time_with_late_cards(1, false), 8.4 * us + 3 / 4.0 * bytes / nic + 3 * (9.6 + 4000) * us, 1e-9, "a rank alone on its node");
 }
 
-/* 2 nodes: each byte passes a NIC once; at 0.92 of its rate, 0.7 of that for 25 MiB (log2 of its 64-byte lines is 18). */
+/* 2 nodes: each byte passes a NIC once; at 0.92 of its rate, 0.7 of that for 25 MiB (log2 of its
+ * 64-byte lines is 18). */
 static void test_tree_across_two_nodes(void)
 {
     double bytes = 25 << 20, nic = 16e9 / 8, latency = 2 * (7 * 28 + 28 + 40) * us;
@@ -248,8 +257,9 @@ static void test_limit_of_ampere(void)
     CHECK(free_of_it > 0 && limited > 1.2 * free_of_it, "%g and %g s", limited, free_of_it);
 }
 
-/* On DGX H100: five sixths of a bus of 360 GB/s in a node. Between nodes what 8 cards carry: the message once between two nodes or where
- * switches sum, and twice in a tree of more. One or two ranks of a node have no NVSwitch to sum for them. */
+/* On DGX H100: five sixths of a bus of 360 GB/s in a node. Between nodes what 8 cards carry: the
+ * message once between two nodes or where switches sum, and twice in a tree of more. One or two
+ * ranks of a node have no NVSwitch to sum for them. */
 static void test_sums_in_switches(void)
 {
     double bytes = 1 << 30, own = 5.0 / 6 * 360e9;
@@ -263,7 +273,8 @@ static void test_sums_in_switches(void)
     CHECK(time_nvls(8, 2, true, 160, 0) > 1.5 * bytes / 40e9, "two of each node: %g s", time_nvls(8, 2, true, 160, 0));
 }
 
-/* Ranks 0, 8, 16, 24 and 1, 9, 17, 25 reduce at once over the same four NICs: claim C4, 17 ms alone, 25 ms together. */
+/* Ranks 0, 8, 16, 24 and 1, 9, 17, 25 reduce at once over the same four NICs: claim C4, 17 ms
+ * alone, 25 ms together. */
 static void test_two_rings_on_the_same_nics(void)
 {
     double end[2], bytes = 1e9;
@@ -352,7 +363,8 @@ static void test_copies(void)
     check_near(time_copies(DT_SIM_WITHIN_HOST, 0, 2), 0.02, 1e-9, "which all ranks of the node share");
 }
 
-/* On memory that two groups use at once each has half of it, though one has twice the ranks, and each of its bytes is copied twice as often. */
+/* On memory that two groups use at once each has half of it, though one has twice the ranks, and
+ * each of its bytes is copied twice as often. */
 static void test_groups_share_a_host(void)
 {
     struct sim_case c;
@@ -373,8 +385,9 @@ static void test_groups_share_a_host(void)
     dt_sim_program_destroy(many);
 }
 
-/* Switches that carry a quarter of the NICs' sum: rings between all nodes at once get a quarter, unless each card has a switch of its own with
- * the same cards of other nodes (rails), which NCCL's rings stay on. */
+/* Switches that carry a quarter of the NICs' sum: rings between all nodes at once get a quarter,
+ * unless each card has a switch of its own with the same cards of other nodes (rails), which NCCL's
+ * rings stay on. */
 static void test_blocking_fabric(void)
 {
     double end[3];
@@ -398,7 +411,8 @@ static void test_blocking_fabric(void)
     check_near(end[2], end[0], 1e-9, "rails do not block");
 }
 
-/* Of four links the slowest leaves 0.9 of what it leaves of two: the root of log n once more. Of 16, which is 2.42 times as far, 0.788. */
+/* Of four links the slowest leaves 0.9 of what it leaves of two: the root of log n once more. Of
+ * 16, which is 2.42 times as far, 0.788. */
 static void test_slowest_of_many_links(void)
 {
     static const double left[] = {1, 0.9, 0.788};
@@ -422,7 +436,8 @@ static void test_slowest_of_many_links(void)
     }
 }
 
-/* Each of a ring's steps waits for the card: 15 of 16 ranks, however few the bytes, and none more for the bytes that fit into them. */
+/* Each of a ring's steps waits for the card: 15 of 16 ranks, however few the bytes, and none more
+ * for the bytes that fit into them. */
 static void test_steps_across_nodes(void)
 {
     double end[2];
@@ -443,7 +458,8 @@ static void test_steps_across_nodes(void)
     check_near(end[1] - end[0], 15e-3 + 8.4 * us - (8.4 + 14 * 6 + 14) * us, 1e-5, "a ring of 15 steps of a millisecond");
 }
 
-/* dtbench's own collectives: a phase that sums at 3 GB/s and one that copies at 6, 30 us each; every rank sends half of the buffer. */
+/* dtbench's own collectives: a phase that sums at 3 GB/s and one that copies at 6, 30 us each;
+ * every rank sends half of the buffer. */
 static void test_mpi(void)
 {
     check_near(time_collective("cpu_node", 2, 0, DT_SIM_ALL_REDUCE, 6e8), 60 * us + 3e8 / 3e9 + 3e8 / 6e9, 1e-9, "all_reduce");

@@ -496,7 +496,8 @@ static void sizes_of_groups(void)
     }
 }
 
-/* A pipeline has from one to eight chunks for each stage, doubled each time, as far as there are samples. */
+/* A pipeline has from one to eight chunks for each stage, doubled each time, as far as there are
+ * samples. */
 static void numbers_of_chunks(void)
 {
     static const char *const fix[] = {"paradigm=pdp", "pipeline.stages=2", "tensor.size=1", "batch_size=32"};

@@ -271,7 +271,8 @@ static void keys_with_a_part(void)
          RUN("\"paradigm\":\"ddp\",\"tensor\":{\"size\":2,\"sequence_parallel\":false},\"optimizer\":{\"name\":\"adam\"}"),
          {"\"tensor\":{\"size\":2,\"sequence_parallel\":true}", "\"beta1\":0.9,\"beta2\":0.999,\"epsilon\":1e-08", "\"mesh\""},
          {"pipeline\":", "fsdp"}},
-        /* records of older versions, with the keys of all paradigms and without those that came later */
+        /* records of older versions, with the keys of all paradigms and without those that came
+         * later */
         {RUN("\"paradigm\":\"fsdp\""),
          RUN("\"paradigm\":\"fsdp\",\"straddle_nodes\":false,\"pipeline\":{\"stages\":2,\"chunks\":2,\"order\":\"gpipe\",\"virtual_"
              "stages\":2,"
@@ -491,7 +492,8 @@ static void table_is_sound(void)
     }
 }
 
-/* A pipeline that is written for pdp stays pdp's when an override chooses another paradigm, unless overrides ask for stages, in any order. */
+/* A pipeline that is written for pdp stays pdp's when an override chooses another paradigm, unless
+ * overrides ask for stages, in any order. */
 static void whose_pipeline(void)
 {
     static const struct {

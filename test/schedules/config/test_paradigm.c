@@ -49,7 +49,8 @@ static struct experiment *parse(const char *paradigm, int world_size)
     return experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count) == DT_OK ? e : NULL;
 }
 
-/* A config may name every row, its mesh has as many ranks as its world, and only a paradigm without axes is refused more than one. */
+/* A config may name every row, its mesh has as many ranks as its world, and only a paradigm without
+ * axes is refused more than one. */
 static void configs_choose_rows(void)
 {
     for (int i = 0; i < PARADIGM_COUNT; i++) {

@@ -25,7 +25,8 @@ static bool parse(struct experiment *out, const char *paradigm, int ranks, const
     return status == DT_OK;
 }
 
-/* The groups' bytes in the model's dtype as allocations, in the order of forward. Returns their number. */
+/* The groups' bytes in the model's dtype as allocations, in the order of forward. Returns their
+ * number. */
 static int group_bytes(const struct dt_model *model, enum dt_unit unit, uint64_t *bytes)
 {
     int layers = gpt_layer_count(model), count = 0;
@@ -136,7 +137,8 @@ static void shards(void)
     }
 }
 
-/* A pipeline's stage is its rank's replica. Recomputation, several micro-batches: never more than two groups. */
+/* A pipeline's stage is its rank's replica. Recomputation, several micro-batches: never more than
+ * two groups. */
 static void stages_and_recomputation(void)
 {
     static const char *const more[] = {"", ", \"activation\": \"checkpoint\", \"activation_blocks\": 5",

@@ -42,7 +42,8 @@ static void replica_bytes(void)
         CHECK_OK(memory_fit_predict(&e, i == 0 ? 0 : 5, &usage, NULL));
         uint64_t params = dt_model_parameter_count(&e.model);
         CHECK(usage.device.peak_bytes[DT_PARAMETERS] == rounded(2 * params), "%zu", (size_t)usage.device.peak_bytes[DT_PARAMETERS]);
-        /* one device updates a group as soon as its gradients are complete: only the largest group's, the embedding's, are held */
+        /* one device updates a group as soon as its gradients are complete: only the largest
+         * group's, the embedding's, are held */
         uint64_t held = i == 0 ? (50000 + 256) * 768 : params;
         CHECK(usage.device.peak_bytes[DT_GRADIENTS] == rounded(2 * held), "%zu", (size_t)usage.device.peak_bytes[DT_GRADIENTS]);
         CHECK(usage.device.peak_bytes[DT_OPTIMIZER] == 3 * rounded(4 * params));
@@ -84,7 +85,8 @@ static void check_division(const struct division *d, int ranks, int shards, cons
     double whole = (double)dt_model_parameter_count(&e.model), share = whole / shards, state = strcmp(optimizer, "adam") == 0 ? 12 : 0;
     double params = 2 * (d->params ? share : whole), optim = state * (d->optimizer ? share : whole);
     double grads = 2 * (d->grads ? share : whole) + 2 * whole * d->kept_whole + 2 * share * d->kept_share;
-    /* Every run of parameters, at most 38 layers, may end in an element of padding for each share and be rounded up as an allocation. */
+    /* Every run of parameters, at most 38 layers, may end in an element of padding for each share
+     * and be rounded up as an allocation. */
     double slack = 38 * (2 * 256 + 12 + (d->params ? 0 : 4.0 * shards));
     for (int rank = 0; rank < ranks; rank += ranks - 1) {
         CHECK_OK(memory_fit_predict(&e, rank, &usage, NULL));
@@ -96,8 +98,9 @@ static void check_division(const struct division *d, int ranks, int shards, cons
     }
 }
 
-/* "FSDP and ZeRO" of the study's companion text, after Rajbhandari et al., table 1 (its K being 12, the fp32 copy of the parameters
- * included): 2, 2 and 12 bytes a parameter, each divided by the ranks from its stage on. HSDP divides by the ranks of a copy. */
+/* "FSDP and ZeRO" of the study's companion text, after Rajbhandari et al., table 1 (its K being 12,
+ * the fp32 copy of the parameters included): 2, 2 and 12 bytes a parameter, each divided by the
+ * ranks from its stage on. HSDP divides by the ranks of a copy. */
 static void shard_bytes(void)
 {
     static const int worlds[] = {2, 3, 8, 64, 512};
@@ -117,8 +120,9 @@ static void shard_bytes(void)
     }
 }
 
-/* Whole parameters and gradients exist for a group at a time: head and embedding are the largest, with 38.6M parameters each. FSDP has at
- * most two gathered ones and a third's gradients, ZeRO-2 one bucket's gradients. */
+/* Whole parameters and gradients exist for a group at a time: head and embedding are the largest,
+ * with 38.6M parameters each. FSDP has at most two gathered ones and a third's gradients, ZeRO-2
+ * one bucket's gradients. */
 static void transient_bytes(void)
 {
     static const struct {
@@ -138,7 +142,8 @@ static void transient_bytes(void)
     }
 }
 
-/* The root alone, or the servers between them, hold the optimizer state; everybody holds parameters and gradients. */
+/* The root alone, or the servers between them, hold the optimizer state; everybody holds parameters
+ * and gradients. */
 static void owner_bytes(void)
 {
     for (int servers = 0; servers <= 8; servers++) {
@@ -166,7 +171,8 @@ static void owner_bytes(void)
         int expected = servers ? servers : 1;
         CHECK(owners == expected, "%d of %d", owners, expected);
         CHECK(state >= 12 * params && state <= 12 * params + 8 * 3 * 256, "%zu", (size_t)state);
-        /* No group can be divided: no server has more than its even part and the largest group, the embedding. */
+        /* No group can be divided: no server has more than its even part and the largest group, the
+         * embedding. */
         CHECK(most <= 12 * (params / (uint64_t)expected + 50256 * 768) + 3 * 256, "%d servers: %zu", servers, (size_t)most);
     }
 }
@@ -196,7 +202,8 @@ static void groups_of_servers(void)
     }
 }
 
-/* The stages of a pipeline share the parameters among them, and each holds what its neighbours send. */
+/* The stages of a pipeline share the parameters among them, and each holds what its neighbours
+ * send. */
 static void pipeline_bytes(void)
 {
     char text[512];
@@ -237,8 +244,9 @@ static double stage_params(int stages, int rank)
     return (double)usage.device.peak_bytes[DT_PARAMETERS] / 2;
 }
 
-/* Inside a pipeline a stage's parameters take the place of the model's, and the ranks of that stage the place of all. Its chunks are
- * micro-batches: whole gradients stay from the first to the last. */
+/* Inside a pipeline a stage's parameters take the place of the model's, and the ranks of that stage
+ * the place of all. Its chunks are micro-batches: whole gradients stay from the first to the
+ * last. */
 static void shares_of_stages(void)
 {
     for (int stages = 2; stages <= 4; stages *= 2) {
@@ -274,9 +282,10 @@ static int count_actions(const struct plan *plan, enum action_op op)
     return count;
 }
 
-/* GPTSmall's 12 blocks, embedding and head on two stages. Each of m micro-batches gathers a group for its forward and its backward. But where
- * forward turns into backward, or the other way, the last group is still there; and an embedding's backward reads nothing. Once a step: each
- * group once, and then the whole stage is there. */
+/* GPTSmall's 12 blocks, embedding and head on two stages. Each of m micro-batches gathers a group
+ * for its forward and its backward. But where forward turns into backward, or the other way, the
+ * last group is still there; and an embedding's backward reads nothing. Once a step: each group
+ * once, and then the whole stage is there. */
 static void gathers_in_a_pipeline(void)
 {
     static const char *const gathers[] = {"", ",\"fsdp\":{\"gather\":\"step\"}"};
@@ -322,9 +331,9 @@ static void huge(void)
     CHECK(usage.device.peak_bytes[DT_PARAMETERS] > 2 * 1000000000000ull / 512);
 }
 
-/* GPTSmall, 8 samples, fp16: what each activation policy leaves on the device, in columns of M rows and d elements. A block keeps ten: two
- * inputs, q, k, v, the heads' outputs, and the MLP's four. Backward of a block needs the nine after its input, and the gradient of the
- * residual stream. */
+/* GPTSmall, 8 samples, fp16: what each activation policy leaves on the device, in columns of M rows
+ * and d elements. A block keeps ten: two inputs, q, k, v, the heads' outputs, and the MLP's four.
+ * Backward of a block needs the nine after its input, and the gradient of the residual stream. */
 static const struct {
     const char *activation;
     int blocks;
@@ -332,7 +341,8 @@ static const struct {
     bool whole_logits;
     uint64_t host_columns;
 } activation_rows[] = {
-    /* all blocks, and the inputs of the final norm and of the head, whose gradient is just made from logits */
+    /* all blocks, and the inputs of the final norm and of the head, whose gradient is just made
+     * from logits */
     {"keep", 1, 12 * 10 + 3, 25, 12, true, 0},
     /* all but the heads' outputs, and what attention's backward reads beside them */
     {"selective", 1, 12 * 9 + 3, 25, 0, true, 0},
@@ -343,7 +353,8 @@ static const struct {
     /* 12 inputs, one block and the gradient */
     {"checkpoint", 1, 12 + 9 + 1, 2, 1, false, 0},
     {"checkpoint", 3, 4 + 29 + 1, 6, 3, false, 0},
-    /* two inputs, one block and the gradient; of the 13 inputs, the head's among them, all but two are on the host */
+    /* two inputs, one block and the gradient; of the 13 inputs, the head's among them, all but two
+     * are on the host */
     {"offload", 1, 2 + 9 + 1, 2, 1, false, 11},
     {"offload", 3, 2 + 29 + 1, 6, 3, false, 3},
 };

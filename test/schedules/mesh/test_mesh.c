@@ -1,4 +1,5 @@
-/* Ranks and coordinates: the arithmetic for random meshes, and the communicators of every rank of a world, on sim. */
+/* Ranks and coordinates: the arithmetic for random meshes, and the communicators of every rank of a
+ * world, on sim. */
 #include "lib/base/random.h"
 #include "lib/device/sim.h"
 #include "schedules/config/experiment.h"
@@ -66,7 +67,8 @@ static void round_trips(void)
             CHECK(orders[i][axis], "no mesh had axis %d at place %d", axis, i);
 }
 
-/* Of every set of axes: a rank's group and its place in the group say together which rank it is, and every place is taken. */
+/* Of every set of axes: a rank's group and its place in the group say together which rank it is,
+ * and every place is taken. */
 static void groups_partition_the_world(void)
 {
     for (uint32_t m = 0; m < MESHES; m++) {
@@ -87,7 +89,8 @@ static void groups_partition_the_world(void)
     }
 }
 
-/* On the first axis of the order ranks are neighbours, on the next they are as far apart as the first is long. */
+/* On the first axis of the order ranks are neighbours, on the next they are as far apart as the
+ * first is long. */
 static void the_order_says_who_is_near(void)
 {
     for (uint32_t m = 0; m < MESHES; m++) {
@@ -134,7 +137,8 @@ static void pipelines(void)
         }
 }
 
-/* Shard groups of neighbouring ranks, copies across them; without a size of their own, the nodes. */
+/* Shard groups of neighbouring ranks, copies across them; without a size of their own, the
+ * nodes. */
 static void shard_groups(void)
 {
     static const struct {

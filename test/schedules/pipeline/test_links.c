@@ -1,11 +1,13 @@
-/* Messages of a pipeline without a model: each pass fills a buffer and keeps what it read. What arrives is what was sent, and the device holds
- * no more memory than the ledger has counted. Run on any number of ranks. */
+/* Messages of a pipeline without a model: each pass fills a buffer and keeps what it read. What
+ * arrives is what was sent, and the device holds no more memory than the ledger has counted. Run on
+ * any number of ranks. */
 #include "schedules/pipeline/links.h"
 #include "schedules/plan/plan.h"
 #include "test/ranks.h"
 
 enum { MICRO_BATCHES = 40, PARTS = 2, STEPS = 2, ELEMS = 1 << 17 };
-/* lib/device/cuda/pool.c: where messages come from, and one segment for small buffers on the device, one for those on the host. */
+/* lib/device/cuda/pool.c: where messages come from, and one segment for small buffers on the
+ * device, one for those on the host. */
 enum { SEGMENT_BYTES = 32 << 20, SMALL_BYTES = 2 * (4 << 20) };
 
 /* Buffers of a pass on the device: the residual stream and its gradient, which are sent, and what
@@ -22,7 +24,8 @@ struct walk {
     struct timeline *timeline;
     struct dt_stream *compute;
     struct held all[PARTS][MICRO_BATCHES]; /* by slot */
-    /* float [2, PARTS, MICRO_BATCHES]: what activations and gradients have at both ends, and [.., 2] what has arrived there. */
+    /* float [2, PARTS, MICRO_BATCHES]: what activations and gradients have at both ends, and [..,
+     * 2] what has arrived there. */
     struct dt_buffer values, seen;
 };
 

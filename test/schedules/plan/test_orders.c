@@ -1,5 +1,5 @@
-/* Orders against their sources: what a rank keeps, how long the bubble is, the bubbles that the authors of the zero-bubble orders publish; and
- * that every plan of any shape runs. */
+/* Orders against their sources: what a rank keeps, how long the bubble is, the bubbles that the
+ * authors of the zero-bubble orders publish; and that every plan of any shape runs. */
 #include "schedules/plan/plan.h"
 #include "test/check.h"
 
@@ -113,9 +113,9 @@ static void test_zb_v_has_no_bubble_where_passes_are_equal(void)
 
 /* ---- published bubbles ---- */
 
-/* Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, tables 5 and 9: measured times in ms, and the bubbles of the authors' schedules
- * with them. A layer is a part of the interleaved order; the first and the last stage have one less than the others, which is not in the
- * times. */
+/* Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, tables 5 and 9: measured times in ms,
+ * and the bubbles of the authors' schedules with them. A layer is a part of the interleaved order;
+ * the first and the last stage have one less than the others, which is not in the times. */
 static const struct {
     int stages, parts, micro_batches;
     struct plan_times times;

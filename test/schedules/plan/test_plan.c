@@ -1,5 +1,6 @@
-/* Plans of whole pipelines: what an order emits, that its messages arrive, how long it takes in unit times, and how many stashes it needs.
- * The times and the stashes are the closed forms of the papers that orders.c names. */
+/* Plans of whole pipelines: what an order emits, that its messages arrive, how long it takes in
+ * unit times, and how many stashes it needs. The times and the stashes are the closed forms of the
+ * papers that orders.c names. */
 #include "schedules/plan/plan.h"
 #include "test/check.h"
 
@@ -77,7 +78,8 @@ static void test_orders_emit_their_passes(void)
     check_passes("zb_v", 1, 2, 3, 3, "F0 F0 F1 F1 I0 W0 F2 I0 W0 F2 I1 W1 I1 I2 I2 W1 W2 W2");
 }
 
-/* Forward takes 1 and backward 2, so that a rank computes for 3 of each micro-batch; the rest of the step is its bubble. */
+/* Forward takes 1 and backward 2, so that a rank computes for 3 of each micro-batch; the rest of
+ * the step is its bubble. */
 static void check_end(const char *order, int stages, int micro_batches, int window, double bubble)
 {
     struct ranks r;
@@ -234,7 +236,8 @@ static void test_messages_that_cross_or_are_left_are_named(void)
     ranks_finish(&r);
 }
 
-/* ---- expanded plans, as text: an operation's letter and the group (or the segment, or the range of groups) that it is of ---- */
+/* ---- expanded plans, as text: an operation's letter and the group (or the segment, or the range
+ * of groups) that it is of ---- */
 
 static const char letters[ACTION_OPS] = {
     [ACTION_FORWARD] = 'F',       [ACTION_BACKWARD] = 'B',         [ACTION_BACKWARD_INPUT] = 'I', [ACTION_BACKWARD_WEIGHT] = 'W',
@@ -298,8 +301,8 @@ static void check_step(const char *order, int micro_batches, int window, const s
     ranks_finish(&r);
 }
 
-/* A group is gathered while the one before it is computed, from forward into backward and into the next micro-batch; what is used twice in
- * a row stays; what no pass reads is not gathered. */
+/* A group is gathered while the one before it is computed, from forward into backward and into the
+ * next micro-batch; what is used twice in a row stays; what no pass reads is not gathered. */
 static void test_groups_are_gathered_one_pass_ahead(void)
 {
     struct plan_rules fsdp = {.gathers = true, .gathers_ahead = 1, .reduce_every = 2};
@@ -338,7 +341,8 @@ static void test_buckets_are_reduced_behind_their_last_backward(void)
     check_step("zb_h1", 2, 2, &keep, &at_once, "IWu", "I3 I2 I1 I0 W3 W2 W1 W0 I3 I2 I1 I0 W3 u3 W2 u2 W1 u1 W0 u0");
 }
 
-/* The head's group has a copy at the pipeline's other end: after all passes, first the sum, then what it waited for; others are as before. */
+/* The head's group has a copy at the pipeline's other end: after all passes, first the sum, then
+ * what it waited for; others are as before. */
 static void test_copies_are_summed_up_behind_all_passes(void)
 {
     struct plan_rules each = {.reduce_every = 1}, at_once = {.updates_at_once = true};
@@ -389,7 +393,8 @@ static void test_segments_are_recomputed_and_copied(void)
 {
     static const struct plan_rules none = {0};
     check_step("gpipe", 1, 1, &checkpoint, &none, "FBRLktd()", "( F0 F1 k1 F2 k2 k3 t3 L3 t2 R2 d B2 t1 R1 d B1 B0 )");
-    /* The two inputs that backward needs first stay on the device, the first block's leaves while the second is computed. */
+    /* The two inputs that backward needs first stay on the device, the first block's leaves while
+     * the second is computed. */
     check_step("gpipe", 1, 1, &offload, &none, "FBRLktoai", "F0 o1 F1 k1 a1 F2 k2 k3 t3 L3 t2 i1 R2 B2 t1 R1 B1 B0");
     /* Where another forward comes first all of them leave. */
     check_step("gpipe", 2, 2, &offload, &none, "FBLoaiRt",
@@ -433,7 +438,8 @@ static void test_a_forgotten_forward_is_computed_again(void)
     ranks_finish(&r);
 }
 
-/* A stage between two others: the gradient is received after the recomputation that does not need it. */
+/* A stage between two others: the gradient is received after the recomputation that does not need
+ * it. */
 static void test_messages_surround_the_groups(void)
 {
     static const struct plan_group blocks[] = {{.backward_reads_params = true}, {.backward_reads_params = true, .bucket = 1}};
@@ -471,8 +477,9 @@ static void test_one_rank_alone(void)
     }
 }
 
-/* An activation is known to be received when its gradient comes, which under 1F1B is stages - stage - 1 forward passes later, and a gradient when
- * the activation comes that the stage before makes after that backward pass. */
+/* An activation is known to be received when its gradient comes, which under 1F1B is stages - stage
+ * - 1 forward passes later, and a gradient when the activation comes that the stage before makes
+ * after that backward pass. */
 static void test_arrivals_are_receipts(void)
 {
     enum { STAGES = 4, MICRO_BATCHES = 12 };
@@ -495,7 +502,8 @@ static void test_arrivals_are_receipts(void)
     }
 }
 
-/* The plans of an order with messages, of any number of micro-batches; NULL: the order has none of this shape. */
+/* The plans of an order with messages, of any number of micro-batches; NULL: the order has none of
+ * this shape. */
 static struct plan *plans_of(const struct pipeline_order *order, int stages, int micro_batches, int window)
 {
     struct order_shape shape = {
@@ -515,7 +523,8 @@ static bool same_actions(const struct plan *a, const struct plan *b)
     return same;
 }
 
-/* A shortened plan is what the order does with so many micro-batches. Orders that are searched have no such rule: theirs still run. */
+/* A shortened plan is what the order does with so many micro-batches. Orders that are searched have
+ * no such rule: theirs still run. */
 static void test_a_plan_is_shortened_where_it_repeats_itself(void)
 {
     const struct pipeline_order *order;

@@ -50,7 +50,8 @@ static bool begins_part(const struct dt_stage *stage, int group)
     return false;
 }
 
-/* Parameter servers have groups by themselves, fsdp's are never put together, and the others' buckets end where they are full. */
+/* Parameter servers have groups by themselves, fsdp's are never put together, and the others'
+ * buckets end where they are full. */
 static void find_runs(struct traffic *t)
 {
     bool alone = t->mode == &dp_fsdp || t->mode == &dp_parameter_server;

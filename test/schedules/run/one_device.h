@@ -1,5 +1,5 @@
-/* An experiment on all ranks of a test against one device that divides and saves nothing: equal losses, and on every rank the bytes that
- * were predicted, by category. */
+/* An experiment on all ranks of a test against one device that divides and saves nothing: equal
+ * losses, and on every rank the bytes that were predicted, by category. */
 #pragma once
 
 #include "schedules/config/parse.h"
@@ -47,7 +47,8 @@ static inline void train_on_one_device(const char *base, int batch_size, double 
     dt_device_destroy(own);
 }
 
-/* The samples of all ranks, batch_size of each, on one device of rank 0; on every rank, the losses. */
+/* The samples of all ranks, batch_size of each, on one device of rank 0; on every rank, the
+ * losses. */
 static inline bool train_alone(const char *base, int batch_size, double learning_rate, double losses[STEPS])
 {
     for (int i = 0; i < STEPS; i++)

@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-/* How often the ranks read each of the file's samples in an epoch; those that share a replica's samples count once together. */
+/* How often the ranks read each of the file's samples in an epoch; those that share a replica's
+ * samples count once together. */
 static void count_epoch(const struct experiment *e, int epoch, int *times)
 {
     const struct mesh_shape *shape = &e->strategy.mesh;

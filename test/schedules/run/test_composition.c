@@ -1,8 +1,10 @@
-/* What replicas do, with a pipeline, tensor and context parallelism and every way of saving memory: losses are those of one device, and each
- * rank's bytes those that were predicted. Run alone, or by mpirun on any number of ranks.
+/* What replicas do, with a pipeline, tensor and context parallelism and every way of saving memory:
+ * losses are those of one device, and each rank's bytes those that were predicted. Run alone, or by
+ * mpirun on any number of ranks.
  *
- * All combinations of the axes below are numbered. By default a fixed sample of them is trained; with DTBENCH_COMBINATIONS=FIRST:COUNT
- * those numbers of the whole list, and with DTBENCH_COMBINATIONS=random:SEED:COUNT a random walk. */
+ * All combinations of the axes below are numbered. By default a fixed sample of them is trained;
+ * with DTBENCH_COMBINATIONS=FIRST:COUNT those numbers of the whole list, and with
+ * DTBENCH_COMBINATIONS=random:SEED:COUNT a random walk. */
 #include "schedules/plan/plan.h"
 #include "test/schedules/run/one_device.h"
 
@@ -16,11 +18,12 @@ enum { BATCH = 4, SAMPLE = 20 };
     " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 3},"                                                   \
     " \"optimizer\": {\"name\": \"sgd\", \"learning_rate\": 2" optimizer_keys "}, \"ddp\": {\"bucket_mib\": 0.01}}"
 
-/* The norm that clipping compares is one of all ranks: copies count once, and every wrong part of it changes all gradients. */
+/* The norm that clipping compares is one of all ranks: copies count once, and every wrong part of
+ * it changes all gradients. */
 #define CLIPPED ", \"clip_norm\": 0.3"
 
-/* The study's model, and between them all other kinds of layers. Steps are large, so that a wrong gradient shows in the next loss; not so
- * large that rounding does. */
+/* The study's model, and between them all other kinds of layers. Steps are large, so that a wrong
+ * gradient shows in the next loss; not so large that rounding does. */
 static const struct shape {
     const char *name, *base;
     uint32_t sample; /* of combinations */
@@ -39,8 +42,8 @@ static const struct shape {
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* The axes: the settings that each value stands for, NULL after the last. Those of `numbered` are in the list of combinations; of the
- * others a value is drawn for each. */
+/* The axes: the settings that each value stands for, NULL after the last. Those of `numbered` are
+ * in the list of combinations; of the others a value is drawn for each. */
 struct axis {
     const char *name, *const *values;
 };
@@ -178,8 +181,8 @@ static void compose(uint32_t number, uint32_t seed, struct combination *c)
     add_part_policies(c, number, seed);
 }
 
-/* Whether the numbers mean something that another combination does not: an order where there is a pipeline, a reduction where there are
- * several to choose from. */
+/* Whether the numbers mean something that another combination does not: an order where there is a
+ * pipeline, a reduction where there are several to choose from. */
 static bool is_distinct(const struct experiment *e)
 {
     bool pipelined = e->strategy.stages > 1;
@@ -233,7 +236,8 @@ static void walk(const struct shape *shape, uint32_t seed, uint32_t count)
         printf("# a walk of %u combinations on %d ranks, seed %u: %s\n", trained, world.size, seed, shape->name);
 }
 
-/* Orders with halves of backward, or several parts, whose layers a tensor group shares: weight gradients beside its sums, at any time. */
+/* Orders with halves of backward, or several parts, whose layers a tensor group shares: weight
+ * gradients beside its sums, at any time. */
 static void train_tensor_groups_in_pipelines(void)
 {
     static const char *const orders_and_policies[][2] = {
@@ -255,8 +259,9 @@ static void train_tensor_groups_in_pipelines(void)
     }
 }
 
-/* What several ranks hold copies of: heads of keys and values that are fewer than the ranks of a tensor group, gains of the heads' norms, and
- * the table of a tied head at the other end of a pipeline. */
+/* What several ranks hold copies of: heads of keys and values that are fewer than the ranks of a
+ * tensor group, gains of the heads' norms, and the table of a tied head at the other end of a
+ * pipeline. */
 static void train_copies(void)
 {
     enum { ROW_SETS = 6 };

@@ -1,13 +1,15 @@
-/* Every way of saving memory with every paradigm, alone and together: the losses are those of one device that saves nothing, and the bytes,
- * by category, those that were predicted. Run alone, or by mpirun on any number of ranks.
+/* Every way of saving memory with every paradigm, alone and together: the losses are those of one
+ * device that saves nothing, and the bytes, by category, those that were predicted. Run alone, or
+ * by mpirun on any number of ranks.
  *
- * Each number of ranks trains a third, in which every paradigm and way of saving is: two, three and four ranks together train every cell.
- * DTBENCH_MATRIX=all: every cell on any number of ranks. */
+ * Each number of ranks trains a third, in which every paradigm and way of saving is: two, three and
+ * four ranks together train every cell. DTBENCH_MATRIX=all: every cell on any number of ranks. */
 #include "test/schedules/run/one_device.h"
 
 enum { BATCH = 8 };
 
-/* The head's logits come in several pieces, the blocks in segments of unequal size, and buckets hold a few layers each. */
+/* The head's logits come in several pieces, the blocks in segments of unequal size, and buckets
+ * hold a few layers each. */
 static const char *const base = "{\"name\": \"matrix\", \"device\": \"cpu\", \"batch_size\": 8, \"seed\": 11,"
                                 " \"model\": {\"layers\": 4, \"heads\": 2, \"hidden\": 16, \"vocab_size\": 211, \"block_size\": 6,"
                                 " \"dtype\": \"fp32\", \"dropout\": 0.1}, \"steps\": {\"warmup\": 0, \"timed\": 3},"
@@ -47,8 +49,8 @@ static bool in_my_third(int cell)
     return (asked && strcmp(asked, "all") == 0) || cell % 3 == world.size % 3;
 }
 
-/* A paradigm's row: up to eight micro-batches of `samples`, without and with parameter offload. `more`: a setting of the paradigm, or NULL.
- */
+/* A paradigm's row: up to eight micro-batches of `samples`, without and with parameter offload.
+ * `more`: a setting of the paradigm, or NULL. */
 static void walk(const char *activation, enum paradigm_kind kind, const char *more, int samples)
 {
     static const char *const offloads[] = {"parameter_offload=false", "parameter_offload=true"};
@@ -100,7 +102,8 @@ static void offload(void)
     walk_paradigms("activation=offload");
 }
 
-/* Segments of three blocks and the one that is left; unfused attention; Adam; chunks and micro-batches that do not come out even. */
+/* Segments of three blocks and the one that is left; unfused attention; Adam; chunks and
+ * micro-batches that do not come out even. */
 static void uneven(void)
 {
     char world_size[32], stages[48];
@@ -121,7 +124,8 @@ static void uneven(void)
     }
 }
 
-/* The comparisons would also hold if nothing were learned: the losses must depend on the updates by far more than the tolerance. */
+/* The comparisons would also hold if nothing were learned: the losses must depend on the updates by
+ * far more than the tolerance. */
 static void updates_matter(void)
 {
     double frozen[STEPS];

@@ -140,7 +140,8 @@ static void repetitions_are_not_played(void)
         {"\"paradigm\": \"pdp\", \"world_size\": 4, \"pipeline\": {\"stages\": 4, \"chunks\": 96, \"order\": \"zb_v\"}", true},
         {"\"paradigm\": \"pdp\", \"world_size\": 4, \"pipeline\": {\"stages\": 4, \"chunks\": 4}, \"micro_batches\": 24", true},
         {"\"paradigm\": \"pdp\", \"world_size\": 4, \"pipeline\": {\"stages\": 4, \"chunks\": 96, \"order\": \"gpipe\"}", true},
-        /* The peak is in the middle of backward in a short step, and where that begins in a long one: what is sent adds up until then. */
+        /* The peak is in the middle of backward in a short step, and where that begins in a long
+         * one: what is sent adds up until then. */
         {"\"paradigm\": \"pdp\", \"world_size\": 4, \"pipeline\": {\"stages\": 4, \"chunks\": 512, \"order\": \"gpipe\"}, \"activation\": "
          "\"checkpoint\", \"batch_size\": 128",
          true},

@@ -1,10 +1,12 @@
-/* How far one rank's clock is ahead of another's, by exchanges of which the true times are known. */
+/* How far one rank's clock is ahead of another's, by exchanges of which the true times are
+ * known. */
 #include "schedules/run/ranks.h"
 #include "test/check.h"
 
 #include <stdlib.h>
 
-/* Both begin round i at a moment of its own and end it after both have begun; `ahead`: what `other` shows more. */
+/* Both begin round i at a moment of its own and end it after both have begun; `ahead`: what `other`
+ * shows more. */
 static void read_both(int64_t ahead_ns, struct rank_clock *first, struct rank_clock *other)
 {
     uint64_t seed = 7;

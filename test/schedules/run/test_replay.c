@@ -1,5 +1,6 @@
-/* Steps that are replayed as a graph, on a device that has graphs: the losses, bit for bit, and the bytes of the same steps queued anew;
- * and those of one cpu device, where the build has it. Run alone, or on any number of ranks. */
+/* Steps that are replayed as a graph, on a device that has graphs: the losses, bit for bit, and the
+ * bytes of the same steps queued anew; and those of one cpu device, where the build has it. Run
+ * alone, or on any number of ranks. */
 #include "schedules/config/parse.h"
 #include "schedules/run/measure.h"
 #include "schedules/run/memory_fit.h"
@@ -80,7 +81,8 @@ static bool train(struct experiment *e, bool graph, const char *what, struct mea
     return true;
 }
 
-/* One cell: by graph, on the cpu, and where `both` is true, or there is no cpu device, queued anew. */
+/* One cell: by graph, on the cpu, and where `both` is true, or there is no cpu device, queued
+ * anew. */
 static void compare(bool both, double tolerance, const char *const *sets, int count)
 {
     char reason[200];
@@ -212,7 +214,8 @@ static void several_nodes(void)
     only_if_asked_for(false);
 }
 
-/* All gradients of the logits are infinite. What is left out of every update is counted on the device, or on the host. */
+/* All gradients of the logits are infinite. What is left out of every update is counted on the
+ * device, or on the host. */
 static void overflows(void)
 {
     COMPARE(false, 4e-3, "paradigm=ddp", "model.dtype=fp16", "loss_scaling=4294967296");

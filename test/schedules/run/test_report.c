@@ -91,7 +91,8 @@ static void test_metrics(void)
     free(e);
 }
 
-/* Rank 0's record becomes that of the process that started it: what was measured stays, and how it ended is the latter's. */
+/* Rank 0's record becomes that of the process that started it: what was measured stays, and how it
+ * ended is the latter's. */
 static void test_taken(void)
 {
     struct experiment *e = make_experiment(), *its = make_experiment();
@@ -215,7 +216,8 @@ static void test_record(void)
     free(e);
 }
 
-/* Ranks go on together after what all of them found out, and after a lack of memory or a loss that is not finite where all were told. */
+/* Ranks go on together after what all of them found out, and after a lack of memory or a loss that
+ * is not finite where all were told. */
 static void test_ended_together(void)
 {
     for (int together = 0; together < 2; together++) {

@@ -418,7 +418,8 @@ static void fsdp(void)
     accumulation("paradigm=fsdp", "fsdp.unit=linear");
 }
 
-/* Every number of stages that divides the ranks; chunks that divide the batch and chunks that do not. */
+/* Every number of stages that divides the ranks; chunks that divide the batch and chunks that do
+ * not. */
 static void pdp(void)
 {
     if (world.size == 1)
@@ -549,8 +550,9 @@ static void narrow_averages(void)
     dt_stream_destroy(s.network);
 }
 
-/* 16-bit types: gradients are rounded where they are summed, and that differs between paradigms. One rounding is 2^-9 (bf16) or 2^-12
- * (fp16) of a gradient; over ten steps losses stay within a few of these. */
+/* 16-bit types: gradients are rounded where they are summed, and that differs between paradigms.
+ * One rounding is 2^-9 (bf16) or 2^-12 (fp16) of a gradient; over ten steps losses stay within a
+ * few of these. */
 static void half_precision(void)
 {
     static const char *const all[] = {"paradigm=ddp",  "paradigm=zero1",         "paradigm=zero2",           "paradigm=fsdp",

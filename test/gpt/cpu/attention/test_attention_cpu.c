@@ -1,9 +1,10 @@
-/* Attention on the CPU against the double-precision reference, over sizes, dtypes, dropout, threads and every instruction set that runs
- * here. */
+/* Attention on the CPU against the double-precision reference, over sizes, dtypes, dropout, threads
+ * and every instruction set that runs here. */
 #include "gpt/cpu/attention/tile.h"
 #include "test/gpt/attention_problem.h"
 
-/* Samples first to first + count of the problem, forward and backward, into their places of the result. */
+/* Samples first to first + count of the problem, forward and backward, into their places of the
+ * result. */
 static void run_part(const struct problem *p, struct gpt_cpu_attention *a, struct result *r, size_t first, size_t count)
 {
     size_t T = (size_t)gpt_of(&p->model)->block_size, d = (size_t)gpt_of(&p->model)->hidden, bytes = dt_dtype_bytes(p->model.dtype);
@@ -121,7 +122,8 @@ static void division_changes_nothing(void)
         }
 }
 
-/* Fewer kv heads than threads, which then share one: of several heads, over several chunks of keys, and with an odd end. */
+/* Fewer kv heads than threads, which then share one: of several heads, over several chunks of keys,
+ * and with an odd end. */
 static void shared_group_changes_nothing(void)
 {
     static const enum dt_dtype dtypes[] = {DT_FP32, DT_BF16};

@@ -1,4 +1,5 @@
-/* The loops' conversions for every instruction set of this machine, and results that must not depend on the number of threads. */
+/* The loops' conversions for every instruction set of this machine, and results that must not
+ * depend on the number of threads. */
 #include "test/gpt/kernel_setup.h"
 
 #include "gpt/family.h"

@@ -1,9 +1,11 @@
-/* AMX instructions on a processor without AMX: each stops with SIGILL, and a handler does its work on the twin of gpt/cpu/matmul/tiles.h.
- * So the very code that runs on AMX, with its registers, addresses and strides, runs in tests everywhere (a microsecond an instruction).
- * Knows what gpt/cpu/matmul/block.c is made of: ldtilecfg (of full tiles only), tilerelease, tilezero, tileloadd, tilestored, tdpbf16ps.
+/* AMX instructions on a processor without AMX: each stops with SIGILL, and a handler does its work
+ * on the twin of gpt/cpu/matmul/tiles.h. So the very code that runs on AMX, with its registers,
+ * addresses and strides, runs in tests everywhere (a microsecond an instruction). Knows what
+ * gpt/cpu/matmul/block.c is made of: ldtilecfg (of full tiles only), tilerelease, tilezero,
+ * tileloadd, tilestored, tdpbf16ps.
  *
- * Source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: VEX prefix, ModR/M and SIB bytes, and the
- * instructions. */
+ * Source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: VEX prefix,
+ *         ModR/M and SIB bytes, and the instructions. */
 #pragma once
 
 #include "gpt/cpu/matmul/tiles.h"

@@ -1,6 +1,7 @@
-/* Products by tiles against double precision: on the twin everywhere, on AMX where there is AMX, and elsewhere the code for AMX by way of
- * amx_trap.h. Sizes that fill no tile, all transposes, starts that suit no vector, what follows a product, NaN and infinities, 1 to 8
- * threads; and which way DTBENCH_CPU_PRODUCTS leads. */
+/* Products by tiles against double precision: on the twin everywhere, on AMX where there is AMX,
+ * and elsewhere the code for AMX by way of amx_trap.h. Sizes that fill no tile, all transposes,
+ * starts that suit no vector, what follows a product, NaN and infinities, 1 to 8 threads; and which
+ * way DTBENCH_CPU_PRODUCTS leads. */
 #include "gpt/cpu/matmul/matmul.h"
 #include "gpt/cpu/matmul/products.h"
 #include "gpt/cpu/matmul/tiles.h"
@@ -242,7 +243,8 @@ static void blocks(void)
     }
 }
 
-/* Not a finite number in one element of a, of b, and of both at the same place of K; the zeros that fill tiles must not make more. */
+/* Not a finite number in one element of a, of b, and of both at the same place of K; the zeros that
+ * fill tiles must not make more. */
 static void not_finite(void)
 {
     static const double values[] = {NAN, INFINITY, -INFINITY};
@@ -279,8 +281,8 @@ static void threads_change_nothing(void)
     }
 }
 
-/* The code for AMX does the twin's very operations. By the handler that must give the same bits; on a real tile unit it shows whether that
- * computes as documented. */
+/* The code for AMX does the twin's very operations. By the handler that must give the same bits; on
+ * a real tile unit it shows whether that computes as documented. */
 static void units_agree(void)
 {
     if (!matmul_unit(1))
@@ -325,7 +327,8 @@ static float twin_of(float c, int pairs, const float a[][2], const float b[][2])
 
 static void twin_rounds_as_documented(void)
 {
-    /* 1 and 2^-24 apart, then together: the tie goes to the even 1; onto 2^-24 again. In any other order 2^-23 would be left. */
+    /* 1 and 2^-24 apart, then together: the tie goes to the even 1; onto 2^-24 again. In any other
+     * order 2^-23 would be left. */
     CHECK(twin_of(0x1p-24f, 1, (const float[][2]){{1, 0x1p-12f}}, (const float[][2]){{1, 0x1p-12f}}) == 1);
     /* 2^128 is no fp32, but 2^128 - 2^127 is. */
     CHECK(twin_of(0, 2, (const float[][2]){{-0x1p127f, 0}, {0x1p64f, 0}}, (const float[][2]){{1, 0}, {0x1p64f, 0}}) == 0x1p127f);

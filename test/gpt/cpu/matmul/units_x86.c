@@ -1,5 +1,5 @@
-/* x86-64: gpt_matmul_ops_trapped is compiled for AMX and AVX2, so that beside its tile instructions, which amx_trap.h does where the
- * processor cannot, it runs on most processors. */
+/* x86-64: gpt_matmul_ops_trapped is compiled for AMX and AVX2, so that beside its tile
+ * instructions, which amx_trap.h does where the processor cannot, it runs on most processors. */
 #include "test/gpt/cpu/matmul/units.h"
 
 #include "lib/base/cpu_isa.h"

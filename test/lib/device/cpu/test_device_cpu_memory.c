@@ -123,7 +123,8 @@ static void another_streams_memory_is_waited_for(void)
     end();
 }
 
-/* Otherwise two ranks that each send before they receive could wait for each other through their memory. */
+/* Otherwise two ranks that each send before they receive could wait for each other through their
+ * memory. */
 static void nobody_waits_for_a_stream_that_exchanges(void)
 {
     enum { BYTES = 2 << 20 };
@@ -157,7 +158,8 @@ static long page_faults(void)
     return usage.ru_minflt;
 }
 
-/* A training step in miniature: activations grow layer by layer and shrink again, with temporaries of other sizes in between. */
+/* A training step in miniature: activations grow layer by layer and shrink again, with temporaries
+ * of other sizes in between. */
 static void run_training_step(size_t unit_bytes)
 {
     enum { LAYERS = 12, SIZES = 3 };

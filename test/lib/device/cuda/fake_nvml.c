@@ -1,5 +1,6 @@
-/* NVML of a GPU that is not there: libnvidia-ml.so.1 for the tests, by DTBENCH_LIBNVML. FAKE_NVML_REASONS: the bits that hold clocks down;
- * FAKE_NVML_PROCESSES: how many compute on it. Every question about energy finds 2 J more, and about time held down by heat 0.25 s more where
+/* NVML of a GPU that is not there: libnvidia-ml.so.1 for the tests, by DTBENCH_LIBNVML.
+ * FAKE_NVML_REASONS: the bits that hold clocks down; FAKE_NVML_PROCESSES: how many compute on it.
+ * Every question about energy finds 2 J more, and about time held down by heat 0.25 s more where
  * the reasons say heat. It has no function for MIG. */
 #include <stdlib.h>
 #include <string.h>

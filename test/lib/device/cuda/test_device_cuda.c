@@ -1,4 +1,5 @@
-/* What the cuda device has beyond lib/device/device.h: tasks on the host, watches, and the choice of a GPU. */
+/* What the cuda device has beyond lib/device/device.h: tasks on the host, watches, and the choice
+ * of a GPU. */
 #include "lib/device/cuda/internal.h"
 #include "test/lib/device/cuda_streams.h"
 

@@ -89,7 +89,8 @@ static void a_replay_sees_memory_as_it_is_then(void)
     end();
 }
 
-/* A chain over three streams and back, with a temporary that is freed on another stream than it came from. */
+/* A chain over three streams and back, with a temporary that is freed on another stream than it
+ * came from. */
 static void queue_chain(struct dt_event *events[2], const struct dt_buffer *from, const struct dt_buffer *to, void **temporary)
 {
     struct dt_buffer between = allocate(compute), late;
