@@ -157,7 +157,7 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
 /* ---- columns of a table of measured runs, by the names that published tables use, and reading
  * their fields by type ---- */
 
-/* Columns that are read by name; the others only have a row of the table (validate_table.c). */
+/* Columns that are read by name; the others only have a row of the table in validate_table.c. */
 enum measured_column {
     COLUMN_GPUS,
     COLUMN_GPU, /* the GPU's name */
@@ -190,6 +190,7 @@ enum measured_column {
 };
 enum { MEASURED_COLUMNS = 48 };
 
+struct measured_run;
 struct measured_table {
     const char *path; /* owned by the caller */
     struct dt_csv csv;
@@ -230,8 +231,22 @@ bool validate_is_ambiguous(const char *text);
 /* Fields of a row. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
 const char *measured_name(const struct measured_table *table, int column);                      /* as the table has it */
 bool measured_is_oom(const struct measured_table *table, int row, enum measured_column column); /* the field is "OOM" instead of a number */
+dt_status measured_wrong(const struct measured_table *table, int row, int column, const char *expected);
+double measured_number(const struct measured_table *table, int row, int column);             /* NAN: not a number */
+dt_status measured_count(const struct measured_table *table, int row, int column, int *out); /* at least 1 */
 /* A number above 0; NAN where the field is empty. */
 dt_status measured_amount(const struct measured_table *table, int row, enum measured_column column, double *out);
+
+/* The field's index among `choices`, which are separated by commas; -1: the field is empty. */
+dt_status measured_choice(const struct measured_table *table, int row, enum measured_column column, const char *choices, int *out);
+/* Yes or no, perhaps with words after it. `told` is false where the field is empty. */
+dt_status measured_yes(const struct measured_table *table, int row, enum measured_column column, bool *told, bool *yes);
+bool measured_begins_with(const char *text, const char *name); /* in any letters; name may be NULL */
+/* Whether a column of this name has a number of experts, or says whether there are any. */
+bool measured_is_of_experts(const char *name);
+/* All counts of a row of this kind of table; and whether none of a model's sizes is missing. */
+dt_status measured_counts(const struct measured_table *table, int row, struct measured_run *run);
+dt_status measured_has_sizes(const struct measured_table *table, int row, const struct measured_run *run);
 
 /* ---- one measured run of a table, and its conversion to an experiment ---- */
 
