@@ -322,14 +322,20 @@ def test_a_sweep_goes_on_after_what_kills_it():
           [(r["status"], r["error"]) for r in records], read_text("deadly.log"))
 
 
+def command_line(pid):
+    """The words of a process, each followed by a space; those of one that has ended are none."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as text:
+        return text.read().decode(errors="replace").replace("\0", " ")
+    return ""
+
+
 def kill_node(job, rank):
     """Kill a rank's node: its daemon, the step's daemon and the ranks. Returns its name."""
     node = variables_of(processes("dtbench", SLURM_JOB_ID=job, SLURM_PROCID=rank)[0])["SLURMD_NODENAME"]
     for pid in processes("slurmd") + processes("slurmstepd"):
         with contextlib.suppress(OSError):  # steps end by themselves, too
-            with open(f"/proc/{pid}/cmdline", "rb") as text:
-                words = text.read().decode(errors="replace").replace("\0", " ")
-            if node in words or (f"[{job}." in words and os.path.basename(os.readlink(f"/proc/{pid}/ns/uts")) == uts_of(job, node)):
+            words = command_line(pid)
+            if f" {node} " in words or (f"[{job}." in words and os.path.basename(os.readlink(f"/proc/{pid}/ns/uts")) == uts_of(job, node)):
                 os.kill(pid, signal.SIGKILL)
     for pid in processes("dtbench", SLURM_JOB_ID=job, SLURMD_NODENAME=node):
         with contextlib.suppress(ProcessLookupError):
@@ -337,9 +343,31 @@ def kill_node(job, rank):
     return node
 
 
+def state_of(node):
+    return run("sinfo", "--noheader", "--nodes", node, "--format=%t %E").stdout.strip()
+
+
 def revive_node(node):
-    subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname "$1"; exec slurmd -N "$1"', "sh", node], check=False, timeout=20 * PATIENCE)
-    wait_for(lambda: run("sinfo", "--noheader", "--nodes", node, "--format=%t").stdout.strip() == "idle", 40, "the node's return")
+    """Start the node's daemon, and once more if it ends: the dead one's port or file may still be there. If Slurm goes on waiting for what died
+    with the node, the node is set down and resumed, as its administrator would do."""
+    def set_state(state):
+        run("scontrol", "update", f"nodename={node}", f"state={state}", "reason=revived")
+
+    def is_idle():
+        state = state_of(node)
+        if not any(f" {node} " in command_line(pid) for pid in processes("slurmd")):
+            subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname "$1"; exec slurmd -N "$1"', "sh", node], check=False, timeout=20 * PATIENCE)
+        elif time.monotonic() - begin > 10 * PATIENCE and not state.startswith("idle"):
+            set_state("down")
+            set_state("resume")
+            time.sleep(1)
+        return state.split()[:1] == ["idle"]
+
+    begin = time.monotonic()
+    try:
+        wait_for(is_idle, 40, "the node's return")
+    except Wrong as e:
+        raise Wrong(f"{e}: {state_of(node)}") from e
 
 
 def uts_of(job, node):
