@@ -29,8 +29,8 @@ static struct gpt_part vocab_of(const struct layer_run *r)
     return gpt_cut_table(r->stage->cut, gpt_of(r->stage->base.model)->vocab_size);
 }
 
-/* As loss(), if each rank has the logits of its part of the vocabulary. Each rank tells the others
- * three numbers for each row. */
+/* As loss(), if each rank has the logits of its part of the vocabulary. The ranks exchange three
+ * numbers for each row. */
 static dt_status shared_loss(const struct layer_run *r, void *logits, const int32_t *targets)
 {
     size_t parts = (size_t)r->stage->cut.size, floats = r->rows * sizeof(struct gpt_logit_row) / sizeof(float);

@@ -108,9 +108,9 @@ struct layer_beside_norm {
     const struct layer_run *branch; /* the layer whose dbranch is computed from the finished dx */
     void *normed;                   /* the norm's output; may be dy */
 };
-/* dgain is followed by dbias, if there is one. If each rank has a part of the rows, they are summed
- * over ranks concurrently with later work, and layer_finish_gradients waits. beside NULL: only the
- * norm's gradient. */
+/* The bias's gradient, if there is one, is stored after the gain's. If each rank has a part of the
+ * rows, both are summed over the ranks while later work goes on; layer_finish_gradients waits for
+ * the sums. beside NULL: only the norm's gradient. */
 dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite,
                                    const struct layer_beside_norm *beside);
 /* Allocate kept->mean and kept->rstd, unless the norm has no mean. */

@@ -69,9 +69,9 @@ bool simulated_system_ignores_unit(const struct simulated_system *system, const 
  * and of tensors, or of what its allocator has reserved. */
 double simulated_system_reported_bytes(const struct simulated_system *system, const struct measure_result *result);
 
-/* The most memory of a GPU that is in use, as nvidia-smi tells it: the highest peak of all ranks,
- * what the allocator cannot use, and what context, libraries and communicators hold; at most what
- * the GPU has. */
+/* The most memory of a GPU that is in use, as nvidia-smi shows it: the sum of the highest peak of
+ * all ranks, of what the allocator cannot use, and of what context, libraries and communicators
+ * hold; at most the GPU's memory. */
 double simulated_system_used_bytes(const struct simulated_system *system, const struct measure_result *result);
 
 /* The least seconds to update one parameter: the memory traffic of the kernel. 0 if kernels were

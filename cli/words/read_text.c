@@ -1,6 +1,6 @@
 /* Reads the formats in which jobs are written. JSON and command lines are read here. YAML and TOML
- * are read by one line of Python, which prints the file as JSON: Debian 12 has no C library for
- * TOML, and none for YAML that tells numbers from words. */
+ * are read by one line of Python, which prints the file as JSON. Debian 12 has no C library for
+ * TOML. Its C library for YAML does not distinguish numbers from texts. */
 #include "cli/words/words.h"
 
 #include "lib/base/text.h"

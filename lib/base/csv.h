@@ -5,8 +5,8 @@
  * it. A quote where the RFC does not allow one, or without a second one, is text. Skipped are blank
  * lines, a byte order mark, comments (lines that begin with '#' and have at most half as many
  * fields as the table), and in Markdown tables the bars at the ends of lines and lines of dashes. A
- * record with more or fewer fields than there are columns is a row, too; `counts` tells the number:
- * missing fields are "", surplus ones are dropped.
+ * record with more or fewer fields than there are columns is a row, too: missing fields are "",
+ * surplus ones are dropped, and `counts` has the number of fields that the record had.
  * Source  Shafranovich, "Common Format and MIME Type for CSV Files", RFC 4180, 2005. */
 #pragma once
 
