@@ -88,7 +88,7 @@ struct framework {
     struct dt_buffer exchanged;        /* root: the other ranks' outputs; elsewhere: the gradient of this rank's; until the next step */
     struct dt_buffer buffers;          /* of a stage of a pipeline */
     struct dt_buffer fp8;              /* weights cast to FP8 */
-    struct dt_event *computed, *back;  /* compute: the outputs are complete; network: their gradients are. NULL: not used yet */
+    struct dt_event *done;             /* for compute and the network to follow each other */
 };
 
 /* ---- passes: which forward passes are recomputed ---- */
@@ -271,6 +271,7 @@ static dt_status change_action(void *context, const struct plan *from, int at, s
 static dt_status change_plan(void *context, const struct data_parallel *dp, struct plan *plan)
 {
     struct framework *f = context;
+    DT_TRY(dt_event_create(dp->setup.device, &f->done));
     f->slots = plan->slots;
     f->groups = dp->setup.stage->group_count;
     f->outputs = calloc((size_t)f->slots, sizeof *f->outputs);
@@ -339,28 +340,16 @@ static dt_status copy_gradients(const struct data_parallel *dp, struct dt_stream
     return copy_in_pieces(dp, stream, dt_comm_size(s->shards), (double)(elems * dt_dtype_bytes(s->reduce_dtype)));
 }
 
-static dt_status make_events(struct framework *f, const struct dp_setup *s)
-{
-    if (f->computed)
-        return DT_OK;
-    DT_TRY(dt_event_create(s->device, &f->computed));
-    return dt_event_create(s->device, &f->back);
-}
-
 /* The copies that PyTorch makes. Operations that wait for the reduction are queued after it; if all
  * streams share a queue, kernels come after them. */
 static dt_status copy_again(struct framework *f, const struct data_parallel *dp, int group)
 {
     const struct dp_setup *s = &dp->setup;
     DT_TRY(copy_gradients(dp, s->network, group));
-    if (f->experiment->tensor.size == 1)
-        return DT_OK;
-    DT_TRY(make_events(f, s));
-    DT_TRY(dt_event_record(f->back, s->network));
-    return timeline_wait(s->timeline, f->back);
+    return f->experiment->tensor.size == 1 ? DT_OK : timeline_follow(s->timeline, s->network, f->done);
 }
 
-static dt_status gather_shares(struct data_parallel *dp)
+static dt_status gather_shares(struct framework *f, struct data_parallel *dp)
 {
     struct buckets *b = buckets_of(dp);
     const struct dp_setup *s = &dp->setup;
@@ -369,12 +358,10 @@ static dt_status gather_shares(struct data_parallel *dp)
         share_elems += b->buckets[i].shard.shard.share_elems;
     if (b->bucket_count == 0)
         return DT_OK;
-    DT_TRY(dt_event_record(b->buckets[0].updated, s->compute));
-    DT_TRY(dt_stream_wait(s->network, b->buckets[0].updated));
+    DT_TRY(dt_stream_follow(s->network, s->compute, f->done));
     void *params = replica_params(&b->replica, s, 0);
     DT_TRY(dt_all_gather(s->shards, params, params, share_elems, s->experiment->model.dtype, s->network));
-    DT_TRY(dt_event_record(b->buckets[0].published, s->network));
-    return timeline_wait(s->timeline, b->buckets[0].published);
+    return timeline_follow(s->timeline, s->network, f->done);
 }
 
 /* Copy what PyTorch has gathered to one buffer per rank, then every rank's share of each tensor to
@@ -411,13 +398,10 @@ static dt_status exchange_outputs(struct framework *f, size_t samples, const str
     size_t others = dt_comm_rank(s->replicas) == 0 ? (size_t)dt_comm_size(s->replicas) - 1 : 1;
     dt_free(s->compute, &f->exchanged);
     DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, others * dp_bytes(s, elems), &f->exchanged));
-    DT_TRY(make_events(f, s));
-    DT_TRY(dt_event_record(f->computed, s->compute));
-    DT_TRY(dt_stream_wait(s->network, f->computed));
+    DT_TRY(dt_stream_follow(s->network, s->compute, f->done));
     DT_TRY(carry_outputs(f, dp, elems, false));
     DT_TRY(carry_outputs(f, dp, elems, true));
-    DT_TRY(dt_event_record(f->back, s->network));
-    return timeline_wait(s->timeline, f->back);
+    return timeline_follow(s->timeline, s->network, f->done);
 }
 
 /* Hold what the framework keeps of all micro-batches of a step in addition to dtbench's, which
@@ -458,14 +442,11 @@ static dt_status share_amax(struct framework *f, const struct dp_setup *s)
     size_t count = 3 * (size_t)dt_block_layer(s->stage->model->family, 1) * (size_t)s->stage->group_count;
     struct dt_comm *const axes[] = {s->tensor, s->contexts, s->shards, s->replicas};
     struct dt_buffer amaxes;
-    DT_TRY(make_events(f, s));
     DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, count * sizeof(float), &amaxes));
-    DT_TRY(dt_event_record(f->computed, s->compute));
-    DT_TRY(dt_stream_wait(s->network, f->computed));
+    DT_TRY(dt_stream_follow(s->network, s->compute, f->done));
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
         DT_TRY(axes[i] ? dt_all_reduce(axes[i], amaxes.data, count, DT_FP32, DT_SUM, s->network) : DT_OK);
-    DT_TRY(dt_event_record(f->back, s->network));
-    DT_TRY(timeline_wait(s->timeline, f->back));
+    DT_TRY(timeline_follow(s->timeline, s->network, f->done));
     dt_free(s->compute, &amaxes);
     return DT_OK;
 }
@@ -498,7 +479,7 @@ static dt_status run(void *context, const struct action *a, int step, size_t sam
     case EXCHANGE_OUTPUTS: return exchange_outputs(f, samples, dp);
     case COPY_GRADIENTS: return copy_gradients(dp, dp->setup.compute, a->group);
     case COPY_AGAIN: return copy_again(f, dp, a->group);
-    case GATHER_SHARES: return gather_shares(dp);
+    case GATHER_SHARES: return gather_shares(f, dp);
     case HOLD_STAGE: return hold_stage(f, dp, samples);
     case HOLD_FP8: return hold_fp8(f, dp);
     case SHARE_AMAX: return share_amax(f, &dp->setup);
@@ -518,8 +499,7 @@ static void finish(void *context, const struct data_parallel *dp)
     dt_free(dp->setup.compute, &f->exchanged);
     dt_free(dp->setup.compute, &f->buffers);
     dt_free(dp->setup.compute, &f->fp8);
-    dt_event_destroy(f->computed);
-    dt_event_destroy(f->back);
+    dt_event_destroy(f->done);
 }
 
 /* ---- setting up ---- */

@@ -135,6 +135,12 @@ dt_status dt_stream_wait(struct dt_stream *stream, const struct dt_event *event)
     return stream->device->backend->stream_wait(stream, event);
 }
 
+dt_status dt_stream_follow(struct dt_stream *stream, struct dt_stream *source, struct dt_event *event)
+{
+    DT_TRY(dt_event_record(event, source));
+    return dt_stream_wait(stream, event);
+}
+
 dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns)
 {
     *out_ns = 0;

@@ -180,11 +180,9 @@ static dt_status publish_through_device(struct buckets *b, struct bucket *bucket
     size_t own = bucket->own_elems ? bucket->own_first_elem - bucket->first_elem : 0, own_end = own + bucket->own_elems;
     DT_TRY(dt_copy_from_host(o->to_device, (char *)bucket->params + dp_bytes(s, own),
                              replica_params(&b->replica, s, bucket->own_first_elem), dp_bytes(s, bucket->own_elems)));
-    DT_TRY(dt_event_record(bucket->updated, o->to_device));
-    DT_TRY(dt_stream_wait(s->network, bucket->updated));
+    DT_TRY(dt_stream_follow(s->network, o->to_device, bucket->updated));
     DT_TRY(publish(b, bucket));
-    DT_TRY(dt_event_record(bucket->published, s->network));
-    DT_TRY(dt_stream_wait(o->to_host, bucket->published));
+    DT_TRY(dt_stream_follow(o->to_host, s->network, bucket->published));
     return dt_copy_to_host_around(o->to_host, replica_params(&b->replica, s, bucket->first_elem), bucket->params,
                                   dp_bytes(s, bucket->elems), dp_bytes(s, own), dp_bytes(s, own_end));
 }
@@ -210,8 +208,7 @@ dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*
     if (s->offload)
         return publish_offloaded(b, bucket, publish);
     bucket->params = replica_params(&b->replica, s, bucket->first_elem);
-    DT_TRY(dt_event_record(bucket->updated, s->compute));
-    DT_TRY(dt_stream_wait(s->network, bucket->updated));
+    DT_TRY(dt_stream_follow(s->network, s->compute, bucket->updated));
     DT_TRY(publish(b, bucket));
     return dt_event_record(bucket->published, s->network);
 }
@@ -261,8 +258,7 @@ dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group,
     struct buckets *b = buckets_of(dp);
     struct bucket *bucket = &b->buckets[b->bucket_of[group->index]];
     bucket->open = false;
-    DT_TRY(dt_event_record(bucket->computed, dp->setup.compute));
-    DT_TRY(dt_stream_wait(dp->setup.network, bucket->computed));
+    DT_TRY(dt_stream_follow(dp->setup.network, dp->setup.compute, bucket->computed));
     DT_TRY(b->scheme->reduce(b, bucket));
     DT_TRY(dt_event_record(bucket->reduced, dp->setup.network));
     if (!dp->setup.experiment->ddp.overlap)

@@ -81,8 +81,7 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
         DT_TRY(s->stage->model->family->init_params(s->stage, group, shard.first_elem, shard.own_elems, f->params.data, s->compute));
 
     /* the first gather runs on another stream and reads the shard */
-    DT_TRY(dt_event_record(f->computed, s->compute));
-    return dt_stream_wait(s->network, f->computed);
+    return dt_stream_follow(s->network, s->compute, f->computed);
 }
 
 static void fsdp_destroy(struct data_parallel *dp)
@@ -117,8 +116,7 @@ static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to
     const void *share = f->params.data;
 
     if (s->experiment->fsdp.prefetch == 0) {
-        DT_TRY(dt_event_record(f->computed, s->compute));
-        DT_TRY(dt_stream_wait(first, f->computed));
+        DT_TRY(dt_stream_follow(first, s->compute, f->computed));
     }
     if (s->offload)
         DT_TRY(dt_stream_wait(first, f->home.current));
@@ -128,8 +126,7 @@ static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to
     if (s->offload) {
         void *place = (char *)to->params.data + dp_bytes(s, shard->first_elem);
         DT_TRY(dt_copy_from_host(first, place, share, f->params.bytes));
-        DT_TRY(dt_event_record(f->copied, first));
-        DT_TRY(dt_stream_wait(s->network, f->copied));
+        DT_TRY(dt_stream_follow(s->network, first, f->copied));
         share = place;
     }
     DT_TRY(dt_all_gather(s->shards, share, to->params.data, share_elems, s->experiment->model.dtype, s->network));
@@ -192,8 +189,7 @@ static dt_status fsdp_reduce(struct data_parallel *dp, const struct dt_group *gr
     const struct dp_setup *s = &dp->setup;
     struct fsdp *fsdp = fsdp_of(dp);
     struct fsdp_group *f = &fsdp->groups[group->index];
-    DT_TRY(dt_event_record(f->computed, s->compute));
-    DT_TRY(dt_stream_wait(s->network, f->computed));
+    DT_TRY(dt_stream_follow(s->network, s->compute, f->computed));
     DT_TRY(shard_gradients_reduce(&f->grads, s, f->grads.whole.data));
     if (!s->offload)
         dt_free(s->network, &f->grads.whole);
@@ -228,8 +224,7 @@ static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f)
     DT_TRY(optimizer_apply(f->optimizer, f->params.data, f->grads.share.data, f->grads.shard.first_elem, 0, f->grads.shard.share_elems,
                            s->compute));
     /* the next step's gathers read the updated parameters */
-    DT_TRY(dt_event_record(f->computed, s->compute));
-    return dt_stream_wait(s->network, f->computed);
+    return dt_stream_follow(s->network, s->compute, f->computed);
 }
 
 static dt_status fsdp_end_step(struct data_parallel *dp)

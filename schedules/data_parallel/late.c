@@ -104,8 +104,7 @@ dt_status late_begin_step(struct buckets *b)
         return DT_OK;
     DT_TRY(timeline_wait(s->timeline, late->arrived[slot]));
     DT_TRY(dt_copy(s->compute, b->replica.params.data, version_at(b, slot), b->replica.params.bytes));
-    DT_TRY(dt_event_record(late->taken, s->compute));
-    return dt_stream_wait(s->network, late->taken);
+    return dt_stream_follow(s->network, s->compute, late->taken);
 }
 
 static dt_status update_and_publish(struct buckets *b, struct bucket *bucket, char *version)

@@ -13,11 +13,11 @@ struct gradient_norm {
     struct dt_comm *world;
     const struct dt_stage *stage;
     struct dt_norm_rule rule;
-    struct counted **counted;       /* [group_count] ranges in order, each list ends with an empty one; NULL: the whole group */
-    struct norm_run waiting;        /* a range that is not queued yet; its g is unused */
-    struct dt_buffer squares;       /* one fp32: this rank's sum, then that of all ranks */
-    struct dt_buffer host_squares;  /* with offload, the same in host memory */
-    struct dt_event *summed, *here; /* summed: this rank's sum, on compute or the host's update stream; here: that of all, on network */
+    struct counted **counted;      /* [group_count] ranges in order, each list ends with an empty one; NULL: the whole group */
+    struct norm_run waiting;       /* a range that is not queued yet; its g is unused */
+    struct dt_buffer squares;      /* one fp32: this rank's sum, then that of all ranks */
+    struct dt_buffer host_squares; /* with offload, the same in host memory */
+    struct dt_event *summed;       /* this rank's sum, on compute or the host's update stream; then that of all, on network */
 };
 
 bool norm_is_needed(const struct experiment *experiment)
@@ -81,7 +81,6 @@ static dt_status set_up(struct gradient_norm *n, const struct experiment *e, str
 {
     DT_TRY(find_all_counted(n, e));
     DT_TRY(dt_event_create(device, &n->summed));
-    DT_TRY(dt_event_create(device, &n->here));
     struct dt_norm_state before = norm_before_steps(e);
     DT_TRY(dt_kernels_set_norm(n->stage->kernels, compute, &before));
     DT_TRY(dt_alloc(compute, DT_COMMUNICATION, sizeof(float), &n->squares));
@@ -111,7 +110,6 @@ void norm_destroy(struct gradient_norm *n, struct dt_stream *compute)
     free(n->counted);
     dt_free(compute, &n->host_squares);
     dt_free(compute, &n->squares);
-    dt_event_destroy(n->here);
     dt_event_destroy(n->summed);
     free(n);
 }
@@ -169,23 +167,18 @@ static dt_status sum(struct gradient_norm *n, const struct dp_setup *s)
 {
     struct dt_kernels *k = n->stage->kernels;
     const struct offload *o = s->offload;
-    if (!o) {
-        DT_TRY(dt_kernels_sum_squares(k, s->compute, false, n->squares.data));
-        return dt_event_record(n->summed, s->compute);
-    }
+    if (!o)
+        return dt_kernels_sum_squares(k, s->compute, false, n->squares.data);
     DT_TRY(dt_kernels_sum_squares(k, o->update, true, n->host_squares.data));
-    DT_TRY(dt_event_record(n->summed, o->update));
-    DT_TRY(dt_stream_wait(s->compute, n->summed)); /* this wait for other ranks' work does not count as communication */
-    DT_TRY(dt_copy_from_host(s->compute, n->squares.data, n->host_squares.data, sizeof(float)));
-    return dt_event_record(n->summed, s->compute);
+    DT_TRY(dt_stream_follow(s->compute, o->update, n->summed)); /* this wait for other ranks' work does not count as communication */
+    return dt_copy_from_host(s->compute, n->squares.data, n->host_squares.data, sizeof(float));
 }
 
 /* The host's updates wait for the norm as the device's do. */
 static dt_status settle_on_host(struct gradient_norm *n, const struct dp_setup *s)
 {
     DT_TRY(dt_copy_to_host(s->compute, n->host_squares.data, n->squares.data, sizeof(float)));
-    DT_TRY(dt_event_record(n->summed, s->compute));
-    DT_TRY(dt_stream_wait(s->offload->update, n->summed));
+    DT_TRY(dt_stream_follow(s->offload->update, s->compute, n->summed));
     return dt_kernels_settle_norm(n->stage->kernels, s->offload->update, true, &n->rule, n->host_squares.data);
 }
 
@@ -194,10 +187,9 @@ dt_status norm_settle(struct gradient_norm *n, const struct dp_setup *s, int sum
     n->rule.gradient_scale = (float)(1 / experiment_static_scale(s->experiment) / summed_ranks);
     DT_TRY(flush(n, s));
     DT_TRY(sum(n, s));
-    DT_TRY(dt_stream_wait(s->network, n->summed));
+    DT_TRY(dt_stream_follow(s->network, s->compute, n->summed));
     DT_TRY(dt_all_reduce(n->world, n->squares.data, 1, DT_FP32, DT_SUM, s->network));
-    DT_TRY(dt_event_record(n->here, s->network));
-    DT_TRY(timeline_wait(s->timeline, n->here));
+    DT_TRY(timeline_follow(s->timeline, s->network, n->summed));
     DT_TRY(dt_kernels_settle_norm(n->stage->kernels, s->compute, false, &n->rule, n->squares.data));
     return s->offload ? settle_on_host(n, s) : DT_OK;
 }

@@ -83,8 +83,7 @@ static dt_status copy_and_add(struct offload_home *home, const struct dp_setup *
 {
     const struct offload *o = setup->offload;
     DT_TRY(dt_copy_to_host(o->to_host, arrived->data, grads, arrived->bytes));
-    DT_TRY(dt_event_record(home->arrived, o->to_host));
-    DT_TRY(dt_stream_wait(o->update, home->arrived));
+    DT_TRY(dt_stream_follow(o->update, o->to_host, home->arrived));
     return dp_add_gradients(setup, o->update, true, home->grads.data, arrived->data, home->elems);
 }
 
@@ -105,8 +104,7 @@ static dt_status replace_gradients(struct offload_home *home, const struct dp_se
     const struct offload *o = setup->offload;
     DT_TRY(dt_stream_wait(o->to_host, home->current));
     DT_TRY(dt_copy_to_host(o->to_host, home->grads.data, grads, home->grads.bytes));
-    DT_TRY(dt_event_record(home->arrived, o->to_host));
-    return dt_stream_wait(o->update, home->arrived);
+    return dt_stream_follow(o->update, o->to_host, home->arrived);
 }
 
 dt_status offload_gradients(struct offload_home *home, const struct dp_setup *setup, const struct dt_event *ready, const void *grads,

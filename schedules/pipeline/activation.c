@@ -128,8 +128,7 @@ dt_status activation_take_input(struct activation *a, const struct action *actio
 dt_status activation_copy_out(struct activation *a, const struct action *action, const struct dt_stash *stash)
 {
     struct segment_input *input = input_of(a, action);
-    DT_TRY(dt_event_record(a->made, a->setup.compute));
-    DT_TRY(dt_stream_wait(a->out, a->made));
+    DT_TRY(dt_stream_follow(a->out, a->setup.compute, a->made));
     DT_TRY(dt_alloc_host(a->out, DT_ACTIVATIONS, stash->x.bytes, &input->host));
     DT_TRY(dt_copy_to_host(a->out, input->host.data, stash->x.data, stash->x.bytes));
     return dt_event_record(a->left, a->out);
@@ -148,8 +147,7 @@ dt_status activation_copy_in(struct activation *a, const struct action *action)
 {
     struct segment_input *input = input_of(a, action);
     size_t bytes = input->host.bytes;
-    DT_TRY(dt_event_record(a->used, a->setup.compute));
-    DT_TRY(dt_stream_wait(a->in, a->used));
+    DT_TRY(dt_stream_follow(a->in, a->setup.compute, a->used));
     DT_TRY(dt_alloc(a->in, DT_ACTIVATIONS, bytes, &input->device));
     DT_TRY(dt_copy_from_host(a->in, input->device.data, input->host.data, bytes));
     dt_free(a->in, &input->host);

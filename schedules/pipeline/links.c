@@ -132,8 +132,7 @@ dt_status links_send(struct links *links, const struct action *action, const str
     struct link *link = &links->senders[plan_channel(links->plan, action)];
     int place = link->sent % link->room;
     DT_TRY(timeline_send(timeline, message->key));
-    DT_TRY(dt_event_record(link->ready, links->compute));
-    DT_TRY(dt_stream_wait(link->stream, link->ready));
+    DT_TRY(dt_stream_follow(link->stream, links->compute, link->ready));
     DT_TRY(dt_send(link->comm, buffer->data, message->elems, message->dtype, 1 - dt_comm_rank(link->comm), link->stream));
     DT_TRY(dt_event_record(link->done[place], link->stream));
     link->kept[place] = *buffer;

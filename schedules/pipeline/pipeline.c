@@ -3,9 +3,8 @@
 #include "lib/device/range.h"
 #include "lib/model/stage.h"
 #include "schedules/data_parallel/residency.h"
-#include "schedules/pipeline/copies.h"
+#include "schedules/pipeline/common.h"
 #include "schedules/pipeline/links.h"
-#include "schedules/pipeline/state.h"
 #include "schedules/plan/plan.h"
 
 #include <stdio.h>
@@ -19,8 +18,8 @@ struct pipeline {
     struct activation *activation;
     struct dt_stash *stashes; /* [parts, slots] */
     struct links links;
-    struct copies copies; /* of tied tables */
-    struct state state;   /* state that is not trained */
+    struct dt_comm *ends;       /* of tied tables: the two ranks with a copy (common.h) */
+    struct dt_event *exchanged; /* for the exchange of tied tables' gradients, and of state that is not trained */
     struct dt_loss_scales scales;
 
     /* Of the running step: */
@@ -303,7 +302,7 @@ static dt_status run_begin_gradients(struct pipeline *p, const struct action *a)
 
 static dt_status run_sum_copies(struct pipeline *p, const struct action *a)
 {
-    return copies_sum(&p->copies, &p->setup.dp->setup, group_of(p, a));
+    return copies_sum(p->ends, &p->setup.dp->setup, group_of(p, a), p->exchanged);
 }
 
 static dt_status run_reduce(struct pipeline *p, const struct action *a)
@@ -318,8 +317,7 @@ static dt_status run_update(struct pipeline *p, const struct action *a)
 
 static dt_status run_end_step(struct pipeline *p, const struct action *a)
 {
-    struct state_streams streams = {.compute = p->setup.compute, .network = p->setup.network, .timeline = p->setup.timeline};
-    DT_TRY(state_make_common(&p->state, p->setup.stage, p->setup.mesh, &streams));
+    DT_TRY(state_share(&p->setup.dp->setup, p->exchanged));
     return p->setup.dp->mode->end_step(p->setup.dp);
 }
 
@@ -573,12 +571,11 @@ static dt_status create_parts(struct pipeline *p)
     DT_TRY(create_stashes(p));
     DT_TRY(create_activation(p));
     DT_TRY(finish_plan(p));
-    if (s->stage->state_elems > 0)
-        DT_TRY(state_init(&p->state, s->device));
+    DT_TRY(dt_event_create(s->device, &p->exchanged));
     if (s->mesh->shape.size[MESH_PIPELINE] == 1)
         return DT_OK;
     DT_TRY(links_init(&p->links, s->mesh, s->compute, &p->plan, &p->receipts));
-    return dt_model_facts(&s->experiment->model).ends_share ? copies_init(&p->copies, s->mesh, s->device, &p->plan) : DT_OK;
+    return dt_model_facts(&s->experiment->model).ends_share ? copies_connect(s->mesh, &p->plan, &p->ends) : DT_OK;
 }
 
 dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **out)
@@ -612,8 +609,8 @@ void pipeline_destroy(struct pipeline *p)
         p->setup.extra->finish(p->setup.extra->context, p->setup.dp);
     for (int i = 0; p->stashes && i < p->plan.parts * p->plan.slots; i++)
         dt_stash_destroy(p->setup.stage, &p->stashes[i], p->setup.compute);
-    state_finish(&p->state);
-    copies_finish(&p->copies);
+    dt_event_destroy(p->exchanged);
+    dt_comm_destroy(p->ends);
     links_finish(&p->links);
     activation_destroy(p->activation);
     plan_receipts_finish(&p->receipts);
@@ -634,5 +631,5 @@ uint64_t pipeline_sent_bytes(const struct pipeline *p)
 
 uint64_t pipeline_summed_bytes(const struct pipeline *p)
 {
-    return p->copies.ends ? dt_comm_bytes(p->copies.ends, DT_COMM_ALL_REDUCE) : 0;
+    return p->ends ? dt_comm_bytes(p->ends, DT_COMM_ALL_REDUCE) : 0;
 }

@@ -106,6 +106,12 @@ dt_status timeline_wait(struct timeline *timeline, const struct dt_event *event)
     return wait_within(timeline, event, (struct mark){.phase = TIMELINE_EXPOSED});
 }
 
+dt_status timeline_follow(struct timeline *timeline, struct dt_stream *source, struct dt_event *event)
+{
+    DT_TRY(dt_event_record(event, source));
+    return timeline_wait(timeline, event);
+}
+
 dt_status timeline_receive(struct timeline *timeline, const struct dt_event *event, uint64_t key)
 {
     return wait_within(timeline, event, (struct mark){.phase = TIMELINE_MESSAGE, .key = key, .received = true});
