@@ -56,7 +56,7 @@ void dt_sim_engine_destroy(struct dt_sim_engine *e)
         free(e->groups[g]->arrivals);
         free(e->groups[g]);
     }
-    dt_sim_heap_finish(&e->starts);
+    dt_heap_finish(&e->starts);
     free(e->ranks);
     free(e->groups);
     free(e->activities);
@@ -171,7 +171,7 @@ static dt_status set_out(struct dt_sim_engine *e, struct activity activity)
     if (!(activity.movement.latency_s >= 0) || !isfinite(activity.movement.latency_s))
         return dt_fail(DT_ERR_INVALID, "simulation: a latency of %g s", activity.movement.latency_s);
     DT_TRY(new_activity(e, activity, &number));
-    return dt_sim_heap_set(&e->starts, number, activity.start_s + activity.movement.latency_s);
+    return dt_heap_set(&e->starts, number, activity.start_s + activity.movement.latency_s);
 }
 
 /* Add a rank to the list of ranks that may continue. */
@@ -265,7 +265,7 @@ static dt_status end_activity(struct dt_sim_engine *e, uint32_t number, double n
     if (more > 0) {
         a->lengthened = true;
         a->movement.flow.bytes = 0; /* all have arrived: only time passes */
-        return dt_sim_heap_set(&e->starts, number, now_s + more);
+        return dt_heap_set(&e->starts, number, now_s + more);
     }
     if (a->kind == ACTIVITY_COPY && a->op[0]->kind == DT_SIM_COPY)
         e->ranks[a->rank[0]].streams[a->stream[0]].idle.copy_s += now_s - a->came_s[0];
@@ -581,8 +581,8 @@ static dt_status advance_runnable(struct dt_sim_engine *e)
 
 static dt_status pass_moment(struct dt_sim_engine *e, double now_s)
 {
-    while (dt_sim_heap_time(&e->starts) == now_s) {
-        uint32_t activity = dt_sim_heap_pop(&e->starts);
+    while (dt_heap_time(&e->starts) == now_s) {
+        uint32_t activity = dt_heap_pop(&e->starts);
         const struct dt_sim_flow *flow =
             &e->activities[activity].movement.flow; /* after the latency its bytes begin to be sent, if there are any */
         DT_TRY(flow->bytes > 0 ? dt_sim_network_start(e->network, now_s, flow, activity) : end_activity(e, activity, now_s));
@@ -612,7 +612,7 @@ dt_status dt_sim_engine_run(struct dt_sim_engine *e)
             return dt_fail(DT_ERR_INTERRUPTED, "simulation: stopped after %llu operations", (unsigned long long)e->operations);
         DT_TRY(advance_runnable(e));
         DT_TRY(dt_sim_network_next(e->network, &next));
-        next = fmin(next, dt_sim_heap_time(&e->starts));
+        next = fmin(next, dt_heap_time(&e->starts));
         if (isinf(next))
             break;
         DT_TRY(pass_moment(e, next));

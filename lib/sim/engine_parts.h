@@ -1,8 +1,8 @@
 /* What the two files of the engine share; no other file includes it. */
 #pragma once
 
+#include "lib/base/heap.h"
 #include "lib/sim/engine.h"
-#include "lib/sim/heap.h"
 
 /* What a stream or host waits for. */
 enum hold {
@@ -97,7 +97,7 @@ struct dt_sim_engine {
     struct group **groups; /* [group_count] */
     int group_count, group_room;
 
-    struct dt_sim_heap starts; /* activities in their latency */
+    struct dt_heap starts; /* activities in their latency */
     struct activity *activities;
     uint32_t activity_count, activity_room, *free_activities, free_activity_count;
     struct waiting *waiting; /* sends and receives, by bucket */

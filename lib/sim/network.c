@@ -1,7 +1,7 @@
 #include "lib/sim/network.h"
 
 #include "lib/base/grow.h"
-#include "lib/sim/heap.h"
+#include "lib/base/heap.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -44,12 +44,12 @@ struct dt_sim_network {
     struct flow *flows; /* [flow_count], including ended ones */
     uint32_t link_count, link_room, flow_count, flow_room;
     uint32_t *free_flows, free_count; /* numbers of ended flows */
-    struct dt_sim_heap ends;          /* ends of flows */
+    struct dt_heap ends;              /* ends of flows */
     double now_s;
 
     uint32_t *dirty, dirty_count;     /* links whose flows have changed; extended to all links that these reach */
     uint32_t *reached, reached_count; /* flows whose rate may change */
-    struct dt_sim_heap filling;       /* links (even items) and flows (odd ones) by the level at which they stop growth */
+    struct dt_heap filling;           /* links (even items) and flows (odd ones) by the level at which they stop growth */
 };
 
 /* Weight on the link of the flow together with the flows that it represents. */
@@ -91,8 +91,8 @@ void dt_sim_network_destroy(struct dt_sim_network *n)
         free(n->links[l].flows);
     for (uint32_t f = 0; f < n->flow_count; f++)
         free(n->flows[f].places);
-    dt_sim_heap_finish(&n->ends);
-    dt_sim_heap_finish(&n->filling);
+    dt_heap_finish(&n->ends);
+    dt_heap_finish(&n->filling);
     free(n->links);
     free(n->flows);
     free(n->free_flows);
@@ -210,15 +210,15 @@ dt_status dt_sim_network_start(struct dt_sim_network *n, double now_s, const str
     n->now_s = now_s;
     for (uint32_t u = 0; u < spec->use_count; u++)
         DT_TRY(enter_link(n, number, u));
-    return dt_sim_heap_set(&n->ends, number, now_s + f->left_bytes / f->rate);
+    return dt_heap_set(&n->ends, number, now_s + f->left_bytes / f->rate);
 }
 
 uint32_t dt_sim_network_take(struct dt_sim_network *n, double now_s)
 {
-    if (dt_sim_heap_time(&n->ends) > now_s)
+    if (dt_heap_time(&n->ends) > now_s)
         return UINT32_MAX;
     n->now_s = now_s;
-    uint32_t number = dt_sim_heap_pop(&n->ends);
+    uint32_t number = dt_heap_pop(&n->ends);
     struct flow *f = &n->flows[number];
     f->active = false;
     for (uint32_t u = 0; u < f->spec.use_count; u++)
@@ -292,12 +292,12 @@ static dt_status prepare(struct dt_sim_network *n)
             l->weights += use_weight(&f->spec.uses[l->flows[p].use]) * f->spec.share;
         }
         if (l->flow_count && link_constrains(l))
-            DT_TRY(dt_sim_heap_set(&n->filling, 2 * n->dirty[d], link_level(l)));
+            DT_TRY(dt_heap_set(&n->filling, 2 * n->dirty[d], link_level(l)));
     }
     for (uint32_t r = 0; r < n->reached_count; r++) {
         const struct flow *f = &n->flows[n->reached[r]];
         if (f->stops_itself)
-            DT_TRY(dt_sim_heap_set(&n->filling, 2 * n->reached[r] + 1, f->alone / f->spec.share));
+            DT_TRY(dt_heap_set(&n->filling, 2 * n->reached[r] + 1, f->alone / f->spec.share));
     }
     return DT_OK;
 }
@@ -309,8 +309,8 @@ static dt_status fill(struct dt_sim_network *n)
 {
     uint32_t growing = n->reached_count;
     while (growing && n->filling.count) {
-        double level = dt_sim_heap_time(&n->filling); /* above 0, never decreases */
-        uint32_t item = dt_sim_heap_pop(&n->filling);
+        double level = dt_heap_time(&n->filling); /* above 0, never decreases */
+        uint32_t item = dt_heap_pop(&n->filling);
         if (item % 2) {
             struct flow *f = &n->flows[item / 2];
             if (f->growing) {
@@ -323,7 +323,7 @@ static dt_status fill(struct dt_sim_network *n)
         double now = link_level(l);
         if (now > level * (1 + 1e-12)) {
             if (l->growing)
-                DT_TRY(dt_sim_heap_set(&n->filling, item, now));
+                DT_TRY(dt_heap_set(&n->filling, item, now));
             continue;
         }
         for (uint32_t p = 0; p < l->flow_count; p++) {
@@ -334,7 +334,7 @@ static dt_status fill(struct dt_sim_network *n)
             }
         }
     }
-    dt_sim_heap_clear(&n->filling);
+    dt_heap_clear(&n->filling);
     return DT_OK;
 }
 
@@ -349,7 +349,7 @@ static dt_status settle(struct dt_sim_network *n)
         f->left_bytes = fmax(f->left_bytes - f->rate * (n->now_s - f->since_s), 0);
         f->since_s = n->now_s;
         f->rate = f->next_rate;
-        DT_TRY(dt_sim_heap_set(&n->ends, n->reached[r], n->now_s + f->left_bytes / f->rate));
+        DT_TRY(dt_heap_set(&n->ends, n->reached[r], n->now_s + f->left_bytes / f->rate));
     }
     for (uint32_t d = 0; d < n->dirty_count; d++)
         n->links[n->dirty[d]].dirty = false;
@@ -370,7 +370,7 @@ dt_status dt_sim_network_next(struct dt_sim_network *n, double *out_s)
 {
     if (n->dirty_count)
         DT_TRY(share(n));
-    *out_s = dt_sim_heap_time(&n->ends);
+    *out_s = dt_heap_time(&n->ends);
     return DT_OK;
 }
 

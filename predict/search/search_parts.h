@@ -3,7 +3,7 @@
 #ifndef PREDICT_SEARCH_SEARCH_PARTS_H
 #define PREDICT_SEARCH_SEARCH_PARTS_H
 
-#include "lib/sim/heap.h"
+#include "lib/base/heap.h"
 #include "predict/search/search.h"
 
 #include <pthread.h>
@@ -51,10 +51,10 @@ struct search {
     pthread_mutex_t lock; /* guards everything below, and the result */
     int bounded;          /* number of candidates that threads have taken to find their bounds */
     struct family first_round[FAMILIES];
-    int level, next;              /* next: position in `order` */
-    struct dt_sim_heap sharpened; /* candidates with better bounds than those of `order`, which wait for their simulation */
-    double worst_kept;            /* score of the last of the `top` best; INFINITY: fewer are known */
-    int *kept;                    /* [top] the best, in order */
+    int level, next;          /* next: position in `order` */
+    struct dt_heap sharpened; /* candidates with better bounds than those of `order`, which wait for their simulation */
+    double worst_kept;        /* score of the last of the `top` best; INFINITY: fewer are known */
+    int *kept;                /* [top] the best, in order */
     int kept_count;
     int later[PARADIGM_ROOM], tries[PARADIGM_ROOM]; /* second round: position in `order` */
     bool has_result[PARADIGM_ROOM];

@@ -369,7 +369,7 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     short_forms_destroy(s.shorts);
     simulated_system_destroy(s.system);
     recordings_destroy(s.own_recordings);
-    dt_sim_heap_finish(&s.sharpened);
+    dt_heap_finish(&s.sharpened);
     out->seconds = dt_clock_s() - begun_s;
     return status;
 }

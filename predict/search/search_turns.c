@@ -49,7 +49,7 @@ static bool is_open(const struct search *s, int index)
 
 static struct task take_sharpened(struct search *s, int index)
 {
-    dt_sim_heap_remove(&s->sharpened, (uint32_t)index);
+    dt_heap_remove(&s->sharpened, (uint32_t)index);
     return (struct task){index, (enum look)s->all[index].look, false};
 }
 
@@ -130,7 +130,7 @@ static struct task pick_of_level(struct search *s)
     bool all = s->options->all_simulated;
     while (s->next < s->level_end[s->level] && !is_open(s, s->order[s->next]))
         s->next++; /* skip candidates with sharpened bounds, which have another place now */
-    double sharpened = dt_sim_heap_time(&s->sharpened),
+    double sharpened = dt_heap_time(&s->sharpened),
            raw = s->next < s->level_end[s->level] ? s->all[s->order[s->next]].bound_score : INFINITY;
     double least = fmin(sharpened, raw);
     if (isinf(least) || (!all && least > s->worst_kept))
@@ -300,7 +300,7 @@ static dt_status note_short_form(struct search *s, const struct task *task, cons
     } else {
         s->all[index].bound_score = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
         if (!task->opens)
-            DT_TRY(dt_sim_heap_set(&s->sharpened, (uint32_t)index, s->all[index].bound_score));
+            DT_TRY(dt_heap_set(&s->sharpened, (uint32_t)index, s->all[index].bound_score));
     }
     tell_progress(s);
     return DT_OK;

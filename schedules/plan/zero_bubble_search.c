@@ -1,5 +1,7 @@
 #include "schedules/plan/plan.h"
 
+#include "lib/base/heap.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +44,6 @@ struct player {
     bool backward_is_next;
     double free;       /* when its last pass ends */
     double wakes;      /* time of its next decision; INFINITY: at the next arrival */
-    int place;         /* its position in the heap if it is waiting */
     double begin, end; /* of all its passes */
     /* [micro_batches] arrivals of activations and gradients; INFINITY: unknown yet */
     double *activations, *gradients;
@@ -55,25 +56,12 @@ struct game {
     int micro_batches, limit_halves;
     struct rules rules;
     struct player *players; /* [stages] */
-    int *heap;              /* [waking] ranks ordered by the time at which they wake, as a heap */
-    int waking;
-    double *times;   /* the players' arrivals */
-    uint8_t *passes; /* and passes */
+    struct dt_heap waking;  /* ranks by the time at which they wake; it has room for all of them */
+    double *times;          /* the players' arrivals */
+    uint8_t *passes;        /* and passes */
 };
 
 /* ---- which rank decides next ---- */
-
-static bool earlier(const struct game *g, int rank, int other)
-{
-    double time = g->players[rank].wakes, others = g->players[other].wakes;
-    return time != others ? time < others : rank < other;
-}
-
-static void put(struct game *g, int place, int rank)
-{
-    g->heap[place] = rank;
-    g->players[rank].place = place;
-}
 
 /* An arrival never makes a rank wake later. */
 static void wake(struct game *g, int rank, double time)
@@ -82,26 +70,8 @@ static void wake(struct game *g, int rank, double time)
     double when = time > p->free ? time : p->free;
     if (when >= p->wakes)
         return;
-    int place = p->wakes < INFINITY ? p->place : g->waking++;
     p->wakes = when;
-    for (; place > 0 && earlier(g, rank, g->heap[(place - 1) / 2]); place = (place - 1) / 2)
-        put(g, place, g->heap[(place - 1) / 2]);
-    put(g, place, rank);
-}
-
-static int first_to_wake(struct game *g)
-{
-    int first = g->heap[0], last = g->heap[--g->waking], place = 0;
-    for (int child = 1; child < g->waking; child = 2 * place + 1) {
-        if (child + 1 < g->waking && earlier(g, g->heap[child + 1], g->heap[child]))
-            child++;
-        if (!earlier(g, g->heap[child], last))
-            break;
-        put(g, place, g->heap[child]);
-        place = child;
-    }
-    put(g, place, last);
-    return first;
+    dt_heap_set(&g->waking, (uint32_t)rank, when);
 }
 
 /* ---- a rank's decision ---- */
@@ -210,7 +180,6 @@ static void prepare(struct game *g, int micro_batches, const struct rules *rules
     int stages = g->shape->stages;
     g->micro_batches = micro_batches;
     g->rules = *rules;
-    g->waking = 0;
     for (size_t i = 0; i < 2 * (size_t)stages * (size_t)micro_batches; i++)
         g->times[i] = INFINITY;
     for (int rank = 0; rank < stages; rank++) {
@@ -230,8 +199,8 @@ static double play(struct game *g, int micro_batches, const struct rules *rules)
 {
     double longest = 0;
     prepare(g, micro_batches, rules);
-    while (g->waking > 0) {
-        int rank = first_to_wake(g);
+    while (g->waking.count > 0) {
+        int rank = (int)dt_heap_pop(&g->waking);
         struct player *p = &g->players[rank];
         double now = p->wakes, wakes;
         p->wakes = INFINITY;
@@ -350,19 +319,20 @@ dt_status search_emit(const struct order_shape *shape, struct plan *plans)
     struct game g = {.shape = shape,
                      .limit_halves = 2 * (shape->memory_limit ? shape->memory_limit : shape->stages),
                      .players = calloc(stages, sizeof *g.players),
-                     .heap = calloc(stages, sizeof *g.heap),
                      .times = malloc(2 * stages * micro_batches * sizeof *g.times),
                      .passes = malloc(3 * stages * micro_batches)};
-    dt_status status = DT_ERR_HOST_MEMORY;
-    if (g.players && g.heap && g.times && g.passes) {
+    dt_status status = dt_allocated(g.players && g.times && g.passes, "no host memory to search an order of %d stages and %d micro-batches",
+                                    shape->stages, shape->micro_batches);
+    for (uint32_t rank = 0; rank < stages; rank++)
+        DT_THEN(status, dt_heap_set(&g.waking, rank, 0));
+    dt_heap_clear(&g.waking);
+    if (status == DT_OK) {
         struct rules rules = find_rules(&g);
         play(&g, shape->micro_batches, &rules);
         status = write_plans(&g, plans);
-    } else {
-        dt_fail(status, "no host memory to search an order of %d stages and %d micro-batches", shape->stages, shape->micro_batches);
     }
+    dt_heap_finish(&g.waking);
     free(g.players);
-    free(g.heap);
     free(g.times);
     free(g.passes);
     return status;
