@@ -34,6 +34,13 @@ struct dt_comm_entry {
     _Atomic int state; /* enum dt_comm_state: changed by the stream's thread, read by any thread that dumps */
 };
 
+/* The ranks of a communicator that a backend makes. */
+struct dt_comm_members {
+    const int *ranks;       /* [count] numbers in the parent; NULL for a world */
+    const int *world_ranks; /* [count] numbers in the world; valid as long as the communicator exists */
+    int count, place;       /* place: this rank's among them */
+};
+
 struct dt_comm_backend {
     const char *name;                                                         /* "self", "mpi", "sim", "nccl" */
     const char *(*library)(const struct dt_comm *comm);                       /* NULL: "none" */
@@ -41,12 +48,12 @@ struct dt_comm_backend {
     void (*network)(const struct dt_comm *comm, struct dt_comm_network *out); /* NULL: nothing is known; *out is zeroed */
     void (*destroy)(struct dt_comm *comm);                                    /* frees comm itself too */
     /* Queue an operation on its stream. Between group_start and group_end only sends and receives
-     * are queued. */
+     * are queued, all on one stream (dt_comm.group_stream). */
     dt_status (*queue)(struct dt_comm *comm, const struct dt_comm_operation *operation);
     dt_status (*group_start)(struct dt_comm *comm); /* NULL, as group_end: nothing needs to be done */
     dt_status (*group_end)(struct dt_comm *comm);
-    /* As dt_comm_subset; also called on ranks that are not in the list. */
-    dt_status (*subset)(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
+    /* As dt_comm_subset; also called, with count 0, on ranks that are not in the list. */
+    dt_status (*subset)(struct dt_comm *parent, const struct dt_comm_members *members, const char *name, struct dt_comm **out);
     dt_status (*host_all_gather)(struct dt_comm *comm, const void *mine, size_t bytes, void *all);
     /* As dt_host_gather, dt_host_reduce and dt_host_gather_among; NULL: implemented by
      * host_all_gather. */
@@ -73,7 +80,7 @@ struct dt_comm {
     const struct dt_comm_backend *backend;
     struct dt_device *device;
     int rank, size;
-    int *world_ranks; /* [size] for a subset: numbers in the outermost communicator; NULL: its own numbers */
+    int *world_ranks; /* [size] numbers in the outermost communicator; set when the backend has made it */
     char name[32];
     struct dt_comm_options options;
     _Atomic uint64_t sequence; /* number of the last operation; counted by the host thread, read by any thread that dumps */
@@ -98,8 +105,8 @@ void dt_comm_init(struct dt_comm *comm, const struct dt_comm_backend *backend, s
 void dt_comm_mark(struct dt_comm *comm, uint64_t sequence, enum dt_comm_state state);
 
 dt_status dt_comm_self_create(struct dt_device *device, const char *name, const struct dt_comm_options *options, struct dt_comm **out);
-dt_status dt_comm_sim_create(struct dt_device *device, int rank, int size, const char *name, const struct dt_comm_options *options,
-                             struct dt_comm **out);
+dt_status dt_comm_sim_create(struct dt_device *device, const struct dt_comm_members *members, const char *name,
+                             const struct dt_comm_options *options, struct dt_comm **out);
 /* mpi/backend.c, or mpi/none.c, which says what is missing. Collective. */
 dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                              struct dt_comm **out);
@@ -109,7 +116,7 @@ bool dt_comm_mpi_available(char *text, size_t text_bytes);
 dt_status dt_comm_mpi_check_world(const struct dt_world *world);
 /* nccl/backend.c, or nccl/none.c, which says what is missing. Collective; the device is a cuda
  * device. */
-dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
-                              struct dt_comm **out);
+dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_members *members,
+                              const struct dt_comm_options *options, struct dt_comm **out);
 bool dt_comm_nccl_available(char *text, size_t text_bytes);
 dt_status dt_comm_nccl_check_world(const struct dt_world *world);

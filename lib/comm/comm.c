@@ -35,11 +35,8 @@ void dt_comm_init(struct dt_comm *comm, const struct dt_comm_backend *backend, s
     pthread_mutex_init(&comm->tree, NULL);
 }
 
-/* Add a subset to its parent, if there is one. */
 static void add_child(struct dt_comm *parent, struct dt_comm *child)
 {
-    if (!child)
-        return;
     child->root = parent->root;
     child->parent = parent;
     pthread_mutex_lock(&parent->root->tree);
@@ -131,37 +128,42 @@ static dt_status add_kept(struct dt_comm *parent, const char *name, struct dt_co
 
 /* ---- subsets ---- */
 
-static dt_status check_members(const struct dt_comm *parent, const int *ranks, int count, const char *name)
+static dt_status find_place(const struct dt_comm *parent, const int *ranks, int count, const char *name, int *out)
 {
-    bool member = false;
+    *out = count;
     for (int i = 0; i < count; i++) {
         if (ranks[i] < 0 || ranks[i] >= parent->size)
             return dt_fail(DT_ERR_INVALID, "%s: rank %d is not one of the %d of %s", name, ranks[i], parent->size, parent->name);
-        member |= ranks[i] == parent->rank;
+        *out = ranks[i] == parent->rank ? i : *out;
     }
-    return count == 0 || member ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: rank %d gave a list without itself", name, parent->rank);
+    return count == 0 || *out < count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: rank %d gave a list without itself", name, parent->rank);
 }
 
-static dt_status make_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
+static dt_status make_subset(struct dt_comm *parent, const int *ranks, int count, int place, const char *name, struct dt_comm **out)
 {
-    DT_TRY(parent->backend->subset(parent, ranks, count, name, out));
-    if (!*out)
-        return DT_OK;
-    add_child(parent, *out);
-    (*out)->world_ranks = malloc((size_t)count * sizeof *ranks);
-    DT_TRY(dt_allocated((*out)->world_ranks, "%s: no host memory for the numbers of %d ranks", name, count));
+    int *world_ranks = malloc(((size_t)count + 1) * sizeof *ranks);
+    DT_TRY(dt_allocated(world_ranks, "%s: no host memory for the numbers of %d ranks", name, count));
     for (int i = 0; i < count; i++)
-        (*out)->world_ranks[i] = dt_comm_world_rank(parent, ranks[i]);
+        world_ranks[i] = dt_comm_world_rank(parent, ranks[i]);
+    const struct dt_comm_members members = {ranks, world_ranks, count, place};
+    dt_status status = parent->backend->subset(parent, &members, name, out);
+    if (status < 0 || !*out) {
+        free(world_ranks);
+        return status;
+    }
+    (*out)->world_ranks = world_ranks;
+    add_child(parent, *out);
     return DT_OK;
 }
 
 dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
 {
+    int place;
     *out = NULL;
-    DT_TRY(check_members(parent, ranks, count, name));
+    DT_TRY(find_place(parent, ranks, count, name, &place));
     if (parent->set && take_kept(parent, name, out))
         return DT_OK;
-    dt_status status = make_subset(parent, ranks, count, name, out);
+    dt_status status = make_subset(parent, ranks, count, place, name, out);
     if (status == DT_OK && parent->set)
         status = add_kept(parent, name, *out);
     if (status < 0) {
@@ -178,9 +180,10 @@ void dt_comm_destroy(struct dt_comm *comm)
     forget(comm);
     remove_child(comm);
     pthread_mutex_destroy(&comm->tree);
-    free(comm->world_ranks);
     free(comm->set);
+    int *world_ranks = comm->world_ranks; /* the backend may need them until its end */
     comm->backend->destroy(comm);
+    free(world_ranks);
 }
 
 int dt_comm_rank(const struct dt_comm *comm)
@@ -195,7 +198,7 @@ int dt_comm_size(const struct dt_comm *comm)
 
 int dt_comm_world_rank(const struct dt_comm *comm, int rank)
 {
-    return comm->world_ranks ? comm->world_ranks[rank] : rank;
+    return comm->world_ranks[rank];
 }
 
 const char *dt_comm_library(const struct dt_comm *comm)
@@ -248,14 +251,32 @@ void dt_comm_network_merge(struct dt_comm_network *all, const struct dt_comm_net
     all->registered_bytes = all->registered_bytes > one->registered_bytes ? all->registered_bytes : one->registered_bytes;
 }
 
+static bool is_transfer(const struct dt_comm_operation *o)
+{
+    return o->kind == DT_COMM_SEND || o->kind == DT_COMM_RECV;
+}
+
+static dt_status check(const struct dt_comm *comm, const struct dt_comm_operation *o)
+{
+    const char *name = dt_comm_kind_name(o->kind);
+    bool has_peer = o->kind >= DT_COMM_BROADCAST;
+    if (has_peer && (o->peer < 0 || o->peer >= comm->size))
+        return dt_fail(DT_ERR_INVALID, "%s: %s with rank %d, of %d", comm->name, name, o->peer, comm->size);
+    if (is_transfer(o) && o->peer == comm->rank)
+        return dt_fail(DT_ERR_INVALID, "%s: rank %d cannot %s itself", comm->name, o->peer,
+                       o->kind == DT_COMM_SEND ? "send to" : "receive from");
+    if (comm->in_group && !is_transfer(o))
+        return dt_fail(DT_ERR_INVALID, "%s: %s within a group of sends and receives", comm->name, name);
+    if (comm->in_group && comm->group_stream && comm->group_stream != o->stream)
+        return dt_fail(DT_ERR_INVALID, "%s: the transfers of a group are not all on one stream", comm->name);
+    return DT_OK;
+}
+
 /* Note the operation as queued and give it to the backend. An empty operation is skipped on every
  * rank. */
 static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
 {
-    bool has_peer = operation.kind >= DT_COMM_BROADCAST;
-    if (has_peer && (operation.peer < 0 || operation.peer >= comm->size))
-        return dt_fail(DT_ERR_INVALID, "%s: %s with rank %d, of %d", comm->name, dt_comm_kind_name(operation.kind), operation.peer,
-                       comm->size);
+    DT_TRY(check(comm, &operation));
     if (operation.count_elems == 0)
         return DT_OK;
     operation.sequence = comm->sequence + 1;
@@ -270,7 +291,7 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
 
     /* A group runs when it ends: it is one span, which begins with its first operation. */
     bool spans = !comm->in_group || comm->group_stream == NULL;
-    bool message = operation.kind == DT_COMM_SEND || operation.kind == DT_COMM_RECV;
+    bool message = is_transfer(&operation);
     if (comm->in_group)
         comm->group_stream = operation.stream;
     if (spans)
@@ -339,6 +360,8 @@ dt_status dt_recv(struct dt_comm *comm, void *buffer, size_t count_elems, enum d
 
 dt_status dt_group_start(struct dt_comm *comm)
 {
+    if (comm->in_group)
+        return dt_fail(DT_ERR_INVALID, "%s: a group within a group", comm->name);
     comm->in_group = true;
     comm->group_stream = NULL;
     return comm->backend->group_start ? comm->backend->group_start(comm) : DT_OK;
@@ -346,6 +369,8 @@ dt_status dt_group_start(struct dt_comm *comm)
 
 dt_status dt_group_end(struct dt_comm *comm)
 {
+    if (!comm->in_group)
+        return dt_fail(DT_ERR_INVALID, "%s: a group ends that never began", comm->name);
     comm->in_group = false;
     if (comm->backend->group_end)
         DT_TRY(comm->backend->group_end(comm));

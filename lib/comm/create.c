@@ -2,6 +2,7 @@
  * backends. */
 #include "lib/comm/backend.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -50,16 +51,32 @@ dt_status dt_comm_check_world(const char *backend, const struct dt_world *world)
     return i < BACKENDS && backends[i].check_world ? backends[i].check_world(world) : DT_OK;
 }
 
+static dt_status create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_members *members,
+                        const struct dt_comm_options *options, struct dt_comm **out)
+{
+    const struct dt_device_kind *kind = dt_device_kind_of(device);
+    if (kind->simulated)
+        return dt_comm_sim_create(device, members, "world", options, out);
+    if (world->size == 1)
+        return dt_comm_self_create(device, "world", options, out);
+    return kind->gpus ? dt_comm_nccl_create(device, world, members, options, out) : dt_comm_mpi_create(device, world, options, out);
+}
+
 dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
                          struct dt_comm **out)
 {
-    const struct dt_device_kind *kind = dt_device_kind_of(device);
     *out = NULL;
     if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
         return dt_fail(DT_ERR_INVALID, "rank %d of %d is not a place in a world", world->rank, world->size);
-    if (kind->simulated)
-        return dt_comm_sim_create(device, world->rank, world->size, "world", options, out);
-    if (world->size == 1)
-        return dt_comm_self_create(device, "world", options, out);
-    return kind->gpus ? dt_comm_nccl_create(device, world, options, out) : dt_comm_mpi_create(device, world, options, out);
+    int *world_ranks = malloc((size_t)world->size * sizeof *world_ranks);
+    DT_TRY(dt_allocated(world_ranks, "no host memory for a communicator"));
+    for (int i = 0; i < world->size; i++)
+        world_ranks[i] = i;
+    const struct dt_comm_members members = {.world_ranks = world_ranks, .count = world->size, .place = world->rank};
+    dt_status status = create(device, world, &members, options, out);
+    if (status == DT_OK)
+        (*out)->world_ranks = world_ranks;
+    else
+        free(world_ranks);
+    return status;
 }

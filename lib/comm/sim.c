@@ -25,23 +25,15 @@ static void sim_destroy(struct dt_comm *comm)
     free(comm);
 }
 
-/* ranks [size]: numbers in the world; NULL: no host memory for them. Owns ranks, also after a
- * failure. */
-static dt_status create(struct dt_device *device, int rank, int size, int *ranks, const char *name, const struct dt_comm_options *options,
-                        struct dt_comm **out)
+dt_status dt_comm_sim_create(struct dt_device *device, const struct dt_comm_members *members, const char *name,
+                             const struct dt_comm_options *options, struct dt_comm **out)
 {
     struct sim_comm *comm = calloc(1, sizeof *comm);
-    *out = NULL;
-    if (!comm || !ranks) {
-        free(comm);
-        free(ranks);
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator");
-    }
-    dt_comm_init(&comm->base, &sim_backend, device, rank, size, name, options);
+    DT_TRY(dt_allocated(comm, "no host memory for a communicator"));
+    dt_comm_init(&comm->base, &sim_backend, device, members->place, members->count, name, options);
     for (int kind = 0; kind < DT_COMM_KINDS; kind++)
         snprintf(comm->labels[kind], sizeof *comm->labels, "%s %s", dt_comm_kind_name((enum dt_comm_kind)kind), comm->base.name);
-    dt_status status = dt_sim_add_slot(device, name, ranks, size, &comm->slot);
-    free(ranks);
+    dt_status status = dt_sim_add_slot(device, name, members->world_ranks, members->count, &comm->slot);
     if (status < 0) {
         sim_destroy(&comm->base);
         return status;
@@ -50,26 +42,9 @@ static dt_status create(struct dt_device *device, int rank, int size, int *ranks
     return DT_OK;
 }
 
-dt_status dt_comm_sim_create(struct dt_device *device, int rank, int size, const char *name, const struct dt_comm_options *options,
-                             struct dt_comm **out)
+static dt_status sim_subset(struct dt_comm *parent, const struct dt_comm_members *members, const char *name, struct dt_comm **out)
 {
-    int *ranks = malloc((size_t)size * sizeof *ranks);
-    for (int i = 0; ranks && i < size; i++)
-        ranks[i] = i;
-    return create(device, rank, size, ranks, name, options, out);
-}
-
-static dt_status sim_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
-{
-    int rank = 0;
-    if (count == 0)
-        return DT_OK;
-    int *members = malloc((size_t)count * sizeof *members);
-    for (int i = 0; members && i < count; i++)
-        members[i] = dt_comm_world_rank(parent, ranks[i]);
-    while (ranks[rank] != parent->rank)
-        rank++;
-    return create(parent->device, rank, count, members, name, &parent->options, out);
+    return members->count == 0 ? DT_OK : dt_comm_sim_create(parent->device, members, name, &parent->options, out);
 }
 
 static bool is_of(const struct sim_comm *comm, const char *group)

@@ -326,19 +326,17 @@ dt_status dt_comm_mpi_create(struct dt_device *device, const struct dt_world *wo
 }
 
 /* MPI splits by color: a subset's color is its first rank, which no other subset has. */
-static dt_status mpi_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
+static dt_status mpi_subset(struct dt_comm *parent, const struct dt_comm_members *members, const char *name, struct dt_comm **out)
 {
     struct mpi_comm *comm = mpi_of(parent);
     struct mpi_waiting waiting = {.comm = comm, .what = "subset"};
-    int color = count ? ranks[0] : MPI_UNDEFINED, key = 0;
+    int color = members->count ? members->ranks[0] : MPI_UNDEFINED;
     MPI_Comm handle;
-    while (key < count && ranks[key] != parent->rank)
-        key++;
     DT_TRY(meet(comm, "subset"));
-    DT_TRY(dt_mpi_check(&waiting, MPI_Comm_split(comm->handle, color, key, &handle)));
+    DT_TRY(dt_mpi_check(&waiting, MPI_Comm_split(comm->handle, color, members->place, &handle)));
     if (handle == MPI_COMM_NULL)
         return DT_OK;
-    if (count > 1)
+    if (members->count > 1)
         return wrap(handle, comm->family, parent->device, name, &parent->options, out);
     MPI_Comm_free(&handle);
     return dt_comm_self_create(parent->device, name, &parent->options, out);
@@ -391,11 +389,9 @@ static dt_status batch_task(void *arguments)
     return status;
 }
 
-static dt_status add_to_group(struct mpi_comm *comm, const struct mpi_transfer *transfer, struct dt_stream *stream)
+static dt_status add_to_group(struct mpi_comm *comm, const struct mpi_transfer *transfer)
 {
     struct mpi_batch *group = comm->group;
-    if (comm->group_stream && comm->group_stream != stream)
-        return dt_fail(DT_ERR_INVALID, "%s: the transfers of a group are not all on one stream", comm->base.name);
     if (!group || group->count == group->capacity) {
         int capacity = group ? 2 * group->capacity : 8;
         group = realloc(group, sizeof *group + (size_t)capacity * sizeof group->transfers[0]);
@@ -405,7 +401,6 @@ static dt_status add_to_group(struct mpi_comm *comm, const struct mpi_transfer *
         comm->group = group;
     }
     group->transfers[group->count++] = *transfer;
-    comm->group_stream = stream;
     return DT_OK;
 }
 
@@ -413,8 +408,6 @@ static dt_status queue_transfer(struct mpi_comm *comm, const struct dt_comm_oper
 {
     bool send = o->kind == DT_COMM_SEND;
     dt_cpu_stream_exchanges(o->stream);
-    if (o->peer == comm->base.rank)
-        return dt_fail(DT_ERR_INVALID, "%s: rank %d cannot %s itself", comm->base.name, o->peer, send ? "send to" : "receive from");
     unsigned number = send ? comm->sent[o->peer]++ : comm->received[o->peer]++;
     struct transfer_arguments a = {comm,
                                    {.buffer = send ? (char *)o->send : o->receive,
@@ -423,8 +416,8 @@ static dt_status queue_transfer(struct mpi_comm *comm, const struct dt_comm_oper
                                     .tag = dt_mpi_tag(comm, number, MPI_PHASE_TRANSFER),
                                     .send = send,
                                     .sequence = o->sequence}};
-    if (comm->grouping)
-        return add_to_group(comm, &a.transfer, o->stream);
+    if (comm->base.in_group)
+        return add_to_group(comm, &a.transfer);
     return dt_cpu_submit(o->stream, dt_comm_kind_name(o->kind), transfer_task, &a, sizeof a);
 }
 
@@ -433,38 +426,22 @@ static dt_status mpi_queue(struct dt_comm *base, const struct dt_comm_operation 
     struct mpi_comm *comm = mpi_of(base);
     if (operation->kind == DT_COMM_SEND || operation->kind == DT_COMM_RECV)
         return queue_transfer(comm, operation);
-    if (comm->grouping)
-        return dt_fail(DT_ERR_INVALID, "%s: %s within a group of sends and receives", base->name, dt_comm_kind_name(operation->kind));
     struct collective_arguments a = {comm, *operation, comm->collectives++};
     return dt_cpu_submit(operation->stream, dt_comm_kind_name(operation->kind), collective_task, &a, sizeof a);
-}
-
-static dt_status mpi_group_start(struct dt_comm *base)
-{
-    struct mpi_comm *comm = mpi_of(base);
-    if (comm->grouping)
-        return dt_fail(DT_ERR_INVALID, "%s: a group within a group", base->name);
-    comm->grouping = true;
-    return DT_OK;
 }
 
 static dt_status mpi_group_end(struct dt_comm *base)
 {
     struct mpi_comm *comm = mpi_of(base);
     struct batch_arguments a = {comm, comm->group};
-    struct dt_stream *stream = comm->group_stream;
-    if (!comm->grouping)
-        return dt_fail(DT_ERR_INVALID, "%s: a group ends that never began", base->name);
-    comm->grouping = false;
     comm->group = NULL;
-    comm->group_stream = NULL;
     if (!a.batch)
         return DT_OK;
     pthread_mutex_lock(&comm->mutex);
     a.batch->next = comm->batches;
     comm->batches = a.batch;
     pthread_mutex_unlock(&comm->mutex);
-    return dt_cpu_submit(stream, "group", batch_task, &a, sizeof a);
+    return dt_cpu_submit(base->group_stream, "group", batch_task, &a, sizeof a);
 }
 
 /* A blocking all_gather of bytes. */
@@ -485,7 +462,6 @@ static const struct dt_comm_backend mpi_backend = {
     .library = mpi_library,
     .destroy = mpi_destroy,
     .queue = mpi_queue,
-    .group_start = mpi_group_start,
     .group_end = mpi_group_end,
     .subset = mpi_subset,
     .host_all_gather = mpi_host_all_gather,

@@ -57,9 +57,7 @@ struct mpi_comm {
      * direction count transfers. */
     unsigned collectives;
     unsigned *sent, *received; /* [size] */
-    bool grouping;
-    struct mpi_batch *group;
-    struct dt_stream *group_stream;
+    struct mpi_batch *group;   /* the open one; NULL: none, or it is empty */
 
     pthread_mutex_t mutex; /* guards batches */
     struct mpi_batch *batches;

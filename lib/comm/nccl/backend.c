@@ -99,7 +99,6 @@ static void free_comm(struct nccl_comm *comm)
         if (comm->ended[i])
             cudaEventDestroy(comm->ended[i]);
     }
-    free(comm->ranks);
     free(comm);
 }
 
@@ -144,23 +143,15 @@ static dt_status create_events(struct nccl_comm *comm)
     return DT_OK;
 }
 
-/* Add a member without a handle to the family: rank `rank` of the world's ranks [size]. From here
- * on nccl_destroy ends it. */
-static dt_status add_member(struct nccl_family *f, const int *ranks, int size, int rank, uint64_t group, const char *name,
+/* Add a member without a handle to the family. From here on nccl_destroy ends it. */
+static dt_status add_member(struct nccl_family *f, const struct dt_comm_members *members, uint64_t group, const char *name,
                             struct nccl_comm **out)
 {
     struct nccl_comm *comm = calloc(1, sizeof *comm);
-    int *copy = malloc((size_t)size * sizeof *copy);
-    if (!comm || !copy) {
-        free(comm);
-        free(copy);
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for communicator %s", name);
-    }
-    memcpy(copy, ranks, (size_t)size * sizeof *copy);
+    DT_TRY(dt_allocated(comm, "no host memory for communicator %s", name));
     comm->family = f;
-    comm->ranks = copy;
-    comm->group = (struct dt_rendezvous_group){.id = group, .ranks = copy, .size = size, .rank = rank};
-    dt_comm_init(&comm->base, &nccl_backend, f->device, rank, size, name, &f->options);
+    comm->group = (struct dt_rendezvous_group){.id = group, .ranks = members->world_ranks, .size = members->count, .rank = members->place};
+    dt_comm_init(&comm->base, &nccl_backend, f->device, members->place, members->count, name, &f->options);
     dt_status status = create_events(comm);
     if (status < 0) {
         free_comm(comm);
@@ -285,23 +276,13 @@ static dt_status meet(struct nccl_family *f, const struct dt_world *world)
     return dt_rendezvous_create(&place, &f->rendezvous);
 }
 
-static dt_status make_world(struct nccl_family *f, int size, struct nccl_comm **out)
-{
-    int *ranks = malloc((size_t)size * sizeof *ranks);
-    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", size));
-    for (int i = 0; i < size; i++)
-        ranks[i] = i;
-    dt_status status = add_member(f, ranks, size, f->world_rank, 0, "world", out);
-    free(ranks);
-    return status;
-}
-
 /* The part of creation up to the ranks' connections. */
-static dt_status begin_family(struct nccl_family *f, const struct dt_world *world, int *version, struct nccl_comm **out)
+static dt_status begin_family(struct nccl_family *f, const struct dt_world *world, const struct dt_comm_members *members, int *version,
+                              struct nccl_comm **out)
 {
     DT_TRY(load(&f->nccl, version, f->library, sizeof f->library));
     DT_TRY(meet(f, world));
-    return make_world(f, world->size, out);
+    return add_member(f, members, 0, "world", out);
 }
 
 /* The part of creation up to NCCL's communicator. */
@@ -319,8 +300,8 @@ static dt_status begin_world(struct nccl_comm *world, int version)
     return dt_nccl_register(world);
 }
 
-dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_options *options,
-                              struct dt_comm **out)
+dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *world, const struct dt_comm_members *members,
+                              const struct dt_comm_options *options, struct dt_comm **out)
 {
     struct nccl_comm *comm = NULL;
     struct nccl_family *f = calloc(1, sizeof *f);
@@ -333,7 +314,7 @@ dt_status dt_comm_nccl_create(struct dt_device *device, const struct dt_world *w
     pthread_mutex_init(&f->mutex, NULL);
     f->watch = (struct dt_cuda_watch){.poll = dt_nccl_poll, .context = f};
     dt_cuda_watch(device, &f->watch);
-    dt_status status = begin_family(f, world, &version, &comm);
+    dt_status status = begin_family(f, world, members, &version, &comm);
     if (status < 0) {
         end_family(f);
         return status;
@@ -380,31 +361,18 @@ static dt_status split_handle(struct nccl_comm *parent, int color, struct nccl_c
     return dt_nccl_register(comm);
 }
 
-/* Add this rank's member of the subset: *out without a handle yet. */
-static dt_status add_subset(struct nccl_comm *parent, const int *ranks, int count, uint64_t group, const char *name, struct nccl_comm **out)
-{
-    int place = 0, *world_ranks = malloc((size_t)count * sizeof *world_ranks);
-    DT_TRY(dt_allocated(world_ranks, "no host memory for %d ranks", count));
-    for (int i = 0; i < count; i++) {
-        place = ranks[i] == parent->base.rank ? i : place;
-        world_ranks[i] = parent->ranks[ranks[i]];
-    }
-    dt_status status = add_member(parent->family, world_ranks, count, place, group, name, out);
-    free(world_ranks);
-    return status;
-}
-
 /* NCCL makes communicators for two or more ranks; a single rank needs none. */
-static dt_status create_subset(struct nccl_comm *parent, const struct membership *all, const int *ranks, int count, const char *name,
-                               struct dt_comm **out)
+static dt_status create_subset(struct nccl_comm *parent, const struct membership *all, const struct dt_comm_members *members,
+                               const char *name, struct dt_comm **out)
 {
     struct nccl_comm *comm = NULL;
+    int count = members->count, first = count ? members->ranks[0] : 0;
     bool any = false;
     for (int i = 0; i < parent->base.size; i++)
         any |= all[i].count > 1;
     if (count > 1)
-        DT_TRY(add_subset(parent, ranks, count, all[ranks[0]].group, name, &comm));
-    dt_status status = any ? split_handle(parent, count ? ranks[0] : 0, comm) : DT_OK;
+        DT_TRY(add_member(parent->family, members, all[first].group, name, &comm));
+    dt_status status = any ? split_handle(parent, first, comm) : DT_OK;
     if (status < 0 && comm)
         nccl_destroy(&comm->base);
     DT_TRY(status);
@@ -414,15 +382,15 @@ static dt_status create_subset(struct nccl_comm *parent, const struct membership
     return DT_OK;
 }
 
-static dt_status nccl_subset(struct dt_comm *base, const int *ranks, int count, const char *name, struct dt_comm **out)
+static dt_status nccl_subset(struct dt_comm *base, const struct dt_comm_members *members, const char *name, struct dt_comm **out)
 {
     struct nccl_comm *parent = dt_nccl_of(base);
     struct nccl_family *f = parent->family;
-    struct membership mine = {count, ((uint64_t)f->world_rank + 1) << 32 | ++f->groups};
+    struct membership mine = {members->count, ((uint64_t)f->world_rank + 1) << 32 | ++f->groups};
     struct membership *all = calloc((size_t)base->size, sizeof *all);
     DT_TRY(dt_allocated(all, "no host memory for %d ranks", base->size));
     dt_status status = dt_nccl_gather(parent, "subset", &mine, sizeof mine, all, base->options.init_timeout_s);
-    DT_THEN(status, create_subset(parent, all, ranks, count, name, out));
+    DT_THEN(status, create_subset(parent, all, members, name, out));
     free(all);
     return status;
 }
@@ -461,7 +429,6 @@ static const struct dt_comm_backend nccl_backend = {
     .network = nccl_network,
     .destroy = nccl_destroy,
     .queue = dt_nccl_queue,
-    .group_start = dt_nccl_group_start,
     .group_end = dt_nccl_group_end,
     .subset = nccl_subset,
     .host_all_gather = dt_nccl_host_all_gather,

@@ -49,7 +49,6 @@ struct nccl_comm {
     struct nccl_comm *next;
     ncclComm_t handle; /* NULL: not created yet, or aborted */
     struct dt_rendezvous_group group;
-    int *ranks;                                           /* [size] numbers in the world */
     cudaEvent_t begun[DT_COMM_RING], ended[DT_COMM_RING]; /* by sequence % DT_COMM_RING */
     uint64_t collective[DT_COMM_RING];                    /* its number among the communicator's collectives; 0: a send or receive */
     int peer[DT_COMM_RING];                               /* of a send or receive */
@@ -63,10 +62,7 @@ struct nccl_comm {
     uint64_t gathered_among; /* number of calls of host_gather_among */
     struct nccl_registration *registrations;
 
-    /* Host thread; true between group_start and group_end. */
-    bool grouping;
-    struct dt_stream *group_stream;
-    uint64_t group_first; /* sequence number; 0: none yet */
+    uint64_t group_first; /* host thread: sequence number of the open group's first operation; 0: none yet */
 };
 
 static inline struct nccl_comm *dt_nccl_of(const struct dt_comm *comm)
@@ -120,7 +116,6 @@ dt_status dt_nccl_host_reduce(struct dt_comm *base, const double *mine, int coun
 dt_status dt_nccl_host_gather_among(struct dt_comm *base, const int *ranks, int count, const void *mine, size_t bytes, void *all);
 
 dt_status dt_nccl_queue(struct dt_comm *base, const struct dt_comm_operation *operation);
-dt_status dt_nccl_group_start(struct dt_comm *base);
 dt_status dt_nccl_group_end(struct dt_comm *base);
 
 #endif

@@ -56,7 +56,7 @@ dt_status dt_nccl_host_gather_among(struct dt_comm *base, const int *ranks, int 
     DT_TRY(dt_allocated(members, "no host memory for %d ranks", count));
     struct dt_rendezvous_group among = {.ranks = members, .size = count, .gatherings = comm->gathered_among++};
     for (int i = 0; i < count; i++) {
-        members[i] = comm->ranks[ranks[i]];
+        members[i] = dt_comm_world_rank(base, ranks[i]);
         among.rank = ranks[i] == base->rank ? i : among.rank;
     }
     among.id = ((uint64_t)members[0] + 1) << 32 | (comm->group.id & UINT32_MAX) << 16 | UINT16_MAX;

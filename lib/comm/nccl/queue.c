@@ -94,12 +94,9 @@ static dt_status end(struct nccl_comm *comm, uint64_t sequence, struct dt_stream
 
 static dt_status queue_in_group(struct nccl_comm *comm, const struct dt_comm_operation *o)
 {
-    if (comm->group_stream && comm->group_stream != o->stream)
-        return dt_fail(DT_ERR_INVALID, "%s: the transfers of a group are not all on one stream", comm->base.name);
     if (!comm->group_first)
         DT_TRY(comm->family->nccl.group_start() == ncclSuccess ? DT_OK
                                                                : dt_nccl_give_up(comm->family, DT_ERR_COMM, "NCCL begins no group"));
-    comm->group_stream = o->stream;
     comm->group_first = comm->group_first ? comm->group_first : o->sequence;
     DT_TRY(begin(comm, o));
     ncclResult_t result = call(comm, o); /* NCCL runs everything at the group's end */
@@ -109,44 +106,23 @@ static dt_status queue_in_group(struct nccl_comm *comm, const struct dt_comm_ope
 dt_status dt_nccl_queue(struct dt_comm *base, const struct dt_comm_operation *o)
 {
     struct nccl_comm *comm = dt_nccl_of(base);
-    const char *name = dt_comm_kind_name(o->kind);
-    bool transfer = o->kind == DT_COMM_SEND || o->kind == DT_COMM_RECV;
-    if (transfer && o->peer == base->rank)
-        return dt_fail(DT_ERR_INVALID, "%s: rank %d cannot %s itself", base->name, o->peer,
-                       o->kind == DT_COMM_SEND ? "send to" : "receive from");
-    if (comm->grouping && !transfer)
-        return dt_fail(DT_ERR_INVALID, "%s: %s within a group of sends and receives", base->name, name);
-    if (transfer)
+    if (o->kind == DT_COMM_SEND || o->kind == DT_COMM_RECV)
         dt_cuda_stream_exchanges(o->stream);
     if (comm->family->aborted) { /* the failure is returned when the stream is waited for */
         dt_comm_mark(base, o->sequence, DT_COMM_FAILED);
         return DT_OK;
     }
-    if (comm->grouping)
+    if (base->in_group)
         return queue_in_group(comm, o);
     DT_TRY(begin(comm, o));
-    DT_TRY(dt_nccl_settle(comm, call(comm, o), name, o->sequence, base->options.step_timeout_s));
+    DT_TRY(dt_nccl_settle(comm, call(comm, o), dt_comm_kind_name(o->kind), o->sequence, base->options.step_timeout_s));
     return end(comm, o->sequence, o->stream);
-}
-
-dt_status dt_nccl_group_start(struct dt_comm *base)
-{
-    struct nccl_comm *comm = dt_nccl_of(base);
-    if (comm->grouping)
-        return dt_fail(DT_ERR_INVALID, "%s: a group within a group", base->name);
-    comm->grouping = true;
-    return DT_OK;
 }
 
 dt_status dt_nccl_group_end(struct dt_comm *base)
 {
     struct nccl_comm *comm = dt_nccl_of(base);
     uint64_t first = comm->group_first, last = atomic_load(&base->sequence);
-    struct dt_stream *stream = comm->group_stream;
-    if (!comm->grouping)
-        return dt_fail(DT_ERR_INVALID, "%s: a group ends that never began", base->name);
-    comm->grouping = false;
-    comm->group_stream = NULL;
     comm->group_first = 0;
     if (!first) /* it is empty, or was ended by a failure */
         return DT_OK;
@@ -155,6 +131,6 @@ dt_status dt_nccl_group_end(struct dt_comm *base)
         return DT_OK;
     DT_TRY(dt_nccl_settle(comm, result, "a group of sends and receives", first, base->options.step_timeout_s));
     for (uint64_t sequence = last - first < DT_COMM_RING ? first : last - DT_COMM_RING + 1; sequence <= last; sequence++)
-        DT_TRY(end(comm, sequence, stream));
+        DT_TRY(end(comm, sequence, base->group_stream));
     return DT_OK;
 }

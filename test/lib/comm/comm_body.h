@@ -471,10 +471,11 @@ static inline void body_take(struct comm_body *b, const char *names[2], struct d
 
 static int body_subsets; /* that the backend was asked for */
 static const struct dt_comm_backend *body_backend;
-static inline dt_status body_count_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out)
+static inline dt_status body_count_subset(struct dt_comm *parent, const struct dt_comm_members *members, const char *name,
+                                          struct dt_comm **out)
 {
     body_subsets++;
-    return body_backend->subset(parent, ranks, count, name, out);
+    return body_backend->subset(parent, members, name, out);
 }
 
 /* A subset with the same ranks is made once, also after others; other ranks give another subset. */
@@ -633,7 +634,8 @@ static inline void comm_body_run(struct comm_body *b)
     body_keep(b);
 }
 
-/* sim accepts every operation and touches no memory: the addresses are invalid. */
+/* sim accepts every operation that other devices do, and touches no memory: the addresses are
+ * invalid. */
 static inline void comm_body_run_sim(struct comm_body *b)
 {
     struct dt_buffer x, y;
@@ -645,9 +647,15 @@ static inline void comm_body_run_sim(struct comm_body *b)
     CHECK_OK(dt_all_gather(b->comm, x.data, y.data, 1024, DT_FP32, b->first));
     CHECK_OK(dt_broadcast(b->comm, x.data, 1024, DT_FP32, b->size - 1, b->first));
     CHECK_OK(dt_reduce(b->comm, x.data, 1024, DT_FP32, DT_SUM, 0, b->first));
+    int peer = (b->rank + 1) % b->size;
+    CHECK(dt_group_end(b->comm) == DT_ERR_INVALID && strstr(dt_error_message(), "never began"));
     CHECK_OK(dt_group_start(b->comm));
-    CHECK_OK(dt_send(b->comm, x.data, 1024, DT_FP32, b->size - 1, b->first));
-    CHECK_OK(dt_recv(b->comm, x.data, 1024, DT_FP32, 0, b->first));
+    CHECK(dt_group_start(b->comm) == DT_ERR_INVALID && strstr(dt_error_message(), "a group within a group"));
+    CHECK(dt_all_reduce(b->comm, x.data, 1024, DT_FP32, DT_SUM, b->first) == DT_ERR_INVALID);
+    CHECK(dt_send(b->comm, x.data, 1024, DT_FP32, b->rank, b->first) == DT_ERR_INVALID && strstr(dt_error_message(), "itself"));
+    CHECK(b->size == 1 || dt_send(b->comm, x.data, 1024, DT_FP32, peer, b->first) == DT_OK);
+    CHECK(b->size == 1 || dt_recv(b->comm, x.data, 1024, DT_FP32, peer, b->first) == DT_OK);
+    CHECK(b->size == 1 || dt_recv(b->comm, x.data, 1024, DT_FP32, peer, b->second) == DT_ERR_INVALID);
     CHECK_OK(dt_group_end(b->comm));
     CHECK_OK(dt_stream_synchronize(b->first));
     int ranks[2] = {b->rank, b->size - 1};
