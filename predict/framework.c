@@ -75,6 +75,8 @@ dt_status framework_fill_stages(const struct experiment *e, int stages, int *fir
     return DT_OK;
 }
 
+enum { AMAX_AXES = 4 };
+
 struct framework {
     struct trainer_options options;
     struct pipeline_extra extra;
@@ -89,6 +91,8 @@ struct framework {
     struct dt_buffer buffers;          /* of a stage of a pipeline */
     struct dt_buffer fp8;              /* weights cast to FP8 */
     struct dt_event *done;             /* for compute and the network to follow each other */
+    struct dt_stream *amaxes;          /* of FP8: their exchanges. NULL: not used yet */
+    struct dt_comm *amax_groups[AMAX_AXES];
 };
 
 /* ---- passes: which forward passes are recomputed ---- */
@@ -268,6 +272,15 @@ static dt_status change_action(void *context, const struct plan *from, int at, s
 /* Memory that a step leaves in a slot is freed when the next step uses the slot. The plan is the
  * same in every step, so the first BEGIN of every slot that is ever allocated frees. In the first
  * step there is nothing to free. */
+/* Groups and a stream of their own: amaxes do not wait for gradients that are being reduced. */
+static dt_status make_amax_groups(struct framework *f, const struct dp_setup *s)
+{
+    struct dt_comm *const axes[AMAX_AXES] = {s->tensor, s->contexts, s->shards, s->replicas};
+    for (int i = 0; i < AMAX_AXES; i++)
+        DT_TRY(axes[i] ? dt_comm_twin(axes[i], "amaxes", &f->amax_groups[i]) : DT_OK);
+    return dt_stream_create(s->device, "amaxes", &f->amaxes);
+}
+
 static dt_status change_plan(void *context, const struct data_parallel *dp, struct plan *plan)
 {
     struct framework *f = context;
@@ -284,7 +297,8 @@ static dt_status change_plan(void *context, const struct data_parallel *dp, stru
     dt_status status =
         all ? plan_rewrite(plan, change_action, &c) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for what a framework holds");
     free(c.held);
-    return status;
+    const struct dt_model *model = &f->experiment->model;
+    return status == DT_OK && (dt_fp8_recipe(model->fp8)->shares_amax || model->fp8_gather) ? make_amax_groups(f, &dp->setup) : status;
 }
 
 /* ---- running the extra actions ---- */
@@ -440,13 +454,12 @@ static dt_status hold_fp8(struct framework *f, const struct data_parallel *dp)
 static dt_status share_amax(struct framework *f, const struct dp_setup *s)
 {
     size_t count = 3 * (size_t)dt_block_layer(s->stage->model->family, 1) * (size_t)s->stage->group_count;
-    struct dt_comm *const axes[] = {s->tensor, s->contexts, s->shards, s->replicas};
     struct dt_buffer amaxes;
     DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, count * sizeof(float), &amaxes));
-    DT_TRY(dt_stream_follow(s->network, s->compute, f->done));
-    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
-        DT_TRY(axes[i] ? dt_all_reduce(axes[i], amaxes.data, count, DT_FP32, DT_SUM, s->network) : DT_OK);
-    DT_TRY(timeline_follow(s->timeline, s->network, f->done));
+    DT_TRY(dt_stream_follow(f->amaxes, s->compute, f->done));
+    for (int i = 0; i < AMAX_AXES; i++)
+        DT_TRY(f->amax_groups[i] ? dt_all_reduce(f->amax_groups[i], amaxes.data, count, DT_FP32, DT_SUM, f->amaxes) : DT_OK);
+    DT_TRY(timeline_follow(s->timeline, f->amaxes, f->done));
     dt_free(s->compute, &amaxes);
     return DT_OK;
 }
@@ -500,6 +513,9 @@ static void finish(void *context, const struct data_parallel *dp)
     dt_free(dp->setup.compute, &f->buffers);
     dt_free(dp->setup.compute, &f->fp8);
     dt_event_destroy(f->done);
+    for (int i = 0; i < AMAX_AXES; i++)
+        dt_comm_destroy(f->amax_groups[i]);
+    dt_stream_destroy(f->amaxes);
 }
 
 /* ---- setting up ---- */

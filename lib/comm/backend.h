@@ -86,6 +86,7 @@ struct dt_comm {
     _Atomic uint64_t sequence; /* number of the last operation; counted by the host thread, read by any thread that dumps */
     struct dt_comm_entry ring[DT_COMM_RING];
     uint64_t bytes[DT_COMM_KINDS];  /* for dt_comm_bytes */
+    struct dt_comm *twin;           /* the communicator whose bytes are counted instead; NULL: its own */
     bool in_group;                  /* between group_start and group_end */
     struct dt_stream *group_stream; /* stream of the group's first operation; NULL before it */
     /* The tree of subsets, for dumps; the root's mutex guards it. */

@@ -173,6 +173,19 @@ dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, co
     return status;
 }
 
+dt_status dt_comm_twin(struct dt_comm *comm, const char *name, struct dt_comm **out)
+{
+    int *ranks = malloc((size_t)comm->size * sizeof *ranks);
+    DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", comm->size));
+    for (int rank = 0; rank < comm->size; rank++)
+        ranks[rank] = rank;
+    dt_status status = dt_comm_subset(comm, ranks, comm->size, name, out);
+    free(ranks);
+    if (*out)
+        (*out)->twin = comm;
+    return status;
+}
+
 void dt_comm_destroy(struct dt_comm *comm)
 {
     if (!comm || is_kept(comm))
@@ -287,7 +300,7 @@ static dt_status queue(struct dt_comm *comm, struct dt_comm_operation operation)
     atomic_store(&entry->sequence, operation.sequence);
     atomic_store(&comm->sequence, operation.sequence);
     bool of_parts = dt_comm_of_parts(operation.kind);
-    comm->bytes[operation.kind] += comm->size > 1 ? entry->bytes * (uint64_t)(of_parts ? comm->size : 1) : 0;
+    (comm->twin ? comm->twin : comm)->bytes[operation.kind] += comm->size > 1 ? entry->bytes * (uint64_t)(of_parts ? comm->size : 1) : 0;
 
     /* A group runs when it ends: it is one span, which begins with its first operation. */
     bool spans = !comm->in_group || comm->group_stream == NULL;

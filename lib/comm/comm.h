@@ -64,6 +64,9 @@ dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world,
  * then NULL). Lists of different ranks are equal or disjoint. `name` (copied, at most 31 bytes)
  * appears in dumps. Destroy before the parent. */
 dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, const char *name, struct dt_comm **out);
+/* A second communicator of the ranks of `comm`, whose operations do not wait for those of `comm`;
+ * their bytes count as comm's. Otherwise as dt_comm_subset. */
+dt_status dt_comm_twin(struct dt_comm *comm, const char *name, struct dt_comm **out);
 void dt_comm_destroy(struct dt_comm *comm); /* takes NULL; collective if the backend needs it. Streams must be synchronized. */
 /* From here on the subsets of `comm`, and their subsets, outlive dt_comm_destroy, and
  * dt_comm_subset returns them again: the first request of a name gets the first kept one of that
