@@ -9,12 +9,13 @@ dt_status gpt_exchange_init(struct gpt_exchange *x, const struct dt_tensor_group
     DT_TRY(dt_event_create(device, &x->ready));
     for (int slot = 0; slot < GPT_EXCHANGE_SLOTS; slot++)
         DT_TRY(dt_event_create(device, &x->done[slot]));
-    return DT_OK;
+    return group->overlap ? dt_event_create(device, &x->product) : DT_OK;
 }
 
 void gpt_exchange_finish(struct gpt_exchange *x)
 {
     dt_event_destroy(x->ready);
+    dt_event_destroy(x->product);
     for (int slot = 0; slot < GPT_EXCHANGE_SLOTS; slot++)
         dt_event_destroy(x->done[slot]);
     *x = (struct gpt_exchange){0};
@@ -22,6 +23,10 @@ void gpt_exchange_finish(struct gpt_exchange *x)
 
 static dt_status begin(struct gpt_exchange *x, struct dt_stream *stream)
 {
+    bool with_product = x->sums_product;
+    x->sums_product = false;
+    if (with_product)
+        return dt_stream_wait(x->group.network, x->product);
     DT_TRY(dt_event_record(x->ready, stream));
     return dt_stream_wait(x->group.network, x->ready);
 }
@@ -64,6 +69,18 @@ dt_status gpt_heads_exchange_begin(struct gpt_exchange *x, struct dt_stream *str
     DT_TRY(begin(x, stream));
     DT_TRY(dt_all_to_all(x->context.comm, from, to, count_elems / (size_t)dt_comm_size(x->context.comm), dtype, x->group.network));
     return dt_event_record(x->done[GPT_EXCHANGE_KEYS], x->group.network);
+}
+
+dt_status gpt_exchange_product_begin(struct gpt_exchange *x, struct dt_stream *stream)
+{
+    return x->product ? dt_event_record(x->product, stream) : DT_OK;
+}
+
+dt_status gpt_exchange_product_end(struct gpt_exchange *x)
+{
+    bool waits = x->input_comes;
+    x->input_comes = false;
+    return waits ? gpt_exchange_wait(x, GPT_EXCHANGE_INPUT) : DT_OK;
 }
 
 dt_status gpt_exchange_wait(struct gpt_exchange *x, enum gpt_exchange_slot slot)

@@ -25,6 +25,9 @@ struct gpt_exchange {
     struct dt_context_group context; /* the same for context groups */
     struct dt_event *ready;          /* recorded on `stream`: the data to send is ready */
     struct dt_event *done[GPT_EXCHANGE_SLOTS];
+    struct dt_event *product; /* recorded before a product, if group.overlap */
+    bool sums_product;        /* the next exchange begins when that product began */
+    bool input_comes;         /* the next product runs while GPT_EXCHANGE_INPUT goes on */
 };
 
 /* The groups as given to the stage. Call gpt_exchange_finish after a failure, too. Errors:
@@ -51,5 +54,8 @@ dt_status gpt_shift_begin(struct gpt_exchange *x, enum gpt_exchange_slot slot, s
  * back. */
 dt_status gpt_heads_exchange_begin(struct gpt_exchange *x, struct dt_stream *stream, const void *from, void *to, size_t count_elems,
                                    enum dt_dtype dtype);
+/* With group.overlap (sim alone): call them before and after each product on `stream`. */
+dt_status gpt_exchange_product_begin(struct gpt_exchange *x, struct dt_stream *stream);
+dt_status gpt_exchange_product_end(struct gpt_exchange *x);
 /* The stage's stream waits for the last exchange begun in `slot`. */
 dt_status gpt_exchange_wait(struct gpt_exchange *x, enum gpt_exchange_slot slot);

@@ -189,7 +189,7 @@ dt_status layer_normed_rows(const struct layer_run *r, struct dt_buffer *normed)
         return DT_OK;
     }
     DT_TRY(layer_gather_begin(r, &r->kept->normed, DT_WORKSPACE, normed));
-    DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
+    DT_TRY(layer_gather_end(r));
     if (!keeps(r, DT_KEEP_NORMS))
         dt_free(r->stream, &r->kept->normed);
     return DT_OK;

@@ -221,7 +221,9 @@ dt_status layer_linear(const struct layer_run *r, void *y, const void *x, enum g
                        size_t out, size_t in)
 {
     struct gpt_linear a = layer_linear_of(r, y, x, weight, bias, out, in);
-    return r->k->linear(r->kernels, r->stream, &a);
+    DT_TRY(gpt_exchange_product_begin(&r->stage->exchange, r->stream));
+    DT_TRY(r->k->linear(r->kernels, r->stream, &a));
+    return gpt_exchange_product_end(&r->stage->exchange);
 }
 
 dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, enum gpt_tensor_name weight,
@@ -245,5 +247,7 @@ dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *
 {
     struct gpt_linear_input_gradient a = {
         .dy = dy, .w = layer_param(r, weight), .dx = dx, .rows = r->rows, .in = in, .out = out, .joined = joined(r, weight, out)};
-    return r->k->linear_input_gradient(r->kernels, r->stream, &a);
+    DT_TRY(gpt_exchange_product_begin(&r->stage->exchange, r->stream));
+    DT_TRY(r->k->linear_input_gradient(r->kernels, r->stream, &a));
+    return gpt_exchange_product_end(&r->stage->exchange);
 }

@@ -113,13 +113,20 @@ dt_status layer_gather_begin(const struct layer_run *r, const struct dt_buffer *
                                 r->stream_rows * columns, model_of(r)->dtype);
 }
 
+dt_status layer_gather_end(const struct layer_run *r)
+{
+    struct gpt_exchange *x = &r->stage->exchange;
+    x->input_comes = x->group.overlap && of_block(r);
+    return x->input_comes ? DT_OK : gpt_exchange_wait(x, GPT_EXCHANGE_INPUT);
+}
+
 dt_status layer_gather(const struct layer_run *r, enum dt_category category, struct dt_buffer *rows)
 {
     struct dt_buffer all;
     if (!r->stage->sliced)
         return DT_OK;
     DT_TRY(layer_gather_begin(r, rows, category, &all));
-    DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
+    DT_TRY(layer_gather_end(r));
     dt_free(r->stream, rows);
     *rows = all;
     return DT_OK;
@@ -168,6 +175,7 @@ dt_status layer_sum_end(const struct layer_run *r, struct dt_buffer *summand, co
 dt_status layer_sum_up(const struct layer_run *r, enum dt_category category, struct dt_buffer *summand)
 {
     struct dt_buffer sum;
+    r->stage->exchange.sums_product = r->stage->sliced && r->stage->exchange.group.overlap && of_block(r);
     DT_TRY(layer_sum_begin(r, category, summand, &sum));
     return layer_sum_end(r, summand, &sum);
 }

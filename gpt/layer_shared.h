@@ -31,6 +31,8 @@ dt_status layer_shared_weight_gradients(const struct layer_run *r, const void *d
 /* Begin to gather `all` rows [M, d] from every rank's `own` [R, d]. Only with sequence
  * parallelism. */
 dt_status layer_gather_begin(const struct layer_run *r, const struct dt_buffer *own, enum dt_category category, struct dt_buffer *all);
+/* Wait for them; or, with group.overlap, let the next product run meanwhile. */
+dt_status layer_gather_end(const struct layer_run *r);
 /* Replace this rank's rows [R, d] by all rows [M, d]. */
 dt_status layer_gather(const struct layer_run *r, enum dt_category category, struct dt_buffer *rows);
 /* Memory for a product of which each rank makes a summand: [M, d]. layer_sum_end replaces it by the

@@ -141,6 +141,7 @@ struct dt_tensor_group {
     struct dt_comm *copies;    /* the ranks of the group that have copies of the same parameters (tensor_copies); NULL: only this rank */
     struct dt_stream *network; /* for the group's collectives, concurrent with the stage's kernels */
     bool sequence_parallel;    /* between the layers each rank has a part of the rows, instead of all rows */
+    bool overlap;              /* tensor.overlap; only on sim, because a product would read rows that have not come */
     int sums_in_turn;          /* schedule.sums_in_turn of profiles; only on sim, because the repeated sums would be wrong elsewhere */
     /* Make the stage's stream wait for `event` of `network`; the caller measures the time. */
     dt_status (*wait)(void *context, const struct dt_event *event);

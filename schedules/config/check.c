@@ -312,6 +312,11 @@ static dt_status check_tensor_group(const struct experiment *e, const char *wher
         snprintf(why, sizeof why, "%s", dt_error_message());
         return dt_fail(DT_ERR_INVALID, "%s: tensor.size: %s", where, why);
     }
+    if (e->tensor.overlap && e->tensor.size > 1 && !experiment_is_simulated(e))
+        return dt_fail(DT_ERR_INVALID, "%s: tensor.overlap: only device \"sim\" knows it, and device is \"%s\"; use false", where,
+                       e->device);
+    if (e->tensor.overlap && e->tensor.size > 1 && !e->tensor.sequence_parallel)
+        return dt_fail(DT_ERR_INVALID, "%s: tensor.overlap: it is of tensor.sequence_parallel, which is false; use false, or both", where);
     if (e->gpus_per_node > 0 && !e->straddle_nodes && e->gpus_per_node < e->tensor.size)
         return dt_fail(DT_ERR_INVALID,
                        "%s: tensor.size: %d ranks that share each layer would straddle nodes of gpus_per_node %d; use at most that, or "

@@ -79,6 +79,7 @@ struct experiment {
     struct {
         int size;               /* ranks that share each layer: neighbours in the world */
         bool sequence_parallel; /* between products each rank has its part of the rows */
+        bool overlap;           /* sim: a product runs while its rows are gathered, and while its results are summed */
     } tensor;
     struct {
         int size; /* ranks that share the positions of each sample */

@@ -58,6 +58,7 @@ WHERE(of_a_pipeline, e->strategy.has_pipeline)
 WHERE(of_chosen_parts, order_of(e) && !order_of(e)->emit_all && order_of(e)->parts == 0)
 WHERE(of_free_orders, order_of(e) && order_of(e)->emit_all)
 WHERE(of_tensor_groups, e->tensor.size > 1)
+WHERE(of_overlapped_products, e->tensor.size > 1 && e->tensor.overlap)
 WHERE(of_context_groups, e->context.size > 1)
 WHERE(of_several_axes, axes_in_use(e) > 1)
 WHERE(of_near_ranks, e->strategy.has_pipeline || e->tensor.size > 1 || e->strategy.paradigm->reads & READS_SHARD_GROUPS)
@@ -247,6 +248,10 @@ static const struct dt_field fields[] = {
     {"tensor.sequence_parallel", DT_FIELD_BOOL, AT(tensor.sequence_parallel), .max = 1, .initial = "true", .matters = of_tensor_groups,
      .description = "tensor.size above 1: between a layer's products each rank has its part of the rows of the residual stream instead "
                     "of all; tensor.size must divide model.block_size."},
+    {"tensor.overlap", DT_FIELD_BOOL, AT(tensor.overlap), .max = 1, .initial = "false", .matters = of_overlapped_products,
+     .description = "sim, tensor.size above 1 with sequence_parallel: a block's product runs while the rows that it reads are gathered, or "
+                    "its results are summed, piece by piece (Megatron Core's tp_comm_overlap, PyTorch's asynchronous tensor parallelism): "
+                    "both take as long as the longer one."},
     {"context.size", DT_FIELD_INT, AT(context.size), .min = 1, .max = 4096, .initial = "1", .matters = of_context_groups,
      .description = "Ranks that share the positions of each sample (context parallelism), with every paradigm that sums gradients over "
                     "equal ranks; they have batch_size samples together, and their gradients are summed with those of the data axis. "

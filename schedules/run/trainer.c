@@ -84,6 +84,7 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
                        .copies = t->copies,
                        .network = t->tensor,
                        .sequence_parallel = e->tensor.sequence_parallel,
+                       .overlap = e->tensor.overlap && e->tensor.sequence_parallel,
                        .sums_in_turn = t->options.sums_in_turn,
                        .wait = wait_within_layer,
                        .context = t->timeline},

@@ -266,6 +266,8 @@ def test_torchtitan_toml():
     has(imported("70b.toml", TITAN.replace('"full"', '"selective"\nselective_ac_option = "3"'))["config"], activation="checkpoint", activation_every=3)
     said = imported("70b.toml", TITAN.replace('"full"', '"selective"\nselective_ac_option = "op"'))
     has(said["config"], activation="selective_op")
+    said = imported("70b.toml", TITAN.replace("[parallelism]", "[parallelism]\nenable_async_tensor_parallel = true"))
+    has(said["config"], tensor__overlap=True)
 
 
 def test_torchtitan_says_what_it_cannot_be():
@@ -273,7 +275,6 @@ def test_torchtitan_says_what_it_cannot_be():
     for key, changed, text in (
             ("local_batch_size = 4", 'local_batch_size = "two"', 'samples of a GPU at a time: "two"; a number from 1 on is expected'),
             ("data_parallel_shard_degree = 8", "data_parallel_shard_degree = 0", "parallelism.data_parallel_shard_degree: 0; -1, or a number from 1 on"),
-            ("[parallelism]", "[parallelism]\nenable_async_tensor_parallel = true", "parallelism.enable_async_tensor_parallel: true; messages"),
             ("[parallelism]", '[parallelism]\npipeline_parallel_schedule_csv = "x.csv"', 'parallelism.pipeline_parallel_schedule_csv: "x.csv"; --set'),
             ("seq_len = 8192", 'seq_len = 8192\nmixed_precision_param = "float16"', 'training.mixed_precision_param: "float16"')):
         check(key in TITAN, key)

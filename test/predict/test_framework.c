@@ -213,6 +213,61 @@ static void sums_in_turn(void)
     }
 }
 
+static void without_messages(struct simulated_system *s)
+{
+    s->cluster.nvlink.gb_per_s *= 1e6;
+}
+
+/* With tensor.overlap a product and its exchange take as long as the longer one: not less than the
+ * products alone, and less than both in turn. */
+static void products_overlap(void)
+{
+    static const char *const overlaps[] = {"false", "true"};
+    double step_s[2];
+    char keys[512];
+    for (int on = 0; on < 2; on++) {
+        snprintf(keys, sizeof keys,
+                 "\"world_size\": 4, \"paradigm\": \"none\", \"batch_size\": 4, \"tensor\": {\"size\": 4, \"overlap\": %s}, "
+                 "\"model\": {\"layers\": 4, \"heads\": 32, \"hidden\": 4096, \"vocab_size\": 512, \"block_size\": 2048}",
+                 overlaps[on]);
+        step_s[on] = run_keys(keys, NULL);
+    }
+    double alone_s = run_keys(keys, without_messages);
+    CHECK(step_s[1] < 0.97 * step_s[0] && step_s[1] >= alone_s, "%g s in turn, %g s with overlap, %g s without messages", step_s[0],
+          step_s[1], alone_s);
+}
+
+/* A step of a pipeline between nodes, whose replicas reduce gradients over slow cards. */
+static double pipeline_in_fp8(const char *recipe)
+{
+    char text[1024];
+    struct simulated_system *system;
+    struct experiment *e = NULL;
+    int count;
+    snprintf(
+        text, sizeof text,
+        "{\"device\": \"sim\", \"cluster\": \"clusters/dgx_h100.json\", \"world_size\": 32, \"paradigm\": \"zero1\", \"batch_size\": 8, "
+        "\"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"pipeline\": {\"stages\": 4, \"chunks\": 8, \"order\": \"1f1b\"}, "
+        "\"straddle_nodes\": true, \"fp8\": {\"recipe\": \"%s\"}, \"model\": {\"layers\": 16, \"heads\": 32, \"hidden\": 4096, "
+        "\"vocab_size\": 512, \"block_size\": 2048, \"dtype\": \"bf16\"}}",
+        recipe);
+    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
+    CHECK_OK(simulated_system_create(e, &system));
+    system->cluster.nvlink.gb_per_s = 20;
+    double seconds = run(e, system, NULL);
+    simulated_system_destroy(system);
+    free(e);
+    return seconds;
+}
+
+/* Amaxes have groups of their own: they do not wait for the gradients that are reduced while the
+ * pipeline empties, or each stage would wait for the gradients of all that come after it. */
+static void amaxes_pass_gradients(void)
+{
+    double own_s = pipeline_in_fp8("tensorwise"), shared_s = pipeline_in_fp8("delayed");
+    CHECK(shared_s < 1.1 * own_s, "%g s, and %g s with amaxes of all ranks", own_s, shared_s);
+}
+
 static void again_to_the_end(struct simulated_system *s)
 {
     s->costs.profile.schedule.recomputes_outputs = 1;
@@ -395,6 +450,8 @@ static const struct test_case cases[] = {
     {"shares are copied", shares_are_copied},
     {"one queue waits for reductions", one_queue_waits_for_reductions},
     {"sums in turn", sums_in_turn},
+    {"products overlap with exchanges", products_overlap},
+    {"amaxes do not wait for gradients", amaxes_pass_gradients},
     {"outputs computed again", outputs_computed_again},
     {"buffers of a stage", buffers_of_a_stage},
     {"ranks of a node reallocate in turn", ranks_of_a_node_reallocate_in_turn},

@@ -63,6 +63,7 @@ BEYOND_SCHEMA = {
     "operations that a family computes again": r"activation: models of the family \w+ compute no single operations again",
     "a policy for each part": r"pipeline\.activation: \d+ polic",
     "products that sim alone knows": r"fp8\.(recipe: only device \"sim\"|gather: nothing is in FP8)",
+    "overlap that sim alone knows": r"tensor\.overlap: ",
     "settings that fit": r"the settings have more than \d+ bytes",
 }
 
@@ -188,6 +189,7 @@ def mutations(table, shuffle):
         yield config
     yield {"model": TINY, "sweep": {"seed": [1] * 400, "steps.warmup": [1] * 400}}
     yield {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "parameter_server": {"servers": 5}}
+    yield {"model": TINY, "world_size": 4, "paradigm": "ddp", "tensor": {"size": 2, "overlap": True}}
     yield {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "reduce_dtype": "fp32"}
     yield {"model": TINY, "world_size": 4, "paradigm": "parameter_server", "parameter_server": {"staleness": 1}, "optimizer": {"clip_norm": 1}}
     yield {"model": TINY, "sweep": {"model.dtype": ["fp32"], "model": [{"dtype": "fp16"}]}}
