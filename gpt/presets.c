@@ -41,6 +41,8 @@ const struct dt_model_preset gpt_presets[] = {
      *         Models", 2024, Table 3. */
     {"Llama-3.2-1B", DECODER(LLAMA_3, LLAMA_ROPE(32), .layers = 16, .heads = 32, .hidden = 2048, .ffn = 8192, .tied = true), false},
     {"Llama-3.2-3B", DECODER(LLAMA_3, LLAMA_ROPE(32), .layers = 28, .heads = 24, .hidden = 3072, .ffn = 8192, .tied = true), false},
+    {"Llama-3-8B", DECODER(LLAMA_3, .rope = {.base = 500000}, .layers = 32, .heads = 32, .hidden = 4096, .ffn = 14336), false},
+    {"Llama-3-70B", DECODER(LLAMA_3, .rope = {.base = 500000}, .layers = 80, .heads = 64, .hidden = 8192, .ffn = 28672), false},
     {"Llama-3.1-8B", DECODER(LLAMA_3, LLAMA_ROPE(8), .layers = 32, .heads = 32, .hidden = 4096, .ffn = 14336), false},
     {"Llama-3.1-70B", DECODER(LLAMA_3, LLAMA_ROPE(8), .layers = 80, .heads = 64, .hidden = 8192, .ffn = 28672), false},
     {"Llama-3.1-405B", DECODER(LLAMA_3, LLAMA_ROPE(8), .layers = 126, .heads = 128, .hidden = 16384, .ffn = 53248), false},
