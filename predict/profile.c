@@ -457,9 +457,16 @@ void profile_norm_in_operations(struct dt_profile *p)
     p->memory.rms_norm_elems = 3;
 }
 
-void profile_first_flash_attention(struct dt_profile *p)
+double profile_attention_rate(const char *notes)
 {
-    p->gemm.fused_attention /= 0.44;
+    static const struct {
+        const char *kernel;
+        double rate;
+    } kernels[] = {{"kernel=flash_attentionv1", 0.44}, {"kernel=cudnn", 1.61}, {"kernel=flash_attention3", 1.82}};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (strstr(notes, kernels[i].kernel))
+            return kernels[i].rate;
+    return 1;
 }
 
 void profile_softmax_in_operations(struct dt_profile *p)

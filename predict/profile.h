@@ -56,9 +56,12 @@ void profile_norm_in_operations(struct dt_profile *profile);
  *         MaskedSoftmaxTorch with softmax_in_fp32. */
 void profile_softmax_in_operations(struct dt_profile *profile);
 
-/* Change the profile's FlashAttention-2 to FlashAttention-1: 0.44 of its rate, forward and backward
- * under a causal mask, heads of 128, sequences of 2,048 to 16,384 tokens. Source
- * Dao-AILab/flash-attention, assets/flash2_a100_fwd_bwd_benchmark.png. */
-void profile_first_flash_attention(struct dt_profile *profile);
+/* The rate of the attention kernel that `notes` name ("kernel=cudnn"), where a profile's is
+ * FlashAttention-2's; 1: they name none. All under a causal mask, heads of 128.
+ * Source  flash_attentionv1: A100, forward and backward, sequences of 2,048 to 16,384 tokens
+ *         (Dao-AILab/flash-attention, assets/flash2_a100_fwd_bwd_benchmark.png). cudnn (9,
+ *         Transformer Engine's on Hopper) and flash_attention3: H100, forward, 1,024 to 16,384
+ *         tokens, medians (assets/flash3_fp16_fwd.png); backward is taken to gain as much. */
+double profile_attention_rate(const char *notes);
 
 #endif

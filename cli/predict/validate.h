@@ -37,7 +37,7 @@ struct validate_row {
     double measured_s, measured_bytes;   /* NAN: not in the table */
     enum validate_fit measured_fit;      /* in memory, where the table has its status */
     enum measured_norm norm;             /* overrides the profile's */
-    bool first_flash_attention;          /* fused attention is FlashAttention's first version, not the profile's */
+    double attention_rate;               /* of the kernel that the row names, where the profile's is 1; 0: it names none */
     bool whole_gpu;                      /* measured_bytes are nvidia-smi's, not the tensors' alone */
     bool sequence_parallel_open;         /* neither table nor --set gives tensor.sequence_parallel: the default is used */
     bool fit_undecided;                  /* sequence_parallel_open, and it decides whether memory suffices; only found with whole steps */
@@ -196,6 +196,7 @@ struct measured_table {
     struct dt_csv csv;
     int columns[MEASURED_COLUMNS]; /* index of each in the file; -1: missing */
     bool is_study;                 /* it has a column "paradigm" */
+    const char *paradigm;          /* of all rows of a table of meshes, from --set; NULL: as each row says */
     bool comma_is_decimal;         /* in amounts */
 };
 
@@ -284,15 +285,17 @@ struct measured_run {
     int wrap, gather, offload; /* -1: unknown */
     bool sequence_parallel, sequence_parallel_told;
     enum measured_norm norm;
-    bool first_flash_attention;
-    char reason[256]; /* why it cannot be an experiment; "": it can */
-    char note[96];    /* becomes the row's note */
+    double attention_rate; /* as in struct validate_row */
+    char reason[256];      /* why it cannot be an experiment; "": it can */
+    char note[96];         /* becomes the row's note */
 };
 
 /* Read row i. A run that cannot be an experiment of any version gets a reason; a missing or wrong
  * value is an error of that row. Errors, "FILE:LINE: COLUMN: ...": DT_ERR_INVALID. */
 dt_status measured_run_of_study(const struct measured_table *table, int i, struct measured_run *out);
 dt_status measured_run_of_mesh(const struct measured_table *table, int i, struct measured_run *out);
+/* Whether the column of ZeRO and FSDP can have this name. */
+bool measured_is_sharding(const char *name);
 
 /* ---- selecting rows of a table: conditions on its columns, such as "gpu=a100_80gb" and "tp<=8"
  * ---- */

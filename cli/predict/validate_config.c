@@ -277,10 +277,24 @@ static char *config_text(const struct validate_system *system, const struct meas
     return text;
 }
 
+static const char paradigm_key[] = "paradigm=";
+
+/* The last --set of how replicas share a model. It decides with the row's stages what a row's
+ * paradigm is, as the table's column would: changing the finished config would leave the batch that
+ * another paradigm has. */
+static const char *paradigm_set(const struct validate_system *system)
+{
+    const char *name = NULL;
+    for (int i = 0; i < system->set_count; i++)
+        if (strncmp(system->sets[i], paradigm_key, strlen(paradigm_key)) == 0)
+            name = system->sets[i] + strlen(paradigm_key);
+    return name && measured_is_sharding(name) ? name : NULL;
+}
+
 /* Take the changes of --set. tensor.sequence_parallel is only set for runs whose table does not
- * have it. */
-static void take_sets(const struct validate_system *system, const struct measured_run *run, struct validate_row *row,
-                      const char *sets[OPTION_LIST_MAX], struct validate_system *out)
+ * have it, and a paradigm that the row has been read with is not set again. */
+static void take_sets(const struct measured_table *table, const struct validate_system *system, const struct measured_run *run,
+                      struct validate_row *row, const char *sets[OPTION_LIST_MAX], struct validate_system *out)
 {
     static const char key[] = "tensor.sequence_parallel=";
     row->sequence_parallel_open = run->tensor > 1 && !run->sequence_parallel_told;
@@ -288,19 +302,20 @@ static void take_sets(const struct validate_system *system, const struct measure
     out->set_count = 0;
     for (int i = 0; i < system->set_count; i++) {
         bool tells = strncmp(system->sets[i], key, strlen(key)) == 0;
+        bool read = table->paradigm && strncmp(system->sets[i], paradigm_key, strlen(paradigm_key)) == 0;
         row->sequence_parallel_open &= !tells;
-        if (!tells || !run->sequence_parallel_told)
+        if (!read && (!tells || !run->sequence_parallel_told))
             sets[out->set_count++] = system->sets[i];
     }
 }
 
 /* Make the row an experiment. A row that this version's configs refuse is skipped; this is not an
  * error. */
-static dt_status make_experiment(const char *path, const struct validate_system *system, const struct measured_run *run,
+static dt_status make_experiment(const struct measured_table *t, const struct validate_system *system, const struct measured_run *run,
                                  struct validate_row *row)
 {
     char where[512];
-    snprintf(where, sizeof where, "%.400s:%d", path, row->line);
+    snprintf(where, sizeof where, "%.400s:%d", t->path, row->line);
     if (*run->reason) {
         validate_row_skip(row, run->reason);
         return DT_OK;
@@ -309,7 +324,7 @@ static dt_status make_experiment(const char *path, const struct validate_system 
     DT_TRY(dt_allocated(text, "%s: no memory for its experiment", where));
     const char *sets[OPTION_LIST_MAX];
     struct validate_system of_row = *system;
-    take_sets(system, run, row, sets, &of_row);
+    take_sets(t, system, run, row, sets, &of_row);
     dt_status status = validate_row_experiment(text, where, &of_row, row);
     free(text);
     DT_TRY(status);
@@ -425,7 +440,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     row->stages = run.stages;
     row->tensor = run.tensor;
     row->norm = run.norm;
-    row->first_flash_attention = run.first_flash_attention;
+    row->attention_rate = run.attention_rate;
     row->whole_gpu = strstr(measured_text(t, i, COLUMN_NOTES), "nvidia-smi") != NULL;
     const char *name = run.preset ? run.preset->name : measured_text(t, i, COLUMN_MODEL);
     if (*name)
@@ -435,7 +450,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     row->experiment.paradigm = run.paradigm;
     row->experiment.world_size = run.gpus;
     row->experiment.activation = run.activation;
-    return make_experiment(t->path, system, &run, row);
+    return make_experiment(t, system, &run, row);
 }
 
 /* Order of models: presets as in their table; then other names in the order of rows. */
@@ -502,6 +517,7 @@ static dt_status read_table(const char *path, const struct validate_system *syst
     struct measured_table table;
     dt_status status = measured_table_read(path, &table);
     DT_THEN(status, validate_where(&table.csv, path, system->where, system->where_count));
+    table.paradigm = table.is_study ? NULL : paradigm_set(system);
     DT_THEN(status, read_rows(&table, system, out));
     DT_THEN(status, note_other_gpus(&table, system->cluster, out));
     measured_table_finish(&table);

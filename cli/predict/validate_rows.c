@@ -1,5 +1,6 @@
 /* From a row of a table to a run: of results/study/measured.csv, or of a table of meshes. */
 #include "cli/predict/validate.h"
+#include "predict/profile.h"
 
 #include "lib/base/text.h"
 #include "schedules/config/families.h"
@@ -90,10 +91,19 @@ static bool is_called(const struct paradigm *paradigm, const char *text)
     return paradigm->axes & MESH_ON_SHARD && dt_same_name(paradigm->name, text);
 }
 
+bool measured_is_sharding(const char *name)
+{
+    const struct paradigm *paradigm;
+    bool is = false;
+    for (int i = 0; (paradigm = paradigm_of((enum paradigm_kind)i)); i++)
+        is |= is_called(paradigm, name);
+    return is;
+}
+
 /* "zero1 group=8", "HSDP (shard 8)": the number of ranks that share one copy follows the name. */
 static dt_status group_in(const struct measured_table *t, int row, char name[64], struct measured_run *run)
 {
-    snprintf(name, 64, "%s", measured_text(t, row, COLUMN_ZERO));
+    snprintf(name, 64, "%s", t->paradigm ? t->paradigm : measured_text(t, row, COLUMN_ZERO));
     char *group = strpbrk(name, " (,;"), *end;
     if (!group || !strpbrk(group, "0123456789"))
         return DT_OK;
@@ -158,6 +168,10 @@ static void numbers_in(const struct measured_table *t, int row, struct measured_
         for (int i = DT_FP8_NONE + 1; i < DT_FP8_RECIPES; i++)
             if (strcasestr(text, dt_fp8_recipe((enum dt_fp8)i)->name))
                 run->fp8 = (enum dt_fp8)i;
+        if (strcasestr(text, "current") || strcasestr(text, "-cs")) /* Transformer Engine's Float8CurrentScaling */
+            run->fp8 = DT_FP8_TENSORWISE;
+        if (strcasestr(text, "-mx"))
+            run->fp8 = DT_FP8_MXFP8;
         run->fp8_gather = strcasestr(text, "gather");
     }
     static const char *const known[] = {"16", "32", "bf", "fp8", "half", "mixed", "amp", "float", "single"};
@@ -305,7 +319,7 @@ static void kernels_in(const struct measured_table *t, int i, struct measured_ru
     const char *notes = measured_text(t, i, COLUMN_NOTES);
     if (strstr(notes, "kernel="))
         run->norm = strstr(notes, "RMS kernel") ? NORM_IN_KERNEL : NORM_IN_OPERATIONS;
-    run->first_flash_attention = strstr(notes, "kernel=flash_attentionv1") != NULL;
+    run->attention_rate = profile_attention_rate(notes);
     if (strstr(notes, "kernel=torch"))
         run->norm = NORM_AND_SOFTMAX_IN_OPERATIONS;
     if (strstr(notes, "kernel=torch") || strstr(notes, "kernel=fused"))

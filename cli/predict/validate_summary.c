@@ -15,9 +15,9 @@
 /* Whether both are equal except for keys on which no prediction depends. */
 static bool same_experiment(const struct validate_row *a, const struct validate_row *b)
 {
-    return a->sequence_parallel_open == b->sequence_parallel_open && a->norm == b->norm &&
-           a->first_flash_attention == b->first_flash_attention && a->whole_gpu == b->whole_gpu &&
-           strcmp(a->experiment.hash, b->experiment.hash) == 0 && a->experiment.replica_samples == b->experiment.replica_samples;
+    return a->sequence_parallel_open == b->sequence_parallel_open && a->norm == b->norm && a->attention_rate == b->attention_rate &&
+           a->whole_gpu == b->whole_gpu && strcmp(a->experiment.hash, b->experiment.hash) == 0 &&
+           a->experiment.replica_samples == b->experiment.replica_samples;
 }
 
 /* The first row that equals row i, possibly i itself. */
@@ -69,8 +69,8 @@ static dt_status create_system(struct predicting *p, const struct validate_row *
         profile_norm_in_operations(&costs->profile);
     if (row->norm == NORM_AND_SOFTMAX_IN_OPERATIONS)
         profile_softmax_in_operations(&costs->profile);
-    if (row->first_flash_attention)
-        profile_first_flash_attention(&costs->profile);
+    if (row->attention_rate > 0)
+        costs->profile.gemm.fused_attention /= row->attention_rate;
     return DT_OK;
 }
 

@@ -130,7 +130,8 @@ static const struct column {
                        .unit = "s"},
     [COLUMN_STEP_MS] = {.names = {"step_ms", "step time (ms)", "iteration time (ms)", "elapsed time per iteration (ms)", "iter time (ms)"},
                         .unit = "ms"},
-    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens/s/gpu", "tok/s/gpu", "tps/gpu", "tgs"}, .unit = "tokens/s"},
+    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens/s/gpu", "tokens/sec/gpu", "tok/s/gpu", "tps/gpu", "tgs"},
+                       .unit = "tokens/s"},
     [COLUMN_PEAK_MB] = {.names = {"peak_mb"}, .unit = "MB"},
     [COLUMN_PEAK_GB] = {.names = {"peak_gb", "peak memory (GB)", "peak mem (GB)", "max memory (GB)", "memory (GB)", "peak_memory",
                                   "peak_mem", "max_memory", "memory"},
@@ -180,7 +181,10 @@ static const struct column {
      COUNT(contexts),
      .where_missing = 1},
     {.names = {"dp", "data_parallel", "data parallelism", "data_parallel_size", "dp_size"}, .counts = OF_MESHES, COUNT(data)},
-    {.names = {"vpp", "virtual_stages"}, .counts = OF_MESHES, COUNT(virtual_stages), .where_missing = 1},
+    {.names = {"vpp", "vp", "virtual_stages", "virtual_pipeline", "virtual_pipeline_parallel_size", "vp_size"},
+     .counts = OF_MESHES,
+     COUNT(virtual_stages),
+     .where_missing = 1},
     {.names = {"layers", "num_layers", "n_layers", "n_layer", "num_hidden_layers"},
      .needed = OF_MESHES,
      .counts = OF_MESHES,
@@ -213,8 +217,18 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 _Static_assert(sizeof columns / sizeof *columns <= MEASURED_COLUMNS, "a table has room for all columns");
 
 /* Columns for people, or that follow from others. */
-static const char *const for_people[] = {"placement_known",     "step_s_stdev", "source_file", "source", "network",
-                                         "tflops_per_gpu",      "mfu_pct",      "tflops/gpu",  "mfu",    "mfu (%)",
+static const char *const for_people[] = {"placement_known",
+                                         "step_s_stdev",
+                                         "source_file",
+                                         "source",
+                                         "network",
+                                         "tflops_per_gpu",
+                                         "mfu_pct",
+                                         "tflops/gpu",
+                                         "mfu",
+                                         "mfu (%)",
+                                         "tflop/sec/gpu",
+                                         "model tflop/sec/gpu",
                                          "Parameters (billion)"};
 
 static bool is_column(int column, const char *name)

@@ -92,6 +92,28 @@ static void words_of_strangers(void)
     validate_rows_finish(&rows);
 }
 
+/* The columns of NVIDIA's own tables. --set paradigm decides as a column would, so that a row with
+ * stages keeps its micro-batches. */
+static void a_vendors_table(void)
+{
+    static const char *const text =
+        "Model,#-GPUs,Precision,GBS,MBS,Sequence Length,TP,PP,CP,VP,Tokens / sec / GPU,Model TFLOP / sec / GPU\n"
+        "LLAMA2-13B,16,FP8-CS,128,1,4096,1,4,1,10,8646,754\nLLAMA3-8B,8,FP8-MX,128,1,8192,1,1,2,1,12036,697\n";
+    static const char *const set = "paradigm=zero1";
+    struct validate_system system = {.cluster = "clusters/dgx_h100.json", .sets = &set, .set_count = 1};
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text_for(&system, text, &rows, path));
+    const struct experiment *first = &rows.rows[0].experiment, *second = &rows.rows[1].experiment;
+    CHECK(!*rows.unused && rows.rows[0].outcome == VALIDATE_PREDICTED && rows.rows[1].outcome == VALIDATE_PREDICTED, "%s, %s, %s",
+          rows.unused, rows.rows[0].reason, rows.rows[1].reason);
+    CHECK(first->paradigm == PARADIGM_ZERO1 && first->pipeline.virtual_stages == 10 && first->pipeline.chunks == 32 &&
+              first->model.fp8 == DT_FP8_TENSORWISE && second->model.fp8 == DT_FP8_MXFP8,
+          "%s, %d parts, %d chunks", paradigm_name(first->paradigm), first->pipeline.virtual_stages, first->pipeline.chunks);
+    CHECK(fabs(rows.rows[0].measured_s - 128 * 4096.0 / (16 * 8646)) < 1e-9, "%g s", rows.rows[0].measured_s);
+    validate_rows_finish(&rows);
+}
+
 /* Numbers as programs and people write them, in a column of `unit`; NAN: not a number. */
 static void numbers_of_strangers(void)
 {
@@ -464,6 +486,7 @@ static const struct test_case cases[] = {
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
     {"columns in any order", columns_in_any_order},
     {"words of strangers", words_of_strangers},
+    {"a vendor's table", a_vendors_table},
     {"numbers of strangers", numbers_of_strangers},
     {"tables of strangers", tables_of_strangers},
     {"local batches", local_batches},
