@@ -130,7 +130,8 @@ struct dt_launch_outcome {
  *   DT_ERR_COMM         a rank was killed or crashed; the text names the rank, and the signal if
  *                       known
  *   DT_ERR_TIMEOUT      no progress in time; the text names the slowest ranks. They were asked to
- *                       dump their communicators first
+ *                       dump their communicators first, and the text names those that do not
+ *                       answer; a rank that reports meanwhile whom it waited for gives the text
  *   DT_ERR_INTERRUPTED  killed after stop requests
  *   DT_ERR_UNAVAILABLE  no mpirun, or the program cannot be executed
  *   DT_ERR_IO, DT_ERR_HOST_MEMORY, DT_ERR_INVALID

@@ -46,7 +46,7 @@ struct supervisor {
     int vanished;       /* the rank of that failure, if the rank disappeared; else -1 */
     bool launcher_died; /* mpirun was killed by another process */
     bool stop_sent, dump_sent;
-    bool for_dumps; /* the run only waits for dumps */
+    bool for_dumps; /* the supervisor has ended the run for lack of progress, and only waits for dumps */
 };
 
 /* ---- events: connections, messages, ends, and the children's output ---- */
@@ -85,15 +85,20 @@ static void ask_for_dumps(struct supervisor *s)
     s->dump_sent = true;
 }
 
-/* Has every asked rank written its dump, or disconnected? */
-static bool dumps_done(const struct supervisor *s)
+/* The ranks that were asked for a dump, are connected, and have not answered: returns how many, and
+ * lists them. */
+static int silent_ranks(const struct supervisor *s, char *list, size_t list_bytes)
 {
-    bool done = true;
+    int count = 0;
+    *list = 0;
     for (int r = 0; r < s->launch->world_size; r++) {
         const struct peer *p = s->by_rank[r];
-        done &= !p || p->fd < 0 || p->done || p->dumped;
+        if (!p || p->fd < 0 || p->done || p->dumped)
+            continue;
+        dt_append(list, list_bytes, ", ", "%d", r);
+        count++;
     }
-    return done;
+    return count;
 }
 
 /* A rank announces itself: it gets the input and this process's stderr. */
@@ -121,6 +126,11 @@ static void handle_failed(struct supervisor *s, const struct peer *p, const stru
         snprintf(text, sizeof text, "rank %d: %s", p->rank, message->text);
     else
         snprintf(text, sizeof text, "%s", message->text);
+    /* A communicator that times out knows which rank it waited for; the supervisor counts reports. */
+    if (s->for_dumps && s->status == DT_ERR_TIMEOUT && message->value == DT_ERR_TIMEOUT) {
+        s->status = DT_OK;
+        s->for_dumps = false;
+    }
     fail_run(s, (dt_status)message->value, p->rank, linger_failed_s, text);
     if (message->value == DT_ERR_TIMEOUT)
         ask_for_dumps(s);
@@ -416,8 +426,9 @@ static bool is_complete(const struct supervisor *s)
 
 static void supervise(struct supervisor *s)
 {
+    char silent[512];
     while (!all_done(s) && !dt_deadline_passed(s->end_ns)) {
-        if (s->status != DT_OK && (is_complete(s) || (s->for_dumps && dumps_done(s))))
+        if (s->status != DT_OK && (is_complete(s) || (s->for_dumps && silent_ranks(s, silent, sizeof silent) == 0)))
             break;
         handle_events(s, s->end_ns || children_gone(s) ? 10 : 100);
         check_stop(s);
@@ -426,6 +437,9 @@ static void supervise(struct supervisor *s)
         if (s->status == DT_OK)
             check_timeouts(s);
     }
+    int count = s->for_dumps ? silent_ranks(s, silent, sizeof silent) : 0;
+    if (count > 0) /* a thread of its own answers for a rank that hangs: this process is stopped, or gets no processor */
+        dt_append(s->text, sizeof s->text, "; ", count == 1 ? "rank %s does not answer" : "ranks %s do not answer", silent);
 }
 
 static void wait_for_end(struct supervisor *s, double seconds)

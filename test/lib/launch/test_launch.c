@@ -17,9 +17,18 @@
 
 /* ---- the rank ---- */
 
+struct rank_facts {
+    struct dt_launch_rank *link;
+    int number;
+    bool reports_late; /* its communicator times out only now */
+};
+
 static void dump(void *context)
 {
-    fprintf(stderr, "dump of rank %d\n", *(int *)context);
+    const struct rank_facts *facts = context;
+    fprintf(stderr, "dump of rank %d\n", facts->number);
+    if (facts->reports_late)
+        dt_launch_rank_failed(facts->link, DT_ERR_TIMEOUT, "waited 1 s for rank 1");
 }
 
 static bool is(const char *mode, const char *name)
@@ -58,6 +67,10 @@ static void rank_loop(struct dt_launch_rank *rank, const struct dt_world *world,
             _exit(7);
         while (step == 5 && last && is(mode, "hang"))
             pause();
+        if (step == 5 && last && is(mode, "stopped"))
+            raise(SIGSTOP);
+        while (step == 5 && (is(mode, "stopped") || is(mode, "late")))
+            pause();
         if (step == 5 && is(mode, "missed")) { /* the others know before the supervisor does */
             if (!last)
                 return (void)dt_launch_rank_failed(rank, DT_ERR_COMM, "a peer is gone");
@@ -88,7 +101,8 @@ static int rank_main(const char *mode, const char *socket_name)
         fprintf(stderr, "%s\n", dt_error_message());
         return 1;
     }
-    dt_launch_rank_on_dump(rank, dump, &world.rank);
+    struct rank_facts facts = {rank, world.rank, is(mode, "late") && world.rank == 0};
+    dt_launch_rank_on_dump(rank, dump, &facts);
     while (is(mode, "never ready"))
         pause();
     if (is(mode, "silent"))
@@ -169,15 +183,17 @@ static dt_status launch(const char *mode, int ranks, const char *input, struct w
                           .world_size = ranks,
                           .mpirun = with_mpirun,
                           .input = input,
-                          .init_timeout_s = 5,
-                          .step_timeout_s = 2,
+                          .init_timeout_s = 60,
+                          .step_timeout_s = 60,
                           .grace_s = 0.2,
                           .progress = on_progress,
                           .stop_requests = on_stop,
                           .context = w};
     if (is(mode, "never ready"))
         l.init_timeout_s = 0.5;
-    if (is(mode, "hang"))
+    if (is(mode, "hang") || is(mode, "stopped"))
+        l.step_timeout_s = 2; /* enough for the steps before it, on a busy machine too */
+    if (is(mode, "late"))
         l.step_timeout_s = 0.5;
     if (is(mode, "silent"))
         l.step_timeout_s = 0; /* for ever */
@@ -391,6 +407,26 @@ static void hang(void)
     dt_launch_outcome_finish(&out);
 }
 
+/* No rank gets past the same report: the text says which process does not run, or what a rank
+ * reports of its wait after the supervisor's limit. */
+static void hang_of_all(void)
+{
+    struct watch w = {0};
+    struct dt_launch_outcome out;
+    if (with_mpirun)
+        SKIP("the messages are the same");
+    CHECK(launch("stopped", 2, "", &w, &out) == DT_ERR_TIMEOUT);
+    CHECK(strstr(dt_error_message(), "; rank 1 does not answer"), "%s", dt_error_message());
+    check_nobody_left(&w);
+    dt_launch_outcome_finish(&out);
+
+    memset(&w, 0, sizeof w);
+    CHECK(launch("late", 2, "", &w, &out) == DT_ERR_TIMEOUT && out.failed_rank == 0);
+    CHECK(strcmp(dt_error_message(), "rank 0: waited 1 s for rank 1") == 0, "%s", dt_error_message());
+    check_nobody_left(&w);
+    dt_launch_outcome_finish(&out);
+}
+
 /* After mpirun was killed its ranks end, and the error names none of them. */
 static void launcher_killed(void)
 {
@@ -539,6 +575,7 @@ static const struct test_case cases[] = {
     {"a death that peers report", a_death_that_peers_report},
     {"the ranks' stderr, and not mpirun's", stderr_of_ranks},
     {"a hang is dumped and ended", hang},
+    {"a hang of all ranks names the one that is stopped", hang_of_all},
     {"out of memory comes through", out_of_memory},
     {"a launcher that is killed is named", launcher_killed},
     {"stop requests", stop},
