@@ -12,7 +12,8 @@ struct message_end {
     int group;    /* index in groups */
     int from, to; /* processes */
     bool sends;   /* true: the sender's end */
-    int number;   /* place of this end in the order in which all ends were reported */
+    int number;   /* place of this end in the order in which ends were reported */
+    int receipt;  /* after pair_ends, of a sender's end: index of the receiver's end; -1: none */
     int thread;
     int64_t at_ns;
 };
@@ -160,6 +161,7 @@ void dt_trace_message(struct dt_trace *trace, const struct dt_trace_span *span, 
         .to = sends ? peer : span->process,
         .sends = sends,
         .number = trace->end_count,
+        .receipt = -1,
         .thread = span->thread,
         .at_ns = sends ? span->start_ns : last_ns,
     };
@@ -185,34 +187,105 @@ static int compare_ends(const void *left, const void *right)
     return order ? order : a->number < b->number ? -1 : 1;
 }
 
-static void put_end(struct dt_trace *trace, const struct message_end *end, int number)
+static void put_end(struct dt_trace *trace, const struct message_end *end)
 {
     next(trace);
     fprintf(trace->file, "{\"ph\": \"%s\", \"pid\": %d, \"tid\": %d", end->sends ? "s" : "f\", \"bp\": \"e",
             end->sends ? end->from : end->to, end->thread);
     put_us(trace, "ts", end->at_ns);
     char id[96];
-    snprintf(id, sizeof id, "%s %d>%d #%d", trace->groups[end->group], end->from, end->to, number);
+    snprintf(id, sizeof id, "%s %d>%d #%d", trace->groups[end->group], end->from, end->to, end->number);
     fputs(", \"name\": \"message\", \"cat\": \"message\", \"id\": ", trace->file);
     put_text(trace, id);
     fputc('}', trace->file);
 }
 
-static void put_arrows(struct dt_trace *trace)
+/* Sort the ends, and find the two of each message: sender and receiver count alike. */
+static void pair_ends(struct dt_trace *trace)
 {
-    const struct message_end *end = trace->ends + trace->end_count, *received;
+    struct message_end *end = trace->ends + trace->end_count, *received;
     if (trace->end_count > 0)
         qsort(trace->ends, (size_t)trace->end_count, sizeof *trace->ends, compare_ends);
-    for (const struct message_end *sent = trace->ends; sent < end; sent = received) {
-        int count = 0;
-        for (received = sent; received < end && received->sends && compare_channels(received, sent) == 0; received++)
-            count++;
-        for (int i = 0; received < end && compare_channels(received, sent) == 0; received++, i++)
-            if (i < count && sent[i].at_ns <= received->at_ns) {
-                put_end(trace, &sent[i], i);
-                put_end(trace, received, i);
-            }
+    for (struct message_end *sent = trace->ends; sent < end; sent = received) {
+        int count = 0, i = 0;
+        for (received = sent; received < end && received->sends && compare_channels(received, sent) == 0; received++) {
+            received->number = count++;
+            received->receipt = -1;
+        }
+        for (; received < end && compare_channels(received, sent) == 0; received++) {
+            received->number = i++;
+            if (received->number < count)
+                sent[received->number].receipt = (int)(received - trace->ends);
+        }
     }
+}
+
+static void put_arrows(struct dt_trace *trace)
+{
+    pair_ends(trace);
+    for (int i = 0; i < trace->end_count; i++) {
+        const struct message_end *sent = &trace->ends[i];
+        if (!sent->sends || sent->receipt < 0 || sent->at_ns > trace->ends[sent->receipt].at_ns)
+            continue;
+        put_end(trace, sent);
+        put_end(trace, &trace->ends[sent->receipt]);
+    }
+}
+
+/* What a process's time 0 may be. */
+struct bounds {
+    int64_t least_ns, most_ns;
+};
+
+/* Raise the least and lower the most by each message, within `known`, until nothing changes. Both
+ * all leasts and all mosts then agree with the messages, and so do the middles. */
+static void narrow(const struct dt_trace *trace, const struct bounds *known, struct bounds *bounds, int count)
+{
+    bool changed = true;
+    for (int round = 0; changed && round <= count; round++) {
+        changed = false;
+        for (int i = 0; i < trace->end_count; i++) {
+            const struct message_end *sent = &trace->ends[i];
+            if (!sent->sends || sent->receipt < 0)
+                continue;
+            struct bounds *from = &bounds[sent->from], *to = &bounds[sent->to];
+            int64_t later_ns = sent->at_ns - trace->ends[sent->receipt].at_ns; /* the receiver's time 0 is at least so much later */
+            int64_t least_ns = from->least_ns + later_ns, most_ns = to->most_ns - later_ns;
+            if (least_ns > known[sent->to].most_ns)
+                least_ns = known[sent->to].most_ns;
+            if (most_ns < known[sent->from].least_ns)
+                most_ns = known[sent->from].least_ns;
+            changed |= least_ns > to->least_ns || most_ns < from->most_ns;
+            to->least_ns = least_ns > to->least_ns ? least_ns : to->least_ns;
+            from->most_ns = most_ns < from->most_ns ? most_ns : from->most_ns;
+        }
+    }
+}
+
+void dt_trace_place(struct dt_trace *trace, struct dt_trace_clock *clocks, int count)
+{
+    int64_t earliest_ns = INT64_MAX;
+    struct bounds *bounds = calloc(2 * (size_t)count, sizeof *bounds);
+    if (!bounds) {
+        trace->no_memory = true;
+        return;
+    }
+    struct bounds *known = bounds + count;
+    for (int i = 0; i < count; i++)
+        bounds[i] = known[i] = (struct bounds){clocks[i].zero_ns - clocks[i].error_ns, clocks[i].zero_ns + clocks[i].error_ns};
+    pair_ends(trace);
+    narrow(trace, known, bounds, count);
+    for (int i = 0; i < count; i++) {
+        int64_t range_ns = bounds[i].most_ns - bounds[i].least_ns;
+        if (range_ns >= 0)
+            clocks[i] = (struct dt_trace_clock){bounds[i].least_ns + range_ns / 2, (range_ns + 1) / 2};
+        earliest_ns = clocks[i].zero_ns < earliest_ns ? clocks[i].zero_ns : earliest_ns;
+    }
+    for (int i = 0; i < count; i++)
+        clocks[i].zero_ns -= earliest_ns;
+    for (int i = 0; i < trace->end_count; i++)
+        trace->ends[i].at_ns += clocks[trace->ends[i].sends ? trace->ends[i].from : trace->ends[i].to].zero_ns;
+    free(bounds);
 }
 
 /* Read one rank, or two with a dash between. NULL: it is neither. */

@@ -49,9 +49,21 @@ void dt_trace_memory(struct dt_trace *trace, int process, int64_t at_ns, const u
 /* Report one end of a message between two processes, on the communicator of the span's group.
  * Sender and receiver report the messages of a group in the same order. dt_trace_close draws an
  * arrow from the begin of the sending span to the end of the receiving one, if both ends were
- * reported. It draws no arrow backwards in time, which can result from clocks of different
- * machines. */
+ * reported. It draws no arrow backwards in time, which only wrong clocks can cause. */
 void dt_trace_message(struct dt_trace *trace, const struct dt_trace_span *span, int peer, bool sends);
+
+/* Time 0 of a process in the trace's time, correct to +- error_ns. */
+struct dt_trace_clock {
+    int64_t zero_ns, error_ns;
+};
+/* Put processes 0 to count - 1 on one clock. clocks [count]: what is known of their times 0; the
+ * messages that were reported count from these. No message arrives before it is sent, which narrows
+ * the errors: clocks receives the middle of what remains, and the earliest time 0 becomes 0. Where
+ * messages contradict a clock's error, it stays as it was.
+ * Source  A. Duda, G. Harrus, Y. Haddad, G. Bernard, "Estimating global time in distributed
+ *         systems", ICDCS 1987: bounds of clocks by messages; solved as differences with bounds
+ *         (R. Bellman, "On a routing problem", 1958). */
+void dt_trace_place(struct dt_trace *trace, struct dt_trace_clock *clocks, int count);
 /* End the file. Takes NULL. Errors: DT_ERR_IO, if anything could not be written, and
  * DT_ERR_HOST_MEMORY; the file is then removed. */
 dt_status dt_trace_close(struct dt_trace *trace);

@@ -16,13 +16,8 @@ struct step_trace {
 /* What a rank sends before its spans. */
 struct header {
     struct rank_clock clock;
-    int count;
+    int count, messages;            /* its spans, and those of them that are messages */
     int64_t zero_ns, zero_error_ns; /* time 0 of its spans, on its clock: struct dt_spans_recorded */
-};
-
-/* A rank's time 0 on the clock of rank 0, correct to +- error_ns. */
-struct placed {
-    int64_t zero_ns, error_ns;
 };
 
 /* `failure` tells the other ranks what a rank could not do. */
@@ -62,17 +57,13 @@ dt_status step_trace_close(struct step_trace *trace)
     return status;
 }
 
-/* The earliest rank's time 0 becomes time 0 of the trace. */
-static void place_ranks(const struct header *headers, int size, struct placed *placed)
+/* Each rank's time 0 on the clock of rank 0. */
+static void read_clocks(const struct header *headers, int size, struct dt_trace_clock *clocks)
 {
-    int64_t earliest_ns = INT64_MAX;
     for (int i = 0; i < size; i++) {
-        placed[i].zero_ns = headers[i].zero_ns - rank_clock_ahead_ns(&headers[0].clock, &headers[i].clock, &placed[i].error_ns);
-        placed[i].error_ns += headers[i].zero_error_ns;
-        earliest_ns = placed[i].zero_ns < earliest_ns ? placed[i].zero_ns : earliest_ns;
+        clocks[i].zero_ns = headers[i].zero_ns - rank_clock_ahead_ns(&headers[0].clock, &headers[i].clock, &clocks[i].error_ns);
+        clocks[i].error_ns += headers[i].zero_error_ns;
     }
-    for (int i = 0; i < size; i++)
-        placed[i].zero_ns -= earliest_ns;
 }
 
 static void name_rank(struct dt_trace *file, int rank, const struct header *header, int64_t error_ns)
@@ -85,9 +76,33 @@ static void name_rank(struct dt_trace *file, int rank, const struct header *head
     dt_trace_process(file, rank, name);
 }
 
-/* Write spans [count] of a rank. Its rows: the phases first, then its streams; the first `named`
- * rows have a name. */
-static void write_spans(struct dt_trace *file, int rank, const struct placed *placed, const struct dt_span *spans, int count, int *named)
+/* What rank 0 knows and writes of the ranks. */
+struct writing {
+    struct dt_trace *file;
+    struct dt_trace_clock *clocks; /* [size] */
+    int *named;                    /* [size] number of a rank's rows that have a name, from the first */
+};
+
+/* A row of the trace: the phases are the first, then come the streams. */
+static int row_of(const struct dt_span *span)
+{
+    return span->category == DT_SPAN_PHASE ? 0 : span->stream_number + 1;
+}
+
+/* Report the ends of messages, by the rank's own clock. */
+static void report_messages(struct writing *w, int rank, const struct dt_span *spans, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct dt_trace_span bar = {.process = rank,
+                                    .thread = row_of(&spans[i]),
+                                    .start_ns = spans[i].start_ns,
+                                    .end_ns = spans[i].end_ns,
+                                    .group = spans[i].group};
+        dt_trace_message(w->file, &bar, spans[i].peer, spans[i].sends);
+    }
+}
+
+static void write_spans(struct writing *w, int rank, const struct dt_span *spans, int count)
 {
     static const char *const categories[] = {
         [DT_SPAN_COMPUTE] = "compute",
@@ -98,32 +113,30 @@ static void write_spans(struct dt_trace *file, int rank, const struct placed *pl
     const struct dt_span *counted = NULL; /* the last span whose memory has been written */
     for (int i = 0; i < count; i++) {
         const struct dt_span *span = &spans[i];
-        int thread = span->category == DT_SPAN_PHASE ? 0 : span->stream_number + 1;
-        if (thread > *named) { /* streams are numbered in the order of their first spans */
-            dt_trace_thread(file, rank, thread, span->stream);
-            *named = thread;
+        int thread = row_of(span);
+        if (thread > w->named[rank]) { /* streams are numbered in the order of their first spans */
+            dt_trace_thread(w->file, rank, thread, span->stream);
+            w->named[rank] = thread;
         }
         struct dt_trace_span bar = {
             .process = rank,
             .thread = thread,
             .name = span->name,
             .category = categories[span->category],
-            .start_ns = placed->zero_ns + span->start_ns,
-            .end_ns = placed->zero_ns + span->end_ns,
+            .start_ns = w->clocks[rank].zero_ns + span->start_ns,
+            .end_ns = w->clocks[rank].zero_ns + span->end_ns,
             .bytes = (double)span->bytes,
             .group = span->group[0] ? span->group : NULL,
             .pass = span->pass,
         };
         if (!span->inside)
-            dt_trace_span(file, &bar);
+            dt_trace_span(w->file, &bar);
         /* Computation is queued in the order in which it runs; work of other streams may begin much
          * later than it is queued. */
         bool computes = span->category == DT_SPAN_COMPUTE;
         if (computes && (!counted || memcmp(counted->held_bytes, span->held_bytes, sizeof span->held_bytes) != 0))
-            dt_trace_memory(file, rank, bar.start_ns, span->held_bytes);
+            dt_trace_memory(w->file, rank, bar.start_ns, span->held_bytes);
         counted = computes ? span : counted;
-        if (span->peer >= 0)
-            dt_trace_message(file, &bar, span->peer, span->sends);
     }
 }
 
@@ -131,56 +144,87 @@ static void write_spans(struct dt_trace *file, int rank, const struct placed *pl
  * its memory. */
 enum { SPANS_A_ROUND = 256 };
 
-static int in_round(const struct header *header, int at)
+static int in_round(int count, int at)
 {
-    int left = header->count - at;
+    int left = count - at;
     return left < 0 ? 0 : left < SPANS_A_ROUND ? left : SPANS_A_ROUND;
 }
 
-/* mine: this rank's spans. piece [SPANS_A_ROUND]; rank 0: all [size * SPANS_A_ROUND], placed and
- * named [size]. */
-static dt_status exchange_rounds(struct step_trace *trace, const struct header *headers, const struct dt_span *mine, struct dt_span *piece,
-                                 struct dt_span *all, const struct placed *placed, int *named)
+/* Send spans of every rank, mine [counts[own rank]], to rank 0, which takes those of each. piece
+ * [SPANS_A_ROUND]; rank 0: all [size * SPANS_A_ROUND]. counts [size]: 0 for ranks that are not in
+ * the trace. */
+static dt_status exchange_rounds(struct step_trace *trace, const int *counts, const struct dt_span *mine, struct dt_span *piece,
+                                 struct dt_span *all, struct writing *w,
+                                 void (*take)(struct writing *w, int rank, const struct dt_span *spans, int count))
 {
     int size = dt_comm_size(trace->world), most = 0, rank = dt_comm_rank(trace->world);
     for (int i = 0; i < size; i++)
-        most = dt_trace_has(&trace->wish, i) && headers[i].count > most ? headers[i].count : most;
+        most = counts[i] > most ? counts[i] : most;
     for (int at = 0; at < most; at += SPANS_A_ROUND) {
-        int own = in_round(&headers[rank], at);
+        int own = in_round(counts[rank], at);
         if (own > 0)
             memcpy(piece, mine + at, (size_t)own * sizeof *piece);
         DT_TRY(dt_host_gather(trace->world, piece, SPANS_A_ROUND * sizeof *piece, all));
-        for (int i = 0; trace->file && i < size; i++)
-            if (dt_trace_has(&trace->wish, i))
-                write_spans(trace->file, i, &placed[i], all + (size_t)i * SPANS_A_ROUND, in_round(&headers[i], at), &named[i]);
+        for (int i = 0; w->file && i < size; i++)
+            take(w, i, all + (size_t)i * SPANS_A_ROUND, in_round(counts[i], at));
     }
     return DT_OK;
 }
 
-/* Send every rank's spans to rank 0, which writes them. */
-static dt_status exchange(struct step_trace *trace, const struct header *headers, const struct dt_span *mine)
+/* Put the ranks on one clock, and begin their rows. */
+static void begin_rows(struct step_trace *trace, const struct header *headers, struct writing *w)
 {
     int size = dt_comm_size(trace->world);
-    bool writes = dt_comm_rank(trace->world) == 0;
-    size_t places = writes ? (size_t)size : 1;
-    struct dt_span *piece = calloc(SPANS_A_ROUND, sizeof *piece), *all = calloc(places * SPANS_A_ROUND, sizeof *all);
-    struct placed *placed = calloc((size_t)size, sizeof *placed);
-    int *named = calloc(places, sizeof *named);
-    dt_status status = dt_allocated(piece && all && placed && named ? piece : NULL, "no host memory for the spans of %d ranks", size);
-    status = agree(trace->world, status, "hold all ranks' spans");
-    if (status == DT_OK)
-        place_ranks(headers, size, placed);
-    for (int i = 0; status == DT_OK && trace->file && i < size; i++) {
+    dt_trace_place(w->file, w->clocks, size);
+    for (int i = 0; i < size; i++) {
         if (!dt_trace_has(&trace->wish, i))
             continue;
-        name_rank(trace->file, i, &headers[i], placed[i].error_ns);
-        dt_trace_thread(trace->file, i, 0, "phases");
+        name_rank(w->file, i, &headers[i], w->clocks[i].error_ns);
+        dt_trace_thread(w->file, i, 0, "phases");
     }
-    DT_THEN(status, exchange_rounds(trace, headers, mine, piece, all, placed, named));
-    free(named);
-    free(placed);
-    free(piece);
+}
+
+static int count_messages(const struct dt_span *spans, int count)
+{
+    int messages = 0;
+    for (int i = 0; i < count; i++)
+        messages += spans[i].peer >= 0;
+    return messages;
+}
+
+/* Send every rank's spans to rank 0, which writes them: first the messages, which the clocks are
+ * read by. */
+static dt_status exchange(struct step_trace *trace, const struct header *headers, const struct dt_span *mine)
+{
+    int size = dt_comm_size(trace->world), rank = dt_comm_rank(trace->world), picked = 0;
+    size_t places = trace->file ? (size_t)size : 1;
+    struct writing w = {trace->file, calloc((size_t)size, sizeof *w.clocks), calloc(places, sizeof *w.named)};
+    struct dt_span *piece = calloc(SPANS_A_ROUND, sizeof *piece), *all = calloc(places * SPANS_A_ROUND, sizeof *all);
+    struct dt_span *messages = calloc((size_t)headers[rank].messages + 1, sizeof *messages);
+    int *counts = calloc((size_t)size, sizeof *counts), *message_counts = calloc((size_t)size, sizeof *counts);
+    dt_status status = dt_allocated(w.clocks && w.named && piece && all && messages && counts && message_counts ? piece : NULL,
+                                    "no host memory for the spans of %d ranks", size);
+    status = agree(trace->world, status, "hold all ranks' spans");
+    for (int i = 0; status == DT_OK && i < headers[rank].count; i++)
+        if (mine[i].peer >= 0)
+            messages[picked++] = mine[i];
+    for (int i = 0; status == DT_OK && i < size; i++) {
+        counts[i] = dt_trace_has(&trace->wish, i) ? headers[i].count : 0;
+        message_counts[i] = dt_trace_has(&trace->wish, i) ? headers[i].messages : 0;
+    }
+    DT_THEN(status, exchange_rounds(trace, message_counts, messages, piece, all, &w, report_messages));
+    if (status == DT_OK && w.file) {
+        read_clocks(headers, size, w.clocks);
+        begin_rows(trace, headers, &w);
+    }
+    DT_THEN(status, exchange_rounds(trace, counts, mine, piece, all, &w, write_spans));
+    free(message_counts);
+    free(counts);
+    free(messages);
     free(all);
+    free(piece);
+    free(w.named);
+    free(w.clocks);
     return status;
 }
 
@@ -194,6 +238,7 @@ dt_status step_trace_run(struct step_trace *trace, struct trainer *trainer, int 
     DT_THEN(status, rank_clock_read(trace->world, &mine.clock));
     DT_THEN(status, trainer_traced_step(trainer, step, &spans));
     mine.count = spans.count;
+    mine.messages = count_messages(spans.all, spans.count);
     mine.zero_ns = spans.zero_ns;
     mine.zero_error_ns = spans.zero_error_ns;
     DT_THEN(status, dt_host_all_gather(trace->world, &mine, sizeof mine, headers));
