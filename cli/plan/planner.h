@@ -152,8 +152,8 @@ bool why_margin_tells(const struct planner *planner, int place);
  * all (-1). 0: none was too slow. */
 double why_too_slow(const struct planner *planner, int paradigm);
 
-/* How many further candidates of the same kind as the one at `place` differ from it by less than
- * the predictions' errors. 0 with --top N, which shows them. */
+/* How many further simulated candidates of the same kind as the one at `place` differ from it by
+ * less than the predictions' errors. 0 with --top N, which shows them. */
 int why_alike(const struct planner *planner, int place);
 
 /* ---- what would change a plan: a network four times as fast, twice the memory of each GPU, twice

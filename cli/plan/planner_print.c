@@ -166,9 +166,8 @@ static dt_status print_table(const struct planner *p, FILE *to)
     dt_status status = table_end(t, to);
     if (columns.alike) {
         fputc('\n', to);
-        line_print(to, "alike: the number of others with this paradigm and these groups whose predictions differ by less than their error; "
-                       "--top N shows "
-                       "the first N of all");
+        line_print(to, "alike: the number of others with this paradigm and these groups that were simulated and differ by less than the "
+                       "predictions' error; --top N shows the first N of all");
     }
     return status;
 }

@@ -313,12 +313,13 @@ double search_floor_rate(const struct search_options *options, const struct expe
  * pipeline's order is played with the times of its passes (pipeline_play.c), and short forms are
  * simulated (short_form.c). Candidates that cannot fit are left out; the others are simulated, each
  * on one thread, until the bound of the next one is worse than the `top` best results: no later one
- * can be among them. So the result is the same as if all were simulated. For each paradigm without
- * a result, a few more candidates are tried, so that its speed, or why it does not fit, can be
- * reported. */
+ * can be among them. Where the best of each kind are wanted, a candidate is also left out if its
+ * bound is worse than the best result of its kind. So the result is the same as if all were
+ * simulated. For each paradigm without a result, a few more candidates are tried, so that its
+ * speed, or why it does not fit, can be reported. */
 
 enum search_state {
-    SEARCH_NOT_NEEDED, /* its bound is worse than the best results */
+    SEARCH_NOT_NEEDED, /* its bound is worse than the best results, or than the best of its kind */
     SEARCH_TOO_LARGE,  /* according to its bound */
     SEARCH_OUT_OF_MEMORY,
     SEARCH_SIMULATED,

@@ -124,12 +124,23 @@ static struct task pick_opening(struct search *s)
     return NO_TASK;
 }
 
+/* Whether only the best of each kind is wanted, and a better one of its kind is known. */
+static bool is_beaten(const struct search *s, int index)
+{
+    int i = 0;
+    while (i < s->kept_count && s->result->outcomes[s->kept[i]].kind != s->result->outcomes[index].kind)
+        i++;
+    return s->options->diverse && !s->options->all_simulated && i < s->kept_count && s->all[index].bound_score > s->all[s->kept[i]].score;
+}
+
 /* The candidate with the lowest bound of this level, sharpened or not. */
 static struct task pick_of_level(struct search *s)
 {
     bool all = s->options->all_simulated;
-    while (s->next < s->level_end[s->level] && !is_open(s, s->order[s->next]))
-        s->next++; /* skip candidates with sharpened bounds, which have another place now */
+    while (s->next < s->level_end[s->level] && (!is_open(s, s->order[s->next]) || is_beaten(s, s->order[s->next])))
+        s->next++; /* candidates with sharpened bounds have another place now */
+    while (s->sharpened.count > 0 && is_beaten(s, (int)s->sharpened.entries[0].item))
+        dt_heap_pop(&s->sharpened);
     double sharpened = dt_heap_time(&s->sharpened),
            raw = s->next < s->level_end[s->level] ? s->all[s->order[s->next]].bound_score : INFINITY;
     double least = fmin(sharpened, raw);

@@ -257,20 +257,22 @@ static const char *const seldom[] = {"activation=offload,selective,selective_op"
                                      "mesh.order=tensor-data-pipeline", "ddp.bucket_mib=100"};
 enum { SELDOM = sizeof seldom / sizeof *seldom };
 
-static void search(const struct scene *s, enum search_objective objective, bool all, struct search_result *out)
+static void search(const struct scene *s, enum search_objective objective, bool diverse, bool all, struct search_result *out)
 {
-    const struct search_options options = {.objective = objective, .top = 3, .all_simulated = all, .threads = 2, .only_best = all};
+    const struct search_options options = {
+        .objective = objective, .top = 3, .diverse = diverse, .all_simulated = all, .threads = 2, .only_best = all};
     CHECK_OK(search_run(s->space, &s->base, &s->machine, &options, out));
 }
 
-static void check_same(const struct scene *s, enum search_objective objective)
+/* diverse: the best of each of three kinds; else the three best. */
+static void check_same(const struct scene *s, enum search_objective objective, bool diverse)
 {
     struct search_result found, all;
-    search(s, objective, false, &found);
-    search(s, objective, true, &all);
+    search(s, objective, diverse, false, &found);
+    search(s, objective, diverse, true, &all);
     CHECK(all.states[SEARCH_NOT_NEEDED] == 0 && all.states[SEARCH_TOO_LARGE] == 0, "%d left out", all.states[SEARCH_NOT_NEEDED]);
-    CHECK(found.ranked >= 3 || found.ranked == all.ranked, "%d of %d", found.ranked, all.ranked);
-    for (int place = 0; place < 3 && place < found.ranked && place < all.ranked; place++) {
+    CHECK(found.kinds >= 3 || found.kinds == all.kinds, "%d of %d", found.kinds, all.kinds);
+    for (int place = 0; place < 3 && place < found.kinds && place < all.kinds; place++) {
         double mine = found.outcomes[found.ranking[place]].step_s, theirs = all.outcomes[all.ranking[place]].step_s;
         double my_rate = found.outcomes[found.ranking[place]].units_per_s, rate = all.outcomes[all.ranking[place]].units_per_s;
         CHECK(found.ranking[place] == all.ranking[place] || my_rate == rate, "place %d: %.9g s instead of %.9g", place + 1, mine, theirs);
@@ -287,7 +289,7 @@ static void the_same_as_simulating_all(void)
     for (int n = 0; n < spaces; n++) {
         struct scene s;
         random_scene(&d, 2, &request, &s);
-        check_same(&s, n % 5 == 4 ? SEARCH_COST : SEARCH_TOKENS);
+        check_same(&s, n % 5 == 4 ? SEARCH_COST : SEARCH_TOKENS, n % 2);
         scene_finish(&s);
     }
 }
@@ -304,7 +306,26 @@ static void the_same_after_a_slow_one(void)
              "\"optimizer\": {\"name\": \"adam\"}, \"model\": {\"layers\": 4, \"heads\": 16, \"hidden\": 2048, \"vocab_size\": 1000, "
              "\"block_size\": 2048, \"dtype\": \"bf16\"}}",
              &request, &s);
-    check_same(&s, SEARCH_TOKENS);
+    check_same(&s, SEARCH_TOKENS, false);
+    scene_finish(&s);
+}
+
+/* Where the best of more kinds than there are is wanted, candidates are still left out: those that
+ * cannot beat the best of their own kind. */
+static void worse_ones_of_a_kind_are_left_out(void)
+{
+    static const struct space_request request = {.forbid = seldom, .forbid_count = SELDOM, .max_batch = 8};
+    const struct search_options options = {.top = 64, .diverse = true, .only_best = true};
+    struct search_result found;
+    struct scene s;
+    scene_of("{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"world_size\": 4, \"paradigm\": \"ddp\", "
+             "\"model\": {\"layers\": 4, \"heads\": 4, \"hidden\": 256}}",
+             &request, &s);
+    CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &found));
+    CHECK(found.kinds > 3 && found.kinds < options.top, "%d kinds", found.kinds);
+    CHECK(found.states[SEARCH_NOT_NEEDED] > found.states[SEARCH_SIMULATED], "%d of %d were simulated", found.states[SEARCH_SIMULATED],
+          found.count);
+    search_result_finish(&found);
     scene_finish(&s);
 }
 
@@ -397,8 +418,8 @@ static void twins_are_one(void)
                  hidden[i]);
         scene_of(text, &request, &s);
         CHECK(space_count(s.space) == 2, "%d candidates", space_count(s.space));
-        search(&s, SEARCH_TOKENS, false, &found);
-        search(&s, SEARCH_TOKENS, true, &all);
+        search(&s, SEARCH_TOKENS, false, false, &found);
+        search(&s, SEARCH_TOKENS, false, true, &all);
         CHECK(all.ranked == 2 && found.ranked == i + 1, "hidden %d: %d of %d", hidden[i], found.ranked, all.ranked);
         search_result_finish(&found);
         search_result_finish(&all);
@@ -576,6 +597,7 @@ static const struct test_case cases[] = {
     {"a part stands for all", a_part_stands_for_all},
     {"the same as simulating all", the_same_as_simulating_all},
     {"the same after a slow one", the_same_after_a_slow_one},
+    {"worse ones of a kind are left out", worse_ones_of_a_kind_are_left_out},
     {"the least memory", the_least_memory},
     {"an interrupted search has results", an_interrupted_search_has_results},
     {"a search stopped at once has a result", a_search_stopped_at_once_has_a_result},
