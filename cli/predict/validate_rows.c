@@ -169,7 +169,7 @@ static void numbers_in(const struct measured_table *t, int row, struct measured_
             if (strcasestr(text, dt_fp8_recipe((enum dt_fp8)i)->name))
                 run->fp8 = (enum dt_fp8)i;
         if (strcasestr(text, "current") || strcasestr(text, "-cs")) /* Transformer Engine's Float8CurrentScaling */
-            run->fp8 = DT_FP8_TENSORWISE;
+            run->fp8 = DT_FP8_CURRENT;
         if (strcasestr(text, "-mx"))
             run->fp8 = DT_FP8_MXFP8;
         run->fp8_gather = strcasestr(text, "gather");

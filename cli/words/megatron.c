@@ -46,7 +46,7 @@ static const struct dt_word words[] = {
     DT_WORD("mtp-num-layers", NULL, NULL, DT_ONLY("null"), .why = "dtbench predicts one token"),
     /* numbers */
     DT_WORD("fp8-recipe", "fp8.recipe", NULL,
-            .values = DT_VALUES({"delayed", "delayed"}, {"tensorwise", "tensorwise"}, {"blockwise", "blockwise"}, {"mxfp8", "mxfp8"}),
+            .values = DT_VALUES({"delayed", "delayed"}, {"tensorwise", "current"}, {"blockwise", "blockwise"}, {"mxfp8", "mxfp8"}),
             .why = "recipes are delayed, tensorwise, blockwise and mxfp8 here"),
     DT_WORD("fp4-format", NULL, NULL, DT_ONLY("null"), .why = "products are in 16 bits or in FP8 here"),
     DT_WORD("fp8-param-gather", NULL, NULL, DT_ONLY("false"), .why = "parameters are of model.dtype here"),
@@ -285,16 +285,14 @@ static void settle_fp8(struct dt_translation *t)
         dt_json_drop(t->ours, "fp8");
     else if (!dt_json_at(t->ours, "fp8.recipe"))
         put_text(t->ours, "fp8.recipe", "delayed");
-    if (known && dt_json_is(dt_json_at(t->ours, "fp8.recipe"), "tensorwise"))
-        dt_remark(t, DT_REMARK_ASSUMED,
-                  "fp8-recipe: tensorwise; Transformer Engine keeps inputs in FP8 with it, too, and here they are in 16 bits");
     dt_json_drop(t->theirs, "fp8-format");
 }
 
 static void prepare_fp8(struct dt_translation *t, const struct experiment *e)
 {
-    if (e->model.fp8 == DT_FP8_ROWWISE)
-        dt_remark(t, DT_REMARK_CANNOT, "fp8.recipe: rowwise; Megatron-LM has scales of whole tensors, and of blocks");
+    if (e->model.fp8 == DT_FP8_ROWWISE || e->model.fp8 == DT_FP8_TENSORWISE)
+        dt_remark(t, DT_REMARK_CANNOT, "fp8.recipe: %s; Megatron-LM has delayed and current scales of whole tensors, and those of blocks",
+                  dt_fp8_recipe(e->model.fp8)->name);
     if (e->model.fp8)
         put_text(t->theirs, "fp8-format", "hybrid");
 }

@@ -20,6 +20,15 @@ static const struct dt_fp8_recipe recipes[DT_FP8_RECIPES] = {
                         .weight_bytes = WRITE + TRANSPOSED,
                         .shares_amax = true,
                         .speed = 1},
+    /* one kernel finds the amax, another one casts and transposes */
+    [DT_FP8_CURRENT] = {.name = "current",
+                        .input = {2, AMAX + READ + WRITE + TRANSPOSED},
+                        .weight = {2, AMAX + READ + WRITE + TRANSPOSED},
+                        .gradient = {2, AMAX + READ + WRITE + TRANSPOSED},
+                        .keeps_fp8 = true,
+                        .weight_bytes = WRITE + TRANSPOSED,
+                        .shares_parts = true,
+                        .speed = 1},
     /* 16-bit inputs are kept, and cast again for the weight's gradient */
     [DT_FP8_TENSORWISE] = {.name = "tensorwise",
                            .input = {2, AMAX + READ + WRITE},

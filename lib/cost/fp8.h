@@ -22,7 +22,8 @@
 enum dt_fp8 {
     DT_FP8_NONE,
     DT_FP8_DELAYED,    /* one scale for each tensor, from amaxes of earlier steps: Transformer Engine's DelayedScaling */
-    DT_FP8_TENSORWISE, /* one scale for each tensor, from its own amax: torchao's "tensorwise" */
+    DT_FP8_CURRENT,    /* one scale for each tensor, from its own amax: Transformer Engine's Float8CurrentScaling */
+    DT_FP8_TENSORWISE, /* one scale for each tensor, from its own amax, and 16 bits are kept: torchao's "tensorwise" */
     DT_FP8_ROWWISE,    /* a scale for each row along the inner dimension: torchao's "rowwise" */
     DT_FP8_BLOCKWISE,  /* a scale for 128 numbers along the inner dimension, of weights for 128 x 128: Float8BlockScaling */
     /* a scale of one byte for 32 numbers along the inner dimension: MXFP8BlockScaling; only

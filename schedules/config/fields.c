@@ -166,8 +166,9 @@ static const struct dt_field fields[] = {
                     "it natively."},
     {"fp8.recipe", DT_FIELD_ENUM, AT(model.fp8), .choice = dt_fp8_name, .initial = "\"none\"", .matters = of_fp8,
      .description =
-         "sim: products of the blocks' linear layers in FP8, with a scale for each tensor (delayed: of amaxes of earlier steps, as "
-         "Transformer Engine; tensorwise: of its own, as torchao), for each row (rowwise), for each 128 numbers (blockwise, as "
+         "sim: products of the blocks' linear layers in FP8, with a scale for each tensor (delayed: of amaxes of earlier steps, and "
+         "current: of its own, as Transformer Engine; tensorwise: of its own, as torchao), for each row (rowwise), for each 128 numbers "
+         "(blockwise, as "
          "DeepSeek-V3) or "
          "each 32 (mxfp8, which needs tensor cores that read such scales). Attention and the head stay in "
          "model.dtype, which has 16 bits."},

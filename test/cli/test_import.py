@@ -168,14 +168,14 @@ def test_products_in_fp8():
     flags = MEGATRON.replace("--fp16", "--bf16 --fp8-format hybrid")
     said = imported("train.sh", flags)
     has(said["config"], fp8={"recipe": "delayed"}, model__dtype="bf16")
-    for recipe in ("tensorwise", "blockwise", "mxfp8"):
-        has(imported("train.sh", flags + f" --fp8-recipe {recipe}")["config"], fp8={"recipe": recipe})
+    for theirs, recipe in (("tensorwise", "current"), ("blockwise", "blockwise"), ("mxfp8", "mxfp8")):
+        has(imported("train.sh", flags + f" --fp8-recipe {theirs}")["config"], fp8={"recipe": recipe})
     has(imported("train.sh", MEGATRON + " --fp8-recipe tensorwise")["config"], fp8=None)
     result = run("import", write("train.sh", flags.replace("hybrid", "e5m2")), code=CONFIG)
     check('fp8-format: "e5m2"; formats are' in result.stderr, result.stderr)
     need_yaml()
     said = imported("bridge.yaml", BRIDGE.replace("train:", "mixed_precision: bf16_with_fp8_current_scaling_mixed\ntrain:"), "--gpus", "16")
-    has(said["config"], fp8={"recipe": "tensorwise"}, model__dtype="bf16")
+    has(said["config"], fp8={"recipe": "current"}, model__dtype="bf16")
     said = imported("bridge.yaml", BRIDGE.replace("train:", "mixed_precision: bf16_with_mxfp8_mixed\ntrain:"), "--gpus", "16")
     has(said["config"], fp8={"recipe": "mxfp8"}, model__dtype="bf16")
     result = run("import", write("bridge.yaml", BRIDGE.replace("train:", "mixed_precision: bf16_with_nvfp4_mixed\ntrain:")), "--gpus", "16", code=CONFIG)

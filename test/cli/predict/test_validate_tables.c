@@ -108,7 +108,7 @@ static void a_vendors_table(void)
     CHECK(!*rows.unused && rows.rows[0].outcome == VALIDATE_PREDICTED && rows.rows[1].outcome == VALIDATE_PREDICTED, "%s, %s, %s",
           rows.unused, rows.rows[0].reason, rows.rows[1].reason);
     CHECK(first->paradigm == PARADIGM_ZERO1 && first->pipeline.virtual_stages == 10 && first->pipeline.chunks == 32 &&
-              first->model.fp8 == DT_FP8_TENSORWISE && second->model.fp8 == DT_FP8_MXFP8,
+              first->model.fp8 == DT_FP8_CURRENT && second->model.fp8 == DT_FP8_MXFP8,
           "%s, %d parts, %d chunks", paradigm_name(first->paradigm), first->pipeline.virtual_stages, first->pipeline.chunks);
     CHECK(fabs(rows.rows[0].measured_s - 128 * 4096.0 / (16 * 8646)) < 1e-9, "%g s", rows.rows[0].measured_s);
     validate_rows_finish(&rows);
