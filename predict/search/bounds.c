@@ -123,18 +123,7 @@ static double state_bytes(const struct experiment *e, const struct mesh_shape *m
            dp_part_of(mode->holds.optimizer, mesh) * optimizer_bytes;
 }
 
-/* ---- times that cannot overlap ---- */
-
-/* Without a pipeline: gradients are sent after all other micro-batches and the last one's forward.
- * Gathers for the last backward come after the first of these sends, since both are on one stream.
- * Updates wait for all kernels, and updated parameters are sent after them. */
-static double after_all_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work, double forward,
-                          const struct traffic *traffic)
-{
-    double last_gather = e->fsdp.gather == GATHER_ONCE ? 0 : traffic->gather;
-    double after_forward_s = (micro_batches - 1) * work + forward + last_gather + traffic->end;
-    return mesh->size[MESH_PIPELINE] == 1 ? fmax(after_forward_s, micro_batches * work + traffic->update) : 0;
-}
+/* ---- a pipeline's passes ---- */
 
 /* Seconds to update `bytes` bytes of parameters. */
 static double update_s(const struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes)
@@ -221,8 +210,6 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
     out->network_s = traffic.passes * traffic.gather + traffic.end;
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
-    double in_line_s = fmax(out->compute_s, after_all_s(e, &mesh, micro_batches, work + shared_s,
-                                                        dt_model_blocks(&e->model) * out->passes.block_forward_s, &traffic));
-    out->step_s = fmax(in_line_s, fmax(fmax(out->host_s, out->network_s), out->host_link_s));
+    out->step_s = fmax(fmax(out->compute_s, out->host_s), fmax(out->network_s, out->host_link_s));
     return DT_OK;
 }

@@ -175,8 +175,7 @@ double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mes
 struct traffic {
     double gather; /* parameters, for one pass over a stage's groups */
     double passes; /* how often in a step */
-    double end;    /* gradients and everything sent after them, once a step: not before the last micro-batch's backward */
-    double update; /* the part of `end` for updated parameters: not before all backward passes have ended */
+    double end;    /* gradients and everything sent after them, once a step */
 };
 
 /* bytes: of the parameters of this rank's stage. Errors: DT_ERR_HOST_MEMORY. */
@@ -219,13 +218,12 @@ dt_status network_bounds_messages(struct network_bounds *bounds, const struct ex
  *          that share layers in forward, and those that backward waits for. Network: bytes that the
  *          mode sends once a step, or gathers for each micro-batch, at the best rate of the group's
  *          algorithms, and for each network card at no more than all its flows get together. Host
- *          links: offloaded bytes. What cannot overlap: gradients are sent after all micro-batches
- *          except the last one's backward, and updates follow all of them. Pipelines: p stages with
- *          m micro-batches of work W in total cannot be faster than W / (1 - (1 - 1/m)^p), however
- *          layers are divided: a stage waits until the first micro-batch has passed the stages
- *          before it, and these wait until its last one comes back. With the actual division, the
- *          same holds for the blocks of each virtual stage; pipeline_played_s plays the order with
- *          the passes and messages found here.
+ *          links: offloaded bytes. Pipelines: p stages with m micro-batches of work W in total
+ *          cannot be faster than W / (1 - (1 - 1/m)^p), however layers are divided: a stage waits
+ *          until the first micro-batch has passed the stages before it, and these wait until its
+ *          last one comes back. With the actual division, the same holds for the blocks of each
+ *          virtual stage; pipeline_played_s plays the order with the passes and messages found
+ *          here.
  *
  * Where kernels and collectives were measured on shared processors (dtbench calibrate) the
  * network's part is left out. */
