@@ -89,28 +89,6 @@ static double offloaded_s(const struct bounds *b, const struct experiment *e, co
     return seconds;
 }
 
-/* ---- compute ---- */
-
-/* m micro-batches of `work` seconds each through p stages, however these divide it. Stage k is busy
- * for m w_k, and waits for the w_i of all stages before it. The largest of these sums is smallest
- * if all are equal, which holds for w_k = w_0 (1 - 1/m)^k. */
-static double pipeline_s(double work, double m, double p)
-{
-    return work / (1 - pow(1 - 1 / m, p));
-}
-
-static double compute_s(const struct experiment *e, const struct mesh_shape *mesh, int micro_batches, double work)
-{
-    int stages = mesh->size[MESH_PIPELINE];
-    const struct pipeline_order *order = e->strategy.order;
-    if (stages == 1)
-        return micro_batches * work;
-    if (order->parts != 1 || order->drains == ORDER_DRAINS_NEVER) /* such an order fills and drains with less than whole passes */
-        return micro_batches * work / stages;
-    int window = order->drains == ORDER_DRAINS_WINDOWS ? e->pipeline.chunks : micro_batches;
-    return micro_batches / window * pipeline_s(work, window, stages);
-}
-
 /* ---- memory ---- */
 
 /* Bytes that a rank holds of the fullest stage's parameters, gradients and optimizer state. */
@@ -206,7 +184,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     DT_TRY(network_bounds_traffic(b->network, e, &mesh, micro_batches, bytes, &traffic));
     DT_TRY(find_passes(b, e, &mesh, samples > 0 ? samples : 1, &alone, &sums, again_s > 0 ? again_s : 0, &out->passes));
     DT_TRY(network_bounds_block_s(b->network, e, &mesh, alone.block_bytes, &out->passes.end_s));
-    out->compute_s = compute_s(e, &mesh, micro_batches, work + shared_s + shared_again_s);
+    out->compute_s = micro_batches * (work + shared_s + shared_again_s) / stages;
     out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
     out->network_s = traffic.passes * traffic.gather + traffic.end;
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);

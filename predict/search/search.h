@@ -218,12 +218,8 @@ dt_status network_bounds_messages(struct network_bounds *bounds, const struct ex
  *          that share layers in forward, and those that backward waits for. Network: bytes that the
  *          mode sends once a step, or gathers for each micro-batch, at the best rate of the group's
  *          algorithms, and for each network card at no more than all its flows get together. Host
- *          links: offloaded bytes. Pipelines: p stages with m micro-batches of work W in total
- *          cannot be faster than W / (1 - (1 - 1/m)^p), however layers are divided: a stage waits
- *          until the first micro-batch has passed the stages before it, and these wait until its
- *          last one comes back. With the actual division, the same holds for the blocks of each
- *          virtual stage; pipeline_played_s plays the order with the passes and messages found
- *          here.
+ *          links: offloaded bytes. A pipeline's work is divided evenly; pipeline_played_s plays its
+ *          order with the passes and messages found here.
  *
  * Where kernels and collectives were measured on shared processors (dtbench calibrate) the
  * network's part is left out. */
