@@ -23,7 +23,8 @@ struct fit_options {
 static const struct option_row options[] = {
     {"cluster", 'C', OPTION_TEXT, AT(cluster), "FILE", NULL, "the cluster of the runs, by name or file"},
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL, "the profile to write"},
-    {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", NULL, "begin with this profile, by name or file; default: the nearest one"},
+    {"profile", 'P', OPTION_TEXT, AT(profile), "FILE", NULL,
+     "begin with this profile, by name or file; default: the shipped one of the GPU that is best"},
     {"name", 'n', OPTION_TEXT, AT(name), "NAME", NULL, "what records call the profile"},
     {"set", 's', OPTION_LIST, AT(sets), "PATH=VALUE", NULL,
      "what the table does not say of all runs, as in dtbench validate; any number of times"},

@@ -40,10 +40,10 @@ def profile(name):
         return json.load(source)
 
 
-def measured_runs():
+def measured_runs(changes=(OF_PRODUCTS, OF_STEPS)):
     """The shapes with the times that software of other constants takes."""
     tree = profile("llm_foundry_a100")
-    for group, key, factor in (OF_PRODUCTS, OF_STEPS):
+    for group, key, factor in changes:
         tree[group][key] *= factor
     table = write("untimed.csv", HEAD + "".join(f"{shape},1\n" for shape in SHAPES))
     rows = json.loads(run(DTBENCH, "validate", "--json", "--data", table, "--cluster", "dgx_a100_1", "--profile", write("truth.json", json.dumps(tree))))["rows"]
@@ -60,7 +60,7 @@ def test_constants_are_found():
     start = profile("llm_foundry_a100")
     for group, key, factor in (OF_PRODUCTS, OF_STEPS):
         check(abs(mine[group][key] / start[group][key] / factor - 1) < 0.15, group, key, mine[group][key], start[group][key])
-    check(mine["host"]["message_s"] == start["host"]["message_s"], "no run has a pipeline")
+    check(abs(mine["host"]["message_s"] / start["host"]["message_s"] - 1) < 0.1, "no run has a pipeline: only the factor for all times moves it", mine["host"])
     check(0 < mine["error"]["median"] < 0.03 and mine["error"]["most"] < 0.1 and mine["error"]["of"].startswith("6 runs of runs.csv"), mine["error"])
     text = run(DTBENCH, "plan", "--model", "GPTSmall", "--cluster", "dgx_a100_1", "--gpus", "2", "--global-batch", "4", "--profile", "mine.json", "--json",
                "--fix", "micro_batches=1", "--top", "2", "-q")
@@ -70,6 +70,21 @@ def test_constants_are_found():
     eight = found["plans"][0]["known_error_of_eight"]
     check(mine["error"]["median"] < eight == mine["error"]["eight"] <= mine["error"]["most"], eight, mine["error"])
     check(any(line.startswith("eight of ten step times are off by no more than") for line in found["confidence"]), found["confidence"])
+
+
+def test_what_few_runs_do_not_tell():
+    """Constants do not follow noise: runs of the profile's own software leave it as it is, and runs of one as fast as another times a factor move that alone."""
+    noise, start = (0.97, 1.03, 1.03, 0.97, 1.02, 0.98), profile("llm_foundry_a100")
+    for factor, said in ((1, "no constant moves: for 6 configs"), (1.2, "of this profile's: for 6 configs")):
+        rows = [row.rsplit(",", 1) for row in measured_runs(())]
+        runs = write("noisy.csv", HEAD + "".join(f"{shape},{factor * one * float(time):.6g}\n" for (shape, time), one in zip(rows, noise)))
+        text = run(*FIT, runs, "--profile", "llm_foundry_a100", "--output", "noisy.json")
+        check(said in text, text)
+        with open(os.path.join(WORK, "noisy.json"), encoding="utf-8") as source:
+            noisy = json.load(source)
+        for group, key in (("gemm", "peak_fraction"), ("host", "launch_s"), ("host", "message_s")):
+            of_time = noisy[group][key] / start[group][key]
+            check(abs((1 / of_time if key == "peak_fraction" else of_time) / factor - 1) < 0.05 * (factor > 1) + 1e-4, group, key, of_time)
 
 
 def test_runs_that_contradict_are_named():
