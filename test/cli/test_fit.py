@@ -87,6 +87,16 @@ def test_what_few_runs_do_not_tell():
             check(abs((1 / of_time if key == "peak_fraction" else of_time) / factor - 1) < 0.05 * (factor > 1) + 1e-4, group, key, of_time)
 
 
+def test_errors_too_large_for_a_profile():
+    rows = [row.rsplit(",", 1) for row in measured_runs()]
+    for name, factors, code, said in (("typo", (1, 1, 1, 1e-3, 1, 1), 3, "dtbench fit: line 5: "), ("milliseconds", (1e3,) * 6, 0, "are the times in seconds")):
+        runs = write(f"{name}.csv", HEAD + "".join(f"{shape},{factor * float(time):.6g}\n" for (shape, time), factor in zip(rows, factors)))
+        text = run(*FIT, runs, "--profile", "llm_foundry_a100", "--output", f"{name}.json", code=code)
+        check(said in text and ("a profile's error is at most 1000 %, so none is written" in text) == bool(code), text)
+        check(os.path.exists(os.path.join(WORK, f"{name}.json")) == (not code), "a profile that nobody can read is not written")
+    run(DTBENCH, "plan", "--model", "GPTSmall", "--cluster", "dgx_a100_1", "--gpus", "1", "--global-batch", "1", "--profile", "milliseconds.json", "-q", "--top", "1")
+
+
 def test_runs_that_contradict_are_named():
     rows = measured_runs()
     shape, time = rows[1].rsplit(",", 1)
@@ -169,7 +179,9 @@ def test_what_cannot_be_fitted():
                             (["none.csv", "--profile", "nothing"], "nothing: there is no such file, and none in configs/profiles"),
                             (["few.csv", "--profile", write("broken.json", "{")], "broken.json:1:"),
                             (["few.csv", "--profile", write("empty.json", "{}")], "empty.json: name: missing"),
-                            (["few.csv", "--seconds", "ten"], "argument --seconds: invalid float value: 'ten'"),
+                            (["few.csv", "--seconds", "ten"], "argument --seconds: 'ten' is not a number above 0"),
+                            (["few.csv", "--seconds", "nan"], "argument --seconds: 'nan' is not a number above 0"),
+                            (["few.csv", "--output", WORK], "is a folder: --output names the file to write"),
                             (["few.csv", "--output", "no/where.json"], "no/where.json: cannot be written there")):
         text = run(*FIT, *arguments, *([] if "--output" in arguments else ["--output", "none.json"]), code=3)
         check(text.count("\n") == 1 and text.startswith("dtbench fit: ") and said in text, text)
@@ -183,6 +195,8 @@ def test_what_the_command_needs():
         check(text.startswith(f"dtbench fit: {said}"), text)
     text = run(DTBENCH, "fit", write("few.csv", HEAD + SHAPES[0] + ",1\n"), "-C", write("empty.json", "{}"), "-o", "none.json", code=3)
     check(text.count("\n") == 1 and "empty.json: " in text, text)
+    text = run(DTBENCH, "fit", "runs.csv", "-C", "dgx_a100", "-o", "none.json", "--jobs", "0", code=3)
+    check(text == "dtbench fit: argument --jobs: '0' is not a whole number above 0\n", text)
     text = run(DTBENCH, "fit", "runs.csv", "-C", "dgx_a100", "-o", "none.json", code=3, env={"PATH": "/nowhere"})
     check(text == "dtbench fit: needs python3 on the PATH, which cannot be started: No such file or directory\n", text)
 
