@@ -303,7 +303,7 @@ static inline void one_dies(struct comm_body *b, bool connected)
     double start = dt_clock_s();
     dt_status called = dt_all_reduce(b->comm, buffer.data, 1024, DT_FP32, DT_SUM, b->first);
     CHECK(outcome_of(b, called, connected, b->first) == DT_ERR_COMM);
-    CHECK(dt_clock_s() - start < 5, "%g s", dt_clock_s() - start);
+    CHECK(dt_clock_s() - start < 60, "%g s", dt_clock_s() - start); /* a step may take 120 s */
     snprintf(want, sizeof want, "rank %d", last);
     CHECK(strstr(dt_error_message(), want), "%s", dt_error_message());
     printf("# %s\n", dt_error_message());

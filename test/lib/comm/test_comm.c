@@ -146,7 +146,7 @@ static bool launch(const char *mode, int ranks, struct watch *w, dt_status *out_
                           .world_size = ranks,
                           .mpirun = !is_cuda(),
                           .input = "",
-                          .init_timeout_s = 30,
+                          .init_timeout_s = 120,
                           .step_timeout_s = 120,
                           .grace_s = 1,
                           .progress = w ? on_progress : NULL,
@@ -330,7 +330,7 @@ static void rank_killed(void)
         return;
     CHECK(status == DT_ERR_COMM);
     CHECK(strstr(dt_error_message(), w.want), "%s, not: %s", dt_error_message(), w.want);
-    CHECK(dt_clock_s() - w.killed_s < 10);
+    CHECK(dt_clock_s() - w.killed_s < 60, "%g s", dt_clock_s() - w.killed_s); /* a step may take 120 s */
 }
 
 /* In a child: MPI must not start in this process. Returns the status that creation gives, and its

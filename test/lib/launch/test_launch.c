@@ -314,7 +314,7 @@ static void killed_at_any_moment(void)
         struct dt_launch_outcome out;
         char want[64];
         CHECK(launch("loop", ranks, "", &w, &out) == DT_ERR_COMM);
-        CHECK(dt_clock_s() - w.killed_s < 10, "%g s after the kill", dt_clock_s() - w.killed_s);
+        CHECK(dt_clock_s() - w.killed_s < 40, "%g s after the kill", dt_clock_s() - w.killed_s); /* a step may take 60 s */
         snprintf(want, sizeof want, "rank %d (pid %d) was killed", w.kill_rank, (int)w.pids[w.kill_rank]);
         CHECK(strstr(dt_error_message(), want), "after report %d: %s", w.kill_after, dt_error_message());
         if (!with_mpirun || ranks == 1) /* mpirun does not always say */

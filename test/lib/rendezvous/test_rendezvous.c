@@ -69,6 +69,25 @@ static void *run_rank(void *context)
     return NULL;
 }
 
+/* Wait until a condition of other threads or processes holds; a minute is for ever. */
+#define AWAIT(condition) for (double until_s = dt_clock_s() + 60; !(condition) && dt_clock_s() < until_s; dt_sleep_ms(2))
+
+/* Does a process of this machine listen at the port? Asked of the kernel: a connection would be a
+ * stranger's. */
+static bool is_listened_at(int port)
+{
+    enum { LISTENS = 10 }; /* TCP_LISTEN of <netinet/tcp.h>, which cannot be included beside <linux/tcp.h> */
+    char line[256];
+    unsigned local, state;
+    bool found = false;
+    FILE *file = fopen("/proc/net/tcp", "r");
+    while (file && !found && fgets(line, sizeof line, file))
+        found = sscanf(line, " %*d: %*x:%x %*x:%*x %x", &local, &state) == 2 && local == (unsigned)port && state == LISTENS;
+    if (file)
+        fclose(file);
+    return found;
+}
+
 static void set_up(struct rank *ranks, int size, int port, void (*part)(struct rank *rank))
 {
     for (int i = 0; i < size; i++)
@@ -299,7 +318,7 @@ static void leaving(void)
         set_up(ranks, size, free_port(), NULL);
         double start = dt_clock_s();
         run_ranks(ranks, size, -1);
-        CHECK(dt_clock_s() - start < 3, "%d ranks took %g s", size, dt_clock_s() - start);
+        CHECK(dt_clock_s() - start < 4.5, "%d ranks took %g s", size, dt_clock_s() - start); /* a goodbye is waited for for 5 s */
         for (int i = 0; i < size; i++)
             CHECK(ranks[i].status == DT_OK, "%s", ranks[i].text);
     }
@@ -312,13 +331,13 @@ static void a_rank_never_comes(void)
     struct rank ranks[MOST];
     set_up(ranks, 4, free_port(), NULL);
     for (int i = 0; i < 4; i++)
-        ranks[i].place.timeout_s = 0.4;
+        ranks[i].place.timeout_s = 1.5; /* the others come within it, on a busy machine too */
     run_ranks(ranks, 4, 2);
     for (int i = 0; i < 4; i++) {
         if (i == 2)
             continue;
         expect(&ranks[i], DT_ERR_TIMEOUT, "rank 2 of 4 did not reach this machine's port");
-        CHECK(ranks[i].took_s < 2, "%g s", ranks[i].took_s);
+        CHECK(ranks[i].took_s < 10, "%g s", ranks[i].took_s);
     }
     printf("# %s\n", ranks[1].text);
     set_up(ranks, 3, free_port(), NULL);
@@ -402,7 +421,8 @@ static void strangers(void)
         ranks[i].part = NULL;
     if (pthread_create(&first, NULL, run_rank, &ranks[0]) != 0 || pthread_create(&stranger, NULL, disturb, &port) != 0)
         abort();
-    dt_sleep_ms(150);
+    AWAIT(is_listened_at(port));
+    dt_sleep_ms(150); /* the strangers first; in the other order it works as well */
     run_ranks(ranks + 1, 2, -1);
     pthread_join(first, NULL);
     pthread_join(stranger, NULL);
@@ -426,7 +446,7 @@ static void strangers(void)
     pthread_join(stranger, NULL);
     close(fd);
     expect(&ranks[1], DT_ERR_WORLD, "is not dtbench's rank 0, and answers \"HTTP/1.1 400 Bad Request\": set MASTER_PORT");
-    CHECK(talker.connections > 1 && ranks[1].took_s > 2 && ranks[1].took_s < 5, "%d connections, %g s", talker.connections,
+    CHECK(talker.connections > 1 && ranks[1].took_s > 2 && ranks[1].took_s < 15, "%d connections, %g s", talker.connections,
           ranks[1].took_s); /* rank 0 waits as long for its port */
 }
 
@@ -446,7 +466,7 @@ static void two_jobs_on_one_port(void)
         second_job[i].place.secret = &theirs;
     if (pthread_create(&first, NULL, run_rank, &first_job[0]) != 0)
         abort();
-    dt_sleep_ms(100);
+    AWAIT(is_listened_at(port));
     run_ranks(second_job, 2, -1);
     run_ranks(first_job, 2, 0);
     pthread_join(first, NULL);
@@ -458,20 +478,24 @@ static void two_jobs_on_one_port(void)
 
     set_up(second_job, 2, port, NULL);
     second_job[1].place.secret = &theirs;
-    second_job[0].place.timeout_s = second_job[1].place.timeout_s = 0.5;
+    second_job[0].place.timeout_s = second_job[1].place.timeout_s = 1.5;
     run_ranks(second_job, 2, -1);
     expect(&second_job[0], DT_ERR_TIMEOUT, "did not prove to know this job's secret");
 }
 
 /* ---- what goes wrong later ---- */
 
+/* Counts parts of ranks that have come so far; each case begins with 0. */
+static atomic_int arrived;
+
 static void gather_without_last(struct rank *rank)
 {
     char byte = 0, all[MOST];
     if (rank->place.rank == rank->place.size - 1)
-        dt_sleep_ms(700);
+        AWAIT(atomic_load(&arrived) == rank->place.size - 1); /* it must not be gone before the others have given up */
     else
-        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "metrics", &byte, 1, all, 0.3));
+        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "metrics", &byte, 1, all, 1));
+    atomic_fetch_add(&arrived, 1);
     rank->well = false;
 }
 
@@ -481,21 +505,45 @@ static void gather_different(struct rank *rank)
     keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "metrics", bytes, rank->place.rank == 1 ? 4 : 8, all, 5));
 }
 
+static _Atomic(struct dt_rendezvous *) hub; /* rank 0's */
+
+/* How many pieces of the open gathering have reached rank 0; -1: there is no rank 0 yet. */
+static int pieces_at_hub(void)
+{
+    struct dt_rendezvous *r = atomic_load(&hub);
+    if (!r)
+        return -1;
+    pthread_mutex_lock(&r->mutex);
+    int count = 0;
+    for (int i = 0; r->gatherings && i < r->gatherings->count; i++)
+        count += r->gatherings->ranks[i] >= 0;
+    pthread_mutex_unlock(&r->mutex);
+    return count;
+}
+
 /* Rank 2 takes part in a gathering that rank 1 has begun for two. */
 static void gather_of_two(struct rank *rank)
 {
-    static const int after_ms[] = {400, 0, 200};
     char byte = 0, all[MOST];
     int me = rank->place.rank;
     struct dt_rendezvous_group group = {.id = 7, .ranks = rank->world, .size = me < 2 ? 2 : 3, .rank = me};
-    dt_sleep_ms(after_ms[me]);
-    keep(rank, dt_rendezvous_all_gather(rank->r, &group, "metrics", &byte, 1, all, 5));
+    if (me == 0)
+        atomic_store(&hub, rank->r);
+    if (me != 1)
+        AWAIT(pieces_at_hub() == 1);
+    atomic_fetch_add(&arrived, me == 2);
+    if (me == 0) {
+        AWAIT(atomic_load(&arrived) == 1);
+        dt_sleep_ms(200); /* rank 2's piece comes now, and is not kept; if it comes later, it waits alone, and ends in the same way */
+    }
+    keep(rank, dt_rendezvous_all_gather(rank->r, &group, "metrics", &byte, 1, all, 20));
     rank->well = me < 2;
 }
 
 static void one_too_many(void)
 {
     struct rank ranks[MOST];
+    atomic_store(&arrived, 0);
     set_up(ranks, 3, free_port(), gather_of_two);
     run_ranks(ranks, 3, -1);
     for (int i = 0; i < 2; i++)
@@ -506,10 +554,11 @@ static void one_too_many(void)
 static void late_and_different(void)
 {
     struct rank ranks[MOST];
+    atomic_store(&arrived, 0);
     set_up(ranks, 4, free_port(), gather_without_last);
     run_ranks(ranks, 4, -1);
     for (int i = 0; i < 3; i++)
-        expect(&ranks[i], DT_ERR_TIMEOUT, "metrics: waited 0.3 s for rank 3");
+        expect(&ranks[i], DT_ERR_TIMEOUT, "metrics: waited 1 s for rank 3");
     set_up(ranks, 3, free_port(), gather_different);
     run_ranks(ranks, 3, -1);
     for (int i = 0; i < 3; i++)
@@ -531,7 +580,7 @@ static void ask(struct rank *rank)
     dt_rendezvous_on_ask(rank->r, tell_progress, rank);
     keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "begin", &byte, 1, all, 5));
     if (rank->place.rank != 3)
-        dt_rendezvous_ask(rank->r, &rank->all, 0.3, progress, answered);
+        dt_rendezvous_ask(rank->r, &rank->all, 1, progress, answered);
     for (int i = 0; i < rank->place.size && rank->place.rank != 3; i++)
         rank->wrong += answered[i] != (i != 2) || (answered[i] && progress[i].called != 100 + (uint64_t)i);
     if (rank->status == DT_OK)
@@ -550,8 +599,8 @@ static void questions(void)
 static void gather_until_somebody_is_gone(struct rank *rank)
 {
     char byte = 0, all[MOST];
-    while (rank->status == DT_OK)
-        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "loop", &byte, 1, all, 10));
+    for (; rank->status == DT_OK; atomic_fetch_add(&arrived, 1))
+        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "loop", &byte, 1, all, 20));
     rank->wrong = dt_rendezvous_gone(rank->r, &rank->all, false);
     rank->well = false;
 }
@@ -560,6 +609,7 @@ static void gather_until_somebody_is_gone(struct rank *rank)
 static void death_of(int who)
 {
     struct rank ranks[MOST];
+    atomic_store(&arrived, 0);
     set_up(ranks, 4, free_port(), gather_until_somebody_is_gone);
     fflush(stdout);
     pid_t child = fork();
@@ -571,13 +621,13 @@ static void death_of(int who)
     for (int i = 0; i < 4; i++)
         if (i != who && pthread_create(&threads[i], NULL, run_rank, &ranks[i]) != 0)
             abort();
-    dt_sleep_ms(400);
+    AWAIT(atomic_load(&arrived) >= 100);
     kill(child, SIGKILL);
     double killed = dt_clock_s();
     for (int i = 0; i < 4; i++)
         if (i != who)
             pthread_join(threads[i], NULL);
-    CHECK(dt_clock_s() - killed < 2, "%g s", dt_clock_s() - killed);
+    CHECK(dt_clock_s() - killed < 10, "%g s", dt_clock_s() - killed); /* a gathering would wait for 20 s */
     waitpid(child, NULL, 0);
     for (int i = 0; i < 4; i++) {
         char want[40];
@@ -601,8 +651,7 @@ static void leave_early(struct rank *rank)
     struct dt_rendezvous_group pair = {.id = 9, .ranks = (const int[]){0, 1}, .size = 2, .rank = rank->place.rank};
     if (rank->place.rank == 2)
         return;
-    for (int i = 0; i < 300 && dt_rendezvous_gone(rank->r, &rank->all, true) < 0; i++)
-        dt_sleep_ms(10);
+    AWAIT(dt_rendezvous_gone(rank->r, &rank->all, true) >= 0);
     rank->wrong = 100 * (dt_rendezvous_gone(rank->r, &rank->all, false) + 1) + dt_rendezvous_gone(rank->r, &rank->all, true) - 2;
     keep(rank, dt_rendezvous_all_gather(rank->r, &pair, "pair", &byte, 1, all, 5));
     if (rank->status == DT_OK)
@@ -620,7 +669,7 @@ static void leaves(void)
 
     set_up(ranks, 3, free_port(), wait_a_little); /* in no order, all well */
     run_ranks(ranks, 3, -1);
-    CHECK(ranks[0].took_s < 2);
+    CHECK(ranks[0].took_s < 4.5, "%g s", ranks[0].took_s); /* a goodbye is waited for for 5 s */
 }
 
 static void names(void)
