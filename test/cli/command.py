@@ -31,6 +31,7 @@ SMOKE = {
 OK, USAGE, CONFIG, FAILED, OOM, VERIFY, OUTPUT, LATER = 0, 2, 3, 4, 5, 6, 7, 75
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]  # and how many ranks
 FOREVER = ["--set", "steps.timed=1000000"]
+ENDS_S = 10 * PATIENCE  # within this a run ends after a fault or a signal: ten seconds where nothing else runs, and a step's limit is much longer
 # The program must not see the variables of a launcher around this test.
 LAUNCHER = re.compile(r"^(OMPI_|PMIX_|PMI_|SLURM_|RANK$|WORLD_SIZE$|LOCAL_RANK$|LOCAL_WORLD_SIZE$|MASTER_|DTBENCH_SECRET$)")
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not LAUNCHER.match(key)}
@@ -99,6 +100,20 @@ def ranks_of(supervisor):
                 continue
             ranks[int(found[1]) if found else 0] = pid
     return ranks
+
+
+def interrupt(process, number):
+    """Send a signal, and wait until it is taken: one that comes while another is pending would not count."""
+    process.send_signal(number)
+
+    def taken():
+        try:
+            with open(f"/proc/{process.pid}/status", encoding="ascii", errors="replace") as text:
+                pending = re.search(r"^ShdPnd:\s*([0-9a-f]+)", text.read(), re.M)
+        except OSError:
+            return True  # it is gone
+        return not pending or not int(pending[1], 16) >> (number - 1) & 1
+    wait_for(taken, 20, "a signal that is taken")
 
 
 def left_behind(supervisor):
@@ -178,7 +193,7 @@ class Started:
         self.reader.join(2)
         os.close(self.terminal)
         check(self.process.returncode == code, f"exit code {self.process.returncode}, not {code}\n", out, self.text)
-        wait_for(lambda: not left_behind(self.pid), 2, "no process left behind")
+        wait_for(lambda: not left_behind(self.pid), 10, "no process left behind")
         return out, taken
 
 

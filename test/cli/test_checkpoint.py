@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from tap_cases import end_what_runs
+from tap_cases import PATIENCE, end_what_runs, wait_for
 from command import CONFIG, DTBENCH, ENVIRONMENT, FAILED, OK, WORK, Skip, check, config, main, read_records, records_path, run
 from tensor_file import tensors_of
 
@@ -148,9 +148,7 @@ def test_saves_beside_the_steps_are_the_same():
     job = experiment(100000, checkpoint={"path": path, "save_every": 3, "asynchronous": True}, **wide)
     process = subprocess.Popen([DTBENCH, "run", job, "--quiet", "-o", out], cwd=WORK, env=ENVIRONMENT, start_new_session=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 30
-    while not os.path.exists(os.path.join(path, "checkpoint.json")) and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_for(lambda: os.path.exists(os.path.join(path, "checkpoint.json")), 30, "a checkpoint")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     end_what_runs()
@@ -163,11 +161,9 @@ def test_a_signal_saves_before_the_end():
     path, out = folder("signal"), records_path("signal.jsonl")
     process = subprocess.Popen([DTBENCH, "run", experiment(100000, checkpoint={"path": path, "save_every": 1}), "--quiet", "-o", out], cwd=WORK, env=ENVIRONMENT,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 30
-    while not os.path.exists(os.path.join(path, "checkpoint.json")) and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_for(lambda: os.path.exists(os.path.join(path, "checkpoint.json")), 30, "a checkpoint")
     process.send_signal(signal.SIGUSR1)
-    process.wait(timeout=30)
+    process.wait(timeout=30 * PATIENCE)
     record = read_records(out)[0]
     check(record["status"] == "interrupted" and index_of(path)["steps"] == len(record["losses"]), record["error"], index_of(path))
 
@@ -244,19 +240,26 @@ def test_a_disk_that_fills_up_is_left_as_it_was():
         subprocess.run(["umount", mounted], check=True)
 
 
+def is_locked(path):
+    """Whether a process holds the lock of a file, asked of the kernel: to try it would take it from that process."""
+    try:
+        inode = os.stat(path).st_ino
+    except OSError:
+        return False
+    with open("/proc/locks", encoding="ascii") as locks:
+        return any(line.split()[5].rsplit(":", 1)[1] == str(inode) for line in locks if "->" not in line)
+
+
 def test_two_runs_do_not_share_a_folder():
     path = folder("shared")
     first = subprocess.Popen([DTBENCH, "run", experiment(100000, name="first.json", checkpoint={"path": path}), "--quiet", "-o", records_path("first.jsonl")],
                              cwd=WORK, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        end = time.monotonic() + 30
-        while not os.path.exists(os.path.join(path, "lock")) and time.monotonic() < end:
-            time.sleep(0.01)
-        time.sleep(0.1)
+        wait_for(lambda: is_locked(os.path.join(path, "lock")), 30, "a lock")
         refused("another run saves its checkpoints there", f"checkpoint.path={path}")
     finally:
         first.send_signal(signal.SIGTERM)
-        first.wait(timeout=30)
+        first.wait(timeout=30 * PATIENCE)
 
 
 def kill_a_save(path, ranks, asynchronous):
@@ -267,11 +270,7 @@ def kill_a_save(path, ranks, asynchronous):
     process = subprocess.Popen([DTBENCH, "run", experiment(before + 100000, name="killed.json", checkpoint=saves, **division),
                                 "--quiet", "-o", records_path("killed.jsonl")], cwd=WORK, env=ENVIRONMENT, start_new_session=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 30
-    while time.monotonic() < end and process.poll() is None:
-        if os.path.exists(os.path.join(path, "checkpoint.json")) and index_of(path)["steps"] > before:
-            break
-        time.sleep(0.005)
+    wait_for(lambda: process.poll() is not None or (os.path.exists(os.path.join(path, "checkpoint.json")) and index_of(path)["steps"] > before), 30, "a save")
     check(process.poll() is None, "the run ended by itself")
     time.sleep(random.uniform(0, 0.05))
     os.killpg(process.pid, signal.SIGKILL)

@@ -10,9 +10,9 @@ import socket
 import subprocess
 import sys
 
-from command import (CONFIG, DTBENCH, ENVIRONMENT, FAILED, FOREVER, OK, OOM, WORK, Started, config, main, ranks_of, read_records, records_path,
+from command import (CONFIG, DTBENCH, ENDS_S, ENVIRONMENT, FAILED, FOREVER, OK, OOM, WORK, Started, config, main, ranks_of, read_records, records_path,
                      run)  # beside this script
-from tap_cases import check
+from tap_cases import PATIENCE, check
 from trace_file import check_pipeline, events_of
 
 ENVIRONMENT["PATH"] = "/nowhere"
@@ -187,7 +187,7 @@ def test_a_killed_rank():
         _, seconds = run_of.finish(FAILED)
         record, = read_records(output)
         check(record["status"] == "failed" and f"rank {victim} " in record["error"] and "signal 9" in record["error"], record["error"])
-        check(record["losses"] and seconds < 10, "the steps before the end", seconds)
+        check(record["losses"] and seconds < ENDS_S, "the steps before the end", seconds)
 
 
 def tuned(path, *arguments, code=OK, **changes):
@@ -319,7 +319,7 @@ def torchrun(arguments, *environments):
                               env={**ENVIRONMENT, "RANK": str(r), "WORLD_SIZE": str(len(environments)), "LOCAL_RANK": str(r), "MASTER_PORT": port,
                                    "LOCAL_WORLD_SIZE": str(len(environments)), "MASTER_ADDR": "127.0.0.1", **environment})
              for r, environment in enumerate(environments)]
-    told = [rank.communicate(timeout=60) for rank in ranks]
+    told = [rank.communicate(timeout=60 * PATIENCE) for rank in ranks]
     return told[0][1], [rank.returncode for rank in ranks]
 
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from tap_cases import check, chosen, run_all  # beside this script
+from tap_cases import PATIENCE, check, chosen, run_all  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -23,7 +23,7 @@ OF_PRODUCTS, OF_STEPS = ("gemm", "peak_fraction", 0.8), ("host", "step_s", 1.6)
 
 
 def run(*command, code=0, env=None):
-    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL, env=env)
+    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=100 * PATIENCE, stdin=subprocess.DEVNULL, env=env)
     check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *command, "\n", result.stdout, result.stderr)
     return result.stdout + result.stderr
 
@@ -141,7 +141,7 @@ def test_no_prediction_outlasts_the_time():
         begun = time.monotonic()
         script = ["/usr/bin/python3", "-s", os.path.join(ROOT, "scripts", "fit"), *FIT[2:]]  # `dtbench fit` would take itself for its predictions
         text = run(*script, runs, "--dtbench", slow, "--output", "late.json", "--seconds", "5")
-        check("the fit was not finished in 5 s" in text and time.monotonic() - begun < 30, time.monotonic() - begun, text)
+        check("the fit was not finished in 5 s" in text and time.monotonic() - begun < 55, time.monotonic() - begun, text)
 
 
 GENERAL = """
