@@ -201,11 +201,8 @@ static dt_status prepare_directory(const char *directory)
 
 static dt_status measure_storage(const char *folder, const struct command_options *o, struct calibration *calibration)
 {
-    if (calibration_storage_measure(folder, o->quick, &calibration->storage) == DT_OK)
-        return DT_OK;
-    char why[512];
-    snprintf(why, sizeof why, "%s", dt_error_message());
-    return dt_fail(DT_ERR_IO, "--storage %s", why);
+    dt_status status = calibration_storage_measure(folder, o->quick, &calibration->storage);
+    return status == DT_OK ? DT_OK : dt_fail(DT_ERR_IO, "--storage %s", dt_error_message());
 }
 
 static dt_status write_file(const char *directory, const char *name, const char *text)

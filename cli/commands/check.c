@@ -409,14 +409,6 @@ static dt_status check_simulated(const struct experiment *e, struct simulated_ma
     return status;
 }
 
-static void fail_of_experiment(dt_status status, int i, int count)
-{
-    char error[1024];
-    snprintf(error, sizeof error, "%s", dt_error_message());
-    if (count > 1)
-        dt_fail(status, "experiment %d of %d: %s", i + 1, count, error);
-}
-
 /* Check all experiments. Neighbours in a sweep that have the same prediction are predicted once.
  * checks: NULL to learn only whether the experiments on device sim are possible. */
 static dt_status check_all(const struct experiment_list *experiments, struct check *checks)
@@ -431,8 +423,8 @@ static dt_status check_all(const struct experiment_list *experiments, struct che
             status = again ? check_copy(&checks[i - 1], &checks[i]) : check_experiment(e, machine, &checks[i]);
         else if (!again && experiment_is_simulated(e))
             status = check_simulated(e, machine);
-        if (status < 0)
-            fail_of_experiment(status, i, count);
+        if (status < 0 && count > 1)
+            dt_fail(status, "experiment %d of %d: %s", i + 1, count, dt_error_message());
     }
     free(machine);
     return status;

@@ -1,6 +1,5 @@
 /* Facts about an experiment without running it: `dtbench check`, with --plan and --times. */
-#ifndef CLI_PREDICT_PREDICT_H
-#define CLI_PREDICT_PREDICT_H
+#pragma once
 
 #include "lib/record/metrics.h"
 #include "predict/simulated_system.h"
@@ -106,5 +105,3 @@ dt_status calibration_print_collectives(const struct calibration *calibration, F
  * directory: of an experiment; NULL or "": none. What cannot be read is told by what predicts with
  * it. */
 void rates_note(const char *rates, const char *directory);
-
-#endif

@@ -206,11 +206,8 @@ static dt_status take_over(struct checkpoint_folder *folder)
     DT_TRY(lock(folder));
     dt_status status = checkpoint_exists(folder->path) ? checkpoint_index_read(folder->path, &index) : DT_OK;
     free(index.bytes);
-    if (status < 0) {
-        char why[512];
-        snprintf(why, sizeof why, "%s", dt_error_message());
-        return dt_fail(DT_ERR_INVALID, "checkpoint.path: %s", why);
-    }
+    if (status < 0)
+        return dt_fail(DT_ERR_INVALID, "checkpoint.path: %s", dt_error_message());
     checkpoint_folder_clean(folder->path, index.folder);
     return DT_OK;
 }

@@ -194,10 +194,8 @@ static dt_status load(const char *path, const struct checkpoint_rank *rank, int 
 
 dt_status checkpoint_load(const char *path, const struct checkpoint_rank *rank, int *steps)
 {
-    char why[1024];
     dt_status status = load(path, rank, steps);
-    snprintf(why, sizeof why, "%s", dt_error_message());
     if (status < 0)
-        status = dt_fail(DT_ERR_INVALID, "checkpoint.from: %s: %.900s", path, why);
+        status = dt_fail(DT_ERR_INVALID, "checkpoint.from: %s: %s", path, dt_error_message());
     return checkpoint_agree(rank->world, status, DT_ERR_INVALID);
 }

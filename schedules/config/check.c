@@ -36,11 +36,7 @@ static bool is_given(const bool *given, const char *path)
 
 static dt_status check_model(struct experiment *e, const char *where)
 {
-    if (e->model.family->check_model(&e->model) == DT_OK)
-        return DT_OK;
-    char why[512];
-    snprintf(why, sizeof why, "%s", dt_error_message());
-    return dt_fail(DT_ERR_INVALID, "%s: %s", where, why);
+    return e->model.family->check_model(&e->model) == DT_OK ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: %s", where, dt_error_message());
 }
 
 /* "layers, heads and hidden" */
@@ -278,11 +274,8 @@ static dt_status check_layers(const struct experiment *e, const char *where)
     free(first_layer);
     if (status != DT_ERR_INVALID)
         return status;
-    if (s->split_points) {
-        char why[512];
-        snprintf(why, sizeof why, "%s", dt_error_message());
-        return dt_fail(DT_ERR_INVALID, "%s: %s", where, why);
-    }
+    if (s->split_points)
+        return dt_fail(DT_ERR_INVALID, "%s: %s", where, dt_error_message());
     if (parts == 1)
         return dt_fail(DT_ERR_INVALID, "%s: pipeline.stages: %s", where, dt_error_message());
     return dt_fail(DT_ERR_INVALID, "%s: pipeline.order: %s divides each of %d stages into %d parts: %s", where, s->order->name, stages,
@@ -304,14 +297,11 @@ static dt_status check_pipeline(const struct experiment *e, const char *where)
 
 static dt_status check_tensor_group(const struct experiment *e, const char *where)
 {
-    char why[512];
     if (e->tensor.size > 1 && !e->model.family->check_tensor_group)
         return dt_fail(DT_ERR_INVALID, "%s: tensor.size: layers of the family %s are not divided; 1 is all that goes", where,
                        e->model.family->name);
-    if (e->tensor.size > 1 && e->model.family->check_tensor_group(&e->model, e->tensor.size, e->tensor.sequence_parallel) < 0) {
-        snprintf(why, sizeof why, "%s", dt_error_message());
-        return dt_fail(DT_ERR_INVALID, "%s: tensor.size: %s", where, why);
-    }
+    if (e->tensor.size > 1 && e->model.family->check_tensor_group(&e->model, e->tensor.size, e->tensor.sequence_parallel) < 0)
+        return dt_fail(DT_ERR_INVALID, "%s: tensor.size: %s", where, dt_error_message());
     if (e->tensor.overlap && e->tensor.size > 1 && !experiment_is_simulated(e))
         return dt_fail(DT_ERR_INVALID, "%s: tensor.overlap: only device \"sim\" knows it, and device is \"%s\"; use false", where,
                        e->device);
@@ -330,7 +320,6 @@ static dt_status check_context_group(const struct experiment *e, const char *whe
 {
     const struct dt_model_family *family = e->model.family;
     int ranks = e->context.size;
-    char why[512];
     if (ranks == 1)
         return DT_OK;
     if (!family->check_context_group)
@@ -342,8 +331,7 @@ static dt_status check_context_group(const struct experiment *e, const char *whe
     if (family->check_context_group(&e->model, ranks, e->context.comm_type, e->tensor.size,
                                     e->tensor.size > 1 && e->tensor.sequence_parallel) == DT_OK)
         return DT_OK;
-    snprintf(why, sizeof why, "%s", dt_error_message());
-    return dt_fail(DT_ERR_INVALID, "%s: context.size: %s", where, why);
+    return dt_fail(DT_ERR_INVALID, "%s: context.size: %s", where, dt_error_message());
 }
 
 static dt_status check_checkpoints(const struct experiment *e, const char *where)
@@ -373,9 +361,7 @@ static dt_status check_micro_batches(const struct experiment *e, const char *whe
         e->model.family->check_micro_batches(&e->model, experiment_replica_samples(e), e->strategy.micro_batches,
                                              mesh_count(&e->strategy.mesh, MESH_ON_DATA)) == DT_OK)
         return DT_OK;
-    char why[512];
-    snprintf(why, sizeof why, "%s", dt_error_message());
-    return dt_fail(DT_ERR_INVALID, "%s: %s", where, why);
+    return dt_fail(DT_ERR_INVALID, "%s: %s", where, dt_error_message());
 }
 
 static dt_status check_division(const struct experiment *e, const char *where)

@@ -70,11 +70,8 @@ dt_status experiment_resolve_data(struct experiment *e, bool timed_given, const 
     const struct dt_device_kind *kind = dt_device_kind_find(e->device);
     e->data_samples = 0;
     dt_status status = experiment_reads_data(e) ? count_samples(e) : DT_OK;
-    if (status < 0 && !(status == DT_ERR_IO && kind && kind->simulated)) {
-        char why[512];
-        snprintf(why, sizeof why, "%s", dt_error_message());
-        return dt_fail(DT_ERR_INVALID, "%s: data.source: %s", where, why);
-    }
+    if (status < 0 && !(status == DT_ERR_IO && kind && kind->simulated))
+        return dt_fail(DT_ERR_INVALID, "%s: data.source: %s", where, dt_error_message());
     DT_TRY(check_steps(e, where));
     return e->steps.epochs > 0 ? resolve_epochs(e, timed_given, where) : DT_OK;
 }

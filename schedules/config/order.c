@@ -90,7 +90,6 @@ static dt_status check_file(const struct experiment_order *order, const struct e
 dt_status experiment_check_order(struct experiment *e, const char *where)
 {
     struct experiment_order order = {0};
-    char error[PATH_MAX + 1024]; /* the file's name, and what is wrong in it */
     int parts = 1;
     if (!e->strategy.has_order_file)
         return DT_OK;
@@ -100,9 +99,8 @@ dt_status experiment_check_order(struct experiment *e, const char *where)
         experiment_hash_file(e, order.text, strlen(order.text));
     experiment_order_finish(&order);
     bool named = strncmp(dt_error_message(), e->pipeline.order, strlen(e->pipeline.order)) == 0; /* the text begins with the file's name */
-    snprintf(error, sizeof error, "%s%s%s", named ? "" : e->pipeline.order, named ? "" : ": ", dt_error_message());
     if (status < 0)
-        return dt_fail(status, "%s: pipeline.order: %.900s", where, error);
+        return dt_fail(status, "%s: pipeline.order: %s%s%s", where, named ? "" : e->pipeline.order, named ? "" : ": ", dt_error_message());
     return e->passes_only ? DT_OK : experiment_check_activation(e, parts, where);
 }
 

@@ -41,10 +41,8 @@ static dt_status check_file(struct experiment *e)
 
 dt_status experiment_check_tuning(struct experiment *e, const char *where)
 {
-    char error[1024];
     dt_status status = is_read(e) ? check_file(e) : DT_OK;
-    snprintf(error, sizeof error, "%s", dt_error_message());
-    return status < 0 ? dt_fail(status, "%s: tuning: %.900s", where, error) : DT_OK;
+    return status < 0 ? dt_fail(status, "%s: tuning: %s", where, dt_error_message()) : DT_OK;
 }
 
 dt_status experiment_find_tuning(struct experiment *e)
